@@ -1,0 +1,187 @@
+//! What is written down about a change: who did what to which object, and why.
+
+use crate::time::Timestamp;
+use std::fmt;
+use std::str::FromStr;
+
+/// In which capacity somebody acted.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Role {
+    /// Reads.
+    Viewer,
+    /// Restarts, stops, retries.
+    Operator,
+    /// Everything, configuration included.
+    Admin,
+    /// Does leased work.
+    Worker,
+    /// Asks for units of a pool.
+    Requester,
+    /// Somebody at the command line with direct access to the database.
+    Local,
+    /// Tidemill itself, for example when it finds a dead process.
+    System,
+}
+
+impl Role {
+    /// All roles.
+    pub const ALL: [Self; 7] = [
+        Self::Viewer,
+        Self::Operator,
+        Self::Admin,
+        Self::Worker,
+        Self::Requester,
+        Self::Local,
+        Self::System,
+    ];
+
+    /// The word that is stored and shown.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Viewer => "viewer",
+            Self::Operator => "operator",
+            Self::Admin => "admin",
+            Self::Worker => "worker",
+            Self::Requester => "requester",
+            Self::Local => "local",
+            Self::System => "system",
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The text names no role.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("not a role")]
+pub struct NotARole;
+
+impl FromStr for Role {
+    type Err = NotARole;
+
+    fn from_str(text: &str) -> Result<Self, NotARole> {
+        Self::ALL.into_iter().find(|role| role.as_str() == text).ok_or(NotARole)
+    }
+}
+
+/// Who acts, in which capacity, and on which request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Actor {
+    /// Name of a person, token or process.
+    pub name: String,
+    /// Capacity.
+    pub role: Role,
+    /// The request that this is part of, if it came in by HTTP.
+    pub request_id: Option<String>,
+}
+
+impl Actor {
+    /// Tidemill itself.
+    pub fn system() -> Self {
+        Self { name: "tidemill".to_owned(), role: Role::System, request_id: None }
+    }
+}
+
+/// One line of the audit log, before it has a number and a time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AuditEntry {
+    /// Who.
+    pub actor: Actor,
+    /// What, as `noun.verb`.
+    pub action: String,
+    /// To which object, as `noun/name`.
+    pub object: String,
+    /// State before, where there is one.
+    pub from: Option<String>,
+    /// State after, where there is one.
+    pub to: Option<String>,
+    /// Why, in the words of who did it.
+    pub reason: Option<String>,
+}
+
+/// Longest text that is kept of any field; more is cut, because an audit row must never fail a change.
+pub const FIELD_CHARS_MAX: usize = 1000;
+
+impl AuditEntry {
+    /// An entry without states and reason.
+    ///
+    /// ```
+    /// # use tidemill_domain::audit::{Actor, AuditEntry};
+    /// let entry = AuditEntry::new(Actor::system(), "process.dead", "process/7").from_to("live", "dead");
+    /// assert_eq!(entry.to.as_deref(), Some("dead"));
+    /// ```
+    pub fn new(actor: Actor, action: &str, object: &str) -> Self {
+        Self {
+            actor: Actor {
+                name: bounded(&actor.name),
+                role: actor.role,
+                request_id: actor.request_id.as_deref().map(bounded),
+            },
+            action: bounded(action),
+            object: bounded(object),
+            from: None,
+            to: None,
+            reason: None,
+        }
+    }
+
+    /// With the state before and after.
+    #[must_use]
+    pub fn from_to(mut self, from: &str, to: &str) -> Self {
+        self.from = Some(bounded(from));
+        self.to = Some(bounded(to));
+        self
+    }
+
+    /// With the reason.
+    #[must_use]
+    pub fn because(mut self, reason: &str) -> Self {
+        self.reason = Some(bounded(reason));
+        self
+    }
+}
+
+/// Cuts to the longest kept length and drops NUL, which PostgreSQL cannot store in a text.
+fn bounded(text: &str) -> String {
+    text.chars().filter(|c| *c != '\0').take(FIELD_CHARS_MAX).collect()
+}
+
+/// A line of the audit log as read back.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AuditRecord {
+    /// Its number; grows with time on one database.
+    pub id: i64,
+    /// When, by the database's clock.
+    pub at: Timestamp,
+    /// What was written.
+    pub entry: AuditEntry,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_text_is_too_long_or_unstorable(text in any::<String>(), long in 0..3000_usize) {
+            let text = text + &"가".repeat(long);
+            let entry = AuditEntry::new(Actor::system(), &text, &text).because(&text).from_to(&text, &text);
+            for field in [&entry.action, &entry.object, &entry.reason.unwrap(), &entry.from.unwrap()] {
+                prop_assert!(field.chars().count() <= FIELD_CHARS_MAX && !field.contains('\0'));
+            }
+        }
+    }
+
+    #[test]
+    fn every_role_has_a_word_that_reads_back() {
+        for role in Role::ALL {
+            assert_eq!(role.as_str().parse(), Ok(role));
+        }
+        assert_eq!("root".parse::<Role>(), Err(NotARole));
+    }
+}

@@ -1,0 +1,99 @@
+//! How long to wait before the next attempt: exponential, capped, with the jitter given by the caller.
+
+use std::time::Duration;
+
+/// An exponential delay with a cap.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Backoff {
+    base: Duration,
+    factor: f64,
+    cap: Duration,
+    jitter: f64,
+}
+
+/// A backoff whose numbers make no sense.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum BadBackoff {
+    /// The factor would shrink the delay or is not a number.
+    #[error("the backoff factor must be a number from 1 to 100")]
+    Factor,
+    /// The cap is below the first delay.
+    #[error("the backoff cap must not be below its base")]
+    Cap,
+    /// The jitter is not a share.
+    #[error("the backoff jitter must be a share from 0 to 1")]
+    Jitter,
+}
+
+impl Backoff {
+    /// A delay that starts at `base`, grows by `factor` per attempt up to `cap`, and from which up to the
+    /// share `jitter` is taken away at random, so that those who failed together do not return together.
+    pub fn new(base: Duration, factor: f64, cap: Duration, jitter: f64) -> Result<Self, BadBackoff> {
+        if !(1.0..=100.0).contains(&factor) {
+            return Err(BadBackoff::Factor);
+        }
+        if cap < base {
+            return Err(BadBackoff::Cap);
+        }
+        if !(0.0..=1.0).contains(&jitter) {
+            return Err(BadBackoff::Jitter);
+        }
+        Ok(Self { base, factor, cap, jitter })
+    }
+
+    /// The wait before attempt `attempt + 1`, after `attempt` failures (from 1). `unit` is a random number
+    /// from 0 to 1 that the caller drew; anything else is drawn into that range.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tidemill_domain::backoff::Backoff;
+    /// let backoff = Backoff::new(Duration::from_secs(1), 2.0, Duration::from_secs(60), 0.0).unwrap();
+    /// assert_eq!(backoff.delay(4, 0.5), Duration::from_secs(8));
+    /// assert_eq!(backoff.delay(400, 0.5), Duration::from_secs(60));
+    /// ```
+    pub fn delay(&self, attempt: u32, unit: f64) -> Duration {
+        let exponent = i32::try_from(attempt.saturating_sub(1)).unwrap_or(i32::MAX);
+        let grown = self.base.as_secs_f64() * self.factor.powi(exponent);
+        let capped = grown.min(self.cap.as_secs_f64());
+        let unit = if unit.is_finite() { unit.clamp(0.0, 1.0) } else { 0.0 };
+        Duration::try_from_secs_f64(capped * (1.0 - self.jitter * unit)).unwrap_or(self.cap).min(self.cap)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn backoff() -> impl Strategy<Value = Backoff> {
+        (0..10_000_u64, 1.0..100.0_f64, 0..1_000_000_u64, 0.0..=1.0_f64).prop_map(|(base, factor, more, jitter)| {
+            let base = Duration::from_millis(base);
+            Backoff::new(base, factor, base + Duration::from_millis(more), jitter).unwrap()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn the_delay_stays_between_the_jittered_base_and_the_cap(b in backoff(), attempt: u32, unit: f64) {
+            let delay = b.delay(attempt, unit);
+            prop_assert!(delay <= b.cap);
+            let least = b.base.mul_f64(1.0 - b.jitter).saturating_sub(Duration::from_nanos(1000));
+            prop_assert!(delay >= least, "{delay:?} < {least:?}");
+        }
+
+        #[test]
+        fn later_attempts_never_wait_less(b in backoff(), attempt in 0..1000_u32, unit in 0.0..=1.0_f64) {
+            prop_assert!(b.delay(attempt, unit) <= b.delay(attempt + 1, unit));
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        let second = Duration::from_secs(1);
+
+        assert_eq!(Backoff::new(second, 0.5, second, 0.0), Err(BadBackoff::Factor));
+        assert_eq!(Backoff::new(second, f64::NAN, second, 0.0), Err(BadBackoff::Factor));
+        assert_eq!(Backoff::new(second, 2.0, Duration::ZERO, 0.0), Err(BadBackoff::Cap));
+        assert_eq!(Backoff::new(second, 2.0, second, 1.5), Err(BadBackoff::Jitter));
+    }
+}

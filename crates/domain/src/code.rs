@@ -1,0 +1,198 @@
+//! The stable codes of the errors that people see, and the exit codes of the command line.
+//!
+//! A code never changes its meaning and is never used again. Every code has a page in `docs/errors/`, which
+//! `tidemill explain CODE` prints; a test fails when one is missing.
+//!
+//! Ranges: 00xx the program itself, 01xx configuration, 02xx database, 03xx processes and leases. The pillars
+//! have 10xx (jobs), 12xx (pools), 14xx (outbox) and 16xx (render).
+
+use std::fmt;
+use std::str::FromStr;
+
+/// How a command of `tidemill` ends. Scripts depend on these numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum Exit {
+    /// Done.
+    Ok = 0,
+    /// Failed in a way that has no code of its own.
+    Failure = 1,
+    /// The command line or the configuration is wrong.
+    Usage = 2,
+    /// The named thing does not exist.
+    NotFound = 3,
+    /// Not authenticated, or not permitted.
+    Denied = 4,
+    /// The thing is not in a state that allows this.
+    Conflict = 5,
+    /// The server or the database cannot be reached.
+    Unreachable = 6,
+    /// Waited as long as was asked, and in vain.
+    TimedOut = 7,
+    /// The pool did not admit the request.
+    NotAdmitted = 8,
+    /// The execution ended FAILED.
+    ExecutionFailed = 10,
+    /// The execution ended STOPPED.
+    ExecutionStopped = 11,
+    /// The execution ended ABANDONED.
+    ExecutionAbandoned = 12,
+}
+
+impl Exit {
+    /// All exit codes, in order.
+    pub const ALL: [Self; 12] = [
+        Self::Ok,
+        Self::Failure,
+        Self::Usage,
+        Self::NotFound,
+        Self::Denied,
+        Self::Conflict,
+        Self::Unreachable,
+        Self::TimedOut,
+        Self::NotAdmitted,
+        Self::ExecutionFailed,
+        Self::ExecutionStopped,
+        Self::ExecutionAbandoned,
+    ];
+
+    /// The number that the shell sees.
+    pub const fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// What it means, in a few words.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Failure => "unexpected failure",
+            Self::Usage => "wrong usage or configuration",
+            Self::NotFound => "not found",
+            Self::Denied => "not authenticated or not permitted",
+            Self::Conflict => "conflict or illegal state",
+            Self::Unreachable => "server or database unreachable",
+            Self::TimedOut => "wait timed out",
+            Self::NotAdmitted => "admission denied",
+            Self::ExecutionFailed => "execution FAILED",
+            Self::ExecutionStopped => "execution STOPPED",
+            Self::ExecutionAbandoned => "execution ABANDONED",
+        }
+    }
+}
+
+macro_rules! codes {
+    ($($number:literal $name:ident -> $exit:ident, $title:literal;)+) => {
+        /// The stable code of an error that people see.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub enum Code {
+            $(#[doc = $title] $name = $number,)+
+        }
+
+        impl Code {
+            /// All codes, in order.
+            pub const ALL: &[Self] = &[$(Self::$name,)+];
+
+            /// What went wrong, in a few words that never change.
+            pub const fn title(self) -> &'static str {
+                match self { $(Self::$name => $title,)+ }
+            }
+
+            /// How a command ends that fails so.
+            pub const fn exit(self) -> Exit {
+                match self { $(Self::$name => Exit::$exit,)+ }
+            }
+        }
+    };
+}
+
+codes! {
+    1 Unexpected -> Failure, "something failed that has no code of its own";
+    2 Usage -> Usage, "the command line is not understood";
+    3 OutputFailed -> Failure, "the output could not be written";
+    4 UnknownCode -> NotFound, "there is no such error code";
+    101 UnknownKey -> Usage, "unknown configuration key";
+    102 BadValue -> Usage, "a configuration value is not allowed";
+    103 BadSyntax -> Usage, "the configuration file is not valid TOML";
+    104 FileUnreadable -> Usage, "a configuration or secret file cannot be read";
+    105 OpenSecret -> Usage, "a secret is written in the open";
+    201 BadDatabaseUrl -> Usage, "the database URL is not understood";
+    202 DatabaseUnreachable -> Unreachable, "the database cannot be reached";
+    203 LoginRefused -> Denied, "the database refused the login";
+    204 ServerTooOld -> Conflict, "the database server is too old";
+    205 ServerInRecovery -> Conflict, "the database server is a standby";
+    206 SchemaBehind -> Conflict, "the database schema is missing or behind";
+    207 SchemaAhead -> Conflict, "the database schema is newer than this program";
+    208 MigrationChanged -> Conflict, "an applied migration differs from the one in this program";
+    209 DiskFull -> Failure, "the database cannot write: the disk is full";
+    210 FileNotPermitted -> Denied, "the database file or its folder may not be used";
+    211 DatabaseBusy -> Conflict, "the database was locked for too long";
+    212 DamagedRow -> Failure, "a stored row breaks the rules";
+    213 StatementNotPermitted -> Denied, "the database user may not do this";
+    214 ConnectionsExhausted -> Unreachable, "no database connection became free in time";
+    215 NotADatabase -> Conflict, "the file is not a Tidemill database";
+    216 DatabaseFailed -> Failure, "the database reported an error";
+    301 LeaseHeld -> Conflict, "the lease is held by another process";
+    302 LeaseLost -> Conflict, "the lease was lost to another process";
+    303 ProcessExpired -> Conflict, "this process was silent for too long and has been given up";
+}
+
+impl Code {
+    /// The number without its prefix.
+    pub const fn number(self) -> u16 {
+        self as u16
+    }
+}
+
+/// `TM` and four digits.
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TM{:04}", self.number())
+    }
+}
+
+/// The text names no code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("not an error code of Tidemill")]
+pub struct NotACode;
+
+/// Accepts `TM0101`, `tm101` and `101`.
+impl FromStr for Code {
+    type Err = NotACode;
+
+    fn from_str(text: &str) -> Result<Self, NotACode> {
+        let digits = match text.get(..2) {
+            Some(prefix) if prefix.eq_ignore_ascii_case("TM") => &text[2..],
+            _ => text,
+        };
+        let number: u16 = digits.parse().map_err(|_| NotACode)?;
+        Self::ALL.iter().copied().find(|code| code.number() == number).ok_or(NotACode)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_reads_back_in_any_spelling() {
+        for code in Code::ALL.iter().copied() {
+            assert_eq!(code.to_string().parse(), Ok(code));
+            assert_eq!(code.to_string().to_lowercase().parse(), Ok(code));
+            assert_eq!(code.number().to_string().parse(), Ok(code));
+        }
+        for wrong in ["", "TM", "TM9999", "한글", "TM01O1", "-1"] {
+            assert_eq!(wrong.parse::<Code>(), Err(NotACode), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn codes_are_listed_in_order_and_once() {
+        assert!(Code::ALL.windows(2).all(|pair| pair[0].number() < pair[1].number()));
+    }
+
+    #[test]
+    fn exit_codes_are_distinct_and_leave_the_shells_own_alone() {
+        assert!(Exit::ALL.windows(2).all(|pair| pair[0].number() < pair[1].number()));
+        assert!(Exit::ALL.iter().all(|exit| exit.number() < 64));
+    }
+}

@@ -1,0 +1,271 @@
+//! The right of one process to act for one thing until an instant.
+//!
+//! ```text
+//!   Free ──acquire──► Held(epoch + 1) ──renew──► Held        same owner, same epoch, still live
+//!                      │   │   └──release──► Free            same owner, same epoch
+//!                      │   └──expire──► Free                 no longer live
+//!                      └──acquire──► Held(epoch + 1)         no longer live: a take-over
+//! ```
+//!
+//! Invariants: a lease has at most one owner; its epoch grows with every new owner and never shrinks; a lease
+//! that has lapsed is never renewed. Whoever settles leased work names owner and epoch, and [`settles`] says
+//! whether that still holds: time plays no part there, because nobody can have taken a lease over without
+//! raising its epoch.
+
+use crate::process::ProcessId;
+use crate::time::Timestamp;
+use std::fmt;
+use std::time::Duration;
+
+/// Counts the owners of one lease. A write that carries an old epoch comes from a ghost.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Epoch(i64);
+
+impl Epoch {
+    /// The epoch of a lease that nobody has held yet.
+    pub const ZERO: Self = Self(0);
+
+    /// Wraps a stored epoch.
+    pub const fn new(epoch: i64) -> Self {
+        Self(epoch)
+    }
+
+    /// The wrapped number.
+    pub const fn get(self) -> i64 {
+        self.0
+    }
+
+    /// The epoch of the next owner.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+}
+
+impl fmt::Display for Epoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What a lease is for: a kind from our own vocabulary, and the name of the thing.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct LeaseKey {
+    kind: String,
+    name: String,
+}
+
+/// A lease key that is out of bounds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum BadLeaseKey {
+    /// Kinds are ours, so they are strict.
+    #[error("a lease kind is 1 to 32 of a-z, 0-9 and _, starting with a letter")]
+    Kind,
+    /// Names come from users, so they are merely bounded.
+    #[error("a lease name is 1 to 200 characters without control characters")]
+    Name,
+}
+
+impl LeaseKey {
+    /// Checks and wraps.
+    ///
+    /// ```
+    /// # use tidemill_domain::lease::LeaseKey;
+    /// let key = LeaseKey::new("outbox_slot", "17").unwrap();
+    /// assert_eq!(key.to_string(), "outbox_slot/17");
+    /// assert!(LeaseKey::new("Outbox", "17").is_err());
+    /// ```
+    pub fn new(kind: &str, name: &str) -> Result<Self, BadLeaseKey> {
+        let mut letters = kind.bytes();
+        let starts_well = letters.next().is_some_and(|b| b.is_ascii_lowercase());
+        let goes_on_well = letters.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+        if !starts_well || !goes_on_well || kind.len() > 32 {
+            return Err(BadLeaseKey::Kind);
+        }
+        let length = name.chars().count();
+        if length == 0 || length > 200 || name.chars().any(char::is_control) {
+            return Err(BadLeaseKey::Name);
+        }
+        Ok(Self { kind: kind.to_owned(), name: name.to_owned() })
+    }
+
+    /// What sort of thing is leased; fit to be a metric's label.
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// Which one.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl fmt::Display for LeaseKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.kind, self.name)
+    }
+}
+
+/// How long a lease is good for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Term {
+    /// As long as its process lives; costs no write of its own.
+    Process,
+    /// For this long, and not longer than its process lives.
+    For(Duration),
+}
+
+impl Term {
+    /// The end of a term that starts at `now`; none when only the process counts.
+    pub fn until(self, now: Timestamp) -> Option<Timestamp> {
+        match self {
+            Self::Process => None,
+            Self::For(ttl) => Some(now.plus(ttl)),
+        }
+    }
+}
+
+/// The owner's side of a lease: what every settling write carries.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Fence {
+    /// The process that was given the lease.
+    pub owner: ProcessId,
+    /// The epoch that it was given.
+    pub epoch: Epoch,
+}
+
+/// A lease as stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lease {
+    /// Nobody holds it; `epoch` is the last owner's.
+    Free {
+        /// Last epoch that was given out.
+        epoch: Epoch,
+    },
+    /// Somebody holds it, or did until it lapsed.
+    Held {
+        /// Owner and epoch.
+        fence: Fence,
+        /// End of its own term; none when it rests on the process alone.
+        until: Option<Timestamp>,
+    },
+}
+
+/// Whether the process that a lease names counts as alive; looked up by the caller.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Life {
+    /// Its row is live.
+    Alive,
+    /// It has stopped, fallen silent, or is unknown.
+    Gone,
+}
+
+impl Lease {
+    /// A lease that nobody has held yet.
+    pub const NEW: Self = Self::Free { epoch: Epoch::ZERO };
+
+    /// The last epoch that was given out.
+    pub fn epoch(&self) -> Epoch {
+        match self {
+            Self::Free { epoch } => *epoch,
+            Self::Held { fence, .. } => fence.epoch,
+        }
+    }
+
+    /// Whether somebody may act on it at `now`, given that its owner is `owner`.
+    pub fn is_live(&self, owner: Life, now: Timestamp) -> bool {
+        match self {
+            Self::Free { .. } => false,
+            Self::Held { until, .. } => owner == Life::Alive && until.is_none_or(|until| now < until),
+        }
+    }
+}
+
+/// What can happen to a lease.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LeaseEvent {
+    /// `by`, whose own life is `life`, wants it for `term`.
+    Acquire {
+        /// Who asks.
+        by: ProcessId,
+        /// Whether who asks counts as alive: a ghost gets nothing.
+        life: Life,
+        /// For how long.
+        term: Term,
+    },
+    /// Its owner wants to keep it.
+    Renew {
+        /// Owner and epoch, as they were given.
+        fence: Fence,
+        /// For how long from now.
+        term: Term,
+    },
+    /// Its owner is done with it.
+    Release {
+        /// Owner and epoch, as they were given.
+        fence: Fence,
+    },
+    /// Somebody looks whether it has lapsed.
+    Expire,
+}
+
+/// Why an event changes nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum LeaseRefusal {
+    /// Somebody else acts on it.
+    #[error("the lease is held by process {} in epoch {}", fence.owner, fence.epoch)]
+    Held {
+        /// Owner and epoch.
+        fence: Fence,
+        /// End of its own term, if it has one.
+        until: Option<Timestamp>,
+    },
+    /// Another owner, or another epoch, has it: the asker is a ghost.
+    #[error("the lease has moved on to epoch {current}")]
+    Fenced {
+        /// The epoch that counts now.
+        current: Epoch,
+    },
+    /// The term, or the process under it, has ended; nobody has taken it yet.
+    #[error("the lease has lapsed")]
+    Lapsed,
+    /// The process that asks no longer counts as alive.
+    #[error("the asking process no longer counts as alive")]
+    AskerGone,
+}
+
+/// The lease after `event`, given that the process it names is `owner`, or why there is none. Total.
+pub fn next(lease: Lease, owner: Life, event: LeaseEvent, now: Timestamp) -> Result<Lease, LeaseRefusal> {
+    match (lease, event) {
+        (_, LeaseEvent::Acquire { life: Life::Gone, .. }) => Err(LeaseRefusal::AskerGone),
+        (Lease::Held { fence, until }, LeaseEvent::Acquire { .. }) if lease.is_live(owner, now) => {
+            Err(LeaseRefusal::Held { fence, until })
+        }
+        (_, LeaseEvent::Acquire { by, term, .. }) => Ok(Lease::Held {
+            fence: Fence { owner: by, epoch: lease.epoch().next() },
+            until: term.until(now),
+        }),
+        (_, LeaseEvent::Renew { fence, .. } | LeaseEvent::Release { fence }) if !settles(lease, fence) => {
+            Err(LeaseRefusal::Fenced { current: lease.epoch() })
+        }
+        (_, LeaseEvent::Renew { .. }) if !lease.is_live(owner, now) => Err(LeaseRefusal::Lapsed),
+        (Lease::Held { until, .. }, LeaseEvent::Renew { fence, term }) => {
+            // A renewal never shortens: an answer that overtakes an older one must not cut the term.
+            Ok(Lease::Held { fence, until: term.until(now).map(|end| until.map_or(end, |old| old.max(end))) })
+        }
+        (Lease::Held { fence, until }, LeaseEvent::Expire) if lease.is_live(owner, now) => {
+            Err(LeaseRefusal::Held { fence, until })
+        }
+        (_, LeaseEvent::Release { .. } | LeaseEvent::Expire | LeaseEvent::Renew { .. }) => {
+            Ok(Lease::Free { epoch: lease.epoch() })
+        }
+    }
+}
+
+/// Whether a write that carries `fence` may settle work under `lease`.
+pub fn settles(lease: Lease, fence: Fence) -> bool {
+    matches!(lease, Lease::Held { fence: current, .. } if current == fence)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,18 @@
+//! The rules of Tidemill, as pure and total functions.
+//!
+//! Nothing here awaits, reads a clock, draws a random number, logs, or knows a database: whatever a rule
+//! needs is an argument, and its answer is a value. That is why every rule can be tested by properties.
+//!
+//! Reading order: [`time`], [`process`] and [`lease`] (the one idea under all pillars), then [`backoff`] and
+//! [`poll`] (when to try again), then [`audit`] and [`code`] (what people see).
+
+pub mod time;
+
+pub mod lease;
+pub mod process;
+
+pub mod backoff;
+pub mod poll;
+
+pub mod audit;
+pub mod code;

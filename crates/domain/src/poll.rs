@@ -1,0 +1,62 @@
+//! How long a loop sleeps when no wake-up comes: short while there is work, longer the longer there is none.
+//! Polling is the safety net under notifications, so it may be slow but never stops.
+
+use std::time::Duration;
+
+/// The pace of a polling loop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pace {
+    /// Sleep right after work was found.
+    pub min: Duration,
+    /// Longest sleep.
+    pub max: Duration,
+}
+
+/// What the last turn of the loop found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Found {
+    /// Something to do, so more is likely.
+    Work,
+    /// Nothing.
+    Nothing,
+}
+
+impl Pace {
+    /// The sleep after a turn that found `found`, when the sleep before it was `last`; up to a tenth is taken
+    /// away by `unit` (a random number from 0 to 1), so that many loops do not ask at the same instant.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tidemill_domain::poll::{Found, Pace};
+    /// let pace = Pace { min: Duration::from_millis(100), max: Duration::from_secs(5) };
+    /// let calm = pace.next(Duration::from_millis(400), Found::Nothing, 0.0);
+    /// assert_eq!(calm, Duration::from_millis(800));
+    /// assert_eq!(pace.next(calm, Found::Work, 0.0), Duration::from_millis(100));
+    /// ```
+    pub fn next(&self, last: Duration, found: Found, unit: f64) -> Duration {
+        let full = match found {
+            Found::Work => self.min,
+            Found::Nothing => last.saturating_mul(2).clamp(self.min, self.max.max(self.min)),
+        };
+        let unit = if unit.is_finite() { unit.clamp(0.0, 1.0) } else { 0.0 };
+        full.mul_f64(1.0 - 0.1 * unit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_sleep_is_bounded_and_never_zero_for_a_sane_pace(
+            min in 1..10_000_u64, more in 0..100_000_u64, last in 0..1_000_000_u64, unit: f64, work: bool,
+        ) {
+            let pace = Pace { min: Duration::from_millis(min), max: Duration::from_millis(min + more) };
+            let found = if work { Found::Work } else { Found::Nothing };
+            let sleep = pace.next(Duration::from_millis(last), found, unit);
+            prop_assert!(sleep >= pace.min.mul_f64(0.89) && sleep <= pace.max);
+        }
+    }
+}

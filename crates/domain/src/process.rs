@@ -1,0 +1,212 @@
+//! The life of one engine process, as the database sees it.
+//!
+//! ```text
+//!   Live ──heartbeat──► Live          while its `until` has not passed
+//!   Live ──stop───────► Stopped       it said goodbye
+//!   Live ──expire─────► Dead          its `until` passed; anyone may say so
+//! ```
+//!
+//! Death is final. A process whose row has lapsed cannot heartbeat itself back to life, even if nobody has
+//! noticed yet: it has to register again under a new id. So "this process is dead" never has to be unsaid, and
+//! what rested on it can be given away at once.
+
+use crate::time::{Monotonic, Timestamp};
+use std::fmt;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// One run of one process. Never reused: a restarted program has a new id.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ProcessId(Uuid);
+
+impl ProcessId {
+    /// Wraps an id that came from the engine's id source or from a stored row.
+    pub const fn new(id: Uuid) -> Self {
+        Self(id)
+    }
+
+    /// The wrapped id.
+    pub const fn as_uuid(self) -> Uuid {
+        self.0
+    }
+}
+
+impl fmt::Display for ProcessId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Who a process is, for the people who look at the list.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Identity {
+    /// Configured name, or `host:pid`.
+    pub name: String,
+    /// Host that it runs on.
+    pub host: String,
+    /// Operating-system process id on that host.
+    pub pid: u32,
+    /// Version of the program.
+    pub version: String,
+}
+
+/// Where a process is in its life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ProcessState {
+    /// Registered; alive as long as `until` lies ahead.
+    Live {
+        /// The instant at which its word stops to count.
+        until: Timestamp,
+    },
+    /// Ended in order and gave back what it held.
+    Stopped {
+        /// When it said so.
+        at: Timestamp,
+    },
+    /// Fell silent and was found so.
+    Dead {
+        /// When that was noticed.
+        at: Timestamp,
+    },
+}
+
+impl ProcessState {
+    /// Whether the process counts as alive at `now`. At `until` itself it no longer does.
+    pub fn is_live(self, now: Timestamp) -> bool {
+        matches!(self, Self::Live { until } if now < until)
+    }
+}
+
+/// What can happen to a process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ProcessEvent {
+    /// It says that it is alive, good for `ttl`.
+    Heartbeat {
+        /// How long the word counts.
+        ttl: Duration,
+    },
+    /// It ends in order.
+    Stop,
+    /// Somebody looks whether it has fallen silent.
+    Expire,
+}
+
+/// Why an event changes nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ProcessRefusal {
+    /// The process is alive, so it cannot be declared dead.
+    #[error("the process is alive until {until}")]
+    StillLive {
+        /// When its word ends unless it heartbeats.
+        until: Timestamp,
+    },
+    /// Its word has ended: it must stop its work and register again.
+    #[error("the process was silent for too long and no longer counts as alive")]
+    Lapsed,
+    /// It has stopped or was declared dead already.
+    #[error("the process has ended")]
+    Ended,
+}
+
+/// The state after `event`, or why there is none. Total: every state answers every event.
+pub fn next(state: ProcessState, event: ProcessEvent, now: Timestamp) -> Result<ProcessState, ProcessRefusal> {
+    use ProcessEvent::{Expire, Heartbeat, Stop};
+    use ProcessState::{Dead, Live, Stopped};
+    match (state, event) {
+        (Live { until }, Heartbeat { ttl }) if now < until => Ok(Live { until: until.max(now.plus(ttl)) }),
+        (Live { .. }, Heartbeat { .. }) => Err(ProcessRefusal::Lapsed),
+        (Live { .. }, Stop) => Ok(Stopped { at: now }),
+        (Live { until }, Expire) if now < until => Err(ProcessRefusal::StillLive { until }),
+        (Live { .. }, Expire) => Ok(Dead { at: now }),
+        (Stopped { .. }, Stop | Expire) | (Dead { .. }, Expire) => Ok(state),
+        (Stopped { .. } | Dead { .. }, Heartbeat { .. }) | (Dead { .. }, Stop) => Err(ProcessRefusal::Ended),
+    }
+}
+
+/// How much earlier than the database a process stops trusting its own lease of length `ttl`: room for the
+/// two clocks to run at different speeds and for the work in hand to notice.
+pub fn self_fencing_margin(ttl: Duration) -> Duration {
+    ttl / 5
+}
+
+/// Until when, by its own monotonic clock, a process may act on a renewal that it sent at `sent` and that was
+/// granted. The database counted `ttl` from an instant that was not before `sent`, so this ends first.
+pub fn trusted_until(sent: Monotonic, ttl: Duration) -> Monotonic {
+    sent.plus(ttl.saturating_sub(self_fencing_margin(ttl)))
+}
+
+/// How often to heartbeat so that two may be lost before the process must stop itself.
+pub fn heartbeat_interval(ttl: Duration) -> Duration {
+    ttl / 4
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn state() -> impl Strategy<Value = ProcessState> {
+        let at = (0..1_000_000_i64).prop_map(Timestamp::from_micros);
+        prop_oneof![
+            at.clone().prop_map(|until| ProcessState::Live { until }),
+            at.clone().prop_map(|at| ProcessState::Stopped { at }),
+            at.prop_map(|at| ProcessState::Dead { at }),
+        ]
+    }
+
+    fn event() -> impl Strategy<Value = ProcessEvent> {
+        prop_oneof![
+            (0..1_000_000_u64).prop_map(|us| ProcessEvent::Heartbeat { ttl: Duration::from_micros(us) }),
+            Just(ProcessEvent::Stop),
+            Just(ProcessEvent::Expire),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn who_is_not_alive_never_comes_back(
+            start in state(),
+            steps in prop::collection::vec((event(), 0..200_000_i64), 1..40),
+        ) {
+            let mut now = Timestamp::EPOCH;
+            let mut state = start;
+            let mut was_dead = !state.is_live(now);
+            for (event, wait) in steps {
+                now = now.plus(Duration::from_micros(wait.unsigned_abs()));
+                was_dead |= !state.is_live(now);
+                if let Ok(after) = next(state, event, now) {
+                    state = after;
+                }
+                prop_assert!(!(was_dead && state.is_live(now)));
+            }
+        }
+
+        #[test]
+        fn only_a_silent_process_is_declared_dead(start in state(), now in 0..1_000_000_i64) {
+            let now = Timestamp::from_micros(now);
+            let after = next(start, ProcessEvent::Expire, now);
+            if start.is_live(now) {
+                prop_assert!(after.is_err());
+            } else {
+                prop_assert!(!after.unwrap().is_live(now));
+            }
+        }
+
+        #[test]
+        fn a_process_stops_trusting_itself_before_the_database_does(sent in 0..1_000_000_u64, delay in 0..1_000_000_u64, ttl in 1..1_000_000_u64) {
+            let ttl = Duration::from_micros(ttl);
+            let sent = Duration::from_micros(sent);
+            let database_counts_from = sent + Duration::from_micros(delay);
+            let trusted = trusted_until(Monotonic::from_origin(sent), ttl).since_origin();
+            prop_assert!(trusted <= database_counts_from + ttl);
+            prop_assert!(ttl < Duration::from_micros(5) || trusted < database_counts_from + ttl);
+        }
+    }
+
+    #[test]
+    fn two_heartbeats_may_be_lost_before_a_process_fences_itself() {
+        let ttl = Duration::from_secs(15);
+
+        assert!(heartbeat_interval(ttl) * 3 < ttl - self_fencing_margin(ttl));
+    }
+}

@@ -1,0 +1,201 @@
+//! Instants and the clock that tells them. The trait is here, the only reader of the real clock is
+//! `engine::clock`; [`FakeClock`] is for tests, ours and our users'.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// An instant in UTC with microsecond precision, which is what both databases store.
+///
+/// ```
+/// # use tidemill_domain::time::Timestamp;
+/// let noon: Timestamp = "2026-11-15T12:00:00Z".parse().unwrap();
+/// assert_eq!(noon.to_string(), "2026-11-15T12:00:00.000000Z");
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Timestamp(i64);
+
+impl Timestamp {
+    /// The Unix epoch.
+    pub const EPOCH: Self = Self(0);
+
+    /// The instant that lies `micros` microseconds after the Unix epoch.
+    pub const fn from_micros(micros: i64) -> Self {
+        Self(micros)
+    }
+
+    /// Microseconds since the Unix epoch.
+    pub const fn as_micros(self) -> i64 {
+        self.0
+    }
+
+    /// This instant moved forward; stays at the end of time instead of wrapping.
+    #[must_use]
+    pub fn plus(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(micros(duration)))
+    }
+
+    /// This instant moved back; stays at the beginning of time instead of wrapping.
+    #[must_use]
+    pub fn minus(self, duration: Duration) -> Self {
+        Self(self.0.saturating_sub(micros(duration)))
+    }
+
+    /// How long after `earlier` this is; zero when it is not after, because clocks may jump back and nobody
+    /// wants to read a negative duration.
+    pub fn since(self, earlier: Self) -> Duration {
+        let micros = self.0.saturating_sub(earlier.0).max(0);
+        Duration::from_micros(micros.unsigned_abs())
+    }
+}
+
+fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// RFC 3339 in UTC with six decimals, so that texts sort like instants.
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match jiff::Timestamp::from_microsecond(self.0) {
+            Ok(instant) => write!(f, "{instant:.6}"),
+            Err(_) => write!(f, "{}us", self.0),
+        }
+    }
+}
+
+/// The text was not an RFC 3339 instant.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not an RFC 3339 instant such as 2026-11-15T12:00:00Z")]
+pub struct NotAnInstant {
+    text: String,
+}
+
+impl FromStr for Timestamp {
+    type Err = NotAnInstant;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.parse::<jiff::Timestamp>() {
+            Ok(instant) => Ok(Self(instant.as_microsecond())),
+            Err(_) => Err(NotAnInstant { text: text.chars().take(64).collect() }),
+        }
+    }
+}
+
+/// A reading of a process's monotonic clock. Comparable only within that process; never stored.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Monotonic(Duration);
+
+impl Monotonic {
+    /// The reading that lies `elapsed` after the clock's arbitrary origin.
+    pub const fn from_origin(elapsed: Duration) -> Self {
+        Self(elapsed)
+    }
+
+    /// The elapsed time since the clock's arbitrary origin.
+    pub const fn since_origin(self) -> Duration {
+        self.0
+    }
+
+    /// This reading moved forward.
+    #[must_use]
+    pub fn plus(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(duration))
+    }
+
+    /// How long after `earlier` this is; zero when it is not after.
+    pub fn since(self, earlier: Self) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+/// Where time comes from. A wall clock may jump; the monotonic reading never goes back.
+pub trait Clock: fmt::Debug + Send + Sync {
+    /// The host's wall clock. Leases are *not* decided by it: the database's clock is the authority.
+    fn now(&self) -> Timestamp;
+
+    /// The host's monotonic clock, by which a process fences itself.
+    fn monotonic(&self) -> Monotonic;
+}
+
+/// A clock that moves only when told.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tidemill_domain::time::{Clock, FakeClock, Timestamp};
+/// let clock = FakeClock::at(Timestamp::EPOCH);
+/// clock.advance(Duration::from_secs(31));
+/// assert_eq!(clock.now(), Timestamp::from_micros(31_000_000));
+/// ```
+#[derive(Debug)]
+pub struct FakeClock {
+    reading: Mutex<(Timestamp, Duration)>,
+}
+
+impl FakeClock {
+    /// A clock that stands at `instant`.
+    pub fn at(instant: Timestamp) -> Self {
+        Self { reading: Mutex::new((instant, Duration::ZERO)) }
+    }
+
+    /// Lets time pass, on the wall and monotonically.
+    pub fn advance(&self, duration: Duration) {
+        let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        reading.0 = reading.0.plus(duration);
+        reading.1 = reading.1.saturating_add(duration);
+    }
+
+    /// Sets the wall clock only, as an administrator or a time server does.
+    pub fn jump_to(&self, instant: Timestamp) {
+        self.reading.lock().unwrap_or_else(PoisonError::into_inner).0 = instant;
+    }
+}
+
+impl Clock for FakeClock {
+    fn now(&self) -> Timestamp {
+        self.reading.lock().unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    fn monotonic(&self) -> Monotonic {
+        Monotonic(self.reading.lock().unwrap_or_else(PoisonError::into_inner).1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_jump_of_the_wall_clock_leaves_the_monotonic_clock_alone() {
+        let clock = FakeClock::at(Timestamp::EPOCH.plus(Duration::from_secs(7200)));
+        let before = clock.monotonic();
+
+        clock.jump_to(Timestamp::EPOCH);
+
+        assert_eq!(clock.monotonic(), before);
+        assert_eq!(clock.now(), Timestamp::EPOCH);
+    }
+
+    proptest! {
+        #[test]
+        fn text_round_trips(micros in -62_135_596_800_000_000_i64..253_402_207_200_000_000) {
+            let instant = Timestamp::from_micros(micros);
+            prop_assert_eq!(instant.to_string().parse::<Timestamp>().unwrap(), instant);
+        }
+
+        #[test]
+        fn arithmetic_never_wraps_and_durations_are_never_negative(a: i64, b: i64, seconds: u64) {
+            let (a, b) = (Timestamp::from_micros(a), Timestamp::from_micros(b));
+            let step = Duration::from_secs(seconds);
+            prop_assert!(a.plus(step) >= a);
+            prop_assert!(a.minus(step) <= a);
+            prop_assert!(a.since(b) == Duration::ZERO || b.since(a) == Duration::ZERO);
+        }
+
+        #[test]
+        fn any_text_is_parsed_or_refused_without_a_panic(text in ".{0,80}") {
+            let _answer = text.parse::<Timestamp>();
+        }
+    }
+}

@@ -1,0 +1,2 @@
+//! Tidemill.
+pub mod config;
