@@ -1,1 +1,25 @@
-//! Under construction.
+//! Private servers and processes for the tests of Tidemill.
+//!
+//! Whatever a test starts here listens on loopback only, never runs as root, lives in a folder of its own, and
+//! is gone when its value is dropped or when the test process dies, however that happens.
+//!
+//! Reading order: [`child`] (a process that cannot be forgotten), then [`postgres`] and [`pgbouncer`] (servers
+//! made of it), then [`skip`] (what a test does when a component is missing).
+
+pub mod child;
+pub mod pgbouncer;
+pub mod postgres;
+pub mod skip;
+
+pub mod account;
+mod deadline;
+mod error;
+mod folder;
+mod keeper;
+mod log;
+mod port;
+
+pub use child::{Guarded, NoLine, Signal};
+pub use error::ServerError;
+pub use pgbouncer::{PoolMode, PrivatePgbouncer};
+pub use postgres::{PostgresOptions, PrivatePostgres};

@@ -1,2 +1,34 @@
-//! x
-fn main() {}
+//! The development commands of Tidemill: `cargo xtask help` lists them.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line talks to its terminal")]
+
+mod commands;
+mod process;
+mod report;
+mod services;
+mod stages;
+mod summary;
+mod supervise;
+
+use std::env;
+use std::process::ExitCode;
+
+/// What `cargo xtask` exits with when it was not understood.
+const USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let Some((command, rest)) = arguments.split_first() else {
+        eprint!("{}", commands::help::TEXT);
+        return ExitCode::from(USAGE);
+    };
+    match command.as_str() {
+        "test" => supervise::run(&arguments, |cancel| commands::test::run(rest, cancel)),
+        "ci" if rest.is_empty() => supervise::run(&arguments, commands::ci::run),
+        "help" | "--help" | "-h" => commands::help::run(),
+        _ => {
+            eprintln!("xtask: cannot understand `{}`\n", arguments.join(" "));
+            eprint!("{}", commands::help::TEXT);
+            ExitCode::from(USAGE)
+        }
+    }
+}
