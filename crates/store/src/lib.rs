@@ -1,1 +1,39 @@
-//! Under construction.
+//! Persistence: the only crate that knows SQL.
+//!
+//! Two databases are a closed set that we own, so they are an enum and not a trait. Four layers:
+//!
+//! 1. `postgres/` and `sqlite/`: one function per statement, the same names in both;
+//! 2. [`tx`]: [`Tx`], which lists every statement by name and picks the database;
+//! 3. `row` and `codec`: what both share when reading and writing values;
+//! 4. [`lease`], [`process`], [`audit`], …: use cases (load, *ask the domain*, save), written once.
+//!
+//! Start at [`Store`] in `store.rs`.
+
+pub mod store;
+pub mod tx;
+
+pub mod audit;
+pub mod lease;
+pub mod process;
+
+pub mod migration;
+pub mod wakeup;
+
+pub mod crash;
+pub mod error;
+pub mod options;
+pub mod url;
+
+mod codec;
+mod postgres;
+mod row;
+mod sqlite;
+
+#[cfg(feature = "scratch")]
+pub mod scratch;
+
+pub use error::StoreError;
+pub use options::{Init, Pooler, StoreOptions, Synchronous};
+pub use store::Store;
+pub use tx::Tx;
+pub use url::DatabaseUrl;

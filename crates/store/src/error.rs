@@ -1,0 +1,307 @@
+//! What can go wrong with the database, named by what one can do about it.
+
+use std::path::PathBuf;
+use tidemill_domain::code::Code;
+
+/// What can go wrong with the database.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The URL is not one that we understand.
+    #[error("the database URL is not understood: {why}")]
+    BadUrl {
+        /// What is wrong with it; never its password.
+        why: String,
+    },
+    /// Nobody answers, or the connection broke. Try again later.
+    #[error("the database at {place} cannot be reached")]
+    Unreachable {
+        /// Where, without secrets.
+        place: String,
+        /// What the driver said.
+        source: sqlx::Error,
+    },
+    /// The connection broke while a commit was on its way: it may or may not have happened.
+    #[error("the connection broke during a commit, whose outcome is unknown")]
+    OutcomeUnknown(#[source] sqlx::Error),
+    /// Wrong user or password.
+    #[error("the database at {place} refused the login")]
+    LoginRefused {
+        /// Where, without secrets.
+        place: String,
+        /// What the server said.
+        source: sqlx::Error,
+    },
+    /// Older than what we support.
+    #[error(
+        "the database server is PostgreSQL {found}, but {} or newer is needed",
+        crate::postgres::OLDEST_MAJOR
+    )]
+    ServerTooOld {
+        /// Its version.
+        found: String,
+    },
+    /// A standby cannot be written to, and what it reads may be stale.
+    #[error("the database server is a standby in recovery")]
+    ServerInRecovery,
+    /// Migrations are missing.
+    #[error("the database schema is missing or behind: {} of {} migrations applied", known - pending, known)]
+    SchemaBehind {
+        /// How many are missing.
+        pending: usize,
+        /// How many this program knows.
+        known: usize,
+    },
+    /// A newer program has changed the schema in a way that this one cannot work with.
+    #[error(
+        "the database schema has the breaking migration {version} ({name}), which this program does not know"
+    )]
+    SchemaAhead {
+        /// Its number.
+        version: i64,
+        /// Its name.
+        name: String,
+    },
+    /// What was applied is not what we have.
+    #[error("migration {version} ({name}) was applied with another content than this program has")]
+    MigrationChanged {
+        /// Its number.
+        version: i64,
+        /// Its name.
+        name: String,
+    },
+    /// No room.
+    #[error("the database cannot write")]
+    DiskFull(#[source] BoxError),
+    /// The operating system says no.
+    #[error("the database file {} may not be used", path.display())]
+    FileNotPermitted {
+        /// Which file or folder.
+        path: PathBuf,
+        /// What the operating system said.
+        source: BoxError,
+    },
+    /// The folder of the database file is not there.
+    #[error("the folder of the database file {} does not exist", path.display())]
+    FolderMissing {
+        /// The database file.
+        path: PathBuf,
+    },
+    /// Somebody held a lock for longer than we wait, or two transactions stood in each other's way. Try again.
+    #[error("the database was locked for too long")]
+    Busy(#[source] sqlx::Error),
+    /// A stored value that the rules do not allow.
+    #[error("row {row} of {table} has a value in {column} that breaks the rules")]
+    DamagedRow {
+        /// The table.
+        table: &'static str,
+        /// The column.
+        column: &'static str,
+        /// The row's key.
+        row: String,
+    },
+    /// The database user lacks a right.
+    #[error("the database user may not do this")]
+    NotPermitted(#[source] sqlx::Error),
+    /// All connections of our budget, or of the server, are in use.
+    #[error("no database connection became free in time")]
+    ConnectionsExhausted(#[source] sqlx::Error),
+    /// Some other file.
+    #[error("the file {} is not a SQLite database or is damaged", path.display())]
+    NotADatabase {
+        /// Which file.
+        path: PathBuf,
+        /// What SQLite said.
+        source: sqlx::Error,
+    },
+    /// Anything else.
+    #[error("the database reported an error")]
+    Failed(#[source] sqlx::Error),
+}
+
+/// An error of an outside library.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+impl StoreError {
+    /// Its stable code.
+    pub fn code(&self) -> Code {
+        match self {
+            Self::BadUrl { .. } => Code::BadDatabaseUrl,
+            Self::Unreachable { .. } | Self::OutcomeUnknown(_) => Code::DatabaseUnreachable,
+            Self::LoginRefused { .. } => Code::LoginRefused,
+            Self::ServerTooOld { .. } => Code::ServerTooOld,
+            Self::ServerInRecovery => Code::ServerInRecovery,
+            Self::SchemaBehind { .. } => Code::SchemaBehind,
+            Self::SchemaAhead { .. } => Code::SchemaAhead,
+            Self::MigrationChanged { .. } => Code::MigrationChanged,
+            Self::DiskFull(_) => Code::DiskFull,
+            Self::FileNotPermitted { .. } | Self::FolderMissing { .. } => Code::FileNotPermitted,
+            Self::Busy(_) => Code::DatabaseBusy,
+            Self::DamagedRow { .. } => Code::DamagedRow,
+            Self::NotPermitted(_) => Code::StatementNotPermitted,
+            Self::ConnectionsExhausted(_) => Code::ConnectionsExhausted,
+            Self::NotADatabase { .. } => Code::NotADatabase,
+            Self::Failed(_) => Code::DatabaseFailed,
+        }
+    }
+
+    /// What the reader can do about it.
+    pub fn fix(&self) -> String {
+        match self {
+            Self::BadUrl { .. } => {
+                "use sqlite://FILE, sqlite::memory:, postgres://USER@HOST/DATABASE or jdbc:postgresql://HOST/DATABASE".into()
+            }
+            Self::Unreachable { .. } => {
+                "check that the server runs and that host, port and database name in database.url are right; `tidemill doctor` shows each step".into()
+            }
+            Self::OutcomeUnknown(_) => "run the command again: it finds out what was done".into(),
+            Self::LoginRefused { .. } => {
+                "check the user in database.url and the password in TIDEMILL_DATABASE_PASSWORD or TIDEMILL_DATABASE_PASSWORD_FILE".into()
+            }
+            Self::ServerTooOld { .. } => "upgrade the server, or point database.url at a newer one".into(),
+            Self::ServerInRecovery => "point database.url at the primary".into(),
+            Self::SchemaBehind { .. } => {
+                "run `tidemill db migrate`, or have the SQL of `tidemill db schema` applied by hand".into()
+            }
+            Self::SchemaAhead { .. } => "use the newer version of Tidemill that migrated this database".into(),
+            Self::MigrationChanged { .. } => {
+                "use the version of Tidemill that applied it; if somebody edited a migration, restore it".into()
+            }
+            Self::DiskFull(_) => {
+                "free space on the disk of the database (or raise its quota or file-size limit), then run the command again; nothing was half written".into()
+            }
+            Self::FileNotPermitted { path, .. } => {
+                format!("give this user read and write access to {} and its folder, or choose another file by database.url", path.display())
+            }
+            Self::FolderMissing { .. } => "create the folder, or choose another file by database.url".into(),
+            Self::Busy(_) => {
+                "run the command again; if it stays so, look for a long transaction, or raise database.busy_timeout".into()
+            }
+            Self::DamagedRow { .. } => "restore the row from a backup, or report this with the row".into(),
+            Self::NotPermitted(_) => {
+                "grant the database user create and use on the schema, or let an administrator run `tidemill db migrate`".into()
+            }
+            Self::ConnectionsExhausted(_) => {
+                "raise database.max_connections, or the server's own limit if that is what is used up".into()
+            }
+            Self::NotADatabase { .. } => "choose another file by database.url, or restore it from a backup".into(),
+            Self::Failed(_) => "run `tidemill doctor`; if that is clean, report this with the text above".into(),
+        }
+    }
+
+    /// Whether the same call may succeed later without anybody doing anything.
+    pub fn is_transient(&self) -> bool {
+        matches!(
+            self,
+            Self::Unreachable { .. }
+                | Self::OutcomeUnknown(_)
+                | Self::Busy(_)
+                | Self::ConnectionsExhausted(_)
+        )
+    }
+}
+
+/// Errors of statements: the connection was there, so only the answer counts. Errors of connecting are
+/// classified where the place is known, in `postgres::connect` and `sqlite::connect`.
+impl From<sqlx::Error> for StoreError {
+    fn from(error: sqlx::Error) -> Self {
+        let kind = match &error {
+            sqlx::Error::Database(answer) => match answer.code() {
+                Some(code) => statement_kind(&code),
+                None => Kind::Failed,
+            },
+            sqlx::Error::PoolTimedOut => Kind::Exhausted,
+            sqlx::Error::Io(_)
+            | sqlx::Error::Tls(_)
+            | sqlx::Error::PoolClosed
+            | sqlx::Error::WorkerCrashed => Kind::Unreachable,
+            _ => Kind::Failed,
+        };
+        match kind {
+            Kind::DiskFull => Self::DiskFull(Box::new(error)),
+            Kind::Busy => Self::Busy(error),
+            Kind::NotPermitted => Self::NotPermitted(error),
+            Kind::Exhausted => Self::ConnectionsExhausted(error),
+            Kind::InRecovery => Self::ServerInRecovery,
+            Kind::Unreachable => Self::Unreachable { place: "the configured URL".to_owned(), source: error },
+            Kind::Failed => Self::Failed(error),
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    DiskFull,
+    Busy,
+    NotPermitted,
+    Exhausted,
+    InRecovery,
+    Unreachable,
+    Failed,
+}
+
+/// PostgreSQL's codes have five characters; SQLite's are numbers of at most four digits.
+fn statement_kind(code: &str) -> Kind {
+    match code.parse::<i32>() {
+        Ok(number) if code.len() < 5 => sqlite_kind(number),
+        _ => postgres_kind(code),
+    }
+}
+
+fn postgres_kind(code: &str) -> Kind {
+    match code {
+        "53100" => Kind::DiskFull,
+        "40001" | "40P01" | "55P03" | "57014" => Kind::Busy,
+        "42501" => Kind::NotPermitted,
+        "53300" => Kind::Exhausted,
+        "25006" => Kind::InRecovery,
+        "57P01" | "57P02" | "57P03" => Kind::Unreachable,
+        class if class.starts_with("08") => Kind::Unreachable,
+        _ => Kind::Failed,
+    }
+}
+
+/// The low byte is the kind of error, the rest says more.
+fn sqlite_kind(code: i32) -> Kind {
+    const BUSY: i32 = 5;
+    const LOCKED: i32 = 6;
+    const READONLY: i32 = 8;
+    const FULL: i32 = 13;
+    const PERM: i32 = 3;
+    // Failed writes of the operating system: write, fsync, truncate, growing the shared memory file.
+    const FAILED_WRITES: [i32; 4] = [778, 1034, 1546, 4874];
+    match code & 0xff {
+        FULL => Kind::DiskFull,
+        BUSY | LOCKED => Kind::Busy,
+        READONLY | PERM => Kind::NotPermitted,
+        _ if FAILED_WRITES.contains(&code) => Kind::DiskFull,
+        _ => Kind::Failed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_of_both_databases_are_told_apart() {
+        let cases = [
+            ("53100", Kind::DiskFull),
+            ("13", Kind::DiskFull),
+            ("778", Kind::DiskFull),
+            ("5", Kind::Busy),
+            ("517", Kind::Busy),
+            ("40P01", Kind::Busy),
+            ("42501", Kind::NotPermitted),
+            ("8", Kind::NotPermitted),
+            ("08006", Kind::Unreachable),
+            ("25006", Kind::InRecovery),
+            ("42P01", Kind::Failed),
+            ("1", Kind::Failed),
+            ("22012", Kind::Failed),
+        ];
+        for (code, kind) in cases {
+            assert_eq!(statement_kind(code), kind, "{code}");
+        }
+    }
+}

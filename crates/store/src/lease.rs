@@ -1,0 +1,182 @@
+//! Leases: load the row, ask the domain, save; and the fence that every settling transaction passes.
+
+use crate::codec::DbTime;
+use crate::crash_point;
+use crate::error::StoreError;
+use crate::row::LeaseRow;
+use crate::tx::{Renewal, Tx};
+use std::collections::HashMap;
+use std::time::Duration;
+use tidemill_domain::lease::{self, Epoch, Fence, Lease, LeaseEvent, LeaseKey, LeaseRefusal, Life, Term};
+use tidemill_domain::process::ProcessId;
+use tidemill_domain::time::Timestamp;
+
+/// Topic of the wake-up that is sent when leases of this kind can be had.
+pub fn freed_topic(kind: &str) -> String {
+    format!("lease_freed:{kind}")
+}
+
+/// A lease that was given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Granted {
+    /// What every settling write has to carry.
+    pub fence: Fence,
+    /// End of its own term, if it has one.
+    pub until: Option<Timestamp>,
+    /// Whose lapsed lease was taken over, if it was not free.
+    pub taken_over_from: Option<ProcessId>,
+}
+
+/// A lease that lapsed and was freed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Lapsed {
+    /// What it was for.
+    pub key: LeaseKey,
+    /// Whose it was.
+    pub fence: Fence,
+}
+
+/// A lease as the list shows it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LeaseRecord {
+    /// What it is for.
+    pub key: LeaseKey,
+    /// Who holds it.
+    pub lease: Lease,
+    /// Whether its owner may act on it now.
+    pub is_live: bool,
+    /// Since when it is held.
+    pub acquired_at: Option<Timestamp>,
+}
+
+impl Tx {
+    /// Asks for a lease on behalf of process `by`.
+    pub async fn acquire_lease(
+        &mut self,
+        key: &LeaseKey,
+        by: ProcessId,
+        term: Term,
+    ) -> Result<Result<Granted, LeaseRefusal>, StoreError> {
+        self.lease_insert_free(key).await?;
+        let row = self.lease_lock(key).await?;
+        let before = row.as_ref().map_or(Lease::NEW, LeaseRow::lease);
+        let owner = match before {
+            Lease::Held { fence, .. } => self.process_lock_shared(fence.owner.into()).await?,
+            Lease::Free { .. } => None,
+        };
+        let asker = self.process_by_id(by.into()).await?;
+        // All rows that the decision rests on are locked now, so the clock may be read.
+        let now = self.now().await?;
+        let owner = life(owner.as_ref().map(|row| row.state()).transpose()?, now);
+        let asker = life(asker.as_ref().map(|row| row.state()).transpose()?, now);
+        match lease::next(before, owner, LeaseEvent::Acquire { by, life: asker, term }, now) {
+            Ok(Lease::Held { fence, until }) => {
+                self.lease_save_held(key, fence, until.map(DbTime), now.into()).await?;
+                crash_point!("lease_acquired");
+                let taken_over_from = match before {
+                    Lease::Held { fence, .. } => Some(fence.owner),
+                    Lease::Free { .. } => None,
+                };
+                Ok(Ok(Granted { fence, until, taken_over_from }))
+            }
+            Ok(Lease::Free { epoch }) => Ok(Err(LeaseRefusal::Fenced { current: epoch })),
+            Err(refusal) => Ok(Err(refusal)),
+        }
+    }
+
+    /// Renews leases that have a term of their own; returns the keys of those that were renewed. Whoever is not
+    /// among them has lost its lease.
+    pub async fn renew_leases(
+        &mut self,
+        asked: &[(LeaseKey, Fence, Duration)],
+    ) -> Result<Vec<LeaseKey>, StoreError> {
+        let keys: Vec<&LeaseKey> = asked.iter().map(|(key, ..)| key).collect();
+        self.lease_lock_all(&keys).await?;
+        let now = self.now().await?;
+        let renewals: Vec<Renewal<'_>> = asked
+            .iter()
+            .map(|(key, fence, ttl)| Renewal { key, fence: *fence, until: now.plus(*ttl).into() })
+            .collect();
+        let renewed = self.lease_renew(&renewals, now.into()).await?;
+        crash_point!("lease_renewed");
+        let asked: HashMap<(&str, &str), &LeaseKey> =
+            asked.iter().map(|(key, ..)| ((key.kind(), key.name()), key)).collect();
+        Ok(renewed
+            .iter()
+            .filter_map(|(kind, name)| asked.get(&(kind.as_str(), name.as_str())).map(|key| (*key).clone()))
+            .collect())
+    }
+
+    /// Gives a lease back; false when it was no longer ours to give.
+    pub async fn release_lease(&mut self, key: &LeaseKey, fence: Fence) -> Result<bool, StoreError> {
+        let released = self.lease_release(key, fence).await? == 1;
+        if released {
+            self.wake(&freed_topic(key.kind()));
+        }
+        Ok(released)
+    }
+
+    /// The fence: whether `fence` may still settle work under this lease. The answer holds until the end of this
+    /// transaction, because a take-over has to wait for it. On `false`, roll back.
+    pub async fn confirm_lease(&mut self, key: &LeaseKey, fence: Fence) -> Result<bool, StoreError> {
+        Ok(self.lease_confirm(key, fence).await?)
+    }
+
+    /// Frees at most `limit` leases whose term has passed or whose process has ended.
+    pub async fn expire_leases(&mut self, limit: u32) -> Result<Vec<Lapsed>, StoreError> {
+        let now = self.now().await?;
+        let rows = self.lease_expire(now.into(), limit.into()).await?;
+        let mut lapsed = Vec::with_capacity(rows.len());
+        for row in rows {
+            if let Lease::Held { fence, .. } = row.lease() {
+                let key = row.key()?;
+                self.wake(&freed_topic(key.kind()));
+                lapsed.push(Lapsed { key, fence });
+            }
+        }
+        Ok(lapsed)
+    }
+
+    /// The leases, the held first.
+    pub async fn leases(&mut self, limit: u32) -> Result<Vec<LeaseRecord>, StoreError> {
+        let rows = self.lease_list(limit.into()).await?;
+        let mut owners: HashMap<ProcessId, Life> = HashMap::new();
+        let now = self.now().await?;
+        let mut records = Vec::with_capacity(rows.len());
+        for row in rows {
+            let lease = row.lease();
+            let owner = match lease {
+                Lease::Free { .. } => Life::Gone,
+                Lease::Held { fence, .. } => match owners.get(&fence.owner) {
+                    Some(known) => *known,
+                    None => {
+                        let process = self.process_by_id(fence.owner.into()).await?;
+                        let found = life(process.as_ref().map(|row| row.state()).transpose()?, now);
+                        owners.insert(fence.owner, found);
+                        found
+                    }
+                },
+            };
+            records.push(LeaseRecord {
+                key: row.key()?,
+                lease,
+                is_live: lease.is_live(owner, now),
+                acquired_at: row.acquired_at.map(Into::into),
+            });
+        }
+        Ok(records)
+    }
+
+    /// The epoch that a lease has now; zero when nobody has ever held it.
+    pub async fn lease_epoch(&mut self, key: &LeaseKey) -> Result<Epoch, StoreError> {
+        Ok(self.lease_lock(key).await?.map_or(Epoch::ZERO, |row| row.lease().epoch()))
+    }
+}
+
+/// A process that is not there has been pruned, long after its end.
+fn life(state: Option<tidemill_domain::process::ProcessState>, now: Timestamp) -> Life {
+    match state {
+        Some(state) if state.is_live(now) => Life::Alive,
+        _ => Life::Gone,
+    }
+}

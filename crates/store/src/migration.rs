@@ -1,0 +1,313 @@
+//! Creating the schema and bringing it up to date.
+//!
+//! A migration is applied in one transaction together with its row in `tidemill_migration`, under a lock that
+//! the transaction holds. Killed anywhere, it is as if it had not begun; started twice at once, the second
+//! waits and finds it done.
+
+use crate::codec::DbTime;
+use crate::error::StoreError;
+use crate::row::MigrationRow;
+use crate::store::Store;
+use crate::url::Dialect;
+use crate::{crash_point, postgres, sqlite};
+use sha2::{Digest, Sha256};
+use std::fmt::Write as _;
+use tidemill_domain::time::Timestamp;
+
+/// A migration that this program knows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Migration {
+    /// Its number, from 1 without gaps.
+    pub version: i64,
+    /// Its name.
+    pub name: &'static str,
+    text: &'static str,
+}
+
+macro_rules! migrations {
+    ($dialect:literal: $($version:literal $file:literal $name:literal),+) => {
+        &[$(Migration {
+            version: $version,
+            name: $name,
+            text: include_str!(concat!("../migrations/", $dialect, "/", $file, "_", $name, ".sql")),
+        },)+]
+    };
+}
+
+const POSTGRES: &[Migration] = migrations!("postgres": 1 "0001" "foundation");
+const SQLITE: &[Migration] = migrations!("sqlite": 1 "0001" "foundation");
+
+/// The migrations of a database, in order.
+pub fn known(dialect: Dialect) -> &'static [Migration] {
+    match dialect {
+        Dialect::Postgres => POSTGRES,
+        Dialect::Sqlite => SQLITE,
+    }
+}
+
+impl Migration {
+    /// Its statements, in order. An empty line separates two statements.
+    pub fn statements(&self) -> impl Iterator<Item = &'static str> + use<> {
+        self.text.split("\n\n").map(str::trim).filter(|statement| !statement.is_empty())
+    }
+
+    /// Whether programs that do not know it cannot work with its schema.
+    pub fn is_breaking(&self) -> bool {
+        self.text.starts_with("-- breaking\n")
+    }
+
+    /// The hash of its text.
+    pub fn checksum(&self) -> String {
+        let mut hex = String::with_capacity(64);
+        for byte in Sha256::digest(self.text.as_bytes()) {
+            let _infallible = write!(hex, "{byte:02x}");
+        }
+        hex
+    }
+
+    fn row(&self, applied_at: Timestamp) -> MigrationRow {
+        MigrationRow {
+            version: self.version,
+            name: self.name.to_owned(),
+            checksum: self.checksum(),
+            breaking: self.is_breaking(),
+            applied_at: DbTime(applied_at),
+        }
+    }
+}
+
+/// Where a migration stands in a database.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Standing {
+    /// Not applied yet.
+    Pending,
+    /// Applied as we know it.
+    Applied,
+    /// Applied, but with another content than ours.
+    Changed,
+    /// Applied by a newer program; we can work with it.
+    Newer,
+    /// Applied by a newer program; we cannot work with it.
+    NewerBreaking,
+}
+
+impl Standing {
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Applied => "applied",
+            Self::Changed => "changed",
+            Self::Newer => "newer",
+            Self::NewerBreaking => "newer, breaking",
+        }
+    }
+}
+
+/// One line of the migration status.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MigrationStatus {
+    /// Its number.
+    pub version: i64,
+    /// Its name.
+    pub name: String,
+    /// Where it stands.
+    pub standing: Standing,
+    /// When it was applied.
+    pub applied_at: Option<Timestamp>,
+}
+
+/// Compares what is known with what was applied.
+fn compare(known: &[Migration], applied: &[MigrationRow]) -> Vec<MigrationStatus> {
+    let row_of = |version| applied.iter().find(|row| row.version == version);
+    let ours = known.iter().map(|migration| {
+        let row = row_of(migration.version);
+        MigrationStatus {
+            version: migration.version,
+            name: migration.name.to_owned(),
+            standing: match row {
+                None => Standing::Pending,
+                Some(row) if row.checksum == migration.checksum() => Standing::Applied,
+                Some(_) => Standing::Changed,
+            },
+            applied_at: row.map(|row| row.applied_at.into()),
+        }
+    });
+    let theirs = applied
+        .iter()
+        .filter(|row| known.iter().all(|migration| migration.version != row.version))
+        .map(|row| MigrationStatus {
+            version: row.version,
+            name: row.name.clone(),
+            standing: if row.breaking { Standing::NewerBreaking } else { Standing::Newer },
+            applied_at: Some(row.applied_at.into()),
+        });
+    ours.chain(theirs).collect()
+}
+
+/// Whether this program can work with a schema of this status.
+pub(crate) fn usable(status: &[MigrationStatus]) -> Result<(), StoreError> {
+    for line in status {
+        let (version, name) = (line.version, line.name.clone());
+        match line.standing {
+            Standing::NewerBreaking => return Err(StoreError::SchemaAhead { version, name }),
+            Standing::Changed => return Err(StoreError::MigrationChanged { version, name }),
+            Standing::Newer => {
+                tracing::warn!(
+                    migration.version = version,
+                    "migration {version} ({name}) is newer than this program"
+                );
+            }
+            Standing::Applied | Standing::Pending => {}
+        }
+    }
+    let pending = status.iter().filter(|line| line.standing == Standing::Pending).count();
+    if pending > 0 {
+        let newer =
+            |line: &&MigrationStatus| matches!(line.standing, Standing::Newer | Standing::NewerBreaking);
+        return Err(StoreError::SchemaBehind {
+            pending,
+            known: status.len() - status.iter().filter(newer).count(),
+        });
+    }
+    Ok(())
+}
+
+impl Store {
+    /// Where each migration stands.
+    pub async fn migration_status(&self) -> Result<Vec<MigrationStatus>, StoreError> {
+        let mut tx = self.read().await?;
+        let applied =
+            if tx.migration_table_exists().await? { tx.migration_list().await? } else { Vec::new() };
+        tx.rollback().await?;
+        Ok(compare(known(self.dialect()), &applied))
+    }
+
+    /// Applies what is pending, in order, and tells of each; returns how many were applied.
+    pub async fn migrate(&self, mut tell: impl FnMut(&Migration)) -> Result<usize, StoreError> {
+        let status = self.migration_status().await?;
+        if let Err(error) = usable(&status)
+            && !matches!(error, StoreError::SchemaBehind { .. })
+        {
+            return Err(error);
+        }
+        let mut count = 0;
+        for migration in known(self.dialect()) {
+            let applied =
+                status.iter().any(|line| line.version == migration.version && line.applied_at.is_some());
+            if !applied && self.apply(migration).await? {
+                tell(migration);
+                count += 1;
+            }
+        }
+        Ok(count)
+    }
+
+    /// Applies one migration; false when somebody else has done it meanwhile.
+    async fn apply(&self, migration: &Migration) -> Result<bool, StoreError> {
+        let mut tx = self.begin().await?;
+        tx.migration_lock().await?;
+        tx.migration_create_table().await?;
+        if tx.migration_list().await?.iter().any(|row| row.version == migration.version) {
+            tx.rollback().await?;
+            return Ok(false);
+        }
+        crash_point!("migration_statement");
+        for statement in migration.statements() {
+            tx.migration_statement(statement).await?;
+            crash_point!("migration_statement");
+        }
+        let now = tx.now().await?;
+        tx.migration_record(&migration.row(now)).await?;
+        crash_point!("migration_statement");
+        tx.commit().await?;
+        crash_point!("migration_statement");
+        Ok(true)
+    }
+}
+
+/// The whole schema as SQL, for people who apply it by hand: it leaves the database as `migrate` would.
+pub fn schema_sql(dialect: Dialect) -> String {
+    let (create_table, instant) = match dialect {
+        Dialect::Postgres => (postgres::migration::CREATE_TABLE, "now()"),
+        Dialect::Sqlite => (sqlite::migration::CREATE_TABLE, "unixepoch() * 1000000"),
+    };
+    let mut sql = format!(
+        "-- The schema of Tidemill {} for {dialect}.\n\nbegin;\n\n{create_table}\n",
+        env!("CARGO_PKG_VERSION")
+    );
+    for migration in known(dialect) {
+        let row = migration.row(Timestamp::EPOCH);
+        let breaking = match dialect {
+            Dialect::Postgres => row.breaking.to_string(),
+            Dialect::Sqlite => u8::from(row.breaking).to_string(),
+        };
+        let _infallible = write!(
+            sql,
+            "\n-- Migration {version}: {name}\n{text}\ninsert into tidemill_migration (version, name, checksum, breaking, applied_at)\n\
+             values ({version}, '{name}', '{checksum}', {breaking}, {instant});\n",
+            version = row.version,
+            name = row.name,
+            text = migration.text,
+            checksum = row.checksum,
+        );
+    }
+    sql.push_str("\ncommit;\n");
+    sql
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_databases_have_the_same_migrations_without_gaps() {
+        let names = |dialect| known(dialect).iter().map(|m| (m.version, m.name)).collect::<Vec<_>>();
+
+        assert_eq!(names(Dialect::Postgres), names(Dialect::Sqlite));
+        let versions: Vec<i64> = known(Dialect::Sqlite).iter().map(|m| m.version).collect();
+        assert_eq!(versions, (1..=i64::try_from(versions.len()).unwrap()).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn every_file_is_listed_and_every_statement_ends() {
+        for dialect in Dialect::ALL {
+            let folder = format!("{}/migrations/{dialect}", env!("CARGO_MANIFEST_DIR"));
+            assert_eq!(std::fs::read_dir(folder).unwrap().count(), known(dialect).len());
+            for migration in known(dialect) {
+                for statement in migration.statements() {
+                    assert!(statement.ends_with(';'), "{dialect} {}: {statement}", migration.name);
+                }
+            }
+        }
+    }
+
+    fn applied(version: i64, checksum: &str, breaking: bool) -> MigrationRow {
+        MigrationRow {
+            version,
+            name: "x".into(),
+            checksum: checksum.into(),
+            breaking,
+            applied_at: DbTime(Timestamp::EPOCH),
+        }
+    }
+
+    #[test]
+    fn a_schema_is_used_unless_it_is_behind_changed_or_broken_by_a_newer_program() {
+        let ours = known(Dialect::Sqlite);
+        let good: Vec<MigrationRow> = ours.iter().map(|m| m.row(Timestamp::EPOCH)).collect();
+        let with = |row: MigrationRow| good.iter().cloned().chain([row]).collect::<Vec<_>>();
+
+        assert!(usable(&compare(ours, &good)).is_ok());
+        assert!(usable(&compare(ours, &with(applied(9001, "?", false)))).is_ok());
+        assert!(matches!(usable(&compare(ours, &[])), Err(StoreError::SchemaBehind { .. })));
+        assert!(matches!(
+            usable(&compare(ours, &with(applied(9001, "?", true)))),
+            Err(StoreError::SchemaAhead { version: 9001, .. })
+        ));
+        assert!(matches!(
+            usable(&compare(ours, &[applied(1, "edited", false)])),
+            Err(StoreError::MigrationChanged { version: 1, .. })
+        ));
+    }
+}

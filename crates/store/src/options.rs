@@ -1,0 +1,72 @@
+//! How to open a store; every field has a sensible default.
+
+use std::sync::Arc;
+use std::time::Duration;
+use tidemill_domain::time::Clock;
+
+/// When the schema is created and brought up to date without being asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Init {
+    /// On every start, on both databases.
+    Always,
+    /// On every start of an embedded database; PostgreSQL is migrated by command.
+    #[default]
+    Embedded,
+    /// Never; a schema that is missing or behind is an error.
+    Never,
+}
+
+/// What stands between us and PostgreSQL.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Pooler {
+    /// Find out when connecting.
+    #[default]
+    Auto,
+    /// Nothing, or a pooler that gives each client a server connection of its own for the whole session.
+    Session,
+    /// A pooler that lends a server connection per transaction: no LISTEN, no cached statements.
+    Transaction,
+}
+
+/// How hard SQLite makes a commit stick.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Synchronous {
+    /// A commit that was answered survives a power cut.
+    #[default]
+    Full,
+    /// The last commits may be lost in a power cut; the file stays consistent.
+    Normal,
+}
+
+/// How to open a store.
+#[derive(Clone, Debug)]
+pub struct StoreOptions {
+    /// Most connections that this process opens.
+    pub max_connections: u32,
+    /// How long to try to connect, and to wait for a free connection.
+    pub connect_timeout: Duration,
+    /// How long to wait for SQLite's write lock.
+    pub busy_timeout: Duration,
+    /// How hard SQLite makes a commit stick.
+    pub synchronous: Synchronous,
+    /// What stands between us and PostgreSQL.
+    pub pooler: Pooler,
+    /// A password that is kept out of the URL.
+    pub password: Option<String>,
+    /// Tells the time instead of the database; for tests.
+    pub clock: Option<Arc<dyn Clock>>,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self {
+            max_connections: 10,
+            connect_timeout: Duration::from_secs(5),
+            busy_timeout: Duration::from_secs(5),
+            synchronous: Synchronous::default(),
+            pooler: Pooler::default(),
+            password: None,
+            clock: None,
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Statements on `tidemill_audit`.
+
+use crate::codec::DbTime;
+use crate::row::AuditRow;
+use crate::tx::AuditFilterRow;
+use sqlx::PgConnection;
+use tidemill_domain::audit::AuditEntry;
+
+pub(crate) async fn insert(
+    connection: &mut PgConnection,
+    entry: &AuditEntry,
+    now: DbTime,
+) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "insert into tidemill_audit
+             (at, actor, role, action, object, from_state, to_state, reason, request_id)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+    )
+    .bind(now)
+    .bind(&entry.actor.name)
+    .bind(entry.actor.role.as_str())
+    .bind(&entry.action)
+    .bind(&entry.object)
+    .bind(&entry.from)
+    .bind(&entry.to)
+    .bind(&entry.reason)
+    .bind(&entry.actor.request_id)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// The newest first; pages by the smallest id of the page before.
+pub(crate) async fn list(
+    connection: &mut PgConnection,
+    filter: &AuditFilterRow<'_>,
+) -> Result<Vec<AuditRow>, sqlx::Error> {
+    sqlx::query_as(
+        "select id, at, actor, role, action, object, from_state, to_state, reason, request_id
+         from tidemill_audit
+         where ($1::bigint is null or id < $1)
+           and ($2::timestamptz is null or at >= $2)
+           and ($3::text is null or actor = $3)
+           and ($4::text is null or action = $4)
+           and ($5::text is null or object = $5)
+         order by id desc
+         limit $6",
+    )
+    .bind(filter.before_id)
+    .bind(filter.since)
+    .bind(filter.actor)
+    .bind(filter.action)
+    .bind(filter.object)
+    .bind(filter.limit)
+    .fetch_all(connection)
+    .await
+}

@@ -1,0 +1,235 @@
+//! Statements on `tidemill_lease`.
+//!
+//! Locks are always taken in the order lease, then process; whoever needs both keeps to it.
+
+use crate::codec::{DbId, DbTime};
+use crate::row::LeaseRow;
+use crate::tx::Renewal;
+use sqlx::PgConnection;
+use tidemill_domain::lease::{Fence, LeaseKey};
+
+/// Makes sure that there is a row to lock.
+pub(crate) async fn insert_free(connection: &mut PgConnection, key: &LeaseKey) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "insert into tidemill_lease (kind, name, epoch)
+         values ($1, $2, 0)
+         on conflict (kind, name) do nothing",
+    )
+    .bind(key.kind())
+    .bind(key.name())
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+pub(crate) async fn lock(
+    connection: &mut PgConnection,
+    key: &LeaseKey,
+) -> Result<Option<LeaseRow>, sqlx::Error> {
+    sqlx::query_as(
+        "select kind, name, epoch, owner, until, acquired_at
+         from tidemill_lease
+         where kind = $1
+           and name = $2
+         for update",
+    )
+    .bind(key.kind())
+    .bind(key.name())
+    .fetch_optional(connection)
+    .await
+}
+
+pub(crate) async fn save_held(
+    connection: &mut PgConnection,
+    key: &LeaseKey,
+    fence: Fence,
+    until: Option<DbTime>,
+    now: DbTime,
+) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "update tidemill_lease
+         set epoch = $3, owner = $4, until = $5, acquired_at = $6
+         where kind = $1
+           and name = $2",
+    )
+    .bind(key.kind())
+    .bind(key.name())
+    .bind(fence.epoch.get())
+    .bind(DbId::from(fence.owner))
+    .bind(until)
+    .bind(now)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Locks in the order of the keys, so that two who lock many do not wait for each other in a circle.
+pub(crate) async fn lock_all(connection: &mut PgConnection, keys: &[&LeaseKey]) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "select 1
+         from tidemill_lease
+         where (kind, name) in (select kind, name from unnest($1::text[], $2::text[]) as asked (kind, name))
+         order by kind, name
+         for update",
+    )
+    .bind(keys.iter().map(|key| key.kind()).collect::<Vec<_>>())
+    .bind(keys.iter().map(|key| key.name()).collect::<Vec<_>>())
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// One guarded statement for `lease::next` with `Renew`, for many leases at once.
+pub(crate) async fn renew(
+    connection: &mut PgConnection,
+    renewals: &[Renewal<'_>],
+    now: DbTime,
+) -> Result<Vec<(String, String)>, sqlx::Error> {
+    sqlx::query_as(
+        "update tidemill_lease l
+         set until = greatest(l.until, asked.until)
+         from unnest($1::text[], $2::text[], $3::bigint[], $4::uuid[], $5::timestamptz[])
+             as asked (kind, name, epoch, owner, until)
+         where l.kind = asked.kind
+           and l.name = asked.name
+           and l.epoch = asked.epoch
+           and l.owner = asked.owner
+           and l.until > $6
+           and exists (
+               select from tidemill_process p
+               where p.id = l.owner
+                 and p.state = 'live'
+                 and p.until > $6
+           )
+         returning l.kind, l.name",
+    )
+    .bind(renewals.iter().map(|asked| asked.key.kind()).collect::<Vec<_>>())
+    .bind(renewals.iter().map(|asked| asked.key.name()).collect::<Vec<_>>())
+    .bind(renewals.iter().map(|asked| asked.fence.epoch.get()).collect::<Vec<_>>())
+    .bind(renewals.iter().map(|asked| asked.fence.owner.as_uuid()).collect::<Vec<_>>())
+    .bind(renewals.iter().map(|asked| asked.until).collect::<Vec<_>>())
+    .bind(now)
+    .fetch_all(connection)
+    .await
+}
+
+/// One guarded statement for `lease::next` with `Release`.
+pub(crate) async fn release(
+    connection: &mut PgConnection,
+    key: &LeaseKey,
+    fence: Fence,
+) -> Result<u64, sqlx::Error> {
+    let done = sqlx::query(
+        "update tidemill_lease
+         set owner = null, until = null, acquired_at = null
+         where kind = $1
+           and name = $2
+           and owner = $3
+           and epoch = $4",
+    )
+    .bind(key.kind())
+    .bind(key.name())
+    .bind(DbId::from(fence.owner))
+    .bind(fence.epoch.get())
+    .execute(connection)
+    .await?;
+    Ok(done.rows_affected())
+}
+
+/// Locks in the order of the keys, as `lock_all` does.
+pub(crate) async fn release_all(connection: &mut PgConnection, owner: DbId) -> Result<u64, sqlx::Error> {
+    let done = sqlx::query(
+        "with held as (
+             select kind, name
+             from tidemill_lease
+             where owner = $1
+             order by kind, name
+             for update
+         )
+         update tidemill_lease l
+         set owner = null, until = null, acquired_at = null
+         from held
+         where l.kind = held.kind
+           and l.name = held.name",
+    )
+    .bind(owner)
+    .execute(connection)
+    .await?;
+    Ok(done.rows_affected())
+}
+
+/// The fence: a lock that a take-over has to wait for, so the answer holds until the transaction ends.
+pub(crate) async fn confirm(
+    connection: &mut PgConnection,
+    key: &LeaseKey,
+    fence: Fence,
+) -> Result<bool, sqlx::Error> {
+    let found: Option<i32> = sqlx::query_scalar(
+        "select 1
+         from tidemill_lease
+         where kind = $1
+           and name = $2
+           and owner = $3
+           and epoch = $4
+         for share",
+    )
+    .bind(key.kind())
+    .bind(key.name())
+    .bind(DbId::from(fence.owner))
+    .bind(fence.epoch.get())
+    .fetch_optional(connection)
+    .await?;
+    Ok(found.is_some())
+}
+
+/// One guarded statement for `lease::next` with `Expire`. A silent process counts as gone only once it has been
+/// declared dead, because that was done under its own lock. Returns the leases as they were.
+pub(crate) async fn expire(
+    connection: &mut PgConnection,
+    now: DbTime,
+    limit: i64,
+) -> Result<Vec<LeaseRow>, sqlx::Error> {
+    sqlx::query_as(
+        "with lapsed as materialized (
+             select kind, name, epoch, owner, until, acquired_at
+             from tidemill_lease l
+             where owner is not null
+               and (
+                   until <= $1
+                   or not exists (
+                       select from tidemill_process p
+                       where p.id = l.owner
+                         and p.state = 'live'
+                   )
+               )
+             order by kind, name
+             limit $2
+             for update skip locked
+         ), freed as (
+             update tidemill_lease l
+             set owner = null, until = null, acquired_at = null
+             from lapsed
+             where l.kind = lapsed.kind
+               and l.name = lapsed.name
+         )
+         select kind, name, epoch, owner, until, acquired_at
+         from lapsed",
+    )
+    .bind(now)
+    .bind(limit)
+    .fetch_all(connection)
+    .await
+}
+
+/// The held first.
+pub(crate) async fn list(connection: &mut PgConnection, limit: i64) -> Result<Vec<LeaseRow>, sqlx::Error> {
+    sqlx::query_as(
+        "select kind, name, epoch, owner, until, acquired_at
+         from tidemill_lease
+         order by owner is null, kind, name
+         limit $1",
+    )
+    .bind(limit)
+    .fetch_all(connection)
+    .await
+}

@@ -1,0 +1,12 @@
+//! PostgreSQL: connecting, and one function per statement.
+
+pub(crate) mod audit;
+pub(crate) mod clock;
+pub(crate) mod lease;
+pub(crate) mod migration;
+pub(crate) mod process;
+
+mod connect;
+mod notify;
+
+pub(crate) use connect::{OLDEST_MAJOR, Postgres};

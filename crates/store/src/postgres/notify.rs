@@ -1,0 +1,137 @@
+//! NOTIFY after commit, coalesced, and the one LISTEN connection of this process.
+
+use crate::wakeup::Hub;
+use sqlx::PgPool;
+use sqlx::postgres::PgListener;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+use tidemill_domain::backoff::Backoff;
+use tokio::task::JoinHandle;
+
+/// All topics share one channel; the payload says which.
+const CHANNEL: &str = "tidemill";
+
+pub(super) struct Notifier {
+    pool: PgPool,
+    pooled_by_transaction: bool,
+    pending: Arc<Mutex<BTreeSet<String>>>,
+    sending: Arc<tokio::sync::Mutex<()>>,
+    listener: OnceLock<JoinHandle<()>>,
+}
+
+impl Notifier {
+    pub(super) fn new(pool: PgPool, pooled_by_transaction: bool) -> Self {
+        Self {
+            pool,
+            pooled_by_transaction,
+            pending: Arc::default(),
+            sending: Arc::default(),
+            listener: OnceLock::new(),
+        }
+    }
+
+    /// Sends soon, in the background. What is asked for while a sending is under way goes with the next one,
+    /// so a thousand commits cost a few notifications.
+    pub(super) fn notify(&self, topics: Vec<String>) {
+        let was_empty = {
+            let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+            let was_empty = pending.is_empty();
+            pending.extend(topics);
+            was_empty
+        };
+        if was_empty {
+            let (pool, pending, sending) = (self.pool.clone(), self.pending.clone(), self.sending.clone());
+            tokio::spawn(async move { send(&pool, &pending, &sending).await });
+        }
+    }
+
+    /// Waits until everything that was asked for has been sent.
+    pub(super) async fn flush(&self) {
+        send(&self.pool, &self.pending, &self.sending).await;
+        if let Some(listener) = self.listener.get() {
+            listener.abort();
+        }
+    }
+
+    /// Starts to listen, once. Behind a transaction pooler there is nothing to listen to.
+    pub(super) fn listen(&self, hub: &Hub) {
+        if self.pooled_by_transaction {
+            return;
+        }
+        self.listener.get_or_init(|| tokio::spawn(listen(self.pool.clone(), hub.clone())));
+    }
+}
+
+impl Drop for Notifier {
+    fn drop(&mut self) {
+        if let Some(listener) = self.listener.get() {
+            listener.abort();
+        }
+    }
+}
+
+async fn send(pool: &PgPool, pending: &Mutex<BTreeSet<String>>, sending: &tokio::sync::Mutex<()>) {
+    let _one_at_a_time = sending.lock().await;
+    let topics: Vec<String> = {
+        let mut pending = pending.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *pending).into_iter().collect()
+    };
+    if topics.is_empty() {
+        return;
+    }
+    let sent = sqlx::query("select pg_notify($1, topic) from unnest($2::text[]) as topic")
+        .bind(CHANNEL)
+        .bind(&topics)
+        // Named statements do not survive a transaction pooler.
+        .persistent(false)
+        .execute(pool)
+        .await;
+    if let Err(error) = sent {
+        tracing::debug!(%error, "a wake-up was not sent; polling will find the work");
+    }
+}
+
+async fn listen(pool: PgPool, hub: Hub) {
+    let Ok(backoff) = Backoff::new(Duration::from_millis(200), 2.0, Duration::from_secs(10), 0.0) else {
+        return;
+    };
+    let mut failures = 0;
+    loop {
+        match hear(&pool, &hub).await {
+            Heard::PoolClosed => return,
+            Heard::Lost => failures = 1,
+            Heard::Nothing(error) => {
+                failures += 1;
+                tracing::warn!(%error, "cannot listen for wake-ups; polling goes on");
+            }
+        }
+        tokio::time::sleep(backoff.delay(failures, 0.0)).await;
+    }
+}
+
+enum Heard {
+    PoolClosed,
+    Lost,
+    Nothing(sqlx::Error),
+}
+
+/// Listens until the connection is lost.
+async fn hear(pool: &PgPool, hub: &Hub) -> Heard {
+    let mut listener = match PgListener::connect_with(pool).await {
+        Ok(listener) => listener,
+        Err(sqlx::Error::PoolClosed) => return Heard::PoolClosed,
+        Err(error) => return Heard::Nothing(error),
+    };
+    if let Err(error) = listener.listen(CHANNEL).await {
+        return Heard::Nothing(error);
+    }
+    // What was sent before we listened is gone, so everybody looks once.
+    hub.wake_all();
+    loop {
+        match listener.try_recv().await {
+            Ok(Some(notification)) => hub.wake(notification.payload()),
+            Ok(None) | Err(_) => return Heard::Lost,
+        }
+    }
+}

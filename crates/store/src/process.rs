@@ -1,0 +1,135 @@
+//! The registry of processes: who runs, who has ended, who fell silent.
+
+use crate::error::StoreError;
+use crate::tx::Tx;
+use std::time::Duration;
+use tidemill_domain::audit::{Actor, AuditEntry, Role};
+use tidemill_domain::process::{self, Identity, ProcessEvent, ProcessId, ProcessRefusal, ProcessState};
+use tidemill_domain::time::Timestamp;
+
+/// Topic of the wake-up that is sent when a process ends or is found dead: what it held can be had.
+pub const PROCESS_ENDED: &str = "process_ended";
+
+/// A process as the list shows it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ProcessRecord {
+    /// Its id.
+    pub id: ProcessId,
+    /// Who it is.
+    pub identity: Identity,
+    /// Where it is in its life.
+    pub state: ProcessState,
+    /// When it registered.
+    pub started_at: Timestamp,
+    /// When it last said that it is alive.
+    pub heartbeat_at: Timestamp,
+}
+
+fn actor(identity: &Identity) -> Actor {
+    Actor { name: identity.name.clone(), role: Role::Worker, request_id: None }
+}
+
+fn object(id: ProcessId) -> String {
+    format!("process/{id}")
+}
+
+impl Tx {
+    /// Registers a process as alive for `ttl`.
+    pub async fn register_process(
+        &mut self,
+        id: ProcessId,
+        identity: &Identity,
+        ttl: Duration,
+    ) -> Result<(), StoreError> {
+        let now = self.now().await?;
+        self.process_insert(id.into(), identity, now.into(), now.plus(ttl).into()).await?;
+        let entry = AuditEntry::new(actor(identity), "process.start", &object(id));
+        self.audit_insert(&entry, now.into()).await?;
+        Ok(())
+    }
+
+    /// Keeps a process alive for `ttl` from now; refused when it no longer is.
+    pub async fn heartbeat(
+        &mut self,
+        id: ProcessId,
+        ttl: Duration,
+    ) -> Result<Result<(), ProcessRefusal>, StoreError> {
+        // Lock, then look at the clock: whoever holds the row may just have judged this process dead.
+        let Some(row) = self.process_lock(id.into()).await? else {
+            return Ok(Err(ProcessRefusal::Ended));
+        };
+        let now = self.now().await?;
+        match process::next(row.state()?, ProcessEvent::Heartbeat { ttl }, now) {
+            Ok(ProcessState::Live { until }) => {
+                self.process_heartbeat(id.into(), now.into(), until.into()).await?;
+                Ok(Ok(()))
+            }
+            Ok(ProcessState::Stopped { .. } | ProcessState::Dead { .. }) => Ok(Err(ProcessRefusal::Ended)),
+            Err(refusal) => Ok(Err(refusal)),
+        }
+    }
+
+    /// Ends a process in order: what it holds is free, at once.
+    pub async fn stop_process(&mut self, id: ProcessId) -> Result<Result<(), ProcessRefusal>, StoreError> {
+        // First the leases, then the process: the order in which everybody locks.
+        self.lease_release_all(id.into()).await?;
+        let Some(row) = self.process_lock(id.into()).await? else {
+            return Ok(Err(ProcessRefusal::Ended));
+        };
+        let now = self.now().await?;
+        let before = row.state()?;
+        let after = match process::next(before, ProcessEvent::Stop, now) {
+            Ok(after) => after,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        if after != before {
+            self.process_save_state(id.into(), after).await?;
+            let entry = AuditEntry::new(actor(&row.identity()?), "process.stop", &object(id))
+                .from_to("live", "stopped");
+            self.audit_insert(&entry, now.into()).await?;
+            self.wake(PROCESS_ENDED);
+        }
+        Ok(Ok(()))
+    }
+
+    /// Declares dead whoever has fallen silent.
+    pub async fn expire_processes(&mut self) -> Result<Vec<ProcessRecord>, StoreError> {
+        let now = self.now().await?;
+        let dead = self.process_expire(now.into()).await?;
+        let mut records = Vec::with_capacity(dead.len());
+        for row in dead {
+            let record = record(&row)?;
+            let silence = now.since(record.heartbeat_at).as_secs();
+            let entry = AuditEntry::new(Actor::system(), "process.dead", &object(record.id))
+                .from_to("live", "dead")
+                .because(&format!("no heartbeat for {silence} s from {}", record.identity.name));
+            self.audit_insert(&entry, now.into()).await?;
+            records.push(record);
+        }
+        if !records.is_empty() {
+            self.wake(PROCESS_ENDED);
+        }
+        Ok(records)
+    }
+
+    /// The processes, the living first.
+    pub async fn processes(&mut self, limit: u32) -> Result<Vec<ProcessRecord>, StoreError> {
+        self.process_list(limit.into()).await?.iter().map(record).collect()
+    }
+
+    /// Forgets at most `limit` processes that ended more than `age` ago; returns how many.
+    pub async fn prune_processes(&mut self, age: Duration, limit: u32) -> Result<u64, StoreError> {
+        let now = self.now().await?;
+        Ok(self.process_prune(now.minus(age).into(), limit.into()).await?)
+    }
+}
+
+fn record(row: &crate::row::ProcessRow) -> Result<ProcessRecord, StoreError> {
+    Ok(ProcessRecord {
+        id: row.id.into(),
+        identity: row.identity()?,
+        state: row.state()?,
+        started_at: row.started_at.into(),
+        heartbeat_at: row.heartbeat_at.into(),
+    })
+}

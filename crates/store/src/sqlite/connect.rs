@@ -1,0 +1,133 @@
+//! Opening a SQLite file: one connection that writes, several that read.
+
+use crate::error::StoreError;
+use crate::options::{StoreOptions, Synchronous};
+use crate::tx::Connection;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{ConnectOptions, SqlitePool};
+use std::fs::OpenOptions;
+use std::io::ErrorKind;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+#[derive(Clone)]
+pub(crate) struct Sqlite {
+    /// Never more than one connection: writers of this process queue here, in order, instead of racing for the
+    /// file's lock.
+    writer: SqlitePool,
+    readers: SqlitePool,
+    path: Option<PathBuf>,
+}
+
+impl Sqlite {
+    pub(crate) async fn open_file(path: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
+        make_file(path)?;
+        let connect = SqliteConnectOptions::new()
+            .filename(path)
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(match options.synchronous {
+                Synchronous::Full => SqliteSynchronous::Full,
+                Synchronous::Normal => SqliteSynchronous::Normal,
+            })
+            .busy_timeout(options.busy_timeout)
+            .foreign_keys(true)
+            .disable_statement_logging();
+        let writer = one(&connect, options, Some(path)).await?;
+        let readers = pool(options.max_connections.saturating_sub(1).max(1), options)
+            .connect_lazy_with(connect.pragma("query_only", "on"));
+        Ok(Self { writer, readers, path: Some(path.to_owned()) })
+    }
+
+    /// A database that lives and dies with its one connection.
+    pub(crate) async fn open_memory(options: &StoreOptions) -> Result<Self, StoreError> {
+        let connect =
+            SqliteConnectOptions::new().in_memory(true).foreign_keys(true).disable_statement_logging();
+        let writer = one(&connect, options, None).await?;
+        Ok(Self { readers: writer.clone(), writer, path: None })
+    }
+
+    /// `immediate`: the write lock is taken now, so a transaction never fails half-way because it has to wait.
+    pub(crate) async fn begin(&self) -> Result<Connection, StoreError> {
+        let begun = self.writer.begin_with("begin immediate").await;
+        begun.map(Connection::Sqlite).map_err(|error| answer(error, self.path.as_deref()))
+    }
+
+    pub(crate) async fn read(&self) -> Result<Connection, StoreError> {
+        let begun = self.readers.begin().await;
+        begun.map(Connection::Sqlite).map_err(|error| answer(error, self.path.as_deref()))
+    }
+
+    pub(crate) async fn close(&self) {
+        self.readers.close().await;
+        self.writer.close().await;
+    }
+}
+
+/// Connections to a file cost nothing to keep, and an in-memory database would be lost with its connection.
+fn pool(size: u32, options: &StoreOptions) -> SqlitePoolOptions {
+    SqlitePoolOptions::new()
+        .max_connections(size)
+        .acquire_timeout(options.connect_timeout.max(options.busy_timeout))
+        .idle_timeout(None)
+        .max_lifetime(None)
+        .test_before_acquire(false)
+}
+
+/// Opens the writer. Two processes that create a file at the same time can meet at the change to WAL, which
+/// fails at once instead of waiting, so it is tried again for as long as any lock would be waited for.
+async fn one(
+    connect: &SqliteConnectOptions,
+    options: &StoreOptions,
+    path: Option<&Path>,
+) -> Result<SqlitePool, StoreError> {
+    const PAUSE: Duration = Duration::from_millis(25);
+    let mut attempts_left = options.busy_timeout.as_millis() / PAUSE.as_millis();
+    loop {
+        let error = match pool(1, options).connect_with(connect.clone()).await {
+            Ok(pool) => return Ok(pool),
+            Err(error) => answer(error, path),
+        };
+        if attempts_left == 0 || !matches!(error, StoreError::Busy(_)) {
+            return Err(error);
+        }
+        attempts_left -= 1;
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Makes the file ourselves, so that it is readable by its owner only and so that the operating system tells
+/// what is wrong better than SQLite does.
+fn make_file(path: &Path) -> Result<(), StoreError> {
+    let opened =
+        OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
+    let path = path.to_owned();
+    match opened {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Err(StoreError::FolderMissing { path }),
+        Err(error) if error.kind() == ErrorKind::StorageFull => Err(StoreError::DiskFull(Box::new(error))),
+        Err(error) => Err(StoreError::FileNotPermitted { path, source: Box::new(error) }),
+    }
+}
+
+/// Names an error of opening the file.
+fn answer(error: sqlx::Error, path: Option<&Path>) -> StoreError {
+    const CORRUPT: i32 = 11;
+    const CANTOPEN: i32 = 14;
+    const NOTADB: i32 = 26;
+    let primary = match &error {
+        sqlx::Error::Database(reply) => {
+            reply.code().and_then(|code| code.parse::<i32>().ok()).map(|code| code & 0xff)
+        }
+        _ => None,
+    };
+    match (primary, path) {
+        (Some(CORRUPT | NOTADB), Some(path)) => {
+            StoreError::NotADatabase { path: path.to_owned(), source: error }
+        }
+        (Some(CANTOPEN), Some(path)) => {
+            StoreError::FileNotPermitted { path: path.to_owned(), source: Box::new(error) }
+        }
+        _ => error.into(),
+    }
+}

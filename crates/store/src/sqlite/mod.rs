@@ -1,0 +1,12 @@
+//! SQLite: connecting, and one function per statement. The texts are those of `postgres/` wherever they can
+//! be; there is one writer at a time, so no row is ever locked by name.
+
+pub(crate) mod audit;
+pub(crate) mod clock;
+pub(crate) mod lease;
+pub(crate) mod migration;
+pub(crate) mod process;
+
+mod connect;
+
+pub(crate) use connect::Sqlite;

@@ -1,0 +1,148 @@
+//! The store: opens a database and hands out transactions.
+
+use crate::error::StoreError;
+use crate::migration;
+use crate::options::{Init, StoreOptions};
+use crate::tx::Tx;
+use crate::url::{DatabaseUrl, Dialect, Place};
+use crate::wakeup::{Hub, Wakeup};
+use crate::{postgres, sqlite};
+use std::fmt;
+use std::sync::Arc;
+use tidemill_domain::time::Clock;
+
+/// One database, and this process's connections to it. Cheap to clone.
+#[derive(Clone)]
+pub struct Store {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    backend: Backend,
+    url: DatabaseUrl,
+    clock: Option<Arc<dyn Clock>>,
+    hub: Hub,
+}
+
+enum Backend {
+    Postgres(postgres::Postgres),
+    Sqlite(sqlite::Sqlite),
+}
+
+impl Store {
+    /// Opens the database at `url` with the defaults, and initialises an embedded one.
+    ///
+    /// ```
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// let store = tidemill_store::Store::connect("sqlite::memory:").await.unwrap();
+    /// let mut tx = store.begin().await.unwrap();
+    /// let now = tx.now().await.unwrap();
+    /// tx.commit().await.unwrap();
+    /// assert!(now.as_micros() > 0);
+    /// # })
+    /// ```
+    pub async fn connect(url: &str) -> Result<Self, StoreError> {
+        let store = Self::open(url.parse()?, &StoreOptions::default()).await?;
+        store.initialise(Init::default()).await?;
+        Ok(store)
+    }
+
+    /// Opens the database without a look at its schema.
+    pub async fn open(url: DatabaseUrl, options: &StoreOptions) -> Result<Self, StoreError> {
+        let backend = match &url.place {
+            Place::Postgres(connect) => {
+                Backend::Postgres(postgres::Postgres::open(connect, &url.to_string(), options).await?)
+            }
+            Place::SqliteFile(path) => Backend::Sqlite(sqlite::Sqlite::open_file(path, options).await?),
+            Place::SqliteMemory => Backend::Sqlite(sqlite::Sqlite::open_memory(options).await?),
+        };
+        Ok(Self {
+            inner: Arc::new(Inner { backend, url, clock: options.clock.clone(), hub: Hub::default() }),
+        })
+    }
+
+    /// Brings the schema up to date where `init` says so, and refuses one that this program cannot work with.
+    pub async fn initialise(&self, init: Init) -> Result<(), StoreError> {
+        let automatic = match init {
+            Init::Always => true,
+            Init::Embedded => self.dialect() == Dialect::Sqlite,
+            Init::Never => false,
+        };
+        if automatic {
+            self.migrate(|_| {}).await?;
+        }
+        let status = self.migration_status().await?;
+        migration::usable(&status)
+    }
+
+    /// Begins a transaction that writes. On SQLite it holds the one write lock from here on, so keep files and
+    /// networks out of it.
+    pub async fn begin(&self) -> Result<Tx, StoreError> {
+        let connection = match &self.inner.backend {
+            Backend::Postgres(postgres) => postgres.begin().await?,
+            Backend::Sqlite(sqlite) => sqlite.begin().await?,
+        };
+        Ok(Tx::new(self.clone(), connection))
+    }
+
+    /// Begins a transaction that only reads; on SQLite it stands in no writer's way.
+    pub async fn read(&self) -> Result<Tx, StoreError> {
+        let connection = match &self.inner.backend {
+            Backend::Postgres(postgres) => postgres.begin().await?,
+            Backend::Sqlite(sqlite) => sqlite.read().await?,
+        };
+        Ok(Tx::new(self.clone(), connection))
+    }
+
+    /// Registers interest in `topic`. Register before looking for work, so that a wake-up which arrives during
+    /// the look is not lost.
+    pub fn wakeup(&self, topic: &str) -> Wakeup {
+        if let Backend::Postgres(postgres) = &self.inner.backend {
+            postgres.listen(&self.inner.hub);
+        }
+        self.inner.hub.subscribe(topic)
+    }
+
+    /// Which of the two databases this is.
+    pub fn dialect(&self) -> Dialect {
+        self.inner.url.dialect()
+    }
+
+    /// Where it is, without secrets.
+    pub fn place(&self) -> String {
+        self.inner.url.to_string()
+    }
+
+    /// Whether a pooler that works by transaction was found or configured.
+    pub fn is_behind_transaction_pooler(&self) -> bool {
+        matches!(&self.inner.backend, Backend::Postgres(postgres) if postgres.is_behind_transaction_pooler())
+    }
+
+    /// Sends wake-ups that are still on their way and closes all connections.
+    pub async fn close(&self) {
+        match &self.inner.backend {
+            Backend::Postgres(postgres) => postgres.close().await,
+            Backend::Sqlite(sqlite) => sqlite.close().await,
+        }
+    }
+
+    pub(crate) fn clock(&self) -> Option<&Arc<dyn Clock>> {
+        self.inner.clock.as_ref()
+    }
+
+    /// Wakes those who wait for `topics`: here at once, elsewhere by notification.
+    pub(crate) fn wake(&self, topics: Vec<String>) {
+        for topic in &topics {
+            self.inner.hub.wake(topic);
+        }
+        if let Backend::Postgres(postgres) = &self.inner.backend {
+            postgres.notify(topics);
+        }
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Store({})", self.inner.url)
+    }
+}

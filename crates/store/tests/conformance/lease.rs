@@ -1,0 +1,292 @@
+//! Leases: giving, keeping, losing, and the fence.
+
+use crate::{Bench, TTL, key, process_id};
+use std::time::Duration;
+use tidemill_domain::lease::{Epoch, Fence, Lease, LeaseRefusal, Term};
+use tidemill_domain::process::ProcessRefusal;
+use tidemill_store::lease::Lapsed;
+
+crate::on_both![
+    a_lease_is_given_once,
+    a_lapsed_term_is_taken_over_with_the_next_epoch,
+    a_lease_that_rests_on_its_process_lapses_with_it,
+    a_term_does_not_outlive_its_process,
+    a_process_that_is_gone_gets_nothing,
+    only_owner_and_epoch_together_open_the_fence,
+    a_released_lease_keeps_counting_epochs,
+    a_bulk_renewal_tells_which_were_lost,
+    the_lapsed_are_freed_and_named,
+    rivals_get_each_lease_once,
+    a_take_over_waits_for_the_settling_transaction,
+    a_heartbeat_under_way_saves_its_process,
+    a_heartbeat_that_waited_behind_its_own_funeral_is_refused,
+    the_list_tells_who_may_act,
+];
+
+async fn a_lease_is_given_once(bench: Bench) {
+    let (one, two) = (bench.process(1).await, bench.process(2).await);
+    let mut tx = bench.begin().await;
+
+    let granted = tx.acquire_lease(&key("a"), one, Term::For(TTL)).await.unwrap().unwrap();
+    let refused = tx.acquire_lease(&key("a"), two, Term::For(TTL)).await.unwrap();
+    let again = tx.acquire_lease(&key("a"), one, Term::For(TTL)).await.unwrap();
+
+    let until = Some(bench.now().plus(TTL));
+    assert_eq!(granted.fence, Fence { owner: one, epoch: Epoch::new(1) });
+    assert_eq!((granted.until, granted.taken_over_from), (until, None));
+    assert_eq!(refused, Err(LeaseRefusal::Held { fence: granted.fence, until }));
+    assert_eq!(again, refused);
+}
+
+async fn a_lapsed_term_is_taken_over_with_the_next_epoch(bench: Bench) {
+    let (one, two) = (bench.process(1).await, bench.process(2).await);
+    let mut tx = bench.begin().await;
+    tx.acquire_lease(&key("a"), one, Term::For(Duration::from_secs(5))).await.unwrap().unwrap();
+    bench.advance(Duration::from_secs(5));
+
+    let granted = tx.acquire_lease(&key("a"), two, Term::Process).await.unwrap().unwrap();
+
+    assert_eq!(granted.fence, Fence { owner: two, epoch: Epoch::new(2) });
+    assert_eq!(granted.taken_over_from, Some(one));
+}
+
+async fn a_lease_that_rests_on_its_process_lapses_with_it(bench: Bench) {
+    let one = bench.process(1).await;
+    let mut tx = bench.begin().await;
+    tx.acquire_lease(&key("a"), one, Term::Process).await.unwrap().unwrap();
+    tx.commit().await.unwrap();
+    bench.advance(TTL - Duration::from_micros(1));
+    let two = bench.process(2).await;
+
+    let mut tx = bench.begin().await;
+    assert!(tx.acquire_lease(&key("a"), two, Term::Process).await.unwrap().is_err());
+    bench.advance(Duration::from_micros(1));
+    let granted = tx.acquire_lease(&key("a"), two, Term::Process).await.unwrap().unwrap();
+
+    assert_eq!(granted.taken_over_from, Some(one));
+}
+
+async fn a_term_does_not_outlive_its_process(bench: Bench) {
+    let one = bench.process(1).await;
+    let mut tx = bench.begin().await;
+    let granted = tx.acquire_lease(&key("a"), one, Term::For(TTL * 10)).await.unwrap().unwrap();
+    tx.commit().await.unwrap();
+    bench.advance(TTL);
+    let two = bench.process(2).await;
+
+    let mut tx = bench.begin().await;
+
+    assert!(tx.renew_leases(&[(key("a"), granted.fence, TTL)]).await.unwrap().is_empty());
+    assert!(tx.acquire_lease(&key("a"), two, Term::Process).await.unwrap().is_ok());
+}
+
+async fn a_process_that_is_gone_gets_nothing(bench: Bench) {
+    let one = bench.process(1).await;
+    bench.advance(TTL);
+    let mut tx = bench.begin().await;
+
+    assert_eq!(tx.acquire_lease(&key("a"), one, Term::Process).await.unwrap(), Err(LeaseRefusal::AskerGone));
+    assert_eq!(
+        tx.acquire_lease(&key("a"), process_id(99), Term::Process).await.unwrap(),
+        Err(LeaseRefusal::AskerGone)
+    );
+}
+
+async fn only_owner_and_epoch_together_open_the_fence(bench: Bench) {
+    let (one, two) = (bench.process(1).await, bench.process(2).await);
+    let mut tx = bench.begin().await;
+    let fence = tx.acquire_lease(&key("a"), one, Term::Process).await.unwrap().unwrap().fence;
+
+    for wrong in [
+        Fence { owner: two, ..fence },
+        Fence { epoch: fence.epoch.next(), ..fence },
+        Fence { epoch: Epoch::ZERO, ..fence },
+    ] {
+        assert!(!tx.confirm_lease(&key("a"), wrong).await.unwrap());
+        assert!(!tx.release_lease(&key("a"), wrong).await.unwrap());
+        assert!(tx.renew_leases(&[(key("a"), wrong, TTL)]).await.unwrap().is_empty());
+    }
+    assert!(!tx.confirm_lease(&key("b"), fence).await.unwrap());
+    assert!(tx.confirm_lease(&key("a"), fence).await.unwrap());
+    // Time plays no part: a lapsed owner whom nobody has replaced may still settle.
+    bench.advance(TTL * 2);
+    assert!(tx.confirm_lease(&key("a"), fence).await.unwrap());
+}
+
+async fn a_released_lease_keeps_counting_epochs(bench: Bench) {
+    let one = bench.process(1).await;
+    let mut tx = bench.begin().await;
+    for epoch in 1..=3 {
+        let fence = tx.acquire_lease(&key("a"), one, Term::Process).await.unwrap().unwrap().fence;
+        assert_eq!(fence.epoch, Epoch::new(epoch));
+        assert!(tx.release_lease(&key("a"), fence).await.unwrap());
+        assert!(!tx.release_lease(&key("a"), fence).await.unwrap());
+        assert!(!tx.confirm_lease(&key("a"), fence).await.unwrap());
+    }
+    assert_eq!(tx.lease_epoch(&key("a")).await.unwrap(), Epoch::new(3));
+}
+
+async fn a_bulk_renewal_tells_which_were_lost(bench: Bench) {
+    let (one, two) = (bench.process(1).await, bench.process(2).await);
+    let short = Term::For(Duration::from_secs(2));
+    let mut tx = bench.begin().await;
+    let a = tx.acquire_lease(&key("a"), one, Term::For(TTL)).await.unwrap().unwrap().fence;
+    let b = tx.acquire_lease(&key("b"), one, short).await.unwrap().unwrap().fence;
+    let c = tx.acquire_lease(&key("c"), one, short).await.unwrap().unwrap().fence;
+    bench.advance(Duration::from_secs(2));
+    tx.acquire_lease(&key("b"), two, Term::For(TTL)).await.unwrap().unwrap();
+
+    let renewed =
+        tx.renew_leases(&[(key("a"), a, TTL), (key("b"), b, TTL), (key("c"), c, TTL)]).await.unwrap();
+
+    assert_eq!(renewed, [key("a")]);
+    assert!(tx.renew_leases(&[]).await.unwrap().is_empty());
+    let listed = tx.leases(10).await.unwrap();
+    let until = bench.now().plus(TTL);
+    assert_eq!(listed[0].lease, Lease::Held { fence: a, until: Some(until) });
+}
+
+async fn the_lapsed_are_freed_and_named(bench: Bench) {
+    let (one, two) = (bench.process(1).await, bench.process(2).await);
+    let mut tx = bench.begin().await;
+    let a = tx.acquire_lease(&key("a"), one, Term::For(Duration::from_secs(1))).await.unwrap().unwrap().fence;
+    tx.acquire_lease(&key("b"), one, Term::For(TTL)).await.unwrap().unwrap();
+    let c = tx.acquire_lease(&key("c"), two, Term::Process).await.unwrap().unwrap().fence;
+    tx.stop_process(process_id(99)).await.unwrap().unwrap_err();
+    tx.commit().await.unwrap();
+    bench.advance(Duration::from_secs(1));
+
+    let mut tx = bench.begin().await;
+    assert_eq!(tx.expire_leases(10).await.unwrap(), [Lapsed { key: key("a"), fence: a }]);
+    tx.heartbeat(one, TTL).await.unwrap().unwrap();
+    tx.commit().await.unwrap();
+    bench.advance(TTL - Duration::from_secs(1));
+    let mut tx = bench.begin().await;
+    tx.expire_processes().await.unwrap();
+    tx.commit().await.unwrap();
+    let mut tx = bench.begin().await;
+
+    let lapsed = tx.expire_leases(10).await.unwrap();
+    assert_eq!(lapsed.iter().map(|l| l.key.name()).collect::<Vec<_>>(), ["b", "c"]);
+    assert_eq!(lapsed[1].fence, c);
+    assert!(tx.expire_leases(10).await.unwrap().is_empty());
+}
+
+async fn rivals_get_each_lease_once(bench: Bench) {
+    let mut rivals = Vec::new();
+    for number in 1..=8_u128 {
+        let (store, id) = (bench.store.clone(), bench.process(number).await);
+        rivals.push(tokio::spawn(async move {
+            let mut mine = 0;
+            for name in 0..20_u128 {
+                let mut tx = store.begin().await.unwrap();
+                let name = (name + number * 7) % 20;
+                let answer = tx.acquire_lease(&key(&name.to_string()), id, Term::Process).await.unwrap();
+                tx.commit().await.unwrap();
+                mine += u32::from(answer.is_ok());
+            }
+            mine
+        }));
+    }
+
+    let mut given = 0;
+    for rival in rivals {
+        given += rival.await.unwrap();
+    }
+
+    assert_eq!(given, 20);
+    let listed = bench.begin().await.leases(100).await.unwrap();
+    assert!(listed.iter().all(|record| record.lease.epoch() == Epoch::new(1)));
+}
+
+async fn a_take_over_waits_for_the_settling_transaction(bench: Bench) {
+    let (one, two) = (bench.process(1).await, bench.process(2).await);
+    let mut tx = bench.begin().await;
+    let fence =
+        tx.acquire_lease(&key("a"), one, Term::For(Duration::from_secs(1))).await.unwrap().unwrap().fence;
+    tx.commit().await.unwrap();
+    bench.advance(Duration::from_secs(2));
+    let mut settling = bench.begin().await;
+    assert!(settling.confirm_lease(&key("a"), fence).await.unwrap());
+
+    let store = bench.store.clone();
+    let mut take_over = tokio::spawn(async move {
+        let mut tx = store.begin().await.unwrap();
+        let granted = tx.acquire_lease(&key("a"), two, Term::Process).await.unwrap();
+        tx.commit().await.unwrap();
+        granted
+    });
+    let waited = tokio::time::timeout(Duration::from_millis(200), &mut take_over).await;
+    assert!(waited.is_err(), "the lease was taken over under a transaction that had passed the fence");
+    settling.commit().await.unwrap();
+
+    assert_eq!(take_over.await.unwrap().unwrap().fence.epoch, fence.epoch.next());
+    assert!(!bench.begin().await.confirm_lease(&key("a"), fence).await.unwrap());
+}
+
+async fn a_heartbeat_under_way_saves_its_process(bench: Bench) {
+    let (one, two) = (bench.process(1).await, bench.process(2).await);
+    let mut tx = bench.begin().await;
+    tx.acquire_lease(&key("a"), one, Term::Process).await.unwrap().unwrap();
+    tx.heartbeat(two, TTL * 3).await.unwrap().unwrap();
+    tx.commit().await.unwrap();
+    bench.advance(TTL - Duration::from_secs(1));
+    let mut heartbeat = bench.begin().await;
+    heartbeat.heartbeat(one, TTL).await.unwrap().unwrap();
+    bench.advance(Duration::from_secs(2));
+
+    let store = bench.store.clone();
+    let grab = tokio::spawn(async move {
+        let mut tx = store.begin().await.unwrap();
+        let dead = tx.expire_processes().await.unwrap();
+        let answer = tx.acquire_lease(&key("a"), two, Term::Process).await.unwrap();
+        tx.commit().await.unwrap();
+        (dead.len(), answer.is_ok())
+    });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    heartbeat.commit().await.unwrap();
+
+    assert_eq!(grab.await.unwrap(), (0, false));
+}
+
+async fn a_heartbeat_that_waited_behind_its_own_funeral_is_refused(bench: Bench) {
+    let (one, two) = (bench.process(1).await, bench.process(2).await);
+    let mut tx = bench.begin().await;
+    tx.acquire_lease(&key("a"), one, Term::Process).await.unwrap().unwrap();
+    tx.heartbeat(two, TTL * 3).await.unwrap().unwrap();
+    tx.commit().await.unwrap();
+    bench.advance(TTL - Duration::from_micros(1));
+    let mut funeral = bench.begin().await;
+    let refused = funeral.acquire_lease(&key("a"), two, Term::Process).await.unwrap();
+    assert!(refused.is_err(), "the process has a microsecond left, and its row is locked from here on");
+
+    // The heartbeat is sent in time, but its turn comes too late.
+    let store = bench.store.clone();
+    let heartbeat = tokio::spawn(async move {
+        let mut tx = store.begin().await.unwrap();
+        let answer = tx.heartbeat(one, TTL).await.unwrap();
+        tx.commit().await.unwrap();
+        answer
+    });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    bench.advance(Duration::from_micros(1));
+    assert!(funeral.acquire_lease(&key("a"), two, Term::Process).await.unwrap().is_ok());
+    funeral.commit().await.unwrap();
+
+    assert_eq!(heartbeat.await.unwrap(), Err(ProcessRefusal::Lapsed));
+}
+
+async fn the_list_tells_who_may_act(bench: Bench) {
+    let (one, two) = (bench.process(1).await, bench.process(2).await);
+    let mut tx = bench.begin().await;
+    tx.acquire_lease(&key("held"), one, Term::Process).await.unwrap().unwrap();
+    tx.acquire_lease(&key("lapsed"), two, Term::For(Duration::from_secs(1))).await.unwrap().unwrap();
+    let free = tx.acquire_lease(&key("free"), two, Term::Process).await.unwrap().unwrap();
+    tx.release_lease(&key("free"), free.fence).await.unwrap();
+    bench.advance(Duration::from_secs(1));
+
+    let listed = tx.leases(10).await.unwrap();
+
+    let told: Vec<(&str, bool)> = listed.iter().map(|record| (record.key.name(), record.is_live)).collect();
+    assert_eq!(told, [("held", true), ("lapsed", false), ("free", false)]);
+}

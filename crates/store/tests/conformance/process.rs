@@ -1,0 +1,160 @@
+//! The registry of processes.
+
+use crate::{Bench, TTL, identity, key, process_id};
+use std::time::Duration;
+use tidemill_domain::lease::Term;
+use tidemill_domain::process::{ProcessRefusal, ProcessState};
+use tidemill_store::audit::AuditFilter;
+
+crate::on_both![
+    a_registered_process_is_alive_for_its_ttl,
+    a_heartbeat_prolongs_and_never_shortens,
+    a_late_heartbeat_is_refused_even_if_nobody_noticed,
+    a_process_that_stops_gives_back_what_it_holds,
+    a_dead_process_cannot_stop_in_order,
+    only_the_silent_are_declared_dead,
+    start_stop_and_death_leave_audit_rows,
+    ended_processes_are_pruned_after_their_age_unless_a_lease_names_them,
+    a_process_cannot_register_twice,
+];
+
+async fn a_registered_process_is_alive_for_its_ttl(bench: Bench) {
+    let id = bench.process(1).await;
+
+    let listed = bench.begin().await.processes(10).await.unwrap();
+
+    assert_eq!(listed.len(), 1);
+    assert_eq!(listed[0].id, id);
+    assert_eq!(listed[0].identity, identity(1));
+    assert_eq!(listed[0].started_at, bench.now());
+    assert_eq!(listed[0].state, ProcessState::Live { until: bench.now().plus(TTL) });
+}
+
+async fn a_heartbeat_prolongs_and_never_shortens(bench: Bench) {
+    let id = bench.process(1).await;
+    bench.advance(Duration::from_secs(10));
+
+    let mut tx = bench.begin().await;
+    tx.heartbeat(id, TTL).await.unwrap().unwrap();
+    tx.heartbeat(id, Duration::from_secs(1)).await.unwrap().unwrap();
+    tx.commit().await.unwrap();
+
+    let listed = bench.begin().await.processes(10).await.unwrap();
+    assert_eq!(listed[0].state, ProcessState::Live { until: bench.now().plus(TTL) });
+    assert_eq!(listed[0].heartbeat_at, bench.now());
+}
+
+async fn a_late_heartbeat_is_refused_even_if_nobody_noticed(bench: Bench) {
+    let id = bench.process(1).await;
+    bench.advance(TTL);
+
+    let mut tx = bench.begin().await;
+
+    assert_eq!(tx.heartbeat(id, TTL).await.unwrap(), Err(ProcessRefusal::Lapsed));
+    assert_eq!(tx.heartbeat(process_id(99), TTL).await.unwrap(), Err(ProcessRefusal::Ended));
+    tx.expire_processes().await.unwrap();
+    assert_eq!(tx.heartbeat(id, TTL).await.unwrap(), Err(ProcessRefusal::Ended));
+}
+
+async fn a_process_that_stops_gives_back_what_it_holds(bench: Bench) {
+    let (one, two) = (bench.process(1).await, bench.process(2).await);
+    let mut tx = bench.begin().await;
+    tx.acquire_lease(&key("a"), one, Term::Process).await.unwrap().unwrap();
+    tx.acquire_lease(&key("b"), one, Term::For(TTL)).await.unwrap().unwrap();
+    tx.commit().await.unwrap();
+
+    let mut tx = bench.begin().await;
+    tx.stop_process(one).await.unwrap().unwrap();
+    tx.stop_process(one).await.unwrap().unwrap();
+    tx.commit().await.unwrap();
+
+    let mut tx = bench.begin().await;
+    for name in ["a", "b"] {
+        let granted = tx.acquire_lease(&key(name), two, Term::Process).await.unwrap().unwrap();
+        assert_eq!((granted.fence.epoch.get(), granted.taken_over_from), (2, None));
+    }
+    assert_eq!(tx.heartbeat(one, TTL).await.unwrap(), Err(ProcessRefusal::Ended));
+}
+
+async fn a_dead_process_cannot_stop_in_order(bench: Bench) {
+    let id = bench.process(1).await;
+    bench.advance(TTL);
+
+    let mut tx = bench.begin().await;
+    tx.expire_processes().await.unwrap();
+
+    assert_eq!(tx.stop_process(id).await.unwrap(), Err(ProcessRefusal::Ended));
+    assert_eq!(tx.stop_process(process_id(99)).await.unwrap(), Err(ProcessRefusal::Ended));
+}
+
+async fn only_the_silent_are_declared_dead(bench: Bench) {
+    let (one, two) = (bench.process(1).await, bench.process(2).await);
+    bench.advance(TTL / 2);
+    let mut tx = bench.begin().await;
+    tx.heartbeat(two, TTL).await.unwrap().unwrap();
+    tx.commit().await.unwrap();
+    bench.advance(TTL / 2);
+
+    let mut tx = bench.begin().await;
+    let dead = tx.expire_processes().await.unwrap();
+    let again = tx.expire_processes().await.unwrap();
+    tx.commit().await.unwrap();
+
+    assert_eq!(dead.iter().map(|record| record.id).collect::<Vec<_>>(), [one]);
+    assert_eq!(dead[0].state, ProcessState::Dead { at: bench.now() });
+    assert!(again.is_empty());
+}
+
+async fn start_stop_and_death_leave_audit_rows(bench: Bench) {
+    let (one, two) = (bench.process(1).await, bench.process(2).await);
+    let mut tx = bench.begin().await;
+    tx.stop_process(one).await.unwrap().unwrap();
+    tx.commit().await.unwrap();
+    bench.advance(TTL);
+    let mut tx = bench.begin().await;
+    tx.expire_processes().await.unwrap();
+    tx.commit().await.unwrap();
+
+    let log = bench.begin().await.audit_entries(&AuditFilter::default(), 10).await.unwrap();
+
+    let told: Vec<(String, String)> = log.into_iter().map(|r| (r.entry.action, r.entry.object)).collect();
+    let line = |action: &str, id| (action.to_owned(), format!("process/{id}"));
+    assert_eq!(
+        told,
+        [
+            line("process.dead", two),
+            line("process.stop", one),
+            line("process.start", two),
+            line("process.start", one)
+        ]
+    );
+}
+
+async fn ended_processes_are_pruned_after_their_age_unless_a_lease_names_them(bench: Bench) {
+    let (one, two) = (bench.process(1).await, bench.process(2).await);
+    let mut tx = bench.begin().await;
+    tx.acquire_lease(&key("a"), two, Term::Process).await.unwrap().unwrap();
+    tx.commit().await.unwrap();
+    bench.advance(TTL);
+    let mut tx = bench.begin().await;
+    tx.expire_processes().await.unwrap();
+    tx.commit().await.unwrap();
+    let three = bench.process(3).await;
+    let week = Duration::from_secs(7 * 86400);
+
+    let mut tx = bench.begin().await;
+    assert_eq!(tx.prune_processes(week, 100).await.unwrap(), 0);
+    bench.advance(week + Duration::from_secs(1));
+    assert_eq!(tx.prune_processes(week, 100).await.unwrap(), 1);
+
+    let left: Vec<_> = tx.processes(10).await.unwrap().into_iter().map(|record| record.id).collect();
+    assert!(!left.contains(&one) && left.contains(&two) && left.contains(&three));
+}
+
+async fn a_process_cannot_register_twice(bench: Bench) {
+    let id = bench.process(1).await;
+
+    let mut tx = bench.begin().await;
+
+    assert!(tx.register_process(id, &identity(1), TTL).await.is_err());
+}
