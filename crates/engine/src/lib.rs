@@ -1,1 +1,18 @@
-//! Under construction.
+//! The loops of Tidemill: what runs, keeps itself alive, and stops itself in time.
+//!
+//! Reading order: [`clock`] (the only reader of time, ids and chance), [`process`] (this process's row and its
+//! heartbeat), [`lease`] (what it holds), [`reaper`] (what the dead leave behind).
+
+pub mod clock;
+
+pub mod lease;
+pub mod process;
+pub mod reaper;
+
+pub mod error;
+pub mod metrics;
+
+pub use clock::{SystemClock, SystemIds};
+pub use error::EngineError;
+pub use lease::HeldLease;
+pub use process::{Process, ProcessOptions};

@@ -1,0 +1,53 @@
+//! The one file that reads the real clock, makes ids and draws lots. Everybody else is given them.
+#![expect(clippy::disallowed_methods, reason = "this is the place that the other rules point to")]
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tidemill_domain::process::ProcessId;
+use tidemill_domain::time::{Clock, Monotonic, Timestamp};
+use uuid::Uuid;
+
+/// The clocks of this host.
+#[derive(Clone, Copy, Debug)]
+pub struct SystemClock {
+    origin: Instant,
+}
+
+impl SystemClock {
+    /// Clocks whose monotonic readings count from now.
+    pub fn new() -> Self {
+        Self { origin: Instant::now() }
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        Timestamp::EPOCH.plus(since_epoch)
+    }
+
+    fn monotonic(&self) -> Monotonic {
+        Monotonic::from_origin(self.origin.elapsed())
+    }
+}
+
+/// Makes ids that are unique and sort by time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemIds;
+
+impl SystemIds {
+    /// The id of a process that is about to register.
+    pub fn process(&self) -> ProcessId {
+        ProcessId::new(Uuid::now_v7())
+    }
+}
+
+/// A random number from 0 to 1, for jitter.
+pub fn jitter_unit() -> f64 {
+    fastrand::f64()
+}

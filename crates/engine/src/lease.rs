@@ -1,0 +1,169 @@
+//! A lease that this process holds: kept by the process's heartbeat, checked by the monotonic clock before
+//! acting, and confirmed by the database when settling.
+
+use crate::error::EngineError;
+use crate::metrics;
+use crate::process::Process;
+use std::time::Duration;
+use tidemill_domain::lease::{Fence, LeaseKey, LeaseRefusal, Term};
+use tidemill_domain::process::trusted_until;
+use tidemill_domain::time::Monotonic;
+use tidemill_store::Tx;
+use tokio::sync::watch;
+
+/// What the process remembers of a lease that it holds.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) fence: Fence,
+    /// Length of its own term, and until when that may be trusted; none when it rests on the process.
+    pub(crate) term: Option<(Duration, Monotonic)>,
+    pub(crate) lost: watch::Sender<bool>,
+}
+
+/// The right to act for one thing. Dropped, it is given back a little later; better [`release`](Self::release) it.
+#[derive(Debug)]
+pub struct HeldLease {
+    process: Process,
+    key: LeaseKey,
+    fence: Fence,
+    lost: watch::Receiver<bool>,
+}
+
+impl Process {
+    /// Asks for the lease `key`; [`EngineError::LeaseHeld`] when somebody else has it.
+    pub async fn acquire(&self, key: &LeaseKey, term: Term) -> Result<HeldLease, EngineError> {
+        // One at a time: between the commit and our note of it, a second asker would take our own lease for a
+        // forgotten one.
+        let _one_at_a_time = self.acquiring().lock().await;
+        let sent = self.clock().monotonic();
+        let mut answer = self.ask(key, term).await?;
+        if let Err(LeaseRefusal::Held { fence, .. }) = answer
+            && fence.owner == self.id()
+            && !self.holds(key)
+        {
+            // The commit that gave it to us was answered by a broken connection. Nobody acts on it.
+            self.give_back(key, fence).await?;
+            answer = self.ask(key, term).await?;
+        }
+        match answer {
+            Ok(granted) => {
+                if let Some(from) = granted.taken_over_from {
+                    tracing::info!(lease.key = %key, lease.epoch = %granted.fence.epoch, "lease {key} taken over from process {from}");
+                    metrics::lease_taken_over(key.kind());
+                }
+                let term = match term {
+                    Term::Process => None,
+                    Term::For(ttl) => Some((ttl, trusted_until(sent, ttl))),
+                };
+                let (sender, lost) = watch::channel(false);
+                self.remember(key, Held { fence: granted.fence, term, lost: sender });
+                Ok(HeldLease { process: self.clone(), key: key.clone(), fence: granted.fence, lost })
+            }
+            Err(LeaseRefusal::Held { fence, .. }) => {
+                Err(EngineError::LeaseHeld { key: key.clone(), holder: fence })
+            }
+            Err(LeaseRefusal::AskerGone | LeaseRefusal::Lapsed | LeaseRefusal::Fenced { .. }) => {
+                self.expired();
+                Err(EngineError::ProcessExpired { id: self.id() })
+            }
+        }
+    }
+
+    async fn ask(
+        &self,
+        key: &LeaseKey,
+        term: Term,
+    ) -> Result<Result<tidemill_store::lease::Granted, LeaseRefusal>, EngineError> {
+        let mut tx = self.store().begin().await?;
+        let answer = tx.acquire_lease(key, self.id(), term).await?;
+        tx.commit().await?;
+        Ok(answer)
+    }
+
+    async fn give_back(&self, key: &LeaseKey, fence: Fence) -> Result<(), EngineError> {
+        let mut tx = self.store().begin().await?;
+        tx.release_lease(key, fence).await?;
+        tx.commit().await?;
+        Ok(())
+    }
+}
+
+impl HeldLease {
+    /// What it is for.
+    pub fn key(&self) -> &LeaseKey {
+        &self.key
+    }
+
+    /// What every settling write has to carry.
+    pub fn fence(&self) -> Fence {
+        self.fence
+    }
+
+    /// Whether this process may still act, by its own monotonic clock. Ask before each step of the work: a
+    /// process that was stopped or cut off learns it here, before anybody else can have taken over.
+    pub fn is_trusted(&self) -> bool {
+        self.process.clock().monotonic() < self.trusted_until()
+    }
+
+    fn trusted_until(&self) -> Monotonic {
+        if *self.lost.borrow() {
+            return Monotonic::from_origin(Duration::ZERO);
+        }
+        self.process.trusted_until(&self.key, self.fence)
+    }
+
+    /// [`is_trusted`](Self::is_trusted) as a result, for use with `?`.
+    pub fn check(&self) -> Result<(), EngineError> {
+        if self.is_trusted() { Ok(()) } else { Err(self.lost_error()) }
+    }
+
+    /// Waits until the lease is lost or may no longer be trusted.
+    pub async fn lost(&self) {
+        let mut lost = self.lost.clone();
+        while self.is_trusted() {
+            let left = self.trusted_until().since(self.process.clock().monotonic());
+            tokio::select! {
+                _ended = lost.wait_for(|lost| *lost) => return,
+                () = tokio::time::sleep(left) => {}
+            }
+        }
+    }
+
+    /// The fence: call it in the transaction that settles the work. When it refuses, drop the transaction:
+    /// somebody else has taken over.
+    pub async fn confirm(&self, tx: &mut Tx) -> Result<(), EngineError> {
+        if tx.confirm_lease(&self.key, self.fence).await? {
+            return Ok(());
+        }
+        tracing::warn!(lease.key = %self.key, lease.epoch = %self.fence.epoch, "lease {} has a new owner; this write was refused", self.key);
+        metrics::fencing_rejected(self.key.kind());
+        self.process.forget(&self.key, self.fence);
+        Err(self.lost_error())
+    }
+
+    /// Gives the lease back.
+    pub async fn release(self) -> Result<(), EngineError> {
+        self.process.forget(&self.key, self.fence);
+        self.process.give_back(&self.key, self.fence).await
+    }
+
+    fn lost_error(&self) -> EngineError {
+        EngineError::LeaseLost { key: self.key.clone(), fence: self.fence }
+    }
+}
+
+impl Drop for HeldLease {
+    fn drop(&mut self) {
+        if !self.process.forget(&self.key, self.fence) {
+            return;
+        }
+        let (process, key, fence) = (self.process.clone(), self.key.clone(), self.fence);
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                if let Err(error) = process.give_back(&key, fence).await {
+                    tracing::warn!(%error, "lease {key} was not given back and will lapse");
+                }
+            });
+        }
+    }
+}

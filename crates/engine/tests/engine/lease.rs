@@ -1,0 +1,158 @@
+//! Leases as their holder sees them.
+
+use crate::{Bench, TTL, key};
+use metrics_exporter_prometheus::PrometheusBuilder;
+use std::time::Duration;
+use tidemill_domain::lease::{Epoch, Term};
+use tidemill_domain::process::self_fencing_margin;
+use tidemill_engine::process::End;
+use tidemill_engine::{EngineError, reaper};
+
+#[tokio::test]
+async fn a_holder_stops_trusting_its_lease_before_the_database_does() {
+    let bench = Bench::new().await;
+    let (one, two) = (bench.process("one").await, bench.process("two").await);
+    let lease = one.acquire(&key("a"), Term::Process).await.unwrap();
+    let trusted = TTL - self_fencing_margin(TTL);
+
+    bench.clock.advance(trusted - Duration::from_micros(1));
+    assert!(lease.is_trusted() && lease.check().is_ok());
+    bench.clock.advance(Duration::from_micros(1));
+
+    assert!(matches!(lease.check(), Err(EngineError::LeaseLost { .. })));
+    lease.lost().await;
+    let refused = two.acquire(&key("a"), Term::Process).await;
+    assert!(matches!(refused, Err(EngineError::LeaseHeld { .. })), "the database still counts it as held");
+}
+
+#[tokio::test]
+async fn a_jump_of_the_wall_clock_changes_nothing_for_the_holder() {
+    let bench = Bench::new().await;
+    let one = bench.process("one").await;
+    let lease = one.acquire(&key("a"), Term::Process).await.unwrap();
+
+    bench.clock.jump_to("2031-01-01T00:00:00Z".parse().unwrap());
+
+    assert!(lease.is_trusted());
+}
+
+#[tokio::test]
+async fn a_heartbeat_keeps_the_process_and_the_terms_of_its_leases() {
+    let bench = Bench::new().await;
+    let one = bench.process("one").await;
+    let long = one.acquire(&key("long"), Term::Process).await.unwrap();
+    let short = one.acquire(&key("short"), Term::For(Duration::from_secs(5))).await.unwrap();
+
+    for _ in 0..10 {
+        bench.clock.advance(Duration::from_secs(3));
+        one.heartbeat().await.unwrap();
+        assert!(long.is_trusted() && short.is_trusted());
+    }
+    bench.clock.advance(Duration::from_secs(4));
+
+    assert!(long.is_trusted() && !short.is_trusted());
+}
+
+#[tokio::test]
+async fn a_ghost_is_refused_and_counted() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let counted = recorder.handle();
+    let _guard = metrics::set_default_local_recorder(&recorder);
+    let bench = Bench::new().await;
+    let one = bench.process("one").await;
+    let ghost = one.acquire(&key("a"), Term::Process).await.unwrap();
+    bench.clock.advance(TTL);
+    let two = bench.process("two").await;
+    let heir = two.acquire(&key("a"), Term::Process).await.unwrap();
+    assert_eq!(heir.fence().epoch, Epoch::new(2));
+
+    let mut tx = bench.store.begin().await.unwrap();
+    let refused = ghost.confirm(&mut tx).await;
+    tx.rollback().await.unwrap();
+    let mut tx = bench.store.begin().await.unwrap();
+    heir.confirm(&mut tx).await.unwrap();
+    tx.commit().await.unwrap();
+
+    assert!(matches!(refused, Err(EngineError::LeaseLost { .. })));
+    let text = counted.render();
+    assert!(text.contains("tidemill_fencing_rejections_total{kind=\"test\"} 1"), "{text}");
+    assert!(text.contains("tidemill_lease_takeovers_total{kind=\"test\"} 1"), "{text}");
+}
+
+#[tokio::test]
+async fn a_late_heartbeat_ends_the_process_and_loses_everything() {
+    let bench = Bench::new().await;
+    let one = bench.process("one").await;
+    let lease = one.acquire(&key("a"), Term::Process).await.unwrap();
+    bench.clock.advance(TTL);
+
+    let refused = one.heartbeat().await;
+
+    assert!(matches!(refused, Err(EngineError::ProcessExpired { .. })));
+    assert_eq!(one.ended().await, End::Expired);
+    lease.lost().await;
+    assert!(matches!(one.acquire(&key("b"), Term::Process).await, Err(EngineError::ProcessExpired { .. })));
+}
+
+#[tokio::test]
+async fn a_term_that_could_not_be_renewed_is_lost() {
+    let bench = Bench::new().await;
+    let one = bench.process("one").await;
+    let lease = one.acquire(&key("a"), Term::For(Duration::from_secs(2))).await.unwrap();
+    bench.clock.advance(Duration::from_secs(3));
+
+    one.heartbeat().await.unwrap();
+
+    lease.lost().await;
+    assert!(lease.check().is_err());
+}
+
+#[tokio::test]
+async fn a_grant_whose_answer_was_lost_is_taken_up_again() {
+    let bench = Bench::new().await;
+    let one = bench.process("one").await;
+    // What a commit leaves behind whose acknowledgement never arrived.
+    let mut tx = bench.store.begin().await.unwrap();
+    tx.acquire_lease(&key("a"), one.id(), Term::Process).await.unwrap().unwrap();
+    tx.commit().await.unwrap();
+
+    let lease = one.acquire(&key("a"), Term::Process).await.unwrap();
+
+    assert_eq!(lease.fence().epoch, Epoch::new(2));
+    assert!(matches!(one.acquire(&key("a"), Term::Process).await, Err(EngineError::LeaseHeld { .. })));
+}
+
+#[tokio::test]
+async fn what_is_released_dropped_or_stopped_can_be_had_at_once() {
+    let bench = Bench::new().await;
+    let (one, two) = (bench.process("one").await, bench.process("two").await);
+
+    one.acquire(&key("a"), Term::Process).await.unwrap().release().await.unwrap();
+    let a = two.acquire(&key("a"), Term::Process).await.unwrap();
+    drop(one.acquire(&key("b"), Term::Process).await.unwrap());
+    let mut b = two.acquire(&key("b"), Term::Process).await;
+    while b.is_err() {
+        tokio::task::yield_now().await;
+        b = two.acquire(&key("b"), Term::Process).await;
+    }
+    two.stop().await.unwrap();
+
+    assert_eq!(two.ended().await, End::Stopped);
+    assert!(!a.is_trusted());
+    assert!(one.acquire(&key("a"), Term::Process).await.is_ok());
+}
+
+#[tokio::test]
+async fn the_reaper_declares_the_silent_dead_and_frees_what_they_held() {
+    let bench = Bench::new().await;
+    let one = bench.process("one").await;
+    let _a = one.acquire(&key("a"), Term::Process).await.unwrap();
+    let _b = one.acquire(&key("b"), Term::For(TTL * 9)).await.unwrap();
+    assert_eq!(reaper::run_once(&bench.store).await.unwrap(), reaper::Reaped::default());
+    bench.clock.advance(TTL);
+
+    let reaped = reaper::run_once(&bench.store).await.unwrap();
+
+    assert_eq!(reaped, reaper::Reaped { processes: 1, leases: 2 });
+    assert_eq!(reaper::run_once(&bench.store).await.unwrap(), reaper::Reaped::default());
+}
