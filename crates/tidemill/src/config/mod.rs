@@ -1,1 +1,36 @@
-//! Configuration.
+//! Configuration: where values come from, what they may be, and who set them.
+//!
+//! A value is taken from the first of these that has it: a flag, the environment (`TIDEMILL_*`), the
+//! project's file (`--config FILE` or `./tidemill.toml`), the user's file, the system's file, the default.
+//! What is misspelt is refused everywhere, also in a file whose values are overridden; [`load`] reports every
+//! problem of one run, not only the first.
+
+pub mod duration;
+pub mod key;
+
+mod check;
+mod choice;
+mod document;
+mod env;
+mod error;
+mod file;
+mod layer;
+mod load;
+mod nearest;
+mod origin;
+mod secret;
+mod settings;
+mod sources;
+mod url;
+
+#[cfg(test)]
+mod tests;
+
+pub use choice::{ColorChoice, Init, LogFormat, LogLevel, NotAChoice, Output, Pooler, Synchronous};
+pub use error::ConfigError;
+pub use key::{Key, Kind};
+pub use load::{Loaded, Value, load};
+pub use origin::Origin;
+pub use secret::Secret;
+pub use settings::{Database, Log, Process, Settings};
+pub use sources::Sources;

@@ -1,0 +1,150 @@
+//! The words that some keys choose from, each list as a type.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The text is none of the words.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("not one of {}", .names.join(", "))]
+pub struct NotAChoice {
+    /// The words that are.
+    pub names: &'static [&'static str],
+}
+
+macro_rules! choices {
+    ($($(#[$about:meta])+ $type:ident { $($(#[$doc:meta])+ $choice:ident = $word:literal,)+ })+) => {$(
+        $(#[$about])+
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        pub enum $type {
+            $($(#[$doc])+ $choice,)+
+        }
+
+        impl $type {
+            /// All choices, in the order in which they are offered.
+            pub const ALL: &[Self] = &[$(Self::$choice,)+];
+            /// The words of all choices, in the same order.
+            pub const NAMES: &[&'static str] = &[$($word,)+];
+
+            /// The word as it is configured.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$choice => $word,)+ }
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = NotAChoice;
+
+            fn from_str(text: &str) -> Result<Self, NotAChoice> {
+                match text {
+                    $($word => Ok(Self::$choice),)+
+                    _ => Err(NotAChoice { names: Self::NAMES }),
+                }
+            }
+        }
+    )+};
+}
+
+choices! {
+    /// When the schema is created or brought up to date without being asked.
+    Init {
+        /// At every start, on any database.
+        Always = "always",
+        /// At every start on SQLite; on a server only when asked.
+        Embedded = "embedded",
+        /// Only when asked.
+        Never = "never",
+    }
+
+    /// What stands between us and PostgreSQL.
+    Pooler {
+        /// Found out at the first connection.
+        Auto = "auto",
+        /// Nothing.
+        None = "none",
+        /// A pooler that keeps one server connection per session.
+        Session = "session",
+        /// A pooler that may change the server connection between transactions.
+        Transaction = "transaction",
+    }
+
+    /// How much SQLite waits for the disk.
+    Synchronous {
+        /// A commit is on the disk when it returns.
+        Full = "full",
+        /// A commit may be lost when the host loses power; the file stays sound.
+        Normal = "normal",
+    }
+
+    /// How much is logged.
+    LogLevel {
+        /// Only what somebody must act on.
+        Error = "error",
+        /// Also what will need attention.
+        Warn = "warn",
+        /// Also what happens in the large.
+        Info = "info",
+        /// Also what happens in the small.
+        Debug = "debug",
+        /// Everything.
+        Trace = "trace",
+    }
+
+    /// What a log line looks like.
+    LogFormat {
+        /// For people.
+        Pretty = "pretty",
+        /// One JSON object per line.
+        Json = "json",
+    }
+
+    /// What the answer of a command looks like.
+    Output {
+        /// For people.
+        Table = "table",
+        /// One JSON document.
+        Json = "json",
+        /// One JSON object per line.
+        Jsonl = "jsonl",
+        /// Comma-separated values with a header.
+        Csv = "csv",
+    }
+
+    /// Whether output is coloured.
+    ColorChoice {
+        /// When it goes to a terminal that can.
+        Auto = "auto",
+        /// Yes.
+        Always = "always",
+        /// No.
+        Never = "never",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_choice_reads_back_and_nothing_else_does() {
+        macro_rules! check {
+            ($($type:ident)+) => {$(
+                assert_eq!($type::ALL.len(), $type::NAMES.len());
+                for (choice, name) in $type::ALL.iter().zip($type::NAMES) {
+                    assert_eq!(name.parse::<$type>(), Ok(*choice));
+                    assert_eq!(choice.to_string(), *name);
+                    assert!(name.to_uppercase().parse::<$type>().is_err());
+                }
+                assert!("".parse::<$type>().is_err());
+            )+};
+        }
+
+        check!(Init Pooler Synchronous LogLevel LogFormat Output ColorChoice);
+        assert_eq!("x".parse::<LogFormat>().unwrap_err().to_string(), "not one of pretty, json");
+    }
+}

@@ -1,0 +1,123 @@
+//! Durations as people write them: `500ms`, `15s`, `1m`, `1h30m`, `1d`.
+
+use jiff::SpanRelativeTo;
+use jiff::fmt::friendly::SpanParser;
+use std::time::Duration;
+
+/// The units, largest first, with their length in milliseconds.
+const UNITS: [(&str, u128); 5] =
+    [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
+
+/// Longer texts are not looked at.
+const LONGEST: usize = 64;
+
+/// Why a text is no duration.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum BadDuration {
+    /// A number alone. Whether it meant seconds or milliseconds is anybody's guess, so nobody guesses.
+    #[error("the number has no unit")]
+    NoUnit,
+    /// Something else.
+    #[error("not a duration such as 500ms, 15s, 1h30m or 1d")]
+    Malformed,
+}
+
+/// Reads a duration: whole numbers with the units `d`, `h`, `m`, `s` and `ms`, largest first, without spaces.
+/// A day has 24 hours.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tidemill::config::duration::{BadDuration, parse};
+/// assert_eq!(parse("1h30m"), Ok(Duration::from_secs(5400)));
+/// assert_eq!(parse("15"), Err(BadDuration::NoUnit));
+/// ```
+pub fn parse(text: &str) -> Result<Duration, BadDuration> {
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(BadDuration::NoUnit);
+    }
+    // The parser below also takes words, fractions, signs and smaller units. What is accepted once has to be
+    // accepted for ever, so it is shown only what is documented.
+    let is_documented = |byte: u8| byte.is_ascii_digit() || b"dhms".contains(&byte);
+    if text.len() > LONGEST || !text.bytes().all(is_documented) {
+        return Err(BadDuration::Malformed);
+    }
+    let span = SpanParser::new().parse_span(text).map_err(|_| BadDuration::Malformed)?;
+    let duration =
+        span.to_duration(SpanRelativeTo::days_are_24_hours()).map_err(|_| BadDuration::Malformed)?;
+    Duration::try_from(duration).map_err(|_| BadDuration::Malformed)
+}
+
+/// Writes a duration in the form that [`parse`] reads. What is shorter than a millisecond is left out.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tidemill::config::duration::show;
+/// assert_eq!(show(Duration::from_millis(90_500)), "1m30s500ms");
+/// assert_eq!(show(Duration::ZERO), "0s");
+/// ```
+pub fn show(duration: Duration) -> String {
+    let mut left = duration.as_millis();
+    let mut text = String::new();
+    for (unit, millis) in UNITS {
+        let count = left / millis;
+        left %= millis;
+        if count > 0 {
+            text.push_str(&format!("{count}{unit}"));
+        }
+    }
+    if text.is_empty() { "0s".to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::random::for_all;
+    use super::*;
+
+    #[test]
+    fn the_documented_forms_are_read() {
+        let check =
+            |text: &str, millis: u64| assert_eq!(parse(text), Ok(Duration::from_millis(millis)), "{text}");
+
+        check("500ms", 500);
+        check("15s", 15_000);
+        check("1m", 60_000);
+        check("1h30m", 5_400_000);
+        check("1d", 86_400_000);
+        check("1d1h1m1s1ms", 90_061_001);
+        check("0s", 0);
+        check("90m", 5_400_000);
+    }
+
+    #[test]
+    fn other_forms_are_refused() {
+        for text in [
+            "", "s", "ms", "-1s", "+1s", "1.5h", "1 h", "1hour", "1h 30m", "30m1h", "1s1s", "1w", "1mo",
+            "1us", "1S", "PT1H", "1h30", "١s", "1s\n", "1dd",
+        ] {
+            assert_eq!(parse(text), Err(BadDuration::Malformed), "{text:?}");
+        }
+        assert_eq!(parse("0"), Err(BadDuration::NoUnit));
+        assert_eq!(parse("99999999999999999999d"), Err(BadDuration::Malformed));
+    }
+
+    #[test]
+    fn what_is_shown_reads_back() {
+        for_all(4_000, |random| {
+            let millis = (random.next() % (10_000 * 86_400_000)) >> (random.next() % 40);
+            let duration = Duration::from_millis(millis);
+
+            assert_eq!(parse(&show(duration)), Ok(duration), "{millis}");
+        });
+    }
+
+    #[test]
+    fn any_text_is_read_or_refused_without_a_panic_and_what_is_read_has_one_meaning() {
+        for_all(20_000, |random| {
+            let text = random.text("0123456789dhms .-+PT한", 24);
+
+            if let Ok(duration) = parse(&text) {
+                assert_eq!(parse(&show(duration)), Ok(duration), "{text:?}");
+            }
+        });
+    }
+}

@@ -1,0 +1,191 @@
+//! The table of all keys. A new key is one line here and one field in [`Settings`](super::Settings).
+//!
+//! Every key is a scalar; its path is both its place in a TOML file and, in capitals, its environment
+//! variable.
+
+use super::choice::{ColorChoice, Init, LogFormat, LogLevel, Output, Pooler, Synchronous};
+use super::duration;
+use std::time::Duration;
+
+/// What a key accepts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A database URL. It may hold a password, and then it is treated as a secret.
+    Url,
+    /// A text that is secret as a whole.
+    Secret,
+    /// One line of text.
+    Text {
+        /// Most characters.
+        longest: usize,
+    },
+    /// A whole number.
+    Number {
+        /// Smallest.
+        least: u32,
+        /// Largest.
+        most: u32,
+    },
+    /// A duration with its unit.
+    Duration {
+        /// Shortest.
+        least: Duration,
+        /// Longest.
+        most: Duration,
+    },
+    /// One of these words.
+    Word(&'static [&'static str]),
+}
+
+impl Kind {
+    /// What is accepted, as it is told to people.
+    pub fn allowed(self) -> String {
+        match self {
+            Self::Url => {
+                "a database URL such as sqlite://tidemill.db or postgres://user@host/database".to_owned()
+            }
+            Self::Secret => "a secret of one line".to_owned(),
+            Self::Text { longest } => {
+                format!("text of 1 to {longest} characters without control characters")
+            }
+            Self::Number { least, most } => format!("a whole number from {least} to {most}"),
+            Self::Duration { least, most } => {
+                format!("a duration from {} to {}", duration::show(least), duration::show(most))
+            }
+            Self::Word(words) => format!("one of {}", words.join(", ")),
+        }
+    }
+}
+
+/// One key of the configuration.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Key {
+    /// Its path in a TOML file, with dots.
+    pub path: &'static str,
+    /// What it accepts.
+    pub kind: Kind,
+    /// Its value when nobody sets it; some keys then have none.
+    pub default: Option<&'static str>,
+    /// What it is for, in one line.
+    pub doc: &'static str,
+}
+
+impl Key {
+    /// The environment variable that sets it.
+    ///
+    /// ```
+    /// # use tidemill::config::key;
+    /// assert_eq!(key::DATABASE_URL.env_name(), "TIDEMILL_DATABASE_URL");
+    /// ```
+    pub fn env_name(&self) -> String {
+        format!("TIDEMILL_{}", self.path.to_uppercase().replace('.', "_"))
+    }
+
+    /// The environment variable that names a file with the value; only for what is or may be secret.
+    pub fn env_file_name(&self) -> Option<String> {
+        self.may_be_secret().then(|| format!("{}_FILE", self.env_name()))
+    }
+
+    /// Whether its value, or a part of it, must not be shown.
+    pub fn may_be_secret(&self) -> bool {
+        matches!(self.kind, Kind::Url | Kind::Secret)
+    }
+}
+
+macro_rules! keys {
+    ($($name:ident $path:literal, $kind:expr, $default:expr, $doc:literal;)+) => {
+        $(
+            #[doc = $doc]
+            pub static $name: Key = Key { path: $path, kind: $kind, default: $default, doc: $doc };
+        )+
+
+        /// All keys, in the order in which they are shown.
+        pub static ALL: &[&Key] = &[$(&$name,)+];
+    };
+}
+
+const fn duration(least_ms: u64, most_secs: u64) -> Kind {
+    Kind::Duration { least: Duration::from_millis(least_ms), most: Duration::from_secs(most_secs) }
+}
+
+keys! {
+    DATABASE_URL "database.url", Kind::Url, Some("sqlite://tidemill.db"),
+        "The database that holds everything.";
+    DATABASE_PASSWORD "database.password", Kind::Secret, None,
+        "The password for the database, so that it need not stand in the URL.";
+    DATABASE_MAX_CONNECTIONS "database.max_connections", Kind::Number { least: 1, most: 1000 }, Some("10"),
+        "Most connections that one process opens to the database.";
+    DATABASE_INIT "database.init", Kind::Word(Init::NAMES), Some("embedded"),
+        "When the schema is created or upgraded without being asked.";
+    DATABASE_POOLER "database.pooler", Kind::Word(Pooler::NAMES), Some("auto"),
+        "What kind of connection pooler stands before PostgreSQL.";
+    DATABASE_CONNECT_TIMEOUT "database.connect_timeout", duration(100, 600), Some("5s"),
+        "How long to wait for a connection to the database.";
+    DATABASE_BUSY_TIMEOUT "database.busy_timeout", duration(0, 600), Some("5s"),
+        "How long to wait for another writer of the same SQLite file.";
+    DATABASE_SQLITE_SYNCHRONOUS "database.sqlite_synchronous", Kind::Word(Synchronous::NAMES), Some("full"),
+        "Whether a commit to SQLite waits until it is on the disk.";
+    PROCESS_NAME "process.name", Kind::Text { longest: 200 }, None,
+        "The name of this process in lists; host and process id when not set.";
+    PROCESS_LEASE "process.lease", duration(1_000, 3_600), Some("15s"),
+        "How long a silent process still counts as alive.";
+    LOG_LEVEL "log.level", Kind::Word(LogLevel::NAMES), Some("warn"),
+        "How much is logged.";
+    LOG_FORMAT "log.format", Kind::Word(LogFormat::NAMES), Some("pretty"),
+        "What a log line looks like.";
+    OUTPUT "output", Kind::Word(Output::NAMES), Some("table"),
+        "What the answer of a command looks like.";
+    COLOR "color", Kind::Word(ColorChoice::NAMES), Some("auto"),
+        "Whether output is coloured.";
+}
+
+/// The key with this path.
+pub fn find(path: &str) -> Option<&'static Key> {
+    ALL.iter().copied().find(|key| key.path == path)
+}
+
+/// The names that may stand directly below `table` (the top is ""), each once: keys and further tables.
+pub(super) fn names_below(table: &str) -> Vec<&'static str> {
+    let mut names: Vec<&'static str> = Vec::new();
+    for key in ALL {
+        let below = match table {
+            "" => Some(key.path),
+            _ => key.path.strip_prefix(table).and_then(|rest| rest.strip_prefix('.')),
+        };
+        let name = below.and_then(|rest| rest.split('.').next());
+        names.extend(name.filter(|name| !names.contains(name)));
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_and_variables_are_unique_and_plain() {
+        let mut seen = std::collections::BTreeSet::new();
+        for key in ALL {
+            let is_plain = |c: char| c.is_ascii_lowercase() || c == '_' || c == '.';
+            assert!(key.path.chars().all(is_plain), "{}", key.path);
+            assert!(seen.insert(key.env_name()), "{}", key.path);
+            assert!(key.env_file_name().is_none_or(|name| seen.insert(name)), "{}", key.path);
+            assert!(key.doc.ends_with('.'), "{}", key.path);
+            assert_eq!(find(key.path), Some(*key));
+        }
+    }
+
+    #[test]
+    fn no_key_is_also_a_table() {
+        for key in ALL {
+            assert!(names_below(key.path).is_empty(), "{}", key.path);
+        }
+    }
+
+    #[test]
+    fn names_are_listed_once_per_table() {
+        assert_eq!(names_below(""), ["database", "process", "log", "output", "color"]);
+        assert_eq!(names_below("process"), ["name", "lease"]);
+        assert!(names_below("proc").is_empty());
+    }
+}

@@ -1,0 +1,184 @@
+//! Loading: read all layers, settle each key, report every problem.
+
+use super::check::{self, Checked};
+use super::document;
+use super::env;
+use super::error::ConfigError;
+use super::file;
+use super::key::{self, Key};
+use super::layer::{Form, Given, Layers, Reference};
+use super::origin::Origin;
+use super::secret::Secret;
+use super::settings::{Settings, Values};
+use super::sources::Sources;
+use std::path::{Path, PathBuf};
+
+/// A configuration that can be used.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The settings.
+    pub settings: Settings,
+    /// Each key with its value as it may be shown and who set it, in the order of the table.
+    pub values: Vec<Value>,
+    /// The configuration files that were read, weakest first.
+    pub files: Vec<PathBuf>,
+}
+
+/// One key's value, for people.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Value {
+    /// The key.
+    pub key: &'static Key,
+    /// The value with secrets as `***`; empty when it is not set and has no default.
+    pub shown: String,
+    /// Who set it.
+    pub origin: Origin,
+}
+
+/// Reads the configuration. Values that are overridden are not checked, but what is unknown or secret in the
+/// open is refused in every layer.
+///
+/// ```
+/// # use tidemill::config::{Origin, Output, Sources, load};
+/// let sources = Sources {
+///     flags: vec![("output", "--output", "json".to_owned())],
+///     environment: vec![("TIDEMILL_OUTPUT".to_owned(), "csv".to_owned())],
+///     config_file: None,
+///     working_folder: "/nowhere".into(),
+///     user_folder: None,
+///     system_file: "/nowhere/tidemill.toml".into(),
+/// };
+/// let loaded = load(&sources)?;
+/// assert_eq!(loaded.settings.output, Output::Json);
+/// # Ok::<(), tidemill::config::ConfigError>(())
+/// ```
+pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
+    let mut layers = Layers::default();
+    read_files(sources, &mut layers);
+    env::read(&sources.environment, &sources.working_folder, &mut layers);
+    read_flags(sources, &mut layers);
+
+    let Layers { values: given, files, mut problems } = layers;
+    let mut values = Vec::new();
+    let mut checked = Values::default();
+    for key in key::ALL.iter().copied() {
+        let origin = given.get(key.path).map_or(Origin::Default, |given| given.origin.clone());
+        match settle(key, given.get(key.path), sources) {
+            Ok(None) => values.push(Value { key, shown: String::new(), origin }),
+            Ok(Some(value)) => {
+                values.push(Value { key, shown: check::shown(key, &value), origin });
+                checked.insert(key, value);
+            }
+            Err(problem) => problems.push(problem),
+        }
+    }
+    match ConfigError::of(problems) {
+        Some(error) => Err(error),
+        None => Ok(Loaded { settings: Settings::read(&checked), values, files }),
+    }
+}
+
+/// Lays the files over each other, weakest first.
+fn read_files(sources: &Sources, layers: &mut Layers) {
+    let user_file = sources.user_folder.as_ref().map(|folder| folder.join("tidemill/config.toml"));
+    let (project_file, named_by) = project_file(sources);
+    let usual = [Some(sources.system_file.clone()), user_file].into_iter().flatten();
+    // A file that is also the project's own, as in the system's folder, is read once.
+    let usual = usual.filter(|path| *path != project_file).map(|path| (path, Origin::Default));
+    let all: Vec<_> = usual.chain([(project_file.clone(), named_by)]).collect();
+
+    for (path, named_by) in all {
+        match file::read(&path, file::CONFIG_BYTES) {
+            Ok(bytes) => {
+                document::read(&path, &bytes, layers);
+                layers.files.push(path);
+            }
+            Err(unread) if unread.is_missing() && named_by == Origin::Default => {}
+            Err(unread) => layers.problems.push(unread.problem(&path, named_by)),
+        }
+    }
+}
+
+/// The file of this project, and who named it.
+fn project_file(sources: &Sources) -> (PathBuf, Origin) {
+    let folder = &sources.working_folder;
+    if let Some(path) = &sources.config_file {
+        return (folder.join(path), Origin::Flag("--config"));
+    }
+    match env::find(&sources.environment, env::CONFIG) {
+        Some(path) => (folder.join(path), Origin::Env(env::CONFIG.to_owned())),
+        None => (folder.join("tidemill.toml"), Origin::Default),
+    }
+}
+
+fn read_flags(sources: &Sources, layers: &mut Layers) {
+    for (path, flag, text) in &sources.flags {
+        let origin = Origin::Flag(flag);
+        match key::find(path) {
+            Some(key) => {
+                layers.give(Given { key, text: Secret::new(text.as_str()), form: Form::Plain, origin });
+            }
+            None => layers.problems.push(ConfigError::UnknownKey {
+                name: (*path).to_owned(),
+                origin: Box::new(origin),
+                why: "the flag sets a key that does not exist".to_owned(),
+                nearest: None,
+            }),
+        }
+    }
+}
+
+/// The checked value of a key; nothing when nobody set it and it has no default.
+fn settle(
+    key: &'static Key,
+    given: Option<&Given>,
+    sources: &Sources,
+) -> Result<Option<Checked>, ConfigError> {
+    let (text, form, origin) = match (given, key.default) {
+        (Some(given), _) => (text_of(given, sources)?, given.form, given.origin.clone()),
+        (None, Some(default)) => (Secret::new(default), Form::Plain, Origin::Default),
+        (None, None) => return Ok(None),
+    };
+    match check::check(key, text.expose(), form) {
+        Ok(value) => Ok(Some(value)),
+        Err(refusal) => Err(ConfigError::BadValue {
+            name: key.path.to_owned(),
+            origin: Box::new(origin),
+            value: refusal.value,
+            why: refusal.why,
+            fix: refusal.fix,
+        }),
+    }
+}
+
+/// The text itself, fetched from where the given value points when it points somewhere.
+fn text_of(given: &Given, sources: &Sources) -> Result<Secret, ConfigError> {
+    let fetch = |path: &Path| {
+        let unread = |unread: file::Unread| unread.problem(path, given.origin.clone());
+        file::read_secret(path).map(Secret::new).map_err(unread)
+    };
+    match (given.reference(), &given.origin) {
+        (Some(Reference::File(named)), Origin::File { path, .. }) => {
+            fetch(&path.parent().unwrap_or(Path::new("")).join(named))
+        }
+        (Some(Reference::Env(name)), _) => match env::find(&sources.environment, name) {
+            Some(text) => Ok(Secret::new(text)),
+            None => Err(not_set(given, name)),
+        },
+        (_, Origin::EnvFile(_, path)) => fetch(path),
+        _ => Ok(given.text.clone()),
+    }
+}
+
+fn not_set(given: &Given, name: &str) -> ConfigError {
+    // Somebody may have put "env:" before the secret itself. Only what looks like a name is repeated.
+    let is_name = name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_');
+    let variable = if is_name && !name.is_empty() { name } else { "that it names" };
+    ConfigError::BadValue {
+        name: given.key.path.to_owned(),
+        origin: Box::new(given.origin.clone()),
+        value: None,
+        why: format!("the environment variable {variable} is not set, or not to UTF-8 text"),
+        fix: "set the variable, or correct the name after \"env:\"".to_owned(),
+    }
+}

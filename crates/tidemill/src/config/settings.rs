@@ -1,0 +1,139 @@
+//! The settings as the program uses them: plain fields, each with its type.
+
+use super::check::Checked;
+use super::choice::{ColorChoice, Init, LogFormat, LogLevel, Output, Pooler, Synchronous};
+use super::key::{self, Key};
+use super::secret::Secret;
+use std::collections::BTreeMap;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Every setting. The keys of the same names are described in [`key`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// The database.
+    pub database: Database,
+    /// This process.
+    pub process: Process,
+    /// The log.
+    pub log: Log,
+    /// What the answer of a command looks like.
+    pub output: Output,
+    /// Whether output is coloured.
+    pub color: ColorChoice,
+}
+
+/// How the database is reached and used.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Database {
+    /// Where it is. Hidden as a whole, because it may hold a password.
+    pub url: Secret,
+    /// The password, when it is not part of the URL.
+    pub password: Option<Secret>,
+    /// Most connections that this process opens.
+    pub max_connections: u32,
+    /// When the schema is created or upgraded without being asked.
+    pub init: Init,
+    /// What stands between us and PostgreSQL.
+    pub pooler: Pooler,
+    /// How long to wait for a connection.
+    pub connect_timeout: Duration,
+    /// How long to wait for another writer of the same SQLite file.
+    pub busy_timeout: Duration,
+    /// How much SQLite waits for the disk.
+    pub sqlite_synchronous: Synchronous,
+}
+
+/// How this process takes part.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Process {
+    /// Its name in lists, when it is given one.
+    pub name: Option<String>,
+    /// How long it counts as alive after its last word.
+    pub lease: Duration,
+}
+
+/// What is logged.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Log {
+    /// How much.
+    pub level: LogLevel,
+    /// In which form.
+    pub format: LogFormat,
+}
+
+impl Settings {
+    pub(super) fn read(values: &Values) -> Self {
+        Self {
+            database: Database {
+                url: values.secret(&key::DATABASE_URL),
+                password: values.optional_secret(&key::DATABASE_PASSWORD),
+                max_connections: values.number(&key::DATABASE_MAX_CONNECTIONS),
+                init: values.choice(&key::DATABASE_INIT),
+                pooler: values.choice(&key::DATABASE_POOLER),
+                connect_timeout: values.duration(&key::DATABASE_CONNECT_TIMEOUT),
+                busy_timeout: values.duration(&key::DATABASE_BUSY_TIMEOUT),
+                sqlite_synchronous: values.choice(&key::DATABASE_SQLITE_SYNCHRONOUS),
+            },
+            process: Process {
+                name: values.optional_text(&key::PROCESS_NAME),
+                lease: values.duration(&key::PROCESS_LEASE),
+            },
+            log: Log { level: values.choice(&key::LOG_LEVEL), format: values.choice(&key::LOG_FORMAT) },
+            output: values.choice(&key::OUTPUT),
+            color: values.choice(&key::COLOR),
+        }
+    }
+}
+
+/// The checked values by path. A key without default may be missing; every other is there, of its key's kind.
+#[derive(Default, Debug)]
+pub(super) struct Values(BTreeMap<&'static str, Checked>);
+
+impl Values {
+    pub(super) fn insert(&mut self, key: &'static Key, value: Checked) {
+        self.0.insert(key.path, value);
+    }
+
+    fn optional_secret(&self, key: &Key) -> Option<Secret> {
+        match self.0.get(key.path) {
+            Some(Checked::Secret(secret)) => Some(secret.clone()),
+            _ => None,
+        }
+    }
+
+    fn optional_text(&self, key: &Key) -> Option<String> {
+        match self.0.get(key.path) {
+            Some(Checked::Text(text)) => Some(text.clone()),
+            _ => None,
+        }
+    }
+
+    fn secret(&self, key: &Key) -> Secret {
+        self.optional_secret(key).expect("a URL has a default and was checked by its kind")
+    }
+
+    fn number(&self, key: &Key) -> u32 {
+        let number = match self.0.get(key.path) {
+            Some(Checked::Number(number)) => Some(*number),
+            _ => None,
+        };
+        number.expect("a number has a default and was checked by its kind")
+    }
+
+    fn duration(&self, key: &Key) -> Duration {
+        let duration = match self.0.get(key.path) {
+            Some(Checked::Duration(duration)) => Some(*duration),
+            _ => None,
+        };
+        duration.expect("a duration has a default and was checked by its kind")
+    }
+
+    fn choice<T: FromStr>(&self, key: &Key) -> T {
+        let choice = match self.0.get(key.path) {
+            Some(Checked::Word(word)) => word.parse().ok(),
+            _ => None,
+        };
+        choice.expect("a word has a default and was checked against the names of its type")
+    }
+}

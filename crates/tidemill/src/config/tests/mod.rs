@@ -1,0 +1,11 @@
+//! Loading as a whole, from files, variables and flags that the tests make up.
+#![cfg(test)]
+
+pub(super) mod random;
+
+mod hostile;
+mod places;
+mod precedence;
+mod reading;
+mod secrets;
+mod stage;

@@ -1,0 +1,174 @@
+//! Which layer wins, and who is said to have set a value.
+
+use super::stage::Stage;
+use crate::config::{Init, LogLevel, Origin, Output, key};
+use std::time::Duration;
+
+/// The layers from weakest to strongest. Each sets `process.lease` to its own number of seconds.
+const LAYERS: [&str; 6] = ["default", "system", "user", "project", "env", "flag"];
+
+fn seconds(layer: &str) -> usize {
+    LAYERS.iter().position(|other| *other == layer).unwrap() + 1
+}
+
+fn with(stage: Stage, layer: &str) -> Stage {
+    let lease = format!("{}s", seconds(layer));
+    let toml = format!("[process]\nlease = \"{lease}\"\n");
+    match layer {
+        "system" => stage.system(toml),
+        "user" => stage.user(toml),
+        "project" => stage.project(toml),
+        "env" => stage.env("TIDEMILL_PROCESS_LEASE", &lease),
+        "flag" => stage.flag("process.lease", "--lease", &lease),
+        _ => stage,
+    }
+}
+
+fn origin(stage: &Stage, layer: &str) -> Origin {
+    let file = |name: &str| Origin::File { path: stage.path(name), line: 2, column: 9 };
+    match layer {
+        "system" => file("system/tidemill.toml"),
+        "user" => file("user/tidemill/config.toml"),
+        "project" => file("project/tidemill.toml"),
+        "env" => Origin::Env("TIDEMILL_PROCESS_LEASE".to_owned()),
+        "flag" => Origin::Flag("--lease"),
+        _ => Origin::Default,
+    }
+}
+
+#[test]
+fn of_any_two_layers_the_stronger_wins_and_is_named() {
+    for (strength, strong) in LAYERS.iter().enumerate() {
+        for weak in &LAYERS[..strength] {
+            let stage = with(with(Stage::new(), weak), strong);
+
+            let value = stage.value("process.lease");
+
+            assert_eq!(value.shown, format!("{}s", seconds(strong)), "{strong} over {weak}");
+            assert_eq!(value.origin, origin(&stage, strong), "{strong} over {weak}");
+        }
+    }
+}
+
+#[test]
+fn nothing_at_all_gives_the_defaults() {
+    let loaded = Stage::new().load().unwrap();
+
+    let settings = &loaded.settings;
+    assert_eq!(settings.database.url.expose(), "sqlite://tidemill.db");
+    assert_eq!(settings.database.password, None);
+    assert_eq!(settings.database.max_connections, 10);
+    assert_eq!(settings.database.init, Init::Embedded);
+    assert_eq!(settings.database.connect_timeout, Duration::from_secs(5));
+    assert_eq!(settings.process.name, None);
+    assert_eq!(settings.process.lease, Duration::from_secs(15));
+    assert_eq!(settings.log.level, LogLevel::Warn);
+    assert_eq!(settings.output, Output::Table);
+    assert!(loaded.files.is_empty());
+    assert!(loaded.values.iter().all(|value| value.origin == Origin::Default));
+    assert!(loaded.values.iter().map(|value| value.key).eq(key::ALL.iter().copied()));
+    for value in &loaded.values {
+        assert_eq!(value.shown, value.key.default.unwrap_or_default(), "{}", value.key.path);
+    }
+}
+
+#[test]
+fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
+    let stage = Stage::new().env("SECRET", "pw").project(
+        r#"
+        output = "csv"
+        color = "never"
+        [database]
+        url = "postgres://me@db/app"
+        password = "env:SECRET"
+        max_connections = 1_0
+        init = "never"
+        pooler = "transaction"
+        connect_timeout = "250ms"
+        busy_timeout = "0s"
+        sqlite_synchronous = "normal"
+        [process]
+        name = "밤 작업"
+        lease = "1m"
+        [log]
+        level = "trace"
+        format = "json"
+        "#,
+    );
+
+    let loaded = stage.load().unwrap();
+
+    assert!(loaded.values.iter().all(|value| matches!(value.origin, Origin::File { .. })));
+    let shown: Vec<_> = loaded.values.iter().map(|value| value.shown.as_str()).collect();
+    assert_eq!(
+        shown,
+        [
+            "postgres://me@db/app",
+            "***",
+            "10",
+            "never",
+            "transaction",
+            "250ms",
+            "0s",
+            "normal",
+            "밤 작업",
+            "1m",
+            "trace",
+            "json",
+            "csv",
+            "never"
+        ]
+    );
+    assert_eq!(loaded.settings.database.password.unwrap().expose(), "pw");
+    assert_eq!(loaded.settings.database.busy_timeout, Duration::ZERO);
+    assert_eq!(loaded.settings.process.name.as_deref(), Some("밤 작업"));
+    assert_eq!(loaded.files, [stage.path("project/tidemill.toml")]);
+}
+
+#[test]
+fn a_named_file_replaces_the_projects_but_not_the_others() {
+    let stage = Stage::new()
+        .system("color = \"never\"")
+        .user("output = \"csv\"")
+        .project("this is not read")
+        .file("project/other.toml", "output = \"json\"")
+        .config("other.toml");
+
+    let loaded = stage.load().unwrap();
+
+    assert_eq!(loaded.settings.output, Output::Json);
+    let read = ["system/tidemill.toml", "user/tidemill/config.toml", "project/other.toml"];
+    assert_eq!(loaded.files, read.map(|name| stage.path(name)));
+}
+
+#[test]
+fn the_variable_names_a_file_unless_the_flag_does() {
+    let stage = Stage::new()
+        .file("project/a.toml", "output = \"json\"")
+        .file("project/b.toml", "output = \"csv\"")
+        .env("TIDEMILL_CONFIG", "a.toml");
+    assert_eq!(stage.load().unwrap().settings.output, Output::Json);
+
+    let stage = stage.config("b.toml");
+    assert_eq!(stage.load().unwrap().settings.output, Output::Csv);
+}
+
+#[test]
+fn an_empty_variable_counts_as_unset() {
+    let stage =
+        Stage::new().project("output = \"csv\"").env("TIDEMILL_OUTPUT", "").env("TIDEMILL_CONFIG", "");
+    assert_eq!(stage.load().unwrap().settings.output, Output::Csv);
+}
+
+#[test]
+fn an_overridden_value_need_not_be_valid() {
+    let stage = Stage::new().project("output = \"nonsense\"").env("TIDEMILL_OUTPUT", "json");
+    assert_eq!(stage.load().unwrap().settings.output, Output::Json);
+}
+
+#[test]
+fn the_systems_file_is_read_once_when_it_is_also_the_projects() {
+    let mut stage = Stage::new().system("outputt = 1");
+    stage.sources.working_folder = stage.path("system");
+    assert_eq!(stage.problem().problems().len(), 1);
+}
