@@ -25,15 +25,8 @@ pub enum Role {
 
 impl Role {
     /// All roles.
-    pub const ALL: [Self; 7] = [
-        Self::Viewer,
-        Self::Operator,
-        Self::Admin,
-        Self::Worker,
-        Self::Requester,
-        Self::Local,
-        Self::System,
-    ];
+    pub const ALL: [Self; 7] =
+        [Self::Viewer, Self::Operator, Self::Admin, Self::Worker, Self::Requester, Self::Local, Self::System];
 
     /// The word that is stored and shown.
     pub const fn as_str(self) -> &'static str {

@@ -66,10 +66,12 @@ mod tests {
     use proptest::prelude::*;
 
     fn backoff() -> impl Strategy<Value = Backoff> {
-        (0..10_000_u64, 1.0..100.0_f64, 0..1_000_000_u64, 0.0..=1.0_f64).prop_map(|(base, factor, more, jitter)| {
-            let base = Duration::from_millis(base);
-            Backoff::new(base, factor, base + Duration::from_millis(more), jitter).unwrap()
-        })
+        (0..10_000_u64, 1.0..100.0_f64, 0..1_000_000_u64, 0.0..=1.0_f64).prop_map(
+            |(base, factor, more, jitter)| {
+                let base = Duration::from_millis(base);
+                Backoff::new(base, factor, base + Duration::from_millis(more), jitter).unwrap()
+            },
+        )
     }
 
     proptest! {

@@ -109,7 +109,11 @@ pub enum ProcessRefusal {
 }
 
 /// The state after `event`, or why there is none. Total: every state answers every event.
-pub fn next(state: ProcessState, event: ProcessEvent, now: Timestamp) -> Result<ProcessState, ProcessRefusal> {
+pub fn next(
+    state: ProcessState,
+    event: ProcessEvent,
+    now: Timestamp,
+) -> Result<ProcessState, ProcessRefusal> {
     use ProcessEvent::{Expire, Heartbeat, Stop};
     use ProcessState::{Dead, Live, Stopped};
     match (state, event) {
