@@ -12,6 +12,7 @@ use crate::url::Dialect;
 use crate::{crash_point, postgres, sqlite};
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
+use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::time::Timestamp;
 
 /// A migration that this program knows.
@@ -183,8 +184,12 @@ impl Store {
         Ok(compare(known(self.dialect()), &applied))
     }
 
-    /// Applies what is pending, in order, and tells of each; returns how many were applied.
-    pub async fn migrate(&self, mut tell: impl FnMut(&Migration)) -> Result<usize, StoreError> {
+    /// Applies what is pending on behalf of `actor`, in order, and tells of each; returns how many were applied.
+    pub async fn migrate(
+        &self,
+        actor: &Actor,
+        mut tell: impl FnMut(&Migration),
+    ) -> Result<usize, StoreError> {
         let status = self.migration_status().await?;
         if let Err(error) = usable(&status)
             && !matches!(error, StoreError::SchemaBehind { .. })
@@ -195,7 +200,7 @@ impl Store {
         for migration in known(self.dialect()) {
             let applied =
                 status.iter().any(|line| line.version == migration.version && line.applied_at.is_some());
-            if !applied && self.apply(migration).await? {
+            if !applied && self.apply(migration, actor).await? {
                 tell(migration);
                 count += 1;
             }
@@ -204,7 +209,7 @@ impl Store {
     }
 
     /// Applies one migration; false when somebody else has done it meanwhile.
-    async fn apply(&self, migration: &Migration) -> Result<bool, StoreError> {
+    async fn apply(&self, migration: &Migration, actor: &Actor) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
         tx.migration_lock().await?;
         tx.migration_create_table().await?;
@@ -219,6 +224,8 @@ impl Store {
         }
         let now = tx.now().await?;
         tx.migration_record(&migration.row(now)).await?;
+        let object = format!("migration/{}", migration.version);
+        tx.audit_insert(&AuditEntry::new(actor.clone(), "db.migrate", &object), now.into()).await?;
         crash_point!("migration_statement");
         tx.commit().await?;
         crash_point!("migration_statement");

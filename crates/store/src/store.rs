@@ -9,6 +9,7 @@ use crate::wakeup::{Hub, Wakeup};
 use crate::{postgres, sqlite};
 use std::fmt;
 use std::sync::Arc;
+use tidemill_domain::audit::Actor;
 use tidemill_domain::time::Clock;
 
 /// One database, and this process's connections to it. Cheap to clone.
@@ -69,7 +70,7 @@ impl Store {
             Init::Never => false,
         };
         if automatic {
-            self.migrate(|_| {}).await?;
+            self.migrate(&Actor::system(), |_| {}).await?;
         }
         let status = self.migration_status().await?;
         migration::usable(&status)

@@ -3,7 +3,7 @@
 use crate::error::StoreError;
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// A database URL that has been understood.
@@ -53,6 +53,14 @@ impl DatabaseUrl {
         match self.place {
             Place::Postgres(_) => Dialect::Postgres,
             Place::SqliteMemory | Place::SqliteFile(_) => Dialect::Sqlite,
+        }
+    }
+
+    /// The file of an embedded database.
+    pub fn file(&self) -> Option<&Path> {
+        match &self.place {
+            Place::SqliteFile(path) => Some(path),
+            Place::SqliteMemory | Place::Postgres(_) => None,
         }
     }
 }

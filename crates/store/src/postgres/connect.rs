@@ -72,6 +72,10 @@ impl Postgres {
             match self.pool.begin_with(self.begin_statement()).await {
                 Ok(tx) => return Ok(Connection::Postgres(tx)),
                 Err(error) if is_broken(&error) && self.pool.size() > 0 => last = error,
+                // There was room for one more connection, so it is the server that did not answer.
+                Err(source @ sqlx::Error::PoolTimedOut) if self.pool.size() < attempts - 1 => {
+                    return Err(StoreError::Unreachable { place: self.place.to_string(), source });
+                }
                 Err(error) => return Err(answer(error, &self.place)),
             }
         }
@@ -121,10 +125,15 @@ async fn check_version(connection: &mut PgConnection, place: &str) -> Result<(),
             .await
             .map_err(|error| answer(error, place))?;
     let number: i32 = row.try_get(0)?;
-    if number / 10_000 < OLDEST_MAJOR {
+    if !is_supported(number) {
         return Err(StoreError::ServerTooOld { found: row.try_get(1)? });
     }
     Ok(())
+}
+
+/// The server tells its version as major × 10,000 + minor.
+fn is_supported(version_number: i32) -> bool {
+    version_number / 10_000 >= OLDEST_MAJOR
 }
 
 /// Refuses a standby; also for each new connection of the pool, because a fail-over may move the address.
@@ -187,5 +196,16 @@ fn answer(error: sqlx::Error, place: &str) -> StoreError {
             _ => error.into(),
         },
         _ => error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_supported_version_is_fourteen() {
+        assert!(!is_supported(90_624) && !is_supported(130_020));
+        assert!(is_supported(140_000) && is_supported(150_018) && is_supported(180_001));
     }
 }

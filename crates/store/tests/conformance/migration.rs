@@ -2,6 +2,7 @@
 //! processes, in the tests of the command line.
 
 use crate::Bench;
+use tidemill_domain::audit::Actor;
 use tidemill_store::migration::{Standing, known, schema_sql};
 use tidemill_store::scratch::Scratch;
 use tidemill_store::{Init, Store, StoreError, StoreOptions};
@@ -36,7 +37,7 @@ async fn an_empty_database_is_behind_until_it_is_migrated(bench: Bench) {
     assert!(status.iter().all(|line| line.standing == Standing::Pending));
 
     let mut told = Vec::new();
-    let count = store.migrate(|migration| told.push(migration.version)).await.unwrap();
+    let count = store.migrate(&Actor::system(), |migration| told.push(migration.version)).await.unwrap();
 
     assert_eq!(count, known(store.dialect()).len());
     assert_eq!(told.len(), count);
@@ -46,7 +47,7 @@ async fn an_empty_database_is_behind_until_it_is_migrated(bench: Bench) {
 }
 
 async fn migrating_twice_changes_nothing(bench: Bench) {
-    assert_eq!(bench.store.migrate(|_| {}).await.unwrap(), 0);
+    assert_eq!(bench.store.migrate(&Actor::system(), |_| {}).await.unwrap(), 0);
 }
 
 async fn processes_that_start_at_once_migrate_once(bench: Bench) {
@@ -57,7 +58,7 @@ async fn processes_that_start_at_once_migrate_once(bench: Bench) {
         // A store each, as separate processes would have.
         rivals.push(tokio::spawn(async move {
             let store = Store::open(url.parse().unwrap(), &StoreOptions::default()).await.unwrap();
-            store.migrate(|_| {}).await.unwrap()
+            store.migrate(&Actor::system(), |_| {}).await.unwrap()
         }));
     }
 
@@ -80,7 +81,7 @@ async fn a_schema_applied_by_hand_is_accepted(bench: Bench) {
     tx.commit().await.unwrap();
 
     store.initialise(Init::Never).await.unwrap();
-    assert_eq!(store.migrate(|_| {}).await.unwrap(), 0);
+    assert_eq!(store.migrate(&Actor::system(), |_| {}).await.unwrap(), 0);
 }
 
 async fn record(bench: &Bench, statement: &str) {

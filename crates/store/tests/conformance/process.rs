@@ -115,7 +115,7 @@ async fn start_stop_and_death_leave_audit_rows(bench: Bench) {
     tx.expire_processes().await.unwrap();
     tx.commit().await.unwrap();
 
-    let log = bench.begin().await.audit_entries(&AuditFilter::default(), 10).await.unwrap();
+    let log = bench.begin().await.audit_entries(&AuditFilter::default(), 4).await.unwrap();
 
     let told: Vec<(String, String)> = log.into_iter().map(|r| (r.entry.action, r.entry.object)).collect();
     let line = |action: &str, id| (action.to_owned(), format!("process/{id}"));

@@ -1,0 +1,187 @@
+//! `App`: parses the command line, reads the configuration, runs one command, reports, and ends with its code.
+
+use crate::commands::{self, Command};
+use crate::config::{self, ColorChoice, ConfigError, Loaded, Output, Sources};
+use crate::context::Context;
+use crate::report::{self, Failure};
+use crate::telemetry;
+use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use tidemill_domain::code::{Code, Exit};
+
+/// Batch operations on the database you already have.
+#[derive(Parser, Debug)]
+#[command(
+    name = "tidemill",
+    version,
+    after_help = "Exit codes: `tidemill explain exit-codes`. Errors: `tidemill explain CODE`."
+)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Flags that every command has. Defaults are the configuration's.
+#[derive(Args, Debug, Default)]
+struct Global {
+    /// Configuration file instead of ./tidemill.toml
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Database, overrides database.url
+    #[arg(long, global = true, value_name = "URL")]
+    database: Option<String>,
+    /// What the answer looks like
+    #[arg(short, long, global = true, value_name = "FORMAT", value_parser = clap::builder::PossibleValuesParser::new(Output::NAMES))]
+    output: Option<String>,
+    /// Only errors on standard error
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    quiet: bool,
+    /// More detail in the log; repeat for even more
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    verbose: u8,
+    /// Whether output is coloured
+    #[arg(long, global = true, value_name = "WHEN", value_parser = clap::builder::PossibleValuesParser::new(ColorChoice::NAMES))]
+    color: Option<String>,
+}
+
+impl Global {
+    /// The flags as the configuration takes them: key, flag, value.
+    fn as_flags(&self) -> Vec<(&'static str, &'static str, String)> {
+        let level = match (self.quiet, self.verbose) {
+            (true, _) => Some("error"),
+            (false, 0) => None,
+            (false, 1) => Some("info"),
+            (false, 2) => Some("debug"),
+            (false, _) => Some("trace"),
+        };
+        let level_flag = if self.quiet { "--quiet" } else { "--verbose" };
+        [
+            ("database.url", "--database", self.database.clone()),
+            ("output", "--output", self.output.clone()),
+            ("color", "--color", self.color.clone()),
+            ("log.level", level_flag, level.map(str::to_owned)),
+        ]
+        .into_iter()
+        .filter_map(|(key, flag, value)| value.map(|value| (key, flag, value)))
+        .collect()
+    }
+
+    fn load(&self) -> Result<Loaded, ConfigError> {
+        let mut sources = Sources::from_process()?;
+        sources.flags = self.as_flags();
+        sources.config_file = self.config.clone();
+        config::load(&sources)
+    }
+}
+
+/// A program with the command line of Tidemill.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct App {}
+
+impl App {
+    /// The stock program.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Runs the command that the process's arguments name, and tells how it ended.
+    pub fn run(self) -> ExitCode {
+        self.run_with(std::env::args_os())
+    }
+
+    /// [`run`](Self::run) with other arguments; the first is the program's name.
+    pub fn run_with(self, arguments: impl IntoIterator<Item = impl Into<OsString>>) -> ExitCode {
+        let arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
+        let cli = match parse(&arguments) {
+            Ok(cli) => cli,
+            Err(error) => return usage(&error, &arguments),
+        };
+        let ended = match self.start(cli) {
+            Ok(exit) => exit,
+            Err((failure, output)) => {
+                report::print(&failure, output);
+                failure.exit()
+            }
+        };
+        ExitCode::from(ended.number())
+    }
+
+    /// Runs the command; on failure also says in which form to report.
+    fn start(self, cli: Cli) -> Result<Exit, (Failure, Output)> {
+        let wanted = cli.global.output.as_deref().and_then(|word| word.parse().ok());
+        let early = |failure| (failure, wanted.unwrap_or(Output::Table));
+        if !cli.command.needs_configuration() {
+            color(
+                cli.global.color.as_deref().and_then(|word| word.parse().ok()).unwrap_or(ColorChoice::Auto),
+            );
+            return commands::run_plain(cli.command).map_err(early);
+        }
+        let loaded = cli.global.load().map_err(|error| early(error.into()))?;
+        let output = loaded.settings.output;
+        color(loaded.settings.color);
+        telemetry::start_log(&loaded.settings.log, loaded.settings.color);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| (Failure::unexpected("the runtime could not be started", &error), output))?;
+        let context = Context::new(loaded);
+        runtime.block_on(commands::run(cli.command, &context)).map_err(|failure| (failure, output))
+    }
+}
+
+fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
+    let matches = Cli::command().try_get_matches_from(arguments)?;
+    Cli::from_arg_matches(&matches)
+}
+
+/// `anstream` strips colours where nobody can see them; this is the user's word on top of that. `NO_COLOR`,
+/// `CLICOLOR_FORCE` and `TERM=dumb` are honoured while the choice is `auto`.
+fn color(choice: ColorChoice) {
+    match choice {
+        ColorChoice::Auto => anstream::ColorChoice::Auto,
+        ColorChoice::Always => anstream::ColorChoice::Always,
+        ColorChoice::Never => anstream::ColorChoice::Never,
+    }
+    .write_global();
+}
+
+/// Help and version go to standard output; what is not understood is an error like any other.
+fn usage(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
+    if !error.use_stderr() {
+        let printed = error.print();
+        return ExitCode::from(if printed.is_ok() { Exit::Ok } else { Exit::Failure }.number());
+    }
+    let text = error.render().to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end();
+    let (what, why) = text.split_once('\n').unwrap_or((text, ""));
+    let failure = Failure::new(Code::Usage, what, "see `tidemill --help`").because(why.trim());
+    report::print(&failure, if wants_json(arguments) { Output::Json } else { Output::Table });
+    ExitCode::from(failure.exit().number())
+}
+
+/// The arguments were not understood, so this looks at them as they are.
+fn wants_json(arguments: &[OsString]) -> bool {
+    let words: Vec<_> = arguments.iter().map(|word| word.to_string_lossy()).collect();
+    words.windows(2).any(|pair| matches!(&*pair[0], "-o" | "--output") && pair[1].starts_with("json"))
+        || words.iter().any(|word| word.starts_with("--output=json") || word.starts_with("-ojson"))
+}
+
+/// The whole command line, for completion scripts.
+pub(crate) fn command_line() -> clap::Command {
+    Cli::command()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        command_line().debug_assert();
+    }
+}

@@ -1,0 +1,51 @@
+//! `tidemill config`: what is configured, and by whom.
+
+use crate::context::Context;
+use crate::output::{Listing, write_stdout};
+use crate::report::Failure;
+use clap::Subcommand;
+use serde_json::{Value, json};
+use tidemill_domain::code::Exit;
+
+/// The configuration in force
+#[derive(Subcommand, Debug)]
+pub(crate) enum Config {
+    /// Every key with its value; secrets are masked
+    Show {
+        /// Also tell where each value comes from
+        #[arg(long)]
+        origin: bool,
+    },
+    /// Read the configuration and report every problem, without touching the database
+    Check,
+}
+
+pub(super) fn run(arguments: &Config, context: &Context) -> Result<Exit, Failure> {
+    match arguments {
+        Config::Show { origin } => show(*origin, context),
+        Config::Check => {
+            // Reading it has reported what is wrong; what only the store can judge is the URL.
+            context.database_url()?;
+            let files =
+                context.loaded().files.iter().map(|path| format!(" {}", path.display())).collect::<String>();
+            let read = if files.is_empty() { " no file".to_owned() } else { files };
+            write_stdout(format!("The configuration is in order; read:{read}.\n").as_bytes())?;
+            Ok(Exit::Ok)
+        }
+    }
+}
+
+fn show(origin: bool, context: &Context) -> Result<Exit, Failure> {
+    let columns: &[&str] = if origin { &["key", "value", "origin"] } else { &["key", "value"] };
+    let mut listing = Listing::new("tidemill.config/v1", columns, "No keys.");
+    for value in &context.loaded().values {
+        let shown = if value.shown.is_empty() { Value::Null } else { json!(value.shown) };
+        let mut row = vec![json!(value.key.path), shown];
+        if origin {
+            row.push(json!(value.origin.to_string()));
+        }
+        listing.push(row);
+    }
+    listing.print(context.output())?;
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,85 @@
+//! `tidemill db`: the schema and its migrations.
+
+use crate::context::Context;
+use crate::output::{Listing, write_stdout};
+use crate::report::Failure;
+use clap::{Subcommand, ValueEnum};
+use serde_json::json;
+use tidemill_domain::code::Exit;
+use tidemill_store::migration::{Standing, schema_sql};
+use tidemill_store::url::Dialect;
+
+/// The database: its schema and migrations
+#[derive(Subcommand, Debug)]
+pub(crate) enum Db {
+    /// Apply the missing migrations; safe to repeat, to interrupt and to run twice at once
+    Migrate,
+    /// Which migrations are applied, missing or unknown; ends with 5 if the schema cannot be used
+    Status,
+    /// Print the SQL of the schema, for people who apply it by hand
+    Schema {
+        /// For which database, if not for the configured one
+        #[arg(long = "for", value_name = "DATABASE")]
+        dialect: Option<DialectName>,
+    },
+}
+
+/// The databases, as arguments name them.
+#[derive(ValueEnum, Clone, Copy, Debug)]
+pub(crate) enum DialectName {
+    Postgres,
+    Sqlite,
+}
+
+pub(super) async fn run(arguments: Db, context: &Context) -> Result<Exit, Failure> {
+    match arguments {
+        Db::Migrate => migrate(context).await,
+        Db::Status => status(context).await,
+        Db::Schema { dialect } => {
+            let dialect = match dialect {
+                Some(DialectName::Postgres) => Dialect::Postgres,
+                Some(DialectName::Sqlite) => Dialect::Sqlite,
+                None => context.database_url()?.dialect(),
+            };
+            write_stdout(schema_sql(dialect).as_bytes())?;
+            Ok(Exit::Ok)
+        }
+    }
+}
+
+async fn migrate(context: &Context) -> Result<Exit, Failure> {
+    let store = context.bare_store().await?;
+    let mut listing =
+        Listing::new("tidemill.migration/v1", &["version", "name"], "The schema is up to date.");
+    store
+        .migrate(&context.actor(), |migration| {
+            // Told at once: a later one may take long.
+            context.note(&format!("applied migration {} ({})", migration.version, migration.name));
+            listing.push(vec![json!(migration.version), json!(migration.name)]);
+        })
+        .await?;
+    store.close().await;
+    listing.print(context.output())?;
+    Ok(Exit::Ok)
+}
+
+async fn status(context: &Context) -> Result<Exit, Failure> {
+    let store = context.bare_store().await?;
+    let status = store.migration_status().await?;
+    context.note(&format!("database: {}", store.place()));
+    store.close().await;
+    let mut listing =
+        Listing::new("tidemill.migration/v1", &["version", "name", "status", "applied_at"], "No migrations.");
+    for line in &status {
+        let applied_at = line.applied_at.map(|at| at.to_string());
+        listing.push(vec![
+            json!(line.version),
+            json!(line.name),
+            json!(line.standing.as_str()),
+            json!(applied_at),
+        ]);
+    }
+    listing.print(context.output())?;
+    let usable = status.iter().all(|line| matches!(line.standing, Standing::Applied | Standing::Newer));
+    Ok(if usable { Exit::Ok } else { Exit::Conflict })
+}

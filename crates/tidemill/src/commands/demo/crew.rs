@@ -1,0 +1,195 @@
+//! The workers of the demo: started, followed by what they tell, killed, frozen, stopped.
+
+use super::worker::KIND;
+use crate::report::Failure;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+use tidemill_domain::code::Code;
+use tidemill_domain::time::Clock;
+use tidemill_engine::SystemClock;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::sync::mpsc;
+
+/// How to start a crew.
+pub(super) struct Setup {
+    pub(super) url: String,
+    pub(super) folder: PathBuf,
+    pub(super) workers: usize,
+    pub(super) things: u32,
+    pub(super) lease: Duration,
+}
+
+pub(super) struct Crew {
+    members: Vec<Member>,
+    told: mpsc::UnboundedReceiver<(usize, Value)>,
+    /// Who acquired which thing last.
+    owners: HashMap<u64, usize>,
+    things: usize,
+    clock: SystemClock,
+}
+
+struct Member {
+    child: Child,
+    /// Its end is the workers' sign that we are gone.
+    _stdin: Option<ChildStdin>,
+    is_running: bool,
+}
+
+impl Crew {
+    pub(super) fn start(setup: &Setup) -> Result<Self, Failure> {
+        let (sender, told) = mpsc::unbounded_channel();
+        let program = std::env::current_exe()?;
+        let mut members = Vec::new();
+        for number in 0..setup.workers {
+            let mut command = Command::new(&program);
+            // Nothing of the reader's own configuration may reach the demo.
+            for (name, _) in std::env::vars_os() {
+                if name.to_string_lossy().starts_with("TIDEMILL_") {
+                    command.env_remove(name);
+                }
+            }
+            let mut child = command
+                .args(["demo-worker", "--database", &setup.url])
+                .args(["--things", &setup.things.to_string(), "--workers", &setup.workers.to_string()])
+                .env("TIDEMILL_PROCESS_NAME", format!("worker-{}", number + 1))
+                .env("TIDEMILL_PROCESS_LEASE", format!("{}ms", setup.lease.as_millis()))
+                .env("TIDEMILL_LOG_LEVEL", "error")
+                .env("XDG_CONFIG_HOME", &setup.folder)
+                .current_dir(&setup.folder)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::null())
+                .kill_on_drop(true)
+                .spawn()?;
+            let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+            if let Some(stdout) = stdout {
+                let sender = sender.clone();
+                tokio::spawn(async move {
+                    let mut lines = BufReader::new(stdout).lines();
+                    while let Ok(Some(line)) = lines.next_line().await {
+                        if let Ok(event) = serde_json::from_str(&line) {
+                            let _crew_gone = sender.send((number, event));
+                        }
+                    }
+                });
+            }
+            members.push(Member { child, _stdin: stdin, is_running: true });
+        }
+        Ok(Self {
+            members,
+            told,
+            owners: HashMap::new(),
+            things: setup.things as usize,
+            clock: SystemClock::new(),
+        })
+    }
+
+    /// The next thing that a worker tells, with the worker's number.
+    async fn next(&mut self, limit: Duration, waiting_for: &str) -> Result<(usize, Value), Failure> {
+        match tokio::time::timeout(limit, self.told.recv()).await {
+            Ok(Some((number, event))) => {
+                if event["event"] == "acquired"
+                    && let Some(thing) = event["thing"].as_u64()
+                {
+                    self.owners.insert(thing, number);
+                }
+                Ok((number, event))
+            }
+            Ok(None) | Err(_) => {
+                let what = format!("the demo waited in vain for {waiting_for}");
+                Err(Failure::new(Code::Unexpected, what, "run it again with -vv and report what you see"))
+            }
+        }
+    }
+
+    pub(super) async fn until_all_held(&mut self, limit: Duration) -> Result<(), Failure> {
+        while self.owners.len() < self.things {
+            self.next(limit, "every thing to be leased").await?;
+        }
+        Ok(())
+    }
+
+    /// Kills an owner; tells how long it took until others had all that it held, and how much that was.
+    pub(super) async fn kill_one(&mut self, limit: Duration) -> Result<(Duration, usize), Failure> {
+        let victim = self.an_owner()?;
+        let since = self.clock.monotonic();
+        self.signal(victim, Signal::KILL);
+        self.members[victim].is_running = false;
+        let held = self.owners.values().filter(|owner| **owner == victim).count();
+        while self.owners.values().any(|owner| *owner == victim) {
+            self.next(limit, &format!("the {KIND} leases of the killed worker to move")).await?;
+        }
+        Ok((self.clock.monotonic().since(since), held))
+    }
+
+    /// Freezes an owner while it works; true when it is refused after it was woken.
+    pub(super) async fn freeze_one(
+        &mut self,
+        frozen_for: Duration,
+        limit: Duration,
+    ) -> Result<bool, Failure> {
+        let victim = self.an_owner()?;
+        loop {
+            let (number, event) = self.next(limit, "a worker to work").await?;
+            if number == victim && event["event"] == "working" {
+                break;
+            }
+        }
+        self.signal(victim, Signal::STOP);
+        tokio::time::sleep(frozen_for).await;
+        while self.owners.values().any(|owner| *owner == victim) {
+            self.next(limit, "the leases of the frozen worker to move").await?;
+        }
+        self.signal(victim, Signal::CONT);
+        loop {
+            let (number, event) = self.next(limit, "the ghost to be refused").await?;
+            if number == victim && event["event"] == "refused" {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Asks everybody to end; true when all do so in time and in order.
+    pub(super) async fn stop_all(&mut self, limit: Duration) -> bool {
+        let mut in_order = true;
+        for number in 0..self.members.len() {
+            if self.members[number].is_running {
+                self.signal(number, Signal::TERM);
+            }
+        }
+        for member in self.members.iter_mut().filter(|member| member.is_running) {
+            let ended = tokio::time::timeout(limit, member.child.wait()).await;
+            in_order &= matches!(ended, Ok(Ok(status)) if status.success());
+            member.is_running = false;
+        }
+        in_order
+    }
+
+    /// Ends whoever still runs, however the play went.
+    pub(super) async fn end(mut self) {
+        for member in &mut self.members {
+            let _gone_already = member.child.kill().await;
+        }
+    }
+
+    fn an_owner(&self) -> Result<usize, Failure> {
+        let mut owners: Vec<usize> = self.owners.values().copied().collect();
+        owners.sort_unstable();
+        let owner = owners.into_iter().find(|owner| self.members[*owner].is_running);
+        owner.ok_or_else(|| {
+            Failure::new(Code::Unexpected, "no worker of the demo holds a lease", "run it again")
+        })
+    }
+
+    fn signal(&self, number: usize, signal: Signal) {
+        let pid = self.members[number].child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
+        if let Some(pid) = pid {
+            let _gone_already = kill_process(pid, signal);
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! One worker of the demo: a process that leases things, works on them and settles each piece of work under the
+//! fence. It tells what it does as JSON lines, and ends at SIGTERM, SIGINT or when its standard input ends.
+
+use crate::context::Context;
+use crate::output::write_stdout;
+use crate::report::Failure;
+use crate::telemetry;
+use clap::Args;
+use serde_json::{Value, json};
+use std::collections::HashSet;
+use std::io::Read;
+use std::sync::Arc;
+use std::time::Duration;
+use tidemill_domain::audit::{Actor, AuditEntry, Role};
+use tidemill_domain::code::Exit;
+use tidemill_domain::lease::{LeaseKey, Term};
+use tidemill_engine::process::End;
+use tidemill_engine::{EngineError, HeldLease, Process, ProcessOptions, SystemClock, reaper};
+use tidemill_store::Store;
+use tidemill_store::lease::freed_topic;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// The kind of the demo's leases, and the action under which settled work is written down.
+pub(super) const KIND: &str = "demo";
+pub(super) const SETTLED: &str = "demo.settle";
+
+/// One worker of the demo
+#[derive(Args, Debug, Clone)]
+pub(crate) struct DemoWorker {
+    /// How many things there are
+    #[arg(long, default_value_t = 6)]
+    things: u32,
+    /// Wait for so many workers before the first lease is taken
+    #[arg(long, default_value_t = 1)]
+    workers: usize,
+    /// How long a piece of work takes, in milliseconds
+    #[arg(long, default_value_t = 200)]
+    work_ms: u64,
+}
+
+pub(in crate::commands) async fn run(arguments: &DemoWorker, context: &Context) -> Result<Exit, Failure> {
+    let store = context.store().await?;
+    let counted = telemetry::start_metrics();
+    let shutdown = shutdown()?;
+    let options = ProcessOptions { identity: context.identity(), ttl: context.settings().process.lease };
+    loop {
+        let process = Process::start(store.clone(), Arc::new(SystemClock::new()), options.clone()).await?;
+        tell(&process, "registered", json!({}))?;
+        let reaper = tokio::spawn(reaper::run(process.clone(), options.ttl));
+        let end = work(arguments, &process, &store, shutdown.clone()).await?;
+        reaper.abort();
+        match end {
+            Some(end) => tell(&process, "ended", json!({ "how": format!("{end:?}") }))?,
+            None => {
+                process.stop().await?;
+                let text = counted.as_ref().map(|counted| counted.render());
+                tell(&process, "metrics", json!({ "text": text }))?;
+                store.close().await;
+                return Ok(Exit::Ok);
+            }
+        }
+    }
+}
+
+/// Works until the process ends, and says how; or until it shall shut down.
+async fn work(
+    arguments: &DemoWorker,
+    process: &Process,
+    store: &Store,
+    mut shutdown: watch::Receiver<bool>,
+) -> Result<Option<End>, Failure> {
+    let mut tasks = JoinSet::new();
+    let mut mine: HashSet<u32> = HashSet::new();
+    let mut wakeup = store.wakeup(&freed_topic(KIND));
+    let end = loop {
+        take(arguments, process, store, &mut mine, &mut tasks).await?;
+        tokio::select! {
+            end = process.ended() => break Some(end),
+            _shut = shutdown.wait_for(|shut| *shut) => break None,
+            Some(done) = tasks.join_next() => {
+                if let Ok(thing) = done {
+                    mine.remove(&thing);
+                }
+            }
+            _woken = wakeup.wait(Duration::from_millis(500)) => {}
+        }
+    };
+    if end.is_none() {
+        tasks.abort_all();
+    }
+    // Work in hand comes to its own end: it is the fence that decides whether it counts.
+    while tasks.join_next().await.is_some() {}
+    Ok(end)
+}
+
+/// Takes what is free, up to a fair share.
+async fn take(
+    arguments: &DemoWorker,
+    process: &Process,
+    store: &Store,
+    mine: &mut HashSet<u32>,
+    tasks: &mut JoinSet<u32>,
+) -> Result<(), Failure> {
+    let Ok(live) = live_processes(store).await else { return Ok(()) };
+    if mine.is_empty() && live < arguments.workers && !has_begun(store).await {
+        return Ok(());
+    }
+    let share = arguments.things.div_ceil(u32::try_from(live.max(1)).unwrap_or(u32::MAX)) as usize;
+    for thing in 1..=arguments.things {
+        if mine.len() >= share || mine.contains(&thing) {
+            continue;
+        }
+        let Ok(key) = LeaseKey::new(KIND, &thing.to_string()) else { continue };
+        match process.acquire(&key, Term::Process).await {
+            Ok(lease) => {
+                tell(process, "acquired", json!({ "thing": thing, "epoch": lease.fence().epoch.get() }))?;
+                mine.insert(thing);
+                tasks.spawn(settle(lease, thing, process.clone(), store.clone(), arguments.work_ms));
+            }
+            Err(EngineError::LeaseHeld { .. }) => {}
+            // A process that has expired learns it by its end; a database that is away comes back or not.
+            Err(error) => tracing::warn!(%error, "thing {thing} could not be leased"),
+        }
+    }
+    Ok(())
+}
+
+async fn live_processes(store: &Store) -> Result<usize, EngineError> {
+    let mut tx = store.read().await?;
+    let now = tx.now().await?;
+    let live = tx.processes(1000).await?.iter().filter(|process| process.state.is_live(now)).count();
+    tx.rollback().await?;
+    Ok(live)
+}
+
+/// Whether somebody has taken a lease already: then nobody has to be waited for.
+async fn has_begun(store: &Store) -> bool {
+    let listed = async { store.read().await?.leases(1).await };
+    matches!(listed.await, Ok(leases) if !leases.is_empty())
+}
+
+/// Works on one thing, piece by piece, for as long as the lease lasts.
+async fn settle(lease: HeldLease, thing: u32, process: Process, store: Store, work_ms: u64) -> u32 {
+    while lease.check().is_ok() {
+        let _reader_gone = tell(&process, "working", json!({ "thing": thing }));
+        tokio::time::sleep(Duration::from_millis(work_ms)).await;
+        let event = match settle_once(&lease, &store).await {
+            Ok(()) => "settled",
+            Err(EngineError::LeaseLost { .. }) => "refused",
+            Err(error) => {
+                tracing::warn!(%error, "a piece of work on thing {thing} was not settled");
+                continue;
+            }
+        };
+        let _reader_gone =
+            tell(&process, event, json!({ "thing": thing, "epoch": lease.fence().epoch.get() }));
+    }
+    let _reader_gone = tell(&process, "lost", json!({ "thing": thing }));
+    thing
+}
+
+/// The settling transaction: the fence and the write, together or not at all.
+async fn settle_once(lease: &HeldLease, store: &Store) -> Result<(), EngineError> {
+    let fence = lease.fence();
+    let actor = Actor { name: fence.owner.to_string(), role: Role::Worker, request_id: None };
+    let entry =
+        AuditEntry::new(actor, SETTLED, &lease.key().to_string()).from_to("", &fence.epoch.to_string());
+    let mut tx = store.begin().await?;
+    lease.confirm(&mut tx).await?;
+    tx.audit(&entry).await?;
+    tx.commit().await?;
+    Ok(())
+}
+
+fn tell(process: &Process, event: &str, mut more: Value) -> Result<(), Failure> {
+    more["event"] = json!(event);
+    more["process"] = json!(process.id().to_string());
+    write_stdout(format!("{more}\n").as_bytes())
+}
+
+/// Becomes true at SIGTERM, at SIGINT, or when whoever started us has gone.
+fn shutdown() -> Result<watch::Receiver<bool>, Failure> {
+    let (sender, receiver) = watch::channel(false);
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let on_signal = sender.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            _signal = terminate.recv() => {}
+            _signal = interrupt.recv() => {}
+        }
+        on_signal.send_replace(true);
+    });
+    // A thread, because reading standard input cannot be cancelled.
+    std::thread::spawn(move || {
+        let mut byte = [0];
+        while matches!(std::io::stdin().read(&mut byte), Ok(1..)) {}
+        sender.send_replace(true);
+    });
+    Ok(receiver)
+}

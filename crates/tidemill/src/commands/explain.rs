@@ -1,0 +1,84 @@
+//! `tidemill explain`: the page of an error code, or the table of exit codes.
+
+use crate::output::write_stdout;
+use crate::report::Failure;
+use clap::Args;
+use std::fmt::Write as _;
+use tidemill_domain::code::{Code, Exit};
+
+/// The page of an error code, or the table of exit codes
+#[derive(Args, Debug)]
+pub(crate) struct Explain {
+    /// TM0202, tm202 or 202; or exit-codes
+    code: String,
+}
+
+pub(super) fn run(arguments: &Explain) -> Result<Exit, Failure> {
+    if arguments.code == "exit-codes" {
+        write_stdout(exit_codes().as_bytes())?;
+        return Ok(Exit::Ok);
+    }
+    let Ok(code) = arguments.code.parse::<Code>() else {
+        let what =
+            format!("there is no error code {:?}", arguments.code.chars().take(20).collect::<String>());
+        let fix = "write the code as it stands in the message, such as TM0202";
+        return Err(Failure::new(Code::UnknownCode, what, fix));
+    };
+    write_stdout(page(code).as_bytes())?;
+    Ok(Exit::Ok)
+}
+
+fn exit_codes() -> String {
+    let mut text = String::new();
+    for exit in Exit::ALL {
+        let _infallible = writeln!(text, "{:>3}  {}", exit.number(), exit.meaning());
+    }
+    text
+}
+
+macro_rules! pages {
+    ($($code:ident $file:literal)+) => {
+        /// The page of a code.
+        fn page(code: Code) -> &'static str {
+            match code {
+                $(Code::$code => include_str!(concat!("../../../../docs/errors/TM", $file, ".md")),)+
+            }
+        }
+    };
+}
+
+pages! {
+    Unexpected "0001" Usage "0002" OutputFailed "0003" UnknownCode "0004"
+    UnknownKey "0101" BadValue "0102" BadSyntax "0103" FileUnreadable "0104" OpenSecret "0105"
+    BadDatabaseUrl "0201" DatabaseUnreachable "0202" LoginRefused "0203" ServerTooOld "0204"
+    ServerInRecovery "0205" SchemaBehind "0206" SchemaAhead "0207" MigrationChanged "0208" DiskFull "0209"
+    FileNotPermitted "0210" DatabaseBusy "0211" DamagedRow "0212" StatementNotPermitted "0213"
+    ConnectionsExhausted "0214" NotADatabase "0215" DatabaseFailed "0216"
+    LeaseHeld "0301" LeaseLost "0302" ProcessExpired "0303"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_page_is_of_its_code_and_says_what_to_do() {
+        for code in Code::ALL.iter().copied() {
+            let page = page(code);
+            assert_eq!(page.lines().next(), Some(format!("# {code}: {}", code.title()).as_str()));
+            assert!(page.contains("## What to do"), "{code}");
+            let exit = format!("Exit code: {} ({}).", code.exit().number(), code.exit().meaning());
+            assert!(page.contains(&exit), "{code}: {exit}");
+        }
+    }
+
+    #[test]
+    fn there_is_no_page_without_a_code() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/errors");
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            let stem = name.strip_suffix(".md").unwrap();
+            assert!(stem == "README" || stem.parse::<Code>().is_ok(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The commands, one file each. A command gets its arguments and the context, prints its answer, and says how it
+//! ended.
+
+mod audit;
+mod completions;
+mod config;
+mod db;
+mod demo;
+mod doctor;
+mod explain;
+mod lease;
+mod process;
+
+use crate::context::Context;
+use crate::report::Failure;
+use clap::Subcommand;
+use tidemill_domain::code::Exit;
+
+/// What to do.
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// The database: its schema and migrations
+    #[command(subcommand)]
+    Db(db::Db),
+    /// The configuration in force
+    #[command(subcommand)]
+    Config(config::Config),
+    /// Who changed what, when and why
+    #[command(subcommand)]
+    Audit(audit::Audit),
+    /// The processes that use this database
+    #[command(subcommand)]
+    Process(process::ProcessCommand),
+    /// Who may act for what
+    #[command(subcommand)]
+    Lease(lease::LeaseCommand),
+    /// Check configuration, database, schema and clocks
+    Doctor,
+    /// Show what is built, on a database of its own, and verify it
+    Demo(demo::Demo),
+    /// One worker of the demo
+    #[command(hide = true)]
+    DemoWorker(demo::worker::DemoWorker),
+    /// The page of an error code, or the table of exit codes
+    Explain(explain::Explain),
+    /// A completion script for a shell
+    Completions(completions::Completions),
+}
+
+impl Command {
+    /// Whether the command can do without a configuration; then a broken one is not in its way.
+    pub(crate) fn needs_configuration(&self) -> bool {
+        !matches!(self, Self::Explain(_) | Self::Completions(_))
+    }
+}
+
+/// Runs a command that needs no configuration.
+pub(crate) fn run_plain(command: Command) -> Result<Exit, Failure> {
+    match command {
+        Command::Explain(explain) => explain::run(&explain),
+        Command::Completions(completions) => completions::run(&completions),
+        other => Err(Failure::new(
+            tidemill_domain::code::Code::Unexpected,
+            format!("{other:?} needs the configuration"),
+            "report this",
+        )),
+    }
+}
+
+/// Runs a command.
+pub(crate) async fn run(command: Command, context: &Context) -> Result<Exit, Failure> {
+    match command {
+        Command::Db(db) => db::run(db, context).await,
+        Command::Config(config) => config::run(&config, context),
+        Command::Audit(audit) => audit::run(audit, context).await,
+        Command::Process(process) => process::run(&process, context).await,
+        Command::Lease(lease) => lease::run(&lease, context).await,
+        Command::Doctor => doctor::run(context).await,
+        Command::Demo(demo) => demo::run(&demo, context).await,
+        Command::DemoWorker(worker) => demo::worker::run(&worker, context).await,
+        plain @ (Command::Explain(_) | Command::Completions(_)) => run_plain(plain),
+    }
+}

@@ -1,0 +1,60 @@
+//! `tidemill process`: the processes that use this database.
+
+use crate::context::Context;
+use crate::output::Listing;
+use crate::report::Failure;
+use clap::Subcommand;
+use serde_json::json;
+use tidemill_domain::code::Exit;
+use tidemill_domain::process::ProcessState;
+use tidemill_domain::time::Timestamp;
+
+/// The processes that use this database
+#[derive(Subcommand, Debug)]
+pub(crate) enum ProcessCommand {
+    /// The living first, then those that ended in the last week
+    List {
+        /// At most so many processes
+        #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        limit: u32,
+    },
+}
+
+pub(super) async fn run(
+    ProcessCommand::List { limit }: &ProcessCommand,
+    context: &Context,
+) -> Result<Exit, Failure> {
+    let store = context.store().await?;
+    let mut tx = store.read().await?;
+    let now = tx.now().await?;
+    let processes = tx.processes(*limit).await?;
+    tx.rollback().await?;
+    store.close().await;
+    let columns = &["id", "name", "host", "pid", "version", "state", "started_at", "heartbeat_age_seconds"];
+    let mut listing = Listing::new("tidemill.process/v1", columns, "No process has used this database yet.");
+    for process in processes {
+        let age = now.since(process.heartbeat_at);
+        listing.push(vec![
+            json!(process.id.to_string()),
+            json!(process.identity.name),
+            json!(process.identity.host),
+            json!(process.identity.pid),
+            json!(process.identity.version),
+            json!(state_word(process.state, now)),
+            json!(process.started_at.to_string()),
+            json!((age.as_secs_f64() * 10.0).round() / 10.0),
+        ]);
+    }
+    listing.print(context.output())?;
+    Ok(Exit::Ok)
+}
+
+/// A process whose word has lapsed is not shown as live only because nobody has noticed yet.
+fn state_word(state: ProcessState, now: Timestamp) -> &'static str {
+    match state {
+        ProcessState::Live { .. } if state.is_live(now) => "live",
+        ProcessState::Live { .. } => "silent",
+        ProcessState::Stopped { .. } => "stopped",
+        ProcessState::Dead { .. } => "dead",
+    }
+}

@@ -1,0 +1,96 @@
+//! What a command works with: the settings, and the store that they name.
+
+use crate::config::{self, Loaded, LogLevel, Output, Settings};
+use crate::report::Failure;
+use std::io::Write;
+use tidemill_domain::audit::{Actor, Role};
+use tidemill_domain::process::Identity;
+use tidemill_store::{DatabaseUrl, Init, Pooler, Store, StoreOptions, Synchronous};
+
+/// What a command works with.
+#[derive(Debug)]
+pub(crate) struct Context {
+    loaded: Loaded,
+}
+
+impl Context {
+    pub(crate) fn new(loaded: Loaded) -> Self {
+        Self { loaded }
+    }
+
+    pub(crate) fn loaded(&self) -> &Loaded {
+        &self.loaded
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.loaded.settings
+    }
+
+    pub(crate) fn output(&self) -> Output {
+        self.loaded.settings.output
+    }
+
+    /// Tells a person something beside the answer: progress, or what the answer is about. Not when quiet.
+    pub(crate) fn note(&self, text: &str) {
+        if self.settings().log.level != LogLevel::Error {
+            let _nobody_may_listen = writeln!(anstream::stderr(), "{text}");
+        }
+    }
+
+    pub(crate) fn database_url(&self) -> Result<DatabaseUrl, Failure> {
+        Ok(self.settings().database.url.expose().parse()?)
+    }
+
+    /// Opens the store and makes sure that its schema can be worked with.
+    pub(crate) async fn store(&self) -> Result<Store, Failure> {
+        let store = self.bare_store().await?;
+        store
+            .initialise(match self.settings().database.init {
+                config::Init::Always => Init::Always,
+                config::Init::Embedded => Init::Embedded,
+                config::Init::Never => Init::Never,
+            })
+            .await?;
+        Ok(store)
+    }
+
+    /// Opens the store without a look at its schema.
+    pub(crate) async fn bare_store(&self) -> Result<Store, Failure> {
+        Ok(Store::open(self.database_url()?, &self.store_options()).await?)
+    }
+
+    fn store_options(&self) -> StoreOptions {
+        let database = &self.settings().database;
+        StoreOptions {
+            max_connections: database.max_connections,
+            connect_timeout: database.connect_timeout,
+            busy_timeout: database.busy_timeout,
+            synchronous: match database.sqlite_synchronous {
+                config::Synchronous::Full => Synchronous::Full,
+                config::Synchronous::Normal => Synchronous::Normal,
+            },
+            pooler: match database.pooler {
+                config::Pooler::Auto => Pooler::Auto,
+                config::Pooler::None | config::Pooler::Session => Pooler::Session,
+                config::Pooler::Transaction => Pooler::Transaction,
+            },
+            password: database.password.as_ref().map(|secret| secret.expose().to_owned()),
+            clock: None,
+        }
+    }
+
+    /// Who this process is.
+    pub(crate) fn identity(&self) -> Identity {
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let pid = std::process::id();
+        let name = self.settings().process.name.clone().unwrap_or_else(|| format!("{host}:{pid}"));
+        Identity { name, host, pid, version: env!("CARGO_PKG_VERSION").to_owned() }
+    }
+
+    /// Whoever sits at this command line.
+    pub(crate) fn actor(&self) -> Actor {
+        let name = ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok());
+        let name = name.unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()));
+        Actor { name, role: Role::Local, request_id: None }
+    }
+}

@@ -1,0 +1,5 @@
+//! The stock binary.
+
+fn main() -> std::process::ExitCode {
+    tidemill::App::new().run()
+}

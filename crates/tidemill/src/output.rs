@@ -1,0 +1,152 @@
+//! The answer of a command, in the form that was asked for. Data goes to standard output, everything else to
+//! standard error.
+
+use crate::config::Output;
+use crate::report::{Failure, printable};
+use comfy_table::{ContentArrangement, Table, presets};
+use serde_json::{Map, Value, json};
+use std::io::{self, Write};
+
+/// Rows of one kind of thing. JSON carries the name of the schema, to which fields are only ever added.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    schema: &'static str,
+    columns: &'static [&'static str],
+    rows: Vec<Vec<Value>>,
+    when_empty: &'static str,
+}
+
+impl Listing {
+    /// An empty listing; `when_empty` is what a person reads then.
+    pub(crate) fn new(
+        schema: &'static str,
+        columns: &'static [&'static str],
+        when_empty: &'static str,
+    ) -> Self {
+        Self { schema, columns, rows: Vec::new(), when_empty }
+    }
+
+    /// Adds a row; its values are in the order of the columns.
+    pub(crate) fn push(&mut self, row: Vec<Value>) {
+        debug_assert_eq!(row.len(), self.columns.len());
+        self.rows.push(row);
+    }
+
+    /// Writes the listing to standard output.
+    pub(crate) fn print(&self, output: Output) -> Result<(), Failure> {
+        let mut text = Vec::new();
+        match output {
+            Output::Table => self.table(&mut text)?,
+            Output::Json => {
+                let items: Vec<Value> = self.rows.iter().map(|row| self.object(row)).collect();
+                serde_json::to_writer_pretty(&mut text, &json!({ "schema": self.schema, "items": items }))
+                    .map_err(io::Error::from)?;
+                text.push(b'\n');
+            }
+            Output::Jsonl => {
+                for row in &self.rows {
+                    serde_json::to_writer(&mut text, &self.object(row)).map_err(io::Error::from)?;
+                    text.push(b'\n');
+                }
+            }
+            Output::Csv => self.csv(&mut text)?,
+        }
+        write_stdout(&text)
+    }
+
+    fn object(&self, row: &[Value]) -> Value {
+        let fields = self.columns.iter().zip(row).map(|(name, value)| ((*name).to_owned(), value.clone()));
+        Value::Object(fields.collect::<Map<_, _>>())
+    }
+
+    fn table(&self, text: &mut Vec<u8>) -> io::Result<()> {
+        if self.rows.is_empty() {
+            return writeln!(text, "{}", self.when_empty);
+        }
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+        table.set_header(self.columns.iter().map(|name| name.to_uppercase().replace('_', " ")));
+        for row in &self.rows {
+            table.add_row(row.iter().map(|value| printable(&cell(value)).replace('\n', " ")));
+        }
+        for column in table.column_iter_mut() {
+            column.set_padding((0, 2));
+        }
+        for line in table.lines() {
+            writeln!(text, "{}", line.trim_end())?;
+        }
+        Ok(())
+    }
+
+    fn csv(&self, text: &mut Vec<u8>) -> io::Result<()> {
+        let mut writer = csv::Writer::from_writer(text);
+        writer.write_record(self.columns)?;
+        for row in &self.rows {
+            writer.write_record(
+                row.iter().map(|value| if value.is_null() { String::new() } else { cell(value) }),
+            )?;
+        }
+        writer.flush()
+    }
+}
+
+/// A value as a person reads it; what is not there is a dash, never a zero.
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Bool(true) => "yes".to_owned(),
+        Value::Bool(false) => "no".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// Writes text to standard output. A reader that has gone away, such as `head`, is not an error.
+pub(crate) fn write_stdout(text: &[u8]) -> Result<(), Failure> {
+    let mut stdout = anstream::stdout();
+    match stdout.write_all(text).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listing() -> Listing {
+        let mut listing = Listing::new("tidemill.test/v1", &["name", "age_seconds", "gone"], "Nothing.");
+        listing.push(vec![json!("a,\u{1b}[31m\nb"), json!(12_345_678_901_234_567_u64), Value::Null]);
+        listing
+    }
+
+    fn written(write: impl Fn(&mut Vec<u8>) -> io::Result<()>) -> String {
+        let mut text = Vec::new();
+        write(&mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn a_table_is_safe_for_the_terminal_and_shows_what_is_missing() {
+        let text = written(|text| listing().table(text));
+
+        assert!(text.contains("AGE SECONDS"));
+        assert!(text.contains("a,\u{fffd}[31m b") && !text.contains('\u{1b}'));
+        assert!(text.trim_end().ends_with('-'));
+    }
+
+    #[test]
+    fn csv_quotes_and_leaves_missing_values_empty() {
+        let text = written(|text| listing().csv(text));
+
+        assert_eq!(text, "name,age_seconds,gone\n\"a,\u{1b}[31m\nb\",12345678901234567,\n");
+    }
+
+    #[test]
+    fn an_empty_table_says_so() {
+        assert_eq!(
+            written(|text| Listing::new("x", &["a"], "Nobody is here.").table(text)),
+            "Nobody is here.\n"
+        );
+    }
+}

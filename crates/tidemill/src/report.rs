@@ -1,0 +1,151 @@
+//! Failures as people and programs see them: what, why, fix, and a stable code.
+
+use crate::config::{ConfigError, Output};
+use serde_json::json;
+use std::error::Error;
+use std::io::{self, Write};
+use tidemill_domain::code::{Code, Exit};
+use tidemill_engine::EngineError;
+use tidemill_store::StoreError;
+
+/// A command that failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    code: Code,
+    what: String,
+    why: Vec<String>,
+    fix: String,
+    others: Vec<Failure>,
+}
+
+impl Failure {
+    pub(crate) fn new(code: Code, what: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { code, what: what.into(), why: Vec::new(), fix: fix.into(), others: Vec::new() }
+    }
+
+    /// With the reason; several lines stay several lines.
+    pub(crate) fn because(mut self, why: &str) -> Self {
+        self.why.extend(why.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned));
+        self
+    }
+
+    /// Something that has no code of its own.
+    pub(crate) fn unexpected(what: &str, error: &dyn Error) -> Self {
+        Self::new(Code::Unexpected, what, "run again with -vv and report what you see")
+            .because(&error.to_string())
+            .because_of(error)
+    }
+
+    /// With the causes below an error, each on its line. A wrapper that only repeats what it wraps is left out.
+    fn because_of(mut self, error: &dyn Error) -> Self {
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            let text = error.to_string();
+            cause = error.source();
+            let is_wrapper = cause.is_some_and(|inner| text.contains(&inner.to_string()));
+            let is_known = self.what.contains(&text) || self.why.iter().any(|known| known.contains(&text));
+            if !is_wrapper && !is_known {
+                self.why.push(text);
+            }
+        }
+        self
+    }
+
+    /// What and why, on one line.
+    pub(crate) fn summary(&self) -> String {
+        std::iter::once(&self.what).chain(&self.why).cloned().collect::<Vec<_>>().join(": ")
+    }
+
+    pub(crate) fn fix(&self) -> &str {
+        &self.fix
+    }
+
+    pub(crate) fn exit(&self) -> Exit {
+        self.code.exit()
+    }
+
+    fn text(&self) -> String {
+        let (red, bold, off) =
+            (anstyle::AnsiColor::Red.on_default().bold(), anstyle::Style::new().bold(), anstyle::Reset);
+        let mut text = format!("{red}error[{}]{off}: {bold}{}{off}\n", self.code, printable(&self.what));
+        for why in &self.why {
+            text.push_str(&format!("  {}\n", printable(why)));
+        }
+        text.push_str(&format!("  {bold}fix:{off} {}\n", printable(&self.fix)));
+        text
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let mut object = json!({
+            "type": format!("urn:tidemill:error:{}", self.code),
+            "title": self.code.title(),
+            "detail": self.what,
+            "code": self.code.to_string(),
+            "remedy": self.fix,
+            "exit_code": self.exit().number(),
+        });
+        if !self.why.is_empty() {
+            object["why"] = json!(self.why);
+        }
+        if !self.others.is_empty() {
+            object["errors"] = self.others.iter().map(Self::json).collect();
+        }
+        object
+    }
+}
+
+/// Control characters of somebody else's text could rewrite the reader's terminal.
+pub(crate) fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
+}
+
+/// Prints a failure to standard error. If even that fails, the exit code has to do.
+pub(crate) fn print(failure: &Failure, output: Output) {
+    let text = match output {
+        Output::Json | Output::Jsonl => format!("{}\n", failure.json()),
+        Output::Table | Output::Csv if failure.others.is_empty() => failure.text(),
+        Output::Table | Output::Csv => failure.others.iter().map(Failure::text).collect(),
+    };
+    let _exit_code_tells = anstream::stderr().write_all(text.as_bytes());
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::new(error.code(), error.to_string(), error.fix()).because_of(&error)
+    }
+}
+
+impl From<EngineError> for Failure {
+    fn from(error: EngineError) -> Self {
+        Self::new(error.code(), error.to_string(), error.fix()).because_of(&error)
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        let one = |problem: &ConfigError| {
+            Self::new(problem.code(), problem.to_string(), problem.fix())
+                .because(&problem.why())
+                .because_of(problem)
+        };
+        match error.problems() {
+            [problem] => one(problem),
+            problems => Self {
+                others: problems.iter().map(one).collect(),
+                ..Self::new(error.code(), error.to_string(), error.fix())
+            },
+        }
+    }
+}
+
+/// Writing the answer failed.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::new(
+            Code::OutputFailed,
+            "the output could not be written",
+            "free space where the output goes, or send it elsewhere",
+        )
+        .because(&error.to_string())
+    }
+}

@@ -1,0 +1,38 @@
+//! The log and the metrics of this program.
+
+use crate::config::{ColorChoice, Log, LogFormat, LogLevel};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::prelude::*;
+
+/// Starts to log to standard error. Only the first call of a process counts.
+pub(crate) fn start_log(log: &Log, color: ColorChoice) {
+    let level = match log.level {
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
+    };
+    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false);
+    let layer = match log.format {
+        LogFormat::Json => layer.json().with_filter(level).boxed(),
+        LogFormat::Pretty => layer.with_ansi(is_coloured(color)).with_filter(level).boxed(),
+    };
+    let _already_started = tracing_subscriber::registry().with(layer).try_init();
+}
+
+fn is_coloured(color: ColorChoice) -> bool {
+    match color {
+        ColorChoice::Always => true,
+        ColorChoice::Never => false,
+        ColorChoice::Auto => anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never,
+    }
+}
+
+/// Starts to count; none when this process counts already.
+pub(crate) fn start_metrics() -> Option<PrometheusHandle> {
+    let handle = PrometheusBuilder::new().install_recorder().ok()?;
+    tidemill_engine::metrics::describe();
+    Some(handle)
+}

@@ -1,0 +1,17 @@
+//! The demo verifies what it shows; here only that it does, and that it can say no.
+
+use crate::Stage;
+
+#[test]
+fn the_demo_verifies_itself_and_leaves_nothing_behind() {
+    let stage = Stage::new();
+
+    let ran = stage.run(&["demo"]);
+
+    ran.succeeds();
+    assert!(
+        ran.stdout.lines().count() >= 5 && ran.stdout.lines().all(|line| line.starts_with("✓ ")),
+        "{ran:#?}"
+    );
+    assert_eq!(std::fs::read_dir(stage.folder.path()).unwrap().count(), 0);
+}

@@ -1,0 +1,112 @@
+//! The real binary, as a user meets it; and the rules of the house that only the whole workspace can break.
+#![cfg(test)]
+
+mod architecture;
+mod configuration;
+mod crash;
+mod demo;
+mod errors;
+mod ghost;
+mod output;
+mod readme;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use tempfile::TempDir;
+use tidemill_store::scratch::Scratch;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_tidemill");
+
+/// A folder of its own to run the program in, with nothing of the host's configuration.
+struct Stage {
+    folder: TempDir,
+    environment: Vec<(String, String)>,
+}
+
+impl Stage {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap(), environment: Vec::new() }
+    }
+
+    /// With the database at this URL.
+    fn on(url: &str) -> Self {
+        Self::new().with("TIDEMILL_DATABASE_URL", url)
+    }
+
+    fn with(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The program, ready to be started.
+    fn command(&self, arguments: &[&str]) -> Command {
+        self.dress(Command::new(BINARY), arguments)
+    }
+
+    /// Any program that gets these arguments, in this folder and environment.
+    fn dress(&self, mut command: Command, arguments: &[&str]) -> Command {
+        command.args(arguments).current_dir(&self.folder);
+        for (name, _) in std::env::vars_os() {
+            let name = name.to_string_lossy().into_owned();
+            if name.starts_with("TIDEMILL_") || matches!(&*name, "NO_COLOR" | "CLICOLOR_FORCE") {
+                command.env_remove(name);
+            }
+        }
+        command.env("XDG_CONFIG_HOME", self.path("user")).envs(self.environment.iter().map(|(n, v)| (n, v)));
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Ran {
+        Ran::of(self.command(arguments).output().unwrap())
+    }
+}
+
+/// What a run left behind.
+#[derive(Debug)]
+struct Ran {
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+impl Ran {
+    fn of(output: Output) -> Self {
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// The run failed as it should: this code, this exit code, with a fix and without a panic.
+    #[track_caller]
+    fn fails(&self, code: &str, exit: i32) -> &Self {
+        assert_eq!(self.code, Some(exit), "{self:#?}");
+        assert!(self.stderr.contains(&format!("error[{code}]: ")), "{self:#?}");
+        assert!(self.stderr.contains("\n  fix: "), "{self:#?}");
+        assert!(!self.stderr.contains("panicked") && !self.stderr.contains("RUST_BACKTRACE"), "{self:#?}");
+        self
+    }
+
+    #[track_caller]
+    fn succeeds(&self) -> &Self {
+        assert_eq!(self.code, Some(0), "{self:#?}");
+        self
+    }
+}
+
+/// An empty database of each kind; PostgreSQL only where it is not to be skipped.
+async fn both_databases() -> Vec<Scratch> {
+    let mut databases = vec![Scratch::file()];
+    databases.extend(Scratch::postgres().await);
+    databases
+}
+
+fn workspace() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}

@@ -1,0 +1,122 @@
+//! Forms of output: data on standard output, the rest on standard error.
+
+use crate::Stage;
+
+#[test]
+fn the_same_rows_come_as_table_json_jsonl_and_csv() {
+    let stage = Stage::new();
+    stage.run(&["db", "migrate"]).succeeds();
+
+    let table = stage.run(&["db", "status"]);
+    let json = stage.run(&["db", "status", "-o", "json"]);
+    let jsonl = stage.run(&["db", "status", "--output=jsonl"]);
+    let csv = Stage { folder: stage.folder, environment: vec![("TIDEMILL_OUTPUT".into(), "csv".into())] }
+        .run(&["db", "status"]);
+
+    assert!(table.succeeds().stdout.starts_with("VERSION  NAME"), "{}", table.stdout);
+    let answer: serde_json::Value = serde_json::from_str(&json.succeeds().stdout).unwrap();
+    assert_eq!(answer["schema"], "tidemill.migration/v1");
+    assert_eq!(answer["items"][0]["name"], "foundation");
+    let first: serde_json::Value =
+        serde_json::from_str(jsonl.succeeds().stdout.lines().next().unwrap()).unwrap();
+    assert_eq!(first, answer["items"][0]);
+    assert!(
+        csv.succeeds().stdout.starts_with("version,name,status,applied_at\n1,foundation,applied,"),
+        "{}",
+        csv.stdout
+    );
+}
+
+#[test]
+fn errors_are_problem_objects_when_json_is_asked_for() {
+    let stage = Stage::on("mysql://host/app");
+
+    let ran = stage.run(&["process", "list", "-o", "json"]);
+
+    let problem: serde_json::Value = serde_json::from_str(&ran.stderr).unwrap();
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stdout.is_empty());
+    assert_eq!(problem["code"], "TM0201");
+    assert_eq!(problem["type"], "urn:tidemill:error:TM0201");
+    assert_eq!(problem["exit_code"], 2);
+    for field in ["title", "detail", "remedy"] {
+        assert!(!problem[field].as_str().unwrap().is_empty(), "{field}");
+    }
+}
+
+#[test]
+fn usage_errors_are_problem_objects_too() {
+    let ran = Stage::new().run(&["frobnicate", "-o", "json"]);
+
+    let problem: serde_json::Value = serde_json::from_str(&ran.stderr).unwrap();
+    assert_eq!((problem["code"].as_str(), ran.code), (Some("TM0002"), Some(2)));
+}
+
+#[test]
+fn colours_are_for_terminals_unless_asked_for() {
+    let stage = Stage::new();
+    let plain = stage.run(&["explain", "x"]).stderr;
+    let forced = stage.run(&["explain", "x", "--color", "always"]).stderr;
+
+    assert!(!plain.contains('\u{1b}'));
+    assert!(forced.contains('\u{1b}'));
+    let no_color = Stage::new().with("NO_COLOR", "1").run(&["explain", "x", "--color", "auto"]).stderr;
+    assert!(!no_color.contains('\u{1b}'));
+}
+
+#[test]
+fn quiet_and_verbose_change_the_log_only() {
+    let stage = Stage::new();
+
+    assert_eq!(stage.run(&["-q", "db", "migrate"]).succeeds().stderr, "");
+    let quiet = stage.run(&["-q", "process", "list"]);
+    let verbose = stage.run(&["-vvv", "process", "list"]);
+
+    assert_eq!(quiet.succeeds().stderr, "");
+    assert_eq!(quiet.stdout, verbose.succeeds().stdout);
+}
+
+#[test]
+fn empty_lists_say_so_to_people_and_are_empty_for_programs() {
+    let stage = Stage::new();
+
+    assert_eq!(stage.run(&["lease", "list"]).stdout, "Nothing has been leased yet.\n");
+    assert_eq!(stage.run(&["lease", "list", "-o", "jsonl"]).stdout, "");
+    let json: serde_json::Value =
+        serde_json::from_str(&stage.run(&["lease", "list", "-o", "json"]).stdout).unwrap();
+    assert_eq!(json["items"], serde_json::json!([]));
+}
+
+#[test]
+fn doctor_says_what_is_wrong_and_ends_with_one() {
+    let well = Stage::new().run(&["doctor"]);
+    assert!(well.succeeds().stdout.contains("✓ database"), "{}", well.stdout);
+
+    let ill = Stage::on("sqlite://absent/x.db").run(&["doctor", "-o", "json"]);
+    assert_eq!(ill.code, Some(1), "{ill:#?}");
+    let checks: serde_json::Value = serde_json::from_str(&ill.stdout).unwrap();
+    let failed =
+        checks["items"].as_array().unwrap().iter().find(|check| check["status"] == "failed").unwrap();
+    assert!(failed["fix"].as_str().unwrap().contains("create the folder"), "{failed}");
+}
+
+#[test]
+fn completions_are_made_for_every_shell() {
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        assert!(Stage::new().run(&["completions", shell]).succeeds().stdout.contains("tidemill"), "{shell}");
+    }
+}
+
+#[test]
+fn the_audit_log_tells_who_migrated() {
+    let stage = Stage::new().with("USER", "ann");
+    stage.run(&["db", "migrate"]).succeeds();
+
+    let ran = stage.run(&["audit", "list", "--action", "db.migrate", "-o", "jsonl"]);
+
+    let entry: serde_json::Value = serde_json::from_str(ran.succeeds().stdout.trim()).unwrap();
+    assert_eq!(
+        (&entry["actor"], &entry["role"], &entry["object"]),
+        (&"ann".into(), &"local".into(), &"migration/1".into())
+    );
+}

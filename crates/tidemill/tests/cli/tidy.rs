@@ -1,0 +1,97 @@
+//! Rules for every source file.
+
+use crate::workspace;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const LINES_MAX: usize = 500;
+const FORBIDDEN_NAMES: &[&str] = &["utils", "util", "helpers", "helper", "common", "types", "misc"];
+
+fn sources() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders: Vec<PathBuf> =
+        ["crates", "testkit", "xtask", "examples"].iter().map(|name| workspace().join(name)).collect();
+    while let Some(folder) = folders.pop() {
+        let Ok(entries) = fs::read_dir(&folder) else { continue };
+        for entry in entries {
+            let path = entry.unwrap().path();
+            if path.is_dir() && !path.ends_with("target") {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+/// What is wrong with a source file.
+fn problems(path: &Path, text: &str) -> Vec<String> {
+    let name = path.display();
+    let mut problems = Vec::new();
+    let lines = text.lines().count();
+    if lines > LINES_MAX {
+        problems.push(format!("{name} has {lines} lines; split it by noun"));
+    }
+    if !text.starts_with("//! ") {
+        problems.push(format!("{name} does not begin with `//!` and its purpose"));
+    }
+    if path.file_stem().and_then(|stem| stem.to_str()).is_some_and(|stem| FORBIDDEN_NAMES.contains(&stem)) {
+        problems.push(format!("{name} is named after no concept"));
+    }
+    problems
+}
+
+#[test]
+fn every_source_file_is_short_says_its_purpose_and_is_named_after_it() {
+    let files = sources();
+    assert!(files.len() > 50, "only {} files were found", files.len());
+
+    let found: Vec<String> =
+        files.iter().flat_map(|path| problems(path, &fs::read_to_string(path).unwrap())).collect();
+
+    assert_eq!(found, Vec::<String>::new());
+}
+
+#[test]
+fn planted_faults_are_found() {
+    let long = format!("//! Long.\n{}", "//\n".repeat(LINES_MAX));
+
+    assert_eq!(problems(Path::new("a.rs"), &long).len(), 1);
+    assert_eq!(problems(Path::new("a.rs"), "fn main() {}").len(), 1);
+    assert_eq!(problems(Path::new("utils.rs"), "//! Things.").len(), 1);
+    assert!(problems(Path::new("a.rs"), "//! Good.").is_empty());
+}
+
+/// The relative links of a Markdown text that lead nowhere.
+fn broken_links(path: &Path, text: &str) -> Vec<String> {
+    let folder = path.parent().unwrap();
+    let targets = text.split("](").skip(1).filter_map(|rest| rest.split_once(')').map(|(target, _)| target));
+    targets
+        .filter(|target| !target.contains("://") && !target.starts_with('#'))
+        .filter(|target| !folder.join(target.split('#').next().unwrap()).exists())
+        .map(|target| format!("{}: {target}", path.display()))
+        .collect()
+}
+
+#[test]
+fn links_between_documents_lead_somewhere() {
+    let mut folders = vec![workspace().to_owned()];
+    let (mut found, mut seen) = (Vec::new(), 0);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if path.is_dir() && !name.starts_with('.') && name != "target" {
+                folders.push(path);
+            } else if name.ends_with(".md") {
+                seen += 1;
+                found.extend(broken_links(&path, &fs::read_to_string(&path).unwrap()));
+            }
+        }
+    }
+
+    assert!(seen > 20, "only {seen} documents were found");
+    assert_eq!(found, Vec::<String>::new());
+    assert_eq!(broken_links(Path::new("/x/a.md"), "[b](nowhere.md#top) [c](https://x)").len(), 1);
+}
