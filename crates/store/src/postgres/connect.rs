@@ -8,16 +8,22 @@ use crate::wakeup::Hub;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection as _, PgConnection, PgPool, Row};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Oldest major version that we support.
 pub(crate) const OLDEST_MAJOR: i32 = 14;
+
+/// How often to look whether backends are shared, before the answer is "no".
+const LOOKS: u32 = 8;
 
 #[derive(Clone)]
 pub(crate) struct Postgres {
     pool: PgPool,
     place: Arc<str>,
     pooled_by_transaction: bool,
+    /// Whether the newest connection was to a standby: the pool itself only says that it got none.
+    is_in_recovery: Arc<AtomicBool>,
     notifier: Arc<Notifier>,
 }
 
@@ -52,15 +58,24 @@ impl Postgres {
             );
             connect = connect.statement_cache_capacity(0);
         }
+        let is_in_recovery = Arc::new(AtomicBool::new(false));
+        let seen = is_in_recovery.clone();
         let pool = PgPoolOptions::new()
             .max_connections(options.max_connections)
             .acquire_timeout(options.connect_timeout)
             // A ping before each use halves the throughput; `begin` copes with a dead connection instead.
             .test_before_acquire(false)
-            .after_connect(|connection, _| Box::pin(check_primary(connection)))
+            .after_connect(move |connection, _| {
+                let seen = seen.clone();
+                Box::pin(async move {
+                    let checked = check_primary(connection).await;
+                    seen.store(checked.as_ref().is_err_and(is_recovery), Ordering::Relaxed);
+                    checked
+                })
+            })
             .connect_lazy_with(connect);
         let notifier = Arc::new(Notifier::new(pool.clone(), pooled_by_transaction));
-        Ok(Self { pool, place: place.into(), pooled_by_transaction, notifier })
+        Ok(Self { pool, place: place.into(), pooled_by_transaction, is_in_recovery, notifier })
     }
 
     /// Begins a transaction. Connections that died in the pool are found here, where nothing has been done
@@ -69,9 +84,14 @@ impl Postgres {
         let attempts = self.pool.options().get_max_connections().saturating_add(1);
         let mut last = sqlx::Error::PoolClosed;
         for _ in 0..attempts {
-            match self.pool.begin_with(self.begin_statement()).await {
+            // Asked before: the dead connection that is found below may have been the last one.
+            let may_be_stale = self.pool.size() > 0;
+            match self.pool.begin_with(begin_statement(self.pooled_by_transaction)).await {
                 Ok(tx) => return Ok(Connection::Postgres(tx)),
-                Err(error) if is_broken(&error) && self.pool.size() > 0 => last = error,
+                Err(error) if may_be_stale && is_broken(&error) => last = error,
+                Err(sqlx::Error::PoolTimedOut) if self.is_in_recovery.load(Ordering::Relaxed) => {
+                    return Err(StoreError::ServerInRecovery);
+                }
                 // There was room for one more connection, so it is the server that did not answer.
                 Err(source @ sqlx::Error::PoolTimedOut) if self.pool.size() < attempts - 1 => {
                     return Err(StoreError::Unreachable { place: self.place.to_string(), source });
@@ -80,12 +100,6 @@ impl Postgres {
             }
         }
         Err(answer(last, &self.place))
-    }
-
-    /// A transaction pooler hands us a server connection that may hold statements of other clients under the
-    /// names that our driver is about to use.
-    fn begin_statement(&self) -> &'static str {
-        if self.pooled_by_transaction { "begin; deallocate all" } else { "begin" }
     }
 
     pub(crate) fn is_behind_transaction_pooler(&self) -> bool {
@@ -104,6 +118,12 @@ impl Postgres {
         self.notifier.flush().await;
         self.pool.close().await;
     }
+}
+
+/// A transaction pooler hands us a server connection that may hold statements of other clients under the names
+/// that our driver is about to use.
+pub(super) fn begin_statement(pooled_by_transaction: bool) -> &'static str {
+    if pooled_by_transaction { "begin; deallocate all" } else { "begin" }
 }
 
 async fn single(
@@ -149,18 +169,27 @@ async fn check_primary(connection: &mut PgConnection) -> Result<(), sqlx::Error>
 #[error("the server is in recovery")]
 struct InRecovery;
 
+fn is_recovery(error: &sqlx::Error) -> bool {
+    matches!(error, sqlx::Error::Configuration(inner) if inner.is::<InRecovery>())
+}
+
 /// Whether two clients are given the same server process: the mark of a pooler that works by transaction. A
 /// "yes" is certain; a pooler that answers "no" here is treated like none.
 async fn shares_backends(first: &mut PgConnection, connect: &PgConnectOptions, limit: Duration) -> bool {
     let look = async {
-        let before = backend(first).await?;
         let mut second = connect.connect().await?;
-        sqlx::raw_sql("begin").execute(&mut second).await?;
-        let other = backend(&mut second).await?;
-        let after = backend(first).await?;
-        sqlx::raw_sql("rollback").execute(&mut second).await?;
+        let before = backend(first).await?;
+        let mut is_shared = false;
+        // A busy pooler may by chance lend the first client the same backend twice, so one look is not enough.
+        for _ in 0..LOOKS {
+            let other = backend_in_new_transaction(&mut second).await?;
+            is_shared = other == before || backend(first).await? != before;
+            if is_shared {
+                break;
+            }
+        }
         second.close().await?;
-        Ok::<bool, sqlx::Error>(before == other || before != after)
+        Ok::<bool, sqlx::Error>(is_shared)
     };
     // A session pooler with a single server connection lets the second client wait: then it is no "yes".
     matches!(tokio::time::timeout(limit.min(Duration::from_secs(1)), look).await, Ok(Ok(true)))
@@ -168,6 +197,11 @@ async fn shares_backends(first: &mut PgConnection, connect: &PgConnectOptions, l
 
 async fn backend(connection: &mut PgConnection) -> Result<i32, sqlx::Error> {
     sqlx::raw_sql("select pg_backend_pid()").fetch_one(connection).await?.try_get(0)
+}
+
+/// Keeps its server process busy until the next call, so that the pooler has to find another for everybody else.
+async fn backend_in_new_transaction(connection: &mut PgConnection) -> Result<i32, sqlx::Error> {
+    sqlx::raw_sql("rollback; begin; select pg_backend_pid()").fetch_one(connection).await?.try_get(0)
 }
 
 /// Whether the connection, rather than the statement, is at fault.
@@ -185,7 +219,7 @@ fn is_broken(error: &sqlx::Error) -> bool {
 fn answer(error: sqlx::Error, place: &str) -> StoreError {
     let place = place.to_owned();
     match &error {
-        sqlx::Error::Configuration(inner) if inner.is::<InRecovery>() => StoreError::ServerInRecovery,
+        error if is_recovery(error) => StoreError::ServerInRecovery,
         sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::Protocol(_) => {
             StoreError::Unreachable { place, source: error }
         }

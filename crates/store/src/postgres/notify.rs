@@ -42,13 +42,14 @@ impl Notifier {
         };
         if was_empty {
             let (pool, pending, sending) = (self.pool.clone(), self.pending.clone(), self.sending.clone());
-            tokio::spawn(async move { send(&pool, &pending, &sending).await });
+            let pooled_by_transaction = self.pooled_by_transaction;
+            tokio::spawn(async move { send(&pool, pooled_by_transaction, &pending, &sending).await });
         }
     }
 
     /// Waits until everything that was asked for has been sent.
     pub(super) async fn flush(&self) {
-        send(&self.pool, &self.pending, &self.sending).await;
+        send(&self.pool, self.pooled_by_transaction, &self.pending, &self.sending).await;
         if let Some(listener) = self.listener.get() {
             listener.abort();
         }
@@ -71,7 +72,12 @@ impl Drop for Notifier {
     }
 }
 
-async fn send(pool: &PgPool, pending: &Mutex<BTreeSet<String>>, sending: &tokio::sync::Mutex<()>) {
+async fn send(
+    pool: &PgPool,
+    pooled_by_transaction: bool,
+    pending: &Mutex<BTreeSet<String>>,
+    sending: &tokio::sync::Mutex<()>,
+) {
     let _one_at_a_time = sending.lock().await;
     let topics: Vec<String> = {
         let mut pending = pending.lock().unwrap_or_else(PoisonError::into_inner);
@@ -80,13 +86,17 @@ async fn send(pool: &PgPool, pending: &Mutex<BTreeSet<String>>, sending: &tokio:
     if topics.is_empty() {
         return;
     }
-    let sent = sqlx::query("select pg_notify($1, topic) from unnest($2::text[]) as topic")
-        .bind(CHANNEL)
-        .bind(&topics)
-        // Named statements do not survive a transaction pooler.
-        .persistent(false)
-        .execute(pool)
-        .await;
+    let sent = async {
+        // In a transaction, so that behind a transaction pooler the whole statement meets one server process.
+        let mut tx = pool.begin_with(super::connect::begin_statement(pooled_by_transaction)).await?;
+        sqlx::query("select pg_notify($1, topic) from unnest($2::text[]) as topic")
+            .bind(CHANNEL)
+            .bind(&topics)
+            .execute(&mut *tx)
+            .await?;
+        tx.commit().await
+    };
+    let sent: Result<(), sqlx::Error> = sent.await;
     if let Err(error) = sent {
         tracing::debug!(%error, "a wake-up was not sent; polling will find the work");
     }

@@ -60,7 +60,7 @@ impl Memory {
 #[derive(Clone, Debug)]
 struct Run {
     owner: usize,
-    /// False once it has crashed or stopped; what it does then, it does as a ghost.
+    /// False once it has crashed, stopped, or heard that it is dead; what it does then, it does as a ghost.
     is_running: bool,
     state: ProcessState,
     memory: Memory,
@@ -86,7 +86,9 @@ impl Model {
     }
 
     pub(super) fn idle_owners(&self) -> Vec<usize> {
-        (0..OWNERS).filter(|owner| !self.runs.iter().any(|run| run.is_running && run.owner == *owner)).collect()
+        (0..OWNERS)
+            .filter(|owner| !self.runs.iter().any(|run| run.is_running && run.owner == *owner))
+            .collect()
     }
 
     pub(super) fn running(&self) -> Vec<usize> {
@@ -97,21 +99,47 @@ impl Model {
         (0..self.runs.len()).collect()
     }
 
+    /// Who could be given a lease.
+    pub(super) fn alive(&self) -> Vec<usize> {
+        let mut runs = self.running();
+        runs.retain(|run| self.life(id_of(*run)) == Life::Alive);
+        runs
+    }
+
+    /// The leases that somebody holds and nobody may act on.
+    pub(super) fn lapsed(&self) -> Vec<usize> {
+        let is_held = |key: &usize| matches!(self.leases[*key], Lease::Held { .. });
+        (0..KEYS)
+            .filter(is_held)
+            .filter(|key| !self.leases[*key].is_live(self.life_of_owner(*key), self.now))
+            .collect()
+    }
+
     /// Who was ever given what.
     pub(super) fn fenced(&self) -> Vec<(usize, usize)> {
         let pairs = self.all_runs().into_iter().flat_map(|run| (0..KEYS).map(move |key| (run, key)));
         pairs.filter(|(run, key)| self.runs[*run].memory.fence(*key, 0).is_some()).collect()
     }
 
+    /// Who was ever given something that can be renewed.
+    pub(super) fn renewing(&self) -> Vec<usize> {
+        let mut runs = self.all_runs();
+        runs.retain(|run| !self.runs[*run].memory.renewable().is_empty());
+        runs
+    }
+
     fn allows(&self, transition: &Transition) -> bool {
         let is_running = |run: &usize| self.runs.get(*run).is_some_and(|run| run.is_running);
-        let has_fence =
-            |run: &usize, key: &usize| self.runs.get(*run).is_some_and(|run| run.memory.fence(*key, 0).is_some());
+        let has_fence = |run: &usize, key: &usize| {
+            self.runs.get(*run).is_some_and(|run| run.memory.fence(*key, 0).is_some())
+        };
         match transition {
             Transition::Register { owner, .. } => self.idle_owners().contains(owner),
-            Transition::Acquire { run, .. } | Transition::Stop { run } | Transition::Crash { run } => is_running(run),
+            Transition::Acquire { run, .. } | Transition::Stop { run } | Transition::Crash { run } => {
+                is_running(run)
+            }
             Transition::Heartbeat { run, .. } => *run < self.runs.len(),
-            Transition::Renew { run, .. } => *run < self.runs.len(),
+            Transition::Renew { run, .. } => self.renewing().contains(run),
             Transition::Release { run, key } | Transition::Settle { run, key, .. } => has_fence(run, key),
             Transition::ExpireProcesses | Transition::ExpireLeases | Transition::Advance { .. } => true,
         }
@@ -131,9 +159,11 @@ impl Model {
                 Answer::Nothing
             }
             Transition::Heartbeat { run, .. } => {
-                let state = &mut self.runs[*run].state;
-                let after = process::next(*state, ProcessEvent::Heartbeat { ttl: TTL }, self.now);
-                Answer::Heartbeat(after.map(|after| *state = after))
+                let run = &mut self.runs[*run];
+                let after = process::next(run.state, ProcessEvent::Heartbeat { ttl: TTL }, self.now);
+                // Whoever is told that it is dead stops, and its owner may register again.
+                run.is_running &= after.is_ok();
+                Answer::Heartbeat(after.map(|after| run.state = after))
             }
             Transition::Stop { run } => self.stop(*run),
             Transition::Acquire { run, key, term, .. } => Answer::Acquired(self.acquire(*run, *key, *term)),

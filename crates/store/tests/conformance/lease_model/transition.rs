@@ -63,18 +63,20 @@ impl Transition {
 /// The steps that make sense after `model`.
 pub(super) fn transitions(model: &Model) -> BoxedStrategy<Transition> {
     let mut choices = vec![
-        (6, advance().prop_map(|by| Transition::Advance { by }).boxed()),
-        (1, Just(Transition::ExpireProcesses).boxed()),
+        (8, advance().prop_map(|by| Transition::Advance { by }).boxed()),
+        (2, Just(Transition::ExpireProcesses).boxed()),
         (2, Just(Transition::ExpireLeases).boxed()),
     ];
     let idle = model.idle_owners();
     if !idle.is_empty() {
-        let weight = if idle.len() == OWNERS { 40 } else { 5 };
-        let register = (select(idle), delay()).prop_map(|(owner, delay)| Transition::Register { owner, delay });
+        let weight = if idle.len() == OWNERS { 80 } else { 8 };
+        let register =
+            (select(idle), delay()).prop_map(|(owner, delay)| Transition::Register { owner, delay });
         choices.push((weight, register.boxed()));
     }
     choices.extend(by_a_run(model.running()));
-    choices.extend(by_anybody(model.all_runs(), model.fenced()));
+    choices.extend(take_over(model.alive(), model.lapsed()));
+    choices.extend(by_anybody(model));
     Union::new_weighted(choices).boxed()
 }
 
@@ -95,8 +97,20 @@ fn by_a_run(running: Vec<usize>) -> Vec<(u32, BoxedStrategy<Transition>)> {
     ]
 }
 
+/// What has lapsed is soon wanted by somebody else, and its owner may just then wake up.
+fn take_over(alive: Vec<usize>, lapsed: Vec<usize>) -> Vec<(u32, BoxedStrategy<Transition>)> {
+    if alive.is_empty() || lapsed.is_empty() {
+        return Vec::new();
+    }
+    let acquire = (select(alive), select(lapsed), term());
+    let acquire =
+        acquire.prop_map(|(run, key, term)| Transition::Acquire { run, key, term, delay: Duration::ZERO });
+    vec![(10, acquire.boxed()), (4, Just(Transition::ExpireLeases).boxed())]
+}
+
 /// Ghosts do these too.
-fn by_anybody(runs: Vec<usize>, fenced: Vec<(usize, usize)>) -> Vec<(u32, BoxedStrategy<Transition>)> {
+fn by_anybody(model: &Model) -> Vec<(u32, BoxedStrategy<Transition>)> {
+    let (runs, fenced, renewing) = (model.all_runs(), model.fenced(), model.renewing());
     let mut choices = Vec::new();
     if !runs.is_empty() {
         let late = select(runs).prop_map(|run| Transition::Heartbeat { run, delay: Duration::ZERO });
@@ -106,11 +120,13 @@ fn by_anybody(runs: Vec<usize>, fenced: Vec<(usize, usize)>) -> Vec<(u32, BoxedS
         let one = || select(fenced.clone());
         let back = prop_oneof![3 => Just(0_usize), 1 => Just(1)];
         let settle = (one(), back).prop_map(|((run, key), back)| Transition::Settle { run, key, back });
-        let ttl = select(vec![SHORT, LONG]);
-        let renew = (one(), ttl, delay()).prop_map(|((run, _), ttl, delay)| Transition::Renew { run, ttl, delay });
-        choices.push((10, settle.boxed()));
-        choices.push((6, renew.boxed()));
+        choices.push((14, settle.boxed()));
         choices.push((2, one().prop_map(|(run, key)| Transition::Release { run, key }).boxed()));
+    }
+    if !renewing.is_empty() {
+        let asked = (select(renewing), select(vec![SHORT, LONG]), delay());
+        let renew = asked.prop_map(|(run, ttl, delay)| Transition::Renew { run, ttl, delay });
+        choices.push((6, renew.boxed()));
     }
     choices
 }
@@ -122,8 +138,8 @@ fn term() -> impl Strategy<Value = Term> {
 /// Most calls are quick, some are slow, and a few take longer than the lease that they are about.
 fn delay() -> impl Strategy<Value = Duration> {
     prop_oneof![
-        12 => Just(Duration::ZERO),
-        2 => between(Duration::ZERO, TTL / 4),
+        24 => Just(Duration::ZERO),
+        4 => between(Duration::ZERO, TTL / 8),
         2 => between(Duration::ZERO, TTL * 2),
         1 => edge(),
     ]
@@ -131,7 +147,7 @@ fn delay() -> impl Strategy<Value = Duration> {
 
 fn advance() -> impl Strategy<Value = Duration> {
     prop_oneof![
-        5 => between(Duration::ZERO, TTL / 4),
+        6 => between(Duration::ZERO, TTL / 4),
         2 => between(TTL / 4, TTL),
         1 => edge(),
     ]
