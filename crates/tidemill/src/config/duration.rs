@@ -11,6 +11,10 @@ const UNITS: [(&str, u128); 5] =
 /// Longer texts are not looked at.
 const LONGEST: usize = 64;
 
+/// A million days. The parser takes more minutes than it takes days, so without a limit of our own there
+/// would be durations that [`show`] writes and [`parse`] refuses.
+const LIMIT: Duration = Duration::from_secs(1_000_000 * 86_400);
+
 /// Why a text is no duration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadDuration {
@@ -23,7 +27,7 @@ pub enum BadDuration {
 }
 
 /// Reads a duration: whole numbers with the units `d`, `h`, `m`, `s` and `ms`, largest first, without spaces.
-/// A day has 24 hours.
+/// A day has 24 hours, and more than a million days are refused.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -44,7 +48,8 @@ pub fn parse(text: &str) -> Result<Duration, BadDuration> {
     let span = SpanParser::new().parse_span(text).map_err(|_| BadDuration::Malformed)?;
     let duration =
         span.to_duration(SpanRelativeTo::days_are_24_hours()).map_err(|_| BadDuration::Malformed)?;
-    Duration::try_from(duration).map_err(|_| BadDuration::Malformed)
+    let duration = Duration::try_from(duration).map_err(|_| BadDuration::Malformed)?;
+    if duration > LIMIT { Err(BadDuration::Malformed) } else { Ok(duration) }
 }
 
 /// Writes a duration in the form that [`parse`] reads. What is shorter than a millisecond is left out.
@@ -70,8 +75,9 @@ pub fn show(duration: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::random::for_all;
+    use super::super::tests::property::{cases, text};
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn the_documented_forms_are_read() {
@@ -101,22 +107,33 @@ mod tests {
     }
 
     #[test]
+    fn more_than_a_million_days_are_refused_in_every_unit() {
+        for text in ["1000000d", "1440000000m", "86400000000s"] {
+            assert_eq!(parse(text), Ok(LIMIT), "{text}");
+        }
+        assert_eq!(show(LIMIT), "1000000d");
+        for text in ["1000000d1ms", "1440000001m", "20000000000m"] {
+            assert_eq!(parse(text), Err(BadDuration::Malformed), "{text}");
+        }
+    }
+
+    #[test]
     fn what_is_shown_reads_back() {
-        for_all(4_000, |random| {
-            let millis = (random.next() % (10_000 * 86_400_000)) >> (random.next() % 40);
+        // Shifted, so that short ones come as often as long ones.
+        let millis = (0..10_000 * 86_400_000_u64, 0..40).prop_map(|(millis, shift)| millis >> shift);
+
+        proptest!(cases(4_000), |(millis in millis)| {
             let duration = Duration::from_millis(millis);
 
-            assert_eq!(parse(&show(duration)), Ok(duration), "{millis}");
+            prop_assert_eq!(parse(&show(duration)), Ok(duration));
         });
     }
 
     #[test]
     fn any_text_is_read_or_refused_without_a_panic_and_what_is_read_has_one_meaning() {
-        for_all(20_000, |random| {
-            let text = random.text("0123456789dhms .-+PT한", 24);
-
+        proptest!(cases(20_000), |(text in text("0123456789dhms .-+PT한", 24))| {
             if let Ok(duration) = parse(&text) {
-                assert_eq!(parse(&show(duration)), Ok(duration), "{text:?}");
+                prop_assert_eq!(parse(&show(duration)), Ok(duration));
             }
         });
     }

@@ -23,7 +23,7 @@ pub(super) fn read(environment: &[(String, String)], folder: &Path, layers: &mut
         }
     }
     for (name, text) in environment {
-        if !name.starts_with(PREFIX) || text.is_empty() || is_for_others(name) {
+        if !name.starts_with(PREFIX) || text.is_empty() {
             continue;
         }
         let with_value = key::ALL.iter().find(|key| key.env_name() == *name);
@@ -31,6 +31,7 @@ pub(super) fn read(environment: &[(String, String)], folder: &Path, layers: &mut
         let (key, origin) = match (with_value, with_file) {
             (Some(key), _) => (key, Origin::Env(name.clone())),
             (None, Some(key)) => (key, Origin::EnvFile(name.clone(), folder.join(text))),
+            (None, None) if is_for_others(name, text) => continue,
             (None, None) => {
                 layers.problems.push(unknown(name));
                 continue;
@@ -75,56 +76,116 @@ fn unknown(name: &str) -> ConfigError {
 }
 
 /// Whether a variable with our prefix is read elsewhere, or is not ours in spite of it.
-fn is_for_others(name: &str) -> bool {
-    name == CONFIG || name == CRASH_AT || name.starts_with("TIDEMILL_TEST_") || is_from_kubernetes(name)
+fn is_for_others(name: &str, text: &str) -> bool {
+    name == CONFIG || name == CRASH_AT || name.starts_with("TIDEMILL_TEST_") || is_from_kubernetes(name, text)
 }
 
-/// Kubernetes tells every container the address of each service of its namespace, so a service called
-/// `tidemill` leads to variables with our prefix.
-fn is_from_kubernetes(name: &str) -> bool {
+/// Kubernetes tells every container the address of each service of its namespace, so services with names such
+/// as `tidemill` and `tidemill-postgres` lead to variables with our prefix.
+fn is_from_kubernetes(name: &str, text: &str) -> bool {
     let Some(rest) = name.strip_prefix(PREFIX) else { return false };
-    if matches!(rest, "SERVICE_HOST" | "SERVICE_PORT" | "PORT") || rest.starts_with("SERVICE_PORT_") {
-        return true;
+    // The name of the service is anybody's choice, so only the tail can be known.
+    let words: Vec<&str> = rest.split('_').collect();
+    match words.as_slice() {
+        [.., "SERVICE", "HOST" | "PORT"] => true,
+        [.., "PORT", number, protocol] | [.., "PORT", number, protocol, "PROTO" | "PORT" | "ADDR"]
+            if is_port_of(number, protocol) =>
+        {
+            true
+        }
+        words if words.windows(3).any(is_named_port) => true,
+        // A misspelt key may end like this too. Only the value tells them apart.
+        [.., "PORT"] => ["tcp://", "udp://", "sctp://"].iter().any(|scheme| text.starts_with(scheme)),
+        _ => false,
     }
-    let mut parts = rest.split('_');
-    let is_port = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    parts.next() == Some("PORT")
-        && parts.next().is_some_and(is_port)
-        && parts.next().is_some_and(|protocol| matches!(protocol, "TCP" | "UDP" | "SCTP"))
-        && parts.next().is_none_or(|last| matches!(last, "PROTO" | "PORT" | "ADDR"))
-        && parts.next().is_none()
+}
+
+fn is_port_of(number: &str, protocol: &str) -> bool {
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    is_number && matches!(protocol, "TCP" | "UDP" | "SCTP")
+}
+
+/// The name of the port is anybody's choice too, and may have several words.
+fn is_named_port(words: &[&str]) -> bool {
+    matches!(words, ["SERVICE", "PORT", name] if !name.is_empty())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const ADDRESS: &str = "tcp://10.0.0.1:5432";
+
     #[test]
-    fn what_kubernetes_injects_is_told_from_what_it_does_not() {
-        for name in [
-            "TIDEMILL_SERVICE_HOST",
-            "TIDEMILL_SERVICE_PORT",
-            "TIDEMILL_SERVICE_PORT_HTTP",
-            "TIDEMILL_PORT",
-            "TIDEMILL_PORT_7790_TCP",
-            "TIDEMILL_PORT_7790_TCP_PROTO",
-            "TIDEMILL_PORT_7790_TCP_PORT",
-            "TIDEMILL_PORT_53_UDP_ADDR",
-        ] {
-            assert!(is_from_kubernetes(name), "{name}");
+    fn what_kubernetes_injects_for_any_service_of_ours_is_recognised() {
+        for service in
+            ["TIDEMILL", "TIDEMILL_POSTGRES", "TIDEMILL_MY_DB_2", "TIDEMILL_PORT", "TIDEMILL_SERVICE"]
+        {
+            for (tail, text) in [
+                ("SERVICE_HOST", "10.0.0.1"),
+                ("SERVICE_PORT", "5432"),
+                ("SERVICE_PORT_PG", "5432"),
+                ("SERVICE_PORT_HTTP_ADMIN", "5432"),
+                ("SERVICE_PORT_PORT", "5432"),
+                ("PORT", ADDRESS),
+                ("PORT", "udp://10.0.0.1:53"),
+                ("PORT", "sctp://[fd00::1]:9"),
+                ("PORT_5432_TCP", ADDRESS),
+                ("PORT_5432_TCP_PROTO", "tcp"),
+                ("PORT_5432_TCP_PORT", "5432"),
+                ("PORT_53_UDP_ADDR", "10.0.0.1"),
+                ("PORT_9_SCTP", "sctp://[fd00::1]:9"),
+            ] {
+                assert!(is_from_kubernetes(&format!("{service}_{tail}"), text), "{service}_{tail}={text}");
+            }
         }
+    }
+
+    #[test]
+    fn what_only_resembles_it_is_not() {
         for name in [
             "TIDEMILL_SERVICE",
             "TIDEMILL_SERVICE_HOSTS",
             "TIDEMILL_SERVICE_PORTS",
+            "TIDEMILL_SERVICE_PORT_",
+            "TIDEMILL_MYSERVICE_HOST",
+            "TIDEMILL_DATABASE_HOST",
+            "TIDEMILL_DATABASE_SERVICE_HOST_X",
             "TIDEMILL_PORT_",
             "TIDEMILL_PORT_HTTP",
             "TIDEMILL_PORT_7790",
+            "TIDEMILL_PORT__TCP",
             "TIDEMILL_PORT_7790_TCP_ADDR_X",
-            "TIDEMILL_PORT_7790_HTTP",
+            "TIDEMILL_POSTGRES_PORT_5432_HTTP",
+            "TIDEMILL_POSTGRES_PORT_PG_TCP",
+            "TIDEMILL_POSTGRES_PORT_5432_TCP_HOST",
+            "TIDEMILL_SUPPORT",
             "OTHER_PORT",
+            "OTHER_SERVICE_HOST",
         ] {
-            assert!(!is_from_kubernetes(name), "{name}");
+            assert!(!is_from_kubernetes(name, ADDRESS), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_port_without_an_address_is_a_misspelt_key() {
+        for name in ["TIDEMILL_PORT", "TIDEMILL_DATABASE_PORT", "TIDEMILL_SERVER_PORT"] {
+            for text in
+                ["5432", "10.0.0.1:5432", "http://10.0.0.1:80", "tcp:", "TCP://10.0.0.1:80", " tcp://x"]
+            {
+                assert!(!is_from_kubernetes(name, text), "{name}={text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_is_read_also_when_its_value_looks_like_an_address() {
+        for key in key::ALL {
+            let mut layers = Layers::default();
+
+            read(&[(key.env_name(), ADDRESS.to_owned())], Path::new(""), &mut layers);
+
+            assert!(layers.values.contains_key(key.path), "{}", key.path);
         }
     }
 }

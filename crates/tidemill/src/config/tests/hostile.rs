@@ -1,9 +1,12 @@
 //! Input that was not written in good faith: it is read or refused, never a panic, never slow.
 
-use super::random::for_all;
+use super::property::{cases, text};
 use super::stage::Stage;
 use crate::config::layer::Layers;
-use crate::config::{document, env};
+use crate::config::{document, env, key};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
 use std::path::Path;
 use tidemill_domain::code::Code;
 
@@ -55,11 +58,10 @@ const PIECES: &[&str] = &[
 
 #[test]
 fn any_text_as_toml_is_read_or_refused() {
-    for_all(20_000, |random| {
-        let text: String = (0..random.below(40)).map(|_| *random.pick(PIECES)).collect();
+    proptest!(cases(20_000), |(pieces in vec(select(PIECES), 0..40))| {
         let mut layers = Layers::default();
 
-        document::read(Path::new("x"), text.as_bytes(), &mut layers);
+        document::read(Path::new("x"), pieces.concat().as_bytes(), &mut layers);
 
         for problem in &layers.problems {
             let _told = format!("{problem} {} {}", problem.why(), problem.fix());
@@ -69,44 +71,52 @@ fn any_text_as_toml_is_read_or_refused() {
 
 #[test]
 fn any_bytes_as_toml_are_read_or_refused() {
-    for_all(5_000, |random| {
-        let bytes: Vec<u8> = (0..random.below(60)).map(|_| random.next().to_le_bytes()[0]).collect();
+    proptest!(cases(5_000), |(bytes in vec(any::<u8>(), 0..60))| {
         document::read(Path::new("x"), &bytes, &mut Layers::default());
     });
 }
 
 #[test]
 fn any_text_in_the_environment_is_read_or_refused() {
-    let names =
-        ["DATABASE_URL", "DATABASE_PASSWORD", "PROCESS_LEASE", "PROCESS_NAME", "OUTPUT", "PORT_", "한"];
-    for_all(5_000, |random| {
-        let name = format!("TIDEMILL_{}{}", random.pick(&names), random.text("_AB1한", 2));
-        let text = random.text("ab1:/?@=&%한\n\u{0} file:env:sm", 30);
+    let stem = select(&[
+        "DATABASE_URL",
+        "DATABASE_PASSWORD",
+        "PROCESS_LEASE",
+        "PROCESS_NAME",
+        "OUTPUT",
+        "PORT_",
+        "DB_PORT",
+        "DB_PORT_5432",
+        "한",
+    ]);
+    let name = (stem, text("_AB1한", 2)).prop_map(|(stem, rest)| format!("TIDEMILL_{stem}{rest}"));
+    let value = text("ab1:/?@=&%한\n\u{0} file:env:sm", 30);
+
+    proptest!(cases(5_000), |(name in name, value in value)| {
         let mut layers = Layers::default();
 
-        env::read(&[(name.clone(), text.clone())], Path::new(""), &mut layers);
+        env::read(&[(name, value.clone())], Path::new(""), &mut layers);
 
         let is_told = layers.values.len() + layers.problems.len() == 1;
-        let is_ignored = text.is_empty() || name.starts_with("TIDEMILL_PORT_");
-        assert!(is_told || is_ignored, "{name}={text}");
+        prop_assert!(is_told || value.is_empty());
     });
 }
 
 #[test]
 fn any_value_for_any_key_is_accepted_or_refused_with_a_remedy() {
     let stage = Stage::new();
-    for_all(3_000, |random| {
+    let words = &["", "15s", "json", "always", "10", "sqlite://x", "\u{0}", "-1", "99999999999", "한글"];
+
+    proptest!(cases(3_000), |(chosen in vec(select(words), key::ALL.len()))| {
         let mut sources = stage.sources.clone();
-        for key in crate::config::key::ALL {
-            let words =
-                ["", "15s", "json", "always", "10", "sqlite://x", "\u{0}", "-1", "99999999999", "한글"];
-            sources.environment.push((key.env_name(), (*random.pick(&words)).to_owned()));
+        for (key, word) in key::ALL.iter().zip(chosen) {
+            sources.environment.push((key.env_name(), word.to_owned()));
         }
 
         if let Err(error) = crate::config::load(&sources) {
-            assert!(
-                error.problems().iter().all(|problem| !problem.fix().is_empty() && !problem.why().is_empty())
-            );
+            for problem in error.problems() {
+                prop_assert!(!problem.fix().is_empty() && !problem.why().is_empty(), "{}", problem);
+            }
         }
     });
 }

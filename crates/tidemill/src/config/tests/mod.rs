@@ -1,7 +1,7 @@
 //! Loading as a whole, from files, variables and flags that the tests make up.
 #![cfg(test)]
 
-pub(super) mod random;
+pub(super) mod property;
 
 mod hostile;
 mod places;

@@ -209,6 +209,7 @@ fn an_unknown_variable_is_refused_with_a_suggestion() {
     check("TIDEMILL_WEATHER", "unset TIDEMILL_WEATHER");
     check("TIDEMILL_OUTPUT_FILE", "unset TIDEMILL_OUTPUT_FILE");
     check("TIDEMILL_", "unset TIDEMILL_");
+    check("TIDEMILL_DATABASE_PORT", "did you mean TIDEMILL_DATABASE_URL?");
 }
 
 #[test]
@@ -223,6 +224,10 @@ fn variables_that_belong_to_others_are_left_alone() {
         "TIDEMILL_PORT",
         "TIDEMILL_PORT_7790_TCP",
         "TIDEMILL_PORT_7790_TCP_ADDR",
+        "TIDEMILL_POSTGRES_SERVICE_HOST",
+        "TIDEMILL_POSTGRES_SERVICE_PORT_PG",
+        "TIDEMILL_POSTGRES_PORT",
+        "TIDEMILL_POSTGRES_PORT_5432_TCP_PROTO",
         "tidemill_output",
         "OTHER",
     ] {
