@@ -9,6 +9,7 @@ use tidemill_domain::lease::{Fence, LeaseKey, LeaseRefusal, Term};
 use tidemill_domain::process::trusted_until;
 use tidemill_domain::time::Monotonic;
 use tidemill_store::Tx;
+use tidemill_store::lease::Granted;
 use tokio::sync::watch;
 
 /// What the process remembers of a lease that it holds.
@@ -30,35 +31,39 @@ pub struct HeldLease {
 }
 
 impl Process {
-    /// Asks for the lease `key`; [`EngineError::LeaseHeld`] when somebody else has it.
+    /// Asks for the lease `key`; [`EngineError::LeaseHeld`] when somebody else has it. Safe to cancel: what was
+    /// given meanwhile is given back.
     pub async fn acquire(&self, key: &LeaseKey, term: Term) -> Result<HeldLease, EngineError> {
-        // One at a time: between the commit and our note of it, a second asker would take our own lease for a
-        // forgotten one.
+        let (process, key) = (self.clone(), key.clone());
+        // A task of its own goes on when nobody waits for it any more, so that a lease that was given is always
+        // known to somebody: at the end, to the drop of the answer that nobody took.
+        let asking = tokio::spawn(async move { process.acquire_to_the_end(&key, term).await });
+        match asking.await {
+            Ok(answer) => answer,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // Only the end of the runtime cancels it, and that ends the process too.
+                Err(_) => Err(EngineError::ProcessExpired { id: self.id() }),
+            },
+        }
+    }
+
+    async fn acquire_to_the_end(&self, key: &LeaseKey, term: Term) -> Result<HeldLease, EngineError> {
+        // One at a time: between the commit and our note of it, somebody who compares would take our own lease
+        // for a forgotten one.
         let _one_at_a_time = self.acquiring().lock().await;
         let sent = self.clock().monotonic();
         let mut answer = self.ask(key, term).await?;
         if let Err(LeaseRefusal::Held { fence, .. }) = answer
             && fence.owner == self.id()
-            && !self.holds(key)
+            && !self.holds(key, fence)
         {
             // The commit that gave it to us was answered by a broken connection. Nobody acts on it.
             self.give_back(key, fence).await?;
             answer = self.ask(key, term).await?;
         }
         match answer {
-            Ok(granted) => {
-                if let Some(from) = granted.taken_over_from {
-                    tracing::info!(lease.key = %key, lease.epoch = %granted.fence.epoch, "lease {key} taken over from process {from}");
-                    metrics::lease_taken_over(key.kind());
-                }
-                let term = match term {
-                    Term::Process => None,
-                    Term::For(ttl) => Some((ttl, trusted_until(sent, ttl))),
-                };
-                let (sender, lost) = watch::channel(false);
-                self.remember(key, Held { fence: granted.fence, term, lost: sender });
-                Ok(HeldLease { process: self.clone(), key: key.clone(), fence: granted.fence, lost })
-            }
+            Ok(granted) => Ok(self.take(key, term, sent, &granted)),
             Err(LeaseRefusal::Held { fence, .. }) => {
                 Err(EngineError::LeaseHeld { key: key.clone(), holder: fence })
             }
@@ -69,11 +74,22 @@ impl Process {
         }
     }
 
-    async fn ask(
-        &self,
-        key: &LeaseKey,
-        term: Term,
-    ) -> Result<Result<tidemill_store::lease::Granted, LeaseRefusal>, EngineError> {
+    fn take(&self, key: &LeaseKey, term: Term, sent: Monotonic, granted: &Granted) -> HeldLease {
+        let fence = granted.fence;
+        if let Some(from) = granted.taken_over_from {
+            tracing::info!(lease.key = %key, lease.epoch = %fence.epoch, "lease {key} taken over from process {from}");
+            metrics::lease_taken_over(key.kind());
+        }
+        let term = match term {
+            Term::Process => None,
+            Term::For(ttl) => Some((ttl, trusted_until(sent, ttl))),
+        };
+        let (sender, lost) = watch::channel(false);
+        self.remember(key, Held { fence, term, lost: sender });
+        HeldLease { process: self.clone(), key: key.clone(), fence, lost }
+    }
+
+    async fn ask(&self, key: &LeaseKey, term: Term) -> Result<Result<Granted, LeaseRefusal>, EngineError> {
         let mut tx = self.store().begin().await?;
         let answer = tx.acquire_lease(key, self.id(), term).await?;
         tx.commit().await?;
@@ -141,7 +157,7 @@ impl HeldLease {
         Err(self.lost_error())
     }
 
-    /// Gives the lease back.
+    /// Gives the lease back. If that fails, the next heartbeat tries again.
     pub async fn release(self) -> Result<(), EngineError> {
         self.process.forget(&self.key, self.fence);
         self.process.give_back(&self.key, self.fence).await
@@ -161,7 +177,7 @@ impl Drop for HeldLease {
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 if let Err(error) = process.give_back(&key, fence).await {
-                    tracing::warn!(%error, "lease {key} was not given back and will lapse");
+                    tracing::warn!(%error, "lease {key} was not given back; the next heartbeat tries again");
                 }
             });
         }

@@ -9,14 +9,14 @@ use crate::error::EngineError;
 use crate::lease::Held;
 use crate::metrics;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tidemill_domain::backoff::Backoff;
 use tidemill_domain::lease::{Fence, LeaseKey};
-use tidemill_domain::process::{Identity, ProcessId, heartbeat_interval, trusted_until};
+use tidemill_domain::process::{Identity, ProcessId, heartbeat_interval, self_fencing_margin, trusted_until};
 use tidemill_domain::time::{Clock, Monotonic};
-use tidemill_store::{Store, StoreError};
-use tokio::sync::watch;
+use tidemill_store::Store;
+use tokio::sync::{Notify, watch};
 
 /// How to run a process.
 #[derive(Clone, Debug)]
@@ -53,6 +53,8 @@ struct Inner {
     trusted_until: Mutex<Monotonic>,
     held: Mutex<HashMap<LeaseKey, Held>>,
     acquiring: tokio::sync::Mutex<()>,
+    /// Told when a lease was added whose term needs the next heartbeat sooner.
+    added: Arc<Notify>,
     end: watch::Sender<Option<End>>,
 }
 
@@ -61,14 +63,14 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Process {
-    /// Registers a process and keeps it alive in the background.
+    /// Registers a process and keeps it alive in the background, until it ends or its last clone is dropped.
     pub async fn start(
         store: Store,
         clock: Arc<dyn Clock>,
         options: ProcessOptions,
     ) -> Result<Self, EngineError> {
         let process = Self::register(store, clock, options).await?;
-        tokio::spawn(keep_alive(process.clone()));
+        tokio::spawn(keep_alive(Arc::downgrade(&process.inner)));
         Ok(process)
     }
 
@@ -93,6 +95,7 @@ impl Process {
                 trusted_until: Mutex::new(trusted_until(sent, options.ttl)),
                 held: Mutex::default(),
                 acquiring: tokio::sync::Mutex::default(),
+                added: Arc::default(),
                 end: watch::Sender::new(None),
             }),
         })
@@ -112,11 +115,16 @@ impl Process {
         }
     }
 
-    /// Says once that it is alive and renews what it holds.
+    /// How long its word counts.
+    pub fn ttl(&self) -> Duration {
+        self.inner.ttl
+    }
+
+    /// Says once that it is alive, renews what it holds, and compares that with the database.
     pub async fn heartbeat(&self) -> Result<(), EngineError> {
         let inner = &self.inner;
         let sent = inner.clock.monotonic();
-        let mut tx = inner.store.begin().await?;
+        let mut tx = inner.store.begin_vital().await?;
         let answer = tx.heartbeat(inner.id, inner.ttl).await?;
         tx.commit().await?;
         if answer.is_err() {
@@ -124,7 +132,8 @@ impl Process {
             return Err(EngineError::ProcessExpired { id: inner.id });
         }
         *locked(&inner.trusted_until) = trusted_until(sent, inner.ttl);
-        self.renew().await
+        self.renew().await?;
+        self.compare().await
     }
 
     /// Renews the leases that have a term of their own. In a transaction of its own: whoever locks both locks
@@ -138,14 +147,14 @@ impl Process {
             return Ok(());
         }
         let sent = self.inner.clock.monotonic();
-        let mut tx = self.inner.store.begin().await?;
-        let renewed = tx.renew_leases(&asked).await?;
+        let mut tx = self.inner.store.begin_vital().await?;
+        let answer = tx.renew_leases(&asked).await?;
         tx.commit().await?;
         for (key, fence, ttl) in asked {
-            if !renewed.contains(&key) {
-                tracing::warn!(lease.key = %key, "lease {key} could not be renewed and is lost");
-                self.forget(&key, fence);
-            } else if let Some(held) = locked(&self.inner.held).get_mut(&key)
+            if answer.lost.contains(&key) {
+                self.lost(&key, fence);
+            } else if answer.renewed.contains(&key)
+                && let Some(held) = locked(&self.inner.held).get_mut(&key)
                 && held.fence == fence
             {
                 held.term = Some((ttl, trusted_until(sent, ttl)));
@@ -154,11 +163,45 @@ impl Process {
         Ok(())
     }
 
+    /// Compares what we think we hold with what the database says. What it gave us without our knowing (an answer
+    /// was lost, or nobody waited for it) goes back; what it has given to others is lost.
+    async fn compare(&self) -> Result<(), EngineError> {
+        // Leases that are on their way would look like forgotten ones; then there is always a next time.
+        let Ok(_nobody_acquires) = self.inner.acquiring.try_lock() else { return Ok(()) };
+        let mut tx = self.inner.store.begin_vital().await?;
+        let stored = tx.leases_of(self.inner.id).await?;
+        for (key, fence) in &stored {
+            if !self.holds(key, *fence) {
+                tracing::info!(lease.key = %key, "lease {key} is ours without our knowing and is given back");
+                tx.release_lease(key, *fence).await?;
+            }
+        }
+        tx.commit().await?;
+        let held: Vec<(LeaseKey, Fence)> =
+            locked(&self.inner.held).iter().map(|(key, held)| (key.clone(), held.fence)).collect();
+        for (key, fence) in held {
+            if !stored.contains(&(key.clone(), fence)) {
+                self.lost(&key, fence);
+            }
+        }
+        Ok(())
+    }
+
+    fn lost(&self, key: &LeaseKey, fence: Fence) {
+        if self.forget(key, fence) {
+            tracing::warn!(lease.key = %key, lease.epoch = %fence.epoch, "lease {key} is lost");
+        }
+    }
+
     /// Ends in order and gives back everything. Done even if the database cannot be told: then the row lapses.
     pub async fn stop(&self) -> Result<(), EngineError> {
         self.end(End::Stopped);
-        let mut tx = self.inner.store.begin().await?;
-        let _ended_already = tx.stop_process(self.inner.id).await?;
+        self.tell_end(None).await
+    }
+
+    async fn tell_end(&self, reason: Option<&str>) -> Result<(), EngineError> {
+        let mut tx = self.inner.store.begin_vital().await?;
+        let _ended_already = tx.stop_process(self.inner.id, reason).await?;
         tx.commit().await?;
         Ok(())
     }
@@ -175,17 +218,22 @@ impl Process {
         &self.inner.acquiring
     }
 
-    pub(crate) fn holds(&self, key: &LeaseKey) -> bool {
-        locked(&self.inner.held).contains_key(key)
+    pub(crate) fn holds(&self, key: &LeaseKey, fence: Fence) -> bool {
+        locked(&self.inner.held).get(key).is_some_and(|held| held.fence == fence)
     }
 
-    pub(crate) fn remember(&self, key: &LeaseKey, held: Held) {
-        // An end that came while the lease was on its way counts for it too.
-        if self.inner.end.borrow().is_some() {
-            held.lost.send_replace(true);
-        } else {
-            locked(&self.inner.held).insert(key.clone(), held);
+    pub(crate) fn remember(&self, key: &LeaseKey, new: Held) {
+        // The lock first: an end that comes in between finds the lease and ends it too.
+        let mut held = locked(&self.inner.held);
+        if self.has_ended() {
+            new.lost.send_replace(true);
+            return;
         }
+        // A short term may not last until the heartbeat that was planned before it was there.
+        if new.term.is_some_and(|(ttl, _)| ttl < self.inner.ttl) {
+            self.inner.added.notify_one();
+        }
+        held.insert(key.clone(), new);
     }
 
     /// Forgets a lease and tells its holder; false when it was not held.
@@ -242,28 +290,24 @@ impl Process {
     }
 }
 
-/// Heartbeats until the process ends; gives it up when that does not succeed in time.
-async fn keep_alive(process: Process) {
+/// Heartbeats until the process ends or nobody has it any more; gives it up when that does not succeed in time.
+async fn keep_alive(process: Weak<Inner>) {
     let Ok(backoff) = Backoff::new(Duration::from_millis(50), 2.0, Duration::from_secs(2), 0.5) else {
         return;
     };
-    let mut end = process.inner.end.subscribe();
     let mut failures = 0;
-    loop {
-        let pause = match failures {
-            0 => process.interval().mul_f64(1.0 - 0.1 * jitter_unit()),
-            _ => backoff.delay(failures, jitter_unit()),
-        };
-        tokio::select! {
-            _ended = end.wait_for(Option::is_some) => break,
-            () = tokio::time::sleep(pause.min(process.trust_left())) => {}
+    // Upgraded for a moment each time: sleeping must not keep the process from being dropped.
+    while let Some(pause) = process.upgrade().map(|inner| Process { inner }.pause(&backoff, failures)) {
+        if !sleep(&process, pause).await {
+            return;
         }
+        let Some(inner) = process.upgrade() else { return };
+        let process = Process { inner };
         // No attempt may last longer than the trust that is left: a stopped process wakes up here with none.
-        match tokio::time::timeout(process.trust_left().max(Duration::from_millis(1)), process.heartbeat())
-            .await
-        {
+        let limit = process.trust_left().max(Duration::from_millis(1));
+        match tokio::time::timeout(limit, process.heartbeat()).await {
             Ok(Ok(())) => failures = 0,
-            Ok(Err(EngineError::ProcessExpired { .. })) => break,
+            Ok(Err(EngineError::ProcessExpired { .. })) => return,
             Ok(Err(error)) => {
                 failures += 1;
                 tracing::warn!(%error, process.id = %process.id(), "heartbeat of process {} failed", process.id());
@@ -271,23 +315,46 @@ async fn keep_alive(process: Process) {
             Err(_) => failures += 1,
         }
         if process.trust_left().is_zero() && !process.has_ended() {
-            metrics::self_fenced();
-            process.end(End::SelfFenced);
             give_up(&process).await;
-            break;
+            return;
         }
     }
 }
 
-/// Tells the database that a process which gave itself up is gone, so that nobody has to wait for its row to
-/// lapse. One try: if the database still cannot be reached, the row lapses by itself.
-async fn give_up(process: &Process) {
-    let told = tokio::time::timeout(process.inner.ttl, process.stop()).await;
-    if let Ok(Err(EngineError::Store(error))) = told {
-        log_untold(process.id(), &error);
+impl Process {
+    /// The sleep before the next heartbeat, or before the next attempt at it.
+    fn pause(&self, backoff: &Backoff, failures: u32) -> Duration {
+        let pause = match failures {
+            0 => self.interval().mul_f64(1.0 - 0.1 * jitter_unit()),
+            _ => backoff.delay(failures, jitter_unit()),
+        };
+        pause.min(self.trust_left())
     }
 }
 
-fn log_untold(id: ProcessId, error: &StoreError) {
-    tracing::warn!(%error, process.id = %id, "the database could not be told that process {id} gave itself up");
+/// Sleeps, shorter when a lease is added; false when the process has ended or is gone.
+async fn sleep(process: &Weak<Inner>, pause: Duration) -> bool {
+    let Some((mut end, added)) = process.upgrade().map(|inner| (inner.end.subscribe(), inner.added.clone()))
+    else {
+        return false;
+    };
+    tokio::select! {
+        // Also when the last clone was dropped: its sender went with it.
+        _ended = end.wait_for(Option::is_some) => false,
+        () = tokio::time::sleep(pause) => true,
+        () = added.notified() => true,
+    }
+}
+
+/// The process could not renew in time. Its work stops now, and the database is told once the margin has passed
+/// that the work was given to notice: nobody has to wait for the row to lapse then. One try; if the database
+/// still cannot be reached, the row lapses by itself.
+async fn give_up(process: &Process) {
+    metrics::self_fenced();
+    process.end(End::SelfFenced);
+    tokio::time::sleep(self_fencing_margin(process.ttl())).await;
+    let telling = process.tell_end(Some("gave itself up: it could not heartbeat in time"));
+    if let Ok(Err(error)) = tokio::time::timeout(process.ttl(), telling).await {
+        tracing::warn!(%error, process.id = %process.id(), "the database could not be told that process {} gave itself up", process.id());
+    }
 }

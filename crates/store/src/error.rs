@@ -255,7 +255,7 @@ fn postgres_kind(code: &str) -> Kind {
         "42501" => Kind::NotPermitted,
         "53300" => Kind::Exhausted,
         "25006" => Kind::InRecovery,
-        "57P01" | "57P02" | "57P03" => Kind::Unreachable,
+        "25P03" | "57P01" | "57P02" | "57P03" | "57P05" => Kind::Unreachable,
         class if class.starts_with("08") => Kind::Unreachable,
         _ => Kind::Failed,
     }

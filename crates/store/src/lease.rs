@@ -5,9 +5,9 @@ use crate::crash_point;
 use crate::error::StoreError;
 use crate::row::LeaseRow;
 use crate::tx::{Renewal, Tx};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
-use tidemill_domain::lease::{self, Epoch, Fence, Lease, LeaseEvent, LeaseKey, LeaseRefusal, Life, Term};
+use tidemill_domain::lease::{self, Fence, Lease, LeaseEvent, LeaseKey, LeaseRefusal, Life, Term};
 use tidemill_domain::process::ProcessId;
 use tidemill_domain::time::Timestamp;
 
@@ -25,6 +25,15 @@ pub struct Granted {
     pub until: Option<Timestamp>,
     /// Whose lapsed lease was taken over, if it was not free.
     pub taken_over_from: Option<ProcessId>,
+}
+
+/// What became of leases that were to be renewed.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Renewed {
+    /// Good for another term.
+    pub renewed: Vec<LeaseKey>,
+    /// Lapsed, or somebody else's.
+    pub lost: Vec<LeaseKey>,
 }
 
 /// A lease that lapsed and was freed.
@@ -64,7 +73,7 @@ impl Tx {
             Lease::Held { fence, .. } => self.process_lock_shared(fence.owner.into()).await?,
             Lease::Free { .. } => None,
         };
-        let asker = self.process_by_id(by.into()).await?;
+        let asker = self.process_lock_shared(by.into()).await?;
         // All rows that the decision rests on are locked now, so the clock may be read.
         let now = self.now().await?;
         let owner = life(owner.as_ref().map(|row| row.state()).transpose()?, now);
@@ -84,27 +93,35 @@ impl Tx {
         }
     }
 
-    /// Renews leases that have a term of their own; returns the keys of those that were renewed. Whoever is not
-    /// among them has lost its lease.
+    /// Renews leases that have a term of their own. What is neither renewed nor lost was in somebody's hands just
+    /// now: ask again.
     pub async fn renew_leases(
         &mut self,
         asked: &[(LeaseKey, Fence, Duration)],
-    ) -> Result<Vec<LeaseKey>, StoreError> {
+    ) -> Result<Renewed, StoreError> {
         let keys: Vec<&LeaseKey> = asked.iter().map(|(key, ..)| key).collect();
-        self.lease_lock_all(&keys).await?;
+        let locked: HashSet<(String, String)> = self.lease_lock_free(&keys).await?.into_iter().collect();
         let now = self.now().await?;
+        let is_among = |set: &HashSet<(String, String)>, key: &LeaseKey| {
+            set.contains(&(key.kind().to_owned(), key.name().to_owned()))
+        };
         let renewals: Vec<Renewal<'_>> = asked
             .iter()
+            .filter(|(key, ..)| is_among(&locked, key))
             .map(|(key, fence, ttl)| Renewal { key, fence: *fence, until: now.plus(*ttl).into() })
             .collect();
-        let renewed = self.lease_renew(&renewals, now.into()).await?;
+        let done: HashSet<(String, String)> =
+            self.lease_renew(&renewals, now.into()).await?.into_iter().collect();
         crash_point!("lease_renewed");
-        let asked: HashMap<(&str, &str), &LeaseKey> =
-            asked.iter().map(|(key, ..)| ((key.kind(), key.name()), key)).collect();
-        Ok(renewed
-            .iter()
-            .filter_map(|(kind, name)| asked.get(&(kind.as_str(), name.as_str())).map(|key| (*key).clone()))
-            .collect())
+        let (renewed, lost) =
+            renewals.iter().map(|asked| asked.key.clone()).partition(|key| is_among(&done, key));
+        Ok(Renewed { renewed, lost })
+    }
+
+    /// What a process holds by the database's word.
+    pub async fn leases_of(&mut self, owner: ProcessId) -> Result<Vec<(LeaseKey, Fence)>, StoreError> {
+        let rows = self.lease_owned_by(owner.into()).await?;
+        rows.iter().map(|row| Ok((row.key()?, Fence { owner, epoch: row.lease().epoch() }))).collect()
     }
 
     /// Gives a lease back; false when it was no longer ours to give.
@@ -165,11 +182,6 @@ impl Tx {
             });
         }
         Ok(records)
-    }
-
-    /// The epoch that a lease has now; zero when nobody has ever held it.
-    pub async fn lease_epoch(&mut self, key: &LeaseKey) -> Result<Epoch, StoreError> {
-        Ok(self.lease_lock(key).await?.map_or(Epoch::ZERO, |row| row.lease().epoch()))
     }
 }
 

@@ -1,5 +1,6 @@
 //! How to open a store; every field has a sensible default.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::time::Clock;
@@ -39,14 +40,17 @@ pub enum Synchronous {
 }
 
 /// How to open a store.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct StoreOptions {
     /// Most connections that this process opens.
     pub max_connections: u32,
     /// How long to try to connect, and to wait for a free connection.
     pub connect_timeout: Duration,
-    /// How long to wait for SQLite's write lock.
+    /// How long to wait for a lock: SQLite's write lock, or a row of PostgreSQL's.
     pub busy_timeout: Duration,
+    /// How long PostgreSQL lets a transaction of ours stand still before it ends it. A frozen process must not
+    /// hold its locks for longer than its lease.
+    pub idle_in_transaction: Duration,
     /// How hard SQLite makes a commit stick.
     pub synchronous: Synchronous,
     /// What stands between us and PostgreSQL.
@@ -63,10 +67,41 @@ impl Default for StoreOptions {
             max_connections: 10,
             connect_timeout: Duration::from_secs(5),
             busy_timeout: Duration::from_secs(5),
+            idle_in_transaction: Duration::from_secs(10),
             synchronous: Synchronous::default(),
             pooler: Pooler::default(),
             password: None,
             clock: None,
         }
+    }
+}
+
+/// Without the password.
+impl fmt::Debug for StoreOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreOptions")
+            .field("max_connections", &self.max_connections)
+            .field("connect_timeout", &self.connect_timeout)
+            .field("busy_timeout", &self.busy_timeout)
+            .field("idle_in_transaction", &self.idle_in_transaction)
+            .field("synchronous", &self.synchronous)
+            .field("pooler", &self.pooler)
+            .field("password", &self.password.as_ref().map(|_| "***"))
+            .field("clock", &self.clock)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_password_is_never_shown() {
+        let options = StoreOptions { password: Some("geheim".into()), ..StoreOptions::default() };
+
+        let shown = format!("{options:?}");
+
+        assert!(!shown.contains("geheim") && shown.contains("***"), "{shown}");
     }
 }

@@ -1,6 +1,7 @@
 //! The registry of processes: who runs, who has ended, who fell silent.
 
 use crate::error::StoreError;
+use crate::lease::freed_topic;
 use crate::tx::Tx;
 use std::time::Duration;
 use tidemill_domain::audit::{Actor, AuditEntry, Role};
@@ -69,10 +70,16 @@ impl Tx {
         }
     }
 
-    /// Ends a process in order: what it holds is free, at once.
-    pub async fn stop_process(&mut self, id: ProcessId) -> Result<Result<(), ProcessRefusal>, StoreError> {
+    /// Ends a process, for a `reason` if it did not simply want to: what it holds is free, at once.
+    pub async fn stop_process(
+        &mut self,
+        id: ProcessId,
+        reason: Option<&str>,
+    ) -> Result<Result<(), ProcessRefusal>, StoreError> {
         // First the leases, then the process: the order in which everybody locks.
-        self.lease_release_all(id.into()).await?;
+        for kind in self.lease_release_all(id.into()).await? {
+            self.wake(&freed_topic(&kind));
+        }
         let Some(row) = self.process_lock(id.into()).await? else {
             return Ok(Err(ProcessRefusal::Ended));
         };
@@ -84,18 +91,19 @@ impl Tx {
         };
         if after != before {
             self.process_save_state(id.into(), after).await?;
-            let entry = AuditEntry::new(actor(&row.identity()?), "process.stop", &object(id))
-                .from_to("live", "stopped");
+            let entry = AuditEntry::new(actor(&row.identity()?), "process.stop", &object(id));
+            let entry = entry.from_to("live", "stopped");
+            let entry = if let Some(reason) = reason { entry.because(reason) } else { entry };
             self.audit_insert(&entry, now.into()).await?;
             self.wake(PROCESS_ENDED);
         }
         Ok(Ok(()))
     }
 
-    /// Declares dead whoever has fallen silent.
-    pub async fn expire_processes(&mut self) -> Result<Vec<ProcessRecord>, StoreError> {
+    /// Declares dead whoever has fallen silent, at most `limit` of them.
+    pub async fn expire_processes(&mut self, limit: u32) -> Result<Vec<ProcessRecord>, StoreError> {
         let now = self.now().await?;
-        let dead = self.process_expire(now.into()).await?;
+        let dead = self.process_expire(now.into(), limit.into()).await?;
         let mut records = Vec::with_capacity(dead.len());
         for row in dead {
             let record = record(&row)?;

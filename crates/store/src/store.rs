@@ -86,10 +86,21 @@ impl Store {
         Ok(Tx::new(self.clone(), connection))
     }
 
-    /// Begins a transaction that only reads; on SQLite it stands in no writer's way.
+    /// [`begin`](Self::begin) for what keeps this process alive: where the database allows it, on a connection
+    /// that other work cannot use up.
+    pub async fn begin_vital(&self) -> Result<Tx, StoreError> {
+        let connection = match &self.inner.backend {
+            Backend::Postgres(postgres) => postgres.begin_vital().await?,
+            Backend::Sqlite(sqlite) => sqlite.begin().await?,
+        };
+        Ok(Tx::new(self.clone(), connection))
+    }
+
+    /// Begins a transaction that only reads, from one snapshot; it stands in no writer's way. (A database in
+    /// memory has a single connection: there, end it before the next one begins.)
     pub async fn read(&self) -> Result<Tx, StoreError> {
         let connection = match &self.inner.backend {
-            Backend::Postgres(postgres) => postgres.begin().await?,
+            Backend::Postgres(postgres) => postgres.read().await?,
             Backend::Sqlite(sqlite) => sqlite.read().await?,
         };
         Ok(Tx::new(self.clone(), connection))

@@ -123,8 +123,8 @@ impl Tx {
         on_either!(self, process::save_state(id, state))
     }
 
-    pub(crate) async fn process_expire(&mut self, now: DbTime) -> Answer<Vec<ProcessRow>> {
-        on_either!(self, process::expire(now))
+    pub(crate) async fn process_expire(&mut self, now: DbTime, limit: i64) -> Answer<Vec<ProcessRow>> {
+        on_either!(self, process::expire(now, limit))
     }
 
     pub(crate) async fn process_list(&mut self, limit: i64) -> Answer<Vec<ProcessRow>> {
@@ -156,8 +156,8 @@ impl Tx {
         on_either!(self, lease::save_held(key, fence, until, now))
     }
 
-    pub(crate) async fn lease_lock_all(&mut self, keys: &[&LeaseKey]) -> Answer<()> {
-        on_either!(self, lease::lock_all(keys))
+    pub(crate) async fn lease_lock_free(&mut self, keys: &[&LeaseKey]) -> Answer<Vec<(String, String)>> {
+        on_either!(self, lease::lock_free(keys))
     }
 
     pub(crate) async fn lease_renew(
@@ -172,7 +172,7 @@ impl Tx {
         on_either!(self, lease::release(key, fence))
     }
 
-    pub(crate) async fn lease_release_all(&mut self, owner: DbId) -> Answer<u64> {
+    pub(crate) async fn lease_release_all(&mut self, owner: DbId) -> Answer<Vec<String>> {
         on_either!(self, lease::release_all(owner))
     }
 
@@ -182,6 +182,10 @@ impl Tx {
 
     pub(crate) async fn lease_expire(&mut self, now: DbTime, limit: i64) -> Answer<Vec<LeaseRow>> {
         on_either!(self, lease::expire(now, limit))
+    }
+
+    pub(crate) async fn lease_owned_by(&mut self, owner: DbId) -> Answer<Vec<LeaseRow>> {
+        on_either!(self, lease::owned_by(owner))
     }
 
     pub(crate) async fn lease_list(&mut self, limit: i64) -> Answer<Vec<LeaseRow>> {

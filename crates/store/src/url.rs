@@ -140,7 +140,7 @@ fn postgres_options(text: &str) -> Result<PgConnectOptions, StoreError> {
     // The driver's own text may quote the URL, and with it a password, so it is not passed on.
     let options = PgConnectOptions::from_str(text)
         .map_err(|_| bad("it is not of the form postgres://USER@HOST:PORT/DATABASE"))?;
-    Ok(options.application_name("tidemill"))
+    Ok(if options.get_application_name().is_some() { options } else { options.application_name("tidemill") })
 }
 
 fn refuse_many_hosts(text: &str) -> Result<(), StoreError> {

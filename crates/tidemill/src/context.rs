@@ -3,6 +3,7 @@
 use crate::config::{self, Loaded, LogLevel, Output, Settings};
 use crate::report::Failure;
 use std::io::Write;
+use std::time::Duration;
 use tidemill_domain::audit::{Actor, Role};
 use tidemill_domain::process::Identity;
 use tidemill_store::{DatabaseUrl, Init, Pooler, Store, StoreOptions, Synchronous};
@@ -65,6 +66,8 @@ impl Context {
             max_connections: database.max_connections,
             connect_timeout: database.connect_timeout,
             busy_timeout: database.busy_timeout,
+            // A frozen process must not hold up others for as long as its lease.
+            idle_in_transaction: (self.settings().process.lease / 2).min(Duration::from_secs(10)),
             synchronous: match database.sqlite_synchronous {
                 config::Synchronous::Full => Synchronous::Full,
                 config::Synchronous::Normal => Synchronous::Normal,

@@ -22,11 +22,38 @@ mod telemetry;
 
 pub use app::App;
 pub use tidemill_domain::code::{Code, Exit};
-pub use tidemill_domain::{lease::LeaseKey, lease::Term, time};
-pub use tidemill_engine::{EngineError, HeldLease, Process, ProcessOptions, SystemClock};
-pub use tidemill_store::{Store, StoreError, StoreOptions, Tx};
+pub use tidemill_domain::lease::{Fence, LeaseKey, Term};
+pub use tidemill_domain::process::Identity;
+pub use tidemill_domain::{audit, time};
+pub use tidemill_engine::process::End;
+pub use tidemill_engine::{EngineError, HeldLease, Process, ProcessOptions, SystemClock, reaper};
+pub use tidemill_store::{Init, Pooler, Store, StoreError, StoreOptions, Tx};
 
 /// What a program usually needs.
+///
+/// ```
+/// use std::{sync::Arc, time::Duration};
+/// use tidemill::prelude::*;
+///
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// let store = Store::connect("sqlite::memory:").await?;
+/// let identity = Identity { name: "nightly".into(), host: "a".into(), pid: 1, version: "1".into() };
+/// let options = ProcessOptions { identity, ttl: Duration::from_secs(15) };
+/// let process = Process::start(store.clone(), Arc::new(SystemClock::new()), options).await?;
+///
+/// let key = LeaseKey::new("report", "2026-11-15").expect("a short name");
+/// let lease = process.acquire(&key, Term::Process).await?;
+/// let mut tx = store.begin().await?;
+/// lease.confirm(&mut tx).await?; // whatever else is written in `tx` counts only if this process still may
+/// tx.commit().await?;
+/// lease.release().await?;
+/// process.stop().await?;
+/// # Ok::<(), EngineError>(())
+/// # }).unwrap();
+/// ```
 pub mod prelude {
-    pub use crate::{App, EngineError, HeldLease, LeaseKey, Process, ProcessOptions, Store, Term, Tx};
+    pub use crate::{
+        App, EngineError, HeldLease, Identity, LeaseKey, Process, ProcessOptions, Store, SystemClock, Term,
+        Tx,
+    };
 }

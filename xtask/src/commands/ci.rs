@@ -1,21 +1,20 @@
-//! `cargo xtask ci`: format and lints, then every test.
+//! `cargo xtask ci`: what a change has to pass. The list of checks is `.ci/run`, and only there.
 
-use crate::commands::test;
-use crate::process::{cargo, run_in_terminal};
-use crate::stages::Stages;
+use crate::process::run_in_terminal;
 use crate::supervise::Cancel;
-use std::process::ExitCode;
+use std::path::Path;
+use std::process::{Command, ExitCode};
 
-/// Runs the checks in order of their price, and stops at the first that fails.
+/// Runs the checks, and stops at the first that fails.
 pub(crate) fn run(cancel: &Cancel) -> ExitCode {
-    let mut stages = Stages::default();
-    let lints = ["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"];
-    for (name, arguments) in [("format", &["fmt", "--all", "--check"][..]), ("lints", &lints)] {
-        if let Err(problem) = stages.run(name, || run_in_terminal(cargo(arguments), cancel)) {
-            print!("\n{}", stages.table());
-            eprintln!("xtask: {name}: {problem}");
-            return ExitCode::FAILURE;
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.ci/run");
+    let mut command = Command::new("bash");
+    command.arg(script);
+    match run_in_terminal(command, cancel) {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("xtask: ci: {problem}");
+            ExitCode::FAILURE
         }
     }
-    test::run_after(stages, &[], cancel)
 }

@@ -12,11 +12,7 @@ use tidemill_testkit::skip;
 
 /// Runs the tests that `arguments` of `cargo test` select; all of them when there are none.
 pub(crate) fn run(arguments: &[String], cancel: &Cancel) -> ExitCode {
-    run_after(Stages::default(), arguments, cancel)
-}
-
-/// The same after other stages, which show up in the table of times.
-pub(crate) fn run_after(mut stages: Stages, arguments: &[String], cancel: &Cancel) -> ExitCode {
+    let mut stages = Stages::default();
     let mut sections = Vec::new();
     let mut skips = String::new();
     let outcome = match stages.run("services", || Services::start(cancel)) {

@@ -123,6 +123,86 @@ async fn a_grant_whose_answer_was_lost_is_taken_up_again() {
 }
 
 #[tokio::test]
+async fn a_heartbeat_gives_back_what_nobody_knows_of() {
+    let bench = Bench::new().await;
+    let (one, two) = (bench.process("one").await, bench.process("two").await);
+    let known = one.acquire(&key("known"), Term::Process).await.unwrap();
+    let mut tx = bench.store.begin().await.unwrap();
+    tx.acquire_lease(&key("unknown"), one.id(), Term::Process).await.unwrap().unwrap();
+    tx.commit().await.unwrap();
+    assert!(two.acquire(&key("unknown"), Term::Process).await.is_err());
+
+    one.heartbeat().await.unwrap();
+
+    assert!(two.acquire(&key("unknown"), Term::Process).await.is_ok());
+    assert!(known.is_trusted());
+}
+
+#[tokio::test]
+async fn a_heartbeat_finds_out_what_was_taken() {
+    let bench = Bench::new().await;
+    let one = bench.process("one").await;
+    let lease = one.acquire(&key("a"), Term::Process).await.unwrap();
+    // As an operator would: the lease goes to nobody while its owner lives.
+    let mut tx = bench.store.begin().await.unwrap();
+    assert!(tx.release_lease(&key("a"), lease.fence()).await.unwrap());
+    tx.commit().await.unwrap();
+    assert!(lease.is_trusted(), "nobody has told it yet");
+
+    one.heartbeat().await.unwrap();
+
+    assert!(!lease.is_trusted());
+    lease.lost().await;
+}
+
+#[tokio::test]
+async fn an_acquire_that_nobody_waits_for_leaves_nothing_behind() {
+    let bench = Bench::new().await;
+    let (one, two) = (bench.process("one").await, bench.process("two").await);
+
+    let asked = tokio::time::timeout(Duration::ZERO, one.acquire(&key("a"), Term::Process)).await;
+    assert!(asked.is_err(), "it was cancelled");
+
+    let mut had = two.acquire(&key("a"), Term::Process).await;
+    for _ in 0..1000 {
+        if had.is_ok() {
+            break;
+        }
+        tokio::task::yield_now().await;
+        one.heartbeat().await.unwrap();
+        had = two.acquire(&key("a"), Term::Process).await;
+    }
+    assert!(had.is_ok(), "the lease was never given back");
+}
+
+#[tokio::test]
+async fn a_lease_that_arrives_at_a_process_that_has_ended_is_lost() {
+    let bench = Bench::new().await;
+    let one = bench.process("one").await;
+    one.stop().await.unwrap();
+
+    assert!(one.acquire(&key("a"), Term::Process).await.is_err());
+}
+
+#[tokio::test]
+async fn a_process_that_nobody_has_any_more_stops_its_heartbeat() {
+    let bench = Bench::new().await;
+    let clock = std::sync::Arc::new(tidemill_engine::SystemClock::new());
+    let ttl = Duration::from_millis(40);
+    let process = tidemill_engine::Process::start(bench.store.clone(), clock, crate::options("one", ttl))
+        .await
+        .unwrap();
+    let id = process.id();
+
+    drop(process);
+    tokio::time::sleep(ttl * 3).await;
+    bench.clock.advance(ttl);
+
+    let mut tx = bench.store.begin().await.unwrap();
+    assert!(tx.heartbeat(id, ttl).await.unwrap().is_err());
+}
+
+#[tokio::test]
 async fn what_is_released_dropped_or_stopped_can_be_had_at_once() {
     let bench = Bench::new().await;
     let (one, two) = (bench.process("one").await, bench.process("two").await);

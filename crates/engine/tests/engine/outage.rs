@@ -10,7 +10,7 @@ use tidemill_engine::{Process, SystemClock};
 use tidemill_store::{Init, Store, StoreOptions};
 use tidemill_testkit::{PostgresOptions, PrivatePostgres, postgres, skip};
 
-const TTL: Duration = Duration::from_secs(2);
+const TTL: Duration = Duration::from_secs(5);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_that_cannot_renew_gives_itself_up_before_its_lease_ends() {
@@ -24,7 +24,7 @@ async fn a_process_that_cannot_renew_gives_itself_up_before_its_lease_ends() {
     let clock = Arc::new(SystemClock::new());
     let process = Process::start(store.clone(), clock.clone(), options("one", TTL)).await.unwrap();
     let lease = process.acquire(&key("a"), Term::Process).await.unwrap();
-    tokio::time::sleep(TTL * 2).await;
+    tokio::time::sleep(TTL + Duration::from_secs(1)).await;
     assert!(lease.is_trusted(), "heartbeats keep it alive");
 
     // Not before the last heartbeat that can have been answered, so the lease ends at most one ttl from here.
@@ -58,5 +58,18 @@ async fn a_short_outage_is_survived() {
     let mut tx = store.begin().await.unwrap();
     lease.confirm(&mut tx).await.unwrap();
     tx.commit().await.unwrap();
+    assert!(lease.is_trusted());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_short_term_is_renewed_in_time_under_a_long_lease_of_the_process() {
+    let store = Store::connect("sqlite::memory:").await.unwrap();
+    let clock = Arc::new(SystemClock::new());
+    let process = Process::start(store, clock, options("one", Duration::from_secs(600))).await.unwrap();
+
+    let lease = process.acquire(&key("a"), Term::For(Duration::from_secs(2))).await.unwrap();
+    let lost = tokio::time::timeout(Duration::from_secs(5), lease.lost()).await;
+
+    assert!(lost.is_err(), "the term was not renewed");
     assert!(lease.is_trusted());
 }

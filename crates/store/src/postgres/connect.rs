@@ -2,13 +2,13 @@
 
 use crate::error::StoreError;
 use crate::options::{Pooler, StoreOptions};
+use crate::postgres::begin::Begin;
 use crate::postgres::notify::Notifier;
 use crate::tx::Connection;
 use crate::wakeup::Hub;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{ConnectOptions, Connection as _, PgConnection, PgPool, Row};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection as _, PgConnection, PgPool, Row};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Oldest major version that we support.
@@ -20,10 +20,11 @@ const LOOKS: u32 = 8;
 #[derive(Clone)]
 pub(crate) struct Postgres {
     pool: PgPool,
+    /// Where heartbeats go: a connection that no amount of other work can take away.
+    vital: PgPool,
     place: Arc<str>,
-    pooled_by_transaction: bool,
-    /// Whether the newest connection was to a standby: the pool itself only says that it got none.
-    is_in_recovery: Arc<AtomicBool>,
+    begin: Begin,
+    connect_timeout: Duration,
     notifier: Arc<Notifier>,
 }
 
@@ -39,8 +40,7 @@ impl Postgres {
             connect = connect.password(password);
         }
         let mut first = single(&connect, place, options.connect_timeout).await?;
-        check_version(&mut first, place).await?;
-        check_primary(&mut first).await.map_err(|error| answer(error, place))?;
+        check_server(&mut first, place).await?;
         let pooled_by_transaction = match options.pooler {
             Pooler::Session => false,
             Pooler::Transaction => true,
@@ -58,52 +58,58 @@ impl Postgres {
             );
             connect = connect.statement_cache_capacity(0);
         }
-        let is_in_recovery = Arc::new(AtomicBool::new(false));
-        let seen = is_in_recovery.clone();
-        let pool = PgPoolOptions::new()
-            .max_connections(options.max_connections)
-            .acquire_timeout(options.connect_timeout)
-            // A ping before each use halves the throughput; `begin` copes with a dead connection instead.
-            .test_before_acquire(false)
-            .after_connect(move |connection, _| {
-                let seen = seen.clone();
-                Box::pin(async move {
-                    let checked = check_primary(connection).await;
-                    seen.store(checked.as_ref().is_err_and(is_recovery), Ordering::Relaxed);
-                    checked
-                })
-            })
-            .connect_lazy_with(connect);
-        let notifier = Arc::new(Notifier::new(pool.clone(), pooled_by_transaction));
-        Ok(Self { pool, place: place.into(), pooled_by_transaction, is_in_recovery, notifier })
+        let begin = Begin::new(pooled_by_transaction, options);
+        // A connection of its own for heartbeats, where the budget allows it.
+        let is_split = options.max_connections >= 3;
+        let pool = pool(options.max_connections - u32::from(is_split), &begin, options, connect.clone());
+        let vital = if is_split { self::pool(1, &begin, options, connect) } else { pool.clone() };
+        let can_listen = !pooled_by_transaction && options.max_connections >= 2;
+        let notifier = Arc::new(Notifier::new(pool.clone(), begin.clone(), can_listen));
+        let connect_timeout = options.connect_timeout;
+        Ok(Self { pool, vital, place: place.into(), begin, connect_timeout, notifier })
+    }
+
+    pub(crate) async fn begin(&self) -> Result<Connection, StoreError> {
+        self.begin_on(&self.pool, &self.begin.write).await
+    }
+
+    pub(crate) async fn begin_vital(&self) -> Result<Connection, StoreError> {
+        self.begin_on(&self.vital, &self.begin.write).await
+    }
+
+    pub(crate) async fn read(&self) -> Result<Connection, StoreError> {
+        self.begin_on(&self.pool, &self.begin.read).await
     }
 
     /// Begins a transaction. Connections that died in the pool are found here, where nothing has been done
     /// yet, and replaced.
-    pub(crate) async fn begin(&self) -> Result<Connection, StoreError> {
-        let attempts = self.pool.options().get_max_connections().saturating_add(1);
+    async fn begin_on(&self, pool: &PgPool, statement: &Arc<str>) -> Result<Connection, StoreError> {
+        let size_max = pool.options().get_max_connections();
         let mut last = sqlx::Error::PoolClosed;
-        for _ in 0..attempts {
+        for _ in 0..=size_max {
             // Asked before: the dead connection that is found below may have been the last one.
-            let may_be_stale = self.pool.size() > 0;
-            match self.pool.begin_with(begin_statement(self.pooled_by_transaction)).await {
-                Ok(tx) => return Ok(Connection::Postgres(tx)),
-                Err(error) if may_be_stale && is_broken(&error) => last = error,
-                Err(sqlx::Error::PoolTimedOut) if self.is_in_recovery.load(Ordering::Relaxed) => {
-                    return Err(StoreError::ServerInRecovery);
-                }
+            let may_be_stale = pool.size() > 0;
+            let begun = pool.begin_with(AssertSqlSafe(statement.clone()));
+            // The pool limits the wait for a connection; a connection to a host that vanished answers never.
+            match tokio::time::timeout(self.connect_timeout * 2, begun).await {
+                Ok(Ok(tx)) => return Ok(Connection::Postgres(tx)),
+                Ok(Err(error)) if may_be_stale && is_broken(&error) => last = error,
                 // There was room for one more connection, so it is the server that did not answer.
-                Err(source @ sqlx::Error::PoolTimedOut) if self.pool.size() < attempts - 1 => {
+                Ok(Err(source @ sqlx::Error::PoolTimedOut)) if pool.size() < size_max => {
                     return Err(StoreError::Unreachable { place: self.place.to_string(), source });
                 }
-                Err(error) => return Err(answer(error, &self.place)),
+                Ok(Err(error)) => return Err(answer(error, &self.place)),
+                Err(_) => {
+                    let source = sqlx::Error::Io(std::io::ErrorKind::TimedOut.into());
+                    return Err(StoreError::Unreachable { place: self.place.to_string(), source });
+                }
             }
         }
         Err(answer(last, &self.place))
     }
 
     pub(crate) fn is_behind_transaction_pooler(&self) -> bool {
-        self.pooled_by_transaction
+        self.begin.is_pooled_by_transaction
     }
 
     pub(crate) fn listen(&self, hub: &Hub) {
@@ -116,14 +122,28 @@ impl Postgres {
 
     pub(crate) async fn close(&self) {
         self.notifier.flush().await;
+        self.vital.close().await;
         self.pool.close().await;
     }
 }
 
-/// A transaction pooler hands us a server connection that may hold statements of other clients under the names
-/// that our driver is about to use.
-pub(super) fn begin_statement(pooled_by_transaction: bool) -> &'static str {
-    if pooled_by_transaction { "begin; deallocate all" } else { "begin" }
+fn pool(size: u32, begin: &Begin, options: &StoreOptions, connect: PgConnectOptions) -> PgPool {
+    let settings = begin.session.clone();
+    PgPoolOptions::new()
+        .max_connections(size)
+        .acquire_timeout(options.connect_timeout)
+        // A ping before each use halves the throughput; `begin` copes with a dead connection instead.
+        .test_before_acquire(false)
+        .after_connect(move |connection, _| {
+            let settings = settings.clone();
+            Box::pin(async move {
+                if let Some(settings) = settings {
+                    sqlx::raw_sql(AssertSqlSafe(settings)).execute(connection).await?;
+                }
+                Ok(())
+            })
+        })
+        .connect_lazy_with(connect)
 }
 
 async fn single(
@@ -138,15 +158,19 @@ async fn single(
     }
 }
 
-async fn check_version(connection: &mut PgConnection, place: &str) -> Result<(), StoreError> {
-    let row =
-        sqlx::raw_sql("select current_setting('server_version_num')::int, current_setting('server_version')")
-            .fetch_one(connection)
-            .await
-            .map_err(|error| answer(error, place))?;
-    let number: i32 = row.try_get(0)?;
-    if !is_supported(number) {
+/// Refuses a server that is too old, or a standby: it cannot be written to, and what it reads may be stale.
+async fn check_server(connection: &mut PgConnection, place: &str) -> Result<(), StoreError> {
+    let row = sqlx::raw_sql(
+        "select current_setting('server_version_num')::int, current_setting('server_version'), pg_is_in_recovery()",
+    )
+    .fetch_one(connection)
+    .await
+    .map_err(|error| answer(error, place))?;
+    if !is_supported(row.try_get(0)?) {
         return Err(StoreError::ServerTooOld { found: row.try_get(1)? });
+    }
+    if row.try_get(2)? {
+        return Err(StoreError::ServerInRecovery);
     }
     Ok(())
 }
@@ -156,61 +180,52 @@ fn is_supported(version_number: i32) -> bool {
     version_number / 10_000 >= OLDEST_MAJOR
 }
 
-/// Refuses a standby; also for each new connection of the pool, because a fail-over may move the address.
-async fn check_primary(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
-    let row = sqlx::raw_sql("select pg_is_in_recovery()").fetch_one(connection).await?;
-    if row.try_get::<bool, _>(0)? {
-        return Err(sqlx::Error::Configuration(Box::new(InRecovery)));
-    }
-    Ok(())
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("the server is in recovery")]
-struct InRecovery;
-
-fn is_recovery(error: &sqlx::Error) -> bool {
-    matches!(error, sqlx::Error::Configuration(inner) if inner.is::<InRecovery>())
-}
-
 /// Whether two clients are given the same server process: the mark of a pooler that works by transaction. A
 /// "yes" is certain; a pooler that answers "no" here is treated like none.
 async fn shares_backends(first: &mut PgConnection, connect: &PgConnectOptions, limit: Duration) -> bool {
-    let look = async {
-        let mut second = connect.connect().await?;
+    let meet = async {
         let before = backend(first).await?;
-        let mut is_shared = false;
-        // A busy pooler may by chance lend the first client the same backend twice, so one look is not enough.
-        for _ in 0..LOOKS {
-            let other = backend_in_new_transaction(&mut second).await?;
-            is_shared = other == before || backend(first).await? != before;
-            if is_shared {
-                break;
-            }
-        }
-        second.close().await?;
-        Ok::<bool, sqlx::Error>(is_shared)
+        let mut second = connect.connect().await?;
+        let other = backend_in_transaction(&mut second).await?;
+        Ok::<_, sqlx::Error>((before, second, other))
     };
     // A session pooler with a single server connection lets the second client wait: then it is no "yes".
-    matches!(tokio::time::timeout(limit.min(Duration::from_secs(1)), look).await, Ok(Ok(true)))
+    let met = tokio::time::timeout(limit.min(Duration::from_secs(1)), meet).await;
+    let Ok(Ok((before, mut second, mut other))) = met else { return false };
+    let look = async {
+        // A busy pooler may by chance lend the first client the same backend twice, so one look is not enough.
+        for _ in 0..LOOKS {
+            if other == before || backend(first).await? != before {
+                return Ok(true);
+            }
+            sqlx::raw_sql("rollback").execute(&mut second).await?;
+            other = backend_in_transaction(&mut second).await?;
+        }
+        Ok::<bool, sqlx::Error>(false)
+    };
+    let is_shared = matches!(tokio::time::timeout(limit, look).await, Ok(Ok(true)));
+    if second.close().await.is_err() {
+        tracing::debug!("the second connection did not close in order");
+    }
+    is_shared
 }
 
 async fn backend(connection: &mut PgConnection) -> Result<i32, sqlx::Error> {
     sqlx::raw_sql("select pg_backend_pid()").fetch_one(connection).await?.try_get(0)
 }
 
-/// Keeps its server process busy until the next call, so that the pooler has to find another for everybody else.
-async fn backend_in_new_transaction(connection: &mut PgConnection) -> Result<i32, sqlx::Error> {
-    sqlx::raw_sql("rollback; begin; select pg_backend_pid()").fetch_one(connection).await?.try_get(0)
+/// Keeps its server process busy, so that a pooler has to find another for everybody else.
+async fn backend_in_transaction(connection: &mut PgConnection) -> Result<i32, sqlx::Error> {
+    sqlx::raw_sql("begin; select pg_backend_pid()").fetch_one(connection).await?.try_get(0)
 }
 
 /// Whether the connection, rather than the statement, is at fault.
 fn is_broken(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_) | sqlx::Error::Protocol(_) => true,
-        sqlx::Error::Database(answer) => {
-            answer.code().is_some_and(|code| matches!(&*code, "57P01" | "57P02") || code.starts_with("08"))
-        }
+        sqlx::Error::Database(answer) => answer.code().is_some_and(|code| {
+            matches!(&*code, "25P03" | "57P01" | "57P02" | "57P05") || code.starts_with("08")
+        }),
         _ => false,
     }
 }
@@ -219,12 +234,13 @@ fn is_broken(error: &sqlx::Error) -> bool {
 fn answer(error: sqlx::Error, place: &str) -> StoreError {
     let place = place.to_owned();
     match &error {
-        error if is_recovery(error) => StoreError::ServerInRecovery,
         sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::Protocol(_) => {
             StoreError::Unreachable { place, source: error }
         }
         sqlx::Error::Database(reply) => match reply.code().as_deref() {
             Some("28P01" | "28000") => StoreError::LoginRefused { place, source: error },
+            // What a standby says to a transaction that wants to write.
+            Some("0A000" | "25006") => StoreError::ServerInRecovery,
             // The database does not exist, or the server is starting up or shutting down.
             Some("3D000" | "57P01" | "57P02" | "57P03") => StoreError::Unreachable { place, source: error },
             _ => error.into(),

@@ -1,6 +1,8 @@
 //! Statements on `tidemill_lease`.
 //!
-//! Locks are always taken in the order lease, then process; whoever needs both keeps to it.
+//! Locks are always taken in the order lease, then process; whoever needs both keeps to it. The strength of a
+//! lock says what it keeps out: who gives a lease to somebody takes it `for update`; who settles under it takes it
+//! `for key share`, which keeps a take-over waiting but lets a renewal through.
 
 use crate::codec::{DbId, DbTime};
 use crate::row::LeaseRow;
@@ -63,20 +65,23 @@ pub(crate) async fn save_held(
     Ok(())
 }
 
-/// Locks in the order of the keys, so that two who lock many do not wait for each other in a circle.
-pub(crate) async fn lock_all(connection: &mut PgConnection, keys: &[&LeaseKey]) -> Result<(), sqlx::Error> {
-    sqlx::query(
-        "select 1
+/// Locks those that can be had at once, and returns them: one lease in somebody else's hands must not keep all
+/// others from being renewed.
+pub(crate) async fn lock_free(
+    connection: &mut PgConnection,
+    keys: &[&LeaseKey],
+) -> Result<Vec<(String, String)>, sqlx::Error> {
+    sqlx::query_as(
+        "select kind, name
          from tidemill_lease
          where (kind, name) in (select kind, name from unnest($1::text[], $2::text[]) as asked (kind, name))
          order by kind, name
-         for update",
+         for no key update skip locked",
     )
     .bind(keys.iter().map(|key| key.kind()).collect::<Vec<_>>())
     .bind(keys.iter().map(|key| key.name()).collect::<Vec<_>>())
-    .execute(connection)
-    .await?;
-    Ok(())
+    .fetch_all(connection)
+    .await
 }
 
 /// One guarded statement for `lease::next` with `Renew`, for many leases at once.
@@ -136,9 +141,13 @@ pub(crate) async fn release(
     Ok(done.rows_affected())
 }
 
-/// Locks in the order of the keys, as `lock_all` does.
-pub(crate) async fn release_all(connection: &mut PgConnection, owner: DbId) -> Result<u64, sqlx::Error> {
-    let done = sqlx::query(
+/// Locks in the order of the keys, so that two who lock many do not wait for each other in a circle. Returns
+/// the kinds.
+pub(crate) async fn release_all(
+    connection: &mut PgConnection,
+    owner: DbId,
+) -> Result<Vec<String>, sqlx::Error> {
+    sqlx::query_scalar(
         "with held as (
              select kind, name
              from tidemill_lease
@@ -150,12 +159,12 @@ pub(crate) async fn release_all(connection: &mut PgConnection, owner: DbId) -> R
          set owner = null, until = null, acquired_at = null
          from held
          where l.kind = held.kind
-           and l.name = held.name",
+           and l.name = held.name
+         returning l.kind",
     )
     .bind(owner)
-    .execute(connection)
-    .await?;
-    Ok(done.rows_affected())
+    .fetch_all(connection)
+    .await
 }
 
 /// The fence: a lock that a take-over has to wait for, so the answer holds until the transaction ends.
@@ -171,7 +180,7 @@ pub(crate) async fn confirm(
            and name = $2
            and owner = $3
            and epoch = $4
-         for share",
+         for key share",
     )
     .bind(key.kind())
     .bind(key.name())
@@ -183,7 +192,8 @@ pub(crate) async fn confirm(
 }
 
 /// One guarded statement for `lease::next` with `Expire`. A silent process counts as gone only once it has been
-/// declared dead, because that was done under its own lock. Returns the leases as they were.
+/// declared dead, because that was done under its own lock. Asked the other way round (no live process), a process
+/// that registered after this statement began would look like none. Returns the leases as they were.
 pub(crate) async fn expire(
     connection: &mut PgConnection,
     now: DbTime,
@@ -196,10 +206,10 @@ pub(crate) async fn expire(
              where owner is not null
                and (
                    until <= $1
-                   or not exists (
+                   or exists (
                        select from tidemill_process p
                        where p.id = l.owner
-                         and p.state = 'live'
+                         and p.state <> 'live'
                    )
                )
              order by kind, name
@@ -217,6 +227,20 @@ pub(crate) async fn expire(
     )
     .bind(now)
     .bind(limit)
+    .fetch_all(connection)
+    .await
+}
+
+pub(crate) async fn owned_by(
+    connection: &mut PgConnection,
+    owner: DbId,
+) -> Result<Vec<LeaseRow>, sqlx::Error> {
+    sqlx::query_as(
+        "select kind, name, epoch, owner, until, acquired_at
+         from tidemill_lease
+         where owner = $1",
+    )
+    .bind(owner)
     .fetch_all(connection)
     .await
 }

@@ -6,8 +6,10 @@ use sqlx::PgConnection;
 /// "tidemill" as a number, so that no other product's lock is met by chance.
 const LOCK: i64 = 0x7469_6465_6d69_6c6c;
 
-/// Held until the transaction ends, which also works behind a transaction pooler.
+/// Held until the transaction ends, which also works behind a transaction pooler. Whoever migrates may take its
+/// time, so the wait for it has no limit.
 pub(crate) async fn lock(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    sqlx::raw_sql("set local lock_timeout = 0").execute(&mut *connection).await?;
     sqlx::query("select pg_advisory_xact_lock($1)").bind(LOCK).execute(connection).await?;
     Ok(())
 }

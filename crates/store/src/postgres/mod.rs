@@ -6,6 +6,7 @@ pub(crate) mod lease;
 pub(crate) mod migration;
 pub(crate) mod process;
 
+mod begin;
 mod connect;
 mod notify;
 

@@ -1,8 +1,9 @@
 //! NOTIFY after commit, coalesced, and the one LISTEN connection of this process.
 
+use crate::postgres::begin::Begin;
 use crate::wakeup::Hub;
-use sqlx::PgPool;
 use sqlx::postgres::PgListener;
+use sqlx::{AssertSqlSafe, PgPool};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -14,17 +15,19 @@ const CHANNEL: &str = "tidemill";
 
 pub(super) struct Notifier {
     pool: PgPool,
-    pooled_by_transaction: bool,
+    begin: Begin,
+    can_listen: bool,
     pending: Arc<Mutex<BTreeSet<String>>>,
     sending: Arc<tokio::sync::Mutex<()>>,
     listener: OnceLock<JoinHandle<()>>,
 }
 
 impl Notifier {
-    pub(super) fn new(pool: PgPool, pooled_by_transaction: bool) -> Self {
+    pub(super) fn new(pool: PgPool, begin: Begin, can_listen: bool) -> Self {
         Self {
             pool,
-            pooled_by_transaction,
+            begin,
+            can_listen,
             pending: Arc::default(),
             sending: Arc::default(),
             listener: OnceLock::new(),
@@ -42,22 +45,23 @@ impl Notifier {
         };
         if was_empty {
             let (pool, pending, sending) = (self.pool.clone(), self.pending.clone(), self.sending.clone());
-            let pooled_by_transaction = self.pooled_by_transaction;
-            tokio::spawn(async move { send(&pool, pooled_by_transaction, &pending, &sending).await });
+            let begin = self.begin.clone();
+            tokio::spawn(async move { send(&pool, &begin, &pending, &sending).await });
         }
     }
 
     /// Waits until everything that was asked for has been sent.
     pub(super) async fn flush(&self) {
-        send(&self.pool, self.pooled_by_transaction, &self.pending, &self.sending).await;
+        send(&self.pool, &self.begin, &self.pending, &self.sending).await;
         if let Some(listener) = self.listener.get() {
             listener.abort();
         }
     }
 
-    /// Starts to listen, once. Behind a transaction pooler there is nothing to listen to.
+    /// Starts to listen, once. Behind a transaction pooler there is nothing to listen to, and of a budget of one
+    /// connection the listener would leave nothing.
     pub(super) fn listen(&self, hub: &Hub) {
-        if self.pooled_by_transaction {
+        if !self.can_listen {
             return;
         }
         self.listener.get_or_init(|| tokio::spawn(listen(self.pool.clone(), hub.clone())));
@@ -74,7 +78,7 @@ impl Drop for Notifier {
 
 async fn send(
     pool: &PgPool,
-    pooled_by_transaction: bool,
+    begin: &Begin,
     pending: &Mutex<BTreeSet<String>>,
     sending: &tokio::sync::Mutex<()>,
 ) {
@@ -88,7 +92,7 @@ async fn send(
     }
     let sent = async {
         // In a transaction, so that behind a transaction pooler the whole statement meets one server process.
-        let mut tx = pool.begin_with(super::connect::begin_statement(pooled_by_transaction)).await?;
+        let mut tx = pool.begin_with(AssertSqlSafe(begin.write.clone())).await?;
         sqlx::query("select pg_notify($1, topic) from unnest($2::text[]) as topic")
             .bind(CHANNEL)
             .bind(&topics)

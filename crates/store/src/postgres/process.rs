@@ -108,20 +108,31 @@ pub(crate) async fn save_state(
     Ok(())
 }
 
-/// One guarded statement for `process::next` with `Expire`. A heartbeat that is under way holds the row; when
-/// it commits first, the condition is looked at again and the process is left alone.
+/// One guarded statement for `process::next` with `Expire`. A row in somebody's hands is left for the next time:
+/// it may be a heartbeat that is under way, and nobody here must wait for a frozen process.
 pub(crate) async fn expire(
     connection: &mut PgConnection,
     now: DbTime,
+    limit: i64,
 ) -> Result<Vec<ProcessRow>, sqlx::Error> {
     sqlx::query_as(
-        "update tidemill_process
+        "with silent as materialized (
+             select id
+             from tidemill_process
+             where state = 'live'
+               and until <= $1
+             order by id
+             limit $2
+             for update skip locked
+         )
+         update tidemill_process p
          set state = 'dead', ended_at = $1
-         where state = 'live'
-           and until <= $1
-         returning id, name, host, pid, version, state, started_at, heartbeat_at, until, ended_at",
+         from silent
+         where p.id = silent.id
+         returning p.id, name, host, pid, version, state, started_at, heartbeat_at, until, ended_at",
     )
     .bind(now)
+    .bind(limit)
     .fetch_all(connection)
     .await
 }

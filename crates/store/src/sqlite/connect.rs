@@ -3,10 +3,11 @@
 use crate::error::StoreError;
 use crate::options::{StoreOptions, Synchronous};
 use crate::tx::Connection;
+use rustix::fs::Access;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, SqlitePool};
 use std::fs::OpenOptions;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -50,7 +51,11 @@ impl Sqlite {
     /// `immediate`: the write lock is taken now, so a transaction never fails half-way because it has to wait.
     pub(crate) async fn begin(&self) -> Result<Connection, StoreError> {
         let begun = self.writer.begin_with("begin immediate").await;
-        begun.map(Connection::Sqlite).map_err(|error| answer(error, self.path.as_deref()))
+        begun.map(Connection::Sqlite).map_err(|error| match error {
+            // The queue of this process's own writers, which a larger budget would not shorten.
+            sqlx::Error::PoolTimedOut => StoreError::Busy(error),
+            error => answer(error, self.path.as_deref()),
+        })
     }
 
     pub(crate) async fn read(&self) -> Result<Connection, StoreError> {
@@ -97,22 +102,28 @@ async fn one(
 }
 
 /// Makes the file ourselves, so that it is readable by its owner only and so that the operating system tells
-/// what is wrong better than SQLite does.
+/// what is wrong better than SQLite does. A file that is there is not opened: closing it again would drop the
+/// locks that this process may hold on it through SQLite.
 fn make_file(path: &Path) -> Result<(), StoreError> {
-    let opened =
-        OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map(drop);
+    let usable = match made {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            rustix::fs::access(path, Access::READ_OK | Access::WRITE_OK).map_err(io::Error::from)
+        }
+        made => made,
+    };
     let path = path.to_owned();
-    match opened {
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == ErrorKind::NotFound => Err(StoreError::FolderMissing { path }),
-        Err(error) if error.kind() == ErrorKind::StorageFull => Err(StoreError::DiskFull(Box::new(error))),
-        Err(error) => Err(StoreError::FileNotPermitted { path, source: Box::new(error) }),
-    }
+    usable.map_err(|error| match error.kind() {
+        ErrorKind::NotFound => StoreError::FolderMissing { path },
+        ErrorKind::StorageFull => StoreError::DiskFull(Box::new(error)),
+        _ => StoreError::FileNotPermitted { path, source: Box::new(error) },
+    })
 }
 
 /// Names an error of opening the file.
 fn answer(error: sqlx::Error, path: Option<&Path>) -> StoreError {
     const CORRUPT: i32 = 11;
+    const READONLY: i32 = 8;
     const CANTOPEN: i32 = 14;
     const NOTADB: i32 = 26;
     let primary = match &error {
@@ -125,7 +136,7 @@ fn answer(error: sqlx::Error, path: Option<&Path>) -> StoreError {
         (Some(CORRUPT | NOTADB), Some(path)) => {
             StoreError::NotADatabase { path: path.to_owned(), source: error }
         }
-        (Some(CANTOPEN), Some(path)) => {
+        (Some(CANTOPEN | READONLY), Some(path)) => {
             StoreError::FileNotPermitted { path: path.to_owned(), source: Box::new(error) }
         }
         _ => error.into(),

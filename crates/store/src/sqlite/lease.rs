@@ -63,12 +63,12 @@ pub(crate) async fn save_held(
     Ok(())
 }
 
-/// The one writer's transaction keeps everybody out by itself.
-pub(crate) async fn lock_all(
+/// The one writer's transaction keeps everybody out by itself, so all can be had.
+pub(crate) async fn lock_free(
     _connection: &mut SqliteConnection,
-    _keys: &[&LeaseKey],
-) -> Result<(), sqlx::Error> {
-    Ok(())
+    keys: &[&LeaseKey],
+) -> Result<Vec<(String, String)>, sqlx::Error> {
+    Ok(keys.iter().map(|key| (key.kind().to_owned(), key.name().to_owned())).collect())
 }
 
 /// One guarded statement for `lease::next` with `Renew`, once per lease.
@@ -131,16 +131,20 @@ pub(crate) async fn release(
     Ok(done.rows_affected())
 }
 
-pub(crate) async fn release_all(connection: &mut SqliteConnection, owner: DbId) -> Result<u64, sqlx::Error> {
-    let done = sqlx::query(
+/// Returns the kinds.
+pub(crate) async fn release_all(
+    connection: &mut SqliteConnection,
+    owner: DbId,
+) -> Result<Vec<String>, sqlx::Error> {
+    sqlx::query_scalar(
         "update tidemill_lease
          set owner = null, until = null, acquired_at = null
-         where owner = $1",
+         where owner = $1
+         returning kind",
     )
     .bind(owner)
-    .execute(connection)
-    .await?;
-    Ok(done.rows_affected())
+    .fetch_all(connection)
+    .await
 }
 
 /// The fence. No take-over can happen while this transaction holds the write lock.
@@ -179,10 +183,10 @@ pub(crate) async fn expire(
          where owner is not null
            and (
                until <= $1
-               or not exists (
+               or exists (
                    select 1 from tidemill_process p
                    where p.id = l.owner
-                     and p.state = 'live'
+                     and p.state <> 'live'
                )
            )
          order by kind, name
@@ -205,6 +209,20 @@ pub(crate) async fn expire(
         .await?;
     }
     Ok(lapsed)
+}
+
+pub(crate) async fn owned_by(
+    connection: &mut SqliteConnection,
+    owner: DbId,
+) -> Result<Vec<LeaseRow>, sqlx::Error> {
+    sqlx::query_as(
+        "select kind, name, epoch, owner, until, acquired_at
+         from tidemill_lease
+         where owner = $1",
+    )
+    .bind(owner)
+    .fetch_all(connection)
+    .await
 }
 
 /// The held first.

@@ -99,15 +99,23 @@ pub(crate) async fn save_state(
 pub(crate) async fn expire(
     connection: &mut SqliteConnection,
     now: DbTime,
+    limit: i64,
 ) -> Result<Vec<ProcessRow>, sqlx::Error> {
     sqlx::query_as(
         "update tidemill_process
          set state = 'dead', ended_at = $1
-         where state = 'live'
-           and until <= $1
+         where id in (
+             select id
+             from tidemill_process
+             where state = 'live'
+               and until <= $1
+             order by id
+             limit $2
+         )
          returning id, name, host, pid, version, state, started_at, heartbeat_at, until, ended_at",
     )
     .bind(now)
+    .bind(limit)
     .fetch_all(connection)
     .await
 }

@@ -117,8 +117,9 @@ mod a_server {
         server.psql("postgres", &format!("copy (select '') to '{folder}/standby.signal'")).unwrap();
         server.restart().unwrap();
 
-        let refused = in_time(store.begin()).await;
-        assert!(matches!(refused, Err(StoreError::ServerInRecovery)), "{refused:?}");
+        for refused in [in_time(store.begin()).await, in_time(store.read()).await] {
+            assert!(matches!(refused, Err(StoreError::ServerInRecovery)), "{refused:?}");
+        }
     }
 
     #[tokio::test]
@@ -189,6 +190,52 @@ mod the_connections {
         store.begin().await.unwrap().commit().await.unwrap();
     }
 
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn of_a_frozen_process_give_up_their_locks() {
+        let Some(scratch) = Scratch::postgres().await else { return };
+        scratch.store(None).await.unwrap().close().await;
+        let options =
+            StoreOptions { idle_in_transaction: Duration::from_millis(300), ..StoreOptions::default() };
+        let frozen = open(scratch.url(), &options).await.unwrap();
+        let other = open(scratch.url(), &options).await.unwrap();
+        let mut standing_still = frozen.begin().await.unwrap();
+        standing_still.execute_for_test("lock table tidemill_lease").await.unwrap();
+
+        let mut tx = other.begin().await.unwrap();
+        in_time(tx.leases(1)).await.unwrap();
+
+        let error = standing_still.now().await.unwrap_err();
+        assert!(error.is_transient(), "{error:?}");
+        frozen.begin().await.unwrap().commit().await.unwrap();
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn do_not_wait_for_locks_without_end() {
+        let Some(scratch) = Scratch::postgres().await else { return };
+        scratch.store(None).await.unwrap().close().await;
+        let options = StoreOptions { busy_timeout: Duration::from_millis(200), ..StoreOptions::default() };
+        let store = open(scratch.url(), &options).await.unwrap();
+        let mut holder = store.begin().await.unwrap();
+        holder.execute_for_test("lock table tidemill_lease").await.unwrap();
+
+        let waited = in_time(store.begin().await.unwrap().leases(1)).await;
+
+        assert!(matches!(waited, Err(StoreError::Busy(_))), "{waited:?}");
+        holder.rollback().await.unwrap();
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn may_be_as_few_as_one_and_still_wake_and_work() {
+        let Some(scratch) = Scratch::postgres().await else { return };
+        let store = open(scratch.url(), &StoreOptions { max_connections: 1, ..impatient() }).await.unwrap();
+        let _interest = store.wakeup("jobs");
+
+        for _ in 0..3 {
+            in_time(store.begin_vital()).await.unwrap().commit().await.unwrap();
+            in_time(store.begin()).await.unwrap().commit().await.unwrap();
+        }
+    }
+
     /// Opens a few at once and gives them back, so that each is found dead in turn.
     async fn several_idle_connections(store: &Store) {
         let mut held = Vec::new();
@@ -205,9 +252,11 @@ mod the_connections {
         let Some(scratch) = Scratch::postgres().await else { return };
         let store = open(scratch.url(), &StoreOptions { max_connections: 10, ..impatient() }).await.unwrap();
         let mut held: Vec<Tx> = Vec::new();
-        for _ in 0..10 {
+        for _ in 0..9 {
             held.push(store.begin().await.unwrap());
         }
+        // The tenth is for heartbeats, whatever else is going on.
+        let vital = store.begin_vital().await.unwrap();
 
         let waiting: Vec<_> = (0..20)
             .map(|_| {
@@ -235,6 +284,7 @@ mod the_connections {
                 end if;
             end $$";
         held[0].execute_for_test(count).await.unwrap();
+        vital.rollback().await.unwrap();
         held.pop().unwrap().rollback().await.unwrap();
         in_time(store.begin()).await.unwrap();
     }
@@ -347,17 +397,6 @@ mod a_file {
         assert!(reader.processes(10).await.unwrap().is_empty(), "a reader's view changed under it");
         drop(reader);
         assert_eq!(store.read().await.unwrap().processes(10).await.unwrap().len(), 1);
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn is_not_written_by_a_reader() {
-        let (scratch, _) = scratch_file();
-        let store = Store::connect(scratch.url()).await.unwrap();
-        let mut reader = store.read().await.unwrap();
-
-        let refused = reader.register_process(process_id(1), &identity(1), TTL).await;
-
-        assert!(refused.is_err());
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

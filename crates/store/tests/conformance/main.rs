@@ -36,6 +36,7 @@ mod migration;
 mod oracle;
 mod pooler;
 mod process;
+mod read;
 mod wakeup;
 
 /// An empty database with its schema, and a clock that the test moves.

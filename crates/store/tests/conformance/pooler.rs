@@ -83,7 +83,9 @@ async fn a_transaction_pooler_is_found_and_never_in_the_way() {
 
     let mut tx = stores[0].begin().await.unwrap();
     for number in 0..32 {
-        assert_eq!(tx.lease_epoch(&key(&number.to_string())).await.unwrap(), Epoch::new(TIMES));
+        let all = tx.leases(1000).await.unwrap();
+        let found = all.iter().find(|record| record.key == key(&number.to_string())).unwrap();
+        assert_eq!(found.lease.epoch(), Epoch::new(TIMES));
     }
 }
 
@@ -97,7 +99,7 @@ async fn a_busy_transaction_pooler_is_found_as_well() {
             tokio::spawn(async move {
                 loop {
                     let mut tx = store.begin().await.unwrap();
-                    tx.lease_epoch(&key(&number.to_string())).await.unwrap();
+                    tx.leases_of(process_id(number)).await.unwrap();
                     tx.commit().await.unwrap();
                 }
             })

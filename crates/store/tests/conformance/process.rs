@@ -52,7 +52,7 @@ async fn a_late_heartbeat_is_refused_even_if_nobody_noticed(bench: Bench) {
 
     assert_eq!(tx.heartbeat(id, TTL).await.unwrap(), Err(ProcessRefusal::Lapsed));
     assert_eq!(tx.heartbeat(process_id(99), TTL).await.unwrap(), Err(ProcessRefusal::Ended));
-    tx.expire_processes().await.unwrap();
+    tx.expire_processes(100).await.unwrap();
     assert_eq!(tx.heartbeat(id, TTL).await.unwrap(), Err(ProcessRefusal::Ended));
 }
 
@@ -64,8 +64,8 @@ async fn a_process_that_stops_gives_back_what_it_holds(bench: Bench) {
     tx.commit().await.unwrap();
 
     let mut tx = bench.begin().await;
-    tx.stop_process(one).await.unwrap().unwrap();
-    tx.stop_process(one).await.unwrap().unwrap();
+    tx.stop_process(one, None).await.unwrap().unwrap();
+    tx.stop_process(one, None).await.unwrap().unwrap();
     tx.commit().await.unwrap();
 
     let mut tx = bench.begin().await;
@@ -81,10 +81,10 @@ async fn a_dead_process_cannot_stop_in_order(bench: Bench) {
     bench.advance(TTL);
 
     let mut tx = bench.begin().await;
-    tx.expire_processes().await.unwrap();
+    tx.expire_processes(100).await.unwrap();
 
-    assert_eq!(tx.stop_process(id).await.unwrap(), Err(ProcessRefusal::Ended));
-    assert_eq!(tx.stop_process(process_id(99)).await.unwrap(), Err(ProcessRefusal::Ended));
+    assert_eq!(tx.stop_process(id, None).await.unwrap(), Err(ProcessRefusal::Ended));
+    assert_eq!(tx.stop_process(process_id(99), None).await.unwrap(), Err(ProcessRefusal::Ended));
 }
 
 async fn only_the_silent_are_declared_dead(bench: Bench) {
@@ -96,8 +96,8 @@ async fn only_the_silent_are_declared_dead(bench: Bench) {
     bench.advance(TTL / 2);
 
     let mut tx = bench.begin().await;
-    let dead = tx.expire_processes().await.unwrap();
-    let again = tx.expire_processes().await.unwrap();
+    let dead = tx.expire_processes(100).await.unwrap();
+    let again = tx.expire_processes(100).await.unwrap();
     tx.commit().await.unwrap();
 
     assert_eq!(dead.iter().map(|record| record.id).collect::<Vec<_>>(), [one]);
@@ -108,11 +108,11 @@ async fn only_the_silent_are_declared_dead(bench: Bench) {
 async fn start_stop_and_death_leave_audit_rows(bench: Bench) {
     let (one, two) = (bench.process(1).await, bench.process(2).await);
     let mut tx = bench.begin().await;
-    tx.stop_process(one).await.unwrap().unwrap();
+    tx.stop_process(one, None).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     bench.advance(TTL);
     let mut tx = bench.begin().await;
-    tx.expire_processes().await.unwrap();
+    tx.expire_processes(100).await.unwrap();
     tx.commit().await.unwrap();
 
     let log = bench.begin().await.audit_entries(&AuditFilter::default(), 4).await.unwrap();
@@ -137,7 +137,7 @@ async fn ended_processes_are_pruned_after_their_age_unless_a_lease_names_them(be
     tx.commit().await.unwrap();
     bench.advance(TTL);
     let mut tx = bench.begin().await;
-    tx.expire_processes().await.unwrap();
+    tx.expire_processes(100).await.unwrap();
     tx.commit().await.unwrap();
     let three = bench.process(3).await;
     let week = Duration::from_secs(7 * 86400);

@@ -122,7 +122,7 @@ keys! {
     DATABASE_CONNECT_TIMEOUT "database.connect_timeout", duration(100, 600), Some("5s"),
         "How long to wait for a connection to the database.";
     DATABASE_BUSY_TIMEOUT "database.busy_timeout", duration(0, 600), Some("5s"),
-        "How long to wait for another writer of the same SQLite file.";
+        "How long to wait for a lock: of the SQLite file, or of a row in PostgreSQL.";
     DATABASE_SQLITE_SYNCHRONOUS "database.sqlite_synchronous", Kind::Word(Synchronous::NAMES), Some("full"),
         "Whether a commit to SQLite waits until it is on the disk.";
     PROCESS_NAME "process.name", Kind::Text { longest: 200 }, None,

@@ -11,7 +11,7 @@ use tidemill_store::scratch::Scratch;
 use tidemill_store::{Store, StoreOptions};
 use tidemill_testkit::{Guarded, Signal};
 
-const LEASE: Duration = Duration::from_secs(2);
+const LEASE: Duration = Duration::from_secs(4);
 const GRACE: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -25,7 +25,7 @@ impl Worker {
     fn start(database: &Scratch, name: &str, things: u32, workers: u32) -> Self {
         let stage = Stage::on(database.url())
             .with("TIDEMILL_PROCESS_NAME", name)
-            .with("TIDEMILL_PROCESS_LEASE", "2s")
+            .with("TIDEMILL_PROCESS_LEASE", "4s")
             .with("TIDEMILL_LOG_LEVEL", "error");
         let mut command = stage.command(&[
             "demo-worker",
@@ -41,22 +41,18 @@ impl Worker {
         Self { child: Guarded::spawn_reading(command).unwrap(), stage }
     }
 
-    fn next(&mut self) -> Value {
-        let line = self
-            .child
-            .next_line(PATIENCE)
-            .unwrap_or_else(|error| panic!("the worker fell silent: {error:?}"));
-        serde_json::from_str(&line).unwrap()
-    }
-
-    /// Follows what the worker tells up to this event.
+    /// Follows what the worker tells up to this event, which has to come in time.
     fn until(&mut self, event: &str) -> Value {
-        loop {
-            let told = self.next();
+        let clock = SystemClock::new();
+        let start = clock.monotonic();
+        while let Some(left) = PATIENCE.checked_sub(clock.monotonic().since(start)) {
+            let Ok(line) = self.child.next_line(left) else { break };
+            let told: Value = serde_json::from_str(&line).unwrap();
             if told["event"] == event {
                 return told;
             }
         }
+        panic!("the worker has not told of {event:?} within {PATIENCE:?}");
     }
 
     /// Ends in order; returns its counters.

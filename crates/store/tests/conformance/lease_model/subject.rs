@@ -145,7 +145,7 @@ impl<'a> Subject<'a> {
 
     async fn stop(&self, run: usize) -> Result<(), ProcessRefusal> {
         let mut tx = self.begin().await;
-        let answer = tx.stop_process(self.real_id(id_of(run))).await.unwrap();
+        let answer = tx.stop_process(self.real_id(id_of(run)), None).await.unwrap();
         match answer {
             Ok(()) => tx.commit().await.unwrap(),
             Err(_) => tx.rollback().await.unwrap(),
@@ -181,7 +181,7 @@ impl<'a> Subject<'a> {
             .map(|(key, fence)| (self.keys[*key].clone(), self.real_fence(*fence), ttl))
             .collect();
         let mut tx = self.begin().await;
-        let renewed = tx.renew_leases(&asked).await.unwrap();
+        let renewed = tx.renew_leases(&asked).await.unwrap().renewed;
         tx.commit().await.unwrap();
         (0..KEYS).filter(|key| renewed.contains(&self.keys[*key])).collect()
     }
@@ -210,7 +210,7 @@ impl<'a> Subject<'a> {
     /// Processes of earlier cases die along with ours; they are not told of.
     async fn expire_processes(&self) -> Vec<usize> {
         let mut tx = self.begin().await;
-        let died = tx.expire_processes().await.unwrap();
+        let died = tx.expire_processes(u32::MAX).await.unwrap();
         tx.commit().await.unwrap();
         (0..self.runs.len())
             .filter(|run| died.iter().any(|dead| dead.id == self.real_id(id_of(*run))))

@@ -1,6 +1,7 @@
 //! The workers of the demo: started, followed by what they tell, killed, frozen, stopped.
 
 use super::worker::KIND;
+use crate::config::LogLevel;
 use crate::report::Failure;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use tidemill_domain::code::Code;
 use tidemill_domain::time::Clock;
 use tidemill_engine::SystemClock;
+use tidemill_store::{Store, StoreOptions};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc;
@@ -22,6 +24,7 @@ pub(super) struct Setup {
     pub(super) workers: usize,
     pub(super) things: u32,
     pub(super) lease: Duration,
+    pub(super) log_level: LogLevel,
 }
 
 pub(super) struct Crew {
@@ -30,6 +33,7 @@ pub(super) struct Crew {
     /// Who acquired which thing last.
     owners: HashMap<u64, usize>,
     things: usize,
+    url: String,
     clock: SystemClock,
 }
 
@@ -44,6 +48,8 @@ impl Crew {
     pub(super) fn start(setup: &Setup) -> Result<Self, Failure> {
         let (sender, told) = mpsc::unbounded_channel();
         let program = std::env::current_exe()?;
+        // That a process is lost is part of the play, and nobody needs to be warned of it.
+        let level = if setup.log_level == LogLevel::Warn { LogLevel::Error } else { setup.log_level };
         let mut members = Vec::new();
         for number in 0..setup.workers {
             let mut command = Command::new(&program);
@@ -58,12 +64,13 @@ impl Crew {
                 .args(["--things", &setup.things.to_string(), "--workers", &setup.workers.to_string()])
                 .env("TIDEMILL_PROCESS_NAME", format!("worker-{}", number + 1))
                 .env("TIDEMILL_PROCESS_LEASE", format!("{}ms", setup.lease.as_millis()))
-                .env("TIDEMILL_LOG_LEVEL", "error")
+                .env("TIDEMILL_DATABASE_INIT", "embedded")
+                .env("TIDEMILL_LOG_LEVEL", level.as_str())
                 .env("XDG_CONFIG_HOME", &setup.folder)
                 .current_dir(&setup.folder)
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
-                .stderr(Stdio::null())
+                .stderr(Stdio::inherit())
                 .kill_on_drop(true)
                 .spawn()?;
             let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
@@ -85,33 +92,44 @@ impl Crew {
             told,
             owners: HashMap::new(),
             things: setup.things as usize,
+            url: setup.url.clone(),
             clock: SystemClock::new(),
         })
     }
 
-    /// The next thing that a worker tells, with the worker's number.
-    async fn next(&mut self, limit: Duration, waiting_for: &str) -> Result<(usize, Value), Failure> {
-        match tokio::time::timeout(limit, self.told.recv()).await {
-            Ok(Some((number, event))) => {
+    /// Follows what the workers tell until `is_it` says so, at most for `limit`.
+    async fn follow(
+        &mut self,
+        limit: Duration,
+        waiting_for: &str,
+        mut is_it: impl FnMut(&Self, usize, &Value) -> bool,
+    ) -> Result<(), Failure> {
+        let following = async {
+            while let Some((number, event)) = self.told.recv().await {
                 if event["event"] == "acquired"
                     && let Some(thing) = event["thing"].as_u64()
                 {
                     self.owners.insert(thing, number);
                 }
-                Ok((number, event))
+                if is_it(self, number, &event) {
+                    return true;
+                }
             }
-            Ok(None) | Err(_) => {
-                let what = format!("the demo waited in vain for {waiting_for}");
-                Err(Failure::new(Code::Unexpected, what, "run it again with -vv and report what you see"))
-            }
+            false
+        };
+        if matches!(tokio::time::timeout(limit, following).await, Ok(true)) {
+            return Ok(());
         }
+        let what = format!("the demo waited in vain for {waiting_for}");
+        Err(Failure::new(Code::Unexpected, what, "run it again with -vv and report what you see"))
+    }
+
+    fn owns_nothing(&self, number: usize) -> bool {
+        self.owners.values().all(|owner| *owner != number)
     }
 
     pub(super) async fn until_all_held(&mut self, limit: Duration) -> Result<(), Failure> {
-        while self.owners.len() < self.things {
-            self.next(limit, "every thing to be leased").await?;
-        }
-        Ok(())
+        self.follow(limit, "every thing to be leased", |crew, _, _| crew.owners.len() == crew.things).await
     }
 
     /// Kills an owner; tells how long it took until others had all that it held, and how much that was.
@@ -121,9 +139,8 @@ impl Crew {
         self.signal(victim, Signal::KILL);
         self.members[victim].is_running = false;
         let held = self.owners.values().filter(|owner| **owner == victim).count();
-        while self.owners.values().any(|owner| *owner == victim) {
-            self.next(limit, &format!("the {KIND} leases of the killed worker to move")).await?;
-        }
+        let waiting_for = format!("the {KIND} leases of the killed worker to move");
+        self.follow(limit, &waiting_for, |crew, _, _| crew.owns_nothing(victim)).await?;
         Ok((self.clock.monotonic().since(since), held))
     }
 
@@ -134,24 +151,36 @@ impl Crew {
         limit: Duration,
     ) -> Result<bool, Failure> {
         let victim = self.an_owner()?;
-        loop {
-            let (number, event) = self.next(limit, "a worker to work").await?;
-            if number == victim && event["event"] == "working" {
-                break;
-            }
-        }
-        self.signal(victim, Signal::STOP);
+        self.freeze_at_work(victim, limit).await?;
         tokio::time::sleep(frozen_for).await;
-        while self.owners.values().any(|owner| *owner == victim) {
-            self.next(limit, "the leases of the frozen worker to move").await?;
+        if !self.owns_nothing(victim) {
+            let waiting_for = "the leases of the frozen worker to move";
+            self.follow(limit, waiting_for, |crew, _, _| crew.owns_nothing(victim)).await?;
         }
         self.signal(victim, Signal::CONT);
-        loop {
-            let (number, event) = self.next(limit, "the ghost to be refused").await?;
-            if number == victim && event["event"] == "refused" {
-                return Ok(true);
+        let is_refused = |_: &Self, number, event: &Value| number == victim && event["event"] == "refused";
+        self.follow(limit, "the ghost to be refused", is_refused).await?;
+        Ok(true)
+    }
+
+    /// In the middle of its work, and not while it holds the file's write lock: that would stop the others, too.
+    async fn freeze_at_work(&mut self, victim: usize, limit: Duration) -> Result<(), Failure> {
+        for _ in 0..20 {
+            let is_at_work =
+                |_: &Self, number, event: &Value| number == victim && event["event"] == "working";
+            self.follow(limit, "a worker to work", is_at_work).await?;
+            self.signal(victim, Signal::STOP);
+            let options =
+                StoreOptions { busy_timeout: Duration::from_millis(200), ..StoreOptions::default() };
+            let store = Store::open(self.url.parse()?, &options).await?;
+            let is_free = store.begin().await.is_ok();
+            store.close().await;
+            if is_free {
+                return Ok(());
             }
+            self.signal(victim, Signal::CONT);
         }
+        Err(Failure::new(Code::Unexpected, "the worker always held the write lock", "run it again"))
     }
 
     /// Asks everybody to end; true when all do so in time and in order.

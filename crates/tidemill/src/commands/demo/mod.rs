@@ -37,6 +37,7 @@ pub(super) async fn run(_arguments: &Demo, context: &Context) -> Result<Exit, Fa
         workers: WORKERS,
         things: THINGS,
         lease: LEASE,
+        log_level: context.settings().log.level,
     })?;
     let verdicts = play(&mut crew, &url, context).await;
     crew.end().await;

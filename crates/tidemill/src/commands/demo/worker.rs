@@ -14,6 +14,8 @@ use std::time::Duration;
 use tidemill_domain::audit::{Actor, AuditEntry, Role};
 use tidemill_domain::code::Exit;
 use tidemill_domain::lease::{LeaseKey, Term};
+use tidemill_domain::poll::{Found, Pace};
+use tidemill_engine::clock::jitter_unit;
 use tidemill_engine::process::End;
 use tidemill_engine::{EngineError, HeldLease, Process, ProcessOptions, SystemClock, reaper};
 use tidemill_store::Store;
@@ -25,6 +27,9 @@ use tokio::task::JoinSet;
 /// The kind of the demo's leases, and the action under which settled work is written down.
 pub(super) const KIND: &str = "demo";
 pub(super) const SETTLED: &str = "demo.settle";
+
+/// How often to look for things that are free, when nobody calls.
+const PACE: Pace = Pace { min: Duration::from_millis(100), max: Duration::from_millis(800) };
 
 /// One worker of the demo
 #[derive(Args, Debug, Clone)]
@@ -48,7 +53,7 @@ pub(in crate::commands) async fn run(arguments: &DemoWorker, context: &Context) 
     loop {
         let process = Process::start(store.clone(), Arc::new(SystemClock::new()), options.clone()).await?;
         tell(&process, "registered", json!({}))?;
-        let reaper = tokio::spawn(reaper::run(process.clone(), options.ttl));
+        let reaper = tokio::spawn(reaper::run(process.clone()));
         let end = work(arguments, &process, &store, shutdown.clone()).await?;
         reaper.abort();
         match end {
@@ -74,8 +79,12 @@ async fn work(
     let mut tasks = JoinSet::new();
     let mut mine: HashSet<u32> = HashSet::new();
     let mut wakeup = store.wakeup(&freed_topic(KIND));
+    let mut pause = PACE.min;
     let end = loop {
+        let had = mine.len();
         take(arguments, process, store, &mut mine, &mut tasks).await?;
+        let found = if mine.len() > had { Found::Work } else { Found::Nothing };
+        pause = PACE.next(pause, found, jitter_unit());
         tokio::select! {
             end = process.ended() => break Some(end),
             _shut = shutdown.wait_for(|shut| *shut) => break None,
@@ -84,7 +93,7 @@ async fn work(
                     mine.remove(&thing);
                 }
             }
-            _woken = wakeup.wait(Duration::from_millis(500)) => {}
+            _woken = wakeup.wait(pause) => {}
         }
     };
     if end.is_none() {

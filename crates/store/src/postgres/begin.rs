@@ -1,0 +1,54 @@
+//! How a transaction begins, and which limits hold in it.
+
+use crate::options::StoreOptions;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The texts by which transactions begin. All numbers in them are ours.
+#[derive(Clone, Debug)]
+pub(super) struct Begin {
+    /// One that writes. A standby refuses it, so a fail-over to one is noticed at once. Read committed is said
+    /// in so many words, because the guarded statements rest on it and a role may have another default.
+    pub(super) write: Arc<str>,
+    /// One that reads, from one snapshot. Asked for as writing first, so that a standby refuses it too.
+    pub(super) read: Arc<str>,
+    /// Settings of a new connection; none behind a transaction pooler, where nothing outlives a transaction.
+    pub(super) session: Option<Arc<str>>,
+    pub(super) is_pooled_by_transaction: bool,
+}
+
+impl Begin {
+    pub(super) fn new(is_pooled_by_transaction: bool, options: &StoreOptions) -> Self {
+        let write = "begin isolation level read committed read write";
+        let read = "begin isolation level repeatable read read write; set transaction read only";
+        let limit = |scope: &str| {
+            format!(
+                "set {scope} idle_in_transaction_session_timeout = {}; set {scope} lock_timeout = {}",
+                millis(options.idle_in_transaction),
+                millis(options.busy_timeout),
+            )
+        };
+        if !is_pooled_by_transaction {
+            return Self {
+                write: write.into(),
+                read: read.into(),
+                session: Some(limit("session").into()),
+                is_pooled_by_transaction,
+            };
+        }
+        // The server connection that we are lent may hold statements of other clients under the names that our
+        // driver is about to use.
+        let rest = format!("{}; deallocate all", limit("local"));
+        Self {
+            write: format!("{write}; {rest}").into(),
+            read: format!("{read}; {rest}").into(),
+            session: None,
+            is_pooled_by_transaction,
+        }
+    }
+}
+
+/// Zero would mean no limit at all.
+fn millis(duration: Duration) -> u128 {
+    duration.as_millis().clamp(1, 86_400_000)
+}
