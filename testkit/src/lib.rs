@@ -4,12 +4,14 @@
 //! is gone when its value is dropped or when the test process dies, however that happens.
 //!
 //! Reading order: [`child`] (a process that cannot be forgotten), then [`postgres`] and [`pgbouncer`] (servers
-//! made of it), then [`skip`] (what a test does when a component is missing).
+//! made of it), [`webdriver`] (a browser made of it), then [`skip`] (what a test does when a component is
+//! missing).
 
 pub mod child;
 pub mod pgbouncer;
 pub mod postgres;
 pub mod skip;
+pub mod webdriver;
 
 pub mod account;
 mod deadline;
@@ -23,3 +25,4 @@ pub use child::{Guarded, NoLine, Signal};
 pub use error::ServerError;
 pub use pgbouncer::{PoolMode, PrivatePgbouncer};
 pub use postgres::{PostgresOptions, PrivatePostgres};
+pub use webdriver::{Browser, BrowserOptions, WebDriverError};

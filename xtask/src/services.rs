@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use tidemill_testkit::account::{find_program, is_root};
 use tidemill_testkit::skip;
-use tidemill_testkit::{PostgresOptions, PrivatePostgres, pgbouncer, postgres};
+use tidemill_testkit::{PostgresOptions, PrivatePostgres, pgbouncer, postgres, webdriver};
 
 /// Where tests find a PostgreSQL: the address of a database in which they may make others.
 const POSTGRES_URL: &str = "TIDEMILL_TEST_POSTGRES_URL";
@@ -24,14 +24,19 @@ pub(crate) struct Services {
 struct Component {
     /// Its name in `TIDEMILL_TEST_SKIP`.
     name: &'static str,
-    /// The Debian package that has it.
-    package: &'static str,
+    /// The Debian packages that have it, separated by spaces.
+    packages: &'static str,
     is_there: fn() -> bool,
 }
 
-const COMPONENTS: [Component; 2] = [
-    Component { name: "postgres", package: "postgresql", is_there: || postgres::find_binaries().is_some() },
-    Component { name: "pgbouncer", package: "pgbouncer", is_there: || pgbouncer::find_binary().is_some() },
+const COMPONENTS: [Component; 3] = [
+    Component { name: "postgres", packages: "postgresql", is_there: || postgres::find_binaries().is_some() },
+    Component { name: "pgbouncer", packages: "pgbouncer", is_there: || pgbouncer::find_binary().is_some() },
+    Component {
+        name: "chromium",
+        packages: "chromium chromium-driver",
+        is_there: || webdriver::find_programs().is_some(),
+    },
 ];
 
 impl Services {
@@ -85,7 +90,7 @@ fn install(cancel: &Cancel) -> Result<(), String> {
         }
         return Err(advice);
     };
-    let packages: Vec<&str> = missing.iter().map(|component| component.package).collect();
+    let packages: Vec<&str> = missing.iter().flat_map(|component| component.packages.split(' ')).collect();
     println!("installing {}", packages.join(", "));
     let apt = |arguments: &[&str]| {
         let mut command = Command::new(&apt);
@@ -106,7 +111,7 @@ fn advice(missing: &[&Component]) -> String {
         "missing on this machine: {}. Install the Debian packages {} (root on Debian gets them installed), \
          or set {}={} to skip their tests",
         list(|component| component.name, ", "),
-        list(|component| component.package, " "),
+        list(|component| component.packages, " "),
         skip::SKIP,
         list(|component| component.name, ","),
     )
@@ -122,7 +127,7 @@ mod tests {
 
         let advice = advice(&missing);
 
-        assert!(advice.contains("packages postgresql pgbouncer "), "{advice}");
-        assert!(advice.contains("TIDEMILL_TEST_SKIP=postgres,pgbouncer "), "{advice}");
+        assert!(advice.contains("packages postgresql pgbouncer chromium chromium-driver "), "{advice}");
+        assert!(advice.contains("TIDEMILL_TEST_SKIP=postgres,pgbouncer,chromium "), "{advice}");
     }
 }

@@ -3,7 +3,8 @@
 //! A code never changes its meaning and is never used again. Every code has a page in `docs/errors/`, which
 //! `tidemill explain CODE` prints; a test fails when one is missing.
 //!
-//! Ranges: 00xx the program itself, 01xx configuration, 02xx database, 03xx processes and leases. The pillars
+//! Ranges: 00xx the program itself, 01xx configuration, 02xx database, 03xx processes and leases,
+//! 04xx alerts, 05xx the server. The pillars
 //! have 10xx (jobs), 12xx (pools), 14xx (outbox) and 16xx (render).
 
 use std::fmt;
@@ -134,6 +135,18 @@ codes! {
     301 LeaseHeld -> Conflict, "the lease is held by another process";
     302 LeaseLost -> Conflict, "the lease was lost to another process";
     303 ProcessExpired -> Conflict, "this process was silent for too long and has been given up";
+    401 UnknownAlertRule -> NotFound, "there is no such alert rule";
+    402 NotSilenced -> NotFound, "no such silence is in force";
+    501 NotAuthenticated -> Denied, "no valid credentials were given";
+    502 NotAllowed -> Denied, "the caller may not do this";
+    503 ForeignRequest -> Denied, "the request came from another site";
+    504 BadRequest -> Usage, "the request is not understood";
+    505 TooManyRequests -> Conflict, "too many requests in a short time";
+    506 TooLarge -> Usage, "the request is too large";
+    507 KeyReused -> Conflict, "the idempotency key was used for another request";
+    508 NotFound -> NotFound, "the named thing does not exist";
+    509 OpenListener -> Usage, "the server does not listen beyond this host without authentication";
+    510 CannotListen -> Unreachable, "the server cannot listen at this address";
 }
 
 impl Code {

@@ -14,5 +14,8 @@ pub mod process;
 pub mod backoff;
 pub mod poll;
 
+pub mod alert;
+
+pub mod access;
 pub mod audit;
 pub mod code;

@@ -51,3 +51,17 @@ impl SystemIds {
 pub fn jitter_unit() -> f64 {
     fastrand::f64()
 }
+
+/// Random bytes that nobody can guess, for secrets.
+pub fn random_bytes<const N: usize>() -> Result<[u8; N], getrandom::Error> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes)?;
+    Ok(bytes)
+}
+
+impl SystemIds {
+    /// The id of a request, for its log lines, its audit rows and its answer.
+    pub fn request(&self) -> String {
+        Uuid::now_v7().simple().to_string()
+    }
+}

@@ -9,6 +9,8 @@ pub mod lease;
 pub mod process;
 pub mod reaper;
 
+pub mod alert;
+
 pub mod error;
 pub mod metrics;
 

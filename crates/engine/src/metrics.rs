@@ -2,6 +2,9 @@
 
 use metrics::{counter, describe_counter};
 
+const ALERT_CHANGES: &str = "tidemill_alert_changes_total";
+const ALERT_DELIVERIES: &str = "tidemill_alert_deliveries_total";
+const ALERT_SIGNAL_FAILURES: &str = "tidemill_alert_signal_failures_total";
 const FENCING_REJECTIONS: &str = "tidemill_fencing_rejections_total";
 const LEASE_EXPIRED: &str = "tidemill_lease_expired_total";
 const LEASE_TAKEOVERS: &str = "tidemill_lease_takeovers_total";
@@ -10,6 +13,9 @@ const SELF_FENCED: &str = "tidemill_self_fenced_total";
 
 /// Tells the recorder what the metrics mean.
 pub fn describe() {
+    describe_counter!(ALERT_CHANGES, "Alerts that fired or were over, by rule and notice.");
+    describe_counter!(ALERT_DELIVERIES, "Attempts to deliver a notice, by channel and outcome.");
+    describe_counter!(ALERT_SIGNAL_FAILURES, "Looks at a signal that failed, by signal.");
     describe_counter!(FENCING_REJECTIONS, "Writes of ghosts that were refused, by kind of lease.");
     describe_counter!(LEASE_EXPIRED, "Lapsed leases that this process freed, by kind.");
     describe_counter!(LEASE_TAKEOVERS, "Lapsed leases that this process took over, by kind.");
@@ -18,6 +24,18 @@ pub fn describe() {
         SELF_FENCED,
         "Times that this process gave itself up because it could not renew in time."
     );
+}
+
+pub(crate) fn alert_changed(rule: &str, notice: &'static str) {
+    counter!(ALERT_CHANGES, "rule" => rule.to_owned(), "notice" => notice).increment(1);
+}
+
+pub(crate) fn alert_delivery(channel: &str, outcome: &'static str) {
+    counter!(ALERT_DELIVERIES, "channel" => channel.to_owned(), "outcome" => outcome).increment(1);
+}
+
+pub(crate) fn alert_signal_unobserved(signal: &'static str) {
+    counter!(ALERT_SIGNAL_FAILURES, "signal" => signal).increment(1);
 }
 
 pub(crate) fn fencing_rejected(kind: &str) {

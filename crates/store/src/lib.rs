@@ -12,9 +12,13 @@
 pub mod store;
 pub mod tx;
 
+pub mod alert;
 pub mod audit;
 pub mod lease;
 pub mod process;
+
+pub mod idempotency;
+pub mod token;
 
 pub mod migration;
 pub mod wakeup;

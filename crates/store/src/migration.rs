@@ -35,8 +35,10 @@ macro_rules! migrations {
     };
 }
 
-const POSTGRES: &[Migration] = migrations!("postgres": 1 "0001" "foundation");
-const SQLITE: &[Migration] = migrations!("sqlite": 1 "0001" "foundation");
+const POSTGRES: &[Migration] =
+    migrations!("postgres": 1 "0001" "foundation", 2 "0002" "alert", 3 "0003" "access");
+const SQLITE: &[Migration] =
+    migrations!("sqlite": 1 "0001" "foundation", 2 "0002" "alert", 3 "0003" "access");
 
 /// The migrations of a database, in order.
 pub fn known(dialect: Dialect) -> &'static [Migration] {

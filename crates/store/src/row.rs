@@ -2,6 +2,9 @@
 
 use crate::codec::{DbId, DbTime};
 use crate::error::StoreError;
+use crate::token::TokenRecord;
+use tidemill_domain::alert::delivery::DeliveryState;
+use tidemill_domain::alert::{AlertState, Silence, Subject};
 use tidemill_domain::audit::{Actor, AuditEntry, AuditRecord};
 use tidemill_domain::lease::{Epoch, Fence, Lease, LeaseKey};
 use tidemill_domain::process::{Identity, ProcessState};
@@ -123,4 +126,173 @@ pub(crate) struct MigrationRow {
     pub(crate) checksum: String,
     pub(crate) breaking: bool,
     pub(crate) applied_at: DbTime,
+}
+
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct TokenRow {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) role: String,
+    pub(crate) scopes: String,
+    pub(crate) secret_hash: Vec<u8>,
+    pub(crate) created_at: DbTime,
+    pub(crate) created_by: String,
+    pub(crate) expires_at: Option<DbTime>,
+    pub(crate) last_used_at: Option<DbTime>,
+    pub(crate) revoked_at: Option<DbTime>,
+}
+
+impl TokenRow {
+    pub(crate) fn record(&self) -> Result<TokenRecord, StoreError> {
+        Ok(TokenRecord {
+            id: self.id.clone(),
+            name: self.name.clone(),
+            role: self.role.parse().map_err(|_| damaged("tidemill_token", "role", &self.id))?,
+            scopes: self.scopes.split(',').filter(|scope| !scope.is_empty()).map(str::to_owned).collect(),
+            created_at: self.created_at.into(),
+            created_by: self.created_by.clone(),
+            expires_at: self.expires_at.map(Into::into),
+            last_used_at: self.last_used_at.map(Into::into),
+            revoked_at: self.revoked_at.map(Into::into),
+        })
+    }
+}
+
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct SessionRow {
+    pub(crate) secret_hash: Vec<u8>,
+    pub(crate) token_id: String,
+    pub(crate) created_at: DbTime,
+    pub(crate) seen_at: DbTime,
+    pub(crate) ends_at: DbTime,
+}
+
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct IdempotencyRow {
+    pub(crate) caller: String,
+    pub(crate) key: String,
+    pub(crate) fingerprint: Vec<u8>,
+    pub(crate) status: i32,
+    pub(crate) body: String,
+    pub(crate) created_at: DbTime,
+}
+
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct AlertRow {
+    pub(crate) rule: String,
+    pub(crate) subject: String,
+    pub(crate) state: String,
+    pub(crate) since: Option<DbTime>,
+    pub(crate) fired_at: Option<DbTime>,
+    pub(crate) resolved_at: Option<DbTime>,
+    pub(crate) announced_at: Option<DbTime>,
+    pub(crate) value: Option<f64>,
+    pub(crate) severity: String,
+    pub(crate) updated_at: DbTime,
+}
+
+impl AlertRow {
+    pub(crate) fn damaged(&self, column: &'static str) -> StoreError {
+        damaged("tidemill_alert", column, format!("{}/{}", self.rule, self.subject))
+    }
+
+    pub(crate) fn state(&self) -> Result<AlertState, StoreError> {
+        match (self.state.as_str(), self.since, self.fired_at, self.resolved_at) {
+            ("inactive", None, None, None) => Ok(AlertState::Inactive),
+            ("pending", Some(since), None, None) => Ok(AlertState::Pending { since: since.0 }),
+            ("firing", Some(since), Some(fired_at), None) => {
+                Ok(AlertState::Firing { since: since.0, fired_at: fired_at.0 })
+            }
+            ("resolved", None, Some(fired_at), Some(at)) => {
+                Ok(AlertState::Resolved { fired_at: fired_at.0, at: at.0 })
+            }
+            _ => Err(self.damaged("state")),
+        }
+    }
+
+    pub(crate) fn set_state(&mut self, state: AlertState) {
+        let (since, fired_at, resolved_at) = match state {
+            AlertState::Inactive => (None, None, None),
+            AlertState::Pending { since } => (Some(since), None, None),
+            AlertState::Firing { since, fired_at } => (Some(since), Some(fired_at), None),
+            AlertState::Resolved { fired_at, at } => (None, Some(fired_at), Some(at)),
+        };
+        state.as_str().clone_into(&mut self.state);
+        (self.since, self.fired_at) = (since.map(DbTime), fired_at.map(DbTime));
+        self.resolved_at = resolved_at.map(DbTime);
+    }
+}
+
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct AlertSilenceRow {
+    pub(crate) id: i64,
+    pub(crate) rule: String,
+    pub(crate) subject: Option<String>,
+    pub(crate) until: DbTime,
+    pub(crate) reason: String,
+    pub(crate) actor: String,
+    pub(crate) created_at: DbTime,
+    pub(crate) ended_at: Option<DbTime>,
+}
+
+impl TryFrom<AlertSilenceRow> for Silence {
+    type Error = StoreError;
+
+    fn try_from(row: AlertSilenceRow) -> Result<Self, StoreError> {
+        let subject = row.subject.as_deref().map(Subject::new).transpose();
+        Ok(Self {
+            id: row.id,
+            rule: row.rule,
+            subject: subject.map_err(|_| damaged("tidemill_alert_silence", "subject", row.id))?,
+            until: row.until.into(),
+            reason: row.reason,
+            by: row.actor,
+            created_at: row.created_at.into(),
+            ended_at: row.ended_at.map(Into::into),
+        })
+    }
+}
+
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct AlertDeliveryRow {
+    pub(crate) id: i64,
+    pub(crate) rule: String,
+    pub(crate) subject: String,
+    pub(crate) notice: String,
+    pub(crate) channel: String,
+    pub(crate) body: String,
+    pub(crate) created_at: DbTime,
+    pub(crate) attempt: i64,
+    pub(crate) run_after: DbTime,
+    pub(crate) delivered_at: Option<DbTime>,
+    pub(crate) failed_at: Option<DbTime>,
+    pub(crate) last_error: Option<String>,
+}
+
+impl AlertDeliveryRow {
+    pub(crate) fn damaged(&self, column: &'static str) -> StoreError {
+        damaged("tidemill_alert_delivery", column, self.id)
+    }
+
+    pub(crate) fn state(&self) -> Result<DeliveryState, StoreError> {
+        match (self.delivered_at, self.failed_at) {
+            (None, None) => Ok(DeliveryState::Waiting {
+                attempt: u32::try_from(self.attempt).map_err(|_| self.damaged("attempt"))?,
+                run_after: self.run_after.0,
+            }),
+            (Some(at), None) => Ok(DeliveryState::Delivered { at: at.0 }),
+            (None, Some(at)) => Ok(DeliveryState::Failed { at: at.0 }),
+            (Some(_), Some(_)) => Err(self.damaged("failed_at")),
+        }
+    }
+
+    pub(crate) fn set_state(&mut self, state: DeliveryState) {
+        match state {
+            DeliveryState::Waiting { attempt, run_after } => {
+                (self.attempt, self.run_after) = (attempt.into(), run_after.into());
+            }
+            DeliveryState::Delivered { at } => self.delivered_at = Some(at.into()),
+            DeliveryState::Failed { at } => self.failed_at = Some(at.into()),
+        }
+    }
 }

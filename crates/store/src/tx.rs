@@ -3,7 +3,9 @@
 
 use crate::codec::{DbId, DbTime};
 use crate::error::StoreError;
+use crate::row::{AlertDeliveryRow, AlertRow, AlertSilenceRow};
 use crate::row::{AuditRow, LeaseRow, MigrationRow, ProcessRow};
+use crate::row::{IdempotencyRow, SessionRow, TokenRow};
 use crate::store::Store;
 use crate::{crash_point, postgres, sqlite};
 use tidemill_domain::audit::AuditEntry;
@@ -247,5 +249,178 @@ impl Tx {
 
     pub(crate) async fn migration_record(&mut self, row: &MigrationRow) -> Answer<()> {
         on_either!(self, migration::record(row))
+    }
+}
+
+/// Tokens and sessions.
+impl Tx {
+    pub(crate) async fn token_insert(&mut self, row: &TokenRow) -> Answer<()> {
+        on_either!(self, token::insert(row))
+    }
+
+    pub(crate) async fn token_by_id(&mut self, id: &str) -> Answer<Option<TokenRow>> {
+        on_either!(self, token::by_id(id))
+    }
+
+    pub(crate) async fn token_list(&mut self, limit: i64) -> Answer<Vec<TokenRow>> {
+        on_either!(self, token::list(limit))
+    }
+
+    pub(crate) async fn token_touch(&mut self, id: &str, now: DbTime, not_since: DbTime) -> Answer<()> {
+        on_either!(self, token::touch(id, now, not_since))
+    }
+
+    pub(crate) async fn token_revoke(&mut self, id: &str, now: DbTime) -> Answer<u64> {
+        on_either!(self, token::revoke(id, now))
+    }
+
+    pub(crate) async fn session_insert(&mut self, row: &SessionRow) -> Answer<()> {
+        on_either!(self, session::insert(row))
+    }
+
+    pub(crate) async fn session_by_hash(&mut self, hash: &[u8]) -> Answer<Option<SessionRow>> {
+        on_either!(self, session::by_hash(hash))
+    }
+
+    pub(crate) async fn session_touch(&mut self, hash: &[u8], now: DbTime, not_since: DbTime) -> Answer<()> {
+        on_either!(self, session::touch(hash, now, not_since))
+    }
+
+    pub(crate) async fn session_delete(&mut self, hash: &[u8]) -> Answer<u64> {
+        on_either!(self, session::delete(hash))
+    }
+
+    pub(crate) async fn session_delete_of_token(&mut self, token_id: &str) -> Answer<u64> {
+        on_either!(self, session::delete_of_token(token_id))
+    }
+
+    pub(crate) async fn session_prune(
+        &mut self,
+        ended_before: DbTime,
+        not_seen_since: DbTime,
+    ) -> Answer<u64> {
+        on_either!(self, session::prune(ended_before, not_seen_since))
+    }
+}
+
+/// Idempotency keys.
+impl Tx {
+    pub(crate) async fn idempotency_claim(&mut self, row: &IdempotencyRow) -> Answer<u64> {
+        on_either!(self, idempotency::claim(row))
+    }
+
+    pub(crate) async fn idempotency_by_key(
+        &mut self,
+        caller: &str,
+        key: &str,
+    ) -> Answer<Option<IdempotencyRow>> {
+        on_either!(self, idempotency::by_key(caller, key))
+    }
+
+    pub(crate) async fn idempotency_save_answer(
+        &mut self,
+        caller: &str,
+        key: &str,
+        status: i32,
+        body: &str,
+    ) -> Answer<()> {
+        on_either!(self, idempotency::save_answer(caller, key, status, body))
+    }
+
+    pub(crate) async fn idempotency_prune(&mut self, created_before: DbTime) -> Answer<u64> {
+        on_either!(self, idempotency::prune(created_before))
+    }
+}
+
+/// Alerts.
+impl Tx {
+    pub(crate) async fn alert_lock(&mut self, rule: &str, subject: &str) -> Answer<Option<AlertRow>> {
+        on_either!(self, alert::lock(rule, subject))
+    }
+
+    pub(crate) async fn alert_save(&mut self, row: &AlertRow) -> Answer<()> {
+        on_either!(self, alert::save(row))
+    }
+
+    pub(crate) async fn alert_open(&mut self, limit: i64) -> Answer<Vec<AlertRow>> {
+        on_either!(self, alert::open(limit))
+    }
+
+    pub(crate) async fn alert_list(&mut self, limit: i64) -> Answer<Vec<AlertRow>> {
+        on_either!(self, alert::list(limit))
+    }
+
+    pub(crate) async fn alert_prune(&mut self, updated_before: DbTime, limit: i64) -> Answer<u64> {
+        on_either!(self, alert::prune(updated_before, limit))
+    }
+
+    pub(crate) async fn alert_silence_insert(&mut self, row: &AlertSilenceRow) -> Answer<i64> {
+        on_either!(self, alert::silence_insert(row))
+    }
+
+    pub(crate) async fn alert_silence_end(
+        &mut self,
+        rule: &str,
+        subject: Option<&str>,
+        now: DbTime,
+    ) -> Answer<u64> {
+        on_either!(self, alert::silence_end(rule, subject, now))
+    }
+
+    pub(crate) async fn alert_silence_in_force(
+        &mut self,
+        now: DbTime,
+        limit: i64,
+    ) -> Answer<Vec<AlertSilenceRow>> {
+        on_either!(self, alert::silence_in_force(now, limit))
+    }
+
+    pub(crate) async fn alert_silence_covering(
+        &mut self,
+        rule: &str,
+        subject: &str,
+        now: DbTime,
+    ) -> Answer<Vec<AlertSilenceRow>> {
+        on_either!(self, alert::silence_covering(rule, subject, now))
+    }
+
+    pub(crate) async fn alert_silence_prune(&mut self, ended_before: DbTime, limit: i64) -> Answer<u64> {
+        on_either!(self, alert::silence_prune(ended_before, limit))
+    }
+
+    pub(crate) async fn alert_delivery_insert(&mut self, row: &AlertDeliveryRow) -> Answer<()> {
+        on_either!(self, alert::delivery_insert(row))
+    }
+
+    pub(crate) async fn alert_delivery_due(
+        &mut self,
+        now: DbTime,
+        limit: i64,
+    ) -> Answer<Vec<AlertDeliveryRow>> {
+        on_either!(self, alert::delivery_due(now, limit))
+    }
+
+    pub(crate) async fn alert_delivery_lock(&mut self, id: i64) -> Answer<Option<AlertDeliveryRow>> {
+        on_either!(self, alert::delivery_lock(id))
+    }
+
+    pub(crate) async fn alert_delivery_save(&mut self, row: &AlertDeliveryRow) -> Answer<()> {
+        on_either!(self, alert::delivery_save(row))
+    }
+
+    pub(crate) async fn alert_delivery_list(&mut self, limit: i64) -> Answer<Vec<AlertDeliveryRow>> {
+        on_either!(self, alert::delivery_list(limit))
+    }
+
+    pub(crate) async fn alert_delivery_prune(&mut self, ended_before: DbTime, limit: i64) -> Answer<u64> {
+        on_either!(self, alert::delivery_prune(ended_before, limit))
+    }
+
+    pub(crate) async fn alert_count_died(&mut self, since: DbTime) -> Answer<i64> {
+        on_either!(self, alert::count_died(since))
+    }
+
+    pub(crate) async fn alert_count_live(&mut self, now: DbTime) -> Answer<i64> {
+        on_either!(self, alert::count_live(now))
     }
 }

@@ -1,6 +1,6 @@
 //! `App`: parses the command line, reads the configuration, runs one command, reports, and ends with its code.
 
-use crate::commands::{self, Command};
+use crate::commands::{self, Command, Flag};
 use crate::config::{self, ColorChoice, ConfigError, Loaded, Output, Sources};
 use crate::context::Context;
 use crate::report::{self, Failure};
@@ -50,7 +50,7 @@ struct Global {
 
 impl Global {
     /// The flags as the configuration takes them: key, flag, value.
-    fn as_flags(&self) -> Vec<(&'static str, &'static str, String)> {
+    fn as_flags(&self) -> Vec<Flag> {
         let level = match (self.quiet, self.verbose) {
             (true, _) => Some("error"),
             (false, 0) => None,
@@ -70,9 +70,10 @@ impl Global {
         .collect()
     }
 
-    fn load(&self) -> Result<Loaded, ConfigError> {
+    fn load(&self, command: &Command) -> Result<Loaded, ConfigError> {
         let mut sources = Sources::from_process()?;
         sources.flags = self.as_flags();
+        sources.flags.extend(command.as_flags());
         sources.config_file = self.config.clone();
         config::load(&sources)
     }
@@ -121,7 +122,7 @@ impl App {
             );
             return commands::run_plain(cli.command).map_err(early);
         }
-        let loaded = cli.global.load().map_err(|error| early(error.into()))?;
+        let loaded = cli.global.load(&cli.command).map_err(|error| early(error.into()))?;
         let output = loaded.settings.output;
         color(loaded.settings.color);
         telemetry::start_log(&loaded.settings.log, loaded.settings.color);

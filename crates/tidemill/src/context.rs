@@ -1,11 +1,13 @@
 //! What a command works with: the settings, and the store that they name.
 
-use crate::config::{self, Loaded, LogLevel, Output, Settings};
+use crate::config::{self, IssuerKey, IssuerSettings, JwtAlgorithm, Loaded, LogLevel, Output, Settings};
 use crate::report::Failure;
 use std::io::Write;
 use std::time::Duration;
 use tidemill_domain::audit::{Actor, Role};
+use tidemill_domain::code::Code;
 use tidemill_domain::process::Identity;
+use tidemill_server::access::jwt::{Issuer, Signature};
 use tidemill_store::{DatabaseUrl, Init, Pooler, Store, StoreOptions, Synchronous};
 
 /// What a command works with.
@@ -82,6 +84,11 @@ impl Context {
         }
     }
 
+    /// Whose JWTs the server accepts.
+    pub(crate) fn issuers(&self) -> Result<Vec<Issuer>, Failure> {
+        self.settings().issuers.iter().map(issuer).collect()
+    }
+
     /// Who this process is.
     pub(crate) fn identity(&self) -> Identity {
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -96,4 +103,26 @@ impl Context {
         let name = name.unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()));
         Actor { name, role: Role::Local, request_id: None }
     }
+}
+
+fn issuer(settings: &IssuerSettings) -> Result<Issuer, Failure> {
+    let key = match &settings.key {
+        IssuerKey::Shared(secret) => secret.expose().as_bytes().to_vec(),
+        IssuerKey::Public(file) => std::fs::read(file).map_err(|error| {
+            let what = format!("the public key {} cannot be read", file.display());
+            let fix = format!("correct jwt.issuers.{}.public_key or the file's permissions", settings.name);
+            Failure::new(Code::FileUnreadable, what, fix).because(&error.to_string())
+        })?,
+    };
+    let signature = match settings.algorithm {
+        JwtAlgorithm::Hs256 => Signature::Hs256,
+        JwtAlgorithm::Rs256 => Signature::Rs256,
+        JwtAlgorithm::Es256 => Signature::Es256,
+    };
+    Issuer::new(&settings.issuer, &settings.audience, signature, &key, &settings.role_claim).map_err(
+        |error| {
+            let fix = "use at least 32 bytes for hs256, and a public key in PEM of the right kind otherwise";
+            Failure::new(Code::BadValue, error.to_string(), fix)
+        },
+    )
 }

@@ -36,20 +36,21 @@ impl Listing {
     pub(crate) fn print(&self, output: Output) -> Result<(), Failure> {
         let mut text = Vec::new();
         match output {
-            Output::Table => self.table(&mut text)?,
+            Output::Table => self.table(&mut text).map_err(|error| Failure::output(&error))?,
             Output::Json => {
                 let items: Vec<Value> = self.rows.iter().map(|row| self.object(row)).collect();
                 serde_json::to_writer_pretty(&mut text, &json!({ "schema": self.schema, "items": items }))
-                    .map_err(io::Error::from)?;
+                    .map_err(|error| Failure::output(&error.into()))?;
                 text.push(b'\n');
             }
             Output::Jsonl => {
                 for row in &self.rows {
-                    serde_json::to_writer(&mut text, &self.object(row)).map_err(io::Error::from)?;
+                    serde_json::to_writer(&mut text, &self.object(row))
+                        .map_err(|error| Failure::output(&error.into()))?;
                     text.push(b'\n');
                 }
             }
-            Output::Csv => self.csv(&mut text)?,
+            Output::Csv => self.csv(&mut text).map_err(|error| Failure::output(&error))?,
         }
         write_stdout(&text)
     }
@@ -106,7 +107,7 @@ pub(crate) fn write_stdout(text: &[u8]) -> Result<(), Failure> {
     let mut stdout = anstream::stdout();
     match stdout.write_all(text).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        other => Ok(other?),
+        other => other.map_err(|error| Failure::output(&error)),
     }
 }
 

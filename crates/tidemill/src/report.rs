@@ -37,7 +37,7 @@ impl Failure {
     }
 
     /// With the causes below an error, each on its line. A wrapper that only repeats what it wraps is left out.
-    fn because_of(mut self, error: &dyn Error) -> Self {
+    pub(crate) fn because_of(mut self, error: &dyn Error) -> Self {
         let mut cause = error.source();
         while let Some(error) = cause {
             let text = error.to_string();
@@ -49,6 +49,10 @@ impl Failure {
             }
         }
         self
+    }
+
+    pub(crate) fn code(&self) -> Code {
+        self.code
     }
 
     /// What and why, on one line.
@@ -138,14 +142,10 @@ impl From<ConfigError> for Failure {
     }
 }
 
-/// Writing the answer failed.
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Self {
-        Self::new(
-            Code::OutputFailed,
-            "the output could not be written",
-            "free space where the output goes, or send it elsewhere",
-        )
-        .because(&error.to_string())
+impl Failure {
+    /// Writing the answer failed.
+    pub(crate) fn output(error: &io::Error) -> Self {
+        let fix = "free space where the output goes, or send it elsewhere";
+        Self::new(Code::OutputFailed, "the output could not be written", fix).because(&error.to_string())
     }
 }

@@ -1,6 +1,9 @@
 //! The log and the metrics of this program.
 
+mod columns;
+
 use crate::config::{ColorChoice, Log, LogFormat, LogLevel};
+use columns::Columns;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::prelude::*;
@@ -18,6 +21,7 @@ pub(crate) fn start_log(log: &Log, color: ColorChoice) {
     let layer = match log.format {
         LogFormat::Json => layer.json().with_filter(level).boxed(),
         LogFormat::Pretty => layer.with_ansi(is_coloured(color)).with_filter(level).boxed(),
+        LogFormat::Columns => layer.event_format(Columns).with_filter(level).boxed(),
     };
     let _already_started = tracing_subscriber::registry().with(layer).try_init();
 }

@@ -12,7 +12,8 @@ Commands:
   help                         show this
 
 Environment:
-  TIDEMILL_TEST_SKIP           components whose tests are skipped, separated by commas: postgres, pgbouncer, mount
+  TIDEMILL_TEST_SKIP           components whose tests are skipped, separated by commas: postgres, pgbouncer,
+                               chromium, mount
   TIDEMILL_TEST_POSTGRES_URL   a PostgreSQL to test against instead of a private one
 ";
 

@@ -2,6 +2,7 @@
 //! the test's own.
 #![cfg(test)]
 
+mod alert;
 mod lease;
 mod outage;
 

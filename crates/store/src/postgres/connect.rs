@@ -190,7 +190,7 @@ async fn shares_backends(first: &mut PgConnection, connect: &PgConnectOptions, l
         Ok::<_, sqlx::Error>((before, second, other))
     };
     // A session pooler with a single server connection lets the second client wait: then it is no "yes".
-    let met = tokio::time::timeout(limit.min(Duration::from_secs(1)), meet).await;
+    let met = tokio::time::timeout(limit, meet).await;
     let Ok(Ok((before, mut second, mut other))) = met else { return false };
     let look = async {
         // A busy pooler may by chance lend the first client the same backend twice, so one look is not enough.
@@ -199,6 +199,10 @@ async fn shares_backends(first: &mut PgConnection, connect: &PgConnectOptions, l
                 return Ok(true);
             }
             sqlx::raw_sql("rollback").execute(&mut second).await?;
+            // An idle pooler lends what was given back last: the second client's.
+            if backend(first).await? != before {
+                return Ok(true);
+            }
             other = backend_in_transaction(&mut second).await?;
         }
         Ok::<bool, sqlx::Error>(false)

@@ -1,10 +1,14 @@
 //! PostgreSQL: connecting, and one function per statement.
 
+pub(crate) mod alert;
 pub(crate) mod audit;
 pub(crate) mod clock;
+pub(crate) mod idempotency;
 pub(crate) mod lease;
 pub(crate) mod migration;
 pub(crate) mod process;
+pub(crate) mod session;
+pub(crate) mod token;
 
 mod begin;
 mod connect;

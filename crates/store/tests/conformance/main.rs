@@ -28,6 +28,7 @@ macro_rules! on_both {
     };
 }
 
+mod alert;
 mod audit;
 mod connect;
 mod lease;
@@ -37,6 +38,7 @@ mod oracle;
 mod pooler;
 mod process;
 mod read;
+mod token;
 mod wakeup;
 
 /// An empty database with its schema, and a clock that the test moves.

@@ -46,6 +46,13 @@ fn show(origin: bool, context: &Context) -> Result<Exit, Failure> {
         }
         listing.push(row);
     }
+    for value in &context.loaded().sections {
+        let mut row = vec![json!(value.path), json!(value.shown)];
+        if origin {
+            row.push(json!(value.origin.to_string()));
+        }
+        listing.push(row);
+    }
     listing.print(context.output())?;
     Ok(Exit::Ok)
 }

@@ -55,6 +55,9 @@ pages! {
     FileNotPermitted "0210" DatabaseBusy "0211" DamagedRow "0212" StatementNotPermitted "0213"
     ConnectionsExhausted "0214" NotADatabase "0215" DatabaseFailed "0216"
     LeaseHeld "0301" LeaseLost "0302" ProcessExpired "0303"
+    UnknownAlertRule "0401" NotSilenced "0402"
+    NotAuthenticated "0501" NotAllowed "0502" ForeignRequest "0503" BadRequest "0504" TooManyRequests "0505"
+    TooLarge "0506" KeyReused "0507" NotFound "0508" OpenListener "0509" CannotListen "0510"
 }
 
 #[cfg(test)]

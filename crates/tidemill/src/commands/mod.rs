@@ -1,6 +1,7 @@
 //! The commands, one file each. A command gets its arguments and the context, prints its answer, and says how it
 //! ended.
 
+mod alert;
 mod audit;
 mod completions;
 mod config;
@@ -10,6 +11,8 @@ mod doctor;
 mod explain;
 mod lease;
 mod process;
+mod serve;
+mod token;
 
 use crate::context::Context;
 use crate::report::Failure;
@@ -34,6 +37,14 @@ pub(crate) enum Command {
     /// Who may act for what
     #[command(subcommand)]
     Lease(lease::LeaseCommand),
+    /// Serve the API and the dashboard
+    Serve(serve::Serve),
+    /// API tokens: who may call the server
+    #[command(subcommand)]
+    Token(token::TokenCommand),
+    /// What is wrong, and who is told
+    #[command(subcommand)]
+    Alert(alert::AlertCommand),
     /// Check configuration, database, schema and clocks
     Doctor,
     /// Show what is built, on a database of its own, and verify it
@@ -51,6 +62,19 @@ impl Command {
     /// Whether the command can do without a configuration; then a broken one is not in its way.
     pub(crate) fn needs_configuration(&self) -> bool {
         !matches!(self, Self::Explain(_) | Self::Completions(_))
+    }
+}
+
+/// A flag that overrides a key of the configuration: key, flag, value.
+pub(crate) type Flag = (&'static str, &'static str, String);
+
+impl Command {
+    /// The command's own flags that override keys of the configuration.
+    pub(crate) fn as_flags(&self) -> Vec<Flag> {
+        match self {
+            Self::Serve(serve) => serve.as_flags(),
+            _ => Vec::new(),
+        }
     }
 }
 
@@ -75,6 +99,9 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<Exit, Fai
         Command::Audit(audit) => audit::run(audit, context).await,
         Command::Process(process) => process::run(&process, context).await,
         Command::Lease(lease) => lease::run(&lease, context).await,
+        Command::Serve(_) => serve::run(context).await,
+        Command::Token(token) => token::run(token, context).await,
+        Command::Alert(alert) => alert::run(alert, context).await,
         Command::Doctor => doctor::run(context).await,
         Command::Demo(demo) => demo::run(&demo, context).await,
         Command::DemoWorker(worker) => demo::worker::run(&worker, context).await,

@@ -7,19 +7,25 @@ use super::layer::Form;
 use super::nearest::nearest;
 use super::secret::Secret;
 use super::url;
+use std::net::SocketAddr;
 use std::time::Duration;
+use tidemill_domain::alert::rule::{CHANNELS_MAX, is_name};
 
 /// Most characters of a URL or of a secret.
 const LONGEST_SECRET: usize = 8192;
 
 /// A value that its key accepts.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub(super) enum Checked {
     Secret(Secret),
     Text(String),
     Number(u32),
     Duration(Duration),
     Word(&'static str),
+    Decimal(f64),
+    Truth(bool),
+    Names(Vec<String>),
+    Address(SocketAddr),
 }
 
 /// Why a value is not accepted.
@@ -39,7 +45,13 @@ pub(super) fn check(key: &Key, text: &str, form: Form) -> Result<Checked, Refusa
         Kind::Text { longest } => line(text, form, longest).map(Checked::Text),
         Kind::Number { least, most } => number(text, form, least, most).map(Checked::Number),
         Kind::Duration { least, most } => period(text, least, most).map(Checked::Duration),
+        Kind::Decimal => decimal(text, form).map(Checked::Decimal),
+        Kind::Truth => truth(text, form).map(Checked::Truth),
+        Kind::Names => names(text, form).map(Checked::Names),
+        Kind::WebhookUrl => webhook_url(text, form).map(Checked::Secret),
         Kind::Word(words) => word(text, words).map(Checked::Word),
+        Kind::Address => text.parse().map(Checked::Address).map_err(|_| None),
+        Kind::Path => path(text).map(Checked::Text),
     };
     answer.map_err(|fix| Refusal {
         value: (!key.may_be_secret()).then(|| excerpt(text)),
@@ -52,11 +64,16 @@ pub(super) fn check(key: &Key, text: &str, form: Form) -> Result<Checked, Refusa
 pub(super) fn shown(key: &Key, value: &Checked) -> String {
     match value {
         Checked::Secret(secret) if key.kind == Kind::Url => url::mask(secret.expose()),
+        Checked::Secret(secret) if key.kind == Kind::WebhookUrl => url::mask_all_but_host(secret.expose()),
         Checked::Secret(secret) => secret.to_string(),
         Checked::Text(text) => text.clone(),
         Checked::Number(number) => number.to_string(),
         Checked::Duration(period) => duration::show(*period),
         Checked::Word(word) => (*word).to_owned(),
+        Checked::Decimal(number) => number.to_string(),
+        Checked::Truth(truth) => truth.to_string(),
+        Checked::Names(names) => names.join(", "),
+        Checked::Address(address) => address.to_string(),
     }
 }
 
@@ -95,6 +112,17 @@ fn line(text: &str, form: Form, longest: usize) -> Answer<String> {
     if is_fine { Ok(text.to_owned()) } else { Err(None) }
 }
 
+/// Empty for none; no slash at the end, nothing that would have to be escaped.
+fn path(text: &str) -> Answer<String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '-' | '_' | '.');
+    let is_fine = text.is_empty()
+        || (text.starts_with('/')
+            && !text.ends_with('/')
+            && !text.contains("//")
+            && text.chars().all(is_plain));
+    if is_fine && text.len() <= 200 { Ok(text.to_owned()) } else { Err(None) }
+}
+
 fn number(text: &str, form: Form, least: u32, most: u32) -> Answer<u32> {
     if form == Form::Quoted {
         return Err(Some("write the number without quotes".to_owned()));
@@ -115,6 +143,42 @@ fn period(text: &str, least: Duration, most: Duration) -> Answer<Duration> {
         }
         Err(BadDuration::Malformed) => Err(Some("write it as 500ms, 15s, 1h30m or 1d".to_owned())),
     }
+}
+
+fn decimal(text: &str, form: Form) -> Answer<f64> {
+    if form == Form::Quoted {
+        return Err(Some("write the number without quotes".to_owned()));
+    }
+    text.parse().ok().filter(|number: &f64| number.is_finite()).ok_or(None)
+}
+
+fn truth(text: &str, form: Form) -> Answer<bool> {
+    match (text, form) {
+        ("true" | "false", Form::Quoted) => Err(Some("write it without quotes".to_owned())),
+        ("true", _) => Ok(true),
+        ("false", _) => Ok(false),
+        _ => Err(None),
+    }
+}
+
+/// Names, one per line, as [`Form::List`] has them. Which names there are is not known here.
+fn names(text: &str, form: Form) -> Answer<Vec<String>> {
+    if matches!(form, Form::Quoted | Form::Bare) {
+        return Err(Some("write a list, such as [\"log\"]".to_owned()));
+    }
+    let names: Vec<String> = text.lines().map(str::to_owned).collect();
+    let is_fine = names.iter().all(|name| is_name(name)) && names.len() <= CHANNELS_MAX;
+    if is_fine { Ok(names) } else { Err(None) }
+}
+
+/// Only what no receiver can mean. Whether the address may be used is for those who send.
+fn webhook_url(text: &str, form: Form) -> Answer<Secret> {
+    let address = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let host = address.map(|address| address.split(['/', '?', '#']).next().unwrap_or_default());
+    if !text.is_empty() && form != Form::Bare && host.is_none_or(str::is_empty) {
+        return Err(Some("write it as https://host/path".to_owned()));
+    }
+    url(text, form)
 }
 
 fn word(text: &str, words: &'static [&'static str]) -> Answer<&'static str> {

@@ -101,6 +101,36 @@ choices! {
         Pretty = "pretty",
         /// One JSON object per line.
         Json = "json",
+        /// `[time] LEVEL | Worker#1 | Job#1 | text`.
+        Columns = "columns",
+    }
+
+    /// Whether callers of the server have to prove who they are.
+    Auth {
+        /// Unless the server listens on loopback only.
+        Auto = "auto",
+        /// Always.
+        Required = "required",
+        /// Never; then the server listens on loopback only.
+        None = "none",
+    }
+
+    /// The algorithm of an issuer's signatures.
+    JwtAlgorithm {
+        /// HMAC with a shared secret.
+        Hs256 = "hs256",
+        /// RSA.
+        Rs256 = "rs256",
+        /// Elliptic curve P-256.
+        Es256 = "es256",
+    }
+
+    /// Whether browsers reach the server over TLS.
+    Tls {
+        /// They do not.
+        None = "none",
+        /// A proxy before the server speaks TLS with them.
+        Proxy = "proxy",
     }
 
     /// What the answer of a command looks like.
@@ -144,7 +174,7 @@ mod tests {
             )+};
         }
 
-        check!(Init Pooler Synchronous LogLevel LogFormat Output ColorChoice);
-        assert_eq!("x".parse::<LogFormat>().unwrap_err().to_string(), "not one of pretty, json");
+        check!(Init Pooler Synchronous LogLevel LogFormat Auth JwtAlgorithm Tls Output ColorChoice);
+        assert_eq!("x".parse::<LogFormat>().unwrap_err().to_string(), "not one of pretty, json, columns");
     }
 }

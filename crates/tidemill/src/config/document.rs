@@ -1,13 +1,15 @@
 //! Reading a TOML file into the layers, with the place of each value and of everything that is unknown.
 
 use super::error::{ConfigError, excerpt};
-use super::key::{self, Key};
+use super::key::{self, Key, Kind};
 use super::layer::{Form, Given, Layers};
 use super::nearest::nearest;
 use super::origin::Origin;
 use super::secret::Secret;
+use super::section::{self, Place};
 use std::path::Path;
-use toml::de::{DeInteger, DeTable, DeValue};
+use toml::Spanned;
+use toml::de::{DeArray, DeInteger, DeString, DeTable, DeValue};
 
 /// Lays the values of a file's content over what is there.
 pub(super) fn read(path: &Path, bytes: &[u8], layers: &mut Layers) {
@@ -43,6 +45,7 @@ struct Finding {
 
 enum Found {
     Value { key: &'static Key, text: Secret, form: Form },
+    Field { path: String, key: &'static Key, text: Secret, form: Form },
     Unknown { name: String, why: String, nearest: Option<String> },
 }
 
@@ -52,6 +55,10 @@ fn walk(table: &DeTable<'_>, prefix: &str, findings: &mut Vec<Finding>) {
         let below = key::names_below(&path);
         // A quoted name may be empty or have dots of its own; it is not the path that it looks like.
         let is_one_name = !name.get_ref().is_empty() && !name.get_ref().contains('.');
+        if is_one_name && let Some(place) = section::place(&path) {
+            walk_section(place, prefix, name, value, findings);
+            continue;
+        }
         match (value.get_ref(), key::find(&path)) {
             (DeValue::Table(inner), _) if is_one_name && !below.is_empty() => walk(inner, &path, findings),
             (DeValue::Table(_) | DeValue::Array(_), Some(key)) if is_one_name => {
@@ -72,9 +79,58 @@ fn walk(table: &DeTable<'_>, prefix: &str, findings: &mut Vec<Finding>) {
     }
 }
 
+/// A name of which the sections know.
+fn walk_section(
+    place: Place,
+    prefix: &str,
+    name: &Spanned<DeString<'_>>,
+    value: &Spanned<DeValue<'_>>,
+    findings: &mut Vec<Finding>,
+) {
+    let (offset, path) = (name.span().start, join(prefix, name.get_ref()));
+    match (value.get_ref(), place) {
+        (DeValue::Table(inner), Place::Group | Place::Names(_) | Place::Entry(_)) => {
+            walk(inner, &path, findings);
+        }
+        (DeValue::Array(items), Place::Field(key)) if key.kind == Kind::Names => {
+            let what = Found::Field { path, key, text: Secret::new(lines(items)), form: Form::List };
+            findings.push(Finding { offset: value.span().start, what });
+        }
+        (DeValue::Table(_) | DeValue::Array(_), Place::Field(key)) => {
+            let why = format!("{path} takes a single value: {}", key.kind.allowed());
+            findings.push(unknown(offset, &path, why, None));
+        }
+        (value_of_key, Place::Field(key)) => {
+            let (text, form) = scalar(value_of_key);
+            let what = Found::Field { path, key, text: Secret::new(text), form };
+            findings.push(Finding { offset: value.span().start, what });
+        }
+        (_, Place::Names(_)) => {
+            let why = format!("{path} holds one table for each name, such as [{path}.NAME]");
+            findings.push(unknown(offset, &path, why, None));
+        }
+        (_, Place::Group | Place::Entry(_)) => {
+            let why = format!("{path} is a table with the keys {}", section::names_below(&path).join(", "));
+            findings.push(unknown(offset, &path, why, None));
+        }
+        (_, Place::Nothing) if matches!(section::place(prefix), Some(Place::Names(_))) => {
+            let why = "a name is 1 to 63 of a-z, 0-9, _ and -, starting with a letter".to_owned();
+            findings.push(unknown(offset, &path, why, None));
+        }
+        (_, Place::Nothing) => findings.push(stranger(offset, prefix, name.get_ref())),
+    }
+}
+
+/// The items of a list, one per line. A control character would pretend to be another item or worse.
+fn lines(items: &DeArray<'_>) -> String {
+    let plain = |text: String| text.replace(char::is_control, "\u{fffd}");
+    items.iter().map(|item| plain(scalar(item.get_ref()).0)).collect::<Vec<_>>().join("\n")
+}
+
 /// A name that does not exist below `prefix`.
 fn stranger(offset: usize, prefix: &str, name: &str) -> Finding {
-    let siblings = key::names_below(prefix);
+    let mut siblings = key::names_below(prefix);
+    siblings.extend(section::names_below(prefix));
     let why = match prefix {
         "" => format!("the names at the top are {}", siblings.join(", ")),
         _ => format!("the keys of {prefix} are {}", siblings.join(", ")),
@@ -124,6 +180,9 @@ fn place(path: &Path, text: &str, mut findings: Vec<Finding>, layers: &mut Layer
         let origin = cursor.at(offset);
         match what {
             Found::Value { key, text, form } => layers.give(Given { key, text, form, origin }),
+            Found::Field { path, key, text, form } => {
+                layers.give_field(path, Given { key, text, form, origin });
+            }
             Found::Unknown { name, why, nearest } => {
                 layers.problems.push(ConfigError::UnknownKey {
                     name,

@@ -2,6 +2,7 @@
 
 use super::key::{Key, Kind};
 use super::origin::Origin;
+use super::section;
 use std::io;
 use std::path::PathBuf;
 use tidemill_domain::code::Code;
@@ -62,10 +63,12 @@ pub enum ConfigError {
         source: Option<io::Error>,
     },
     /// A secret that others can read.
-    #[error("{} holds a secret in the open ({origin})", .key.path)]
+    #[error("{name} holds a secret in the open ({origin})")]
     OpenSecret {
         /// The key.
         key: &'static Key,
+        /// Its whole path.
+        name: String,
         /// Where the secret stands.
         origin: Box<Origin>,
     },
@@ -130,7 +133,7 @@ impl ConfigError {
                 Origin::Default => "let this user read the file, or move it away".to_owned(),
                 origin => format!("correct the path or the file's permissions ({origin})"),
             },
-            Self::OpenSecret { key, origin } => hide(key, origin),
+            Self::OpenSecret { key, origin, .. } => hide(key, origin),
             Self::Several(_) => "correct each of them; `tidemill config check` lists them".to_owned(),
         }
     }
@@ -177,6 +180,9 @@ fn refused(name: &str, value: Option<&str>, origin: &Origin) -> String {
 
 /// How to give the secret of `key` instead of by `origin`.
 fn hide(key: &Key, origin: &Origin) -> String {
+    if section::is_template(key) {
+        return format!("take it out and write {} = \"file:/path\" or \"env:NAME\"", key.leaf());
+    }
     let name = key.env_name();
     // A URL is mostly not secret: it is enough to take the password out.
     let out = match key.kind {

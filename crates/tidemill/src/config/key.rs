@@ -3,7 +3,7 @@
 //! Every key is a scalar; its path is both its place in a TOML file and, in capitals, its environment
 //! variable.
 
-use super::choice::{ColorChoice, Init, LogFormat, LogLevel, Output, Pooler, Synchronous};
+use super::choice::{Auth, ColorChoice, Init, LogFormat, LogLevel, Output, Pooler, Synchronous, Tls};
 use super::duration;
 use std::time::Duration;
 
@@ -33,6 +33,18 @@ pub enum Kind {
         /// Longest.
         most: Duration,
     },
+    /// An address and a port to listen at.
+    Address,
+    /// The beginning of a path in an address.
+    Path,
+    /// A number, with a fraction or without.
+    Decimal,
+    /// True or false.
+    Truth,
+    /// A list of names.
+    Names,
+    /// The address of a webhook. A part of it may be a secret, and nobody can tell which.
+    WebhookUrl,
     /// One of these words.
     Word(&'static [&'static str]),
 }
@@ -52,6 +64,12 @@ impl Kind {
             Self::Duration { least, most } => {
                 format!("a duration from {} to {}", duration::show(least), duration::show(most))
             }
+            Self::Address => "an address with a port, such as 127.0.0.1:7790 or [::1]:7790".to_owned(),
+            Self::Path => "a path such as /tidemill without a slash at its end".to_owned(),
+            Self::Decimal => "a number such as 5 or 0.25".to_owned(),
+            Self::Truth => "true or false".to_owned(),
+            Self::Names => "a list of names such as [\"log\"]".to_owned(),
+            Self::WebhookUrl => "a URL such as https://host/path".to_owned(),
             Self::Word(words) => format!("one of {}", words.join(", ")),
         }
     }
@@ -86,9 +104,14 @@ impl Key {
         self.may_be_secret().then(|| format!("{}_FILE", self.env_name()))
     }
 
+    /// The last part of its path.
+    pub(super) fn leaf(&self) -> &'static str {
+        self.path.rsplit('.').next().unwrap_or(self.path)
+    }
+
     /// Whether its value, or a part of it, must not be shown.
     pub fn may_be_secret(&self) -> bool {
-        matches!(self.kind, Kind::Url | Kind::Secret)
+        matches!(self.kind, Kind::Url | Kind::Secret | Kind::WebhookUrl)
     }
 }
 
@@ -129,6 +152,16 @@ keys! {
         "The name of this process in lists; host and process id when not set.";
     PROCESS_LEASE "process.lease", duration(1_000, 3_600), Some("15s"),
         "How long a silent process still counts as alive.";
+    SERVER_LISTEN "server.listen", Kind::Address, Some("127.0.0.1:7790"),
+        "Where the server listens.";
+    SERVER_BASE_PATH "server.base_path", Kind::Path, Some(""),
+        "What stands before every path of the server.";
+    SERVER_AUTH "server.auth", Kind::Word(Auth::NAMES), Some("auto"),
+        "Whether callers of the server have to prove who they are.";
+    SERVER_INSTANCE "server.instance", Kind::Text { longest: 60 }, Some("tidemill"),
+        "What this installation is called on every page.";
+    SERVER_TLS "server.tls", Kind::Word(Tls::NAMES), Some("none"),
+        "Whether browsers reach the server over TLS, through a proxy before it.";
     LOG_LEVEL "log.level", Kind::Word(LogLevel::NAMES), Some("warn"),
         "How much is logged.";
     LOG_FORMAT "log.format", Kind::Word(LogFormat::NAMES), Some("pretty"),
@@ -184,7 +217,7 @@ mod tests {
 
     #[test]
     fn names_are_listed_once_per_table() {
-        assert_eq!(names_below(""), ["database", "process", "log", "output", "color"]);
+        assert_eq!(names_below(""), ["database", "process", "server", "log", "output", "color"]);
         assert_eq!(names_below("process"), ["name", "lease"]);
         assert!(names_below("proc").is_empty());
     }

@@ -17,6 +17,8 @@ pub(super) enum Form {
     Quoted,
     /// Without quotes in a TOML file: a number, a truth value or a date.
     Bare,
+    /// A list in a TOML file; its items are one per line.
+    List,
 }
 
 /// A value that somebody gave and that nobody has checked. Any of them might be secret.
@@ -53,10 +55,18 @@ impl Given {
         let is_exposed = matches!(self.origin, Origin::File { .. } | Origin::Flag(_));
         let is_secret = match self.key.kind {
             Kind::Secret => !self.text.expose().is_empty(),
-            Kind::Url => url::holds_password(self.text.expose()),
+            Kind::Url | Kind::WebhookUrl => url::holds_password(self.text.expose()),
             _ => false,
         };
         is_exposed && is_secret && self.reference().is_none()
+    }
+
+    fn open_secret(&self, path: &str) -> ConfigError {
+        ConfigError::OpenSecret {
+            key: self.key,
+            name: path.to_owned(),
+            origin: Box::new(self.origin.clone()),
+        }
     }
 }
 
@@ -64,6 +74,8 @@ impl Given {
 #[derive(Default, Debug)]
 pub(super) struct Layers {
     pub(super) values: BTreeMap<&'static str, Given>,
+    /// What the sections gave, by its whole path.
+    pub(super) sections: BTreeMap<String, Given>,
     pub(super) files: Vec<PathBuf>,
     pub(super) problems: Vec<ConfigError>,
 }
@@ -73,9 +85,29 @@ impl Layers {
     /// covers it: it stays readable.
     pub(super) fn give(&mut self, given: Given) {
         if given.is_open_secret() {
-            self.problems.push(ConfigError::OpenSecret { key: given.key, origin: Box::new(given.origin) });
+            self.problems.push(given.open_secret(given.key.path));
         } else {
             self.values.insert(given.key.path, given);
         }
+    }
+
+    /// The same for a key of a section, whose whole path is `path`.
+    pub(super) fn give_field(&mut self, path: String, given: Given) {
+        if given.is_open_secret() {
+            self.problems.push(given.open_secret(&path));
+            return;
+        }
+        // Of the two thresholds only one makes sense, so that of a stronger file covers the other of a weaker.
+        let other = match path.rsplit_once('.') {
+            Some((entry, "above")) => Some(format!("{entry}.below")),
+            Some((entry, "below")) => Some(format!("{entry}.above")),
+            _ => None,
+        };
+        if let Some(other) = other
+            && self.sections.get(&other).is_some_and(|known| !known.origin.is_same_file(&given.origin))
+        {
+            self.sections.remove(&other);
+        }
+        self.sections.insert(path, given);
     }
 }

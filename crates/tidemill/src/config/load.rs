@@ -11,6 +11,7 @@ use super::origin::Origin;
 use super::secret::Secret;
 use super::settings::{Settings, Values};
 use super::sources::Sources;
+use super::{alert, jwt};
 use std::path::{Path, PathBuf};
 
 /// A configuration that can be used.
@@ -20,6 +21,8 @@ pub struct Loaded {
     pub settings: Settings,
     /// Each key with its value as it may be shown and who set it, in the order of the table.
     pub values: Vec<Value>,
+    /// Each key of each section with its value, in the order of the sections.
+    pub sections: Vec<SectionValue>,
     /// The configuration files that were read, weakest first.
     pub files: Vec<PathBuf>,
 }
@@ -30,6 +33,17 @@ pub struct Value {
     /// The key.
     pub key: &'static Key,
     /// The value with secrets as `***`; empty when it is not set and has no default.
+    pub shown: String,
+    /// Who set it.
+    pub origin: Origin,
+}
+
+/// The value of one key of a section, for people.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SectionValue {
+    /// The whole path of the key, such as `alert.rules.slow.above`.
+    pub path: String,
+    /// The value with secrets as `***`.
     pub shown: String,
     /// Who set it.
     pub origin: Origin,
@@ -58,7 +72,7 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
     env::read(&sources.environment, &sources.working_folder, &mut layers);
     read_flags(sources, &mut layers);
 
-    let Layers { values: given, files, mut problems } = layers;
+    let Layers { values: given, sections: fields, files, mut problems } = layers;
     let mut values = Vec::new();
     let mut checked = Values::default();
     for key in key::ALL.iter().copied() {
@@ -72,9 +86,12 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
             Err(problem) => problems.push(problem),
         }
     }
+    let (alert, mut sections) = alert::settle(&fields, sources, &mut problems);
+    let (issuers, more) = jwt::settle(&fields, sources, &mut problems);
+    sections.extend(more);
     match ConfigError::of(problems) {
         Some(error) => Err(error),
-        None => Ok(Loaded { settings: Settings::read(&checked), values, files }),
+        None => Ok(Loaded { settings: Settings::read(&checked, alert, issuers), values, sections, files }),
     }
 }
 
@@ -152,7 +169,7 @@ fn settle(
 }
 
 /// The text itself, fetched from where the given value points when it points somewhere.
-fn text_of(given: &Given, sources: &Sources) -> Result<Secret, ConfigError> {
+pub(super) fn text_of(given: &Given, sources: &Sources) -> Result<Secret, ConfigError> {
     let fetch = |path: &Path| {
         let unread = |unread: file::Unread| unread.problem(path, given.origin.clone());
         file::read_secret(path).map(Secret::new).map_err(unread)

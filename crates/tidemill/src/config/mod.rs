@@ -8,29 +8,37 @@
 pub mod duration;
 pub mod key;
 
+pub mod alert;
+
 mod check;
 mod choice;
 mod document;
 mod env;
 mod error;
 mod file;
+mod jwt;
 mod layer;
 mod load;
 mod nearest;
 mod origin;
 mod secret;
+mod section;
 mod settings;
 mod sources;
+mod table;
 mod url;
 
 #[cfg(test)]
 mod tests;
 
-pub use choice::{ColorChoice, Init, LogFormat, LogLevel, NotAChoice, Output, Pooler, Synchronous};
+pub use choice::{
+    Auth, ColorChoice, Init, JwtAlgorithm, LogFormat, LogLevel, NotAChoice, Output, Pooler, Synchronous, Tls,
+};
 pub use error::ConfigError;
+pub use jwt::{IssuerKey, IssuerSettings};
 pub use key::{Key, Kind};
-pub use load::{Loaded, Value, load};
+pub use load::{Loaded, SectionValue, Value, load};
 pub use origin::Origin;
 pub use secret::Secret;
-pub use settings::{Database, Log, Process, Settings};
+pub use settings::{Database, Log, Process, Server, Settings};
 pub use sources::Sources;

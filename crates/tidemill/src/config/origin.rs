@@ -25,6 +25,13 @@ pub enum Origin {
     Flag(&'static str),
 }
 
+impl Origin {
+    /// Whether both are places in one file.
+    pub(super) fn is_same_file(&self, other: &Self) -> bool {
+        matches!((self, other), (Self::File { path: a, .. }, Self::File { path: b, .. }) if a == b)
+    }
+}
+
 /// In the form that editors and terminals turn into a link: `tidemill.toml:3:7`.
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

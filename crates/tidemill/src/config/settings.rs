@@ -1,20 +1,29 @@
 //! The settings as the program uses them: plain fields, each with its type.
 
+use super::alert::Alert;
 use super::check::Checked;
-use super::choice::{ColorChoice, Init, LogFormat, LogLevel, Output, Pooler, Synchronous};
+use super::choice::{Auth, ColorChoice, Init, LogFormat, LogLevel, Output, Pooler, Synchronous, Tls};
+use super::jwt::IssuerSettings;
 use super::key::{self, Key};
 use super::secret::Secret;
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
 /// Every setting. The keys of the same names are described in [`key`].
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Settings {
     /// The database.
     pub database: Database,
     /// This process.
     pub process: Process,
+    /// The server.
+    pub server: Server,
+    /// The alerts.
+    pub alert: Alert,
+    /// Whose JSON Web Tokens the server accepts.
+    pub issuers: Vec<IssuerSettings>,
     /// The log.
     pub log: Log,
     /// What the answer of a command looks like.
@@ -53,6 +62,21 @@ pub struct Process {
     pub lease: Duration,
 }
 
+/// How the server serves.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Server {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// What stands before every path; empty for none.
+    pub base_path: String,
+    /// Whether callers have to prove who they are.
+    pub auth: Auth,
+    /// What this installation is called.
+    pub instance: String,
+    /// Whether browsers reach it over TLS.
+    pub tls: Tls,
+}
+
 /// What is logged.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Log {
@@ -63,7 +87,7 @@ pub struct Log {
 }
 
 impl Settings {
-    pub(super) fn read(values: &Values) -> Self {
+    pub(super) fn read(values: &Values, alert: Alert, issuers: Vec<IssuerSettings>) -> Self {
         Self {
             database: Database {
                 url: values.secret(&key::DATABASE_URL),
@@ -79,6 +103,15 @@ impl Settings {
                 name: values.optional_text(&key::PROCESS_NAME),
                 lease: values.duration(&key::PROCESS_LEASE),
             },
+            server: Server {
+                listen: values.address(&key::SERVER_LISTEN),
+                base_path: values.text(&key::SERVER_BASE_PATH),
+                auth: values.choice(&key::SERVER_AUTH),
+                instance: values.text(&key::SERVER_INSTANCE),
+                tls: values.choice(&key::SERVER_TLS),
+            },
+            alert,
+            issuers,
             log: Log { level: values.choice(&key::LOG_LEVEL), format: values.choice(&key::LOG_FORMAT) },
             output: values.choice(&key::OUTPUT),
             color: values.choice(&key::COLOR),
@@ -107,6 +140,18 @@ impl Values {
             Some(Checked::Text(text)) => Some(text.clone()),
             _ => None,
         }
+    }
+
+    fn text(&self, key: &Key) -> String {
+        self.optional_text(key).expect("a text with a default was checked by its kind")
+    }
+
+    fn address(&self, key: &Key) -> SocketAddr {
+        let address = match self.0.get(key.path) {
+            Some(Checked::Address(address)) => Some(*address),
+            _ => None,
+        };
+        address.expect("an address has a default and was checked by its kind")
     }
 
     fn secret(&self, key: &Key) -> Secret {

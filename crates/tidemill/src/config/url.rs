@@ -29,6 +29,14 @@ pub(super) fn mask(url: &str) -> String {
     masked
 }
 
+/// Only what a URL of the web says about its host; `***` for the rest, of which any part may be a secret.
+pub(super) fn mask_all_but_host(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return MASK.to_owned() };
+    let address = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = address.rsplit('@').next().unwrap_or_default();
+    if host.len() == rest.len() { url.to_owned() } else { format!("{scheme}://{host}/{MASK}") }
+}
+
 /// Where the passwords stand, by their beginning; they may overlap.
 fn passwords(url: &str) -> Vec<Range<usize>> {
     let parameters = parameters(url);

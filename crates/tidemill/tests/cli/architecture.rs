@@ -10,13 +10,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tidemill-domain", &[]),
     ("tidemill-store", &["tidemill-domain", "tidemill-testkit"]),
     ("tidemill-engine", &["tidemill-domain", "tidemill-store"]),
-    ("tidemill", &["tidemill-domain", "tidemill-engine", "tidemill-store"]),
+    ("tidemill-server", &["tidemill-domain", "tidemill-engine", "tidemill-store"]),
+    ("tidemill", &["tidemill-domain", "tidemill-engine", "tidemill-server", "tidemill-store"]),
     ("tidemill-testkit", &[]),
     ("xtask", &["tidemill-testkit"]),
 ];
 
 /// Crates from outside that only one of ours may use, because it is the only one that knows that world.
-const ONLY_IN: &[(&str, &str)] = &[("sqlx", "tidemill-store"), ("clap", "tidemill"), ("toml", "tidemill")];
+const ONLY_IN: &[(&str, &str)] =
+    &[("sqlx", "tidemill-store"), ("clap", "tidemill"), ("toml", "tidemill"), ("axum", "tidemill-server")];
 
 /// All that the pure crate may use.
 const OF_DOMAIN: &[&str] = &["jiff", "thiserror", "uuid"];

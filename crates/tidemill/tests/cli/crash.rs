@@ -2,6 +2,8 @@
 
 use crate::{Stage, both_databases};
 use std::os::unix::process::ExitStatusExt;
+use tidemill_store::migration::known;
+use tidemill_store::url::Dialect;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_migration_killed_at_any_statement_restarts_cleanly() {
@@ -24,9 +26,7 @@ async fn a_migration_killed_at_any_statement_restarts_cleanly() {
         let status = stage.run(&["db", "status", "-o", "csv"]);
         assert!(status.succeeds().stdout.contains(",applied,"), "{status:#?}");
         stage.run(&["process", "list"]).succeeds();
-        // One row for one migration, whatever happened on the way.
-        let log = stage.run(&["audit", "list", "--action", "db.migrate", "-o", "jsonl"]);
-        assert_eq!(log.stdout.lines().count(), 1, "{log:#?}");
+        assert_each_was_applied_once(&stage);
     }
 }
 
@@ -41,9 +41,14 @@ async fn programs_that_start_at_once_on_an_empty_database_all_work() {
         for child in children {
             assert!(child.wait_with_output().unwrap().status.success());
         }
-        let log = stage.run(&["audit", "list", "--action", "db.migrate", "-o", "jsonl"]);
-        assert_eq!(log.stdout.lines().count(), 1, "{log:#?}");
+        assert_each_was_applied_once(&stage);
     }
+}
+
+/// One audit row for one migration, whatever happened on the way.
+fn assert_each_was_applied_once(stage: &Stage) {
+    let log = stage.run(&["audit", "list", "--action", "db.migrate", "-o", "jsonl"]);
+    assert_eq!(log.stdout.lines().count(), known(Dialect::Sqlite).len(), "{log:#?}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::Stage;
 fn the_demo_verifies_itself_and_leaves_nothing_behind() {
     let stage = Stage::new();
 
-    let ran = stage.run(&["demo"]);
+    let ran = stage.run(&["demo", "--exit", "--listen", "127.0.0.1:0"]);
 
     ran.succeeds();
     assert!(

@@ -1,14 +1,18 @@
 //! The real binary, as a user meets it; and the rules of the house that only the whole workspace can break.
 #![cfg(test)]
 
+mod alert;
 mod architecture;
+mod browser;
 mod configuration;
 mod crash;
 mod demo;
 mod errors;
 mod ghost;
+mod metrics;
 mod output;
 mod readme;
+mod serve;
 mod tidy;
 
 use std::path::{Path, PathBuf};

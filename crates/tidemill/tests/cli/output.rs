@@ -112,7 +112,7 @@ fn the_audit_log_tells_who_migrated() {
     let stage = Stage::new().with("USER", "ann");
     stage.run(&["db", "migrate"]).succeeds();
 
-    let ran = stage.run(&["audit", "list", "--action", "db.migrate", "-o", "jsonl"]);
+    let ran = stage.run(&["audit", "list", "--object", "migration/1", "-o", "jsonl"]);
 
     let entry: serde_json::Value = serde_json::from_str(ran.succeeds().stdout.trim()).unwrap();
     assert_eq!(

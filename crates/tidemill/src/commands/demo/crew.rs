@@ -47,9 +47,10 @@ struct Member {
 impl Crew {
     pub(super) fn start(setup: &Setup) -> Result<Self, Failure> {
         let (sender, told) = mpsc::unbounded_channel();
-        let program = std::env::current_exe()?;
+        let failed = |error: std::io::Error| Failure::unexpected("a worker could not be started", &error);
+        let program = std::env::current_exe().map_err(failed)?;
         // That a process is lost is part of the play, and nobody needs to be warned of it.
-        let level = if setup.log_level == LogLevel::Warn { LogLevel::Error } else { setup.log_level };
+        let is_told = matches!(setup.log_level, LogLevel::Info | LogLevel::Debug | LogLevel::Trace);
         let mut members = Vec::new();
         for number in 0..setup.workers {
             let mut command = Command::new(&program);
@@ -62,17 +63,20 @@ impl Crew {
             let mut child = command
                 .args(["demo-worker", "--database", &setup.url])
                 .args(["--things", &setup.things.to_string(), "--workers", &setup.workers.to_string()])
+                // The dashboard is a process, too.
+                .args(["--others", "1"])
                 .env("TIDEMILL_PROCESS_NAME", format!("worker-{}", number + 1))
                 .env("TIDEMILL_PROCESS_LEASE", format!("{}ms", setup.lease.as_millis()))
                 .env("TIDEMILL_DATABASE_INIT", "embedded")
-                .env("TIDEMILL_LOG_LEVEL", level.as_str())
+                .env("TIDEMILL_LOG_LEVEL", setup.log_level.as_str())
                 .env("XDG_CONFIG_HOME", &setup.folder)
                 .current_dir(&setup.folder)
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
-                .stderr(Stdio::inherit())
+                .stderr(if is_told { Stdio::inherit() } else { Stdio::null() })
                 .kill_on_drop(true)
-                .spawn()?;
+                .spawn()
+                .map_err(failed)?;
             let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
             if let Some(stdout) = stdout {
                 let sender = sender.clone();

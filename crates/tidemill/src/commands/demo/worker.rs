@@ -40,6 +40,9 @@ pub(crate) struct DemoWorker {
     /// Wait for so many workers before the first lease is taken
     #[arg(long, default_value_t = 1)]
     workers: usize,
+    /// How many processes live on the same database that are no workers
+    #[arg(long, default_value_t = 0)]
+    others: usize,
     /// How long a piece of work takes, in milliseconds
     #[arg(long, default_value_t = 200)]
     work_ms: u64,
@@ -113,6 +116,7 @@ async fn take(
     tasks: &mut JoinSet<u32>,
 ) -> Result<(), Failure> {
     let Ok(live) = live_processes(store).await else { return Ok(()) };
+    let live = live.saturating_sub(arguments.others);
     if mine.is_empty() && live < arguments.workers && !has_begun(store).await {
         return Ok(());
     }
@@ -191,9 +195,10 @@ fn tell(process: &Process, event: &str, mut more: Value) -> Result<(), Failure> 
 
 /// Becomes true at SIGTERM, at SIGINT, or when whoever started us has gone.
 fn shutdown() -> Result<watch::Receiver<bool>, Failure> {
+    let deaf = |error: std::io::Error| Failure::unexpected("signals cannot be received", &error);
     let (sender, receiver) = watch::channel(false);
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(deaf)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(deaf)?;
     let on_signal = sender.clone();
     tokio::spawn(async move {
         tokio::select! {

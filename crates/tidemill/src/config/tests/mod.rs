@@ -3,7 +3,9 @@
 
 pub(super) mod property;
 
+mod alert;
 mod hostile;
+mod jwt;
 mod places;
 mod precedence;
 mod reading;

@@ -90,6 +90,12 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
         [process]
         name = "밤 작업"
         lease = "1m"
+        [server]
+        listen = "[::1]:8080"
+        base_path = "/tm"
+        auth = "required"
+        instance = "prod"
+        tls = "proxy"
         [log]
         level = "trace"
         format = "json"
@@ -113,6 +119,11 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
             "normal",
             "밤 작업",
             "1m",
+            "[::1]:8080",
+            "/tm",
+            "required",
+            "prod",
+            "proxy",
             "trace",
             "json",
             "csv",

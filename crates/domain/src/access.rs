@@ -1,0 +1,247 @@
+//! Who may do what: roles, permissions, and the text form of API tokens.
+//!
+//! Permissions are asked for by name and answered by one table, so that a new route has to say what it needs and
+//! a new role what it may.
+
+use crate::audit::Role;
+use std::fmt;
+use std::str::FromStr;
+
+/// Something that a caller may or may not do.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Permission {
+    /// See states, lists and events; no payloads, no configuration.
+    View,
+    /// Stop, restart, retry, release, silence: what is done at 02:00.
+    Operate,
+    /// Tokens, configuration, payloads, and whatever cannot be taken back.
+    Administer,
+    /// Lease work and settle it.
+    Work,
+    /// Ask for units of a pool and give them back.
+    Request,
+}
+
+impl Permission {
+    /// All permissions.
+    pub const ALL: [Self; 5] = [Self::View, Self::Operate, Self::Administer, Self::Work, Self::Request];
+
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::View => "view",
+            Self::Operate => "operate",
+            Self::Administer => "administer",
+            Self::Work => "work",
+            Self::Request => "request",
+        }
+    }
+}
+
+/// Roles that a caller from outside can have.
+pub const ROLES: [Role; 5] = [Role::Viewer, Role::Operator, Role::Admin, Role::Worker, Role::Requester];
+
+/// Whether `role` has `permission`. Tidemill itself and the local command line do not come this way.
+pub fn allows(role: Role, permission: Permission) -> bool {
+    use Permission::{Administer, Operate, Request, View, Work};
+    match role {
+        Role::Admin => true,
+        Role::Operator => matches!(permission, View | Operate),
+        Role::Viewer => matches!(permission, View),
+        Role::Worker => matches!(permission, Work),
+        Role::Requester => matches!(permission, Request),
+        Role::Local | Role::System => match permission {
+            View | Operate | Administer | Work | Request => false,
+        },
+    }
+}
+
+/// Whether an object such as `pool/etl` lies within `scopes`. Without scopes everything does; a scope is an
+/// object, or the beginning of one with a `*` at its end.
+///
+/// ```
+/// # use tidemill_domain::access::in_scope;
+/// assert!(in_scope(&["pool/etl*".into()], "pool/etl-night"));
+/// assert!(!in_scope(&["pool/etl*".into()], "job/etl"));
+/// assert!(in_scope(&[], "job/etl"));
+/// ```
+pub fn in_scope(scopes: &[String], object: &str) -> bool {
+    scopes.is_empty()
+        || scopes.iter().any(|scope| match scope.strip_suffix('*') {
+            Some(beginning) => object.starts_with(beginning),
+            None => object == scope,
+        })
+}
+
+/// Whether everything that `scope` covers lies within `scopes`: then whoever is limited to these may hand it on.
+///
+/// ```
+/// # use tidemill_domain::access::covers;
+/// assert!(covers(&["pool/etl*".into()], "pool/etl-night*"));
+/// assert!(!covers(&["pool/etl".into()], "pool/etl*"));
+/// ```
+pub fn covers(scopes: &[String], scope: &str) -> bool {
+    match scope.strip_suffix('*') {
+        None => in_scope(scopes, scope),
+        Some(beginning) => {
+            let mut wider = scopes.iter().filter_map(|own| own.strip_suffix('*'));
+            scopes.is_empty() || wider.any(|own| beginning.starts_with(own))
+        }
+    }
+}
+
+/// Longest scope, and most scopes of a token.
+pub const SCOPE_CHARS_MAX: usize = 200;
+/// Most scopes of a token.
+pub const SCOPES_MAX: usize = 20;
+
+/// Whether a text can be a scope.
+pub fn is_scope(text: &str) -> bool {
+    let plain = text.strip_suffix('*').unwrap_or(text);
+    (1..=SCOPE_CHARS_MAX).contains(&text.chars().count())
+        && plain.contains('/')
+        && !plain.contains(['*', ','])
+        && !plain.chars().any(char::is_control)
+}
+
+const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+const ID_CHARS: usize = 8;
+/// 43 characters of 62 hold 256 bits.
+const SECRET_CHARS: usize = 43;
+
+/// An API token as its owner has it: `tm_`, a public id, `_`, and 256 secret bits.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token {
+    id: String,
+    secret: String,
+}
+
+/// The text is not an API token.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("not an API token")]
+pub struct NotAToken;
+
+impl Token {
+    /// Makes a token of random bytes that the caller drew.
+    ///
+    /// ```
+    /// # use tidemill_domain::access::Token;
+    /// let token = Token::from_random(&[7; 16], &[9; 32]);
+    /// assert_eq!(token.expose().parse::<Token>().unwrap().id(), token.id());
+    /// ```
+    pub fn from_random(id: &[u8; 16], secret: &[u8; 32]) -> Self {
+        Self { id: base62(id, ID_CHARS), secret: base62(secret, SECRET_CHARS) }
+    }
+
+    /// Its public part, by which it is listed and found.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Its secret part.
+    pub fn secret(&self) -> &str {
+        &self.secret
+    }
+
+    /// The whole token. Shown once, to whoever asked for it.
+    pub fn expose(&self) -> String {
+        format!("tm_{}_{}", self.id, self.secret)
+    }
+}
+
+/// Without the secret.
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Token(tm_{}_***)", self.id)
+    }
+}
+
+impl FromStr for Token {
+    type Err = NotAToken;
+
+    fn from_str(text: &str) -> Result<Self, NotAToken> {
+        let (id, secret) = text.strip_prefix("tm_").and_then(|rest| rest.split_once('_')).ok_or(NotAToken)?;
+        let is_made_of =
+            |part: &str, length| part.len() == length && part.bytes().all(|b| ALPHABET.contains(&b));
+        if !is_made_of(id, ID_CHARS) || !is_made_of(secret, SECRET_CHARS) {
+            return Err(NotAToken);
+        }
+        Ok(Self { id: id.to_owned(), secret: secret.to_owned() })
+    }
+}
+
+/// The number that the bytes are, in base 62: its last `length` digits.
+fn base62(bytes: &[u8], length: usize) -> String {
+    let mut number = bytes.to_vec();
+    let mut digits = Vec::with_capacity(length);
+    for _ in 0..length {
+        let mut rest = 0_u32;
+        for byte in &mut number {
+            let value = rest * 256 + u32::from(*byte);
+            *byte = u8::try_from(value / 62).unwrap_or(u8::MAX);
+            rest = value % 62;
+        }
+        digits.push(char::from(ALPHABET[rest as usize]));
+    }
+    digits.iter().rev().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn only_an_admin_may_everything_and_nobody_outside_may_what_is_not_theirs() {
+        for permission in Permission::ALL {
+            let who: Vec<Role> = ROLES.into_iter().filter(|role| allows(*role, permission)).collect();
+            let expected = match permission {
+                Permission::View => vec![Role::Viewer, Role::Operator, Role::Admin],
+                Permission::Operate => vec![Role::Operator, Role::Admin],
+                Permission::Administer => vec![Role::Admin],
+                Permission::Work => vec![Role::Admin, Role::Worker],
+                Permission::Request => vec![Role::Admin, Role::Requester],
+            };
+            assert_eq!(who, expected, "{permission:?}");
+            assert!(!allows(Role::System, permission) && !allows(Role::Local, permission));
+        }
+    }
+
+    #[test]
+    fn scopes_are_objects_or_beginnings_of_them() {
+        assert!(is_scope("pool/etl") && is_scope("pool/*") && is_scope("job/정산*"));
+        for wrong in ["", "*", "pool", "pool/a*b", "pool/a,b", "pool/\n", &"p/".repeat(200)] {
+            assert!(!is_scope(wrong), "{wrong}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_handed_on_reaches_no_further(
+            own in prop::collection::vec("[ab]/[ab]{0,3}\\*?", 1..4), handed in "[ab]/[ab]{0,3}\\*?", object in "[ab]/[ab]{0,4}",
+        ) {
+            if covers(&own, &handed) && in_scope(&[handed], &object) {
+                prop_assert!(in_scope(&own, &object));
+            }
+        }
+
+        #[test]
+        fn a_token_reads_back_and_hides_its_secret(id: [u8; 16], secret: [u8; 32]) {
+            let token = Token::from_random(&id, &secret);
+            prop_assert_eq!(&token.expose().parse::<Token>().unwrap(), &token);
+            let shown = format!("{token:?}");
+            prop_assert!(!shown.contains(token.secret()));
+        }
+
+        #[test]
+        fn different_secrets_make_different_tokens(one: [u8; 32], other: [u8; 32]) {
+            let secret = |bytes| Token::from_random(&[0; 16], bytes).secret().to_owned();
+            prop_assert_eq!(secret(&one) == secret(&other), one == other);
+        }
+
+        #[test]
+        fn any_text_is_a_token_or_not(text in "(tm_)?.{0,60}") {
+            let _answer = text.parse::<Token>();
+        }
+    }
+}

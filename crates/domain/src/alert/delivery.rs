@@ -1,0 +1,69 @@
+//! How often a notice is tried: until it arrives, is refused for good, or has failed too often.
+
+use crate::backoff::{Backoff, BadBackoff};
+use crate::time::Timestamp;
+use std::time::Duration;
+
+/// Most attempts for one notice on one channel.
+pub const ATTEMPTS_MAX: u32 = 10;
+
+/// Where a notice on its way to one channel stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DeliveryState {
+    /// To be tried.
+    Waiting {
+        /// Attempts that failed so far.
+        attempt: u32,
+        /// Not before this instant.
+        run_after: Timestamp,
+    },
+    /// It arrived.
+    Delivered {
+        /// When.
+        at: Timestamp,
+    },
+    /// Nobody tries any more.
+    Failed {
+        /// Since when.
+        at: Timestamp,
+    },
+}
+
+/// What came of an attempt.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Attempt {
+    /// It arrived.
+    Arrived,
+    /// It did not, and may the next time.
+    FailedForNow,
+    /// It did not and never will.
+    FailedForGood,
+}
+
+/// The waits between attempts: from a second to ten minutes.
+pub fn backoff() -> Result<Backoff, BadBackoff> {
+    Backoff::new(Duration::from_secs(1), 3.0, Duration::from_secs(600), 0.2)
+}
+
+/// The state after an attempt that ended at `now`; `delay` is the backoff after one more failure. What has ended
+/// stays as it is. Total.
+pub fn next(
+    state: DeliveryState,
+    attempt: Attempt,
+    delay: impl FnOnce(u32) -> Duration,
+    now: Timestamp,
+) -> DeliveryState {
+    match (state, attempt) {
+        (DeliveryState::Delivered { .. } | DeliveryState::Failed { .. }, _) => state,
+        (DeliveryState::Waiting { .. }, Attempt::Arrived) => DeliveryState::Delivered { at: now },
+        (DeliveryState::Waiting { .. }, Attempt::FailedForGood) => DeliveryState::Failed { at: now },
+        (DeliveryState::Waiting { attempt, .. }, Attempt::FailedForNow) => {
+            let attempt = attempt.saturating_add(1);
+            if attempt >= ATTEMPTS_MAX {
+                DeliveryState::Failed { at: now }
+            } else {
+                DeliveryState::Waiting { attempt, run_after: now.plus(delay(attempt)) }
+            }
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! What is watched: a signal, a threshold, for how long, and how much it matters.
+
+use super::Reading;
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Longest window and longest "for".
+pub const LONGEST: Duration = Duration::from_secs(24 * 3600);
+
+/// Most channels of one rule.
+pub const CHANNELS_MAX: usize = 16;
+
+/// On which side of the threshold something is wrong. At the threshold itself nothing is.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Condition {
+    /// Breached by greater values.
+    Above(f64),
+    /// Breached by smaller values.
+    Below(f64),
+}
+
+impl Condition {
+    /// The threshold.
+    pub const fn threshold(self) -> f64 {
+        match self {
+            Self::Above(threshold) | Self::Below(threshold) => threshold,
+        }
+    }
+
+    /// The word that is configured and shown.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Above(_) => "above",
+            Self::Below(_) => "below",
+        }
+    }
+
+    /// What a value means. One that is no number is unknown.
+    pub fn read(self, value: f64) -> Reading {
+        let is_breached = match self {
+            Self::Above(threshold) => value > threshold,
+            Self::Below(threshold) => value < threshold,
+        };
+        match value.is_finite() {
+            false => Reading::Unknown,
+            true if is_breached => Reading::Breached(value),
+            true => Reading::Fine(value),
+        }
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.as_str(), self.threshold())
+    }
+}
+
+macro_rules! words {
+    ($($(#[$about:meta])+ $type:ident, $not:ident, $text:literal { $($(#[$doc:meta])+ $name:ident = $word:literal,)+ })+) => {$(
+        $(#[$about])+
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub enum $type {
+            $($(#[$doc])+ $name,)+
+        }
+
+        impl $type {
+            /// All of them, in order.
+            pub const ALL: &[Self] = &[$(Self::$name,)+];
+            /// Their words, in the same order.
+            pub const NAMES: &[&'static str] = &[$($word,)+];
+
+            /// The word that is configured, stored and shown.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $word,)+ }
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        #[doc = concat!("The text is ", $text, ".")]
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+        #[error($text)]
+        pub struct $not;
+
+        impl FromStr for $type {
+            type Err = $not;
+
+            fn from_str(text: &str) -> Result<Self, $not> {
+                Self::ALL.iter().copied().find(|known| known.as_str() == text).ok_or($not)
+            }
+        }
+    )+};
+}
+
+words! {
+    /// How the samples of a window become one value.
+    Aggregate, NotAnAggregate, "not an aggregate" {
+        /// The latest.
+        Last = "last",
+        /// The greatest.
+        Max = "max",
+        /// The smallest.
+        Min = "min",
+        /// The mean.
+        Average = "average",
+    }
+
+    /// How much it matters. Greater is worse.
+    Severity, NotASeverity, "not a severity" {
+        /// Good to know.
+        Info = "info",
+        /// Somebody should look at it in working hours.
+        Warning = "warning",
+        /// Somebody has to act now.
+        Critical = "critical",
+    }
+}
+
+/// The parts of a rule, before they are checked.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RuleFields {
+    /// Its name.
+    pub name: String,
+    /// The signal that it watches, by name.
+    pub signal: String,
+    /// What is wrong.
+    pub condition: Condition,
+    /// How the samples of the window become one value.
+    pub aggregate: Aggregate,
+    /// How far back samples count.
+    pub window: Duration,
+    /// How long the condition has to be breached before the alert fires; configured as "for".
+    pub hold: Duration,
+    /// How much it matters.
+    pub severity: Severity,
+    /// Who is told, by name of the channel.
+    pub channels: Vec<String>,
+}
+
+/// A rule that can be evaluated.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tidemill_domain::alert::{Aggregate, BadRule, Condition, Rule, RuleFields, Severity};
+/// let fields = RuleFields {
+///     name: "database_slow".into(),
+///     signal: "database_seconds".into(),
+///     condition: Condition::Above(1.0),
+///     aggregate: Aggregate::Average,
+///     window: Duration::from_secs(60),
+///     hold: Duration::from_secs(60),
+///     severity: Severity::Warning,
+///     channels: vec!["log".into()],
+/// };
+/// assert!(Rule::new(fields.clone()).is_ok());
+/// assert_eq!(Rule::new(RuleFields { name: "Slow!".into(), ..fields }), Err(BadRule::Name));
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+pub struct Rule(RuleFields);
+
+/// A rule that makes no sense.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum BadRule {
+    /// The name of the rule.
+    #[error("the name of a rule is 1 to 63 of a-z, 0-9, _ and -, starting with a letter")]
+    Name,
+    /// The name of the signal.
+    #[error("the name of a signal is 1 to 63 of a-z, 0-9, _ and -, starting with a letter")]
+    Signal,
+    /// The name of a channel, or their number.
+    #[error("a rule has at most {CHANNELS_MAX} channels, each named like a rule and named once")]
+    Channels,
+    /// The threshold is infinite or no number.
+    #[error("the threshold of a rule is a finite number")]
+    Threshold,
+    /// The window is too long.
+    #[error("the window of a rule is at most 24 hours")]
+    Window,
+    /// The "for" is too long.
+    #[error("the \"for\" of a rule is at most 24 hours")]
+    Hold,
+}
+
+impl Rule {
+    /// Checks and wraps.
+    pub fn new(fields: RuleFields) -> Result<Self, BadRule> {
+        if !is_name(&fields.name) {
+            return Err(BadRule::Name);
+        }
+        if !is_name(&fields.signal) {
+            return Err(BadRule::Signal);
+        }
+        if !fields.condition.threshold().is_finite() {
+            return Err(BadRule::Threshold);
+        }
+        if fields.window > LONGEST {
+            return Err(BadRule::Window);
+        }
+        if fields.hold > LONGEST {
+            return Err(BadRule::Hold);
+        }
+        let channels = &fields.channels;
+        let is_repeated = |at: usize| channels[..at].contains(&channels[at]);
+        if channels.len() > CHANNELS_MAX
+            || !channels.iter().all(|name| is_name(name))
+            || (0..channels.len()).any(is_repeated)
+        {
+            return Err(BadRule::Channels);
+        }
+        Ok(Self(fields))
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// The signal that it watches.
+    pub fn signal(&self) -> &str {
+        &self.0.signal
+    }
+
+    /// What is wrong.
+    pub fn condition(&self) -> Condition {
+        self.0.condition
+    }
+
+    /// How the samples of the window become one value.
+    pub fn aggregate(&self) -> Aggregate {
+        self.0.aggregate
+    }
+
+    /// How far back samples count.
+    pub fn window(&self) -> Duration {
+        self.0.window
+    }
+
+    /// How long the condition has to be breached before the alert fires.
+    pub fn hold(&self) -> Duration {
+        self.0.hold
+    }
+
+    /// How much it matters.
+    pub fn severity(&self) -> Severity {
+        self.0.severity
+    }
+
+    /// Who is told.
+    pub fn channels(&self) -> &[String] {
+        &self.0.channels
+    }
+}
+
+/// Whether a text can name a rule, a signal or a channel.
+pub fn is_name(text: &str) -> bool {
+    let mut letters = text.bytes();
+    let starts_well = letters.next().is_some_and(|b| b.is_ascii_lowercase());
+    let is_inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-';
+    starts_well && letters.all(is_inner) && text.len() <= 63
+}

@@ -1,0 +1,118 @@
+//! A silence: for a while nobody is told, for a reason that somebody gave. What is wrong stays wrong.
+
+use super::{Subject, Voice};
+use crate::audit::Actor;
+use crate::time::Timestamp;
+use std::time::Duration;
+
+/// Longest silence: what is to be quiet for longer should be switched off.
+pub const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
+
+/// Most characters of a reason.
+pub const REASON_CHARS_MAX: usize = 500;
+
+/// A silence as stored.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Silence {
+    /// Its number.
+    pub id: i64,
+    /// The rule that is silenced.
+    pub rule: String,
+    /// The one subject of it that is silenced; all of them when there is none.
+    pub subject: Option<Subject>,
+    /// When people are told again.
+    pub until: Timestamp,
+    /// Why.
+    pub reason: String,
+    /// Who wanted it.
+    pub by: String,
+    /// When.
+    pub created_at: Timestamp,
+    /// When somebody ended it before its time.
+    pub ended_at: Option<Timestamp>,
+}
+
+impl Silence {
+    /// Whether it is in force at `now`. At `until` itself it no longer is.
+    pub fn is_in_force(&self, now: Timestamp) -> bool {
+        self.ended_at.is_none() && now < self.until
+    }
+
+    /// Whether it is about this alert.
+    pub fn covers(&self, rule: &str, subject: &Subject) -> bool {
+        self.rule == rule && self.subject.as_ref().is_none_or(|own| own == subject)
+    }
+}
+
+/// The silence that keeps an alert quiet the longest, if one does.
+pub fn quietest<'a>(
+    silences: &'a [Silence],
+    rule: &str,
+    subject: &Subject,
+    now: Timestamp,
+) -> Option<&'a Silence> {
+    let in_force =
+        silences.iter().filter(|silence| silence.is_in_force(now) && silence.covers(rule, subject));
+    in_force.max_by_key(|silence| silence.until)
+}
+
+impl From<Option<&Silence>> for Voice {
+    fn from(silence: Option<&Silence>) -> Self {
+        if silence.is_some() { Self::Silenced } else { Self::Free }
+    }
+}
+
+/// A silence that somebody asks for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SilenceRequest {
+    /// The rule.
+    pub rule: String,
+    /// One subject of it, or all.
+    pub subject: Option<Subject>,
+    /// For how long from now.
+    pub length: Duration,
+    /// Why; [`reason`] checks it.
+    pub reason: String,
+    /// Who asks.
+    pub actor: Actor,
+}
+
+/// Why a silence is refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum BadSilence {
+    /// It names nothing that could be a rule.
+    #[error("a silence names a rule")]
+    Rule,
+    /// It would end at once or never.
+    #[error("a silence lasts from 1 second to 366 days")]
+    Length,
+    /// Nobody could tell later why it was made.
+    #[error("a silence has a reason of 1 to {REASON_CHARS_MAX} characters")]
+    Reason,
+}
+
+impl SilenceRequest {
+    /// Whether it may be granted.
+    pub fn check(&self) -> Result<(), BadSilence> {
+        if !super::rule::is_name(&self.rule) {
+            return Err(BadSilence::Rule);
+        }
+        if self.length < Duration::from_secs(1) || self.length > LONGEST {
+            return Err(BadSilence::Length);
+        }
+        reason(&self.reason).map(drop)
+    }
+}
+
+/// A reason without the white space around it.
+///
+/// ```
+/// # use tidemill_domain::alert::silence::{BadSilence, reason};
+/// assert_eq!(reason(" disk is being replaced "), Ok("disk is being replaced"));
+/// assert_eq!(reason("  "), Err(BadSilence::Reason));
+/// ```
+pub fn reason(text: &str) -> Result<&str, BadSilence> {
+    let text = text.trim();
+    let is_fine = !text.is_empty() && text.chars().count() <= REASON_CHARS_MAX && !text.contains('\0');
+    if is_fine { Ok(text) } else { Err(BadSilence::Reason) }
+}

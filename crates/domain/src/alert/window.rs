@@ -1,0 +1,116 @@
+//! The samples of one rule and subject, as far back as the rule's window goes, in bounded memory.
+//!
+//! Samples that lie close together share a bucket, of which a window has at most [`BUCKETS_MAX`]. So the greatest,
+//! the smallest, the latest and the mean stay exact over what is kept, and only the far end of a long window is
+//! cut a bucket late.
+
+use super::Reading;
+use super::rule::{Aggregate, Rule};
+use crate::time::Monotonic;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Most buckets of a window.
+pub const BUCKETS_MAX: usize = 240;
+
+/// Samples that are kept for a while. Their instants are monotonic readings, so that setting the clock neither
+/// loses nor keeps any.
+#[derive(Clone, Debug)]
+pub struct Window {
+    length: Duration,
+    buckets: VecDeque<Bucket>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    first_at: Monotonic,
+    latest_at: Monotonic,
+    latest: f64,
+    greatest: f64,
+    smallest: f64,
+    sum: f64,
+    count: u32,
+}
+
+impl Window {
+    /// An empty window of this length.
+    pub fn new(length: Duration) -> Self {
+        Self { length, buckets: VecDeque::new() }
+    }
+
+    /// Adds a sample and forgets what is too old. A value that is no finite number is not a sample.
+    pub fn add(&mut self, value: f64, now: Monotonic) {
+        self.forget(now);
+        if !value.is_finite() {
+            return;
+        }
+        let width = self.length / u32::try_from(BUCKETS_MAX).unwrap_or(u32::MAX);
+        match self.buckets.back_mut() {
+            Some(last) if now.since(last.first_at) < width => last.add(value, now),
+            _ => self.buckets.push_back(Bucket::new(value, now)),
+        }
+        while self.buckets.len() > BUCKETS_MAX {
+            self.buckets.pop_front();
+        }
+    }
+
+    /// The samples as one value; none when there are none.
+    pub fn value(&self, aggregate: Aggregate) -> Option<f64> {
+        let all = self.buckets.iter();
+        match aggregate {
+            Aggregate::Last => self.buckets.back().map(|bucket| bucket.latest),
+            Aggregate::Max => all.map(|bucket| bucket.greatest).reduce(f64::max),
+            Aggregate::Min => all.map(|bucket| bucket.smallest).reduce(f64::min),
+            Aggregate::Average => {
+                let (least, most) = (self.value(Aggregate::Min)?, self.value(Aggregate::Max)?);
+                let count: f64 = all.clone().map(|bucket| f64::from(bucket.count)).sum();
+                let mean: f64 = all.map(|bucket| bucket.sum / count).sum();
+                // Rounding must not push the mean of equal values past a threshold that they do not pass.
+                Some(mean.clamp(least, most))
+            }
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn buckets(&self) -> usize {
+        self.buckets.len()
+    }
+
+    fn forget(&mut self, now: Monotonic) {
+        let is_old = |bucket: &Bucket| now.since(bucket.latest_at) > self.length;
+        while self.buckets.front().is_some_and(is_old) {
+            self.buckets.pop_front();
+        }
+    }
+}
+
+impl Bucket {
+    fn new(value: f64, at: Monotonic) -> Self {
+        Self {
+            first_at: at,
+            latest_at: at,
+            latest: value,
+            greatest: value,
+            smallest: value,
+            sum: value,
+            count: 1,
+        }
+    }
+
+    fn add(&mut self, value: f64, at: Monotonic) {
+        self.latest_at = at;
+        self.latest = value;
+        self.greatest = self.greatest.max(value);
+        self.smallest = self.smallest.min(value);
+        self.sum += value;
+        self.count = self.count.saturating_add(1);
+    }
+}
+
+/// What the samples of `window` mean for `rule`.
+pub fn read(rule: &Rule, window: &Window) -> Reading {
+    match window.value(rule.aggregate()) {
+        Some(value) => rule.condition().read(value),
+        None => Reading::Unknown,
+    }
+}

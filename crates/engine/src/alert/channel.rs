@@ -1,0 +1,70 @@
+//! How a notice reaches people. The log is here; what needs a network lives with its adapter.
+
+use super::message::Message;
+use std::fmt;
+use std::pin::Pin;
+use tidemill_domain::alert::{Notice, Severity};
+
+/// Name of the channel that writes to this process's log.
+pub const LOG: &str = "log";
+
+/// A delivery that is under way.
+pub type Delivering<'a> = Pin<Box<dyn Future<Output = Result<(), DeliveryError>> + Send + 'a>>;
+
+/// A way to tell people.
+pub trait Channel: fmt::Debug + Send + Sync {
+    /// Its name, by which rules refer to it.
+    fn name(&self) -> &str;
+
+    /// Delivers once. The same message may come again, when nobody could write down that it had arrived.
+    fn deliver<'a>(&'a self, message: &'a Message) -> Delivering<'a>;
+}
+
+/// Why a notice did not arrive.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{why}")]
+pub struct DeliveryError {
+    /// Whether the next attempt may succeed.
+    pub retry: bool,
+    /// What happened; stored and shown, so it must hold no secret.
+    pub why: String,
+}
+
+impl DeliveryError {
+    /// May succeed later: nobody answered, or the receiver was busy.
+    pub fn temporary(why: impl Into<String>) -> Self {
+        Self { retry: true, why: why.into() }
+    }
+
+    /// Will never succeed: the receiver understood and refused.
+    pub fn permanent(why: impl Into<String>) -> Self {
+        Self { retry: false, why: why.into() }
+    }
+}
+
+/// Writes notices to the log of this process.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LogChannel;
+
+impl Channel for LogChannel {
+    fn name(&self) -> &str {
+        LOG
+    }
+
+    fn deliver<'a>(&'a self, message: &'a Message) -> Delivering<'a> {
+        let told = &message.announcement;
+        let (rule, subject, text) = (told.rule.as_str(), told.subject.as_str(), told.summary.as_str());
+        match (told.notice, told.severity) {
+            (Notice::Resolved, _) | (Notice::Fired, Severity::Info) => {
+                tracing::info!(alert.rule = rule, alert.subject = subject, "alert: {text}");
+            }
+            (Notice::Fired, Severity::Warning) => {
+                tracing::warn!(alert.rule = rule, alert.subject = subject, "alert: {text}");
+            }
+            (Notice::Fired, Severity::Critical) => {
+                tracing::error!(alert.rule = rule, alert.subject = subject, "alert: {text}");
+            }
+        }
+        Box::pin(std::future::ready(Ok(())))
+    }
+}

@@ -1,0 +1,136 @@
+//! Delivering notices: load what is due, try each outside of any transaction, settle each under the fence.
+
+use super::channel::{Channel, DeliveryError};
+use super::message::{Announcement, Message};
+use super::watch::Watch;
+use crate::clock::jitter_unit;
+use crate::error::EngineError;
+use crate::metrics;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tidemill_domain::alert::delivery::{self, Attempt, DeliveryState};
+use tidemill_store::alert::Delivery;
+use tokio::task::JoinSet;
+
+/// Notices that are tried in one turn, at once.
+const DELIVERIES_PER_TURN: u32 = 16;
+
+/// A channel that takes longer than this has failed.
+const DELIVERING_MAX: Duration = Duration::from_secs(20);
+
+/// What one turn did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Delivered {
+    /// Notices that arrived.
+    pub arrived: usize,
+    /// Notices that are tried again later.
+    pub waiting: usize,
+    /// Notices that were given up.
+    pub failed: usize,
+}
+
+impl Delivered {
+    /// Whether there may be more to do at once.
+    pub(super) fn is_full(&self) -> bool {
+        self.arrived + self.waiting + self.failed >= DELIVERIES_PER_TURN as usize
+    }
+}
+
+/// Delivers notices by channels.
+#[derive(Debug)]
+pub struct Deliverer {
+    channels: Vec<Arc<dyn Channel>>,
+}
+
+impl Deliverer {
+    pub(super) fn new(channels: Vec<Arc<dyn Channel>>) -> Self {
+        Self { channels }
+    }
+
+    /// One turn over what is due. A slow channel does not hold up the others of the turn.
+    pub async fn run_once(&self, watch: &Watch) -> Result<Delivered, EngineError> {
+        watch.check()?;
+        let mut tx = watch.store().read().await?;
+        let due = tx.due_alert_deliveries(DELIVERIES_PER_TURN).await?;
+        tx.rollback().await?;
+        let mut attempts = JoinSet::new();
+        let mut by_task = HashMap::new();
+        for due in due {
+            let channel = self.channels.iter().find(|channel| channel.name() == due.channel).cloned();
+            let tried = due.clone();
+            let task = attempts.spawn(async move { attempt(channel.as_deref(), &tried).await });
+            by_task.insert(task.id(), due);
+        }
+        let mut done = Delivered::default();
+        while let Some(ended) = attempts.join_next_with_id().await {
+            let (task, answer) = match ended {
+                Ok(ended) => ended,
+                Err(error) => (error.id(), Err(DeliveryError::temporary("the channel failed unexpectedly"))),
+            };
+            let Some(due) = by_task.remove(&task) else { continue };
+            match settle(watch, &due, answer).await? {
+                Some(DeliveryState::Delivered { .. }) => done.arrived += 1,
+                Some(DeliveryState::Waiting { .. }) => done.waiting += 1,
+                Some(DeliveryState::Failed { .. }) => done.failed += 1,
+                None => {}
+            }
+        }
+        Ok(done)
+    }
+}
+
+async fn attempt(channel: Option<&dyn Channel>, due: &Delivery) -> Result<(), DeliveryError> {
+    let Some(channel) = channel else {
+        return Err(DeliveryError::permanent("there is no channel of this name any more"));
+    };
+    let announcement =
+        Announcement::from_json(&due.body).map_err(|error| DeliveryError::permanent(error.to_string()))?;
+    let message = Message { id: due.id, announcement, body: due.body.clone() };
+    match tokio::time::timeout(DELIVERING_MAX, channel.deliver(&message)).await {
+        Ok(answer) => answer,
+        Err(_) => Err(DeliveryError::temporary(format!("no answer in {DELIVERING_MAX:?}"))),
+    }
+}
+
+async fn settle(
+    watch: &Watch,
+    due: &Delivery,
+    answer: Result<(), DeliveryError>,
+) -> Result<Option<DeliveryState>, EngineError> {
+    let attempt = match &answer {
+        Ok(()) => Attempt::Arrived,
+        Err(error) if error.retry => Attempt::FailedForNow,
+        Err(_) => Attempt::FailedForGood,
+    };
+    let backoff = delivery::backoff().expect("the backoff of deliveries keeps to the bounds of a backoff");
+    let error = answer.err().map(|error| error.why);
+    let mut tx = watch.begin().await?;
+    let state = tx
+        .settle_alert_delivery(due.id, attempt, error.as_deref(), |failures| {
+            backoff.delay(failures, jitter_unit())
+        })
+        .await?;
+    tx.commit().await?;
+    if let Some(state) = state {
+        report(due, state, error.as_deref());
+    }
+    Ok(state)
+}
+
+fn report(due: &Delivery, state: DeliveryState, error: Option<&str>) {
+    let (rule, subject, channel) = (&due.rule, &due.subject, &due.channel);
+    let error = error.unwrap_or_default();
+    let outcome = match state {
+        DeliveryState::Delivered { .. } => "arrived",
+        DeliveryState::Waiting { attempt, .. } => {
+            tracing::warn!(alert.rule = rule, %error, "notice of alert {rule} for {subject} did not reach {channel} ({attempt} attempts); will try again");
+            "failed"
+        }
+        DeliveryState::Failed { .. } => {
+            tracing::error!(alert.rule = rule, %error, "notice of alert {rule} for {subject} is given up: it does not reach {channel}");
+            "given_up"
+        }
+    };
+    metrics::alert_delivery(channel, outcome);
+}

@@ -1,0 +1,217 @@
+//! Judging the rules: look at every signal, turn samples into readings, and let the store decide and write.
+
+use super::message::Announcement;
+use super::signal::{Observation, Signal};
+use super::watch::Watch;
+use crate::error::EngineError;
+use crate::metrics;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+use tidemill_domain::alert::window::{self, Window};
+use tidemill_domain::alert::{Notice, Reading, Rule, Severity, Subject};
+use tidemill_domain::time::{Clock, Monotonic};
+use tidemill_store::alert::{AlertRecord, Judgement, Judging};
+
+/// Most subjects of one signal that are looked at.
+const SUBJECTS_MAX: usize = 1000;
+
+/// Most open alerts that are looked at in one turn.
+const OPEN_MAX: u32 = 10_000;
+
+/// A look that takes longer than this has failed.
+const OBSERVING_MAX: Duration = Duration::from_secs(10);
+
+/// Old rows are looked for in one turn out of so many, which is about once an hour.
+const TURNS_BETWEEN_PRUNING: u32 = 720;
+
+/// How long alerts that are over stay in the list.
+const KEEP_ENDED: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// Rows of each kind that are forgotten at a time.
+const PRUNED_MAX: u32 = 500;
+
+/// What one turn did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Evaluated {
+    /// Alerts that began.
+    pub fired: usize,
+    /// Alerts that ended.
+    pub resolved: usize,
+    /// Signals that could not be observed.
+    pub unobserved: usize,
+}
+
+/// Judges rules by signals. Its samples are in memory; everything else is in the database.
+#[derive(Debug)]
+pub struct Evaluator {
+    rules: Vec<Rule>,
+    signals: Vec<Box<dyn Signal>>,
+    clock: Arc<dyn Clock>,
+    windows: HashMap<(String, Subject), Window>,
+    turns: u32,
+}
+
+/// What a turn saw, by the name of the signal; nothing when the look failed.
+type Seen = HashMap<&'static str, Option<Vec<Observation>>>;
+
+/// What each alert that needs a decision reads, in the order of rules and subjects.
+type Readings = BTreeMap<(String, Subject), Reading>;
+
+impl Evaluator {
+    pub(super) fn new(rules: Vec<Rule>, signals: Vec<Box<dyn Signal>>, clock: Arc<dyn Clock>) -> Self {
+        Self { rules, signals, clock, windows: HashMap::new(), turns: 0 }
+    }
+
+    /// One turn over all rules.
+    pub async fn run_once(&mut self, watch: &Watch) -> Result<Evaluated, EngineError> {
+        watch.check()?;
+        let seen = self.observe(watch).await;
+        let now = self.clock.monotonic();
+        let mut readings = self.read(&seen, now);
+        let mut tx = watch.store().read().await?;
+        let open = tx.open_alerts(OPEN_MAX).await?;
+        tx.rollback().await?;
+        self.add_missing(&mut readings, &open, &seen);
+        let is_open: HashSet<(&str, &Subject)> =
+            open.iter().map(|record| (record.rule.as_str(), &record.subject)).collect();
+        readings.retain(|(rule, subject), reading| {
+            matches!(reading, Reading::Breached(_)) || is_open.contains(&(rule.as_str(), subject))
+        });
+        let mut done = Evaluated {
+            unobserved: seen.values().filter(|observations| observations.is_none()).count(),
+            ..Evaluated::default()
+        };
+        for ((rule, subject), reading) in readings {
+            let severity = open
+                .iter()
+                .find(|record| record.rule == rule && record.subject == subject)
+                .map_or(Severity::Info, |record| record.severity);
+            match self.judge(watch, &rule, &subject, reading, severity).await? {
+                Some(Notice::Fired) => done.fired += 1,
+                Some(Notice::Resolved) => done.resolved += 1,
+                None => {}
+            }
+        }
+        self.prune(watch).await?;
+        Ok(done)
+    }
+
+    /// Looks at every signal that a rule watches.
+    async fn observe(&self, watch: &Watch) -> Seen {
+        let mut seen = Seen::new();
+        for signal in &self.signals {
+            let name = signal.name();
+            if self.rules.iter().all(|rule| rule.signal() != name) {
+                continue;
+            }
+            let observations = match tokio::time::timeout(OBSERVING_MAX, signal.observe(watch.store())).await
+            {
+                Ok(Ok(observations)) => Some(bounded(name, observations)),
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, alert.signal = name, "signal {name} was not observed");
+                    None
+                }
+                Err(_) => {
+                    tracing::warn!(
+                        alert.signal = name,
+                        "signal {name} was not observed in {OBSERVING_MAX:?}"
+                    );
+                    None
+                }
+            };
+            if observations.is_none() {
+                metrics::alert_signal_unobserved(name);
+            }
+            seen.insert(name, observations);
+        }
+        seen
+    }
+
+    /// Adds what was seen to the windows and reads them. Windows of subjects that are gone go too.
+    fn read(&mut self, seen: &Seen, now: Monotonic) -> Readings {
+        let mut readings = Readings::new();
+        for rule in &self.rules {
+            let Some(Some(observations)) = seen.get(rule.signal()) else { continue };
+            let is_there = |subject: &Subject| observations.iter().any(|other| other.subject == *subject);
+            self.windows.retain(|(name, subject), _| name != rule.name() || is_there(subject));
+            for Observation { subject, value } in observations {
+                let key = (rule.name().to_owned(), subject.clone());
+                let window = self.windows.entry(key.clone()).or_insert_with(|| Window::new(rule.window()));
+                window.add(*value, now);
+                let reading = if value.is_finite() { window::read(rule, window) } else { Reading::Unknown };
+                readings.insert(key, reading);
+            }
+        }
+        readings
+    }
+
+    /// Open alerts that nothing was seen of: their rule or subject is gone, or nobody could look.
+    fn add_missing(&self, readings: &mut Readings, open: &[AlertRecord], seen: &Seen) {
+        for record in open {
+            let key = (record.rule.clone(), record.subject.clone());
+            let rule = self.rules.iter().find(|rule| rule.name() == record.rule);
+            let reading = match rule.map(|rule| seen.get(rule.signal())) {
+                Some(Some(Some(_))) | None => Reading::Gone,
+                Some(Some(None) | None) => Reading::Unknown,
+            };
+            readings.entry(key).or_insert(reading);
+        }
+    }
+
+    /// Lets the store decide, under the fence; tells what began or ended.
+    async fn judge(
+        &self,
+        watch: &Watch,
+        name: &str,
+        subject: &Subject,
+        reading: Reading,
+        last_severity: Severity,
+    ) -> Result<Option<Notice>, EngineError> {
+        let rule = self.rules.iter().find(|rule| rule.name() == name);
+        let judging = Judging {
+            rule: name,
+            subject,
+            severity: rule.map_or(last_severity, Rule::severity),
+            hold: rule.map_or(Duration::ZERO, Rule::hold),
+            channels: rule.map_or(&[], Rule::channels),
+            reading,
+        };
+        let compose = |judgement: &Judgement, notice: Notice| {
+            let told = rule.map(|rule| Announcement::new(rule, subject, judgement, notice).to_json());
+            told.unwrap_or_default()
+        };
+        let mut tx = watch.begin().await?;
+        let judgement = tx.judge_alert(judging, compose).await?;
+        tx.commit().await?;
+        if let Some(notice) = judgement.notice {
+            metrics::alert_changed(name, notice.as_str());
+            tracing::debug!(alert.rule = name, alert.subject = %subject, "alert {name} of {subject}: {notice}");
+        }
+        Ok(judgement.notice)
+    }
+
+    async fn prune(&mut self, watch: &Watch) -> Result<(), EngineError> {
+        self.turns = self.turns.wrapping_add(1);
+        if self.turns.is_multiple_of(TURNS_BETWEEN_PRUNING) {
+            let mut tx = watch.begin().await?;
+            tx.prune_alerts(KEEP_ENDED, PRUNED_MAX).await?;
+            tx.commit().await?;
+        }
+        Ok(())
+    }
+}
+
+fn bounded(signal: &str, mut observations: Vec<Observation>) -> Vec<Observation> {
+    if observations.len() > SUBJECTS_MAX {
+        let count = observations.len();
+        tracing::warn!(
+            alert.signal = signal,
+            "signal {signal} tells of {count} subjects; only {SUBJECTS_MAX} are watched"
+        );
+        // By name, so that the same ones are watched each time.
+        observations.sort_by(|a, b| a.subject.cmp(&b.subject));
+        observations.truncate(SUBJECTS_MAX);
+    }
+    observations
+}

@@ -1,0 +1,168 @@
+//! What people are told, as a value and as the text that is stored and sent.
+//!
+//! The text is JSON with the schema `tidemill.alert/v1`, to which fields are only ever added. Receivers may get
+//! the same notice twice; rule, subject, notice and `at` together tell that it is the same.
+
+use serde_json::{Value, json};
+use tidemill_domain::alert::{AlertState, Notice, Rule, Severity, Subject};
+use tidemill_domain::time::Timestamp;
+use tidemill_store::alert::Judgement;
+
+/// The schema of the text.
+pub const SCHEMA: &str = "tidemill.alert/v1";
+
+/// What people are told.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Announcement {
+    /// The rule.
+    pub rule: String,
+    /// What the alert is about.
+    pub subject: Subject,
+    /// How much it matters.
+    pub severity: Severity,
+    /// Whether it fires or is over.
+    pub notice: Notice,
+    /// The value that was seen last; none when the subject is gone.
+    pub value: Option<f64>,
+    /// The threshold of the rule.
+    pub threshold: f64,
+    /// Since when the condition was breached.
+    pub since: Timestamp,
+    /// When this was decided.
+    pub at: Timestamp,
+    /// All of that in a sentence.
+    pub summary: String,
+}
+
+/// An announcement on its way to one channel.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Message {
+    /// Number of the delivery; the same in every attempt.
+    pub id: i64,
+    /// What people are told.
+    pub announcement: Announcement,
+    /// The text that is sent, as it was stored.
+    pub body: String,
+}
+
+/// The stored text is not one of ours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the text is no announcement of the schema {SCHEMA}")]
+pub struct NotAnAnnouncement;
+
+impl Announcement {
+    /// What to tell about a judgement under `rule`.
+    pub fn new(rule: &Rule, subject: &Subject, judgement: &Judgement, notice: Notice) -> Self {
+        let since = match (judgement.before, judgement.after) {
+            (_, AlertState::Pending { since } | AlertState::Firing { since, .. })
+            | (AlertState::Firing { since, .. }, _) => since,
+            (_, AlertState::Resolved { fired_at, .. }) => fired_at,
+            (_, AlertState::Inactive) => judgement.at,
+        };
+        let value = match judgement.value {
+            Some(value) => format!("{} is {value}", rule.signal()),
+            None => format!("{} is not known", rule.signal()),
+        };
+        let summary = match notice {
+            Notice::Fired => format!("{} fires for {subject}: {value}, {}", rule.name(), rule.condition()),
+            Notice::Resolved => format!("{} is over for {subject}: {value}", rule.name()),
+        };
+        Self {
+            rule: rule.name().to_owned(),
+            subject: subject.clone(),
+            severity: rule.severity(),
+            notice,
+            value: judgement.value,
+            threshold: rule.condition().threshold(),
+            since,
+            at: judgement.at,
+            summary,
+        }
+    }
+
+    /// The text.
+    pub fn to_json(&self) -> String {
+        json!({
+            "schema": SCHEMA,
+            "rule": self.rule,
+            "subject": self.subject.as_str(),
+            "severity": self.severity.as_str(),
+            "notice": self.notice.as_str(),
+            "value": self.value,
+            "threshold": self.threshold,
+            "since": self.since.to_string(),
+            "at": self.at.to_string(),
+            "summary": self.summary,
+        })
+        .to_string()
+    }
+
+    /// Reads the text. Fields that are not known are left alone.
+    pub fn from_json(text: &str) -> Result<Self, NotAnAnnouncement> {
+        let fields: Value = serde_json::from_str(text).map_err(|_| NotAnAnnouncement)?;
+        let text = |name: &str| fields[name].as_str().ok_or(NotAnAnnouncement);
+        if text("schema")? != SCHEMA {
+            return Err(NotAnAnnouncement);
+        }
+        let instant = |name: &str| text(name)?.parse().map_err(|_| NotAnAnnouncement);
+        Ok(Self {
+            rule: text("rule")?.to_owned(),
+            subject: Subject::new(text("subject")?).map_err(|_| NotAnAnnouncement)?,
+            severity: text("severity")?.parse().map_err(|_| NotAnAnnouncement)?,
+            notice: text("notice")?.parse().map_err(|_| NotAnAnnouncement)?,
+            value: fields["value"].as_f64(),
+            threshold: fields["threshold"].as_f64().ok_or(NotAnAnnouncement)?,
+            since: instant("since")?,
+            at: instant("at")?,
+            summary: text("summary")?.to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn announcement() -> Announcement {
+        Announcement {
+            rule: "slow".into(),
+            subject: Subject::new("pool/\"정산\"").unwrap(),
+            severity: Severity::Critical,
+            notice: Notice::Fired,
+            value: Some(1.5),
+            threshold: 1.0,
+            since: "2026-11-15T02:00:00Z".parse().unwrap(),
+            at: "2026-11-15T02:01:00.000001Z".parse().unwrap(),
+            summary: "slow fires".into(),
+        }
+    }
+
+    #[test]
+    fn the_text_is_what_receivers_rely_on() {
+        assert_eq!(
+            announcement().to_json(),
+            "{\"schema\":\"tidemill.alert/v1\",\"rule\":\"slow\",\"subject\":\"pool/\\\"정산\\\"\",\
+             \"severity\":\"critical\",\"notice\":\"fired\",\"value\":1.5,\"threshold\":1.0,\
+             \"since\":\"2026-11-15T02:00:00.000000Z\",\"at\":\"2026-11-15T02:01:00.000001Z\",\
+             \"summary\":\"slow fires\"}"
+        );
+    }
+
+    #[test]
+    fn the_text_reads_back_also_when_the_value_is_not_known() {
+        for value in [Some(1.5), Some(0.0), None] {
+            let written = Announcement { value, ..announcement() };
+            assert_eq!(Announcement::from_json(&written.to_json()), Ok(written));
+        }
+    }
+
+    #[test]
+    fn other_texts_are_refused() {
+        let good = announcement().to_json();
+
+        for text in ["", "{}", "[1]", &good.replace("/v1", "/v2"), &good.replace("critical", "grave")] {
+            assert_eq!(Announcement::from_json(text), Err(NotAnAnnouncement), "{text}");
+        }
+        assert!(Announcement::from_json(&good.replacen('{', "{\"new\":1,", 1)).is_ok());
+    }
+}

@@ -1,0 +1,121 @@
+//! What can be seen: each signal tells a value for each of its subjects. Pillars add their own.
+
+use crate::error::EngineError;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tidemill_domain::alert::Subject;
+use tidemill_domain::time::Clock;
+use tidemill_store::Store;
+
+/// What a signal says about one subject.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Observation {
+    /// About what.
+    pub subject: Subject,
+    /// The value. What is no finite number counts as unknown.
+    pub value: f64,
+}
+
+/// A look at a signal that is under way.
+pub type Observing<'a> = Pin<Box<dyn Future<Output = Result<Vec<Observation>, EngineError>> + Send + 'a>>;
+
+/// Something that can be watched.
+pub trait Signal: fmt::Debug + Send + Sync {
+    /// Its name, by which rules refer to it.
+    fn name(&self) -> &'static str;
+
+    /// One look. Name every subject that exists: one that is no longer named counts as gone, and its alert as
+    /// over. When the look fails, everything stays as it was.
+    fn observe<'a>(&'a self, store: &'a Store) -> Observing<'a>;
+}
+
+/// Number of processes that were declared dead in the last five minutes.
+pub const PROCESSES_DIED: &str = "processes_died";
+/// Number of processes that are alive.
+pub const PROCESSES_LIVE: &str = "processes_live";
+/// How long a transaction takes that does nothing.
+pub const DATABASE_SECONDS: &str = "database_seconds";
+
+/// The names of the signals that this program observes, with what they tell.
+pub const KNOWN: &[(&str, &str)] = &[
+    (PROCESSES_DIED, "processes that were declared dead in the last five minutes"),
+    (PROCESSES_LIVE, "processes that are alive"),
+    (DATABASE_SECONDS, "seconds that a transaction takes that does nothing"),
+];
+
+/// How far back deaths are counted.
+const DEATHS_WITHIN: Duration = Duration::from_secs(300);
+
+/// The signals of the foundation.
+pub fn foundation(clock: Arc<dyn Clock>) -> Vec<Box<dyn Signal>> {
+    vec![Box::new(ProcessesDied), Box::new(ProcessesLive), Box::new(DatabaseSeconds { clock })]
+}
+
+#[derive(Debug)]
+struct ProcessesDied;
+
+impl Signal for ProcessesDied {
+    fn name(&self) -> &'static str {
+        PROCESSES_DIED
+    }
+
+    fn observe<'a>(&'a self, store: &'a Store) -> Observing<'a> {
+        Box::pin(async {
+            let mut tx = store.read().await?;
+            let count = tx.processes_died(DEATHS_WITHIN).await?;
+            tx.rollback().await?;
+            Ok(whole(number(count)))
+        })
+    }
+}
+
+#[derive(Debug)]
+struct ProcessesLive;
+
+impl Signal for ProcessesLive {
+    fn name(&self) -> &'static str {
+        PROCESSES_LIVE
+    }
+
+    fn observe<'a>(&'a self, store: &'a Store) -> Observing<'a> {
+        Box::pin(async {
+            let mut tx = store.read().await?;
+            let count = tx.processes_live().await?;
+            tx.rollback().await?;
+            Ok(whole(number(count)))
+        })
+    }
+}
+
+#[derive(Debug)]
+struct DatabaseSeconds {
+    clock: Arc<dyn Clock>,
+}
+
+impl Signal for DatabaseSeconds {
+    fn name(&self) -> &'static str {
+        DATABASE_SECONDS
+    }
+
+    fn observe<'a>(&'a self, store: &'a Store) -> Observing<'a> {
+        Box::pin(async {
+            let begun = self.clock.monotonic();
+            let mut tx = store.begin().await?;
+            tx.now().await?;
+            tx.commit().await?;
+            Ok(whole(self.clock.monotonic().since(begun).as_secs_f64()))
+        })
+    }
+}
+
+/// One observation of the whole installation.
+fn whole(value: f64) -> Vec<Observation> {
+    vec![Observation { subject: Subject::whole(), value }]
+}
+
+#[expect(clippy::cast_precision_loss, reason = "nobody counts as many processes as a f64 can count")]
+fn number(count: u64) -> f64 {
+    count as f64
+}

@@ -1,0 +1,53 @@
+//! The watch over alerts: the lease of the one process that evaluates and delivers.
+
+use crate::error::EngineError;
+use crate::lease::HeldLease;
+use crate::process::Process;
+use tidemill_domain::lease::{LeaseKey, Term};
+use tidemill_store::{Store, Tx};
+
+/// The kind of the lease.
+pub(super) const KIND: &str = "alert";
+
+/// The right to judge alerts and to deliver their notices.
+#[derive(Debug)]
+pub struct Watch {
+    store: Store,
+    lease: HeldLease,
+}
+
+impl Watch {
+    /// Asks for the watch; [`EngineError::LeaseHeld`] when somebody else has it.
+    pub async fn take(process: &Process) -> Result<Self, EngineError> {
+        let key = LeaseKey::new(KIND, "evaluator").expect("kind and name are short and plain");
+        let lease = process.acquire(&key, Term::Process).await?;
+        Ok(Self { store: process.store().clone(), lease })
+    }
+
+    /// Gives the watch back.
+    pub async fn release(self) -> Result<(), EngineError> {
+        self.lease.release().await
+    }
+
+    /// Waits until the watch is lost.
+    pub async fn lost(&self) {
+        self.lease.lost().await;
+    }
+
+    /// Whether this process may still act.
+    pub(super) fn check(&self) -> Result<(), EngineError> {
+        self.lease.check()
+    }
+
+    pub(super) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// A transaction that has passed the fence: what it writes counts only while the watch is ours.
+    pub(super) async fn begin(&self) -> Result<Tx, EngineError> {
+        self.lease.check()?;
+        let mut tx = self.store.begin().await?;
+        self.lease.confirm(&mut tx).await?;
+        Ok(tx)
+    }
+}

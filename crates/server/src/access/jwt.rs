@@ -1,0 +1,120 @@
+//! JSON Web Tokens of issuers that the configuration names. The algorithm is the issuer's, never the token's.
+
+use crate::access::{Principal, Via};
+use jsonwebtoken::{Algorithm, DecodingKey, Validation};
+use serde_json::{Map, Value};
+use std::fmt;
+use tidemill_domain::access::ROLES;
+use tidemill_domain::audit::Role;
+use tidemill_domain::time::Timestamp;
+
+/// Which signature an issuer uses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Signature {
+    /// HMAC with a shared secret.
+    Hs256,
+    /// RSA.
+    Rs256,
+    /// Elliptic curve P-256.
+    Es256,
+}
+
+/// Somebody whose tokens are accepted.
+#[derive(Clone)]
+pub struct Issuer {
+    name: String,
+    audience: String,
+    signature: Signature,
+    key: DecodingKey,
+    role_claim: String,
+}
+
+/// The key is not of the kind that the signature needs.
+#[derive(Debug, thiserror::Error)]
+#[error("the key of issuer {name} cannot be used for {signature:?}")]
+pub struct BadKey {
+    name: String,
+    signature: Signature,
+}
+
+impl Issuer {
+    /// An issuer; `key` is a shared secret for HS256 and a public key in PEM otherwise. The role of a caller is
+    /// taken from the claim `role_claim`.
+    pub fn new(
+        name: &str,
+        audience: &str,
+        signature: Signature,
+        key: &[u8],
+        role_claim: &str,
+    ) -> Result<Self, BadKey> {
+        let made = match signature {
+            // A short secret can be guessed from a single token.
+            Signature::Hs256 => (key.len() >= 32).then(|| DecodingKey::from_secret(key)),
+            Signature::Rs256 => DecodingKey::from_rsa_pem(key).ok(),
+            Signature::Es256 => DecodingKey::from_ec_pem(key).ok(),
+        };
+        let key = made.ok_or_else(|| BadKey { name: name.to_owned(), signature })?;
+        Ok(Self {
+            name: name.to_owned(),
+            audience: audience.to_owned(),
+            signature,
+            key,
+            role_claim: role_claim.to_owned(),
+        })
+    }
+}
+
+/// Without the key.
+impl fmt::Debug for Issuer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Issuer({}, {:?})", self.name, self.signature)
+    }
+}
+
+/// Longest token that is looked at.
+const LENGTH_MAX: usize = 8 * 1024;
+/// How far the clocks of issuer and server may differ.
+const LEEWAY_SECONDS: f64 = 30.0;
+
+/// Who the token says its bearer is, if one of the issuers signed it and it is valid now.
+pub(crate) fn verify(issuers: &[Issuer], text: &str, now: Timestamp, request_id: &str) -> Option<Principal> {
+    if text.len() > LENGTH_MAX {
+        return None;
+    }
+    issuers.iter().find_map(|issuer| verify_one(issuer, text, now, request_id))
+}
+
+fn verify_one(issuer: &Issuer, text: &str, now: Timestamp, request_id: &str) -> Option<Principal> {
+    let algorithm = match issuer.signature {
+        Signature::Hs256 => Algorithm::HS256,
+        Signature::Rs256 => Algorithm::RS256,
+        Signature::Es256 => Algorithm::ES256,
+    };
+    let mut validation = Validation::new(algorithm);
+    validation.set_issuer(&[&issuer.name]);
+    validation.set_audience(&[&issuer.audience]);
+    validation.set_required_spec_claims(&["iss", "aud", "exp", "sub"]);
+    // Time is ours to judge, by the clock that we were given.
+    validation.validate_exp = false;
+    validation.validate_nbf = false;
+    let claims = jsonwebtoken::decode::<Map<String, Value>>(text, &issuer.key, &validation).ok()?.claims;
+    // RFC 7519 allows fractions of a second.
+    let instant = |name: &str| claims.get(name).and_then(Value::as_f64);
+    let seconds = now.as_micros() as f64 / 1_000_000.0;
+    let has_ended = seconds >= instant("exp")? + LEEWAY_SECONDS;
+    let has_begun = instant("nbf").is_none_or(|begin| seconds >= begin - LEEWAY_SECONDS);
+    if has_ended || !has_begun || (claims.contains_key("nbf") && instant("nbf").is_none()) {
+        return None;
+    }
+    let subject = claims.get("sub")?.as_str()?;
+    let role: Role = claims.get(&issuer.role_claim)?.as_str()?.parse().ok()?;
+    let name = format!("{}@{}", subject.chars().take(100).collect::<String>(), issuer.name);
+    ROLES.contains(&role).then(|| Principal {
+        caller: format!("jwt/{name}"),
+        name,
+        role,
+        scopes: Vec::new(),
+        via: Via::Bearer,
+        request_id: request_id.to_owned(),
+    })
+}

@@ -1,0 +1,127 @@
+//! How much is too much: requests per caller, and failed attempts per address. Counted in this process.
+
+use crate::problem::Problem;
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use tidemill_domain::code::Code;
+use tidemill_domain::time::Monotonic;
+
+const WINDOW: Duration = Duration::from_secs(60);
+/// Most callers that are kept in mind.
+const CALLERS_MAX: usize = 10_000;
+
+/// Most requests in a minute.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rates {
+    /// Of one caller.
+    pub per_caller: u32,
+    /// Failed attempts to log in, from one address.
+    pub failures: u32,
+}
+
+impl Default for Rates {
+    fn default() -> Self {
+        Self { per_caller: 600, failures: 5 }
+    }
+}
+
+/// What was counted.
+#[derive(Debug)]
+pub struct Limits {
+    rates: Rates,
+    callers: Mutex<HashMap<String, Count>>,
+    failures: Mutex<HashMap<IpAddr, Count>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Count {
+    since: Monotonic,
+    count: u32,
+}
+
+impl Limits {
+    /// Nothing was counted yet.
+    pub fn new(rates: Rates) -> Self {
+        Self { rates, callers: Mutex::default(), failures: Mutex::default() }
+    }
+
+    /// Counts a request of a caller.
+    pub(crate) fn check_caller(&self, caller: &str, now: Monotonic) -> Result<(), Problem> {
+        let count = add(&self.callers, caller.to_owned(), now, 1);
+        within(count, self.rates.per_caller, now)
+    }
+
+    /// Refuses an address that has failed too often lately.
+    pub(crate) fn check_address(&self, address: IpAddr, now: Monotonic) -> Result<(), Problem> {
+        let count = add(&self.failures, address, now, 0);
+        within(Count { count: count.count + 1, ..count }, self.rates.failures, now)
+    }
+
+    /// Counts a failed attempt.
+    pub(crate) fn note_failure(&self, address: IpAddr, now: Monotonic) -> Result<(), Problem> {
+        within(add(&self.failures, address, now, 1), self.rates.failures, now)
+    }
+}
+
+fn add<K: Hash + Eq + Clone>(counts: &Mutex<HashMap<K, Count>>, key: K, now: Monotonic, by: u32) -> Count {
+    let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
+    if counts.len() >= CALLERS_MAX {
+        counts.retain(|_, count| now.since(count.since) < WINDOW);
+        // So many at once are not people; better to forget a count than to keep them all in mind.
+        if counts.len() >= CALLERS_MAX {
+            counts.clear();
+        }
+    }
+    let count = counts.entry(key).or_insert(Count { since: now, count: 0 });
+    if now.since(count.since) >= WINDOW {
+        *count = Count { since: now, count: 0 };
+    }
+    count.count = count.count.saturating_add(by);
+    *count
+}
+
+fn within(count: Count, most: u32, now: Monotonic) -> Result<(), Problem> {
+    if count.count <= most {
+        return Ok(());
+    }
+    let left = WINDOW.saturating_sub(now.since(count.since)).as_secs().max(1);
+    let detail = format!("more than {most} in a minute");
+    Err(Problem::new(Code::TooManyRequests, detail, format!("wait {left} s, then go on more slowly"))
+        .retry_after(left))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Monotonic {
+        Monotonic::from_origin(Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn a_caller_is_slowed_down_for_the_rest_of_the_minute() {
+        let limits = Limits::new(Rates { per_caller: 3, failures: 5 });
+
+        for _ in 0..3 {
+            assert!(limits.check_caller("ann", at(0)).is_ok());
+        }
+        assert!(limits.check_caller("ann", at(59)).is_err());
+        assert!(limits.check_caller("bob", at(59)).is_ok());
+        assert!(limits.check_caller("ann", at(60)).is_ok());
+    }
+
+    #[test]
+    fn an_address_that_fails_often_has_to_wait() {
+        let limits = Limits::new(Rates { per_caller: 3, failures: 2 });
+        let address = IpAddr::from([127, 0, 0, 1]);
+
+        assert!(limits.note_failure(address, at(0)).is_ok());
+        assert!(limits.check_address(address, at(1)).is_ok());
+        assert!(limits.note_failure(address, at(2)).is_ok());
+        assert!(limits.check_address(address, at(3)).is_err());
+        assert!(limits.check_address(address, at(61)).is_ok());
+    }
+}

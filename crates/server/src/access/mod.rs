@@ -1,0 +1,374 @@
+//! The one layer that every request passes: who is it, may it, does it come from our own pages, is it too much.
+//!
+//! Deny by default: a request that matches no entry of the table of routes is answered with 404 before any
+//! handler could see it, and one that matches needs the permission that its entry names.
+
+pub mod jwt;
+pub mod limit;
+pub mod session;
+
+mod origin;
+
+use crate::dashboard;
+use crate::problem::Problem;
+use crate::route::{Access, Route, Surface};
+use crate::state::State;
+use axum::extract::{ConnectInfo, MatchedPath, Request};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Redirect, Response};
+use jwt::Issuer;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use tidemill_domain::access::{Permission, Token, allows, covers, in_scope};
+use tidemill_domain::audit::{Actor, Role};
+use tidemill_domain::code::Code;
+use tidemill_engine::SystemIds;
+
+/// How callers prove who they are.
+#[derive(Clone, Debug)]
+pub enum Authentication {
+    /// Not at all: everybody who reaches the address is the administrator. On loopback only.
+    None,
+    /// By an API token, a session opened with one, or a JWT of one of these issuers.
+    Required {
+        /// Whose JWTs are accepted.
+        issuers: Vec<Issuer>,
+    },
+}
+
+/// Who makes a request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Principal {
+    /// What the audit log calls it.
+    pub name: String,
+    /// What tells it from everybody else, also from others of the same name.
+    pub caller: String,
+    /// What it may.
+    pub role: Role,
+    /// To which objects it is limited; none for all.
+    pub scopes: Vec<String>,
+    /// How it came in.
+    pub via: Via,
+    /// The request.
+    pub request_id: String,
+}
+
+/// How a caller came in.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Via {
+    /// With a header that no browser sends by itself.
+    Bearer,
+    /// With the cookie of a session, whose secret makes the token of its forms.
+    Session {
+        /// The secret of the session.
+        secret: String,
+    },
+    /// Nobody asked.
+    Open,
+}
+
+impl Principal {
+    /// As the audit log knows it.
+    pub fn actor(&self) -> Actor {
+        Actor { name: self.name.clone(), role: self.role, request_id: Some(self.request_id.clone()) }
+    }
+
+    /// Whether it has a permission.
+    pub fn may(&self, permission: Permission) -> bool {
+        allows(self.role, permission)
+    }
+
+    /// Refuses an object that lies outside of its scopes.
+    pub fn check_scope(&self, object: &str) -> Result<(), Problem> {
+        if in_scope(&self.scopes, object) {
+            return Ok(());
+        }
+        let detail = format!("this token is limited to {}", self.scopes.join(", "));
+        Err(Problem::new(Code::NotAllowed, detail, "use a token without scopes, or one for this object"))
+    }
+
+    /// Refuses to hand on more than it has: whoever is limited may make others only as limited as itself.
+    pub fn check_grant(&self, scopes: &[String]) -> Result<(), Problem> {
+        let is_unlimited = self.scopes.is_empty();
+        if is_unlimited || (!scopes.is_empty() && scopes.iter().all(|scope| covers(&self.scopes, scope))) {
+            return Ok(());
+        }
+        let detail = format!("this token is limited to {} and cannot hand on more", self.scopes.join(", "));
+        Err(Problem::new(Code::NotAllowed, detail, "give the new token scopes within these"))
+    }
+
+    /// What every form of its pages carries.
+    pub fn form_token(&self) -> String {
+        match &self.via {
+            Via::Session { secret } => session::form_token(secret),
+            Via::Open | Via::Bearer => String::new(),
+        }
+    }
+}
+
+/// The table as the layer looks things up in it.
+#[derive(Clone, Debug)]
+pub(crate) struct Entries(Arc<[Entry]>);
+
+#[derive(Debug)]
+struct Entry {
+    method: Method,
+    path: &'static str,
+    access: Access,
+    surface: Surface,
+}
+
+impl Entries {
+    pub(crate) fn of(routes: &[Route]) -> Self {
+        let entries = routes.iter().map(|route| Entry {
+            method: route.method.clone(),
+            path: route.path,
+            access: route.access,
+            surface: route.surface,
+        });
+        Self(entries.collect())
+    }
+
+    fn find(&self, method: &Method, path: &str) -> Option<&Entry> {
+        // A HEAD is a GET whose body nobody wants.
+        let method = if method == Method::HEAD { &Method::GET } else { method };
+        self.0.iter().find(|entry| entry.method == method && entry.path == path)
+    }
+}
+
+/// The layer.
+pub(crate) async fn guard(state: State, entries: Entries, mut request: Request, next: Next) -> Response {
+    let request_id = SystemIds.request();
+    let base_path = &state.inner().base_path;
+    let matched = request.extensions().get::<MatchedPath>().map(|path| {
+        let path = path.as_str();
+        match path.strip_prefix(base_path.as_str()).unwrap_or(path) {
+            "" => "/".to_owned(),
+            path => path.to_owned(),
+        }
+    });
+    let entry = matched.as_deref().and_then(|path| entries.find(request.method(), path));
+    let surface = entry.map_or(Surface::Api, |entry| entry.surface);
+    let answer = match entry {
+        None => Err(Refusal::Problem(unknown(&request, matched.is_some()))),
+        Some(entry) => admit(&state, &Knock::of(&request, &request_id), entry.access).await,
+    };
+    let mut response = match answer {
+        Ok(principal) => {
+            request.extensions_mut().insert(principal);
+            next.run(request).await
+        }
+        Err(Refusal::Login) if surface == Surface::Page => {
+            Redirect::to(&state.path("/login")).into_response()
+        }
+        Err(Refusal::Login) => not_authenticated().into_response(),
+        Err(Refusal::Problem(problem)) => problem.into_response(),
+    };
+    if let Some(problem) = response.extensions_mut().remove::<Problem>() {
+        let problem = problem.with_request_id(&request_id);
+        response = match surface {
+            Surface::Page => dashboard::problem_page(&state, &problem),
+            Surface::Api => problem.into_response(),
+        };
+    }
+    if response.status() == StatusCode::UNAUTHORIZED {
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    add_headers(response.headers_mut(), &request_id);
+    response
+}
+
+fn unknown(request: &Request, path_exists: bool) -> Problem {
+    if path_exists {
+        let status = StatusCode::METHOD_NOT_ALLOWED;
+        let detail = format!("this address does not answer to {}", request.method());
+        return Problem::with_status(
+            status,
+            Code::BadRequest,
+            detail,
+            "see /openapi.json for what it answers to",
+        );
+    }
+    Problem::new(Code::NotFound, "there is nothing at this address", "see /openapi.json for what there is")
+}
+
+/// What the layer looks at. A copy, because the body of a request cannot be shared while somebody waits.
+struct Knock {
+    request_id: String,
+    method: Method,
+    path: String,
+    headers: HeaderMap,
+    address: IpAddr,
+}
+
+impl Knock {
+    fn of(request: &Request, request_id: &str) -> Self {
+        let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
+        Self {
+            request_id: request_id.to_owned(),
+            method: request.method().clone(),
+            path: request.uri().path().to_owned(),
+            headers: request.headers().clone(),
+            address: peer.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |peer| peer.0.ip()),
+        }
+    }
+}
+
+enum Refusal {
+    /// Who is it?
+    Login,
+    Problem(Problem),
+}
+
+impl From<Problem> for Refusal {
+    fn from(problem: Problem) -> Self {
+        Self::Problem(problem)
+    }
+}
+
+fn not_authenticated() -> Problem {
+    let remedy = "send `Authorization: Bearer TOKEN`; create one with `tidemill token create`";
+    Problem::new(Code::NotAuthenticated, "no valid credentials were given", remedy)
+}
+
+async fn admit(state: &State, knock: &Knock, access: Access) -> Result<Principal, Refusal> {
+    let is_attempt = knock.headers.contains_key(header::AUTHORIZATION)
+        || (knock.method == Method::POST && knock.path.ends_with("/login"));
+    if is_attempt {
+        state.inner().limits.check_address(knock.address, state.inner().parts.clock.monotonic())?;
+    }
+    let principal = identify(state, knock).await?;
+    if !knock.method.is_safe() {
+        let via = principal.as_ref().map_or(&Via::Open, |principal| &principal.via);
+        origin::check(&knock.headers, via)?;
+    }
+    if matches!(principal.as_ref().map(|principal| &principal.via), Some(Via::Open)) {
+        origin::check_host(&knock.headers)?;
+    }
+    match (access, principal) {
+        (Access::Public, Some(principal)) => Ok(principal),
+        (Access::Public, None) => Ok(nobody(&knock.request_id)),
+        (Access::Needs(_), None) => Err(Refusal::Login),
+        (Access::Needs(permission), Some(principal)) => {
+            state.inner().limits.check_caller(&principal.caller, state.inner().parts.clock.monotonic())?;
+            if principal.may(permission) {
+                return Ok(principal);
+            }
+            let detail = format!("the role {} may not {}", principal.role, permission.as_str());
+            let remedy = "use a token with another role; `tidemill token create NAME --role ROLE`";
+            Err(Problem::new(Code::NotAllowed, detail, remedy).into())
+        }
+    }
+}
+
+/// Somebody who has shown nothing, at a door that is open. A role that may nothing by HTTP.
+fn nobody(request_id: &str) -> Principal {
+    Principal {
+        name: "anonymous".to_owned(),
+        caller: "anonymous".to_owned(),
+        role: Role::System,
+        scopes: Vec::new(),
+        via: Via::Bearer,
+        request_id: request_id.to_owned(),
+    }
+}
+
+/// Who makes the request. Credentials that are wrong are refused, even where none are needed.
+async fn identify(state: &State, knock: &Knock) -> Result<Option<Principal>, Refusal> {
+    let request_id = knock.request_id.clone();
+    let Authentication::Required { issuers } = &state.inner().authentication else {
+        let (name, caller, role) = ("local".to_owned(), "local".to_owned(), Role::Admin);
+        return Ok(Some(Principal { name, caller, role, scopes: Vec::new(), via: Via::Open, request_id }));
+    };
+    let now = state.inner().parts.clock.monotonic();
+    if let Some(text) = bearer(&knock.headers)? {
+        let found = match text.parse::<Token>() {
+            Ok(token) => by_token(state, request_id, &token).await?,
+            Err(_) => jwt::verify(issuers, text, state.inner().parts.clock.now(), &request_id),
+        };
+        if found.is_none() {
+            state.inner().limits.note_failure(knock.address, now)?;
+            return Err(not_authenticated().into());
+        }
+        return Ok(found);
+    }
+    let Some(secret) = session::cookie(&knock.headers, state.inner().cookie) else { return Ok(None) };
+    Ok(by_session(state, request_id, secret, &knock.path).await?)
+}
+
+async fn by_session(
+    state: &State,
+    request_id: String,
+    secret: String,
+    path: &str,
+) -> Result<Option<Principal>, Problem> {
+    let mut tx = state.store().read().await?;
+    let found = tx.session(&secret).await?;
+    tx.rollback().await?;
+    let Some(token) = found else { return Ok(None) };
+    // Noted when a page is asked for, not for each of its parts.
+    if !path.contains("/assets/") {
+        let mut tx = state.store().begin().await?;
+        tx.touch_session(&secret).await?;
+        tx.commit().await?;
+    }
+    let via = Via::Session { secret };
+    let caller = format!("token/{}", token.id);
+    Ok(Some(Principal { name: token.name, caller, role: token.role, scopes: token.scopes, via, request_id }))
+}
+
+async fn by_token(state: &State, request_id: String, token: &Token) -> Result<Option<Principal>, Problem> {
+    let mut tx = state.store().read().await?;
+    let found = tx.authenticate(token).await?;
+    let now = tx.now().await?;
+    tx.rollback().await?;
+    let Some(record) = found else { return Ok(None) };
+    // To the minute is enough; most requests do not write.
+    if record.last_used_at.is_none_or(|used| now.since(used).as_secs() >= 60) {
+        let mut tx = state.store().begin().await?;
+        tx.touch_token(&record.id).await?;
+        tx.commit().await?;
+    }
+    let via = Via::Bearer;
+    let caller = format!("token/{}", record.id);
+    Ok(Some(Principal {
+        name: record.name,
+        caller,
+        role: record.role,
+        scopes: record.scopes,
+        via,
+        request_id,
+    }))
+}
+
+/// The text after `Bearer`.
+fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
+    let Some(value) = headers.get(header::AUTHORIZATION) else { return Ok(None) };
+    let text = value.to_str().ok().and_then(|text| text.split_once(' '));
+    match text {
+        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => Ok(Some(token.trim())),
+        _ => Err(not_authenticated()),
+    }
+}
+
+/// What browsers are told about every answer.
+fn add_headers(headers: &mut HeaderMap, request_id: &str) {
+    let policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+                  form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+    for (name, value) in [
+        ("content-security-policy", policy),
+        ("x-content-type-options", "nosniff"),
+        ("referrer-policy", "no-referrer"),
+        ("x-frame-options", "DENY"),
+        ("cross-origin-opener-policy", "same-origin"),
+        ("cross-origin-resource-policy", "same-origin"),
+        ("permissions-policy", "camera=(), geolocation=(), microphone=()"),
+    ] {
+        headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    if let Ok(id) = HeaderValue::from_str(request_id) {
+        headers.insert(HeaderName::from_static("x-request-id"), id);
+    }
+}

@@ -1,0 +1,81 @@
+//! Does a request that changes something come from our own pages? Cookies travel with requests of any site, and
+//! an open loopback address can be reached by any page that the user has open, so both are asked.
+
+use crate::access::Via;
+use crate::problem::Problem;
+use axum::http::{HeaderMap, header};
+use std::net::IpAddr;
+use tidemill_domain::code::Code;
+
+/// Refuses what another site's page sent. A bearer header is proof enough: no browser sends one by itself.
+pub(super) fn check(headers: &HeaderMap, via: &Via) -> Result<(), Problem> {
+    if *via == Via::Bearer {
+        return Ok(());
+    }
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let is_ours = match (text("sec-fetch-site"), text("origin")) {
+        (Some(site), _) => matches!(site, "same-origin" | "none"),
+        (None, Some(origin)) => {
+            Some(origin.split_once("://").map_or(origin, |(_, host)| host)) == text("host")
+        }
+        // Programs send neither, and have no cookies that they do not mean to send.
+        (None, None) => true,
+    };
+    if is_ours { Ok(()) } else { Err(foreign()) }
+}
+
+/// Without authentication the name in the address bar must be this host's: otherwise a page could have its own
+/// name lead here (DNS rebinding) and be taken for one of ours.
+pub(super) fn check_host(headers: &HeaderMap) -> Result<(), Problem> {
+    let Some(host) = headers.get(header::HOST).and_then(|host| host.to_str().ok()) else { return Ok(()) };
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or(""),
+        None => host.split(':').next().unwrap_or(""),
+    };
+    let is_loopback =
+        name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    if is_loopback { Ok(()) } else { Err(foreign()) }
+}
+
+fn foreign() -> Problem {
+    let remedy = "open the page from this server's own address; programs send `Authorization: Bearer TOKEN`";
+    Problem::new(Code::ForeignRequest, "the request came from another site", remedy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
+    }
+
+    #[test]
+    fn only_our_own_pages_and_programs_may_change_things_with_a_cookie() {
+        let session = Via::Session { secret: String::new() };
+        for (pairs, is_ours) in [
+            (&[("sec-fetch-site", "same-origin")][..], true),
+            (&[("sec-fetch-site", "none")], true),
+            (&[("sec-fetch-site", "same-site")], false),
+            (&[("sec-fetch-site", "cross-site"), ("origin", "http://h"), ("host", "h")], false),
+            (&[("origin", "https://h:7790"), ("host", "h:7790")], true),
+            (&[("origin", "https://evil"), ("host", "h:7790")], false),
+            (&[("origin", "null"), ("host", "h")], false),
+            (&[], true),
+        ] {
+            assert_eq!(check(&headers(pairs), &session).is_ok(), is_ours, "{pairs:?}");
+            assert_eq!(check(&headers(pairs), &Via::Open).is_ok(), is_ours, "{pairs:?}");
+            assert!(check(&headers(pairs), &Via::Bearer).is_ok());
+        }
+    }
+
+    #[test]
+    fn an_open_server_answers_to_its_own_names_only() {
+        for host in ["localhost:7790", "127.0.0.1:7790", "127.0.0.1", "[::1]:7790"] {
+            assert!(check_host(&headers(&[("host", host)])).is_ok(), "{host}");
+        }
+        for host in ["evil.example", "127.evil.example:7790", "", "[fe80::1]"] {
+            assert!(check_host(&headers(&[("host", host)])).is_err(), "{host}");
+        }
+    }
+}

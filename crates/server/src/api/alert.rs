@@ -1,0 +1,182 @@
+//! Alerts and their silences.
+
+use crate::access::Principal;
+use crate::api::{Asked, Body, limit};
+use crate::mutation;
+use crate::problem::Problem;
+use crate::state::State;
+use axum::extract::State as Given;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use axum::{Extension, Json};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::time::Duration;
+use tidemill_domain::alert::Subject;
+use tidemill_domain::alert::silence::{Silence as Stored, SilenceRequest};
+use tidemill_store::alert::AlertRecord;
+use utoipa::{IntoParams, ToSchema};
+
+/// What to list.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub struct ListAlerts {
+    /// At most so many; 50 when not given, 500 at most.
+    limit: Option<u32>,
+}
+
+/// An alert.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Alert {
+    /// Its rule.
+    rule: String,
+    /// What it is about.
+    subject: String,
+    /// `inactive`, `pending`, `firing` or `resolved`.
+    state: String,
+    /// `info`, `warning` or `critical`.
+    severity: String,
+    /// The value that was seen last.
+    value: Option<f64>,
+    /// When that was.
+    updated_at: String,
+    /// Until when nobody is told, if it is silenced.
+    silenced_until: Option<String>,
+}
+
+/// A list of alerts.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Alerts {
+    /// The firing first.
+    items: Vec<Alert>,
+}
+
+/// A silence that is wanted.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateSilence {
+    /// Which rule.
+    rule: String,
+    /// Which subject of it; all when not given.
+    subject: Option<String>,
+    /// For how long.
+    minutes: u32,
+    /// Why; it is shown to everybody who sees the alert.
+    reason: String,
+}
+
+/// A silence that is to end.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EndSilence {
+    /// Which rule.
+    rule: String,
+    /// Which subject of it; the silence of all when not given.
+    subject: Option<String>,
+}
+
+/// A silence.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Silence {
+    /// Which rule.
+    rule: String,
+    /// Which subject of it.
+    subject: Option<String>,
+    /// Until when.
+    until: String,
+    /// Why.
+    reason: String,
+    /// Who wanted it.
+    by: String,
+}
+
+impl From<AlertRecord> for Alert {
+    fn from(record: AlertRecord) -> Self {
+        Self {
+            rule: record.rule,
+            subject: record.subject.as_str().to_owned(),
+            state: record.state.as_str().to_owned(),
+            severity: record.severity.as_str().to_owned(),
+            value: record.value,
+            updated_at: record.updated_at.to_string(),
+            silenced_until: record.silence.map(|silence| silence.until.to_string()),
+        }
+    }
+}
+
+impl From<Stored> for Silence {
+    fn from(silence: Stored) -> Self {
+        Self {
+            rule: silence.rule,
+            subject: silence.subject.map(|subject| subject.as_str().to_owned()),
+            until: silence.until.to_string(),
+            reason: silence.reason,
+            by: silence.by,
+        }
+    }
+}
+
+fn subject(text: Option<&String>) -> Result<Option<Subject>, Problem> {
+    let checked = text.map(|text| Subject::new(text)).transpose();
+    checked.map_err(|error| {
+        Problem::bad_request(error.to_string(), "use the subject as the list of alerts names it")
+    })
+}
+
+/// The alerts that are or were breached.
+#[utoipa::path(get, path = "/api/v1/alerts", params(ListAlerts), responses((status = 200, body = Alerts)))]
+pub(crate) async fn list(
+    Given(state): Given<State>,
+    Asked(asked): Asked<ListAlerts>,
+) -> Result<Json<Alerts>, Problem> {
+    let mut tx = state.store().read().await?;
+    let records = tx.alerts(limit(asked.limit)?).await?;
+    tx.rollback().await?;
+    Ok(Json(Alerts { items: records.into_iter().map(Alert::from).collect() }))
+}
+
+/// Keeps people from being told of an alert for a while. The alert itself goes on.
+#[utoipa::path(post, path = "/api/v1/alerts/silences", request_body = CreateSilence, responses((status = 201, body = Silence)))]
+pub(crate) async fn silence(
+    Given(state): Given<State>,
+    Extension(principal): Extension<Principal>,
+    headers: HeaderMap,
+    Body(body): Body<CreateSilence>,
+) -> Result<Response, Problem> {
+    let object = format!("alert/{}", body.rule);
+    let request = SilenceRequest {
+        rule: body.rule.clone(),
+        subject: subject(body.subject.as_ref())?,
+        length: Duration::from_secs(u64::from(body.minutes) * 60),
+        reason: body.reason.clone(),
+        actor: principal.actor(),
+    };
+    let what = format!("POST /api/v1/alerts/silences {}", json!(body));
+    mutation::run(&state, &principal, &object, &headers, &what, async |tx| {
+        match tx.silence_alert(&request).await? {
+            Ok(silence) => Ok((StatusCode::CREATED, json!(Silence::from(silence)))),
+            Err(bad) => Err(Problem::bad_request(bad.to_string(), "correct it, and send it again")),
+        }
+    })
+    .await
+}
+
+/// Ends a silence before its time.
+#[utoipa::path(delete, path = "/api/v1/alerts/silences", request_body = EndSilence, responses((status = 200)))]
+pub(crate) async fn unsilence(
+    Given(state): Given<State>,
+    Extension(principal): Extension<Principal>,
+    headers: HeaderMap,
+    Body(body): Body<EndSilence>,
+) -> Result<Response, Problem> {
+    let object = format!("alert/{}", body.rule);
+    let subject = subject(body.subject.as_ref())?;
+    let what = format!("DELETE /api/v1/alerts/silences {}", json!(body));
+    mutation::run(&state, &principal, &object, &headers, &what, async |tx| {
+        if !tx.unsilence_alert(&body.rule, subject.as_ref(), &principal.actor()).await? {
+            return Err(Problem::not_found("a silence of this rule and subject"));
+        }
+        Ok((StatusCode::OK, json!({ "ended": true })))
+    })
+    .await
+}

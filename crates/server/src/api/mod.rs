@@ -1,0 +1,101 @@
+//! The API for programs: one file per noun, each with its wire types and handlers. What leaves here has types of
+//! its own; nothing of the domain is serialised.
+
+pub mod alert;
+pub mod audit;
+pub mod lease;
+pub mod process;
+pub mod token;
+
+use crate::problem::{Problem, ProblemBody};
+use axum::Json;
+use axum::extract::FromRequestParts;
+use axum::extract::rejection::{JsonRejection, QueryRejection};
+use axum::extract::{FromRequest, Query, Request};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use serde::de::DeserializeOwned;
+use tidemill_domain::code::Code;
+use utoipa::OpenApi;
+
+/// The description of the API.
+#[derive(OpenApi)]
+#[openapi(
+    info(title = "Tidemill", description = "Batch operations on the database you already have"),
+    paths(
+        process::list,
+        lease::list,
+        audit::list,
+        alert::list,
+        alert::silence,
+        alert::unsilence,
+        token::list,
+        token::create,
+        token::revoke
+    ),
+    components(schemas(ProblemBody))
+)]
+pub struct Api;
+
+/// The description as JSON.
+pub(crate) async fn openapi() -> Json<utoipa::openapi::OpenApi> {
+    Json(Api::openapi())
+}
+
+/// A body of JSON, refused with a problem when it is none.
+#[derive(Debug)]
+pub(crate) struct Body<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        match Json::from_request(request, state).await {
+            Ok(Json(value)) => Ok(Self(value)),
+            Err(rejection) => Err(body_problem(&rejection)),
+        }
+    }
+}
+
+fn body_problem(rejection: &JsonRejection) -> Problem {
+    if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
+        return too_large();
+    }
+    let remedy = "send `Content-Type: application/json` and a body as /openapi.json describes it";
+    // The text names the field and what was expected; it is about the caller's own words.
+    let why: String = rejection.body_text().chars().filter(|c| !c.is_control()).take(300).collect();
+    Problem::with_status(rejection.status(), Code::BadRequest, why, remedy)
+}
+
+/// The body is larger than anything that is accepted.
+pub(crate) fn too_large() -> Problem {
+    Problem::new(Code::TooLarge, "the body is larger than 1 MiB", "send less, or in several requests")
+}
+
+/// The part of the address after `?`, refused with a problem when it is not understood.
+#[derive(Debug)]
+pub(crate) struct Asked<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        match Query::from_request_parts(parts, state).await {
+            Ok(Query(value)) => Ok(Self(value)),
+            Err(rejection) => Err(query_problem(&rejection)),
+        }
+    }
+}
+
+fn query_problem(rejection: &QueryRejection) -> Problem {
+    let why: String = rejection.body_text().chars().filter(|c| !c.is_control()).take(300).collect();
+    Problem::bad_request(why, "see /openapi.json for what can be asked")
+}
+
+/// How many rows of a list; bounded, so that nobody asks for everything.
+pub(crate) fn limit(asked: Option<u32>) -> Result<u32, Problem> {
+    match asked.unwrap_or(50) {
+        limit @ 1..=500 => Ok(limit),
+        _ => Err(Problem::bad_request("limit is not from 1 to 500", "ask for at most 500 rows at once")),
+    }
+}

@@ -1,0 +1,86 @@
+//! Processes.
+
+use crate::api::{Asked, limit};
+use crate::problem::Problem;
+use crate::state::State;
+use axum::Json;
+use axum::extract::State as Given;
+use serde::{Deserialize, Serialize};
+use tidemill_domain::process::ProcessState;
+use tidemill_domain::time::Timestamp;
+use tidemill_store::process::ProcessRecord;
+use utoipa::{IntoParams, ToSchema};
+
+/// What to list.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub struct ListProcesses {
+    /// At most so many; 50 when not given, 500 at most.
+    limit: Option<u32>,
+}
+
+/// A process.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Process {
+    /// Its id.
+    id: String,
+    /// What people call it.
+    name: String,
+    /// Where it runs.
+    host: String,
+    /// Its number there.
+    pid: u32,
+    /// Version of its program.
+    version: String,
+    /// `live`, `silent`, `stopped` or `dead`.
+    state: String,
+    /// When it registered.
+    started_at: String,
+    /// When it last said that it is alive.
+    heartbeat_at: String,
+}
+
+/// A list of processes.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Processes {
+    /// The living first.
+    items: Vec<Process>,
+}
+
+/// The word for a process's state; one whose word has lapsed is silent, even if nobody has noticed yet.
+pub(crate) fn state_word(state: ProcessState, now: Timestamp) -> &'static str {
+    match state {
+        ProcessState::Live { .. } if state.is_live(now) => "live",
+        ProcessState::Live { .. } => "silent",
+        ProcessState::Stopped { .. } => "stopped",
+        ProcessState::Dead { .. } => "dead",
+    }
+}
+
+impl Process {
+    fn of(record: &ProcessRecord, now: Timestamp) -> Self {
+        Self {
+            id: record.id.to_string(),
+            name: record.identity.name.clone(),
+            host: record.identity.host.clone(),
+            pid: record.identity.pid,
+            version: record.identity.version.clone(),
+            state: state_word(record.state, now).to_owned(),
+            started_at: record.started_at.to_string(),
+            heartbeat_at: record.heartbeat_at.to_string(),
+        }
+    }
+}
+
+/// The processes that use this database.
+#[utoipa::path(get, path = "/api/v1/processes", params(ListProcesses), responses((status = 200, body = Processes)))]
+pub(crate) async fn list(
+    Given(state): Given<State>,
+    Asked(asked): Asked<ListProcesses>,
+) -> Result<Json<Processes>, Problem> {
+    let mut tx = state.store().read().await?;
+    let now = tx.now().await?;
+    let records = tx.processes(limit(asked.limit)?).await?;
+    tx.rollback().await?;
+    Ok(Json(Processes { items: records.iter().map(|record| Process::of(record, now)).collect() }))
+}

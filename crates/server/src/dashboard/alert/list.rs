@@ -1,0 +1,59 @@
+//! Alerts, one row each: on the overview, on their own page and in their patches.
+
+use crate::dashboard::instant::Times;
+use crate::dashboard::part::{Health, command, empty_row, state};
+use crate::dashboard::pulse::Pulse;
+use crate::dashboard::region::{Audience, Page, Region, Row};
+use maud::{Markup, html};
+use tidemill_domain::alert::{AlertState, Severity};
+use tidemill_store::alert::AlertRecord;
+
+/// What the table's columns are called.
+pub(crate) const COLUMNS: &[&str] = &["State", "Rule", "Subject", "Severity", "Value", "Since", "Silenced"];
+
+/// The table's body.
+pub(crate) fn region(pulse: &Pulse, times: &Times) -> Region {
+    let alerts = pulse.alerts.rows.iter().filter(|alert| alert.state != AlertState::Inactive);
+    let rows = alerts.map(|alert| Row::new(name(alert), row(alert, times))).collect();
+    let below = html! {
+        @if pulse.alerts.is_cut {
+            tr { td.soft colspan=(COLUMNS.len()) { "There are more; the firing come first." } }
+        }
+    };
+    let text = html! { "No alert fires. See whether all is well: " (command("tidemill doctor")) };
+    let without = empty_row(COLUMNS.len(), &text);
+    Region::table_body("alerts", Audience::On(&[Page::Overview, Page::Alerts]), rows, without, below)
+}
+
+fn name(alert: &AlertRecord) -> String {
+    format!("alert:{}/{}", alert.rule, alert.subject)
+}
+
+/// A row.
+pub(crate) fn row(alert: &AlertRecord, times: &Times) -> Markup {
+    let health = match (alert.state, alert.severity) {
+        (AlertState::Firing { .. }, Severity::Info) | (AlertState::Pending { .. }, _) => Health::Warn,
+        (AlertState::Firing { .. }, _) => Health::Bad,
+        (AlertState::Inactive | AlertState::Resolved { .. }, _) => Health::Idle,
+    };
+    html! {
+        tr data-live=(name(alert)) {
+            td { (state(health, alert.state.as_str())) }
+            th scope="row" { (alert.rule) }
+            td.long { (alert.subject) }
+            td { (alert.severity.as_str()) }
+            td {
+                @match alert.value {
+                    Some(value) => (value),
+                    None => span.soft { "unknown" },
+                }
+            }
+            td { (times.maybe(alert.state.since(), "")) }
+            td.long {
+                @if let Some(silence) = &alert.silence {
+                    "until " (times.at(silence.until)) " by " (silence.by) ": " (silence.reason)
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! Alerts: what is wrong, and who must not be told of it for a while.
+
+pub(crate) mod list;
+pub(crate) mod page;
+pub(crate) mod silence;
+
+pub(crate) use page::page;
+pub(crate) use silence::{silence, unsilence};

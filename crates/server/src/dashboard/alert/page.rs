@@ -1,0 +1,133 @@
+//! The page of the alerts. The list changes by itself; the forms around it are the visitor's own.
+
+use super::list;
+use crate::dashboard::form;
+use crate::dashboard::frame::{Frame, Section};
+use crate::dashboard::instant::Times;
+use crate::dashboard::part::{empty_row, panel, refused, table};
+use crate::dashboard::pulse::Pulse;
+use crate::dashboard::region::Page;
+use crate::dashboard::visit::Visit;
+use crate::problem::Problem;
+use axum::response::Html;
+use maud::{Markup, html};
+use tidemill_domain::access::Permission;
+use tidemill_domain::alert::Silence;
+use tidemill_domain::alert::silence::REASON_CHARS_MAX;
+
+const SILENCES_MAX: u32 = 200;
+const SILENCE_COLUMNS: &[&str] = &["Rule", "Subject", "Until", "By", "Why", "Action"];
+/// For how long a silence can be chosen, in hours.
+const HOURS: [(u32, &str); 5] =
+    [(1, "1 hour"), (4, "4 hours"), (24, "1 day"), (168, "7 days"), (720, "30 days")];
+
+/// The page.
+pub(crate) async fn page(visit: Visit) -> Result<Html<String>, Problem> {
+    let (pulse, mut tx) = Pulse::read(&visit.state).await?;
+    let silences = tx.silences(SILENCES_MAX).await?;
+    tx.rollback().await?;
+    let times = visit.times(pulse.now);
+    let list = list::region(&pulse, &times);
+    let nothing = html! {};
+    let content = html! {
+        h1 { "Alerts" }
+        (panel("alerts", "Now and lately", &nothing, &table("Alerts", list::COLUMNS, &list.markup())))
+        (panel("silences", "Silences", &nothing,
+            &table("Silences", SILENCE_COLUMNS, &silence_rows(&visit, &silences, &times))))
+        (panel("silence", "Silence an alert", &nothing, &silence_form(&visit, &pulse)))
+    };
+    let frame =
+        Frame { visit: &visit, pulse: &pulse, section: Section::Alerts, title: None, page: Page::Alerts };
+    Ok(frame.render(&content))
+}
+
+fn silence_rows(visit: &Visit, silences: &[Silence], times: &Times) -> Markup {
+    let refusal = visit.refusal(Permission::Operate);
+    html! {
+        tbody {
+            @if silences.is_empty() {
+                (empty_row(SILENCE_COLUMNS.len(), &html! { "Nothing is silenced." }))
+            }
+            @for silence in silences {
+                tr {
+                    th scope="row" { (silence.rule) }
+                    td.long {
+                        @match &silence.subject {
+                            Some(subject) => (subject),
+                            None => span.soft { "all" },
+                        }
+                    }
+                    td { (times.at(silence.until)) }
+                    td { (silence.by) }
+                    td.long { (silence.reason) }
+                    td {
+                        @match &refusal {
+                            Some(reason) => (refused("End", reason)),
+                            None => (unsilence_form(visit, silence)),
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn unsilence_form(visit: &Visit, silence: &Silence) -> Markup {
+    let what = silence
+        .subject
+        .as_ref()
+        .map_or_else(|| silence.rule.clone(), |one| format!("{} {one}", silence.rule));
+    html! {
+        form method="post" action=(visit.state.path("/alerts/unsilence")) {
+            (form::hidden(&visit.principal))
+            input type="hidden" name="rule" value=(silence.rule);
+            @if let Some(subject) = &silence.subject { input type="hidden" name="subject" value=(subject); }
+            button aria-label={ "End the silence of " (what) } { "End" }
+        }
+    }
+}
+
+fn silence_form(visit: &Visit, pulse: &Pulse) -> Markup {
+    let refusal = visit.refusal(Permission::Operate);
+    let is_off = refusal.is_some();
+    html! {
+        form.body method="post" action=(visit.state.path("/alerts/silence")) {
+            (form::hidden(&visit.principal))
+            p { "Nobody is told of a silenced alert. It stays in the list, and whoever has to hear of it does so after." }
+            div.fields {
+                label {
+                    "Rule"
+                    input name="rule" required disabled[is_off] list="rules" maxlength="100" autocomplete="off";
+                }
+                label {
+                    "Subject (all when empty)"
+                    input name="subject" disabled[is_off] list="subjects" maxlength="200" autocomplete="off";
+                }
+                label {
+                    "For"
+                    select name="hours" disabled[is_off] {
+                        @for (hours, text) in HOURS { option value=(hours) { (text) } }
+                    }
+                }
+                label.wide {
+                    "Why"
+                    input name="reason" required disabled[is_off] maxlength=(REASON_CHARS_MAX);
+                }
+            }
+            (known("rules", pulse.alerts.rows.iter().map(|alert| alert.rule.as_str())))
+            (known("subjects", pulse.alerts.rows.iter().map(|alert| alert.subject.as_str())))
+            div.row {
+                @match &refusal {
+                    Some(reason) => (refused("Silence", reason)),
+                    None => button.do { "Silence" },
+                }
+            }
+        }
+    }
+}
+
+/// What can be chosen without typing it.
+fn known<'a>(id: &str, values: impl Iterator<Item = &'a str>) -> Markup {
+    let values: std::collections::BTreeSet<&str> = values.collect();
+    html! { datalist id=(id) { @for value in values { option value=(value) {} } } }
+}

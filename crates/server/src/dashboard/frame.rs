@@ -1,0 +1,249 @@
+//! What is around every page: navigation, header, footer, and the head that asks for nothing of anybody else.
+
+use crate::dashboard::preferences::{Preferences, ReadOnly, Theme, TimeMode, after};
+use crate::dashboard::pulse::{self, Pulse};
+use crate::dashboard::region::Page;
+use crate::dashboard::visit::{Visit, home};
+use crate::dashboard::{asset, form, help};
+use crate::state::State;
+use axum::response::Html;
+use maud::{DOCTYPE, Markup, html};
+use tidemill_domain::time::Timestamp;
+
+/// An entry of the navigation. Pillars that are not there are not in it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Section {
+    Overview,
+    Alerts,
+    Settings,
+}
+
+impl Section {
+    const ALL: [Self; 3] = [Self::Overview, Self::Alerts, Self::Settings];
+
+    const fn title(self) -> &'static str {
+        match self {
+            Self::Overview => "Overview",
+            Self::Alerts => "Alerts",
+            Self::Settings => "Settings",
+        }
+    }
+
+    fn address(self, state: &State) -> String {
+        match self {
+            Self::Overview => home(state),
+            Self::Alerts => state.path("/alerts"),
+            Self::Settings => state.path("/settings"),
+        }
+    }
+
+    /// The key that leads there after `g`.
+    const fn key(self) -> &'static str {
+        match self {
+            Self::Overview => "o",
+            Self::Alerts => "a",
+            Self::Settings => "s",
+        }
+    }
+}
+
+/// A page's place in the frame.
+#[derive(Debug)]
+pub(crate) struct Frame<'a> {
+    pub(crate) visit: &'a Visit,
+    pub(crate) pulse: &'a Pulse,
+    pub(crate) section: Section,
+    /// What the page is called below its section; none for the section's own page.
+    pub(crate) title: Option<&'a str>,
+    /// What changes on it by itself.
+    pub(crate) page: Page,
+}
+
+impl Frame<'_> {
+    /// The whole page.
+    pub(crate) fn render(&self, content: &Markup) -> Html<String> {
+        let (visit, state) = (self.visit, &self.visit.state);
+        let title = self.title.unwrap_or(self.section.title());
+        let events = state.path(&format!("/ui/events?page={}", self.page.as_str()));
+        let inside = html! {
+            body.framed data-events=(events) {
+                a.skip href="#main" { "Skip to the content" }
+                (self.header())
+                (self.navigation())
+                main #main.main tabindex="-1" {
+                    (self.crumbs())
+                    @if visit.preferences.read_only == ReadOnly::On && !visit.is_viewer() {
+                        p.banner { "Read-only mode is on: buttons that change something cannot be used." }
+                    }
+                    (content)
+                }
+                (self.footer())
+                (help::dialog(visit.preferences.shortcuts))
+                div #voice.unseen role="status" aria-live="polite" {}
+            }
+        };
+        let head = Head {
+            title: &format!("{title} – {}", state.inner().instance),
+            preferences: visit.preferences,
+            now: self.pulse.now,
+            is_live: self.page != Page::Other,
+        };
+        document(state, &head, &inside)
+    }
+
+    fn navigation(&self) -> Markup {
+        let state = &self.visit.state;
+        html! {
+            nav.nav aria-label="Sections" {
+                ul {
+                    @for section in Section::ALL {
+                        li {
+                            a href=(section.address(state)) data-key=(section.key())
+                                aria-current=[(section == self.section).then_some("page")] {
+                                (section.title())
+                                @if section == Section::Alerts { (pulse::failing(self.pulse)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn crumbs(&self) -> Markup {
+        let state = &self.visit.state;
+        html! {
+            @if let Some(title) = self.title {
+                nav.crumbs aria-label="Breadcrumb" {
+                    ol {
+                        li { a href=(self.section.address(state)) { (self.section.title()) } }
+                        li aria-current="page" { (title) }
+                    }
+                }
+            }
+        }
+    }
+
+    fn header(&self) -> Markup {
+        let (visit, state) = (self.visit, &self.visit.state);
+        let preferences = visit.preferences;
+        html! {
+            header.top {
+                a.name href=(home(state)) { "Tidemill" }
+                span.instance { (state.inner().instance) }
+                div.tools {
+                    button #live type="button" aria-pressed="true" data-script hidden { "Live: on" }
+                    form method="post" action=(state.path("/settings/preferences")) {
+                        (form::token(&visit.principal))
+                        input type="hidden" name="back" value=(visit.address);
+                        (cycle(TimeMode::FIELD, "Times", TimeMode::ALL, preferences.time, TimeMode::as_str))
+                        " "
+                        (cycle(Theme::FIELD, "Theme", Theme::ALL, preferences.theme, Theme::as_str))
+                        " "
+                        @if visit.is_viewer() {
+                            span.soft { "Read-only: role " (visit.principal.role) }
+                        } @else {
+                            button name=(ReadOnly::FIELD) value=(after(ReadOnly::ALL, preferences.read_only).as_str()) {
+                                "Read-only: " b { (preferences.read_only.as_str()) }
+                            }
+                        }
+                    }
+                    button type="button" data-help data-script hidden aria-label="Keyboard shortcuts" { "?" }
+                    (self.user())
+                }
+            }
+        }
+    }
+
+    fn user(&self) -> Markup {
+        let visit = self.visit;
+        html! {
+            span { (visit.principal.name) " " span.soft { "(" (visit.principal.role) ")" } }
+            @if visit.has_session() {
+                form method="post" action=(visit.state.path("/logout")) {
+                    (form::token(&visit.principal))
+                    button { "Log out" }
+                }
+            }
+        }
+    }
+
+    fn footer(&self) -> Markup {
+        let times = self.visit.times(self.pulse.now);
+        html! {
+            footer.foot {
+                span #link.state.idle { "○ Not live" }
+                span #age { "as of " (times.at(self.pulse.now)) }
+                (pulse::status(&self.visit.state, Some(self.pulse)))
+            }
+        }
+    }
+}
+
+/// A button that goes through the words of a preference: by a form without the script, in place with it.
+fn cycle<T: Copy + PartialEq>(
+    field: &str,
+    label: &str,
+    all: &[T],
+    now: T,
+    word: impl Fn(T) -> &'static str,
+) -> Markup {
+    let words: Vec<&str> = all.iter().map(|choice| word(*choice)).collect();
+    html! {
+        button name=(field) value=(word(after(all, now))) data-cycle=(words.join(" ")) {
+            (label) ": " b { (word(now)) }
+        }
+    }
+}
+
+/// What the head of a document says.
+#[derive(Debug)]
+pub(super) struct Head<'a> {
+    pub(super) title: &'a str,
+    pub(super) preferences: Preferences,
+    pub(super) now: Timestamp,
+    /// Whether it changes by itself, and so is fetched again where there is no script.
+    pub(super) is_live: bool,
+}
+
+/// A document with our head.
+pub(super) fn document(state: &State, head: &Head<'_>, body: &Markup) -> Html<String> {
+    let preferences = head.preferences;
+    let markup = html! {
+        (DOCTYPE)
+        html lang="en" data-theme=(preferences.theme.as_str()) data-time=(preferences.time.as_str())
+            data-shortcuts=(preferences.shortcuts.as_str()) data-now=(head.now) {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (head.title) }
+                // Browsers ask for an icon by themselves; an empty one keeps them from asking.
+                link rel="icon" href="data:,";
+                link rel="stylesheet" href=(asset::url(state, &asset::STYLE));
+                script src=(asset::url(state, &asset::SCRIPT)) defer {}
+                @if head.is_live {
+                    noscript { meta http-equiv="refresh" content="15"; }
+                }
+            }
+            (body)
+        }
+    };
+    Html(markup.into_string())
+}
+
+/// A document outside the frame: for those who are not in yet, and for what went wrong.
+pub(super) fn alone(state: &State, title: &str, preferences: Preferences, content: &Markup) -> Html<String> {
+    let now = state.inner().parts.clock.now();
+    let body = html! {
+        body {
+            main #main.alone {
+                p { a href=(home(state)) { "Tidemill" } " " span.soft { (state.inner().instance) } }
+                (content)
+            }
+            div #voice.unseen role="status" aria-live="polite" {}
+        }
+    };
+    let title = format!("{title} – {}", state.inner().instance);
+    document(state, &Head { title: &title, preferences, now, is_live: false }, &body)
+}

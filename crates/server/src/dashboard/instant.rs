@@ -1,0 +1,100 @@
+//! Instants on pages: a `<time>` element that reads well at once and that the script can put into the visitor's
+//! own words.
+
+use crate::dashboard::preferences::TimeMode;
+use maud::{Markup, html};
+use std::time::Duration;
+use tidemill_domain::time::Timestamp;
+
+/// How instants are told on one page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Times {
+    mode: TimeMode,
+    now: Timestamp,
+}
+
+impl Times {
+    /// As a visitor likes it.
+    pub(crate) fn new(mode: TimeMode, now: Timestamp) -> Self {
+        Self { mode, now }
+    }
+
+    /// As everybody can read it: what is sent to many does not know who likes what. It does not depend on when it
+    /// was rendered either, so that only real changes are sent.
+    pub(crate) fn for_everybody(now: Timestamp) -> Self {
+        Self { mode: TimeMode::Utc, now }
+    }
+
+    /// The instant that the page tells of.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// An instant.
+    pub(crate) fn at(&self, instant: Timestamp) -> Markup {
+        let text = match self.mode {
+            // Without the script nobody knows the visitor's zone.
+            TimeMode::Utc | TimeMode::Local => utc(instant),
+            TimeMode::Relative if instant > self.now => format!("in {}", span(instant.since(self.now))),
+            TimeMode::Relative => format!("{} ago", span(self.now.since(instant))),
+        };
+        html! { time datetime=(instant) title=(instant) { (text) } }
+    }
+
+    /// An instant that there may be none of.
+    pub(crate) fn maybe(&self, instant: Option<Timestamp>, without: &str) -> Markup {
+        match instant {
+            Some(instant) => self.at(instant),
+            None => html! { span.soft { (without) } },
+        }
+    }
+}
+
+/// To the second, with the zone's name, so that nobody takes it for local time.
+fn utc(instant: Timestamp) -> String {
+    let text = instant.to_string();
+    match (text.get(..10), text.get(10..11), text.get(11..19)) {
+        (Some(day), Some("T"), Some(clock)) => format!("{day} {clock} UTC"),
+        _ => text,
+    }
+}
+
+/// A length of time in its largest unit.
+pub(crate) fn span(length: Duration) -> String {
+    match length.as_secs() {
+        seconds @ 0..60 => format!("{seconds} s"),
+        seconds @ 60..3600 => format!("{} min", seconds / 60),
+        seconds @ 3600..172_800 => format!("{} h", seconds / 3600),
+        seconds => format!("{} d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(mode: TimeMode, instant: &str, expected: &str) {
+        let now = "2026-11-15T12:00:00Z".parse().unwrap();
+        let markup = Times::new(mode, now).at(instant.parse().unwrap()).into_string();
+        assert!(markup.contains(&format!(">{expected}</time>")), "{markup}");
+        assert!(markup.contains("datetime=\"2026-11-1"), "{markup}");
+    }
+
+    #[test]
+    fn an_instant_is_told_as_the_visitor_likes_it() {
+        check(TimeMode::Utc, "2026-11-15T02:00:07Z", "2026-11-15 02:00:07 UTC");
+        check(TimeMode::Local, "2026-11-15T02:00:07Z", "2026-11-15 02:00:07 UTC");
+        check(TimeMode::Relative, "2026-11-15T11:59:55Z", "5 s ago");
+        check(TimeMode::Relative, "2026-11-15T10:00:00Z", "2 h ago");
+        check(TimeMode::Relative, "2026-11-12T12:00:00Z", "3 d ago");
+        check(TimeMode::Relative, "2026-11-15T12:03:00Z", "in 3 min");
+    }
+
+    #[test]
+    fn what_is_sent_to_many_depends_on_no_clock() {
+        let instant = "2026-11-15T02:00:07Z".parse().unwrap();
+        let early = Times::for_everybody(Timestamp::EPOCH).at(instant).into_string();
+        let late = Times::for_everybody(instant.plus(Duration::from_secs(99))).at(instant).into_string();
+        assert_eq!(early, late);
+    }
+}

@@ -1,0 +1,140 @@
+//! Logging in with a token, and out again.
+
+use crate::access::{Authentication, Principal, Via, session};
+use crate::dashboard::form::{self, Fields};
+use crate::dashboard::frame::alone;
+use crate::dashboard::part::command;
+use crate::dashboard::visit::{Visit, home};
+use crate::problem::Problem;
+use crate::state::State;
+use axum::extract::{ConnectInfo, State as Given};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::{Extension, response::Html};
+use maud::html;
+use serde::Deserialize;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use tidemill_domain::access::{Permission, Token};
+use tidemill_domain::code::Code;
+use tidemill_engine::clock::random_bytes;
+use tidemill_store::token::TokenRecord;
+
+/// The page where a token is pasted.
+pub(crate) async fn page(visit: Visit) -> Response {
+    if is_needless(&visit.state, &visit.principal) {
+        return Redirect::to(&home(&visit.state)).into_response();
+    }
+    form_page(&visit, None).into_response()
+}
+
+/// Whether whoever asks is in already.
+fn is_needless(state: &State, principal: &Principal) -> bool {
+    matches!(state.inner().authentication, Authentication::None)
+        || matches!(principal.via, Via::Session { .. })
+}
+
+fn form_page(visit: &Visit, complaint: Option<&str>) -> Html<String> {
+    let content = html! {
+        section.panel {
+            h1 { "Log in" }
+            @if let Some(complaint) = complaint {
+                p.banner.bad role="alert" { (complaint) }
+            }
+            form method="post" action=(visit.state.path("/login")) {
+                div.fields {
+                    label {
+                        "API token"
+                        input name="token" type="password" required autocomplete="current-password" maxlength="200"
+                            placeholder="tm_…";
+                    }
+                }
+                div.row { button.do { "Log in" } }
+            }
+            p.soft.apart { "No token? On the server: " (command("tidemill token create NAME --role viewer")) }
+        }
+    };
+    alone(&visit.state, "Log in", visit.preferences, &content)
+}
+
+/// What was pasted.
+#[derive(Deserialize)]
+pub(crate) struct Pasted {
+    token: String,
+}
+
+/// Without the token.
+impl std::fmt::Debug for Pasted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Pasted(***)")
+    }
+}
+
+/// Opens a session for a valid token.
+pub(crate) async fn open(
+    peer: Option<Extension<ConnectInfo<SocketAddr>>>,
+    visit: Visit,
+    Fields(pasted): Fields<Pasted>,
+) -> Result<Response, Problem> {
+    let state = &visit.state;
+    if matches!(state.inner().authentication, Authentication::None) {
+        return Ok(Redirect::to(&home(state)).into_response());
+    }
+    let Some((token, secret)) = opened(state, pasted.token.trim()).await? else {
+        let address = peer.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |peer| peer.0.0.ip());
+        state.inner().limits.note_failure(address, state.inner().parts.clock.monotonic())?;
+        let complaint = "This token is not valid: it may be mistyped, expired or revoked.";
+        return Ok((StatusCode::UNAUTHORIZED, form_page(&visit, Some(complaint))).into_response());
+    };
+    if !tidemill_domain::access::allows(token.role, Permission::View) {
+        tracing::info!(token.id = %token.id, "token {} opened a session but may not view anything", token.id);
+    }
+    let cookie = session::set(state.inner().cookie, &secret);
+    Ok(with_cookie(Redirect::to(&home(state)), cookie))
+}
+
+/// The token's record and the secret of the session that was opened with it; none when the token is not valid.
+async fn opened(state: &State, text: &str) -> Result<Option<(TokenRecord, String)>, Problem> {
+    let Ok(token) = text.parse::<Token>() else { return Ok(None) };
+    let failed = |_| Problem::new(Code::Unexpected, "no random bytes could be had", "try again");
+    let secret = session::secret_text(&random_bytes::<32>().map_err(failed)?);
+    let mut tx = state.store().begin().await?;
+    let Some(record) = tx.authenticate(&token).await? else {
+        tx.rollback().await?;
+        return Ok(None);
+    };
+    tx.touch_token(&record.id).await?;
+    tx.open_session(&secret, &record).await?;
+    tx.commit().await?;
+    Ok(Some((record, secret)))
+}
+
+/// The form to leave by.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Leaving {
+    #[serde(default)]
+    form_token: String,
+}
+
+/// Ends the session.
+pub(crate) async fn close(
+    Given(state): Given<State>,
+    Extension(principal): Extension<Principal>,
+    Fields(leaving): Fields<Leaving>,
+) -> Result<Response, Problem> {
+    form::check(&principal, &leaving.form_token)?;
+    if let Via::Session { secret } = &principal.via {
+        let mut tx = state.store().begin().await?;
+        tx.close_session(secret).await?;
+        tx.commit().await?;
+    }
+    let cookie = session::unset(state.inner().cookie);
+    Ok(with_cookie(Redirect::to(&state.path("/login")), cookie))
+}
+
+fn with_cookie(redirect: Redirect, cookie: Option<HeaderValue>) -> Response {
+    let mut response = redirect.into_response();
+    if let Some(cookie) = cookie {
+        response.headers_mut().append(header::SET_COOKIE, cookie);
+    }
+    response
+}

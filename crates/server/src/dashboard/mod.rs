@@ -1,0 +1,28 @@
+//! The dashboard: pages rendered on the server, complete without JavaScript.
+//!
+//! Reading order: `frame` (what is around every page), `visit` (who looks, and how they like it), [`region`]
+//! (the parts that change by themselves), [`overview`] and its siblings (the pages), `part` (what they are made
+//! of), [`form`] (how they change things), [`asset`] (style and script).
+
+pub mod alert;
+pub mod asset;
+pub mod audit;
+pub mod configuration;
+pub mod form;
+pub mod login;
+pub mod overview;
+pub mod preferences;
+pub mod region;
+pub mod settings;
+pub mod token;
+
+pub(crate) mod frame;
+pub(crate) mod instant;
+pub(crate) mod part;
+pub(crate) mod pulse;
+pub(crate) mod visit;
+
+mod help;
+mod problem;
+
+pub(crate) use problem::page as problem_page;

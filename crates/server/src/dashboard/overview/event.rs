@@ -1,0 +1,45 @@
+//! What has just happened: the end of the audit log, one row each.
+
+use crate::dashboard::instant::Times;
+use crate::dashboard::part::{command, empty_row};
+use crate::dashboard::region::{Audience, Page, Region, Row};
+use maud::{Markup, html};
+use tidemill_domain::audit::AuditRecord;
+
+/// What the table's columns are called.
+pub(crate) const COLUMNS: &[&str] = &["When", "What", "To what", "Change", "Why", "Who"];
+
+/// The table's body.
+pub(crate) fn region(events: &[AuditRecord], times: &Times) -> Region {
+    let rows = events.iter().map(|event| Row::new(name(event), row(event, times))).collect();
+    let text = html! { "Nothing has happened yet. Try " (command("tidemill demo")) };
+    let without = empty_row(COLUMNS.len(), &text);
+    Region::table_body("events", Audience::On(&[Page::Overview]), rows, without, html! {})
+}
+
+fn name(event: &AuditRecord) -> String {
+    format!("event:{}", event.id)
+}
+
+/// A row, on every page that has it and in its patch.
+pub(crate) fn row(event: &AuditRecord, times: &Times) -> Markup {
+    let entry = &event.entry;
+    let state = |state: &Option<String>| state.as_deref().filter(|text| !text.is_empty()).map(str::to_owned);
+    html! {
+        tr data-live=(name(event)) {
+            td { (times.at(event.at)) }
+            th scope="row" { (entry.action) }
+            td.long { (entry.object) }
+            td {
+                @match (state(&entry.from), state(&entry.to)) {
+                    (Some(from), Some(to)) => { (from) " → " (to) }
+                    (None, Some(to)) => { "→ " (to) }
+                    (Some(from), None) => { (from) " →" }
+                    (None, None) => {}
+                }
+            }
+            td.long { (entry.reason.as_deref().unwrap_or_default()) }
+            td { (entry.actor.name) " " span.soft { "(" (entry.actor.role) ")" } }
+        }
+    }
+}

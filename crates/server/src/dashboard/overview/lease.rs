@@ -1,0 +1,63 @@
+//! Leases, one row each.
+
+use crate::dashboard::instant::Times;
+use crate::dashboard::part::{Health, command, empty_row, state};
+use crate::dashboard::pulse::Pulse;
+use crate::dashboard::region::{Audience, Page, Region, Row};
+use maud::{Markup, html};
+use tidemill_domain::lease::Lease;
+use tidemill_store::lease::LeaseRecord;
+
+const SHOWN: usize = 50;
+
+/// What the table's columns are called.
+pub(crate) const COLUMNS: &[&str] = &["State", "Lease", "Owner", "Epoch", "Held since", "Until"];
+
+/// The table's body. What nobody holds is not in it.
+pub(crate) fn region(pulse: &Pulse, times: &Times) -> Region {
+    let is_held = |lease: &LeaseRecord| matches!(lease.lease, Lease::Held { .. });
+    let held = pulse.leases.rows.iter().filter(|lease| is_held(lease));
+    let rows: Vec<Row> =
+        held.take(SHOWN).map(|lease| Row::new(name(lease), row(lease, pulse, times))).collect();
+    let count = pulse.leases.count(is_held);
+    let below = html! {
+        @if !rows.is_empty() {
+            tr { td.soft colspan=(COLUMNS.len()) { (rows.len()) " of " (count) " are shown." } }
+        }
+    };
+    let text = html! { "Nobody holds a lease. See some come and go: " (command("tidemill demo")) };
+    let without = empty_row(COLUMNS.len(), &text);
+    Region::table_body("leases", Audience::On(&[Page::Overview]), rows, without, below)
+}
+
+fn name(lease: &LeaseRecord) -> String {
+    format!("lease:{}", lease.key)
+}
+
+/// A row, on the page and in its patch.
+pub(crate) fn row(lease: &LeaseRecord, pulse: &Pulse, times: &Times) -> Markup {
+    let (owner, until) = match lease.lease {
+        Lease::Held { fence, until } => (Some(fence.owner), until),
+        Lease::Free { .. } => (None, None),
+    };
+    let (health, word) = match (lease.is_live, owner) {
+        (true, _) => (Health::Ok, "held"),
+        (false, Some(_)) => (Health::Warn, "lapsed"),
+        (false, None) => (Health::Idle, "free"),
+    };
+    html! {
+        tr data-live=(name(lease)) {
+            td { (state(health, word)) }
+            th.long scope="row" { (lease.key) }
+            td title=[owner] {
+                @match owner.and_then(|owner| pulse.name_of(owner)) {
+                    Some(owner) => (owner),
+                    None => span.soft { "unknown" },
+                }
+            }
+            td { (lease.lease.epoch()) }
+            td { (times.maybe(lease.acquired_at, "unknown")) }
+            td { (times.maybe(until, "its process ends")) }
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! The small parts that pages are made of.
+
+use maud::{Markup, html};
+
+/// How something is doing. Told by a word, a shape and a colour, so that none of them is needed alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Health {
+    /// As it should be.
+    Ok,
+    /// Somebody may have to look.
+    Warn,
+    /// Somebody has to look.
+    Bad,
+    /// Neither well nor ill: over, off, or not known.
+    Idle,
+}
+
+impl Health {
+    const fn class(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warn => "warn",
+            Self::Bad => "bad",
+            Self::Idle => "idle",
+        }
+    }
+
+    const fn shape(self) -> &'static str {
+        match self {
+            Self::Ok => "●",
+            Self::Warn => "▲",
+            Self::Bad => "✖",
+            Self::Idle => "○",
+        }
+    }
+}
+
+/// A state.
+pub(crate) fn state(health: Health, word: &str) -> Markup {
+    html! { span.state.(health.class()) { span aria-hidden="true" { (health.shape()) } " " (word) } }
+}
+
+/// A command to copy. The button appears with the script.
+pub(crate) fn command(text: &str) -> Markup {
+    html! {
+        span.copy {
+            code { (text) }
+            " "
+            button type="button" data-copy data-script hidden { "Copy" }
+        }
+    }
+}
+
+/// A number in large letters that leads to what it counts.
+pub(crate) fn tile(link: &str, count: &Count, health: Health, label: &str) -> Markup {
+    html! {
+        div.tile {
+            a href=(link) {
+                b { (count) }
+                (state(health, label))
+            }
+        }
+    }
+}
+
+/// How many there are, as far as was counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Count {
+    /// So many.
+    Exactly(u64),
+    /// So many and more: nobody counted on.
+    AtLeast(u64),
+}
+
+impl Count {
+    /// Of a list that was asked for at most `limit` rows.
+    pub(crate) fn of(found: usize, is_cut: bool) -> Self {
+        let found = u64::try_from(found).unwrap_or(u64::MAX);
+        if is_cut { Self::AtLeast(found) } else { Self::Exactly(found) }
+    }
+
+    /// Whether there is none.
+    pub(crate) const fn is_zero(self) -> bool {
+        matches!(self, Self::Exactly(0))
+    }
+}
+
+impl std::fmt::Display for Count {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Exactly(count) => write!(f, "{count}"),
+            Self::AtLeast(count) => write!(f, "{count}+"),
+        }
+    }
+}
+
+/// A table that scrolls within itself when the window is narrow. `rows` is its `tbody`.
+pub(crate) fn table(caption: &str, columns: &[&str], rows: &Markup) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="region" aria-label=(caption) {
+            table {
+                caption.unseen { (caption) }
+                thead { tr { @for column in columns { th scope="col" { (column) } } } }
+                (rows)
+            }
+        }
+    }
+}
+
+/// The one row of a table that has none.
+pub(crate) fn empty_row(columns: usize, text: &Markup) -> Markup {
+    html! { tr { td.empty colspan=(columns) { (text) } } }
+}
+
+/// A part of a page, with a heading and perhaps a word beside it.
+pub(crate) fn panel(id: &str, heading: &str, aside: &Markup, content: &Markup) -> Markup {
+    html! {
+        section.panel id=(id) aria-labelledby={ (id) "-heading" } {
+            header { h2 id={ (id) "-heading" } { (heading) } (aside) }
+            (content)
+        }
+    }
+}
+
+/// Says what cannot be done and why, in place of what would do it.
+pub(crate) fn refused(action: &str, reason: &str) -> Markup {
+    html! {
+        button type="button" disabled { (action) }
+        " "
+        span.soft { (reason) }
+    }
+}

@@ -1,0 +1,140 @@
+//! What every page knows of the whole: who runs, who holds what, what is wrong, how the database is doing.
+
+use crate::dashboard::part::{Count, Health, state as state_word};
+use crate::dashboard::region::{Audience, Region};
+use crate::state::State;
+use maud::{Markup, html};
+use std::time::Duration;
+use tidemill_domain::alert::AlertState;
+use tidemill_domain::lease::Lease;
+use tidemill_domain::process::ProcessId;
+use tidemill_domain::time::Timestamp;
+use tidemill_store::alert::AlertRecord;
+use tidemill_store::lease::LeaseRecord;
+use tidemill_store::process::ProcessRecord;
+use tidemill_store::{StoreError, Tx};
+
+/// Most rows that are read of anything; beyond, counts say "and more".
+const ROWS_MAX: u32 = 200;
+/// The lease whose owner does what only one of all servers does.
+const LEADER: (&str, &str) = ("alert", "evaluator");
+
+/// Rows as they were found, and whether there are more.
+#[derive(Clone, Debug)]
+pub(crate) struct Listed<T> {
+    pub(crate) rows: Vec<T>,
+    pub(crate) is_cut: bool,
+}
+
+impl<T> Listed<T> {
+    /// Of an answer to a question for one row more than `limit`.
+    fn new(mut rows: Vec<T>, limit: u32) -> Self {
+        let limit = limit as usize;
+        let is_cut = rows.len() > limit;
+        rows.truncate(limit);
+        Self { rows, is_cut }
+    }
+
+    /// How many meet a condition.
+    pub(crate) fn count(&self, meets: impl Fn(&T) -> bool) -> Count {
+        Count::of(self.rows.iter().filter(|row| meets(row)).count(), self.is_cut)
+    }
+}
+
+/// The whole at an instant.
+#[derive(Clone, Debug)]
+pub(crate) struct Pulse {
+    /// By the database's clock.
+    pub(crate) now: Timestamp,
+    /// How long the database took to give its first answer.
+    pub(crate) latency: Duration,
+    /// The living first.
+    pub(crate) processes: Listed<ProcessRecord>,
+    /// The held first.
+    pub(crate) leases: Listed<LeaseRecord>,
+    /// The firing first.
+    pub(crate) alerts: Listed<AlertRecord>,
+}
+
+impl Pulse {
+    /// Looks, and hands back the transaction so that the page can read on from the same snapshot.
+    pub(crate) async fn read(state: &State) -> Result<(Self, Tx), StoreError> {
+        let clock = &state.inner().parts.clock;
+        let began = clock.monotonic();
+        let mut tx = state.store().read().await?;
+        let now = tx.now().await?;
+        let latency = clock.monotonic().since(began);
+        let processes = Listed::new(tx.processes(ROWS_MAX + 1).await?, ROWS_MAX);
+        let leases = Listed::new(tx.leases(ROWS_MAX + 1).await?, ROWS_MAX);
+        let alerts = Listed::new(tx.alerts(ROWS_MAX + 1).await?, ROWS_MAX);
+        Ok((Self { now, latency, processes, leases, alerts }, tx))
+    }
+
+    /// What people call a process.
+    pub(crate) fn name_of(&self, id: ProcessId) -> Option<&str> {
+        self.processes
+            .rows
+            .iter()
+            .find(|process| process.id == id)
+            .map(|process| process.identity.name.as_str())
+    }
+
+    /// What people call the server that does what only one does, if one does.
+    fn leader(&self) -> Option<&str> {
+        let is_leader =
+            |lease: &&LeaseRecord| lease.is_live && (lease.key.kind(), lease.key.name()) == LEADER;
+        let led = self.leases.rows.iter().find(is_leader)?;
+        match led.lease {
+            Lease::Held { fence, .. } => self.name_of(fence.owner),
+            Lease::Free { .. } => None,
+        }
+    }
+
+    /// How many alerts fire that nobody has silenced.
+    fn failing(&self) -> usize {
+        let is_failing = |alert: &&AlertRecord| {
+            matches!(alert.state, AlertState::Firing { .. }) && alert.silence.is_none()
+        };
+        self.alerts.rows.iter().filter(is_failing).count()
+    }
+}
+
+/// The status line's share of the server: the database, the leader, the version. Without a pulse the database did
+/// not answer.
+pub(crate) fn status(state: &State, pulse: Option<&Pulse>) -> Markup {
+    let leader = pulse.and_then(Pulse::leader).unwrap_or("unknown");
+    html! {
+        span data-live="status" {
+            @match pulse {
+                Some(pulse) => { "database " (milliseconds(pulse.latency)) }
+                None => (state_word(Health::Bad, "database does not answer")),
+            }
+            " · leader " (leader) " · v" (state.inner().parts.version)
+        }
+    }
+}
+
+/// How many things fail behind an entry of the navigation; nothing when none does.
+pub(crate) fn failing(pulse: &Pulse) -> Markup {
+    let count = pulse.failing();
+    html! {
+        span data-live="failing" {
+            @if count > 0 { span.count { (count) span.unseen { " firing" } } }
+        }
+    }
+}
+
+/// The parts of every page that change by themselves.
+pub(crate) fn regions(state: &State, pulse: Option<&Pulse>) -> Vec<Region> {
+    let mut regions = vec![Region::whole("status", Audience::Everywhere, status(state, pulse))];
+    regions.extend(pulse.map(|pulse| Region::whole("failing", Audience::Everywhere, failing(pulse))));
+    regions
+}
+
+/// A short time, exact enough to see a trend.
+pub(crate) fn milliseconds(time: Duration) -> String {
+    match time.as_millis() {
+        0 => "under 1 ms".to_owned(),
+        time => format!("{time} ms"),
+    }
+}

@@ -1,0 +1,103 @@
+//! The settings: how the visitor likes the pages, and the way to tokens, audit log and configuration.
+
+use crate::dashboard::form;
+use crate::dashboard::frame::{Frame, Section};
+use crate::dashboard::overview::process;
+use crate::dashboard::part::{panel, table};
+use crate::dashboard::preferences::{ReadOnly, Shortcuts, Theme, TimeMode};
+use crate::dashboard::pulse::Pulse;
+use crate::dashboard::region::Page;
+use crate::dashboard::visit::Visit;
+use crate::problem::Problem;
+use axum::response::Html;
+use maud::{Markup, html};
+use tidemill_domain::access::Permission;
+
+/// The page.
+pub(crate) async fn page(visit: Visit) -> Result<Html<String>, Problem> {
+    let (pulse, tx) = Pulse::read(&visit.state).await?;
+    tx.rollback().await?;
+    let times = visit.times(pulse.now);
+    let processes = process::region(&pulse, visit.state.inner().parts.process.id(), &times);
+    let nothing = html! {};
+    let content = html! {
+        h1 { "Settings" }
+        (panel("preferences", "Preferences", &nothing, &preferences(&visit)))
+        (panel("more", "Administration", &nothing, &links(&visit)))
+        (panel("processes", "Processes", &nothing, &table("Processes", process::COLUMNS, &processes.markup())))
+        (panel("about", "About", &nothing, &html! {
+            dl.body {
+                dt { "Version" } dd { (visit.state.inner().parts.version) }
+                dt { "Serving since" } dd { (times.at(visit.state.inner().started_at)) }
+                dt { "You are" } dd { (visit.principal.name) " (" (visit.principal.role) ")" }
+            }
+        }))
+    };
+    let frame =
+        Frame { visit: &visit, pulse: &pulse, section: Section::Settings, title: None, page: Page::Other };
+    Ok(frame.render(&content))
+}
+
+fn preferences(visit: &Visit) -> Markup {
+    let now = visit.preferences;
+    html! {
+        form.body method="post" action=(visit.state.path("/settings/preferences")) {
+            (form::token(&visit.principal))
+            input type="hidden" name="back" value=(visit.state.path("/settings"));
+            p.soft { "Kept in this browser." }
+            div.fields {
+                (choice(Theme::FIELD, "Theme", Theme::ALL, now.theme, Theme::as_str))
+                (choice(TimeMode::FIELD, "Times", TimeMode::ALL, now.time, TimeMode::as_str))
+                (choice(Shortcuts::FIELD, "Keyboard shortcuts", Shortcuts::ALL, now.shortcuts, Shortcuts::as_str))
+                @if !visit.is_viewer() {
+                    (choice(ReadOnly::FIELD, "Read-only mode", ReadOnly::ALL, now.read_only, ReadOnly::as_str))
+                }
+            }
+            div.row { button.do { "Save" } }
+        }
+    }
+}
+
+fn choice<T: Copy + PartialEq>(
+    field: &str,
+    label: &str,
+    all: &[T],
+    now: T,
+    word: impl Fn(T) -> &'static str,
+) -> Markup {
+    html! {
+        label {
+            (label)
+            select name=(field) {
+                @for one in all { option value=(word(*one)) selected[*one == now] { (word(*one)) } }
+            }
+        }
+    }
+}
+
+fn links(visit: &Visit) -> Markup {
+    let entries = [
+        ("Audit log", "/settings/audit", "Who changed what, when and why.", Permission::View),
+        ("API tokens", "/settings/tokens", "For programs, and to log in with.", Permission::Administer),
+        (
+            "Configuration",
+            "/settings/configuration",
+            "What is in force, and where it comes from.",
+            Permission::Administer,
+        ),
+    ];
+    html! {
+        ul.links.body {
+            @for (title, path, about, permission) in entries {
+                li {
+                    @if visit.principal.may(permission) {
+                        a href=(visit.state.path(path)) { (title) } " " span.soft { (about) }
+                    } @else {
+                        span aria-disabled="true" { (title) } " "
+                        span.soft { "The role " (visit.principal.role) " may not " (permission.as_str()) "." }
+                    }
+                }
+            }
+        }
+    }
+}

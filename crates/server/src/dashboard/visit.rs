@@ -1,0 +1,74 @@
+//! Who looks at a page, where, and how they like it.
+
+use crate::access::{Principal, Via};
+use crate::dashboard::instant::Times;
+use crate::dashboard::preferences::{Preferences, ReadOnly};
+use crate::problem::Problem;
+use crate::state::State;
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use tidemill_domain::access::Permission;
+use tidemill_domain::code::Code;
+use tidemill_domain::time::Timestamp;
+
+/// Where the overview is: the base path, or the root when there is none.
+pub(crate) fn home(state: &State) -> String {
+    let base = state.path("");
+    if base.is_empty() { "/".to_owned() } else { base }
+}
+
+/// What every page knows about the request that asks for it.
+#[derive(Clone, Debug)]
+pub(crate) struct Visit {
+    pub(crate) state: State,
+    pub(crate) principal: Principal,
+    pub(crate) preferences: Preferences,
+    /// The address of the page, as the browser asks for it.
+    pub(crate) address: String,
+}
+
+impl FromRequestParts<State> for Visit {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &State) -> Result<Self, Problem> {
+        let principal = parts.extensions.get::<Principal>().cloned();
+        let unguarded = || Problem::new(Code::Unexpected, "the request passed no guard", "report it");
+        let query = parts.uri.query().map_or_else(String::new, |query| format!("?{query}"));
+        let page = match parts.uri.path() {
+            "/" => home(state),
+            path => state.path(path),
+        };
+        Ok(Self {
+            state: state.clone(),
+            principal: principal.ok_or_else(unguarded)?,
+            preferences: Preferences::of(&parts.headers),
+            address: format!("{page}{query}"),
+        })
+    }
+}
+
+impl Visit {
+    /// How instants are told to this visitor.
+    pub(crate) fn times(&self, now: Timestamp) -> Times {
+        Times::new(self.preferences.time, now)
+    }
+
+    /// Why the visitor cannot do something, in words; none when it can. The server checks rights again when it is
+    /// asked to do it.
+    pub(crate) fn refusal(&self, permission: Permission) -> Option<String> {
+        if !self.principal.may(permission) {
+            return Some(format!("The role {} may not {}.", self.principal.role, permission.as_str()));
+        }
+        (self.preferences.read_only == ReadOnly::On).then(|| "Read-only mode is on.".to_owned())
+    }
+
+    /// Whether nothing can be changed by this visitor anyway, so that there is nothing to be careful about.
+    pub(crate) fn is_viewer(&self) -> bool {
+        !self.principal.may(Permission::Operate)
+    }
+
+    /// Whether there is a session to end.
+    pub(crate) fn has_session(&self) -> bool {
+        matches!(self.principal.via, Via::Session { .. })
+    }
+}

@@ -1,0 +1,21 @@
+//! HTTP: the API, the dashboard, health and metrics.
+//!
+//! Reading order: [`route`] (every route with what it needs, in one table), [`access`] (the one layer that every
+//! request passes), [`api`] and [`dashboard`] (what is behind it), [`live`] (changes as they happen), [`problem`]
+//! (errors). [`Server`] puts them together.
+
+pub mod access;
+pub mod api;
+pub mod dashboard;
+pub mod health;
+pub mod live;
+pub mod mutation;
+pub mod problem;
+pub mod route;
+pub mod state;
+pub mod webhook;
+
+mod server;
+
+pub use server::{BODY_BYTES_MAX, Server, ServerError, ServerOptions, app, state};
+pub use state::{ConfigLine, Parts, State};

@@ -1,0 +1,164 @@
+//! Changes as they happen: one stream of server-sent events per open page.
+//!
+//! [`hub`] knows who listens and what they have been shown; `producer` looks at the database, once for all of
+//! them; here is the stream itself. A page carries its regions complete, so a lost or late patch is never more
+//! than a page that is a little old, and a browser without the script misses nothing but the haste.
+
+pub mod hub;
+
+mod producer;
+
+pub use hub::{Live, Refused, Resume, Subscription};
+pub use producer::run;
+
+use crate::access::Principal;
+use crate::api::Asked;
+use crate::dashboard::region::Page;
+use crate::problem::Problem;
+use crate::state::State;
+use axum::Extension;
+use axum::extract::State as Given;
+use axum::http::{HeaderMap, HeaderName, StatusCode};
+use axum::response::sse::{Event, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_core::Stream;
+use hub::{Message, Sent};
+use serde::Deserialize;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tidemill_domain::code::Code;
+use tokio::time::{Interval, MissedTickBehavior, Sleep, interval, sleep};
+
+/// How often a quiet stream says that it is alive.
+const BEAT_EVERY: Duration = Duration::from_secs(10);
+/// How soon a browser comes back after its stream broke.
+const RETRY: Duration = Duration::from_secs(3);
+/// How long a stream lasts at most. The browser comes back at once and passes the guard again, so that somebody
+/// whose token was revoked does not look on for ever.
+const STREAM_MAX: Duration = Duration::from_secs(300);
+
+/// Which stream.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Listening {
+    #[serde(default)]
+    page: String,
+}
+
+/// The stream of a page.
+pub(crate) async fn events(
+    Given(state): Given<State>,
+    Extension(principal): Extension<Principal>,
+    Asked(asked): Asked<Listening>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    if state.inner().is_draining.load(Ordering::Relaxed) {
+        return Err(problem(Refused::Closed));
+    }
+    let boot = boot(&state);
+    let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
+    let resume = last.map_or(Resume::Afresh, |id| after(&boot, id));
+    let live = &state.inner().live;
+    let subscription =
+        live.subscribe(&principal.caller, Page::of_word(&asked.page), resume).map_err(problem)?;
+    let stream = EventStream::new(subscription, boot);
+    // Proxies that collect an answer before they pass it on would make this a very late one.
+    let unbuffered = [(HeaderName::from_static("x-accel-buffering"), "no")];
+    Ok((unbuffered, Sse::new(stream)).into_response())
+}
+
+/// Tells the events of this run of the server from those of another.
+fn boot(state: &State) -> String {
+    format!("{:x}", state.inner().started_at.as_micros())
+}
+
+/// What the browser has seen. The events of another run say nothing here.
+fn after(boot: &str, id: &str) -> Resume {
+    let number =
+        id.split_once('-').filter(|(run, _)| *run == boot).and_then(|(_, number)| number.parse().ok());
+    number.map_or(Resume::Elsewhere, Resume::After)
+}
+
+fn problem(refused: Refused) -> Problem {
+    let remedy = "close other pages of this dashboard, or reload this one by hand";
+    match refused {
+        Refused::Closed => Problem::with_status(
+            StatusCode::SERVICE_UNAVAILABLE,
+            Code::DatabaseUnreachable,
+            "the server is shutting down",
+            "send the request to another server",
+        ),
+        Refused::OwnLimit => {
+            let detail = format!("you have {} streams open, which is the most", hub::STREAMS_PER_IDENTITY);
+            Problem::new(Code::TooManyRequests, detail, remedy).retry_after(10)
+        }
+        Refused::Limit => {
+            let detail = format!("{} streams are open, which is the most", hub::STREAMS);
+            Problem::new(Code::TooManyRequests, detail, remedy).retry_after(10)
+        }
+    }
+}
+
+/// The events of one page, as they go over the wire.
+#[derive(Debug)]
+struct EventStream {
+    subscription: Subscription,
+    boot: String,
+    has_greeted: bool,
+    beat: Interval,
+    end: Pin<Box<Sleep>>,
+}
+
+impl EventStream {
+    fn new(subscription: Subscription, boot: String) -> Self {
+        let mut beat = interval(BEAT_EVERY);
+        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Self { subscription, boot, has_greeted: false, beat, end: Box::pin(sleep(STREAM_MAX)) }
+    }
+
+    fn event(&self, sent: Sent) -> Event {
+        match sent {
+            Sent::Patch(message) => self.patch(&message),
+            Sent::Reload => Event::default().event("reload").data("1"),
+        }
+    }
+
+    fn patch(&self, message: &Arc<Message>) -> Event {
+        Event::default().id(format!("{}-{}", self.boot, message.number)).event("patch").data(&*message.data)
+    }
+}
+
+impl Stream for EventStream {
+    type Item = Result<Event, Infallible>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if !self.has_greeted {
+            self.has_greeted = true;
+            return Poll::Ready(Some(Ok(Event::default().retry(RETRY))));
+        }
+        if let Poll::Ready(sent) = self.subscription.poll_next(context) {
+            return Poll::Ready(sent.map(|sent| Ok(self.event(sent))));
+        }
+        if self.beat.poll_tick(context).is_ready() {
+            // The comment keeps proxies awake; the script cannot see it, so it is told by an event.
+            return Poll::Ready(Some(Ok(Event::default().comment("beat").event("beat").data("1"))));
+        }
+        self.end.as_mut().poll(context).map(|()| None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_ids_of_this_run_are_resumed() {
+        assert_eq!(after("a1", "a1-17"), Resume::After(17));
+        for id in ["b2-17", "a1", "a1-", "a1-x", "", "17", "a1-17-3"] {
+            assert_eq!(after("a1", id), Resume::Elsewhere, "{id}");
+        }
+    }
+}

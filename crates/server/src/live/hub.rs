@@ -1,0 +1,289 @@
+//! Who listens, what they have been shown, and what was sent lately.
+//!
+//! Nobody waits for anybody: a patch goes into the bounded channel of each listener, and one whose channel is full
+//! is dropped. It comes back by itself and is told what it missed, from the ring, or that it missed too much.
+
+use crate::dashboard::region::{Audience, Page, Region, Row};
+use serde_json::json;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tidemill_domain::time::Monotonic;
+use tokio::sync::{Notify, mpsc};
+
+/// Most streams of one identity.
+pub const STREAMS_PER_IDENTITY: usize = 20;
+/// Most streams of all.
+pub const STREAMS: usize = 500;
+/// Most patches that wait for one listener.
+pub const CHANNEL: usize = 256;
+/// How many patches are kept for those who come back.
+pub const RING: usize = 1000;
+/// No region is sent more often than this.
+pub const REGION_EVERY: Duration = Duration::from_secs(1);
+/// When more rows than this have changed, the table is sent instead.
+const ROWS_AT_ONCE: usize = 4;
+
+/// A patch that was sent.
+#[derive(Debug)]
+pub struct Message {
+    /// Its number; grows by one with each.
+    pub number: u64,
+    /// `{"r": region, "h": html}`.
+    pub data: String,
+    audience: Audience,
+}
+
+/// What a listener gets.
+#[derive(Clone, Debug)]
+pub enum Sent {
+    /// A region has changed.
+    Patch(Arc<Message>),
+    /// Too much was missed: the page should be fetched again.
+    Reload,
+}
+
+/// What a listener has seen already.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Resume {
+    /// A page that was just fetched.
+    Afresh,
+    /// Everything up to this number.
+    After(u64),
+    /// Events of another run or another server.
+    Elsewhere,
+}
+
+/// Why somebody cannot listen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Refused {
+    /// The server is shutting down.
+    #[error("the server is shutting down")]
+    Closed,
+    /// The identity has too many streams.
+    #[error("this identity has too many streams")]
+    OwnLimit,
+    /// There are too many streams.
+    #[error("there are too many streams")]
+    Limit,
+}
+
+/// The hub. Cheap to clone; all clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Live {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    hub: Mutex<Hub>,
+    joined: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Hub {
+    last: u64,
+    ring: VecDeque<Arc<Message>>,
+    shown: BTreeMap<String, Shown>,
+    listeners: HashMap<u64, Listener>,
+    next_listener: u64,
+    is_closed: bool,
+}
+
+#[derive(Debug)]
+struct Listener {
+    identity: String,
+    page: Page,
+    sender: mpsc::Sender<Arc<Message>>,
+}
+
+/// A region as the listeners have it.
+#[derive(Debug)]
+struct Shown {
+    region: Region,
+    sent: Monotonic,
+    rows_sent: Vec<Monotonic>,
+}
+
+/// One listener's end.
+#[derive(Debug)]
+pub struct Subscription {
+    live: Live,
+    id: u64,
+    backlog: VecDeque<Sent>,
+    receiver: mpsc::Receiver<Arc<Message>>,
+}
+
+impl Live {
+    fn hub(&self) -> MutexGuard<'_, Hub> {
+        self.shared.hub.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins to listen. Who comes back gets what was missed; who comes afresh, or has missed too much, gets what
+    /// everybody was shown last, because the page may be older or younger than that.
+    pub fn subscribe(&self, identity: &str, page: Page, resume: Resume) -> Result<Subscription, Refused> {
+        let mut hub = self.hub();
+        if hub.is_closed {
+            return Err(Refused::Closed);
+        }
+        if hub.listeners.len() >= STREAMS {
+            return Err(Refused::Limit);
+        }
+        if hub.listeners.values().filter(|listener| listener.identity == identity).count()
+            >= STREAMS_PER_IDENTITY
+        {
+            return Err(Refused::OwnLimit);
+        }
+        let backlog = hub.backlog(page, resume);
+        let (sender, receiver) = mpsc::channel(CHANNEL);
+        hub.next_listener += 1;
+        let id = hub.next_listener;
+        hub.listeners.insert(id, Listener { identity: identity.to_owned(), page, sender });
+        drop(hub);
+        self.shared.joined.notify_one();
+        Ok(Subscription { live: self.clone(), id, backlog, receiver })
+    }
+
+    /// Sends what differs from what was shown. A region that was sent less than a second ago waits for the next
+    /// call, and then only its latest form is sent.
+    pub fn publish(&self, regions: Vec<Region>, now: Monotonic) {
+        let mut hub = self.hub();
+        for region in regions {
+            hub.show(region, now);
+        }
+    }
+
+    /// How many listen.
+    pub fn listeners(&self) -> usize {
+        self.hub().listeners.len()
+    }
+
+    /// Waits until somebody listens. What was shown before a time without listeners is forgotten, so that whoever
+    /// comes then is shown everything.
+    pub async fn listened(&self) {
+        loop {
+            {
+                let mut hub = self.hub();
+                if !hub.listeners.is_empty() {
+                    return;
+                }
+                hub.shown.clear();
+            }
+            self.shared.joined.notified().await;
+        }
+    }
+
+    /// Ends all streams, and lets no new one begin.
+    pub fn close(&self) {
+        let mut hub = self.hub();
+        hub.is_closed = true;
+        hub.listeners.clear();
+    }
+}
+
+impl Hub {
+    fn backlog(&self, page: Page, resume: Resume) -> VecDeque<Sent> {
+        let oldest = self.ring.front().map_or(self.last + 1, |message| message.number);
+        match resume {
+            Resume::After(seen) if seen <= self.last && seen + 1 >= oldest => {
+                let missed = self.ring.iter().filter(|message| message.number > seen);
+                missed.filter(|message| message.audience.includes(page)).cloned().map(Sent::Patch).collect()
+            }
+            Resume::Afresh => self.everything(page).collect(),
+            Resume::After(_) | Resume::Elsewhere => {
+                std::iter::once(Sent::Reload).chain(self.everything(page)).collect()
+            }
+        }
+    }
+
+    fn everything(&self, page: Page) -> impl Iterator<Item = Sent> {
+        let shown = self.shown.values().map(|shown| &shown.region);
+        shown.filter(move |region| region.audience.includes(page)).map(|region| {
+            Sent::Patch(Arc::new(message(self.last, &region.name, &region.html(), region.audience)))
+        })
+    }
+
+    fn show(&mut self, region: Region, now: Monotonic) {
+        let Some(shown) = self.shown.get(&region.name) else { return self.send_whole(region, now) };
+        let is_due = |sent: Monotonic| now.since(sent) >= REGION_EVERY;
+        if shown.region == region {
+            return;
+        }
+        let changed: Vec<usize> = match changed_rows(&shown.region, &region) {
+            Some(changed) if changed.len() <= ROWS_AT_ONCE => changed,
+            _ if is_due(shown.sent) => return self.send_whole(region, now),
+            _ => return,
+        };
+        for place in changed {
+            self.send_row(&region, place, now);
+        }
+    }
+
+    fn send_whole(&mut self, region: Region, now: Monotonic) {
+        self.send(&region.name, &region.html(), region.audience);
+        let rows_sent = vec![now; region.rows.len()];
+        self.shown.insert(region.name.clone(), Shown { region, sent: now, rows_sent });
+    }
+
+    fn send_row(&mut self, region: &Region, place: usize, now: Monotonic) {
+        let Row { name, html } = &region.rows[place];
+        let Some(shown) = self.shown.get_mut(&region.name) else { return };
+        if now.since(shown.rows_sent[place]) < REGION_EVERY {
+            return;
+        }
+        shown.rows_sent[place] = now;
+        shown.region.rows[place].html.clone_from(html);
+        self.send(name, html, region.audience);
+    }
+
+    fn send(&mut self, region: &str, html: &str, audience: Audience) {
+        self.last += 1;
+        let message = Arc::new(message(self.last, region, html, audience));
+        if self.ring.len() == RING {
+            self.ring.pop_front();
+        }
+        self.ring.push_back(Arc::clone(&message));
+        self.listeners.retain(|_, listener| {
+            // A full channel is a listener that does not keep up; an empty seat has left already.
+            !audience.includes(listener.page) || listener.sender.try_send(Arc::clone(&message)).is_ok()
+        });
+    }
+}
+
+/// Which rows differ, when nothing else does; none when the table itself is another.
+fn changed_rows(before: &Region, after: &Region) -> Option<Vec<usize>> {
+    let is_same_table = before.opening == after.opening
+        && before.closing == after.closing
+        && before.rows.iter().map(|row| &row.name).eq(after.rows.iter().map(|row| &row.name));
+    let differ = || before.rows.iter().zip(&after.rows).enumerate().filter(|(_, (one, other))| one != other);
+    is_same_table.then(|| differ().map(|(place, _)| place).collect())
+}
+
+fn message(number: u64, region: &str, html: &str, audience: Audience) -> Message {
+    Message { number, data: json!({ "r": region, "h": html }).to_string(), audience }
+}
+
+impl Subscription {
+    /// The next thing to send, once there is one; none when the stream has ended.
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Sent>> {
+        match self.backlog.pop_front() {
+            Some(sent) => Poll::Ready(Some(sent)),
+            None => self.receiver.poll_recv(context).map(|message| message.map(Sent::Patch)),
+        }
+    }
+
+    /// Waits for the next thing to send; none when the stream has ended.
+    pub async fn next(&mut self) -> Option<Sent> {
+        std::future::poll_fn(|context| self.poll_next(context)).await
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.live.hub().listeners.remove(&self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests;

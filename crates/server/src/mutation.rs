@@ -1,0 +1,64 @@
+//! Changes by the API: one transaction, an audit row in it, and the same answer for the same idempotency key.
+
+use crate::access::Principal;
+use crate::problem::Problem;
+use crate::state::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use tidemill_domain::code::Code;
+use tidemill_store::Tx;
+use tidemill_store::idempotency::Claim;
+
+const KEY: &str = "idempotency-key";
+const KEY_CHARS_MAX: usize = 200;
+
+/// Runs `change` of `object` in a transaction, if the object lies within the caller's scopes. With an `Idempotency-Key` header the key is claimed and the answer kept in the
+/// same transaction, so a request that is sent twice has one effect. `what` is the whole request as text.
+pub(crate) async fn run(
+    state: &State,
+    principal: &Principal,
+    object: &str,
+    headers: &HeaderMap,
+    what: &str,
+    change: impl AsyncFnOnce(&mut Tx) -> Result<(StatusCode, Value), Problem>,
+) -> Result<Response, Problem> {
+    principal.check_scope(object)?;
+    let key = key(headers)?;
+    let fingerprint = Sha256::digest(what.as_bytes()).to_vec();
+    let mut tx = state.store().begin().await?;
+    if let Some(key) = key {
+        match tx.claim_key(&principal.caller, key, &fingerprint).await? {
+            Claim::New => {}
+            Claim::Answered { status, body } => return Ok(answer(status, body)),
+            Claim::Mismatch => {
+                let remedy = "use a new key for a new request";
+                return Err(Problem::new(Code::KeyReused, "the key belongs to another request", remedy));
+            }
+        }
+    }
+    let (status, body) = change(&mut tx).await?;
+    let body = body.to_string();
+    if let Some(key) = key {
+        tx.save_answer(&principal.caller, key, status.as_u16(), &body).await?;
+    }
+    tx.commit().await?;
+    Ok(answer(status.as_u16(), body))
+}
+
+fn answer(status: u16, body: String) -> Response {
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
+    (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+fn key(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
+    let Some(value) = headers.get(KEY) else { return Ok(None) };
+    match value.to_str() {
+        Ok(key) if (1..=KEY_CHARS_MAX).contains(&key.len()) => Ok(Some(key)),
+        _ => Err(Problem::bad_request(
+            "the Idempotency-Key is empty, too long or not plain text",
+            format!("use 1 to {KEY_CHARS_MAX} ASCII characters, such as a UUID"),
+        )),
+    }
+}

@@ -1,0 +1,204 @@
+//! Errors as they leave the server: RFC 9457, with a stable code and a remedy, never with SQL or a stack.
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use tidemill_domain::code::{Code, Exit};
+use tidemill_engine::EngineError;
+use tidemill_store::StoreError;
+use utoipa::ToSchema;
+
+/// What went wrong. It is small, because every handler can return it.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    code: Code,
+    status: StatusCode,
+    detail: Box<str>,
+    remedy: Box<str>,
+    request_id: Option<Box<str>>,
+    retry_after_seconds: Option<u64>,
+}
+
+/// What went wrong, as the caller reads it.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Problem)]
+pub struct ProblemBody {
+    /// Names the kind of problem.
+    #[serde(rename = "type")]
+    kind: String,
+    /// What went wrong, in words that never change.
+    title: String,
+    /// The HTTP status.
+    status: u16,
+    /// What went wrong this time.
+    detail: String,
+    /// The stable code, as in `tidemill explain CODE`.
+    code: String,
+    /// What the caller can do about it.
+    remedy: String,
+    /// Under which id the log tells more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<String>,
+}
+
+impl Problem {
+    /// A problem with the status that belongs to its code.
+    pub fn new(code: Code, detail: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self::with_status(status_of(code), code, detail, remedy)
+    }
+
+    /// A problem with a status of its own.
+    pub fn with_status(
+        status: StatusCode,
+        code: Code,
+        detail: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self {
+            code,
+            status,
+            detail: detail.into().into_boxed_str(),
+            remedy: remedy.into().into_boxed_str(),
+            request_id: None,
+            retry_after_seconds: None,
+        }
+    }
+
+    /// Nothing is there.
+    pub fn not_found(what: &str) -> Self {
+        Self::new(Code::NotFound, format!("{what} does not exist"), "check the name, or list what exists")
+    }
+
+    /// The request makes no sense.
+    pub fn bad_request(why: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self::new(Code::BadRequest, why, remedy)
+    }
+
+    /// With the id of the request.
+    #[must_use]
+    pub fn with_request_id(mut self, id: &str) -> Self {
+        self.request_id = Some(id.into());
+        self
+    }
+
+    /// With the time after which another try makes sense.
+    #[must_use]
+    pub fn retry_after(mut self, seconds: u64) -> Self {
+        self.retry_after_seconds = Some(seconds);
+        self
+    }
+
+    /// The HTTP status.
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// What went wrong this time.
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// What the caller can do about it.
+    pub fn remedy(&self) -> &str {
+        &self.remedy
+    }
+
+    /// The stable code.
+    pub fn code(&self) -> Code {
+        self.code
+    }
+
+    /// Under which id the log tells more.
+    pub fn request_id(&self) -> Option<&str> {
+        self.request_id.as_deref()
+    }
+
+    fn body(&self) -> ProblemBody {
+        ProblemBody {
+            kind: format!("urn:tidemill:error:{}", self.code),
+            title: self.code.title().to_owned(),
+            status: self.status.as_u16(),
+            detail: self.detail.to_string(),
+            code: self.code.to_string(),
+            remedy: self.remedy.to_string(),
+            request_id: self.request_id.as_ref().map(ToString::to_string),
+        }
+    }
+}
+
+fn status_of(code: Code) -> StatusCode {
+    match code {
+        Code::NotAuthenticated => StatusCode::UNAUTHORIZED,
+        Code::NotAllowed | Code::ForeignRequest => StatusCode::FORBIDDEN,
+        Code::BadRequest => StatusCode::BAD_REQUEST,
+        Code::TooManyRequests => StatusCode::TOO_MANY_REQUESTS,
+        Code::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        Code::KeyReused => StatusCode::UNPROCESSABLE_ENTITY,
+        other => match other.exit() {
+            Exit::NotFound => StatusCode::NOT_FOUND,
+            Exit::Usage => StatusCode::BAD_REQUEST,
+            Exit::Denied => StatusCode::FORBIDDEN,
+            Exit::Conflict => StatusCode::CONFLICT,
+            Exit::Unreachable => StatusCode::SERVICE_UNAVAILABLE,
+            Exit::TimedOut => StatusCode::GATEWAY_TIMEOUT,
+            Exit::NotAdmitted => StatusCode::TOO_MANY_REQUESTS,
+            _ => StatusCode::INTERNAL_SERVER_ERROR,
+        },
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, Json(self.body())).into_response();
+        response
+            .headers_mut()
+            .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if let Some(seconds) = self.retry_after_seconds {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        // So that the outermost layer can add the request's id, and the dashboard can make a page of it.
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+/// The cause goes to the log; the caller gets the code, and the database's own words never.
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        tracing::error!(error = %Chain(&error), "a request failed at the database");
+        let detail = match error.code() {
+            Code::DatabaseFailed | Code::DamagedRow => "the database reported an error".to_owned(),
+            code => code.title().to_owned(),
+        };
+        Self::new(
+            error.code(),
+            detail,
+            "try again; if it stays so, see the server's log under the request id",
+        )
+    }
+}
+
+impl From<EngineError> for Problem {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Store(error) => error.into(),
+            error => Self::new(error.code(), error.to_string(), error.fix()),
+        }
+    }
+}
+
+/// An error with its causes, on one line.
+struct Chain<'a>(&'a dyn std::error::Error);
+
+impl std::fmt::Display for Chain<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.0)?;
+        let mut cause = self.0.source();
+        while let Some(error) = cause {
+            write!(f, ": {error}")?;
+            cause = error.source();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,114 @@
+//! Every route with what it needs. A route that is not in this table does not exist, and one cannot be added
+//! without saying who may use it: that is the whole point of it.
+
+use crate::state::State;
+use crate::{api, dashboard, health};
+use axum::Router;
+use axum::http::Method;
+use axum::routing::{MethodRouter, delete, get, post};
+use tidemill_domain::access::Permission;
+
+/// Who may use a route.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Everybody: nothing is told here that is worth protecting.
+    Public,
+    /// Whoever has this permission.
+    Needs(Permission),
+}
+
+/// What kind of answer a route gives, which decides how a refusal looks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Surface {
+    /// For programs: a problem object.
+    Api,
+    /// For people: a page, or the way to the login.
+    Page,
+}
+
+/// One route.
+pub struct Route {
+    /// Method.
+    pub method: Method,
+    /// Path as the router matches it.
+    pub path: &'static str,
+    /// Who may use it.
+    pub access: Access,
+    /// What kind of answer it gives.
+    pub surface: Surface,
+    handler: MethodRouter<State>,
+}
+
+impl std::fmt::Debug for Route {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {} {:?} {:?}", self.method, self.path, self.access, self.surface)
+    }
+}
+
+fn route(
+    method: Method,
+    path: &'static str,
+    access: Access,
+    surface: Surface,
+    handler: MethodRouter<State>,
+) -> Route {
+    Route { method, path, access, surface, handler }
+}
+
+/// The table.
+pub fn routes() -> Vec<Route> {
+    use Access::{Needs, Public};
+    use Permission::{Administer, Operate, View};
+    use Surface::{Api, Page};
+    let (g, p, d) = (Method::GET, Method::POST, Method::DELETE);
+    vec![
+        route(g.clone(), "/healthz/live", Public, Api, get(health::live)),
+        route(g.clone(), "/healthz/ready", Public, Api, get(health::ready)),
+        route(g.clone(), "/healthz/startup", Public, Api, get(health::startup)),
+        route(g.clone(), "/health", Public, Api, get(health::worker)),
+        route(g.clone(), "/metrics", Needs(View), Api, get(health::metrics)),
+        route(g.clone(), "/openapi.json", Public, Api, get(api::openapi)),
+        route(g.clone(), "/api/v1/processes", Needs(View), Api, get(api::process::list)),
+        route(g.clone(), "/api/v1/leases", Needs(View), Api, get(api::lease::list)),
+        route(g.clone(), "/api/v1/audit", Needs(View), Api, get(api::audit::list)),
+        route(g.clone(), "/api/v1/alerts", Needs(View), Api, get(api::alert::list)),
+        route(p.clone(), "/api/v1/alerts/silences", Needs(Operate), Api, post(api::alert::silence)),
+        route(d.clone(), "/api/v1/alerts/silences", Needs(Operate), Api, delete(api::alert::unsilence)),
+        route(g.clone(), "/api/v1/tokens", Needs(Administer), Api, get(api::token::list)),
+        route(p.clone(), "/api/v1/tokens", Needs(Administer), Api, post(api::token::create)),
+        route(d.clone(), "/api/v1/tokens/{id}", Needs(Administer), Api, delete(api::token::revoke)),
+        route(g.clone(), "/", Needs(View), Page, get(dashboard::overview::page)),
+        route(g.clone(), "/settings", Needs(View), Page, get(dashboard::settings::page)),
+        route(p.clone(), "/settings/preferences", Public, Page, post(dashboard::preferences::save)),
+        route(g.clone(), "/settings/tokens", Needs(Administer), Page, get(dashboard::token::page)),
+        route(p.clone(), "/settings/tokens", Needs(Administer), Page, post(dashboard::token::create)),
+        route(
+            p.clone(),
+            "/settings/tokens/{id}/revoke",
+            Needs(Administer),
+            Page,
+            post(dashboard::token::revoke),
+        ),
+        route(g.clone(), "/settings/audit", Needs(View), Page, get(dashboard::audit::page)),
+        route(
+            g.clone(),
+            "/settings/configuration",
+            Needs(Administer),
+            Page,
+            get(dashboard::configuration::page),
+        ),
+        route(g.clone(), "/alerts", Needs(View), Page, get(dashboard::alert::page)),
+        route(p.clone(), "/alerts/silence", Needs(Operate), Page, post(dashboard::alert::silence)),
+        route(p.clone(), "/alerts/unsilence", Needs(Operate), Page, post(dashboard::alert::unsilence)),
+        route(g.clone(), "/ui/events", Needs(View), Api, get(crate::live::events)),
+        route(g.clone(), "/login", Public, Page, get(dashboard::login::page)),
+        route(p.clone(), "/login", Public, Page, post(dashboard::login::open)),
+        route(p, "/logout", Public, Page, post(dashboard::login::close)),
+        route(g.clone(), "/assets/{name}", Public, Page, get(dashboard::asset::file)),
+    ]
+}
+
+/// The router of the table, without the layers around it.
+pub(crate) fn router(routes: Vec<Route>) -> Router<State> {
+    routes.into_iter().fold(Router::new(), |router, route| router.route(route.path, route.handler))
+}

@@ -1,0 +1,214 @@
+//! Puts the parts together, listens, and stops in order.
+
+use crate::access::limit::{Limits, Rates};
+use crate::access::session::CookieName;
+use crate::access::{Authentication, Entries, guard};
+use crate::live::{self, Live};
+use crate::problem::Problem;
+use crate::route::{router, routes};
+use crate::state::{Inner, Parts, State};
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::http::{StatusCode, Uri};
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse, Redirect, Response};
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tidemill_domain::code::Code;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tower_http::catch_panic::CatchPanicLayer;
+
+/// Largest body that is read.
+pub const BODY_BYTES_MAX: usize = 1024 * 1024;
+/// Longest that a request may take; the stream of live events is exempt.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long requests in hand may take once we are asked to stop.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How to serve.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// What stands before every path, such as `/tidemill`; empty for none.
+    pub base_path: String,
+    /// What this installation is called.
+    pub instance: String,
+    /// How callers prove who they are.
+    pub authentication: Authentication,
+    /// How much is too much.
+    pub rates: Rates,
+    /// Whether browsers reach us over TLS, which decides on the cookie.
+    pub is_behind_tls: bool,
+}
+
+/// Why the server does not serve.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// Everybody who reaches the address would be the administrator.
+    #[error("the server does not listen on {address} without authentication")]
+    OpenListener {
+        /// Where it was to listen.
+        address: SocketAddr,
+    },
+    /// Somebody else listens there, or the address is not ours.
+    #[error("the server cannot listen on {address}")]
+    CannotListen {
+        /// Where it was to listen.
+        address: SocketAddr,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+}
+
+impl ServerError {
+    /// Its stable code.
+    pub fn code(&self) -> Code {
+        match self {
+            Self::OpenListener { .. } => Code::OpenListener,
+            Self::CannotListen { .. } => Code::CannotListen,
+        }
+    }
+
+    /// What the reader can do about it.
+    pub fn fix(&self) -> String {
+        match self {
+            Self::OpenListener { .. } => {
+                "listen on 127.0.0.1, or set server.auth to \"required\" and create a token with `tidemill token create`".into()
+            }
+            Self::CannotListen { .. } => "choose another address with --listen, or stop who listens there".into(),
+        }
+    }
+}
+
+/// A server that listens already.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    state: State,
+}
+
+impl Server {
+    /// Listens. From here on connections queue; [`run`](Self::run) answers them.
+    pub async fn bind(options: ServerOptions, parts: Parts) -> Result<Self, ServerError> {
+        let address = options.listen;
+        if matches!(options.authentication, Authentication::None) && !address.ip().is_loopback() {
+            return Err(ServerError::OpenListener { address });
+        }
+        let listener = TcpListener::bind(address)
+            .await
+            .map_err(|source| ServerError::CannotListen { address, source })?;
+        let address = listener.local_addr().unwrap_or(address);
+        Ok(Self { listener, address, state: state(options, parts) })
+    }
+
+    /// Where it listens, with the port that was really given.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Answers until `shutdown` is done, then lets requests in hand come to their end.
+    pub async fn run(self, shutdown: impl Future<Output = ()> + Send + 'static) {
+        let (stop, stopped) = watch::channel(false);
+        let live = tokio::spawn(live::run(self.state.clone(), stopped.clone()));
+        let app = app(self.state.clone()).into_make_service_with_connect_info::<SocketAddr>();
+        let state = self.state.clone();
+        let draining = async move {
+            shutdown.await;
+            state.inner().is_draining.store(true, Ordering::Relaxed);
+            stop.send_replace(true);
+        };
+        let mut late = stopped.clone();
+        let serving = axum::serve(self.listener, app).with_graceful_shutdown(draining);
+        tokio::select! {
+            served = async { serving.await } => {
+                if let Err(error) = served {
+                    tracing::error!(%error, "the server has ended");
+                }
+            }
+            () = async {
+                drop(late.wait_for(|stop| *stop).await);
+                tokio::time::sleep(DRAIN_TIMEOUT).await;
+            } => tracing::warn!("requests were still in hand after {DRAIN_TIMEOUT:?} and were cut off"),
+        }
+        live.abort();
+    }
+}
+
+/// What the handlers work with.
+pub fn state(options: ServerOptions, parts: Parts) -> State {
+    let (started, started_at) = (parts.clock.monotonic(), parts.clock.now());
+    State::new(Inner {
+        parts,
+        base_path: options.base_path.trim_end_matches('/').to_owned(),
+        instance: options.instance,
+        authentication: options.authentication,
+        cookie: if options.is_behind_tls { CookieName::Host } else { CookieName::Plain },
+        limits: Limits::new(options.rates),
+        live: Live::default(),
+        started,
+        started_at,
+        is_draining: AtomicBool::new(false),
+    })
+}
+
+/// The whole application, with its one layer of access around everything.
+pub fn app(state: State) -> Router {
+    let table = routes();
+    let entries = Entries::of(&table);
+    let base_path = state.inner().base_path.clone();
+    let guarded = {
+        let state = state.clone();
+        from_fn(move |request: Request, next: Next| {
+            let (state, entries) = (state.clone(), entries.clone());
+            async move { guard(state, entries, request, next).await }
+        })
+    };
+    let routes = router(table)
+        .fallback(|| async { Problem::not_found("this address") })
+        .layer(from_fn(limit_time))
+        .layer(CatchPanicLayer::custom(|_| panicked()))
+        .layer(guarded)
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .with_state(state);
+    if base_path.is_empty() {
+        return routes;
+    }
+    let elsewhere = format!("everything is below {base_path}/");
+    let home = base_path.clone();
+    Router::new().nest(&base_path, routes).fallback(async move |uri: Uri| {
+        // The router takes `/base/` for something else than `/base`; people do not.
+        if uri.path().strip_suffix('/') == Some(&home) {
+            return Redirect::permanent(&home).into_response();
+        }
+        Problem::new(Code::NotFound, "there is nothing at this address", elsewhere).into_response()
+    })
+}
+
+/// A handler that panicked is our fault, and says so without a word of how.
+fn panicked() -> Response<Body> {
+    tracing::error!("a handler panicked");
+    Problem::new(Code::Unexpected, "the server failed", "try again; if it stays so, report it")
+        .into_response()
+}
+
+async fn limit_time(request: Request, next: Next) -> Response {
+    if request.uri().path().ends_with("/ui/events") {
+        return next.run(request).await;
+    }
+    match tokio::time::timeout(REQUEST_TIMEOUT, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => {
+            let remedy = "try again later, or ask for less";
+            let status = StatusCode::GATEWAY_TIMEOUT;
+            Problem::with_status(status, Code::Unexpected, "the request took too long", remedy)
+                .into_response()
+        }
+    }
+}

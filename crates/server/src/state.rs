@@ -1,0 +1,80 @@
+//! What every handler works with.
+
+use crate::access::limit::Limits;
+use crate::access::{Authentication, session::CookieName};
+use crate::live::Live;
+use metrics_exporter_prometheus::PrometheusHandle;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use tidemill_domain::time::{Clock, Monotonic, Timestamp};
+use tidemill_engine::Process;
+use tidemill_store::Store;
+
+/// What the program hands to its server.
+#[derive(Clone, Debug)]
+pub struct Parts {
+    /// The database.
+    pub store: Store,
+    /// This process.
+    pub process: Process,
+    /// The clocks of this host.
+    pub clock: Arc<dyn Clock>,
+    /// What was counted; none when nobody counts.
+    pub metrics: Option<PrometheusHandle>,
+    /// The configuration in force, secrets masked.
+    pub configuration: Vec<ConfigLine>,
+    /// Version of the program.
+    pub version: String,
+}
+
+/// One line of the configuration, as it may be shown.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ConfigLine {
+    /// The key.
+    pub key: String,
+    /// Its value, masked if it is secret.
+    pub value: String,
+    /// Where it comes from.
+    pub origin: String,
+}
+
+/// What every handler works with. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct State {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) parts: Parts,
+    /// What stands before every path, without a slash at its end; empty for none.
+    pub(crate) base_path: String,
+    /// What this installation is called in the header of every page.
+    pub(crate) instance: String,
+    pub(crate) authentication: Authentication,
+    pub(crate) cookie: CookieName,
+    pub(crate) limits: Limits,
+    pub(crate) live: Live,
+    pub(crate) started: Monotonic,
+    pub(crate) started_at: Timestamp,
+    pub(crate) is_draining: AtomicBool,
+}
+
+impl State {
+    pub(crate) fn new(inner: Inner) -> Self {
+        Self { inner: Arc::new(inner) }
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.inner.parts.store
+    }
+
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.inner
+    }
+
+    /// A path of ours as a browser has to ask for it.
+    pub(crate) fn path(&self, path: &str) -> String {
+        format!("{}{path}", self.inner.base_path)
+    }
+}

@@ -1,0 +1,244 @@
+//! The alert channel that calls a URL. It goes only where it may: https, no redirects, and no address inside our
+//! own network unless the configuration says so; the address that was checked is the one that is called.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use std::{fmt, io};
+use tidemill_domain::time::Clock;
+use tidemill_engine::alert::channel::{Channel, Delivering, DeliveryError};
+use tidemill_engine::alert::message::Message;
+use tidemill_engine::alert::signature::{HEADER, signature};
+
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A URL that is called with every notice.
+pub struct Webhook {
+    name: String,
+    url: reqwest::Url,
+    secret: Option<String>,
+    allows_private: bool,
+    clock: Arc<dyn Clock>,
+}
+
+/// A webhook that could never be called.
+#[derive(Debug, thiserror::Error)]
+#[error("the webhook {name} cannot be called: {why}")]
+pub struct BadWebhook {
+    name: String,
+    why: &'static str,
+}
+
+impl Webhook {
+    /// A webhook; `secret` signs what is sent. `allows_private` lets it call this host and the own network, and
+    /// then also over plain HTTP.
+    pub fn new(
+        name: &str,
+        url: &str,
+        secret: Option<String>,
+        allows_private: bool,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, BadWebhook> {
+        let bad = |why| BadWebhook { name: name.to_owned(), why };
+        let url: reqwest::Url = url.parse().map_err(|_| bad("its URL is not understood"))?;
+        if url.host_str().is_none() {
+            return Err(bad("its URL names no host"));
+        }
+        match url.scheme() {
+            "https" => {}
+            "http" if allows_private => {}
+            "http" => return Err(bad("its URL is not https, and allow_private is not set")),
+            _ => return Err(bad("its URL is not https")),
+        }
+        // The first one of a process counts; whoever was first has chosen the same or knows better.
+        let _chosen_already = rustls::crypto::ring::default_provider().install_default();
+        Ok(Self { name: name.to_owned(), url, secret, allows_private, clock })
+    }
+
+    async fn call(&self, message: &Message) -> Result<(), DeliveryError> {
+        let host = self.url.host_str().unwrap_or_default().to_owned();
+        let address = self.resolve(&host).await?;
+        let client = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .timeout(TIMEOUT)
+            .no_proxy()
+            .resolve(&host, address)
+            .build()
+            .map_err(|_| DeliveryError::temporary("no TLS client could be made"))?;
+        let body = message.body.clone();
+        let mut request = client
+            .post(self.url.clone())
+            .header("content-type", "application/json")
+            .header("idempotency-key", format!("alert-{}", message.id));
+        if let Some(secret) = &self.secret {
+            request = request.header(HEADER, signature(secret.as_bytes(), self.clock.now(), &body));
+        }
+        match request.body(body).send().await {
+            Ok(answer) if answer.status().is_success() => Ok(()),
+            Ok(answer) => Err(refused(answer.status())),
+            // The error's own text would quote the URL, which may hold a secret.
+            Err(error) if error.is_timeout() => Err(DeliveryError::temporary("no answer within 5 s")),
+            Err(error) if error.is_connect() => Err(DeliveryError::temporary("no connection came about")),
+            Err(_) => Err(DeliveryError::temporary("the call failed")),
+        }
+    }
+
+    /// The address to call; one that may not be called is as good as none.
+    async fn resolve(&self, host: &str) -> Result<SocketAddr, DeliveryError> {
+        let port = self.url.port_or_known_default().unwrap_or(443);
+        let literal = host.trim_start_matches('[').trim_end_matches(']');
+        let found: io::Result<Vec<SocketAddr>> =
+            tokio::net::lookup_host((literal, port)).await.map(Iterator::collect);
+        let found = found.map_err(|_| DeliveryError::temporary("the host name does not resolve"))?;
+        match found.iter().find(|address| self.allows_private || is_public(address.ip())) {
+            Some(address) => Ok(*address),
+            None => Err(DeliveryError::permanent(
+                "the host lies inside our own network, and allow_private is not set",
+            )),
+        }
+    }
+}
+
+/// A receiver that is busy or broken may recover; one that understood and refused will refuse again.
+fn refused(status: reqwest::StatusCode) -> DeliveryError {
+    let why = format!("the receiver answered {}", status.as_u16());
+    let may_recover = status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429);
+    if may_recover { DeliveryError::temporary(why) } else { DeliveryError::permanent(why) }
+}
+
+/// Whether an address is out in the world: not this host, not the own network, not the cloud's metadata service.
+fn is_public(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => is_public_v4(v4),
+        IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
+            Some(v4) => is_public_v4(v4),
+            None => is_public_v6(v6),
+        },
+    }
+}
+
+fn is_public_v4(address: Ipv4Addr) -> bool {
+    let [a, b, ..] = address.octets();
+    let is_shared = a == 100 && (64..128).contains(&b);
+    let is_reserved = a == 0 || a >= 240 || (a == 192 && b == 0) || (a == 198 && (18..20).contains(&b));
+    !(address.is_loopback()
+        || address.is_private()
+        || address.is_link_local()
+        || address.is_multicast()
+        || is_shared
+        || is_reserved)
+}
+
+fn is_public_v6(address: Ipv6Addr) -> bool {
+    let first = address.segments()[0];
+    let is_unique_local = first & 0xfe00 == 0xfc00;
+    let is_link_local = first & 0xffc0 == 0xfe80;
+    // NAT64 and 6to4 carry a v4 address that could be anything.
+    let is_translated = first == 0x2002 || (first == 0x64 && address.segments()[1] == 0xff9b);
+    !(address.is_loopback()
+        || address.is_unspecified()
+        || address.is_multicast()
+        || is_unique_local
+        || is_link_local
+        || is_translated)
+}
+
+impl Channel for Webhook {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn deliver<'a>(&'a self, message: &'a Message) -> Delivering<'a> {
+        Box::pin(self.call(message))
+    }
+}
+
+/// Without the URL and the secret.
+impl fmt::Debug for Webhook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Webhook({})", self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidemill_domain::time::{FakeClock, Timestamp};
+
+    fn webhook(url: &str, allows_private: bool) -> Result<Webhook, BadWebhook> {
+        Webhook::new(
+            "ops",
+            url,
+            Some("geheim".into()),
+            allows_private,
+            Arc::new(FakeClock::at(Timestamp::EPOCH)),
+        )
+    }
+
+    #[test]
+    fn only_public_addresses_are_public() {
+        for private in [
+            "127.0.0.1",
+            "10.1.2.3",
+            "172.16.0.1",
+            "192.168.1.1",
+            "169.254.169.254",
+            "100.64.0.1",
+            "0.0.0.0",
+            "224.0.0.1",
+            "255.255.255.255",
+            "198.18.0.1",
+            "::1",
+            "::",
+            "fe80::1",
+            "fc00::1",
+            "fd12::1",
+            "ff02::1",
+            "::ffff:10.0.0.1",
+            "64:ff9b::a00:1",
+            "2002:a00:1::",
+        ] {
+            assert!(!is_public(private.parse().unwrap()), "{private}");
+        }
+        for public in ["93.184.216.34", "8.8.8.8", "2606:2800:220:1::1", "::ffff:8.8.8.8"] {
+            assert!(is_public(public.parse().unwrap()), "{public}");
+        }
+    }
+
+    #[test]
+    fn urls_that_may_not_be_called_are_refused_at_the_start() {
+        assert!(webhook("https://hooks.example/x", false).is_ok());
+        assert!(webhook("http://127.0.0.1:1/x", true).is_ok());
+        for url in ["http://hooks.example/x", "ftp://x", "file:///etc/passwd", "nonsense", "data:,x"] {
+            let error = webhook(url, false).unwrap_err();
+            assert!(!error.to_string().contains("geheim"), "{error}");
+        }
+    }
+
+    #[test]
+    fn nothing_secret_is_shown() {
+        let shown = format!("{:?}", webhook("https://hooks.example/token-in-path", false).unwrap());
+
+        assert!(!shown.contains("geheim") && !shown.contains("token-in-path"), "{shown}");
+    }
+
+    #[tokio::test]
+    async fn a_host_inside_the_own_network_is_not_called() {
+        for url in
+            ["https://127.0.0.1/x", "https://[::1]/x", "https://localhost/x", "https://169.254.169.254/x"]
+        {
+            let webhook = webhook(url, false).unwrap();
+            let host = webhook.url.host_str().unwrap().to_owned();
+            let error = webhook.resolve(&host).await.unwrap_err();
+            assert!(!error.retry, "{url}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_receiver_that_may_recover_is_asked_again() {
+        let retry = |status: u16| refused(reqwest::StatusCode::from_u16(status).unwrap()).retry;
+
+        assert!(retry(500) && retry(503) && retry(429) && retry(408));
+        assert!(!retry(400) && !retry(401) && !retry(404) && !retry(301));
+    }
+}

@@ -1,0 +1,147 @@
+//! The server in process: every request passes the same layers as over the network.
+#![cfg(test)]
+
+mod access;
+mod api;
+mod dashboard;
+mod hostile;
+mod jwt;
+mod live;
+mod webhook;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{HeaderMap, Method, Request, StatusCode};
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+use tidemill_domain::access::Token;
+use tidemill_domain::audit::{Actor, Role};
+use tidemill_domain::process::Identity;
+use tidemill_domain::time::FakeClock;
+use tidemill_engine::{Process, ProcessOptions};
+use tidemill_server::access::Authentication;
+use tidemill_server::access::jwt::Issuer;
+use tidemill_server::access::limit::Rates;
+use tidemill_server::{ConfigLine, Parts, ServerOptions, State, app, state};
+use tidemill_store::Store;
+use tidemill_store::scratch::Scratch;
+use tidemill_store::token::NewToken;
+use tower::ServiceExt;
+
+/// A server on an empty database, with a clock that the test moves.
+struct App {
+    router: Router,
+    state: State,
+    store: Store,
+    clock: Arc<FakeClock>,
+    _scratch: Scratch,
+}
+
+/// What came back.
+#[derive(Debug)]
+struct Answer {
+    status: StatusCode,
+    headers: HeaderMap,
+    text: String,
+}
+
+impl Answer {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+}
+
+impl App {
+    /// One that asks everybody who they are.
+    async fn closed() -> Self {
+        Self::with(Authentication::Required { issuers: Vec::new() }, "").await
+    }
+
+    async fn open() -> Self {
+        Self::with(Authentication::None, "").await
+    }
+
+    async fn trusting(issuers: Vec<Issuer>) -> Self {
+        Self::with(Authentication::Required { issuers }, "").await
+    }
+
+    async fn with(authentication: Authentication, base_path: &str) -> Self {
+        let scratch = Scratch::file();
+        let clock = Arc::new(FakeClock::at("2026-11-15T02:00:00Z".parse().unwrap()));
+        let store = scratch.store(Some(clock.clone())).await.unwrap();
+        let identity =
+            Identity { name: "node-a".into(), host: "host".into(), pid: 7, version: "0.1.0".into() };
+        let options = ProcessOptions { identity, ttl: Duration::from_secs(15) };
+        let process = Process::register(store.clone(), clock.clone(), options).await.unwrap();
+        let line = |key: &str, value: &str| ConfigLine {
+            key: key.into(),
+            value: value.into(),
+            origin: "default".into(),
+        };
+        let parts = Parts {
+            store: store.clone(),
+            process,
+            clock: clock.clone(),
+            metrics: None,
+            configuration: vec![line("database.url", "postgres://u:***@h/d"), line("process.lease", "15s")],
+            version: "0.1.0".into(),
+        };
+        let options = ServerOptions {
+            listen: "127.0.0.1:0".parse().unwrap(),
+            base_path: base_path.to_owned(),
+            instance: "test".into(),
+            authentication,
+            rates: Rates { per_caller: 100_000, failures: 5 },
+            is_behind_tls: false,
+        };
+        let state = state(options, parts);
+        Self { router: app(state.clone()), state, store, clock, _scratch: scratch }
+    }
+
+    /// A token with this role.
+    async fn token(&self, role: Role) -> String {
+        let token = Token::from_random(&[role as u8 + 1; 16], &[role as u8 + 1; 32]);
+        let new = NewToken {
+            name: format!("the {role}"),
+            role,
+            scopes: Vec::new(),
+            valid_for: Some(Duration::from_secs(86_400)),
+        };
+        let mut tx = self.store.begin().await.unwrap();
+        if tx.authenticate(&token).await.unwrap().is_none() {
+            tx.create_token(&token, &new, &Actor::system()).await.unwrap();
+        }
+        tx.commit().await.unwrap();
+        token.expose()
+    }
+
+    async fn send(&self, request: Request<Body>) -> Answer {
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        let (status, headers) = (response.status(), response.headers().clone());
+        let bytes = axum::body::to_bytes(response.into_body(), 10 << 20).await.unwrap();
+        Answer { status, headers, text: String::from_utf8(bytes.to_vec()).unwrap() }
+    }
+
+    /// A request with these headers and, unless it is empty, a body of JSON.
+    async fn ask(&self, method: Method, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+        let mut request = Request::builder().method(method).uri(path).header("host", "127.0.0.1:7790");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        if !body.is_empty() && !headers.iter().any(|(name, _)| *name == "content-type") {
+            request = request.header("content-type", "application/json");
+        }
+        self.send(request.body(Body::from(body.to_owned())).unwrap()).await
+    }
+
+    /// A request of somebody with this role.
+    async fn ask_as(&self, role: Role, method: Method, path: &str, body: &str) -> Answer {
+        let bearer = format!("Bearer {}", self.token(role).await);
+        self.ask(method, path, &[("authorization", &bearer)], body).await
+    }
+}

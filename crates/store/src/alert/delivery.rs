@@ -1,0 +1,115 @@
+//! Notices on their way to a channel. At least once: a process that dies between sending and settling sends again.
+
+use super::object;
+use crate::error::StoreError;
+use crate::row::AlertDeliveryRow;
+use crate::tx::Tx;
+use std::time::Duration;
+use tidemill_domain::alert::delivery::{self, Attempt, DeliveryState};
+use tidemill_domain::alert::{Notice, Subject};
+use tidemill_domain::audit::{Actor, AuditEntry};
+use tidemill_domain::time::Timestamp;
+
+/// A notice that is to be delivered.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Delivery {
+    /// Its number.
+    pub id: i64,
+    /// The rule.
+    pub rule: String,
+    /// What the alert is about.
+    pub subject: Subject,
+    /// What people are told.
+    pub notice: Notice,
+    /// By which channel.
+    pub channel: String,
+    /// What is sent.
+    pub body: String,
+}
+
+/// A delivery as the list shows it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DeliveryRecord {
+    /// What is delivered.
+    pub delivery: Delivery,
+    /// Where it stands.
+    pub state: DeliveryState,
+    /// Since when it waits or waited.
+    pub created_at: Timestamp,
+    /// What went wrong the last time.
+    pub last_error: Option<String>,
+}
+
+/// Most characters that are kept of an error.
+const ERROR_CHARS_MAX: usize = 1000;
+
+impl Tx {
+    /// At most `limit` notices that may be tried now; of one alert and channel only the oldest.
+    pub async fn due_alert_deliveries(&mut self, limit: u32) -> Result<Vec<Delivery>, StoreError> {
+        let now = self.now().await?;
+        self.alert_delivery_due(now.into(), limit.into()).await?.into_iter().map(delivery).collect()
+    }
+
+    /// Writes down what came of an attempt, and the state that follows; `delay` is the backoff after so many
+    /// failures. Confirm the evaluator's lease first. A delivery that is not there any more is left so.
+    pub async fn settle_alert_delivery(
+        &mut self,
+        id: i64,
+        attempt: Attempt,
+        error: Option<&str>,
+        delay: impl FnOnce(u32) -> Duration,
+    ) -> Result<Option<DeliveryState>, StoreError> {
+        let Some(mut row) = self.alert_delivery_lock(id).await? else { return Ok(None) };
+        let now = self.now().await?;
+        let before = row.state()?;
+        let after = delivery::next(before, attempt, delay, now);
+        if after == before {
+            return Ok(Some(after));
+        }
+        row.set_state(after);
+        row.last_error = error.map(bounded).or(row.last_error);
+        self.alert_delivery_save(&row).await?;
+        if let DeliveryState::Failed { .. } = after {
+            let why = format!("{}: {}", row.channel, row.last_error.as_deref().unwrap_or("unknown"));
+            let object = object(&row.rule, &subject(&row)?);
+            let entry = AuditEntry::new(Actor::system(), "alert.undelivered", &object).because(&why);
+            self.audit_insert(&entry, now.into()).await?;
+        }
+        Ok(Some(after))
+    }
+
+    /// The deliveries, the newest first.
+    pub async fn alert_deliveries(&mut self, limit: u32) -> Result<Vec<DeliveryRecord>, StoreError> {
+        let rows = self.alert_delivery_list(limit.into()).await?;
+        rows.into_iter()
+            .map(|row| {
+                Ok(DeliveryRecord {
+                    state: row.state()?,
+                    created_at: row.created_at.into(),
+                    last_error: row.last_error.clone(),
+                    delivery: delivery(row)?,
+                })
+            })
+            .collect()
+    }
+}
+
+fn subject(row: &AlertDeliveryRow) -> Result<Subject, StoreError> {
+    Subject::new(&row.subject).map_err(|_| row.damaged("subject"))
+}
+
+fn delivery(row: AlertDeliveryRow) -> Result<Delivery, StoreError> {
+    Ok(Delivery {
+        subject: subject(&row)?,
+        notice: row.notice.parse().map_err(|_| row.damaged("notice"))?,
+        id: row.id,
+        rule: row.rule,
+        channel: row.channel,
+        body: row.body,
+    })
+}
+
+/// Cuts to the longest kept length and drops NUL, which PostgreSQL cannot store in a text.
+fn bounded(text: &str) -> String {
+    text.chars().filter(|c| *c != '\0').take(ERROR_CHARS_MAX).collect()
+}

@@ -1,0 +1,69 @@
+//! The same request twice has one effect and one answer: the key is claimed, and the answer kept, in the
+//! transaction of the effect.
+
+use crate::codec::DbTime;
+use crate::error::StoreError;
+use crate::row::IdempotencyRow;
+use crate::tx::Tx;
+use std::time::Duration;
+
+/// How long an answer is kept.
+pub const KEEP_ANSWERS: Duration = Duration::from_secs(24 * 3600);
+
+/// What is known of an idempotency key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Claim {
+    /// It is new and now ours: do the work, then [`Tx::save_answer`].
+    New,
+    /// It was answered before.
+    Answered {
+        /// With this HTTP status.
+        status: u16,
+        /// And this body.
+        body: String,
+    },
+    /// It was used before for another request.
+    Mismatch,
+}
+
+impl Tx {
+    /// Claims `key` for `caller`; `fingerprint` is a hash of the whole request.
+    pub async fn claim_key(
+        &mut self,
+        caller: &str,
+        key: &str,
+        fingerprint: &[u8],
+    ) -> Result<Claim, StoreError> {
+        let now = self.now().await?;
+        self.idempotency_prune(now.minus(KEEP_ANSWERS).into()).await?;
+        let row = IdempotencyRow {
+            caller: caller.to_owned(),
+            key: key.to_owned(),
+            fingerprint: fingerprint.to_vec(),
+            status: 0,
+            body: String::new(),
+            created_at: DbTime(now),
+        };
+        if self.idempotency_claim(&row).await? == 1 {
+            return Ok(Claim::New);
+        }
+        Ok(match self.idempotency_by_key(caller, key).await? {
+            Some(known) if known.fingerprint == fingerprint => {
+                Claim::Answered { status: u16::try_from(known.status).unwrap_or(500), body: known.body }
+            }
+            Some(_) => Claim::Mismatch,
+            None => Claim::New,
+        })
+    }
+
+    /// Keeps the answer to a claimed key.
+    pub async fn save_answer(
+        &mut self,
+        caller: &str,
+        key: &str,
+        status: u16,
+        body: &str,
+    ) -> Result<(), StoreError> {
+        Ok(self.idempotency_save_answer(caller, key, status.into(), body).await?)
+    }
+}

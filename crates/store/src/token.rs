@@ -1,0 +1,173 @@
+//! API tokens and the browser sessions that are opened with them.
+
+use crate::codec::DbTime;
+use crate::error::StoreError;
+use crate::row::{SessionRow, TokenRow};
+use crate::tx::Tx;
+use sha2::{Digest, Sha256};
+use std::time::Duration;
+use tidemill_domain::access::Token;
+use tidemill_domain::audit::{Actor, AuditEntry, Role};
+use tidemill_domain::time::Timestamp;
+
+/// How long a session lasts without being used, and at most.
+pub const SESSION_IDLE_MAX: Duration = Duration::from_secs(3600);
+/// How long a session lasts at most.
+pub const SESSION_MAX: Duration = Duration::from_secs(12 * 3600);
+/// How exact "last used" is.
+const TOUCH_EVERY: Duration = Duration::from_secs(60);
+
+/// A token that is to be created.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NewToken {
+    /// What people call it.
+    pub name: String,
+    /// What its bearer is.
+    pub role: Role,
+    /// To which objects it is limited; none for all.
+    pub scopes: Vec<String>,
+    /// How long it is valid; none for ever.
+    pub valid_for: Option<Duration>,
+}
+
+/// A token as it is listed: everything but its secret.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TokenRecord {
+    /// Its public part.
+    pub id: String,
+    /// What people call it.
+    pub name: String,
+    /// What its bearer is.
+    pub role: Role,
+    /// To which objects it is limited; none for all.
+    pub scopes: Vec<String>,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// By whom.
+    pub created_by: String,
+    /// When it ends.
+    pub expires_at: Option<Timestamp>,
+    /// When it was last used, to the minute.
+    pub last_used_at: Option<Timestamp>,
+    /// When it was revoked.
+    pub revoked_at: Option<Timestamp>,
+}
+
+impl TokenRecord {
+    /// Whether it opens a door at `now`.
+    pub fn is_valid(&self, now: Timestamp) -> bool {
+        self.revoked_at.is_none() && self.expires_at.is_none_or(|end| now < end)
+    }
+}
+
+/// The hash under which a secret is stored. The secret has 256 random bits, so it needs no slow hash.
+fn hash(secret: &str) -> Vec<u8> {
+    Sha256::digest(secret.as_bytes()).to_vec()
+}
+
+/// Compares without telling by the time it takes where the difference is.
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).fold(0, |found, (a, b)| found | (a ^ b)) == 0
+}
+
+impl Tx {
+    /// Stores a token that was just made.
+    pub async fn create_token(
+        &mut self,
+        token: &Token,
+        new: &NewToken,
+        actor: &Actor,
+    ) -> Result<TokenRecord, StoreError> {
+        let now = self.now().await?;
+        let row = TokenRow {
+            id: token.id().to_owned(),
+            name: new.name.clone(),
+            role: new.role.as_str().to_owned(),
+            scopes: new.scopes.join(","),
+            secret_hash: hash(token.secret()),
+            created_at: now.into(),
+            created_by: actor.name.clone(),
+            expires_at: new.valid_for.map(|term| now.plus(term).into()),
+            last_used_at: None,
+            revoked_at: None,
+        };
+        self.token_insert(&row).await?;
+        let object = format!("token/{}", row.id);
+        let entry = AuditEntry::new(actor.clone(), "token.create", &object).from_to("", new.role.as_str());
+        self.audit_insert(&entry, now.into()).await?;
+        row.record()
+    }
+
+    /// The token's record, if it is known, its secret is right, and it is valid now.
+    pub async fn authenticate(&mut self, token: &Token) -> Result<Option<TokenRecord>, StoreError> {
+        let Some(row) = self.token_by_id(token.id()).await? else { return Ok(None) };
+        let now = self.now().await?;
+        let record = row.record()?;
+        Ok((is_same(&row.secret_hash, &hash(token.secret())) && record.is_valid(now)).then_some(record))
+    }
+
+    /// Notes that a token was used.
+    pub async fn touch_token(&mut self, id: &str) -> Result<(), StoreError> {
+        let now = self.now().await?;
+        Ok(self.token_touch(id, now.into(), now.minus(TOUCH_EVERY).into()).await?)
+    }
+
+    /// All tokens, the newest first.
+    pub async fn tokens(&mut self, limit: u32) -> Result<Vec<TokenRecord>, StoreError> {
+        self.token_list(limit.into()).await?.iter().map(TokenRow::record).collect()
+    }
+
+    /// Ends a token and the sessions that were opened with it; false when there was none to end.
+    pub async fn revoke_token(&mut self, id: &str, actor: &Actor) -> Result<bool, StoreError> {
+        let now = self.now().await?;
+        if self.token_revoke(id, now.into()).await? == 0 {
+            return Ok(false);
+        }
+        self.session_delete_of_token(id).await?;
+        let entry = AuditEntry::new(actor.clone(), "token.revoke", &format!("token/{id}"))
+            .from_to("valid", "revoked");
+        self.audit_insert(&entry, now.into()).await?;
+        Ok(true)
+    }
+
+    /// Opens a session with a token; `secret` are random bytes that only the browser gets.
+    pub async fn open_session(&mut self, secret: &str, token: &TokenRecord) -> Result<(), StoreError> {
+        let now = self.now().await?;
+        // Whoever opens one sweeps up those that have ended.
+        self.session_prune(now.into(), now.minus(SESSION_IDLE_MAX).into()).await?;
+        let latest = now.plus(SESSION_MAX);
+        let row = SessionRow {
+            secret_hash: hash(secret),
+            token_id: token.id.clone(),
+            created_at: now.into(),
+            seen_at: now.into(),
+            ends_at: DbTime(token.expires_at.map_or(latest, |end| end.min(latest))),
+        };
+        self.session_insert(&row).await?;
+        let actor = Actor { name: token.name.clone(), role: token.role, request_id: None };
+        let entry = AuditEntry::new(actor, "session.open", &format!("token/{}", token.id));
+        self.audit_insert(&entry, now.into()).await?;
+        Ok(())
+    }
+
+    /// The token of a session, if the session and the token are valid now.
+    pub async fn session(&mut self, secret: &str) -> Result<Option<TokenRecord>, StoreError> {
+        let hash = hash(secret);
+        let Some(row) = self.session_by_hash(&hash).await? else { return Ok(None) };
+        let Some(token) = self.token_by_id(&row.token_id).await? else { return Ok(None) };
+        let (now, token) = (self.now().await?, token.record()?);
+        let is_open = now < row.ends_at.0 && now.since(row.seen_at.0) < SESSION_IDLE_MAX;
+        Ok((is_open && token.is_valid(now)).then_some(token))
+    }
+
+    /// Notes that a session was used.
+    pub async fn touch_session(&mut self, secret: &str) -> Result<(), StoreError> {
+        let now = self.now().await?;
+        Ok(self.session_touch(&hash(secret), now.into(), now.minus(TOUCH_EVERY).into()).await?)
+    }
+
+    /// Ends a session.
+    pub async fn close_session(&mut self, secret: &str) -> Result<bool, StoreError> {
+        Ok(self.session_delete(&hash(secret)).await? > 0)
+    }
+}

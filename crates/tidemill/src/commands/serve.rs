@@ -1,0 +1,188 @@
+//! `tidemill serve`: the server, this process's heartbeat, and the loops that belong to every server.
+
+use crate::commands::Flag;
+use crate::config::{Auth, Tls};
+use crate::context::Context;
+use crate::report::Failure;
+use crate::telemetry;
+use clap::Args;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tidemill_domain::code::{Code, Exit};
+use tidemill_engine::alert::channel::{Channel, LogChannel};
+use tidemill_engine::alert::{Alerting, signal};
+use tidemill_engine::process::End;
+use tidemill_engine::{Process, ProcessOptions, SystemClock, reaper};
+use tidemill_server::access::Authentication;
+use tidemill_server::access::limit::Rates;
+use tidemill_server::webhook::Webhook;
+use tidemill_server::{ConfigLine, Parts, Server, ServerError, ServerOptions};
+use tidemill_store::Store;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// Serve the API and the dashboard
+#[derive(Args, Debug)]
+pub(crate) struct Serve {
+    /// Where to listen, overrides server.listen
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// What stands before every path, such as /tidemill; overrides server.base_path
+    #[arg(long, value_name = "PATH")]
+    base_path: Option<String>,
+}
+
+impl Serve {
+    /// Its flags as the configuration takes them.
+    pub(super) fn as_flags(&self) -> Vec<Flag> {
+        [("server.listen", "--listen", &self.listen), ("server.base_path", "--base-path", &self.base_path)]
+            .into_iter()
+            .filter_map(|(key, flag, value)| value.clone().map(|value| (key, flag, value)))
+            .collect()
+    }
+}
+
+/// What is left of the 25 seconds after the requests in hand have come to their end.
+const GOODBYE: Duration = Duration::from_secs(4);
+
+pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
+    let settings = &context.settings().server;
+    let (listen, base_path) = (settings.listen, settings.base_path.clone());
+    let is_open = match settings.auth {
+        Auth::None => true,
+        Auth::Required => false,
+        Auth::Auto => listen.ip().is_loopback(),
+    };
+    let authentication =
+        if is_open { Authentication::None } else { Authentication::Required { issuers: context.issuers()? } };
+    let store = context.store().await?;
+    let shutdown = shutdown()?;
+    let serving = Serving::start(context, &store, listen, &base_path, authentication).await?;
+    context.note(&format!("serving http://{}{base_path}", serving.server.address()));
+    if !is_open && store.read().await?.tokens(1).await?.is_empty() {
+        context.note("no token was created yet: `tidemill token create NAME --role admin` makes one");
+    }
+    let was_told = serving.run(shutdown).await;
+    store.close().await;
+    // A supervisor starts it again; it comes back as a new process.
+    was_told.map(|()| Exit::Ok)
+}
+
+/// A server with the process and the loops that belong to it.
+pub(super) struct Serving {
+    pub(super) server: Server,
+    pub(super) process: Process,
+    alerting: Alerting,
+}
+
+impl Serving {
+    /// Registers a process and listens.
+    pub(super) async fn start(
+        context: &Context,
+        store: &Store,
+        listen: SocketAddr,
+        base_path: &str,
+        authentication: Authentication,
+    ) -> Result<Self, Failure> {
+        let settings = &context.settings().server;
+        let clock = Arc::new(SystemClock::new());
+        let alerting = alerting(context, clock.clone())?;
+        let options = ProcessOptions { identity: context.identity(), ttl: context.settings().process.lease };
+        let process = Process::start(store.clone(), clock.clone(), options).await?;
+        let parts = Parts {
+            store: store.clone(),
+            process: process.clone(),
+            clock,
+            metrics: telemetry::start_metrics(),
+            configuration: configuration(context),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        let options = ServerOptions {
+            listen,
+            base_path: base_path.to_owned(),
+            instance: settings.instance.clone(),
+            authentication,
+            rates: Rates::default(),
+            is_behind_tls: settings.tls == Tls::Proxy,
+        };
+        match Server::bind(options, parts).await {
+            Ok(server) => Ok(Self { server, process, alerting }),
+            Err(error) => {
+                process.stop().await?;
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Serves until told to stop; an error when the process ended by itself.
+    pub(super) async fn run(self, mut shutdown: watch::Receiver<bool>) -> Result<(), Failure> {
+        let Self { server, process, alerting } = self;
+        let mut loops = JoinSet::new();
+        loops.spawn(reaper::run(process.clone()));
+        loops.spawn(alerting.run(process.clone()));
+        let (expired, mut told) = (process.clone(), shutdown.clone());
+        server
+            .run(async move {
+                tokio::select! {
+                    _told = told.wait_for(|stop| *stop) => {}
+                    end = expired.ended() => tracing::error!("this process has ended ({end:?}), so the server ends too"),
+                }
+            })
+            .await;
+        loops.abort_all();
+        let _lapses_otherwise = tokio::time::timeout(GOODBYE, process.stop()).await;
+        if process.ended().await == End::Stopped || *shutdown.borrow_and_update() {
+            return Ok(());
+        }
+        Err(tidemill_engine::EngineError::ProcessExpired { id: process.id() }.into())
+    }
+}
+
+/// The rules in force, with whom they tell.
+fn alerting(context: &Context, clock: Arc<SystemClock>) -> Result<Alerting, Failure> {
+    let settings = &context.settings().alert;
+    let rules = settings.rules.iter().filter(|rule| rule.is_enabled).map(|rule| rule.rule.clone()).collect();
+    let mut channels: Vec<Arc<dyn Channel>> = vec![Arc::new(LogChannel)];
+    let bad = |what: String| Failure::new(Code::BadValue, what, "correct the configuration of the alerts");
+    for webhook in &settings.webhooks {
+        let secret = webhook.secret.as_ref().map(|secret| secret.expose().to_owned());
+        let made =
+            Webhook::new(&webhook.name, webhook.url.expose(), secret, webhook.allow_private, clock.clone());
+        channels.push(Arc::new(made.map_err(|error| bad(error.to_string()))?));
+    }
+    Alerting::new(rules, signal::foundation(clock.clone()), channels, clock)
+        .map_err(|error| bad(error.to_string()))
+}
+
+fn configuration(context: &Context) -> Vec<ConfigLine> {
+    let loaded = context.loaded();
+    let keys = loaded.values.iter().map(|value| (value.key.path.to_owned(), &value.shown, &value.origin));
+    let sections = loaded.sections.iter().map(|value| (value.path.clone(), &value.shown, &value.origin));
+    keys.chain(sections)
+        .map(|(key, shown, origin)| ConfigLine { key, value: shown.clone(), origin: origin.to_string() })
+        .collect()
+}
+
+/// Becomes true at SIGTERM or SIGINT.
+pub(super) fn shutdown() -> Result<watch::Receiver<bool>, Failure> {
+    let deaf = |error: std::io::Error| Failure::unexpected("signals cannot be received", &error);
+    let (sender, receiver) = watch::channel(false);
+    let mut terminate = signal(SignalKind::terminate()).map_err(deaf)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(deaf)?;
+    tokio::spawn(async move {
+        tokio::select! {
+            _signal = terminate.recv() => {}
+            _signal = interrupt.recv() => {}
+        }
+        sender.send_replace(true);
+    });
+    Ok(receiver)
+}
+
+impl From<ServerError> for Failure {
+    fn from(error: ServerError) -> Self {
+        Self::new(error.code(), error.to_string(), error.fix()).because_of(&error)
+    }
+}

@@ -1,0 +1,199 @@
+//! Tables that a file has once per name: `[alert.rules.NAME]`, `[alert.webhooks.NAME]` and `[jwt.issuers.NAME]`.
+//!
+//! Their keys are templates: the word NAME in a path stands for what the user chose. They are set in files only,
+//! since a variable could not tell a name from a key.
+
+use super::choice::JwtAlgorithm;
+use super::key::{Key, Kind};
+use std::time::Duration;
+use tidemill_domain::alert::rule::{self, Aggregate, Severity};
+
+/// A table per name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Section {
+    /// The path of the table that holds the named ones.
+    pub(super) path: &'static str,
+    /// The keys of each, as templates, in the order in which they are shown.
+    pub(super) fields: &'static [&'static Key],
+}
+
+const fn field(path: &'static str, kind: Kind, default: Option<&'static str>, doc: &'static str) -> Key {
+    Key { path, kind, default, doc }
+}
+
+const DAY: Kind = Kind::Duration { least: Duration::ZERO, most: rule::LONGEST };
+
+/// Longest name of a signal that is worth checking further.
+const NAME: Kind = Kind::Text { longest: 63 };
+
+static SIGNAL: Key = field("alert.rules.NAME.signal", NAME, None, "The signal that the rule watches.");
+static ABOVE: Key =
+    field("alert.rules.NAME.above", Kind::Decimal, None, "The threshold that values must not exceed.");
+static BELOW: Key =
+    field("alert.rules.NAME.below", Kind::Decimal, None, "The threshold that values must reach.");
+static AGGREGATE: Key = field(
+    "alert.rules.NAME.aggregate",
+    Kind::Word(Aggregate::NAMES),
+    Some("last"),
+    "How the values of the window become one.",
+);
+static WINDOW: Key = field("alert.rules.NAME.window", DAY, Some("1m"), "How far back values count.");
+static FOR: Key = field(
+    "alert.rules.NAME.for",
+    DAY,
+    Some("0s"),
+    "How long the threshold is passed before the alert fires.",
+);
+static SEVERITY: Key = field(
+    "alert.rules.NAME.severity",
+    Kind::Word(Severity::NAMES),
+    Some("warning"),
+    "How much the alert matters.",
+);
+static CHANNELS: Key =
+    field("alert.rules.NAME.channels", Kind::Names, Some("log"), "Who is told: log, or names of webhooks.");
+static ENABLED: Key =
+    field("alert.rules.NAME.enabled", Kind::Truth, Some("true"), "Whether the rule is evaluated.");
+
+static URL: Key = field("alert.webhooks.NAME.url", Kind::WebhookUrl, None, "Where notices are posted to.");
+static SECRET: Key =
+    field("alert.webhooks.NAME.secret", Kind::Secret, None, "The secret by which notices are signed.");
+static ALLOW_PRIVATE: Key = field(
+    "alert.webhooks.NAME.allow_private",
+    Kind::Truth,
+    Some("false"),
+    "Whether the webhook may lie at a private or local address.",
+);
+
+/// The rules of alerts.
+pub(super) static RULES: Section = Section {
+    path: "alert.rules",
+    fields: &[&SIGNAL, &ABOVE, &BELOW, &AGGREGATE, &WINDOW, &FOR, &SEVERITY, &CHANNELS, &ENABLED],
+};
+
+/// Who is told by HTTP.
+pub(super) static WEBHOOKS: Section =
+    Section { path: "alert.webhooks", fields: &[&URL, &SECRET, &ALLOW_PRIVATE] };
+
+const LINE: Kind = Kind::Text { longest: 500 };
+
+static ISSUER: Key = field("jwt.issuers.NAME.issuer", LINE, None, "The claim iss of its tokens.");
+static AUDIENCE: Key = field("jwt.issuers.NAME.audience", LINE, None, "The claim aud of its tokens.");
+static ALGORITHM: Key = field(
+    "jwt.issuers.NAME.algorithm",
+    Kind::Word(JwtAlgorithm::NAMES),
+    Some("rs256"),
+    "The algorithm of its signatures.",
+);
+static SHARED: Key = field("jwt.issuers.NAME.secret", Kind::Secret, None, "The shared secret, for hs256.");
+static PUBLIC_KEY: Key = field(
+    "jwt.issuers.NAME.public_key",
+    LINE,
+    None,
+    "The file of its public key in PEM, for rs256 and es256.",
+);
+static ROLE_CLAIM: Key =
+    field("jwt.issuers.NAME.role_claim", LINE, Some("role"), "The claim that holds the role of the caller.");
+
+/// Whose JSON Web Tokens the server accepts.
+pub(super) static ISSUERS: Section = Section {
+    path: "jwt.issuers",
+    fields: &[&ISSUER, &AUDIENCE, &ALGORITHM, &SHARED, &PUBLIC_KEY, &ROLE_CLAIM],
+};
+
+/// All sections.
+static ALL: [&Section; 3] = [&RULES, &WEBHOOKS, &ISSUERS];
+
+/// The tables that hold the sections.
+const GROUPS: [&str; 2] = ["alert", "jwt"];
+
+/// What may stand at a path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Place {
+    /// The table that holds the sections.
+    Group,
+    /// The table that holds the named ones.
+    Names(&'static Section),
+    /// One of them.
+    Entry(&'static Section),
+    /// One key of one of them.
+    Field(&'static Key),
+    /// Below the sections, but no name and no key.
+    Nothing,
+}
+
+/// What may stand at `path`; nothing when it is not about sections.
+pub(super) fn place(path: &str) -> Option<Place> {
+    let mut words = path.split('.');
+    let group = words.next().filter(|word| GROUPS.contains(word))?;
+    let Some(section) = words.next() else { return Some(Place::Group) };
+    let (name, leaf, more) = (words.next(), words.next(), words.next());
+    let Some(section) = ALL.into_iter().find(|known| known.path == format!("{group}.{section}")) else {
+        return Some(Place::Nothing);
+    };
+    Some(match (name, leaf, more) {
+        (None, ..) => Place::Names(section),
+        (Some(name), None, _) if rule::is_name(name) => Place::Entry(section),
+        (Some(_), Some(leaf), None) => section.field(leaf).map_or(Place::Nothing, Place::Field),
+        _ => Place::Nothing,
+    })
+}
+
+/// The names that may stand directly below `table`, where they are fixed.
+pub(super) fn names_below(table: &str) -> Vec<&'static str> {
+    match place(table) {
+        _ if table.is_empty() => GROUPS.to_vec(),
+        Some(Place::Group) => {
+            let inside = ALL.into_iter().filter(|section| section.path.starts_with(&format!("{table}.")));
+            inside.map(|section| leaf_of(section.path)).collect()
+        }
+        Some(Place::Entry(section)) => section.fields.iter().map(|key| key.leaf()).collect(),
+        _ => Vec::new(),
+    }
+}
+
+impl Section {
+    /// The template of a key.
+    pub(super) fn field(&self, leaf: &str) -> Option<&'static Key> {
+        self.fields.iter().copied().find(|key| key.leaf() == leaf)
+    }
+}
+
+/// Whether a key is a template of a section.
+pub(super) fn is_template(key: &Key) -> bool {
+    ALL.iter().any(|section| section.fields.iter().any(|field| field.path == key.path))
+}
+
+fn leaf_of(path: &'static str) -> &'static str {
+    path.rsplit('.').next().unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_path_has_its_place() {
+        assert_eq!(place("alert"), Some(Place::Group));
+        assert_eq!(place("alert.rules"), Some(Place::Names(&RULES)));
+        assert_eq!(place("alert.webhooks.pager"), Some(Place::Entry(&WEBHOOKS)));
+        assert_eq!(place("alert.rules.slow.for"), Some(Place::Field(&FOR)));
+        for path in ["alert.rule", "alert.rules.Slow", "alert.rules.slow.fro", "alert.rules.slow.for.x"] {
+            assert_eq!(place(path), Some(Place::Nothing), "{path}");
+        }
+        for path in ["", "alerts", "log", "log.level", "alerts.rules"] {
+            assert_eq!(place(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn templates_are_named_by_their_section_and_described() {
+        for section in ALL {
+            for key in section.fields {
+                assert_eq!(key.path, format!("{}.NAME.{}", section.path, key.leaf()));
+                assert!(key.doc.ends_with('.') && is_template(key), "{}", key.path);
+            }
+        }
+        assert!(!is_template(&super::super::key::LOG_LEVEL));
+    }
+}

@@ -1,0 +1,134 @@
+//! A server and its workers, really running on one SQLite file, and a browser that looks at them.
+
+use crate::Stage;
+use crate::serve::Served;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+use tidemill_store::scratch::Scratch;
+use tidemill_testkit::skip::require;
+use tidemill_testkit::webdriver::find_programs;
+use tidemill_testkit::{Browser, BrowserOptions, Guarded, Signal};
+
+/// Short, so that a killed process is soon found.
+pub(super) const LEASE: Duration = Duration::from_secs(3);
+/// For what a person would call at once, on a machine that is busy with other tests.
+pub(super) const SOON: Duration = Duration::from_secs(10);
+const STARTED_WITHIN: Duration = Duration::from_secs(20);
+
+/// Who has to log in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Login {
+    Nobody,
+    Everybody,
+}
+
+/// A database with the processes that share it. Dropped in this order: nobody writes to a removed file.
+pub(super) struct Scene {
+    browser: Browser,
+    servers: Vec<(Served, Stage)>,
+    database: Scratch,
+}
+
+impl Scene {
+    /// A server with an empty database, and a browser; none when the tests of the browser are to be skipped.
+    pub(super) fn open(login: Login, options: BrowserOptions) -> Option<Self> {
+        require("chromium", find_programs())?;
+        let database = Scratch::file();
+        let servers = vec![serve(&database, login)];
+        let browser = Browser::start(&options).unwrap();
+        Some(Self { browser, servers, database })
+    }
+
+    /// The same with scripts and without a login, as most tests want it.
+    pub(super) fn usual() -> Option<Self> {
+        Self::open(Login::Nobody, BrowserOptions::default())
+    }
+
+    /// The browser.
+    pub(super) fn browser(&self) -> &Browser {
+        &self.browser
+    }
+
+    /// The address of a page.
+    pub(super) fn address(&self, path: &str) -> String {
+        format!("http://{}{path}", self.servers[0].0.address)
+    }
+
+    /// Opens a page of the server.
+    pub(super) fn visit(&self, path: &str) -> &Browser {
+        self.browser.goto(&self.address(path)).unwrap();
+        &self.browser
+    }
+
+    /// Where the browser is, as a path of the server.
+    pub(super) fn path(&self) -> String {
+        let url = self.browser.url().unwrap();
+        url.strip_prefix(&self.address("")).unwrap_or(&url).to_owned()
+    }
+
+    /// Lets another server join, which wants a token and gets this one once; returns its address.
+    pub(super) fn add_server_with_login(&mut self, token: &str) -> String {
+        let (server, stage) = serve(&self.database, Login::Everybody);
+        assert_eq!(server.get("/api/v1/processes", Some(token)).0, 200);
+        let address = format!("http://{}", server.address);
+        self.servers.push((server, stage));
+        address
+    }
+
+    /// Starts a worker that leases things and settles a piece of work every second or so.
+    pub(super) fn add_worker(&self, name: &str) -> Worker {
+        Worker::start(&self.database, name)
+    }
+
+    /// Runs the program on the same database; returns what it prints.
+    pub(super) fn run(&self, arguments: &[&str]) -> String {
+        staged(&self.database, "hand").run(arguments).succeeds().stdout.trim_end().to_owned()
+    }
+}
+
+/// A worker that dies with its value.
+pub(super) struct Worker {
+    child: Guarded,
+    _stage: Stage,
+}
+
+impl Worker {
+    fn start(database: &Scratch, name: &str) -> Self {
+        let stage = staged(database, name).with("TIDEMILL_LOG_LEVEL", "error");
+        let mut command = stage.command(&["demo-worker", "--things", "2", "--work-ms", "1000"]);
+        // The pipe stays open until the guard goes, and its end is the worker's own sign to end.
+        command.stdin(Stdio::piped());
+        let mut child = Guarded::spawn_reading(command).unwrap();
+        child.next_line(STARTED_WITHIN).unwrap();
+        Self { child, _stage: stage }
+    }
+
+    /// Ends it as a power cut does: nothing is given back, nobody is told.
+    pub(super) fn kill(mut self) {
+        self.child.signal(Signal::KILL).unwrap();
+        self.child.wait_deadline(SOON).unwrap();
+    }
+}
+
+/// The folder for pictures of the pages, beside what was built.
+pub(super) fn pictures() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let folder = target.unwrap_or_else(|| crate::workspace().join("target")).join("screenshots");
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+fn staged(database: &Scratch, name: &str) -> Stage {
+    Stage::on(database.url()).with("TIDEMILL_PROCESS_NAME", name).with("TIDEMILL_PROCESS_LEASE", "3s")
+}
+
+fn serve(database: &Scratch, login: Login) -> (Served, Stage) {
+    let stage = match login {
+        // That is the default on loopback.
+        Login::Nobody => staged(database, "keeper"),
+        Login::Everybody => staged(database, "porter").with("TIDEMILL_SERVER_AUTH", "required"),
+    };
+    (Served::start(&stage, &[]), stage)
+}

@@ -1,0 +1,163 @@
+//! The server as a process: how it starts, refuses to, answers and ends.
+
+use crate::{Ran, Stage};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::Stdio;
+use std::time::Duration;
+use tidemill_testkit::{Guarded, Signal};
+
+const PATIENCE: Duration = Duration::from_secs(25);
+
+/// A server on a free port.
+pub(crate) struct Served {
+    pub(crate) child: Guarded,
+    pub(crate) address: String,
+}
+
+impl Served {
+    pub(crate) fn start(stage: &Stage, arguments: &[&str]) -> Self {
+        let mut all = vec!["serve", "--listen", "127.0.0.1:0"];
+        all.extend(arguments);
+        // Standard error tells the address; a file, because the guard owns the pipes.
+        let log = stage.path("serve.log");
+        let mut command = stage.command(&all);
+        command.stderr(std::fs::File::create(&log).unwrap()).stdout(Stdio::null());
+        let child = Guarded::spawn(command).unwrap();
+        for _ in 0..500 {
+            let text = std::fs::read_to_string(&log).unwrap();
+            if let Some(rest) = text.split("serving http://").nth(1)
+                && let Some((address, _)) = rest.split_once('\n')
+            {
+                let address = address.split('/').next().unwrap().to_owned();
+                return Self { child, address };
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("the server does not listen: {}", std::fs::read_to_string(&log).unwrap());
+    }
+
+    /// Asks, and returns status and body.
+    pub(crate) fn get(&self, path: &str, token: Option<&str>) -> (u16, String) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let bearer = token.map(|token| format!("authorization: Bearer {token}\r\n")).unwrap_or_default();
+        write!(stream, "GET {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n{bearer}\r\n", self.address)
+            .unwrap();
+        let mut reader = BufReader::new(stream);
+        let mut head = String::new();
+        reader.read_line(&mut head).unwrap();
+        let mut rest = String::new();
+        reader.read_to_string(&mut rest).unwrap();
+        let status = head.split_whitespace().nth(1).unwrap().parse().unwrap();
+        (status, rest.split_once("\r\n\r\n").unwrap().1.to_owned())
+    }
+}
+
+#[test]
+fn a_server_answers_and_ends_in_order_at_sigterm() {
+    let stage = Stage::new().with("TIDEMILL_PROCESS_NAME", "server-1");
+    let mut served = Served::start(&stage, &[]);
+
+    assert_eq!(served.get("/healthz/ready", None).0, 200);
+    let (status, processes) = served.get("/api/v1/processes", None);
+    assert!(status == 200 && processes.contains("\"server-1\""), "{processes}");
+    assert_eq!(served.get("/nothing", None).0, 404);
+    let open_stream = TcpStream::connect(&served.address).unwrap();
+    (&open_stream)
+        .write_all(
+            format!("GET /ui/events?page=overview HTTP/1.1\r\nhost: {}\r\n\r\n", served.address).as_bytes(),
+        )
+        .unwrap();
+    served.child.signal(Signal::TERM).unwrap();
+
+    let ended = served.child.wait_deadline(PATIENCE).expect("it ends within 25 seconds, whoever listens");
+    assert!(ended.success(), "{ended:?}");
+    let listed = stage.run(&["process", "list", "-o", "csv"]);
+    assert!(listed.stdout.contains(",stopped,"), "{listed:#?}");
+}
+
+#[test]
+fn a_server_is_not_open_beyond_this_host() {
+    let stage = Stage::new().with("TIDEMILL_SERVER_AUTH", "none");
+
+    stage.run(&["serve", "--listen", "0.0.0.0:0"]).fails("TM0509", 2);
+    let listed = stage.run(&["process", "list", "-o", "csv"]);
+    assert!(!listed.stdout.contains(",live,"), "{listed:#?}");
+}
+
+#[test]
+fn what_is_wrong_with_the_address_is_told() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let stage = Stage::new();
+
+    stage.run(&["serve", "--listen", &taken.local_addr().unwrap().to_string()]).fails("TM0510", 6);
+    stage.run(&["serve", "--listen", "nowhere"]).fails("TM0102", 2);
+    stage.run(&["serve", "--base-path", "no-slash"]).fails("TM0102", 2);
+    Stage::on("postgres://t@127.0.0.1:1/x").run(&["serve"]).fails("TM0202", 6);
+}
+
+#[test]
+fn a_token_of_the_command_line_opens_a_closed_server_until_it_is_revoked() {
+    let stage = Stage::new().with("TIDEMILL_SERVER_AUTH", "required");
+    let created = stage.run(&["token", "create", "etl", "--role", "viewer", "--expires", "1d"]);
+    let token = created.succeeds().stdout.trim().to_owned();
+    assert!(token.starts_with("tm_") && !created.stderr.contains(&token), "{created:#?}");
+    let served = Served::start(&stage, &["--base-path", "/tm", "-vvv"]);
+
+    assert_eq!(served.get("/tm/api/v1/processes", None).0, 401);
+    assert_eq!(served.get("/tm/api/v1/processes", Some(&token)).0, 200);
+    assert_eq!(served.get("/tm/api/v1/tokens", Some(&token)).0, 403);
+    let listed = stage.run(&["token", "list"]);
+    let id = token.split('_').nth(1).unwrap();
+    assert!(listed.stdout.contains(id) && listed.stdout.contains("valid") && !listed.stdout.contains(&token));
+    stage.run(&["token", "revoke", id]).succeeds();
+    stage.run(&["token", "revoke", id]).fails("TM0508", 3);
+    assert_eq!(served.get("/tm/api/v1/processes", Some(&token)).0, 401);
+
+    let log = std::fs::read_to_string(stage.path("serve.log")).unwrap();
+    let secret = token.rsplit('_').next().unwrap();
+    assert!(!log.contains(secret), "a secret is in the log");
+}
+
+#[test]
+fn a_token_that_makes_no_sense_is_refused() {
+    let stage = Stage::new();
+    for arguments in [
+        &["token", "create", ""][..],
+        &["token", "create", "x", "--role", "system"],
+        &["token", "create", "x", "--scope", "everything"],
+        &["token", "create", "x", "--expires", "0s"],
+        &["token", "create", "x", "--expires", "soon"],
+    ] {
+        let ran: Ran = stage.run(arguments);
+        ran.fails("TM0002", 2);
+    }
+}
+
+#[test]
+fn a_server_that_was_frozen_gives_itself_up() {
+    let stage = Stage::new().with("TIDEMILL_PROCESS_LEASE", "2s");
+    let mut served = Served::start(&stage, &[]);
+
+    served.child.signal(Signal::STOP).unwrap();
+    std::thread::sleep(Duration::from_secs(4));
+    served.child.signal(Signal::CONT).unwrap();
+
+    let ended = served.child.wait_deadline(PATIENCE).expect("it ends by itself");
+    assert_eq!(ended.code(), Some(5));
+    let log = std::fs::read_to_string(stage.path("serve.log")).unwrap();
+    assert!(log.contains("error[TM0303]"), "{log}");
+}
+
+#[test]
+fn an_issuer_whose_key_cannot_be_used_stops_the_start() {
+    let stage = Stage::new().with("TIDEMILL_SERVER_AUTH", "required").with("SHORT", "short");
+    let issuer = "[jwt.issuers.sso]\nissuer = \"i\"\naudience = \"a\"\n";
+    std::fs::write(stage.path("tidemill.toml"), format!("{issuer}public_key = \"absent.pem\"\n")).unwrap();
+    stage.run(&["serve", "--listen", "127.0.0.1:0"]).fails("TM0104", 2);
+
+    let shared = format!("{issuer}algorithm = \"hs256\"\nsecret = \"env:SHORT\"\n");
+    std::fs::write(stage.path("tidemill.toml"), shared).unwrap();
+    stage.run(&["serve", "--listen", "127.0.0.1:0"]).fails("TM0102", 2);
+}
