@@ -65,6 +65,11 @@ impl State {
         Self { inner: Arc::new(inner) }
     }
 
+    /// Where changes are published as they happen.
+    pub fn live(&self) -> &Live {
+        &self.inner.live
+    }
+
     pub(crate) fn store(&self) -> &Store {
         &self.inner.parts.store
     }

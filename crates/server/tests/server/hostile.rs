@@ -84,3 +84,44 @@ async fn lists_are_bounded() {
         assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{limit}");
     }
 }
+
+#[tokio::test]
+async fn hostile_text_in_any_form_is_shown_as_text_or_refused() {
+    let app = App::open().await;
+    let escaped = |text: &str| text.bytes().map(|byte| format!("%{byte:02x}")).collect::<String>();
+    let form = [("content-type", "application/x-www-form-urlencoded"), ("sec-fetch-site", "same-origin")];
+    for text in HOSTILE {
+        let value = escaped(text);
+        for (path, body) in [
+            ("/settings/tokens", format!("form_token=&name={value}&role=viewer&scopes=&days=1&key=")),
+            (
+                "/settings/tokens",
+                format!("form_token=&name=n&role={value}&scopes={value}&days=1&key={value}"),
+            ),
+            ("/settings/tokens/x/revoke", format!("form_token=&reason={value}&key=")),
+            (
+                "/alerts/silence",
+                format!("form_token=&rule={value}&subject={value}&hours=1&reason={value}&key="),
+            ),
+            ("/alerts/unsilence", format!("form_token=&rule={value}&subject={value}&key=")),
+            ("/settings/preferences", format!("theme={value}&time={value}&back={value}")),
+            ("/login", format!("token={value}")),
+        ] {
+            let answer = app.ask(Method::POST, path, &form, &body).await;
+            assert!(!answer.status.is_server_error(), "{path} {body}: {answer:?}");
+            assert!(
+                !answer.header("location").contains("evil") && !answer.text.contains("<script>alert"),
+                "{path}"
+            );
+        }
+        for path in ["/", "/settings/audit", "/settings/tokens", "/alerts"] {
+            let page = app.ask(Method::GET, &format!("{path}?actor={value}&action={value}"), &[], "").await;
+            assert!(!page.status.is_server_error(), "{path}: {}", page.status);
+            assert!(!page.text.contains("<script>alert"), "{path} shows {text:?} as it is");
+        }
+    }
+    let away = app
+        .ask(Method::POST, "/settings/preferences", &form, "theme=dark&back=https%3A%2F%2Fevil.example%2F")
+        .await;
+    assert!(!away.header("location").contains("evil"), "{away:?}");
+}

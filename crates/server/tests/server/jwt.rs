@@ -99,3 +99,38 @@ fn keys_that_cannot_be_used_are_refused_at_the_start() {
     assert!(Issuer::new("i", "a", Signature::Es256, SECRET, "role").is_err());
     assert!(!format!("{:?}", issuer()).contains("secret of"));
 }
+
+#[tokio::test]
+async fn public_keys_open_the_door_for_what_was_signed_with_their_private_ones() {
+    let (rsa, ec): (&[u8], &[u8]) = (include_bytes!("keys/rsa.pem"), include_bytes!("keys/ec.pem"));
+    let rsa_issuer = Issuer::new(
+        "https://sso.example",
+        "tidemill",
+        Signature::Rs256,
+        include_bytes!("keys/rsa.pub.pem"),
+        "role",
+    );
+    let ec_issuer = Issuer::new(
+        "https://sso.example",
+        "tidemill",
+        Signature::Es256,
+        include_bytes!("keys/ec.pub.pem"),
+        "role",
+    );
+    let by_rsa =
+        encode(&Header::new(Algorithm::RS256), &claims(), &EncodingKey::from_rsa_pem(rsa).unwrap()).unwrap();
+    let by_ec =
+        encode(&Header::new(Algorithm::ES256), &claims(), &EncodingKey::from_ec_pem(ec).unwrap()).unwrap();
+    // The old trick: the public key, which everybody has, taken for the secret of an HMAC.
+    let public = EncodingKey::from_secret(include_bytes!("keys/rsa.pub.pem"));
+    let confused = encode(&Header::new(Algorithm::HS256), &claims(), &public).unwrap();
+
+    for (issuer, good) in [(rsa_issuer.unwrap(), &by_rsa), (ec_issuer.unwrap(), &by_ec)] {
+        let app = App::trusting(vec![issuer]).await;
+        for token in [&by_rsa, &by_ec, &confused, &signed(&claims())] {
+            let bearer = format!("Bearer {token}");
+            let answer = app.ask(Method::GET, "/api/v1/processes", &[("authorization", &bearer)], "").await;
+            assert_eq!(answer.status == StatusCode::OK, token == good, "{token:.60}");
+        }
+    }
+}

@@ -3,6 +3,7 @@
 
 mod access;
 mod api;
+mod crowd;
 mod dashboard;
 mod hostile;
 mod jwt;
