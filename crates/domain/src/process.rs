@@ -75,6 +75,17 @@ impl ProcessState {
     pub fn is_live(self, now: Timestamp) -> bool {
         matches!(self, Self::Live { until } if now < until)
     }
+
+    /// The word for it at `now`. A process whose word has lapsed is not called live only because nobody has
+    /// noticed yet.
+    pub fn word(self, now: Timestamp) -> &'static str {
+        match self {
+            Self::Live { .. } if self.is_live(now) => "live",
+            Self::Live { .. } => "silent",
+            Self::Stopped { .. } => "stopped",
+            Self::Dead { .. } => "dead",
+        }
+    }
 }
 
 /// What can happen to a process.

@@ -6,7 +6,6 @@ use crate::state::State;
 use axum::Json;
 use axum::extract::State as Given;
 use serde::{Deserialize, Serialize};
-use tidemill_domain::process::ProcessState;
 use tidemill_domain::time::Timestamp;
 use tidemill_store::process::ProcessRecord;
 use utoipa::{IntoParams, ToSchema};
@@ -47,16 +46,6 @@ pub struct Processes {
     items: Vec<Process>,
 }
 
-/// The word for a process's state; one whose word has lapsed is silent, even if nobody has noticed yet.
-pub(crate) fn state_word(state: ProcessState, now: Timestamp) -> &'static str {
-    match state {
-        ProcessState::Live { .. } if state.is_live(now) => "live",
-        ProcessState::Live { .. } => "silent",
-        ProcessState::Stopped { .. } => "stopped",
-        ProcessState::Dead { .. } => "dead",
-    }
-}
-
 impl Process {
     fn of(record: &ProcessRecord, now: Timestamp) -> Self {
         Self {
@@ -65,7 +54,7 @@ impl Process {
             host: record.identity.host.clone(),
             pid: record.identity.pid,
             version: record.identity.version.clone(),
-            state: state_word(record.state, now).to_owned(),
+            state: record.state.word(now).to_owned(),
             started_at: record.started_at.to_string(),
             heartbeat_at: record.heartbeat_at.to_string(),
         }

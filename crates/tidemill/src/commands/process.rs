@@ -6,8 +6,6 @@ use crate::report::Failure;
 use clap::Subcommand;
 use serde_json::json;
 use tidemill_domain::code::Exit;
-use tidemill_domain::process::ProcessState;
-use tidemill_domain::time::Timestamp;
 
 /// The processes that use this database
 #[derive(Subcommand, Debug)]
@@ -40,21 +38,11 @@ pub(super) async fn run(
             json!(process.identity.host),
             json!(process.identity.pid),
             json!(process.identity.version),
-            json!(state_word(process.state, now)),
+            json!(process.state.word(now)),
             json!(process.started_at.to_string()),
             json!((age.as_secs_f64() * 10.0).round() / 10.0),
         ]);
     }
     listing.print(context.output())?;
     Ok(Exit::Ok)
-}
-
-/// A process whose word has lapsed is not shown as live only because nobody has noticed yet.
-fn state_word(state: ProcessState, now: Timestamp) -> &'static str {
-    match state {
-        ProcessState::Live { .. } if state.is_live(now) => "live",
-        ProcessState::Live { .. } => "silent",
-        ProcessState::Stopped { .. } => "stopped",
-        ProcessState::Dead { .. } => "dead",
-    }
 }

@@ -1,6 +1,5 @@
 //! Processes, one row each.
 
-use crate::api::process::state_word;
 use crate::dashboard::instant::Times;
 use crate::dashboard::part::{Health, empty_row, state};
 use crate::dashboard::pulse::Pulse;
@@ -44,7 +43,7 @@ pub(crate) fn row(process: &ProcessRecord, ours: ProcessId, times: &Times) -> Ma
     };
     html! {
         tr data-live=(name(process)) {
-            td { (state(health, state_word(process.state, times.now()))) }
+            td { (state(health, process.state.word(times.now()))) }
             th scope="row" title=(process.id) {
                 (process.identity.name)
                 @if process.id == ours { " " span.soft { "(this server)" } }

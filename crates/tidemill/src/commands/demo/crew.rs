@@ -5,7 +5,7 @@ use crate::config::LogLevel;
 use crate::report::Failure;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
@@ -32,6 +32,8 @@ pub(super) struct Crew {
     told: mpsc::UnboundedReceiver<(usize, Value)>,
     /// Who acquired which thing last.
     owners: HashMap<u64, usize>,
+    /// On which things work was settled.
+    settled: HashSet<u64>,
     things: usize,
     url: String,
     clock: SystemClock,
@@ -95,6 +97,7 @@ impl Crew {
             members,
             told,
             owners: HashMap::new(),
+            settled: HashSet::new(),
             things: setup.things as usize,
             url: setup.url.clone(),
             clock: SystemClock::new(),
@@ -110,10 +113,10 @@ impl Crew {
     ) -> Result<(), Failure> {
         let following = async {
             while let Some((number, event)) = self.told.recv().await {
-                if event["event"] == "acquired"
-                    && let Some(thing) = event["thing"].as_u64()
-                {
-                    self.owners.insert(thing, number);
+                match (event["event"].as_str(), event["thing"].as_u64()) {
+                    (Some("acquired"), Some(thing)) => drop(self.owners.insert(thing, number)),
+                    (Some("settled"), Some(thing)) => drop(self.settled.insert(thing)),
+                    _ => {}
                 }
                 if is_it(self, number, &event) {
                     return true;
@@ -132,8 +135,10 @@ impl Crew {
         self.owners.values().all(|owner| *owner != number)
     }
 
-    pub(super) async fn until_all_held(&mut self, limit: Duration) -> Result<(), Failure> {
-        self.follow(limit, "every thing to be leased", |crew, _, _| crew.owners.len() == crew.things).await
+    /// Until every thing has an owner that has shown what it can.
+    pub(super) async fn until_all_work(&mut self, limit: Duration) -> Result<(), Failure> {
+        let waiting_for = "work to be settled on every thing";
+        self.follow(limit, waiting_for, |crew, _, _| crew.settled.len() == crew.things).await
     }
 
     /// Kills an owner; tells how long it took until others had all that it held, and how much that was.

@@ -110,8 +110,8 @@ async fn play(
     context: &Context,
 ) -> Result<Verdicts, Failure> {
     let mut verdicts = Verdicts::default();
-    crew.until_all_held(LEASE + GRACE).await?;
-    context.note("every thing has an owner; now one worker is killed (SIGKILL)");
+    crew.until_all_work(LEASE + GRACE).await?;
+    context.note("every thing is worked on; now one worker is killed (SIGKILL)");
     let (took, moved) = crew.kill_one(LEASE + GRACE).await?;
     verdicts.add(
         took <= LEASE + GRACE,
