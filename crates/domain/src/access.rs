@@ -4,8 +4,10 @@
 //! a new role what it may.
 
 use crate::audit::Role;
+use crate::time::Timestamp;
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// Something that a caller may or may not do.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -90,7 +92,33 @@ pub fn covers(scopes: &[String], scope: &str) -> bool {
     }
 }
 
-/// Longest scope, and most scopes of a token.
+/// Whether a token opens a door at `now`.
+pub fn is_token_valid(expires_at: Option<Timestamp>, revoked_at: Option<Timestamp>, now: Timestamp) -> bool {
+    revoked_at.is_none() && expires_at.is_none_or(|end| now < end)
+}
+
+/// How long a session lasts without being used.
+pub const SESSION_IDLE_MAX: Duration = Duration::from_secs(3600);
+/// How long a session lasts at most.
+pub const SESSION_MAX: Duration = Duration::from_secs(12 * 3600);
+
+/// When a session that is opened at `now` ends at the latest: never after the token that opened it.
+pub fn session_end(token_expires_at: Option<Timestamp>, now: Timestamp) -> Timestamp {
+    let latest = now.plus(SESSION_MAX);
+    token_expires_at.map_or(latest, |end| end.min(latest))
+}
+
+/// Whether a session is open at `now`.
+pub fn is_session_open(seen_at: Timestamp, ends_at: Timestamp, now: Timestamp) -> bool {
+    now < ends_at && now.since(seen_at) < SESSION_IDLE_MAX
+}
+
+/// Whether a text can be the name of a token.
+pub fn is_token_name(text: &str) -> bool {
+    (1..=100).contains(&text.chars().count()) && !text.chars().any(char::is_control)
+}
+
+/// Longest scope.
 pub const SCOPE_CHARS_MAX: usize = 200;
 /// Most scopes of a token.
 pub const SCOPES_MAX: usize = 20;
@@ -216,6 +244,18 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_session_never_outlives_its_token_or_half_a_day(expiry in prop::option::of(0..200_000_i64), opened in 0..100_000_i64, later in 0..200_000_i64) {
+            let at = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000);
+            let (expires_at, now) = (expiry.map(at), at(opened + later));
+            let ends_at = session_end(expires_at, at(opened));
+            if is_session_open(now, ends_at, now) {
+                prop_assert!(is_token_valid(expires_at, None, now));
+                prop_assert!(now.since(at(opened)) < SESSION_MAX);
+            }
+            prop_assert!(!is_token_valid(expires_at, Some(at(opened)), now));
+        }
+
         #[test]
         fn what_is_handed_on_reaches_no_further(
             own in prop::collection::vec("[ab]/[ab]{0,3}\\*?", 1..4), handed in "[ab]/[ab]{0,3}\\*?", object in "[ab]/[ab]{0,4}",

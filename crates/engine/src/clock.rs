@@ -2,6 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "this is the place that the other rules point to")]
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tidemill_domain::access::Token;
 use tidemill_domain::process::ProcessId;
 use tidemill_domain::time::{Clock, Monotonic, Timestamp};
 use uuid::Uuid;
@@ -60,6 +61,11 @@ pub fn random_bytes<const N: usize>() -> Result<[u8; N], getrandom::Error> {
 }
 
 impl SystemIds {
+    /// A new API token.
+    pub fn token(&self) -> Result<Token, getrandom::Error> {
+        Ok(Token::from_random(&random_bytes()?, &random_bytes()?))
+    }
+
     /// The id of a request, for its log lines, its audit rows and its answer.
     pub fn request(&self) -> String {
         Uuid::now_v7().simple().to_string()

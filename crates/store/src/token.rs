@@ -6,14 +6,10 @@ use crate::row::{SessionRow, TokenRow};
 use crate::tx::Tx;
 use sha2::{Digest, Sha256};
 use std::time::Duration;
-use tidemill_domain::access::Token;
+use tidemill_domain::access::{self, SESSION_IDLE_MAX, Token};
 use tidemill_domain::audit::{Actor, AuditEntry, Role};
 use tidemill_domain::time::Timestamp;
 
-/// How long a session lasts without being used, and at most.
-pub const SESSION_IDLE_MAX: Duration = Duration::from_secs(3600);
-/// How long a session lasts at most.
-pub const SESSION_MAX: Duration = Duration::from_secs(12 * 3600);
 /// How exact "last used" is.
 const TOUCH_EVERY: Duration = Duration::from_secs(60);
 
@@ -56,7 +52,7 @@ pub struct TokenRecord {
 impl TokenRecord {
     /// Whether it opens a door at `now`.
     pub fn is_valid(&self, now: Timestamp) -> bool {
-        self.revoked_at.is_none() && self.expires_at.is_none_or(|end| now < end)
+        access::is_token_valid(self.expires_at, self.revoked_at, now)
     }
 }
 
@@ -135,13 +131,12 @@ impl Tx {
         let now = self.now().await?;
         // Whoever opens one sweeps up those that have ended.
         self.session_prune(now.into(), now.minus(SESSION_IDLE_MAX).into()).await?;
-        let latest = now.plus(SESSION_MAX);
         let row = SessionRow {
             secret_hash: hash(secret),
             token_id: token.id.clone(),
             created_at: now.into(),
             seen_at: now.into(),
-            ends_at: DbTime(token.expires_at.map_or(latest, |end| end.min(latest))),
+            ends_at: DbTime(access::session_end(token.expires_at, now)),
         };
         self.session_insert(&row).await?;
         let actor = Actor { name: token.name.clone(), role: token.role, request_id: None };
@@ -156,7 +151,7 @@ impl Tx {
         let Some(row) = self.session_by_hash(&hash).await? else { return Ok(None) };
         let Some(token) = self.token_by_id(&row.token_id).await? else { return Ok(None) };
         let (now, token) = (self.now().await?, token.record()?);
-        let is_open = now < row.ends_at.0 && now.since(row.seen_at.0) < SESSION_IDLE_MAX;
+        let is_open = access::is_session_open(row.seen_at.0, row.ends_at.0, now);
         Ok((is_open && token.is_valid(now)).then_some(token))
     }
 

@@ -12,17 +12,16 @@ use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::time::Duration;
-use tidemill_domain::access::{ROLES, SCOPES_MAX, Token as Secret, is_scope};
+use tidemill_domain::access::{ROLES, SCOPES_MAX, Token as Secret, is_scope, is_token_name};
 use tidemill_domain::audit::Role;
 use tidemill_domain::code::Code;
-use tidemill_engine::clock::random_bytes;
+use tidemill_engine::SystemIds;
 use tidemill_store::token::{NewToken, TokenRecord};
 use utoipa::ToSchema;
 
 /// How long a token is valid when nobody says.
 pub(crate) const DAYS: u32 = 90;
 const DAYS_MAX: u32 = 3650;
-const NAME_CHARS_MAX: usize = 100;
 
 /// A token, without its secret.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -73,8 +72,7 @@ impl CreateToken {
     /// Checks every field, and that `principal` hands on no more than it has.
     pub fn checked(&self, principal: &Principal) -> Result<NewToken, Problem> {
         let bad = |why: &str, remedy: &str| Problem::bad_request(why, remedy);
-        let length = self.name.chars().count();
-        if !(1..=NAME_CHARS_MAX).contains(&length) || self.name.chars().any(char::is_control) {
+        if !is_token_name(&self.name) {
             return Err(bad(
                 "the name is empty, too long or has control characters",
                 "use 1 to 100 characters",
@@ -128,7 +126,7 @@ impl From<&TokenRecord> for Token {
 /// Makes a token of fresh random bytes.
 pub(crate) fn make() -> Result<Secret, Problem> {
     let failed = |_| Problem::new(Code::Unexpected, "no random bytes could be had", "try again");
-    Ok(Secret::from_random(&random_bytes().map_err(failed)?, &random_bytes().map_err(failed)?))
+    SystemIds.token().map_err(failed)
 }
 
 /// The tokens that were created, without their secrets.

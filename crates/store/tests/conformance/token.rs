@@ -2,11 +2,11 @@
 
 use crate::Bench;
 use std::time::Duration;
-use tidemill_domain::access::Token;
+use tidemill_domain::access::{SESSION_IDLE_MAX, SESSION_MAX, Token};
 use tidemill_domain::audit::{Actor, Role};
 use tidemill_store::audit::AuditFilter;
 use tidemill_store::idempotency::{Claim, KEEP_ANSWERS};
-use tidemill_store::token::{NewToken, SESSION_IDLE_MAX, SESSION_MAX, TokenRecord};
+use tidemill_store::token::{NewToken, TokenRecord};
 
 crate::on_both![
     a_token_opens_the_door_only_with_its_secret,

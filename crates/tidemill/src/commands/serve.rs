@@ -58,7 +58,7 @@ pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
     let authentication =
         if is_open { Authentication::None } else { Authentication::Required { issuers: context.issuers()? } };
     let store = context.store().await?;
-    let shutdown = shutdown()?;
+    let (_stop, shutdown) = shutdown()?;
     let serving = Serving::start(context, &store, listen, &base_path, authentication).await?;
     context.note(&format!("serving http://{}{base_path}", serving.server.address()));
     if !is_open && store.read().await?.tokens(1).await?.is_empty() {
@@ -165,10 +165,11 @@ fn configuration(context: &Context) -> Vec<ConfigLine> {
         .collect()
 }
 
-/// Becomes true at SIGTERM or SIGINT.
-pub(super) fn shutdown() -> Result<watch::Receiver<bool>, Failure> {
+/// Becomes true at SIGTERM or SIGINT, or when the sender says so.
+pub(super) fn shutdown() -> Result<(watch::Sender<bool>, watch::Receiver<bool>), Failure> {
     let deaf = |error: std::io::Error| Failure::unexpected("signals cannot be received", &error);
     let (sender, receiver) = watch::channel(false);
+    let on_signal = sender.clone();
     let mut terminate = signal(SignalKind::terminate()).map_err(deaf)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(deaf)?;
     tokio::spawn(async move {
@@ -176,9 +177,9 @@ pub(super) fn shutdown() -> Result<watch::Receiver<bool>, Failure> {
             _signal = terminate.recv() => {}
             _signal = interrupt.recv() => {}
         }
-        sender.send_replace(true);
+        on_signal.send_replace(true);
     });
-    Ok(receiver)
+    Ok((sender, receiver))
 }
 
 impl From<ServerError> for Failure {

@@ -7,11 +7,11 @@ use crate::report::Failure;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use std::time::Duration;
-use tidemill_domain::access::{ROLES, SCOPES_MAX, Token, is_scope};
+use tidemill_domain::access::{ROLES, SCOPES_MAX, is_scope, is_token_name};
 use tidemill_domain::audit::Role;
 use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::time::Timestamp;
-use tidemill_engine::clock::random_bytes;
+use tidemill_engine::SystemIds;
 use tidemill_store::token::{NewToken, TokenRecord};
 
 /// API tokens
@@ -45,8 +45,7 @@ pub(crate) struct Create {
 }
 
 fn name(text: &str) -> Result<String, String> {
-    let is_fine = (1..=100).contains(&text.chars().count()) && !text.chars().any(char::is_control);
-    if is_fine {
+    if is_token_name(text) {
         Ok(text.to_owned())
     } else {
         Err("use 1 to 100 characters without control characters".into())
@@ -86,7 +85,7 @@ async fn create(arguments: Create, context: &Context) -> Result<Exit, Failure> {
         return Err(Failure::new(Code::Usage, what, "use fewer, or the beginning of several with a *"));
     }
     let failed = |error| Failure::unexpected("no random bytes could be had", &error);
-    let token = Token::from_random(&random_bytes().map_err(failed)?, &random_bytes().map_err(failed)?);
+    let token = SystemIds.token().map_err(failed)?;
     let new = NewToken {
         name: arguments.name,
         role: arguments.role,

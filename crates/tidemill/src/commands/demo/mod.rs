@@ -96,8 +96,8 @@ async fn perform(
     if !arguments.exit {
         context.note("the dashboard stays open, with new workers to look at; end it with Ctrl-C");
         let crew = Crew::start(setup)?;
-        let mut stop = shutdown()?;
-        drop(stop.wait_for(|stop| *stop).await);
+        let (_stop, mut told) = shutdown()?;
+        drop(told.wait_for(|stop| *stop).await);
         crew.end().await;
     }
     Ok(Exit::Ok)

@@ -1,6 +1,7 @@
 //! One worker of the demo: a process that leases things, works on them and settles each piece of work under the
 //! fence. It tells what it does as JSON lines, and ends at SIGTERM, SIGINT or when its standard input ends.
 
+use crate::commands::serve;
 use crate::context::Context;
 use crate::output::write_stdout;
 use crate::report::Failure;
@@ -20,7 +21,6 @@ use tidemill_engine::process::End;
 use tidemill_engine::{EngineError, HeldLease, Process, ProcessOptions, SystemClock, reaper};
 use tidemill_store::Store;
 use tidemill_store::lease::freed_topic;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -195,23 +195,12 @@ fn tell(process: &Process, event: &str, mut more: Value) -> Result<(), Failure> 
 
 /// Becomes true at SIGTERM, at SIGINT, or when whoever started us has gone.
 fn shutdown() -> Result<watch::Receiver<bool>, Failure> {
-    let deaf = |error: std::io::Error| Failure::unexpected("signals cannot be received", &error);
-    let (sender, receiver) = watch::channel(false);
-    let mut terminate = signal(SignalKind::terminate()).map_err(deaf)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(deaf)?;
-    let on_signal = sender.clone();
-    tokio::spawn(async move {
-        tokio::select! {
-            _signal = terminate.recv() => {}
-            _signal = interrupt.recv() => {}
-        }
-        on_signal.send_replace(true);
-    });
+    let (stop, receiver) = serve::shutdown()?;
     // A thread, because reading standard input cannot be cancelled.
     std::thread::spawn(move || {
         let mut byte = [0];
         while matches!(std::io::stdin().read(&mut byte), Ok(1..)) {}
-        sender.send_replace(true);
+        stop.send_replace(true);
     });
     Ok(receiver)
 }
