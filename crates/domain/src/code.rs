@@ -4,8 +4,8 @@
 //! `tidemill explain CODE` prints; a test fails when one is missing.
 //!
 //! Ranges: 00xx the program itself, 01xx configuration, 02xx database, 03xx processes and leases,
-//! 04xx alerts, 05xx the server. The pillars
-//! have 10xx (jobs), 12xx (pools), 14xx (outbox) and 16xx (render).
+//! 04xx alerts, 05xx the server, 10xx jobs. The other pillars have 12xx (pools), 14xx (outbox) and
+//! 16xx (render).
 
 use std::fmt;
 use std::str::FromStr;
@@ -147,6 +147,23 @@ codes! {
     508 NotFound -> NotFound, "the named thing does not exist";
     509 OpenListener -> Usage, "the server does not listen beyond this host without authentication";
     510 CannotListen -> Unreachable, "the server cannot listen at this address";
+    1001 UnknownJob -> NotFound, "there is no such job";
+    1002 UnknownExecution -> NotFound, "there is no such execution";
+    1003 JobAlreadyRunning -> Conflict, "the job is already running with these parameters";
+    1004 JobAlreadyComplete -> Conflict, "the job has already ended for good with these parameters";
+    1005 JobNotRestartable -> Conflict, "the job does not allow a restart";
+    1006 JobOutcomeUnknown -> Conflict, "nobody can say how an earlier execution ended";
+    1007 BadJobParameters -> Usage, "the job parameters are not accepted";
+    1008 ExecutionNotRunning -> Conflict, "the execution is not running";
+    1009 ExecutionStillRunning -> Conflict, "the execution is still running";
+    1010 ExecutionOwnerAlive -> Conflict, "the process that runs the execution is alive";
+    1011 ContextTooLarge -> Failure, "an execution context is too large to be stored";
+    1012 BadJobDefinition -> Usage, "the definition of a job is not accepted";
+    1013 ExecutionFailed -> ExecutionFailed, "the execution failed";
+    1014 ExecutionStopped -> ExecutionStopped, "the execution was stopped before it was done";
+    1015 ExecutionAbandoned -> ExecutionAbandoned, "the execution was abandoned";
+    1016 StepStartLimitReached -> Conflict, "a step was started as often as it may be";
+    1017 SkipLimitExceeded -> ExecutionFailed, "more items failed than the step may skip";
 }
 
 impl Code {

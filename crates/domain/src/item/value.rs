@@ -1,0 +1,199 @@
+//! A value of a row: what the databases and files that we read can hold, and nothing more.
+
+use crate::time::Timestamp;
+use std::fmt;
+use std::str::FromStr;
+use uuid::Uuid;
+
+/// One value.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Value {
+    /// No value.
+    Null,
+    /// True or false.
+    Bool(bool),
+    /// A whole number.
+    Long(i64),
+    /// A binary floating-point number.
+    Double(f64),
+    /// A decimal number, exact at any length.
+    Decimal(Decimal),
+    /// Text.
+    Text(String),
+    /// Bytes.
+    Bytes(Vec<u8>),
+    /// A day.
+    Date(jiff::civil::Date),
+    /// A time of day.
+    Time(jiff::civil::Time),
+    /// A day and a time of day, in no zone.
+    DateTime(jiff::civil::DateTime),
+    /// An instant.
+    Instant(Timestamp),
+    /// A UUID.
+    Uuid(Uuid),
+    /// A JSON document.
+    Json(serde_json::Value),
+}
+
+impl Value {
+    /// The word for what it is, for messages.
+    pub const fn type_word(&self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Bool(_) => "bool",
+            Self::Long(_) => "long",
+            Self::Double(_) => "double",
+            Self::Decimal(_) => "decimal",
+            Self::Text(_) => "text",
+            Self::Bytes(_) => "bytes",
+            Self::Date(_) => "date",
+            Self::Time(_) => "time",
+            Self::DateTime(_) => "datetime",
+            Self::Instant(_) => "instant",
+            Self::Uuid(_) => "uuid",
+            Self::Json(_) => "json",
+        }
+    }
+
+    /// Whether there is no value.
+    pub const fn is_null(&self) -> bool {
+        matches!(self, Self::Null)
+    }
+}
+
+/// As it is written into a text file: no value is nothing, bytes are hexadecimal.
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Null => Ok(()),
+            Self::Bool(value) => value.fmt(f),
+            Self::Long(value) => value.fmt(f),
+            Self::Double(value) => value.fmt(f),
+            Self::Decimal(value) => value.fmt(f),
+            Self::Text(value) => f.write_str(value),
+            Self::Bytes(value) => value.iter().try_for_each(|byte| write!(f, "{byte:02x}")),
+            Self::Date(value) => value.fmt(f),
+            Self::Time(value) => value.fmt(f),
+            Self::DateTime(value) => value.fmt(f),
+            Self::Instant(value) => value.fmt(f),
+            Self::Uuid(value) => value.fmt(f),
+            Self::Json(value) => value.fmt(f),
+        }
+    }
+}
+
+macro_rules! from {
+    ($($variant:ident($type:ty)),+ $(,)?) => {
+        $(impl From<$type> for Value {
+            fn from(value: $type) -> Self {
+                Self::$variant(value.into())
+            }
+        })+
+    };
+}
+
+from! {
+    Bool(bool),
+    Long(i64), Long(i32), Long(u32), Long(i16), Long(u8),
+    Double(f64), Double(f32),
+    Decimal(Decimal),
+    Text(String), Text(&str),
+    Bytes(Vec<u8>), Bytes(&[u8]),
+    Date(jiff::civil::Date),
+    Time(jiff::civil::Time),
+    DateTime(jiff::civil::DateTime),
+    Instant(Timestamp),
+    Uuid(Uuid),
+    Json(serde_json::Value),
+}
+
+impl<T: Into<Self>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
+    }
+}
+
+/// A decimal number of any length, kept digit by digit: amounts of money are never rounded on their way.
+///
+/// ```
+/// # use tidemill_domain::item::Decimal;
+/// let amount: Decimal = "-0012.50".parse().unwrap();
+/// assert_eq!(amount.to_string(), "-12.50");
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Decimal(String);
+
+impl Decimal {
+    /// Its text: an optional minus, digits, and perhaps a point and digits.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Decimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The text is not a decimal number.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{text:?} is not a decimal number such as -12.50")]
+pub struct NotADecimal {
+    text: String,
+}
+
+impl FromStr for Decimal {
+    type Err = NotADecimal;
+
+    fn from_str(text: &str) -> Result<Self, NotADecimal> {
+        let no = || NotADecimal { text: text.chars().take(64).collect() };
+        let (sign, digits) = match text.strip_prefix('-') {
+            Some(rest) => ("-", rest),
+            None => ("", text.strip_prefix('+').unwrap_or(text)),
+        };
+        let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+        let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+        if whole.is_empty() && fraction.is_empty() || !is_number(whole) || !is_number(fraction) {
+            return Err(no());
+        }
+        let whole = whole.trim_start_matches('0');
+        let whole = if whole.is_empty() { "0" } else { whole };
+        let is_zero = whole == "0" && fraction.bytes().all(|byte| byte == b'0');
+        let sign = if is_zero { "" } else { sign };
+        let point = if fraction.is_empty() { "" } else { "." };
+        Ok(Self(format!("{sign}{whole}{point}{fraction}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn decimals_are_kept_digit_by_digit() {
+        for (text, kept) in [
+            ("0", "0"),
+            ("-0.00", "0.00"),
+            ("+7", "7"),
+            (".5", "0.5"),
+            ("1.", "1"),
+            ("00123.4500", "123.4500"),
+        ] {
+            assert_eq!(text.parse::<Decimal>().unwrap().as_str(), kept, "{text}");
+        }
+        for wrong in ["", "-", ".", "1e5", "1,5", " 1", "0x1", "1.2.3", "٣"] {
+            assert!(wrong.parse::<Decimal>().is_err(), "{wrong}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_decimal_reads_back_as_itself(text in "-?[0-9]{1,40}(\\.[0-9]{1,40})?") {
+            let once: Decimal = text.parse().unwrap();
+            prop_assert_eq!(once.as_str().parse::<Decimal>().unwrap(), once);
+        }
+    }
+}

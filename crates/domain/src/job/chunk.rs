@@ -1,0 +1,454 @@
+//! What becomes of each item of a chunk: the algorithm of Spring Batch 5.2, without any I/O.
+//!
+//! A [`Chunk`] is asked what to [do next](Chunk::next_action) and told how it went, until it is done or failed:
+//!
+//! ```text
+//!   process each item ──► write all ──► commit
+//!        │ fails             │ fails
+//!        ▼                   ▼
+//!    roll back, repeat    roll back, repeat; when the attempts are used up: scan
+//!    until the attempts   (one item per transaction: process, write, commit; the one
+//!    are used up: skip    that fails is rolled back and skipped)
+//! ```
+//!
+//! Items are numbers here, from 0 in the order in which they were read; whoever drives the chunk has them.
+
+use crate::item::{ErrorKind, Phase};
+use crate::job::counters::Counters;
+use crate::job::fault::{FaultPolicy, SkipDecision};
+
+/// What to do next.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// Process this item, and tell [`Chunk::processed`].
+    Process(usize),
+    /// Tell the skip listeners of this item now.
+    Announce(Skip),
+    /// Write what came out of these items, and tell [`Chunk::written`].
+    Write(Vec<usize>),
+    /// Announce [`Chunk::take_skips`], commit, and tell [`Chunk::committed`].
+    Commit,
+    /// Roll back.
+    RollBack,
+    /// Nothing is left to do.
+    Done,
+    /// The step has failed. What was not committed is rolled back.
+    Fail(Failure),
+}
+
+/// How processing an item went.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Processed {
+    /// Something came out.
+    Output,
+    /// Nothing came out, on purpose.
+    Filtered,
+    /// It failed.
+    Failed(ErrorKind),
+}
+
+/// An item that was left out, and what was being done with it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Skip {
+    /// What was being done.
+    pub phase: Phase,
+    /// Which item; for a read, which failed read of this chunk.
+    pub index: usize,
+}
+
+/// Why a step fails.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// What was being done.
+    pub phase: Phase,
+    /// Which item, where it was one; for a read, which failed read of this chunk.
+    pub index: Option<usize>,
+    /// Why that is the end.
+    pub reason: FailureReason,
+}
+
+/// Why an error is the end of a step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FailureReason {
+    /// Such an error is neither skipped nor tried again.
+    NotTolerated,
+    /// All attempts failed, and such an error is not skipped.
+    RetryExhausted,
+    /// Such errors are skipped, but there were too many.
+    SkipLimitExceeded,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fate {
+    /// Neither committed nor left out.
+    Pending,
+    Filtered,
+    Skipped,
+    /// Written in the transaction that is open.
+    Written,
+    Committed,
+}
+
+#[derive(Clone, Debug)]
+struct Slot {
+    fate: Fate,
+    /// Whether something came out of it that can be written.
+    is_ready: bool,
+    attempts: u32,
+    last_error: Option<ErrorKind>,
+}
+
+#[derive(Clone, Debug)]
+enum Stage {
+    /// Processing, from this item on.
+    Transform(usize),
+    Write,
+    Commit,
+    RollBack,
+    /// To be rolled back, then the end.
+    Failing(Failure),
+    Ended(Action),
+}
+
+/// One chunk on its way.
+#[derive(Debug)]
+pub struct Chunk<'p> {
+    policy: Option<&'p FaultPolicy>,
+    slots: Vec<Slot>,
+    stage: Stage,
+    /// Skips of the step before this chunk.
+    skips_before: u64,
+    counters: Counters,
+    read_errors: usize,
+    announcements: Vec<Skip>,
+    announce_now: Option<Skip>,
+    write_attempts: u32,
+    write_error: Option<ErrorKind>,
+    /// Set when the last attempt to write all has failed: from then on, one item per transaction.
+    is_scanning: bool,
+}
+
+impl<'p> Chunk<'p> {
+    /// An empty chunk of a step that has skipped `skips_before` items. Without a policy the first error is the end.
+    pub fn new(policy: Option<&'p FaultPolicy>, skips_before: u64) -> Self {
+        Self {
+            policy,
+            slots: Vec::new(),
+            stage: Stage::Transform(0),
+            skips_before,
+            counters: Counters::default(),
+            read_errors: 0,
+            announcements: Vec::new(),
+            announce_now: None,
+            write_attempts: 0,
+            write_error: None,
+            is_scanning: false,
+        }
+    }
+
+    /// An item was read. What was read behind an error that is the end does not count.
+    pub fn item_read(&mut self) {
+        if matches!(self.stage, Stage::Failing(_)) {
+            return;
+        }
+        self.counters.read += 1;
+        self.slots.push(Slot { fate: Fate::Pending, is_ready: false, attempts: 0, last_error: None });
+    }
+
+    /// A read failed.
+    pub fn read_failed(&mut self, kind: &ErrorKind) {
+        if matches!(self.stage, Stage::Failing(_)) {
+            return;
+        }
+        let index = self.read_errors;
+        self.read_errors += 1;
+        match self.skip_decision(kind) {
+            SkipDecision::Skip => {
+                self.counters.read_skip += 1;
+                self.announcements.push(Skip { phase: Phase::Read, index });
+            }
+            SkipDecision::NotSkippable => self.fail(Phase::Read, Some(index), FailureReason::NotTolerated),
+            SkipDecision::LimitExceeded => {
+                self.fail(Phase::Read, Some(index), FailureReason::SkipLimitExceeded);
+            }
+        }
+    }
+
+    /// What to do next.
+    pub fn next_action(&mut self) -> Action {
+        if let Some(skip) = self.announce_now.take() {
+            return Action::Announce(skip);
+        }
+        loop {
+            match self.stage.clone() {
+                Stage::Transform(from) => {
+                    if let Some(action) = self.transform(from) {
+                        return action;
+                    }
+                }
+                Stage::Write => {
+                    if let Some(action) = self.write() {
+                        return action;
+                    }
+                }
+                Stage::Commit => return Action::Commit,
+                Stage::RollBack => {
+                    self.counters.rollback += 1;
+                    self.repeat();
+                    return Action::RollBack;
+                }
+                Stage::Failing(failure) => {
+                    self.counters.rollback += 1;
+                    self.repeat();
+                    self.stage = Stage::Ended(Action::Fail(failure));
+                    return Action::RollBack;
+                }
+                Stage::Ended(action) => return action,
+            }
+        }
+    }
+
+    /// The next item to be processed, if there is one; otherwise the next stage.
+    fn transform(&mut self, from: usize) -> Option<Action> {
+        let is_enough = self.is_scanning && self.ready().next().is_some();
+        let next = (from..self.slots.len()).find(|&index| self.is_pending(index));
+        let index = match next {
+            Some(index) if !is_enough => index,
+            _ => {
+                self.stage = Stage::Write;
+                return None;
+            }
+        };
+        if let Some(kind) = self.exhausted(index) {
+            self.recover(index, &kind);
+            return None;
+        }
+        if self.slots[index].is_ready {
+            self.stage = Stage::Transform(index + 1);
+            return None;
+        }
+        Some(Action::Process(index))
+    }
+
+    /// The error of an item that has no attempt left.
+    fn exhausted(&self, index: usize) -> Option<ErrorKind> {
+        let slot = &self.slots[index];
+        let kind = slot.last_error.as_ref()?;
+        match self.policy {
+            Some(policy) if policy.may_retry(kind, slot.attempts) => None,
+            _ => Some(kind.clone()),
+        }
+    }
+
+    /// An item that could not be processed is left out, or is the end.
+    fn recover(&mut self, index: usize, kind: &ErrorKind) {
+        match self.skip_decision(kind) {
+            SkipDecision::Skip => {
+                self.skip(Phase::Process, index);
+                self.announcements.push(Skip { phase: Phase::Process, index });
+                self.stage = Stage::Transform(index + 1);
+            }
+            SkipDecision::NotSkippable => {
+                self.fail(Phase::Process, Some(index), FailureReason::RetryExhausted);
+            }
+            SkipDecision::LimitExceeded => {
+                self.fail(Phase::Process, Some(index), FailureReason::SkipLimitExceeded);
+            }
+        }
+    }
+
+    /// Tells how processing went.
+    pub fn processed(&mut self, index: usize, outcome: Processed) {
+        match outcome {
+            Processed::Output => {
+                self.slots[index].is_ready = true;
+                self.slots[index].last_error = None;
+                self.stage = Stage::Transform(index + 1);
+            }
+            Processed::Filtered => {
+                // It is not processed again when the chunk is repeated, so it is counted once.
+                self.slots[index].fate = Fate::Filtered;
+                self.counters.filter += 1;
+                self.stage = Stage::Transform(index + 1);
+            }
+            Processed::Failed(kind) => self.process_failed(index, kind),
+        }
+    }
+
+    fn process_failed(&mut self, index: usize, kind: ErrorKind) {
+        let Some(policy) = self.policy else {
+            return self.fail(Phase::Process, Some(index), FailureReason::NotTolerated);
+        };
+        if !policy.no_rollback.contains(&kind) {
+            self.slots[index].attempts += 1;
+            self.slots[index].last_error = Some(kind);
+            self.stage = Stage::RollBack;
+            return;
+        }
+        match self.skip_decision(&kind) {
+            SkipDecision::Skip => {
+                self.skip(Phase::Process, index);
+                self.announce_now = Some(Skip { phase: Phase::Process, index });
+                self.stage = Stage::Transform(index + 1);
+            }
+            SkipDecision::NotSkippable => self.fail(Phase::Process, Some(index), FailureReason::NotTolerated),
+            SkipDecision::LimitExceeded => {
+                self.fail(Phase::Process, Some(index), FailureReason::SkipLimitExceeded);
+            }
+        }
+    }
+
+    /// What is to be written, if anything is; otherwise the next stage.
+    fn write(&mut self) -> Option<Action> {
+        if self.is_scanning
+            && let (Some(policy), Some(kind)) = (self.policy, &self.write_error)
+            && !policy.skip.contains(kind)
+        {
+            self.fail(Phase::Write, None, FailureReason::RetryExhausted);
+            return None;
+        }
+        let at_once = if self.is_scanning { 1 } else { usize::MAX };
+        let ready: Vec<usize> = self.ready().take(at_once).collect();
+        if ready.is_empty() {
+            self.stage = Stage::Commit;
+            return None;
+        }
+        Some(Action::Write(ready))
+    }
+
+    /// Tells how writing went.
+    pub fn written(&mut self, outcome: Result<(), ErrorKind>) {
+        let at_once = if self.is_scanning { 1 } else { usize::MAX };
+        let ready: Vec<usize> = self.ready().take(at_once).collect();
+        match outcome {
+            Ok(()) => {
+                for &index in &ready {
+                    self.slots[index].fate = Fate::Written;
+                }
+                self.counters.write += ready.len() as u64;
+                self.stage = Stage::Commit;
+            }
+            Err(kind) if self.is_scanning => self.scan_failed(ready.first().copied(), &kind),
+            Err(kind) => self.write_failed(kind),
+        }
+    }
+
+    fn write_failed(&mut self, kind: ErrorKind) {
+        let Some(policy) = self.policy else {
+            return self.fail(Phase::Write, None, FailureReason::NotTolerated);
+        };
+        self.write_attempts += 1;
+        self.is_scanning = !policy.may_retry(&kind, self.write_attempts);
+        self.write_error = Some(kind);
+        self.stage = Stage::RollBack;
+    }
+
+    /// The item that could not be written has been found.
+    fn scan_failed(&mut self, index: Option<usize>, kind: &ErrorKind) {
+        let (Some(policy), Some(index)) = (self.policy, index) else {
+            return self.fail(Phase::Write, index, FailureReason::NotTolerated);
+        };
+        match self.skip_decision(kind) {
+            SkipDecision::Skip => {
+                self.skip(Phase::Write, index);
+                self.announcements.push(Skip { phase: Phase::Write, index });
+                let needs_rollback = !policy.no_rollback.contains(kind);
+                self.stage = if needs_rollback { Stage::RollBack } else { Stage::Commit };
+            }
+            SkipDecision::NotSkippable => self.fail(Phase::Write, Some(index), FailureReason::NotTolerated),
+            SkipDecision::LimitExceeded => {
+                self.fail(Phase::Write, Some(index), FailureReason::SkipLimitExceeded);
+            }
+        }
+    }
+
+    /// Tells that the transaction has committed.
+    pub fn committed(&mut self) {
+        self.counters.commit += 1;
+        for slot in &mut self.slots {
+            if slot.fate == Fate::Written {
+                slot.fate = Fate::Committed;
+            }
+        }
+        self.stage = if self.is_complete() { Stage::Ended(Action::Done) } else { Stage::Transform(0) };
+    }
+
+    /// The skips that have to be announced before the next commit, in order.
+    pub fn take_skips(&mut self) -> Vec<Skip> {
+        std::mem::take(&mut self.announcements)
+    }
+
+    /// What has been counted since [`take_counters`](Self::take_counters).
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// What has been counted since this was last asked.
+    pub fn take_counters(&mut self) -> Counters {
+        self.skips_before += self.counters.skips();
+        std::mem::take(&mut self.counters)
+    }
+
+    /// Whether the commit that comes next is the last of this chunk, so that the reader's position may move on.
+    pub fn is_complete(&self) -> bool {
+        self.slots.iter().all(|slot| slot.fate != Fate::Pending)
+    }
+
+    /// How many items from the beginning are settled: what a restart in the middle of a scan has to leave out.
+    pub fn offset(&self) -> usize {
+        self.slots.iter().take_while(|slot| slot.fate != Fate::Pending).count()
+    }
+
+    /// Whether the step has failed and only its end is left.
+    pub fn is_failing(&self) -> bool {
+        matches!(self.stage, Stage::Ended(Action::Fail(_)))
+    }
+
+    /// Whether the next write may fail without a rollback, so that its half-done work has to be undone by itself.
+    pub fn needs_savepoint(&self) -> bool {
+        self.is_scanning && self.policy.is_some_and(|policy| !policy.no_rollback.is_empty())
+    }
+
+    fn skip_decision(&self, kind: &ErrorKind) -> SkipDecision {
+        match self.policy {
+            Some(policy) => policy.skip(kind, self.skips_before + self.counters.skips()),
+            None => SkipDecision::NotSkippable,
+        }
+    }
+
+    fn skip(&mut self, phase: Phase, index: usize) {
+        self.slots[index].fate = Fate::Skipped;
+        match phase {
+            Phase::Read => self.counters.read_skip += 1,
+            Phase::Process => self.counters.process_skip += 1,
+            Phase::Write => self.counters.write_skip += 1,
+        }
+    }
+
+    fn fail(&mut self, phase: Phase, index: Option<usize>, reason: FailureReason) {
+        self.stage = Stage::Failing(Failure { phase, index, reason });
+    }
+
+    /// After a rollback: from the beginning, with what is still to be done.
+    fn repeat(&mut self) {
+        let keeps_outputs = self.policy.is_some_and(|policy| !policy.is_processor_transactional);
+        for slot in &mut self.slots {
+            if slot.fate == Fate::Written {
+                slot.fate = Fate::Pending;
+            }
+            slot.is_ready &= keeps_outputs;
+        }
+        self.stage = Stage::Transform(0);
+    }
+
+    fn is_pending(&self, index: usize) -> bool {
+        self.slots[index].fate == Fate::Pending
+    }
+
+    fn ready(&self) -> impl Iterator<Item = usize> {
+        (0..self.slots.len()).filter(|&index| self.is_pending(index) && self.slots[index].is_ready)
+    }
+}
+
+#[cfg(test)]
+mod tests;

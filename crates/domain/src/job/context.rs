@@ -1,0 +1,226 @@
+//! What an execution remembers from one run to the next: named JSON values, with limits.
+//!
+//! Stored as `{"version":1,"values":{…}}`. There are no names of classes in it, so reading one back cannot
+//! create anything but values; a text of another version is refused, not guessed at.
+
+use serde_json::{Map, Value};
+
+/// Version of the stored form.
+const VERSION: u64 = 1;
+
+/// Longest stored form, in bytes. A context is for positions and totals; data belongs into a table.
+pub const CONTEXT_BYTES_MAX: usize = 64 * 1024;
+
+/// Deepest nesting of a value.
+pub const DEPTH_MAX: usize = 32;
+
+/// Characters of the short form that Spring Batch keeps when the whole does not fit its column.
+const SHORT_CHARS: usize = 2492;
+
+/// Characters of the column for the short form.
+const SHORT_CHARS_MAX: usize = 2500;
+
+/// Named values that survive a restart.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct ExecutionContext {
+    values: Map<String, Value>,
+}
+
+/// Why a context cannot be stored, or a stored one cannot be read.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ContextError {
+    /// Too long.
+    #[error("the execution context has {bytes} bytes; {CONTEXT_BYTES_MAX} are allowed")]
+    TooLarge {
+        /// How long it is.
+        bytes: usize,
+    },
+    /// Too deep.
+    #[error("the value of {key:?} in the execution context is nested more than {DEPTH_MAX} deep")]
+    TooDeep {
+        /// Whose value.
+        key: String,
+    },
+    /// Not the form that we write.
+    #[error("the stored execution context is not understood: {0}")]
+    NotUnderstood(String),
+}
+
+impl ExecutionContext {
+    /// An empty context.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets a value; null removes it.
+    pub fn put(&mut self, key: &str, value: impl Into<Value>) {
+        match value.into() {
+            Value::Null => {
+                self.values.remove(key);
+            }
+            value => {
+                // An existing key is not allocated anew: this runs once per chunk.
+                if let Some(old) = self.values.get_mut(key) {
+                    *old = value;
+                } else {
+                    self.values.insert(key.to_owned(), value);
+                }
+            }
+        }
+    }
+
+    /// Removes a value.
+    pub fn remove(&mut self, key: &str) -> Option<Value> {
+        self.values.remove(key)
+    }
+
+    /// A value.
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.values.get(key)
+    }
+
+    /// A whole number.
+    pub fn get_long(&self, key: &str) -> Option<i64> {
+        self.values.get(key).and_then(Value::as_i64)
+    }
+
+    /// A text.
+    pub fn get_text(&self, key: &str) -> Option<&str> {
+        self.values.get(key).and_then(Value::as_str)
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// All values by name, in the order in which they were first set.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.values.iter().map(|(key, value)| (key.as_str(), value))
+    }
+
+    /// Takes over all values of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        for (key, value) in other.iter() {
+            self.put(key, value.clone());
+        }
+    }
+
+    /// The stored form.
+    pub fn to_text(&self) -> Result<String, ContextError> {
+        if let Some((key, _)) = self.values.iter().find(|(_, value)| depth(value, DEPTH_MAX).is_none()) {
+            return Err(ContextError::TooDeep { key: key.clone() });
+        }
+        let values = Value::Object(self.values.clone());
+        let text = format!("{{\"version\":{VERSION},\"values\":{values}}}");
+        if text.len() > CONTEXT_BYTES_MAX {
+            return Err(ContextError::TooLarge { bytes: text.len() });
+        }
+        Ok(text)
+    }
+
+    /// Reads the stored form.
+    pub fn from_text(text: &str) -> Result<Self, ContextError> {
+        let no = |why: &str| ContextError::NotUnderstood(why.to_owned());
+        let stored: Value = serde_json::from_str(text).map_err(|_| {
+            no(if text.starts_with("rO0AB") { "it was written by Java" } else { "it is not JSON" })
+        })?;
+        match stored.get("version").and_then(Value::as_u64) {
+            Some(VERSION) => {}
+            Some(version) => {
+                return Err(no(&format!("its version is {version}, and this program knows {VERSION}")));
+            }
+            None => return Err(no("it has no version")),
+        }
+        match stored {
+            Value::Object(mut stored) => match stored.remove("values") {
+                Some(Value::Object(values)) => Ok(Self { values }),
+                _ => Err(no("it has no values")),
+            },
+            _ => Err(no("it is not an object")),
+        }
+    }
+}
+
+/// How Spring Batch's two columns hold a text: the short one all of it, or its beginning while the long one has
+/// all.
+pub fn columns(text: &str) -> (String, Option<&str>) {
+    if text.chars().count() <= SHORT_CHARS_MAX {
+        return (text.to_owned(), None);
+    }
+    let short: String = text.chars().take(SHORT_CHARS).collect();
+    (format!("{short} ..."), Some(text))
+}
+
+/// How much of `left` the value leaves; none when it is nested deeper.
+fn depth(value: &Value, left: usize) -> Option<usize> {
+    let left = left.checked_sub(1)?;
+    match value {
+        Value::Array(values) => {
+            values.iter().try_fold(left, |least, value| Some(least.min(depth(value, left)?)))
+        }
+        Value::Object(values) => {
+            values.values().try_fold(left, |least, value| Some(least.min(depth(value, left)?)))
+        }
+        _ => Some(left),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_stored_reads_back() {
+        let mut context = ExecutionContext::new();
+        context.put("reader.read.count", 60_500);
+        context.put("file", "in/가.csv");
+        context.put("gone", 1);
+        context.put("gone", Value::Null);
+
+        let text = context.to_text().unwrap();
+
+        assert_eq!(text, r#"{"version":1,"values":{"reader.read.count":60500,"file":"in/가.csv"}}"#);
+        assert_eq!(ExecutionContext::from_text(&text), Ok(context));
+    }
+
+    #[test]
+    fn what_is_too_large_or_too_deep_is_refused() {
+        let mut large = ExecutionContext::new();
+        large.put("all", "x".repeat(CONTEXT_BYTES_MAX));
+        let mut deep = ExecutionContext::new();
+        deep.put("deep", (0..DEPTH_MAX).fold(json!(1), |inner, _| json!([inner])));
+        let mut allowed = ExecutionContext::new();
+        allowed.put("deep", (1..DEPTH_MAX).fold(json!(1), |inner, _| json!([inner])));
+
+        assert!(matches!(large.to_text(), Err(ContextError::TooLarge { .. })));
+        assert_eq!(deep.to_text(), Err(ContextError::TooDeep { key: "deep".into() }));
+        assert!(allowed.to_text().is_ok());
+    }
+
+    #[test]
+    fn a_context_of_another_make_is_refused_with_the_reason() {
+        for (text, reason) in [
+            ("rO0ABXNyABFqYXZh", "Java"),
+            ("{}", "no version"),
+            (r#"{"version":2,"values":{}}"#, "version is 2"),
+            (r#"{"version":1}"#, "no values"),
+            ("[1]", "no version"),
+        ] {
+            let error = ExecutionContext::from_text(text).unwrap_err().to_string();
+            assert!(error.contains(reason), "{text}: {error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_short_column_never_overflows_and_nothing_is_lost(text in "[a가]{2480,2520}") {
+            let (short, long) = columns(&text);
+            prop_assert!(short.chars().count() <= SHORT_CHARS_MAX);
+            prop_assert_eq!(long.unwrap_or(&short), &text);
+            prop_assert_eq!(long.is_some(), text.chars().count() > SHORT_CHARS_MAX);
+        }
+    }
+}

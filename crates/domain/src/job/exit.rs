@@ -1,0 +1,131 @@
+//! How an execution ended, in words that flows can match on: a code and a description.
+
+use std::cmp::Ordering;
+
+/// A code and a description. Unlike a status, the code may be any text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ExitStatus {
+    /// The code, which flows match on.
+    pub code: String,
+    /// What there is to say about it; for a failure, its reason.
+    pub description: String,
+}
+
+impl ExitStatus {
+    /// Still at work.
+    pub const EXECUTING: &str = "EXECUTING";
+    /// All is done.
+    pub const COMPLETED: &str = "COMPLETED";
+    /// There was nothing to do.
+    pub const NOOP: &str = "NOOP";
+    /// Somebody asked it to stop.
+    pub const STOPPED: &str = "STOPPED";
+    /// It failed.
+    pub const FAILED: &str = "FAILED";
+    /// Nobody can say, or it has not ended.
+    pub const UNKNOWN: &str = "UNKNOWN";
+
+    /// A code without a description.
+    pub fn new(code: impl Into<String>) -> Self {
+        Self { code: code.into(), description: String::new() }
+    }
+
+    /// All is done.
+    pub fn completed() -> Self {
+        Self::new(Self::COMPLETED)
+    }
+
+    /// It failed, for this reason.
+    pub fn failed(reason: impl Into<String>) -> Self {
+        Self::new(Self::FAILED).describe(reason)
+    }
+
+    /// The same code with this added to its description.
+    #[must_use]
+    pub fn describe(mut self, description: impl Into<String>) -> Self {
+        let description = description.into();
+        if self.description.is_empty() {
+            self.description = description;
+        } else if !description.is_empty() && self.description != description {
+            self.description.push_str("; ");
+            self.description.push_str(&description);
+        }
+        self
+    }
+
+    /// Both in one: the more severe code wins, of two that are equally severe the one that is later in the
+    /// alphabet; the descriptions are joined.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let order = severity(&self.code)
+            .cmp(&severity(&other.code))
+            .then_with(|| utf16_order(&self.code, &other.code));
+        let code = if order == Ordering::Less { other.code } else { self.code };
+        Self { code, description: self.description }.describe(other.description)
+    }
+}
+
+/// How severe a code is, by how it begins; a code of the author's own is the most severe.
+fn severity(code: &str) -> u8 {
+    const KNOWN: [(&str, u8); 6] = [
+        (ExitStatus::EXECUTING, 1),
+        (ExitStatus::COMPLETED, 2),
+        (ExitStatus::NOOP, 3),
+        (ExitStatus::STOPPED, 4),
+        (ExitStatus::FAILED, 5),
+        (ExitStatus::UNKNOWN, 6),
+    ];
+    KNOWN.iter().find(|(prefix, _)| code.starts_with(prefix)).map_or(7, |(_, severity)| *severity)
+}
+
+/// Java compares texts by UTF-16 units.
+pub(crate) fn utf16_order(one: &str, other: &str) -> Ordering {
+    one.encode_utf16().cmp(other.encode_utf16())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn code() -> impl Strategy<Value = String> {
+        prop_oneof![
+            Just("EXECUTING".to_owned()),
+            Just("COMPLETED".to_owned()),
+            Just("COMPLETED WITH SKIPS".to_owned()),
+            Just("NOOP".to_owned()),
+            Just("STOPPED".to_owned()),
+            Just("FAILED".to_owned()),
+            Just("UNKNOWN".to_owned()),
+            "[A-Z]{1,8}",
+        ]
+    }
+
+    #[test]
+    fn a_custom_code_wins_and_completed_cannot_hide_a_failure() {
+        let and = |one: &str, other: &str| ExitStatus::new(one).and(ExitStatus::new(other)).code;
+
+        assert_eq!(and("FAILED", "COMPLETED"), "FAILED");
+        assert_eq!(and("COMPLETED", "COMPLETED WITH SKIPS"), "COMPLETED WITH SKIPS");
+        assert_eq!(and("FAILED", "CUSTOM"), "CUSTOM");
+        assert_eq!(and("STOPPED", "NOOP"), "STOPPED");
+    }
+
+    #[test]
+    fn descriptions_are_joined_and_not_repeated() {
+        let both = ExitStatus::failed("a").and(ExitStatus::failed("b")).and(ExitStatus::new("FAILED"));
+
+        assert_eq!(both.description, "a; b");
+        assert_eq!(ExitStatus::failed("a").and(ExitStatus::failed("a")).description, "a");
+    }
+
+    proptest! {
+        #[test]
+        fn the_code_of_both_does_not_depend_on_the_order(one in code(), other in code()) {
+            let forth = ExitStatus::new(&*one).and(ExitStatus::new(&*other)).code;
+            let back = ExitStatus::new(&*other).and(ExitStatus::new(&*one)).code;
+            prop_assert_eq!(&forth, &back);
+            prop_assert!(severity(&forth) >= severity(&one).max(severity(&other)));
+        }
+    }
+}

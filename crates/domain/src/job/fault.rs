@@ -1,0 +1,185 @@
+//! What a step tolerates: which errors are skipped, which are tried again, and which need no rollback.
+
+use crate::item::ErrorKind;
+use std::collections::BTreeSet;
+
+/// How many skips a step allows when nobody says otherwise.
+pub const SKIP_LIMIT: u64 = 10;
+
+/// A set of error kinds, written as what is in it and what is not.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Kinds {
+    all: bool,
+    some: BTreeSet<ErrorKind>,
+    except: BTreeSet<ErrorKind>,
+}
+
+impl Kinds {
+    /// No kind.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// Every kind.
+    pub fn all() -> Self {
+        Self { all: true, ..Self::default() }
+    }
+
+    /// These kinds.
+    pub fn of(kinds: impl IntoIterator<Item = ErrorKind>) -> Self {
+        Self { some: kinds.into_iter().collect(), ..Self::default() }
+    }
+
+    /// The same without these.
+    #[must_use]
+    pub fn except(mut self, kinds: impl IntoIterator<Item = ErrorKind>) -> Self {
+        self.except.extend(kinds);
+        self
+    }
+
+    /// The same, and these.
+    #[must_use]
+    pub fn and(mut self, kinds: impl IntoIterator<Item = ErrorKind>) -> Self {
+        self.some.extend(kinds);
+        self
+    }
+
+    /// Whether `kind` is in it. A fatal error is in no set.
+    pub fn contains(&self, kind: &ErrorKind) -> bool {
+        *kind != ErrorKind::FATAL && (self.all || self.some.contains(kind)) && !self.except.contains(kind)
+    }
+
+    /// Whether nothing can be in it.
+    pub fn is_empty(&self) -> bool {
+        !self.all && self.some.difference(&self.except).next().is_none()
+    }
+
+    /// Whether everything that is in it is in `other` as well.
+    fn is_within(&self, other: &Self) -> bool {
+        if self.all {
+            return other.all && other.except.is_subset(&self.except);
+        }
+        self.some.iter().filter(|kind| self.contains(kind)).all(|kind| other.contains(kind))
+    }
+}
+
+/// What a fault-tolerant step does about errors.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FaultPolicy {
+    /// Which errors may be skipped.
+    pub skip: Kinds,
+    /// How many skips of all phases together the step allows.
+    pub skip_limit: u64,
+    /// Which errors are tried again.
+    pub retry: Kinds,
+    /// How many attempts there are in all; 0 and 1 mean one.
+    pub attempts_max: u32,
+    /// Which errors of a processor or writer leave the transaction usable. They must be skippable as well.
+    pub no_rollback: Kinds,
+    /// Whether items are processed anew when their chunk is repeated. Otherwise what came out the first time is
+    /// kept.
+    pub is_processor_transactional: bool,
+}
+
+impl Default for FaultPolicy {
+    fn default() -> Self {
+        Self {
+            skip: Kinds::none(),
+            skip_limit: SKIP_LIMIT,
+            retry: Kinds::none(),
+            attempts_max: 1,
+            no_rollback: Kinds::none(),
+            is_processor_transactional: true,
+        }
+    }
+}
+
+/// Why a policy makes no sense.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum BadPolicy {
+    /// The item would vanish without being counted.
+    #[error("an error that needs no rollback must be skippable, or its item would be lost without a trace")]
+    NoRollbackWithoutSkip,
+}
+
+/// Whether an error may be skipped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SkipDecision {
+    /// Yes.
+    Skip,
+    /// Errors of this kind are not skipped.
+    NotSkippable,
+    /// They are, but there were too many.
+    LimitExceeded,
+}
+
+impl FaultPolicy {
+    /// Refuses what makes no sense.
+    pub fn check(&self) -> Result<(), BadPolicy> {
+        if self.no_rollback.is_within(&self.skip) { Ok(()) } else { Err(BadPolicy::NoRollbackWithoutSkip) }
+    }
+
+    /// Whether an error of this kind may be skipped after `skips` others.
+    pub fn skip(&self, kind: &ErrorKind, skips: u64) -> SkipDecision {
+        if !self.skip.contains(kind) {
+            SkipDecision::NotSkippable
+        } else if skips < self.skip_limit {
+            SkipDecision::Skip
+        } else {
+            SkipDecision::LimitExceeded
+        }
+    }
+
+    /// Whether there is another attempt after `attempts`, the last of which failed so.
+    pub fn may_retry(&self, kind: &ErrorKind, attempts: u32) -> bool {
+        attempts < self.attempts_max && self.retry.contains(kind)
+    }
+}
+
+/// How many read errors are skipped before a chunk is closed although it is not full.
+pub fn read_skips_max(chunk_size: usize) -> usize {
+    chunk_size.max(100)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fatal_error_is_never_skipped_or_tried_again() {
+        let policy = FaultPolicy {
+            skip: Kinds::all(),
+            retry: Kinds::all(),
+            attempts_max: 3,
+            ..FaultPolicy::default()
+        };
+
+        assert_eq!(policy.skip(&ErrorKind::FATAL, 0), SkipDecision::NotSkippable);
+        assert!(!policy.may_retry(&ErrorKind::FATAL, 1));
+        assert!(policy.may_retry(&ErrorKind::WRITE, 2) && !policy.may_retry(&ErrorKind::WRITE, 3));
+    }
+
+    #[test]
+    fn the_limit_counts_what_was_skipped_before() {
+        let policy =
+            FaultPolicy { skip: Kinds::of([ErrorKind::PARSE]), skip_limit: 1, ..FaultPolicy::default() };
+
+        assert_eq!(policy.skip(&ErrorKind::PARSE, 0), SkipDecision::Skip);
+        assert_eq!(policy.skip(&ErrorKind::PARSE, 1), SkipDecision::LimitExceeded);
+        assert_eq!(policy.skip(&ErrorKind::WRITE, 0), SkipDecision::NotSkippable);
+    }
+
+    #[test]
+    fn what_needs_no_rollback_must_be_skippable() {
+        let policy =
+            |skip: Kinds, no_rollback: Kinds| FaultPolicy { skip, no_rollback, ..FaultPolicy::default() };
+        let some = || Kinds::of([ErrorKind::PARSE]);
+
+        assert!(policy(Kinds::all(), some()).check().is_ok());
+        assert!(policy(some(), some()).check().is_ok());
+        assert!(policy(Kinds::none(), Kinds::none()).check().is_ok());
+        assert!(policy(Kinds::none(), some()).check().is_err());
+        assert!(policy(some(), Kinds::all()).check().is_err());
+        assert!(policy(Kinds::all().except([ErrorKind::PARSE]), some()).check().is_err());
+    }
+}

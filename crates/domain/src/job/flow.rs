@@ -1,0 +1,315 @@
+//! Which step follows which outcome. Pure; the engine asks, this answers.
+//!
+//! A flow is a list of states (steps and decisions) in order, and transitions between them. A state without
+//! transitions of its own goes to the next in the list when it is `COMPLETED`, and fails the job otherwise. One that
+//! has some has only these: an exit code that none of them matches fails the job.
+
+use super::exit::utf16_order;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Where a transition leads.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Target {
+    /// The next state in the list; the end, completed, if there is none.
+    Next,
+    /// The state of this name.
+    To(String),
+    /// The end, completed; with this exit code, if one is given.
+    End(Option<String>),
+    /// The end, failed.
+    Fail,
+    /// The end, stopped. A restart goes on behind it: with the state of this name, or there is nothing more to do.
+    Stop(Option<String>),
+}
+
+/// An exit code pattern and where it leads. `*` stands for any characters, `?` for exactly one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Transition {
+    /// The pattern.
+    pub on: String,
+    /// Where it leads.
+    pub to: Target,
+}
+
+/// States in order, and transitions between them.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Flow {
+    states: Vec<String>,
+    transitions: BTreeMap<String, Vec<Transition>>,
+}
+
+/// Why a flow cannot work.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum BadFlow {
+    /// Nothing to begin with.
+    #[error("it has no step")]
+    Empty,
+    /// Two states of one name.
+    #[error("two steps are called {0:?}")]
+    Twice(String),
+    /// A transition from or to a state that is not there.
+    #[error("a transition names the step {0:?}, which is not there")]
+    Unknown(String),
+    /// No way leads there.
+    #[error("no transition leads to the step {0:?}")]
+    Unreachable(String),
+    /// No way leads from there to an end.
+    #[error("no way leads from the step {0:?} to an end")]
+    Endless(String),
+    /// A pattern that matches nothing.
+    #[error("a transition of the step {0:?} has an empty pattern")]
+    EmptyPattern(String),
+}
+
+impl Flow {
+    /// A flow of these states, one after the other.
+    pub fn of(states: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { states: states.into_iter().map(Into::into).collect(), transitions: BTreeMap::new() }
+    }
+
+    /// Adds a transition. Of two with the same pattern the first counts.
+    pub fn on(&mut self, from: &str, pattern: &str, to: Target) {
+        let of_state = self.transitions.entry(from.to_owned()).or_default();
+        if of_state.iter().any(|known| known.on == pattern) {
+            return;
+        }
+        of_state.push(Transition { on: pattern.to_owned(), to });
+        of_state.sort_by(|one, other| specificity(&one.on, &other.on));
+    }
+
+    /// The first state.
+    pub fn start(&self) -> Option<&str> {
+        self.states.first().map(String::as_str)
+    }
+
+    /// Whether it is a plain sequence.
+    pub fn is_plain(&self) -> bool {
+        self.transitions.is_empty()
+    }
+
+    /// Where the flow goes from `state` after this exit code. [`Target::Next`] is never the answer. None when no
+    /// transition matches.
+    pub fn after(&self, state: &str, exit_code: &str) -> Option<Target> {
+        let target = match self.transitions.get(state) {
+            Some(own) => own.iter().find(|transition| matches(&transition.on, exit_code))?.to.clone(),
+            None if exit_code == "COMPLETED" => Target::Next,
+            None => Target::Fail,
+        };
+        Some(match target {
+            Target::Next => self.next_of(state).map_or(Target::End(None), |next| Target::To(next.to_owned())),
+            other => other,
+        })
+    }
+
+    fn next_of(&self, state: &str) -> Option<&str> {
+        let at = self.states.iter().position(|name| name == state)?;
+        self.states.get(at + 1).map(String::as_str)
+    }
+
+    /// All places that a state can lead to.
+    fn targets(&self, state: &str) -> Vec<Target> {
+        let own: Vec<Target> = match self.transitions.get(state) {
+            Some(own) => own.iter().map(|transition| transition.to.clone()).collect(),
+            None => vec![Target::Next, Target::Fail],
+        };
+        own.into_iter()
+            .map(|target| match target {
+                Target::Next => {
+                    self.next_of(state).map_or(Target::End(None), |next| Target::To(next.to_owned()))
+                }
+                other => other,
+            })
+            .collect()
+    }
+
+    /// Refuses a flow that cannot work.
+    pub fn check(&self) -> Result<(), BadFlow> {
+        let first = self.start().ok_or(BadFlow::Empty)?;
+        let mut known = BTreeSet::new();
+        for state in &self.states {
+            if !known.insert(state.as_str()) {
+                return Err(BadFlow::Twice(state.clone()));
+            }
+        }
+        for (from, transitions) in &self.transitions {
+            if !known.contains(from.as_str()) {
+                return Err(BadFlow::Unknown(from.clone()));
+            }
+            for transition in transitions {
+                if transition.on.is_empty() {
+                    return Err(BadFlow::EmptyPattern(from.clone()));
+                }
+                if let Target::To(to) | Target::Stop(Some(to)) = &transition.to
+                    && !known.contains(to.as_str())
+                {
+                    return Err(BadFlow::Unknown(to.clone()));
+                }
+            }
+        }
+        let reachable = self.reachable(first);
+        if let Some(lost) = self.states.iter().find(|state| !reachable.contains(state.as_str())) {
+            return Err(BadFlow::Unreachable(lost.clone()));
+        }
+        match self.states.iter().find(|state| !self.ends(state)) {
+            Some(endless) => Err(BadFlow::Endless(endless.clone())),
+            None => Ok(()),
+        }
+    }
+
+    fn reachable(&self, from: &str) -> BTreeSet<String> {
+        let mut seen = BTreeSet::new();
+        let mut open = vec![from.to_owned()];
+        while let Some(state) = open.pop() {
+            for target in self.targets(&state) {
+                if let Target::To(to) | Target::Stop(Some(to)) = target {
+                    open.push(to);
+                }
+            }
+            if !seen.insert(state.clone()) {
+                open.retain(|next| !seen.contains(next));
+            }
+        }
+        seen
+    }
+
+    /// Whether some way leads from `state` to an end.
+    fn ends(&self, state: &str) -> bool {
+        let is_end = |target: &Target| !matches!(target, Target::To(_));
+        self.reachable(state).iter().any(|reached| self.targets(reached).iter().any(is_end))
+    }
+}
+
+/// Which of two patterns is asked first: one without `*`; of two with `*`, the one with more of them; then the one
+/// with fewer `?`; then the longer; then by the alphabet.
+fn specificity(one: &str, other: &str) -> Ordering {
+    let stars = |pattern: &str| pattern.matches('*').count();
+    let marks = |pattern: &str| pattern.matches('?').count();
+    let length = |pattern: &str| pattern.encode_utf16().count();
+    (stars(one) > 0)
+        .cmp(&(stars(other) > 0))
+        .then_with(|| stars(other).cmp(&stars(one)))
+        .then_with(|| marks(one).cmp(&marks(other)))
+        .then_with(|| length(other).cmp(&length(one)))
+        .then_with(|| utf16_order(one, other))
+}
+
+/// Whether a pattern matches an exit code: `*` stands for any characters, `?` for exactly one.
+pub fn matches(pattern: &str, code: &str) -> bool {
+    let (pattern, code): (Vec<char>, Vec<char>) = (pattern.chars().collect(), code.chars().collect());
+    let (mut p, mut c) = (0, 0);
+    // Where to go on when the last `*` has to take one character more.
+    let mut retry: Option<(usize, usize)> = None;
+    while c < code.len() {
+        match pattern.get(p) {
+            Some('*') => {
+                retry = Some((p + 1, c));
+                p += 1;
+            }
+            Some(&expected) if expected == '?' || expected == code[c] => {
+                p += 1;
+                c += 1;
+            }
+            _ => match retry {
+                Some((after, taken)) => {
+                    retry = Some((after, taken + 1));
+                    (p, c) = (after, taken + 1);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[p..].iter().all(|&rest| rest == '*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn to(name: &str) -> Target {
+        Target::To(name.into())
+    }
+
+    #[test]
+    fn a_plain_sequence_goes_on_when_a_step_completed_and_fails_otherwise() {
+        let flow = Flow::of(["a", "b"]);
+
+        assert_eq!(flow.after("a", "COMPLETED"), Some(to("b")));
+        assert_eq!(flow.after("b", "COMPLETED"), Some(Target::End(None)));
+        assert_eq!(flow.after("a", "FAILED"), Some(Target::Fail));
+        assert_eq!(flow.after("a", "CUSTOM"), Some(Target::Fail));
+    }
+
+    #[test]
+    fn patterns_are_asked_from_the_most_specific_on() {
+        let mut patterns = vec!["*", "C*", "COMPLETED", "COMPLETED WITH*", "?OMPLETED", "*C*", "C?*"];
+        patterns.sort_by(|one, other| specificity(one, other));
+
+        assert_eq!(patterns, ["COMPLETED", "?OMPLETED", "*C*", "COMPLETED WITH*", "C*", "*", "C?*"]);
+    }
+
+    #[test]
+    fn own_transitions_are_the_only_ones() {
+        let mut flow = Flow::of(["a", "b", "rec"]);
+        flow.on("a", "FAILED", to("rec"));
+        flow.on("a", "FAILED", Target::Fail);
+        flow.on("a", "C*", Target::Next);
+        flow.on("b", "*", Target::End(Some("DONE".into())));
+
+        assert_eq!(flow.after("a", "FAILED"), Some(to("rec")), "the first of two counts");
+        assert_eq!(flow.after("a", "COMPLETED"), Some(to("b")));
+        assert_eq!(flow.after("a", "WEIRD"), None);
+        assert_eq!(flow.after("b", "FAILED"), Some(Target::End(Some("DONE".into()))));
+        assert_eq!(flow.check(), Ok(()));
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused() {
+        let flow = |states: &[&str], transitions: &[(&str, &str, Target)]| {
+            let mut flow = Flow::of(states.iter().copied());
+            for (from, on, to) in transitions {
+                flow.on(from, on, to.clone());
+            }
+            flow.check()
+        };
+
+        assert_eq!(flow(&[], &[]), Err(BadFlow::Empty));
+        assert_eq!(flow(&["a", "a"], &[]), Err(BadFlow::Twice("a".into())));
+        assert_eq!(flow(&["a"], &[("a", "*", to("x"))]), Err(BadFlow::Unknown("x".into())));
+        assert_eq!(flow(&["a"], &[("x", "*", Target::Fail)]), Err(BadFlow::Unknown("x".into())));
+        assert_eq!(flow(&["a", "b"], &[("a", "*", Target::Fail)]), Err(BadFlow::Unreachable("b".into())));
+        assert_eq!(flow(&["a"], &[("a", "*", to("a"))]), Err(BadFlow::Endless("a".into())));
+        assert_eq!(flow(&["a"], &[("a", "", Target::Fail)]), Err(BadFlow::EmptyPattern("a".into())));
+        assert_eq!(
+            flow(&["a", "b"], &[("b", "*", to("a")), ("a", "X", Target::Fail), ("a", "*", to("b"))]),
+            Ok(())
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn matching_agrees_with_the_obvious_recursion(pattern in "[ab*?]{0,8}", code in "[abc]{0,8}") {
+            fn obvious(pattern: &[u8], code: &[u8]) -> bool {
+                match (pattern.split_first(), code.split_first()) {
+                    (None, None) => true,
+                    (Some((b'*', rest)), _) if obvious(rest, code) => true,
+                    (Some((b'*', _)), Some((_, rest))) => obvious(pattern, rest),
+                    (Some((b'?', rest)), Some((_, tail))) => obvious(rest, tail),
+                    (Some((p, rest)), Some((c, tail))) if p == c => obvious(rest, tail),
+                    _ => false,
+                }
+            }
+            prop_assert_eq!(matches(&pattern, &code), obvious(pattern.as_bytes(), code.as_bytes()));
+        }
+
+        #[test]
+        fn the_order_of_patterns_is_total(patterns in prop::collection::vec("[AB*?]{1,6}", 3)) {
+            let [a, b, c] = [&patterns[0], &patterns[1], &patterns[2]];
+            prop_assert_eq!(specificity(a, b), specificity(b, a).reverse());
+            if specificity(a, b).is_le() && specificity(b, c).is_le() {
+                prop_assert!(specificity(a, c).is_le());
+            }
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! Whether a job may be launched, given what became of its instance so far.
+//!
+//! The checks are those of Spring Batch 5.2, in its order, so that of several reasons the same one is told:
+//!
+//! ```text
+//!   there is an execution, the job is not restartable       NotRestartable
+//!   a step of the last execution runs                       StepRunning
+//!   a step of the last execution is UNKNOWN                 StepUnknown
+//!   the parameters are not accepted                         ParametersInvalid
+//!   any execution runs                                      AlreadyRunning
+//!   any execution is UNKNOWN                                OutcomeUnknown
+//!   any execution is COMPLETED or ABANDONED,
+//!     and there are identifying parameters                  AlreadyComplete
+//!   otherwise                                               First, or Restart when there is an execution
+//! ```
+//!
+//! A job without identifying parameters has one instance only, so it may be launched again after its end; its
+//! completed steps are then passed over like those of any restart.
+
+use super::BatchStatus;
+use super::parameter::ParametersInvalid;
+use crate::code::Code;
+
+/// What became of an instance so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct InstanceHistory<'a> {
+    /// All executions of the instance, oldest first; none for a new one.
+    pub executions: &'a [BatchStatus],
+    /// Names and statuses of the steps of the last execution.
+    pub last_steps: &'a [(String, BatchStatus)],
+}
+
+/// What there is to know about job and parameters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LaunchRules {
+    /// Whether the author lets the job run more than once per instance.
+    pub is_restartable: bool,
+    /// Whether any of the parameters identifies the instance.
+    pub has_identifying: bool,
+}
+
+/// How a job starts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Launch {
+    /// For the first time in this instance, with an empty context.
+    First,
+    /// Again, with a copy of the job context of the last execution.
+    Restart,
+}
+
+/// Why a job is not launched. Nothing has been changed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LaunchRefusal {
+    /// It ran before, and its author says once only.
+    #[error("the job has run with these parameters before, and it does not allow a restart")]
+    NotRestartable,
+    /// Part of the last execution still counts as running.
+    #[error("step {step:?} of the last execution counts as running")]
+    StepRunning {
+        /// Which step.
+        step: String,
+    },
+    /// Part of the last execution ended nobody knows how.
+    #[error("nobody can say how step {step:?} of the last execution ended")]
+    StepUnknown {
+        /// Which step.
+        step: String,
+    },
+    /// The parameters have to change first.
+    #[error(transparent)]
+    ParametersInvalid(ParametersInvalid),
+    /// It runs.
+    #[error("the job is already running with these parameters")]
+    AlreadyRunning,
+    /// An execution ended nobody knows how.
+    #[error("nobody can say how an earlier execution with these parameters ended")]
+    OutcomeUnknown,
+    /// It is done, or was given up.
+    #[error("the job has already been completed or abandoned with these parameters")]
+    AlreadyComplete,
+}
+
+impl LaunchRefusal {
+    /// Its stable code.
+    pub const fn code(&self) -> Code {
+        match self {
+            Self::NotRestartable => Code::JobNotRestartable,
+            Self::StepRunning { .. } | Self::AlreadyRunning => Code::JobAlreadyRunning,
+            Self::StepUnknown { .. } | Self::OutcomeUnknown => Code::JobOutcomeUnknown,
+            Self::ParametersInvalid(_) => Code::BadJobParameters,
+            Self::AlreadyComplete => Code::JobAlreadyComplete,
+        }
+    }
+
+    /// What the reader can do about it.
+    pub const fn fix(&self) -> &'static str {
+        match self {
+            Self::NotRestartable => {
+                "launch it with other identifying parameters, or declare the job restartable"
+            }
+            Self::StepRunning { .. } | Self::AlreadyRunning => {
+                "wait for it or stop it; if the process that ran it is gone, recover the execution"
+            }
+            Self::StepUnknown { .. } | Self::OutcomeUnknown => {
+                "look at what it has written, then recover the execution to go on, or abandon it"
+            }
+            Self::ParametersInvalid(_) => {
+                "correct the parameters; write each as name=value, with ,type or ,type,identifying behind it"
+            }
+            Self::AlreadyComplete => {
+                "there is nothing left to do; to do it again, launch it with other identifying parameters"
+            }
+        }
+    }
+}
+
+/// Whether and how the job starts; `parameters` is what [`super::parameter::check`] says. Total.
+///
+/// ```
+/// # use tidemill_domain::job::{BatchStatus, launch::{self, InstanceHistory, Launch, LaunchRules}};
+/// let rules = LaunchRules { is_restartable: true, has_identifying: true };
+/// let failed = InstanceHistory { executions: &[BatchStatus::Failed], last_steps: &[] };
+/// assert_eq!(launch::decide(&failed, rules, Ok(())), Ok(Launch::Restart));
+/// ```
+pub fn decide(
+    history: &InstanceHistory<'_>,
+    rules: LaunchRules,
+    parameters: Result<(), ParametersInvalid>,
+) -> Result<Launch, LaunchRefusal> {
+    let is_first = history.executions.is_empty();
+    if !is_first {
+        if !rules.is_restartable {
+            return Err(LaunchRefusal::NotRestartable);
+        }
+        check_last_steps(history.last_steps)?;
+    }
+    parameters.map_err(LaunchRefusal::ParametersInvalid)?;
+    check_executions(history.executions, rules)?;
+    Ok(if is_first { Launch::First } else { Launch::Restart })
+}
+
+fn check_last_steps(steps: &[(String, BatchStatus)]) -> Result<(), LaunchRefusal> {
+    let first = |is_meant: fn(BatchStatus) -> bool| {
+        steps.iter().find(|(_, status)| is_meant(*status)).map(|(step, _)| step.clone())
+    };
+    if let Some(step) = first(BatchStatus::is_running) {
+        return Err(LaunchRefusal::StepRunning { step });
+    }
+    if let Some(step) = first(|status| status == BatchStatus::Unknown) {
+        return Err(LaunchRefusal::StepUnknown { step });
+    }
+    Ok(())
+}
+
+fn check_executions(executions: &[BatchStatus], rules: LaunchRules) -> Result<(), LaunchRefusal> {
+    if executions.iter().any(|status| status.is_running()) {
+        return Err(LaunchRefusal::AlreadyRunning);
+    }
+    if executions.contains(&BatchStatus::Unknown) {
+        return Err(LaunchRefusal::OutcomeUnknown);
+    }
+    let is_over = |status: &BatchStatus| matches!(status, BatchStatus::Completed | BatchStatus::Abandoned);
+    if rules.has_identifying && executions.iter().any(is_over) {
+        return Err(LaunchRefusal::AlreadyComplete);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::BatchStatus::{Abandoned, Completed, Failed, Started, Stopped, Unknown};
+    use crate::job::JobParameters;
+    use crate::job::parameter;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    const USUAL: LaunchRules = LaunchRules { is_restartable: true, has_identifying: true };
+
+    fn invalid() -> ParametersInvalid {
+        parameter::check(&JobParameters::new().with("", 1), &[]).unwrap_err()
+    }
+
+    fn after(executions: &[BatchStatus], rules: LaunchRules) -> Result<Launch, LaunchRefusal> {
+        decide(&InstanceHistory { executions, last_steps: &[] }, rules, Ok(()))
+    }
+
+    #[test]
+    fn a_new_instance_starts_even_if_the_job_is_not_restartable() {
+        let once = LaunchRules { is_restartable: false, ..USUAL };
+
+        assert_eq!(after(&[], once), Ok(Launch::First));
+        assert_eq!(after(&[Failed], once), Err(LaunchRefusal::NotRestartable));
+    }
+
+    #[test]
+    fn what_failed_or_was_stopped_is_restarted_and_what_is_over_is_not() {
+        assert_eq!(after(&[Failed, Stopped], USUAL), Ok(Launch::Restart));
+        assert_eq!(after(&[Failed, Completed], USUAL), Err(LaunchRefusal::AlreadyComplete));
+        assert_eq!(after(&[Abandoned], USUAL), Err(LaunchRefusal::AlreadyComplete));
+        assert_eq!(after(&[Started], USUAL), Err(LaunchRefusal::AlreadyRunning));
+        assert_eq!(after(&[Unknown, Failed], USUAL), Err(LaunchRefusal::OutcomeUnknown));
+    }
+
+    #[test]
+    fn a_job_without_identifying_parameters_may_be_launched_again_after_its_end() {
+        let rules = LaunchRules { has_identifying: false, ..USUAL };
+
+        assert_eq!(after(&[Completed], rules), Ok(Launch::Restart));
+        assert_eq!(after(&[Abandoned], rules), Ok(Launch::Restart));
+        assert_eq!(after(&[Completed, Started], rules), Err(LaunchRefusal::AlreadyRunning));
+    }
+
+    #[test]
+    fn a_step_that_counts_as_running_is_named_although_its_execution_has_ended() {
+        let last_steps = [("load".to_owned(), Unknown), ("sum".to_owned(), Started)];
+        let history = InstanceHistory { executions: &[Failed], last_steps: &last_steps };
+
+        assert_eq!(decide(&history, USUAL, Ok(())), Err(LaunchRefusal::StepRunning { step: "sum".into() }));
+        let history = InstanceHistory { last_steps: &last_steps[..1], ..history };
+        assert_eq!(
+            decide(&history, USUAL, Err(invalid())),
+            Err(LaunchRefusal::StepUnknown { step: "load".into() })
+        );
+    }
+
+    #[test]
+    fn every_refusal_has_a_code_of_jobs_and_says_what_helps() {
+        let step = String::from("s");
+        for refusal in [
+            LaunchRefusal::NotRestartable,
+            LaunchRefusal::StepRunning { step: step.clone() },
+            LaunchRefusal::StepUnknown { step },
+            LaunchRefusal::ParametersInvalid(invalid()),
+            LaunchRefusal::AlreadyRunning,
+            LaunchRefusal::OutcomeUnknown,
+            LaunchRefusal::AlreadyComplete,
+        ] {
+            assert!((1003..=1007).contains(&refusal.code().number()), "{refusal}");
+            assert!(!refusal.fix().is_empty() && !refusal.to_string().is_empty());
+        }
+    }
+
+    fn statuses() -> impl Strategy<Value = Vec<BatchStatus>> {
+        vec((0..BatchStatus::ALL.len()).prop_map(|index| BatchStatus::ALL[index]), 0..4)
+    }
+
+    /// The table of the module, row by row: whether a row applies, and what it answers.
+    fn table(
+        executions: &[BatchStatus],
+        steps: &[BatchStatus],
+        rules: LaunchRules,
+        are_parameters_valid: bool,
+    ) -> &'static str {
+        let has =
+            |all: &[BatchStatus], words: &[&str]| all.iter().any(|status| words.contains(&status.as_str()));
+        let running = ["STARTING", "STARTED", "STOPPING"];
+        let rows = [
+            (!executions.is_empty() && !rules.is_restartable, "not restartable"),
+            (!executions.is_empty() && has(steps, &running), "step running"),
+            (!executions.is_empty() && has(steps, &["UNKNOWN"]), "step unknown"),
+            (!are_parameters_valid, "parameters"),
+            (has(executions, &running), "running"),
+            (has(executions, &["UNKNOWN"]), "unknown"),
+            (rules.has_identifying && has(executions, &["COMPLETED", "ABANDONED"]), "complete"),
+            (!executions.is_empty(), "restart"),
+            (true, "first"),
+        ];
+        rows.into_iter().find(|(applies, _)| *applies).map(|(_, answer)| answer).unwrap()
+    }
+
+    fn word(answer: &Result<Launch, LaunchRefusal>) -> &'static str {
+        match answer {
+            Ok(Launch::First) => "first",
+            Ok(Launch::Restart) => "restart",
+            Err(LaunchRefusal::NotRestartable) => "not restartable",
+            Err(LaunchRefusal::StepRunning { .. }) => "step running",
+            Err(LaunchRefusal::StepUnknown { .. }) => "step unknown",
+            Err(LaunchRefusal::ParametersInvalid(_)) => "parameters",
+            Err(LaunchRefusal::AlreadyRunning) => "running",
+            Err(LaunchRefusal::OutcomeUnknown) => "unknown",
+            Err(LaunchRefusal::AlreadyComplete) => "complete",
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn the_first_row_of_the_table_that_applies_is_the_answer(
+            executions in statuses(),
+            steps in statuses(),
+            is_restartable: bool,
+            has_identifying: bool,
+            are_parameters_valid: bool,
+        ) {
+            let rules = LaunchRules { is_restartable, has_identifying };
+            let last_steps: Vec<_> = steps.iter().map(|status| (status.to_string(), *status)).collect();
+            let history = InstanceHistory { executions: &executions, last_steps: &last_steps };
+            let parameters = if are_parameters_valid { Ok(()) } else { Err(invalid()) };
+
+            let answer = decide(&history, rules, parameters);
+
+            prop_assert_eq!(word(&answer), table(&executions, &steps, rules, are_parameters_valid));
+        }
+
+        #[test]
+        fn nothing_is_launched_next_to_what_runs(executions in statuses(), has_identifying: bool) {
+            let answer = after(&executions, LaunchRules { has_identifying, ..USUAL });
+            if executions.iter().any(|status| status.is_running()) {
+                prop_assert_eq!(answer, Err(LaunchRefusal::AlreadyRunning));
+            }
+        }
+    }
+}

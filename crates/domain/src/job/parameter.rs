@@ -1,0 +1,189 @@
+//! Parameters of a job: named, typed values. The identifying ones say which instance it is.
+//!
+//! [`ParameterValue`] is a value and its two texts, [`parse_argument`] reads one from the command line, and
+//! [`check`] compares all of them with what the job asks for.
+
+mod argument;
+mod java;
+mod rule;
+mod value;
+
+pub use argument::{parse_argument, parse_argument_for, parse_arguments};
+pub use rule::{ParameterProblem, ParameterSpec, ParametersInvalid, check};
+pub use value::{BadValue, ParameterType, ParameterValue};
+
+use super::exit::utf16_order;
+
+/// Longest name of a parameter, in characters; the column is no longer.
+pub const PARAMETER_NAME_CHARS_MAX: usize = 100;
+
+/// Longest stored text of a value, in characters; the column is no longer.
+pub const PARAMETER_VALUE_CHARS_MAX: usize = 2500;
+
+/// One parameter.
+#[derive(Clone, PartialEq, Debug)]
+pub struct JobParameter {
+    /// Its value.
+    pub value: ParameterValue,
+    /// Whether it tells one instance from another.
+    pub is_identifying: bool,
+}
+
+impl JobParameter {
+    /// A parameter that tells one instance from another.
+    pub fn identifying(value: impl Into<ParameterValue>) -> Self {
+        Self { value: value.into(), is_identifying: true }
+    }
+
+    /// A parameter that does not matter to which instance it is.
+    pub fn non_identifying(value: impl Into<ParameterValue>) -> Self {
+        Self { value: value.into(), is_identifying: false }
+    }
+}
+
+/// All parameters of an execution, by name, in the order in which Java sorts names.
+///
+/// ```
+/// # use tidemill_domain::job::JobParameters;
+/// let identifying = JobParameters::new().with("run.id", 7).with("input", "a.csv");
+/// let parameters = identifying.with_non_identifying("pace", 1.5);
+/// let names: Vec<&str> = parameters.iter().map(|(name, _)| name).collect();
+/// assert_eq!(names, ["input", "pace", "run.id"]);
+/// ```
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct JobParameters {
+    // Sorted by name, each name once.
+    parameters: Vec<(String, JobParameter)>,
+}
+
+/// Why a parameter is not accepted. The texts never tell a value: it may be a secret.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ParameterError {
+    /// Nothing before the `=`.
+    #[error("a parameter has an empty name")]
+    NameEmpty,
+    /// Longer than the column.
+    #[error("the name of a parameter has {chars} characters; {PARAMETER_NAME_CHARS_MAX} are allowed")]
+    NameTooLong {
+        /// How long it is.
+        chars: usize,
+    },
+    /// Longer than the column.
+    #[error(
+        "the value of parameter {name:?} has {chars} characters; {PARAMETER_VALUE_CHARS_MAX} are allowed"
+    )]
+    ValueTooLong {
+        /// Whose value.
+        name: String,
+        /// How long it is.
+        chars: usize,
+    },
+    /// A character that databases cannot store.
+    #[error("the name or value of parameter {name:?} contains the character NUL")]
+    Nul {
+        /// Which parameter.
+        name: String,
+    },
+    /// There is no `=`.
+    #[error("an argument is not of the form name=value")]
+    NoEqualsSign,
+    /// The value is not of the type that was named with it.
+    #[error("the value of parameter {name:?} is not {wanted}")]
+    NotOfType {
+        /// Whose value.
+        name: String,
+        /// Which type was named.
+        wanted: ParameterType,
+    },
+    /// The same name twice.
+    #[error("parameter {name:?} was given more than once")]
+    Repeated {
+        /// Which name.
+        name: String,
+    },
+}
+
+impl JobParameters {
+    /// No parameters.
+    pub const fn new() -> Self {
+        Self { parameters: Vec::new() }
+    }
+
+    /// The same with an identifying parameter, which replaces one of its name. Limits are not looked at here:
+    /// [`check`] does that before a launch.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<String>, value: impl Into<ParameterValue>) -> Self {
+        self.put(name.into(), JobParameter::identifying(value));
+        self
+    }
+
+    /// The same with a parameter that does not identify; otherwise like [`JobParameters::with`].
+    #[must_use]
+    pub fn with_non_identifying(mut self, name: impl Into<String>, value: impl Into<ParameterValue>) -> Self {
+        self.put(name.into(), JobParameter::non_identifying(value));
+        self
+    }
+
+    /// Adds a parameter that is within the limits, and replaces one of its name.
+    pub fn insert(&mut self, name: impl Into<String>, parameter: JobParameter) -> Result<(), ParameterError> {
+        let name = name.into();
+        check_limits(&name, &parameter.value)?;
+        self.put(name, parameter);
+        Ok(())
+    }
+
+    /// The parameter of this name.
+    pub fn get(&self, name: &str) -> Option<&JobParameter> {
+        self.position(name).ok().map(|index| &self.parameters[index].1)
+    }
+
+    /// All by name, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &JobParameter)> {
+        self.parameters.iter().map(|(name, parameter)| (name.as_str(), parameter))
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.parameters.is_empty()
+    }
+
+    /// Whether any of them tells one instance from another.
+    pub fn has_identifying(&self) -> bool {
+        self.parameters.iter().any(|(_, parameter)| parameter.is_identifying)
+    }
+
+    fn put(&mut self, name: String, parameter: JobParameter) {
+        match self.position(&name) {
+            Ok(index) => self.parameters[index].1 = parameter,
+            Err(index) => self.parameters.insert(index, (name, parameter)),
+        }
+    }
+
+    /// Where the name stands, or where it would.
+    fn position(&self, name: &str) -> Result<usize, usize> {
+        self.parameters.binary_search_by(|(other, _)| utf16_order(other, name))
+    }
+}
+
+fn check_limits(name: &str, value: &ParameterValue) -> Result<(), ParameterError> {
+    if name.is_empty() {
+        return Err(ParameterError::NameEmpty);
+    }
+    let chars = name.chars().count();
+    if chars > PARAMETER_NAME_CHARS_MAX {
+        return Err(ParameterError::NameTooLong { chars });
+    }
+    let text = value.stored_text();
+    if name.contains('\0') || text.contains('\0') {
+        return Err(ParameterError::Nul { name: name.to_owned() });
+    }
+    let chars = text.chars().count();
+    if chars > PARAMETER_VALUE_CHARS_MAX {
+        return Err(ParameterError::ValueTooLong { name: name.to_owned(), chars });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,159 @@
+//! Which parameters a job asks for, and whether those that were given are these.
+//!
+//! Spring Batch only warns of a name that it does not know. Here it is refused: a misspelt name would be
+//! another instance, and the work would be done twice.
+
+use super::value::ParameterType;
+use super::{JobParameters, ParameterError, check_limits};
+use std::fmt;
+
+/// A parameter that a job asks for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ParameterSpec {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub kind: ParameterType,
+    /// Whether the job cannot run without it.
+    pub is_required: bool,
+    /// Whether it tells one instance from another, unless the argument says otherwise.
+    pub is_identifying: bool,
+}
+
+/// One thing that is wrong with the parameters.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ParameterProblem {
+    /// Out of bounds.
+    #[error(transparent)]
+    OutOfBounds(ParameterError),
+    /// Not there.
+    #[error("parameter {name:?} is missing")]
+    Missing {
+        /// Which one.
+        name: String,
+    },
+    /// Of another type.
+    #[error("parameter {name:?} must be {wanted}, and is a {}", found.as_str())]
+    WrongType {
+        /// Which one.
+        name: String,
+        /// What the job asks for.
+        wanted: ParameterType,
+        /// What was given.
+        found: ParameterType,
+    },
+    /// The job does not know it.
+    #[error("the job has no parameter {name:?}; it has {known}")]
+    Unknown {
+        /// Which one.
+        name: String,
+        /// Which there are.
+        known: String,
+    },
+}
+
+/// The parameters are not accepted. The text names everything that is wrong with them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ParametersInvalid {
+    /// All that is wrong; never empty.
+    pub problems: Vec<ParameterProblem>,
+}
+
+impl fmt::Display for ParametersInvalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, problem) in self.problems.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "; " };
+            write!(f, "{separator}{problem}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ParametersInvalid {}
+
+/// Whether a job that asks for `specs` accepts these parameters. Without any spec it accepts all that are
+/// within the limits.
+pub fn check(parameters: &JobParameters, specs: &[ParameterSpec]) -> Result<(), ParametersInvalid> {
+    let mut problems = Vec::new();
+    for spec in specs.iter().filter(|spec| spec.is_required && parameters.get(&spec.name).is_none()) {
+        problems.push(ParameterProblem::Missing { name: spec.name.clone() });
+    }
+    for (name, parameter) in parameters.iter() {
+        if let Err(error) = check_limits(name, &parameter.value) {
+            problems.push(ParameterProblem::OutOfBounds(error));
+            continue;
+        }
+        let found = parameter.value.kind();
+        match specs.iter().find(|spec| spec.name == name) {
+            Some(spec) if spec.kind != found => {
+                let (name, wanted) = (name.to_owned(), spec.kind);
+                problems.push(ParameterProblem::WrongType { name, wanted, found });
+            }
+            None if !specs.is_empty() => {
+                let known: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
+                problems.push(ParameterProblem::Unknown { name: name.to_owned(), known: known.join(", ") });
+            }
+            Some(_) | None => {}
+        }
+    }
+    if problems.is_empty() { Ok(()) } else { Err(ParametersInvalid { problems }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn specs() -> [ParameterSpec; 2] {
+        let spec = |name: &str, kind, is_required| ParameterSpec {
+            name: name.into(),
+            kind,
+            is_required,
+            is_identifying: true,
+        };
+        [spec("day", ParameterType::Date, true), spec("limit", ParameterType::Long, false)]
+    }
+
+    #[test]
+    fn what_the_job_asks_for_is_accepted_with_or_without_the_optional() {
+        let day = JobParameters::new().with("day", jiff::civil::date(2026, 1, 31));
+
+        assert_eq!(check(&day, &specs()), Ok(()));
+        assert_eq!(check(&day.with("limit", 5), &specs()), Ok(()));
+    }
+
+    #[test]
+    fn everything_that_is_wrong_is_told_at_once() {
+        let wrong = JobParameters::new().with("dya", "x").with("limit", "5").with("", 1);
+
+        let refusal = check(&wrong, &specs()).unwrap_err();
+
+        assert_eq!(
+            refusal.to_string(),
+            "parameter \"day\" is missing; a parameter has an empty name; \
+             the job has no parameter \"dya\"; it has day, limit; \
+             parameter \"limit\" must be a long (a whole number of 64 bits), and is a string"
+        );
+    }
+
+    #[test]
+    fn a_job_that_asks_for_nothing_accepts_anything_within_the_limits() {
+        let odd = JobParameters::new().with("x", 1.5).with_non_identifying("y", "z");
+
+        assert_eq!(check(&odd, &[]), Ok(()));
+        assert!(check(&odd.clone().with("v", "x".repeat(2501)), &[]).is_err());
+        assert!(check(&odd.with("n".repeat(101), 1), &[]).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn a_name_that_the_job_does_not_know_is_never_accepted(name in "[a-z]{1,6}", value: i64) {
+            let specs = specs();
+            prop_assume!(specs.iter().all(|spec| spec.name != name));
+            let day = JobParameters::new().with("day", jiff::civil::date(2026, 1, 31));
+            let parameters = day.with(name, value);
+            prop_assert!(check(&parameters, &specs).is_err());
+        }
+    }
+}

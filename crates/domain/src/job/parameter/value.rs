@@ -1,0 +1,212 @@
+//! The value of a parameter: its type, the text that is stored, and the text that goes into the key.
+
+use super::java;
+use jiff::civil::{Date, DateTime, Time};
+use std::fmt;
+use std::str::FromStr;
+
+/// A value of one of the types that Spring Batch stores and that have a text of their own.
+#[derive(Clone, PartialEq, Debug)]
+pub enum ParameterValue {
+    /// Text.
+    Text(String),
+    /// A whole number.
+    Long(i64),
+    /// A binary floating-point number.
+    Double(f64),
+    /// A day.
+    Date(Date),
+    /// A time of day.
+    Time(Time),
+    /// A day and a time of day, in no zone.
+    DateTime(DateTime),
+}
+
+impl ParameterValue {
+    /// Its type.
+    pub const fn kind(&self) -> ParameterType {
+        match self {
+            Self::Text(_) => ParameterType::Text,
+            Self::Long(_) => ParameterType::Long,
+            Self::Double(_) => ParameterType::Double,
+            Self::Date(_) => ParameterType::Date,
+            Self::Time(_) => ParameterType::Time,
+            Self::DateTime(_) => ParameterType::DateTime,
+        }
+    }
+
+    /// The class of Java that stands for its type in the database.
+    pub const fn java_class(&self) -> &'static str {
+        self.kind().java_class()
+    }
+
+    /// Our own word for its type.
+    pub const fn type_word(&self) -> &'static str {
+        self.kind().as_str()
+    }
+
+    /// What Java's `toString()` makes of the value; the key of an instance is made of it. Doubles look as
+    /// they do in Java 19 and later, which writes the shortest text; older ones write a few numbers longer,
+    /// such as 1.9999999999999998E23 for 2.0E23.
+    ///
+    /// ```
+    /// # use tidemill_domain::job::ParameterValue;
+    /// assert_eq!(ParameterValue::from(1e10).java_text(), "1.0E10");
+    /// let noon = ParameterValue::from(jiff::civil::time(12, 0, 0, 0));
+    /// assert_eq!((noon.java_text(), noon.stored_text()), ("12:00".into(), "12:00:00".into()));
+    /// ```
+    pub fn java_text(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Long(number) => number.to_string(),
+            Self::Double(number) => java::double(*number),
+            Self::Date(date) => java::date(*date),
+            Self::Time(time) => java::short_time(*time),
+            Self::DateTime(both) => format!("{}T{}", java::date(both.date()), java::short_time(both.time())),
+        }
+    }
+
+    /// The text that Spring Batch 5 stores.
+    pub fn stored_text(&self) -> String {
+        match self {
+            Self::Time(time) => java::full_time(*time),
+            Self::DateTime(both) => format!("{}T{}", java::date(both.date()), java::full_time(both.time())),
+            Self::Text(_) | Self::Long(_) | Self::Double(_) | Self::Date(_) => self.java_text(),
+        }
+    }
+
+    /// Reads a stored value back; `class` may also be one of our own words.
+    pub fn from_stored(class: &str, text: &str) -> Result<Self, BadValue> {
+        class.parse::<ParameterType>()?.read(text)
+    }
+}
+
+/// The stored text.
+impl fmt::Display for ParameterValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.stored_text())
+    }
+}
+
+macro_rules! from {
+    ($($variant:ident($type:ty)),+ $(,)?) => {
+        $(impl From<$type> for ParameterValue {
+            fn from(value: $type) -> Self {
+                Self::$variant(value.into())
+            }
+        })+
+    };
+}
+
+from! {
+    Text(String), Text(&str),
+    Long(i64), Long(i32), Long(u32),
+    Double(f64),
+    Date(Date), Time(Time), DateTime(DateTime),
+}
+
+/// The type of a parameter.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ParameterType {
+    /// Text.
+    Text,
+    /// A whole number of 64 bits.
+    Long,
+    /// A binary floating-point number.
+    Double,
+    /// A day.
+    Date,
+    /// A time of day.
+    Time,
+    /// A day and a time of day, in no zone.
+    DateTime,
+}
+
+impl ParameterType {
+    /// All types.
+    pub const ALL: [Self; 6] = [Self::Text, Self::Long, Self::Double, Self::Date, Self::Time, Self::DateTime];
+
+    /// The word that is written on a command line and shown.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Text => "string",
+            Self::Long => "long",
+            Self::Double => "double",
+            Self::Date => "date",
+            Self::Time => "time",
+            Self::DateTime => "datetime",
+        }
+    }
+
+    /// The class of Java that stands for it in the database.
+    pub const fn java_class(self) -> &'static str {
+        match self {
+            Self::Text => "java.lang.String",
+            Self::Long => "java.lang.Long",
+            Self::Double => "java.lang.Double",
+            Self::Date => "java.time.LocalDate",
+            Self::Time => "java.time.LocalTime",
+            Self::DateTime => "java.time.LocalDateTime",
+        }
+    }
+
+    /// Reads a value of this type from its stored text.
+    pub fn read(self, text: &str) -> Result<ParameterValue, BadValue> {
+        let value = match self {
+            Self::Text => Some(ParameterValue::Text(text.to_owned())),
+            Self::Long => text.parse().ok().map(ParameterValue::Long),
+            Self::Double => java::read_double(text).map(ParameterValue::Double),
+            Self::Date => java::read_date(text).map(ParameterValue::Date),
+            Self::Time => java::read_time(text).map(ParameterValue::Time),
+            Self::DateTime => java::read_date_time(text).map(ParameterValue::DateTime),
+        };
+        value.ok_or(BadValue::NotOfType { wanted: self })
+    }
+
+    /// What a value of it looks like.
+    const fn description(self) -> &'static str {
+        match self {
+            Self::Text => "a string",
+            Self::Long => "a long (a whole number of 64 bits)",
+            Self::Double => "a double (such as 1.5 or 1.0E-5)",
+            Self::Date => "a date (such as 2026-01-31)",
+            Self::Time => "a time (such as 23:59:00)",
+            Self::DateTime => "a datetime (such as 2026-01-31T23:59:00)",
+        }
+    }
+}
+
+/// The word and what a value looks like, for messages.
+impl fmt::Display for ParameterType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.description())
+    }
+}
+
+/// Accepts our words and the classes of Java, exactly as they are written.
+impl FromStr for ParameterType {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let is_meant = |kind: &Self| kind.as_str() == text || kind.java_class() == text;
+        Self::ALL.into_iter().find(is_meant).ok_or_else(|| BadValue::UnknownType { word: text.to_owned() })
+    }
+}
+
+/// Why a text is not a value. It does not tell the text, which may be a secret.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadValue {
+    /// We have no such type.
+    #[error("there is no parameter type {word:?}; there are string, long, double, date, time and datetime")]
+    UnknownType {
+        /// What was written.
+        word: String,
+    },
+    /// The text does not fit the type.
+    #[error("the value is not {wanted}")]
+    NotOfType {
+        /// The type that was asked for.
+        wanted: ParameterType,
+    },
+}

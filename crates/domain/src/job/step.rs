@@ -1,0 +1,223 @@
+//! Whether a step runs when its job gets to it, and from where.
+//!
+//! Only the last execution of the step within the instance counts. One that belongs to the job execution at
+//! hand does not: a flow that comes by a second time means it, so the step runs afresh.
+
+use super::BatchStatus;
+use crate::code::Code;
+
+/// Context key: whether the step has run. Not taken over by a restart.
+pub const EXECUTED_KEY: &str = "batch.executed";
+/// Context key: whether this run of the step continues an earlier one.
+pub const RESTART_KEY: &str = "batch.restart";
+/// Context key: what sort of step it is.
+pub const STEP_TYPE_KEY: &str = "batch.stepType";
+/// Context key: what sort of tasklet the step consists of.
+pub const TASKLET_TYPE_KEY: &str = "batch.taskletType";
+/// Context key: the version of the program that ran it.
+pub const VERSION_KEY: &str = "batch.version";
+
+/// Context keys that belong to the engine; authors choose others.
+pub const RESERVED_KEYS: [&str; 5] =
+    [EXECUTED_KEY, RESTART_KEY, STEP_TYPE_KEY, TASKLET_TYPE_KEY, VERSION_KEY];
+
+/// The last execution of the step in its instance.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LastStep {
+    /// How it ended, or where it is.
+    pub status: BatchStatus,
+    /// Whether it belongs to the job execution that asks.
+    pub is_of_this_execution: bool,
+}
+
+/// What the author of the step says about running it again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StepRules {
+    /// Run it again in a restart although it was completed.
+    pub allow_start_if_complete: bool,
+    /// How often it may start within one instance.
+    pub start_limit: u32,
+}
+
+impl Default for StepRules {
+    fn default() -> Self {
+        Self { allow_start_if_complete: false, start_limit: u32::MAX }
+    }
+}
+
+/// What to do with a step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StepDecision {
+    /// Run it with an empty context.
+    RunFresh,
+    /// Run it with a copy of its last context, without [`EXECUTED_KEY`].
+    Resume,
+    /// It is done; go on with the result that it had. Nothing is written.
+    SkipCompleted,
+    /// An operator gave it up; go on with the result that it had. Nothing is written.
+    SkipAbandoned,
+}
+
+impl StepDecision {
+    /// Whether the step runs.
+    pub const fn runs(self) -> bool {
+        matches!(self, Self::RunFresh | Self::Resume)
+    }
+}
+
+/// Why a step neither runs nor is passed over. The job fails.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StepRefusal {
+    /// What it did is not known, so it is not known either from where to go on.
+    #[error("nobody can say how the last execution of the step ended")]
+    OutcomeUnknown,
+    /// It has had its chances.
+    #[error("the step has been started {limit} times in this instance, and may not be started more often")]
+    StartLimitReached {
+        /// How often it may start.
+        limit: u32,
+    },
+}
+
+impl StepRefusal {
+    /// Its stable code.
+    pub const fn code(&self) -> Code {
+        match self {
+            Self::OutcomeUnknown => Code::JobOutcomeUnknown,
+            Self::StartLimitReached { .. } => Code::StepStartLimitReached,
+        }
+    }
+
+    /// What the reader can do about it.
+    pub const fn fix(&self) -> &'static str {
+        match self {
+            Self::OutcomeUnknown => {
+                "look at what the step has written, then recover the execution to go on, or abandon it"
+            }
+            Self::StartLimitReached { .. } => {
+                "mend what makes the step fail, then raise its start limit, or launch with other parameters"
+            }
+        }
+    }
+}
+
+/// What becomes of a step whose last execution in the instance is `last` and which was started `starts` times
+/// in it. Total.
+///
+/// ```
+/// # use tidemill_domain::job::{BatchStatus, step::{self, LastStep, StepDecision, StepRules}};
+/// let failed = LastStep { status: BatchStatus::Failed, is_of_this_execution: false };
+/// assert_eq!(step::decide(Some(failed), 1, StepRules::default()), Ok(StepDecision::Resume));
+/// assert_eq!(step::decide(None, 0, StepRules::default()), Ok(StepDecision::RunFresh));
+/// ```
+pub fn decide(last: Option<LastStep>, starts: u64, rules: StepRules) -> Result<StepDecision, StepRefusal> {
+    let earlier = last.filter(|last| !last.is_of_this_execution).map(|last| last.status);
+    let run = match earlier {
+        Some(BatchStatus::Unknown) => return Err(StepRefusal::OutcomeUnknown),
+        Some(BatchStatus::Completed) if !rules.allow_start_if_complete => {
+            return Ok(StepDecision::SkipCompleted);
+        }
+        Some(BatchStatus::Abandoned) => return Ok(StepDecision::SkipAbandoned),
+        None | Some(BatchStatus::Completed) => StepDecision::RunFresh,
+        Some(
+            BatchStatus::Starting
+            | BatchStatus::Started
+            | BatchStatus::Stopping
+            | BatchStatus::Stopped
+            | BatchStatus::Failed,
+        ) => StepDecision::Resume,
+    };
+    if starts >= u64::from(rules.start_limit) {
+        return Err(StepRefusal::StartLimitReached { limit: rules.start_limit });
+    }
+    Ok(run)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::BatchStatus::{
+        Abandoned, Completed, Failed, Started, Starting, Stopped, Stopping, Unknown,
+    };
+    use proptest::prelude::*;
+
+    fn after(status: BatchStatus, allow_start_if_complete: bool) -> Result<StepDecision, StepRefusal> {
+        let last = LastStep { status, is_of_this_execution: false };
+        decide(Some(last), 1, StepRules { allow_start_if_complete, ..StepRules::default() })
+    }
+
+    fn last() -> impl Strategy<Value = Option<LastStep>> {
+        let last = (0..BatchStatus::ALL.len(), any::<bool>()).prop_map(|(index, is_of_this_execution)| {
+            LastStep { status: BatchStatus::ALL[index], is_of_this_execution }
+        });
+        proptest::option::of(last)
+    }
+
+    #[test]
+    fn the_last_execution_of_the_step_decides() {
+        for (status, decision) in [
+            (Completed, Ok(StepDecision::SkipCompleted)),
+            (Starting, Ok(StepDecision::Resume)),
+            (Started, Ok(StepDecision::Resume)),
+            (Stopping, Ok(StepDecision::Resume)),
+            (Stopped, Ok(StepDecision::Resume)),
+            (Failed, Ok(StepDecision::Resume)),
+            (Abandoned, Ok(StepDecision::SkipAbandoned)),
+            (Unknown, Err(StepRefusal::OutcomeUnknown)),
+        ] {
+            assert_eq!(after(status, false), decision, "{status}");
+        }
+    }
+
+    #[test]
+    fn a_completed_step_that_may_start_again_starts_afresh_and_an_abandoned_one_never_starts() {
+        assert_eq!(after(Completed, true), Ok(StepDecision::RunFresh));
+        assert_eq!(after(Abandoned, true), Ok(StepDecision::SkipAbandoned));
+        assert_eq!(after(Unknown, true), Err(StepRefusal::OutcomeUnknown));
+    }
+
+    #[test]
+    fn a_step_that_is_passed_over_needs_no_start() {
+        let rules = StepRules { start_limit: 1, ..StepRules::default() };
+        let last = |status| Some(LastStep { status, is_of_this_execution: false });
+
+        assert_eq!(decide(last(Completed), 1, rules), Ok(StepDecision::SkipCompleted));
+        assert_eq!(decide(last(Abandoned), 1, rules), Ok(StepDecision::SkipAbandoned));
+        assert_eq!(decide(last(Failed), 1, rules), Err(StepRefusal::StartLimitReached { limit: 1 }));
+        assert_eq!(decide(last(Unknown), 1, rules), Err(StepRefusal::OutcomeUnknown));
+    }
+
+    proptest! {
+        #[test]
+        fn no_step_starts_more_often_than_its_limit(
+            last in last(), starts in 0..6_u64, start_limit in 0..6_u32, allow_start_if_complete: bool,
+        ) {
+            let rules = StepRules { allow_start_if_complete, start_limit };
+            let decision = decide(last, starts, rules);
+            if starts >= u64::from(start_limit) {
+                prop_assert!(!decision.is_ok_and(StepDecision::runs));
+            } else {
+                prop_assert_eq!(decision, decide(last, 0, StepRules { start_limit: u32::MAX, ..rules }));
+            }
+        }
+
+        #[test]
+        fn a_step_of_the_same_execution_is_as_if_it_had_not_run(
+            last in last(), starts in 0..3_u64, start_limit in 0..3_u32, allow_start_if_complete: bool,
+        ) {
+            let rules = StepRules { allow_start_if_complete, start_limit };
+            let own = last.map(|last| LastStep { is_of_this_execution: true, ..last });
+            prop_assert_eq!(decide(own, starts, rules), decide(None, starts, rules));
+        }
+
+        #[test]
+        fn only_what_is_not_over_is_resumed(last in last(), allow_start_if_complete: bool) {
+            let rules = StepRules { allow_start_if_complete, ..StepRules::default() };
+            if decide(last, 0, rules) == Ok(StepDecision::Resume) {
+                let status = last.map(|last| last.status).unwrap();
+                prop_assert!(!matches!(status, Completed | Abandoned | Unknown));
+            }
+        }
+    }
+}
