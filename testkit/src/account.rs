@@ -1,4 +1,4 @@
-//! The account that private servers run under. PostgreSQL and PgBouncer refuse to run as root, so root lends
+//! The account that private servers run under. They refuse to run as root, or should not, so root lends
 //! them the account of the Debian package, or `nobody`; everybody else runs them under their own name.
 
 use crate::error::ServerError;

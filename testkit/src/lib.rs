@@ -3,13 +3,15 @@
 //! Whatever a test starts here listens on loopback only, never runs as root, lives in a folder of its own, and
 //! is gone when its value is dropped or when the test process dies, however that happens.
 //!
-//! Reading order: [`child`] (a process that cannot be forgotten), then [`postgres`] and [`pgbouncer`] (servers
-//! made of it), [`webdriver`] (a browser made of it), then [`skip`] (what a test does when a component is
+//! Reading order: [`child`] (a process that cannot be forgotten), then [`postgres`], [`pgbouncer`] and
+//! [`mariadb`] (servers made of it), [`proxy`] (loses what a server says), [`webdriver`] (a browser made of it), then [`skip`] (what a test does when a component is
 //! missing).
 
 pub mod child;
+pub mod mariadb;
 pub mod pgbouncer;
 pub mod postgres;
+pub mod proxy;
 pub mod skip;
 pub mod webdriver;
 
@@ -23,6 +25,8 @@ mod port;
 
 pub use child::{Guarded, NoLine, Signal};
 pub use error::ServerError;
+pub use mariadb::PrivateMariadb;
 pub use pgbouncer::{PoolMode, PrivatePgbouncer};
 pub use postgres::{PostgresOptions, PrivatePostgres};
+pub use proxy::{CommitProxy, Loss};
 pub use webdriver::{Browser, BrowserOptions, WebDriverError};

@@ -8,9 +8,9 @@ use std::time::Duration;
 use tidemill_testkit::postgres::find_binaries;
 use tidemill_testkit::skip::{require, skipped};
 use tidemill_testkit::{
-    Guarded, NoLine, PoolMode, PostgresOptions, PrivatePgbouncer, PrivatePostgres, Signal,
+    Guarded, NoLine, PoolMode, PostgresOptions, PrivateMariadb, PrivatePgbouncer, PrivatePostgres, Signal,
 };
-use tidemill_testkit::{pgbouncer, postgres};
+use tidemill_testkit::{mariadb, pgbouncer, postgres};
 
 const WAIT: Duration = Duration::from_secs(10);
 
@@ -166,6 +166,30 @@ fn a_session_pool_gives_each_connected_client_its_own_backend() {
     let Some(is_shared) = backend_is_shared(PoolMode::Session) else { return };
 
     assert!(!is_shared);
+}
+
+#[test]
+fn a_private_mariadb_answers_on_loopback_is_never_root_and_leaves_nothing() {
+    if require("mysql", mariadb::find_programs()).is_none() {
+        return;
+    }
+
+    let mariadb = PrivateMariadb::start().unwrap();
+
+    let (parent, user) = process(mariadb.pid()).unwrap();
+    assert_eq!(parent, std::process::id());
+    assert_ne!(user, 0);
+    assert_eq!(mariadb.url("db"), format!("mysql://tidemill@127.0.0.1:{}/db", mariadb.port()));
+    assert_eq!(mariadb.ask("select current_user()").unwrap(), "tidemill@127.0.0.1");
+    assert_eq!(mariadb.ask("select @@bind_address").unwrap(), "127.0.0.1");
+    assert!(mariadb.ask("select wrong").unwrap_err().to_string().contains("Unknown column"));
+    let (pid, data) = (mariadb.pid(), mariadb.ask("select @@datadir").unwrap());
+    assert!(Path::new(&data).exists());
+
+    drop(mariadb);
+
+    assert_eq!(process(pid), None);
+    assert!(!Path::new(&data).parent().unwrap().exists());
 }
 
 #[test]

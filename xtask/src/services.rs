@@ -7,17 +7,29 @@ use std::path::Path;
 use std::process::Command;
 use tidemill_testkit::account::{find_program, is_root};
 use tidemill_testkit::skip;
-use tidemill_testkit::{PostgresOptions, PrivatePostgres, pgbouncer, postgres, webdriver};
+use tidemill_testkit::{PostgresOptions, PrivateMariadb, PrivatePostgres};
+use tidemill_testkit::{mariadb, pgbouncer, postgres, webdriver};
 
 /// Where tests find a PostgreSQL: the address of a database in which they may make others.
 const POSTGRES_URL: &str = "TIDEMILL_TEST_POSTGRES_URL";
 
+/// Where tests find a MySQL or MariaDB, likewise.
+const MYSQL_URL: &str = "TIDEMILL_TEST_MYSQL_URL";
+
 /// What runs for the tests.
 #[derive(Debug)]
 pub(crate) struct Services {
+    postgres: Service<PrivatePostgres>,
+    mysql: Service<PrivateMariadb>,
+}
+
+/// A server: where it is, and the server itself when it is our own.
+#[derive(Debug)]
+struct Service<S> {
+    variable: &'static str,
     url: Option<String>,
     // Lives only to be dropped.
-    _postgres: Option<PrivatePostgres>,
+    _server: Option<S>,
 }
 
 /// Something that the tests need on this machine.
@@ -29,9 +41,10 @@ struct Component {
     is_there: fn() -> bool,
 }
 
-const COMPONENTS: [Component; 3] = [
+const COMPONENTS: [Component; 4] = [
     Component { name: "postgres", packages: "postgresql", is_there: || postgres::find_binaries().is_some() },
     Component { name: "pgbouncer", packages: "pgbouncer", is_there: || pgbouncer::find_binary().is_some() },
+    Component { name: "mysql", packages: "mariadb-server", is_there: || mariadb::find_programs().is_some() },
     Component {
         name: "chromium",
         packages: "chromium chromium-driver",
@@ -43,33 +56,66 @@ impl Services {
     /// Installs what is missing and starts what is needed.
     pub(crate) fn start(cancel: &Cancel) -> Result<Self, String> {
         install(cancel)?;
-        if skip::is_named("postgres") {
-            println!("postgres: skipped");
-            return Ok(Self { url: None, _postgres: None });
-        }
-        if let Some(url) = given_url() {
-            println!("postgres: the one that {POSTGRES_URL} names");
-            return Ok(Self { url: Some(url), _postgres: None });
-        }
-        let server = PrivatePostgres::start(&PostgresOptions::default())
-            .map_err(|error| format!("no private PostgreSQL: {error:?}"))?;
-        println!("postgres: private, on port {}", server.port());
-        Ok(Self { url: Some(server.url("postgres")), _postgres: Some(server) })
+        let postgres = Service::start("postgres", POSTGRES_URL, || {
+            let server = PrivatePostgres::start(&PostgresOptions::default())
+                .map_err(|error| format!("no private PostgreSQL: {error:?}"))?;
+            Ok((server.url("postgres"), server.port(), server))
+        })?;
+        let mysql = Service::start("mysql", MYSQL_URL, || {
+            let server = PrivateMariadb::start().map_err(|error| format!("no private MariaDB: {error:?}"))?;
+            Ok((server.url("mysql"), server.port(), server))
+        })?;
+        Ok(Self { postgres, mysql })
     }
 
     /// Tells a command where they are.
     pub(crate) fn tell(&self, command: &mut Command) {
+        self.postgres.tell(command);
+        self.mysql.tell(command);
+    }
+}
+
+impl<S> Service<S> {
+    /// The server that was given to us, or one of our own; none when its tests are skipped.
+    fn start(
+        name: &str,
+        variable: &'static str,
+        private: impl FnOnce() -> Result<(String, u16, S), String>,
+    ) -> Result<Self, String> {
+        if skip::is_named(name) {
+            println!("{name}: skipped");
+            return Ok(Self { variable, url: None, _server: None });
+        }
+        if let Some(url) = given_url(variable) {
+            println!("{name}: the one that {variable} names");
+            return Ok(Self { variable, url: Some(url), _server: None });
+        }
+        let (url, port, server) = private()?;
+        println!("{name}: private, on port {port}");
+        Ok(Self { variable, url: Some(url), _server: Some(server) })
+    }
+
+    fn tell(&self, command: &mut Command) {
         match &self.url {
-            Some(url) => command.env(POSTGRES_URL, url),
-            // One that was given must not be used when PostgreSQL is skipped.
-            None => command.env_remove(POSTGRES_URL),
+            Some(url) => command.env(self.variable, url),
+            // One that was given must not be used when its tests are skipped.
+            None => command.env_remove(self.variable),
         };
     }
 }
 
-/// The address of a PostgreSQL that was given to us.
-fn given_url() -> Option<String> {
-    env::var(POSTGRES_URL).ok().filter(|url| !url.is_empty())
+/// The address of a server that was given to us.
+fn given_url(variable: &str) -> Option<String> {
+    env::var(variable).ok().filter(|url| !url.is_empty())
+}
+
+/// Whether a server was given that can stand in for a component which is not installed.
+fn is_given(component: &Component) -> bool {
+    match component.name {
+        "postgres" => given_url(POSTGRES_URL).is_some(),
+        "mysql" => given_url(MYSQL_URL).is_some(),
+        _ => false,
+    }
 }
 
 fn install(cancel: &Cancel) -> Result<(), String> {
@@ -84,7 +130,7 @@ fn install(cancel: &Cancel) -> Result<(), String> {
     let Some(apt) = apt else {
         let advice = advice(&missing);
         // Most tests can do with the given one; those that crash a server of their own will say the same.
-        if given_url().is_some() && missing.iter().all(|component| component.name == "postgres") {
+        if missing.iter().all(|component| is_given(component)) {
             println!("{advice}");
             return Ok(());
         }
@@ -127,7 +173,10 @@ mod tests {
 
         let advice = advice(&missing);
 
-        assert!(advice.contains("packages postgresql pgbouncer chromium chromium-driver "), "{advice}");
-        assert!(advice.contains("TIDEMILL_TEST_SKIP=postgres,pgbouncer,chromium "), "{advice}");
+        assert!(
+            advice.contains("packages postgresql pgbouncer mariadb-server chromium chromium-driver "),
+            "{advice}"
+        );
+        assert!(advice.contains("TIDEMILL_TEST_SKIP=postgres,pgbouncer,mysql,chromium "), "{advice}");
     }
 }
