@@ -5,9 +5,9 @@ use sqlx::error::BoxDynError;
 use sqlx::postgres::types::Oid;
 use sqlx::postgres::{PgArgumentBuffer, PgHasArrayType, PgTypeInfo, PgValueRef};
 use sqlx::sqlite::{SqliteArgumentsBuffer, SqliteTypeInfo, SqliteValueRef};
-use sqlx::{Decode, Encode, Postgres, Sqlite, Type};
+use sqlx::{Decode, Encode, Postgres, Sqlite, Type, ValueRef};
 use tidemill_domain::process::ProcessId;
-use tidemill_domain::time::Timestamp;
+use tidemill_domain::time::{NotAnInstant, Timestamp};
 use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
@@ -129,5 +129,94 @@ impl Decode<'_, Sqlite> for DbId {
     fn decode(value: SqliteValueRef<'_>) -> Result<Self, BoxDynError> {
         let id: Hyphenated = Decode::<Sqlite>::decode(value)?;
         Ok(Self(id.into_uuid()))
+    }
+}
+
+/// An instant as Spring Batch stores it: `timestamp` in PostgreSQL, text in SQLite, both in UTC.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct DbStamp(pub(crate) Timestamp);
+
+impl From<Timestamp> for DbStamp {
+    fn from(instant: Timestamp) -> Self {
+        Self(instant)
+    }
+}
+
+impl From<DbStamp> for Timestamp {
+    fn from(stored: DbStamp) -> Self {
+        stored.0
+    }
+}
+
+const TIMESTAMP: Oid = Oid(1114);
+
+impl Type<Postgres> for DbStamp {
+    fn type_info() -> PgTypeInfo {
+        PgTypeInfo::with_oid(TIMESTAMP)
+    }
+}
+
+impl Encode<'_, Postgres> for DbStamp {
+    fn encode_by_ref(&self, buffer: &mut PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
+        Encode::<Postgres>::encode_by_ref(&DbTime(self.0), buffer)
+    }
+}
+
+impl Decode<'_, Postgres> for DbStamp {
+    fn decode(value: PgValueRef<'_>) -> Result<Self, BoxDynError> {
+        let same: DbTime = Decode::<Postgres>::decode(value)?;
+        Ok(Self(same.0))
+    }
+}
+
+impl Type<Sqlite> for DbStamp {
+    fn type_info() -> SqliteTypeInfo {
+        <String as Type<Sqlite>>::type_info()
+    }
+
+    fn compatible(found: &SqliteTypeInfo) -> bool {
+        <String as Type<Sqlite>>::compatible(found) || <i64 as Type<Sqlite>>::compatible(found)
+    }
+}
+
+impl Encode<'_, Sqlite> for DbStamp {
+    fn encode_by_ref(&self, buffer: &mut SqliteArgumentsBuffer) -> Result<IsNull, BoxDynError> {
+        Encode::<Sqlite>::encode(stamp_text(self.0), buffer)
+    }
+}
+
+/// Java's driver stores milliseconds since 1970 unless told otherwise, so that is understood as well.
+impl Decode<'_, Sqlite> for DbStamp {
+    fn decode(value: SqliteValueRef<'_>) -> Result<Self, BoxDynError> {
+        if <i64 as Type<Sqlite>>::compatible(&value.type_info()) {
+            let millis: i64 = Decode::<Sqlite>::decode(value)?;
+            return Ok(Self(Timestamp::from_micros(millis.saturating_mul(1000))));
+        }
+        let text: &str = Decode::<Sqlite>::decode(value)?;
+        Ok(Self(stamp_of(text)?))
+    }
+}
+
+/// The text of an instant without its zone, a space between date and time.
+fn stamp_text(instant: Timestamp) -> String {
+    instant.to_string().replace('T', " ").replace('Z', "")
+}
+
+fn stamp_of(text: &str) -> Result<Timestamp, NotAnInstant> {
+    format!("{}Z", text.replace(' ', "T")).parse()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_is_a_text_that_people_and_tools_can_read() {
+        let instant: Timestamp = "2026-11-15T02:00:00.000120Z".parse().unwrap();
+
+        assert_eq!(stamp_text(instant), "2026-11-15 02:00:00.000120");
+        assert_eq!(stamp_of("2026-11-15 02:00:00.000120"), Ok(instant));
+        assert_eq!(stamp_of("2026-11-15T02:00:00.00012"), Ok(instant));
+        assert!(stamp_of("yesterday").is_err());
     }
 }

@@ -1,7 +1,11 @@
 //! What can go wrong with the database, named by what one can do about it.
 
+use crate::item;
 use std::path::PathBuf;
 use tidemill_domain::code::Code;
+use tidemill_domain::item::ErrorKind;
+use tidemill_domain::job::context::ContextError;
+use tidemill_domain::lease::LeaseRefusal;
 
 /// What can go wrong with the database.
 #[derive(Debug, thiserror::Error)]
@@ -100,6 +104,17 @@ pub enum StoreError {
         /// The row's key.
         row: String,
     },
+    /// What an execution remembers cannot be stored, or what is stored cannot be read.
+    #[error("the execution context of {place} cannot be used")]
+    BadContext {
+        /// Whose context.
+        place: String,
+        /// What is wrong with it.
+        source: ContextError,
+    },
+    /// The process that asked may not have a lease; most likely it was silent for too long. Register again.
+    #[error("the lease on new work was refused")]
+    LeaseRefused(#[source] LeaseRefusal),
     /// The database user lacks a right.
     #[error("the database user may not do this")]
     NotPermitted(#[source] sqlx::Error),
@@ -138,6 +153,9 @@ impl StoreError {
             Self::FileNotPermitted { .. } | Self::FolderMissing { .. } => Code::FileNotPermitted,
             Self::Busy(_) => Code::DatabaseBusy,
             Self::DamagedRow { .. } => Code::DamagedRow,
+            Self::BadContext { source: ContextError::NotUnderstood(_), .. } => Code::DamagedRow,
+            Self::BadContext { .. } => Code::ContextTooLarge,
+            Self::LeaseRefused(_) => Code::ProcessExpired,
             Self::NotPermitted(_) => Code::StatementNotPermitted,
             Self::ConnectionsExhausted(_) => Code::ConnectionsExhausted,
             Self::NotADatabase { .. } => Code::NotADatabase,
@@ -178,6 +196,11 @@ impl StoreError {
                 "run the command again; if it stays so, look for a long transaction, or raise database.busy_timeout".into()
             }
             Self::DamagedRow { .. } => "restore the row from a backup, or report this with the row".into(),
+            Self::BadContext { source: ContextError::NotUnderstood(_), .. } => {
+                "let the program that wrote it go on with the job, or launch it with other identifying parameters".into()
+            }
+            Self::BadContext { .. } => "keep positions and totals in the context, and data in a table".into(),
+            Self::LeaseRefused(_) => "start the process again: it then counts as a new one".into(),
             Self::NotPermitted(_) => {
                 "grant the database user create and use on the schema, or let an administrator run `tidemill db migrate`".into()
             }
@@ -186,6 +209,19 @@ impl StoreError {
             }
             Self::NotADatabase { .. } => "choose another file by database.url, or restore it from a backup".into(),
             Self::Failed(_) => "run `tidemill doctor`; if that is clean, report this with the text above".into(),
+        }
+    }
+
+    /// What it means for the items that were being read or written; none when it has no meaning of its own there.
+    pub fn item_kind(&self) -> Option<ErrorKind> {
+        match self {
+            Self::Unreachable { .. } | Self::Busy(_) | Self::ConnectionsExhausted(_) => {
+                Some(ErrorKind::TRANSIENT)
+            }
+            Self::Failed(source) => item::statement_kind(source),
+            // Repeating a commit that may have happened could do the same work twice; the rest stays as it is until
+            // somebody does something about it.
+            _ => Some(ErrorKind::FATAL),
         }
     }
 

@@ -14,11 +14,14 @@ pub mod tx;
 
 pub mod alert;
 pub mod audit;
+pub mod job;
 pub mod lease;
 pub mod process;
 
 pub mod idempotency;
 pub mod token;
+
+pub mod item;
 
 pub mod migration;
 pub mod wakeup;
@@ -35,6 +38,9 @@ mod sqlite;
 
 #[cfg(feature = "scratch")]
 pub mod scratch;
+
+/// The driver, so that statements of an author's own are made with the same version of it.
+pub use sqlx;
 
 pub use error::StoreError;
 pub use options::{Init, Pooler, StoreOptions, Synchronous};

@@ -36,9 +36,9 @@ macro_rules! migrations {
 }
 
 const POSTGRES: &[Migration] =
-    migrations!("postgres": 1 "0001" "foundation", 2 "0002" "alert", 3 "0003" "access");
+    migrations!("postgres": 1 "0001" "foundation", 2 "0002" "alert", 3 "0003" "access", 4 "0004" "job");
 const SQLITE: &[Migration] =
-    migrations!("sqlite": 1 "0001" "foundation", 2 "0002" "alert", 3 "0003" "access");
+    migrations!("sqlite": 1 "0001" "foundation", 2 "0002" "alert", 3 "0003" "access", 4 "0004" "job");
 
 /// The migrations of a database, in order.
 pub fn known(dialect: Dialect) -> &'static [Migration] {

@@ -132,7 +132,7 @@ impl Tx {
     }
 }
 
-fn record(row: &crate::row::ProcessRow) -> Result<ProcessRecord, StoreError> {
+pub(crate) fn record(row: &crate::row::ProcessRow) -> Result<ProcessRecord, StoreError> {
     Ok(ProcessRecord {
         id: row.id.into(),
         identity: row.identity()?,

@@ -9,8 +9,10 @@ use tidemill_domain::audit::{Actor, AuditEntry, AuditRecord};
 use tidemill_domain::lease::{Epoch, Fence, Lease, LeaseKey};
 use tidemill_domain::process::{Identity, ProcessState};
 
+pub(crate) mod job;
+
 /// Table, column and row of a value that breaks the rules.
-fn damaged(table: &'static str, column: &'static str, row: impl ToString) -> StoreError {
+pub(crate) fn damaged(table: &'static str, column: &'static str, row: impl ToString) -> StoreError {
     StoreError::DamagedRow { table, column, row: row.to_string() }
 }
 

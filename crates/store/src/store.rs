@@ -1,6 +1,7 @@
 //! The store: opens a database and hands out transactions.
 
 use crate::error::StoreError;
+use crate::item::Reading;
 use crate::migration;
 use crate::options::{Init, StoreOptions};
 use crate::tx::Tx;
@@ -9,6 +10,7 @@ use crate::wakeup::{Hub, Wakeup};
 use crate::{postgres, sqlite};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 use tidemill_domain::audit::Actor;
 use tidemill_domain::time::Clock;
 
@@ -86,6 +88,16 @@ impl Store {
         Ok(Tx::new(self.clone(), connection))
     }
 
+    /// [`begin`](Self::begin) for work that may stand still for as long as `limit` in the middle, where PostgreSQL would
+    /// otherwise take it for frozen and end it.
+    pub async fn begin_idling(&self, limit: Duration) -> Result<Tx, StoreError> {
+        let connection = match &self.inner.backend {
+            Backend::Postgres(postgres) => postgres.begin_idling(limit).await?,
+            Backend::Sqlite(sqlite) => sqlite.begin().await?,
+        };
+        Ok(Tx::new(self.clone(), connection))
+    }
+
     /// [`begin`](Self::begin) for what keeps this process alive: where the database allows it, on a connection
     /// that other work cannot use up.
     pub async fn begin_vital(&self) -> Result<Tx, StoreError> {
@@ -135,6 +147,15 @@ impl Store {
         match &self.inner.backend {
             Backend::Postgres(postgres) => postgres.close().await,
             Backend::Sqlite(sqlite) => sqlite.close().await,
+        }
+    }
+
+    /// What a reader needs for a connection of its own.
+    pub(crate) fn reading(&self) -> Reading {
+        match (&self.inner.backend, self.inner.url.file()) {
+            (Backend::Postgres(postgres), _) => Reading::Postgres(Box::new(postgres.connect_options())),
+            (Backend::Sqlite(_), Some(path)) => Reading::SqliteFile(path.to_owned()),
+            (Backend::Sqlite(_), None) => Reading::SqliteMemory,
         }
     }
 

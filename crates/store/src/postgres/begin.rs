@@ -48,6 +48,13 @@ impl Begin {
     }
 }
 
+impl Begin {
+    /// One that writes and may stand still for longer than others.
+    pub(super) fn idling(&self, limit: Duration) -> Arc<str> {
+        format!("{}; set local idle_in_transaction_session_timeout = {}", self.write, millis(limit)).into()
+    }
+}
+
 /// Zero would mean no limit at all.
 fn millis(duration: Duration) -> u128 {
     duration.as_millis().clamp(1, 86_400_000)

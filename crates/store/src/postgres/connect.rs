@@ -3,6 +3,7 @@
 use crate::error::StoreError;
 use crate::options::{Pooler, StoreOptions};
 use crate::postgres::begin::Begin;
+use crate::postgres::nodelay::send_small_packets_at_once;
 use crate::postgres::notify::Notifier;
 use crate::tx::Connection;
 use crate::wakeup::Hub;
@@ -73,6 +74,10 @@ impl Postgres {
         self.begin_on(&self.pool, &self.begin.write).await
     }
 
+    pub(crate) async fn begin_idling(&self, limit: Duration) -> Result<Connection, StoreError> {
+        self.begin_on(&self.pool, &self.begin.idling(limit)).await
+    }
+
     pub(crate) async fn begin_vital(&self) -> Result<Connection, StoreError> {
         self.begin_on(&self.vital, &self.begin.write).await
     }
@@ -112,6 +117,11 @@ impl Postgres {
         self.begin.is_pooled_by_transaction
     }
 
+    /// How to connect in the same way, password included.
+    pub(crate) fn connect_options(&self) -> PgConnectOptions {
+        self.pool.connect_options().as_ref().clone()
+    }
+
     pub(crate) fn listen(&self, hub: &Hub) {
         self.notifier.listen(hub);
     }
@@ -138,9 +148,9 @@ fn pool(size: u32, begin: &Begin, options: &StoreOptions, connect: PgConnectOpti
             let settings = settings.clone();
             Box::pin(async move {
                 if let Some(settings) = settings {
-                    sqlx::raw_sql(AssertSqlSafe(settings)).execute(connection).await?;
+                    sqlx::raw_sql(AssertSqlSafe(settings)).execute(&mut *connection).await?;
                 }
-                Ok(())
+                send_small_packets_at_once(connection).await
             })
         })
         .connect_lazy_with(connect)

@@ -41,6 +41,23 @@ pub(crate) async fn lock(
     .await
 }
 
+/// Without a lock: for who only wants to see.
+pub(crate) async fn find(
+    connection: &mut PgConnection,
+    key: &LeaseKey,
+) -> Result<Option<LeaseRow>, sqlx::Error> {
+    sqlx::query_as(
+        "select kind, name, epoch, owner, until, acquired_at
+         from tidemill_lease
+         where kind = $1
+           and name = $2",
+    )
+    .bind(key.kind())
+    .bind(key.name())
+    .fetch_optional(connection)
+    .await
+}
+
 pub(crate) async fn save_held(
     connection: &mut PgConnection,
     key: &LeaseKey,
@@ -139,6 +156,43 @@ pub(crate) async fn release(
     .execute(connection)
     .await?;
     Ok(done.rows_affected())
+}
+
+/// Releases a lease on what will never be leased again, so that its row need not be kept.
+pub(crate) async fn forget(
+    connection: &mut PgConnection,
+    key: &LeaseKey,
+    fence: Fence,
+) -> Result<u64, sqlx::Error> {
+    let done = sqlx::query(
+        "delete from tidemill_lease
+         where kind = $1
+           and name = $2
+           and owner = $3
+           and epoch = $4",
+    )
+    .bind(key.kind())
+    .bind(key.name())
+    .bind(DbId::from(fence.owner))
+    .bind(fence.epoch.get())
+    .execute(connection)
+    .await?;
+    Ok(done.rows_affected())
+}
+
+/// The same for one that is free already.
+pub(crate) async fn forget_free(connection: &mut PgConnection, key: &LeaseKey) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "delete from tidemill_lease
+         where kind = $1
+           and name = $2
+           and owner is null",
+    )
+    .bind(key.kind())
+    .bind(key.name())
+    .execute(connection)
+    .await?;
+    Ok(())
 }
 
 /// Locks in the order of the keys, so that two who lock many do not wait for each other in a circle. Returns

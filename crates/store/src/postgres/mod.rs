@@ -4,6 +4,7 @@ pub(crate) mod alert;
 pub(crate) mod audit;
 pub(crate) mod clock;
 pub(crate) mod idempotency;
+pub(crate) mod job;
 pub(crate) mod lease;
 pub(crate) mod migration;
 pub(crate) mod process;
@@ -12,6 +13,7 @@ pub(crate) mod token;
 
 mod begin;
 mod connect;
+mod nodelay;
 mod notify;
 
 pub(crate) use connect::{OLDEST_MAJOR, Postgres};

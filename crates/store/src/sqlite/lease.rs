@@ -39,6 +39,23 @@ pub(crate) async fn lock(
     .await
 }
 
+/// Without a lock: for who only wants to see.
+pub(crate) async fn find(
+    connection: &mut SqliteConnection,
+    key: &LeaseKey,
+) -> Result<Option<LeaseRow>, sqlx::Error> {
+    sqlx::query_as(
+        "select kind, name, epoch, owner, until, acquired_at
+         from tidemill_lease
+         where kind = $1
+           and name = $2",
+    )
+    .bind(key.kind())
+    .bind(key.name())
+    .fetch_optional(connection)
+    .await
+}
+
 pub(crate) async fn save_held(
     connection: &mut SqliteConnection,
     key: &LeaseKey,
@@ -129,6 +146,46 @@ pub(crate) async fn release(
     .execute(connection)
     .await?;
     Ok(done.rows_affected())
+}
+
+/// Releases a lease on what will never be leased again, so that its row need not be kept.
+pub(crate) async fn forget(
+    connection: &mut SqliteConnection,
+    key: &LeaseKey,
+    fence: Fence,
+) -> Result<u64, sqlx::Error> {
+    let done = sqlx::query(
+        "delete from tidemill_lease
+         where kind = $1
+           and name = $2
+           and owner = $3
+           and epoch = $4",
+    )
+    .bind(key.kind())
+    .bind(key.name())
+    .bind(DbId::from(fence.owner))
+    .bind(fence.epoch.get())
+    .execute(connection)
+    .await?;
+    Ok(done.rows_affected())
+}
+
+/// The same for one that is free already.
+pub(crate) async fn forget_free(
+    connection: &mut SqliteConnection,
+    key: &LeaseKey,
+) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "delete from tidemill_lease
+         where kind = $1
+           and name = $2
+           and owner is null",
+    )
+    .bind(key.kind())
+    .bind(key.name())
+    .execute(connection)
+    .await?;
+    Ok(())
 }
 
 /// Returns the kinds.

@@ -5,6 +5,7 @@ pub(crate) mod alert;
 pub(crate) mod audit;
 pub(crate) mod clock;
 pub(crate) mod idempotency;
+pub(crate) mod job;
 pub(crate) mod lease;
 pub(crate) mod migration;
 pub(crate) mod process;

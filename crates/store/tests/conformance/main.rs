@@ -31,6 +31,8 @@ macro_rules! on_both {
 mod alert;
 mod audit;
 mod connect;
+mod item;
+mod job;
 mod lease;
 mod lease_model;
 mod migration;

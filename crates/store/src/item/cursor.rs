@@ -1,0 +1,153 @@
+//! A reader that runs one statement and hands out its rows one by one.
+
+use crate::item::database::Database;
+use crate::item::failure::reading;
+use crate::item::feed::{Feed, Flow, Sink};
+use crate::item::link::{Link, Plan};
+use crate::item::position::{Count, count_total};
+use crate::item::query::SqlQuery;
+use crate::item::{mysql, postgres, sqlite};
+use sqlx::Connection;
+use tidemill_domain::item::{ItemError, Row};
+use tidemill_domain::job::ExecutionContext;
+
+/// Rows that are fetched at once, where nothing else is said.
+const FETCH_SIZE: usize = 1_000;
+
+/// Reads the rows of one statement: on PostgreSQL through a cursor of the server, elsewhere as they come,
+/// never more than a few batches ahead.
+///
+/// A restart runs the statement again and leaves out as many rows as were read before. That is right as long
+/// as the statement has an order, and its rows from before are still there; otherwise use a
+/// [`KeysetReader`](crate::item::KeysetReader).
+#[derive(Debug)]
+pub struct CursorReader {
+    database: Database,
+    query: SqlQuery,
+    fetch_size: usize,
+    is_counted: bool,
+    total: Option<u64>,
+    count: Count,
+    flow: Flow,
+}
+
+impl CursorReader {
+    /// A reader whose position is kept under `name`.
+    pub fn new(name: &str, database: Database, query: SqlQuery) -> Self {
+        let count = Count::new(name);
+        Self {
+            database,
+            query,
+            fetch_size: FETCH_SIZE,
+            is_counted: false,
+            total: None,
+            count,
+            flow: Flow::Idle,
+        }
+    }
+
+    /// Fetches so many rows at once.
+    #[must_use]
+    pub fn fetch_size(mut self, rows: usize) -> Self {
+        self.fetch_size = rows.max(1);
+        self
+    }
+
+    /// Counts all rows when it opens, for the progress bar.
+    #[must_use]
+    pub fn count_total(mut self) -> Self {
+        self.is_counted = true;
+        self
+    }
+
+    /// Runs the statement, and goes to the saved position.
+    pub async fn open(&mut self, context: &ExecutionContext) -> Result<(), ItemError> {
+        self.flow.close().await;
+        self.count.load(context)?;
+        self.start().await
+    }
+
+    /// The next row; none at the end.
+    #[inline]
+    pub async fn read(&mut self) -> Result<Option<Row>, ItemError> {
+        if matches!(self.flow, Flow::Idle) {
+            self.start().await?;
+        }
+        match self.flow.next().await? {
+            Some(item) => {
+                self.count.increase();
+                item.map(Some).map_err(|bad| bad.error)
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Saves how many rows were handed out.
+    pub fn update(&mut self, context: &mut ExecutionContext) {
+        self.count.save(context);
+    }
+
+    /// Ends the statement and its connection.
+    pub async fn close(&mut self) {
+        self.flow.close().await;
+    }
+
+    /// How many rows there are in all, when they were counted.
+    pub fn total(&self) -> Option<u64> {
+        self.total
+    }
+
+    async fn start(&mut self) -> Result<(), ItemError> {
+        let mut link = begun(self.database.link_for_cursor().await?).await?;
+        let plan = link.prepare_query(&self.query).await?;
+        if self.is_counted && self.total.is_none() {
+            self.total = count_total(&mut link, &self.query).await?;
+        }
+        let (query, skip, size) = (self.query.clone(), self.count.rows(), self.fetch_size);
+        self.flow = Flow::Running(Feed::start(move |sink| run(link, plan, query, skip, size, sink)));
+        Ok(())
+    }
+}
+
+/// A cursor of PostgreSQL lives in a transaction. One that stands still between two chunks is no mistake
+/// here, and it locks no rows.
+async fn begun(link: Link) -> Result<Link, ItemError> {
+    let Link::Postgres { mut connection, is_pooled } = link else { return Ok(link) };
+    let begin = "begin isolation level repeatable read read only; \
+                 set local idle_in_transaction_session_timeout = 0";
+    sqlx::raw_sql(begin).execute(&mut connection).await.map_err(reading)?;
+    if is_pooled {
+        postgres::deallocate(&mut connection).await?;
+    }
+    // From here on the transaction keeps its server connection.
+    Ok(Link::Postgres { connection, is_pooled: false })
+}
+
+async fn run(
+    link: Link,
+    plan: Plan,
+    query: SqlQuery,
+    skip: u64,
+    size: usize,
+    sink: Sink,
+) -> Result<(), ItemError> {
+    let closed = match (link, plan) {
+        (Link::Postgres { mut connection, .. }, Plan::Postgres(plan)) => {
+            postgres::stream(&mut connection, &plan, query.text(), query.values(), skip, size, &sink).await?;
+            connection.close().await
+        }
+        (Link::Sqlite(mut connection), Plan::Sqlite(plan)) => {
+            sqlite::stream(&mut connection, &plan, query.values(), skip, size, &sink).await?;
+            connection.close().await
+        }
+        (Link::MySql(mut connection), Plan::MySql(plan)) => {
+            mysql::stream(&mut connection, &plan, query.values(), skip, size, &sink).await?;
+            connection.close().await
+        }
+        _ => return Err(crate::item::failure::fatal("a query was prepared for another database")),
+    };
+    if closed.is_err() {
+        tracing::debug!("the connection of a cursor did not close in order");
+    }
+    Ok(())
+}

@@ -1,0 +1,237 @@
+//! What a reader reads from: the store's own database, or another one.
+
+use crate::error::StoreError;
+use crate::item::failure::{fatal, reading};
+use crate::item::identifier::Quote;
+use crate::item::link::Link;
+use crate::store::Store;
+use crate::url::{DatabaseUrl, Place};
+use sqlx::mysql::MySqlConnectOptions;
+use sqlx::postgres::PgConnectOptions;
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, Connection};
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+use std::time::Duration;
+use tidemill_domain::item::{ErrorKind, ItemError};
+
+/// How long to try to connect.
+const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long to wait for a lock of SQLite's.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A database to read from. Cheap to clone; each reader opens a connection of its own, so that a long query
+/// does not take one from the store.
+#[derive(Clone)]
+pub struct Database {
+    source: Source,
+    place: String,
+}
+
+#[derive(Clone)]
+enum Source {
+    Postgres {
+        options: Box<PgConnectOptions>,
+        is_pooled: bool,
+    },
+    Sqlite(Box<SqliteConnectOptions>),
+    MySql(Box<MySqlConnectOptions>),
+    /// A database in memory, which has only one connection.
+    Shared(Store),
+}
+
+/// Which database it is, where the text of a statement depends on it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Flavour {
+    Postgres,
+    Sqlite,
+    MySql,
+}
+
+impl Flavour {
+    /// What names stand between.
+    pub(crate) const fn quote(self) -> Quote {
+        match self {
+            Self::Postgres | Self::Sqlite => Quote::Double,
+            Self::MySql => Quote::Backtick,
+        }
+    }
+}
+
+impl Database {
+    /// The store's own database.
+    pub fn of(store: &Store) -> Self {
+        let source = match store.reading() {
+            Reading::Postgres(options) => {
+                Source::Postgres { options, is_pooled: store.is_behind_transaction_pooler() }
+            }
+            Reading::SqliteFile(path) => Source::Sqlite(Box::new(sqlite_options(&path))),
+            Reading::SqliteMemory => Source::Shared(store.clone()),
+        };
+        Self { source, place: store.place() }
+    }
+
+    /// The database at `url`: `postgres://…`, `sqlite://FILE`, `mysql://…` or `mariadb://…`. Nothing is
+    /// connected before a reader opens.
+    ///
+    /// ```
+    /// # use tidemill_store::item::Database;
+    /// let shop = Database::connect("mysql://reader:secret@shop.example/orders").unwrap();
+    /// assert_eq!(shop.to_string(), "mysql://shop.example:3306/orders");
+    /// ```
+    pub fn connect(url: &str) -> Result<Self, StoreError> {
+        let mysql = url.strip_prefix("mysql://").or_else(|| url.strip_prefix("mariadb://"));
+        if let Some(rest) = mysql {
+            return Self::mysql(&format!("mysql://{rest}"));
+        }
+        let parsed: DatabaseUrl = url.parse().map_err(|error| match error {
+            StoreError::BadUrl { why } if why.contains("none of sqlite") => {
+                StoreError::BadUrl { why: why.replace("none of sqlite", "none of mysql, mariadb, sqlite") }
+            }
+            error => error,
+        })?;
+        let place = parsed.to_string();
+        let source = match parsed.place {
+            Place::Postgres(options) => {
+                let options = options.extra_float_digits(None).disable_statement_logging();
+                Source::Postgres { options: Box::new(options), is_pooled: false }
+            }
+            Place::SqliteFile(path) => Source::Sqlite(Box::new(sqlite_options(&path))),
+            Place::SqliteMemory => {
+                let why = "a database in memory can be read only through its store".to_owned();
+                return Err(StoreError::BadUrl { why });
+            }
+        };
+        Ok(Self { source, place })
+    }
+
+    fn mysql(url: &str) -> Result<Self, StoreError> {
+        // The driver's own text may quote the URL, and with it a password, so it is not passed on.
+        let options = MySqlConnectOptions::from_str(url).map_err(|_| StoreError::BadUrl {
+            why: "it is not of the form mysql://USER@HOST:PORT/DATABASE".to_owned(),
+        })?;
+        let database = options.get_database().unwrap_or_default();
+        let place = format!("mysql://{}:{}/{database}", options.get_host(), options.get_port());
+        // A client must not change how the author's text is understood: `||` means what the server says.
+        let options =
+            options.pipes_as_concat(false).no_engine_substitution(false).disable_statement_logging();
+        Ok(Self { source: Source::MySql(Box::new(options)), place })
+    }
+
+    pub(crate) fn flavour(&self) -> Flavour {
+        match self.source {
+            Source::Postgres { .. } => Flavour::Postgres,
+            Source::Sqlite(_) | Source::Shared(_) => Flavour::Sqlite,
+            Source::MySql(_) => Flavour::MySql,
+        }
+    }
+
+    /// Connects.
+    pub(crate) async fn link(&self) -> Result<Link, ItemError> {
+        match &self.source {
+            Source::Postgres { options, is_pooled } => {
+                let connection = self.in_time(options.connect()).await?;
+                Ok(Link::Postgres { connection, is_pooled: *is_pooled })
+            }
+            Source::Sqlite(options) => Ok(Link::Sqlite(self.in_time(options.connect()).await?)),
+            Source::MySql(options) => Ok(Link::MySql(self.in_time(options.connect()).await?)),
+            Source::Shared(store) => Ok(Link::Shared(store.clone())),
+        }
+    }
+
+    /// Connects, and refuses a database whose only connection a cursor would keep.
+    pub(crate) async fn link_for_cursor(&self) -> Result<Link, ItemError> {
+        match &self.source {
+            Source::Shared(_) => Err(fatal(
+                "a cursor would keep the only connection of a database in memory, and the step could not \
+                 write; use a keyset or offset reader, or a database in a file",
+            )),
+            _ => self.link().await,
+        }
+    }
+
+    async fn in_time<C: Connection>(
+        &self,
+        connecting: impl Future<Output = Result<C, sqlx::Error>>,
+    ) -> Result<C, ItemError> {
+        match tokio::time::timeout(CONNECT_WITHIN, connecting).await {
+            Ok(connected) => connected.map_err(|error| {
+                let cause = reading(error);
+                let kind = cause.kind_in(tidemill_domain::item::Phase::Read);
+                ItemError::new(kind, format!("cannot connect to {}: {}", self.place, cause.text()))
+            }),
+            Err(_) => Err(ItemError::new(
+                ErrorKind::TRANSIENT,
+                format!("{} did not answer within {} seconds", self.place, CONNECT_WITHIN.as_secs()),
+            )),
+        }
+    }
+}
+
+/// What a store tells of its database to those who want a connection of their own.
+pub(crate) enum Reading {
+    Postgres(Box<PgConnectOptions>),
+    SqliteFile(std::path::PathBuf),
+    SqliteMemory,
+}
+
+/// A connection that cannot write, whatever the query says.
+fn sqlite_options(path: &Path) -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
+        .filename(path)
+        .create_if_missing(false)
+        .busy_timeout(BUSY_TIMEOUT)
+        .pragma("query_only", "on")
+        .disable_statement_logging()
+}
+
+/// Where it is, without user name and password.
+impl fmt::Display for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.place)
+    }
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Database({})", self.place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_never_shown() {
+        for url in
+            ["mysql://u:geheim@h/d", "mariadb://u:geheim@h:7/d", "postgres://u:geheim@h/d?password=geheim"]
+        {
+            let database = Database::connect(url).unwrap();
+            assert!(!format!("{database} {database:?}").contains("geheim"));
+        }
+        for url in ["mysql://u:geheim@h:notaport/d", "oracle://u:geheim@h/d"] {
+            let error = Database::connect(url).unwrap_err();
+            assert!(!format!("{error} {error:?}").contains("geheim"), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn the_documented_urls_are_understood() {
+        for (url, place, flavour) in [
+            ("mariadb://u@h/d", "mysql://h:3306/d", Flavour::MySql),
+            ("mysql://u@h:7/d", "mysql://h:7/d", Flavour::MySql),
+            ("postgres://u@h/d", "postgres://h:5432/d", Flavour::Postgres),
+            ("sqlite:///var/lib/t.db", "sqlite:///var/lib/t.db", Flavour::Sqlite),
+        ] {
+            let database = Database::connect(url).unwrap();
+            assert_eq!((database.to_string().as_str(), database.flavour()), (place, flavour));
+        }
+        assert!(Database::connect("sqlite::memory:").unwrap_err().to_string().contains("through its store"));
+        assert!(
+            Database::connect("oracle://h/d").unwrap_err().to_string().contains("mysql, mariadb, sqlite")
+        );
+    }
+}

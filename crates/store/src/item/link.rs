@@ -1,0 +1,155 @@
+//! A reader's way to its database: a connection of its own or, for a database in memory, the store's only
+//! one.
+
+use crate::error::StoreError;
+use crate::item::failure::{fatal, reading};
+use crate::item::query::SqlQuery;
+use crate::item::row::Item;
+use crate::item::{mysql, postgres, sqlite};
+use crate::store::Store;
+use crate::tx::Tx;
+use sqlx::mysql::MySqlConnection;
+use sqlx::postgres::PgConnection;
+use sqlx::sqlite::SqliteConnection;
+use tidemill_domain::item::{ErrorKind, ItemError, Value};
+
+/// How often to wait for the only connection of a database in memory, each time as long as its pool waits.
+const WAITS_MAX: u32 = 12;
+
+/// A way to a database.
+pub(crate) enum Link {
+    /// Whether a pooler may give each transaction another server connection.
+    Postgres {
+        connection: PgConnection,
+        is_pooled: bool,
+    },
+    Sqlite(SqliteConnection),
+    MySql(MySqlConnection),
+    /// The only connection of a database in memory. Borrowed for one statement at a time.
+    Shared(Store),
+}
+
+/// A query that the database has understood.
+pub(crate) enum Plan {
+    Postgres(postgres::Plan),
+    Sqlite(sqlite::Plan),
+    MySql(mysql::Plan),
+}
+
+impl Plan {
+    /// The names of the columns.
+    pub(crate) fn names(&self) -> &[String] {
+        match self {
+            Self::Postgres(plan) => plan.names(),
+            Self::Sqlite(plan) => plan.names(),
+            Self::MySql(plan) => plan.names(),
+        }
+    }
+
+    fn places(&self) -> usize {
+        match self {
+            Self::Postgres(plan) => plan.places(),
+            Self::Sqlite(plan) => plan.places(),
+            Self::MySql(plan) => plan.places(),
+        }
+    }
+}
+
+impl Link {
+    /// Lets the database understand a query.
+    pub(crate) async fn prepare(&mut self, sql: &str) -> Result<Plan, ItemError> {
+        self.begin_if_pooled().await?;
+        let plan = match self {
+            Self::Postgres { connection, .. } => Plan::Postgres(postgres::prepare(connection, sql).await?),
+            Self::Sqlite(connection) => Plan::Sqlite(sqlite::prepare(connection, sql).await?),
+            Self::MySql(connection) => Plan::MySql(mysql::prepare(connection, sql).await?),
+            Self::Shared(store) => {
+                let mut tx = borrowed(store).await?;
+                Plan::Sqlite(sqlite::prepare(shared(&mut tx)?, sql).await?)
+            }
+        };
+        self.end_if_pooled().await?;
+        Ok(plan)
+    }
+
+    /// Lets the database understand the author's query, which must have as many places as values: SQLite
+    /// would take a missing one for null, and the places that a page adds would be taken for the author's.
+    pub(crate) async fn prepare_query(&mut self, query: &SqlQuery) -> Result<Plan, ItemError> {
+        let plan = self.prepare(query.text()).await?;
+        let (places, values) = (plan.places(), query.values().len());
+        if places != values {
+            return Err(fatal(format!("the query has {places} places for values, and {values} are bound")));
+        }
+        Ok(plan)
+    }
+
+    /// Runs a query and reads all of its rows.
+    pub(crate) async fn fetch(&mut self, plan: &Plan, values: &[Value]) -> Result<Vec<Item>, ItemError> {
+        self.begin_if_pooled().await?;
+        let items = match (&mut *self, plan) {
+            (Self::Postgres { connection, .. }, Plan::Postgres(plan)) => {
+                postgres::fetch(connection, plan, values).await?
+            }
+            (Self::Sqlite(connection), Plan::Sqlite(plan)) => sqlite::fetch(connection, plan, values).await?,
+            (Self::MySql(connection), Plan::MySql(plan)) => mysql::fetch(connection, plan, values).await?,
+            (Self::Shared(store), Plan::Sqlite(plan)) => {
+                let mut tx = borrowed(store).await?;
+                sqlite::fetch(shared(&mut tx)?, plan, values).await?
+            }
+            _ => return Err(fatal("a query was prepared for another database")),
+        };
+        self.end_if_pooled().await?;
+        Ok(items)
+    }
+
+    /// The one number that a query answers with.
+    pub(crate) async fn scalar(&mut self, sql: &str, values: &[Value]) -> Result<Option<i64>, ItemError> {
+        self.begin_if_pooled().await?;
+        let number = match self {
+            Self::Postgres { connection, .. } => postgres::scalar(connection, sql, values).await?,
+            Self::Sqlite(connection) => sqlite::scalar(connection, sql, values).await?,
+            Self::MySql(connection) => mysql::scalar(connection, sql, values).await?,
+            Self::Shared(store) => {
+                let mut tx = borrowed(store).await?;
+                sqlite::scalar(shared(&mut tx)?, sql, values).await?
+            }
+        };
+        self.end_if_pooled().await?;
+        Ok(number)
+    }
+
+    /// Behind a pooler only a transaction stays on one server connection, and that may hold statements of
+    /// others under the names that our driver is about to use.
+    async fn begin_if_pooled(&mut self) -> Result<(), ItemError> {
+        if let Self::Postgres { connection, is_pooled: true } = self {
+            sqlx::raw_sql("begin read only; deallocate all").execute(connection).await.map_err(reading)?;
+        }
+        Ok(())
+    }
+
+    async fn end_if_pooled(&mut self) -> Result<(), ItemError> {
+        if let Self::Postgres { connection, is_pooled: true } = self {
+            sqlx::raw_sql("deallocate all; commit").execute(connection).await.map_err(reading)?;
+        }
+        Ok(())
+    }
+}
+
+/// The step itself writes through the same connection, so there may be a wait until its chunk has committed.
+async fn borrowed(store: &Store) -> Result<Tx, ItemError> {
+    let mut waits = 0;
+    loop {
+        match store.read().await {
+            Err(StoreError::ConnectionsExhausted(_) | StoreError::Busy(_)) if waits < WAITS_MAX => waits += 1,
+            Err(error) => {
+                let kind = error.item_kind().unwrap_or(ErrorKind::FATAL);
+                return Err(ItemError::of(kind, error));
+            }
+            Ok(tx) => return Ok(tx),
+        }
+    }
+}
+
+fn shared(tx: &mut Tx) -> Result<&mut SqliteConnection, ItemError> {
+    tx.sqlite().ok_or_else(|| fatal("the store is not in memory"))
+}

@@ -1,0 +1,174 @@
+//! MySQL and MariaDB, which are only read from: their types in binary form, and how queries run on them.
+
+mod kind;
+
+use crate::item::failure::{fatal, reading};
+use crate::item::feed::Sink;
+use crate::item::row::{Item, assemble, unsupported};
+use kind::MyKind;
+use sqlx::mysql::{MySqlArguments, MySqlColumn, MySqlConnection, MySqlRow, MySqlStatement};
+use sqlx::{
+    Arguments, AssertSqlSafe, Column, Decode, Either, Executor, MySql, Row as _, Statement, TypeInfo,
+};
+use std::future::poll_fn;
+use std::sync::Arc;
+use tidemill_domain::item::{ItemError, Value};
+
+/// A query as the server understood it.
+pub(crate) struct Plan {
+    statement: MySqlStatement,
+    names: Arc<[String]>,
+}
+
+/// How each column of one result becomes a value.
+struct Decoder {
+    names: Arc<[String]>,
+    kinds: Vec<MyKind>,
+}
+
+impl Plan {
+    /// The names of the columns.
+    pub(crate) fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// How many places it has for values.
+    pub(crate) fn places(&self) -> usize {
+        match self.statement.parameters() {
+            Some(Either::Left(places)) => places.len(),
+            Some(Either::Right(places)) => places,
+            None => 0,
+        }
+    }
+}
+
+/// Lets the server understand the query. The text is the author's own, or made of it and of names that are
+/// quoted.
+pub(crate) async fn prepare(connection: &mut MySqlConnection, sql: &str) -> Result<Plan, ItemError> {
+    let text = AssertSqlSafe(sql.to_owned());
+    let statement = connection.prepare(sqlx::SqlSafeStr::into_sql_str(text)).await.map_err(reading)?;
+    let names: Arc<[String]> = statement.columns().iter().map(|column| column.name().to_owned()).collect();
+    kinds(statement.columns())?;
+    Ok(Plan { statement, names })
+}
+
+/// Runs the query and reads all of its rows.
+pub(crate) async fn fetch(
+    connection: &mut MySqlConnection,
+    plan: &Plan,
+    values: &[Value],
+) -> Result<Vec<Item>, ItemError> {
+    let arguments = arguments(values)?;
+    let rows = plan.statement.query_with(arguments).fetch_all(connection).await.map_err(reading)?;
+    let Some(first) = rows.first() else { return Ok(Vec::new()) };
+    let decoder = Decoder::of(plan, first)?;
+    Ok(rows.iter().map(|row| decoder.decode(row)).collect())
+}
+
+/// The one number that a query answers with.
+pub(crate) async fn scalar(
+    connection: &mut MySqlConnection,
+    sql: &str,
+    values: &[Value],
+) -> Result<Option<i64>, ItemError> {
+    let plan = prepare(connection, sql).await?;
+    let arguments = arguments(values)?;
+    let row = plan.statement.query_with(arguments).fetch_optional(connection).await.map_err(reading)?;
+    row.map(|row| row.try_get_unchecked(0)).transpose().map_err(reading)
+}
+
+/// Reads the query row by row, leaving out the first `skip`, and hands on `size` rows at a time.
+pub(crate) async fn stream(
+    connection: &mut MySqlConnection,
+    plan: &Plan,
+    values: &[Value],
+    mut skip: u64,
+    size: usize,
+    sink: &Sink,
+) -> Result<(), ItemError> {
+    // The server would cut off a client that does not take its rows for a minute, as a slow step does.
+    sqlx::raw_sql("set session net_write_timeout = 31536000")
+        .execute(&mut *connection)
+        .await
+        .map_err(reading)?;
+    let arguments = arguments(values)?;
+    let mut rows = plan.statement.query_with(arguments).fetch(connection);
+    let mut decoder: Option<Decoder> = None;
+    let mut batch = Vec::with_capacity(size);
+    while let Some(row) = poll_fn(|context| rows.as_mut().poll_next(context)).await {
+        let row = row.map_err(reading)?;
+        if skip > 0 {
+            skip -= 1;
+            continue;
+        }
+        let decoder = match &decoder {
+            Some(decoder) => decoder,
+            None => decoder.insert(Decoder::of(plan, &row)?),
+        };
+        batch.push(decoder.decode(&row));
+        if batch.len() == size && !sink.send(std::mem::replace(&mut batch, Vec::with_capacity(size))).await {
+            return Ok(());
+        }
+    }
+    sink.send(batch).await;
+    Ok(())
+}
+
+/// What a key of a page is compared with. A bare place would let the server compare decimals as
+/// floating-point numbers, and two long ones would be the same.
+pub(crate) fn place_of(value: &Value) -> String {
+    match value {
+        Value::Decimal(value) => {
+            let fraction = value.as_str().split_once('.').map_or(0, |(_, fraction)| fraction.len());
+            format!("cast(? as decimal(65, {}))", fraction.min(30))
+        }
+        _ => "?".to_owned(),
+    }
+}
+
+impl Decoder {
+    /// The types are known for sure only with the first row: those of the prepared statement lack what comes
+    /// from its parameters.
+    fn of(plan: &Plan, row: &MySqlRow) -> Result<Self, ItemError> {
+        Ok(Self { names: Arc::clone(&plan.names), kinds: kinds(row.columns())? })
+    }
+
+    fn decode(&self, row: &MySqlRow) -> Item {
+        assemble(&self.names, |index| {
+            let value =
+                row.try_get_raw(index).map_err(|error| format!("is missing in the result: {error}"))?;
+            match <&[u8] as Decode<MySql>>::decode(value) {
+                Ok(bytes) => self.kinds[index].decode(bytes),
+                // The driver has no other error here than that there is no value.
+                Err(_) => Ok(Value::Null),
+            }
+        })
+    }
+}
+
+fn kinds(columns: &[MySqlColumn]) -> Result<Vec<MyKind>, ItemError> {
+    let kind = |column: &MySqlColumn| {
+        let info = column.type_info();
+        MyKind::of(info).ok_or_else(|| unsupported(column.name(), info.name()))
+    };
+    columns.iter().map(kind).collect()
+}
+
+fn arguments(values: &[Value]) -> Result<MySqlArguments, ItemError> {
+    let mut arguments = MySqlArguments::default();
+    for value in values {
+        let added = match value {
+            Value::Null => arguments.add(None::<i64>),
+            Value::Bool(value) => arguments.add(i64::from(*value)),
+            Value::Long(value) => arguments.add(*value),
+            Value::Double(value) => arguments.add(*value),
+            Value::Text(value) => arguments.add(value.as_str()),
+            Value::Bytes(value) => arguments.add(value.as_slice()),
+            // In the zone of the session, which the driver sets to UTC.
+            Value::Instant(value) => arguments.add(value.to_string().trim_end_matches('Z')),
+            value => arguments.add(value.to_string()),
+        };
+        added.map_err(|error| fatal(format!("a value cannot be bound: {error}")))?;
+    }
+    Ok(arguments)
+}

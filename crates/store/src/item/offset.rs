@@ -1,0 +1,119 @@
+//! A reader that counts: page by page, by the number of rows before it.
+
+use crate::item::database::{Database, Flavour};
+use crate::item::failure::fatal;
+use crate::item::feed::{Feed, Flow, Sink};
+use crate::item::link::{Link, Plan};
+use crate::item::pages;
+use crate::item::position::{Count, count_total};
+use crate::item::query::SqlQuery;
+use tidemill_domain::item::{ItemError, Row};
+use tidemill_domain::job::ExecutionContext;
+
+/// Reads page by page with `limit` and `offset`, so that no statement is open while a chunk is worked on.
+///
+/// The query must have an `order by` that leaves no two rows in doubt, and rows before the position must
+/// stay. The database walks over all rows before a page, each time: for large tables use a
+/// [`KeysetReader`](crate::item::KeysetReader).
+#[derive(Debug)]
+pub struct OffsetReader {
+    database: Database,
+    query: SqlQuery,
+    page_size: usize,
+    is_counted: bool,
+    total: Option<u64>,
+    count: Count,
+    flow: Flow,
+}
+
+impl OffsetReader {
+    /// A reader whose position is kept under `name`.
+    pub fn new(name: &str, database: Database, query: SqlQuery, page_size: usize) -> Self {
+        let (page_size, count) = (page_size.max(1), Count::new(name));
+        Self { database, query, page_size, is_counted: false, total: None, count, flow: Flow::Idle }
+    }
+
+    /// Counts all rows when it opens, for the progress bar.
+    #[must_use]
+    pub fn count_total(mut self) -> Self {
+        self.is_counted = true;
+        self
+    }
+
+    /// Lets the database understand the query, and goes to the saved position.
+    pub async fn open(&mut self, context: &ExecutionContext) -> Result<(), ItemError> {
+        self.flow.close().await;
+        if !self.query.is_ordered() {
+            return Err(fatal(
+                "a query that is read by offset needs an order by: without one, each page may have another \
+                 order, and rows would be read twice or never",
+            ));
+        }
+        self.count.load(context)?;
+        self.start().await
+    }
+
+    /// The next row; none at the end.
+    #[inline]
+    pub async fn read(&mut self) -> Result<Option<Row>, ItemError> {
+        if matches!(self.flow, Flow::Idle) {
+            self.start().await?;
+        }
+        match self.flow.next().await? {
+            Some(item) => {
+                self.count.increase();
+                item.map(Some).map_err(|bad| bad.error)
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Saves how many rows were handed out.
+    pub fn update(&mut self, context: &mut ExecutionContext) {
+        self.count.save(context);
+    }
+
+    /// Ends the connection.
+    pub async fn close(&mut self) {
+        self.flow.close().await;
+    }
+
+    /// How many rows there are in all, when they were counted.
+    pub fn total(&self) -> Option<u64> {
+        self.total
+    }
+
+    async fn start(&mut self) -> Result<(), ItemError> {
+        let mut link = self.database.link().await?;
+        link.prepare_query(&self.query).await?;
+        if self.is_counted && self.total.is_none() {
+            self.total = count_total(&mut link, &self.query).await?;
+        }
+        let flavour = self.database.flavour();
+        let (query, start, size) = (self.query.clone(), self.count.rows(), self.page_size);
+        let plan = link.prepare(&pages::offset(&query, flavour, start, size).text).await?;
+        self.flow =
+            Flow::Running(Feed::start(move |sink| run(link, plan, flavour, query, start, size, sink)));
+        Ok(())
+    }
+}
+
+async fn run(
+    mut link: Link,
+    plan: Plan,
+    flavour: Flavour,
+    query: SqlQuery,
+    mut start: u64,
+    size: usize,
+    sink: Sink,
+) -> Result<(), ItemError> {
+    loop {
+        let page = pages::offset(&query, flavour, start, size);
+        let items = link.fetch(&plan, &page.values).await?;
+        let rows = items.len();
+        if !sink.send(items).await || rows < size {
+            return Ok(());
+        }
+        start = start.saturating_add(u64::try_from(rows).unwrap_or(u64::MAX));
+    }
+}

@@ -1,0 +1,48 @@
+//! What comes out of a result: rows, and those that could not be understood.
+
+use std::sync::Arc;
+use tidemill_domain::item::{ErrorKind, ItemError, Row, Value};
+
+/// A row, or one of which a value could not be understood.
+pub(crate) type Item = Result<Row, Box<BadRow>>;
+
+/// A row of which at least one value could not be understood. The others are there, so that a reader knows
+/// where it is.
+#[derive(Debug)]
+pub(crate) struct BadRow {
+    pub(crate) error: ItemError,
+    pub(crate) row: Row,
+}
+
+/// Puts the row together. `decode` gives the value of each column by its number, or says what is wrong with
+/// it.
+#[inline]
+pub(crate) fn assemble(
+    names: &Arc<[String]>,
+    mut decode: impl FnMut(usize) -> Result<Value, String>,
+) -> Item {
+    let mut values = Vec::with_capacity(names.len());
+    let mut wrong: Option<String> = None;
+    for (index, name) in names.iter().enumerate() {
+        match decode(index) {
+            Ok(value) => values.push(value),
+            Err(why) => {
+                values.push(Value::Null);
+                wrong.get_or_insert_with(|| format!("column {name:?} {why}"));
+            }
+        }
+    }
+    let row = Row::new(Arc::clone(names), values);
+    match wrong {
+        None => Ok(row),
+        Some(text) => Err(Box::new(BadRow { error: ItemError::new(ErrorKind::READ, text), row })),
+    }
+}
+
+/// A column whose type has no value of ours.
+pub(crate) fn unsupported(name: &str, type_name: &str) -> ItemError {
+    let text = format!(
+        "column {name:?} is of type {type_name}, which cannot be read as it is; cast it to text in the query"
+    );
+    ItemError::new(ErrorKind::FATAL, text)
+}

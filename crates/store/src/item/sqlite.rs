@@ -1,0 +1,160 @@
+//! SQLite: values by their storage class, and how queries run on it.
+
+use crate::item::failure::{fatal, reading};
+use crate::item::feed::Sink;
+use crate::item::row::{Item, assemble};
+use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow, SqliteStatement};
+use sqlx::{
+    Arguments, AssertSqlSafe, Column, Decode, Either, Executor, Row as _, Sqlite, Statement, TypeInfo,
+    ValueRef,
+};
+use std::future::poll_fn;
+use std::sync::Arc;
+use tidemill_domain::item::{ItemError, Value};
+
+/// A query as SQLite understood it.
+pub(crate) struct Plan {
+    statement: SqliteStatement,
+    names: Arc<[String]>,
+}
+
+impl Plan {
+    /// The names of the columns.
+    pub(crate) fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// How many places it has for values.
+    pub(crate) fn places(&self) -> usize {
+        match self.statement.parameters() {
+            Some(Either::Left(places)) => places.len(),
+            Some(Either::Right(places)) => places,
+            None => 0,
+        }
+    }
+}
+
+/// Lets SQLite understand the query. The text is the author's own, or made of it and of names that are
+/// quoted.
+pub(crate) async fn prepare(connection: &mut SqliteConnection, sql: &str) -> Result<Plan, ItemError> {
+    let text = AssertSqlSafe(sql.to_owned());
+    let statement = connection.prepare(sqlx::SqlSafeStr::into_sql_str(text)).await.map_err(reading)?;
+    let names = statement.columns().iter().map(|column| column.name().to_owned()).collect();
+    Ok(Plan { statement, names })
+}
+
+/// Runs the query and reads all of its rows.
+pub(crate) async fn fetch(
+    connection: &mut SqliteConnection,
+    plan: &Plan,
+    values: &[Value],
+) -> Result<Vec<Item>, ItemError> {
+    let arguments = arguments(values)?;
+    let rows = plan.statement.query_with(arguments).fetch_all(connection).await.map_err(reading)?;
+    Ok(rows.iter().map(|row| decode(&plan.names, row)).collect())
+}
+
+/// The one number that a query answers with.
+pub(crate) async fn scalar(
+    connection: &mut SqliteConnection,
+    sql: &str,
+    values: &[Value],
+) -> Result<Option<i64>, ItemError> {
+    let plan = prepare(connection, sql).await?;
+    let arguments = arguments(values)?;
+    let row = plan.statement.query_with(arguments).fetch_optional(connection).await.map_err(reading)?;
+    row.map(|row| row.try_get_unchecked(0)).transpose().map_err(reading)
+}
+
+/// Reads the query row by row, leaving out the first `skip`, and hands on `size` rows at a time.
+pub(crate) async fn stream(
+    connection: &mut SqliteConnection,
+    plan: &Plan,
+    values: &[Value],
+    mut skip: u64,
+    size: usize,
+    sink: &Sink,
+) -> Result<(), ItemError> {
+    let arguments = arguments(values)?;
+    let mut rows = plan.statement.query_with(arguments).fetch(connection);
+    let mut batch = Vec::with_capacity(size);
+    while let Some(row) = poll_fn(|context| rows.as_mut().poll_next(context)).await {
+        let row = row.map_err(reading)?;
+        if skip > 0 {
+            skip -= 1;
+            continue;
+        }
+        batch.push(decode(&plan.names, &row));
+        if batch.len() == size && !sink.send(std::mem::replace(&mut batch, Vec::with_capacity(size))).await {
+            return Ok(());
+        }
+    }
+    sink.send(batch).await;
+    Ok(())
+}
+
+/// Each value has a class of its own here, whatever the column was declared as.
+fn decode(names: &Arc<[String]>, row: &SqliteRow) -> Item {
+    assemble(names, |index| {
+        let value = row.try_get_raw(index).map_err(|error| format!("is missing in the result: {error}"))?;
+        if value.is_null() {
+            return Ok(Value::Null);
+        }
+        let class = value.type_info().name().to_owned();
+        let decoded = match class.as_str() {
+            "INTEGER" | "BOOLEAN" => <i64 as Decode<Sqlite>>::decode(value).map(Value::Long),
+            "REAL" => <f64 as Decode<Sqlite>>::decode(value).map(Value::Double),
+            "BLOB" => <Vec<u8> as Decode<Sqlite>>::decode(value).map(Value::Bytes),
+            _ => <String as Decode<Sqlite>>::decode(value).map(Value::Text),
+        };
+        decoded.map_err(|error| format!("cannot be read: {error}"))
+    })
+}
+
+fn arguments(values: &[Value]) -> Result<SqliteArguments, ItemError> {
+    let mut arguments = SqliteArguments::default();
+    for value in values {
+        bind(&mut arguments, stored(value))?;
+    }
+    Ok(arguments)
+}
+
+/// A value as SQLite stores it.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Stored {
+    /// No value.
+    Null,
+    /// A whole number.
+    Integer(i64),
+    /// A floating-point number.
+    Real(f64),
+    /// Text.
+    Text(String),
+    /// Bytes.
+    Blob(Vec<u8>),
+}
+
+/// How a value is stored where the column does not say otherwise: what SQLite has no class for, as its text,
+/// which sorts like the value.
+pub(crate) fn stored(value: &Value) -> Stored {
+    match value {
+        Value::Null => Stored::Null,
+        Value::Bool(value) => Stored::Integer((*value).into()),
+        Value::Long(value) => Stored::Integer(*value),
+        Value::Double(value) => Stored::Real(*value),
+        Value::Text(value) => Stored::Text(value.clone()),
+        Value::Bytes(value) => Stored::Blob(value.clone()),
+        value => Stored::Text(value.to_string()),
+    }
+}
+
+pub(crate) fn bind(arguments: &mut SqliteArguments, value: Stored) -> Result<(), ItemError> {
+    let added = match value {
+        Stored::Null => arguments.add(None::<i64>),
+        Stored::Integer(value) => arguments.add(value),
+        Stored::Real(value) => arguments.add(value),
+        Stored::Text(value) => arguments.add(value),
+        Stored::Blob(value) => arguments.add(value),
+    };
+    added.map_err(|error| fatal(format!("a value cannot be bound: {error}")))
+}

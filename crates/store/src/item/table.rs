@@ -1,0 +1,301 @@
+//! A writer of rows into a table of the store's database, in the transaction of the chunk.
+
+mod catalogue;
+mod postgres;
+mod sqlite;
+
+use crate::item::failure::fatal;
+use crate::item::identifier::{Quote, quoted};
+use crate::store::Store;
+use crate::tx::Tx;
+use crate::url::Dialect;
+use std::sync::Arc;
+use tidemill_domain::item::{ErrorKind, ItemError, Row, Value};
+
+/// How rows get into the table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// By `copy` in binary form, the fastest for large chunks on PostgreSQL; on SQLite the same as
+    /// [`Mode::Insert`].
+    Copy,
+    /// By `insert`.
+    Insert,
+    /// By `insert`, or where a row with this key is there, by changing its other columns. Of several rows
+    /// with one key the last one counts.
+    Upsert {
+        /// The columns of a unique index.
+        key: Vec<String>,
+    },
+}
+
+/// Writes rows into a table. Rows are pushed one by one into a buffer, and written by one statement when it
+/// is flushed.
+///
+/// A value goes into a column of another type only if nothing of it is lost: a text from a file into a date,
+/// a long into an `int4` that holds it. Otherwise [`push`](Self::push) fails, naming the column, and the
+/// buffer is as before.
+///
+/// ```
+/// # use tidemill_store::{Store, item::{Mode, TableWriter}};
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// # let store = Store::connect("sqlite::memory:").await.unwrap();
+/// # let mut tx = store.begin().await.unwrap();
+/// # let create = "create table payment (id integer primary key, amount text)";
+/// # store_sql(&mut tx, create).await;
+/// # tx.commit().await.unwrap();
+/// let mut writer = TableWriter::new("payment").columns(["id", "amount"]).mode(Mode::Insert);
+/// writer.open(&store).await.unwrap();
+///
+/// let mut tx = store.begin().await.unwrap();
+/// writer.push(&[1.into(), "12.50".into()]).unwrap();
+/// writer.push(&[2.into(), "7.00".into()]).unwrap();
+/// writer.flush(&mut tx).await.unwrap();
+/// tx.commit().await.unwrap();
+/// # });
+/// # async fn store_sql(tx: &mut tidemill_store::Tx, sql: &'static str) {
+/// #     tidemill_store::sqlx::query(sql).execute(tx.sqlite().unwrap()).await.unwrap();
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct TableWriter {
+    table: String,
+    columns: Vec<String>,
+    mode: Mode,
+    batch: Option<Batch>,
+    /// Where the columns are in the rows that were pushed last.
+    mapping: Option<(Arc<[String]>, Vec<usize>)>,
+}
+
+#[derive(Debug)]
+enum Batch {
+    Postgres(postgres::PgBatch),
+    Sqlite(sqlite::SqliteBatch),
+}
+
+impl TableWriter {
+    /// A writer into `table`, or `schema.table`, by [`Mode::Copy`].
+    pub fn new(table: impl Into<String>) -> Self {
+        Self { table: table.into(), columns: Vec::new(), mode: Mode::Copy, batch: None, mapping: None }
+    }
+
+    /// Writes these columns. Without this, all that the table has and does not compute itself.
+    #[must_use]
+    pub fn columns<C: Into<String>>(mut self, columns: impl IntoIterator<Item = C>) -> Self {
+        self.columns = columns.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Writes in this way.
+    #[must_use]
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Looks the columns up. A table or column that is not there is an error that tells what is.
+    pub async fn open(&mut self, store: &Store) -> Result<(), ItemError> {
+        let table = Target::parse(&self.table)?;
+        let known = catalogue::columns(store, &table).await?;
+        if self.columns.is_empty() {
+            let written = known.iter().filter(|column| !column.is_computed);
+            self.columns = written.map(|column| column.name.clone()).collect();
+        }
+        let chosen = self
+            .columns
+            .iter()
+            .map(|name| catalogue::find(&known, name, store.dialect(), &self.table).cloned())
+            .collect::<Result<Vec<_>, ItemError>>()?;
+        let key = self.key_indices(store.dialect())?;
+        self.mapping = None;
+        self.batch = Some(match store.dialect() {
+            Dialect::Postgres => Batch::Postgres(postgres::PgBatch::new(&table, &chosen, &self.mode, key)?),
+            Dialect::Sqlite => Batch::Sqlite(sqlite::SqliteBatch::new(&table, &chosen, key)?),
+        });
+        Ok(())
+    }
+
+    /// The columns that are written, in the order of the values of [`push`](Self::push).
+    pub fn column_names(&self) -> &[String] {
+        &self.columns
+    }
+
+    /// Appends a row: a value for each column.
+    pub fn push(&mut self, values: &[Value]) -> Result<(), ItemError> {
+        if values.len() != self.columns.len() {
+            return Err(fatal(format!(
+                "a row of {} values was given for the {} columns of {}",
+                values.len(),
+                self.columns.len(),
+                self.table
+            )));
+        }
+        push(&mut self.batch, values.iter())
+    }
+
+    /// Appends a row by the names of its columns. Those that are not written are left out.
+    pub fn push_row(&mut self, row: &Row) -> Result<(), ItemError> {
+        // All rows of one source share their names, so this is looked up once.
+        let indices = match &mut self.mapping {
+            Some((names, indices)) if Arc::ptr_eq(names, row.columns()) => indices,
+            mapping => {
+                let indices =
+                    self.columns.iter().map(|column| place_in(row, column)).collect::<Result<Vec<_>, _>>()?;
+                &mut mapping.insert((Arc::clone(row.columns()), indices)).1
+            }
+        };
+        let values = row.values();
+        push(&mut self.batch, indices.iter().map(|index| &values[*index]))
+    }
+
+    /// How many rows are in the buffer.
+    pub fn len(&self) -> usize {
+        match &self.batch {
+            Some(Batch::Postgres(batch)) => batch.len(),
+            Some(Batch::Sqlite(batch)) => batch.len(),
+            None => 0,
+        }
+    }
+
+    /// Whether there is nothing in the buffer.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Writes all rows of the buffer, which is empty afterwards, however it ends.
+    pub async fn flush(&mut self, tx: &mut Tx) -> Result<(), ItemError> {
+        let written = match &mut self.batch {
+            Some(Batch::Postgres(batch)) => match tx.postgres() {
+                Some(connection) => batch.flush(connection).await,
+                None => Err(other_database()),
+            },
+            Some(Batch::Sqlite(batch)) => match tx.sqlite() {
+                Some(connection) => batch.flush(connection).await,
+                None => Err(other_database()),
+            },
+            None => Err(not_open()),
+        };
+        self.clear();
+        written
+    }
+
+    /// Forgets what is in the buffer: the chunk is rolled back.
+    pub fn clear(&mut self) {
+        match &mut self.batch {
+            Some(Batch::Postgres(batch)) => batch.clear(),
+            Some(Batch::Sqlite(batch)) => batch.clear(),
+            None => {}
+        }
+    }
+
+    /// Where the key columns are among those that are written; none when there is no upsert.
+    fn key_indices(&self, dialect: Dialect) -> Result<Option<Vec<usize>>, ItemError> {
+        let Mode::Upsert { key } = &self.mode else { return Ok(None) };
+        if key.is_empty() {
+            return Err(fatal("an upsert needs at least one key column"));
+        }
+        let index = |name: &String| {
+            self.columns.iter().position(|column| catalogue::is_same(column, name, dialect)).ok_or_else(
+                || {
+                    fatal(format!(
+                        "the key column {name:?} is not among the columns that are written: {}",
+                        self.columns.join(", ")
+                    ))
+                },
+            )
+        };
+        key.iter().map(index).collect::<Result<_, _>>().map(Some)
+    }
+}
+
+fn push<'a>(batch: &mut Option<Batch>, values: impl Iterator<Item = &'a Value>) -> Result<(), ItemError> {
+    match batch {
+        Some(Batch::Postgres(batch)) => batch.push(values),
+        Some(Batch::Sqlite(batch)) => batch.push(values),
+        None => Err(not_open()),
+    }
+}
+
+fn place_in(row: &Row, column: &str) -> Result<usize, ItemError> {
+    let found = row.columns().iter().position(|name| name == column);
+    found.ok_or_else(|| {
+        fatal(format!(
+            "the rows have no column {column:?} for the table; they have {}",
+            row.columns().join(", ")
+        ))
+    })
+}
+
+fn not_open() -> ItemError {
+    fatal("the writer of a table was used before it was opened")
+}
+
+fn other_database() -> ItemError {
+    fatal("the writer of a table was opened for another database")
+}
+
+/// A value that the column does not take.
+fn refused(column: &str, why: &str) -> ItemError {
+    ItemError::new(ErrorKind::PARSE, format!("column {column:?} {why}"))
+}
+
+/// A table, perhaps with its schema.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Target {
+    schema: Option<String>,
+    table: String,
+    quoted: String,
+}
+
+impl Target {
+    fn parse(text: &str) -> Result<Self, ItemError> {
+        let (schema, table) = match text.split_once('.') {
+            Some((schema, table)) => (Some(schema), table),
+            None => (None, text),
+        };
+        let table_quoted = quoted(table, Quote::Double)?;
+        let quoted = match schema {
+            Some(schema) => format!("{}.{table_quoted}", quoted(schema, Quote::Double)?),
+            None => table_quoted,
+        };
+        Ok(Self { schema: schema.map(str::to_owned), table: table.to_owned(), quoted })
+    }
+}
+
+/// What follows an `insert` so that rows which are there are changed instead.
+fn on_conflict(columns: &[String], key: &[usize]) -> String {
+    let keys: Vec<&str> = key.iter().map(|index| columns[*index].as_str()).collect();
+    let changes: Vec<String> = columns
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| !key.contains(index))
+        .map(|(_, column)| format!("{column} = excluded.{column}"))
+        .collect();
+    let action =
+        if changes.is_empty() { "nothing".to_owned() } else { format!("update\nset {}", changes.join(", ")) };
+    format!("\non conflict ({}) do {action}", keys.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_schema_is_quoted_apart_from_its_table() {
+        let target = Target::parse("a\"b.c").unwrap();
+
+        assert_eq!(target.quoted, "\"a\"\"b\".\"c\"");
+        assert!(Target::parse("").is_err());
+        assert!(Target::parse(".t").is_err());
+    }
+
+    #[test]
+    fn where_all_columns_are_keys_there_is_nothing_to_change() {
+        let columns = ["\"a\"".to_owned(), "\"b\"".to_owned()];
+
+        assert_eq!(on_conflict(&columns, &[1, 0]), "\non conflict (\"b\", \"a\") do nothing");
+        assert_eq!(
+            on_conflict(&columns, &[0]),
+            "\non conflict (\"a\") do update\nset \"b\" = excluded.\"b\""
+        );
+    }
+}

@@ -1,0 +1,197 @@
+//! Which columns a table has, and of which types.
+
+use super::Target;
+use crate::item::failure::{fatal, item_error};
+use crate::store::Store;
+use crate::url::Dialect;
+use sqlx::postgres::types::Oid;
+use sqlx::{PgConnection, SqliteConnection};
+use tidemill_domain::item::{ErrorKind, ItemError};
+
+/// A column of a table.
+#[derive(Clone, Debug)]
+pub(super) struct Column {
+    pub(super) name: String,
+    /// Whether the database computes it, so that nobody can write it.
+    pub(super) is_computed: bool,
+    /// As people write it.
+    pub(super) type_name: String,
+    /// PostgreSQL: the type beneath all domains.
+    pub(super) base: Option<Base>,
+}
+
+/// A type of PostgreSQL.
+#[derive(Clone, Debug)]
+pub(super) struct Base {
+    pub(super) schema: String,
+    pub(super) name: String,
+    pub(super) oid: Oid,
+    pub(super) array: Oid,
+    pub(super) is_enum: bool,
+}
+
+/// Most tables that are named in a message.
+const TABLES_SHOWN_MAX: i64 = 20;
+
+/// The columns of the table, in its order.
+pub(super) async fn columns(store: &Store, table: &Target) -> Result<Vec<Column>, ItemError> {
+    let mut tx = store.read().await.map_err(|error| {
+        let kind = error.item_kind().unwrap_or(ErrorKind::FATAL);
+        ItemError::of(kind, error)
+    })?;
+    let failed = |error| item_error(error, ErrorKind::FATAL);
+    let (columns, tables) = if let Some(connection) = tx.postgres() {
+        let columns = postgres_columns(connection, table).await.map_err(failed)?;
+        let tables =
+            if columns.is_empty() { postgres_tables(connection).await.map_err(failed)? } else { Vec::new() };
+        (columns, tables)
+    } else if let Some(connection) = tx.sqlite() {
+        let columns = sqlite_columns(connection, table).await.map_err(failed)?;
+        let tables =
+            if columns.is_empty() { sqlite_tables(connection).await.map_err(failed)? } else { Vec::new() };
+        (columns, tables)
+    } else {
+        return Err(super::other_database());
+    };
+    if columns.is_empty() {
+        let known = if tables.is_empty() { "none".to_owned() } else { tables.join(", ") };
+        return Err(fatal(format!("there is no table {}; there are: {known}", table.quoted)));
+    }
+    Ok(columns)
+}
+
+/// The column of this name. One that is not there, or that the database computes, cannot be written.
+pub(super) fn find<'a>(
+    known: &'a [Column],
+    name: &str,
+    dialect: Dialect,
+    table: &str,
+) -> Result<&'a Column, ItemError> {
+    let Some(column) = known.iter().find(|column| is_same(&column.name, name, dialect)) else {
+        let names: Vec<&str> = known.iter().map(|column| column.name.as_str()).collect();
+        return Err(fatal(format!("table {table} has no column {name:?}; it has {}", names.join(", "))));
+    };
+    if column.is_computed {
+        return Err(fatal(format!(
+            "column {name:?} of {table} is computed by the database and cannot be written"
+        )));
+    }
+    Ok(column)
+}
+
+/// SQLite does not tell capital letters from small ones in names.
+pub(super) fn is_same(one: &str, other: &str, dialect: Dialect) -> bool {
+    match dialect {
+        Dialect::Postgres => one == other,
+        Dialect::Sqlite => one.eq_ignore_ascii_case(other),
+    }
+}
+
+#[derive(sqlx::FromRow)]
+struct PgColumnRow {
+    name: String,
+    is_computed: bool,
+    type_name: String,
+    base_schema: String,
+    base_name: String,
+    base_oid: Oid,
+    base_array: Oid,
+    is_enum: bool,
+}
+
+/// The types are followed through domains down to what is stored.
+async fn postgres_columns(connection: &mut PgConnection, table: &Target) -> Result<Vec<Column>, sqlx::Error> {
+    let rows: Vec<PgColumnRow> = sqlx::query_as(
+        "with recursive base as (
+             select a.attnum, a.attname::text as name, a.attgenerated <> '' as is_computed,
+                 format_type(a.atttypid, a.atttypmod) as type_name, a.atttypid as oid
+             from pg_attribute a
+             where a.attrelid = to_regclass($1) and a.attnum > 0 and not a.attisdropped
+             union all
+             select base.attnum, base.name, base.is_computed, base.type_name, t.typbasetype
+             from base
+             join pg_type t on t.oid = base.oid
+             where t.typtype = 'd'
+         )
+         select base.name, base.is_computed, base.type_name, n.nspname::text as base_schema,
+             t.typname::text as base_name, t.oid as base_oid, t.typarray as base_array,
+             t.typtype = 'e' as is_enum
+         from base
+         join pg_type t on t.oid = base.oid
+         join pg_namespace n on n.oid = t.typnamespace
+         where t.typtype <> 'd'
+         order by base.attnum",
+    )
+    .bind(&table.quoted)
+    .fetch_all(connection)
+    .await?;
+    let column = |row: PgColumnRow| Column {
+        name: row.name,
+        is_computed: row.is_computed,
+        type_name: row.type_name,
+        base: Some(Base {
+            schema: row.base_schema,
+            name: row.base_name,
+            oid: row.base_oid,
+            array: row.base_array,
+            is_enum: row.is_enum,
+        }),
+    };
+    Ok(rows.into_iter().map(column).collect())
+}
+
+async fn postgres_tables(connection: &mut PgConnection) -> Result<Vec<String>, sqlx::Error> {
+    sqlx::query_scalar(
+        "select c.relname::text
+         from pg_class c
+         where c.relkind in ('r', 'p', 'v', 'f') and pg_table_is_visible(c.oid)
+             and c.relnamespace <> 'pg_catalog'::regnamespace and c.relname not like 'tidemill\\_%'
+         order by c.relname
+         limit $1",
+    )
+    .bind(TABLES_SHOWN_MAX)
+    .fetch_all(connection)
+    .await
+}
+
+async fn sqlite_columns(
+    connection: &mut SqliteConnection,
+    table: &Target,
+) -> Result<Vec<Column>, sqlx::Error> {
+    let found = sqlx::query_as(
+        "select name, type, hidden
+         from pragma_table_xinfo(?1, ?2)
+         order by cid",
+    )
+    .bind(&table.table)
+    .bind(&table.schema)
+    .fetch_all(connection)
+    .await;
+    let rows: Vec<(String, String, i64)> = match found {
+        // A schema that is not there has no tables.
+        Err(sqlx::Error::Database(answer)) if answer.message().starts_with("unknown database") => Vec::new(),
+        found => found?,
+    };
+    let column = |(name, type_name, hidden): (String, String, i64)| Column {
+        name,
+        // Two and three are computed columns; one is a column that a virtual table hides.
+        is_computed: hidden != 0,
+        type_name,
+        base: None,
+    };
+    Ok(rows.into_iter().map(column).collect())
+}
+
+async fn sqlite_tables(connection: &mut SqliteConnection) -> Result<Vec<String>, sqlx::Error> {
+    sqlx::query_scalar(
+        "select name
+         from sqlite_schema
+         where type in ('table', 'view') and name not like 'sqlite\\_%' escape '\\'
+             and name not like 'tidemill\\_%' escape '\\'
+         order by name
+         limit ?1",
+    )
+    .bind(TABLES_SHOWN_MAX)
+    .fetch_all(connection)
+    .await
+}

@@ -1,0 +1,66 @@
+//! The end of a chunk: counters, context and fence, in the transaction that has the items of the chunk.
+
+use super::columns;
+use crate::crash_point;
+use crate::error::StoreError;
+use crate::tx::{ChunkRow, Tx};
+use tidemill_domain::job::{Counters, ExecutionId, StepExecutionId};
+use tidemill_domain::lease::{Fence, LeaseKey};
+
+/// What is recorded about a chunk.
+#[derive(Clone, Copy, Debug)]
+pub struct ChunkSave<'a> {
+    /// The run of the step.
+    pub step: StepExecutionId,
+    /// The run of the job.
+    pub execution: ExecutionId,
+    /// The lease on the execution.
+    pub lease: &'a LeaseKey,
+    /// As it was granted.
+    pub fence: Fence,
+    /// All that the step has counted so far, this chunk included.
+    pub counters: &'a Counters,
+    /// What the step remembers, as text; none when it has not changed.
+    pub context: Option<&'a str>,
+}
+
+/// What became of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ChunkSaved {
+    /// Recorded, if the transaction commits.
+    Saved {
+        /// The version of the step from now on; see [`Tx::settled_version`].
+        version: i64,
+        /// Whether somebody wants the execution to stop.
+        stop_requested: bool,
+    },
+    /// The execution is no longer ours: roll back.
+    Fenced,
+}
+
+impl Tx {
+    /// Records a chunk: one statement on PostgreSQL. On [`ChunkSaved::Fenced`], roll back.
+    pub async fn save_chunk(&mut self, chunk: &ChunkSave<'_>) -> Result<ChunkSaved, StoreError> {
+        let row = ChunkRow {
+            lease: chunk.lease,
+            fence: chunk.fence,
+            execution: chunk.execution.get(),
+            step: chunk.step.get(),
+            counters: chunk.counters.into(),
+            context: chunk.context.map(columns::context),
+            now: self.fake_now().map(Into::into),
+        };
+        let saved = self.job_chunk_save(&row).await?;
+        crash_point!("chunk_saved");
+        Ok(match saved {
+            Some((version, stop_requested)) => ChunkSaved::Saved { version, stop_requested },
+            None => ChunkSaved::Fenced,
+        })
+    }
+
+    /// The version of a step, once every transaction that was writing it has ended; none when there is no such
+    /// step. Whoever lost the answer to a commit learns from it whether the chunk was recorded.
+    pub async fn settled_version(&mut self, step: StepExecutionId) -> Result<Option<i64>, StoreError> {
+        Ok(self.job_step_lock_version(step.get()).await?)
+    }
+}

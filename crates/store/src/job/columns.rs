@@ -1,0 +1,72 @@
+//! How texts are cut to Spring Batch's columns. What does not fit is kept beside them.
+
+use crate::error::StoreError;
+use crate::tx::{ContextColumns, ExitColumns};
+use tidemill_domain::job::ExitStatus;
+use tidemill_domain::job::context::{self, ContextError, ExecutionContext};
+
+/// Characters of the columns for exit code and exit message.
+const EXIT_CHARS_MAX: usize = 2500;
+
+/// The columns, and the whole message if it did not fit.
+pub(super) fn exit(exit: &ExitStatus) -> (ExitColumns, Option<String>) {
+    let message = storable(&exit.description);
+    let short = cut(&message);
+    let long = (short.len() < message.len()).then_some(message);
+    (ExitColumns { code: cut(&storable(&exit.code)), message: short }, long)
+}
+
+/// The columns of a context that was made into a text before.
+pub(super) fn context(text: &str) -> ContextColumns<'_> {
+    let (short, long) = context::columns(text);
+    ContextColumns { short, long }
+}
+
+/// The text of a context that has to be stored.
+pub(super) fn context_text(context: &ExecutionContext, place: &str) -> Result<String, StoreError> {
+    context.to_text().map_err(|source| bad_context(place, source))
+}
+
+/// A stored context that a run has to go on with.
+pub(super) fn read_context(text: &str, place: &str) -> Result<ExecutionContext, StoreError> {
+    ExecutionContext::from_text(text).map_err(|source| bad_context(place, source))
+}
+
+fn bad_context(place: &str, source: ContextError) -> StoreError {
+    StoreError::BadContext { place: place.to_owned(), source }
+}
+
+/// PostgreSQL holds any character but this one, and an execution must be able to end whatever its error says.
+pub(super) fn storable(text: &str) -> String {
+    text.replace('\0', "\u{fffd}")
+}
+
+fn cut(text: &str) -> String {
+    text.chars().take(EXIT_CHARS_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_cut_by_characters_and_kept_whole_beside() {
+        let fits = ExitStatus::failed("가".repeat(2500));
+        let (columns, long) = exit(&fits);
+
+        assert_eq!((columns.message.chars().count(), long), (2500, None));
+
+        let long_text = format!("{}!", "가".repeat(2500));
+        let (columns, long) = exit(&ExitStatus::failed(long_text.clone()));
+
+        assert_eq!(columns.message.chars().count(), 2500);
+        assert_eq!(long, Some(long_text));
+    }
+
+    #[test]
+    fn a_character_that_cannot_be_stored_is_replaced() {
+        let (columns, _) = exit(&ExitStatus::failed("a\0b"));
+
+        assert_eq!(columns.message, "a\u{fffd}b");
+    }
+}

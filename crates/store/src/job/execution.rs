@@ -1,0 +1,100 @@
+//! The course of an execution, as its own process writes it down.
+
+use super::{columns, object};
+use crate::error::StoreError;
+use crate::tx::{StatusChange, Tx};
+use tidemill_domain::audit::{Actor, AuditEntry, Role};
+use tidemill_domain::job::lifecycle::{self, ExecutionEvent};
+use tidemill_domain::job::{BatchStatus, ExecutionId, ExitStatus};
+use tidemill_domain::lease::{Fence, LeaseKey};
+use tidemill_domain::process::ProcessId;
+
+impl Tx {
+    /// Records that the execution has begun. False when it is no longer ours, or no longer in a status in which it
+    /// can begin: leave it alone and roll back.
+    pub async fn begin_execution(
+        &mut self,
+        id: ExecutionId,
+        lease: &LeaseKey,
+        fence: Fence,
+    ) -> Result<bool, StoreError> {
+        if !self.confirm_lease(lease, fence).await? {
+            return Ok(false);
+        }
+        let Some(head) = self.job_execution_lock(id.get()).await? else { return Ok(false) };
+        let Ok(status) = lifecycle::next(head.status()?, ExecutionEvent::Begin) else { return Ok(false) };
+        let now = self.now().await?.into();
+        let change =
+            StatusChange { id: id.get(), status, started_at: Some(now), ended_at: None, exit: None, now };
+        self.job_execution_save_status(&change).await?;
+        Ok(true)
+    }
+
+    /// Saves what the job remembers, as [`ExecutionContext::to_text`] wrote it. False when it is no longer ours.
+    ///
+    /// [`ExecutionContext::to_text`]: tidemill_domain::job::ExecutionContext::to_text
+    pub async fn save_job_context(
+        &mut self,
+        id: ExecutionId,
+        lease: &LeaseKey,
+        fence: Fence,
+        text: &str,
+    ) -> Result<bool, StoreError> {
+        if !self.confirm_lease(lease, fence).await? {
+            return Ok(false);
+        }
+        self.job_context_save_of_job(id.get(), &columns::context(text)).await?;
+        Ok(true)
+    }
+
+    /// Ends the execution and gives its lease back. False when it is no longer ours, or does not end like this:
+    /// leave it alone and roll back.
+    pub async fn end_execution(
+        &mut self,
+        id: ExecutionId,
+        lease: &LeaseKey,
+        fence: Fence,
+        status: BatchStatus,
+        exit: &ExitStatus,
+    ) -> Result<bool, StoreError> {
+        if !self.confirm_lease(lease, fence).await? {
+            return Ok(false);
+        }
+        let Some(head) = self.job_execution_lock(id.get()).await? else { return Ok(false) };
+        let before = head.status()?;
+        let Ok(after) = lifecycle::next(before, ExecutionEvent::End(status)) else { return Ok(false) };
+        let actor = self.process_actor(fence.owner).await?;
+        let now = self.now().await?;
+        self.save_end(id, after, exit, now.into(), false).await?;
+        let entry = AuditEntry::new(actor, "execution.end", &object(id))
+            .from_to(before.as_str(), after.as_str())
+            .because(&exit.code);
+        self.audit_insert(&entry, now.into()).await?;
+        // The id of an execution is never used again, so the row of its lease is not needed either.
+        Ok(self.lease_forget(lease, fence).await? == 1)
+    }
+
+    /// Writes down how an execution ended.
+    pub(super) async fn save_end(
+        &mut self,
+        id: ExecutionId,
+        status: BatchStatus,
+        exit: &ExitStatus,
+        now: crate::codec::DbStamp,
+        restart_due: bool,
+    ) -> Result<(), StoreError> {
+        let (exit, long) = columns::exit(exit);
+        let (id, exit) = (id.get(), Some(&exit));
+        let change = StatusChange { id, status, started_at: None, ended_at: Some(now), exit, now };
+        self.job_execution_save_status(&change).await?;
+        self.job_note_save_end(id, long.as_deref(), restart_due).await?;
+        Ok(())
+    }
+
+    /// The process as somebody who acts.
+    async fn process_actor(&mut self, id: ProcessId) -> Result<Actor, StoreError> {
+        let row = self.process_by_id(id.into()).await?;
+        let name = row.map_or_else(|| id.as_uuid().to_string(), |row| row.name);
+        Ok(Actor { name, role: Role::Worker, request_id: None })
+    }
+}

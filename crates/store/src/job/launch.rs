@@ -1,0 +1,198 @@
+//! Launching: which instance it is, whether it may run, and the rows that a run begins with.
+
+use super::{columns, lease_key, object};
+use crate::codec::DbId;
+use crate::crash_point;
+use crate::error::StoreError;
+use crate::lease::Granted;
+use crate::row::job::{ExecutionNoteRow, ParameterRow, status_of};
+use crate::tx::Tx;
+use tidemill_domain::audit::{Actor, AuditEntry};
+use tidemill_domain::job::key::job_key;
+use tidemill_domain::job::launch::{self, InstanceHistory, Launch, LaunchRefusal, LaunchRules};
+use tidemill_domain::job::lifecycle::OnCrash;
+use tidemill_domain::job::parameter::ParametersInvalid;
+use tidemill_domain::job::{BatchStatus, ExecutionContext, ExecutionId, InstanceId, JobParameters};
+use tidemill_domain::lease::{LeaseKey, Term};
+use tidemill_domain::process::ProcessId;
+
+/// What is to be launched, and by whom.
+#[derive(Clone, Debug)]
+pub struct LaunchRequest<'a> {
+    /// Name of the job.
+    pub job: &'a str,
+    /// Its parameters.
+    pub parameters: &'a JobParameters,
+    /// What the job's rule says about them.
+    pub parameters_valid: Result<(), ParametersInvalid>,
+    /// Whether its author lets it run more than once per instance.
+    pub is_restartable: bool,
+    /// What is done when the process is gone.
+    pub on_crash: OnCrash,
+    /// How many restarts without a person's doing led to this one.
+    pub crash_restarts: u32,
+    /// The process that will run it.
+    pub by: ProcessId,
+    /// Who wants it.
+    pub actor: &'a Actor,
+}
+
+/// An execution that is about to run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Launched {
+    /// The job with its identifying parameters.
+    pub instance: InstanceId,
+    /// This run.
+    pub execution: ExecutionId,
+    /// The lease on it.
+    pub lease: LeaseKey,
+    /// What every write has to carry.
+    pub granted: Granted,
+    /// What the job remembers: a copy from the last execution.
+    pub context: ExecutionContext,
+    /// For the first time, or again.
+    pub launch: Launch,
+    /// The parameters of the run.
+    pub parameters: JobParameters,
+}
+
+/// What there is of an instance. An instance may have thousands of executions; each status stands once.
+struct History {
+    statuses: Vec<BatchStatus>,
+    last: Option<i64>,
+    last_steps: Vec<(String, BatchStatus)>,
+}
+
+impl History {
+    const NONE: Self = Self { statuses: Vec::new(), last: None, last_steps: Vec::new() };
+
+    fn decide(&self, request: &LaunchRequest<'_>) -> Result<Launch, LaunchRefusal> {
+        let rules = LaunchRules {
+            is_restartable: request.is_restartable,
+            has_identifying: request.parameters.has_identifying(),
+        };
+        let history = InstanceHistory { executions: &self.statuses, last_steps: &self.last_steps };
+        launch::decide(&history, rules, request.parameters_valid.clone())
+    }
+}
+
+impl Tx {
+    /// Makes an execution of a job and takes its lease, or says why not; then nothing was written. Launches of one
+    /// instance wait for each other.
+    pub async fn launch_job(
+        &mut self,
+        request: &LaunchRequest<'_>,
+    ) -> Result<Result<Launched, LaunchRefusal>, StoreError> {
+        let instance = match self.lock_instance(request).await? {
+            Ok(instance) => instance,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let history = self.history(instance).await?;
+        let launch = match history.decide(request) {
+            Ok(launch) => launch,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let context = match history.last {
+            Some(last) => self.context_to_go_on_with(last).await?,
+            None => ExecutionContext::new(),
+        };
+        let now = self.now().await?;
+        // A program that does not know our locks may have been quicker; the index notices.
+        let Some(id) = self.job_execution_insert(instance, now.into()).await? else {
+            return Ok(Err(LaunchRefusal::AlreadyRunning));
+        };
+        self.insert_parts(id, request, &context).await?;
+        self.job_note_clear_restart_due(instance).await?;
+        let execution = ExecutionId::new(id);
+        let lease = lease_key(execution);
+        let granted = self.acquire_lease(&lease, request.by, Term::Process).await?;
+        let granted = granted.map_err(StoreError::LeaseRefused)?;
+        let entry = AuditEntry::new(request.actor.clone(), "execution.launch", &object(execution))
+            .because(&format!("job {}", request.job));
+        self.audit_insert(&entry, now.into()).await?;
+        crash_point!("job_launched");
+        let parameters = request.parameters.clone();
+        let instance = InstanceId::new(instance);
+        Ok(Ok(Launched { instance, execution, lease, granted, context, launch, parameters }))
+    }
+
+    /// The instance, made if need be. A launch that would be refused even without any history makes none.
+    async fn lock_instance(
+        &mut self,
+        request: &LaunchRequest<'_>,
+    ) -> Result<Result<i64, LaunchRefusal>, StoreError> {
+        let key = job_key(request.parameters);
+        if let Some(instance) = self.job_instance_lock(request.job, &key).await? {
+            return Ok(Ok(instance));
+        }
+        if let Err(refusal) = History::NONE.decide(request) {
+            return Ok(Err(refusal));
+        }
+        self.job_instance_insert(request.job, &key).await?;
+        match self.job_instance_lock(request.job, &key).await? {
+            Some(instance) => Ok(Ok(instance)),
+            // Removed by somebody in this very moment.
+            None => Err(StoreError::Failed(sqlx::Error::RowNotFound)),
+        }
+    }
+
+    async fn history(&mut self, instance: i64) -> Result<History, StoreError> {
+        let rows = self.job_instance_statuses(instance).await?;
+        let mut statuses = Vec::with_capacity(rows.len());
+        for (status, latest) in &rows {
+            statuses.push(status_of(status.as_deref(), "batch_job_execution", *latest)?);
+        }
+        let last = rows.last().map(|(_, latest)| *latest);
+        let mut last_steps = Vec::new();
+        if let Some(last) = last {
+            for (step, status, id) in self.job_instance_step_statuses(last).await? {
+                last_steps.push((step, status_of(status.as_deref(), "batch_step_execution", id)?));
+            }
+        }
+        Ok(History { statuses, last, last_steps })
+    }
+
+    async fn context_to_go_on_with(&mut self, execution: i64) -> Result<ExecutionContext, StoreError> {
+        match self.job_context_of_job(execution).await? {
+            Some(text) => columns::read_context(&text, &format!("execution {execution}")),
+            None => Ok(ExecutionContext::new()),
+        }
+    }
+
+    async fn insert_parts(
+        &mut self,
+        id: i64,
+        request: &LaunchRequest<'_>,
+        context: &ExecutionContext,
+    ) -> Result<(), StoreError> {
+        let parameters: Vec<ParameterRow> = request
+            .parameters
+            .iter()
+            .map(|(name, parameter)| ParameterRow {
+                job_execution_id: id,
+                parameter_name: name.to_owned(),
+                parameter_type: parameter.value.java_class().to_owned(),
+                parameter_value: parameter.value.stored_text(),
+                identifying: if parameter.is_identifying { "Y" } else { "N" }.to_owned(),
+            })
+            .collect();
+        if !parameters.is_empty() {
+            self.job_parameter_insert(&parameters).await?;
+        }
+        let text = columns::context_text(context, &format!("execution {id}"))?;
+        self.job_context_insert_of_job(id, &columns::context(&text)).await?;
+        let note = ExecutionNoteRow {
+            job_execution_id: id,
+            owner: DbId::from(request.by),
+            launched_by: request.actor.name.clone(),
+            on_crash: request.on_crash.as_str().to_owned(),
+            crash_restart_limit: request.on_crash.limit().into(),
+            crash_restarts: request.crash_restarts.into(),
+            restart_due: false,
+            stop_requested_at: None,
+            stop_requested_by: None,
+            stop_reason: None,
+        };
+        Ok(self.job_note_insert(&note).await?)
+    }
+}

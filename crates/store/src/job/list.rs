@@ -1,0 +1,135 @@
+//! What people see of jobs. Pages go from the newest to the oldest, each from the last id of the one before; none
+//! asks once per line.
+
+use super::lease_key;
+use super::record::{
+    ExecutionDetail, ExecutionRecord, InstanceRecord, JobRecord, Owner, ParameterRecord, StepRecord,
+    StopRequest, StoredContext,
+};
+use crate::error::StoreError;
+use crate::process;
+use crate::row::job::ExecutionNoteRow;
+use crate::tx::{ExecutionFilterRow, Tx};
+use std::collections::HashMap;
+use tidemill_domain::job::{BatchStatus, ExecutionId, InstanceId, StepExecutionId};
+use tidemill_domain::process::ProcessId;
+
+/// What to list of the executions; an absent condition is always met.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ExecutionFilter {
+    /// Only those of this job.
+    pub job: Option<String>,
+    /// Only those in this status.
+    pub status: Option<BatchStatus>,
+    /// Only those of this instance.
+    pub instance: Option<InstanceId>,
+}
+
+impl Tx {
+    /// At most `limit` jobs that have been launched at some time, by name.
+    pub async fn jobs(&mut self, limit: u32) -> Result<Vec<JobRecord>, StoreError> {
+        self.job_list_jobs(limit.into()).await?.into_iter().map(TryInto::try_into).collect()
+    }
+
+    /// At most `limit` instances of a job, older than `before`.
+    pub async fn instances(
+        &mut self,
+        job: &str,
+        before: Option<InstanceId>,
+        limit: u32,
+    ) -> Result<Vec<InstanceRecord>, StoreError> {
+        let rows = self.job_list_instances(job, before.map(InstanceId::get), limit.into()).await?;
+        let executions: Vec<i64> = rows.iter().filter_map(|row| row.job_execution_id).collect();
+        let mut parameters = self.parameters_by_execution(&executions).await?;
+        let mut records = Vec::with_capacity(rows.len());
+        for row in rows {
+            let of_last = row.job_execution_id.and_then(|id| parameters.remove(&id)).unwrap_or_default();
+            records.push(InstanceRecord { parameters: of_last, ..row.try_into()? });
+        }
+        Ok(records)
+    }
+
+    /// At most `limit` executions, older than `before`.
+    pub async fn executions(
+        &mut self,
+        filter: &ExecutionFilter,
+        before: Option<ExecutionId>,
+        limit: u32,
+    ) -> Result<Vec<ExecutionRecord>, StoreError> {
+        let rows = self
+            .job_list_executions(&ExecutionFilterRow {
+                id: None,
+                job: filter.job.as_deref(),
+                status: filter.status.map(BatchStatus::as_str),
+                instance: filter.instance.map(InstanceId::get),
+                before: before.map(ExecutionId::get),
+                limit: limit.into(),
+            })
+            .await?;
+        rows.into_iter().map(TryInto::try_into).collect()
+    }
+
+    /// All about one execution; none when there is no such one.
+    pub async fn execution(&mut self, id: ExecutionId) -> Result<Option<ExecutionDetail>, StoreError> {
+        let one = ExecutionFilterRow { id: Some(id.get()), limit: 1, ..ExecutionFilterRow::default() };
+        let Some(row) = self.job_list_executions(&one).await?.into_iter().next() else { return Ok(None) };
+        let parameters = self.parameters_by_execution(&[id.get()]).await?.remove(&id.get());
+        let note = self.job_note_find(id.get()).await?;
+        let owner = match &note {
+            Some(note) => Some(self.owner_of(id, note.owner.into()).await?),
+            None => None,
+        };
+        Ok(Some(ExecutionDetail {
+            execution: row.try_into()?,
+            parameters: parameters.unwrap_or_default(),
+            owner,
+            on_crash: note.as_ref().map(ExecutionNoteRow::on_crash).transpose()?,
+            is_restart_due: note.as_ref().is_some_and(|note| note.restart_due),
+            stop: note.and_then(stop_request),
+        }))
+    }
+
+    /// The steps of one execution, in the order in which they were started.
+    pub async fn steps(&mut self, execution: ExecutionId) -> Result<Vec<StepRecord>, StoreError> {
+        self.job_step_of_execution(execution.get()).await?.into_iter().map(TryInto::try_into).collect()
+    }
+
+    /// What a run of a job remembers; none when there is no such run.
+    pub async fn job_context(&mut self, id: ExecutionId) -> Result<Option<StoredContext>, StoreError> {
+        Ok(self.job_context_of_job(id.get()).await?.map(Into::into))
+    }
+
+    /// What a run of a step remembers; none when there is no such run.
+    pub async fn step_context(&mut self, id: StepExecutionId) -> Result<Option<StoredContext>, StoreError> {
+        Ok(self.job_context_of_step(id.get()).await?.map(Into::into))
+    }
+
+    async fn parameters_by_execution(
+        &mut self,
+        executions: &[i64],
+    ) -> Result<HashMap<i64, Vec<ParameterRecord>>, StoreError> {
+        let mut by_execution: HashMap<i64, Vec<ParameterRecord>> = HashMap::new();
+        for row in self.job_parameter_of_executions(executions).await? {
+            by_execution.entry(row.job_execution_id).or_default().push(row.into());
+        }
+        Ok(by_execution)
+    }
+
+    async fn owner_of(&mut self, execution: ExecutionId, id: ProcessId) -> Result<Owner, StoreError> {
+        let process = self.process_by_id(id.into()).await?;
+        let lease = self.lease_find(&lease_key(execution)).await?;
+        Ok(Owner {
+            id,
+            process: process.as_ref().map(process::record).transpose()?,
+            holds_lease: lease.is_some_and(|lease| lease.owner == Some(id.into())),
+        })
+    }
+}
+
+fn stop_request(note: ExecutionNoteRow) -> Option<StopRequest> {
+    Some(StopRequest {
+        at: note.stop_requested_at?.into(),
+        by: note.stop_requested_by.unwrap_or_default(),
+        reason: note.stop_reason,
+    })
+}

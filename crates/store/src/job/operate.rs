@@ -1,0 +1,162 @@
+//! What people may do to an execution: stop it, give it up, declare it over.
+
+use super::{columns, lease_key, object, stop_topic};
+use crate::error::StoreError;
+use crate::row::job::ExecutionHeadRow;
+use crate::tx::{StatusChange, Tx};
+use tidemill_domain::audit::{Actor, AuditEntry};
+use tidemill_domain::job::lifecycle::{self, ExecutionEvent, ExecutionRefusal};
+use tidemill_domain::job::{BatchStatus, ExecutionId, ExitStatus};
+use tidemill_domain::lease::{Fence, Lease, Life};
+
+/// What became of an operator's order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use = "an order may be refused"]
+pub enum Operated {
+    /// Done.
+    Done {
+        /// The status before.
+        from: BatchStatus,
+        /// The status now; the same when there was nothing left to do.
+        to: BatchStatus,
+    },
+    /// Not in this status.
+    Refused(ExecutionRefusal),
+    /// There is no such execution.
+    NoSuchExecution,
+}
+
+impl Tx {
+    /// Asks an execution to stop at its next chance. Its process is not disturbed: it sees the request at the end
+    /// of its chunk, or is woken.
+    pub async fn request_stop(
+        &mut self,
+        id: ExecutionId,
+        actor: &Actor,
+        reason: Option<&str>,
+    ) -> Result<Operated, StoreError> {
+        let Some(head) = self.job_execution_lock(id.get()).await? else {
+            return Ok(Operated::NoSuchExecution);
+        };
+        let from = head.status()?;
+        let to = match lifecycle::next(from, ExecutionEvent::RequestStop) {
+            Ok(to) => to,
+            Err(refusal) => return Ok(Operated::Refused(refusal)),
+        };
+        if to != from {
+            let now = self.now().await?;
+            let (id, status) = (id.get(), to);
+            let change =
+                StatusChange { id, status, started_at: None, ended_at: None, exit: None, now: now.into() };
+            self.job_execution_save_status(&change).await?;
+            let reason_text = reason.map(columns::storable);
+            self.job_note_save_stop(id, &actor.name, reason_text.as_deref(), now.into()).await?;
+            self.audit_order(&head, actor, "execution.stop", to, reason).await?;
+        }
+        // The first wake-up may have been lost.
+        self.wake(&stop_topic(id));
+        Ok(Operated::Done { from, to })
+    }
+
+    /// Gives an execution up for good: its instance is never restarted.
+    pub async fn abandon_execution(
+        &mut self,
+        id: ExecutionId,
+        actor: &Actor,
+        reason: &str,
+    ) -> Result<Operated, StoreError> {
+        let Some(head) = self.job_execution_find(id.get()).await? else {
+            return Ok(Operated::NoSuchExecution);
+        };
+        // A launch that is under way goes first, so that it either counts or sees this.
+        self.job_instance_lock_by_id(head.job_instance_id).await?;
+        let Some(head) = self.job_execution_lock(id.get()).await? else {
+            return Ok(Operated::NoSuchExecution);
+        };
+        let from = head.status()?;
+        let to = match lifecycle::next(from, ExecutionEvent::Abandon) {
+            Ok(to) => to,
+            Err(refusal) => return Ok(Operated::Refused(refusal)),
+        };
+        if to != from {
+            let now = self.now().await?.into();
+            let ended_at = Some(now);
+            let change =
+                StatusChange { id: id.get(), status: to, started_at: None, ended_at, exit: None, now };
+            self.job_execution_save_status(&change).await?;
+            self.job_orphan_restart_taken(id.get()).await?;
+            self.audit_order(&head, actor, "execution.abandon", to, Some(reason)).await?;
+        }
+        Ok(Operated::Done { from, to })
+    }
+
+    /// Declares that nothing runs an execution any more, so that it can be restarted; refused while its process
+    /// lives. Of an execution that Spring Batch runs nobody knows the process: there the operator's word counts.
+    pub async fn recover_execution(
+        &mut self,
+        id: ExecutionId,
+        actor: &Actor,
+        reason: &str,
+    ) -> Result<Operated, StoreError> {
+        if self.job_execution_find(id.get()).await?.is_none() {
+            return Ok(Operated::NoSuchExecution);
+        }
+        let (life, held) = self.life_of_owner(id).await?;
+        let Some(head) = self.job_execution_lock(id.get()).await? else {
+            return Ok(Operated::NoSuchExecution);
+        };
+        let from = head.status()?;
+        let to = match lifecycle::next(from, ExecutionEvent::Recover(life)) {
+            Ok(to) => to,
+            Err(refusal) => return Ok(Operated::Refused(refusal)),
+        };
+        // Should its process come to life again, it must find the fence closed.
+        match held {
+            Some(fence) => {
+                self.lease_forget(&lease_key(id), fence).await?;
+            }
+            None => self.lease_forget_free(&lease_key(id)).await?,
+        }
+        let exit = ExitStatus::failed(format!("recovered by {}: {reason}", actor.name));
+        self.fail_steps(id, &exit).await?;
+        let now = self.now().await?.into();
+        let message = columns::exit(&exit).0.message;
+        self.job_step_fail_unknown(id.get(), &message, now).await?;
+        self.save_end(id, to, &exit, now, false).await?;
+        self.audit_order(&head, actor, "execution.recover", to, Some(reason)).await?;
+        Ok(Operated::Done { from, to })
+    }
+
+    /// Whether the process that holds the lease of an execution lives, and its fence. The lease is locked, so that
+    /// what the process has under way is waited for, and the process, so that it does not come back meanwhile.
+    async fn life_of_owner(&mut self, id: ExecutionId) -> Result<(Life, Option<Fence>), StoreError> {
+        let Some(row) = self.lease_lock(&lease_key(id)).await? else { return Ok((Life::Gone, None)) };
+        let Lease::Held { fence, .. } = row.lease() else { return Ok((Life::Gone, None)) };
+        let process = self.process_lock_shared(fence.owner.into()).await?;
+        let now = self.now().await?;
+        let state = process.as_ref().map(|process| process.state()).transpose()?;
+        let is_alive = state.is_some_and(|state| state.is_live(now));
+        Ok((if is_alive { Life::Alive } else { Life::Gone }, Some(fence)))
+    }
+
+    /// Ends the steps that count as running in an execution that nobody runs.
+    pub(super) async fn fail_steps(&mut self, id: ExecutionId, exit: &ExitStatus) -> Result<(), StoreError> {
+        let now = self.now().await?.into();
+        let message = columns::exit(exit).0.message;
+        Ok(self.job_step_fail_running(id.get(), &message, now).await?)
+    }
+
+    async fn audit_order(
+        &mut self,
+        head: &ExecutionHeadRow,
+        actor: &Actor,
+        action: &str,
+        to: BatchStatus,
+        reason: Option<&str>,
+    ) -> Result<(), StoreError> {
+        let object = object(ExecutionId::new(head.job_execution_id));
+        let entry =
+            AuditEntry::new(actor.clone(), action, &object).from_to(head.status()?.as_str(), to.as_str());
+        self.audit(&if let Some(reason) = reason { entry.because(reason) } else { entry }).await
+    }
+}

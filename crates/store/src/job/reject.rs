@@ -1,0 +1,78 @@
+//! Items that a step left out, with their error.
+
+use super::columns;
+use crate::error::StoreError;
+use crate::tx::Tx;
+use tidemill_domain::job::StepExecutionId;
+use tidemill_domain::time::Timestamp;
+
+/// An item that a step leaves out.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RejectRow {
+    /// What was being done with it: `read`, `process` or `write`.
+    pub phase: &'static str,
+    /// The kind of the error.
+    pub kind: String,
+    /// What went wrong.
+    pub error: String,
+    /// Where it came from.
+    pub place: Option<String>,
+    /// The item, as text.
+    pub item: Option<String>,
+}
+
+impl RejectRow {
+    /// What is wrong with an item may be the very character that PostgreSQL cannot hold.
+    fn storable(&self) -> Self {
+        Self {
+            phase: self.phase,
+            kind: columns::storable(&self.kind),
+            error: columns::storable(&self.error),
+            place: self.place.as_deref().map(columns::storable),
+            item: self.item.as_deref().map(columns::storable),
+        }
+    }
+}
+
+/// An item that a step has left out.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RejectRecord {
+    /// Its number, which grows.
+    pub id: i64,
+    /// When that was.
+    pub at: Timestamp,
+    /// What was being done with it.
+    pub phase: String,
+    /// The kind of the error.
+    pub kind: String,
+    /// What went wrong.
+    pub error: String,
+    /// Where it came from.
+    pub place: Option<String>,
+    /// The item, as text.
+    pub item: Option<String>,
+}
+
+impl Tx {
+    /// Keeps items that a step leaves out; they commit with the chunk.
+    pub async fn insert_rejects(
+        &mut self,
+        step: StepExecutionId,
+        rows: &[RejectRow],
+    ) -> Result<(), StoreError> {
+        let now = self.now().await?.into();
+        let rows: Vec<RejectRow> = rows.iter().map(RejectRow::storable).collect();
+        Ok(self.job_reject_insert(step.get(), &rows, now).await?)
+    }
+
+    /// What a step has left out, in order, from behind number `after` on.
+    pub async fn rejects(
+        &mut self,
+        step: StepExecutionId,
+        after: i64,
+        limit: u32,
+    ) -> Result<Vec<RejectRecord>, StoreError> {
+        let rows = self.job_reject_list(step.get(), after, limit.into()).await?;
+        Ok(rows.into_iter().map(Into::into).collect())
+    }
+}

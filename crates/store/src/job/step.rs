@@ -1,0 +1,171 @@
+//! The course of a step, as the process that runs the job writes it down.
+
+use super::columns;
+use super::record::StepRecord;
+use crate::error::StoreError;
+use crate::row::job::StepRow;
+use crate::tx::{StepEndRow, Tx};
+use tidemill_domain::job::step::{self, EXECUTED_KEY, LastStep, StepDecision, StepRefusal, StepRules};
+use tidemill_domain::job::{
+    BatchStatus, Counters, ExecutionContext, ExecutionId, ExitStatus, InstanceId, StepExecutionId,
+};
+use tidemill_domain::lease::{Fence, LeaseKey};
+
+/// A step that is to run.
+#[derive(Clone, Copy, Debug)]
+pub struct StepRequest<'a> {
+    /// The run of the job.
+    pub execution: ExecutionId,
+    /// Its instance, in which earlier runs of the step count.
+    pub instance: InstanceId,
+    /// The lease on the execution.
+    pub lease: &'a LeaseKey,
+    /// As it was granted.
+    pub fence: Fence,
+    /// Name of the step.
+    pub step: &'a str,
+    /// What its author says about running it again.
+    pub rules: StepRules,
+    /// What is put into its context whether it is fresh or resumed.
+    pub seed: &'a ExecutionContext,
+}
+
+/// What becomes of a step that is to run.
+#[derive(Clone, PartialEq, Debug)]
+pub enum StepStart {
+    /// It runs.
+    Run {
+        /// This run of it.
+        id: StepExecutionId,
+        /// What it remembers.
+        context: ExecutionContext,
+        /// Whether it goes on from an earlier run.
+        is_resumed: bool,
+    },
+    /// It ran before, and this was its result. Nothing was written.
+    Skip(Box<StepRecord>),
+    /// It may not run.
+    Refused(StepRefusal),
+    /// The execution is no longer ours: roll back.
+    Fenced,
+}
+
+/// How a step ended.
+#[derive(Clone, Copy, Debug)]
+pub struct StepEnd<'a> {
+    /// Which run of it.
+    pub id: StepExecutionId,
+    /// The run of the job.
+    pub execution: ExecutionId,
+    /// The lease on the execution.
+    pub lease: &'a LeaseKey,
+    /// As it was granted.
+    pub fence: Fence,
+    /// Where it is now.
+    pub status: BatchStatus,
+    /// How it ended, in words.
+    pub exit: &'a ExitStatus,
+    /// All that it has counted.
+    pub counters: &'a Counters,
+    /// What it remembers, as text; none when that was saved before.
+    pub context: Option<&'a str>,
+}
+
+impl Tx {
+    /// Decides whether a step runs, and from where; if so, makes its row.
+    pub async fn start_step(&mut self, request: &StepRequest<'_>) -> Result<StepStart, StoreError> {
+        if !self.confirm_lease(request.lease, request.fence).await? {
+            return Ok(StepStart::Fenced);
+        }
+        let last = self.job_step_last(request.instance.get(), request.step).await?;
+        let decision = match decide(last.as_ref(), request)? {
+            Ok(decision) => decision,
+            Err(refusal) => return Ok(StepStart::Refused(refusal)),
+        };
+        match (decision, last) {
+            (StepDecision::SkipCompleted | StepDecision::SkipAbandoned, Some(last)) => {
+                Ok(StepStart::Skip(Box::new(StepRecord::try_from(last)?)))
+            }
+            (StepDecision::Resume, Some(last)) => {
+                let context = self.step_context_to_go_on_with(last.step_execution_id).await?;
+                self.insert_step(request, context, true).await
+            }
+            (_, _) => self.insert_step(request, ExecutionContext::new(), false).await,
+        }
+    }
+
+    /// Records how a step ended. False when the execution is no longer ours: roll back.
+    pub async fn end_step(&mut self, end: &StepEnd<'_>) -> Result<bool, StoreError> {
+        if !self.confirm_lease(end.lease, end.fence).await? {
+            return Ok(false);
+        }
+        let (exit, long) = columns::exit(end.exit);
+        let row = StepEndRow {
+            id: end.id.get(),
+            execution: end.execution.get(),
+            status: end.status,
+            exit: &exit,
+            counters: end.counters.into(),
+            now: self.now().await?.into(),
+        };
+        if self.job_step_save_end(&row).await? == 0 {
+            return Ok(false);
+        }
+        if let Some(text) = end.context {
+            self.job_context_save_of_step(end.id.get(), &columns::context(text)).await?;
+        }
+        if long.is_some() {
+            self.job_note_save_step(end.id.get(), None, None, long.as_deref()).await?;
+        }
+        Ok(true)
+    }
+
+    /// Notes what is good to know of a step while it runs: how many items there are, and what its writer promises.
+    pub async fn describe_step(
+        &mut self,
+        id: StepExecutionId,
+        total_items: Option<u64>,
+        delivery: Option<&str>,
+    ) -> Result<(), StoreError> {
+        let total = total_items.map(|total| i64::try_from(total).unwrap_or(i64::MAX));
+        Ok(self.job_note_save_step(id.get(), total, delivery, None).await?)
+    }
+
+    async fn insert_step(
+        &mut self,
+        request: &StepRequest<'_>,
+        mut context: ExecutionContext,
+        is_resumed: bool,
+    ) -> Result<StepStart, StoreError> {
+        context.remove(EXECUTED_KEY);
+        context.merge(request.seed);
+        let text = columns::context_text(&context, &format!("step {}", request.step))?;
+        let now = self.now().await?.into();
+        let id = self.job_step_insert(request.execution.get(), request.step, now).await?;
+        self.job_context_insert_of_step(id, &columns::context(&text)).await?;
+        Ok(StepStart::Run { id: StepExecutionId::new(id), context, is_resumed })
+    }
+
+    async fn step_context_to_go_on_with(&mut self, step: i64) -> Result<ExecutionContext, StoreError> {
+        match self.job_context_of_step(step).await? {
+            Some(text) => columns::read_context(&text, &format!("step execution {step}")),
+            None => Ok(ExecutionContext::new()),
+        }
+    }
+}
+
+/// Asks the domain about the last run of the step.
+fn decide(
+    last: Option<&StepRow>,
+    request: &StepRequest<'_>,
+) -> Result<Result<StepDecision, StepRefusal>, StoreError> {
+    let starts = last.map_or(0, |last| u64::try_from(last.starts).unwrap_or_default());
+    let last = match last {
+        Some(last) => Some(LastStep {
+            status: last.status()?,
+            is_of_this_execution: last.job_execution_id == request.execution.get(),
+        }),
+        None => None,
+    };
+    Ok(step::decide(last, starts, request.rules))
+}

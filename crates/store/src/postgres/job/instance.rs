@@ -1,0 +1,83 @@
+//! Statements on `batch_job_instance`, and on the history of one instance.
+
+use sqlx::PgConnection;
+
+/// Serialises the launches of one instance.
+pub(crate) async fn lock(
+    connection: &mut PgConnection,
+    job: &str,
+    key: &str,
+) -> Result<Option<i64>, sqlx::Error> {
+    sqlx::query_scalar(
+        "select job_instance_id
+         from batch_job_instance
+         where job_name = $1
+           and job_key = $2
+         for no key update",
+    )
+    .bind(job)
+    .bind(key)
+    .fetch_optional(connection)
+    .await
+}
+
+pub(crate) async fn lock_by_id(connection: &mut PgConnection, id: i64) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "select job_instance_id
+         from batch_job_instance
+         where job_instance_id = $1
+         for no key update",
+    )
+    .bind(id)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Waits for whoever is just inserting the same one.
+pub(crate) async fn insert(connection: &mut PgConnection, job: &str, key: &str) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "insert into batch_job_instance (job_instance_id, version, job_name, job_key)
+         values (nextval('batch_job_seq'), 0, $1, $2)
+         on conflict (job_name, job_key) do nothing",
+    )
+    .bind(job)
+    .bind(key)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Each status that executions of the instance have, with the latest execution in it; the latest of all is last.
+/// An instance without identifying parameters may have run thousands of times, so they are not listed one by one.
+pub(crate) async fn statuses(
+    connection: &mut PgConnection,
+    id: i64,
+) -> Result<Vec<(Option<String>, i64)>, sqlx::Error> {
+    sqlx::query_as(
+        "select status, max(job_execution_id) as latest
+         from batch_job_execution
+         where job_instance_id = $1
+         group by status
+         order by latest",
+    )
+    .bind(id)
+    .fetch_all(connection)
+    .await
+}
+
+/// Names and statuses of the steps of one execution.
+pub(crate) async fn step_statuses(
+    connection: &mut PgConnection,
+    execution: i64,
+) -> Result<Vec<(String, Option<String>, i64)>, sqlx::Error> {
+    sqlx::query_as(
+        "select step_name, status, step_execution_id
+         from batch_step_execution
+         where job_execution_id = $1
+         order by step_execution_id",
+    )
+    .bind(execution)
+    .fetch_all(connection)
+    .await
+}

@@ -1,0 +1,64 @@
+//! Small packets at once. The driver leaves Nagle's algorithm on, and a `copy` of few rows ends with two small packets
+//! in a row: the second then waits for the server's acknowledgement of the first, which the server puts off for 40 ms.
+//!
+//! The driver does not hand out its socket, so it is found by its port among those of this process.
+
+use rustix::net::sockopt::set_tcp_nodelay;
+use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
+use sqlx::{PgConnection, Row};
+use std::net::SocketAddr;
+
+/// Sends small packets of this connection at once, where the system lets us.
+pub(super) async fn send_small_packets_at_once(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    // None on a Unix socket, which has no such problem.
+    let row = sqlx::raw_sql("select inet_client_port()").fetch_one(connection).await?;
+    let port: Option<i32> = row.try_get(0)?;
+    let Some(port) = port.and_then(|port| u16::try_from(port).ok()) else { return Ok(()) };
+    // Behind a pooler it is the pooler's port, and none of ours, or by chance one that does not mind.
+    match set(port) {
+        Ok(found) => tracing::debug!("{found} sockets at port {port} send small packets at once"),
+        Err(error) => tracing::debug!(%error, "small packets may be put off by 40 ms"),
+    }
+    Ok(())
+}
+
+/// Sets it on all TCP sockets of this process that have this local port; returns how many.
+fn set(port: u16) -> std::io::Result<usize> {
+    let this = pidfd_open(getpid(), PidfdFlags::empty())?;
+    let mut found = 0;
+    for entry in std::fs::read_dir("/proc/self/fd")? {
+        let entry = entry?;
+        // A file that was closed in between is none of ours.
+        let is_socket =
+            std::fs::read_link(entry.path()).is_ok_and(|link| link.to_string_lossy().starts_with("socket:"));
+        let Some(number) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        if !is_socket {
+            continue;
+        }
+        let Ok(socket) = pidfd_getfd(&this, number, PidfdGetfdFlags::empty()) else { continue };
+        let address = rustix::net::getsockname(&socket).ok().and_then(|any| SocketAddr::try_from(any).ok());
+        if address.is_some_and(|address| address.port() == port) && set_tcp_nodelay(&socket, true).is_ok() {
+            found += 1;
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn a_socket_is_found_by_its_port_and_others_are_left_alone() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+
+        let found = set(one.local_addr().unwrap().port()).unwrap();
+
+        assert_eq!(found, 1);
+        assert!(one.nodelay().unwrap());
+        assert!(!other.nodelay().unwrap());
+    }
+}

@@ -1,0 +1,80 @@
+//! Statements on `batch_job_instance`, and on the history of one instance.
+
+use super::sequence;
+use sqlx::SqliteConnection;
+
+/// The one writer's transaction serialises the launches by itself.
+pub(crate) async fn lock(
+    connection: &mut SqliteConnection,
+    job: &str,
+    key: &str,
+) -> Result<Option<i64>, sqlx::Error> {
+    sqlx::query_scalar(
+        "select job_instance_id
+         from batch_job_instance
+         where job_name = $1
+           and job_key = $2",
+    )
+    .bind(job)
+    .bind(key)
+    .fetch_optional(connection)
+    .await
+}
+
+/// Nothing to do: the one writer's transaction keeps everybody out by itself.
+pub(crate) async fn lock_by_id(_connection: &mut SqliteConnection, _id: i64) -> Result<(), sqlx::Error> {
+    Ok(())
+}
+
+pub(crate) async fn insert(
+    connection: &mut SqliteConnection,
+    job: &str,
+    key: &str,
+) -> Result<(), sqlx::Error> {
+    let id = sequence::next_instance(&mut *connection).await?;
+    sqlx::query(
+        "insert into batch_job_instance (job_instance_id, version, job_name, job_key)
+         values ($1, 0, $2, $3)
+         on conflict (job_name, job_key) do nothing",
+    )
+    .bind(id)
+    .bind(job)
+    .bind(key)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Each status that executions of the instance have, with the latest execution in it; the latest of all is last.
+/// An instance without identifying parameters may have run thousands of times, so they are not listed one by one.
+pub(crate) async fn statuses(
+    connection: &mut SqliteConnection,
+    id: i64,
+) -> Result<Vec<(Option<String>, i64)>, sqlx::Error> {
+    sqlx::query_as(
+        "select status, max(job_execution_id) as latest
+         from batch_job_execution
+         where job_instance_id = $1
+         group by status
+         order by latest",
+    )
+    .bind(id)
+    .fetch_all(connection)
+    .await
+}
+
+/// Names and statuses of the steps of one execution.
+pub(crate) async fn step_statuses(
+    connection: &mut SqliteConnection,
+    execution: i64,
+) -> Result<Vec<(String, Option<String>, i64)>, sqlx::Error> {
+    sqlx::query_as(
+        "select step_name, status, step_execution_id
+         from batch_step_execution
+         where job_execution_id = $1
+         order by step_execution_id",
+    )
+    .bind(execution)
+    .fetch_all(connection)
+    .await
+}

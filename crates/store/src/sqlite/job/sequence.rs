@@ -1,0 +1,28 @@
+//! Counting ids: SQLite has no sequences, so a table with one row stands for each, under the name that Spring
+//! Batch gives it.
+
+use sqlx::SqliteConnection;
+
+pub(super) async fn next_instance(connection: &mut SqliteConnection) -> Result<i64, sqlx::Error> {
+    let id = sqlx::query_scalar("insert into batch_job_seq default values returning id")
+        .fetch_one(&mut *connection);
+    let id: i64 = id.await?;
+    sqlx::query("delete from batch_job_seq where id < $1").bind(id).execute(connection).await?;
+    Ok(id)
+}
+
+pub(super) async fn next_execution(connection: &mut SqliteConnection) -> Result<i64, sqlx::Error> {
+    let id = sqlx::query_scalar("insert into batch_job_execution_seq default values returning id")
+        .fetch_one(&mut *connection);
+    let id: i64 = id.await?;
+    sqlx::query("delete from batch_job_execution_seq where id < $1").bind(id).execute(connection).await?;
+    Ok(id)
+}
+
+pub(super) async fn next_step(connection: &mut SqliteConnection) -> Result<i64, sqlx::Error> {
+    let id = sqlx::query_scalar("insert into batch_step_execution_seq default values returning id")
+        .fetch_one(&mut *connection);
+    let id: i64 = id.await?;
+    sqlx::query("delete from batch_step_execution_seq where id < $1").bind(id).execute(connection).await?;
+    Ok(id)
+}

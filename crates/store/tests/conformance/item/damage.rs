@@ -1,0 +1,229 @@
+//! What readers do when something is wrong: with the query, with a row, with the connection.
+
+use super::on_all;
+use super::source::{Kind, Reader, Source};
+use tidemill_domain::item::{ErrorKind, Phase, Value};
+use tidemill_domain::job::ExecutionContext;
+use tidemill_store::item::{CursorReader, Database, KeysetReader, OffsetReader, SqlQuery};
+
+on_all!(
+    a_wrong_query_is_fatal_when_it_opens,
+    a_query_by_offset_needs_an_order,
+    a_key_that_is_null_is_named,
+    keys_that_are_not_unique_are_noticed_even_at_the_end_of_a_page,
+    a_key_that_the_query_does_not_have_is_named,
+    a_position_of_another_reader_is_refused,
+    hostile_names_of_keys_stay_names,
+    a_row_that_cannot_be_understood_is_passed_over,
+    a_lost_connection_is_transient_and_reading_goes_on_behind_the_last_row,
+);
+
+fn fresh() -> ExecutionContext {
+    ExecutionContext::new()
+}
+
+async fn a_wrong_query_is_fatal_when_it_opens(source: Source) {
+    source.fill(3).await;
+    for text in
+        ["select id from no_such_table order by id", "select wrong from t order by id", "selct id order by x"]
+    {
+        let query = SqlQuery::new(text);
+        for mut reader in Reader::all(&source.database, &query, &query, &["id"], 10) {
+            let error = reader.open(&fresh()).await.unwrap_err();
+            assert_eq!(error.kind_in(Phase::Read), ErrorKind::FATAL, "{text}: {error}");
+        }
+    }
+}
+
+async fn a_query_by_offset_needs_an_order(source: Source) {
+    source.fill(3).await;
+    let query = SqlQuery::new("select id from t");
+
+    let error =
+        OffsetReader::new("rows", source.database.clone(), query, 10).open(&fresh()).await.unwrap_err();
+
+    assert_eq!(error.kind_in(Phase::Read), ErrorKind::FATAL);
+    assert!(error.to_string().contains("needs an order by"), "{error}");
+}
+
+async fn a_key_that_is_null_is_named(source: Source) {
+    source.run("create table n (a bigint, b bigint)").await;
+    source.run("insert into n (a, b) values (1, 1), (2, null), (3, 3)").await;
+    let query = SqlQuery::new("select a, b from n");
+
+    let error = KeysetReader::new("rows", source.database.clone(), query, ["a", "b"], 1)
+        .open(&fresh())
+        .await
+        .unwrap_err();
+
+    assert_eq!(error.kind_in(Phase::Read), ErrorKind::FATAL);
+    assert!(error.to_string().contains("a or b"), "{error}");
+}
+
+async fn keys_that_are_not_unique_are_noticed_even_at_the_end_of_a_page(source: Source) {
+    source.run("create table d (a bigint)").await;
+    source.run("insert into d (a) values (1), (2), (2), (3)").await;
+    for size in [1, 2, 3, 10] {
+        let query = SqlQuery::new("select a from d");
+        let mut reader = KeysetReader::new("rows", source.database.clone(), query, ["a"], size);
+        reader.open(&fresh()).await.unwrap();
+        let mut read = Vec::new();
+
+        let error = loop {
+            match reader.read().await {
+                Ok(row) => read.push(row.unwrap().values()[0].clone()),
+                Err(error) => break error,
+            }
+        };
+
+        assert_eq!(error.kind_in(Phase::Read), ErrorKind::FATAL);
+        assert!(error.to_string().contains("two rows have the key a = 2"), "{error}");
+        assert_eq!(read, [Value::Long(1), Value::Long(2)], "{size}");
+    }
+}
+
+async fn a_key_that_the_query_does_not_have_is_named(source: Source) {
+    source.fill(3).await;
+    let query = SqlQuery::new("select id from t");
+
+    let error = KeysetReader::new("rows", source.database.clone(), query, ["number"], 10)
+        .open(&fresh())
+        .await
+        .unwrap_err();
+
+    assert!(
+        error.to_string().contains("no column \"number\"") && error.to_string().contains("id"),
+        "{error}"
+    );
+}
+
+async fn a_position_of_another_reader_is_refused(source: Source) {
+    source.fill(3).await;
+    let query = SqlQuery::new("select id from t order by id");
+    let mut context = fresh();
+    context.put("rows.read.count", "many");
+    context.put("rows.start.after", "7");
+
+    for mut reader in Reader::all(&source.database, &query, &query, &["id"], 10) {
+        let error = reader.open(&context).await.unwrap_err();
+        assert_eq!(error.kind_in(Phase::Read), ErrorKind::FATAL);
+        assert!(error.to_string().contains("in the execution context"), "{error}");
+    }
+}
+
+async fn hostile_names_of_keys_stay_names(source: Source) {
+    source.fill(3).await;
+    let quote = if source.kind == Kind::MySql { '`' } else { '"' };
+    let name = format!("id{quote} desc; drop table t; --");
+    let doubled = name.replace(quote, &format!("{quote}{quote}"));
+    let query = SqlQuery::new(format!("select id, id as {quote}{doubled}{quote} from t"));
+
+    let mut reader = Reader::Keyset(KeysetReader::new("rows", source.database.clone(), query, [name], 1));
+    reader.open(&fresh()).await.unwrap();
+
+    assert_eq!(reader.rest().await, [Value::Long(1), Value::Long(2), Value::Long(3)]);
+    source.run("select count(*) from t").await;
+}
+
+/// SQLite has texts that are not UTF-8, the others have values that are no numbers or days.
+async fn a_row_that_cannot_be_understood_is_passed_over(source: Source) {
+    source.fill(0).await;
+    let (type_name, wrong, named) = match source.kind {
+        Kind::Sqlite => ("text", "cast(x'ff' as text)", "cannot be read"),
+        Kind::Postgres => ("numeric", "'NaN'", "is NaN"),
+        Kind::MySql => ("date", "'0000-00-00'", "0000-00-00"),
+    };
+    let right = if source.kind == Kind::MySql { "'2026-11-15'" } else { "1" };
+    source.run(&format!("create table bad (id bigint primary key, amount {type_name})")).await;
+    let lenient = if source.kind == Kind::MySql { "set sql_mode = '';" } else { "" };
+    source
+        .run(&format!(
+            "{lenient} insert into bad values (1, {right}), (2, {wrong}), (3, {right}), (4, {right})"
+        ))
+        .await;
+    let query = SqlQuery::new("select id, amount from bad");
+    let ordered = SqlQuery::new("select id, amount from bad order by id");
+
+    for size in [1, 2, 10] {
+        for mut reader in Reader::all(&source.database, &query, &ordered, &["id"], size) {
+            reader.open(&fresh()).await.unwrap();
+            assert_eq!(reader.read().await.unwrap().unwrap().values()[0], Value::Long(1));
+
+            let error = reader.read().await.unwrap_err();
+
+            assert_eq!(error.kind_in(Phase::Read), ErrorKind::READ);
+            assert!(error.to_string().contains("\"amount\"") && error.to_string().contains(named), "{error}");
+            let position = reader.position();
+            assert_eq!(reader.read().await.unwrap().unwrap().values()[0], Value::Long(3));
+            reader.open(&position).await.unwrap();
+            assert_eq!(reader.rest().await, [Value::Long(3), Value::Long(4)]);
+        }
+    }
+}
+
+/// SQLite has no connection that could be lost, so this is for servers.
+async fn a_lost_connection_is_transient_and_reading_goes_on_behind_the_last_row(source: Source) {
+    if source.kind == Kind::Sqlite {
+        return;
+    }
+    // Rows of some size, so that not all of them are in buffers when the connection is cut.
+    source.run("create table w (id bigint primary key, pad varchar(10000) not null)").await;
+    let values: Vec<String> = (1..=2_000).map(|id| format!("({id}, repeat('x', 10000))")).collect();
+    source.run(&format!("insert into w (id, pad) values {}", values.join(", "))).await;
+    let (query, ordered) =
+        (SqlQuery::new("select id, pad from w"), SqlQuery::new("select id, pad from w order by id"));
+    for mut reader in Reader::all(&source.database, &query, &ordered, &["id"], 5) {
+        reader.open(&fresh()).await.unwrap();
+        assert_eq!(reader.read().await.unwrap().unwrap().values()[0], Value::Long(1));
+
+        source.cut_others().await;
+        let mut read = 1;
+        let error = loop {
+            match reader.read().await {
+                Ok(row) => {
+                    read += 1;
+                    assert_eq!(row.unwrap().values()[0], Value::Long(read));
+                }
+                Err(error) => break error,
+            }
+        };
+
+        assert_eq!(error.kind_in(Phase::Read), ErrorKind::TRANSIENT, "{error}");
+        let rest = reader.rest().await;
+        assert_eq!(rest.first(), Some(&Value::Long(read + 1)));
+        assert_eq!(rest.last(), Some(&Value::Long(2_000)));
+        assert_eq!(i64::try_from(rest.len()).unwrap() + read, 2_000);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_listen_is_transient_and_named_without_its_password() {
+    for (url, place) in [
+        ("postgres://u:geheim@127.0.0.1:1/d", "postgres://127.0.0.1:1/d"),
+        ("mysql://u:geheim@127.0.0.1:1/d", "mysql://127.0.0.1:1/d"),
+    ] {
+        let database = Database::connect(url).unwrap();
+        let mut reader = CursorReader::new("rows", database, SqlQuery::new("select 1"));
+
+        let error = reader.open(&fresh()).await.unwrap_err();
+
+        assert_eq!(error.kind_in(Phase::Read), ErrorKind::TRANSIENT);
+        assert!(
+            error.to_string().contains(place) && !format!("{error} {error:?}").contains("geheim"),
+            "{error:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_sqlite_file_that_is_not_there_is_not_made() {
+    let folder = std::env::temp_dir().join(format!("tm-no-such-{}", std::process::id()));
+    let file = folder.join("x.db");
+    let database = Database::connect(&format!("sqlite://{}", file.display())).unwrap();
+
+    let error =
+        CursorReader::new("rows", database, SqlQuery::new("select 1")).open(&fresh()).await.unwrap_err();
+
+    assert_eq!(error.kind_in(Phase::Read), ErrorKind::FATAL);
+    assert!(!file.exists());
+}

@@ -1,0 +1,184 @@
+//! Jobs: launching, running, stopping, losing and listing them. One file per part of the story; this one has what
+//! they share.
+
+use crate::{Bench, TTL};
+use sqlx::{AssertSqlSafe, Connection};
+use tidemill_domain::audit::{Actor, Role};
+use tidemill_domain::job::launch::LaunchRefusal;
+use tidemill_domain::job::lifecycle::OnCrash;
+use tidemill_domain::job::step::StepRules;
+use tidemill_domain::job::{
+    BatchStatus, Counters, ExecutionContext, ExecutionId, ExitStatus, JobParameters, StepExecutionId,
+};
+use tidemill_domain::process::ProcessId;
+use tidemill_store::job::{
+    ChunkSave, ChunkSaved, ExecutionDetail, LaunchRequest, Launched, Recovered, StepEnd, StepRequest,
+    StepStart,
+};
+
+mod chunk;
+mod launch;
+mod list;
+mod operate;
+mod orphan;
+mod reject;
+mod spring;
+mod step;
+mod wire;
+
+fn ann() -> Actor {
+    Actor { name: "ann".into(), role: Role::Operator, request_id: None }
+}
+
+fn day(day: &str) -> JobParameters {
+    JobParameters::new().with("day", day)
+}
+
+/// A job that may be restarted and that asks nothing of its parameters.
+fn request<'a>(parameters: &'a JobParameters, by: ProcessId, actor: &'a Actor) -> LaunchRequest<'a> {
+    LaunchRequest {
+        job: "load",
+        parameters,
+        parameters_valid: Ok(()),
+        is_restartable: true,
+        on_crash: OnCrash::Fail,
+        crash_restarts: 0,
+        by,
+        actor,
+    }
+}
+
+async fn try_launch(bench: &Bench, request: &LaunchRequest<'_>) -> Result<Launched, LaunchRefusal> {
+    let mut tx = bench.begin().await;
+    let answer = tx.launch_job(request).await.unwrap();
+    tx.commit().await.unwrap();
+    answer
+}
+
+/// Launches and begins.
+async fn launch(bench: &Bench, parameters: &JobParameters, by: ProcessId) -> Launched {
+    let launched = try_launch(bench, &request(parameters, by, &ann())).await.unwrap();
+    let mut tx = bench.begin().await;
+    assert!(tx.begin_execution(launched.execution, &launched.lease, launched.granted.fence).await.unwrap());
+    tx.commit().await.unwrap();
+    launched
+}
+
+async fn end(bench: &Bench, launched: &Launched, status: BatchStatus) -> bool {
+    let mut tx = bench.begin().await;
+    let (lease, fence) = (&launched.lease, launched.granted.fence);
+    let exit = ExitStatus::new(status.as_str());
+    let ended = tx.end_execution(launched.execution, lease, fence, status, &exit).await.unwrap();
+    tx.commit().await.unwrap();
+    ended
+}
+
+fn step_request<'a>(launched: &'a Launched, step: &'a str, seed: &'a ExecutionContext) -> StepRequest<'a> {
+    StepRequest {
+        execution: launched.execution,
+        instance: launched.instance,
+        lease: &launched.lease,
+        fence: launched.granted.fence,
+        step,
+        rules: StepRules::default(),
+        seed,
+    }
+}
+
+async fn start(bench: &Bench, request: &StepRequest<'_>) -> StepStart {
+    let mut tx = bench.begin().await;
+    let start = tx.start_step(request).await.unwrap();
+    tx.commit().await.unwrap();
+    start
+}
+
+/// Starts a step that has to run.
+async fn run_step(bench: &Bench, launched: &Launched, step: &str) -> StepExecutionId {
+    match start(bench, &step_request(launched, step, &ExecutionContext::new())).await {
+        StepStart::Run { id, .. } => id,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn save(
+    bench: &Bench,
+    launched: &Launched,
+    step: StepExecutionId,
+    counters: &Counters,
+    context: Option<&str>,
+) -> ChunkSaved {
+    let mut tx = bench.begin().await;
+    let saved = tx
+        .save_chunk(&ChunkSave {
+            step,
+            execution: launched.execution,
+            lease: &launched.lease,
+            fence: launched.granted.fence,
+            counters,
+            context,
+        })
+        .await
+        .unwrap();
+    tx.commit().await.unwrap();
+    saved
+}
+
+async fn end_step(
+    bench: &Bench,
+    launched: &Launched,
+    id: StepExecutionId,
+    status: BatchStatus,
+    exit: &ExitStatus,
+) -> bool {
+    let mut tx = bench.begin().await;
+    let (lease, fence) = (&launched.lease, launched.granted.fence);
+    let (execution, counters) = (launched.execution, &Counters::default());
+    let end = StepEnd { id, execution, lease, fence, status, exit, counters, context: None };
+    let ended = tx.end_step(&end).await.unwrap();
+    tx.commit().await.unwrap();
+    ended
+}
+
+async fn detail(bench: &Bench, id: ExecutionId) -> ExecutionDetail {
+    bench.begin().await.execution(id).await.unwrap().unwrap()
+}
+
+async fn status(bench: &Bench, id: ExecutionId) -> BatchStatus {
+    detail(bench, id).await.execution.status
+}
+
+/// Lets all processes fall silent, and does what the reaper does.
+async fn lose_all(bench: &Bench) -> Vec<Recovered> {
+    bench.advance(TTL);
+    reap(bench).await
+}
+
+async fn reap(bench: &Bench) -> Vec<Recovered> {
+    let mut tx = bench.begin().await;
+    tx.expire_processes(100).await.unwrap();
+    tx.commit().await.unwrap();
+    let mut tx = bench.begin().await;
+    tx.expire_leases(100).await.unwrap();
+    tx.commit().await.unwrap();
+    let mut tx = bench.begin().await;
+    let recovered = tx.recover_orphans(100).await.unwrap();
+    tx.commit().await.unwrap();
+    recovered
+}
+
+/// What somebody sees who asks the database directly: one column as text, one line per row.
+async fn look(bench: &Bench, sql: &str) -> Vec<Option<String>> {
+    let (url, query) = (bench.scratch.url(), AssertSqlSafe(sql.to_owned()));
+    if url.starts_with("sqlite") {
+        let mut connection = sqlx::SqliteConnection::connect(url).await.unwrap();
+        return sqlx::query_scalar(query).fetch_all(&mut connection).await.unwrap();
+    }
+    let mut connection = sqlx::PgConnection::connect(url).await.unwrap();
+    sqlx::query_scalar(query).fetch_all(&mut connection).await.unwrap()
+}
+
+async fn run_sql(bench: &Bench, sql: &str) {
+    let mut tx = bench.begin().await;
+    tx.execute_for_test(sql).await.unwrap();
+    tx.commit().await.unwrap();
+}

@@ -1,0 +1,236 @@
+//! Chunks: what is saved, who may save it, and what the process that saves learns.
+
+use super::{ann, day, launch, look, lose_all, run_step, save, wire::Wire};
+use crate::Bench;
+use std::time::Duration;
+use tidemill_domain::job::{Counters, ExecutionContext};
+use tidemill_domain::lease::Fence;
+use tidemill_store::job::{ChunkSave, ChunkSaved, Operated, StoredContext};
+
+crate::on_both![
+    counters_and_context_are_saved_and_read_back,
+    a_context_that_has_not_changed_stays,
+    a_long_context_fills_both_columns,
+    a_wish_to_stop_is_seen_at_the_end_of_the_chunk,
+    only_the_owner_with_its_epoch_saves,
+    a_chunk_that_is_rolled_back_was_not_saved,
+    whoever_lost_the_answer_learns_the_outcome,
+    a_chunk_under_way_keeps_its_lease_from_being_freed,
+    without_a_test_the_database_tells_the_time_in_utc,
+    a_chunk_costs_one_statement,
+];
+
+const COUNTERS: Counters = Counters {
+    read: 1,
+    write: 2,
+    filter: 3,
+    read_skip: 4,
+    process_skip: 5,
+    write_skip: 6,
+    commit: 7,
+    rollback: 8,
+};
+
+async fn counters_and_context_are_saved_and_read_back(bench: Bench) {
+    let one = bench.process(1).await;
+    let launched = launch(&bench, &day("1"), one).await;
+    let step = run_step(&bench, &launched, "copy").await;
+    let mut context = ExecutionContext::new();
+    context.put("reader.read.count", 10);
+    bench.advance(Duration::from_secs(1));
+
+    let saved = save(&bench, &launched, step, &COUNTERS, Some(&context.to_text().unwrap())).await;
+
+    assert_eq!(saved, ChunkSaved::Saved { version: 1, stop_requested: false });
+    let mut tx = bench.begin().await;
+    let record = tx.steps(launched.execution).await.unwrap().remove(0);
+    assert_eq!((record.counters, record.version), (COUNTERS, 1));
+    assert_eq!(record.updated_at, Some(bench.now()));
+    assert_eq!(tx.step_context(step).await.unwrap(), Some(StoredContext::Ours(context)));
+    let columns = look(
+        &bench,
+        "select cast(read_count * 10000000 + write_count * 1000000 + filter_count * 100000
+                     + read_skip_count * 10000 + process_skip_count * 1000 + write_skip_count * 100
+                     + commit_count * 10 + rollback_count as text)
+         from batch_step_execution",
+    );
+    assert_eq!(columns.await, [Some("12345678".to_owned())]);
+}
+
+async fn a_context_that_has_not_changed_stays(bench: Bench) {
+    let one = bench.process(1).await;
+    let launched = launch(&bench, &day("1"), one).await;
+    let step = run_step(&bench, &launched, "copy").await;
+    let text = r#"{"version":1,"values":{"a":1}}"#;
+    save(&bench, &launched, step, &COUNTERS, Some(text)).await;
+
+    let saved = save(&bench, &launched, step, &COUNTERS, None).await;
+
+    assert_eq!(saved, ChunkSaved::Saved { version: 2, stop_requested: false });
+    let short = look(&bench, "select short_context from batch_step_execution_context").await;
+    assert_eq!(short, [Some(text.to_owned())]);
+}
+
+async fn a_long_context_fills_both_columns(bench: Bench) {
+    let one = bench.process(1).await;
+    let launched = launch(&bench, &day("1"), one).await;
+    let step = run_step(&bench, &launched, "copy").await;
+    let short = "select cast(length(short_context) as text) || ' ' || coalesce(cast(length(serialized_context) as text), '-')
+                 from batch_step_execution_context";
+    for (letters, wanted) in [(2469, "2500 -"), (2470, "2496 2501"), (10, "41 -")] {
+        let mut context = ExecutionContext::new();
+        context.put("k", "가".repeat(letters));
+        let text = context.to_text().unwrap();
+
+        save(&bench, &launched, step, &COUNTERS, Some(&text)).await;
+
+        assert_eq!(look(&bench, short).await, [Some(wanted.to_owned())], "{}", text.chars().count());
+        let stored = bench.begin().await.step_context(step).await.unwrap();
+        assert_eq!(stored, Some(StoredContext::Ours(context)));
+    }
+}
+
+async fn a_wish_to_stop_is_seen_at_the_end_of_the_chunk(bench: Bench) {
+    let one = bench.process(1).await;
+    let launched = launch(&bench, &day("1"), one).await;
+    let step = run_step(&bench, &launched, "copy").await;
+    // A chunk is being written. Whoever asks for a stop does not wait for it, nor it for them.
+    let mut writing = None;
+    if !bench.scratch.url().starts_with("sqlite") {
+        let mut tx = bench.begin().await;
+        let (lease, fence, counters) = (&launched.lease, launched.granted.fence, &COUNTERS);
+        let chunk = ChunkSave { step, execution: launched.execution, lease, fence, counters, context: None };
+        tx.save_chunk(&chunk).await.unwrap();
+        writing = Some(tx);
+    }
+
+    let mut tx = bench.begin().await;
+    let stopped = tx.request_stop(launched.execution, &ann(), None).await.unwrap();
+    tx.commit().await.unwrap();
+    if let Some(writing) = writing {
+        writing.commit().await.unwrap();
+    }
+
+    assert!(matches!(stopped, Operated::Done { .. }));
+    let saved = save(&bench, &launched, step, &COUNTERS, None).await;
+    assert!(matches!(saved, ChunkSaved::Saved { stop_requested: true, .. }), "{saved:?}");
+}
+
+async fn only_the_owner_with_its_epoch_saves(bench: Bench) {
+    let (one, two) = (bench.process(1).await, bench.process(2).await);
+    let launched = launch(&bench, &day("1"), one).await;
+    let step = run_step(&bench, &launched, "copy").await;
+    let fence = launched.granted.fence;
+
+    for wrong in [Fence { owner: two, ..fence }, Fence { epoch: fence.epoch.next(), ..fence }] {
+        let mut ghost = launched.clone();
+        ghost.granted.fence = wrong;
+        assert_eq!(save(&bench, &ghost, step, &COUNTERS, Some("ghost")).await, ChunkSaved::Fenced);
+    }
+
+    let record = bench.begin().await.steps(launched.execution).await.unwrap().remove(0);
+    assert_eq!((record.version, record.counters), (0, Counters::default()));
+    let context = look(&bench, "select short_context from batch_step_execution_context").await;
+    assert_ne!(context, [Some("ghost".to_owned())]);
+}
+
+async fn a_chunk_that_is_rolled_back_was_not_saved(bench: Bench) {
+    let one = bench.process(1).await;
+    let launched = launch(&bench, &day("1"), one).await;
+    let step = run_step(&bench, &launched, "copy").await;
+    let mut tx = bench.begin().await;
+    let (lease, fence, counters) = (&launched.lease, launched.granted.fence, &COUNTERS);
+    let chunk = ChunkSave { step, execution: launched.execution, lease, fence, counters, context: None };
+    tx.save_chunk(&chunk).await.unwrap();
+
+    tx.rollback().await.unwrap();
+
+    assert_eq!(bench.begin().await.settled_version(step).await.unwrap(), Some(0));
+}
+
+async fn whoever_lost_the_answer_learns_the_outcome(bench: Bench) {
+    let one = bench.process(1).await;
+    let launched = launch(&bench, &day("1"), one).await;
+    let step = run_step(&bench, &launched, "copy").await;
+    let mut lost = bench.begin().await;
+    let (lease, fence, counters) = (&launched.lease, launched.granted.fence, &COUNTERS);
+    let chunk = ChunkSave { step, execution: launched.execution, lease, fence, counters, context: None };
+    let ChunkSaved::Saved { version, .. } = lost.save_chunk(&chunk).await.unwrap() else { panic!("fenced") };
+
+    let store = bench.store.clone();
+    let mut asking = tokio::spawn(async move {
+        let mut tx = store.begin().await.unwrap();
+        tx.settled_version(step).await.unwrap()
+    });
+    let early = tokio::time::timeout(Duration::from_millis(200), &mut asking).await;
+    assert!(early.is_err(), "the answer came before the transaction had ended");
+    lost.commit().await.unwrap();
+
+    assert_eq!(asking.await.unwrap(), Some(version));
+}
+
+async fn a_chunk_under_way_keeps_its_lease_from_being_freed(bench: Bench) {
+    if bench.scratch.url().starts_with("sqlite") {
+        return; // One writer at a time: nobody can free anything meanwhile.
+    }
+    let one = bench.process(1).await;
+    let launched = launch(&bench, &day("1"), one).await;
+    let step = run_step(&bench, &launched, "copy").await;
+    let mut writing = bench.begin().await;
+    let (lease, fence, counters) = (&launched.lease, launched.granted.fence, &COUNTERS);
+    let chunk = ChunkSave { step, execution: launched.execution, lease, fence, counters, context: None };
+    assert!(matches!(writing.save_chunk(&chunk).await.unwrap(), ChunkSaved::Saved { .. }));
+
+    let early = lose_all(&bench).await;
+    writing.commit().await.unwrap();
+    let late = lose_all(&bench).await;
+
+    assert!(early.is_empty(), "{early:?}");
+    assert_eq!(late.len(), 1);
+    assert_eq!(bench.begin().await.steps(launched.execution).await.unwrap()[0].counters, COUNTERS);
+    assert_eq!(save(&bench, &launched, step, &COUNTERS, None).await, ChunkSaved::Fenced);
+}
+
+async fn without_a_test_the_database_tells_the_time_in_utc(bench: Bench) {
+    let one = bench.process(1).await;
+    let launched = launch(&bench, &day("1"), one).await;
+    let step = run_step(&bench, &launched, "copy").await;
+    let store = bench.scratch.store(None).await.unwrap();
+    let mut tx = store.begin().await.unwrap();
+    if !bench.scratch.url().starts_with("sqlite") {
+        tx.execute_for_test("set local timezone to 'Asia/Seoul'").await.unwrap();
+    }
+    let before = tx.now().await.unwrap();
+
+    let (lease, fence, counters) = (&launched.lease, launched.granted.fence, &COUNTERS);
+    let chunk = ChunkSave { step, execution: launched.execution, lease, fence, counters, context: None };
+    tx.save_chunk(&chunk).await.unwrap();
+
+    let updated = tx.steps(launched.execution).await.unwrap()[0].updated_at.unwrap();
+    let after = tx.now().await.unwrap();
+    assert!(before <= updated && updated <= after, "{before} {updated} {after}");
+}
+
+/// The metadata of a chunk is one round trip, also where the network is slow: counted on the wire.
+async fn a_chunk_costs_one_statement(bench: Bench) {
+    let Some(wire) = Wire::to(bench.scratch.url()).await else { return };
+    let one = bench.process(1).await;
+    let launched = launch(&bench, &day("1"), one).await;
+    let step = run_step(&bench, &launched, "copy").await;
+    let url = wire.url();
+    let store = tidemill_store::Store::open(url.parse().unwrap(), &Default::default()).await.unwrap();
+    let (lease, fence, counters) = (&launched.lease, launched.granted.fence, &COUNTERS);
+    let context = Some(r#"{"version":1,"values":{"a":1}}"#);
+    let chunk = ChunkSave { step, execution: launched.execution, lease, fence, counters, context };
+    let mut tx = store.begin().await.unwrap();
+    tx.save_chunk(&chunk).await.unwrap();
+
+    let before = wire.statements();
+    tx.save_chunk(&chunk).await.unwrap();
+    let after = wire.statements();
+    tx.commit().await.unwrap();
+
+    assert_eq!(after - before, 1);
+    assert!(wire.statements() > after, "the commit was counted as well");
+    store.close().await;
+}
