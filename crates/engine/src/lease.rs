@@ -74,6 +74,12 @@ impl Process {
         }
     }
 
+    /// Takes a lease for the life of this process that was given in somebody else's transaction. Between that and
+    /// this call, [`acquiring`](Self::acquiring) has to be held.
+    pub(crate) fn adopt(&self, key: &LeaseKey, sent: Monotonic, granted: &Granted) -> HeldLease {
+        self.take(key, Term::Process, sent, granted)
+    }
+
     fn take(&self, key: &LeaseKey, term: Term, sent: Monotonic, granted: &Granted) -> HeldLease {
         let fence = granted.fence;
         if let Some(from) = granted.taken_over_from {

@@ -9,7 +9,12 @@ pub mod lease;
 pub mod process;
 pub mod reaper;
 
+pub mod item;
+pub mod job;
+
 pub mod alert;
+
+pub mod testing;
 
 pub mod error;
 pub mod metrics;

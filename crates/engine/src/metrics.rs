@@ -1,21 +1,39 @@
 //! The metrics of this crate: one function per event, so that a name is written once.
 
-use metrics::{counter, describe_counter};
+use metrics::{counter, describe_counter, describe_histogram, histogram};
+use tidemill_domain::job::Counters;
+use tidemill_domain::time::{Clock, Monotonic};
 
 const ALERT_CHANGES: &str = "tidemill_alert_changes_total";
 const ALERT_DELIVERIES: &str = "tidemill_alert_deliveries_total";
 const ALERT_SIGNAL_FAILURES: &str = "tidemill_alert_signal_failures_total";
+const CHUNK_DURATION: &str = "tidemill_chunk_duration_seconds";
 const FENCING_REJECTIONS: &str = "tidemill_fencing_rejections_total";
+const JOB_EXECUTIONS: &str = "tidemill_job_executions_total";
+const JOB_RECOVERIES: &str = "tidemill_job_recoveries_total";
 const LEASE_EXPIRED: &str = "tidemill_lease_expired_total";
 const LEASE_TAKEOVERS: &str = "tidemill_lease_takeovers_total";
 const PROCESSES_EXPIRED: &str = "tidemill_processes_expired_total";
 const SELF_FENCED: &str = "tidemill_self_fenced_total";
+const STEP_ITEMS: &str = "tidemill_step_items_total";
+const STEP_CHUNKS: &str = "tidemill_step_chunks_total";
 
 /// Tells the recorder what the metrics mean.
 pub fn describe() {
     describe_counter!(ALERT_CHANGES, "Alerts that fired or were over, by rule and notice.");
     describe_counter!(ALERT_DELIVERIES, "Attempts to deliver a notice, by channel and outcome.");
     describe_counter!(ALERT_SIGNAL_FAILURES, "Looks at a signal that failed, by signal.");
+    describe_histogram!(
+        CHUNK_DURATION,
+        "How long chunks take from the end of reading to their end, by job and step."
+    );
+    describe_counter!(JOB_EXECUTIONS, "Executions that ended in this process, by job and status.");
+    describe_counter!(JOB_RECOVERIES, "Executions whose process died and that this process failed, by job.");
+    describe_counter!(STEP_CHUNKS, "Chunks that committed or were rolled back, by job, step and outcome.");
+    describe_counter!(
+        STEP_ITEMS,
+        "Items read, written, filtered and skipped, by job, step and what was done."
+    );
     describe_counter!(FENCING_REJECTIONS, "Writes of ghosts that were refused, by kind of lease.");
     describe_counter!(LEASE_EXPIRED, "Lapsed leases that this process freed, by kind.");
     describe_counter!(LEASE_TAKEOVERS, "Lapsed leases that this process took over, by kind.");
@@ -56,4 +74,48 @@ pub(crate) fn processes_expired(count: usize) {
 
 pub(crate) fn self_fenced() {
     counter!(SELF_FENCED).increment(1);
+}
+
+pub(crate) fn execution_ended(job: &str, status: &'static str) {
+    counter!(JOB_EXECUTIONS, "job" => job.to_owned(), "status" => status).increment(1);
+}
+
+pub(crate) fn execution_recovered(job: &str) {
+    counter!(JOB_RECOVERIES, "job" => job.to_owned()).increment(1);
+}
+
+pub(crate) fn items_counted(job: &str, step: &str, counted: &Counters) {
+    for (what, count) in [
+        ("read", counted.read),
+        ("write", counted.write),
+        ("filter", counted.filter),
+        ("read_skip", counted.read_skip),
+        ("process_skip", counted.process_skip),
+        ("write_skip", counted.write_skip),
+    ] {
+        if count > 0 {
+            counter!(STEP_ITEMS, "job" => job.to_owned(), "step" => step.to_owned(), "op" => what)
+                .increment(count);
+        }
+    }
+    for (outcome, count) in [("commit", counted.commit), ("rollback", counted.rollback)] {
+        if count > 0 {
+            counter!(STEP_CHUNKS, "job" => job.to_owned(), "step" => step.to_owned(), "outcome" => outcome)
+                .increment(count);
+        }
+    }
+}
+
+/// Measures one chunk.
+pub(crate) struct ChunkTimer(Monotonic);
+
+impl ChunkTimer {
+    pub(crate) fn start(clock: &dyn Clock) -> Self {
+        Self(clock.monotonic())
+    }
+
+    pub(crate) fn stop(self, clock: &dyn Clock, job: &str, step: &str) {
+        let took = clock.monotonic().since(self.0);
+        histogram!(CHUNK_DURATION, "job" => job.to_owned(), "step" => step.to_owned()).record(took);
+    }
 }

@@ -15,7 +15,7 @@ use tidemill_domain::backoff::Backoff;
 use tidemill_domain::lease::{Fence, LeaseKey};
 use tidemill_domain::process::{Identity, ProcessId, heartbeat_interval, self_fencing_margin, trusted_until};
 use tidemill_domain::time::{Clock, Monotonic};
-use tidemill_store::Store;
+use tidemill_store::{Store, crash_point};
 use tokio::sync::{Notify, watch};
 
 /// How to run a process.
@@ -124,9 +124,12 @@ impl Process {
     pub async fn heartbeat(&self) -> Result<(), EngineError> {
         let inner = &self.inner;
         let sent = inner.clock.monotonic();
+        crash_point!("before_heartbeat");
         let mut tx = inner.store.begin_vital().await?;
         let answer = tx.heartbeat(inner.id, inner.ttl).await?;
+        crash_point!("heartbeat_sent");
         tx.commit().await?;
+        crash_point!("after_heartbeat");
         if answer.is_err() {
             self.expired();
             return Err(EngineError::ProcessExpired { id: inner.id });

@@ -1,8 +1,9 @@
-//! What the dead leave behind: silent processes are declared dead, lapsed leases are freed, old rows are
-//! forgotten. Any process may do it and all do; the statements are guarded, so it does not matter who is first.
+//! What the dead leave behind: silent processes are declared dead, lapsed leases are freed, executions that nobody
+//! runs any more fail, old rows are forgotten. Any process may do it and all do; the statements are guarded, so it does not matter who is first.
 
 use crate::clock::jitter_unit;
 use crate::error::EngineError;
+use crate::job::recovery;
 use crate::metrics;
 use crate::process::Process;
 use std::time::Duration;
@@ -28,6 +29,8 @@ pub struct Reaped {
     pub processes: usize,
     /// Leases that were freed.
     pub leases: usize,
+    /// Executions that failed because nobody runs them any more.
+    pub executions: usize,
 }
 
 /// One round.
@@ -46,7 +49,8 @@ pub async fn run_once(store: &Store) -> Result<Reaped, EngineError> {
     for lapsed in &lapsed {
         metrics::lease_expired(lapsed.key.kind());
     }
-    Ok(Reaped { processes: dead.len(), leases: lapsed.len() })
+    let orphans = recovery::recover_once(store).await?;
+    Ok(Reaped { processes: dead.len(), leases: lapsed.len(), executions: orphans.len() })
 }
 
 /// Forgets processes that ended long ago.

@@ -238,6 +238,6 @@ async fn the_reaper_declares_the_silent_dead_and_frees_what_they_held() {
 
     let reaped = reaper::run_once(&bench.store).await.unwrap();
 
-    assert_eq!(reaped, reaper::Reaped { processes: 1, leases: 2 });
+    assert_eq!(reaped, reaper::Reaped { processes: 1, leases: 2, executions: 0 });
     assert_eq!(reaper::run_once(&bench.store).await.unwrap(), reaper::Reaped::default());
 }

@@ -3,6 +3,8 @@
 #![cfg(test)]
 
 mod alert;
+mod item;
+mod job;
 mod lease;
 mod outage;
 

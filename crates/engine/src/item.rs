@@ -1,0 +1,24 @@
+//! Ready-made parts of steps: readers, processors and writers of items.
+//!
+//! Each reader and writer has a name, under which its position is saved for a restart. No two of one step may
+//! have the same.
+//!
+//! Reading order: [`reader`] and [`writer`] (of files), `file_output` (how a file is written exactly once),
+//! [`compose`] (parts that are made of others).
+
+pub mod compose;
+pub mod reader;
+pub mod sql;
+pub mod writer;
+
+mod encoding;
+pub(crate) mod file_output;
+
+pub use compose::{
+    AsyncProcessor, BoxProcessor, BoxWriter, ClassifierProcessor, ClassifierWriter, CompositeProcessor,
+    CompositeWriter, MappedReader, ProcessorExt, ReaderExt, ValidatingProcessor,
+};
+pub use encoding::Encoding;
+pub use file_output::OutputError;
+pub use reader::{CsvReader, FixedWidthReader, InputError, ItemsReader, JsonLinesReader};
+pub use writer::{CsvWriter, ItemsWriter, JsonLinesWriter, TextWriter};

@@ -1,0 +1,17 @@
+//! Processors and writers made of others, or of closures.
+
+mod boxed;
+mod closure;
+mod mapped;
+mod parts;
+mod processor;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+pub use boxed::{BoxProcessor, BoxWriter};
+pub use closure::{AsyncProcessor, ValidatingProcessor};
+pub use mapped::{MappedReader, ReaderExt};
+pub use processor::{ClassifierProcessor, CompositeProcessor, ProcessorExt};
+pub use writer::{ClassifierWriter, CompositeWriter};

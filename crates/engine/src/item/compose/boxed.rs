@@ -1,0 +1,113 @@
+//! Processors and writers whose types are forgotten, so that different ones can stand in one list.
+
+use crate::job::component::{Delivery, ItemProcessor, ItemStream, ItemWriter};
+use crate::job::scope::ChunkScope;
+use std::future::Future;
+use std::pin::Pin;
+use tidemill_domain::item::ItemError;
+use tidemill_domain::job::ExecutionContext;
+
+type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, ItemError>> + Send + 'a>>;
+
+/// Some processor from `I` to `O`.
+pub struct BoxProcessor<I, O>(Box<dyn AnyProcessor<I, O>>);
+
+impl<I: Sync + 'static, O: Send + Sync + 'static> BoxProcessor<I, O> {
+    /// Forgets the type of a processor.
+    pub fn new(processor: impl ItemProcessor<I, Output = O>) -> Self {
+        Self(Box::new(processor))
+    }
+}
+
+/// [`ItemProcessor`] with futures in boxes.
+trait AnyProcessor<I, O>: Send {
+    fn process<'a>(&'a mut self, item: &'a I) -> Boxed<'a, Option<O>>;
+}
+
+impl<I: Sync, P: ItemProcessor<I>> AnyProcessor<I, P::Output> for P {
+    fn process<'a>(&'a mut self, item: &'a I) -> Boxed<'a, Option<P::Output>> {
+        Box::pin(ItemProcessor::process(self, item))
+    }
+}
+
+impl<I: Sync + 'static, O: Send + Sync + 'static> ItemProcessor<I> for BoxProcessor<I, O> {
+    type Output = O;
+
+    async fn process(&mut self, item: &I) -> Result<Option<O>, ItemError> {
+        self.0.process(item).await
+    }
+}
+
+/// Some writer of `O`.
+pub struct BoxWriter<O>(Box<dyn AnyWriter<O>>);
+
+impl<O: Sync + 'static> BoxWriter<O> {
+    /// Forgets the type of a writer.
+    pub fn new(writer: impl ItemWriter<O>) -> Self {
+        Self(Box::new(writer))
+    }
+}
+
+/// [`ItemWriter`] with futures in boxes.
+trait AnyWriter<O>: Send {
+    fn open<'a>(&'a mut self, context: &'a ExecutionContext) -> Boxed<'a, ()>;
+    fn update(&mut self, context: &mut ExecutionContext) -> Result<(), ItemError>;
+    fn close(&mut self, is_complete: bool) -> Boxed<'_, ()>;
+    fn write<'a>(&'a mut self, items: &'a [O], chunk: &'a mut ChunkScope) -> Boxed<'a, ()>;
+    fn roll_back(&mut self) -> Boxed<'_, ()>;
+    fn delivery(&self) -> Delivery;
+}
+
+impl<O: Sync + 'static, W: ItemWriter<O>> AnyWriter<O> for W {
+    fn open<'a>(&'a mut self, context: &'a ExecutionContext) -> Boxed<'a, ()> {
+        Box::pin(ItemStream::open(self, context))
+    }
+
+    fn update(&mut self, context: &mut ExecutionContext) -> Result<(), ItemError> {
+        ItemStream::update(self, context)
+    }
+
+    fn close(&mut self, is_complete: bool) -> Boxed<'_, ()> {
+        Box::pin(ItemStream::close(self, is_complete))
+    }
+
+    fn write<'a>(&'a mut self, items: &'a [O], chunk: &'a mut ChunkScope) -> Boxed<'a, ()> {
+        Box::pin(ItemWriter::write(self, items, chunk))
+    }
+
+    fn roll_back(&mut self) -> Boxed<'_, ()> {
+        Box::pin(ItemWriter::roll_back(self))
+    }
+
+    fn delivery(&self) -> Delivery {
+        ItemWriter::delivery(self)
+    }
+}
+
+impl<O: Sync + 'static> ItemStream for BoxWriter<O> {
+    async fn open(&mut self, context: &ExecutionContext) -> Result<(), ItemError> {
+        self.0.open(context).await
+    }
+
+    fn update(&mut self, context: &mut ExecutionContext) -> Result<(), ItemError> {
+        self.0.update(context)
+    }
+
+    async fn close(&mut self, is_complete: bool) -> Result<(), ItemError> {
+        self.0.close(is_complete).await
+    }
+}
+
+impl<O: Sync + 'static> ItemWriter<O> for BoxWriter<O> {
+    async fn write(&mut self, items: &[O], chunk: &mut ChunkScope) -> Result<(), ItemError> {
+        self.0.write(items, chunk).await
+    }
+
+    async fn roll_back(&mut self) -> Result<(), ItemError> {
+        self.0.roll_back().await
+    }
+
+    fn delivery(&self) -> Delivery {
+        self.0.delivery()
+    }
+}

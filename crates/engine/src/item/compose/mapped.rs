@@ -1,0 +1,67 @@
+//! A reader whose items are turned into a type of the author's own as they are read.
+
+use crate::job::component::{ItemReader, ItemStream};
+use tidemill_domain::item::ItemError;
+use tidemill_domain::job::ExecutionContext;
+
+/// Adds to every reader.
+pub trait ReaderExt: ItemReader + Sized {
+    /// Turns each item into another as it is read. An error is an error of reading: it can be skipped, and the next
+    /// read goes on behind it.
+    ///
+    /// ```
+    /// # use tidemill_engine::item::{ItemsReader, ReaderExt};
+    /// let reader = ItemsReader::new("numbers", ["1", "2"]).map(|text: &str| Ok(text.parse::<i64>()?));
+    /// # let _typed: Box<dyn std::any::Any> = Box::new(reader);
+    /// ```
+    fn map<T, F>(self, map: F) -> MappedReader<Self, F>
+    where
+        T: Send + Sync + 'static,
+        F: FnMut(Self::Item) -> Result<T, ItemError> + Send + 'static,
+    {
+        MappedReader { reader: self, map }
+    }
+}
+
+impl<R: ItemReader> ReaderExt for R {}
+
+/// A reader and what is made of its items.
+#[derive(Debug)]
+pub struct MappedReader<R, F> {
+    reader: R,
+    map: F,
+}
+
+impl<R: ItemReader, F: Send + 'static> ItemStream for MappedReader<R, F> {
+    async fn open(&mut self, context: &ExecutionContext) -> Result<(), ItemError> {
+        self.reader.open(context).await
+    }
+
+    fn update(&mut self, context: &mut ExecutionContext) -> Result<(), ItemError> {
+        self.reader.update(context)
+    }
+
+    async fn close(&mut self, is_complete: bool) -> Result<(), ItemError> {
+        self.reader.close(is_complete).await
+    }
+}
+
+impl<R, T, F> ItemReader for MappedReader<R, F>
+where
+    R: ItemReader,
+    T: Send + Sync + 'static,
+    F: FnMut(R::Item) -> Result<T, ItemError> + Send + 'static,
+{
+    type Item = T;
+
+    async fn read(&mut self) -> Result<Option<T>, ItemError> {
+        match self.reader.read().await? {
+            Some(item) => (self.map)(item).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn total(&self) -> Option<u64> {
+        self.reader.total()
+    }
+}

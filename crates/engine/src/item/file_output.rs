@@ -1,0 +1,357 @@
+//! A file that appears under its name only when it is complete, and that a restart continues exactly where
+//! the last committed chunk ended.
+//!
+//! ```text
+//!   open ──► <target>.part ── flush, update ──► … ──► publish: fsync, rename to <target>, fsync the folder
+//!                  ▲    │
+//!                  └────┘ roll_back, or open in a restart: cut back to the last update
+//! ```
+//!
+//! A chunk is flushed to the disk before it commits, so the saved length is never more than what is there.
+//! What lies behind the saved length was never committed, and is cut off. The part is locked while it is
+//! open, so that a ghost and its successor, or two jobs with one target, cannot write into it both.
+
+mod error;
+
+pub use error::OutputError;
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tidemill_domain::item::ItemError;
+use tidemill_domain::job::ExecutionContext;
+
+/// The output of a writer, or the rejects of a step.
+#[derive(Debug)]
+pub(crate) struct FileOutput {
+    options: OutputOptions,
+    target: PathBuf,
+    part: PathBuf,
+    offset_key: String,
+    inode_key: String,
+    state: State,
+    /// What was appended but not yet flushed.
+    pending: Vec<u8>,
+    /// How long the part is.
+    offset: u64,
+    /// How long it was at the last update.
+    kept: u64,
+}
+
+/// How an output behaves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OutputOptions {
+    /// When the part is created.
+    pub(crate) creation: Creation,
+    /// What is done about a target that is there already.
+    pub(crate) existing: Existing,
+    /// Whether each flush goes through to the disk.
+    pub(crate) is_syncing: bool,
+}
+
+/// When the part is created.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Creation {
+    /// When the output is opened.
+    AtOpen,
+    /// When the first line is flushed. Without a line there will be no file.
+    AtFirstLine,
+}
+
+/// What is done about a target that is there already.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Existing {
+    /// The step is refused.
+    Refuse,
+    /// It is replaced when the new file is complete.
+    Replace,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Not opened, or closed again.
+    Closed,
+    /// Opened, and the part will be created with the first line.
+    Awaiting,
+    /// The part is open.
+    Open(Arc<File>),
+    /// It has its name already.
+    Published,
+}
+
+impl FileOutput {
+    /// An output that saves its length as `<name>.current.count`.
+    pub(crate) fn new(name: &str, target: impl Into<PathBuf>, options: OutputOptions) -> Self {
+        let target = target.into();
+        let mut part = target.clone().into_os_string();
+        part.push(".part");
+        Self {
+            options,
+            target,
+            part: part.into(),
+            offset_key: format!("{name}.current.count"),
+            inode_key: format!("{name}.current.inode"),
+            state: State::Closed,
+            pending: Vec::new(),
+            offset: 0,
+            kept: 0,
+        }
+    }
+
+    /// An output that exists only when something is written into it, and replaces the one of an earlier job.
+    pub(crate) fn lazy(name: &str, target: impl Into<PathBuf>) -> Self {
+        let options =
+            OutputOptions { creation: Creation::AtFirstLine, existing: Existing::Replace, is_syncing: true };
+        Self::new(name, target, options)
+    }
+
+    /// How it behaves; to be changed before it is opened.
+    pub(crate) fn options(&mut self) -> &mut OutputOptions {
+        &mut self.options
+    }
+
+    /// Starts an empty part, or cuts that of the last run back to what it had committed.
+    pub(crate) async fn open(&mut self, context: &ExecutionContext) -> Result<(), ItemError> {
+        let saved = context.get(&self.offset_key).and_then(serde_json::Value::as_u64);
+        let inode = context.get(&self.inode_key).and_then(serde_json::Value::as_u64);
+        match saved {
+            None => self.start(),
+            Some(offset) => self.resume(offset, inode),
+        }
+        .map_err(ItemError::fatal)
+    }
+
+    /// Whether it can be written to.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.state, State::Open(_) | State::Awaiting)
+    }
+
+    /// How many bytes there are, whether flushed or not.
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset + self.pending.len() as u64
+    }
+
+    /// Adds bytes in memory; [`flush`](Self::flush) writes them.
+    pub(crate) fn append(&mut self, bytes: &[u8]) {
+        self.pending.extend_from_slice(bytes);
+    }
+
+    /// Writes what was appended, through to the disk. All of it or nothing.
+    pub(crate) async fn flush(&mut self) -> Result<(), ItemError> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        let pending = std::mem::take(&mut self.pending);
+        let file = self.file().map_err(ItemError::fatal)?;
+        self.write(&file, &pending).map_err(ItemError::fatal)?;
+        if self.options.is_syncing {
+            self.sync(file).await?;
+        }
+        self.pending = pending;
+        self.pending.clear();
+        Ok(())
+    }
+
+    /// Saves the length. What was written until now is kept from now on: a chunk that fails to commit after
+    /// this ends the step, and the next run cuts it off.
+    pub(crate) fn update(&mut self, context: &mut ExecutionContext) {
+        if let State::Open(file) = &self.state {
+            context.put(&self.offset_key, self.offset);
+            context.put(&self.inode_key, file.metadata().ok().and_then(|metadata| inode(&metadata)));
+        }
+        self.kept = self.offset;
+    }
+
+    /// Forgets what was written since the last update.
+    pub(crate) async fn roll_back(&mut self) -> Result<(), ItemError> {
+        self.pending.clear();
+        if let State::Open(file) = &self.state
+            && self.offset > self.kept
+        {
+            file.set_len(self.kept).map_err(|source| ItemError::fatal(self.cannot_write(source)))?;
+            self.offset = self.kept;
+        }
+        Ok(())
+    }
+
+    /// Gives the file its name: from now on others can see it, and all of it.
+    pub(crate) async fn publish(&mut self) -> Result<(), ItemError> {
+        self.flush().await?;
+        if self.offset == 0 && self.options.creation == Creation::AtFirstLine {
+            // Its only lines were rolled back.
+            return self.discard();
+        }
+        let State::Open(file) = &self.state else { return Ok(()) };
+        let (file, part, target) = (file.clone(), self.part.clone(), self.target.clone());
+        let existing = self.options.existing;
+        let published = tokio::task::spawn_blocking(move || publish(&file, &part, &target, existing)).await;
+        published.map_err(ItemError::fatal)?.map_err(ItemError::fatal)?;
+        self.state = State::Published;
+        Ok(())
+    }
+
+    /// Removes the part: nothing will be published.
+    pub(crate) fn discard(&mut self) -> Result<(), ItemError> {
+        if let State::Open(_) = self.state {
+            self.state = State::Closed;
+            fs::remove_file(&self.part).map_err(|source| ItemError::fatal(self.cannot_write(source)))?;
+        }
+        Ok(())
+    }
+
+    /// Lets go of the part and leaves it for a restart.
+    pub(crate) fn leave(&mut self) {
+        self.pending.clear();
+        self.state = State::Closed;
+    }
+
+    fn start(&mut self) -> Result<(), OutputError> {
+        if self.options.existing == Existing::Refuse && self.target.exists() {
+            return Err(OutputError::Exists { path: shown(&self.target) });
+        }
+        (self.offset, self.kept) = (0, 0);
+        self.state = match self.options.creation {
+            Creation::AtOpen => State::Open(self.create()?),
+            Creation::AtFirstLine => {
+                remove_if_there(&self.part).map_err(|source| self.cannot_create(source))?;
+                State::Awaiting
+            }
+        };
+        Ok(())
+    }
+
+    fn resume(&mut self, committed: u64, inode: Option<u64>) -> Result<(), OutputError> {
+        if !self.part.exists() {
+            return match fs::metadata(&self.target) {
+                // The last run ended between giving the file its name and recording that it had.
+                Ok(target) if self.is_ours(&target, committed, inode) => {
+                    (self.offset, self.kept) = (committed, committed);
+                    self.state = State::Published;
+                    Ok(())
+                }
+                _ if committed == 0 => self.start(),
+                _ => Err(OutputError::Missing { path: shown(&self.part) }),
+            };
+        }
+        if self.options.existing == Existing::Refuse && self.target.exists() {
+            return Err(OutputError::Exists { path: shown(&self.target) });
+        }
+        let file = self.lock(OpenOptions::new().read(true).write(true))?;
+        let found = file.metadata().map_err(|source| self.cannot_write(source))?.len();
+        if found < committed {
+            return Err(OutputError::Short { path: shown(&self.part), found, committed });
+        }
+        file.set_len(committed).map_err(|source| self.cannot_write(source))?;
+        (self.offset, self.kept) = (committed, committed);
+        self.state = State::Open(Arc::new(file));
+        Ok(())
+    }
+
+    fn is_ours(&self, target: &fs::Metadata, committed: u64, inode_of_part: Option<u64>) -> bool {
+        match (inode_of_part, inode(target)) {
+            (Some(part), Some(target)) => part == target,
+            // Without such numbers: a target that was not there before, and has the right length.
+            _ => self.options.existing == Existing::Refuse && target.len() == committed,
+        }
+    }
+
+    /// The part, created now if it had to wait for the first line.
+    fn file(&mut self) -> Result<Arc<File>, OutputError> {
+        match &self.state {
+            State::Open(file) => Ok(file.clone()),
+            State::Awaiting => {
+                let file = self.create()?;
+                self.state = State::Open(file.clone());
+                Ok(file)
+            }
+            State::Published => Err(OutputError::Published { path: shown(&self.target) }),
+            State::Closed => Err(self.cannot_write(io::Error::other("it is not open"))),
+        }
+    }
+
+    fn create(&self) -> Result<Arc<File>, OutputError> {
+        // Emptied only once it is ours.
+        let file = self.lock(OpenOptions::new().read(true).write(true).create(true))?;
+        file.set_len(0).map_err(|source| self.cannot_create(source))?;
+        if self.options.is_syncing {
+            sync_folder(&self.part).map_err(|source| self.cannot_create(source))?;
+        }
+        Ok(Arc::new(file))
+    }
+
+    fn lock(&self, options: &OpenOptions) -> Result<File, OutputError> {
+        let file = options.open(&self.part).map_err(|source| self.cannot_create(source))?;
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => Err(OutputError::InUse { path: shown(&self.target) }),
+            // Some file systems have no locks; that is no reason not to write there.
+            Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
+        }
+    }
+
+    fn write(&mut self, mut file: &File, bytes: &[u8]) -> Result<(), OutputError> {
+        let written = file.seek(SeekFrom::Start(self.offset)).and_then(|_| file.write_all(bytes));
+        if let Err(source) = written {
+            // If cutting fails as well, the next open does it.
+            let _half_written = file.set_len(self.offset);
+            return Err(self.cannot_write(source));
+        }
+        self.offset += bytes.len() as u64;
+        Ok(())
+    }
+
+    async fn sync(&self, file: Arc<File>) -> Result<(), ItemError> {
+        let synced = tokio::task::spawn_blocking(move || file.sync_data()).await;
+        let synced = synced.map_err(ItemError::fatal)?;
+        synced.map_err(|source| ItemError::fatal(self.cannot_write(source)))
+    }
+
+    fn cannot_write(&self, source: io::Error) -> OutputError {
+        OutputError::Write { path: shown(&self.part), source }
+    }
+
+    fn cannot_create(&self, source: io::Error) -> OutputError {
+        OutputError::Create { path: shown(&self.part), source }
+    }
+}
+
+fn publish(file: &File, part: &Path, target: &Path, existing: Existing) -> Result<(), OutputError> {
+    if existing == Existing::Refuse && target.exists() {
+        return Err(OutputError::Exists { path: shown(target) });
+    }
+    let cannot_publish = |source| OutputError::Publish { path: shown(target), source };
+    file.sync_all().map_err(cannot_publish)?;
+    fs::rename(part, target).map_err(cannot_publish)?;
+    sync_folder(target).map_err(cannot_publish)
+}
+
+/// Makes sure that a name in a folder outlives a power failure.
+fn sync_folder(file: &Path) -> io::Result<()> {
+    let folder = match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    File::open(folder)?.sync_all()
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// What stays the same when a file is renamed.
+#[cfg(unix)]
+fn inode(metadata: &fs::Metadata) -> Option<u64> {
+    Some(std::os::unix::fs::MetadataExt::ino(metadata))
+}
+
+#[cfg(not(unix))]
+fn inode(_metadata: &fs::Metadata) -> Option<u64> {
+    None
+}

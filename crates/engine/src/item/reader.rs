@@ -1,0 +1,27 @@
+//! Readers of files, and of items that are already there.
+//!
+//! Reading order: [`file`], the reader that all formats share; [`csv`], [`fixed_width`] and [`json_lines`],
+//! the formats; `input`, one open file; `files`, which files there are; `record` and `csv_scan`, where a
+//! record ends.
+
+pub mod csv;
+pub mod file;
+pub mod fixed_width;
+pub mod json_lines;
+
+mod columns;
+mod csv_scan;
+mod error;
+mod files;
+mod input;
+mod items;
+mod record;
+
+pub use self::csv::CsvReader;
+pub use error::InputError;
+pub use file::FileReader;
+pub use files::FILES_MAX;
+pub use fixed_width::FixedWidthReader;
+pub use items::ItemsReader;
+pub use json_lines::JsonLinesReader;
+pub use record::RECORD_BYTES_MAX;

@@ -1,0 +1,230 @@
+//! Reading delimited files.
+
+use super::columns::{Columns, Decode, Empty, decode_row, decode_typed};
+use super::csv_scan::{CsvScanner, Style};
+use super::file::{FileReader, Format};
+use super::files::Files;
+use crate::item::encoding::Encoding;
+use csv::StringRecord;
+use serde::de::DeserializeOwned;
+use std::path::PathBuf;
+use tidemill_domain::item::Row;
+
+/// Reads delimited files: a record per line, unless quotes hold a line end; fields separated by a comma or
+/// whatever [`delimiter`](FileReader::delimiter) says.
+///
+/// The first record names the columns, and items are made by these names. A record with more or fewer fields
+/// than there are columns is a parse error; so is text behind a closing quote. A quote that is never closed
+/// ends the step, because nobody could say how much of the file it has swallowed. Empty lines are passed
+/// over.
+///
+/// ```
+/// use serde::Deserialize;
+/// use tidemill_engine::item::{CsvReader, Encoding};
+///
+/// #[derive(Deserialize)]
+/// struct Payment {
+///     account: String,
+///     amount: i64,
+///     memo: Option<String>,
+/// }
+///
+/// let reader = CsvReader::<Payment>::new("payments", "in/payments.csv")
+///     .delimiter(b';')
+///     .encoding(Encoding::EucKr);
+/// let rows = CsvReader::rows("anything", "in/anything.csv").empty_as_null();
+/// ```
+pub type CsvReader<T> = FileReader<Csv<T>>;
+
+/// The format of delimited files.
+pub struct Csv<T> {
+    scanner: CsvScanner,
+    header: Header,
+    columns: Option<Columns>,
+    fields: StringRecord,
+    empty: Empty,
+    decode: Decode<T>,
+}
+
+/// Whether a file begins with the names of its columns.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Header {
+    /// It does, and they count.
+    Names,
+    /// It does, but we have our own.
+    Ignored,
+    /// It does not.
+    None,
+}
+
+impl<T: DeserializeOwned + Send + Sync + 'static> CsvReader<T> {
+    /// Reads one file. The name is what its position is saved under; no other reader of the step may have it.
+    pub fn new(name: impl Into<String>, path: impl Into<PathBuf>) -> Self {
+        Self::of(name, Files::One(path.into()), Csv::new(decode_typed))
+    }
+
+    /// Reads all files that match a pattern such as `in/*.csv`, sorted by name.
+    pub fn pattern(name: impl Into<String>, pattern: impl Into<String>) -> Self {
+        Self::of(name, Files::matching(pattern), Csv::new(decode_typed))
+    }
+}
+
+impl CsvReader<Row> {
+    /// Reads one file as rows, whose values are all texts.
+    pub fn rows(name: impl Into<String>, path: impl Into<PathBuf>) -> Self {
+        Self::of(name, Files::One(path.into()), Csv::new(decode_row))
+    }
+
+    /// Reads all files that match a pattern as rows.
+    pub fn rows_pattern(name: impl Into<String>, pattern: impl Into<String>) -> Self {
+        Self::of(name, Files::matching(pattern), Csv::new(decode_row))
+    }
+
+    /// Makes an empty field no value, instead of an empty text.
+    #[must_use]
+    pub fn empty_as_null(mut self) -> Self {
+        self.format.empty = Empty::Null;
+        self
+    }
+}
+
+impl<T: Send + Sync + 'static> CsvReader<T> {
+    /// What separates fields; a comma unless said. Letters and digits cannot.
+    #[must_use]
+    pub fn delimiter(mut self, delimiter: u8) -> Self {
+        self.format.scanner.delimiter = delimiter;
+        self
+    }
+
+    /// What fields are quoted with; `"` unless said. None when quotes are text like any other.
+    #[must_use]
+    pub fn quote(mut self, quote: impl Into<Option<u8>>) -> Self {
+        self.format.scanner.quote = quote.into();
+        self
+    }
+
+    /// What a line begins with that is to be passed over.
+    #[must_use]
+    pub fn comment(mut self, mark: u8) -> Self {
+        self.format.scanner.comment = Some(mark);
+        self
+    }
+
+    /// Drops white space around fields, but not inside of quotes.
+    #[must_use]
+    pub fn trim(mut self) -> Self {
+        self.format.scanner.is_trimming = true;
+        self
+    }
+
+    /// Says that the first record is data. Without [`columns`](Self::columns), items are made by the order of
+    /// the fields, and the columns of rows are called by their numbers from 1.
+    #[must_use]
+    pub fn no_headers(mut self) -> Self {
+        self.format.header = Header::None;
+        self
+    }
+
+    /// Names the columns of a file whose first record is data. If that has names too, but others, say
+    /// [`has_headers`](Self::has_headers) behind this.
+    #[must_use]
+    pub fn columns<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+        self.format.header = Header::None;
+        self.format.columns = Some(Columns::new(names));
+        self
+    }
+
+    /// Says that the first record has the names of the columns; where [`columns`](Self::columns) gave others,
+    /// it is passed over.
+    #[must_use]
+    pub fn has_headers(mut self) -> Self {
+        self.format.header = if self.format.columns.is_some() { Header::Ignored } else { Header::Names };
+        self
+    }
+}
+
+impl<T> Csv<T> {
+    fn new(decode: Decode<T>) -> Self {
+        Self {
+            scanner: CsvScanner::new(),
+            header: Header::Names,
+            columns: None,
+            fields: StringRecord::new(),
+            empty: Empty::default(),
+            decode,
+        }
+    }
+
+    /// Takes the fields out of a record.
+    fn split(&mut self, bytes: &[u8], encoding: Encoding) -> Result<(), String> {
+        let Self { scanner, fields, .. } = self;
+        if let Some(fault) = scanner.fault() {
+            return Err(fault.to_owned());
+        }
+        fields.clear();
+        match encoding {
+            Encoding::Utf8 => {
+                let text = std::str::from_utf8(bytes).map_err(|_| encoding.refusal())?;
+                for field in scanner.fields() {
+                    push(fields, &text[field.start..field.end], field.style, scanner);
+                }
+            }
+            Encoding::EucKr => {
+                for field in scanner.fields() {
+                    let text = encoding.decode(&bytes[field.start..field.end])?;
+                    push(fields, &text, field.style, scanner);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Adds a field as it is meant: without padding, and with doubled quotes made one.
+fn push(fields: &mut StringRecord, text: &str, style: Style, scanner: &CsvScanner) {
+    match (style, scanner.quote) {
+        (Style::Plain, _) if scanner.is_trimming => fields.push_field(text.trim()),
+        (Style::Doubled, Some(quote)) => {
+            let quote = char::from(quote);
+            fields.push_field(&text.replace(&format!("{quote}{quote}"), &quote.to_string()));
+        }
+        _ => fields.push_field(text),
+    }
+}
+
+impl<T: Send + Sync + 'static> Format for Csv<T> {
+    type Item = T;
+    type Scanner = CsvScanner;
+
+    fn refusal(&self) -> Option<String> {
+        self.scanner.refusal()
+    }
+
+    fn scanner(&mut self) -> &mut CsvScanner {
+        &mut self.scanner
+    }
+
+    fn has_header(&self) -> bool {
+        self.header != Header::None
+    }
+
+    fn take_header(&mut self, bytes: &[u8], encoding: Encoding) -> Result<(), String> {
+        self.split(bytes, encoding)?;
+        if self.header == Header::Names {
+            self.columns = Some(Columns::new(&self.fields));
+        }
+        Ok(())
+    }
+
+    fn parse(&mut self, bytes: &[u8], encoding: Encoding) -> Result<T, String> {
+        self.split(bytes, encoding)?;
+        let columns = self.columns.as_ref();
+        if let Some(columns) = columns
+            && columns.len() != self.fields.len()
+        {
+            let (fields, columns) = (self.fields.len(), columns.len());
+            return Err(format!("the record has {fields} fields, but there are {columns} columns"));
+        }
+        (self.decode)(&self.fields, columns, self.empty)
+    }
+}

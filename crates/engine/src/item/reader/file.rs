@@ -1,0 +1,333 @@
+//! The reader of files: whatever their format, it finds them, cuts them into records and remembers how far it
+//! is.
+//!
+//! What it saves, under its name: `.read.count`, how often it was asked for an item, as Spring Batch counts;
+//! `.position` and `.line`, where the next record begins; and for a pattern `.file` and `.file.finished`. A
+//! restart goes straight to the position.
+
+use super::error::InputError;
+use super::files::{Files, Stopped, left};
+use super::input::{Input, Place};
+use super::record::Scanner;
+use crate::item::encoding::Encoding;
+use crate::job::component::{ItemReader, ItemStream};
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use tidemill_domain::item::{ErrorKind, ItemError, Phase};
+use tidemill_domain::job::ExecutionContext;
+
+/// What the records of a file look like. Ours are [`Csv`](super::csv::Csv),
+/// [`FixedWidth`](super::fixed_width::FixedWidth) and [`JsonLines`](super::json_lines::JsonLines).
+pub trait Format: Send + 'static {
+    /// What a record becomes.
+    type Item: Send + Sync + 'static;
+
+    /// What finds the ends of its records.
+    #[doc(hidden)]
+    type Scanner: Scanner;
+
+    /// Why it cannot work as it was set up.
+    #[doc(hidden)]
+    fn refusal(&self) -> Option<String>;
+
+    /// What finds the ends of its records.
+    #[doc(hidden)]
+    fn scanner(&mut self) -> &mut Self::Scanner;
+
+    /// Whether each file begins with a record that names the columns.
+    #[doc(hidden)]
+    fn has_header(&self) -> bool {
+        false
+    }
+
+    /// Takes the names of the columns from that record.
+    #[doc(hidden)]
+    fn take_header(&mut self, bytes: &[u8], encoding: Encoding) -> Result<(), String> {
+        let (_no_header, _) = (bytes, encoding);
+        Ok(())
+    }
+
+    /// Makes an item of a record that the scanner has just found.
+    #[doc(hidden)]
+    fn parse(&mut self, bytes: &[u8], encoding: Encoding) -> Result<Self::Item, String>;
+}
+
+/// Reads the records of one file, or of many; see [`CsvReader`](super::CsvReader),
+/// [`FixedWidthReader`](super::FixedWidthReader) and [`JsonLinesReader`](super::JsonLinesReader).
+///
+/// Files may be packed with gzip; that is seen from their name (`.gz`) or their first bytes. Lines end with a
+/// line feed, with or without a carriage return. A record of more than a mebibyte is an error.
+pub struct FileReader<F: Format> {
+    name: String,
+    keys: Keys,
+    files: Files,
+    encoding: Encoding,
+    is_counting: bool,
+    pub(super) format: F,
+    queue: VecDeque<PathBuf>,
+    current: Option<Current>,
+    read_count: u64,
+    /// Where the last run stopped, as long as no file is open behind it.
+    saved: Option<Saved>,
+    total: Option<u64>,
+}
+
+struct Current {
+    input: Input,
+    is_finished: bool,
+}
+
+impl Current {
+    /// The file as it is saved. It is finished as soon as nothing is left in it, whether or not a read has
+    /// found that: it may then be moved away.
+    fn stopped(&mut self) -> Result<Stopped, InputError> {
+        let is_finished = self.is_finished || self.input.is_at_end()?;
+        Ok(Stopped { file: self.input.path().to_owned(), is_finished })
+    }
+}
+
+/// What the last run saved.
+struct Saved {
+    read_count: u64,
+    stopped: Option<Stopped>,
+    place: Option<Place>,
+}
+
+struct Keys {
+    read_count: String,
+    position: String,
+    line: String,
+    file: String,
+    is_finished: String,
+}
+
+impl<F: Format> FileReader<F> {
+    pub(super) fn of(name: impl Into<String>, files: Files, format: F) -> Self {
+        let name = name.into();
+        let key = |what: &str| format!("{name}.{what}");
+        let keys = Keys {
+            read_count: key("read.count"),
+            position: key("position"),
+            line: key("line"),
+            file: key("file"),
+            is_finished: key("file.finished"),
+        };
+        Self {
+            name,
+            keys,
+            files,
+            encoding: Encoding::default(),
+            is_counting: false,
+            format,
+            queue: VecDeque::new(),
+            current: None,
+            read_count: 0,
+            saved: None,
+            total: None,
+        }
+    }
+
+    /// How the text is encoded; UTF-8 unless said. Bytes that are not of this encoding are a parse error.
+    #[must_use]
+    pub fn encoding(mut self, encoding: Encoding) -> Self {
+        self.encoding = encoding;
+        self
+    }
+
+    /// Counts all records before the first is read, for the progress bar. That reads every file once more.
+    #[must_use]
+    pub fn count_total(mut self) -> Self {
+        self.is_counting = true;
+        self
+    }
+
+    /// Makes it fine that no file matches the pattern: then there are no items.
+    #[must_use]
+    pub fn allow_none(mut self) -> Self {
+        if let Files::Pattern { may_be_none, .. } = &mut self.files {
+            *may_be_none = true;
+        }
+        self
+    }
+
+    fn next(&mut self) -> Result<Option<F::Item>, ItemError> {
+        self.read_count += 1;
+        loop {
+            let Some(current) = &mut self.current else { return Ok(None) };
+            if let Some(cut) = current.input.cut(self.format.scanner())? {
+                let bytes = current.input.bytes(&cut);
+                return self.format.parse(bytes, self.encoding).map(Some).map_err(|fault| {
+                    let raw = self.encoding.decode_lossy(bytes);
+                    ItemError::new(ErrorKind::PARSE, fault).at(current.input.place_of(&cut), raw)
+                });
+            }
+            current.is_finished = true;
+            if !self.open_next(None)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Opens the next file of the queue, at a place in it. False when there is none; the last one then stays
+    /// open, because its position is saved once more.
+    fn open_next(&mut self, place: Option<Place>) -> Result<bool, ItemError> {
+        let Some(file) = self.queue.pop_front() else { return Ok(false) };
+        let mut input = Input::open(&file, self.encoding).map_err(ItemError::fatal)?;
+        if self.format.has_header()
+            && let Some(cut) = input.cut(self.format.scanner())?
+        {
+            let bytes = input.bytes(&cut);
+            self.format.take_header(bytes, self.encoding).map_err(|fault| {
+                let raw = self.encoding.decode_lossy(bytes);
+                ItemError::new(ErrorKind::FATAL, format!("the header cannot be read: {fault}"))
+                    .at(input.place_of(&cut), raw)
+            })?;
+        }
+        if let Some(place) = place {
+            input.go_to(place).map_err(ItemError::fatal)?;
+        }
+        self.current = Some(Current { input, is_finished: false });
+        Ok(true)
+    }
+
+    fn saved(&self, context: &ExecutionContext) -> Result<Saved, InputError> {
+        let number = |key: &String| match context.get(key) {
+            None => Ok(None),
+            Some(value) => value.as_u64().map(Some).ok_or_else(|| InputError::Saved {
+                reader: self.name.clone(),
+                key: key.clone(),
+                value: value.to_string(),
+            }),
+        };
+        let place = match (number(&self.keys.position)?, number(&self.keys.line)?) {
+            (Some(position), line) => Some(Place { position, line: line.unwrap_or(1) }),
+            (None, _) => None,
+        };
+        let is_finished = context.get(&self.keys.is_finished).and_then(serde_json::Value::as_bool);
+        let stopped = context
+            .get_text(&self.keys.file)
+            .map(|file| Stopped { file: file.to_owned(), is_finished: is_finished.unwrap_or(false) });
+        Ok(Saved { read_count: number(&self.keys.read_count)?.unwrap_or(0), stopped, place })
+    }
+
+    /// Drops as many records as were read, when only that number was saved, as Spring Batch does.
+    fn drop_first(&mut self, records: u64) -> Result<(), ItemError> {
+        let mut left = records;
+        while left > 0 {
+            let Some(current) = &mut self.current else { return Ok(()) };
+            match current.input.cut(self.format.scanner()) {
+                Ok(None) if !self.open_next(None)? => return Ok(()),
+                Ok(None) => {}
+                Ok(Some(_)) => left -= 1,
+                Err(error) if is_about_one_record(&error) => left -= 1,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    async fn count(&mut self, files: Vec<PathBuf>) -> Result<u64, ItemError> {
+        let mut scanner = self.format.scanner().clone();
+        let encoding = self.encoding;
+        let headers = u64::from(self.format.has_header());
+        let counted =
+            tokio::task::spawn_blocking(move || count_records(&files, encoding, &mut scanner, headers));
+        counted.await.map_err(ItemError::fatal)?
+    }
+}
+
+/// How many records there are. One that is too long counts too, because reading it is an error of its own.
+fn count_records(
+    files: &[PathBuf],
+    encoding: Encoding,
+    scanner: &mut impl Scanner,
+    headers: u64,
+) -> Result<u64, ItemError> {
+    let mut total = 0;
+    for file in files {
+        let mut input = Input::open(file, encoding).map_err(ItemError::fatal)?;
+        let mut records: u64 = 0;
+        loop {
+            match input.cut(scanner) {
+                Ok(Some(_)) => records += 1,
+                Ok(None) => break,
+                Err(error) if is_about_one_record(&error) => records += 1,
+                Err(error) => return Err(error),
+            }
+        }
+        total += records.saturating_sub(headers);
+    }
+    Ok(total)
+}
+
+fn is_about_one_record(error: &ItemError) -> bool {
+    error.kind_in(Phase::Read) == ErrorKind::PARSE
+}
+
+impl<F: Format> ItemStream for FileReader<F> {
+    async fn open(&mut self, context: &ExecutionContext) -> Result<(), ItemError> {
+        if let Some(reason) = self.format.refusal() {
+            let error = InputError::Setup { reader: self.name.clone(), path: self.files.shown(), reason };
+            return Err(ItemError::fatal(error));
+        }
+        let saved = self.saved(context).map_err(ItemError::fatal)?;
+        let files = self.files.list(saved.stopped.as_ref()).map_err(ItemError::fatal)?;
+        if self.is_counting {
+            self.total = Some(self.count(files.clone()).await?);
+        }
+        self.queue = match &saved.stopped {
+            Some(stopped) => left(files, stopped).map_err(ItemError::fatal)?,
+            None => files.into(),
+        };
+        let is_finished = saved.stopped.as_ref().is_some_and(|stopped| stopped.is_finished);
+        self.open_next(saved.place.filter(|_| !is_finished))?;
+        if saved.place.is_none() && saved.stopped.is_none() {
+            self.drop_first(saved.read_count)?;
+        }
+        self.read_count = saved.read_count;
+        self.saved = Some(saved);
+        Ok(())
+    }
+
+    fn update(&mut self, context: &mut ExecutionContext) -> Result<(), ItemError> {
+        context.put(&self.keys.read_count, self.read_count);
+        let (place, stopped) = match (&mut self.current, &self.saved) {
+            (Some(current), _) => {
+                let stopped = match self.files {
+                    Files::One(_) => None,
+                    Files::Pattern { .. } => Some(current.stopped().map_err(ItemError::fatal)?),
+                };
+                (Some(current.input.place()), stopped)
+            }
+            // All files were finished before: what was saved still holds.
+            (None, Some(saved)) => (saved.place, saved.stopped.clone()),
+            (None, None) => (None, None),
+        };
+        if let Some(Place { position, line }) = place {
+            context.put(&self.keys.position, position);
+            context.put(&self.keys.line, line);
+        }
+        if let Some(Stopped { file, is_finished }) = stopped {
+            context.put(&self.keys.file, file);
+            context.put(&self.keys.is_finished, is_finished);
+        }
+        Ok(())
+    }
+
+    async fn close(&mut self, _is_complete: bool) -> Result<(), ItemError> {
+        self.current = None;
+        Ok(())
+    }
+}
+
+impl<F: Format> ItemReader for FileReader<F> {
+    type Item = F::Item;
+
+    async fn read(&mut self) -> Result<Option<F::Item>, ItemError> {
+        self.next()
+    }
+
+    fn total(&self) -> Option<u64> {
+        self.total
+    }
+}

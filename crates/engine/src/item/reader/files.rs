@@ -1,0 +1,128 @@
+//! Which files are read, and in which order: one by its name, or all that match a pattern, sorted by name.
+//!
+//! A restart goes on in the file whose *name* was saved, and then with those that sort behind it. So files
+//! that have come meanwhile are read when they sort behind, and no file is read twice.
+
+use super::error::InputError;
+use std::collections::VecDeque;
+use std::path::PathBuf;
+
+/// How many files a pattern may match.
+pub const FILES_MAX: usize = 100_000;
+
+/// Which files.
+#[derive(Clone, Debug)]
+pub(crate) enum Files {
+    /// This one.
+    One(PathBuf),
+    /// Those that match.
+    Pattern {
+        /// As the shell writes it.
+        pattern: String,
+        /// Whether it is fine when none does.
+        may_be_none: bool,
+    },
+}
+
+/// The file that a run stopped in.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Stopped {
+    /// Its name.
+    pub(crate) file: String,
+    /// Whether it had been read to its end.
+    pub(crate) is_finished: bool,
+}
+
+impl Files {
+    /// Those that match a pattern.
+    pub(crate) fn matching(pattern: impl Into<String>) -> Self {
+        Self::Pattern { pattern: pattern.into(), may_be_none: false }
+    }
+
+    /// The file or the pattern, for messages.
+    pub(crate) fn shown(&self) -> String {
+        match self {
+            Self::One(path) => path.display().to_string(),
+            Self::Pattern { pattern, .. } => pattern.clone(),
+        }
+    }
+
+    /// All of them, in order. There may be none for a run that goes on after another: those that were
+    /// finished can have been moved away.
+    pub(crate) fn list(&self, stopped: Option<&Stopped>) -> Result<Vec<PathBuf>, InputError> {
+        match self {
+            Self::One(path) => Ok(vec![path.clone()]),
+            Self::Pattern { pattern, may_be_none } => {
+                let files = find(pattern)?;
+                if files.is_empty() && !may_be_none && stopped.is_none() {
+                    return Err(InputError::NoneMatches { pattern: pattern.clone() });
+                }
+                Ok(files)
+            }
+        }
+    }
+}
+
+/// Those of `files` that are left for a run that goes on after another.
+pub(crate) fn left(files: Vec<PathBuf>, stopped: &Stopped) -> Result<VecDeque<PathBuf>, InputError> {
+    let is_there = files.iter().any(|file| file.to_str() == Some(&stopped.file));
+    if !stopped.is_finished && !is_there {
+        return Err(InputError::Vanished { path: stopped.file.clone() });
+    }
+    let is_left = |file: &PathBuf| match file.to_str() {
+        Some(name) if stopped.is_finished => name > stopped.file.as_str(),
+        Some(name) => name >= stopped.file.as_str(),
+        None => false,
+    };
+    Ok(files.into_iter().filter(is_left).collect())
+}
+
+fn find(pattern: &str) -> Result<Vec<PathBuf>, InputError> {
+    let paths =
+        glob::glob(pattern).map_err(|source| InputError::Pattern { pattern: pattern.to_owned(), source })?;
+    let mut names = Vec::new();
+    for path in paths {
+        let path = path.map_err(|error| InputError::Open {
+            path: error.path().display().to_string(),
+            source: error.into(),
+        })?;
+        if !path.is_file() {
+            continue;
+        }
+        if names.len() == FILES_MAX {
+            return Err(InputError::TooManyMatch { pattern: pattern.to_owned(), max: FILES_MAX });
+        }
+        let name = path.into_os_string().into_string();
+        names.push(name.map_err(|name| InputError::Name { path: name.to_string_lossy().into_owned() })?);
+    }
+    names.sort_unstable();
+    Ok(names.into_iter().map(PathBuf::from).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(there: &[&str], file: &str, is_finished: bool) -> Option<Vec<String>> {
+        let there = there.iter().map(PathBuf::from).collect();
+        let files = left(there, &Stopped { file: file.to_owned(), is_finished }).ok()?;
+        Some(files.into_iter().map(|file| file.display().to_string()).collect())
+    }
+
+    #[test]
+    fn a_run_goes_on_with_the_file_it_stopped_in_and_those_behind() {
+        assert_eq!(check(&["a", "b", "c"], "b", false), Some(vec!["b".into(), "c".into()]));
+        assert_eq!(check(&["a", "b", "c"], "b", true), Some(vec!["c".into()]));
+    }
+
+    #[test]
+    fn a_finished_file_may_go_and_an_unfinished_one_may_not() {
+        assert_eq!(check(&["c"], "b", true), Some(vec!["c".into()]));
+        assert_eq!(check(&["c"], "b", false), None);
+    }
+
+    #[test]
+    fn what_came_meanwhile_is_read_only_when_it_sorts_behind() {
+        assert_eq!(check(&["a", "aa", "b", "bb"], "b", true), Some(vec!["bb".into()]));
+    }
+}

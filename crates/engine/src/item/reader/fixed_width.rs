@@ -1,0 +1,174 @@
+//! Reading files whose columns are places in the line.
+
+use super::columns::{Columns, Decode, Empty, decode_row, decode_typed};
+use super::file::{FileReader, Format};
+use super::files::Files;
+use super::record::LineScanner;
+use crate::item::encoding::Encoding;
+use csv::StringRecord;
+use serde::de::DeserializeOwned;
+use std::ops::Range;
+use std::path::PathBuf;
+use tidemill_domain::item::Row;
+
+/// Reads files whose columns are places in the line, such as characters 0 to 8.
+///
+/// Spaces around a value are padding and dropped. A line that ends before the last column does is a parse
+/// error; what follows the last column is not looked at. Empty lines are passed over.
+///
+/// ```
+/// use tidemill_engine::item::{Encoding, FixedWidthReader};
+///
+/// let reader = FixedWidthReader::<(String, i64)>::new("balances", "in/balances.txt")
+///     .column("account", 0..10)
+///     .column("balance", 10..25)
+///     .encoding(Encoding::EucKr)
+///     .in_bytes();
+/// ```
+pub type FixedWidthReader<T> = FileReader<FixedWidth<T>>;
+
+/// The format of files whose columns are places in the line.
+pub struct FixedWidth<T> {
+    scanner: LineScanner,
+    names: Vec<String>,
+    ranges: Vec<Range<usize>>,
+    unit: Unit,
+    columns: Columns,
+    fields: StringRecord,
+    empty: Empty,
+    decode: Decode<T>,
+}
+
+/// What places are counted in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    Characters,
+    Bytes,
+}
+
+impl<T: DeserializeOwned + Send + Sync + 'static> FixedWidthReader<T> {
+    /// Reads one file. The name is what its position is saved under; no other reader of the step may have it.
+    pub fn new(name: impl Into<String>, path: impl Into<PathBuf>) -> Self {
+        Self::of(name, Files::One(path.into()), FixedWidth::new(decode_typed))
+    }
+
+    /// Reads all files that match a pattern such as `in/*.txt`, sorted by name.
+    pub fn pattern(name: impl Into<String>, pattern: impl Into<String>) -> Self {
+        Self::of(name, Files::matching(pattern), FixedWidth::new(decode_typed))
+    }
+}
+
+impl FixedWidthReader<Row> {
+    /// Reads one file as rows, whose values are all texts.
+    pub fn rows(name: impl Into<String>, path: impl Into<PathBuf>) -> Self {
+        Self::of(name, Files::One(path.into()), FixedWidth::new(decode_row))
+    }
+
+    /// Reads all files that match a pattern as rows.
+    pub fn rows_pattern(name: impl Into<String>, pattern: impl Into<String>) -> Self {
+        Self::of(name, Files::matching(pattern), FixedWidth::new(decode_row))
+    }
+
+    /// Makes a column of nothing but padding no value, instead of an empty text.
+    #[must_use]
+    pub fn empty_as_null(mut self) -> Self {
+        self.format.empty = Empty::Null;
+        self
+    }
+}
+
+impl<T: Send + Sync + 'static> FixedWidthReader<T> {
+    /// Adds a column: its name and its place, counted from 0, the end not included.
+    #[must_use]
+    pub fn column(mut self, name: impl Into<String>, range: Range<usize>) -> Self {
+        self.format.names.push(name.into());
+        self.format.ranges.push(range);
+        self.format.columns = Columns::new(self.format.names.iter());
+        self
+    }
+
+    /// Counts places in bytes of the file instead of characters, as formats do that come from mainframes:
+    /// there a Korean character takes two.
+    #[must_use]
+    pub fn in_bytes(mut self) -> Self {
+        self.format.unit = Unit::Bytes;
+        self
+    }
+}
+
+impl<T> FixedWidth<T> {
+    fn new(decode: Decode<T>) -> Self {
+        Self {
+            scanner: LineScanner::Empty,
+            names: Vec::new(),
+            ranges: Vec::new(),
+            unit: Unit::Characters,
+            columns: Columns::new(Vec::<String>::new()),
+            fields: StringRecord::new(),
+            empty: Empty::default(),
+            decode,
+        }
+    }
+
+    fn split_bytes(&mut self, bytes: &[u8], encoding: Encoding) -> Result<(), String> {
+        for (range, name) in self.ranges.iter().zip(&self.names) {
+            let bytes =
+                bytes.get(range.clone()).ok_or_else(|| too_short(name, range, bytes.len(), "bytes"))?;
+            self.fields.push_field(encoding.decode(bytes)?.trim());
+        }
+        Ok(())
+    }
+
+    fn split_characters(&mut self, text: &str) -> Result<(), String> {
+        // Where each character begins, and the end; not needed when each is one byte.
+        let starts: Option<Vec<usize>> = (!text.is_ascii())
+            .then(|| text.char_indices().map(|(start, _)| start).chain([text.len()]).collect());
+        for (range, name) in self.ranges.iter().zip(&self.names) {
+            let field = match &starts {
+                None => text.get(range.clone()),
+                Some(starts) => match (starts.get(range.start), starts.get(range.end)) {
+                    (Some(start), Some(end)) => text.get(*start..*end),
+                    _ => None,
+                },
+            };
+            let field = field.ok_or_else(|| too_short(name, range, text.chars().count(), "characters"))?;
+            self.fields.push_field(field.trim());
+        }
+        Ok(())
+    }
+}
+
+fn too_short(name: &str, range: &Range<usize>, len: usize, unit: &str) -> String {
+    format!("the line has {len} {unit}, but column {name:?} ends at {}", range.end)
+}
+
+impl<T: Send + Sync + 'static> Format for FixedWidth<T> {
+    type Item = T;
+    type Scanner = LineScanner;
+
+    fn refusal(&self) -> Option<String> {
+        if self.ranges.is_empty() {
+            return Some("no column was named".to_owned());
+        }
+        let backwards = self.ranges.iter().zip(&self.names).find(|(range, _)| range.is_empty());
+        backwards.map(|(range, name)| {
+            format!(
+                "column {name:?} has no characters: it begins at {} and ends at {}",
+                range.start, range.end
+            )
+        })
+    }
+
+    fn scanner(&mut self) -> &mut LineScanner {
+        &mut self.scanner
+    }
+
+    fn parse(&mut self, bytes: &[u8], encoding: Encoding) -> Result<T, String> {
+        self.fields.clear();
+        match self.unit {
+            Unit::Bytes => self.split_bytes(bytes, encoding)?,
+            Unit::Characters => self.split_characters(&encoding.decode(bytes)?)?,
+        }
+        (self.decode)(&self.fields, Some(&self.columns), self.empty)
+    }
+}

@@ -1,0 +1,312 @@
+//! One open file: its bytes, unpacked, cut into records; and where in it the next record begins.
+//!
+//! Positions count unpacked bytes. In a plain file they are places to seek to; in a packed one, what lies
+//! before has to be unpacked again and dropped.
+
+use super::error::InputError;
+use super::record::{Inside, RECORD_BYTES_MAX, Rest, Scan, Scanner};
+use crate::item::encoding::Encoding;
+use flate2::read::MultiGzDecoder;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
+use std::path::Path;
+use tidemill_domain::item::{ErrorKind, ItemError};
+
+/// Bytes that are read at once.
+const BUFFER_BYTES: usize = 256 * 1024;
+
+/// Bytes of a record that is too long, as they are shown.
+const SHOWN_BYTES: usize = 256;
+
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
+
+/// An open file.
+pub(crate) struct Input {
+    path: String,
+    source: Source,
+    buffer: Vec<u8>,
+    /// Where the next record begins and the bytes that were read end, in the buffer.
+    start: usize,
+    end: usize,
+    /// Where the next record begins, in the file.
+    position: u64,
+    /// The line in which it begins, from 1.
+    line: u64,
+    rest: Rest,
+}
+
+enum Source {
+    Plain(File),
+    Packed(Box<MultiGzDecoder<File>>),
+}
+
+/// Where a run stopped reading.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    /// Byte at which the next record begins.
+    pub(crate) position: u64,
+    /// Line in which it begins.
+    pub(crate) line: u64,
+}
+
+/// A record that was cut off: where it is in the buffer, until the next is cut.
+#[derive(Clone, Debug)]
+pub(crate) struct Cut {
+    range: Range<usize>,
+    line: u64,
+}
+
+impl Input {
+    /// Opens a file and stands behind its byte order mark, if it is UTF-8 and has one.
+    pub(crate) fn open(path: &Path, encoding: Encoding) -> Result<Self, InputError> {
+        let shown = path.display().to_string();
+        let cannot_open = |source| InputError::Open { path: shown.clone(), source };
+        let mut file = File::open(path).map_err(cannot_open)?;
+        if file.metadata().map_err(cannot_open)?.is_dir() {
+            return Err(cannot_open(io::Error::from(io::ErrorKind::IsADirectory)));
+        }
+        let mut magic = [0; 2];
+        let has_magic = read_full(&mut file, &mut magic).map_err(cannot_open)? == 2 && magic == GZIP_MAGIC;
+        file.rewind().map_err(cannot_open)?;
+        let has_name = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gz"));
+        let source = if has_magic || has_name {
+            Source::Packed(Box::new(MultiGzDecoder::new(file)))
+        } else {
+            Source::Plain(file)
+        };
+        let buffer = vec![0; BUFFER_BYTES];
+        let mut input = Self {
+            path: shown,
+            source,
+            buffer,
+            start: 0,
+            end: 0,
+            position: 0,
+            line: 1,
+            rest: Rest::Possible,
+        };
+        input.fill()?;
+        match &input.buffer[..input.end] {
+            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => return Err(InputError::Utf16 { path: input.path }),
+            bytes if encoding == Encoding::Utf8 && bytes.starts_with(&BYTE_ORDER_MARK) => {
+                input.pass(BYTE_ORDER_MARK.len(), 0);
+            }
+            _ => {}
+        }
+        Ok(input)
+    }
+
+    /// Name of the file, for messages.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Where the next record begins.
+    pub(crate) const fn place(&self) -> Place {
+        Place { position: self.position, line: self.line }
+    }
+
+    /// Goes to where an earlier run stopped. The position must not lie before the present one.
+    pub(crate) fn go_to(&mut self, place: Place) -> Result<(), InputError> {
+        let Some(behind) = place.position.checked_sub(self.position) else {
+            return Err(InputError::Changed { path: self.path.clone(), position: place.position });
+        };
+        if behind == 0 {
+            self.line = place.line;
+            return Ok(());
+        }
+        // One byte less, because the one before a record has to end a line.
+        match &mut self.source {
+            Source::Plain(file) if behind > (self.end - self.start) as u64 => {
+                let before = SeekFrom::Start(place.position - 1);
+                file.seek(before).map_err(|source| cannot_read(&self.path, source))?;
+                (self.start, self.end, self.rest) = (0, 0, Rest::Possible);
+                self.position = place.position - 1;
+            }
+            _ => self.drop_before(place.position)?,
+        }
+        self.fill()?;
+        let Some(before) = self.bytes_left().first().copied() else {
+            return Err(InputError::Shrunk { path: self.path.clone(), position: place.position });
+        };
+        self.pass(1, 0);
+        self.line = place.line;
+        if before != b'\n' && !self.is_at_end()? {
+            return Err(InputError::Changed { path: self.path.clone(), position: place.position });
+        }
+        Ok(())
+    }
+
+    /// Whether nothing is left.
+    pub(crate) fn is_at_end(&mut self) -> Result<bool, InputError> {
+        self.fill()?;
+        Ok(self.start == self.end)
+    }
+
+    /// Cuts off the next record; none at the end. A record that is too long is an error, and the next call
+    /// goes on behind it.
+    pub(crate) fn cut(&mut self, scanner: &mut impl Scanner) -> Result<Option<Cut>, ItemError> {
+        loop {
+            if self.start == self.end {
+                self.fill().map_err(ItemError::fatal)?;
+                if self.start == self.end {
+                    return Ok(None);
+                }
+            }
+            match scanner.scan(&self.buffer[self.start..self.end], self.rest) {
+                Scan::Blank { len } => self.pass(len, 1),
+                Scan::Record { len, body, lines } => {
+                    let cut = Cut { range: self.start..self.start + body, line: self.line };
+                    self.pass(len, lines);
+                    if body > RECORD_BYTES_MAX {
+                        return Err(self.too_long(&cut));
+                    }
+                    return Ok(Some(cut));
+                }
+                Scan::Open(inside) => self.extend(inside)?,
+            }
+        }
+    }
+
+    /// The bytes of a record that was just cut off.
+    pub(crate) fn bytes(&self, cut: &Cut) -> &[u8] {
+        &self.buffer[cut.range.clone()]
+    }
+
+    /// File and line of a record, for messages.
+    pub(crate) fn place_of(&self, cut: &Cut) -> String {
+        format!("{} line {}", self.path, cut.line)
+    }
+
+    /// Reads on behind what is there, because a record does not end in it.
+    fn extend(&mut self, inside: Inside) -> Result<(), ItemError> {
+        let is_too_long = self.end - self.start > RECORD_BYTES_MAX;
+        if inside == Inside::Quotes && (is_too_long || self.rest == Rest::None) {
+            let error = InputError::QuoteNotClosed {
+                path: self.path.clone(),
+                line: self.line,
+                max: RECORD_BYTES_MAX,
+            };
+            return Err(ItemError::fatal(error));
+        }
+        if !is_too_long {
+            return self.fill_more().map_err(ItemError::fatal);
+        }
+        let cut = Cut { range: self.start..self.end, line: self.line };
+        let error = self.too_long(&cut);
+        self.drop_line().map_err(ItemError::fatal)?;
+        Err(error)
+    }
+
+    fn too_long(&self, cut: &Cut) -> ItemError {
+        let bytes = self.bytes(cut);
+        let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN_BYTES)]);
+        let message = format!("the record is longer than {RECORD_BYTES_MAX} bytes");
+        ItemError::new(ErrorKind::PARSE, message).at(self.place_of(cut), format!("{shown}…"))
+    }
+
+    /// Drops the rest of the line without keeping it.
+    fn drop_line(&mut self) -> Result<(), InputError> {
+        loop {
+            if let Some(end) = memchr::memchr(b'\n', self.bytes_left()) {
+                self.pass(end + 1, 1);
+                return Ok(());
+            }
+            self.pass(self.end - self.start, 0);
+            if self.is_at_end()? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Drops all but one byte before a position.
+    fn drop_before(&mut self, position: u64) -> Result<(), InputError> {
+        while self.position + 1 < position {
+            if self.is_at_end()? {
+                return Err(InputError::Shrunk { path: self.path.clone(), position });
+            }
+            let wanted = usize::try_from(position - 1 - self.position).unwrap_or(usize::MAX);
+            self.pass(wanted.min(self.end - self.start), 0);
+        }
+        Ok(())
+    }
+
+    fn bytes_left(&self) -> &[u8] {
+        &self.buffer[self.start..self.end]
+    }
+
+    fn pass(&mut self, len: usize, lines: u64) {
+        self.start += len;
+        self.position += len as u64;
+        self.line += lines;
+    }
+
+    /// Fills the buffer when nothing is left in it.
+    fn fill(&mut self) -> Result<(), InputError> {
+        if self.start == self.end { self.fill_more() } else { Ok(()) }
+    }
+
+    /// Reads until the buffer is full or the file ends; makes room first, and more of it when there is none.
+    fn fill_more(&mut self) -> Result<(), InputError> {
+        self.buffer.copy_within(self.start..self.end, 0);
+        self.end -= self.start;
+        self.start = 0;
+        if self.end == self.buffer.len() {
+            self.buffer.resize(self.buffer.len() * 2, 0);
+        }
+        let room = &mut self.buffer[self.end..];
+        let wanted = room.len();
+        let got = match &mut self.source {
+            Source::Plain(file) => read_full(file, room),
+            Source::Packed(decoder) => read_full(decoder, room),
+        };
+        let got = got.map_err(|source| cannot_read(&self.path, source))?;
+        self.end += got;
+        if got < wanted {
+            self.rest = Rest::None;
+        }
+        Ok(())
+    }
+}
+
+fn cannot_read(path: &str, source: io::Error) -> InputError {
+    InputError::Read { path: path.to_owned(), source }
+}
+
+/// Reads until the buffer is full or nothing comes any more.
+fn read_full(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut done = 0;
+    while done < buffer.len() {
+        match from.read(&mut buffer[done..]) {
+            Ok(0) => break,
+            Ok(got) => done += got,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::item::reader::record::LineScanner;
+
+    #[test]
+    fn a_record_that_is_too_long_does_not_eat_up_the_memory() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("in.txt");
+        std::fs::write(&path, format!("{}\nnext\n", "x".repeat(8 * RECORD_BYTES_MAX))).unwrap();
+        let mut input = Input::open(&path, Encoding::Utf8).unwrap();
+
+        let too_long = input.cut(&mut LineScanner::Empty).unwrap_err();
+        let next = input.cut(&mut LineScanner::Empty).unwrap().unwrap();
+
+        let origin = too_long.origin().unwrap();
+        assert!(origin.raw.len() < 2 * SHOWN_BYTES && origin.place.ends_with("line 1"));
+        assert_eq!((input.bytes(&next), input.place_of(&next).ends_with("line 2")), (&b"next"[..], true));
+        assert!(input.buffer.len() <= 2 * RECORD_BYTES_MAX, "{} bytes", input.buffer.len());
+    }
+}

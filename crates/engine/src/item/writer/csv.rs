@@ -1,0 +1,143 @@
+//! Writing delimited files.
+
+use super::file::{Beginning, FileWriter, Layout};
+use csv::{Terminator, Writer, WriterBuilder};
+use serde::Serialize;
+use std::path::PathBuf;
+use tidemill_domain::item::{ErrorKind, ItemError, Row};
+
+/// Writes delimited files, with a first line that names the columns.
+///
+/// The names are those of the fields of the first item. Whoever wants them in a file without items gives them
+/// with [`columns`](FileWriter::columns).
+///
+/// ```
+/// use serde::Serialize;
+/// use tidemill_engine::item::CsvWriter;
+///
+/// #[derive(Serialize)]
+/// struct Balance {
+///     account: String,
+///     amount: i64,
+/// }
+///
+/// let writer = CsvWriter::<Balance>::new("balances", "out/balances.csv").delimiter(b';').overwrite();
+/// ```
+pub type CsvWriter<T> = FileWriter<CsvLines<T>>;
+
+/// Items as delimited lines.
+pub struct CsvLines<T> {
+    delimiter: u8,
+    terminator: Terminator,
+    header: Header,
+    add: Add<T>,
+}
+
+/// Adds items. The names of their columns come before the first one, if the lines were told to have them.
+type Add<T> = fn(&[T], NamesOfItems, &mut Lines) -> Result<(), csv::Error>;
+
+type Lines<'a> = Writer<&'a mut Vec<u8>>;
+
+/// The line that names the columns.
+enum Header {
+    /// From the first item.
+    OfItems,
+    /// These.
+    Given(Vec<String>),
+    /// None.
+    None,
+}
+
+/// Whether the names of the columns are to be taken from the items now.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum NamesOfItems {
+    First,
+    Omitted,
+}
+
+impl<T: Serialize + Send + Sync + 'static> CsvWriter<T> {
+    /// Writes a file. The name is what its length is saved under; no other writer of the step may have it.
+    pub fn new(name: &str, path: impl Into<PathBuf>) -> Self {
+        Self::of(name, path, CsvLines::new(add_typed))
+    }
+}
+
+impl CsvWriter<Row> {
+    /// Writes a file of rows. No value is an empty field; bytes are hexadecimal.
+    pub fn rows(name: &str, path: impl Into<PathBuf>) -> Self {
+        Self::of(name, path, CsvLines::new(add_rows))
+    }
+}
+
+impl<T: Send + Sync + 'static> CsvWriter<T> {
+    /// What separates fields; a comma unless said.
+    #[must_use]
+    pub fn delimiter(mut self, delimiter: u8) -> Self {
+        self.layout.delimiter = delimiter;
+        self
+    }
+
+    /// Writes no line that names the columns.
+    #[must_use]
+    pub fn no_headers(mut self) -> Self {
+        self.layout.header = Header::None;
+        self
+    }
+
+    /// Names the columns, in the order of the fields. They are written even when there are no items.
+    #[must_use]
+    pub fn columns<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+        self.layout.header = Header::Given(names.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Ends lines with a carriage return and a line feed.
+    #[must_use]
+    pub fn crlf(mut self) -> Self {
+        self.layout.terminator = Terminator::CRLF;
+        self
+    }
+}
+
+impl<T> CsvLines<T> {
+    fn new(add: Add<T>) -> Self {
+        Self { delimiter: b',', terminator: Terminator::Any(b'\n'), header: Header::OfItems, add }
+    }
+
+    fn write(&self, items: &[T], beginning: Beginning, text: &mut Vec<u8>) -> Result<(), csv::Error> {
+        let names = match (beginning, &self.header) {
+            (Beginning::OfFile, Header::OfItems) => NamesOfItems::First,
+            _ => NamesOfItems::Omitted,
+        };
+        let mut lines = WriterBuilder::new()
+            .delimiter(self.delimiter)
+            .terminator(self.terminator)
+            .has_headers(names == NamesOfItems::First)
+            .from_writer(text);
+        if let (Beginning::OfFile, Header::Given(names)) = (beginning, &self.header) {
+            lines.write_record(names)?;
+        }
+        (self.add)(items, names, &mut lines)?;
+        Ok(lines.flush()?)
+    }
+}
+
+/// The library itself takes the names from the first item.
+fn add_typed<T: Serialize>(items: &[T], _: NamesOfItems, lines: &mut Lines<'_>) -> Result<(), csv::Error> {
+    items.iter().try_for_each(|item| lines.serialize(item))
+}
+
+fn add_rows(rows: &[Row], names: NamesOfItems, lines: &mut Lines<'_>) -> Result<(), csv::Error> {
+    if let (NamesOfItems::First, Some(row)) = (names, rows.first()) {
+        lines.write_record(row.columns().iter())?;
+    }
+    rows.iter().try_for_each(|row| lines.write_record(row.values().iter().map(ToString::to_string)))
+}
+
+impl<T: Send + Sync + 'static> Layout for CsvLines<T> {
+    type Item = T;
+
+    fn add(&mut self, items: &[T], beginning: Beginning, text: &mut Vec<u8>) -> Result<(), ItemError> {
+        self.write(items, beginning, text).map_err(|error| ItemError::of(ErrorKind::WRITE, error))
+    }
+}

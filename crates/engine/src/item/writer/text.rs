@@ -1,0 +1,43 @@
+//! Writing files whose lines a closure makes.
+
+use super::file::{Beginning, FileWriter, Layout};
+use std::path::PathBuf;
+use tidemill_domain::item::ItemError;
+
+/// Writes files whose lines a closure makes.
+///
+/// ```
+/// use tidemill_engine::item::TextWriter;
+///
+/// let writer = TextWriter::new("names", "out/names.txt", |name: &String| format!("{name:>20}"));
+/// ```
+pub type TextWriter<T> = FileWriter<TextLines<T>>;
+
+/// Items as the lines that a closure makes of them.
+pub struct TextLines<T> {
+    line_of: Box<dyn FnMut(&T) -> String + Send>,
+}
+
+impl<T: Send + Sync + 'static> TextWriter<T> {
+    /// Writes a file. The name is what its length is saved under; no other writer of the step may have it.
+    /// The closure makes a line without its end.
+    pub fn new(
+        name: &str,
+        path: impl Into<PathBuf>,
+        line_of: impl FnMut(&T) -> String + Send + 'static,
+    ) -> Self {
+        Self::of(name, path, TextLines { line_of: Box::new(line_of) })
+    }
+}
+
+impl<T: Send + Sync + 'static> Layout for TextLines<T> {
+    type Item = T;
+
+    fn add(&mut self, items: &[T], _: Beginning, text: &mut Vec<u8>) -> Result<(), ItemError> {
+        for item in items {
+            text.extend_from_slice((self.line_of)(item).as_bytes());
+            text.push(b'\n');
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,38 @@
+//! Jobs: how authors write them, and how they run.
+//!
+//! Reading order: [`component`] and [`scope`] (what a step is made of), [`definition`], [`step`], [`chunk`] and
+//! [`tasklet`] (how a job is put together), [`listener`] (who is told), [`launcher`] and `runner` (how it runs),
+//! [`recovery`] (what is done about those whose process died).
+
+pub mod component;
+pub mod scope;
+
+pub mod definition;
+pub mod step;
+
+pub mod chunk;
+pub mod tasklet;
+
+pub mod listener;
+pub mod reject;
+
+pub mod launcher;
+mod runner;
+pub mod stop;
+
+pub mod recovery;
+
+pub mod error;
+
+pub use chunk::ChunkStep;
+pub use component::{Delivery, ItemProcessor, ItemReader, ItemStream, ItemWriter, PassThrough};
+pub use definition::{Decision, Job, JobRegistry};
+pub use error::JobError;
+pub use launcher::{ExecutionEnd, Launcher, Launching, Running};
+pub use reject::Rejects;
+pub use scope::{ChunkScope, StepScope};
+pub use step::Step;
+pub use tasklet::{RepeatStatus, Tasklet, TaskletScope};
+
+/// The kind of the leases under which executions run; the name is the execution's id.
+pub const LEASE_KIND: &str = tidemill_store::job::LEASE_KIND;

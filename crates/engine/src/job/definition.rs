@@ -1,0 +1,272 @@
+//! A job: a name, its steps and what follows which, and what it tolerates as a whole.
+
+use crate::job::error::JobError;
+use crate::job::listener::JobListener;
+use crate::job::step::Step;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use tidemill_domain::item::ItemError;
+use tidemill_domain::job::flow::{Flow, Target};
+use tidemill_domain::job::lifecycle::OnCrash;
+use tidemill_domain::job::parameter::ParameterSpec;
+use tidemill_domain::job::{BatchStatus, ExecutionContext, ExitStatus, JobParameters, check_name};
+
+/// Work that can be restarted: steps, one after the other or as [`on`](Self::on) says.
+///
+/// ```
+/// use tidemill_engine::item::ItemsReader;
+/// use tidemill_engine::job::{Job, Step};
+/// # use tidemill_engine::item::ItemsWriter;
+///
+/// let job = Job::new("hello").step(
+///     Step::chunk("double", 100)
+///         .reader(|_| Ok(ItemsReader::new("numbers", 1..=1000)))
+///         .process(|n: &i64| Ok(Some(n * 2)))
+///         .writer(|_| Ok(ItemsWriter::default()))
+///         .build(),
+/// );
+/// assert!(job.check().is_ok());
+/// ```
+#[derive(Clone)]
+pub struct Job {
+    name: String,
+    nodes: Vec<Node>,
+    transitions: Vec<(String, String, Target)>,
+    listeners: Vec<Arc<dyn JobListener>>,
+    parameters: Vec<ParameterSpec>,
+    is_restartable: bool,
+    on_crash: OnCrash,
+}
+
+/// What a job can come to.
+#[derive(Clone)]
+pub(crate) enum Node {
+    Step(Step),
+    Decision(String, Arc<Decide>),
+}
+
+impl Node {
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Step(step) => step.name(),
+            Self::Decision(name, _) => name,
+        }
+    }
+}
+
+type Decide = dyn Fn(&Decision<'_>) -> Result<String, ItemError> + Send + Sync;
+
+/// What a decision can rest on.
+#[derive(Clone, Copy, Debug)]
+pub struct Decision<'a> {
+    /// The parameters of the job.
+    pub parameters: &'a JobParameters,
+    /// What the job remembers.
+    pub job_context: &'a ExecutionContext,
+    /// How the step before it ended; none at the beginning.
+    pub last: Option<(BatchStatus, &'a ExitStatus)>,
+}
+
+impl Job {
+    /// A job without steps, which [`step`](Self::step) adds.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            nodes: Vec::new(),
+            transitions: Vec::new(),
+            listeners: Vec::new(),
+            parameters: Vec::new(),
+            is_restartable: true,
+            on_crash: OnCrash::Fail,
+        }
+    }
+
+    /// Adds a step after those that are there.
+    #[must_use]
+    pub fn step(mut self, step: Step) -> Self {
+        self.nodes.push(Node::Step(step));
+        self
+    }
+
+    /// Adds a decision after what is there: no step, and nothing is recorded of it, but [`on`](Self::on) can match
+    /// what it says like an exit code.
+    #[must_use]
+    pub fn decision(
+        mut self,
+        name: impl Into<String>,
+        decide: impl Fn(&Decision<'_>) -> Result<String, ItemError> + Send + Sync + 'static,
+    ) -> Self {
+        self.nodes.push(Node::Decision(name.into(), Arc::new(decide)));
+        self
+    }
+
+    /// Says where to go when the step `from` ends with an exit code that matches `pattern` (`*` any characters, `?`
+    /// exactly one). The most specific pattern counts. A step with transitions of its own has only these.
+    ///
+    /// ```
+    /// # use tidemill_engine::job::{Job, Step, RepeatStatus, Tasklet, TaskletScope};
+    /// # use tidemill_domain::item::ItemError;
+    /// # struct Nothing;
+    /// # impl Tasklet for Nothing {
+    /// #     async fn execute(&mut self, _: &mut TaskletScope<'_>) -> Result<RepeatStatus, ItemError> {
+    /// #         Ok(RepeatStatus::Finished)
+    /// #     }
+    /// # }
+    /// # let step = |name: &str| Step::tasklet(name, |_| Ok(Nothing));
+    /// use tidemill_domain::job::flow::Target;
+    ///
+    /// let job = Job::new("nightly")
+    ///     .step(step("load"))
+    ///     .step(step("report"))
+    ///     .step(step("repair"))
+    ///     .on("load", "FAILED", Target::To("repair".into()))
+    ///     .on("load", "*", Target::Next)
+    ///     .on("report", "*", Target::End(None));
+    /// assert!(job.check().is_ok());
+    /// ```
+    #[must_use]
+    pub fn on(mut self, from: impl Into<String>, pattern: impl Into<String>, to: Target) -> Self {
+        self.transitions.push((from.into(), pattern.into(), to));
+        self
+    }
+
+    /// Adds a listener.
+    #[must_use]
+    pub fn listener(mut self, listener: impl JobListener + 'static) -> Self {
+        self.listeners.push(Arc::new(listener));
+        self
+    }
+
+    /// Declares a parameter. Once one is declared, undeclared ones are refused.
+    #[must_use]
+    pub fn parameter(mut self, parameter: ParameterSpec) -> Self {
+        self.parameters.push(parameter);
+        self
+    }
+
+    /// An instance of this job can be launched once only.
+    #[must_use]
+    pub fn not_restartable(mut self) -> Self {
+        self.is_restartable = false;
+        self
+    }
+
+    /// What is done when the process that runs it dies. By default it fails, and an operator decides.
+    #[must_use]
+    pub fn on_crash(mut self, on_crash: OnCrash) -> Self {
+        self.on_crash = on_crash;
+        self
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its steps, in order.
+    pub fn steps(&self) -> Vec<&Step> {
+        let steps = self.nodes.iter().filter_map(|node| match node {
+            Node::Step(step) => Some(step),
+            Node::Decision(..) => None,
+        });
+        steps.collect()
+    }
+
+    pub(crate) fn node(&self, name: &str) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.name() == name)
+    }
+
+    /// What follows which.
+    pub fn flow(&self) -> Flow {
+        let mut flow = Flow::of(self.nodes.iter().map(Node::name));
+        for (from, pattern, to) in &self.transitions {
+            flow.on(from, pattern, to.clone());
+        }
+        flow
+    }
+
+    /// The parameters that it declares.
+    pub fn parameters(&self) -> &[ParameterSpec] {
+        &self.parameters
+    }
+
+    /// Whether an instance that did not complete can be launched again.
+    pub fn is_restartable(&self) -> bool {
+        self.is_restartable
+    }
+
+    /// What is done when the process that runs it dies.
+    pub fn crash_policy(&self) -> OnCrash {
+        self.on_crash
+    }
+
+    pub(crate) fn listeners(&self) -> &[Arc<dyn JobListener>] {
+        &self.listeners
+    }
+
+    /// Refuses a job that could not run.
+    pub fn check(&self) -> Result<(), JobError> {
+        let bad = |why: String| JobError::BadDefinition { job: self.name.clone(), why };
+        check_name(&self.name).map_err(|error| JobError::bad_name(&self.name, "its name", error))?;
+        if self.steps().is_empty() {
+            return Err(bad("it has no step".into()));
+        }
+        for node in &self.nodes {
+            let name = node.name();
+            check_name(name)
+                .map_err(|error| JobError::bad_name(&self.name, &format!("step {name:?}"), error))?;
+            if let Node::Step(step) = node {
+                step.check().map_err(|why| bad(format!("step {name:?}: {why}")))?;
+            }
+        }
+        self.flow().check().map_err(|error| bad(error.to_string()))
+    }
+}
+
+impl fmt::Debug for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Job").field("name", &self.name).field("steps", &self.steps()).finish_non_exhaustive()
+    }
+}
+
+/// The jobs of a program, by name.
+#[derive(Clone, Debug, Default)]
+pub struct JobRegistry {
+    jobs: Arc<BTreeMap<String, Job>>,
+}
+
+impl JobRegistry {
+    /// A registry of these jobs, all of which have to make sense.
+    pub fn new(jobs: impl IntoIterator<Item = Job>) -> Result<Self, JobError> {
+        let mut known = BTreeMap::new();
+        for job in jobs {
+            job.check()?;
+            let name = job.name.clone();
+            if known.insert(name.clone(), job).is_some() {
+                return Err(JobError::BadDefinition { job: name, why: "two jobs have this name".into() });
+            }
+        }
+        Ok(Self { jobs: Arc::new(known) })
+    }
+
+    /// The job of this name.
+    pub fn get(&self, name: &str) -> Result<&Job, JobError> {
+        self.jobs.get(name).ok_or_else(|| JobError::UnknownJob { name: name.to_owned(), known: self.names() })
+    }
+
+    /// All names, in order.
+    pub fn names(&self) -> Vec<String> {
+        self.jobs.keys().cloned().collect()
+    }
+
+    /// All jobs, by name.
+    pub fn iter(&self) -> impl Iterator<Item = &Job> {
+        self.jobs.values()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
+}

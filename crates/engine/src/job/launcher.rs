@@ -1,0 +1,207 @@
+//! The launcher: starts executions in this process, and lets operators act on any.
+
+mod launching;
+
+use crate::error::EngineError;
+use crate::job::definition::{Job, JobRegistry};
+use crate::job::error::JobError;
+use crate::job::runner::Runner;
+use crate::job::stop::{StopSwitch, Urgency};
+use crate::lease::HeldLease;
+use crate::process::Process;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tidemill_domain::audit::Actor;
+use tidemill_domain::code::Code;
+use tidemill_domain::job::{BatchStatus, ExecutionId, ExitStatus, JobParameters};
+use tidemill_domain::time::Clock;
+use tidemill_store::job::{Launched, stop_topic};
+use tidemill_store::{Store, StoreError};
+use tokio::task::JoinHandle;
+
+pub use launching::Launching;
+
+/// How often to look for a stop that nobody called out.
+const STOP_PAUSE: Duration = Duration::from_secs(2);
+
+/// How an execution ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ExecutionEnd {
+    /// Which.
+    pub execution: ExecutionId,
+    /// Its status.
+    pub status: BatchStatus,
+    /// Its exit status.
+    pub exit: ExitStatus,
+    /// The code of its failure, if it failed.
+    pub code: Option<Code>,
+}
+
+/// An execution that runs in this process.
+#[derive(Debug)]
+pub struct Running {
+    /// Which.
+    pub execution: ExecutionId,
+    working: JoinHandle<Result<ExecutionEnd, EngineError>>,
+}
+
+impl Running {
+    /// Waits for its end. The error says that this process may no longer act for it.
+    pub async fn ended(self) -> Result<ExecutionEnd, EngineError> {
+        match self.working.await {
+            Ok(ended) => ended,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(_) => std::future::pending().await,
+            },
+        }
+    }
+}
+
+/// Starts executions in this process. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Launcher {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    store: Store,
+    process: Process,
+    clock: Arc<dyn Clock>,
+    jobs: JobRegistry,
+    running: Mutex<HashMap<ExecutionId, StopSwitch>>,
+}
+
+impl Launcher {
+    /// A launcher of these jobs, on behalf of `process`.
+    pub fn new(store: Store, process: Process, clock: Arc<dyn Clock>, jobs: JobRegistry) -> Self {
+        Self { inner: Arc::new(Inner { store, process, clock, jobs, running: Mutex::default() }) }
+    }
+
+    /// The jobs that it can start.
+    pub fn jobs(&self) -> &JobRegistry {
+        &self.inner.jobs
+    }
+
+    /// The database.
+    pub fn store(&self) -> &Store {
+        &self.inner.store
+    }
+
+    pub(crate) fn process(&self) -> &Process {
+        &self.inner.process
+    }
+
+    /// Starts a job. The same identifying parameters mean the same instance: an instance that did not complete goes
+    /// on where it ended, one that did is refused.
+    pub async fn launch(
+        &self,
+        job: &str,
+        parameters: &JobParameters,
+        actor: &Actor,
+    ) -> Result<Running, JobError> {
+        // Before anybody has to wait for it.
+        self.inner.jobs.get(job)?;
+        let mut launching = self.launching().await;
+        let mut tx = self.inner.store.begin().await?;
+        launching.launch(&mut tx, job, parameters, actor).await?;
+        tx.commit().await?;
+        Ok(launching.committed().expect("what was launched has been prepared"))
+    }
+
+    /// Starts the job of an execution that did not complete again, with its parameters.
+    pub async fn restart(&self, id: ExecutionId, actor: &Actor) -> Result<Running, JobError> {
+        let mut tx = self.inner.store.read().await?;
+        let found = tx.execution(id).await?;
+        tx.rollback().await?;
+        let found = found.ok_or(JobError::UnknownExecution(id))?;
+        self.launch(&found.execution.job, &found.job_parameters()?, actor).await
+    }
+
+    /// Starts one execution whose process died and that shall be restarted, if there is one for a job of ours.
+    pub(crate) async fn restart_due(&self) -> Result<Option<Running>, JobError> {
+        let names = self.inner.jobs.names();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        if names.is_empty() {
+            return Ok(None);
+        }
+        let mut launching = self.launching().await;
+        let mut tx = self.inner.store.begin().await?;
+        let Some(due) = tx.take_due_restart(&names).await? else { return Ok(None) };
+        let restarts = due.crash_restarts + 1;
+        let actor = Actor::system();
+        match launching.launch_again(&mut tx, &due.job, &due.parameters, &actor, restarts).await {
+            Ok(_) => {}
+            // That commits too: the restart is no longer due, which nobody has to find out again.
+            Err(JobError::Refused { refusal, job }) => {
+                tracing::warn!(job, "job {job} was not restarted after a crash: {refusal}");
+            }
+            Err(error) => return Err(error),
+        }
+        tx.commit().await?;
+        Ok(launching.committed())
+    }
+
+    fn start(&self, job: Job, launched: Launched, lease: HeldLease) -> Running {
+        let execution = launched.execution;
+        let switch = StopSwitch::default();
+        self.running().insert(execution, switch.clone());
+        let (store, clock) = (self.inner.store.clone(), self.inner.clock.clone());
+        let runner = Runner::new(store, clock, job, launched, lease, switch.signal());
+        let launcher = self.clone();
+        let working = tokio::spawn(async move {
+            let watching = tokio::spawn(watch_for_stop(launcher.inner.store.clone(), execution, switch));
+            let ended = runner.run().await;
+            watching.abort();
+            launcher.running().remove(&execution);
+            ended
+        });
+        Running { execution, working }
+    }
+
+    /// Stops all executions of this process: at the end of their chunks, and after `grace` in the middle of them.
+    /// Returns when all have ended.
+    pub async fn stop_all(&self, grace: Duration) {
+        let ask = |urgency| self.running().values().for_each(|switch| switch.ask(urgency));
+        ask(Urgency::AtChunkEnd);
+        if tokio::time::timeout(grace, self.idle()).await.is_err() {
+            tracing::warn!(
+                "executions have not come to the end of a chunk within {grace:?}; they are stopped now"
+            );
+            ask(Urgency::Now);
+            self.idle().await;
+        }
+    }
+
+    /// Waits until nothing runs in this process.
+    async fn idle(&self) {
+        const PAUSE: Duration = Duration::from_millis(20);
+        while !self.running().is_empty() {
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    fn running(&self) -> MutexGuard<'_, HashMap<ExecutionId, StopSwitch>> {
+        self.inner.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Passes on a stop that was requested in the database.
+async fn watch_for_stop(store: Store, execution: ExecutionId, switch: StopSwitch) {
+    let mut wakeup = store.wakeup(&stop_topic(execution));
+    loop {
+        let asked = async {
+            let mut tx = store.read().await?;
+            let found = tx.execution(execution).await?;
+            tx.rollback().await?;
+            Ok::<bool, StoreError>(found.is_some_and(|found| found.stop.is_some()))
+        };
+        // A look that fails is repeated; chunks look by themselves, too.
+        if matches!(asked.await, Ok(true)) {
+            return switch.ask(Urgency::AtChunkEnd);
+        }
+        wakeup.wait(STOP_PAUSE).await;
+    }
+}

@@ -1,0 +1,83 @@
+//! A launch in somebody else's transaction: it counts only together with what else is written there.
+
+use super::{Launcher, Running};
+use crate::job::definition::Job;
+use crate::job::error::JobError;
+use tidemill_domain::audit::Actor;
+use tidemill_domain::job::parameter::check;
+use tidemill_domain::job::{ExecutionId, JobParameters};
+use tidemill_domain::time::Monotonic;
+use tidemill_store::Tx;
+use tidemill_store::job::{LaunchRequest, Launched};
+use tokio::sync::MutexGuard;
+
+/// A launch that the caller commits. Made before the transaction begins, because all others who wait for leases wait
+/// meanwhile; [`committed`](Self::committed) afterwards. One that is dropped has launched nothing.
+#[derive(Debug)]
+pub struct Launching<'a> {
+    launcher: &'a Launcher,
+    sent: Monotonic,
+    prepared: Option<(Job, Launched)>,
+    one_at_a_time: MutexGuard<'a, ()>,
+}
+
+impl Launcher {
+    /// Begins a launch that shares its transaction with something else.
+    pub async fn launching(&self) -> Launching<'_> {
+        // Between the commit and our note of it, the heartbeat would take our own lease for a forgotten one and give
+        // it back.
+        let one_at_a_time = self.inner.process.acquiring().lock().await;
+        Launching { launcher: self, sent: self.inner.clock.monotonic(), prepared: None, one_at_a_time }
+    }
+}
+
+impl Launching<'_> {
+    /// Makes the execution in `tx`. Nothing runs yet.
+    pub async fn launch(
+        &mut self,
+        tx: &mut Tx,
+        job: &str,
+        parameters: &JobParameters,
+        actor: &Actor,
+    ) -> Result<ExecutionId, JobError> {
+        self.launch_again(tx, job, parameters, actor, 0).await
+    }
+
+    /// [`launch`](Self::launch) after so many restarts without a person's doing.
+    pub(super) async fn launch_again(
+        &mut self,
+        tx: &mut Tx,
+        job: &str,
+        parameters: &JobParameters,
+        actor: &Actor,
+        crash_restarts: u32,
+    ) -> Result<ExecutionId, JobError> {
+        let inner = &self.launcher.inner;
+        let job = inner.jobs.get(job)?.clone();
+        let request = LaunchRequest {
+            job: job.name(),
+            parameters,
+            parameters_valid: check(parameters, job.parameters()),
+            is_restartable: job.is_restartable(),
+            on_crash: job.crash_policy(),
+            crash_restarts,
+            by: inner.process.id(),
+            actor,
+        };
+        let launched = match tx.launch_job(&request).await? {
+            Ok(launched) => launched,
+            Err(refusal) => return Err(JobError::Refused { job: job.name().to_owned(), refusal }),
+        };
+        let execution = launched.execution;
+        self.prepared = Some((job, launched));
+        Ok(execution)
+    }
+
+    /// The transaction has committed: the execution runs from here on. None when nothing was launched.
+    pub fn committed(self) -> Option<Running> {
+        let (job, launched) = self.prepared?;
+        let lease = self.launcher.inner.process.adopt(&launched.lease, self.sent, &launched.granted);
+        drop(self.one_at_a_time);
+        Some(self.launcher.start(job, launched, lease))
+    }
+}

@@ -1,0 +1,436 @@
+//! One execution, from its first step to its end.
+
+mod record;
+
+use crate::error::EngineError;
+use crate::job::definition::{Decision, Job, Node};
+use crate::job::launcher::ExecutionEnd;
+use crate::job::listener::{JobRun, StepRun};
+use crate::job::scope::{StepScope, StepScopeParts};
+use crate::job::step::{Step, StepEnd, StepFailure, StepTask};
+use crate::job::stop::{StopSignal, Urgency};
+use crate::lease::HeldLease;
+use crate::metrics;
+use record::{Answer, Entry, Lost, Recorder};
+use std::sync::Arc;
+use std::time::Duration;
+use tidemill_domain::code::Code;
+use tidemill_domain::job::flow::Target;
+use tidemill_domain::job::step::{EXECUTED_KEY, RESTART_KEY, STEP_TYPE_KEY, VERSION_KEY};
+use tidemill_domain::job::{BatchStatus, Counters, ExecutionContext, ExitStatus, StepExecutionId};
+use tidemill_domain::time::Clock;
+use tidemill_store::Store;
+use tidemill_store::job::{self, Launched, StepRequest, StepStart};
+use tracing::Instrument;
+
+/// How long a step that has to end now may take to let go of what it holds.
+const LETTING_GO: Duration = Duration::from_secs(2);
+
+/// An execution that this process runs.
+pub(super) struct Runner {
+    store: Store,
+    clock: Arc<dyn Clock>,
+    job: Job,
+    launched: Launched,
+    lease: Arc<HeldLease>,
+    recorder: Recorder,
+    stop: StopSignal,
+    /// What the job remembers.
+    context: ExecutionContext,
+}
+
+/// How a step went, as far as its job is concerned.
+struct StepOutcome {
+    status: BatchStatus,
+    exit: ExitStatus,
+    code: Option<Code>,
+    /// This run of it, and what it counted; none when it was passed over.
+    ran: Option<(StepExecutionId, Counters)>,
+}
+
+impl StepOutcome {
+    fn has_run(&self) -> bool {
+        self.ran.is_some()
+    }
+}
+
+/// How a job ended.
+struct Ended {
+    status: BatchStatus,
+    exit: ExitStatus,
+    code: Option<Code>,
+    /// Whether any step ran.
+    has_run: bool,
+}
+
+impl Ended {
+    fn completed() -> Self {
+        Self { status: BatchStatus::Completed, exit: ExitStatus::completed(), code: None, has_run: false }
+    }
+
+    fn stopped(self) -> Self {
+        Self { status: BatchStatus::Stopped, exit: ExitStatus::new(ExitStatus::STOPPED), ..self }
+    }
+
+    fn failed(self, text: String) -> Self {
+        let code = self.code.or(Some(Code::ExecutionFailed));
+        Self { status: BatchStatus::Failed, exit: ExitStatus::failed(text), code, ..self }
+    }
+}
+
+impl Runner {
+    pub(super) fn new(
+        store: Store,
+        clock: Arc<dyn Clock>,
+        job: Job,
+        launched: Launched,
+        lease: HeldLease,
+        stop: StopSignal,
+    ) -> Self {
+        let lease = Arc::new(lease);
+        let recorder = Recorder::new(store.clone(), &launched, lease.clone());
+        let context = launched.context.clone();
+        Self { store, clock, job, launched, lease, recorder, stop, context }
+    }
+
+    /// Runs to the end. The error says that this process may no longer act: nothing was written then.
+    pub(super) async fn run(mut self) -> Result<ExecutionEnd, EngineError> {
+        let id = self.launched.execution;
+        let span = tracing::info_span!("job", job = self.job.name(), execution.id = %id);
+        let ended = self.run_steps().instrument(span).await;
+        let lost = || EngineError::LeaseLost { key: self.lease.key().clone(), fence: self.lease.fence() };
+        let ended = ended.map_err(|Lost| lost());
+        match &ended {
+            Ok(end) => {
+                metrics::execution_ended(self.job.name(), end.status.as_str());
+                tracing::info!(job = self.job.name(), execution.id = %id, "execution {id} of job {} ended {}", self.job.name(), end.status);
+            }
+            Err(error) => {
+                metrics::execution_ended(self.job.name(), "lost");
+                tracing::error!(job = self.job.name(), execution.id = %id, %error, "execution {id} of job {} was lost", self.job.name());
+            }
+        }
+        ended
+    }
+
+    async fn run_steps(&mut self) -> Result<ExecutionEnd, Lost> {
+        let launched = &self.launched;
+        self.recorder.record(&Entry::Begin).await?;
+        let mut run = JobRun {
+            job: self.job.name().to_owned(),
+            execution: launched.execution,
+            parameters: launched.parameters.clone(),
+            status: BatchStatus::Started,
+            exit: ExitStatus::new(ExitStatus::UNKNOWN),
+        };
+        for listener in self.job.listeners() {
+            listener.before_job(&run);
+        }
+        let Ended { status, mut exit, code, has_run } =
+            if self.job.flow().is_plain() { self.in_order().await? } else { self.along_flow().await? };
+        if !has_run && status == BatchStatus::Completed {
+            exit = exit.and(ExitStatus::new(ExitStatus::NOOP).describe("all steps were completed before"));
+        }
+        run.status = status;
+        run.exit = exit;
+        for listener in self.job.listeners() {
+            listener.after_job(&run);
+        }
+        self.recorder.record(&Entry::End { status, exit: &run.exit }).await?;
+        Ok(ExecutionEnd { execution: run.execution, status, exit: run.exit, code })
+    }
+
+    /// One step after the other, until one does not complete.
+    async fn in_order(&mut self) -> Result<Ended, Lost> {
+        let mut ended = Ended::completed();
+        let steps: Vec<Step> = self.job.steps().into_iter().cloned().collect();
+        for step in steps {
+            if self.stop.is_asked() {
+                return Ok(ended.stopped());
+            }
+            let outcome = self.step(&step).await?;
+            ended.has_run |= outcome.has_run();
+            ended.status = outcome.status;
+            ended.exit = outcome.exit;
+            ended.code = outcome.code;
+            if ended.status != BatchStatus::Completed {
+                break;
+            }
+        }
+        Ok(ended)
+    }
+
+    /// From step to step as the exit codes say.
+    async fn along_flow(&mut self) -> Result<Ended, Lost> {
+        let flow = self.job.flow();
+        let mut ended = Ended::completed();
+        let mut last: Option<StepOutcome> = None;
+        let mut state = flow.start().map(str::to_owned);
+        while let Some(name) = state.take() {
+            if self.stop.is_asked() {
+                return Ok(ended.stopped());
+            }
+            let said = match self.job.node(&name).cloned() {
+                Some(Node::Step(step)) => {
+                    // A step that failed and whose failure led on is done with: a restart does not repeat it.
+                    if let Some(failed) = last.take() {
+                        self.abandon(&failed).await?;
+                    }
+                    let outcome = self.step(&step).await?;
+                    ended.has_run |= outcome.has_run();
+                    if outcome.status == BatchStatus::Stopped {
+                        return Ok(ended.stopped());
+                    }
+                    let said = outcome.exit.code.clone();
+                    last = Some(outcome);
+                    said
+                }
+                Some(Node::Decision(_, decide)) => {
+                    let decision = Decision {
+                        parameters: &self.launched.parameters,
+                        job_context: &self.context,
+                        last: last.as_ref().map(|last| (last.status, &last.exit)),
+                    };
+                    match decide(&decision) {
+                        Ok(said) => said,
+                        Err(error) => return Ok(ended.failed(format!("decision {name:?}: {error}"))),
+                    }
+                }
+                None => return Ok(ended.failed(format!("there is no step {name:?}"))),
+            };
+            match flow.after(&name, &said) {
+                Some(Target::To(next)) => state = Some(next),
+                // Right after a restart the stop is behind us.
+                Some(Target::Stop(next)) if !ended.has_run => state = next,
+                Some(Target::Stop(_)) => return Ok(ended.stopped()),
+                Some(Target::End(code)) => {
+                    ended.exit = ExitStatus::new(code.unwrap_or_else(|| ExitStatus::COMPLETED.to_owned()));
+                    return Ok(ended);
+                }
+                Some(Target::Fail) => {
+                    let (text, code) =
+                        last.map(|last| (last.exit.description, last.code)).unwrap_or_default();
+                    ended.code = code;
+                    return Ok(ended.failed(text));
+                }
+                Some(Target::Next) | None => {
+                    return Ok(ended
+                        .failed(format!("no transition of step {name:?} matches the exit code {said:?}")));
+                }
+            }
+        }
+        Ok(ended)
+    }
+
+    /// Records that a step which did not succeed is not to be repeated.
+    async fn abandon(&mut self, failed: &StepOutcome) -> Result<(), Lost> {
+        let Some((id, counters)) = &failed.ran else { return Ok(()) };
+        if failed.status != BatchStatus::Failed {
+            return Ok(());
+        }
+        let end = job::StepEnd {
+            id: *id,
+            execution: self.launched.execution,
+            lease: &self.launched.lease,
+            fence: self.launched.granted.fence,
+            status: BatchStatus::Abandoned,
+            exit: &failed.exit,
+            counters,
+            context: None,
+        };
+        self.recorder.record(&Entry::EndStep { end: &end, job_context: None }).await
+    }
+
+    /// One step: whether it runs is decided by its history.
+    async fn step(&mut self, step: &Step) -> Result<StepOutcome, Lost> {
+        let mut seed = ExecutionContext::new();
+        seed.put(VERSION_KEY, env!("CARGO_PKG_VERSION"));
+        seed.put(STEP_TYPE_KEY, step.type_word());
+        seed.put(EXECUTED_KEY, true);
+        let request = StepRequest {
+            execution: self.launched.execution,
+            instance: self.launched.instance,
+            lease: &self.launched.lease,
+            fence: self.launched.granted.fence,
+            step: step.name(),
+            rules: step.rules(),
+            seed: &seed,
+        };
+        match self.recorder.ask(&Entry::StartStep(&request)).await? {
+            Answer::Step(StepStart::Run { id, mut context, is_resumed }) => {
+                if is_resumed {
+                    context.put(RESTART_KEY, true);
+                }
+                let scope = StepScope::new(StepScopeParts {
+                    store: self.store.clone(),
+                    job: self.job.name().to_owned(),
+                    step: step.name().to_owned(),
+                    execution: self.launched.execution,
+                    step_execution: id,
+                    parameters: self.launched.parameters.clone(),
+                    job_context: self.context.clone(),
+                    is_resumed,
+                });
+                self.run_step(step, scope, context).await
+            }
+            Answer::Step(StepStart::Skip(record)) => {
+                tracing::info!(
+                    step = step.name(),
+                    "step {} was {} before and is passed over",
+                    step.name(),
+                    record.status
+                );
+                Ok(StepOutcome { status: record.status, exit: record.exit, code: None, ran: None })
+            }
+            Answer::Step(StepStart::Refused(refusal)) => Ok(StepOutcome {
+                status: BatchStatus::Failed,
+                exit: ExitStatus::failed(format!("step {:?}: {refusal}", step.name())),
+                code: Some(refusal.code()),
+                ran: None,
+            }),
+            Answer::Step(StepStart::Fenced) | Answer::Recorded(_) => Err(self.recorder.refused()),
+        }
+    }
+
+    async fn run_step(
+        &mut self,
+        step: &Step,
+        scope: StepScope,
+        mut context: ExecutionContext,
+    ) -> Result<StepOutcome, Lost> {
+        for listener in step.listeners() {
+            listener.before_step(&scope, &mut context);
+        }
+        let (lease, stop) = (self.lease.clone(), self.stop.clone());
+        let mut task = StepTask::new(scope.clone(), context, lease, stop, self.clock.clone());
+        let progress = task.progress();
+        let span = tracing::info_span!("step", step = step.name(), step.id = %scope.step_execution());
+        let worker = step.clone();
+        // A task of its own: a panic or a step that has to end now must not take the job with it.
+        let mut working = tokio::spawn(
+            async move {
+                let ended = worker.body().run(&mut task).await;
+                (ended, task.counters, task.context)
+            }
+            .instrument(span),
+        );
+        let ended = tokio::select! {
+            ended = &mut working => Some(ended),
+            () = self.stop.asked(Urgency::Now) => None,
+            () = self.lease.lost() => return Err(abort(working).await),
+        };
+        let (status, exit, code, counters, context) = match ended {
+            Some(Ok((ended, counters, context))) => {
+                let (status, exit, code) = outcome(ended)?;
+                (status, exit, code, counters, context)
+            }
+            Some(Err(panic)) => {
+                let (counters, context) = progress.committed();
+                let text = format!("the step ended in a panic: {}", panic_text(panic));
+                (
+                    BatchStatus::Failed,
+                    ExitStatus::failed(text),
+                    Some(Code::ExecutionFailed),
+                    counters,
+                    context,
+                )
+            }
+            None => {
+                let _gone = abort(working).await;
+                let (mut counters, context) = progress.committed();
+                counters.rollback += 1;
+                let exit = ExitStatus::new(ExitStatus::STOPPED).describe("stopped in the middle of a chunk");
+                (BatchStatus::Stopped, exit, None, counters, context)
+            }
+        };
+        self.end_step(step, &scope, Ending { status, exit, code, counters, context }).await
+    }
+
+    async fn end_step(
+        &mut self,
+        step: &Step,
+        scope: &StepScope,
+        ending: Ending,
+    ) -> Result<StepOutcome, Lost> {
+        let Ending { status, mut exit, code, counters, context } = ending;
+        let before = self.context.clone();
+        for listener in step.listeners() {
+            let mut run = StepRun {
+                scope,
+                status,
+                exit: &exit,
+                counters: &counters,
+                context: &context,
+                job_context: &mut self.context,
+            };
+            if let Some(said) = listener.after_step(&mut run) {
+                exit = exit.and(said);
+            }
+        }
+        let job_context = match self.context.to_text() {
+            Ok(text) if self.context != before => Some(text),
+            Ok(_) => None,
+            Err(error) => {
+                self.context = before;
+                exit = exit.and(ExitStatus::failed(error.to_string()));
+                None
+            }
+        };
+        let end = job::StepEnd {
+            id: scope.step_execution(),
+            execution: scope.execution(),
+            lease: &self.launched.lease,
+            fence: self.launched.granted.fence,
+            status,
+            exit: &exit,
+            counters: &counters,
+            // What was committed with the last chunk stands.
+            context: None,
+        };
+        self.recorder.record(&Entry::EndStep { end: &end, job_context: job_context.as_deref() }).await?;
+        if let Some(code) = code {
+            tracing::warn!(
+                step = step.name(),
+                "step {} ended {status} ({code}): {}",
+                step.name(),
+                exit.description
+            );
+        }
+        Ok(StepOutcome { status, exit, code, ran: Some((scope.step_execution(), counters)) })
+    }
+}
+
+/// How a step ended, before it is recorded.
+struct Ending {
+    status: BatchStatus,
+    exit: ExitStatus,
+    code: Option<Code>,
+    counters: Counters,
+    context: ExecutionContext,
+}
+
+fn outcome(ended: Result<StepEnd, StepFailure>) -> Result<(BatchStatus, ExitStatus, Option<Code>), Lost> {
+    match ended {
+        Ok(StepEnd::Completed(exit)) => Ok((BatchStatus::Completed, exit, None)),
+        Ok(StepEnd::Stopped) => Ok((BatchStatus::Stopped, ExitStatus::new(ExitStatus::STOPPED), None)),
+        Err(StepFailure::Failed { code, text }) => {
+            Ok((BatchStatus::Failed, ExitStatus::failed(text), Some(code)))
+        }
+        Err(StepFailure::LeaseLost) => Err(Lost),
+    }
+}
+
+/// Ends a step now, and waits a moment for it to let go of its transaction.
+async fn abort<T>(working: tokio::task::JoinHandle<T>) -> Lost {
+    working.abort();
+    if tokio::time::timeout(LETTING_GO, working).await.is_err() {
+        tracing::warn!("a step does not let go of what it does; its transaction ends with its connection");
+    }
+    Lost
+}
+
+fn panic_text(error: tokio::task::JoinError) -> String {
+    let Ok(panic) = error.try_into_panic() else { return "cancelled".to_owned() };
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
+}

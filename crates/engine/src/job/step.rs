@@ -1,0 +1,331 @@
+//! A step: a name, when it may run, and a body that does the work.
+
+use crate::job::chunk::ChunkStepStart;
+use crate::job::component::Delivery;
+use crate::job::listener::StepListener;
+use crate::job::scope::{ChunkScope, StepScope};
+use crate::job::stop::StopSignal;
+use crate::job::tasklet::{Tasklet, TaskletStep};
+use crate::lease::HeldLease;
+use crate::metrics;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tidemill_domain::code::Code;
+use tidemill_domain::item::ItemError;
+use tidemill_domain::job::step::StepRules;
+use tidemill_domain::job::{Counters, ExecutionContext, ExitStatus};
+use tidemill_domain::time::Clock;
+use tidemill_store::job::{ChunkSave, ChunkSaved};
+use tidemill_store::{StoreError, crash_point};
+
+/// A part of a job.
+#[derive(Clone)]
+pub struct Step {
+    name: String,
+    rules: StepRules,
+    listeners: Vec<Arc<dyn StepListener>>,
+    body: Arc<dyn StepBody>,
+}
+
+impl Step {
+    /// A step that reads, processes and writes items, `size` of them in one transaction.
+    pub fn chunk(name: impl Into<String>, size: usize) -> ChunkStepStart {
+        ChunkStepStart::new(name.into(), size)
+    }
+
+    /// A step that calls `tasklet` until it is finished, each time in a transaction of its own. It is made anew
+    /// for each run of the step.
+    pub fn tasklet<T, F>(name: impl Into<String>, tasklet: F) -> Self
+    where
+        T: Tasklet,
+        F: Fn(&StepScope) -> Result<T, ItemError> + Send + Sync + 'static,
+    {
+        Self::new(name.into(), Arc::new(TaskletStep::new(tasklet)))
+    }
+
+    pub(crate) fn new(name: String, body: Arc<dyn StepBody>) -> Self {
+        Self { name, rules: StepRules::default(), listeners: Vec::new(), body }
+    }
+
+    /// Run it again in a restart even if it has completed.
+    #[must_use]
+    pub fn allow_start_if_complete(mut self) -> Self {
+        self.rules.allow_start_if_complete = true;
+        self
+    }
+
+    /// How often it may be started in one instance of the job.
+    #[must_use]
+    pub fn start_limit(mut self, limit: u32) -> Self {
+        self.rules.start_limit = limit;
+        self
+    }
+
+    /// Adds a listener.
+    #[must_use]
+    pub fn listener(mut self, listener: impl StepListener + 'static) -> Self {
+        self.listeners.push(Arc::new(listener));
+        self
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What sort of step it is: `chunk` or `tasklet`.
+    pub fn type_word(&self) -> &'static str {
+        self.body.type_word()
+    }
+
+    pub(crate) fn rules(&self) -> StepRules {
+        self.rules
+    }
+
+    pub(crate) fn listeners(&self) -> &[Arc<dyn StepListener>] {
+        &self.listeners
+    }
+
+    pub(crate) fn body(&self) -> &dyn StepBody {
+        &*self.body
+    }
+
+    pub(crate) fn check(&self) -> Result<(), String> {
+        self.body.check()
+    }
+}
+
+impl fmt::Debug for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Step({}, {})", self.name, self.type_word())
+    }
+}
+
+pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// What a step does.
+pub(crate) trait StepBody: Send + Sync {
+    /// Runs it. What is counted and remembered is in the task, also after a failure.
+    fn run<'a>(&'a self, task: &'a mut StepTask) -> BoxFuture<'a, Result<StepEnd, StepFailure>>;
+
+    /// What sort of step it is.
+    fn type_word(&self) -> &'static str;
+
+    /// What is wrong with its definition.
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// How a step ended that did not fail.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum StepEnd {
+    /// All is done.
+    Completed(ExitStatus),
+    /// It was asked to stop, and did at the end of a chunk.
+    Stopped,
+}
+
+/// Why a step did not come to its end.
+#[derive(Debug)]
+pub(crate) enum StepFailure {
+    /// It failed.
+    Failed {
+        /// The stable code.
+        code: Code,
+        /// What happened.
+        text: String,
+    },
+    /// Somebody else has taken over, or this process no longer counts. Nothing may be written any more.
+    LeaseLost,
+}
+
+impl StepFailure {
+    pub(crate) fn failed(code: Code, text: impl Into<String>) -> Self {
+        Self::Failed { code, text: text.into() }
+    }
+}
+
+impl From<ItemError> for StepFailure {
+    fn from(error: ItemError) -> Self {
+        Self::failed(Code::ExecutionFailed, error.text())
+    }
+}
+
+impl From<StoreError> for StepFailure {
+    fn from(error: StoreError) -> Self {
+        let code = error.code();
+        Self::failed(code, ItemError::from(error).text())
+    }
+}
+
+/// A step that is running: what it has counted, what it remembers, and how it commits.
+#[derive(Debug)]
+pub(crate) struct StepTask {
+    pub(crate) scope: StepScope,
+    /// What the step remembers, as of the chunk in hand.
+    pub(crate) context: ExecutionContext,
+    /// What has been counted, commits and rollbacks included.
+    pub(crate) counters: Counters,
+    pub(crate) stop: StopSignal,
+    pub(crate) clock: Arc<dyn Clock>,
+    lease: Arc<HeldLease>,
+    /// The context as it is stored.
+    stored: String,
+    is_stop_stored: bool,
+    progress: Progress,
+}
+
+/// What a step has committed; it outlives the step's own task.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Progress(Arc<Mutex<(Counters, ExecutionContext)>>);
+
+impl Progress {
+    /// What was counted and remembered at the last commit.
+    pub(crate) fn committed(&self) -> (Counters, ExecutionContext) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, counters: Counters, context: &ExecutionContext) {
+        let mut committed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        committed.0 = counters;
+        committed.1.clone_from(context);
+    }
+}
+
+impl StepTask {
+    pub(crate) fn new(
+        scope: StepScope,
+        context: ExecutionContext,
+        lease: Arc<HeldLease>,
+        stop: StopSignal,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let counters = Counters::default();
+        let (stored, is_stop_stored) = (String::new(), false);
+        let progress = Progress::default();
+        progress.set(counters, &context);
+        Self { scope, context, counters, stop, clock, lease, stored, is_stop_stored, progress }
+    }
+
+    /// What it has committed, for those who look from outside.
+    pub(crate) fn progress(&self) -> Progress {
+        self.progress.clone()
+    }
+
+    /// Whether it shall stop at the end of the chunk in hand.
+    pub(crate) fn shall_stop(&self) -> bool {
+        self.is_stop_stored || self.stop.is_asked()
+    }
+
+    /// Refuses to go on when this process may no longer act.
+    pub(crate) fn check(&self) -> Result<(), StepFailure> {
+        self.lease.check().map_err(|_| StepFailure::LeaseLost)
+    }
+
+    /// Waits until this process may no longer act.
+    pub(crate) async fn lost(&self) {
+        self.lease.lost().await;
+    }
+
+    /// A chunk whose transaction begins when it is needed.
+    pub(crate) fn chunk(&self, idle_limit: Option<Duration>) -> ChunkScope {
+        ChunkScope::new(self.scope.store().clone(), idle_limit)
+    }
+
+    /// Tells what this step promises and how much there is to do.
+    pub(crate) async fn describe(
+        &self,
+        total: Option<u64>,
+        delivery: Option<Delivery>,
+    ) -> Result<(), StepFailure> {
+        let mut tx = self.scope.store().begin().await?;
+        tx.describe_step(self.scope.step_execution(), total, delivery.map(Delivery::as_str)).await?;
+        tx.commit().await?;
+        Ok(())
+    }
+
+    /// Commits a chunk: what was written in its transaction, the position, the counters, and the proof that this
+    /// process may still act, together or not at all. `contribution` is what the chunk has counted.
+    pub(crate) async fn commit(
+        &mut self,
+        chunk: &mut ChunkScope,
+        contribution: Counters,
+    ) -> Result<(), StepFailure> {
+        let text = self
+            .context
+            .to_text()
+            .map_err(|error| StepFailure::failed(Code::ContextTooLarge, error.to_string()))?;
+        let mut counters = self.counters;
+        counters += contribution;
+        counters.commit += 1;
+        chunk.tx().await?;
+        let Some(mut tx) = chunk.take() else { return Err(StepFailure::LeaseLost) };
+        crash_point!("chunk_before_save");
+        let save = ChunkSave {
+            step: self.scope.step_execution(),
+            execution: self.scope.execution(),
+            lease: self.lease.key(),
+            fence: self.lease.fence(),
+            counters: &counters,
+            context: (text != self.stored).then_some(text.as_str()),
+        };
+        let (version, stop_requested) = match tx.save_chunk(&save).await? {
+            ChunkSaved::Saved { version, stop_requested } => (version, stop_requested),
+            ChunkSaved::Fenced => return Err(self.refused()),
+        };
+        crash_point!("chunk_after_save");
+        self.check()?;
+        crash_point!("chunk_before_commit");
+        match tx.commit().await {
+            Ok(()) => {}
+            Err(StoreError::OutcomeUnknown(error)) => {
+                tracing::warn!(%error, "the answer to a commit was lost; looking whether it happened");
+                if !self.has_committed(version).await? {
+                    let text = format!("the connection broke before a chunk was committed: {error}");
+                    return Err(StepFailure::failed(Code::DatabaseUnreachable, text));
+                }
+            }
+            Err(error) => return Err(error.into()),
+        }
+        crash_point!("chunk_after_commit");
+        self.stored = text;
+        self.is_stop_stored |= stop_requested;
+        self.progress.set(counters, &self.context);
+        Ok(())
+    }
+
+    /// Finds out whether a transaction committed whose answer was lost. It held the row of the step, so who gets
+    /// that row afterwards sees how it ended.
+    async fn has_committed(&self, version: i64) -> Result<bool, StepFailure> {
+        const PAUSE: Duration = Duration::from_millis(200);
+        loop {
+            self.check()?;
+            let looked = async {
+                let mut tx = self.scope.store().begin().await?;
+                let found = tx.settled_version(self.scope.step_execution()).await?;
+                tx.rollback().await?;
+                Ok::<_, StoreError>(found)
+            };
+            match looked.await {
+                Ok(found) => return Ok(found.is_some_and(|found| found >= version)),
+                Err(error) if error.is_transient() => {
+                    tracing::warn!(%error, "could not look yet; will try again");
+                    tokio::time::sleep(PAUSE).await;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// The fence was refused: somebody else has taken over.
+    fn refused(&self) -> StepFailure {
+        let execution = self.scope.execution();
+        tracing::warn!(execution.id = %execution, "execution {execution} has been given to somebody else; this write was refused");
+        metrics::fencing_rejected(self.lease.key().kind());
+        StepFailure::LeaseLost
+    }
+}

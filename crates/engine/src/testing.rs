@@ -1,0 +1,145 @@
+//! For the tests of job authors: runs jobs on a database in memory, with a clock that the test moves.
+//!
+//! ```
+//! use tidemill_engine::item::{ItemsReader, ItemsWriter};
+//! use tidemill_engine::job::{Job, Step};
+//! use tidemill_engine::testing::JobBench;
+//!
+//! # tokio::runtime::Runtime::new().unwrap().block_on(async {
+//! let written = ItemsWriter::default();
+//! let sink = written.clone();
+//! let job = Job::new("double").step(
+//!     Step::chunk("all", 10)
+//!         .reader(|_| Ok(ItemsReader::new("numbers", 1..=3)))
+//!         .process(|n: &i64| Ok(Some(n * 2)))
+//!         .writer(move |_| Ok(sink.clone()))
+//!         .build(),
+//! );
+//!
+//! let run = JobBench::new().await.unwrap().run(&job, &Default::default()).await.unwrap();
+//!
+//! assert!(run.is_completed());
+//! assert_eq!(run.step("all").unwrap().counters.write, 3);
+//! assert_eq!(written.items(), [2, 4, 6]);
+//! # });
+//! ```
+
+use crate::error::EngineError;
+use crate::job::definition::{Job, JobRegistry};
+use crate::job::error::JobError;
+use crate::job::launcher::{ExecutionEnd, Launcher};
+use crate::process::{Process, ProcessOptions};
+use std::sync::Arc;
+use std::time::Duration;
+use tidemill_domain::audit::Actor;
+use tidemill_domain::job::{BatchStatus, ExecutionContext, JobParameters};
+use tidemill_domain::process::Identity;
+use tidemill_domain::time::FakeClock;
+use tidemill_store::job::{StepRecord, StoredContext};
+use tidemill_store::{Init, Store, StoreOptions};
+
+/// How long the process of a bench counts as alive without a heartbeat.
+const TTL: Duration = Duration::from_secs(15);
+
+/// A database, a process and a clock, to run jobs on.
+#[derive(Debug)]
+pub struct JobBench {
+    store: Store,
+    clock: Arc<FakeClock>,
+    process: Process,
+}
+
+impl JobBench {
+    /// A bench on a database in memory. It is 2026-11-15 02:00 UTC.
+    pub async fn new() -> Result<Self, JobError> {
+        let clock =
+            Arc::new(FakeClock::at("2026-11-15T02:00:00Z".parse().expect("the instant is well formed")));
+        let options = StoreOptions { clock: Some(clock.clone()), ..StoreOptions::default() };
+        let store = Store::open("sqlite::memory:".parse()?, &options).await?;
+        store.initialise(Init::Always).await?;
+        Self::on(store, clock).await
+    }
+
+    /// A bench on this database, which has to be opened with this clock.
+    pub async fn on(store: Store, clock: Arc<FakeClock>) -> Result<Self, JobError> {
+        let identity = Identity { name: "bench".into(), host: "host".into(), pid: 1, version: "1".into() };
+        let options = ProcessOptions { identity, ttl: TTL };
+        let process = Process::register(store.clone(), clock.clone(), options).await?;
+        Ok(Self { store, clock, process })
+    }
+
+    /// The database.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> &FakeClock {
+        &self.clock
+    }
+
+    /// The process that runs the jobs.
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// A launcher of one job.
+    pub fn launcher(&self, job: &Job) -> Result<Launcher, JobError> {
+        let jobs = JobRegistry::new([job.clone()])?;
+        Ok(Launcher::new(self.store.clone(), self.process.clone(), self.clock.clone(), jobs))
+    }
+
+    /// Runs a job to its end, or goes on with it.
+    pub async fn run(&self, job: &Job, parameters: &JobParameters) -> Result<TestRun, JobError> {
+        let launcher = self.launcher(job)?;
+        let running = launcher.launch(job.name(), parameters, &Actor::system()).await?;
+        let end = running.ended().await?;
+        self.look(end).await
+    }
+
+    /// What is recorded about an execution that ended.
+    pub async fn look(&self, end: ExecutionEnd) -> Result<TestRun, JobError> {
+        let mut tx = self.store.read().await?;
+        let steps = tx.steps(end.execution).await?;
+        let mut recorded = Vec::with_capacity(steps.len());
+        for step in steps {
+            let context = match tx.step_context(step.id).await? {
+                Some(StoredContext::Ours(context)) => context,
+                _ => ExecutionContext::new(),
+            };
+            recorded.push((step, context));
+        }
+        tx.rollback().await.map_err(EngineError::from)?;
+        Ok(TestRun { end, steps: recorded })
+    }
+}
+
+/// An execution that ended, with its steps as they were recorded.
+#[derive(Debug)]
+pub struct TestRun {
+    /// How it ended.
+    pub end: ExecutionEnd,
+    steps: Vec<(StepRecord, ExecutionContext)>,
+}
+
+impl TestRun {
+    /// Whether it completed.
+    pub fn is_completed(&self) -> bool {
+        self.end.status == BatchStatus::Completed
+    }
+
+    /// The steps that ran, in order.
+    pub fn steps(&self) -> impl Iterator<Item = &StepRecord> {
+        self.steps.iter().map(|(step, _)| step)
+    }
+
+    /// The step of this name, if it ran.
+    pub fn step(&self, name: &str) -> Option<&StepRecord> {
+        self.steps().find(|step| step.name == name)
+    }
+
+    /// What the step of this name remembers.
+    pub fn context(&self, name: &str) -> Option<&ExecutionContext> {
+        self.steps.iter().find(|(step, _)| step.name == name).map(|(_, context)| context)
+    }
+}

@@ -1,0 +1,202 @@
+//! The vectors of the real Spring Batch for one chunk step, through the API that authors use, on both databases.
+
+use super::Stand;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use tidemill_domain::item::{ErrorKind, ItemError};
+use tidemill_domain::job::fault::{FaultPolicy, Kinds};
+use tidemill_domain::job::{BatchStatus, Counters, JobParameters};
+use tidemill_engine::item::ItemsReader;
+use tidemill_engine::job::listener::{ChunkListener, SkipListener};
+use tidemill_engine::job::{ChunkScope, ItemStream, ItemWriter, Job, Step, StepScope};
+use tidemill_engine::testing::TestRun;
+
+const VECTORS: &str = include_str!("../../../../../vectors/spring_batch_5.2.6/chunk.txt");
+
+/// What happened, in the notation of the vectors.
+#[derive(Clone, Default)]
+struct Trace(Arc<Mutex<Vec<String>>>);
+
+impl Trace {
+    fn note(&self, text: impl Into<String>) {
+        self.0.lock().unwrap().push(text.into());
+    }
+}
+
+impl ChunkListener for Trace {
+    fn after_chunk(&self, _: &StepScope, _: &Counters) {
+        self.note("|C");
+    }
+
+    fn after_chunk_error(&self, _: &StepScope, _: &Counters) {
+        self.note("|R");
+    }
+}
+
+impl SkipListener<i64, i64> for Trace {
+    fn on_skip_in_read(&self, _: &ItemError) {
+        self.note("SR");
+    }
+
+    fn on_skip_in_process(&self, item: &i64, _: &ItemError) {
+        self.note(format!("SP{item}"));
+    }
+
+    fn on_skip_in_write(&self, item: &i64, _: &ItemError) {
+        self.note(format!("SW{item}"));
+    }
+}
+
+struct Writer {
+    trace: Trace,
+    fails: BTreeSet<i64>,
+}
+
+impl ItemStream for Writer {}
+
+impl ItemWriter<i64> for Writer {
+    async fn write(&mut self, items: &[i64], chunk: &mut ChunkScope) -> Result<(), ItemError> {
+        self.trace.note(format!("w{items:?}"));
+        // The transaction is begun, so that each rollback is a real one.
+        chunk.tx().await?;
+        match items.iter().find(|item| self.fails.contains(item)) {
+            Some(item) => Err(ItemError::new(ErrorKind::WRITE, format!("boom {item}"))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What a vector describes in its title.
+#[derive(Default)]
+struct Case {
+    items: i64,
+    size: usize,
+    read: BTreeSet<i64>,
+    process: BTreeSet<i64>,
+    write: BTreeSet<i64>,
+    policy: Option<FaultPolicy>,
+}
+
+impl Case {
+    fn described(title: &str) -> Self {
+        let mut case = Self { items: 5, size: 2, ..Self::default() };
+        let mut policy = FaultPolicy::default();
+        if title.contains("4 items") {
+            case.items = 4;
+        }
+        if title.contains("chunk 5") {
+            case.size = 5;
+        }
+        let words: Vec<&str> = title.split([' ', ',']).filter(|word| !word.is_empty()).collect();
+        for (place, word) in words.iter().enumerate() {
+            let fails = match *word {
+                "read" => &mut case.read,
+                "process" => &mut case.process,
+                "write" => &mut case.write,
+                _ => continue,
+            };
+            let numbers = words[place + 1..].iter().skip_while(|word| matches!(**word, "skip" | "fails"));
+            fails.extend(numbers.map_while(|word| word.parse::<i64>().ok()));
+        }
+        if !title.contains("no skip") {
+            policy.skip = Kinds::all();
+        }
+        if title.starts_with("skipLimit 1") {
+            policy.skip_limit = 1;
+        }
+        if title.starts_with("retry 3") {
+            policy.retry = Kinds::all();
+            policy.attempts_max = 3;
+        }
+        if title.contains("noRollback") {
+            policy.no_rollback = Kinds::all();
+        }
+        policy.is_processor_transactional = !title.contains("nonTx");
+        case.policy = (!title.starts_with("plain")).then_some(policy);
+        case
+    }
+
+    fn job(&self, name: &str, trace: &Trace) -> Job {
+        let (items, read) = (self.items, self.read.clone());
+        let (process, write) = (self.process.clone(), self.write.clone());
+        let (seen, sink) = (trace.clone(), trace.clone());
+        let mut step = Step::chunk("s", self.size)
+            .reader(move |_| {
+                let read = read.clone();
+                Ok(ItemsReader::new("r", 1..=items).failing_on(move |item| read.contains(item)))
+            })
+            .process(move |item: &i64| {
+                seen.note(format!("p{item}"));
+                if process.contains(item) {
+                    return Err(ItemError::new(ErrorKind::PROCESS, format!("boom {item}")));
+                }
+                Ok(Some(*item))
+            })
+            .writer(move |_| Ok(Writer { trace: sink.clone(), fails: write.clone() }))
+            .chunk_listener(trace.clone())
+            .skip_listener(trace.clone());
+        if let Some(policy) = &self.policy {
+            step = step.fault_policy(policy.clone());
+        }
+        Job::new(name).step(step.build())
+    }
+}
+
+fn summary(run: &TestRun) -> String {
+    let step = run.step("s").unwrap();
+    let c = step.counters;
+    format!(
+        "{} read={} write={} filter={} rs={} ps={} ws={} commit={} rollback={}",
+        step.status,
+        c.read,
+        c.write,
+        c.filter,
+        c.read_skip,
+        c.process_skip,
+        c.write_skip,
+        c.commit,
+        c.rollback
+    )
+}
+
+/// The number behind `name=` in the context of a vector.
+fn number(end: &str, name: &str) -> Option<i64> {
+    let (_, rest) = end.split_once(name)?;
+    let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().ok()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn chunk_steps_do_what_the_real_engine_did() {
+    for stand in Stand::both().await {
+        let mut lines = VECTORS.lines().peekable();
+        let mut cases = 0;
+        while let Some(head) = lines.next() {
+            let at = head.find("COMPLETED").or_else(|| head.find("FAILED")).unwrap();
+            let (title, expected) = (head[..at].trim(), head[at..].trim());
+            let expected_trace = lines.next().unwrap().trim();
+            let end = lines.next_if(|line| line.contains("exit=FAILED"));
+            let trace = Trace::default();
+            let job = Case::described(title).job(&format!("vector-{cases}"), &trace);
+
+            let run = stand.bench.run(&job, &JobParameters::new()).await.unwrap();
+
+            let seen = trace.0.lock().unwrap().join(" ");
+            assert_eq!((summary(&run).as_str(), seen.as_str()), (expected, expected_trace), "{title}");
+            let step = run.step("s").unwrap();
+            assert_eq!(run.end.status, step.status, "{title}");
+            let context = run.context("s").unwrap();
+            if let Some(end) = end {
+                assert_eq!(step.exit.code, "FAILED", "{title}");
+                assert!(!step.exit.description.is_empty(), "{title}");
+                assert_eq!(context.get_long("r.read.count"), number(end, "r.read.count="), "{title}");
+                assert_eq!(context.get_long("ChunkMonitor.OFFSET"), number(end, "OFFSET="), "{title}");
+            } else {
+                assert_eq!(run.end.status, BatchStatus::Completed, "{title}");
+                assert_eq!(context.get_long("ChunkMonitor.OFFSET"), None, "{title}");
+            }
+            cases += 1;
+        }
+        assert_eq!(cases, 16);
+    }
+}

@@ -1,0 +1,45 @@
+//! Jobs through the API that authors use, on both databases.
+
+mod chunk;
+mod chunk_vector;
+mod gate;
+mod ghost;
+mod launch_vector;
+mod recovery;
+mod stop;
+
+use std::sync::Arc;
+use tidemill_domain::time::FakeClock;
+use tidemill_engine::testing::JobBench;
+use tidemill_store::scratch::Scratch;
+
+/// A bench on a scratch database.
+struct Stand {
+    bench: JobBench,
+    clock: Arc<FakeClock>,
+    _scratch: Scratch,
+}
+
+impl Stand {
+    async fn on(scratch: Scratch) -> Self {
+        Self::of(scratch, Arc::new(FakeClock::at("2026-11-15T02:00:00Z".parse().unwrap()))).await
+    }
+
+    async fn with_clock(clock: Arc<FakeClock>) -> Self {
+        Self::of(Scratch::file(), clock).await
+    }
+
+    async fn of(scratch: Scratch, clock: Arc<FakeClock>) -> Self {
+        let store = scratch.store(Some(clock.clone())).await.unwrap();
+        let bench = JobBench::on(store, clock.clone()).await.unwrap();
+        Self { bench, clock, _scratch: scratch }
+    }
+
+    async fn both() -> Vec<Self> {
+        let mut stands = vec![Self::on(Scratch::file()).await];
+        if let Some(postgres) = Scratch::postgres().await {
+            stands.push(Self::on(postgres).await);
+        }
+        stands
+    }
+}
