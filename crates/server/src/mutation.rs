@@ -14,8 +14,9 @@ use tidemill_store::idempotency::Claim;
 const KEY: &str = "idempotency-key";
 const KEY_CHARS_MAX: usize = 200;
 
-/// Runs `change` of `object` in a transaction, if the object lies within the caller's scopes. With an `Idempotency-Key` header the key is claimed and the answer kept in the
-/// same transaction, so a request that is sent twice has one effect. `what` is the whole request as text.
+/// Runs `change` of `object` in a transaction, if the object lies within the caller's scopes. With an
+/// `Idempotency-Key` header the key is claimed and the answer kept in the same transaction, so a request that is
+/// sent twice has one effect. `what` is the whole request as text.
 pub(crate) async fn run(
     state: &State,
     principal: &Principal,
@@ -24,6 +25,19 @@ pub(crate) async fn run(
     what: &str,
     change: impl AsyncFnOnce(&mut Tx) -> Result<(StatusCode, Value), Problem>,
 ) -> Result<Response, Problem> {
+    let (status, body) = run_for_body(state, principal, object, headers, what, change).await?;
+    Ok(answer(status, body))
+}
+
+/// [`run`], for those who add something to the answer: its status and its body.
+pub(crate) async fn run_for_body(
+    state: &State,
+    principal: &Principal,
+    object: &str,
+    headers: &HeaderMap,
+    what: &str,
+    change: impl AsyncFnOnce(&mut Tx) -> Result<(StatusCode, Value), Problem>,
+) -> Result<(u16, String), Problem> {
     principal.check_scope(object)?;
     let key = key(headers)?;
     let fingerprint = Sha256::digest(what.as_bytes()).to_vec();
@@ -31,7 +45,7 @@ pub(crate) async fn run(
     if let Some(key) = key {
         match tx.claim_key(&principal.caller, key, &fingerprint).await? {
             Claim::New => {}
-            Claim::Answered { status, body } => return Ok(answer(status, body)),
+            Claim::Answered { status, body } => return Ok((status, body)),
             Claim::Mismatch => {
                 let remedy = "use a new key for a new request";
                 return Err(Problem::new(Code::KeyReused, "the key belongs to another request", remedy));
@@ -44,10 +58,11 @@ pub(crate) async fn run(
         tx.save_answer(&principal.caller, key, status.as_u16(), &body).await?;
     }
     tx.commit().await?;
-    Ok(answer(status.as_u16(), body))
+    Ok((status.as_u16(), body))
 }
 
-fn answer(status: u16, body: String) -> Response {
+/// An answer in JSON.
+pub(crate) fn answer(status: u16, body: String) -> Response {
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
     (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
 }

@@ -6,6 +6,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use tidemill_domain::code::{Code, Exit};
 use tidemill_engine::EngineError;
+use tidemill_engine::job::JobError;
 use tidemill_store::StoreError;
 use utoipa::ToSchema;
 
@@ -183,6 +184,15 @@ impl From<EngineError> for Problem {
     fn from(error: EngineError) -> Self {
         match error {
             EngineError::Store(error) => error.into(),
+            error => Self::new(error.code(), error.to_string(), error.fix()),
+        }
+    }
+}
+
+impl From<JobError> for Problem {
+    fn from(error: JobError) -> Self {
+        match error {
+            JobError::Engine(error) => error.into(),
             error => Self::new(error.code(), error.to_string(), error.fix()),
         }
     }

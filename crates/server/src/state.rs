@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use tidemill_domain::time::{Clock, Monotonic, Timestamp};
 use tidemill_engine::Process;
+use tidemill_engine::job::Launcher;
 use tidemill_store::Store;
 
 /// What the program hands to its server.
@@ -17,6 +18,8 @@ pub struct Parts {
     pub store: Store,
     /// This process.
     pub process: Process,
+    /// Starts jobs in this process.
+    pub launcher: Launcher,
     /// The clocks of this host.
     pub clock: Arc<dyn Clock>,
     /// What was counted; none when nobody counts.
@@ -72,6 +75,10 @@ impl State {
 
     pub(crate) fn store(&self) -> &Store {
         &self.inner.parts.store
+    }
+
+    pub(crate) fn launcher(&self) -> &Launcher {
+        &self.inner.parts.launcher
     }
 
     pub(crate) fn inner(&self) -> &Inner {

@@ -7,9 +7,10 @@ use crate::report::{self, Failure};
 use crate::telemetry;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tidemill_domain::code::{Code, Exit};
+use tidemill_engine::job::{Job, JobRegistry};
 
 /// Batch operations on the database you already have.
 #[derive(Parser, Debug)]
@@ -79,15 +80,44 @@ impl Global {
     }
 }
 
-/// A program with the command line of Tidemill.
+/// A program with the command line of Tidemill, and with jobs of its own.
+///
+/// ```no_run
+/// use tidemill::prelude::*;
+///
+/// fn main() -> std::process::ExitCode {
+///     let double = Step::chunk("double", 100)
+///         .reader(|_| Ok(ItemsReader::new("numbers", 1..=1000)))
+///         .process(|n: &i64| Ok(Some(n * 2)))
+///         .writer(|_| Ok(ItemsWriter::default()))
+///         .build();
+///     App::new().job(Job::new("hello").step(double)).run()
+/// }
+/// ```
 #[derive(Debug, Default)]
 #[non_exhaustive]
-pub struct App {}
+pub struct App {
+    jobs: Vec<Job>,
+}
 
 impl App {
-    /// The stock program.
+    /// The stock program, which has no jobs.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Adds a job, which `job run` and the server can then launch.
+    #[must_use]
+    pub fn job(mut self, job: Job) -> Self {
+        self.jobs.push(job);
+        self
+    }
+
+    /// Adds several jobs.
+    #[must_use]
+    pub fn jobs(mut self, jobs: impl IntoIterator<Item = Job>) -> Self {
+        self.jobs.extend(jobs);
+        self
     }
 
     /// Runs the command that the process's arguments name, and tells how it ended.
@@ -102,7 +132,8 @@ impl App {
             Ok(cli) => cli,
             Err(error) => return usage(&error, &arguments),
         };
-        let ended = match self.start(cli) {
+        let program = arguments.first().map(PathBuf::from).unwrap_or_default();
+        let ended = match self.start(cli, &program) {
             Ok(exit) => exit,
             Err((failure, output)) => {
                 report::print(&failure, output);
@@ -113,9 +144,10 @@ impl App {
     }
 
     /// Runs the command; on failure also says in which form to report.
-    fn start(self, cli: Cli) -> Result<Exit, (Failure, Output)> {
+    fn start(self, cli: Cli, program: &Path) -> Result<Exit, (Failure, Output)> {
         let wanted = cli.global.output.as_deref().and_then(|word| word.parse().ok());
         let early = |failure| (failure, wanted.unwrap_or(Output::Table));
+        let jobs = JobRegistry::new(self.jobs).map_err(|error| early(error.into()))?;
         if !cli.command.needs_configuration() {
             color(
                 cli.global.color.as_deref().and_then(|word| word.parse().ok()).unwrap_or(ColorChoice::Auto),
@@ -130,7 +162,7 @@ impl App {
             .enable_all()
             .build()
             .map_err(|error| (Failure::unexpected("the runtime could not be started", &error), output))?;
-        let context = Context::new(loaded);
+        let context = Context::new(loaded, jobs, program);
         runtime.block_on(commands::run(cli.command, &context)).map_err(|failure| (failure, output))
     }
 }
@@ -184,5 +216,15 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         command_line().debug_assert();
+    }
+
+    #[test]
+    fn a_job_that_makes_no_sense_is_refused_before_anything_else() {
+        let nowhere = ["x", "--database", "postgres://nobody@127.0.0.1:1/x", "job", "list"];
+        let refused = |jobs: [&str; 2]| App::new().jobs(jobs.map(Job::new)).run_with(nowhere);
+
+        // Without the jobs the database would be asked, and not be reached.
+        assert_eq!(refused(["no step", "either"]), ExitCode::from(Exit::Usage.number()));
+        assert_eq!(App::new().run_with(nowhere), ExitCode::from(Exit::Unreachable.number()));
     }
 }

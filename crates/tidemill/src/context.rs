@@ -3,10 +3,12 @@
 use crate::config::{self, IssuerKey, IssuerSettings, JwtAlgorithm, Loaded, LogLevel, Output, Settings};
 use crate::report::Failure;
 use std::io::Write;
+use std::path::Path;
 use std::time::Duration;
 use tidemill_domain::audit::{Actor, Role};
 use tidemill_domain::code::Code;
 use tidemill_domain::process::Identity;
+use tidemill_engine::job::JobRegistry;
 use tidemill_server::access::jwt::{Issuer, Signature};
 use tidemill_store::{DatabaseUrl, Init, Pooler, Store, StoreOptions, Synchronous};
 
@@ -14,11 +16,25 @@ use tidemill_store::{DatabaseUrl, Init, Pooler, Store, StoreOptions, Synchronous
 #[derive(Debug)]
 pub(crate) struct Context {
     loaded: Loaded,
+    jobs: JobRegistry,
+    program: String,
 }
 
 impl Context {
-    pub(crate) fn new(loaded: Loaded) -> Self {
-        Self { loaded }
+    pub(crate) fn new(loaded: Loaded, jobs: JobRegistry, program: &Path) -> Self {
+        let program =
+            program.file_name().map_or_else(|| "tidemill".into(), |name| name.to_string_lossy().into());
+        Self { loaded, jobs, program }
+    }
+
+    /// The jobs of this program.
+    pub(crate) fn jobs(&self) -> &JobRegistry {
+        &self.jobs
+    }
+
+    /// What this program is called, for hints at commands that need its jobs.
+    pub(crate) fn program(&self) -> &str {
+        &self.program
     }
 
     pub(crate) fn loaded(&self) -> &Loaded {

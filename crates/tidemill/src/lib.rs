@@ -8,8 +8,9 @@
 //! }
 //! ```
 //!
-//! The stock binary is exactly that. Start reading at [`App`] in `app.rs`; each command is one file in
-//! `commands/`.
+//! The stock binary is exactly that. A job of your own is one more line, `.job(…)`; the [`prelude`] has what
+//! its author needs, and [`testing`] what its tests need. Start reading at [`App`] in `app.rs`; each command is
+//! one file in `commands/`.
 
 pub mod app;
 pub mod config;
@@ -27,7 +28,8 @@ pub use tidemill_domain::process::Identity;
 pub use tidemill_domain::{audit, time};
 pub use tidemill_engine::process::End;
 pub use tidemill_engine::{EngineError, HeldLease, Process, ProcessOptions, SystemClock, reaper};
-pub use tidemill_store::{Init, Pooler, Store, StoreError, StoreOptions, Tx};
+pub use tidemill_engine::{item, job, testing};
+pub use tidemill_store::{Init, Pooler, Store, StoreError, StoreOptions, Tx, sqlx};
 
 /// What a program usually needs.
 ///
@@ -53,7 +55,32 @@ pub use tidemill_store::{Init, Pooler, Store, StoreError, StoreOptions, Tx};
 /// ```
 pub mod prelude {
     pub use crate::{
-        App, EngineError, HeldLease, Identity, LeaseKey, Process, ProcessOptions, Store, SystemClock, Term,
-        Tx,
+        App, EngineError, HeldLease, Identity, LeaseKey, Process, ProcessOptions, Store, StoreError,
+        SystemClock, Term, Tx,
+    };
+    pub use tidemill_domain::backoff::Backoff;
+    pub use tidemill_domain::item::{Decimal, ErrorKind, FromValue, ItemError, Phase, Row, RowError, Value};
+    pub use tidemill_domain::job::lifecycle::OnCrash;
+    pub use tidemill_domain::job::parameter::{ParameterSpec, ParameterType};
+    pub use tidemill_domain::job::{
+        BatchStatus, Counters, ExecutionContext, ExecutionId, ExitStatus, InstanceId, JobParameter,
+        JobParameters, ParameterValue, StepExecutionId,
+    };
+    pub use tidemill_engine::item::sql::{
+        CursorReader, Database, KeysetReader, Mode, OffsetReader, SqlQuery, SqlWriter,
+    };
+    pub use tidemill_engine::item::{
+        AsyncProcessor, BoxProcessor, BoxWriter, ClassifierProcessor, ClassifierWriter, CompositeProcessor,
+        CompositeWriter, CsvReader, CsvWriter, Encoding, FixedWidthReader, InputError, ItemsReader,
+        ItemsWriter, JsonLinesReader, JsonLinesWriter, OutputError, ProcessorExt, TextWriter,
+        ValidatingProcessor,
+    };
+    pub use tidemill_engine::job::listener::{
+        ChunkListener, ItemListener, JobListener, JobRun, RetryListener, SkipListener, StepListener, StepRun,
+    };
+    pub use tidemill_engine::job::{
+        ChunkScope, ChunkStep, Delivery, ExecutionEnd, ItemProcessor, ItemReader, ItemStream, ItemWriter,
+        Job, JobError, JobRegistry, Launcher, PassThrough, Rejects, RepeatStatus, Running, Step, StepScope,
+        Tasklet, TaskletScope,
     };
 }

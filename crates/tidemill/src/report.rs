@@ -6,6 +6,7 @@ use std::error::Error;
 use std::io::{self, Write};
 use tidemill_domain::code::{Code, Exit};
 use tidemill_engine::EngineError;
+use tidemill_engine::job::JobError;
 use tidemill_store::StoreError;
 
 /// A command that failed.
@@ -16,11 +17,12 @@ pub(crate) struct Failure {
     why: Vec<String>,
     fix: String,
     others: Vec<Failure>,
+    exit: Option<Exit>,
 }
 
 impl Failure {
     pub(crate) fn new(code: Code, what: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { code, what: what.into(), why: Vec::new(), fix: fix.into(), others: Vec::new() }
+        Self { code, what: what.into(), why: Vec::new(), fix: fix.into(), others: Vec::new(), exit: None }
     }
 
     /// With the reason; several lines stay several lines.
@@ -64,8 +66,14 @@ impl Failure {
         &self.fix
     }
 
+    /// Ends with this exit code and not with the usual one of its code.
+    pub(crate) fn ending(mut self, exit: Exit) -> Self {
+        self.exit = Some(exit);
+        self
+    }
+
     pub(crate) fn exit(&self) -> Exit {
-        self.code.exit()
+        self.exit.unwrap_or_else(|| self.code.exit())
     }
 
     fn text(&self) -> String {
@@ -121,6 +129,12 @@ impl From<StoreError> for Failure {
 
 impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Self {
+        Self::new(error.code(), error.to_string(), error.fix()).because_of(&error)
+    }
+}
+
+impl From<JobError> for Failure {
+    fn from(error: JobError) -> Self {
         Self::new(error.code(), error.to_string(), error.fix()).because_of(&error)
     }
 }

@@ -3,6 +3,8 @@
 
 pub mod alert;
 pub mod audit;
+pub mod execution;
+pub mod job;
 pub mod lease;
 pub mod process;
 pub mod token;
@@ -29,6 +31,20 @@ use utoipa::OpenApi;
         alert::list,
         alert::silence,
         alert::unsilence,
+        job::list,
+        job::show,
+        job::instances,
+        job::launch::launch,
+        execution::list,
+        execution::show,
+        execution::steps,
+        execution::content::job_context,
+        execution::content::step_context,
+        execution::content::rejects,
+        execution::operate::stop,
+        execution::operate::restart,
+        execution::operate::abandon,
+        execution::operate::recover,
         token::list,
         token::create,
         token::revoke
@@ -98,4 +114,14 @@ pub(crate) fn limit(asked: Option<u32>) -> Result<u32, Problem> {
         limit @ 1..=500 => Ok(limit),
         _ => Err(Problem::bad_request("limit is not from 1 to 500", "ask for at most 500 rows at once")),
     }
+}
+
+/// A number of the path, such as the id of an execution.
+pub(crate) fn id(text: &str) -> Result<i64, Problem> {
+    text.parse().ok().filter(|id| *id > 0).ok_or_else(|| {
+        Problem::bad_request(
+            "the id in the address is not a whole number from 1 on",
+            "use an id as a list tells it",
+        )
+    })
 }

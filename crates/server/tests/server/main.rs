@@ -6,6 +6,7 @@ mod api;
 mod crowd;
 mod dashboard;
 mod hostile;
+mod job;
 mod jwt;
 mod live;
 mod webhook;
@@ -20,6 +21,7 @@ use tidemill_domain::access::Token;
 use tidemill_domain::audit::{Actor, Role};
 use tidemill_domain::process::Identity;
 use tidemill_domain::time::FakeClock;
+use tidemill_engine::job::{JobRegistry, Launcher};
 use tidemill_engine::{Process, ProcessOptions};
 use tidemill_server::access::Authentication;
 use tidemill_server::access::jwt::Issuer;
@@ -84,9 +86,12 @@ impl App {
             value: value.into(),
             origin: "default".into(),
         };
+        let jobs = JobRegistry::new(job::jobs()).unwrap();
+        let launcher = Launcher::new(store.clone(), process.clone(), clock.clone(), jobs);
         let parts = Parts {
             store: store.clone(),
             process,
+            launcher,
             clock: clock.clone(),
             metrics: None,
             configuration: vec![line("database.url", "postgres://u:***@h/d"), line("process.lease", "15s")],

@@ -9,6 +9,7 @@ mod db;
 mod demo;
 mod doctor;
 mod explain;
+mod job;
 mod lease;
 mod process;
 mod serve;
@@ -31,6 +32,11 @@ pub(crate) enum Command {
     /// Who changed what, when and why
     #[command(subcommand)]
     Audit(audit::Audit),
+    /// Jobs: run them, look at them, act on their executions
+    #[command(subcommand)]
+    Job(job::JobCommand),
+    /// The executions of jobs, the newest first; with an id, all about one
+    Executions(job::Executions),
     /// The processes that use this database
     #[command(subcommand)]
     Process(process::ProcessCommand),
@@ -97,6 +103,8 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<Exit, Fai
         Command::Db(db) => db::run(db, context).await,
         Command::Config(config) => config::run(&config, context),
         Command::Audit(audit) => audit::run(audit, context).await,
+        Command::Job(job) => job::run(job, context).await,
+        Command::Executions(executions) => job::executions(executions, context).await,
         Command::Process(process) => process::run(&process, context).await,
         Command::Lease(lease) => lease::run(&lease, context).await,
         Command::Serve(_) => serve::run(context).await,

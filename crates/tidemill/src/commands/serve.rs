@@ -12,6 +12,7 @@ use std::time::Duration;
 use tidemill_domain::code::{Code, Exit};
 use tidemill_engine::alert::channel::{Channel, LogChannel};
 use tidemill_engine::alert::{Alerting, signal};
+use tidemill_engine::job::{Launcher, recovery};
 use tidemill_engine::process::End;
 use tidemill_engine::{Process, ProcessOptions, SystemClock, reaper};
 use tidemill_server::access::Authentication;
@@ -44,8 +45,15 @@ impl Serve {
     }
 }
 
-/// What is left of the 25 seconds after the requests in hand have come to their end.
-const GOODBYE: Duration = Duration::from_secs(4);
+/// How long executions may take to come to the end of their chunks once we are asked to stop; the requests in hand
+/// have as long.
+const GRACE: Duration = Duration::from_secs(20);
+
+/// After so long of the 25 seconds nobody waits for executions any more; what they have committed stands.
+const STOPPING_MAX: Duration = Duration::from_millis(22_500);
+
+/// What is left of the 25 seconds for the last words of this process.
+const GOODBYE: Duration = Duration::from_secs(2);
 
 pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
     let settings = &context.settings().server;
@@ -74,6 +82,7 @@ pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
 pub(super) struct Serving {
     pub(super) server: Server,
     pub(super) process: Process,
+    launcher: Launcher,
     alerting: Alerting,
 }
 
@@ -91,9 +100,12 @@ impl Serving {
         let alerting = alerting(context, clock.clone())?;
         let options = ProcessOptions { identity: context.identity(), ttl: context.settings().process.lease };
         let process = Process::start(store.clone(), clock.clone(), options).await?;
+        let jobs = context.jobs().clone();
+        let launcher = Launcher::new(store.clone(), process.clone(), clock.clone(), jobs);
         let parts = Parts {
             store: store.clone(),
             process: process.clone(),
+            launcher: launcher.clone(),
             clock,
             metrics: telemetry::start_metrics(),
             configuration: configuration(context),
@@ -108,7 +120,7 @@ impl Serving {
             is_behind_tls: settings.tls == Tls::Proxy,
         };
         match Server::bind(options, parts).await {
-            Ok(server) => Ok(Self { server, process, alerting }),
+            Ok(server) => Ok(Self { server, process, launcher, alerting }),
             Err(error) => {
                 process.stop().await?;
                 Err(error.into())
@@ -118,19 +130,40 @@ impl Serving {
 
     /// Serves until told to stop; an error when the process ended by itself.
     pub(super) async fn run(self, mut shutdown: watch::Receiver<bool>) -> Result<(), Failure> {
-        let Self { server, process, alerting } = self;
+        let Self { server, process, launcher, alerting } = self;
         let mut loops = JoinSet::new();
         loops.spawn(reaper::run(process.clone()));
         loops.spawn(alerting.run(process.clone()));
+        let restarting = loops.spawn(recovery::run(launcher.clone()));
         let (expired, mut told) = (process.clone(), shutdown.clone());
-        server
-            .run(async move {
-                tokio::select! {
-                    _told = told.wait_for(|stop| *stop) => {}
-                    end = expired.ended() => tracing::error!("this process has ended ({end:?}), so the server ends too"),
-                }
-            })
-            .await;
+        let (stop, mut stopped) = watch::channel(false);
+        let serving = server.run(async move {
+            tokio::select! {
+                _told = told.wait_for(|stop| *stop) => {}
+                end = expired.ended() => tracing::error!("this process has ended ({end:?}), so the server ends too"),
+            }
+            stop.send_replace(true);
+        });
+        let mut late = stopped.clone();
+        let ending = async {
+            // While the requests in hand come to their end, so do the executions. If the process has ended, they have
+            // lost their leases and end by themselves.
+            let stopping = async {
+                drop(stopped.wait_for(|stop| *stop).await);
+                restarting.abort();
+                launcher.stop_all(GRACE).await;
+            };
+            tokio::join!(serving, stopping);
+            // Those that the last requests have launched.
+            launcher.stop_all(Duration::ZERO).await;
+        };
+        tokio::select! {
+            () = ending => {}
+            () = async {
+                drop(late.wait_for(|stop| *stop).await);
+                tokio::time::sleep(STOPPING_MAX).await;
+            } => tracing::warn!("executions have not ended within {STOPPING_MAX:?}; they are left to be recovered"),
+        }
         loops.abort_all();
         let _lapses_otherwise = tokio::time::timeout(GOODBYE, process.stop()).await;
         if process.ended().await == End::Stopped || *shutdown.borrow_and_update() {

@@ -13,6 +13,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tidemill-server", &["tidemill-domain", "tidemill-engine", "tidemill-store"]),
     ("tidemill", &["tidemill-domain", "tidemill-engine", "tidemill-server", "tidemill-store"]),
     ("tidemill-testkit", &[]),
+    ("tidemill-bench", &["tidemill-domain", "tidemill-engine", "tidemill-store", "tidemill-testkit"]),
     ("xtask", &["tidemill-testkit"]),
 ];
 
@@ -21,7 +22,7 @@ const ONLY_IN: &[(&str, &str)] =
     &[("sqlx", "tidemill-store"), ("clap", "tidemill"), ("toml", "tidemill"), ("axum", "tidemill-server")];
 
 /// All that the pure crate may use.
-const OF_DOMAIN: &[&str] = &["jiff", "thiserror", "uuid"];
+const OF_DOMAIN: &[&str] = &["jiff", "md-5", "serde_json", "thiserror", "uuid"];
 
 type Dependencies = BTreeMap<String, BTreeSet<String>>;
 

@@ -1,7 +1,9 @@
-//! `tidemill demo`: real processes on an embedded database of their own, one killed, one frozen; what the
-//! foundation promises is then verified against what the database holds, and all of it can be watched.
+//! `tidemill demo`: on an embedded database of its own, an import that fails and goes on, and real processes, one
+//! killed, one frozen; what is promised is then verified against what the database holds, and all of it can be
+//! watched.
 
 mod crew;
+mod import;
 mod verdict;
 pub(crate) mod worker;
 
@@ -84,10 +86,12 @@ async fn perform(
     store: &Store,
     server: ProcessId,
 ) -> Result<Exit, Failure> {
+    let mut verdicts = Verdicts::default();
+    import::perform(store, &setup.folder, context, &mut verdicts).await?;
     let mut crew = Crew::start(setup)?;
-    let verdicts = play(&mut crew, store, server, context).await;
+    let played = play(&mut crew, store, server, context, &mut verdicts).await;
     crew.end().await;
-    let verdicts = verdicts?;
+    played?;
     write_stdout(verdicts.text().as_bytes())?;
     if !verdicts.all_hold() {
         let fix = "run it again with -vv and report what you see";
@@ -108,8 +112,8 @@ async fn play(
     store: &Store,
     server: ProcessId,
     context: &Context,
-) -> Result<Verdicts, Failure> {
-    let mut verdicts = Verdicts::default();
+    verdicts: &mut Verdicts,
+) -> Result<(), Failure> {
     crew.until_all_work(LEASE + GRACE).await?;
     context.note("every thing is worked on; now one worker is killed (SIGKILL)");
     let (took, moved) = crew.kill_one(LEASE + GRACE).await?;
@@ -122,6 +126,5 @@ async fn play(
     verdicts.add(refused, "the frozen process came back as a ghost: its write was refused");
     let stopped = crew.stop_all(GRACE).await;
     verdicts.add(stopped, "the other processes ended in order at SIGTERM");
-    verdicts.judge(store, THINGS, server).await?;
-    Ok(verdicts)
+    verdicts.judge(store, THINGS, server).await
 }

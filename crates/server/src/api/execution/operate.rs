@@ -1,0 +1,164 @@
+//! What an operator may do to an execution: stop it, go on with it, give it up, declare it over.
+
+use super::Execution;
+use crate::access::Principal;
+use crate::api::job::launch::{Wanted, accept};
+use crate::api::{Body, id};
+use crate::mutation;
+use crate::problem::Problem;
+use crate::state::State;
+use axum::Extension;
+use axum::extract::{Path, State as Given};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tidemill_domain::audit::{Actor, AuditEntry, FIELD_CHARS_MAX};
+use tidemill_domain::job::ExecutionId;
+use tidemill_engine::job::JobError;
+use tidemill_store::job::{ExecutionDetail, Operated};
+use tidemill_store::{StoreError, Tx};
+use utoipa::ToSchema;
+
+/// An order that needs no reason.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Wish {
+    /// Why, for those who wonder later.
+    reason: Option<String>,
+}
+
+/// An order that needs a reason.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Order {
+    /// Why, for those who wonder later.
+    reason: String,
+}
+
+/// Asks an execution to stop at the end of its chunk, wherever it runs.
+#[utoipa::path(post, path = "/api/v1/executions/{id}/stop", params(("id" = i64, Path, description = "Its id")), request_body = Wish, responses((status = 202, body = Execution), (status = 404, body = crate::problem::ProblemBody), (status = 409, body = crate::problem::ProblemBody)))]
+pub(crate) async fn stop(
+    Given(state): Given<State>,
+    Extension(principal): Extension<Principal>,
+    Path(text): Path<String>,
+    headers: HeaderMap,
+    Body(body): Body<Wish>,
+) -> Result<Response, Problem> {
+    let id = ExecutionId::new(id(&text)?);
+    let reason = body.reason.as_deref().map(checked).transpose()?;
+    let what = format!("POST /api/v1/executions/{id}/stop {}", json!(body));
+    let asked = Asked { state: &state, principal: &principal, headers: &headers, what, id };
+    operate(asked, StatusCode::ACCEPTED, async |tx, actor| tx.request_stop(id, actor, reason).await).await
+}
+
+/// Gives up an execution that ended without success: its instance is never restarted.
+#[utoipa::path(post, path = "/api/v1/executions/{id}/abandon", params(("id" = i64, Path, description = "Its id")), request_body = Order, responses((status = 200, body = Execution), (status = 404, body = crate::problem::ProblemBody), (status = 409, body = crate::problem::ProblemBody)))]
+pub(crate) async fn abandon(
+    Given(state): Given<State>,
+    Extension(principal): Extension<Principal>,
+    Path(text): Path<String>,
+    headers: HeaderMap,
+    Body(body): Body<Order>,
+) -> Result<Response, Problem> {
+    let id = ExecutionId::new(id(&text)?);
+    let reason = checked(&body.reason)?;
+    let what = format!("POST /api/v1/executions/{id}/abandon {}", json!(body));
+    let asked = Asked { state: &state, principal: &principal, headers: &headers, what, id };
+    operate(asked, StatusCode::OK, async |tx, actor| tx.abandon_execution(id, actor, reason).await).await
+}
+
+/// Declares an execution over that nobody runs any more, so that it can be restarted.
+#[utoipa::path(post, path = "/api/v1/executions/{id}/recover", params(("id" = i64, Path, description = "Its id")), request_body = Order, responses((status = 200, body = Execution), (status = 404, body = crate::problem::ProblemBody), (status = 409, body = crate::problem::ProblemBody)))]
+pub(crate) async fn recover(
+    Given(state): Given<State>,
+    Extension(principal): Extension<Principal>,
+    Path(text): Path<String>,
+    headers: HeaderMap,
+    Body(body): Body<Order>,
+) -> Result<Response, Problem> {
+    let id = ExecutionId::new(id(&text)?);
+    let reason = checked(&body.reason)?;
+    let what = format!("POST /api/v1/executions/{id}/recover {}", json!(body));
+    let asked = Asked { state: &state, principal: &principal, headers: &headers, what, id };
+    operate(asked, StatusCode::OK, async |tx, actor| tx.recover_execution(id, actor, reason).await).await
+}
+
+/// Goes on with an execution that failed or was stopped: a new execution of the same instance, in this server.
+#[utoipa::path(post, path = "/api/v1/executions/{id}/restart", params(("id" = i64, Path, description = "Its id")), request_body = Wish, responses((status = 202, body = Execution), (status = 404, body = crate::problem::ProblemBody), (status = 409, body = crate::problem::ProblemBody)))]
+pub(crate) async fn restart(
+    Given(state): Given<State>,
+    Extension(principal): Extension<Principal>,
+    Path(text): Path<String>,
+    headers: HeaderMap,
+    Body(body): Body<Wish>,
+) -> Result<Response, Problem> {
+    let id = ExecutionId::new(id(&text)?);
+    let reason = body.reason.as_deref().map(checked).transpose()?;
+    let found = find(&state, id).await?;
+    let entry = reason.map(|reason| {
+        AuditEntry::new(principal.actor(), "execution.restart", &format!("execution/{id}")).because(reason)
+    });
+    accept(Wanted {
+        what: format!("POST /api/v1/executions/{id}/restart {}", json!(body)),
+        parameters: found.job_parameters()?,
+        job: found.execution.job,
+        audit: entry,
+        state,
+        principal,
+        headers,
+    })
+    .await
+}
+
+/// A request about an execution.
+struct Asked<'a> {
+    state: &'a State,
+    principal: &'a Principal,
+    headers: &'a HeaderMap,
+    /// The whole request as text.
+    what: String,
+    id: ExecutionId,
+}
+
+/// Gives an order, and answers with the execution as it is then. Whoever is limited to some jobs may give orders about
+/// their executions only.
+async fn operate(
+    asked: Asked<'_>,
+    status: StatusCode,
+    give: impl AsyncFnOnce(&mut Tx, &Actor) -> Result<Operated, StoreError>,
+) -> Result<Response, Problem> {
+    let Asked { state, principal, headers, what, id } = asked;
+    let object = format!("job/{}", find(state, id).await?.execution.job);
+    let actor = principal.actor();
+    mutation::run(state, principal, &object, headers, &what, async |tx| {
+        match give(tx, &actor).await? {
+            Operated::Done { .. } => {}
+            Operated::Refused(refusal) => return Err(JobError::NotAllowed { id, refusal }.into()),
+            Operated::NoSuchExecution => return Err(JobError::UnknownExecution(id).into()),
+        }
+        let after = tx.execution(id).await?.ok_or(JobError::UnknownExecution(id))?;
+        Ok((status, json!(Execution::from(after.execution))))
+    })
+    .await
+}
+
+async fn find(state: &State, id: ExecutionId) -> Result<ExecutionDetail, Problem> {
+    let mut tx = state.store().read().await?;
+    let found = tx.execution(id).await?;
+    tx.rollback().await?;
+    Ok(found.ok_or(JobError::UnknownExecution(id))?)
+}
+
+/// A reason that says something and fits into the audit log.
+fn checked(reason: &str) -> Result<&str, Problem> {
+    let reason = reason.trim();
+    match reason.chars().count() {
+        0 => Err(Problem::bad_request("the reason is empty", "say why in a few words")),
+        1..=FIELD_CHARS_MAX => Ok(reason),
+        _ => Err(Problem::bad_request(
+            "the reason is too long",
+            format!("use at most {FIELD_CHARS_MAX} characters"),
+        )),
+    }
+}

@@ -1,0 +1,210 @@
+//! Launching a job: the answer comes as soon as the execution is recorded; it runs on after that.
+
+use super::{checked, defined};
+use crate::access::Principal;
+use crate::api::Body;
+use crate::api::execution::Execution;
+use crate::mutation;
+use crate::problem::Problem;
+use crate::state::State;
+use axum::Extension;
+use axum::extract::{Path, State as Given};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use tidemill_domain::audit::AuditEntry;
+use tidemill_domain::code::Code;
+use tidemill_domain::job::parameter::{ParameterSpec, ParameterType};
+use tidemill_domain::job::{JobParameter, JobParameters};
+use tidemill_engine::job::JobError;
+use utoipa::ToSchema;
+
+/// Most parameters of one launch.
+const PARAMETERS_MAX: usize = 100;
+
+/// A launch that is wanted.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LaunchJob {
+    /// By name: a text, a number, or an object with `value`, and `type` and `identifying` if they are not as usual.
+    #[serde(default)]
+    #[schema(value_type = std::collections::HashMap<String, Object>, example = json!({ "date": "2026-11-15", "n": { "value": 1, "type": "long", "identifying": false } }))]
+    parameters: Map<String, Value>,
+}
+
+/// A parameter that is written out.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenOut {
+    value: Value,
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    identifying: Option<bool>,
+}
+
+/// Launches a job in this server. The same identifying parameters mean the same instance: one that did not complete
+/// goes on where it ended, one that is complete or running is refused.
+#[utoipa::path(post, path = "/api/v1/jobs/{name}/executions", params(("name" = String, Path, description = "Its name")), request_body = LaunchJob, responses((status = 202, body = Execution), (status = 400, body = crate::problem::ProblemBody), (status = 404, body = crate::problem::ProblemBody), (status = 409, body = crate::problem::ProblemBody)))]
+pub(crate) async fn launch(
+    Given(state): Given<State>,
+    Extension(principal): Extension<Principal>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+    Body(body): Body<LaunchJob>,
+) -> Result<Response, Problem> {
+    let name = checked(name)?;
+    let parameters = parameters(&body.parameters, defined(&state, &name)?.parameters())?;
+    let what = format!("POST /api/v1/jobs/{name}/executions {}", json!(body));
+    accept(Wanted { state, principal, headers, what, job: name, parameters, audit: None }).await
+}
+
+/// A launch, with all that is needed to answer the request for it.
+pub(crate) struct Wanted {
+    pub(crate) state: State,
+    pub(crate) principal: Principal,
+    pub(crate) headers: HeaderMap,
+    /// The whole request as text.
+    pub(crate) what: String,
+    pub(crate) job: String,
+    pub(crate) parameters: JobParameters,
+    /// What else is noted of it.
+    pub(crate) audit: Option<AuditEntry>,
+}
+
+/// Launches, and answers with the execution.
+pub(crate) async fn accept(wanted: Wanted) -> Result<Response, Problem> {
+    // A task of its own: a caller that hangs up in the middle must not leave an execution that nobody runs.
+    match tokio::spawn(accept_to_the_end(wanted)).await {
+        Ok(answer) => answer,
+        Err(error) => {
+            tracing::error!(%error, "a launch ended in a panic");
+            Err(Problem::new(Code::Unexpected, "the server failed", "try again; if it stays so, report it"))
+        }
+    }
+}
+
+async fn accept_to_the_end(wanted: Wanted) -> Result<Response, Problem> {
+    let Wanted { state, principal, headers, what, job, parameters, audit } = wanted;
+    let launcher = state.launcher().clone();
+    let actor = principal.actor();
+    let object = format!("job/{job}");
+    let mut launching = launcher.launching().await;
+    let (status, body) = mutation::run_for_body(&state, &principal, &object, &headers, &what, async |tx| {
+        if let Some(entry) = &audit {
+            tx.audit(entry).await?;
+        }
+        let id = launching.launch(tx, &job, &parameters, &actor).await?;
+        let launched = tx.execution(id).await?.ok_or(JobError::UnknownExecution(id))?;
+        Ok((StatusCode::ACCEPTED, json!(Execution::from(launched.execution))))
+    })
+    .await?;
+    // A request that was answered before has launched nothing now; the execution reports to the database.
+    drop(launching.committed());
+    let id = serde_json::from_str::<Value>(&body).ok().and_then(|kept| kept["id"].as_i64());
+    let mut response = mutation::answer(status, body);
+    let place =
+        id.and_then(|id| HeaderValue::from_str(&state.path(&format!("/api/v1/executions/{id}"))).ok());
+    if let Some(place) = place {
+        response.headers_mut().insert(header::LOCATION, place);
+    }
+    Ok(response)
+}
+
+/// The parameters that were given, for a job that asks for these.
+fn parameters(given: &Map<String, Value>, specs: &[ParameterSpec]) -> Result<JobParameters, Problem> {
+    let bad = |why: String| {
+        let remedy = "give each as a text, a number, or an object with value, type and identifying";
+        Problem::new(Code::BadJobParameters, why, remedy)
+    };
+    if given.len() > PARAMETERS_MAX {
+        return Err(bad(format!("there are {} parameters; {PARAMETERS_MAX} are allowed", given.len())));
+    }
+    let mut parameters = JobParameters::new();
+    for (name, value) in given {
+        let spec = specs.iter().find(|spec| spec.name == *name);
+        // Names may be as long as the body, so what is said of one is cut.
+        let shown: String = name.chars().take(100).collect();
+        let read = parameter(value, spec).map_err(|why| bad(format!("parameter {shown:?}: {why}")))?;
+        parameters.insert(name.as_str(), read).map_err(|error| bad(error.to_string()))?;
+    }
+    Ok(parameters)
+}
+
+/// One parameter; the error says what is wrong without telling the value.
+fn parameter(given: &Value, spec: Option<&ParameterSpec>) -> Result<JobParameter, String> {
+    let written = match given {
+        Value::Object(_) => serde_json::from_value::<WrittenOut>(given.clone()).map_err(|_| {
+            "an object has value, and perhaps type and identifying, and nothing else".to_owned()
+        })?,
+        other => WrittenOut { value: other.clone(), kind: None, identifying: None },
+    };
+    let (text, usual) = match &written.value {
+        Value::String(text) => (text.clone(), ParameterType::Text),
+        Value::Number(number) if number.is_f64() => (number.to_string(), ParameterType::Double),
+        Value::Number(number) => (number.to_string(), ParameterType::Long),
+        _ => return Err("the value is neither a text nor a number".to_owned()),
+    };
+    let kind = match &written.kind {
+        Some(word) => word.parse().map_err(|_| {
+            "there is no such type; there are string, long, double, date, time and datetime".to_owned()
+        })?,
+        None => spec.map_or(usual, |spec| spec.kind),
+    };
+    let value = ParameterType::read(kind, &text).map_err(|error| error.to_string())?;
+    let is_identifying = written.identifying.or(spec.map(|spec| spec.is_identifying)).unwrap_or(true);
+    Ok(JobParameter { value, is_identifying })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(given: Value, specs: &[ParameterSpec]) -> Result<JobParameters, String> {
+        parameters(given.as_object().unwrap(), specs).map_err(|problem| problem.detail().to_owned())
+    }
+
+    #[test]
+    fn a_parameter_is_a_text_a_number_or_written_out() {
+        let given = json!({
+            "text": "7", "long": 7, "double": 1.5,
+            "day": { "value": "2026-11-15", "type": "date" },
+            "aside": { "value": 7, "type": "long", "identifying": false },
+        });
+
+        let expected = JobParameters::new().with("text", "7").with("long", 7).with("double", 1.5);
+        let day = ParameterType::Date.read("2026-11-15").unwrap();
+        let expected = expected.with("day", day).with_non_identifying("aside", 7);
+        assert_eq!(read(given, &[]), Ok(expected));
+    }
+
+    #[test]
+    fn what_is_not_said_is_taken_from_what_the_job_asks_for() {
+        let spec = ParameterSpec {
+            name: "n".into(),
+            kind: ParameterType::Long,
+            is_required: true,
+            is_identifying: false,
+        };
+
+        assert_eq!(read(json!({ "n": "7" }), &[spec]), Ok(JobParameters::new().with_non_identifying("n", 7)));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused_without_telling_the_value() {
+        for wrong in [
+            json!({ "n": null }),
+            json!({ "n": ["s3cret"] }),
+            json!({ "n": { "value": "s3cret", "type": "long" } }),
+            json!({ "n": { "value": 1, "type": "number" } }),
+            json!({ "n": { "value": 1, "kind": "long" } }),
+            json!({ "": "s3cret" }),
+            json!({ "n": "s3cret".repeat(1000) }),
+        ] {
+            let why = read(wrong.clone(), &[]).unwrap_err();
+            assert!(!why.contains("s3cret"), "{wrong}: {why}");
+        }
+        let many: Map<String, Value> = (0..101).map(|n| (n.to_string(), json!(1))).collect();
+        assert!(parameters(&many, &[]).is_err());
+    }
+}

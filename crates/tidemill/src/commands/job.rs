@@ -1,0 +1,148 @@
+//! `tidemill job` and `tidemill executions`: run jobs, look at them, act on their executions.
+
+mod detail;
+mod list;
+mod operate;
+mod outcome;
+mod progress;
+mod run;
+mod step;
+
+use crate::context::Context;
+use crate::report::Failure;
+use clap::{Args, Subcommand};
+use tidemill_domain::audit::FIELD_CHARS_MAX;
+use tidemill_domain::code::Exit;
+use tidemill_domain::job::{BatchStatus, ExecutionId, InstanceId};
+
+/// Jobs: run them, look at them, act on their executions
+#[derive(Subcommand, Debug)]
+pub(crate) enum JobCommand {
+    /// The jobs of this program, and those that this database knows
+    List {
+        /// At most so many jobs
+        #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        limit: u32,
+    },
+    /// One job: its steps and parameters, and its instances
+    Show {
+        /// Its name
+        job: String,
+        /// At most so many instances
+        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        limit: u32,
+    },
+    /// Run a job in this process, and wait for its end
+    Run {
+        /// Its name
+        job: String,
+        /// A parameter: name=value, with ,type or ,type,identifying behind it; may be repeated
+        #[arg(short, long = "parameter", value_name = "NAME=VALUE")]
+        parameters: Vec<String>,
+    },
+    /// Go on with an execution that failed or was stopped, in this process, and wait for its end
+    Restart {
+        /// Its id
+        #[arg(value_parser = execution_id)]
+        execution: ExecutionId,
+    },
+    /// Ask an execution to stop at the end of its chunk, wherever it runs
+    Stop {
+        /// Its id
+        #[arg(value_parser = execution_id)]
+        execution: ExecutionId,
+        /// Why, for those who wonder later
+        #[arg(long, value_parser = reason)]
+        reason: Option<String>,
+    },
+    /// Give up an execution that ended without success: its instance is never restarted
+    Abandon(Order),
+    /// Declare an execution over that nobody runs any more, so that it can be restarted
+    Recover(Order),
+    /// The executions of jobs, the newest first; with an id, all about one
+    Executions(Executions),
+}
+
+/// What an operator wants to happen to an execution, and why.
+#[derive(Args, Debug)]
+pub(crate) struct Order {
+    /// Its id
+    #[arg(value_parser = execution_id)]
+    execution: ExecutionId,
+    /// Why, for those who wonder later
+    #[arg(long, value_parser = reason)]
+    reason: String,
+}
+
+/// Which executions to show.
+#[derive(Args, Debug)]
+pub(crate) struct Executions {
+    /// All about the execution with this id
+    #[arg(value_parser = execution_id, conflicts_with_all = ["job", "status", "instance", "before", "limit"])]
+    id: Option<ExecutionId>,
+    /// Also what the execution and its steps remember
+    #[arg(long, requires = "id")]
+    context: bool,
+    /// Only those of this job
+    #[arg(long)]
+    job: Option<String>,
+    /// Only those in this status, such as FAILED
+    #[arg(long, value_parser = status)]
+    status: Option<BatchStatus>,
+    /// Only those of the instance with this id
+    #[arg(long, value_parser = instance_id)]
+    instance: Option<InstanceId>,
+    /// Only those older than the one with this id
+    #[arg(long, value_name = "ID", value_parser = execution_id)]
+    before: Option<ExecutionId>,
+    /// At most so many executions
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    limit: u32,
+}
+
+fn number(text: &str) -> Result<i64, String> {
+    text.parse().ok().filter(|id| *id > 0).ok_or_else(|| "an id is a whole number from 1 on".to_owned())
+}
+
+fn execution_id(text: &str) -> Result<ExecutionId, String> {
+    number(text).map(ExecutionId::new)
+}
+
+fn instance_id(text: &str) -> Result<InstanceId, String> {
+    number(text).map(InstanceId::new)
+}
+
+fn status(text: &str) -> Result<BatchStatus, String> {
+    text.parse::<BatchStatus>().map_err(|error| error.to_string())
+}
+
+fn reason(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Err("say why in a few words".to_owned());
+    }
+    if text.chars().count() > FIELD_CHARS_MAX {
+        return Err(format!("use at most {FIELD_CHARS_MAX} characters"));
+    }
+    Ok(text.to_owned())
+}
+
+pub(super) async fn run(command: JobCommand, context: &Context) -> Result<Exit, Failure> {
+    match command {
+        JobCommand::List { limit } => list::jobs(limit, context).await,
+        JobCommand::Show { job, limit } => list::one(&job, limit, context).await,
+        JobCommand::Run { job, parameters } => run::launch(&job, &parameters, context).await,
+        JobCommand::Restart { execution } => run::restart(execution, context).await,
+        JobCommand::Stop { execution, reason } => operate::stop(execution, reason.as_deref(), context).await,
+        JobCommand::Abandon(order) => operate::abandon(&order, context).await,
+        JobCommand::Recover(order) => operate::recover(&order, context).await,
+        JobCommand::Executions(arguments) => executions(arguments, context).await,
+    }
+}
+
+pub(super) async fn executions(arguments: Executions, context: &Context) -> Result<Exit, Failure> {
+    match arguments.id {
+        Some(id) => detail::show(id, arguments.context, context).await,
+        None => list::executions(arguments, context).await,
+    }
+}

@@ -1,0 +1,58 @@
+//! `job stop`, `job abandon` and `job recover`: what an operator may do to an execution. They act on the database
+//! alone, so that any program can do it; each leaves an audit entry.
+
+use super::Order;
+use crate::context::Context;
+use crate::output::Listing;
+use crate::report::Failure;
+use serde_json::json;
+use tidemill_domain::audit::Actor;
+use tidemill_domain::code::Exit;
+use tidemill_domain::job::{BatchStatus, ExecutionId};
+use tidemill_engine::job::JobError;
+use tidemill_store::job::Operated;
+use tidemill_store::{StoreError, Tx};
+
+pub(super) async fn stop(id: ExecutionId, reason: Option<&str>, context: &Context) -> Result<Exit, Failure> {
+    order(id, context, async |tx, actor| tx.request_stop(id, actor, reason).await).await?;
+    context.note(&format!("execution {id} stops at the end of its chunk; see `tidemill executions {id}`"));
+    Ok(Exit::Ok)
+}
+
+pub(super) async fn abandon(wanted: &Order, context: &Context) -> Result<Exit, Failure> {
+    let (id, reason) = (wanted.execution, &wanted.reason);
+    order(id, context, async |tx, actor| tx.abandon_execution(id, actor, reason).await).await?;
+    context.note(&format!("execution {id} is abandoned; its instance is never restarted"));
+    Ok(Exit::Ok)
+}
+
+pub(super) async fn recover(wanted: &Order, context: &Context) -> Result<Exit, Failure> {
+    let (id, reason) = (wanted.execution, &wanted.reason);
+    order(id, context, async |tx, actor| tx.recover_execution(id, actor, reason).await).await?;
+    context.note(&format!(
+        "execution {id} counts as failed; `job restart {id}` of the program that has the job goes on with it"
+    ));
+    Ok(Exit::Ok)
+}
+
+/// Gives an order and shows what it changed.
+async fn order(
+    id: ExecutionId,
+    context: &Context,
+    give: impl AsyncFnOnce(&mut Tx, &Actor) -> Result<Operated, StoreError>,
+) -> Result<(), Failure> {
+    let store = context.store().await?;
+    let mut tx = store.begin().await?;
+    let operated = give(&mut tx, &context.actor()).await?;
+    tx.commit().await?;
+    store.close().await;
+    let (from, to) = match operated {
+        Operated::Done { from, to } => (from, to),
+        Operated::Refused(refusal) => return Err(JobError::NotAllowed { id, refusal }.into()),
+        Operated::NoSuchExecution => return Err(JobError::UnknownExecution(id).into()),
+    };
+    let mut listing =
+        Listing::new("tidemill.execution_change/v1", &["execution", "from", "to"], "Nothing changed.");
+    listing.push(vec![json!(id.get()), json!(BatchStatus::as_str(from)), json!(to.as_str())]);
+    listing.print(context.output())
+}

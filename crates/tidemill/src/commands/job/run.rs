@@ -1,0 +1,142 @@
+//! `job run` and `job restart`: one execution, in this very process, until it ends.
+
+use super::{outcome, progress};
+use crate::context::Context;
+use crate::report::Failure;
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+use tidemill_domain::code::{Code, Exit};
+use tidemill_domain::job::ExecutionId;
+use tidemill_domain::job::launch::LaunchRefusal;
+use tidemill_domain::job::parameter::{ParameterProblem, ParametersInvalid, parse_arguments};
+use tidemill_engine::job::{ExecutionEnd, JobError, Launcher, Running};
+use tidemill_engine::{EngineError, Process, ProcessOptions, SystemClock, reaper};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// How long an execution may take to come to the end of its chunk once we are asked to stop.
+const GRACE: Duration = Duration::from_secs(20);
+
+/// How long the last words of this process may take; it is found to be gone without them, only later.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+/// Runs a job.
+pub(super) async fn launch(job: &str, arguments: &[String], context: &Context) -> Result<Exit, Failure> {
+    // Refused before the database is touched, so that a slip costs nothing.
+    let definition = context.jobs().get(job)?;
+    let parameters = parse_arguments(arguments.iter().map(String::as_str), definition.parameters());
+    let parameters = parameters.map_err(|error| {
+        let problems = vec![ParameterProblem::OutOfBounds(error)];
+        let refusal = LaunchRefusal::ParametersInvalid(ParametersInvalid { problems });
+        JobError::Refused { job: job.to_owned(), refusal }
+    })?;
+    let actor = context.actor();
+    in_this_process(context, async |launcher| launcher.launch(job, &parameters, &actor).await).await
+}
+
+/// Goes on with an execution.
+pub(super) async fn restart(id: ExecutionId, context: &Context) -> Result<Exit, Failure> {
+    let actor = context.actor();
+    in_this_process(context, async |launcher| launcher.restart(id, &actor).await).await
+}
+
+/// Registers a process, starts what is to be started, waits for its end, and tells how it was.
+async fn in_this_process(
+    context: &Context,
+    start: impl AsyncFnOnce(&Launcher) -> Result<Running, JobError>,
+) -> Result<Exit, Failure> {
+    let mut signals = Signals::new()?;
+    let store = context.store().await?;
+    let clock = Arc::new(SystemClock::new());
+    let options = ProcessOptions { identity: context.identity(), ttl: context.settings().process.lease };
+    let process = Process::start(store.clone(), clock.clone(), options).await?;
+    // What was run by a process that is gone counts as failed from here on, so that this run can go on with it.
+    if let Err(error) = reaper::run_once(&store).await {
+        tracing::warn!(%error, "looking for dead processes failed; will try again");
+    }
+    let reaping = tokio::spawn(reaper::run(process.clone()));
+    let launcher = Launcher::new(store.clone(), process.clone(), clock, context.jobs().clone());
+    let ended = match start(&launcher).await {
+        Ok(running) => Ok(wait(running, &launcher, &mut signals, context).await),
+        Err(error) => Err(error),
+    };
+    let told = match ended {
+        Ok((id, ended)) => outcome::tell(id, ended, &store, context).await,
+        Err(error) => Err(refused(error)),
+    };
+    reaping.abort();
+    let _lapses_otherwise = tokio::time::timeout(GOODBYE, async {
+        let stopped = process.stop().await;
+        store.close().await;
+        stopped
+    })
+    .await;
+    told
+}
+
+/// Waits for the end; meanwhile shows how far it is, and passes on signals.
+async fn wait(
+    running: Running,
+    launcher: &Launcher,
+    signals: &mut Signals,
+    context: &Context,
+) -> (ExecutionId, Result<ExecutionEnd, EngineError>) {
+    let id = running.execution;
+    let ended = tokio::select! {
+        ended = running.ended() => ended,
+        () = progress::show(id, launcher.store(), context) => pending().await,
+        () = obey(signals, launcher, context) => pending().await,
+    };
+    (id, ended)
+}
+
+/// Stops at the end of the chunk at the first signal, and now at the second.
+async fn obey(signals: &mut Signals, launcher: &Launcher, context: &Context) {
+    signals.next().await;
+    context.note("stopping at the end of the chunk; once more to stop now");
+    tokio::select! {
+        () = launcher.stop_all(GRACE) => {}
+        () = async { signals.next().await; launcher.stop_all(Duration::ZERO).await } => {}
+    }
+    pending::<()>().await;
+}
+
+/// A refusal of a launch, with the command that shows what stands in its way.
+fn refused(error: JobError) -> Failure {
+    let hint = match &error {
+        JobError::Refused { job, refusal } => match refusal.code() {
+            Code::JobAlreadyRunning | Code::JobAlreadyComplete | Code::JobOutcomeUnknown => {
+                Some(format!("`tidemill executions --job {job}` shows what there was"))
+            }
+            _ => None,
+        },
+        _ => None,
+    };
+    match hint {
+        Some(hint) => Failure::new(error.code(), error.to_string(), format!("{}; {hint}", error.fix())),
+        None => error.into(),
+    }
+}
+
+/// The signals that ask this process to end.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self, Failure> {
+        let deaf = |error: std::io::Error| Failure::unexpected("signals cannot be received", &error);
+        Ok(Self {
+            terminate: signal(SignalKind::terminate()).map_err(deaf)?,
+            interrupt: signal(SignalKind::interrupt()).map_err(deaf)?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _signal = self.terminate.recv() => {}
+            _signal = self.interrupt.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! A commit of which one half is lost on its way: the request, or the answer.
+
+use super::{Ground, arguments, stage};
+use crate::Ran;
+use crate::examples::Program;
+use tidemill_store::scratch::Scratch;
+use tidemill_testkit::{CommitProxy, Loss};
+
+const RUN: &str = "run=night";
+const FAST: &str = "pause=0,long,false";
+
+/// The number 25 as a bound value: its length, then itself. It is in the third chunk.
+const THIRD_CHUNK: &[u8] = &[0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 25];
+
+/// Texts that are bound in the transactions that launch the job, start its step and end its step.
+const LAUNCH: &[u8] = b"execution.launch";
+const STEP_START: &[u8] = b"batch.stepType";
+const STEP_END: &[u8] = b"COMPLETED";
+
+/// Runs the job through a proxy that loses the commit of the transaction with this marker. None when there is no
+/// PostgreSQL; SQLite has no network to lose anything.
+async fn run_losing(loss: Loss, marker: &[u8]) -> Option<(Ground, Ran)> {
+    let ground = Ground::new(Scratch::postgres().await?).await;
+    let proxy = CommitProxy::in_front_of(ground.database.url()).unwrap();
+    proxy.lose(loss, marker);
+
+    let ran = Program::new("crash_sweep", stage(proxy.url())).run(&arguments("sweep", RUN, FAST));
+
+    assert_eq!(proxy.lost(), 1, "nothing was lost, so nothing was tested: {ran:#?}");
+    Some((ground, ran))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_lost_the_answer_to_a_commit_finds_out_and_goes_on() {
+    let Some((ground, ran)) = run_losing(Loss::Answer, THIRD_CHUNK).await else { return };
+
+    ran.succeeds();
+    assert!(ran.stderr.contains("the answer to a commit was lost"), "{ran:#?}");
+    assert_eq!(ground.executions("sweep", "night").await.len(), 1);
+    ground.assert_exact("sweep", "night").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_that_never_arrived_is_not_taken_for_one_that_did() {
+    let Some((ground, ran)) = run_losing(Loss::Request, THIRD_CHUNK).await else { return };
+
+    assert_eq!(ran.code, Some(10), "{ran:#?}");
+    assert_eq!(ground.rows("night").await.len(), 20);
+    let (_, steps) = ground.executions("sweep", "night").await.pop().unwrap();
+    assert_eq!((steps[0].counters.write, steps[0].counters.commit), (20, 2), "{steps:?}");
+    ground.go_on(&arguments("sweep", RUN, FAST)).succeeds();
+    ground.assert_exact("sweep", "night").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_commit_is_lost_a_restart_is_exact() {
+    for marker in [LAUNCH, STEP_START, STEP_END] {
+        for loss in [Loss::Answer, Loss::Request] {
+            let Some((ground, ran)) = run_losing(loss, marker).await else { return };
+
+            let is_told = matches!(ran.code, Some(0 | 1 | 5 | 6 | 10));
+            assert!(is_told && !ran.stderr.contains("panicked"), "{loss:?}: {ran:#?}");
+            if ran.code != Some(0) {
+                let again = ground.go_on(&arguments("sweep", RUN, FAST));
+                // It may have completed without a word.
+                assert!(
+                    again.code == Some(0) || again.stderr.contains("error[TM1004]"),
+                    "{loss:?}: {again:#?}"
+                );
+            }
+            ground.assert_exact("sweep", "night").await;
+        }
+    }
+}

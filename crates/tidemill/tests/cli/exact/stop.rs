@@ -1,0 +1,80 @@
+//! A job is asked to stop, by an operator elsewhere or by a signal, and goes on another time.
+
+use super::{Ground, PATIENCE, arguments};
+use crate::both_databases;
+use tidemill_domain::job::BatchStatus;
+use tidemill_testkit::{Guarded, Signal};
+
+const RUN: &str = "run=night";
+const SLOW: &str = "pause=60,long,false";
+const FAST: &str = "pause=0,long,false";
+
+/// A chunk of this run takes 20 seconds.
+const ENDLESS: &str = "pause=2000,long,false";
+
+/// The job has stopped between two chunks, and is exact when it has been run again.
+async fn assert_stopped(ground: &Ground, mut child: Guarded) {
+    let ended = child.wait_deadline(PATIENCE).expect("it stops by itself");
+    assert_eq!(ended.code(), Some(11), "{ended:?}");
+    let (detail, steps) = ground.executions("sweep", "night").await.pop().unwrap();
+    assert_eq!(detail.execution.status, BatchStatus::Stopped);
+    assert_eq!(steps[0].status, BatchStatus::Stopped);
+    let rows = ground.rows("night").await.len();
+    assert!(rows.is_multiple_of(10) && rows < 50, "{rows} rows");
+    ground.program.run(&arguments("sweep", RUN, FAST)).succeeds();
+    ground.assert_exact("sweep", "night").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_stops_at_the_end_of_its_chunk_when_an_operator_elsewhere_says_so() {
+    for database in both_databases().await {
+        let ground = Ground::new(database).await;
+        let child = ground.program.start("run.log", &arguments("sweep", RUN, SLOW));
+        let id = ground.at_work("sweep", "night").await;
+
+        let asked = ground.program.run(&["job", "stop", &id.to_string(), "--reason", "the report can wait"]);
+
+        asked.succeeds();
+        assert_stopped(&ground, child).await;
+        let (detail, _) = ground.executions("sweep", "night").await.remove(0);
+        assert_eq!(detail.stop.unwrap().reason.as_deref(), Some("the report can wait"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_stops_at_the_end_of_its_chunk_at_sigterm() {
+    for database in both_databases().await {
+        let ground = Ground::new(database).await;
+        let mut child = ground.program.start("run.log", &arguments("sweep", RUN, SLOW));
+        ground.at_work("sweep", "night").await;
+
+        child.signal(Signal::TERM).unwrap();
+
+        assert_stopped(&ground, child).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_signal_stops_a_job_in_the_middle_of_its_chunk_which_is_rolled_back() {
+    for database in both_databases().await {
+        let ground = Ground::new(database).await;
+        let mut child = ground.program.start("run.log", &arguments("sweep", RUN, ENDLESS));
+        ground
+            .until(async || {
+                let (_, steps) = ground.executions("sweep", "night").await.pop()?;
+                (steps.first()?.status == BatchStatus::Started).then_some(())
+            })
+            .await;
+
+        child.signal(Signal::TERM).unwrap();
+        let log = ground.program.stage.path("run.log");
+        ground
+            .until(async || std::fs::read_to_string(&log).unwrap().contains("once more").then_some(()))
+            .await;
+        child.signal(Signal::TERM).unwrap();
+
+        assert_stopped(&ground, child).await;
+        let (_, steps) = ground.executions("sweep", "night").await.remove(0);
+        assert_eq!((steps[0].counters.write, steps[0].counters.rollback), (0, 1), "{steps:?}");
+    }
+}

@@ -1,0 +1,154 @@
+//! The example programs, each as its first lines say that it is run.
+
+use crate::{Ran, Stage, both_databases, workspace};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use tidemill_testkit::Guarded;
+
+/// An example program in a folder of its own.
+pub(crate) struct Program {
+    pub(crate) stage: Stage,
+    path: PathBuf,
+}
+
+impl Program {
+    /// The program of this name. `cargo test` builds them all; with a single test target it does not, so one that
+    /// is missing or older than its text is refused.
+    pub(crate) fn new(name: &str, stage: Stage) -> Self {
+        let path = Path::new(crate::BINARY).with_file_name("examples").join(name);
+        let changed = |path: &Path| fs::metadata(path).and_then(|found| found.modified()).ok();
+        let source = workspace().join("examples").join(format!("{name}.rs"));
+        let is_fresh = changed(&path).is_some_and(|built| Some(built) >= changed(&source));
+        assert!(is_fresh, "the example {name} is not up to date: `cargo build -p tidemill --examples`");
+        Self { stage, path }
+    }
+
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        self.stage.dress(Command::new(&self.path), arguments)
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+        Ran::of(self.command(arguments).output().unwrap())
+    }
+
+    /// Starts it in the background. What it says on standard error is in the file `log` of its folder.
+    pub(crate) fn start(&self, log: &str, arguments: &[&str]) -> Guarded {
+        let mut command = self.command(arguments);
+        command.stdout(Stdio::null()).stderr(fs::File::create(self.stage.path(log)).unwrap());
+        Guarded::spawn(command).unwrap()
+    }
+}
+
+fn lines(program: &Program, file: &str) -> Vec<String> {
+    fs::read_to_string(program.stage.path(file)).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_smallest_job_writes_its_file() {
+    for database in both_databases().await {
+        let stage = Stage::on(database.url()).with("TIDEMILL_DATABASE_INIT", "always");
+        let program = Program::new("hello_chunk", stage);
+
+        program.run(&["job", "run", "hello"]).succeeds();
+
+        let doubled: Vec<String> = (1..=100).map(|number| (number * 2).to_string()).collect();
+        assert_eq!(lines(&program, "doubled.txt"), doubled);
+    }
+}
+
+#[test]
+fn a_job_that_failed_goes_on_where_it_was() {
+    let program = Program::new("restart_after_crash", Stage::new());
+
+    let mut stumbling = program.command(&["job", "run", "squares"]);
+    let failed = Ran::of(stumbling.env("STUMBLE", "fail").output().unwrap());
+    let finished = program.run(&["job", "run", "squares"]);
+
+    assert_eq!(failed.code, Some(10), "{failed:#?}");
+    assert!(finished.succeeds().stdout.contains("50"), "{finished:#?}");
+    assert_eq!(lines(&program, "squares.txt"), squares());
+}
+
+#[test]
+fn a_job_that_died_goes_on_when_its_process_no_longer_counts() {
+    let program = Program::new("restart_after_crash", Stage::new().with("TIDEMILL_PROCESS_LEASE", "1s"));
+
+    let mut dying = program.command(&["job", "run", "squares"]);
+    let died = dying.env("STUMBLE", "die").output().unwrap();
+    let mut again = program.run(&["job", "run", "squares"]);
+    assert_eq!(died.status.code(), None, "{died:?}");
+    again.fails("TM1003", 5);
+    for _ in 0..100 {
+        if again.code != Some(5) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        again = program.run(&["job", "run", "squares"]);
+    }
+
+    again.succeeds();
+    assert_eq!(lines(&program, "squares.txt"), squares());
+}
+
+fn squares() -> Vec<String> {
+    (1..=100).map(|number| (number * number).to_string()).collect()
+}
+
+#[test]
+fn bad_lines_are_kept_apart_and_a_busy_bank_is_asked_again() {
+    let program = Program::new("skip_and_retry", Stage::new());
+    let payments = "account,amount\nada,100\nbob,many\neve,300\nfay,-5\ngil,7\nhal,8,9\nian,10\n";
+    fs::write(program.stage.path("payments.csv"), payments).unwrap();
+
+    let ran = program.run(&["job", "run", "pay", "-p", "input=payments.csv", "-o", "json"]);
+
+    assert!(ran.succeeds().stdout.contains("\"COMPLETED\""), "{ran:#?}");
+    let receipts = lines(&program, "receipts.jsonl");
+    let paid = ["ada", "eve", "gil", "ian"];
+    assert_eq!(receipts.len(), paid.len(), "{receipts:?}");
+    assert!(paid.iter().zip(&receipts).all(|(name, receipt)| receipt.contains(name)), "{receipts:?}");
+    assert!(!receipts[2].contains("\"attempts\":1"), "the bank was not busy: {receipts:?}");
+    let rejects = lines(&program, "rejects.jsonl");
+    assert_eq!(rejects.len(), 3, "{rejects:?}");
+    for (what, of) in [("payments.csv line 3", "bob,many"), ("validation", "fay"), ("line 7", "hal,8,9")] {
+        assert!(rejects.iter().any(|line| line.contains(what) && line.contains(of)), "{what}: {rejects:?}");
+    }
+}
+
+#[test]
+fn too_many_bad_lines_are_an_error_that_says_so() {
+    let program = Program::new("skip_and_retry", Stage::new());
+    let payments = format!("account,amount\n{}", "bob,many\n".repeat(11));
+    fs::write(program.stage.path("payments.csv"), payments).unwrap();
+
+    let ran = program.run(&["job", "run", "pay", "-p", "input=payments.csv"]);
+
+    assert_eq!(ran.code, Some(10), "{ran:#?}");
+    assert!(ran.stderr.contains("the skip limit of 10 is exceeded"), "{ran:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_table_is_copied_and_the_copy_is_compared() {
+    for database in both_databases().await {
+        let stage = Stage::on(database.url()).with("TIDEMILL_DATABASE_INIT", "always");
+        let program = Program::new("copy_table", stage);
+        let store = database.store(None).await.unwrap();
+
+        program.run(&["job", "run", "prepare", "-p", "rows=3210"]).succeeds();
+        let early = program.run(&["job", "run", "verify"]);
+        let copied = program.run(&["job", "run", "copy"]);
+        program.run(&["job", "run", "verify"]).succeeds();
+
+        assert!(early.fails("TM1013", 10).stderr.contains("differ in 3210 rows"), "{early:#?}");
+        assert!(copied.succeeds().stdout.contains("3210"), "{copied:#?}");
+        // The comparison sees a row too many.
+        let mut tx = store.begin().await.unwrap();
+        let twice = "insert into target select * from source where id = 7";
+        tx.execute_for_test(twice).await.unwrap();
+        tx.commit().await.unwrap();
+        program.run(&["job", "run", "verify"]).fails("TM1013", 10);
+        store.close().await;
+    }
+}
