@@ -24,6 +24,8 @@ fn main() -> ExitCode {
     match command.as_str() {
         "test" => supervise::run(&arguments, |cancel| commands::test::run(rest, cancel)),
         "ci" if rest.is_empty() => supervise::run(&arguments, commands::ci::run),
+        "bench" => supervise::run(&arguments, |cancel| commands::bench::run(rest, cancel)),
+        "chaos" => supervise::run(&arguments, |cancel| commands::chaos::run(rest, cancel)),
         "help" | "--help" | "-h" => commands::help::run(),
         _ => {
             eprintln!("xtask: cannot understand `{}`\n", arguments.join(" "));

@@ -9,12 +9,16 @@ Usage: cargo xtask <command>
 Commands:
   test [cargo test arguments]  run every test with private servers; arguments replace `--workspace`
   ci                           check format and lints, then run every test
+  bench jobs                   measure chunk jobs against bare COPY; --rows N, --rounds N, --long
+  chaos jobs                   kill a job at random times on both databases and look whether its work is exact;
+                               [--kills 100] [--rows 200000] [--seed N]
   help                         show this
 
 Environment:
   TIDEMILL_TEST_SKIP           components whose tests are skipped, separated by commas: postgres, pgbouncer,
-                               chromium, mount
+                               mysql, chromium, mount
   TIDEMILL_TEST_POSTGRES_URL   a PostgreSQL to test against instead of a private one
+  TIDEMILL_TEST_MYSQL_URL      a MySQL or MariaDB to test against instead of a private one
 ";
 
 /// Shows what can be asked for.

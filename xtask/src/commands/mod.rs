@@ -1,5 +1,7 @@
 //! One file for each command.
 
+pub(crate) mod bench;
+pub(crate) mod chaos;
 pub(crate) mod ci;
 pub(crate) mod help;
 pub(crate) mod test;

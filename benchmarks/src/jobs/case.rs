@@ -1,0 +1,184 @@
+//! What is measured, and the tables and files that it is measured on.
+
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The columns of both tables.
+pub(super) const COLUMNS: [&str; 7] = ["id", "account", "amount", "currency", "booked_at", "note", "is_open"];
+
+/// Rows that commit together in the lines to compare with.
+pub(super) const LINE_ROWS: usize = 1000;
+
+/// What is measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) enum Case {
+    /// COPY out into COPY in, committing every 1000 rows.
+    CopyLine,
+    /// Our job with the COPY writer.
+    Copy { chunk: usize },
+    /// Our job with the insert writer.
+    Insert { chunk: usize },
+    /// `\copy` of a file that is cut into pieces of 1000 rows.
+    CsvLine,
+    /// Our job from the whole file.
+    Csv { chunk: usize },
+    /// The same into a SQLite file, which is the database of the job as well.
+    CsvIntoSqlite { chunk: usize },
+}
+
+impl Case {
+    pub(super) const ALL: [Self; 7] = [
+        Self::CopyLine,
+        Self::Copy { chunk: 1000 },
+        Self::Copy { chunk: 100 },
+        Self::Insert { chunk: 1000 },
+        Self::CsvLine,
+        Self::Csv { chunk: 1000 },
+        Self::CsvIntoSqlite { chunk: 1000 },
+    ];
+
+    pub(super) fn name(self) -> String {
+        match self {
+            Self::CopyLine => "line: COPY out | COPY in, commit every 1000".into(),
+            Self::Copy { chunk } => format!("job: cursor -> COPY, chunk {chunk}"),
+            Self::Insert { chunk } => format!("job: cursor -> insert, chunk {chunk}"),
+            Self::CsvLine => "line: \\copy of 1000-row pieces".into(),
+            Self::Csv { chunk } => format!("job: CSV -> COPY, chunk {chunk}"),
+            Self::CsvIntoSqlite { chunk } => format!("job: CSV -> SQLite, chunk {chunk}"),
+        }
+    }
+
+    /// What it is compared with, and the least share of it that it has to reach.
+    pub(super) fn target(self) -> Option<(Self, f64)> {
+        match self {
+            Self::CopyLine | Self::CsvLine | Self::CsvIntoSqlite { .. } => None,
+            Self::Copy { chunk: 1000 } => Some((Self::CopyLine, 0.5)),
+            Self::Copy { .. } => Some((Self::CopyLine, 0.25)),
+            Self::Insert { .. } => Some((Self::CopyLine, 0.0)),
+            Self::Csv { .. } => Some((Self::CsvLine, 0.6)),
+        }
+    }
+}
+
+/// One measurement.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Measured {
+    pub(super) rows: u64,
+    pub(super) seconds: f64,
+    /// Most memory that the process had resident, where it was one of ours.
+    pub(super) resident_mb: Option<f64>,
+}
+
+impl Measured {
+    pub(super) fn rows_per_second(&self) -> f64 {
+        self.rows as f64 / self.seconds
+    }
+}
+
+/// What a process of ours is told to do.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Task {
+    pub(super) case: Case,
+    pub(super) url: String,
+    pub(super) csv: PathBuf,
+    pub(super) rows: u64,
+}
+
+/// Tables and files.
+pub(super) struct Stage {
+    pub(super) url: String,
+    pub(super) rows: u64,
+    pub(super) csv: PathBuf,
+    pub(super) pieces: Vec<PathBuf>,
+}
+
+impl Stage {
+    /// Makes the source, the target and the file.
+    pub(super) fn prepare(url: String, folder: &Path, rows: u64) -> Result<Self> {
+        let csv = folder.join("source.csv");
+        let mut stage = Self { url, rows, csv, pieces: Vec::new() };
+        let columns = "id bigint primary key, account uuid not null, amount numeric(12,2) not null, \
+                       currency char(3) not null, booked_at timestamptz not null, note text, is_open boolean not null";
+        stage.psql(&format!(
+            "drop table if exists source, target;
+             create extension if not exists pg_stat_statements;
+             create table source ({columns});
+             create table target ({columns});
+             insert into source
+             select n, md5(n::text)::uuid, (n % 100000) / 100.0, 'EUR',
+                    timestamptz '2026-01-01 00:00:00Z' + n * interval '1 second', 'payment number ' || n, n % 3 = 0
+             from generate_series(1, {rows}) n;
+             vacuum analyze source;"
+        ))?;
+        stage.psql(&format!("\\copy source to '{}' csv header", stage.csv.display()))?;
+        stage.cut()?;
+        Ok(stage)
+    }
+
+    /// Cuts the file into pieces, for the line to compare with.
+    fn cut(&mut self) -> Result<()> {
+        let folder = self.csv.with_extension("pieces");
+        std::fs::create_dir_all(&folder)?;
+        let lines = BufReader::new(File::open(&self.csv)?).lines().skip(1);
+        let mut piece: Option<BufWriter<File>> = None;
+        for (number, line) in lines.enumerate() {
+            if number % LINE_ROWS == 0 {
+                let path = folder.join(format!("{}.csv", self.pieces.len()));
+                piece = Some(BufWriter::new(File::create(&path)?));
+                self.pieces.push(path);
+            }
+            writeln!(piece.as_mut().context("a piece was begun")?, "{}", line?)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn task(&self, case: Case) -> Task {
+        let url = match case {
+            Case::CsvIntoSqlite { .. } => format!("sqlite://{}", self.csv.with_extension("db").display()),
+            _ => self.url.clone(),
+        };
+        Task { case, url, csv: self.csv.clone(), rows: self.rows }
+    }
+
+    pub(super) fn empty_target(&self) -> Result<()> {
+        self.psql("truncate target; checkpoint; select pg_stat_statements_reset()").map(drop)
+    }
+
+    /// Nothing lost, nothing twice, nothing changed.
+    pub(super) fn check_target(&self) -> Result<()> {
+        let answer = self.psql(
+            "select count(*), (select count(*) from (table source except table target) missing) from target",
+        )?;
+        ensure!(answer.trim() == format!("{}|0", self.rows), "the target is not the source: {answer}");
+        Ok(())
+    }
+
+    /// Statements on the tables of jobs per chunk, as the server counted them in one run with 1000 rows per chunk.
+    /// Those that do not run for every chunk, such as the launch, are left out.
+    pub(super) fn statements_per_chunk(&self) -> Result<f64> {
+        super::measure(self, Case::Copy { chunk: 1000 })?;
+        let chunks = self.rows / 1000;
+        let calls = self.psql(&format!(
+            "select coalesce(sum(calls), 0) from pg_stat_statements \
+             where calls >= {chunks} / 2 \
+               and (query ilike '%batch_%' or query ilike '%tidemill_%') \
+               and query not ilike 'copy %'"
+        ))?;
+        Ok(calls.trim().parse::<f64>()? / chunks as f64)
+    }
+
+    /// Lets `psql` run this, and returns the bare rows.
+    pub(super) fn psql(&self, sql: &str) -> Result<String> {
+        let mut command = Command::new("psql");
+        command.args(["-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-d", &self.url]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        child.stdin.take().context("psql reads")?.write_all(sql.as_bytes())?;
+        let ran = child.wait_with_output()?;
+        ensure!(ran.status.success(), "psql failed");
+        Ok(String::from_utf8(ran.stdout)?)
+    }
+}

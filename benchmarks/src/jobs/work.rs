@@ -1,0 +1,89 @@
+//! Our side: a job with one chunk step.
+
+use super::case::{COLUMNS, Case, Measured, Task};
+use anyhow::{Context, Result, bail, ensure};
+use std::sync::Arc;
+use std::time::Duration;
+use tidemill_domain::audit::Actor;
+use tidemill_domain::item::Row;
+use tidemill_domain::job::{BatchStatus, JobParameters};
+use tidemill_domain::process::Identity;
+use tidemill_domain::time::Clock;
+use tidemill_engine::item::CsvReader;
+use tidemill_engine::item::sql::{CursorReader, Database, Mode, SqlQuery, SqlWriter};
+use tidemill_engine::job::{Job, JobRegistry, Launcher, Step};
+use tidemill_engine::{Process, ProcessOptions, SystemClock};
+use tidemill_store::{Init, Store, StoreOptions};
+
+pub(super) async fn run(task: &Task) -> Result<Measured> {
+    let store = Store::open(task.url.parse()?, &StoreOptions::default()).await?;
+    store.initialise(Init::Always).await?;
+    if matches!(task.case, Case::CsvIntoSqlite { .. }) {
+        make_target(&store).await?;
+    }
+    let clock = Arc::new(SystemClock::new());
+    let identity =
+        Identity { name: "bench".into(), host: "host".into(), pid: std::process::id(), version: "0".into() };
+    let options = ProcessOptions { identity, ttl: Duration::from_secs(15) };
+    let process = Process::start(store.clone(), clock.clone(), options).await?;
+    let jobs = JobRegistry::new([job(task)?])?;
+    let launcher = Launcher::new(store.clone(), process.clone(), clock.clone(), jobs);
+    let run = i64::from(std::process::id());
+    let start = clock.monotonic();
+    let running = launcher.launch("bench", &JobParameters::new().with("run", run), &Actor::system()).await?;
+    let end = running.ended().await?;
+    let seconds = clock.monotonic().since(start).as_secs_f64();
+    ensure!(end.status == BatchStatus::Completed, "{}", end.exit.description);
+    let steps = store.read().await?.steps(end.execution).await?;
+    ensure!(steps.iter().map(|step| step.counters.write).sum::<u64>() == task.rows, "rows are missing");
+    process.stop().await?;
+    Ok(Measured { rows: task.rows, seconds, resident_mb: Some(resident_mb()?) })
+}
+
+/// A new target in SQLite; its types are those that a file gives.
+async fn make_target(store: &Store) -> Result<()> {
+    let mut tx = store.begin().await?;
+    let connection = tx.sqlite().context("this is SQLite")?;
+    for statement in [
+        "drop table if exists target",
+        "create table target (id integer primary key, account text, amount text, currency text, booked_at text, \
+         note text, is_open text)",
+    ] {
+        tidemill_store::sqlx::query(statement).execute(&mut *connection).await?;
+    }
+    tx.commit().await?;
+    Ok(())
+}
+
+fn job(task: &Task) -> Result<Job> {
+    let (chunk, mode) = match task.case {
+        Case::Copy { chunk } | Case::Csv { chunk } | Case::CsvIntoSqlite { chunk } => (chunk, Mode::Copy),
+        Case::Insert { chunk } => (chunk, Mode::Insert),
+        Case::CopyLine | Case::CsvLine => bail!("not one of ours"),
+    };
+    let start = Step::chunk("all", chunk);
+    let csv = task.csv.clone();
+    let step = if matches!(task.case, Case::Csv { .. } | Case::CsvIntoSqlite { .. }) {
+        start
+            .reader(move |_| Ok(CsvReader::<Row>::rows("source", &csv)))
+            .writer(move |scope| Ok(SqlWriter::rows(scope.store(), "target", COLUMNS).mode(mode.clone())))
+            .build()
+    } else {
+        start
+            .reader(move |scope| {
+                let query = SqlQuery::new(format!("select {} from source order by id", COLUMNS.join(", ")));
+                Ok(CursorReader::new("source", Database::of(scope.store()), query).fetch_size(2000))
+            })
+            .writer(move |scope| Ok(SqlWriter::rows(scope.store(), "target", COLUMNS).mode(mode.clone())))
+            .build()
+    };
+    Ok(Job::new("bench").step(step))
+}
+
+/// Most memory that this process has had resident.
+fn resident_mb() -> Result<f64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("the kernel tells it")?;
+    let kib: f64 = line.trim().trim_end_matches("kB").trim().parse()?;
+    Ok(kib / 1024.0)
+}

@@ -1,0 +1,18 @@
+//! Benchmarks. `cargo xtask bench NAME` builds this in release mode and runs it.
+//!
+//! Absolute figures depend on the machine; what counts are ratios of things that were measured side by side.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line talks to its terminal")]
+
+mod jobs;
+
+use anyhow::{Result, bail};
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["jobs", rest @ ..] => jobs::run(rest),
+        ["jobs-child", case] => jobs::child(case),
+        _ => bail!("usage: tidemill-bench jobs [--rows N] [--rounds N] [--long]"),
+    }
+}

@@ -1,0 +1,63 @@
+//! What the database says about the executions of a job, and whether it agrees with the rows.
+
+/// One execution: its status, and how many rows it counted as written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Entry {
+    pub(super) id: String,
+    pub(super) status: String,
+    pub(super) written: u64,
+}
+
+/// What is wrong with a copy of so many rows that has come to its end.
+pub(super) fn faults(entries: &[Entry], rows: u64) -> Vec<String> {
+    let mut faults = Vec::new();
+    let written: u64 = entries.iter().map(|entry| entry.written).sum();
+    if written != rows {
+        faults.push(format!("{written} rows were counted as written, not {rows}"));
+    }
+    // A process that was killed after its last commit has completed as well; the next one then had nothing to do.
+    if !entries.iter().any(|entry| entry.status == "COMPLETED") {
+        faults.push("no execution has completed".to_owned());
+    }
+    for entry in entries.iter().filter(|entry| !matches!(entry.status.as_str(), "COMPLETED" | "FAILED")) {
+        faults.push(format!("execution {} is {}", entry.id, entry.status));
+    }
+    faults
+}
+
+/// The values of one column of a listing as CSV, whose values hold no commas up to there.
+pub(super) fn column(csv: &str, name: &str) -> Result<Vec<String>, String> {
+    let mut lines = csv.lines();
+    let header = lines.next().unwrap_or_default();
+    let index = header.split(',').position(|column| column == name);
+    let index = index.ok_or_else(|| format!("there is no column {name:?} in {header:?}"))?;
+    Ok(lines.map(|line| line.split(',').nth(index).unwrap_or_default().to_owned()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(status: &str, written: u64) -> Entry {
+        Entry { id: "7".to_owned(), status: status.to_owned(), written }
+    }
+
+    #[test]
+    fn a_copy_that_is_exact_has_no_faults() {
+        assert_eq!(faults(&[entry("COMPLETED", 30), entry("FAILED", 0), entry("FAILED", 70)], 100), [""; 0]);
+        assert_eq!(faults(&[entry("COMPLETED", 0), entry("COMPLETED", 100)], 100), [""; 0]);
+    }
+
+    #[test]
+    fn each_fault_is_told() {
+        assert_eq!(faults(&[entry("COMPLETED", 101)], 100), ["101 rows were counted as written, not 100"]);
+        assert_eq!(faults(&[entry("FAILED", 100)], 100), ["no execution has completed"]);
+        assert_eq!(faults(&[entry("STARTED", 0), entry("COMPLETED", 1)], 1), ["execution 7 is STARTED"]);
+    }
+
+    #[test]
+    fn a_column_is_found_by_its_name() {
+        assert_eq!(column("a,b\n1,2\n3,4\n", "b").unwrap(), ["2", "4"]);
+        assert!(column("a,b\n", "c").is_err());
+    }
+}
