@@ -1,4 +1,5 @@
-//! Copies one table into another: each row once, however often the copying is interrupted.
+//! Copies one table into another: each row once, however often the copying is interrupted. Rows that the other table
+//! refuses are left out: `prepare -p refused=1000` makes every thousandth such a row.
 //!
 //! ```text
 //! cargo run --example copy_table -- job run prepare -p rows=100000,long   # makes the tables and fills the first
@@ -12,26 +13,32 @@ use tidemill::sqlx;
 
 const CHUNK: usize = 500;
 
+/// Rows that may be left out.
+const SKIPS_MAX: u64 = 1000;
+
 const TABLES: [&str; 2] = [
     "create table source (id bigint primary key, name text not null, amount bigint not null)",
     // Without a primary key: a row that came twice would be there twice, and be found.
-    "create table target (id bigint not null, name text not null, amount bigint not null)",
+    "create table target (id bigint not null, name text not null, amount bigint not null check (amount >= 0))",
 ];
 
 const FILL: &str = "
     with recursive number(n) as (select cast(1 as bigint) union all select n + 1 from number where n < $1)
     insert into source (id, name, amount)
-    select n, 'name ' || n, n * 7919 % 1000
+    select n, 'name ' || n, case when n % $2 = 0 then -1 else n * 7919 % 1000 end
     from number";
 
 const DIFFERENCES: &str = "
-    select (select count(*) from (select id, name, amount from source except select id, name, amount from target) a)
-         + (select count(*) from (select id, name, amount from target except select id, name, amount from source) b)
+    with wanted as (select id, name, amount from source where amount >= 0)
+    select (select count(*) from (select id, name, amount from wanted except select id, name, amount from target) a)
+         + (select count(*) from (select id, name, amount from target except select id, name, amount from wanted) b)
          + (select count(*) - count(distinct id) from target)";
 
 /// Makes the tables. A tasklet is called in a transaction until it says that it is finished.
 struct Prepare {
     rows: i64,
+    /// Every so many-th row is one that the target refuses.
+    refused: i64,
 }
 
 impl Tasklet for Prepare {
@@ -44,8 +51,12 @@ impl Tasklet for Prepare {
             }
         }
         match tx.postgres() {
-            Some(connection) => sqlx::query(FILL).bind(self.rows).execute(connection).await.map(drop)?,
-            None => sqlx::query(FILL).bind(self.rows).execute(sqlite(tx)?).await.map(drop)?,
+            Some(connection) => {
+                sqlx::query(FILL).bind(self.rows).bind(self.refused).execute(connection).await.map(drop)?;
+            }
+            None => {
+                sqlx::query(FILL).bind(self.rows).bind(self.refused).execute(sqlite(tx)?).await.map(drop)?;
+            }
         }
         Ok(RepeatStatus::Finished)
     }
@@ -73,7 +84,10 @@ fn sqlite(tx: &mut Tx) -> Result<&mut sqlx::SqliteConnection, ItemError> {
 }
 
 fn main() -> ExitCode {
-    let prepare = Step::tasklet("tables", |scope| Ok(Prepare { rows: scope.text("rows")?.parse()? }));
+    let prepare = Step::tasklet("tables", |scope| {
+        let refused = scope.text("refused").map_or(Ok(i64::MAX), |text| text.parse())?;
+        Ok(Prepare { rows: scope.text("rows")?.parse()?, refused })
+    });
     let copy = Step::chunk("rows", CHUNK)
         // Reads page by page behind the last key, so a restart finds its place by the index.
         .reader(|scope| {
@@ -82,6 +96,8 @@ fn main() -> ExitCode {
         })
         // Writes in the transaction of the chunk, in which the position of the reader is saved, too.
         .writer(|scope| Ok(SqlWriter::rows(scope.store(), "target", ["id", "name", "amount"])))
+        // A chunk with a row that the target refuses is written again, row by row, without that row.
+        .skip([ErrorKind::CONSTRAINT], SKIPS_MAX)
         .build();
     // A step that has completed is passed over when its job is run again, unless it says otherwise.
     let verify = Step::tasklet("compare", |_| Ok(Verify)).allow_start_if_complete();

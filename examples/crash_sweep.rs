@@ -77,7 +77,7 @@ async fn insert(tx: &mut Tx, run: &str, numbers: &[i64]) -> Result<(), StoreErro
     Ok(())
 }
 
-/// The step that all of them have. Rows that the table refuses are skipped, which makes the step write one by one.
+/// The step that most of them have. Rows that the table refuses are skipped, which makes the step write one by one.
 fn numbers(transaction: In) -> Step {
     Step::chunk("numbers", CHUNK)
         .reader(|_| Ok(ItemsReader::new("numbers", 1..=ROWS)))
@@ -90,10 +90,27 @@ fn numbers(transaction: In) -> Step {
         .build()
 }
 
+/// The same numbers into a file and the table at once, and those that the table refuses into another file. The file
+/// comes first, so that it has to forget what the table refuses.
+fn numbers_and_files() -> Step {
+    Step::chunk("numbers", CHUNK)
+        .reader(|_| Ok(ItemsReader::new("numbers", 1..=ROWS)))
+        .writer(|scope| {
+            let (run, store) = (scope.text("run")?, scope.store().clone());
+            Ok(CompositeWriter::new()
+                .and(TextWriter::new("written", "written.txt", i64::to_string))
+                .and(Swept { run, store, transaction: In::ChunksOwn }))
+        })
+        .skip([ErrorKind::CONSTRAINT], 10)
+        .rejects(Rejects::file("rejects.jsonl"))
+        .build()
+}
+
 fn main() -> ExitCode {
     App::new()
         .job(Job::new("sweep").step(numbers(In::ChunksOwn)))
         .job(Job::new("leaky").step(numbers(In::Another)))
+        .job(Job::new("files").step(numbers_and_files()))
         .job(Job::new("phoenix").step(numbers(In::ChunksOwn)).on_crash(OnCrash::Restart { limit: 3 }))
         .run()
 }

@@ -6,11 +6,12 @@
 mod case;
 mod line;
 mod report;
+mod verdict;
 mod work;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use case::{Case, Measured, Stage};
-use report::Report;
+use report::{LONG, Report};
 use std::process::Command;
 use tidemill_testkit::{PostgresOptions, PrivatePostgres};
 
@@ -36,7 +37,7 @@ impl Options {
     }
 }
 
-/// Runs the benchmark and prints its table and its JSON.
+/// Runs the benchmark and prints its table and its JSON; an error when something is not as it is wanted.
 pub(crate) fn run(words: &[&str]) -> Result<()> {
     let options = Options::parse(words)?;
     let settings = [
@@ -59,10 +60,12 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
     report.statements = stage.statements_per_chunk()?;
     if options.is_long {
         let long = Stage::prepare(postgres.url("postgres"), folder.path(), options.rows * 10)?;
-        report.long = Some(measure(&long, Case::Copy { chunk: 1000 })?);
+        report.long = Some(measure(&long, LONG)?);
     }
     print!("{}", report.table());
     println!("{}", report.json());
+    let missed = report.missed();
+    ensure!(missed.is_empty(), "missed: {}", missed.join("; "));
     Ok(())
 }
 

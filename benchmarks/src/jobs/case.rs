@@ -161,7 +161,8 @@ impl Stage {
     /// Those that do not run for every chunk, such as the launch, are left out.
     pub(super) fn statements_per_chunk(&self) -> Result<f64> {
         super::measure(self, Case::Copy { chunk: 1000 })?;
-        let chunks = self.rows / 1000;
+        // The last one is not full; it is empty when the rows are a multiple of 1000.
+        let chunks = self.rows / 1000 + 1;
         let calls = self.psql(&format!(
             "select coalesce(sum(calls), 0) from pg_stat_statements \
              where calls >= {chunks} / 2 \

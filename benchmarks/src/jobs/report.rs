@@ -1,11 +1,12 @@
 //! What the benchmark found: medians, their ratios, and whether each line was reached.
 
 use super::case::{Case, Measured};
+use super::verdict::{GROWTH_MAX, RESIDENT_MB_MAX, STATEMENTS, Verdict};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// Most memory that a job may have resident, in MB.
-const RESIDENT_MB_MAX: f64 = 64.0;
+/// The case that is run over ten times the rows, too.
+pub(super) const LONG: Case = Case::Copy { chunk: 1000 };
 
 /// All measurements.
 pub(super) struct Report {
@@ -14,7 +15,7 @@ pub(super) struct Report {
     measured: Vec<(Case, Measured)>,
     /// Statements on the tables of jobs per chunk.
     pub(super) statements: f64,
-    /// A run over ten times the rows.
+    /// A run of [`LONG`] over ten times the rows.
     pub(super) long: Option<Measured>,
 }
 
@@ -48,32 +49,88 @@ impl Report {
         Some((self.median(case) / self.median(line), least))
     }
 
+    /// Whether it is as fast as is wanted, if anything is wanted.
+    fn speed_verdict(&self, case: Case) -> Option<Verdict> {
+        let (ratio, least) = self.ratio(case)?;
+        (least > 0.0).then(|| Verdict::of_ratio(ratio, least))
+    }
+
+    /// Whether it needs as little memory as is wanted, if it is one of ours.
+    fn memory_verdict(&self, case: Case) -> Option<Verdict> {
+        let is_ours = !matches!(case, Case::CopyLine | Case::CsvLine);
+        is_ours.then(|| Verdict::of_memory(self.resident_mb(case)))
+    }
+
+    /// Whether a run over ten times the rows needs no more memory, if there was one.
+    fn growth_verdict(&self) -> Option<Verdict> {
+        let long = self.long.as_ref()?;
+        Some(Verdict::of_growth(self.resident_mb(LONG), long.resident_mb))
+    }
+
+    /// What is not as it is wanted.
+    pub(super) fn missed(&self) -> Vec<String> {
+        let of_case = Case::ALL.into_iter().flat_map(|case| {
+            [("speed", self.speed_verdict(case)), ("memory", self.memory_verdict(case))]
+                .map(|(what, verdict)| (format!("{what} of {}", case.name()), verdict))
+        });
+        let of_all = [
+            ("metadata statements per chunk".to_owned(), Some(Verdict::of_statements(self.statements))),
+            ("flat memory".to_owned(), self.growth_verdict()),
+        ];
+        let is_missed = |verdict: &Option<Verdict>| *verdict == Some(Verdict::Missed);
+        of_case.chain(of_all).filter(|(_, verdict)| is_missed(verdict)).map(|(what, _)| what).collect()
+    }
+
     pub(super) fn table(&self) -> String {
         let mut text = format!("\n{} rows x 7 columns, medians of {} rounds\n\n", self.rows, self.rounds);
-        let _infallible =
-            writeln!(text, "{:<46} {:>10} {:>7} {:>7} {:>6}", "case", "rows/s", "ratio", "wanted", "MB");
+        let _infallible = writeln!(
+            text,
+            "{:<46} {:>10} {:>7} {:>7} {:<7} {:>4} {:>6}",
+            "case", "rows/s", "ratio", "wanted", "verdict", "MB", "verdict"
+        );
         for case in Case::ALL {
-            let rate = self.median(case);
-            let (ratio, wanted) = match self.ratio(case) {
-                Some((ratio, least)) if least > 0.0 => (format!("{ratio:.2}"), format!(">={least}")),
-                Some((ratio, _)) => (format!("{ratio:.2}"), String::new()),
-                None => (String::new(), String::new()),
-            };
-            let memory = self.resident_mb(case).map_or_else(String::new, |mb| format!("{mb:.0}"));
-            let _infallible =
-                writeln!(text, "{:<46} {rate:>10.0} {ratio:>7} {wanted:>7} {memory:>6}", case.name());
+            let _infallible = writeln!(text, "{}", self.line(case).trim_end());
         }
-        let _infallible = writeln!(text, "\nmetadata statements per chunk: {:.2}", self.statements);
-        if let Some(long) = &self.long {
-            let mb = long.resident_mb.unwrap_or(0.0);
-            let _infallible = writeln!(
-                text,
-                "{} rows: {:.0} rows/s, {mb:.0} MB resident (at most {RESIDENT_MB_MAX} wanted)",
-                long.rows,
-                long.rows_per_second()
-            );
-        }
-        text
+        let _infallible = writeln!(text, "\nat most {RESIDENT_MB_MAX} MB are wanted of each job");
+        let _infallible = writeln!(
+            text,
+            "metadata statements per chunk: {:.2} ({STATEMENTS:.2} wanted) {}",
+            self.statements,
+            Verdict::of_statements(self.statements)
+        );
+        text + &self.long_line()
+    }
+
+    fn line(&self, case: Case) -> String {
+        let or_blank = |verdict: Option<Verdict>| verdict.map_or_else(String::new, |known| known.to_string());
+        let (ratio, wanted) = match self.ratio(case) {
+            Some((ratio, least)) if least > 0.0 => (format!("{ratio:.2}"), format!(">={least}")),
+            Some((ratio, _)) => (format!("{ratio:.2}"), String::new()),
+            None => (String::new(), String::new()),
+        };
+        format!(
+            "{:<46} {:>10.0} {ratio:>7} {wanted:>7} {:<7} {:>4} {}",
+            case.name(),
+            self.median(case),
+            or_blank(self.speed_verdict(case)),
+            megabytes(self.resident_mb(case)),
+            or_blank(self.memory_verdict(case)),
+        )
+    }
+
+    fn long_line(&self) -> String {
+        let (Some(long), Some(verdict)) = (&self.long, self.growth_verdict()) else { return String::new() };
+        let word = if verdict == Verdict::Ok { "flat".to_owned() } else { verdict.to_string() };
+        format!(
+            "{}: {} rows {} MB, {} rows {} MB and {:.0} rows/s (at most {GROWTH_MAX} x and {RESIDENT_MB_MAX} MB \
+             wanted) {word}\n",
+            LONG.name(),
+            self.rows,
+            megabytes(self.resident_mb(LONG)),
+            long.rows,
+            megabytes(long.resident_mb),
+            long.rows_per_second(),
+        )
     }
 
     pub(super) fn json(&self) -> Value {
@@ -97,6 +154,14 @@ impl Report {
             "cases": cases,
             "metadata_statements_per_chunk": self.statements,
             "long": self.long,
+            "missed": self.missed(),
         })
     }
 }
+
+fn megabytes(resident_mb: Option<f64>) -> String {
+    resident_mb.map_or_else(String::new, |mb| format!("{mb:.0}"))
+}
+
+#[cfg(test)]
+mod tests;

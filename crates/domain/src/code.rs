@@ -164,6 +164,7 @@ codes! {
     1015 ExecutionAbandoned -> ExecutionAbandoned, "the execution was abandoned";
     1016 StepStartLimitReached -> Conflict, "a step was started as often as it may be";
     1017 SkipLimitExceeded -> ExecutionFailed, "more items failed than the step may skip";
+    1018 TooManyExecutions -> Conflict, "this process runs as many executions as it may";
 }
 
 impl Code {

@@ -38,8 +38,8 @@ use tidemill_domain::time::FakeClock;
 use tidemill_store::job::{StepRecord, StoredContext};
 use tidemill_store::{Init, Store, StoreOptions};
 
-/// How long the process of a bench counts as alive without a heartbeat.
-const TTL: Duration = Duration::from_secs(15);
+/// How long the process of a bench counts as alive without a heartbeat: longer than any test moves its clock.
+const TTL: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// A database, a process and a clock, to run jobs on.
 #[derive(Debug)]
@@ -62,8 +62,13 @@ impl JobBench {
 
     /// A bench on this database, which has to be opened with this clock.
     pub async fn on(store: Store, clock: Arc<FakeClock>) -> Result<Self, JobError> {
+        Self::with_lease(store, clock, TTL).await
+    }
+
+    /// [`on`](Self::on) with a process that is lost when the clock moves by `ttl`.
+    pub async fn with_lease(store: Store, clock: Arc<FakeClock>, ttl: Duration) -> Result<Self, JobError> {
         let identity = Identity { name: "bench".into(), host: "host".into(), pid: 1, version: "1".into() };
-        let options = ProcessOptions { identity, ttl: TTL };
+        let options = ProcessOptions { identity, ttl };
         let process = Process::register(store.clone(), clock.clone(), options).await?;
         Ok(Self { store, clock, process })
     }

@@ -10,6 +10,9 @@ use tidemill_engine::job::JobError;
 use tidemill_store::StoreError;
 use utoipa::ToSchema;
 
+/// After how long another try makes sense when a process runs all that it may. Nobody knows when one of them ends.
+const FULL_RETRY_SECONDS: u64 = 10;
+
 /// What went wrong. It is small, because every handler can return it.
 #[derive(Clone, Debug)]
 pub struct Problem {
@@ -193,6 +196,11 @@ impl From<JobError> for Problem {
     fn from(error: JobError) -> Self {
         match error {
             JobError::Engine(error) => error.into(),
+            error @ JobError::TooManyRunning { .. } => {
+                let (code, status) = (error.code(), StatusCode::SERVICE_UNAVAILABLE);
+                Self::with_status(status, code, error.to_string(), error.fix())
+                    .retry_after(FULL_RETRY_SECONDS)
+            }
             error => Self::new(error.code(), error.to_string(), error.fix()),
         }
     }

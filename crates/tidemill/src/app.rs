@@ -9,6 +9,7 @@ use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 use tidemill_domain::code::{Code, Exit};
 use tidemill_engine::job::{Job, JobRegistry};
 
@@ -159,12 +160,25 @@ impl App {
         color(loaded.settings.color);
         telemetry::start_log(&loaded.settings.log, loaded.settings.color);
         let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(worker_threads())
             .enable_all()
             .build()
             .map_err(|error| (Failure::unexpected("the runtime could not be started", &error), output))?;
         let context = Context::new(loaded, jobs, program);
-        runtime.block_on(commands::run(cli.command, &context)).map_err(|failure| (failure, output))
+        let ended = runtime.block_on(commands::run(cli.command, &context));
+        // Code of a job that does not come to an await must not keep the program from ending.
+        runtime.shutdown_timeout(LETTING_GO);
+        ended.map_err(|failure| (failure, output))
     }
+}
+
+/// How long what still runs at the end may take to come to an await.
+const LETTING_GO: Duration = Duration::from_secs(1);
+
+/// More than there are processors, if these are few: code of a job that computes for long without an await takes one
+/// thread each, and heartbeats need another.
+fn worker_threads() -> usize {
+    std::thread::available_parallelism().map_or(4, |processors| processors.get().max(4))
 }
 
 fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {

@@ -60,6 +60,8 @@ pub mod prelude {
     };
     pub use tidemill_domain::backoff::Backoff;
     pub use tidemill_domain::item::{Decimal, ErrorKind, FromValue, ItemError, Phase, Row, RowError, Value};
+    pub use tidemill_domain::job::fault::{FaultPolicy, Kinds};
+    pub use tidemill_domain::job::flow::Target;
     pub use tidemill_domain::job::lifecycle::OnCrash;
     pub use tidemill_domain::job::parameter::{ParameterSpec, ParameterType};
     pub use tidemill_domain::job::{
@@ -72,15 +74,15 @@ pub mod prelude {
     pub use tidemill_engine::item::{
         AsyncProcessor, BoxProcessor, BoxWriter, ClassifierProcessor, ClassifierWriter, CompositeProcessor,
         CompositeWriter, CsvReader, CsvWriter, Encoding, FixedWidthReader, InputError, ItemsReader,
-        ItemsWriter, JsonLinesReader, JsonLinesWriter, OutputError, ProcessorExt, TextWriter,
+        ItemsWriter, JsonLinesReader, JsonLinesWriter, OutputError, ProcessorExt, ReaderExt, TextWriter,
         ValidatingProcessor,
     };
     pub use tidemill_engine::job::listener::{
         ChunkListener, ItemListener, JobListener, JobRun, RetryListener, SkipListener, StepListener, StepRun,
     };
     pub use tidemill_engine::job::{
-        ChunkScope, ChunkStep, Delivery, ExecutionEnd, ItemProcessor, ItemReader, ItemStream, ItemWriter,
-        Job, JobError, JobRegistry, Launcher, PassThrough, Rejects, RepeatStatus, Running, Step, StepScope,
-        Tasklet, TaskletScope,
+        ChunkScope, ChunkStep, Decision, Delivery, ExecutionEnd, ItemProcessor, ItemReader, ItemStream,
+        ItemWriter, Job, JobError, JobRegistry, Launcher, PassThrough, Rejects, RepeatStatus, Running, Step,
+        StepScope, Tasklet, TaskletScope,
     };
 }

@@ -13,70 +13,13 @@
 //!
 //! Items are numbers here, from 0 in the order in which they were read; whoever drives the chunk has them.
 
+mod action;
+
+pub use action::{Action, Failure, FailureReason, Processed, Retry, Skip};
+
 use crate::item::{ErrorKind, Phase};
 use crate::job::counters::Counters;
 use crate::job::fault::{FaultPolicy, SkipDecision};
-
-/// What to do next.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Action {
-    /// Process this item, and tell [`Chunk::processed`].
-    Process(usize),
-    /// Tell the skip listeners of this item now.
-    Announce(Skip),
-    /// Write what came out of these items, and tell [`Chunk::written`].
-    Write(Vec<usize>),
-    /// Announce [`Chunk::take_skips`], commit, and tell [`Chunk::committed`].
-    Commit,
-    /// Roll back.
-    RollBack,
-    /// Nothing is left to do.
-    Done,
-    /// The step has failed. What was not committed is rolled back.
-    Fail(Failure),
-}
-
-/// How processing an item went.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Processed {
-    /// Something came out.
-    Output,
-    /// Nothing came out, on purpose.
-    Filtered,
-    /// It failed.
-    Failed(ErrorKind),
-}
-
-/// An item that was left out, and what was being done with it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Skip {
-    /// What was being done.
-    pub phase: Phase,
-    /// Which item; for a read, which failed read of this chunk.
-    pub index: usize,
-}
-
-/// Why a step fails.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Failure {
-    /// What was being done.
-    pub phase: Phase,
-    /// Which item, where it was one; for a read, which failed read of this chunk.
-    pub index: Option<usize>,
-    /// Why that is the end.
-    pub reason: FailureReason,
-}
-
-/// Why an error is the end of a step.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum FailureReason {
-    /// Such an error is neither skipped nor tried again.
-    NotTolerated,
-    /// All attempts failed, and such an error is not skipped.
-    RetryExhausted,
-    /// Such errors are skipped, but there were too many.
-    SkipLimitExceeded,
-}
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fate {
@@ -124,6 +67,8 @@ pub struct Chunk<'p> {
     announce_now: Option<Skip>,
     write_attempts: u32,
     write_error: Option<ErrorKind>,
+    /// What the last rollback was for, if it was for another attempt.
+    retry: Option<Retry>,
     /// Set when the last attempt to write all has failed: from then on, one item per transaction.
     is_scanning: bool,
 }
@@ -142,6 +87,7 @@ impl<'p> Chunk<'p> {
             announce_now: None,
             write_attempts: 0,
             write_error: None,
+            retry: None,
             is_scanning: false,
         }
     }
@@ -280,7 +226,10 @@ impl<'p> Chunk<'p> {
             return self.fail(Phase::Process, Some(index), FailureReason::NotTolerated);
         };
         if !policy.no_rollback.contains(&kind) {
-            self.slots[index].attempts += 1;
+            let attempts = self.slots[index].attempts + 1;
+            let retry = Retry { phase: Phase::Process, index: Some(index), attempts };
+            self.retry = policy.may_retry(&kind, attempts).then_some(retry);
+            self.slots[index].attempts = attempts;
             self.slots[index].last_error = Some(kind);
             self.stage = Stage::RollBack;
             return;
@@ -339,6 +288,8 @@ impl<'p> Chunk<'p> {
         };
         self.write_attempts += 1;
         self.is_scanning = !policy.may_retry(&kind, self.write_attempts);
+        let retry = Retry { phase: Phase::Write, index: None, attempts: self.write_attempts };
+        self.retry = (!self.is_scanning).then_some(retry);
         self.write_error = Some(kind);
         self.stage = Stage::RollBack;
     }
@@ -353,6 +304,7 @@ impl<'p> Chunk<'p> {
                 self.skip(Phase::Write, index);
                 self.announcements.push(Skip { phase: Phase::Write, index });
                 let needs_rollback = !policy.no_rollback.contains(kind);
+                self.retry = None;
                 self.stage = if needs_rollback { Stage::RollBack } else { Stage::Commit };
             }
             SkipDecision::NotSkippable => self.fail(Phase::Write, Some(index), FailureReason::NotTolerated),
@@ -397,6 +349,11 @@ impl<'p> Chunk<'p> {
     /// How many items from the beginning are settled: what a restart in the middle of a scan has to leave out.
     pub fn offset(&self) -> usize {
         self.slots.iter().take_while(|slot| slot.fate != Fate::Pending).count()
+    }
+
+    /// The attempt that the last rollback makes room for; none when it was for something else, such as a scan.
+    pub fn retry(&self) -> Option<Retry> {
+        self.retry
     }
 
     /// Whether the step has failed and only its end is left.

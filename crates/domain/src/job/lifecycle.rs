@@ -23,7 +23,7 @@ pub enum OnCrash {
     Fail,
     /// The execution fails, and the job is restarted by itself.
     Restart {
-        /// How often in one instance.
+        /// How often in a row; a restart by a person begins anew.
         limit: u32,
     },
 }

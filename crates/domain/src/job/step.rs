@@ -12,14 +12,8 @@ pub const EXECUTED_KEY: &str = "batch.executed";
 pub const RESTART_KEY: &str = "batch.restart";
 /// Context key: what sort of step it is.
 pub const STEP_TYPE_KEY: &str = "batch.stepType";
-/// Context key: what sort of tasklet the step consists of.
-pub const TASKLET_TYPE_KEY: &str = "batch.taskletType";
 /// Context key: the version of the program that ran it.
 pub const VERSION_KEY: &str = "batch.version";
-
-/// Context keys that belong to the engine; authors choose others.
-pub const RESERVED_KEYS: [&str; 5] =
-    [EXECUTED_KEY, RESTART_KEY, STEP_TYPE_KEY, TASKLET_TYPE_KEY, VERSION_KEY];
 
 /// The last execution of the step in its instance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,13 +50,6 @@ pub enum StepDecision {
     SkipCompleted,
     /// An operator gave it up; go on with the result that it had. Nothing is written.
     SkipAbandoned,
-}
-
-impl StepDecision {
-    /// Whether the step runs.
-    pub const fn runs(self) -> bool {
-        matches!(self, Self::RunFresh | Self::Resume)
-    }
 }
 
 /// Why a step neither runs nor is passed over. The job fails.
@@ -196,7 +183,7 @@ mod tests {
             let rules = StepRules { allow_start_if_complete, start_limit };
             let decision = decide(last, starts, rules);
             if starts >= u64::from(start_limit) {
-                prop_assert!(!decision.is_ok_and(StepDecision::runs));
+                prop_assert!(!matches!(decision, Ok(StepDecision::RunFresh | StepDecision::Resume)));
             } else {
                 prop_assert_eq!(decision, decide(last, 0, StepRules { start_limit: u32::MAX, ..rules }));
             }

@@ -1,6 +1,6 @@
 //! Readers of files, and of items that are already there.
 //!
-//! Reading order: [`file`], the reader that all formats share; [`csv`], [`fixed_width`] and [`json_lines`],
+//! Reading order: [`mod@file`], the reader that all formats share; [`csv`], [`fixed_width`] and [`json_lines`],
 //! the formats; `input`, one open file; `files`, which files there are; `record` and `csv_scan`, where a
 //! record ends.
 

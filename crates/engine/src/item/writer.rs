@@ -1,6 +1,6 @@
 //! Writers of files.
 //!
-//! Reading order: [`file`], the writer that all formats share; [`csv`], [`json_lines`] and [`text`], the
+//! Reading order: [`mod@file`], the writer that all formats share; [`csv`], [`json_lines`] and [`text`], the
 //! formats.
 
 pub mod csv;

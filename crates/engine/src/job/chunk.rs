@@ -1,6 +1,8 @@
-//! Chunk steps: how one is put together. [`working`] is what it does.
+//! Chunk steps: how one is put together. `working` is what it does, `reading` how it reads ahead, `telling` whom it
+//! tells.
 
 mod reading;
+mod telling;
 mod working;
 
 use crate::job::component::{ItemProcessor, ItemReader, ItemWriter, PassThrough};

@@ -22,7 +22,8 @@ pub trait ItemStream: Send + 'static {
         Ok(())
     }
 
-    /// Called once at the end, however it ends. `is_complete` when the step has done all that there was to do.
+    /// Called once at the end, unless the process or the step was ended by force; then it is only dropped.
+    /// `is_complete` when the step has done all that there was to do.
     fn close(&mut self, is_complete: bool) -> impl Future<Output = Result<(), ItemError>> + Send {
         let _either_way = is_complete;
         async { Ok(()) }

@@ -33,6 +33,12 @@ pub enum JobError {
         /// Why.
         refusal: LaunchRefusal,
     },
+    /// There is no room for another execution in this process now.
+    #[error("this process runs {limit} executions, and may not run more at once")]
+    TooManyRunning {
+        /// How many it may run.
+        limit: usize,
+    },
     /// The execution is not in a state that allows this.
     #[error("execution {id}: {refusal}")]
     NotAllowed {
@@ -69,6 +75,7 @@ impl JobError {
             Self::UnknownJob { .. } => Code::UnknownJob,
             Self::UnknownExecution(_) => Code::UnknownExecution,
             Self::Refused { refusal, .. } => refusal.code(),
+            Self::TooManyRunning { .. } => Code::TooManyExecutions,
             Self::NotAllowed { refusal, .. } => refusal.code(),
             Self::BadDefinition { .. } => Code::BadJobDefinition,
         }
@@ -84,6 +91,9 @@ impl JobError {
             Self::UnknownJob { known, .. } => format!("there are: {}", known.join(", ")),
             Self::UnknownExecution(_) => "see `tidemill job executions`".into(),
             Self::Refused { refusal, .. } => refusal.fix().into(),
+            Self::TooManyRunning { .. } => {
+                "try again when one of them has ended, launch it in another process, or raise jobs.max_running".into()
+            }
             Self::NotAllowed { refusal, .. } => refusal.fix().into(),
             Self::BadDefinition { .. } => "correct the definition of the job".into(),
         }

@@ -63,6 +63,7 @@ impl Running {
 #[derive(Clone, Debug)]
 pub struct Launcher {
     inner: Arc<Inner>,
+    running_max: usize,
 }
 
 #[derive(Debug)]
@@ -77,7 +78,15 @@ struct Inner {
 impl Launcher {
     /// A launcher of these jobs, on behalf of `process`.
     pub fn new(store: Store, process: Process, clock: Arc<dyn Clock>, jobs: JobRegistry) -> Self {
-        Self { inner: Arc::new(Inner { store, process, clock, jobs, running: Mutex::default() }) }
+        let inner = Inner { store, process, clock, jobs, running: Mutex::default() };
+        Self { inner: Arc::new(inner), running_max: usize::MAX }
+    }
+
+    /// Refuses launches while so many executions run in this process. Without it there is no limit.
+    #[must_use]
+    pub fn max_running(mut self, limit: usize) -> Self {
+        self.running_max = limit;
+        self
     }
 
     /// The jobs that it can start.
@@ -128,6 +137,10 @@ impl Launcher {
             return Ok(None);
         }
         let mut launching = self.launching().await;
+        if launching.is_full() {
+            // It stays due: another process may take it, or this one when something has ended.
+            return Ok(None);
+        }
         let mut tx = self.inner.store.begin().await?;
         let Some(due) = tx.take_due_restart(&names).await? else { return Ok(None) };
         let restarts = due.crash_restarts + 1;

@@ -85,6 +85,9 @@ pub trait ChunkListener: Send + Sync {
 
 /// Is told of items. Reads are reported as they happen, which may be ahead of the chunk that is being written.
 pub trait ItemListener<I, O>: Send + Sync {
+    /// An item is about to be read.
+    fn before_read(&self) {}
+
     /// An item was read.
     fn after_read(&self, item: &I) {
         let _ignored = item;
@@ -144,9 +147,9 @@ pub trait SkipListener<I, O>: Send + Sync {
     }
 }
 
-/// Is told of attempts that failed and will be repeated.
+/// Is told of attempts that failed and are followed by another.
 pub trait RetryListener: Send + Sync {
-    /// An attempt failed; the chunk is repeated.
+    /// An attempt failed, and there is another one.
     fn on_retry(&self, phase: Phase, error: &ItemError) {
         let _ignored = (phase, error);
     }

@@ -1,9 +1,10 @@
 //! One execution, from its first step to its end.
 
+mod flow;
 mod record;
 
 use crate::error::EngineError;
-use crate::job::definition::{Decision, Job, Node};
+use crate::job::definition::Job;
 use crate::job::launcher::ExecutionEnd;
 use crate::job::listener::{JobRun, StepRun};
 use crate::job::scope::{StepScope, StepScopeParts};
@@ -15,12 +16,12 @@ use record::{Answer, Entry, Lost, Recorder};
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::code::Code;
-use tidemill_domain::job::flow::Target;
+use tidemill_domain::item::ItemError;
 use tidemill_domain::job::step::{EXECUTED_KEY, RESTART_KEY, STEP_TYPE_KEY, VERSION_KEY};
 use tidemill_domain::job::{BatchStatus, Counters, ExecutionContext, ExitStatus, StepExecutionId};
 use tidemill_domain::time::Clock;
-use tidemill_store::Store;
 use tidemill_store::job::{self, Launched, StepRequest, StepStart};
+use tidemill_store::{Store, StoreError};
 use tracing::Instrument;
 
 /// How long a step that has to end now may take to let go of what it holds.
@@ -94,7 +95,23 @@ impl Runner {
     }
 
     /// Runs to the end. The error says that this process may no longer act: nothing was written then.
-    pub(super) async fn run(mut self) -> Result<ExecutionEnd, EngineError> {
+    pub(super) async fn run(self) -> Result<ExecutionEnd, EngineError> {
+        let (recorder, execution) = (self.recorder.clone(), self.launched.execution);
+        let lost = EngineError::LeaseLost { key: self.lease.key().clone(), fence: self.lease.fence() };
+        // A task of its own: a panic of a listener or a decision must leave a trace, too.
+        let panic = match tokio::spawn(self.run_guarded()).await {
+            Ok(ended) => return ended,
+            Err(panic) => panic,
+        };
+        let (status, code) = (BatchStatus::Failed, Some(Code::ExecutionFailed));
+        let exit = ExitStatus::failed(format!("the job ended in a panic: {}", panic_text(panic)));
+        match recorder.end(status, &exit).await {
+            Ok(()) => Ok(ExecutionEnd { execution, status, exit, code }),
+            Err(Lost) => Err(lost),
+        }
+    }
+
+    async fn run_guarded(mut self) -> Result<ExecutionEnd, EngineError> {
         let id = self.launched.execution;
         let span = tracing::info_span!("job", job = self.job.name(), execution.id = %id);
         let ended = self.run_steps().instrument(span).await;
@@ -115,7 +132,11 @@ impl Runner {
 
     async fn run_steps(&mut self) -> Result<ExecutionEnd, Lost> {
         let launched = &self.launched;
-        self.recorder.record(&Entry::Begin).await?;
+        match self.recorder.ask(&Entry::Begin).await? {
+            Answer::Recorded(true) => {}
+            Answer::Impossible(error) => return self.failed_to_begin(error).await,
+            Answer::Recorded(false) | Answer::Step(_) => return Err(self.recorder.refused()),
+        }
         let mut run = JobRun {
             job: self.job.name().to_owned(),
             execution: launched.execution,
@@ -136,109 +157,15 @@ impl Runner {
         for listener in self.job.listeners() {
             listener.after_job(&run);
         }
-        self.recorder.record(&Entry::End { status, exit: &run.exit }).await?;
+        self.recorder.end(status, &run.exit).await?;
         Ok(ExecutionEnd { execution: run.execution, status, exit: run.exit, code })
     }
 
-    /// One step after the other, until one does not complete.
-    async fn in_order(&mut self) -> Result<Ended, Lost> {
-        let mut ended = Ended::completed();
-        let steps: Vec<Step> = self.job.steps().into_iter().cloned().collect();
-        for step in steps {
-            if self.stop.is_asked() {
-                return Ok(ended.stopped());
-            }
-            let outcome = self.step(&step).await?;
-            ended.has_run |= outcome.has_run();
-            ended.status = outcome.status;
-            ended.exit = outcome.exit;
-            ended.code = outcome.code;
-            if ended.status != BatchStatus::Completed {
-                break;
-            }
-        }
-        Ok(ended)
-    }
-
-    /// From step to step as the exit codes say.
-    async fn along_flow(&mut self) -> Result<Ended, Lost> {
-        let flow = self.job.flow();
-        let mut ended = Ended::completed();
-        let mut last: Option<StepOutcome> = None;
-        let mut state = flow.start().map(str::to_owned);
-        while let Some(name) = state.take() {
-            if self.stop.is_asked() {
-                return Ok(ended.stopped());
-            }
-            let said = match self.job.node(&name).cloned() {
-                Some(Node::Step(step)) => {
-                    // A step that failed and whose failure led on is done with: a restart does not repeat it.
-                    if let Some(failed) = last.take() {
-                        self.abandon(&failed).await?;
-                    }
-                    let outcome = self.step(&step).await?;
-                    ended.has_run |= outcome.has_run();
-                    if outcome.status == BatchStatus::Stopped {
-                        return Ok(ended.stopped());
-                    }
-                    let said = outcome.exit.code.clone();
-                    last = Some(outcome);
-                    said
-                }
-                Some(Node::Decision(_, decide)) => {
-                    let decision = Decision {
-                        parameters: &self.launched.parameters,
-                        job_context: &self.context,
-                        last: last.as_ref().map(|last| (last.status, &last.exit)),
-                    };
-                    match decide(&decision) {
-                        Ok(said) => said,
-                        Err(error) => return Ok(ended.failed(format!("decision {name:?}: {error}"))),
-                    }
-                }
-                None => return Ok(ended.failed(format!("there is no step {name:?}"))),
-            };
-            match flow.after(&name, &said) {
-                Some(Target::To(next)) => state = Some(next),
-                // Right after a restart the stop is behind us.
-                Some(Target::Stop(next)) if !ended.has_run => state = next,
-                Some(Target::Stop(_)) => return Ok(ended.stopped()),
-                Some(Target::End(code)) => {
-                    ended.exit = ExitStatus::new(code.unwrap_or_else(|| ExitStatus::COMPLETED.to_owned()));
-                    return Ok(ended);
-                }
-                Some(Target::Fail) => {
-                    let (text, code) =
-                        last.map(|last| (last.exit.description, last.code)).unwrap_or_default();
-                    ended.code = code;
-                    return Ok(ended.failed(text));
-                }
-                Some(Target::Next) | None => {
-                    return Ok(ended
-                        .failed(format!("no transition of step {name:?} matches the exit code {said:?}")));
-                }
-            }
-        }
-        Ok(ended)
-    }
-
-    /// Records that a step which did not succeed is not to be repeated.
-    async fn abandon(&mut self, failed: &StepOutcome) -> Result<(), Lost> {
-        let Some((id, counters)) = &failed.ran else { return Ok(()) };
-        if failed.status != BatchStatus::Failed {
-            return Ok(());
-        }
-        let end = job::StepEnd {
-            id: *id,
-            execution: self.launched.execution,
-            lease: &self.launched.lease,
-            fence: self.launched.granted.fence,
-            status: BatchStatus::Abandoned,
-            exit: &failed.exit,
-            counters,
-            context: None,
-        };
-        self.recorder.record(&Entry::EndStep { end: &end, job_context: None }).await
+    async fn failed_to_begin(&self, error: StoreError) -> Result<ExecutionEnd, Lost> {
+        let (execution, status, code) = (self.launched.execution, BatchStatus::Failed, Some(error.code()));
+        let exit = ExitStatus::failed(ItemError::from(error).text());
+        self.recorder.end(status, &exit).await?;
+        Ok(ExecutionEnd { execution, status, exit, code })
     }
 
     /// One step: whether it runs is decided by its history.
@@ -288,6 +215,16 @@ impl Runner {
                 code: Some(refusal.code()),
                 ran: None,
             }),
+            Answer::Impossible(error) => Ok(StepOutcome {
+                status: BatchStatus::Failed,
+                code: Some(error.code()),
+                exit: ExitStatus::failed(format!(
+                    "step {:?}: {}",
+                    step.name(),
+                    ItemError::from(error).text()
+                )),
+                ran: None,
+            }),
             Answer::Step(StepStart::Fenced) | Answer::Recorded(_) => Err(self.recorder.refused()),
         }
     }
@@ -316,7 +253,11 @@ impl Runner {
         );
         let ended = tokio::select! {
             ended = &mut working => Some(ended),
-            () = self.stop.asked(Urgency::Now) => None,
+            // A commit that is on its way is waited for: it ends the chunk, and the step with it.
+            () = self.stop.asked(Urgency::Now) => match progress.is_committing() {
+                true => tokio::time::timeout(LETTING_GO, &mut working).await.ok(),
+                false => None,
+            },
             () = self.lease.lost() => return Err(abort(working).await),
         };
         let (status, exit, code, counters, context) = match ended {
@@ -352,7 +293,7 @@ impl Runner {
         scope: &StepScope,
         ending: Ending,
     ) -> Result<StepOutcome, Lost> {
-        let Ending { status, mut exit, code, counters, context } = ending;
+        let Ending { mut status, mut exit, mut code, counters, context } = ending;
         let before = self.context.clone();
         for listener in step.listeners() {
             let mut run = StepRun {
@@ -372,6 +313,7 @@ impl Runner {
             Ok(_) => None,
             Err(error) => {
                 self.context = before;
+                (status, code) = (BatchStatus::Failed, Some(Code::ContextTooLarge));
                 exit = exit.and(ExitStatus::failed(error.to_string()));
                 None
             }
@@ -384,17 +326,11 @@ impl Runner {
             status,
             exit: &exit,
             counters: &counters,
-            // What was committed with the last chunk stands.
-            context: None,
         };
         self.recorder.record(&Entry::EndStep { end: &end, job_context: job_context.as_deref() }).await?;
         if let Some(code) = code {
-            tracing::warn!(
-                step = step.name(),
-                "step {} ended {status} ({code}): {}",
-                step.name(),
-                exit.description
-            );
+            // The reason is recorded; it may hold data of items, which do not belong into a log.
+            tracing::warn!(step = step.name(), "step {} ended {status} ({code})", step.name());
         }
         Ok(StepOutcome { status, exit, code, ran: Some((scope.step_execution(), counters)) })
     }
@@ -429,7 +365,8 @@ async fn abort<T>(working: tokio::task::JoinHandle<T>) -> Lost {
     Lost
 }
 
-fn panic_text(error: tokio::task::JoinError) -> String {
+/// What a task that panicked has to say.
+pub(super) fn panic_text(error: tokio::task::JoinError) -> String {
     let Ok(panic) = error.try_into_panic() else { return "cancelled".to_owned() };
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())

@@ -1,5 +1,6 @@
 //! What the parts of a step may look at while they run.
 
+use crate::lease::HeldLease;
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::item::{ErrorKind, ItemError};
@@ -84,24 +85,49 @@ impl StepScope {
 #[derive(Debug)]
 pub struct ChunkScope {
     store: Store,
+    /// As long as this is trusted, a database that is away is waited for.
+    lease: Option<Arc<HeldLease>>,
     idle_limit: Option<Duration>,
     tx: Option<Tx>,
 }
 
+/// Pause before a transaction is begun again, after the database could not be reached or had no time.
+const PAUSE: Duration = Duration::from_millis(250);
+
 impl ChunkScope {
     pub(crate) fn new(store: Store, idle_limit: Option<Duration>) -> Self {
-        Self { store, idle_limit, tx: None }
+        Self { store, lease: None, idle_limit, tx: None }
     }
 
-    /// The transaction of this chunk. Do not commit; the step does.
+    pub(crate) fn under(self, lease: Arc<HeldLease>) -> Self {
+        Self { lease: Some(lease), ..self }
+    }
+
+    /// The transaction of this chunk. Do not commit; the step does. While nothing has been done in it, a database that
+    /// is away or busy is waited for, as long as this process may act.
     pub async fn tx(&mut self) -> Result<&mut Tx, StoreError> {
-        if self.tx.is_none() {
-            self.tx = Some(match self.idle_limit {
-                Some(limit) => self.store.begin_idling(limit).await?,
-                None => self.store.begin().await?,
-            });
+        while self.tx.is_none() {
+            match self.begin().await {
+                Ok(tx) => self.tx = Some(tx),
+                Err(error) if error.is_transient() && self.may_wait() => {
+                    tracing::warn!(%error, "the transaction of a chunk could not begin; will try again");
+                    tokio::time::sleep(PAUSE).await;
+                }
+                Err(error) => return Err(error),
+            }
         }
         Ok(self.tx.as_mut().expect("the transaction has just begun"))
+    }
+
+    fn may_wait(&self) -> bool {
+        self.lease.as_ref().is_some_and(|lease| lease.is_trusted())
+    }
+
+    async fn begin(&self) -> Result<Tx, StoreError> {
+        match self.idle_limit {
+            Some(limit) => self.store.begin_idling(limit).await,
+            None => self.store.begin().await,
+        }
     }
 
     /// The transaction, if one has begun.

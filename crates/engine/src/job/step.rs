@@ -11,7 +11,7 @@ use crate::metrics;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tidemill_domain::code::Code;
 use tidemill_domain::item::ItemError;
@@ -181,18 +181,41 @@ pub(crate) struct StepTask {
 
 /// What a step has committed; it outlives the step's own task.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Progress(Arc<Mutex<(Counters, ExecutionContext)>>);
+pub(crate) struct Progress(Arc<Mutex<Committed>>);
+
+#[derive(Debug, Default)]
+struct Committed {
+    counters: Counters,
+    context: ExecutionContext,
+    /// Whether a commit is on its way.
+    is_committing: bool,
+}
 
 impl Progress {
+    fn get(&self) -> MutexGuard<'_, Committed> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// What was counted and remembered at the last commit.
     pub(crate) fn committed(&self) -> (Counters, ExecutionContext) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let committed = self.get();
+        (committed.counters, committed.context.clone())
+    }
+
+    /// Whether a commit is on its way, so that nobody can say yet what is committed.
+    pub(crate) fn is_committing(&self) -> bool {
+        self.get().is_committing
+    }
+
+    fn begin_commit(&self) {
+        self.get().is_committing = true;
     }
 
     fn set(&self, counters: Counters, context: &ExecutionContext) {
-        let mut committed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        committed.0 = counters;
-        committed.1.clone_from(context);
+        let mut committed = self.get();
+        committed.counters = counters;
+        committed.context.clone_from(context);
+        committed.is_committing = false;
     }
 }
 
@@ -233,7 +256,7 @@ impl StepTask {
 
     /// A chunk whose transaction begins when it is needed.
     pub(crate) fn chunk(&self, idle_limit: Option<Duration>) -> ChunkScope {
-        ChunkScope::new(self.scope.store().clone(), idle_limit)
+        ChunkScope::new(self.scope.store().clone(), idle_limit).under(self.lease.clone())
     }
 
     /// Tells what this step promises and how much there is to do.
@@ -242,9 +265,15 @@ impl StepTask {
         total: Option<u64>,
         delivery: Option<Delivery>,
     ) -> Result<(), StepFailure> {
-        let mut tx = self.scope.store().begin().await?;
+        let mut chunk = self.chunk(None);
+        let tx = chunk.tx().await?;
+        if !tx.confirm_lease(self.lease.key(), self.lease.fence()).await? {
+            return Err(self.refused());
+        }
         tx.describe_step(self.scope.step_execution(), total, delivery.map(Delivery::as_str)).await?;
-        tx.commit().await?;
+        if let Some(tx) = chunk.take() {
+            tx.commit().await?;
+        }
         Ok(())
     }
 
@@ -280,6 +309,7 @@ impl StepTask {
         crash_point!("chunk_after_save");
         self.check()?;
         crash_point!("chunk_before_commit");
+        self.progress.begin_commit();
         match tx.commit().await {
             Ok(()) => {}
             Err(StoreError::OutcomeUnknown(error)) => {

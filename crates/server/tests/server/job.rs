@@ -1,5 +1,7 @@
 //! Jobs over HTTP: launched, watched, stopped, restarted, given up.
 
+mod limit;
+
 use crate::{Answer, App};
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};

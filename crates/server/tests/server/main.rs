@@ -32,6 +32,9 @@ use tidemill_store::scratch::Scratch;
 use tidemill_store::token::NewToken;
 use tower::ServiceExt;
 
+/// Executions that a server under test runs at once.
+const RUNNING_MAX: usize = 3;
+
 /// A server on an empty database, with a clock that the test moves.
 struct App {
     router: Router,
@@ -87,7 +90,8 @@ impl App {
             origin: "default".into(),
         };
         let jobs = JobRegistry::new(job::jobs()).unwrap();
-        let launcher = Launcher::new(store.clone(), process.clone(), clock.clone(), jobs);
+        let launcher =
+            Launcher::new(store.clone(), process.clone(), clock.clone(), jobs).max_running(RUNNING_MAX);
         let parts = Parts {
             store: store.clone(),
             process,

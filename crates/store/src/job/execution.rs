@@ -63,6 +63,8 @@ impl Tx {
         let Some(head) = self.job_execution_lock(id.get()).await? else { return Ok(false) };
         let before = head.status()?;
         let Ok(after) = lifecycle::next(before, ExecutionEvent::End(status)) else { return Ok(false) };
+        // Whatever was begun and not ended, for example because an answer was lost, has ended with it.
+        self.fail_steps(id, exit).await?;
         let actor = self.process_actor(fence.owner).await?;
         let now = self.now().await?;
         self.save_end(id, after, exit, now.into(), false).await?;

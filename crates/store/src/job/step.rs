@@ -67,8 +67,6 @@ pub struct StepEnd<'a> {
     pub exit: &'a ExitStatus,
     /// All that it has counted.
     pub counters: &'a Counters,
-    /// What it remembers, as text; none when that was saved before.
-    pub context: Option<&'a str>,
 }
 
 impl Tx {
@@ -94,7 +92,7 @@ impl Tx {
         }
     }
 
-    /// Records how a step ended. False when the execution is no longer ours: roll back.
+    /// Records how a step ended; what it remembers was saved with its last chunk. False when the execution is no longer ours: roll back.
     pub async fn end_step(&mut self, end: &StepEnd<'_>) -> Result<bool, StoreError> {
         if !self.confirm_lease(end.lease, end.fence).await? {
             return Ok(false);
@@ -110,9 +108,6 @@ impl Tx {
         };
         if self.job_step_save_end(&row).await? == 0 {
             return Ok(false);
-        }
-        if let Some(text) = end.context {
-            self.job_context_save_of_step(end.id.get(), &columns::context(text)).await?;
         }
         if long.is_some() {
             self.job_note_save_step(end.id.get(), None, None, long.as_deref()).await?;

@@ -177,14 +177,6 @@ impl Tx {
         on_either!(self, job::context::insert_of_step(step, context))
     }
 
-    pub(crate) async fn job_context_save_of_step(
-        &mut self,
-        step: i64,
-        context: &ContextColumns<'_>,
-    ) -> Answer<()> {
-        on_either!(self, job::context::save_of_step(step, context))
-    }
-
     pub(crate) async fn job_context_of_step(&mut self, step: i64) -> Answer<Option<String>> {
         on_either!(self, job::context::of_step(step))
     }

@@ -133,7 +133,7 @@ async fn end_step(
     let mut tx = bench.begin().await;
     let (lease, fence) = (&launched.lease, launched.granted.fence);
     let (execution, counters) = (launched.execution, &Counters::default());
-    let end = StepEnd { id, execution, lease, fence, status, exit, counters, context: None };
+    let end = StepEnd { id, execution, lease, fence, status, exit, counters };
     let ended = tx.end_step(&end).await.unwrap();
     tx.commit().await.unwrap();
     ended

@@ -101,7 +101,8 @@ impl Serving {
         let options = ProcessOptions { identity: context.identity(), ttl: context.settings().process.lease };
         let process = Process::start(store.clone(), clock.clone(), options).await?;
         let jobs = context.jobs().clone();
-        let launcher = Launcher::new(store.clone(), process.clone(), clock.clone(), jobs);
+        let launcher = Launcher::new(store.clone(), process.clone(), clock.clone(), jobs)
+            .max_running(context.settings().jobs.max_running as usize);
         let parts = Parts {
             store: store.clone(),
             process: process.clone(),

@@ -162,6 +162,8 @@ keys! {
         "What this installation is called on every page.";
     SERVER_TLS "server.tls", Kind::Word(Tls::NAMES), Some("none"),
         "Whether browsers reach the server over TLS, through a proxy before it.";
+    JOBS_MAX_RUNNING "jobs.max_running", Kind::Number { least: 1, most: 1000 }, Some("32"),
+        "Most executions that a server runs at once.";
     LOG_LEVEL "log.level", Kind::Word(LogLevel::NAMES), Some("warn"),
         "How much is logged.";
     LOG_FORMAT "log.format", Kind::Word(LogFormat::NAMES), Some("pretty"),
@@ -217,7 +219,7 @@ mod tests {
 
     #[test]
     fn names_are_listed_once_per_table() {
-        assert_eq!(names_below(""), ["database", "process", "server", "log", "output", "color"]);
+        assert_eq!(names_below(""), ["database", "process", "server", "jobs", "log", "output", "color"]);
         assert_eq!(names_below("process"), ["name", "lease"]);
         assert!(names_below("proc").is_empty());
     }

@@ -20,6 +20,8 @@ pub struct Settings {
     pub process: Process,
     /// The server.
     pub server: Server,
+    /// The jobs.
+    pub jobs: Jobs,
     /// The alerts.
     pub alert: Alert,
     /// Whose JSON Web Tokens the server accepts.
@@ -77,6 +79,13 @@ pub struct Server {
     pub tls: Tls,
 }
 
+/// How a server runs jobs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Jobs {
+    /// Most executions that it runs at once.
+    pub max_running: u32,
+}
+
 /// What is logged.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Log {
@@ -110,6 +119,7 @@ impl Settings {
                 instance: values.text(&key::SERVER_INSTANCE),
                 tls: values.choice(&key::SERVER_TLS),
             },
+            jobs: Jobs { max_running: values.number(&key::JOBS_MAX_RUNNING) },
             alert,
             issuers,
             log: Log { level: values.choice(&key::LOG_LEVEL), format: values.choice(&key::LOG_FORMAT) },

@@ -1,19 +1,33 @@
 //! What the database says about the executions of a job, and whether it agrees with the rows.
 
-/// One execution: its status, and how many rows it counted as written.
+/// One execution: its status, and how many rows it counted as written and as skipped.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Entry {
     pub(super) id: String,
     pub(super) status: String,
     pub(super) written: u64,
+    pub(super) skipped: u64,
 }
 
-/// What is wrong with a copy of so many rows that has come to its end.
-pub(super) fn faults(entries: &[Entry], rows: u64) -> Vec<String> {
+/// What a copy has to come to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Wanted {
+    pub(super) rows: u64,
+    /// How many of them the target refuses.
+    pub(super) refused: u64,
+}
+
+/// What is wrong with a copy that has come to its end.
+pub(super) fn faults(entries: &[Entry], wanted: Wanted) -> Vec<String> {
     let mut faults = Vec::new();
     let written: u64 = entries.iter().map(|entry| entry.written).sum();
-    if written != rows {
-        faults.push(format!("{written} rows were counted as written, not {rows}"));
+    let skipped: u64 = entries.iter().map(|entry| entry.skipped).sum();
+    let accepted = wanted.rows - wanted.refused;
+    if written != accepted {
+        faults.push(format!("{written} rows were counted as written, not {accepted}"));
+    }
+    if skipped != wanted.refused {
+        faults.push(format!("{skipped} rows were counted as skipped, not {}", wanted.refused));
     }
     // A process that was killed after its last commit has completed as well; the next one then had nothing to do.
     if !entries.iter().any(|entry| entry.status == "COMPLETED") {
@@ -39,7 +53,11 @@ mod tests {
     use super::*;
 
     fn entry(status: &str, written: u64) -> Entry {
-        Entry { id: "7".to_owned(), status: status.to_owned(), written }
+        Entry { id: "7".to_owned(), status: status.to_owned(), written, skipped: 0 }
+    }
+
+    fn faults(entries: &[Entry], rows: u64) -> Vec<String> {
+        super::faults(entries, Wanted { rows, refused: 0 })
     }
 
     #[test]
@@ -53,6 +71,15 @@ mod tests {
         assert_eq!(faults(&[entry("COMPLETED", 101)], 100), ["101 rows were counted as written, not 100"]);
         assert_eq!(faults(&[entry("FAILED", 100)], 100), ["no execution has completed"]);
         assert_eq!(faults(&[entry("STARTED", 0), entry("COMPLETED", 1)], 1), ["execution 7 is STARTED"]);
+    }
+
+    #[test]
+    fn rows_that_are_refused_are_skipped_once_and_not_written() {
+        let skipping = |skipped| Entry { skipped, ..entry("COMPLETED", 90) };
+        let wanted = Wanted { rows: 100, refused: 10 };
+
+        assert_eq!(super::faults(&[skipping(10)], wanted), [""; 0]);
+        assert_eq!(super::faults(&[skipping(11)], wanted), ["11 rows were counted as skipped, not 10"]);
     }
 
     #[test]

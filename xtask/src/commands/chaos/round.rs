@@ -2,7 +2,7 @@
 
 use super::Limits;
 use super::chance::Chance;
-use super::ledger::{self, Entry};
+use super::ledger::{self, Entry, Wanted};
 use crate::stages::now;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
@@ -20,6 +20,9 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// A process is killed at some time before it is so old. Starting takes about a tenth of it.
 const AGE_MILLIS_MAX: u64 = 900;
+
+/// So many rows are refused by the target: the chunk around each is written row by row, and killed there, too.
+const REFUSED: u64 = 10;
 
 /// A run that nobody kills must have ended within this.
 const UNDISTURBED: Duration = Duration::from_secs(300);
@@ -134,7 +137,9 @@ pub(super) fn play(
     let folder = tempfile::tempdir().map_err(|error| format!("no folder for a round: {error}"))?;
     let url = place.fresh(&folder, round)?;
     let stand = Stand { program, folder, url, limits };
-    stand.succeed(&["job", "run", "prepare", "-p", &format!("rows={rows}")])?;
+    let every = (rows / REFUSED).max(1);
+    let refused = format!("refused={every}");
+    stand.succeed(&["job", "run", "prepare", "-p", &format!("rows={rows}"), "-p", &refused])?;
     let mut dealt = Dealt { rows, ..Dealt::default() };
     let mut is_complete = false;
     while dealt.kills < kills && !is_complete {
@@ -146,7 +151,7 @@ pub(super) fn play(
     stand.succeed(&["job", "run", "verify"])?;
     let entries = stand.entries()?;
     dealt.hits = entries.iter().map(|entry| u32::from(entry.status == "FAILED")).sum();
-    let faults = ledger::faults(&entries, rows);
+    let faults = ledger::faults(&entries, Wanted { rows, refused: rows / every });
     if faults.is_empty() { Ok(dealt) } else { Err(faults.join("; ")) }
 }
 
@@ -208,9 +213,11 @@ impl Stand<'_> {
         let statuses = ledger::column(&listed, "status")?;
         let entry = |(id, status): (String, String)| {
             let steps = self.output(&["executions", &id, "-o", "csv"])?;
-            let written = ledger::column(&steps, "write")?.into_iter().map(|count| count.parse::<u64>());
-            let written = written.sum::<Result<u64, _>>().map_err(|error| format!("{steps:?}: {error}"))?;
-            Ok(Entry { id, status, written })
+            let sum = |name| {
+                let counts = ledger::column(&steps, name)?.into_iter().map(|count| count.parse::<u64>());
+                counts.sum::<Result<u64, _>>().map_err(|error| format!("{steps:?}: {error}"))
+            };
+            Ok(Entry { written: sum("write")?, skipped: sum("write_skip")?, id, status })
         };
         ids.into_iter().zip(statuses).map(entry).collect()
     }

@@ -99,6 +99,11 @@ impl<R: ItemReader, O: 'static> Reading<R, O> {
         let (mut items, mut errors, mut has_ended) = (0, 0, false);
         let mut since: Option<Monotonic> = None;
         loop {
+            // A reader that never waits must not keep heartbeats and stops from being heard.
+            tokio::task::coop::consume_budget().await;
+            for listener in &self.listeners {
+                listener.before_read();
+            }
             crash_point!("chunk_before_read");
             let read = self.reader.read().await;
             crash_point!("chunk_after_read");

@@ -2,9 +2,8 @@
 
 use super::reading::{ReadChunk, Reading};
 use super::{ChunkStep, Listeners, Options};
-use crate::clock::jitter_unit;
 use crate::job::component::{ItemProcessor, ItemReader, ItemWriter};
-use crate::job::reject::{RejectSink, Rejected};
+use crate::job::reject::RejectSink;
 use crate::job::scope::ChunkScope;
 use crate::job::step::{StepEnd, StepFailure, StepTask};
 use crate::job::stop::Urgency;
@@ -12,7 +11,7 @@ use crate::metrics;
 use std::collections::HashMap;
 use tidemill_domain::code::Code;
 use tidemill_domain::item::{ErrorKind, ItemError, Phase};
-use tidemill_domain::job::chunk::{Action, Chunk, Failure, FailureReason, Processed, Skip};
+use tidemill_domain::job::chunk::{Action, Chunk, Processed};
 use tidemill_domain::job::{ExecutionContext, ExitStatus};
 use tidemill_store::crash_point;
 use tidemill_store::item::kind_of_cause;
@@ -54,13 +53,15 @@ where
         rejects.open(&task.scope, &task.context).await?;
     }
     task.describe(reader.total(), Some(writer.delivery())).await?;
+    // Items behind the saved position that an earlier run has settled in a scan.
+    let settled = task.context.get_long(OFFSET).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
     let reading = Reading {
         reader,
         completion: step.options.completion.clone(),
         policy: step.options.policy.clone(),
         listeners: step.listeners.item.clone(),
         clock: task.clock.clone(),
-        leave_out: task.context.get_long(OFFSET).and_then(|n| u64::try_from(n).ok()).unwrap_or(0),
+        leave_out: settled,
     };
     let (permit, permits) = mpsc::channel(2);
     let (send, chunks) = mpsc::channel(1);
@@ -72,11 +73,16 @@ where
         writer,
         rejects,
         position: ExecutionContext::new(),
+        settled,
         number: 0,
         task,
     };
-    let ended = work.all(permit, chunks).await;
-    let Working { mut writer, mut rejects, .. } = work;
+    let mut ended = work.all(permit, chunks).await;
+    let Working { mut writer, mut rejects, task, .. } = work;
+    // A ghost must not publish what somebody else has gone on with.
+    if let Err(lost) = task.check() {
+        ended = Err(lost);
+    }
     let is_complete = matches!(ended, Ok(StepEnd::Completed(_)));
     let mut closed = writer.close(is_complete).await;
     if let Some(rejects) = &mut rejects {
@@ -92,31 +98,32 @@ where
 }
 
 /// A chunk step at work.
-struct Working<'a, I, O, P, W> {
-    options: &'a Options<I>,
-    listeners: &'a Listeners<I, O>,
+pub(super) struct Working<'a, I, O, P, W> {
+    pub(super) options: &'a Options<I>,
+    pub(super) listeners: &'a Listeners<I, O>,
     processor: P,
     writer: W,
-    rejects: Option<RejectSink<I>>,
+    pub(super) rejects: Option<RejectSink<I>>,
     /// The reader's part of what the step remembers, as of the last whole chunk.
     position: ExecutionContext,
+    /// Items between the saved position and the chunk in hand, which an earlier run has settled.
+    settled: u64,
     /// Chunks so far.
     number: u64,
-    task: &'a mut StepTask,
+    pub(super) task: &'a mut StepTask,
 }
 
 /// The items of one chunk, and what came out of them.
-struct InHand<I, O> {
-    items: Vec<I>,
-    read_errors: Vec<ItemError>,
-    outputs: Vec<Option<O>>,
+pub(super) struct InHand<I, O> {
+    pub(super) items: Vec<I>,
+    pub(super) read_errors: Vec<ItemError>,
+    pub(super) outputs: Vec<Option<O>>,
     /// The last error of each item.
-    errors: HashMap<usize, ItemError>,
+    pub(super) errors: HashMap<usize, ItemError>,
     /// The last error of writing several.
-    write_error: Option<ItemError>,
+    pub(super) write_error: Option<ItemError>,
     position: ExecutionContext,
     scope: ChunkScope,
-    attempts: u32,
 }
 
 impl<I, O, P, W> Working<'_, I, O, P, W>
@@ -176,7 +183,6 @@ where
             write_error: None,
             position: read.position,
             scope: self.task.chunk(self.options.idle_limit),
-            attempts: 0,
         };
         for read in read.reads {
             match read {
@@ -205,6 +211,8 @@ where
 
     async fn drive(&mut self, chunk: &mut Chunk<'_>, hand: &mut InHand<I, O>) -> Result<(), StepFailure> {
         loop {
+            // A processor that never waits must not keep heartbeats and stops from being heard.
+            tokio::task::coop::consume_budget().await;
             match chunk.next_action() {
                 Action::Process(index) => self.process(chunk, hand, index).await,
                 Action::Announce(skip) => self.announce(skip, hand).await?,
@@ -305,8 +313,9 @@ where
             self.task.context.remove(OFFSET);
             replace(&mut self.task.context, &self.position, &hand.position);
             self.position = std::mem::take(&mut hand.position);
+            self.settled = 0;
         } else {
-            self.task.context.put(OFFSET, chunk.offset());
+            self.task.context.put(OFFSET, self.settled + chunk.offset() as u64);
         }
         self.writer.update(&mut self.task.context)?;
         if let Some(rejects) = &mut self.rejects {
@@ -315,6 +324,7 @@ where
         let contribution = chunk.counters();
         if let Err(failure) = self.task.commit(&mut hand.scope, contribution).await {
             // As if the chunk had never been: its rows are not there, so they are not counted either.
+            // The step ends here: what its files got with this chunk is cut off when it is opened again.
             self.task.counters.rollback += 1;
             self.writer.roll_back().await?;
             return Err(failure);
@@ -352,90 +362,7 @@ where
         if chunk.is_failing() {
             return Ok(());
         }
-        self.before_repetition(hand).await
-    }
-
-    /// Tells those who want to know that a chunk is repeated, and waits as long as was agreed.
-    async fn before_repetition(&mut self, hand: &mut InHand<I, O>) -> Result<(), StepFailure> {
-        hand.attempts += 1;
-        let (phase, error) = match (&hand.write_error, hand.errors.values().next()) {
-            (Some(error), _) => (Phase::Write, error),
-            (None, Some(error)) => (Phase::Process, error),
-            (None, None) => return Ok(()),
-        };
-        for listener in &self.listeners.retry {
-            listener.on_retry(phase, error);
-        }
-        if let Some(backoff) = &self.options.backoff {
-            let pause = backoff.delay(hand.attempts, jitter_unit());
-            tokio::select! {
-                () = tokio::time::sleep(pause) => {}
-                () = self.task.stop.asked(Urgency::Now) => {}
-                () = self.task.lost() => return Err(StepFailure::LeaseLost),
-            }
-        }
-        self.before_chunk();
-        Ok(())
-    }
-
-    fn before_chunk(&self) {
-        for listener in &self.listeners.chunk {
-            listener.before_chunk(&self.task.scope);
-        }
-    }
-
-    async fn announce(&mut self, skip: Skip, hand: &InHand<I, O>) -> Result<(), StepFailure> {
-        let (item, error) = match skip.phase {
-            Phase::Read => (None, hand.read_errors.get(skip.index)),
-            Phase::Process | Phase::Write => (hand.items.get(skip.index), hand.errors.get(&skip.index)),
-        };
-        let Some(error) = error else { return Ok(()) };
-        for listener in &self.listeners.skip {
-            match (skip.phase, item) {
-                (Phase::Read, _) => listener.on_skip_in_read(error),
-                (Phase::Process, Some(item)) => listener.on_skip_in_process(item, error),
-                (Phase::Write, Some(item)) => {
-                    let output = hand.outputs.get(skip.index).and_then(Option::as_ref);
-                    let passed = || P::pass_through(std::slice::from_ref(item)).and_then(<[O]>::first);
-                    if let Some(output) = output.or_else(passed) {
-                        listener.on_skip_in_write(output, error);
-                    }
-                }
-                (_, None) => {}
-            }
-        }
-        tracing::debug!(step = self.task.scope.step(), "an item was skipped in {}", skip.phase.as_str());
-        if let Some(rejects) = &mut self.rejects {
-            rejects.add(Rejected { phase: skip.phase, kind: kind_of(error, skip.phase), error, item })?;
-        }
-        Ok(())
-    }
-
-    fn failed(&self, failure: Failure, hand: &InHand<I, O>) -> StepFailure {
-        let error = match (failure.phase, failure.index) {
-            (Phase::Read, Some(index)) => hand.read_errors.get(index),
-            (_, Some(index)) => hand.errors.get(&index),
-            (_, None) => None,
-        };
-        let error = error.or(hand.write_error.as_ref()).or_else(|| hand.errors.values().next());
-        let text = error.map_or_else(String::new, ItemError::text);
-        let phase = failure.phase.as_str();
-        match failure.reason {
-            FailureReason::NotTolerated => {
-                StepFailure::failed(Code::ExecutionFailed, format!("{phase} failed: {text}"))
-            }
-            FailureReason::RetryExhausted => StepFailure::failed(
-                Code::ExecutionFailed,
-                format!("{phase} failed in every attempt and is not skippable: {text}"),
-            ),
-            FailureReason::SkipLimitExceeded => {
-                let limit = self.options.policy.as_ref().map_or(0, |policy| policy.skip_limit);
-                StepFailure::failed(
-                    Code::SkipLimitExceeded,
-                    format!("the skip limit of {limit} is exceeded; the last error, in {phase}: {text}"),
-                )
-            }
-        }
+        self.before_repetition(chunk, hand).await
     }
 }
 

@@ -54,6 +54,9 @@ impl Launching<'_> {
     ) -> Result<ExecutionId, JobError> {
         let inner = &self.launcher.inner;
         let job = inner.jobs.get(job)?.clone();
+        if self.is_full() {
+            return Err(JobError::TooManyRunning { limit: self.launcher.running_max });
+        }
         let request = LaunchRequest {
             job: job.name(),
             parameters,
@@ -77,7 +80,15 @@ impl Launching<'_> {
     pub fn committed(self) -> Option<Running> {
         let (job, launched) = self.prepared?;
         let lease = self.launcher.inner.process.adopt(&launched.lease, self.sent, &launched.granted);
+        // Whoever launches next counts this one.
+        let running = self.launcher.start(job, launched, lease);
         drop(self.one_at_a_time);
-        Some(self.launcher.start(job, launched, lease))
+        Some(running)
+    }
+
+    /// Whether this process runs as many executions as it may. Launches come one at a time, so that stays true until
+    /// one ends.
+    pub(super) fn is_full(&self) -> bool {
+        self.launcher.running().len() >= self.launcher.running_max
     }
 }

@@ -35,9 +35,12 @@ pub(super) enum Answer {
     /// Whether it was recorded; if not, the execution is no longer ours.
     Recorded(bool),
     Step(StepStart),
+    /// It will not be recorded, however often it is tried; or nobody can say whether it was, and twice would be wrong.
+    Impossible(StoreError),
 }
 
 /// Records for one execution.
+#[derive(Clone)]
 pub(super) struct Recorder {
     store: Store,
     execution: ExecutionId,
@@ -49,12 +52,23 @@ impl Recorder {
         Self { store, execution: launched.execution, lease }
     }
 
-    /// Records something under the fence.
+    /// Records something under the fence. What cannot be recorded is lost.
     pub(super) async fn record(&self, entry: &Entry<'_>) -> Result<(), Lost> {
         match self.ask(entry).await? {
             Answer::Recorded(true) => Ok(()),
             Answer::Recorded(false) | Answer::Step(_) => Err(self.refused()),
+            Answer::Impossible(error) => {
+                tracing::error!(%error, "the execution could not be recorded; it is given up");
+                Err(Lost)
+            }
         }
+    }
+
+    /// Records the end. The lease has gone with it, so nobody needs to give it back.
+    pub(super) async fn end(&self, status: BatchStatus, exit: &ExitStatus) -> Result<(), Lost> {
+        self.record(&Entry::End { status, exit }).await?;
+        self.lease.forget();
+        Ok(())
     }
 
     /// Records something, however long the database is away, as long as this process may act.
@@ -69,8 +83,7 @@ impl Recorder {
             };
             let is_lost_answer = matches!(error, StoreError::OutcomeUnknown(_));
             if !error.is_transient() || is_lost_answer && !entry.may_be_repeated() {
-                tracing::error!(%error, "the execution could not be recorded; it is given up");
-                return Err(Lost);
+                return Ok(Answer::Impossible(error));
             }
             tracing::warn!(%error, "the execution could not be recorded; will try again");
             tokio::time::sleep(PAUSE).await;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tidemill_domain::backoff::Backoff;
 use tidemill_domain::code::Code;
 use tidemill_domain::item::{ErrorKind, ItemError, Phase, Row, Value};
+use tidemill_domain::job::flow::Target;
 use tidemill_domain::job::{BatchStatus, ExecutionContext, ExitStatus, JobParameters};
 use tidemill_domain::time::FakeClock;
 use tidemill_engine::item::sql::{Mode, SqlWriter};
@@ -151,8 +152,8 @@ async fn a_row_that_the_database_refuses_is_found_skipped_and_kept_as_a_reject()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failure_in_the_middle_of_a_scan_is_gone_on_with_behind_what_was_settled() {
-    /// Fails on item 3, and, the first time, fatally on item 5.
-    struct Picky(Arc<AtomicBool>);
+    /// Fails on item 3, and fatally on one more while it is told to, which is another one in each run.
+    struct Picky(Arc<AtomicUsize>);
     impl ItemStream for Picky {}
     impl ItemWriter<i64> for Picky {
         async fn write(&mut self, items: &[i64], chunk: &mut ChunkScope) -> Result<(), ItemError> {
@@ -162,8 +163,11 @@ async fn a_failure_in_the_middle_of_a_scan_is_gone_on_with_behind_what_was_settl
                 if *n == 3 {
                     return Err(ItemError::new(ErrorKind::WRITE, "three"));
                 }
-                if *n == 5 && items.len() == 1 && self.0.load(Ordering::SeqCst) {
-                    return Err(ItemError::new(ErrorKind::FATAL, "five"));
+                if *n == self.0.load(Ordering::SeqCst) as i64 && items.len() == 1 {
+                    return Err(ItemError::new(ErrorKind::FATAL, "not this one"));
+                }
+                if *n == 9 {
+                    return Err(ItemError::new(ErrorKind::WRITE, "nine"));
                 }
             }
             Ok(())
@@ -173,7 +177,7 @@ async fn a_failure_in_the_middle_of_a_scan_is_gone_on_with_behind_what_was_settl
         }
     }
     for stand in Stand::both().await {
-        let (bench, fails) = (&stand.bench, Arc::new(AtomicBool::new(true)));
+        let (bench, fails) = (&stand.bench, Arc::new(AtomicUsize::new(5)));
         run_sql(bench.store(), "create table target (n bigint not null)").await;
         let failing = fails.clone();
         let step = Step::chunk("s", 6)
@@ -186,12 +190,18 @@ async fn a_failure_in_the_middle_of_a_scan_is_gone_on_with_behind_what_was_settl
         assert_eq!(first.end.status, BatchStatus::Failed);
         assert_eq!(targets(bench.store()).await, [1, 2, 4]);
         assert_eq!(first.context("s").unwrap().get_long("ChunkMonitor.OFFSET"), Some(4));
-        fails.store(false, Ordering::SeqCst);
+        // The second run begins behind the four that are settled, scans again, and fails again.
+        fails.store(8, Ordering::SeqCst);
         let second = bench.run(&job, NONE).await.unwrap();
+        assert_eq!(second.end.status, BatchStatus::Failed);
+        assert_eq!(targets(bench.store()).await, [1, 2, 4, 5, 6, 7]);
+        assert_eq!(second.context("s").unwrap().get_long("ChunkMonitor.OFFSET"), Some(7));
+        fails.store(0, Ordering::SeqCst);
+        let third = bench.run(&job, NONE).await.unwrap();
 
-        assert!(second.is_completed(), "{:?}", second.end);
-        assert_eq!(targets(bench.store()).await, [1, 2, 4, 5, 6, 7, 8, 9, 10]);
-        assert_eq!(second.context("s").unwrap().get_long("ChunkMonitor.OFFSET"), None);
+        assert!(third.is_completed(), "{:?}", third.end);
+        assert_eq!(targets(bench.store()).await, [1, 2, 4, 5, 6, 7, 8, 10]);
+        assert_eq!(third.context("s").unwrap().get_long("ChunkMonitor.OFFSET"), None);
     }
 }
 
@@ -360,4 +370,117 @@ async fn rows_without_a_type_pass_through() {
     assert!(run.is_completed());
     assert_eq!(written.items().iter().map(|row| row.get::<i64>("n").unwrap()).collect::<Vec<_>>(), [1, 2, 3]);
     assert_eq!(run.step("s").unwrap().delivery.as_deref(), Some("at-least-once"));
+}
+
+#[tokio::test]
+async fn a_listener_that_panics_or_a_decision_that_fails_leaves_its_reason() {
+    struct Nervous;
+    impl JobListener for Nervous {
+        fn before_job(&self, _: &JobRun) {
+            panic!("the listener's fault");
+        }
+    }
+    let bench = JobBench::new().await.unwrap();
+    let step = || Step::chunk("s", 5).reader(numbers).writer(|_| Ok(ItemsWriter::default())).build();
+    let nervous = Job::new("nervous").step(step()).listener(Nervous);
+    let undecided = Job::new("undecided")
+        .step(step())
+        .decision("which", |_| Err(ItemError::new(ErrorKind::PROCESS, "no idea")))
+        .on("which", "*", Target::End(None));
+
+    let panicked = bench.run(&nervous, NONE).await.unwrap();
+    let failed = bench.run(&undecided, NONE).await.unwrap();
+
+    assert_eq!(panicked.end.status, BatchStatus::Failed);
+    assert!(panicked.end.exit.description.contains("the listener's fault"), "{:?}", panicked.end);
+    assert_eq!(failed.end.status, BatchStatus::Failed);
+    assert!(failed.end.exit.description.contains("no idea"), "{:?}", failed.end);
+}
+
+#[tokio::test]
+async fn what_the_job_shall_remember_must_fit_or_the_step_fails() {
+    struct Talkative;
+    impl StepListener for Talkative {
+        fn after_step(&self, run: &mut StepRun<'_>) -> Option<ExitStatus> {
+            run.job_context.put("all", "x".repeat(70_000));
+            None
+        }
+    }
+    let bench = JobBench::new().await.unwrap();
+    let step = Step::chunk("s", 5).reader(numbers).writer(|_| Ok(ItemsWriter::default())).build();
+
+    let run = bench.run(&Job::new("talkative").step(step.listener(Talkative)), NONE).await.unwrap();
+
+    assert_eq!((run.end.status, run.end.code), (BatchStatus::Failed, Some(Code::ContextTooLarge)));
+    assert_eq!(run.step("s").unwrap().status, BatchStatus::Failed);
+}
+
+#[tokio::test]
+async fn a_step_that_somebody_else_has_begun_in_another_form_fails_with_the_reason() {
+    let bench = JobBench::new().await.unwrap();
+    let fails = Arc::new(AtomicBool::new(true));
+    let failing = fails.clone();
+    let step = Step::chunk("s", 5)
+        .reader(numbers)
+        .process(move |n: &i64| {
+            if failing.load(Ordering::SeqCst) {
+                Err(ItemError::new(ErrorKind::PROCESS, "x"))
+            } else {
+                Ok(Some(*n))
+            }
+        })
+        .writer(|_| Ok(ItemsWriter::default()));
+    let job = Job::new("foreign").step(step.build());
+    bench.run(&job, NONE).await.unwrap();
+    run_sql(bench.store(), "update batch_step_execution_context set short_context = 'rO0ABXNyABFqYXZh'")
+        .await;
+    fails.store(false, Ordering::SeqCst);
+
+    let run = bench.run(&job, NONE).await.unwrap();
+
+    assert_eq!(run.end.status, BatchStatus::Failed);
+    assert!(run.end.exit.description.contains("Java"), "{:?}", run.end);
+}
+
+#[tokio::test]
+async fn the_clock_of_a_bench_can_be_moved_by_days() {
+    let bench = JobBench::new().await.unwrap();
+    let step = Step::chunk("s", 5).reader(numbers).writer(|_| Ok(ItemsWriter::default())).build();
+    let job = Job::new("daily").step(step);
+
+    for day in 1..=3_i64 {
+        assert!(bench.run(&job, &JobParameters::new().with("day", day)).await.unwrap().is_completed());
+        bench.clock().advance(Duration::from_secs(24 * 3600));
+    }
+}
+
+#[tokio::test]
+async fn a_scan_is_no_retry() {
+    #[derive(Clone, Default)]
+    struct Told(Arc<AtomicUsize>);
+    impl RetryListener for Told {
+        fn on_retry(&self, _: Phase, _: &ItemError) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    struct Choosy;
+    impl ItemStream for Choosy {}
+    impl ItemWriter<i64> for Choosy {
+        async fn write(&mut self, items: &[i64], _: &mut ChunkScope) -> Result<(), ItemError> {
+            if items.contains(&4) { Err(ItemError::new(ErrorKind::WRITE, "four")) } else { Ok(()) }
+        }
+    }
+    let (bench, told) = (JobBench::new().await.unwrap(), Told::default());
+    let long = Duration::from_secs(3600);
+    let step = Step::chunk("s", 10)
+        .reader(numbers)
+        .writer(|_| Ok(Choosy))
+        .skip([ErrorKind::WRITE], 1)
+        .backoff(Backoff::new(long, 1.0, long, 0.0).unwrap())
+        .retry_listener(told.clone());
+
+    let run = bench.run(&Job::new("choosy").step(step.build()), NONE).await.unwrap();
+
+    assert!(run.is_completed());
+    assert_eq!(told.0.load(Ordering::SeqCst), 0);
 }

@@ -5,6 +5,7 @@ mod chunk_vector;
 mod gate;
 mod ghost;
 mod launch_vector;
+mod limit;
 mod recovery;
 mod stop;
 
@@ -31,7 +32,7 @@ impl Stand {
 
     async fn of(scratch: Scratch, clock: Arc<FakeClock>) -> Self {
         let store = scratch.store(Some(clock.clone())).await.unwrap();
-        let bench = JobBench::on(store, clock.clone()).await.unwrap();
+        let bench = JobBench::with_lease(store, clock.clone(), crate::TTL).await.unwrap();
         Self { bench, clock, _scratch: scratch }
     }
 

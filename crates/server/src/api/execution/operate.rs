@@ -85,7 +85,7 @@ pub(crate) async fn recover(
 }
 
 /// Goes on with an execution that failed or was stopped: a new execution of the same instance, in this server.
-#[utoipa::path(post, path = "/api/v1/executions/{id}/restart", params(("id" = i64, Path, description = "Its id")), request_body = Wish, responses((status = 202, body = Execution), (status = 404, body = crate::problem::ProblemBody), (status = 409, body = crate::problem::ProblemBody)))]
+#[utoipa::path(post, path = "/api/v1/executions/{id}/restart", params(("id" = i64, Path, description = "Its id")), request_body = Wish, responses((status = 202, body = Execution), (status = 404, body = crate::problem::ProblemBody), (status = 409, body = crate::problem::ProblemBody), (status = 503, body = crate::problem::ProblemBody)))]
 pub(crate) async fn restart(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,

@@ -45,7 +45,7 @@ struct WrittenOut {
 
 /// Launches a job in this server. The same identifying parameters mean the same instance: one that did not complete
 /// goes on where it ended, one that is complete or running is refused.
-#[utoipa::path(post, path = "/api/v1/jobs/{name}/executions", params(("name" = String, Path, description = "Its name")), request_body = LaunchJob, responses((status = 202, body = Execution), (status = 400, body = crate::problem::ProblemBody), (status = 404, body = crate::problem::ProblemBody), (status = 409, body = crate::problem::ProblemBody)))]
+#[utoipa::path(post, path = "/api/v1/jobs/{name}/executions", params(("name" = String, Path, description = "Its name")), request_body = LaunchJob, responses((status = 202, body = Execution), (status = 400, body = crate::problem::ProblemBody), (status = 404, body = crate::problem::ProblemBody), (status = 409, body = crate::problem::ProblemBody), (status = 503, body = crate::problem::ProblemBody)))]
 pub(crate) async fn launch(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,

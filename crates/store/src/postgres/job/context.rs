@@ -70,24 +70,6 @@ pub(crate) async fn insert_of_step(
     Ok(())
 }
 
-pub(crate) async fn save_of_step(
-    connection: &mut PgConnection,
-    step: i64,
-    context: &ContextColumns<'_>,
-) -> Result<(), sqlx::Error> {
-    sqlx::query(
-        "update batch_step_execution_context
-         set short_context = $2, serialized_context = $3
-         where step_execution_id = $1",
-    )
-    .bind(step)
-    .bind(&context.short)
-    .bind(context.long)
-    .execute(connection)
-    .await?;
-    Ok(())
-}
-
 pub(crate) async fn of_step(connection: &mut PgConnection, step: i64) -> Result<Option<String>, sqlx::Error> {
     sqlx::query_scalar(
         "select coalesce(serialized_context, short_context)

@@ -1,0 +1,81 @@
+//! A report in which all is well, and the same with one figure spoiled.
+
+use super::*;
+
+const ROWS: u64 = 1000;
+
+fn measured(case: Case, rate: f64, resident_mb: f64) -> Measured {
+    let is_line = matches!(case, Case::CopyLine | Case::CsvLine);
+    Measured { rows: ROWS, seconds: ROWS as f64 / rate, resident_mb: (!is_line).then_some(resident_mb) }
+}
+
+/// All as fast as bare COPY, with 20 MB each, except as `spoil` says.
+fn report(spoil: impl Fn(Case, &mut Measured)) -> Report {
+    let mut report = Report::new(ROWS, 1);
+    for case in Case::ALL {
+        let mut one = measured(case, 100.0, 20.0);
+        spoil(case, &mut one);
+        report.add(case, one);
+    }
+    report.statements = 1.0;
+    report.long = Some(Measured { rows: ROWS * 10, ..measured(LONG, 100.0, 21.0) });
+    report
+}
+
+#[test]
+fn what_is_as_wanted_misses_nothing() {
+    let report = report(|_, _| {});
+
+    assert_eq!(report.missed(), [""; 0]);
+    assert!(!report.table().contains("MISSED"), "{}", report.table());
+    assert!(report.table().contains("1000 rows 20 MB, 10000 rows 21 MB"), "{}", report.table());
+    assert!(report.table().trim_end().ends_with(" flat"), "{}", report.table());
+}
+
+/// The one thing that is missed, which the table tells once and the JSON names.
+#[track_caller]
+fn check(report: &Report, missed: &str) {
+    let table = report.table();
+    assert_eq!(report.missed(), [missed], "{table}");
+    assert_eq!(table.matches("MISSED").count(), 1, "{table}");
+    assert_eq!(report.json()["missed"], json!([missed]));
+}
+
+#[test]
+fn a_job_that_is_too_slow_is_missed() {
+    let slow = Case::Copy { chunk: 100 };
+    let report = report(|case, one| {
+        if case == slow {
+            one.seconds *= 4.1;
+        }
+    });
+
+    check(&report, "speed of job: cursor -> COPY, chunk 100");
+}
+
+#[test]
+fn a_job_that_needs_too_much_memory_is_missed_though_nothing_is_wanted_of_its_speed() {
+    let report = report(|case, one| {
+        if matches!(case, Case::CsvIntoSqlite { .. }) {
+            one.resident_mb = Some(65.0);
+        }
+    });
+
+    check(&report, "memory of job: CSV -> SQLite, chunk 1000");
+}
+
+#[test]
+fn a_second_statement_per_chunk_is_missed() {
+    let mut report = report(|_, _| {});
+    report.statements = 2.0;
+
+    check(&report, "metadata statements per chunk");
+}
+
+#[test]
+fn memory_that_grows_with_the_rows_is_missed() {
+    let mut report = report(|_, _| {});
+    report.long = report.long.map(|long| Measured { resident_mb: Some(26.0), ..long });
+
+    check(&report, "flat memory");
+}

@@ -1,0 +1,94 @@
+//! What is wanted of the figures, and whether they are that. A figure that nobody could tell is missed, too.
+
+use std::fmt;
+
+/// Most memory that a job may have resident, in MB.
+pub(super) const RESIDENT_MB_MAX: f64 = 64.0;
+
+/// How many times the memory of a run a run over ten times the rows may have.
+pub(super) const GROWTH_MAX: f64 = 1.25;
+
+/// Statements on the tables of jobs per chunk.
+pub(super) const STATEMENTS: f64 = 1.0;
+
+/// How far from that they may be: an execution has a few that belong to no chunk.
+const STATEMENTS_OFF: f64 = 0.01;
+
+/// Whether a figure is what was wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Verdict {
+    Ok,
+    Missed,
+}
+
+impl Verdict {
+    fn when(holds: bool) -> Self {
+        if holds { Self::Ok } else { Self::Missed }
+    }
+
+    /// Of a share of what is compared with, which has to be at least this.
+    pub(super) fn of_ratio(ratio: f64, least: f64) -> Self {
+        Self::when(ratio >= least)
+    }
+
+    /// Of the memory of a job.
+    pub(super) fn of_memory(resident_mb: Option<f64>) -> Self {
+        Self::when(resident_mb.is_some_and(|mb| mb <= RESIDENT_MB_MAX))
+    }
+
+    /// Of the statements per chunk.
+    pub(super) fn of_statements(per_chunk: f64) -> Self {
+        Self::when((per_chunk - STATEMENTS).abs() <= STATEMENTS_OFF)
+    }
+
+    /// Of the memory of a run, and of one over ten times the rows.
+    pub(super) fn of_growth(short_mb: Option<f64>, long_mb: Option<f64>) -> Self {
+        let is_flat = short_mb.zip(long_mb).is_some_and(|(short, long)| long <= short * GROWTH_MAX);
+        Self::when(is_flat && Self::of_memory(long_mb) == Self::Ok)
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Ok => "ok",
+            Self::Missed => "MISSED",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Verdict::{Missed, Ok};
+    use super::*;
+
+    #[test]
+    fn a_share_below_the_wanted_one_is_missed() {
+        assert_eq!(Verdict::of_ratio(0.5, 0.5), Ok);
+        assert_eq!(Verdict::of_ratio(0.499, 0.5), Missed);
+        assert_eq!(Verdict::of_ratio(f64::NAN, 0.5), Missed);
+    }
+
+    #[test]
+    fn memory_beyond_the_limit_or_untold_is_missed() {
+        assert_eq!(Verdict::of_memory(Some(64.0)), Ok);
+        assert_eq!(Verdict::of_memory(Some(64.1)), Missed);
+        assert_eq!(Verdict::of_memory(None), Missed);
+    }
+
+    #[test]
+    fn one_statement_per_chunk_is_wanted_neither_more_nor_fewer() {
+        assert_eq!(Verdict::of_statements(1.005), Ok);
+        assert_eq!(Verdict::of_statements(1.02), Missed);
+        assert_eq!(Verdict::of_statements(0.98), Missed);
+        assert_eq!(Verdict::of_statements(f64::NAN), Missed);
+    }
+
+    #[test]
+    fn memory_that_grows_with_the_rows_is_missed_even_below_the_limit() {
+        assert_eq!(Verdict::of_growth(Some(20.0), Some(25.0)), Ok);
+        assert_eq!(Verdict::of_growth(Some(20.0), Some(25.1)), Missed);
+        assert_eq!(Verdict::of_growth(Some(60.0), Some(65.0)), Missed);
+        assert_eq!(Verdict::of_growth(None, Some(20.0)), Missed);
+    }
+}
