@@ -1,6 +1,6 @@
 //! Jobs: how authors write them, and how they run.
 //!
-//! Reading order: [`component`] and [`scope`] (what a step is made of), [`definition`], [`step`], [`chunk`] and
+//! Reading order: [`component`] and [`scope`] (what a step is made of), [`definition`], [`graph`], [`step`], [`chunk`] and
 //! [`tasklet`] (how a job is put together), [`listener`] (who is told), [`launcher`] and `runner` (how it runs),
 //! [`recovery`] (what is done about those whose process died).
 
@@ -8,9 +8,11 @@ pub mod component;
 pub mod scope;
 
 pub mod definition;
+pub mod graph;
 pub mod step;
 
 pub mod chunk;
+mod job_step;
 pub mod tasklet;
 
 pub mod listener;
@@ -26,8 +28,9 @@ pub mod error;
 
 pub use chunk::ChunkStep;
 pub use component::{Delivery, ItemProcessor, ItemReader, ItemStream, ItemWriter, PassThrough};
-pub use definition::{Decision, Job, JobRegistry};
+pub use definition::{Job, JobRegistry};
 pub use error::JobError;
+pub use graph::{Decision, StepFlow};
 pub use launcher::{ExecutionEnd, Launcher, Launching, Running};
 pub use reject::Rejects;
 pub use scope::{ChunkScope, StepScope};

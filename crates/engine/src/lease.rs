@@ -169,6 +169,11 @@ impl HeldLease {
         self.process.give_back(&self.key, self.fence).await
     }
 
+    /// The process that holds it.
+    pub(crate) fn process(&self) -> &Process {
+        &self.process
+    }
+
     /// Forgets the lease: it was given back in the transaction that settled the work.
     pub(crate) fn forget(&self) {
         self.process.forget(&self.key, self.fence);

@@ -1,16 +1,17 @@
 //! A job: a name, its steps and what follows which, and what it tolerates as a whole.
 
 use crate::job::error::JobError;
+use crate::job::graph::{Decision, StepFlow};
 use crate::job::listener::JobListener;
 use crate::job::step::Step;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use tidemill_domain::item::ItemError;
-use tidemill_domain::job::flow::{Flow, Target};
+use tidemill_domain::job::check_name;
+use tidemill_domain::job::flow::Target;
 use tidemill_domain::job::lifecycle::OnCrash;
 use tidemill_domain::job::parameter::ParameterSpec;
-use tidemill_domain::job::{BatchStatus, ExecutionContext, ExitStatus, JobParameters, check_name};
 
 /// Work that can be restarted: steps, one after the other or as [`on`](Self::on) says.
 ///
@@ -31,41 +32,11 @@ use tidemill_domain::job::{BatchStatus, ExecutionContext, ExitStatus, JobParamet
 #[derive(Clone)]
 pub struct Job {
     name: String,
-    nodes: Vec<Node>,
-    transitions: Vec<(String, String, Target)>,
+    flow: StepFlow,
     listeners: Vec<Arc<dyn JobListener>>,
     parameters: Vec<ParameterSpec>,
     is_restartable: bool,
     on_crash: OnCrash,
-}
-
-/// What a job can come to.
-#[derive(Clone)]
-pub(crate) enum Node {
-    Step(Step),
-    Decision(String, Arc<Decide>),
-}
-
-impl Node {
-    pub(crate) fn name(&self) -> &str {
-        match self {
-            Self::Step(step) => step.name(),
-            Self::Decision(name, _) => name,
-        }
-    }
-}
-
-type Decide = dyn Fn(&Decision<'_>) -> Result<String, ItemError> + Send + Sync;
-
-/// What a decision can rest on.
-#[derive(Clone, Copy, Debug)]
-pub struct Decision<'a> {
-    /// The parameters of the job.
-    pub parameters: &'a JobParameters,
-    /// What the job remembers.
-    pub job_context: &'a ExecutionContext,
-    /// How the step before it ended; none at the beginning.
-    pub last: Option<(BatchStatus, &'a ExitStatus)>,
 }
 
 impl Job {
@@ -73,8 +44,7 @@ impl Job {
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
-            nodes: Vec::new(),
-            transitions: Vec::new(),
+            flow: StepFlow::new(),
             listeners: Vec::new(),
             parameters: Vec::new(),
             is_restartable: true,
@@ -85,7 +55,7 @@ impl Job {
     /// Adds a step after those that are there.
     #[must_use]
     pub fn step(mut self, step: Step) -> Self {
-        self.nodes.push(Node::Step(step));
+        self.flow = self.flow.step(step);
         self
     }
 
@@ -97,7 +67,22 @@ impl Job {
         name: impl Into<String>,
         decide: impl Fn(&Decision<'_>) -> Result<String, ItemError> + Send + Sync + 'static,
     ) -> Self {
-        self.nodes.push(Node::Decision(name.into(), Arc::new(decide)));
+        self.flow = self.flow.decision(name, decide);
+        self
+    }
+
+    /// Adds a flow that is recorded as a step of its own, beside its steps. A restart repeats those of them that did
+    /// not complete.
+    #[must_use]
+    pub fn flow(mut self, name: impl Into<String>, flow: StepFlow) -> Self {
+        self.flow = self.flow.flow(name, flow);
+        self
+    }
+
+    /// Adds flows that run at the same time. It ends when all of them have, as the worst of them did.
+    #[must_use]
+    pub fn split(mut self, name: impl Into<String>, flows: impl IntoIterator<Item = StepFlow>) -> Self {
+        self.flow = self.flow.split(name, flows);
         self
     }
 
@@ -127,7 +112,7 @@ impl Job {
     /// ```
     #[must_use]
     pub fn on(mut self, from: impl Into<String>, pattern: impl Into<String>, to: Target) -> Self {
-        self.transitions.push((from.into(), pattern.into(), to));
+        self.flow = self.flow.on(from, pattern, to);
         self
     }
 
@@ -164,26 +149,13 @@ impl Job {
         &self.name
     }
 
-    /// Its steps, in order.
+    /// Its steps, in order, those of flows within it included.
     pub fn steps(&self) -> Vec<&Step> {
-        let steps = self.nodes.iter().filter_map(|node| match node {
-            Node::Step(step) => Some(step),
-            Node::Decision(..) => None,
-        });
-        steps.collect()
+        self.flow.steps()
     }
 
-    pub(crate) fn node(&self, name: &str) -> Option<&Node> {
-        self.nodes.iter().find(|node| node.name() == name)
-    }
-
-    /// What follows which.
-    pub fn flow(&self) -> Flow {
-        let mut flow = Flow::of(self.nodes.iter().map(Node::name));
-        for (from, pattern, to) in &self.transitions {
-            flow.on(from, pattern, to.clone());
-        }
-        flow
+    pub(crate) fn step_flow(&self) -> &StepFlow {
+        &self.flow
     }
 
     /// The parameters that it declares.
@@ -212,15 +184,7 @@ impl Job {
         if self.steps().is_empty() {
             return Err(bad("it has no step".into()));
         }
-        for node in &self.nodes {
-            let name = node.name();
-            check_name(name)
-                .map_err(|error| JobError::bad_name(&self.name, &format!("step {name:?}"), error))?;
-            if let Node::Step(step) = node {
-                step.check().map_err(|why| bad(format!("step {name:?}: {why}")))?;
-            }
-        }
-        self.flow().check().map_err(|error| bad(error.to_string()))
+        self.flow.check(&mut BTreeSet::new()).map_err(bad)
     }
 }
 

@@ -188,6 +188,11 @@ impl Launcher {
         }
     }
 
+    /// Stops all executions of this launcher in the middle of their chunks, without waiting for their end.
+    pub(crate) fn stop_now(&self) {
+        self.running().values().for_each(|switch| switch.ask(Urgency::Now));
+    }
+
     /// Waits until nothing runs in this process.
     async fn idle(&self) {
         const PAUSE: Duration = Duration::from_millis(20);

@@ -13,11 +13,11 @@ use crate::job::stop::{StopSignal, Urgency};
 use crate::lease::HeldLease;
 use crate::metrics;
 use record::{Answer, Entry, Lost, Recorder};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tidemill_domain::code::Code;
 use tidemill_domain::item::ItemError;
-use tidemill_domain::job::step::{EXECUTED_KEY, RESTART_KEY, STEP_TYPE_KEY, VERSION_KEY};
+use tidemill_domain::job::step::{EXECUTED_KEY, RESTART_KEY, STEP_TYPE_KEY, StepRules, VERSION_KEY};
 use tidemill_domain::job::{BatchStatus, Counters, ExecutionContext, ExitStatus, StepExecutionId};
 use tidemill_domain::time::Clock;
 use tidemill_store::job::{self, Launched, StepRequest, StepStart};
@@ -36,8 +36,8 @@ pub(super) struct Runner {
     lease: Arc<HeldLease>,
     recorder: Recorder,
     stop: StopSignal,
-    /// What the job remembers.
-    context: ExecutionContext,
+    /// What the job remembers. Behind a lock, because flows of a split run at the same time.
+    context: Mutex<ExecutionContext>,
 }
 
 /// How a step went, as far as its job is concerned.
@@ -45,13 +45,17 @@ struct StepOutcome {
     status: BatchStatus,
     exit: ExitStatus,
     code: Option<Code>,
-    /// This run of it, and what it counted; none when it was passed over.
-    ran: Option<(StepExecutionId, Counters)>,
+    /// Whether anything ran, or all of it was passed over.
+    has_run: bool,
+    /// This run of it, and what it counted, if it has a row.
+    row: Option<(StepExecutionId, Counters)>,
 }
 
 impl StepOutcome {
-    fn has_run(&self) -> bool {
-        self.ran.is_some()
+    /// What is refused before it could run.
+    fn refused(code: Code, text: String) -> Self {
+        let (status, exit) = (BatchStatus::Failed, ExitStatus::failed(text));
+        Self { status, exit, code: Some(code), has_run: false, row: None }
     }
 }
 
@@ -90,7 +94,7 @@ impl Runner {
     ) -> Self {
         let lease = Arc::new(lease);
         let recorder = Recorder::new(store.clone(), &launched, lease.clone());
-        let context = launched.context.clone();
+        let context = Mutex::new(launched.context.clone());
         Self { store, clock, job, launched, lease, recorder, stop, context }
     }
 
@@ -111,26 +115,27 @@ impl Runner {
         }
     }
 
-    async fn run_guarded(mut self) -> Result<ExecutionEnd, EngineError> {
+    async fn run_guarded(self) -> Result<ExecutionEnd, EngineError> {
         let id = self.launched.execution;
         let span = tracing::info_span!("job", job = self.job.name(), execution.id = %id);
-        let ended = self.run_steps().instrument(span).await;
-        let lost = || EngineError::LeaseLost { key: self.lease.key().clone(), fence: self.lease.fence() };
+        let runner = Arc::new(self);
+        let ended = runner.clone().run_steps().instrument(span).await;
+        let lost = || EngineError::LeaseLost { key: runner.lease.key().clone(), fence: runner.lease.fence() };
         let ended = ended.map_err(|Lost| lost());
         match &ended {
             Ok(end) => {
-                metrics::execution_ended(self.job.name(), end.status.as_str());
-                tracing::info!(job = self.job.name(), execution.id = %id, "execution {id} of job {} ended {}", self.job.name(), end.status);
+                metrics::execution_ended(runner.job.name(), end.status.as_str());
+                tracing::info!(job = runner.job.name(), execution.id = %id, "execution {id} of job {} ended {}", runner.job.name(), end.status);
             }
             Err(error) => {
-                metrics::execution_ended(self.job.name(), "lost");
-                tracing::error!(job = self.job.name(), execution.id = %id, %error, "execution {id} of job {} was lost", self.job.name());
+                metrics::execution_ended(runner.job.name(), "lost");
+                tracing::error!(job = runner.job.name(), execution.id = %id, %error, "execution {id} of job {} was lost", runner.job.name());
             }
         }
         ended
     }
 
-    async fn run_steps(&mut self) -> Result<ExecutionEnd, Lost> {
+    async fn run_steps(self: Arc<Self>) -> Result<ExecutionEnd, Lost> {
         let launched = &self.launched;
         match self.recorder.ask(&Entry::Begin).await? {
             Answer::Recorded(true) => {}
@@ -147,8 +152,9 @@ impl Runner {
         for listener in self.job.listeners() {
             listener.before_job(&run);
         }
+        let flow = self.job.step_flow();
         let Ended { status, mut exit, code, has_run } =
-            if self.job.flow().is_plain() { self.in_order().await? } else { self.along_flow().await? };
+            if flow.is_plain() { self.in_order(flow).await? } else { self.along(flow).await? };
         if !has_run && status == BatchStatus::Completed {
             exit = exit.and(ExitStatus::new(ExitStatus::NOOP).describe("all steps were completed before"));
         }
@@ -168,22 +174,13 @@ impl Runner {
         Ok(ExecutionEnd { execution, status, exit, code })
     }
 
+    fn context(&self) -> MutexGuard<'_, ExecutionContext> {
+        self.context.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// One step: whether it runs is decided by its history.
-    async fn step(&mut self, step: &Step) -> Result<StepOutcome, Lost> {
-        let mut seed = ExecutionContext::new();
-        seed.put(VERSION_KEY, env!("CARGO_PKG_VERSION"));
-        seed.put(STEP_TYPE_KEY, step.type_word());
-        seed.put(EXECUTED_KEY, true);
-        let request = StepRequest {
-            execution: self.launched.execution,
-            instance: self.launched.instance,
-            lease: &self.launched.lease,
-            fence: self.launched.granted.fence,
-            step: step.name(),
-            rules: step.rules(),
-            seed: &seed,
-        };
-        match self.recorder.ask(&Entry::StartStep(&request)).await? {
+    async fn step(&self, step: &Step) -> Result<StepOutcome, Lost> {
+        match self.start(step.name(), step.type_word(), step.rules()).await? {
             Answer::Step(StepStart::Run { id, mut context, is_resumed }) => {
                 if is_resumed {
                     context.put(RESTART_KEY, true);
@@ -195,42 +192,57 @@ impl Runner {
                     execution: self.launched.execution,
                     step_execution: id,
                     parameters: self.launched.parameters.clone(),
-                    job_context: self.context.clone(),
+                    job_context: self.context().clone(),
                     is_resumed,
                 });
                 self.run_step(step, scope, context).await
             }
+            other => self.not_run(step.name(), other),
+        }
+    }
+
+    /// Asks whether a step runs.
+    async fn start(&self, name: &str, type_word: &str, rules: StepRules) -> Result<Answer, Lost> {
+        let mut seed = ExecutionContext::new();
+        seed.put(VERSION_KEY, env!("CARGO_PKG_VERSION"));
+        seed.put(STEP_TYPE_KEY, type_word);
+        seed.put(EXECUTED_KEY, true);
+        let request = StepRequest {
+            execution: self.launched.execution,
+            instance: self.launched.instance,
+            lease: &self.launched.lease,
+            fence: self.launched.granted.fence,
+            step: name,
+            rules,
+            seed: &seed,
+        };
+        self.recorder.ask(&Entry::StartStep(&request)).await
+    }
+
+    /// A step that does not run: it did before, or may not.
+    fn not_run(&self, name: &str, answer: Answer) -> Result<StepOutcome, Lost> {
+        match answer {
             Answer::Step(StepStart::Skip(record)) => {
-                tracing::info!(
-                    step = step.name(),
-                    "step {} was {} before and is passed over",
-                    step.name(),
-                    record.status
-                );
-                Ok(StepOutcome { status: record.status, exit: record.exit, code: None, ran: None })
+                tracing::info!(step = name, "step {name} was {} before and is passed over", record.status);
+                let (status, exit) = (record.status, record.exit);
+                Ok(StepOutcome { status, exit, code: None, has_run: false, row: None })
             }
-            Answer::Step(StepStart::Refused(refusal)) => Ok(StepOutcome {
-                status: BatchStatus::Failed,
-                exit: ExitStatus::failed(format!("step {:?}: {refusal}", step.name())),
-                code: Some(refusal.code()),
-                ran: None,
-            }),
-            Answer::Impossible(error) => Ok(StepOutcome {
-                status: BatchStatus::Failed,
-                code: Some(error.code()),
-                exit: ExitStatus::failed(format!(
-                    "step {:?}: {}",
-                    step.name(),
-                    ItemError::from(error).text()
-                )),
-                ran: None,
-            }),
-            Answer::Step(StepStart::Fenced) | Answer::Recorded(_) => Err(self.recorder.refused()),
+            Answer::Step(StepStart::Refused(refusal)) => {
+                Ok(StepOutcome::refused(refusal.code(), format!("step {name:?}: {refusal}")))
+            }
+            Answer::Impossible(error) => {
+                let code = error.code();
+                let text = format!("step {name:?}: {}", ItemError::from(error).text());
+                Ok(StepOutcome::refused(code, text))
+            }
+            Answer::Step(StepStart::Fenced | StepStart::Run { .. }) | Answer::Recorded(_) => {
+                Err(self.recorder.refused())
+            }
         }
     }
 
     async fn run_step(
-        &mut self,
+        &self,
         step: &Step,
         scope: StepScope,
         mut context: ExecutionContext,
@@ -287,35 +299,33 @@ impl Runner {
         self.end_step(step, &scope, Ending { status, exit, code, counters, context }).await
     }
 
-    async fn end_step(
-        &mut self,
-        step: &Step,
-        scope: &StepScope,
-        ending: Ending,
-    ) -> Result<StepOutcome, Lost> {
+    async fn end_step(&self, step: &Step, scope: &StepScope, ending: Ending) -> Result<StepOutcome, Lost> {
         let Ending { mut status, mut exit, mut code, counters, context } = ending;
-        let before = self.context.clone();
-        for listener in step.listeners() {
-            let mut run = StepRun {
-                scope,
-                status,
-                exit: &exit,
-                counters: &counters,
-                context: &context,
-                job_context: &mut self.context,
-            };
-            if let Some(said) = listener.after_step(&mut run) {
-                exit = exit.and(said);
+        let job_context = {
+            let mut remembered = self.context();
+            let before = remembered.clone();
+            for listener in step.listeners() {
+                let mut run = StepRun {
+                    scope,
+                    status,
+                    exit: &exit,
+                    counters: &counters,
+                    context: &context,
+                    job_context: &mut remembered,
+                };
+                if let Some(said) = listener.after_step(&mut run) {
+                    exit = exit.and(said);
+                }
             }
-        }
-        let job_context = match self.context.to_text() {
-            Ok(text) if self.context != before => Some(text),
-            Ok(_) => None,
-            Err(error) => {
-                self.context = before;
-                (status, code) = (BatchStatus::Failed, Some(Code::ContextTooLarge));
-                exit = exit.and(ExitStatus::failed(error.to_string()));
-                None
+            match remembered.to_text() {
+                Ok(text) if *remembered != before => Some(text),
+                Ok(_) => None,
+                Err(error) => {
+                    *remembered = before;
+                    (status, code) = (BatchStatus::Failed, Some(Code::ContextTooLarge));
+                    exit = exit.and(ExitStatus::failed(error.to_string()));
+                    None
+                }
             }
         };
         let end = job::StepEnd {
@@ -332,7 +342,8 @@ impl Runner {
             // The reason is recorded; it may hold data of items, which do not belong into a log.
             tracing::warn!(step = step.name(), "step {} ended {status} ({code})", step.name());
         }
-        Ok(StepOutcome { status, exit, code, ran: Some((scope.step_execution(), counters)) })
+        let row = Some((scope.step_execution(), counters));
+        Ok(StepOutcome { status, exit, code, has_run: true, row })
     }
 }
 

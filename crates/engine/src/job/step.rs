@@ -2,12 +2,15 @@
 
 use crate::job::chunk::ChunkStepStart;
 use crate::job::component::Delivery;
+use crate::job::definition::Job;
+use crate::job::job_step::JobStep;
 use crate::job::listener::StepListener;
 use crate::job::scope::{ChunkScope, StepScope};
 use crate::job::stop::StopSignal;
 use crate::job::tasklet::{Tasklet, TaskletStep};
 use crate::lease::HeldLease;
 use crate::metrics;
+use crate::process::Process;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -16,7 +19,7 @@ use std::time::Duration;
 use tidemill_domain::code::Code;
 use tidemill_domain::item::ItemError;
 use tidemill_domain::job::step::StepRules;
-use tidemill_domain::job::{Counters, ExecutionContext, ExitStatus};
+use tidemill_domain::job::{Counters, ExecutionContext, ExitStatus, JobParameters};
 use tidemill_domain::time::Clock;
 use tidemill_store::job::{ChunkSave, ChunkSaved};
 use tidemill_store::{StoreError, crash_point};
@@ -44,6 +47,16 @@ impl Step {
         F: Fn(&StepScope) -> Result<T, ItemError> + Send + Sync + 'static,
     {
         Self::new(name.into(), Arc::new(TaskletStep::new(tasklet)))
+    }
+
+    /// A step that runs another job and ends as that does. It is an execution of its own, with parameters that are made
+    /// once: a restart of the outer job goes on with the same instance of the inner one.
+    pub fn job(
+        name: impl Into<String>,
+        job: Job,
+        parameters: impl Fn(&StepScope) -> Result<JobParameters, ItemError> + Send + Sync + 'static,
+    ) -> Self {
+        Self::new(name.into(), Arc::new(JobStep::new(job, Arc::new(parameters))))
     }
 
     pub(crate) fn new(name: String, body: Arc<dyn StepBody>) -> Self {
@@ -76,7 +89,7 @@ impl Step {
         &self.name
     }
 
-    /// What sort of step it is: `chunk` or `tasklet`.
+    /// What sort of step it is: `chunk`, `tasklet` or `job`.
     pub fn type_word(&self) -> &'static str {
         self.body.type_word()
     }
@@ -172,6 +185,8 @@ pub(crate) struct StepTask {
     pub(crate) counters: Counters,
     pub(crate) stop: StopSignal,
     pub(crate) clock: Arc<dyn Clock>,
+    /// The process that it runs in.
+    pub(crate) process: Process,
     lease: Arc<HeldLease>,
     /// The context as it is stored.
     stored: String,
@@ -231,7 +246,8 @@ impl StepTask {
         let (stored, is_stop_stored) = (String::new(), false);
         let progress = Progress::default();
         progress.set(counters, &context);
-        Self { scope, context, counters, stop, clock, lease, stored, is_stop_stored, progress }
+        let process = lease.process().clone();
+        Self { scope, context, counters, stop, clock, process, lease, stored, is_stop_stored, progress }
     }
 
     /// What it has committed, for those who look from outside.

@@ -204,6 +204,12 @@ where
         } else {
             tracing::Span::none()
         };
+        tracing::debug!(
+            "chunk {} of step {} has {} items",
+            self.number,
+            self.task.scope.step(),
+            hand.items.len()
+        );
         let done = self.drive(&mut chunk, &mut hand).instrument(span).await;
         timer.stop(&*self.task.clock, self.task.scope.job(), self.task.scope.step());
         done

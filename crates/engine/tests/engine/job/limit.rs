@@ -113,8 +113,8 @@ async fn without_a_limit_nothing_is_refused() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_shall_be_restarted_waits_until_there_is_room() {
     for stand in Stand::both().await {
-        let (bench, gate) = (&stand.bench, watch::Sender::new(false));
-        let ghost = bench.launcher(&job(&watch::Sender::new(false))).unwrap();
+        let (bench, gate, never) = (&stand.bench, watch::Sender::new(false), watch::Sender::new(false));
+        let ghost = bench.launcher(&job(&never)).unwrap();
         launch(&ghost, 1).await.unwrap();
         bench.clock().advance(crate::TTL);
         let heir = heir(bench, stand.clock.clone(), job(&gate)).await;

@@ -2,6 +2,7 @@
 
 mod chunk;
 mod chunk_vector;
+mod flow;
 mod gate;
 mod ghost;
 mod launch_vector;

@@ -1,0 +1,143 @@
+//! Job steps: a step that runs another job, which has executions of its own.
+
+use crate::job::definition::{Job, JobRegistry};
+use crate::job::error::JobError;
+use crate::job::launcher::{ExecutionEnd, Launcher};
+use crate::job::scope::StepScope;
+use crate::job::step::{BoxFuture, StepBody, StepEnd, StepFailure, StepTask};
+use crate::job::stop::Urgency;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use tidemill_domain::audit::{Actor, Role};
+use tidemill_domain::code::Code;
+use tidemill_domain::item::{ErrorKind, ItemError};
+use tidemill_domain::job::launch::LaunchRefusal;
+use tidemill_domain::job::{BatchStatus, Counters, ExitStatus, JobParameter, JobParameters, ParameterValue};
+
+/// Where the parameters of the inner job are kept, so that a restart goes on with the same instance.
+const PARAMETERS: &str = "JobStep.JOB_PARAMETERS";
+
+/// How long the inner job has to come to the end of a chunk when the outer one shall stop.
+const GRACE: Duration = Duration::from_secs(20);
+
+type MakeParameters = dyn Fn(&StepScope) -> Result<JobParameters, ItemError> + Send + Sync;
+
+pub(crate) struct JobStep {
+    job: Job,
+    parameters: Arc<MakeParameters>,
+}
+
+impl JobStep {
+    pub(crate) fn new(job: Job, parameters: Arc<MakeParameters>) -> Self {
+        Self { job, parameters }
+    }
+
+    async fn run(&self, task: &mut StepTask) -> Result<StepEnd, StepFailure> {
+        let parameters = self.parameters(task).await?;
+        let jobs = JobRegistry::new([self.job.clone()]).map_err(failure)?;
+        let (store, process) = (task.scope.store().clone(), task.process.clone());
+        let launcher = Launcher::new(store, process, task.clock.clone(), jobs);
+        let name = format!("job {}", task.scope.job());
+        let actor = Actor { name, role: Role::System, request_id: None };
+        let running = match launcher.launch(self.job.name(), &parameters, &actor).await {
+            Ok(running) => running,
+            // It completed, and what was to be recorded of that here was not.
+            Err(JobError::Refused { refusal: LaunchRefusal::AlreadyComplete, .. }) => {
+                return Ok(StepEnd::Completed(ExitStatus::completed()));
+            }
+            Err(error) => return Err(failure(error)),
+        };
+        // Whoever ends this step by force ends what it has started.
+        let _stops_on_drop = StopsOnDrop(launcher.clone());
+        let mut ended = std::pin::pin!(running.ended());
+        let stop = task.stop.clone();
+        let ended = tokio::select! {
+            ended = &mut ended => ended,
+            () = stop.asked(Urgency::AtChunkEnd) => {
+                launcher.stop_all(GRACE).await;
+                ended.await
+            }
+        };
+        outcome(ended.map_err(|_| StepFailure::LeaseLost)?)
+    }
+
+    /// The parameters of the first run of this step.
+    async fn parameters(&self, task: &mut StepTask) -> Result<JobParameters, StepFailure> {
+        if let Some(saved) = task.context.get(PARAMETERS) {
+            return Ok(read(saved)?);
+        }
+        let parameters = (self.parameters)(&task.scope)?;
+        task.context.put(PARAMETERS, written(&parameters));
+        let mut chunk = task.chunk(None);
+        task.commit(&mut chunk, Counters::default()).await?;
+        task.counters.commit += 1;
+        Ok(parameters)
+    }
+}
+
+impl StepBody for JobStep {
+    fn run<'a>(&'a self, task: &'a mut StepTask) -> BoxFuture<'a, Result<StepEnd, StepFailure>> {
+        Box::pin(self.run(task))
+    }
+
+    fn type_word(&self) -> &'static str {
+        "job"
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.job.check().map_err(|error| error.to_string())
+    }
+}
+
+struct StopsOnDrop(Launcher);
+
+impl Drop for StopsOnDrop {
+    fn drop(&mut self) {
+        self.0.stop_now();
+    }
+}
+
+fn failure(error: JobError) -> StepFailure {
+    StepFailure::failed(error.code(), error.to_string())
+}
+
+fn outcome(end: ExecutionEnd) -> Result<StepEnd, StepFailure> {
+    match end.status {
+        BatchStatus::Completed => Ok(StepEnd::Completed(end.exit)),
+        BatchStatus::Stopped => Ok(StepEnd::Stopped),
+        status => {
+            let text = format!(
+                "execution {} of the inner job ended {status}: {}",
+                end.execution, end.exit.description
+            );
+            Err(StepFailure::failed(end.code.unwrap_or(Code::ExecutionFailed), text))
+        }
+    }
+}
+
+fn written(parameters: &JobParameters) -> Value {
+    let of = |parameter: &JobParameter| {
+        json!({
+            "type": parameter.value.type_word(),
+            "value": parameter.value.stored_text(),
+            "identifying": parameter.is_identifying,
+        })
+    };
+    Value::Object(
+        parameters.iter().map(|(name, parameter)| (name.to_owned(), of(parameter))).collect::<Map<_, _>>(),
+    )
+}
+
+fn read(saved: &Value) -> Result<JobParameters, ItemError> {
+    let damaged =
+        || ItemError::new(ErrorKind::FATAL, "the saved parameters of the inner job are not understood");
+    let mut parameters = JobParameters::new();
+    for (name, saved) in saved.as_object().ok_or_else(damaged)? {
+        let text = |key: &str| saved.get(key).and_then(Value::as_str).ok_or_else(damaged);
+        let value = ParameterValue::from_stored(text("type")?, text("value")?).map_err(|_| damaged())?;
+        let is_identifying = saved.get("identifying").and_then(Value::as_bool).ok_or_else(damaged)?;
+        parameters.insert(name.as_str(), JobParameter { value, is_identifying }).map_err(|_| damaged())?;
+    }
+    Ok(parameters)
+}
