@@ -5,13 +5,17 @@
 
 mod commit;
 mod crash;
+mod deaths;
 mod file;
+mod files;
 mod ghost;
+mod scan;
 mod stop;
 
 use crate::examples::Program;
 use crate::{Ran, Stage};
 use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 use tidemill_domain::job::{BatchStatus, ExecutionId};
 use tidemill_domain::time::Clock;
@@ -158,6 +162,22 @@ fn go_on(program: &Program, arguments: &[&str]) -> Ran {
         if !ran.stderr.contains("error[TM1003]") || clock.monotonic().since(start) > patience {
             return ran;
         }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// Lets a job die at a point of its work, as soon as it no longer counts as running because of an earlier death.
+fn die_at(program: &Program, arguments: &[&str], point: &str) {
+    let (clock, patience) = (SystemClock::new(), LEASE + GRACE);
+    let start = clock.monotonic();
+    loop {
+        let ended = program.command(arguments).env("TIDEMILL_CRASH_AT", point).output().unwrap();
+        if ended.status.signal() == Some(6) {
+            return;
+        }
+        let is_too_early = String::from_utf8_lossy(&ended.stderr).contains("error[TM1003]");
+        let is_in_time = clock.monotonic().since(start) <= patience;
+        assert!(is_too_early && is_in_time, "{point} was not passed: {ended:?}");
         std::thread::sleep(Duration::from_millis(200));
     }
 }

@@ -152,3 +152,17 @@ async fn a_table_is_copied_and_the_copy_is_compared() {
         store.close().await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_that_the_other_table_refuses_are_left_out_of_the_copy() {
+    for database in both_databases().await {
+        let stage = Stage::on(database.url()).with("TIDEMILL_DATABASE_INIT", "always");
+        let program = Program::new("copy_table", stage);
+
+        program.run(&["job", "run", "prepare", "-p", "rows=1200", "-p", "refused=333"]).succeeds();
+        let copied = program.run(&["job", "run", "copy", "-o", "csv"]);
+
+        assert!(copied.succeeds().stdout.contains("rows,COMPLETED,1200,1197,0,0,0,3,"), "{copied:#?}");
+        program.run(&["job", "run", "verify"]).succeeds();
+    }
+}

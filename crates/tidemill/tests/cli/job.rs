@@ -194,7 +194,7 @@ fn what_was_given_up_is_never_restarted() {
     assert!(log.stdout.contains("execution.abandon") && log.stdout.contains("the day is over"), "{log:#?}");
 }
 
-/// A server that can launch the jobs of `crash_sweep`.
+/// A server that can launch the jobs of `crash_sweep`, one at a time.
 struct Served {
     program: Program,
     child: Guarded,
@@ -210,7 +210,8 @@ impl Served {
         tx.execute_for_test(TABLE).await.unwrap();
         tx.commit().await.unwrap();
         store.close().await;
-        let program = Program::new("crash_sweep", Stage::on(database.url()));
+        let stage = Stage::on(database.url()).with("TIDEMILL_JOBS_MAX_RUNNING", "1");
+        let program = Program::new("crash_sweep", stage);
         let child = program.start("serve.log", &["serve", "--listen", "127.0.0.1:0"]);
         let address = found(|| {
             let log = fs::read_to_string(program.stage.path("serve.log")).unwrap();
@@ -278,7 +279,20 @@ async fn a_server_runs_what_it_is_asked_to() {
     assert_eq!(steps["items"][0]["counters"]["write"], 50);
     let (head, refused) = served.ask("POST", "/api/v1/jobs/nightly/executions", "{}");
     assert!(head.starts_with("HTTP/1.1 404 ") && refused["code"] == "TM1001", "{head} {refused}");
-    assert_eq!(refused["remedy"], "there are: leaky, phoenix, sweep");
+    assert_eq!(refused["remedy"], "there are: files, leaky, phoenix, sweep");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_runs_as_many_executions_at_once_as_is_configured() {
+    let served = Served::start().await;
+    served.launch("night", 500);
+
+    let (head, refused) =
+        served.ask("POST", "/api/v1/jobs/sweep/executions", r#"{"parameters":{"run":"day"}}"#);
+
+    assert!(head.starts_with("HTTP/1.1 503 ") && refused["code"] == "TM1018", "{head} {refused}");
+    assert!(head.to_lowercase().contains("retry-after: 10\r\n"), "{head}");
+    served.program.run(&["job", "run", "sweep", "-p", "run=day"]).succeeds();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

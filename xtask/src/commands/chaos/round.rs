@@ -21,8 +21,9 @@ const GRACE: Duration = Duration::from_secs(5);
 /// A process is killed at some time before it is so old. Starting takes about a tenth of it.
 const AGE_MILLIS_MAX: u64 = 900;
 
-/// So many rows are refused by the target: the chunk around each is written row by row, and killed there, too.
-const REFUSED: u64 = 10;
+/// About so many rows are refused by the target: the chunk around each is written row by row, and killed there, too.
+/// It divides neither rows nor chunks, so that they are at different places of their chunks.
+const REFUSED: u64 = 11;
 
 /// A run that nobody kills must have ended within this.
 const UNDISTURBED: Duration = Duration::from_secs(300);

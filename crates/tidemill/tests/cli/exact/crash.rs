@@ -1,7 +1,6 @@
 //! A job dies at every point that there is, is run again, and is exact.
 
-use super::{Ground, arguments};
-use std::os::unix::process::ExitStatusExt;
+use super::{Ground, arguments, die_at};
 use tidemill_domain::job::BatchStatus;
 use tidemill_store::scratch::Scratch;
 
@@ -115,9 +114,7 @@ fn for_all(shares: &[(Ground, Vec<Case>)], act: impl Fn(&Ground, &Case) + Sync) 
 }
 
 fn die(ground: &Ground, case: &Case) {
-    let mut command = ground.program.command(&case.arguments(case.pause));
-    let ended = command.env("TIDEMILL_CRASH_AT", &case.point).output().unwrap();
-    assert_eq!(ended.status.signal(), Some(6), "{} was not passed: {ended:?}", case.point);
+    die_at(&ground.program, &case.arguments(case.pause), &case.point);
 }
 
 /// Whether all was done before the process died, so that there is nothing to restart.

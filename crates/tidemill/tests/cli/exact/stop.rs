@@ -58,19 +58,15 @@ async fn a_job_stops_at_the_end_of_its_chunk_at_sigterm() {
 async fn a_second_signal_stops_a_job_in_the_middle_of_its_chunk_which_is_rolled_back() {
     for database in both_databases().await {
         let ground = Ground::new(database).await;
-        let mut child = ground.program.start("run.log", &arguments("sweep", RUN, ENDLESS));
-        ground
-            .until(async || {
-                let (_, steps) = ground.executions("sweep", "night").await.pop()?;
-                (steps.first()?.status == BatchStatus::Started).then_some(())
-            })
-            .await;
+        let mut told = arguments("sweep", RUN, ENDLESS).to_vec();
+        told.push("-vv");
+        let mut child = ground.program.start("run.log", &told);
+        let log = ground.program.stage.path("run.log");
+        let says = async |text: &str| std::fs::read_to_string(&log).unwrap().contains(text).then_some(());
+        ground.until(async || says("chunk 1 of step").await).await;
 
         child.signal(Signal::TERM).unwrap();
-        let log = ground.program.stage.path("run.log");
-        ground
-            .until(async || std::fs::read_to_string(&log).unwrap().contains("once more").then_some(()))
-            .await;
+        ground.until(async || says("once more").await).await;
         child.signal(Signal::TERM).unwrap();
 
         assert_stopped(&ground, child).await;
