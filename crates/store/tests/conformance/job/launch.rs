@@ -164,13 +164,17 @@ async fn a_step_that_counts_as_running_or_unknown_stops_a_restart(bench: Bench) 
     let first = launch(&bench, &day("1"), one).await;
     run_step(&bench, &first, "copy").await;
     end(&bench, &first, BatchStatus::Failed).await;
+    let ended = look(&bench, "select status from batch_step_execution").await;
 
+    // Only somebody else leaves a step so: with an execution of ours, its steps end.
+    run_sql(&bench, "update batch_step_execution set status = 'STARTED'").await;
     let running = try_launch(&bench, &request(&day("1"), one, &ann())).await;
     run_sql(&bench, "update batch_step_execution set status = 'UNKNOWN'").await;
     let unknown = try_launch(&bench, &request(&day("1"), one, &ann())).await;
     run_sql(&bench, "update batch_step_execution set status = 'FAILED'").await;
     let failed = try_launch(&bench, &request(&day("1"), one, &ann())).await;
 
+    assert_eq!(ended, [Some("FAILED".to_owned())]);
     assert_eq!(running, Err(LaunchRefusal::StepRunning { step: "copy".into() }));
     assert_eq!(unknown, Err(LaunchRefusal::StepUnknown { step: "copy".into() }));
     assert!(failed.is_ok());
