@@ -165,6 +165,8 @@ codes! {
     1016 StepStartLimitReached -> Conflict, "a step was started as often as it may be";
     1017 SkipLimitExceeded -> ExecutionFailed, "more items failed than the step may skip";
     1018 TooManyExecutions -> Conflict, "this process runs as many executions as it may";
+    1019 JobChanged -> Conflict, "the definition of the job has changed since its last execution";
+    1021 BadPartitions -> ExecutionFailed, "a step cannot be divided into these partitions";
 }
 
 impl Code {

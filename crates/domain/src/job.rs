@@ -1,7 +1,7 @@
 //! Jobs: the rules of Spring Batch 5.2, as pure functions.
 //!
 //! Reading order: [`status`] and [`exit`] (how something ended), [`parameter`] and [`key`] (which instance it
-//! is), [`launch`] (may it run?), [`flow`] and [`step`] (which step runs, and from where), [`chunk`] and [`fault`] (what
+//! is), [`launch`] (may it run?), [`flow`], [`step`] and [`partition`] (what runs, and from where), [`chunk`] and [`fault`] (what
 //! becomes of each item), [`counters`] and [`context`] (what is written down), [`lifecycle`] (what an operator
 //! or a crash may do to it).
 
@@ -14,6 +14,7 @@ pub mod parameter;
 
 pub mod flow;
 pub mod launch;
+pub mod partition;
 pub mod step;
 
 pub mod chunk;

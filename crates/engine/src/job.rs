@@ -13,6 +13,7 @@ pub mod step;
 
 pub mod chunk;
 mod job_step;
+pub mod partition;
 pub mod tasklet;
 
 pub mod listener;
@@ -32,6 +33,7 @@ pub use definition::{Job, JobRegistry};
 pub use error::JobError;
 pub use graph::{Decision, StepFlow};
 pub use launcher::{ExecutionEnd, Launcher, Launching, Running};
+pub use partition::{Partition, PartitionedStep, Partitioner, RangePartitioner};
 pub use reject::Rejects;
 pub use scope::{ChunkScope, StepScope};
 pub use step::Step;

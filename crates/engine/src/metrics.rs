@@ -10,6 +10,7 @@ const ALERT_SIGNAL_FAILURES: &str = "tidemill_alert_signal_failures_total";
 const CHUNK_DURATION: &str = "tidemill_chunk_duration_seconds";
 const FENCING_REJECTIONS: &str = "tidemill_fencing_rejections_total";
 const JOB_EXECUTIONS: &str = "tidemill_job_executions_total";
+const JOB_PARTITIONS: &str = "tidemill_job_partitions_total";
 const JOB_RECOVERIES: &str = "tidemill_job_recoveries_total";
 const LEASE_EXPIRED: &str = "tidemill_lease_expired_total";
 const LEASE_TAKEOVERS: &str = "tidemill_lease_takeovers_total";
@@ -28,6 +29,7 @@ pub fn describe() {
         "How long chunks take from the end of reading to their end, by job and step."
     );
     describe_counter!(JOB_EXECUTIONS, "Executions that ended in this process, by job and status.");
+    describe_counter!(JOB_PARTITIONS, "Partitions that ended in this process, by job, step and status.");
     describe_counter!(JOB_RECOVERIES, "Executions whose process died and that this process failed, by job.");
     describe_counter!(STEP_CHUNKS, "Chunks that committed or were rolled back, by job, step and outcome.");
     describe_counter!(
@@ -78,6 +80,11 @@ pub(crate) fn self_fenced() {
 
 pub(crate) fn execution_ended(job: &str, status: &'static str) {
     counter!(JOB_EXECUTIONS, "job" => job.to_owned(), "status" => status).increment(1);
+}
+
+pub(crate) fn partition_ended(job: &str, step: &str, status: &'static str) {
+    counter!(JOB_PARTITIONS, "job" => job.to_owned(), "step" => step.to_owned(), "status" => status)
+        .increment(1);
 }
 
 pub(crate) fn execution_recovered(job: &str) {

@@ -7,6 +7,7 @@
 //!
 //! What differs between the databases is in `postgres`, `sqlite` and `mysql`, under the same names.
 
+mod bounds;
 mod cursor;
 mod database;
 mod failure;

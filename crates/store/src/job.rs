@@ -1,7 +1,7 @@
 //! Jobs: what Spring Batch calls the job repository.
 //!
-//! Reading order: [`launch`] (a job begins, or is refused), [`execution`] (its course), [`step`] and [`chunk`]
-//! (the course of its steps), [`operate`] (what people may do to it), [`orphan`] (what becomes of it when its
+//! Reading order: [`launch`] (a job begins, or is refused), [`execution`] (its course), [`step`], [`chunk`]
+//! and [`partition`] (the course of its steps), [`operate`] (what people may do to it), [`orphan`] (what becomes of it when its
 //! process is gone), [`list`] (what people see).
 //!
 //! An execution belongs to the process that holds the lease `job/<execution id>`, from the transaction that makes
@@ -16,6 +16,7 @@ pub mod launch;
 pub mod execution;
 
 pub mod chunk;
+pub mod partition;
 pub mod step;
 
 pub mod operate;
@@ -32,6 +33,7 @@ pub use launch::{LaunchRequest, Launched};
 pub use list::ExecutionFilter;
 pub use operate::Operated;
 pub use orphan::{DueRestart, Recovered};
+pub use partition::{Claim, Claimed, KnownWorker, PartitionOutcome, PartitionRequest, PartitionStart};
 pub use record::{
     ExecutionDetail, ExecutionRecord, InstanceRecord, JobRecord, LastExecution, Owner, ParameterRecord,
     StepRecord, StopRequest, StoredContext,

@@ -93,6 +93,32 @@ impl Tx {
         }
     }
 
+    /// Asks for many leases at once, each for the life of process `by`. Those that are free are given; the others are
+    /// left out.
+    pub async fn acquire_free_leases(
+        &mut self,
+        keys: &[LeaseKey],
+        by: ProcessId,
+    ) -> Result<Vec<(LeaseKey, Granted)>, StoreError> {
+        self.lease_insert_free_all(keys).await?;
+        let rows = self.lease_lock_all(keys).await?;
+        let asker = self.process_lock_shared(by.into()).await?;
+        let now = self.now().await?;
+        let asker = life(asker.as_ref().map(|row| row.state()).transpose()?, now);
+        let event = LeaseEvent::Acquire { by, life: asker, term: Term::Process };
+        let mut held = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let before = row.lease();
+            // Whether the owner of one that is held lives was not asked, so it counts as alive.
+            if let Ok(Lease::Held { fence, .. }) = lease::next(before, Life::Alive, event, now) {
+                held.push((row.key()?, fence));
+            }
+        }
+        self.lease_save_held_all(&held, now.into()).await?;
+        let granted = |fence| Granted { fence, until: None, taken_over_from: None };
+        Ok(held.into_iter().map(|(key, fence)| (key, granted(fence))).collect())
+    }
+
     /// Renews leases that have a term of their own. What is neither renewed nor lost was in somebody's hands just
     /// now: ask again.
     pub async fn renew_leases(

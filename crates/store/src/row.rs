@@ -10,6 +10,7 @@ use tidemill_domain::lease::{Epoch, Fence, Lease, LeaseKey};
 use tidemill_domain::process::{Identity, ProcessState};
 
 pub(crate) mod job;
+pub(crate) mod partition;
 
 /// Table, column and row of a value that breaks the rules.
 pub(crate) fn damaged(table: &'static str, column: &'static str, row: impl ToString) -> StoreError {

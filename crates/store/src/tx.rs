@@ -20,6 +20,7 @@ mod lease;
 mod process;
 
 mod job;
+mod partition;
 
 mod alert;
 mod audit;
@@ -29,8 +30,11 @@ mod token;
 mod migration;
 
 pub(crate) use audit::AuditFilterRow;
-pub(crate) use job::{ChunkRow, ContextColumns, ExecutionFilterRow, ExitColumns, StatusChange, StepEndRow};
+pub(crate) use job::{
+    ChunkRow, ContextColumns, CounterColumns, ExecutionFilterRow, ExitColumns, StatusChange, StepEndRow,
+};
 pub(crate) use lease::Renewal;
+pub(crate) use partition::{ClaimFilterRow, PartitionRows};
 
 /// A transaction on either database. Dropped without a commit, it rolls back.
 #[derive(Debug)]

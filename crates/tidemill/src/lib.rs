@@ -82,7 +82,8 @@ pub mod prelude {
     };
     pub use tidemill_engine::job::{
         ChunkScope, ChunkStep, Decision, Delivery, ExecutionEnd, ItemProcessor, ItemReader, ItemStream,
-        ItemWriter, Job, JobError, JobRegistry, Launcher, PassThrough, Rejects, RepeatStatus, Running, Step,
-        StepScope, Tasklet, TaskletScope,
+        ItemWriter, Job, JobError, JobRegistry, Launcher, Partition, PartitionedStep, Partitioner,
+        PassThrough, RangePartitioner, Rejects, RepeatStatus, Running, Step, StepFlow, StepScope, Tasklet,
+        TaskletScope,
     };
 }

@@ -11,8 +11,12 @@
 //!   any execution is UNKNOWN                                OutcomeUnknown
 //!   any execution is COMPLETED or ABANDONED,
 //!     and there are identifying parameters                  AlreadyComplete
+//!   the last execution is not COMPLETED,
+//!     the definition has changed and nobody accepts that    DefinitionChanged
 //!   otherwise                                               First, or Restart when there is an execution
 //! ```
+//!
+//! The last of them is our own: Spring Batch does not know what a job was made of.
 //!
 //! A job without identifying parameters has one instance only, so it may be launched again after its end; its
 //! completed steps are then passed over like those of any restart.
@@ -37,6 +41,8 @@ pub struct LaunchRules {
     pub is_restartable: bool,
     /// Whether any of the parameters identifies the instance.
     pub has_identifying: bool,
+    /// Whether the job is another one than in the last execution, and nobody has accepted that.
+    pub has_changed: bool,
 }
 
 /// How a job starts.
@@ -79,6 +85,9 @@ pub enum LaunchRefusal {
     /// It is done, or was given up.
     #[error("the job has already been completed or abandoned with these parameters")]
     AlreadyComplete,
+    /// A restart would go on with another job than the one that began.
+    #[error("the definition of the job has changed since its last execution")]
+    DefinitionChanged,
 }
 
 impl LaunchRefusal {
@@ -90,6 +99,7 @@ impl LaunchRefusal {
             Self::StepUnknown { .. } | Self::OutcomeUnknown => Code::JobOutcomeUnknown,
             Self::ParametersInvalid(_) => Code::BadJobParameters,
             Self::AlreadyComplete => Code::JobAlreadyComplete,
+            Self::DefinitionChanged => Code::JobChanged,
         }
     }
 
@@ -111,6 +121,9 @@ impl LaunchRefusal {
             Self::AlreadyComplete => {
                 "there is nothing left to do; to do it again, launch it with other identifying parameters"
             }
+            Self::DefinitionChanged => {
+                "see that what has been done fits the new definition, then accept the change with --accept-change; or launch it with other identifying parameters"
+            }
         }
     }
 }
@@ -119,7 +132,7 @@ impl LaunchRefusal {
 ///
 /// ```
 /// # use tidemill_domain::job::{BatchStatus, launch::{self, InstanceHistory, Launch, LaunchRules}};
-/// let rules = LaunchRules { is_restartable: true, has_identifying: true };
+/// let rules = LaunchRules { is_restartable: true, has_identifying: true, has_changed: false };
 /// let failed = InstanceHistory { executions: &[BatchStatus::Failed], last_steps: &[] };
 /// assert_eq!(launch::decide(&failed, rules, Ok(())), Ok(Launch::Restart));
 /// ```
@@ -137,6 +150,11 @@ pub fn decide(
     }
     parameters.map_err(LaunchRefusal::ParametersInvalid)?;
     check_executions(history.executions, rules)?;
+    // What is complete has nothing that a changed job could go on with.
+    let goes_on = history.executions.last().is_some_and(|status| *status != BatchStatus::Completed);
+    if goes_on && rules.has_changed {
+        return Err(LaunchRefusal::DefinitionChanged);
+    }
     Ok(if is_first { Launch::First } else { Launch::Restart })
 }
 
@@ -176,7 +194,8 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    const USUAL: LaunchRules = LaunchRules { is_restartable: true, has_identifying: true };
+    const USUAL: LaunchRules =
+        LaunchRules { is_restartable: true, has_identifying: true, has_changed: false };
 
     fn invalid() -> ParametersInvalid {
         parameter::check(&JobParameters::new().with("", 1), &[]).unwrap_err()
@@ -236,8 +255,9 @@ mod tests {
             LaunchRefusal::AlreadyRunning,
             LaunchRefusal::OutcomeUnknown,
             LaunchRefusal::AlreadyComplete,
+            LaunchRefusal::DefinitionChanged,
         ] {
-            assert!((1003..=1007).contains(&refusal.code().number()), "{refusal}");
+            assert!(matches!(refusal.code().number(), 1003..=1007 | 1019), "{refusal}");
             assert!(!refusal.fix().is_empty() && !refusal.to_string().is_empty());
         }
     }
@@ -264,6 +284,10 @@ mod tests {
             (has(executions, &running), "running"),
             (has(executions, &["UNKNOWN"]), "unknown"),
             (rules.has_identifying && has(executions, &["COMPLETED", "ABANDONED"]), "complete"),
+            (
+                rules.has_changed && executions.last().is_some_and(|last| last.as_str() != "COMPLETED"),
+                "changed",
+            ),
             (!executions.is_empty(), "restart"),
             (true, "first"),
         ];
@@ -281,6 +305,7 @@ mod tests {
             Err(LaunchRefusal::AlreadyRunning) => "running",
             Err(LaunchRefusal::OutcomeUnknown) => "unknown",
             Err(LaunchRefusal::AlreadyComplete) => "complete",
+            Err(LaunchRefusal::DefinitionChanged) => "changed",
         }
     }
 
@@ -293,9 +318,10 @@ mod tests {
             steps in statuses(),
             is_restartable: bool,
             has_identifying: bool,
+            has_changed: bool,
             are_parameters_valid: bool,
         ) {
-            let rules = LaunchRules { is_restartable, has_identifying };
+            let rules = LaunchRules { is_restartable, has_identifying, has_changed };
             let last_steps: Vec<_> = steps.iter().map(|status| (status.to_string(), *status)).collect();
             let history = InstanceHistory { executions: &executions, last_steps: &last_steps };
             let parameters = if are_parameters_valid { Ok(()) } else { Err(invalid()) };

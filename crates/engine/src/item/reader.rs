@@ -21,6 +21,7 @@ pub use self::csv::CsvReader;
 pub use error::InputError;
 pub use file::FileReader;
 pub use files::FILES_MAX;
+pub(crate) use files::matching_files;
 pub use fixed_width::FixedWidthReader;
 pub use items::ItemsReader;
 pub use json_lines::JsonLinesReader;

@@ -37,6 +37,7 @@ pub struct Job {
     parameters: Vec<ParameterSpec>,
     is_restartable: bool,
     on_crash: OnCrash,
+    fingerprint: Option<String>,
 }
 
 impl Job {
@@ -49,6 +50,7 @@ impl Job {
             parameters: Vec::new(),
             is_restartable: true,
             on_crash: OnCrash::Fail,
+            fingerprint: None,
         }
     }
 
@@ -144,6 +146,14 @@ impl Job {
         self
     }
 
+    /// Says which definition this is, such as a version or a hash. A restart with another one is refused until
+    /// somebody accepts it, and only processes with the same one run each other's partitions.
+    #[must_use]
+    pub fn fingerprint(mut self, fingerprint: impl Into<String>) -> Self {
+        self.fingerprint = Some(fingerprint.into());
+        self
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
@@ -171,6 +181,16 @@ impl Job {
     /// What is done when the process that runs it dies.
     pub fn crash_policy(&self) -> OnCrash {
         self.on_crash
+    }
+
+    /// Which definition this is, if it says so.
+    pub fn definition(&self) -> Option<&str> {
+        self.fingerprint.as_deref()
+    }
+
+    /// The step that runs partitions under this name.
+    pub(crate) fn worker(&self, name: &str) -> Option<&Step> {
+        self.steps().into_iter().filter_map(Step::worker).find(|worker| worker.name() == name)
     }
 
     pub(crate) fn listeners(&self) -> &[Arc<dyn JobListener>] {

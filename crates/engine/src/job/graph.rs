@@ -152,6 +152,13 @@ impl StepFlow {
             }
             if let Node::Step(step) = node {
                 step.check().map_err(|why| format!("step {name:?}: {why}"))?;
+                // A worker may have the name of the step that it works for.
+                let worker = step.worker().map(Step::name).filter(|worker| *worker != name);
+                if let Some(worker) = worker
+                    && !seen.insert(worker)
+                {
+                    return Err(format!("two steps are called {worker:?}"));
+                }
             }
             if matches!(node, Node::Split(_, flows) if flows.is_empty()) {
                 return Err(format!("the split {name:?} has no flow"));

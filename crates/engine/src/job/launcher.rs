@@ -6,7 +6,7 @@ use crate::error::EngineError;
 use crate::job::definition::{Job, JobRegistry};
 use crate::job::error::JobError;
 use crate::job::runner::Runner;
-use crate::job::stop::{StopSwitch, Urgency};
+use crate::job::stop::{StopSignal, StopSwitch, Urgency};
 use crate::lease::HeldLease;
 use crate::process::Process;
 use std::collections::HashMap;
@@ -64,6 +64,7 @@ impl Running {
 pub struct Launcher {
     inner: Arc<Inner>,
     running_max: usize,
+    accepts_change: bool,
 }
 
 #[derive(Debug)]
@@ -73,19 +74,38 @@ struct Inner {
     clock: Arc<dyn Clock>,
     jobs: JobRegistry,
     running: Mutex<HashMap<ExecutionId, StopSwitch>>,
+    /// Stops the partitions of other processes' executions that run here.
+    partition_stop: StopSwitch,
+    /// One for each of them.
+    partitions: Arc<()>,
 }
 
 impl Launcher {
     /// A launcher of these jobs, on behalf of `process`.
     pub fn new(store: Store, process: Process, clock: Arc<dyn Clock>, jobs: JobRegistry) -> Self {
-        let inner = Inner { store, process, clock, jobs, running: Mutex::default() };
-        Self { inner: Arc::new(inner), running_max: usize::MAX }
+        let inner = Inner {
+            store,
+            process,
+            clock,
+            jobs,
+            running: Mutex::default(),
+            partition_stop: StopSwitch::default(),
+            partitions: Arc::default(),
+        };
+        Self { inner: Arc::new(inner), running_max: usize::MAX, accepts_change: false }
     }
 
     /// Refuses launches while so many executions run in this process. Without it there is no limit.
     #[must_use]
     pub fn max_running(mut self, limit: usize) -> Self {
         self.running_max = limit;
+        self
+    }
+
+    /// Goes on with instances although the definition of their job is another one than that of their last execution.
+    #[must_use]
+    pub fn accept_change(mut self, accepts_change: bool) -> Self {
+        self.accepts_change = accepts_change;
         self
     }
 
@@ -97,6 +117,20 @@ impl Launcher {
     /// The database.
     pub fn store(&self) -> &Store {
         &self.inner.store
+    }
+
+    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.inner.clock
+    }
+
+    /// Tells the partitions of other processes' executions when this process lets go of them.
+    pub(crate) fn partition_stop(&self) -> StopSignal {
+        self.inner.partition_stop.signal()
+    }
+
+    /// Counts a partition of another process's execution until the answer is dropped.
+    pub(crate) fn partition_begins(&self) -> Arc<()> {
+        self.inner.partitions.clone()
     }
 
     pub(crate) fn process(&self) -> &Process {
@@ -174,10 +208,13 @@ impl Launcher {
         Running { execution, working }
     }
 
-    /// Stops all executions of this process: at the end of their chunks, and after `grace` in the middle of them.
-    /// Returns when all have ended.
+    /// Stops all executions of this process, and hands the partitions of others back: at the end of their chunks, and
+    /// after `grace` in the middle of them. Returns when all have ended.
     pub async fn stop_all(&self, grace: Duration) {
-        let ask = |urgency| self.running().values().for_each(|switch| switch.ask(urgency));
+        let ask = |urgency| {
+            self.inner.partition_stop.ask(urgency);
+            self.running().values().for_each(|switch| switch.ask(urgency));
+        };
         ask(Urgency::AtChunkEnd);
         if tokio::time::timeout(grace, self.idle()).await.is_err() {
             tracing::warn!(
@@ -196,7 +233,7 @@ impl Launcher {
     /// Waits until nothing runs in this process.
     async fn idle(&self) {
         const PAUSE: Duration = Duration::from_millis(20);
-        while !self.running().is_empty() {
+        while !self.running().is_empty() || Arc::strong_count(&self.inner.partitions) > 1 {
             tokio::time::sleep(PAUSE).await;
         }
     }

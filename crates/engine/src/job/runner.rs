@@ -2,19 +2,19 @@
 
 mod flow;
 mod record;
+mod step;
 
 use crate::error::EngineError;
 use crate::job::definition::Job;
 use crate::job::launcher::ExecutionEnd;
-use crate::job::listener::{JobRun, StepRun};
+use crate::job::listener::JobRun;
 use crate::job::scope::{StepScope, StepScopeParts};
-use crate::job::step::{Step, StepEnd, StepFailure, StepTask};
-use crate::job::stop::{StopSignal, Urgency};
+use crate::job::step::Step;
+use crate::job::stop::StopSignal;
 use crate::lease::HeldLease;
 use crate::metrics;
-use record::{Answer, Entry, Lost, Recorder};
+use record::{Answer, Entry, Recorder};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 use tidemill_domain::code::Code;
 use tidemill_domain::item::ItemError;
 use tidemill_domain::job::step::{EXECUTED_KEY, RESTART_KEY, STEP_TYPE_KEY, StepRules, VERSION_KEY};
@@ -24,8 +24,8 @@ use tidemill_store::job::{self, Launched, StepRequest, StepStart};
 use tidemill_store::{Store, StoreError};
 use tracing::Instrument;
 
-/// How long a step that has to end now may take to let go of what it holds.
-const LETTING_GO: Duration = Duration::from_secs(2);
+pub(super) use record::Lost;
+pub(super) use step::{Ending, StepRunner};
 
 /// An execution that this process runs.
 pub(super) struct Runner {
@@ -189,13 +189,16 @@ impl Runner {
                     store: self.store.clone(),
                     job: self.job.name().to_owned(),
                     step: step.name().to_owned(),
+                    instance: self.launched.instance,
                     execution: self.launched.execution,
                     step_execution: id,
                     parameters: self.launched.parameters.clone(),
                     job_context: self.context().clone(),
+                    context,
+                    fingerprint: self.job.definition().map(str::to_owned),
                     is_resumed,
                 });
-                self.run_step(step, scope, context).await
+                self.run_step(step, scope).await
             }
             other => self.not_run(step.name(), other),
         }
@@ -203,10 +206,7 @@ impl Runner {
 
     /// Asks whether a step runs.
     async fn start(&self, name: &str, type_word: &str, rules: StepRules) -> Result<Answer, Lost> {
-        let mut seed = ExecutionContext::new();
-        seed.put(VERSION_KEY, env!("CARGO_PKG_VERSION"));
-        seed.put(STEP_TYPE_KEY, type_word);
-        seed.put(EXECUTED_KEY, true);
+        let seed = step_seed(type_word);
         let request = StepRequest {
             execution: self.launched.execution,
             instance: self.launched.instance,
@@ -241,89 +241,29 @@ impl Runner {
         }
     }
 
-    async fn run_step(
-        &self,
-        step: &Step,
-        scope: StepScope,
-        mut context: ExecutionContext,
-    ) -> Result<StepOutcome, Lost> {
-        for listener in step.listeners() {
-            listener.before_step(&scope, &mut context);
-        }
-        let (lease, stop) = (self.lease.clone(), self.stop.clone());
-        let mut task = StepTask::new(scope.clone(), context, lease, stop, self.clock.clone());
-        let progress = task.progress();
-        let span = tracing::info_span!("step", step = step.name(), step.id = %scope.step_execution());
-        let worker = step.clone();
-        // A task of its own: a panic or a step that has to end now must not take the job with it.
-        let mut working = tokio::spawn(
-            async move {
-                let ended = worker.body().run(&mut task).await;
-                (ended, task.counters, task.context)
-            }
-            .instrument(span),
-        );
-        let ended = tokio::select! {
-            ended = &mut working => Some(ended),
-            // A commit that is on its way is waited for: it ends the chunk, and the step with it.
-            () = self.stop.asked(Urgency::Now) => match progress.is_committing() {
-                true => tokio::time::timeout(LETTING_GO, &mut working).await.ok(),
-                false => None,
-            },
-            () = self.lease.lost() => return Err(abort(working).await),
-        };
-        let (status, exit, code, counters, context) = match ended {
-            Some(Ok((ended, counters, context))) => {
-                let (status, exit, code) = outcome(ended)?;
-                (status, exit, code, counters, context)
-            }
-            Some(Err(panic)) => {
-                let (counters, context) = progress.committed();
-                let text = format!("the step ended in a panic: {}", panic_text(panic));
-                (
-                    BatchStatus::Failed,
-                    ExitStatus::failed(text),
-                    Some(Code::ExecutionFailed),
-                    counters,
-                    context,
-                )
-            }
-            None => {
-                let _gone = abort(working).await;
-                let (mut counters, context) = progress.committed();
-                counters.rollback += 1;
-                let exit = ExitStatus::new(ExitStatus::STOPPED).describe("stopped in the middle of a chunk");
-                (BatchStatus::Stopped, exit, None, counters, context)
-            }
-        };
-        self.end_step(step, &scope, Ending { status, exit, code, counters, context }).await
+    async fn run_step(&self, step: &Step, scope: StepScope) -> Result<StepOutcome, Lost> {
+        let (lease, stop, clock) = (self.lease.clone(), self.stop.clone(), self.clock.clone());
+        let ending = StepRunner { lease, stop, clock }.run(step, &scope, Counters::default()).await?;
+        self.end_step(step, &scope, ending).await
     }
 
-    async fn end_step(&self, step: &Step, scope: &StepScope, ending: Ending) -> Result<StepOutcome, Lost> {
-        let Ending { mut status, mut exit, mut code, counters, context } = ending;
+    async fn end_step(
+        &self,
+        step: &Step,
+        scope: &StepScope,
+        mut ending: Ending,
+    ) -> Result<StepOutcome, Lost> {
         let job_context = {
             let mut remembered = self.context();
             let before = remembered.clone();
-            for listener in step.listeners() {
-                let mut run = StepRun {
-                    scope,
-                    status,
-                    exit: &exit,
-                    counters: &counters,
-                    context: &context,
-                    job_context: &mut remembered,
-                };
-                if let Some(said) = listener.after_step(&mut run) {
-                    exit = exit.and(said);
-                }
-            }
+            ending.tell(step, scope, &mut remembered);
             match remembered.to_text() {
                 Ok(text) if *remembered != before => Some(text),
                 Ok(_) => None,
                 Err(error) => {
                     *remembered = before;
-                    (status, code) = (BatchStatus::Failed, Some(Code::ContextTooLarge));
-                    exit = exit.and(ExitStatus::failed(error.to_string()));
+                    (ending.status, ending.code) = (BatchStatus::Failed, Some(Code::ContextTooLarge));
+                    ending.exit = ending.exit.and(ExitStatus::failed(error.to_string()));
                     None
                 }
             }
@@ -333,47 +273,25 @@ impl Runner {
             execution: scope.execution(),
             lease: &self.launched.lease,
             fence: self.launched.granted.fence,
-            status,
-            exit: &exit,
-            counters: &counters,
+            status: ending.status,
+            exit: &ending.exit,
+            counters: &ending.counters,
         };
         self.recorder.record(&Entry::EndStep { end: &end, job_context: job_context.as_deref() }).await?;
-        if let Some(code) = code {
-            // The reason is recorded; it may hold data of items, which do not belong into a log.
-            tracing::warn!(step = step.name(), "step {} ended {status} ({code})", step.name());
-        }
+        ending.log(scope);
+        let Ending { status, exit, code, counters, .. } = ending;
         let row = Some((scope.step_execution(), counters));
         Ok(StepOutcome { status, exit, code, has_run: true, row })
     }
 }
 
-/// How a step ended, before it is recorded.
-struct Ending {
-    status: BatchStatus,
-    exit: ExitStatus,
-    code: Option<Code>,
-    counters: Counters,
-    context: ExecutionContext,
-}
-
-fn outcome(ended: Result<StepEnd, StepFailure>) -> Result<(BatchStatus, ExitStatus, Option<Code>), Lost> {
-    match ended {
-        Ok(StepEnd::Completed(exit)) => Ok((BatchStatus::Completed, exit, None)),
-        Ok(StepEnd::Stopped) => Ok((BatchStatus::Stopped, ExitStatus::new(ExitStatus::STOPPED), None)),
-        Err(StepFailure::Failed { code, text }) => {
-            Ok((BatchStatus::Failed, ExitStatus::failed(text), Some(code)))
-        }
-        Err(StepFailure::LeaseLost) => Err(Lost),
-    }
-}
-
-/// Ends a step now, and waits a moment for it to let go of its transaction.
-async fn abort<T>(working: tokio::task::JoinHandle<T>) -> Lost {
-    working.abort();
-    if tokio::time::timeout(LETTING_GO, working).await.is_err() {
-        tracing::warn!("a step does not let go of what it does; its transaction ends with its connection");
-    }
-    Lost
+/// What every step remembers from its start on.
+pub(super) fn step_seed(type_word: &str) -> ExecutionContext {
+    let mut seed = ExecutionContext::new();
+    seed.put(VERSION_KEY, env!("CARGO_PKG_VERSION"));
+    seed.put(STEP_TYPE_KEY, type_word);
+    seed.put(EXECUTED_KEY, true);
+    seed
 }
 
 /// What a task that panicked has to say.

@@ -4,7 +4,8 @@ use crate::lease::HeldLease;
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::item::{ErrorKind, ItemError};
-use tidemill_domain::job::{ExecutionContext, ExecutionId, JobParameters, StepExecutionId};
+use tidemill_domain::job::partition::worker_of;
+use tidemill_domain::job::{ExecutionContext, ExecutionId, InstanceId, JobParameters, StepExecutionId};
 use tidemill_store::{Store, StoreError, Tx};
 
 /// What a step's parts are made with. Readers, processors and writers are made anew for each run of the step, so
@@ -20,10 +21,15 @@ pub(crate) struct StepScopeParts {
     pub(crate) store: Store,
     pub(crate) job: String,
     pub(crate) step: String,
+    pub(crate) instance: InstanceId,
     pub(crate) execution: ExecutionId,
     pub(crate) step_execution: StepExecutionId,
     pub(crate) parameters: JobParameters,
     pub(crate) job_context: ExecutionContext,
+    /// What the step remembers at its start.
+    pub(crate) context: ExecutionContext,
+    /// Of the definition of the job, where it has one.
+    pub(crate) fingerprint: Option<String>,
     pub(crate) is_resumed: bool,
 }
 
@@ -42,9 +48,22 @@ impl StepScope {
         &self.inner.job
     }
 
-    /// Name of the step.
+    /// Name of the step; of a partition `<step>:<key>`.
     pub fn step(&self) -> &str {
         &self.inner.step
+    }
+
+    /// Name of the step as it is defined, whichever partition of it this is: what metrics are counted by.
+    pub(crate) fn defined_step(&self) -> &str {
+        worker_of(&self.inner.step)
+    }
+
+    pub(crate) fn instance(&self) -> InstanceId {
+        self.inner.instance
+    }
+
+    pub(crate) fn fingerprint(&self) -> Option<&str> {
+        self.inner.fingerprint.as_deref()
     }
 
     /// This run of the job.
@@ -72,6 +91,11 @@ impl StepScope {
         self.inner.parameters.get(name).map(|parameter| parameter.value.to_string()).ok_or_else(|| {
             ItemError::new(ErrorKind::FATAL, format!("the job parameter {name:?} was not given"))
         })
+    }
+
+    /// What the step remembers, as it was at its start. In a partition: what its partitioner gave it, too.
+    pub fn context(&self) -> &ExecutionContext {
+        &self.inner.context
     }
 
     /// What the job remembers, as it was at the start of the step.

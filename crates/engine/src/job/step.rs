@@ -5,6 +5,7 @@ use crate::job::component::Delivery;
 use crate::job::definition::Job;
 use crate::job::job_step::JobStep;
 use crate::job::listener::StepListener;
+use crate::job::partition::{PartitionedStep, Partitioner};
 use crate::job::scope::{ChunkScope, StepScope};
 use crate::job::stop::StopSignal;
 use crate::job::tasklet::{Tasklet, TaskletStep};
@@ -59,6 +60,33 @@ impl Step {
         Self::new(name.into(), Arc::new(JobStep::new(job, Arc::new(parameters))))
     }
 
+    /// A step that is divided: `worker` runs once for each partition that `partitioner` makes, in this process and in
+    /// all others that have the job. It ends when all of them have, as the worst of them did.
+    ///
+    /// ```
+    /// # use tidemill_engine::item::{ItemsReader, ItemsWriter};
+    /// # use tidemill_engine::job::{Job, Partition, Step};
+    /// let worker = Step::chunk("import", 100)
+    ///     .reader(|scope| {
+    ///         let first = scope.context().get_long("first").unwrap_or(0);
+    ///         Ok(ItemsReader::new("numbers", first..first + 1000))
+    ///     })
+    ///     .writer(|_| Ok(ItemsWriter::default()))
+    ///     .build();
+    /// let thousands = |_: &_, grid: usize| {
+    ///     Ok((0..grid).map(|n| Partition::new(format!("part{n}")).with("first", n as i64 * 1000)).collect())
+    /// };
+    /// let job = Job::new("numbers").step(Step::partitioned("all", worker, thousands).grid(4).build());
+    /// assert!(job.check().is_ok());
+    /// ```
+    pub fn partitioned(
+        name: impl Into<String>,
+        worker: Self,
+        partitioner: impl Partitioner,
+    ) -> PartitionedStep {
+        PartitionedStep::new(name.into(), worker, partitioner)
+    }
+
     pub(crate) fn new(name: String, body: Arc<dyn StepBody>) -> Self {
         Self { name, rules: StepRules::default(), listeners: Vec::new(), body }
     }
@@ -89,7 +117,7 @@ impl Step {
         &self.name
     }
 
-    /// What sort of step it is: `chunk`, `tasklet` or `job`.
+    /// What sort of step it is, such as `chunk` or `tasklet`.
     pub fn type_word(&self) -> &'static str {
         self.body.type_word()
     }
@@ -104,6 +132,11 @@ impl Step {
 
     pub(crate) fn body(&self) -> &dyn StepBody {
         &*self.body
+    }
+
+    /// The step that does the work of one partition, when this one is divided.
+    pub(crate) fn worker(&self) -> Option<&Self> {
+        self.body.worker()
     }
 
     pub(crate) fn check(&self) -> Result<(), String> {
@@ -126,6 +159,11 @@ pub(crate) trait StepBody: Send + Sync {
 
     /// What sort of step it is.
     fn type_word(&self) -> &'static str;
+
+    /// The step that does the work of one partition, when this one is divided.
+    fn worker(&self) -> Option<&Step> {
+        None
+    }
 
     /// What is wrong with its definition.
     fn check(&self) -> Result<(), String> {
@@ -237,12 +275,11 @@ impl Progress {
 impl StepTask {
     pub(crate) fn new(
         scope: StepScope,
-        context: ExecutionContext,
+        (counters, context): (Counters, ExecutionContext),
         lease: Arc<HeldLease>,
         stop: StopSignal,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let counters = Counters::default();
         let (stored, is_stop_stored) = (String::new(), false);
         let progress = Progress::default();
         progress.set(counters, &context);
@@ -253,6 +290,11 @@ impl StepTask {
     /// What it has committed, for those who look from outside.
     pub(crate) fn progress(&self) -> Progress {
         self.progress.clone()
+    }
+
+    /// The lease under which it writes.
+    pub(crate) fn lease(&self) -> &Arc<HeldLease> {
+        &self.lease
     }
 
     /// Whether it shall stop at the end of the chunk in hand.

@@ -146,6 +146,8 @@ pub struct Step {
     total_items: Option<u64>,
     /// What its writer promises: `exactly-once`, or `at-least-once` when up to one chunk may repeat after a crash.
     delivery: Option<String>,
+    /// The process that runs or ran it last, if it is a partition.
+    process: Option<String>,
     /// When it began.
     started_at: Option<String>,
     /// When it ended.
@@ -232,6 +234,7 @@ impl From<StepRecord> for Step {
             },
             total_items: record.total_items,
             delivery: record.delivery,
+            process: record.process,
             started_at: record.started_at.map(|at| at.to_string()),
             ended_at: record.ended_at.map(|at| at.to_string()),
         }

@@ -30,6 +30,12 @@ impl Tx {
         Ok(true)
     }
 
+    /// Whether somebody wants a running execution to stop.
+    pub async fn is_stopping(&mut self, id: ExecutionId) -> Result<bool, StoreError> {
+        let head = self.job_execution_find(id.get()).await?;
+        Ok(head.map(|head| head.status()).transpose()? == Some(BatchStatus::Stopping))
+    }
+
     /// Saves what the job remembers, as [`ExecutionContext::to_text`] wrote it. False when it is no longer ours.
     ///
     /// [`ExecutionContext::to_text`]: tidemill_domain::job::ExecutionContext::to_text

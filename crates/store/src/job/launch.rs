@@ -31,6 +31,10 @@ pub struct LaunchRequest<'a> {
     pub on_crash: OnCrash,
     /// How many restarts without a person's doing led to this one.
     pub crash_restarts: u32,
+    /// Of the definition of the job, where it has one.
+    pub fingerprint: Option<&'a str>,
+    /// Whether another definition than that of the last execution is all right.
+    pub accepts_change: bool,
     /// The process that will run it.
     pub by: ProcessId,
     /// Who wants it.
@@ -61,18 +65,26 @@ struct History {
     statuses: Vec<BatchStatus>,
     last: Option<i64>,
     last_steps: Vec<(String, BatchStatus)>,
+    /// Of the definition that the last execution ran with.
+    fingerprint: Option<String>,
 }
 
 impl History {
-    const NONE: Self = Self { statuses: Vec::new(), last: None, last_steps: Vec::new() };
+    const NONE: Self = Self { statuses: Vec::new(), last: None, last_steps: Vec::new(), fingerprint: None };
 
     fn decide(&self, request: &LaunchRequest<'_>) -> Result<Launch, LaunchRefusal> {
         let rules = LaunchRules {
             is_restartable: request.is_restartable,
             has_identifying: request.parameters.has_identifying(),
+            has_changed: !request.accepts_change && self.is_of_another(request.fingerprint),
         };
         let history = InstanceHistory { executions: &self.statuses, last_steps: &self.last_steps };
         launch::decide(&history, rules, request.parameters_valid.clone())
+    }
+
+    /// Whether both definitions are known, and not the same.
+    fn is_of_another(&self, fingerprint: Option<&str>) -> bool {
+        self.fingerprint.as_deref().zip(fingerprint).is_some_and(|(before, now)| before != now)
     }
 }
 
@@ -143,13 +155,14 @@ impl Tx {
             statuses.push(status_of(status.as_deref(), "batch_job_execution", *latest)?);
         }
         let last = rows.last().map(|(_, latest)| *latest);
-        let mut last_steps = Vec::new();
+        let (mut last_steps, mut fingerprint) = (Vec::new(), None);
         if let Some(last) = last {
+            fingerprint = self.job_note_find(last).await?.and_then(|note| note.fingerprint);
             for (step, status, id) in self.job_instance_step_statuses(last).await? {
                 last_steps.push((step, status_of(status.as_deref(), "batch_step_execution", id)?));
             }
         }
-        Ok(History { statuses, last, last_steps })
+        Ok(History { statuses, last, last_steps, fingerprint })
     }
 
     async fn context_to_go_on_with(&mut self, execution: i64) -> Result<ExecutionContext, StoreError> {
@@ -192,6 +205,7 @@ impl Tx {
             stop_requested_at: None,
             stop_requested_by: None,
             stop_reason: None,
+            fingerprint: request.fingerprint.map(str::to_owned),
         };
         Ok(self.job_note_insert(&note).await?)
     }

@@ -84,6 +84,7 @@ impl Tx {
             parameters: parameters.unwrap_or_default(),
             owner,
             on_crash: note.as_ref().map(ExecutionNoteRow::on_crash).transpose()?,
+            fingerprint: note.as_ref().and_then(|note| note.fingerprint.clone()),
             is_restart_due: note.as_ref().is_some_and(|note| note.restart_due),
             stop: note.and_then(stop_request),
         }))

@@ -141,6 +141,7 @@ impl Tx {
 
     /// Ends the steps that count as running in an execution that nobody runs.
     pub(super) async fn fail_steps(&mut self, id: ExecutionId, exit: &ExitStatus) -> Result<(), StoreError> {
+        self.close_partitions(id).await?;
         let now = self.now().await?.into();
         let message = columns::exit(exit).0.message;
         Ok(self.job_step_fail_running(id.get(), &message, now).await?)

@@ -108,6 +108,8 @@ pub struct ExecutionDetail {
     pub stop: Option<StopRequest>,
     /// What is done when its process is gone.
     pub on_crash: Option<OnCrash>,
+    /// Of the definition of the job that it ran with, where there is one.
+    pub fingerprint: Option<String>,
     /// Whether it is to be restarted by itself.
     pub is_restart_due: bool,
 }
@@ -186,6 +188,8 @@ pub struct StepRecord {
     pub total_items: Option<u64>,
     /// What its writer promises.
     pub delivery: Option<String>,
+    /// The process that runs or ran it last, if it is a partition.
+    pub process: Option<String>,
 }
 
 /// What an execution remembers, as it is stored.
@@ -225,6 +229,7 @@ impl TryFrom<StepRow> for StepRecord {
             updated_at: row.last_updated.map(Into::into),
             total_items: row.total_items.and_then(|total| u64::try_from(total).ok()),
             delivery: row.delivery,
+            process: row.process,
         })
     }
 }

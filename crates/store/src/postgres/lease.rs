@@ -24,6 +24,43 @@ pub(crate) async fn insert_free(connection: &mut PgConnection, key: &LeaseKey) -
     Ok(())
 }
 
+/// The same for many.
+pub(crate) async fn insert_free_all(
+    connection: &mut PgConnection,
+    keys: &[LeaseKey],
+) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "insert into tidemill_lease (kind, name, epoch)
+         select kind, name, 0
+         from unnest($1::text[], $2::text[]) as asked (kind, name)
+         order by kind, name
+         on conflict (kind, name) do nothing",
+    )
+    .bind(keys.iter().map(LeaseKey::kind).collect::<Vec<_>>())
+    .bind(keys.iter().map(LeaseKey::name).collect::<Vec<_>>())
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Locks many, in the order of their keys.
+pub(crate) async fn lock_all(
+    connection: &mut PgConnection,
+    keys: &[LeaseKey],
+) -> Result<Vec<LeaseRow>, sqlx::Error> {
+    sqlx::query_as(
+        "select kind, name, epoch, owner, until, acquired_at
+         from tidemill_lease
+         where (kind, name) in (select kind, name from unnest($1::text[], $2::text[]) as asked (kind, name))
+         order by kind, name
+         for update",
+    )
+    .bind(keys.iter().map(LeaseKey::kind).collect::<Vec<_>>())
+    .bind(keys.iter().map(LeaseKey::name).collect::<Vec<_>>())
+    .fetch_all(connection)
+    .await
+}
+
 pub(crate) async fn lock(
     connection: &mut PgConnection,
     key: &LeaseKey,
@@ -76,6 +113,29 @@ pub(crate) async fn save_held(
     .bind(fence.epoch.get())
     .bind(DbId::from(fence.owner))
     .bind(until)
+    .bind(now)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Saves many that one process has got, for as long as it lives.
+pub(crate) async fn save_held_all(
+    connection: &mut PgConnection,
+    held: &[(LeaseKey, Fence)],
+    now: DbTime,
+) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "update tidemill_lease l
+         set epoch = asked.epoch, owner = asked.owner, until = null, acquired_at = $5
+         from unnest($1::text[], $2::text[], $3::bigint[], $4::uuid[]) as asked (kind, name, epoch, owner)
+         where l.kind = asked.kind
+           and l.name = asked.name",
+    )
+    .bind(held.iter().map(|(key, _)| key.kind()).collect::<Vec<_>>())
+    .bind(held.iter().map(|(key, _)| key.name()).collect::<Vec<_>>())
+    .bind(held.iter().map(|(_, fence)| fence.epoch.get()).collect::<Vec<_>>())
+    .bind(held.iter().map(|(_, fence)| fence.owner.as_uuid()).collect::<Vec<_>>())
     .bind(now)
     .execute(connection)
     .await?;

@@ -58,6 +58,7 @@ pub(crate) struct ExecutionNoteRow {
     pub(crate) stop_requested_at: Option<DbTime>,
     pub(crate) stop_requested_by: Option<String>,
     pub(crate) stop_reason: Option<String>,
+    pub(crate) fingerprint: Option<String>,
 }
 
 impl ExecutionNoteRow {
@@ -137,6 +138,9 @@ pub(crate) struct StepRow {
     /// How often the step was started in its instance, where that was asked.
     #[sqlx(default)]
     pub(crate) starts: i64,
+    /// The process that ran it last, where it is a partition and that was asked.
+    #[sqlx(default)]
+    pub(crate) process: Option<String>,
 }
 
 impl StepRow {

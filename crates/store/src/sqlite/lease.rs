@@ -23,6 +23,29 @@ pub(crate) async fn insert_free(
     Ok(())
 }
 
+/// The same for many.
+pub(crate) async fn insert_free_all(
+    connection: &mut SqliteConnection,
+    keys: &[LeaseKey],
+) -> Result<(), sqlx::Error> {
+    for key in keys {
+        insert_free(&mut *connection, key).await?;
+    }
+    Ok(())
+}
+
+/// Reads many; the one writer's transaction keeps everybody out.
+pub(crate) async fn lock_all(
+    connection: &mut SqliteConnection,
+    keys: &[LeaseKey],
+) -> Result<Vec<LeaseRow>, sqlx::Error> {
+    let mut rows = Vec::with_capacity(keys.len());
+    for key in keys {
+        rows.extend(lock(&mut *connection, key).await?);
+    }
+    Ok(rows)
+}
+
 pub(crate) async fn lock(
     connection: &mut SqliteConnection,
     key: &LeaseKey,
@@ -77,6 +100,18 @@ pub(crate) async fn save_held(
     .bind(now)
     .execute(connection)
     .await?;
+    Ok(())
+}
+
+/// Saves many that one process has got, for as long as it lives.
+pub(crate) async fn save_held_all(
+    connection: &mut SqliteConnection,
+    held: &[(LeaseKey, Fence)],
+    now: DbTime,
+) -> Result<(), sqlx::Error> {
+    for (key, fence) in held {
+        save_held(&mut *connection, key, *fence, None, now).await?;
+    }
     Ok(())
 }
 

@@ -276,7 +276,7 @@ pub(crate) struct ContextColumns<'a> {
 }
 
 /// Counters as the database counts.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, sqlx::FromRow)]
 pub(crate) struct CounterColumns {
     pub(crate) commit: i64,
     pub(crate) read: i64,

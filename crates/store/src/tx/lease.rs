@@ -11,6 +11,22 @@ impl Tx {
         on_either!(self, lease::insert_free(key))
     }
 
+    pub(crate) async fn lease_insert_free_all(&mut self, keys: &[LeaseKey]) -> Answer<()> {
+        on_either!(self, lease::insert_free_all(keys))
+    }
+
+    pub(crate) async fn lease_lock_all(&mut self, keys: &[LeaseKey]) -> Answer<Vec<LeaseRow>> {
+        on_either!(self, lease::lock_all(keys))
+    }
+
+    pub(crate) async fn lease_save_held_all(
+        &mut self,
+        held: &[(LeaseKey, Fence)],
+        now: DbTime,
+    ) -> Answer<()> {
+        on_either!(self, lease::save_held_all(held, now))
+    }
+
     pub(crate) async fn lease_lock(&mut self, key: &LeaseKey) -> Answer<Option<LeaseRow>> {
         on_either!(self, lease::lock(key))
     }

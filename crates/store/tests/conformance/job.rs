@@ -21,6 +21,7 @@ mod launch;
 mod list;
 mod operate;
 mod orphan;
+mod partition;
 mod reject;
 mod spring;
 mod step;
@@ -43,6 +44,8 @@ fn request<'a>(parameters: &'a JobParameters, by: ProcessId, actor: &'a Actor) -
         is_restartable: true,
         on_crash: OnCrash::Fail,
         crash_restarts: 0,
+        fingerprint: None,
+        accepts_change: false,
         by,
         actor,
     }

@@ -7,6 +7,7 @@ mod outcome;
 mod progress;
 mod run;
 mod step;
+mod work;
 
 use crate::context::Context;
 use crate::report::Failure;
@@ -39,12 +40,24 @@ pub(crate) enum JobCommand {
         /// A parameter: name=value, with ,type or ,type,identifying behind it; may be repeated
         #[arg(short, long = "parameter", value_name = "NAME=VALUE")]
         parameters: Vec<String>,
+        /// Go on with an instance although the definition of the job has changed since
+        #[arg(long)]
+        accept_change: bool,
     },
     /// Go on with an execution that failed or was stopped, in this process, and wait for its end
     Restart {
         /// Its id
         #[arg(value_parser = execution_id)]
         execution: ExecutionId,
+        /// Go on although the definition of the job has changed since
+        #[arg(long)]
+        accept_change: bool,
+    },
+    /// Run partitions of jobs that other processes run, and restart those whose process died, until told to stop
+    Work {
+        /// At most so many partitions at once
+        #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
+        slots: u32,
     },
     /// Ask an execution to stop at the end of its chunk, wherever it runs
     Stop {
@@ -131,8 +144,13 @@ pub(super) async fn run(command: JobCommand, context: &Context) -> Result<Exit, 
     match command {
         JobCommand::List { limit } => list::jobs(limit, context).await,
         JobCommand::Show { job, limit } => list::one(&job, limit, context).await,
-        JobCommand::Run { job, parameters } => run::launch(&job, &parameters, context).await,
-        JobCommand::Restart { execution } => run::restart(execution, context).await,
+        JobCommand::Run { job, parameters, accept_change } => {
+            run::launch(&job, &parameters, accept_change, context).await
+        }
+        JobCommand::Restart { execution, accept_change } => {
+            run::restart(execution, accept_change, context).await
+        }
+        JobCommand::Work { slots } => work::run(slots, context).await,
         JobCommand::Stop { execution, reason } => operate::stop(execution, reason.as_deref(), context).await,
         JobCommand::Abandon(order) => operate::abandon(&order, context).await,
         JobCommand::Recover(order) => operate::recover(&order, context).await,

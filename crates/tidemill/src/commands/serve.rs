@@ -12,6 +12,7 @@ use std::time::Duration;
 use tidemill_domain::code::{Code, Exit};
 use tidemill_engine::alert::channel::{Channel, LogChannel};
 use tidemill_engine::alert::{Alerting, signal};
+use tidemill_engine::job::partition::run_worker;
 use tidemill_engine::job::{Launcher, recovery};
 use tidemill_engine::process::End;
 use tidemill_engine::{Process, ProcessOptions, SystemClock, reaper};
@@ -83,6 +84,7 @@ pub(super) struct Serving {
     pub(super) server: Server,
     pub(super) process: Process,
     launcher: Launcher,
+    partitions_max: usize,
     alerting: Alerting,
 }
 
@@ -121,7 +123,10 @@ impl Serving {
             is_behind_tls: settings.tls == Tls::Proxy,
         };
         match Server::bind(options, parts).await {
-            Ok(server) => Ok(Self { server, process, launcher, alerting }),
+            Ok(server) => {
+                let partitions_max = context.settings().jobs.max_partitions as usize;
+                Ok(Self { server, process, launcher, partitions_max, alerting })
+            }
             Err(error) => {
                 process.stop().await?;
                 Err(error.into())
@@ -131,11 +136,12 @@ impl Serving {
 
     /// Serves until told to stop; an error when the process ended by itself.
     pub(super) async fn run(self, mut shutdown: watch::Receiver<bool>) -> Result<(), Failure> {
-        let Self { server, process, launcher, alerting } = self;
+        let Self { server, process, launcher, partitions_max, alerting } = self;
         let mut loops = JoinSet::new();
         loops.spawn(reaper::run(process.clone()));
         loops.spawn(alerting.run(process.clone()));
         let restarting = loops.spawn(recovery::run(launcher.clone()));
+        loops.spawn(run_worker(launcher.clone(), partitions_max));
         let (expired, mut told) = (process.clone(), shutdown.clone());
         let (stop, mut stopped) = watch::channel(false);
         let serving = server.run(async move {

@@ -164,6 +164,8 @@ keys! {
         "Whether browsers reach the server over TLS, through a proxy before it.";
     JOBS_MAX_RUNNING "jobs.max_running", Kind::Number { least: 1, most: 1000 }, Some("32"),
         "Most executions that a server runs at once.";
+    JOBS_MAX_PARTITIONS "jobs.max_partitions", Kind::Number { least: 0, most: 1000 }, Some("4"),
+        "Most partitions of other processes' executions that a server runs at once.";
     LOG_LEVEL "log.level", Kind::Word(LogLevel::NAMES), Some("warn"),
         "How much is logged.";
     LOG_FORMAT "log.format", Kind::Word(LogFormat::NAMES), Some("pretty"),

@@ -84,6 +84,8 @@ pub struct Server {
 pub struct Jobs {
     /// Most executions that it runs at once.
     pub max_running: u32,
+    /// Most partitions of other processes' executions that it runs at once.
+    pub max_partitions: u32,
 }
 
 /// What is logged.
@@ -119,7 +121,10 @@ impl Settings {
                 instance: values.text(&key::SERVER_INSTANCE),
                 tls: values.choice(&key::SERVER_TLS),
             },
-            jobs: Jobs { max_running: values.number(&key::JOBS_MAX_RUNNING) },
+            jobs: Jobs {
+                max_running: values.number(&key::JOBS_MAX_RUNNING),
+                max_partitions: values.number(&key::JOBS_MAX_PARTITIONS),
+            },
             alert,
             issuers,
             log: Log { level: values.choice(&key::LOG_LEVEL), format: values.choice(&key::LOG_FORMAT) },

@@ -14,6 +14,7 @@ mod ghost;
 mod job;
 mod metrics;
 mod output;
+mod partitions;
 mod readme;
 mod serve;
 mod tidy;

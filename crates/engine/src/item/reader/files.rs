@@ -63,6 +63,11 @@ impl Files {
     }
 }
 
+/// The files that match a pattern, sorted by name; an error when there is none.
+pub(crate) fn matching_files(pattern: &str) -> Result<Vec<PathBuf>, InputError> {
+    Files::matching(pattern).list(None)
+}
+
 /// Those of `files` that are left for a run that goes on after another.
 pub(crate) fn left(files: Vec<PathBuf>, stopped: &Stopped) -> Result<VecDeque<PathBuf>, InputError> {
     let is_there = files.iter().any(|file| file.to_str() == Some(&stopped.file));

@@ -211,7 +211,7 @@ where
             hand.items.len()
         );
         let done = self.drive(&mut chunk, &mut hand).instrument(span).await;
-        timer.stop(&*self.task.clock, self.task.scope.job(), self.task.scope.step());
+        timer.stop(&*self.task.clock, self.task.scope.job(), self.task.scope.defined_step());
         done
     }
 
@@ -338,7 +338,7 @@ where
         chunk.committed();
         let counted = chunk.take_counters();
         self.task.counters += counted;
-        metrics::items_counted(self.task.scope.job(), self.task.scope.step(), &counted);
+        metrics::items_counted(self.task.scope.job(), self.task.scope.defined_step(), &counted);
         for listener in &self.listeners.chunk {
             listener.after_chunk(&self.task.scope, &self.task.counters);
         }
@@ -361,7 +361,7 @@ where
         }
         let counted = chunk.take_counters();
         self.task.counters += counted;
-        metrics::items_counted(self.task.scope.job(), self.task.scope.step(), &counted);
+        metrics::items_counted(self.task.scope.job(), self.task.scope.defined_step(), &counted);
         for listener in &self.listeners.chunk {
             listener.after_chunk_error(&self.task.scope, &self.task.counters);
         }

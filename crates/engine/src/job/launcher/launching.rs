@@ -64,6 +64,8 @@ impl Launching<'_> {
             is_restartable: job.is_restartable(),
             on_crash: job.crash_policy(),
             crash_restarts,
+            fingerprint: job.definition(),
+            accepts_change: self.launcher.accepts_change,
             by: inner.process.id(),
             actor,
         };

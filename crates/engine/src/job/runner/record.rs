@@ -13,7 +13,8 @@ const PAUSE: Duration = Duration::from_millis(250);
 
 /// Why there is nothing to record: this process may not or cannot. Whoever finds the execution without an owner
 /// records that it failed.
-pub(super) struct Lost;
+#[derive(Debug)]
+pub(in crate::job) struct Lost;
 
 /// What is recorded of an execution on its way.
 pub(super) enum Entry<'a> {

@@ -7,6 +7,7 @@ mod gate;
 mod ghost;
 mod launch_vector;
 mod limit;
+mod partition;
 mod recovery;
 mod stop;
 

@@ -28,6 +28,17 @@ pub struct Wish {
     reason: Option<String>,
 }
 
+/// A restart that is wanted.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Restart {
+    /// Why, for those who wonder later.
+    reason: Option<String>,
+    /// Go on although the definition of the job has changed since.
+    #[serde(default)]
+    accept_change: bool,
+}
+
 /// An order that needs a reason.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -85,13 +96,13 @@ pub(crate) async fn recover(
 }
 
 /// Goes on with an execution that failed or was stopped: a new execution of the same instance, in this server.
-#[utoipa::path(post, path = "/api/v1/executions/{id}/restart", params(("id" = i64, Path, description = "Its id")), request_body = Wish, responses((status = 202, body = Execution), (status = 404, body = crate::problem::ProblemBody), (status = 409, body = crate::problem::ProblemBody), (status = 503, body = crate::problem::ProblemBody)))]
+#[utoipa::path(post, path = "/api/v1/executions/{id}/restart", params(("id" = i64, Path, description = "Its id")), request_body = Restart, responses((status = 202, body = Execution), (status = 404, body = crate::problem::ProblemBody), (status = 409, body = crate::problem::ProblemBody), (status = 503, body = crate::problem::ProblemBody)))]
 pub(crate) async fn restart(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,
     Path(text): Path<String>,
     headers: HeaderMap,
-    Body(body): Body<Wish>,
+    Body(body): Body<Restart>,
 ) -> Result<Response, Problem> {
     let id = ExecutionId::new(id(&text)?);
     let reason = body.reason.as_deref().map(checked).transpose()?;
@@ -103,6 +114,7 @@ pub(crate) async fn restart(
         what: format!("POST /api/v1/executions/{id}/restart {}", json!(body)),
         parameters: found.job_parameters()?,
         job: found.execution.job,
+        accept_change: body.accept_change,
         audit: entry,
         state,
         principal,

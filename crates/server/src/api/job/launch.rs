@@ -31,6 +31,9 @@ pub struct LaunchJob {
     #[serde(default)]
     #[schema(value_type = std::collections::HashMap<String, Object>, example = json!({ "date": "2026-11-15", "n": { "value": 1, "type": "long", "identifying": false } }))]
     parameters: Map<String, Value>,
+    /// Go on with an instance although the definition of the job has changed since.
+    #[serde(default)]
+    accept_change: bool,
 }
 
 /// A parameter that is written out.
@@ -56,7 +59,17 @@ pub(crate) async fn launch(
     let name = checked(name)?;
     let parameters = parameters(&body.parameters, defined(&state, &name)?.parameters())?;
     let what = format!("POST /api/v1/jobs/{name}/executions {}", json!(body));
-    accept(Wanted { state, principal, headers, what, job: name, parameters, audit: None }).await
+    accept(Wanted {
+        state,
+        principal,
+        headers,
+        what,
+        job: name,
+        parameters,
+        accept_change: body.accept_change,
+        audit: None,
+    })
+    .await
 }
 
 /// A launch, with all that is needed to answer the request for it.
@@ -68,6 +81,8 @@ pub(crate) struct Wanted {
     pub(crate) what: String,
     pub(crate) job: String,
     pub(crate) parameters: JobParameters,
+    /// Whether another definition than that of the last execution is all right.
+    pub(crate) accept_change: bool,
     /// What else is noted of it.
     pub(crate) audit: Option<AuditEntry>,
 }
@@ -85,8 +100,8 @@ pub(crate) async fn accept(wanted: Wanted) -> Result<Response, Problem> {
 }
 
 async fn accept_to_the_end(wanted: Wanted) -> Result<Response, Problem> {
-    let Wanted { state, principal, headers, what, job, parameters, audit } = wanted;
-    let launcher = state.launcher().clone();
+    let Wanted { state, principal, headers, what, job, parameters, accept_change, audit } = wanted;
+    let launcher = state.launcher().clone().accept_change(accept_change);
     let actor = principal.actor();
     let object = format!("job/{job}");
     let mut launching = launcher.launching().await;

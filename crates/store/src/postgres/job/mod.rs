@@ -11,5 +11,6 @@ pub(crate) mod list;
 pub(crate) mod note;
 pub(crate) mod orphan;
 pub(crate) mod parameter;
+pub(crate) mod partition;
 pub(crate) mod reject;
 pub(crate) mod step;

@@ -7,8 +7,8 @@ use sqlx::PgConnection;
 pub(crate) async fn insert(connection: &mut PgConnection, row: &ExecutionNoteRow) -> Result<(), sqlx::Error> {
     sqlx::query(
         "insert into tidemill_job_execution
-             (job_execution_id, owner, launched_by, on_crash, crash_restart_limit, crash_restarts)
-         values ($1, $2, $3, $4, $5, $6)",
+             (job_execution_id, owner, launched_by, on_crash, crash_restart_limit, crash_restarts, fingerprint)
+         values ($1, $2, $3, $4, $5, $6, $7)",
     )
     .bind(row.job_execution_id)
     .bind(row.owner)
@@ -16,6 +16,7 @@ pub(crate) async fn insert(connection: &mut PgConnection, row: &ExecutionNoteRow
     .bind(&row.on_crash)
     .bind(row.crash_restart_limit)
     .bind(row.crash_restarts)
+    .bind(&row.fingerprint)
     .execute(connection)
     .await?;
     Ok(())
@@ -27,7 +28,7 @@ pub(crate) async fn find(
 ) -> Result<Option<ExecutionNoteRow>, sqlx::Error> {
     sqlx::query_as(
         "select job_execution_id, owner, launched_by, on_crash, crash_restart_limit, crash_restarts, restart_due,
-                stop_requested_at, stop_requested_by, stop_reason
+                stop_requested_at, stop_requested_by, stop_reason, fingerprint
          from tidemill_job_execution
          where job_execution_id = $1",
     )

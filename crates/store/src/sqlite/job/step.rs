@@ -174,9 +174,11 @@ pub(crate) async fn of_execution(
                 coalesce(s.write_skip_count, 0) as write_skip_count,
                 coalesce(s.process_skip_count, 0) as process_skip_count,
                 coalesce(s.rollback_count, 0) as rollback_count, n.total_items as total_items,
-                n.delivery as delivery
+                n.delivery as delivery, r.name as process
          from batch_step_execution s
          left join tidemill_step_execution n on n.step_execution_id = s.step_execution_id
+         left join tidemill_partition p on p.step_execution_id = s.step_execution_id
+         left join tidemill_process r on r.id = p.owner
          where s.job_execution_id = $1
          order by s.step_execution_id",
     )

@@ -36,7 +36,11 @@ pub(super) async fn show(id: ExecutionId, with_contexts: bool, context: &Context
         Output::Csv => step::listing(&steps).print(Output::Csv)?,
         Output::Table => {
             write_stdout(printable(&about(&detail, now)).as_bytes())?;
-            step::listing(&steps).print(Output::Table)?;
+            let (shown, count) = step::for_people(&steps);
+            step::listing(&shown).print(Output::Table)?;
+            if let Some(text) = step::left_out(count) {
+                context.note(&text);
+            }
             write_stdout(printable(&rest(&steps, contexts.as_ref())).as_bytes())?;
         }
     }

@@ -33,7 +33,14 @@ pub(super) async fn tell(
 fn print(execution: &ExecutionRecord, steps: &[StepRecord], context: &Context) -> Result<(), Failure> {
     let output = context.output();
     match output {
-        Output::Table | Output::Csv => step::listing(steps).print(output)?,
+        Output::Csv => step::listing(steps).print(output)?,
+        Output::Table => {
+            let (shown, count) = step::for_people(steps);
+            step::listing(&shown).print(output)?;
+            if let Some(text) = step::left_out(count) {
+                context.note(&text);
+            }
+        }
         Output::Json | Output::Jsonl => {
             let object = json!({
                 "schema": "tidemill.job_run/v1",

@@ -1,6 +1,7 @@
 //! How far an execution is: a bar on a terminal, a line now and then elsewhere, nothing when quiet. Looks into the
 //! database, as anybody could.
 
+use super::step;
 use crate::config::LogLevel;
 use crate::context::Context;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
@@ -36,18 +37,19 @@ pub(super) async fn show(id: ExecutionId, store: &Store, context: &Context) {
     let earlier = earlier(id, store).await.unwrap_or_default();
     loop {
         tokio::time::sleep(PAUSE).await;
-        if let Ok(Some(step)) = current(id, store).await {
-            face.show(&Progress::of(&step, &earlier));
+        if let Ok(steps) = steps(id, store).await
+            && let Some(progress) = Progress::of(&steps, &earlier)
+        {
+            face.show(&progress);
         }
     }
 }
 
-/// The step that runs, or ran last.
-async fn current(id: ExecutionId, store: &Store) -> Result<Option<StepRecord>, StoreError> {
+async fn steps(id: ExecutionId, store: &Store) -> Result<Vec<StepRecord>, StoreError> {
     let mut tx = store.read().await?;
     let steps = tx.steps(id).await?;
     tx.rollback().await?;
-    Ok(steps.into_iter().last())
+    Ok(steps)
 }
 
 /// How many items earlier executions of the same instance have read, by step: a reader's total counts them too.
@@ -77,15 +79,25 @@ struct Progress {
 }
 
 impl Progress {
-    fn of(step: &StepRecord, earlier: &HashMap<String, u64>) -> Self {
-        let now = step.counters.read + step.counters.read_skip;
+    /// Of the step that runs, or ran last; one that is divided is as far as its partitions are together.
+    fn of(steps: &[StepRecord], earlier: &HashMap<String, u64>) -> Option<Self> {
+        let at = steps.iter().rposition(|step| !step::is_partition(step))?;
+        let (step, partitions) = (&steps[at], &steps[at + 1..]);
+        let read = |step: &StepRecord| step.counters.read + step.counters.read_skip;
+        if !partitions.is_empty() {
+            let ended = partitions.iter().filter(|partition| partition.ended_at.is_some()).count();
+            let name = format!("{} ({ended} of {} partitions)", step.name, partitions.len());
+            let done = partitions.iter().map(read).sum();
+            return Some(Self { id: step.id, step: name, done, total: None });
+        }
+        let now = read(step);
         let before = earlier.get(&step.name).copied().unwrap_or_default();
         let done = match step.total_items {
             // A chunk that was read and rolled back is counted twice.
             Some(total) => (before + now).min(total),
             None => now,
         };
-        Self { id: step.id, step: step.name.clone(), done, total: step.total_items }
+        Some(Self { id: step.id, step: step.name.clone(), done, total: step.total_items })
     }
 }
 
@@ -117,6 +129,7 @@ impl<'a> Face<'a> {
                     bar.set_length(total);
                     bar.set_style(style(WITH_TOTAL));
                 }
+                bar.set_prefix(progress.step.clone());
                 bar.set_position(progress.done);
             }
             Self::Lines { context, clock, looks, first } => {

@@ -15,13 +15,18 @@ use tidemill_engine::{EngineError, Process, ProcessOptions, SystemClock, reaper}
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// How long an execution may take to come to the end of its chunk once we are asked to stop.
-const GRACE: Duration = Duration::from_secs(20);
+pub(super) const GRACE: Duration = Duration::from_secs(20);
 
 /// How long the last words of this process may take; it is found to be gone without them, only later.
-const GOODBYE: Duration = Duration::from_secs(2);
+pub(super) const GOODBYE: Duration = Duration::from_secs(2);
 
 /// Runs a job.
-pub(super) async fn launch(job: &str, arguments: &[String], context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn launch(
+    job: &str,
+    arguments: &[String],
+    accept_change: bool,
+    context: &Context,
+) -> Result<Exit, Failure> {
     // Refused before the database is touched, so that a slip costs nothing.
     let definition = context.jobs().get(job)?;
     let parameters = parse_arguments(arguments.iter().map(String::as_str), definition.parameters());
@@ -31,18 +36,24 @@ pub(super) async fn launch(job: &str, arguments: &[String], context: &Context) -
         JobError::Refused { job: job.to_owned(), refusal }
     })?;
     let actor = context.actor();
-    in_this_process(context, async |launcher| launcher.launch(job, &parameters, &actor).await).await
+    in_this_process(context, accept_change, async |launcher| launcher.launch(job, &parameters, &actor).await)
+        .await
 }
 
 /// Goes on with an execution.
-pub(super) async fn restart(id: ExecutionId, context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn restart(
+    id: ExecutionId,
+    accept_change: bool,
+    context: &Context,
+) -> Result<Exit, Failure> {
     let actor = context.actor();
-    in_this_process(context, async |launcher| launcher.restart(id, &actor).await).await
+    in_this_process(context, accept_change, async |launcher| launcher.restart(id, &actor).await).await
 }
 
 /// Registers a process, starts what is to be started, waits for its end, and tells how it was.
 async fn in_this_process(
     context: &Context,
+    accept_change: bool,
     start: impl AsyncFnOnce(&Launcher) -> Result<Running, JobError>,
 ) -> Result<Exit, Failure> {
     let mut signals = Signals::new()?;
@@ -55,7 +66,8 @@ async fn in_this_process(
         tracing::warn!(%error, "looking for dead processes failed; will try again");
     }
     let reaping = tokio::spawn(reaper::run(process.clone()));
-    let launcher = Launcher::new(store.clone(), process.clone(), clock, context.jobs().clone());
+    let launcher = Launcher::new(store.clone(), process.clone(), clock, context.jobs().clone())
+        .accept_change(accept_change);
     let ended = match start(&launcher).await {
         Ok(running) => Ok(wait(running, &launcher, &mut signals, context).await),
         Err(error) => Err(error),
@@ -119,13 +131,13 @@ fn refused(error: JobError) -> Failure {
 }
 
 /// The signals that ask this process to end.
-struct Signals {
+pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl Signals {
-    fn new() -> Result<Self, Failure> {
+    pub(super) fn new() -> Result<Self, Failure> {
         let deaf = |error: std::io::Error| Failure::unexpected("signals cannot be received", &error);
         Ok(Self {
             terminate: signal(SignalKind::terminate()).map_err(deaf)?,
@@ -133,7 +145,7 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self) {
+    pub(super) async fn next(&mut self) {
         tokio::select! {
             _signal = self.terminate.recv() => {}
             _signal = self.interrupt.recv() => {}

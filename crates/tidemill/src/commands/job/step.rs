@@ -2,6 +2,7 @@
 
 use crate::output::Listing;
 use serde_json::{Value, json};
+use tidemill_domain::job::BatchStatus;
 use tidemill_store::job::StepRecord;
 
 const COLUMNS: &[&str] = &[
@@ -44,6 +45,30 @@ pub(super) fn listing(steps: &[StepRecord]) -> Listing {
     listing
 }
 
+/// More partitions of an execution than this are not listed one by one for people, unless something is wrong with them.
+const PARTITIONS_SHOWN: usize = 20;
+
+/// Whether it is a partition of another step.
+pub(super) fn is_partition(step: &StepRecord) -> bool {
+    step.name.contains(':')
+}
+
+/// The steps that people want to see, and how many partitions are left out because they completed.
+pub(super) fn for_people(steps: &[StepRecord]) -> (Vec<StepRecord>, usize) {
+    let all = steps.iter().filter(|step| is_partition(step)).count();
+    let is_shown = |step: &&StepRecord| {
+        all <= PARTITIONS_SHOWN || !is_partition(step) || step.status != BatchStatus::Completed
+    };
+    let shown: Vec<StepRecord> = steps.iter().filter(is_shown).cloned().collect();
+    let left_out = steps.len() - shown.len();
+    (shown, left_out)
+}
+
+/// Says how many partitions were left out, if any were.
+pub(super) fn left_out(count: usize) -> Option<String> {
+    (count > 0).then(|| format!("{count} partitions that completed are not shown; -o json shows them all"))
+}
+
 /// One step as a program reads it.
 pub(super) fn object(step: &StepRecord) -> Value {
     let counters = &step.counters;
@@ -65,6 +90,7 @@ pub(super) fn object(step: &StepRecord) -> Value {
         },
         "total_items": step.total_items,
         "delivery": step.delivery,
+        "process": step.process,
         "started_at": step.started_at.map(|at| at.to_string()),
         "ended_at": step.ended_at.map(|at| at.to_string()),
     })

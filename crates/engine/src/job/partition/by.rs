@@ -1,0 +1,158 @@
+//! Ready-made ways to divide a step: one partition per file, or ranges of a column.
+
+use super::{Partition, Partitioner};
+use crate::item::reader::matching_files;
+use crate::job::scope::StepScope;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::path::Path;
+use tidemill_domain::item::ItemError;
+use tidemill_domain::job::partition::ranges;
+use tidemill_store::item::Database;
+
+/// Characters of a file's name that become part of a key; the whole has to fit a column.
+const NAME_CHARS: usize = 48;
+
+impl Partition {
+    /// One for each file that matches a pattern such as `in/*.csv`, sorted; the step finds the path under `file`. It is
+    /// an error when there is none.
+    ///
+    /// ```
+    /// # use tidemill_engine::job::{Partition, Step};
+    /// # fn worker() -> Step { unimplemented!() }
+    /// # let _not_run = || {
+    /// let step = Step::partitioned("load", worker(), |_: &_, _| Partition::files("in/*.csv")).build();
+    /// # };
+    /// ```
+    pub fn files(pattern: &str) -> Result<Vec<Self>, ItemError> {
+        let files = matching_files(pattern)?;
+        let mut of_name: BTreeMap<String, usize> = BTreeMap::new();
+        for file in &files {
+            *of_name.entry(plain_name(file)).or_default() += 1;
+        }
+        Ok(files.iter().map(|file| Self::file(file, of_name[&plain_name(file)] > 1)).collect())
+    }
+
+    fn file(path: &Path, is_ambiguous: bool) -> Self {
+        let name = plain_name(path);
+        let shown = path.to_string_lossy();
+        let is_whole = Some(name.as_str()) == path.file_name().and_then(|name| name.to_str());
+        let key = if is_ambiguous || !is_whole {
+            let digest = Sha256::digest(shown.as_bytes());
+            let mark: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+            format!("{name}-{mark}")
+        } else {
+            name
+        };
+        Self::new(key).with("file", shown.as_ref())
+    }
+
+    /// Ranges of the numbers from `least` to `greatest`, at most `count`; the step finds the bounds, both of which belong
+    /// to it, under `from` and `to`.
+    pub fn ranges(least: i64, greatest: i64, count: usize) -> Vec<Self> {
+        let ranges = ranges(least, greatest, count);
+        let part = |(n, (from, to)): (usize, (i64, i64))| {
+            Self::new(format!("range{n:05}")).with("from", from).with("to", to)
+        };
+        ranges.into_iter().enumerate().map(part).collect()
+    }
+}
+
+/// The name of a file, with `_` for what a key cannot have, cut to what fits.
+fn plain_name(path: &Path) -> String {
+    let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+    let allowed = |c: char| if c.is_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '_' };
+    name.chars().map(allowed).take(NAME_CHARS).collect()
+}
+
+/// Ranges of a whole-numbered column of a table, as many as the grid: from the least to the greatest value that it has
+/// when the step first runs. A restart keeps them; what was added behind them meanwhile belongs to another run.
+#[derive(Clone, Debug)]
+pub struct RangePartitioner {
+    database: Option<Database>,
+    table: String,
+    column: String,
+}
+
+impl RangePartitioner {
+    /// Ranges of a column of a table in the database that the job is recorded in.
+    pub fn new(table: impl Into<String>, column: impl Into<String>) -> Self {
+        Self { database: None, table: table.into(), column: column.into() }
+    }
+
+    /// The table is in this database.
+    #[must_use]
+    pub fn database(mut self, database: Database) -> Self {
+        self.database = Some(database);
+        self
+    }
+}
+
+impl Partitioner for RangePartitioner {
+    async fn partition(&self, scope: &StepScope, grid: usize) -> Result<Vec<Partition>, ItemError> {
+        let database = self.database.clone().unwrap_or_else(|| Database::of(scope.store()));
+        match database.bounds(&self.table, &self.column).await? {
+            Some((least, greatest)) => Ok(Partition::ranges(least, greatest, grid)),
+            None => Ok(Vec::new()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(partitions: &[Partition]) -> Vec<&str> {
+        partitions.iter().map(Partition::key).collect()
+    }
+
+    #[test]
+    fn each_file_has_a_key_of_its_own_that_a_column_can_hold() {
+        let folder = tempfile::tempdir().unwrap();
+        let long = "x".repeat(200);
+        for name in
+            ["a.csv", "b c.csv", "b_c.csv", "sub/a.csv", &format!("{long}1.csv"), &format!("{long}2.csv")]
+        {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "").unwrap();
+        }
+        let pattern = format!("{}/**/*.csv", folder.path().display());
+
+        let partitions = Partition::files(&pattern).unwrap();
+
+        let mut unique = keys(&partitions);
+        unique.sort_unstable();
+        unique.dedup();
+        assert_eq!((partitions.len(), unique.len()), (6, 6), "{unique:?}");
+        for key in unique {
+            assert_eq!(
+                tidemill_domain::job::check_name(&format!("{}:{key}", "w").replace(':', "-")),
+                Ok(()),
+                "{key}"
+            );
+            assert!(key.chars().count() <= 60, "{key}");
+        }
+        assert_eq!(partitions, Partition::files(&pattern).unwrap(), "the same keys the second time");
+    }
+
+    #[test]
+    fn a_pattern_that_matches_nothing_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+
+        let error = Partition::files(&format!("{}/*.csv", folder.path().display())).unwrap_err();
+
+        assert!(error.to_string().contains("*.csv"), "{error}");
+    }
+
+    #[test]
+    fn ranges_sort_by_their_keys() {
+        let partitions = Partition::ranges(1, 100, 12);
+
+        let mut sorted = keys(&partitions);
+        sorted.sort_unstable();
+        assert_eq!(keys(&partitions), sorted);
+        assert_eq!(partitions[0].context.get_long("from"), Some(1));
+        assert_eq!(partitions[11].context.get_long("to"), Some(100));
+    }
+}

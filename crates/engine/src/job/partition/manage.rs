@@ -1,0 +1,245 @@
+//! The divided step itself: makes the partitions, runs some of them, and waits for all.
+
+use super::PartitionedStep;
+use super::run::{self, Common};
+use crate::job::runner::step_seed;
+use crate::job::step::{StepEnd, StepFailure, StepTask};
+use crate::job::stop::Urgency;
+use std::time::Duration;
+use tidemill_domain::audit::{Actor, Role};
+use tidemill_domain::code::Code;
+use tidemill_domain::job::{BatchStatus, Counters, ExecutionContext, ExitStatus, StepExecutionId};
+use tidemill_store::StoreError;
+use tidemill_store::job::partition::partition_ended_topic;
+use tidemill_store::job::{
+    Claim, KnownWorker, PartitionOutcome, PartitionRequest, PartitionStart, StepRequest,
+};
+use tokio::task::JoinSet;
+
+/// Where the size of the grid is kept, so that a restart divides like the first run. Spring Batch's name.
+const GRID_KEY: &str = "SimpleStepExecutionSplitter.GRID_SIZE";
+
+/// How often to look for partitions that came free or ended elsewhere, when nobody calls.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Repeats an attempt, however long the database is away, as long as this process may act. It may happen twice, when the
+/// first answer was lost.
+macro_rules! patiently {
+    ($managing:ident, $attempt:expr) => {
+        loop {
+            $managing.task.check()?;
+            match $attempt.await {
+                Ok(answer) => break answer,
+                Err(error) => $managing.pause_after(error).await?,
+            }
+        }
+    };
+}
+
+/// Runs a divided step to its end.
+pub(super) async fn run(step: &PartitionedStep, task: &mut StepTask) -> Result<StepEnd, StepFailure> {
+    let grid = task.context.get_long(GRID_KEY).and_then(|n| usize::try_from(n).ok()).unwrap_or(step.grid);
+    task.context.put(GRID_KEY, i64::try_from(grid).unwrap_or(i64::MAX));
+    let mut chunk = task.chunk(None);
+    task.commit(&mut chunk, Counters::default()).await?;
+    let partitions = step.partitioner.partition(&task.scope, grid).await?;
+    let partitions: Vec<(String, ExecutionContext)> =
+        partitions.into_iter().map(|partition| (partition.key, partition.context)).collect();
+    let mut managing = Managing { step, task, seed: step_seed(step.worker.type_word()), is_stopping: false };
+    let chains = managing.start(&partitions).await?;
+    managing.all().await?;
+    managing.end(&chains).await
+}
+
+/// A divided step at work.
+struct Managing<'a> {
+    step: &'a PartitionedStep,
+    task: &'a mut StepTask,
+    /// What every partition remembers from its start on.
+    seed: ExecutionContext,
+    is_stopping: bool,
+}
+
+impl Managing<'_> {
+    fn id(&self) -> StepExecutionId {
+        self.task.scope.step_execution()
+    }
+
+    /// The worker step, and what it is written under.
+    fn worker(&self) -> StepRequest<'_> {
+        let (scope, lease) = (&self.task.scope, self.task.lease());
+        StepRequest {
+            execution: scope.execution(),
+            instance: scope.instance(),
+            lease: lease.key(),
+            fence: lease.fence(),
+            step: self.step.worker.name(),
+            rules: self.step.worker.rules(),
+            seed: &self.seed,
+        }
+    }
+
+    /// Makes the partitions, and answers the chains of runs that count for this step.
+    async fn start(&self, partitions: &[(String, ExecutionContext)]) -> Result<Vec<i64>, StepFailure> {
+        let request = PartitionRequest {
+            worker: self.worker(),
+            job: self.task.scope.job(),
+            manager: self.id(),
+            partitions,
+            only: self.step.is_local.then(|| self.task.process.id()),
+        };
+        match patiently!(self, self.try_start(&request)) {
+            PartitionStart::Started(chains) => Ok(chains),
+            PartitionStart::Refused(refusal) => Err(StepFailure::failed(refusal.code(), refusal.to_string())),
+            PartitionStart::Fenced => Err(StepFailure::LeaseLost),
+        }
+    }
+
+    /// Until every partition has ended, here or elsewhere.
+    async fn all(&mut self) -> Result<(), StepFailure> {
+        let mut ended = self.task.scope.store().wakeup(&partition_ended_topic(self.id()));
+        // Whoever ends this step by force ends what runs here; what runs elsewhere is ended with the execution.
+        let mut running = JoinSet::new();
+        loop {
+            self.task.check()?;
+            if self.task.shall_stop() {
+                self.stop().await?;
+            } else {
+                self.claim(&mut running).await?;
+            }
+            if running.is_empty() && patiently!(self, self.try_count()) == 0 {
+                return Ok(());
+            }
+            let stop = self.task.stop.clone();
+            tokio::select! {
+                Some(_recorded) = running.join_next() => {}
+                _woken = ended.wait(PAUSE) => {}
+                () = stop.asked(Urgency::AtChunkEnd), if !self.is_stopping => {}
+                () = self.task.lost() => return Err(StepFailure::LeaseLost),
+            }
+        }
+    }
+
+    /// Runs as many more partitions here as there is room for.
+    async fn claim(&self, running: &mut JoinSet<()>) -> Result<(), StepFailure> {
+        let room = self.step.concurrency_here().saturating_sub(running.len());
+        if room == 0 {
+            return Ok(());
+        }
+        let scope = &self.task.scope;
+        let claim = Claim {
+            by: self.task.process.id(),
+            known: &[KnownWorker {
+                job: scope.job(),
+                fingerprint: scope.fingerprint(),
+                step: self.step.worker.name(),
+            }],
+            manager: Some(self.id()),
+            limit: u32::try_from(room).unwrap_or(u32::MAX),
+        };
+        let claimed = match run::claim(scope.store(), &self.task.process, &claim).await {
+            Ok(claimed) => claimed,
+            // The next round tries again, as long as the lease on the execution is ours.
+            Err(error) if error.is_transient() => {
+                tracing::warn!(%error, "partitions could not be taken; will try again");
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        for (claimed, lease) in claimed {
+            let common = Common {
+                store: scope.store().clone(),
+                clock: self.task.clock.clone(),
+                stop: self.task.stop.clone(),
+                instance: scope.instance(),
+                parameters: scope.parameters().clone(),
+                job_context: scope.job_context().clone(),
+                fingerprint: scope.fingerprint().map(str::to_owned),
+            };
+            running.spawn(common.run(self.step.worker.clone(), claimed, lease));
+        }
+        Ok(())
+    }
+
+    /// Makes the stop known to those who run partitions elsewhere, and ends the partitions that nobody runs.
+    async fn stop(&mut self) -> Result<(), StepFailure> {
+        let name = format!("job {}", self.task.scope.job());
+        let actor = Actor { name, role: Role::System, request_id: None };
+        let is_ours = patiently!(self, self.try_stop(&actor));
+        self.is_stopping = true;
+        if is_ours { Ok(()) } else { Err(StepFailure::LeaseLost) }
+    }
+
+    /// As the worst of them ended, with what all of them have counted.
+    async fn end(&mut self, chains: &[i64]) -> Result<StepEnd, StepFailure> {
+        let (outcomes, totals) = patiently!(self, self.try_sum(chains));
+        self.task.counters = totals;
+        summary(&outcomes)
+    }
+
+    async fn try_start(&self, request: &PartitionRequest<'_>) -> Result<PartitionStart, StoreError> {
+        let mut tx = self.task.scope.store().begin().await?;
+        let started = tx.start_partitions(request).await?;
+        tx.commit().await?;
+        Ok(started)
+    }
+
+    async fn try_count(&self) -> Result<u64, StoreError> {
+        let mut tx = self.task.scope.store().read().await?;
+        let open = tx.open_partitions(self.id()).await?;
+        tx.rollback().await?;
+        Ok(open)
+    }
+
+    async fn try_stop(&self, actor: &Actor) -> Result<bool, StoreError> {
+        let mut tx = self.task.scope.store().begin().await?;
+        if !tx.stop_free_partitions(self.id(), &self.worker()).await? {
+            return Ok(false);
+        }
+        let _already_stopping = tx.request_stop(self.task.scope.execution(), actor, None).await?;
+        tx.commit().await?;
+        Ok(true)
+    }
+
+    async fn try_sum(&self, chains: &[i64]) -> Result<(Vec<PartitionOutcome>, Counters), StoreError> {
+        let mut tx = self.task.scope.store().read().await?;
+        let outcomes = tx.partition_outcome(self.id()).await?;
+        let totals = tx.partition_totals(chains).await?;
+        tx.rollback().await?;
+        Ok((outcomes, totals))
+    }
+
+    /// Waits a moment after an attempt that may succeed later; passes on any other failure.
+    async fn pause_after(&self, error: StoreError) -> Result<(), StepFailure> {
+        if !error.is_transient() {
+            return Err(error.into());
+        }
+        tracing::warn!(%error, "partitions could not be managed; will try again");
+        tokio::time::sleep(PAUSE).await;
+        Ok(())
+    }
+}
+
+/// How the whole ended.
+fn summary(outcomes: &[PartitionOutcome]) -> Result<StepEnd, StepFailure> {
+    let all: u64 = outcomes.iter().map(|outcome| outcome.count).sum();
+    let of = |status: BatchStatus| outcomes.iter().filter(move |outcome| outcome.status == status);
+    let failed: u64 = outcomes
+        .iter()
+        .filter(|outcome| !matches!(outcome.status, BatchStatus::Completed | BatchStatus::Stopped))
+        .map(|outcome| outcome.count)
+        .sum();
+    if failed > 0 {
+        let first = of(BatchStatus::Failed).next();
+        let first = first.map(|first| format!("; the first, {}: {}", first.first, first.exit.description));
+        let text = format!("{failed} of {all} partitions failed{}", first.unwrap_or_default());
+        return Err(StepFailure::failed(Code::ExecutionFailed, text));
+    }
+    if of(BatchStatus::Stopped).next().is_some() {
+        return Ok(StepEnd::Stopped);
+    }
+    let exit = outcomes
+        .iter()
+        .fold(ExitStatus::completed(), |exit, outcome| exit.and(ExitStatus::new(outcome.exit.code.clone())));
+    Ok(StepEnd::Completed(exit))
+}

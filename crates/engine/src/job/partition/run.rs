@@ -1,0 +1,166 @@
+//! One partition, from the claim to its end.
+
+use crate::job::runner::{Ending, Lost, StepRunner};
+use crate::job::scope::{StepScope, StepScopeParts};
+use crate::job::step::Step;
+use crate::job::stop::StopSignal;
+use crate::lease::HeldLease;
+use crate::metrics;
+use crate::process::Process;
+use std::sync::Arc;
+use std::time::Duration;
+use tidemill_domain::code::Code;
+use tidemill_domain::job::partition::worker_of;
+use tidemill_domain::job::step::RESTART_KEY;
+use tidemill_domain::job::{BatchStatus, Counters, ExecutionContext, ExitStatus, InstanceId, JobParameters};
+use tidemill_domain::time::Clock;
+use tidemill_store::job::{Claim, Claimed, StepEnd, StoredContext};
+use tidemill_store::{Store, StoreError, crash_point};
+
+/// Pause before something is recorded again, after the database could not be reached.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// Takes partitions that nobody runs.
+pub(super) async fn claim(
+    store: &Store,
+    process: &Process,
+    claim: &Claim<'_>,
+) -> Result<Vec<(Claimed, HeldLease)>, StoreError> {
+    // Between the commit and our note of it, the heartbeat would take our own leases for forgotten ones.
+    let _one_at_a_time = process.acquiring().lock().await;
+    let sent = process.clock().monotonic();
+    let mut tx = store.begin().await?;
+    let claimed = tx.claim_partitions(claim).await?;
+    tx.commit().await?;
+    crash_point!("partition_claimed");
+    let held = |claimed: Claimed| {
+        let lease = process.adopt(&claimed.lease, sent, &claimed.granted);
+        (claimed, lease)
+    };
+    Ok(claimed.into_iter().map(held).collect())
+}
+
+/// What the partitions of one execution have in common.
+#[derive(Clone)]
+pub(super) struct Common {
+    pub(super) store: Store,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) stop: StopSignal,
+    pub(super) instance: InstanceId,
+    pub(super) parameters: JobParameters,
+    pub(super) job_context: ExecutionContext,
+    pub(super) fingerprint: Option<String>,
+}
+
+impl Common {
+    /// Runs a partition to its end, and records that. One that only this process has to let go of is handed back.
+    pub(super) async fn run(self, worker: Step, claimed: Claimed, lease: HeldLease) {
+        let (context, is_understood) = match claimed.context {
+            StoredContext::Ours(context) => (context, true),
+            StoredContext::Foreign(_) => (ExecutionContext::new(), false),
+        };
+        let scope = StepScope::new(StepScopeParts {
+            store: self.store.clone(),
+            job: claimed.job,
+            step: claimed.name,
+            instance: self.instance,
+            execution: claimed.execution,
+            step_execution: claimed.id,
+            parameters: self.parameters,
+            job_context: self.job_context,
+            is_resumed: context.get(RESTART_KEY).is_some() || claimed.counters.commit > 0,
+            context,
+            fingerprint: self.fingerprint,
+        });
+        let lease = Arc::new(lease);
+        let runner = StepRunner { lease: lease.clone(), stop: self.stop, clock: self.clock };
+        let ran = match is_understood {
+            true => runner.run(&worker, &scope, claimed.counters).await,
+            false => Ok(not_understood(claimed.counters)),
+        };
+        let Ok(mut ending) = ran else {
+            tracing::warn!(step = scope.step(), "partition {} was lost to another process", scope.step());
+            return;
+        };
+        // What a listener puts into what the job remembers stays here: other processes run other partitions.
+        ending.tell(&worker, &scope, &mut scope.job_context().clone());
+        crash_point!("partition_ending");
+        match record(&scope, &lease, &ending).await {
+            Ok(Recorded::Ended) => {
+                lease.forget();
+                let (job, step) = (scope.job(), worker_of(scope.step()));
+                metrics::partition_ended(job, step, ending.status.as_str());
+                ending.log(&scope);
+            }
+            Ok(Recorded::HandedBack) => {
+                tracing::info!(step = scope.step(), "partition {} was handed back", scope.step());
+            }
+            Err(Lost) => {
+                tracing::warn!(step = scope.step(), "partition {} was lost to another process", scope.step());
+            }
+        }
+    }
+}
+
+/// The end of a partition that cannot go on, because what it remembers is not understood.
+fn not_understood(counters: Counters) -> Ending {
+    let exit = ExitStatus::failed("what the partition remembers is not understood, so it cannot go on");
+    let (status, code) = (BatchStatus::Failed, Some(Code::DamagedRow));
+    Ending { status, exit, code, counters, context: ExecutionContext::new() }
+}
+
+enum Recorded {
+    Ended,
+    /// The lease is given back when it is dropped, and somebody else goes on.
+    HandedBack,
+}
+
+/// Records how a partition ended, however long the database is away, as long as this process may act.
+async fn record(scope: &StepScope, lease: &HeldLease, ending: &Ending) -> Result<Recorded, Lost> {
+    loop {
+        if lease.check().is_err() {
+            return Err(Lost);
+        }
+        match try_once(scope, lease, ending).await {
+            Ok(Some(recorded)) => return Ok(recorded),
+            Ok(None) => {
+                metrics::fencing_rejected(lease.key().kind());
+                return Err(Lost);
+            }
+            Err(error) if error.is_transient() => {
+                tracing::warn!(%error, "the end of a partition could not be recorded; will try again");
+                tokio::time::sleep(PAUSE).await;
+            }
+            Err(error) => {
+                tracing::error!(%error, "the end of a partition could not be recorded; it is given up");
+                return Err(Lost);
+            }
+        }
+    }
+}
+
+async fn try_once(
+    scope: &StepScope,
+    lease: &HeldLease,
+    ending: &Ending,
+) -> Result<Option<Recorded>, StoreError> {
+    let mut tx = scope.store().begin().await?;
+    if ending.status == BatchStatus::Stopped && !tx.is_stopping(scope.execution()).await? {
+        tx.rollback().await?;
+        return Ok(Some(Recorded::HandedBack));
+    }
+    let end = StepEnd {
+        id: scope.step_execution(),
+        execution: scope.execution(),
+        lease: lease.key(),
+        fence: lease.fence(),
+        status: ending.status,
+        exit: &ending.exit,
+        counters: &ending.counters,
+    };
+    if !tx.end_partition(&end).await? {
+        return Ok(None);
+    }
+    tx.commit().await?;
+    Ok(Some(Recorded::Ended))
+}

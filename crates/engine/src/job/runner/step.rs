@@ -1,0 +1,155 @@
+//! One run of a step, whether its own process runs the whole job or only this partition of it.
+
+use super::panic_text;
+use super::record::Lost;
+use crate::job::listener::StepRun;
+use crate::job::scope::StepScope;
+use crate::job::step::{Step, StepEnd, StepFailure, StepTask};
+use crate::job::stop::{StopSignal, Urgency};
+use crate::lease::HeldLease;
+use std::sync::Arc;
+use std::time::Duration;
+use tidemill_domain::code::Code;
+use tidemill_domain::job::{BatchStatus, Counters, ExecutionContext, ExitStatus};
+use tidemill_domain::time::Clock;
+use tokio::task::{AbortHandle, JoinHandle};
+use tracing::Instrument;
+
+/// How long a step that has to end now may take to let go of what it holds.
+const LETTING_GO: Duration = Duration::from_secs(2);
+
+/// What every step runs under.
+#[derive(Clone)]
+pub(in crate::job) struct StepRunner {
+    pub(in crate::job) lease: Arc<HeldLease>,
+    pub(in crate::job) stop: StopSignal,
+    pub(in crate::job) clock: Arc<dyn Clock>,
+}
+
+/// How a step ended, before it is recorded.
+pub(in crate::job) struct Ending {
+    pub(in crate::job) status: BatchStatus,
+    pub(in crate::job) exit: ExitStatus,
+    pub(in crate::job) code: Option<Code>,
+    pub(in crate::job) counters: Counters,
+    pub(in crate::job) context: ExecutionContext,
+}
+
+impl StepRunner {
+    /// Runs a step to its end, from what it had counted and remembered. The error says that this process may no longer
+    /// act for it.
+    pub(in crate::job) async fn run(
+        &self,
+        step: &Step,
+        scope: &StepScope,
+        counters: Counters,
+    ) -> Result<Ending, Lost> {
+        let mut context = scope.context().clone();
+        for listener in step.listeners() {
+            listener.before_step(scope, &mut context);
+        }
+        let (lease, stop, clock) = (self.lease.clone(), self.stop.clone(), self.clock.clone());
+        let mut task = StepTask::new(scope.clone(), (counters, context), lease, stop, clock);
+        let progress = task.progress();
+        let span = tracing::info_span!("step", step = scope.step(), step.id = %scope.step_execution());
+        let worker = step.clone();
+        // A task of its own: a panic or a step that has to end now must not take the job with it.
+        let mut working = tokio::spawn(
+            async move {
+                let ended = worker.body().run(&mut task).await;
+                (ended, task.counters, task.context)
+            }
+            .instrument(span),
+        );
+        let _ends_with_us = AbortOnDrop(working.abort_handle());
+        let ended = tokio::select! {
+            ended = &mut working => Some(ended),
+            // A commit that is on its way is waited for: it ends the chunk, and the step with it.
+            () = self.stop.asked(Urgency::Now) => match progress.is_committing() {
+                true => tokio::time::timeout(LETTING_GO, &mut working).await.ok(),
+                false => None,
+            },
+            () = self.lease.lost() => return Err(abort(working).await),
+        };
+        match ended {
+            Some(Ok((ended, counters, context))) => {
+                let (status, exit, code) = outcome(ended)?;
+                Ok(Ending { status, exit, code, counters, context })
+            }
+            Some(Err(panic)) => {
+                let (counters, context) = progress.committed();
+                let exit = ExitStatus::failed(format!("the step ended in a panic: {}", panic_text(panic)));
+                let (status, code) = (BatchStatus::Failed, Some(Code::ExecutionFailed));
+                Ok(Ending { status, exit, code, counters, context })
+            }
+            None => {
+                let _gone = abort(working).await;
+                let (mut counters, context) = progress.committed();
+                counters.rollback += 1;
+                let exit = ExitStatus::new(ExitStatus::STOPPED).describe("stopped in the middle of a chunk");
+                Ok(Ending { status: BatchStatus::Stopped, exit, code: None, counters, context })
+            }
+        }
+    }
+}
+
+impl Ending {
+    /// Tells the listeners, who may have a word on how it ended and on what the job remembers.
+    pub(in crate::job) fn tell(
+        &mut self,
+        step: &Step,
+        scope: &StepScope,
+        job_context: &mut ExecutionContext,
+    ) {
+        for listener in step.listeners() {
+            let mut run = StepRun {
+                scope,
+                status: self.status,
+                exit: &self.exit,
+                counters: &self.counters,
+                context: &self.context,
+                job_context,
+            };
+            if let Some(said) = listener.after_step(&mut run) {
+                self.exit = self.exit.clone().and(said);
+            }
+        }
+    }
+
+    /// Logs a failure. The reason is recorded; it may hold data of items, which do not belong into a log.
+    pub(in crate::job) fn log(&self, scope: &StepScope) {
+        if let Some(code) = self.code {
+            let (step, status) = (scope.step(), self.status);
+            tracing::warn!(step, "step {step} ended {status} ({code})");
+        }
+    }
+}
+
+/// Ends a task together with whoever waits for it.
+struct AbortOnDrop(AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+fn outcome(ended: Result<StepEnd, StepFailure>) -> Result<(BatchStatus, ExitStatus, Option<Code>), Lost> {
+    match ended {
+        Ok(StepEnd::Completed(exit)) => Ok((BatchStatus::Completed, exit, None)),
+        Ok(StepEnd::Stopped) => Ok((BatchStatus::Stopped, ExitStatus::new(ExitStatus::STOPPED), None)),
+        Err(StepFailure::Failed { code, text }) => {
+            Ok((BatchStatus::Failed, ExitStatus::failed(text), Some(code)))
+        }
+        Err(StepFailure::LeaseLost) => Err(Lost),
+    }
+}
+
+/// Ends a step now, and waits a moment for it to let go of its transaction.
+async fn abort<T>(working: JoinHandle<T>) -> Lost {
+    working.abort();
+    if tokio::time::timeout(LETTING_GO, working).await.is_err() {
+        tracing::warn!("a step does not let go of what it does; its transaction ends with its connection");
+    }
+    Lost
+}

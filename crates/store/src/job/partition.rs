@@ -1,0 +1,398 @@
+//! Partitions of a step: how they begin, who runs them, how they end.
+//!
+//! A partition is a step execution that waits for somebody to run it: any process that has the job, or only the one
+//! that runs it. Who runs it holds the lease `partition/<step execution id>`, so a dead process's partition is free
+//! again once its leases are. It is open until it ends, or its execution does.
+
+use super::columns;
+use super::record::StoredContext;
+use super::step::{StepEnd, StepRequest};
+use crate::codec::DbId;
+use crate::error::StoreError;
+use crate::lease::{Granted, freed_topic};
+use crate::row::partition::ChainRow;
+use crate::tx::{ClaimFilterRow, CounterColumns, PartitionRows, Tx};
+use std::collections::HashMap;
+use tidemill_domain::job::partition::{self, KnownPartition, PartitionRefusal};
+use tidemill_domain::job::step::{EXECUTED_KEY, LastStep, RESTART_KEY, StepDecision};
+use tidemill_domain::job::{
+    BatchStatus, Counters, ExecutionContext, ExecutionId, ExitStatus, StepExecutionId,
+};
+use tidemill_domain::lease::LeaseKey;
+use tidemill_domain::process::ProcessId;
+
+/// Kind of the leases on partitions.
+pub const PARTITION_LEASE_KIND: &str = "partition";
+
+/// Rows in one statement: enough that the round trips do not matter, few enough for any database.
+const BATCH: usize = 5_000;
+
+/// Topic of the wake-up that is sent when a partition of this step has ended.
+pub fn partition_ended_topic(manager: StepExecutionId) -> String {
+    format!("partition_ended:{manager}")
+}
+
+/// The lease of a partition.
+pub fn partition_lease_key(partition: StepExecutionId) -> LeaseKey {
+    LeaseKey::new(PARTITION_LEASE_KIND, &partition.to_string()).expect("a number is the name of a lease")
+}
+
+/// A step that is to be divided.
+#[derive(Clone, Copy, Debug)]
+pub struct PartitionRequest<'a> {
+    /// The worker step: its name and rules, and the execution with its lease.
+    pub worker: StepRequest<'a>,
+    /// Name of the job.
+    pub job: &'a str,
+    /// The run of the step that is divided.
+    pub manager: StepExecutionId,
+    /// Keys, and what each partition starts with.
+    pub partitions: &'a [(String, ExecutionContext)],
+    /// The only process that may run them; none: any that has the job.
+    pub only: Option<ProcessId>,
+}
+
+/// What becomes of a step that is to be divided.
+#[derive(Clone, PartialEq, Debug)]
+pub enum PartitionStart {
+    /// It is divided. The chains of runs that count: see [`Tx::partition_totals`].
+    Started(Vec<i64>),
+    /// Not like this.
+    Refused(PartitionRefusal),
+    /// The execution is no longer ours: roll back.
+    Fenced,
+}
+
+/// A worker step that somebody can run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KnownWorker<'a> {
+    /// Name of the job.
+    pub job: &'a str,
+    /// Of its definition, where it has one; only executions with the same one are meant.
+    pub fingerprint: Option<&'a str>,
+    /// Name of the step.
+    pub step: &'a str,
+}
+
+/// Whose partitions somebody wants to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Claim<'a> {
+    /// The process that asks.
+    pub by: ProcessId,
+    /// What it can run.
+    pub known: &'a [KnownWorker<'a>],
+    /// Only those of this step.
+    pub manager: Option<StepExecutionId>,
+    /// At most so many.
+    pub limit: u32,
+}
+
+/// A partition that somebody has got.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Claimed {
+    /// The run of the partition.
+    pub id: StepExecutionId,
+    /// The run of the job.
+    pub execution: ExecutionId,
+    /// Name of the job.
+    pub job: String,
+    /// Name of the worker step.
+    pub worker: String,
+    /// Name of the partition.
+    pub name: String,
+    /// What it has counted so far.
+    pub counters: Counters,
+    /// What it remembers. One that is not understood must not keep others from their work.
+    pub context: StoredContext,
+    /// The lease on it.
+    pub lease: LeaseKey,
+    /// As it was granted.
+    pub granted: Granted,
+}
+
+/// How partitions ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PartitionOutcome {
+    /// The status of these.
+    pub status: BatchStatus,
+    /// Their exit code, with the message of the first.
+    pub exit: ExitStatus,
+    /// How many.
+    pub count: u64,
+    /// The name of the first.
+    pub first: String,
+}
+
+impl Tx {
+    /// Divides a step: decides which partitions run, and makes their rows. Nothing happens the second time, so that it
+    /// may be repeated when the first answer was lost.
+    pub async fn start_partitions(
+        &mut self,
+        request: &PartitionRequest<'_>,
+    ) -> Result<PartitionStart, StoreError> {
+        let worker = &request.worker;
+        if !self.confirm_lease(worker.lease, worker.fence).await? {
+            return Ok(PartitionStart::Fenced);
+        }
+        let known = self.partition_known(worker.instance.get(), &partition::name(worker.step, "")).await?;
+        let known: HashMap<&str, &ChainRow> =
+            known.iter().map(|row| (row.step_name[worker.step.len() + 1..].as_ref(), row)).collect();
+        let keys: Vec<&str> = request.partitions.iter().map(|(key, _)| key.as_str()).collect();
+        let planned = match partition::plan(worker.step, &keys, &before(&known, worker)?, worker.rules) {
+            Ok(planned) => planned,
+            Err(refusal) => return Ok(PartitionStart::Refused(refusal)),
+        };
+        let made = self.partition_of_manager(request.manager.get()).await?;
+        let mut chains = Vec::with_capacity(planned.len());
+        let mut fresh: HashMap<&str, &ExecutionContext> = HashMap::new();
+        fresh.extend(request.partitions.iter().map(|(key, context)| (key.as_str(), context)));
+        let mut starting = Vec::with_capacity(planned.len());
+        for planned in &planned {
+            let key = planned.key.as_str();
+            let last = known.get(key).copied();
+            match (planned.decision, last) {
+                (StepDecision::SkipCompleted | StepDecision::SkipAbandoned, Some(last)) => {
+                    chains.push(last.chain_id);
+                }
+                (StepDecision::Resume, Some(last)) => starting.push((key, Begin::From(last))),
+                (_, _) => starting.push((key, Begin::With(fresh.get(key).copied()))),
+            }
+        }
+        if made.is_empty() {
+            for batch in starting.chunks(BATCH) {
+                chains.extend(self.insert_partitions(request, batch).await?);
+            }
+            self.wake(&freed_topic(PARTITION_LEASE_KIND));
+        } else {
+            chains.extend(made);
+        }
+        Ok(PartitionStart::Started(chains))
+    }
+
+    /// Makes the rows of partitions, and answers the chain of each.
+    async fn insert_partitions(
+        &mut self,
+        request: &PartitionRequest<'_>,
+        starting: &[(&str, Begin<'_>)],
+    ) -> Result<Vec<i64>, StoreError> {
+        let worker = &request.worker;
+        let resumed: Vec<i64> = starting.iter().filter_map(|(_, begin)| begin.last()).collect();
+        let saved: HashMap<i64, String> = self.partition_contexts(&resumed).await?.into_iter().collect();
+        let names: Vec<String> = starting.iter().map(|(key, _)| partition::name(worker.step, key)).collect();
+        let now = self.now().await?.into();
+        let ids: HashMap<String, i64> = self
+            .partition_insert_steps(worker.execution.get(), &names, now)
+            .await?
+            .into_iter()
+            .map(|(id, name)| (name, id))
+            .collect();
+        let mut texts = Vec::with_capacity(starting.len());
+        let mut rows = Vec::with_capacity(starting.len());
+        for ((_, begin), name) in starting.iter().zip(&names) {
+            let id = *ids.get(name).ok_or(StoreError::Failed(sqlx::Error::RowNotFound))?;
+            let mut context = match begin {
+                Begin::With(context) => context.cloned().unwrap_or_default(),
+                Begin::From(last) => match saved.get(&last.step_execution_id) {
+                    Some(text) => columns::read_context(text, name)?,
+                    None => ExecutionContext::new(),
+                },
+            };
+            context.remove(EXECUTED_KEY);
+            context.merge(worker.seed);
+            if matches!(begin, Begin::From(_)) {
+                context.put(RESTART_KEY, true);
+            }
+            texts.push((id, columns::context_text(&context, name)?));
+            rows.push((id, begin.chain().unwrap_or(id)));
+        }
+        let contexts: Vec<_> = texts.iter().map(|(id, text)| (*id, columns::context(text))).collect();
+        self.partition_insert_contexts(&contexts).await?;
+        self.partition_insert(&PartitionRows {
+            manager: request.manager.get(),
+            execution: worker.execution.get(),
+            job: request.job,
+            worker: worker.step,
+            only_process: request.only.map(DbId::from),
+            steps: &rows,
+        })
+        .await?;
+        Ok(rows.into_iter().map(|(_, chain)| chain).collect())
+    }
+
+    /// Takes partitions that nobody runs, at most as many as asked for.
+    pub async fn claim_partitions(&mut self, claim: &Claim<'_>) -> Result<Vec<Claimed>, StoreError> {
+        let found = self
+            .partition_lock_open(&ClaimFilterRow {
+                known: claim.known,
+                manager: claim.manager.map(StepExecutionId::get),
+                by: claim.by.into(),
+                limit: claim.limit.into(),
+            })
+            .await?;
+        if found.is_empty() {
+            return Ok(Vec::new());
+        }
+        let key_of = |step: i64| partition_lease_key(StepExecutionId::new(step));
+        let keys: Vec<LeaseKey> = found.iter().map(|row| key_of(row.step_execution_id)).collect();
+        let mut granted: HashMap<LeaseKey, Granted> =
+            self.acquire_free_leases(&keys, claim.by).await?.into_iter().collect();
+        let taken = |step: i64| granted.contains_key(&key_of(step));
+        let ids: Vec<i64> = found.iter().map(|row| row.step_execution_id).filter(|id| taken(*id)).collect();
+        self.partition_save_owner(&ids, claim.by.into()).await?;
+        let now = self.now().await?.into();
+        let mut steps: HashMap<i64, _> = HashMap::new();
+        for row in self.partition_begin(&ids, now).await? {
+            steps.insert(row.step_execution_id, row);
+        }
+        let mut contexts: HashMap<i64, String> = self.partition_contexts(&ids).await?.into_iter().collect();
+        let mut claimed = Vec::with_capacity(ids.len());
+        for row in found {
+            let lease = key_of(row.step_execution_id);
+            let (Some(granted), Some(step)) = (granted.remove(&lease), steps.get(&row.step_execution_id))
+            else {
+                continue;
+            };
+            let context = contexts.remove(&row.step_execution_id).map(StoredContext::from);
+            claimed.push(Claimed {
+                id: StepExecutionId::new(row.step_execution_id),
+                execution: ExecutionId::new(row.job_execution_id),
+                job: row.job_name,
+                worker: row.worker,
+                name: step.step_name.clone(),
+                counters: step.counters()?,
+                context: context.unwrap_or_else(|| StoredContext::Ours(ExecutionContext::new())),
+                lease,
+                granted,
+            });
+        }
+        Ok(claimed)
+    }
+
+    /// Records how a partition ended, and gives its lease back. False when it is no longer ours: roll back.
+    pub async fn end_partition(&mut self, end: &StepEnd<'_>) -> Result<bool, StoreError> {
+        // The partition before its lease: whoever ends the whole execution locks them in this order, too.
+        let Some(manager) = self.partition_close(end.id.get()).await? else { return Ok(false) };
+        if !self.end_step(end).await? {
+            return Ok(false);
+        }
+        self.wake(&partition_ended_topic(StepExecutionId::new(manager)));
+        Ok(self.lease_forget(end.lease, end.fence).await? == 1)
+    }
+
+    /// How many partitions of this step have not ended.
+    pub async fn open_partitions(&mut self, manager: StepExecutionId) -> Result<u64, StoreError> {
+        Ok(u64::try_from(self.partition_count_open(manager.get()).await?).unwrap_or_default())
+    }
+
+    /// Ends those partitions of this step that nobody runs as stopped; a restart runs them. False when the execution
+    /// is no longer ours: roll back.
+    pub async fn stop_free_partitions(
+        &mut self,
+        manager: StepExecutionId,
+        worker: &StepRequest<'_>,
+    ) -> Result<bool, StoreError> {
+        if !self.confirm_lease(worker.lease, worker.fence).await? {
+            return Ok(false);
+        }
+        let open = self.partition_lock_of_manager(manager.get()).await?;
+        let exit = ExitStatus::new(ExitStatus::STOPPED).describe("stopped before somebody could run it");
+        let now = self.now().await?.into();
+        self.partition_stop_free(&open, &columns::exit(&exit).0, now).await?;
+        Ok(true)
+    }
+
+    /// How the partitions of this step ended, each way once.
+    pub async fn partition_outcome(
+        &mut self,
+        manager: StepExecutionId,
+    ) -> Result<Vec<PartitionOutcome>, StoreError> {
+        let rows = self.partition_outcomes(manager.get()).await?;
+        rows.into_iter()
+            .map(|row| {
+                Ok(PartitionOutcome {
+                    status: row.status()?,
+                    count: u64::try_from(row.partitions).unwrap_or_default(),
+                    exit: ExitStatus::new(row.exit_code).describe(row.exit_message),
+                    first: row.step_name,
+                })
+            })
+            .collect()
+    }
+
+    /// What all runs of these chains of partitions have counted, those of earlier executions included.
+    pub async fn partition_totals(&mut self, chains: &[i64]) -> Result<Counters, StoreError> {
+        let mut totals = Counters::default();
+        for batch in chains.chunks(BATCH) {
+            totals += self.partition_sum(batch).await?.into();
+        }
+        Ok(totals)
+    }
+
+    /// Takes the partitions of an execution that is over from whoever runs them.
+    pub(super) async fn close_partitions(&mut self, execution: ExecutionId) -> Result<(), StoreError> {
+        let closed = self.partition_close_all(execution.get()).await?;
+        for batch in closed.chunks(BATCH) {
+            self.partition_forget_leases(batch).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Where a partition begins.
+#[derive(Clone, Copy, Debug)]
+enum Begin<'a> {
+    /// With what the partitioner gave it.
+    With(Option<&'a ExecutionContext>),
+    /// Where an earlier run ended.
+    From(&'a ChainRow),
+}
+
+impl Begin<'_> {
+    fn last(&self) -> Option<i64> {
+        match self {
+            Self::With(_) => None,
+            Self::From(last) => Some(last.step_execution_id),
+        }
+    }
+
+    fn chain(&self) -> Option<i64> {
+        match self {
+            Self::With(_) => None,
+            Self::From(last) => Some(last.chain_id),
+        }
+    }
+}
+
+/// The partitions that ran before, as the domain knows them.
+fn before(
+    known: &HashMap<&str, &ChainRow>,
+    worker: &StepRequest<'_>,
+) -> Result<Vec<KnownPartition>, StoreError> {
+    let mut before = Vec::with_capacity(known.len());
+    for (key, row) in known {
+        let is_of_this_execution = row.job_execution_id == worker.execution.get();
+        before.push(KnownPartition {
+            key: (*key).to_owned(),
+            last: LastStep { status: row.status()?, is_of_this_execution },
+            starts: u64::try_from(row.starts).unwrap_or_default(),
+        });
+    }
+    before.sort_by(|a, b| a.key.cmp(&b.key));
+    Ok(before)
+}
+
+impl From<CounterColumns> for Counters {
+    fn from(columns: CounterColumns) -> Self {
+        let count = |column: i64| u64::try_from(column).unwrap_or_default();
+        Self {
+            read: count(columns.read),
+            write: count(columns.write),
+            filter: count(columns.filter),
+            read_skip: count(columns.read_skip),
+            process_skip: count(columns.process_skip),
+            write_skip: count(columns.write_skip),
+            commit: count(columns.commit),
+            rollback: count(columns.rollback),
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Partitions over real processes, of which some die.
+
+use crate::examples::Program;
+use crate::{Stage, both_databases};
+use serde_json::Value;
+use std::time::Duration;
+use tidemill_domain::time::Clock;
+use tidemill_engine::SystemClock;
+use tidemill_testkit::{Guarded, Signal};
+
+const LEASE: Duration = Duration::from_secs(2);
+
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn stage(url: &str) -> Stage {
+    Stage::on(url).with("TIDEMILL_DATABASE_INIT", "always").with("TIDEMILL_PROCESS_LEASE", "2s")
+}
+
+/// The executions of the copy, the newest first.
+fn executions(program: &Program) -> Vec<Value> {
+    let ran = program.run(&["executions", "--job", "copy", "-o", "json"]);
+    let answer: Value = serde_json::from_str(&ran.succeeds().stdout).unwrap();
+    answer["items"].as_array().unwrap_or_else(|| panic!("{answer}")).clone()
+}
+
+/// Waits until it is so.
+fn until(what: &str, limit: Duration, mut is_so: impl FnMut() -> bool) -> Duration {
+    let clock = SystemClock::new();
+    let start = clock.monotonic();
+    loop {
+        let passed = clock.monotonic().since(start);
+        if is_so() {
+            return passed;
+        }
+        assert!(passed < limit, "{what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn is_complete(program: &Program) -> bool {
+    executions(program).first().is_some_and(|newest| newest["status"] == "COMPLETED")
+}
+
+fn steps(program: &Program, execution: &Value) -> Vec<Value> {
+    let id = execution["execution"].to_string();
+    let ran = program.run(&["executions", &id, "-o", "json"]);
+    let answer: Value = serde_json::from_str(&ran.succeeds().stdout).unwrap();
+    answer["steps"].as_array().unwrap().clone()
+}
+
+/// Kills a process once the newest execution has so many committed chunks.
+fn kill_at(program: &Program, mut victim: Guarded, commits: u64) {
+    until("enough chunks have committed", PATIENCE, || {
+        let Some(newest) = executions(program).into_iter().next() else { return false };
+        let counted = |step: &Value| step["counters"]["commit"].as_u64().unwrap();
+        steps(program, &newest).iter().map(counted).sum::<u64>() >= commits
+    });
+    victim.signal(Signal::KILL).unwrap();
+    victim.wait_deadline(PATIENCE).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn several_processes_take_part_and_what_a_dead_one_had_goes_on_elsewhere() {
+    for database in both_databases().await {
+        let program = Program::new("partitions", stage(database.url()));
+        program.run(&["job", "run", "prepare", "-p", "rows=60000,long"]).succeeds();
+        let mut helpers: Vec<Guarded> =
+            ["one.log", "two.log"].map(|log| program.start(log, &["job", "work", "--slots", "2"])).into();
+        let mut manager = program.start("run.log", &["job", "run", "copy"]);
+        kill_at(&program, helpers.remove(0), 20);
+
+        let ended = manager.wait_deadline(PATIENCE).unwrap();
+
+        assert_eq!(
+            ended.code(),
+            Some(0),
+            "{}",
+            std::fs::read_to_string(program.stage.path("run.log")).unwrap()
+        );
+        assert!(is_complete(&program));
+        let steps = steps(&program, &executions(&program)[0]);
+        assert_eq!(steps.len(), 65);
+        let all = steps.iter().find(|step| step["name"] == "copy").unwrap();
+        assert_eq!((&all["counters"]["read"], &all["counters"]["write"]), (&60000.into(), &60000.into()));
+        let mut processes: Vec<&str> = steps.iter().filter_map(|step| step["process"].as_str()).collect();
+        processes.sort_unstable();
+        processes.dedup();
+        assert!(processes.len() >= 2, "{processes:?}");
+        program.run(&["job", "run", "verify"]).succeeds();
+        for mut helper in helpers {
+            helper.signal(Signal::TERM).unwrap();
+            assert!(helper.wait_deadline(Duration::from_secs(30)).unwrap().success());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_manager_is_replaced_within_the_lease_and_five_seconds() {
+    for database in both_databases().await {
+        let program = Program::new("partitions", stage(database.url()));
+        program.run(&["job", "run", "prepare", "-p", "rows=60000,long"]).succeeds();
+        let helper = program.start("helper.log", &["job", "work", "--slots", "1"]);
+        let manager = program.start("run.log", &["job", "run", "copy"]);
+        kill_at(&program, manager, 20);
+
+        let took = until("it runs again", PATIENCE, || executions(&program).len() == 2);
+
+        assert!(took < LEASE + Duration::from_secs(5), "{took:?}");
+        until("it is complete", PATIENCE, || is_complete(&program));
+        assert_eq!(executions(&program).len(), 2);
+        program.run(&["job", "run", "verify"]).succeeds();
+        drop(helper);
+    }
+}

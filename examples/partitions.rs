@@ -1,0 +1,98 @@
+//! Copies a table in parts that run at the same time, in every process that has the job. Kill any of them: its parts go
+//! on elsewhere, and each row is there once.
+//!
+//! ```text
+//! cargo run --example partitions -- job run prepare -p rows=100000,long   # makes the tables and fills the first
+//! cargo run --example partitions -- job work &                            # as often as you like, on any host
+//! cargo run --example partitions -- job run copy                          # begins, and takes part
+//! cargo run --example partitions -- job run verify                        # compares the two
+//! ```
+
+use std::process::ExitCode;
+use tidemill::prelude::*;
+use tidemill::sqlx;
+
+const PARTS: usize = 64;
+const CHUNK: usize = 500;
+
+const TABLES: [&str; 2] = [
+    "create table origin (id bigint primary key, amount bigint not null)",
+    // Without a primary key: a row that came twice would be there twice, and be found.
+    "create table parted (id bigint not null, amount bigint not null, process bigint not null)",
+];
+
+const FILL: &str = "
+    with recursive number(n) as (select cast(1 as bigint) union all select n + 1 from number where n < $1)
+    insert into origin (id, amount) select n, n * 7919 % 1000 from number";
+
+/// Rows that are missing or wrong, and rows that are there twice.
+const DIFFERENCES: &str = "
+    select (select count(*) from (select id, amount from origin except select id, amount from parted) a)
+         + (select count(*) - count(distinct id) from parted)";
+
+struct Prepare(i64);
+
+impl Tasklet for Prepare {
+    async fn execute(&mut self, scope: &mut TaskletScope<'_>) -> Result<RepeatStatus, ItemError> {
+        let tx = scope.tx().await?;
+        for table in TABLES {
+            match tx.postgres() {
+                Some(connection) => sqlx::query(table).execute(connection).await.map(drop)?,
+                None => sqlx::query(table).execute(sqlite(tx)?).await.map(drop)?,
+            }
+        }
+        match tx.postgres() {
+            Some(connection) => sqlx::query(FILL).bind(self.0).execute(connection).await.map(drop)?,
+            None => sqlx::query(FILL).bind(self.0).execute(sqlite(tx)?).await.map(drop)?,
+        }
+        Ok(RepeatStatus::Finished)
+    }
+}
+
+struct Verify;
+
+impl Tasklet for Verify {
+    async fn execute(&mut self, scope: &mut TaskletScope<'_>) -> Result<RepeatStatus, ItemError> {
+        let tx = scope.tx().await?;
+        let differences: i64 = match tx.postgres() {
+            Some(connection) => sqlx::query_scalar(DIFFERENCES).fetch_one(connection).await?,
+            None => sqlx::query_scalar(DIFFERENCES).fetch_one(sqlite(tx)?).await?,
+        };
+        match differences {
+            0 => Ok(RepeatStatus::Finished),
+            _ => Err(ItemError::new(ErrorKind::FATAL, format!("the tables differ in {differences} rows"))),
+        }
+    }
+}
+
+fn sqlite(tx: &mut Tx) -> Result<&mut sqlx::SqliteConnection, ItemError> {
+    tx.sqlite().ok_or_else(|| ItemError::new(ErrorKind::FATAL, "there are only two databases"))
+}
+
+fn main() -> ExitCode {
+    // Runs once for each part, and finds its bounds in what the part remembers.
+    let part = Step::chunk("part", CHUNK)
+        .reader(|scope| {
+            let bound = |key| scope.context().get_long(key);
+            let query = SqlQuery::new("select id, amount from origin where id between $1 and $2");
+            let query = query.bind(bound("from")).bind(bound("to"));
+            Ok(KeysetReader::new("origin", Database::of(scope.store()), query, ["id"], CHUNK))
+        })
+        .process(|row: &Row| Ok(Some((row.get::<i64>("id")?, row.get::<i64>("amount")?))))
+        .writer(|scope| {
+            // Which process has copied a row, for those who want to see that several did.
+            let values =
+                |&(id, amount): &(i64, i64)| vec![id.into(), amount.into(), std::process::id().into()];
+            Ok(SqlWriter::new(scope.store(), "parted", ["id", "amount", "process"], values))
+        })
+        .build();
+    let copy = Step::partitioned("copy", part, RangePartitioner::new("origin", "id")).grid(PARTS).build();
+    let prepare = Step::tasklet("tables", |scope| Ok(Prepare(scope.text("rows")?.parse()?)));
+    let verify = Step::tasklet("compare", |_| Ok(Verify)).allow_start_if_complete();
+    App::new()
+        .job(Job::new("prepare").step(prepare))
+        // Should the process die that began it, another one that has the job goes on.
+        .job(Job::new("copy").step(copy).on_crash(OnCrash::Restart { limit: 100 }))
+        .job(Job::new("verify").step(verify))
+        .run()
+}
