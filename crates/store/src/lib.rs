@@ -23,6 +23,8 @@ pub mod token;
 
 pub mod item;
 
+pub mod demo;
+
 pub mod migration;
 pub mod wakeup;
 

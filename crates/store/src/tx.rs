@@ -27,6 +27,7 @@ mod audit;
 mod idempotency;
 mod token;
 
+mod demo;
 mod migration;
 
 pub(crate) use audit::AuditFilterRow;

@@ -4,6 +4,7 @@
 pub(crate) mod alert;
 pub(crate) mod audit;
 pub(crate) mod clock;
+pub(crate) mod demo;
 pub(crate) mod idempotency;
 pub(crate) mod job;
 pub(crate) mod lease;

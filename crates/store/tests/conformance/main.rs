@@ -31,6 +31,7 @@ macro_rules! on_both {
 mod alert;
 mod audit;
 mod connect;
+mod demo;
 mod item;
 mod job;
 mod lease;

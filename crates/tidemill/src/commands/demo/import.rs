@@ -17,6 +17,7 @@ use tidemill_engine::item::sql::SqlWriter;
 use tidemill_engine::job::{ExecutionEnd, Job, JobRegistry, Launcher, Step};
 use tidemill_engine::{Process, ProcessOptions, SystemClock};
 use tidemill_store::Store;
+use tidemill_store::demo::DemoPayments;
 
 const ROWS: u64 = 100_000;
 const FAILS_AT: i64 = 61_000;
@@ -38,7 +39,7 @@ pub(super) async fn perform(
 ) -> Result<(), Failure> {
     let failed = |error: std::io::Error| Failure::unexpected("the file of the demo was not written", &error);
     let path = write_file(folder).map_err(failed)?;
-    execute(store, "create table demo_payment (id integer not null, account text, cents integer)").await?;
+    create_table(store).await?;
     let clock = Arc::new(SystemClock::new());
     let options = ProcessOptions { identity: context.identity(), ttl: context.settings().process.lease };
     let process = Process::start(store.clone(), clock.clone(), options).await?;
@@ -48,7 +49,7 @@ pub(super) async fn perform(
 
     context.note(&format!("job import reads {ROWS} rows and fails on purpose at row {FAILS_AT}"));
     let first = launch(&launcher).await?;
-    let committed = count(store).await?.0;
+    let committed = count(store).await?.rows;
     verdicts.add(
         first.status == BatchStatus::Failed && committed == first_rows(),
         format!("the import failed at row {FAILS_AT} with {committed} rows committed, whole chunks only"),
@@ -56,7 +57,7 @@ pub(super) async fn perform(
     let start = clock.monotonic();
     let second = launch(&launcher).await?;
     let took = clock.monotonic().since(start).as_secs_f64();
-    let (rows, distinct) = count(store).await?;
+    let DemoPayments { rows, distinct } = count(store).await?;
     verdicts.add(
         second.status == BatchStatus::Completed && rows == ROWS && distinct == ROWS,
         format!(
@@ -110,29 +111,17 @@ async fn launch(launcher: &Launcher) -> Result<ExecutionEnd, Failure> {
     Ok(running.ended().await?)
 }
 
-async fn execute(store: &Store, statement: &'static str) -> Result<(), Failure> {
+async fn create_table(store: &Store) -> Result<(), Failure> {
     let mut tx = store.begin().await?;
-    if let Some(sqlite) = tx.sqlite() {
-        let done = tidemill_store::sqlx::query(statement).execute(sqlite).await;
-        done.map_err(|error| Failure::unexpected("the table of the demo was not made", &error))?;
-    }
-    tx.commit().await?;
-    Ok(())
+    tx.create_demo_payments().await?;
+    Ok(tx.commit().await?)
 }
 
-/// Rows of the table, and how many of them differ.
-async fn count(store: &Store) -> Result<(u64, u64), Failure> {
+async fn count(store: &Store) -> Result<DemoPayments, Failure> {
     let mut tx = store.read().await?;
-    let mut counted = (0_i64, 0_i64);
-    if let Some(sqlite) = tx.sqlite() {
-        let query = tidemill_store::sqlx::query_as("select count(*), count(distinct id) from demo_payment");
-        counted = query
-            .fetch_one(sqlite)
-            .await
-            .map_err(|error| Failure::unexpected("the table of the demo was not counted", &error))?;
-    }
+    let counted = tx.demo_payments().await?;
     tx.rollback().await?;
-    Ok((counted.0.unsigned_abs(), counted.1.unsigned_abs()))
+    Ok(counted)
 }
 
 #[cfg(test)]

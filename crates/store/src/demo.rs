@@ -1,0 +1,26 @@
+//! The table that the job of the demo writes.
+
+use crate::error::StoreError;
+use crate::tx::Tx;
+
+/// What is in the table of the demo.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DemoPayments {
+    /// All rows.
+    pub rows: u64,
+    /// How many of them have an id of their own.
+    pub distinct: u64,
+}
+
+impl Tx {
+    /// Creates the table `demo_payment`, with the columns `id`, `account` and `cents`.
+    pub async fn create_demo_payments(&mut self) -> Result<(), StoreError> {
+        Ok(self.demo_create_payments().await?)
+    }
+
+    /// Counts its rows.
+    pub async fn demo_payments(&mut self) -> Result<DemoPayments, StoreError> {
+        let (rows, distinct) = self.demo_count_payments().await?;
+        Ok(DemoPayments { rows: rows.unsigned_abs(), distinct: distinct.unsigned_abs() })
+    }
+}
