@@ -4,7 +4,8 @@
 //! is gone when its value is dropped or when the test process dies, however that happens.
 //!
 //! Reading order: [`child`] (a process that cannot be forgotten), then [`postgres`], [`pgbouncer`] and
-//! [`mariadb`] (servers made of it), [`proxy`] (loses what a server says), [`webdriver`] (a browser made of it), then [`skip`] (what a test does when a component is
+//! [`mariadb`] (servers made of it), [`proxy`] (counts what a server is asked, and loses
+//! what it says), [`webdriver`] (a browser made of it), then [`skip`] (what a test does when a component is
 //! missing).
 
 pub mod child;

@@ -1,4 +1,4 @@
-//! A proxy in front of a PostgreSQL that loses one commit when it is told to.
+//! A proxy in front of a PostgreSQL that counts statements, and loses one commit when it is told to.
 //!
 //! It reads what the client sends message by message, so it knows in which transaction a `commit` comes; what the
 //! server answers passes through as it is.
@@ -37,6 +37,7 @@ pub struct CommitProxy {
 #[derive(Debug, Default)]
 struct Shared {
     plan: Mutex<Option<(Loss, Vec<u8>)>>,
+    statements: AtomicU32,
     lost: AtomicU32,
     is_over: AtomicBool,
     streams: Mutex<Vec<TcpStream>>,
@@ -68,6 +69,11 @@ impl CommitProxy {
     /// connection.
     pub fn lose(&self, loss: Loss, marker: &[u8]) {
         *locked(&self.shared.plan) = Some((loss, marker.to_vec()));
+    }
+
+    /// How many times the server was asked to run something.
+    pub fn statements(&self) -> u32 {
+        self.shared.statements.load(Ordering::SeqCst)
     }
 
     /// How many commits were lost.
@@ -138,6 +144,9 @@ fn carry_requests(
         let mut kind = [0];
         client.read_exact(&mut kind)?;
         let message = read_message(&mut client, Some(kind[0]))?;
+        if matches!(kind, [b'Q' | b'E']) {
+            shared.statements.fetch_add(1, Ordering::SeqCst);
+        }
         let plan = locked(&shared.plan).clone();
         has_marker |= plan.is_some_and(|(_, marker)| contains(&message, &marker));
         if !is_end(&message) {

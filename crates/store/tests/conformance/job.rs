@@ -25,7 +25,6 @@ mod partition;
 mod reject;
 mod spring;
 mod step;
-mod wire;
 
 fn ann() -> Actor {
     Actor { name: "ann".into(), role: Role::Operator, request_id: None }
