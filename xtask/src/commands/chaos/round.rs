@@ -1,9 +1,9 @@
 //! One round: a copy on an empty database, killed at random times until it is complete, and then looked at.
 
 use super::Limits;
-use super::chance::Chance;
 use super::ledger::{self, Entry, Wanted};
 use crate::stages::now;
+use fastrand::Rng;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -132,7 +132,7 @@ pub(super) fn play(
     program: &Program,
     kills: u32,
     rows: u64,
-    chance: &mut Chance,
+    chance: &mut Rng,
     limits: Limits<'_>,
 ) -> Result<Dealt, String> {
     let folder = tempfile::tempdir().map_err(|error| format!("no folder for a round: {error}"))?;
@@ -158,8 +158,8 @@ pub(super) fn play(
 
 impl Stand<'_> {
     /// Runs the copy and kills it at some time; true when it was complete before that.
-    fn kill_one(&self, chance: &mut Chance, dealt: &mut Dealt) -> Result<bool, String> {
-        let age = Duration::from_millis(chance.below(AGE_MILLIS_MAX));
+    fn kill_one(&self, chance: &mut Rng, dealt: &mut Dealt) -> Result<bool, String> {
+        let age = Duration::from_millis(chance.u64(..AGE_MILLIS_MAX));
         let mut child = self.start_copy()?;
         if let Some(ended) = child.wait_deadline(age) {
             return self.ended_by_itself(ended, dealt);
