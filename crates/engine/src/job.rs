@@ -38,6 +38,3 @@ pub use reject::Rejects;
 pub use scope::{ChunkScope, StepScope};
 pub use step::Step;
 pub use tasklet::{RepeatStatus, Tasklet, TaskletScope};
-
-/// The kind of the leases under which executions run; the name is the execution's id.
-pub const LEASE_KIND: &str = tidemill_store::job::LEASE_KIND;

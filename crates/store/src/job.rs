@@ -45,7 +45,7 @@ use tidemill_domain::job::ExecutionId;
 use tidemill_domain::lease::LeaseKey;
 
 /// Kind of the leases on executions.
-pub const LEASE_KIND: &str = "job";
+const LEASE_KIND: &str = "job";
 
 /// Topic of the wake-up that is sent when a job is to be restarted by itself.
 pub const RESTART_DUE: &str = "job_restart_due";

@@ -7,18 +7,30 @@ use crate::job::RejectRecord;
 use tidemill_domain::job::lifecycle::OnCrash;
 use tidemill_domain::job::{BatchStatus, Counters, ExitStatus};
 
+/// Reads the column `status` of rows, each of this table and with this column for its id.
+macro_rules! with_status {
+    ($($row:ident, $table:literal, $id:ident;)+) => {
+        $(impl $row {
+            pub(crate) fn status(&self) -> Result<BatchStatus, StoreError> {
+                status_of(self.status.as_deref(), $table, self.$id)
+            }
+        })+
+    };
+}
+
+with_status! {
+    ExecutionHeadRow, "batch_job_execution", job_execution_id;
+    ExecutionRow, "batch_job_execution", job_execution_id;
+    OrphanRow, "batch_job_execution", job_execution_id;
+    StepRow, "batch_step_execution", step_execution_id;
+}
+
 /// What a decision about an execution rests on.
 #[derive(Clone, Debug, sqlx::FromRow)]
 pub(crate) struct ExecutionHeadRow {
     pub(crate) job_execution_id: i64,
     pub(crate) job_instance_id: i64,
     pub(crate) status: Option<String>,
-}
-
-impl ExecutionHeadRow {
-    pub(crate) fn status(&self) -> Result<BatchStatus, StoreError> {
-        status_of(self.status.as_deref(), "batch_job_execution", self.job_execution_id)
-    }
 }
 
 /// An execution as lists show it.
@@ -37,12 +49,6 @@ pub(crate) struct ExecutionRow {
     pub(crate) last_updated: Option<DbStamp>,
     pub(crate) launched_by: Option<String>,
     pub(crate) crash_restarts: i64,
-}
-
-impl ExecutionRow {
-    pub(crate) fn status(&self) -> Result<BatchStatus, StoreError> {
-        status_of(self.status.as_deref(), "batch_job_execution", self.job_execution_id)
-    }
 }
 
 /// What we know of an execution beyond Spring's columns.
@@ -84,10 +90,6 @@ pub(crate) struct OrphanRow {
 }
 
 impl OrphanRow {
-    pub(crate) fn status(&self) -> Result<BatchStatus, StoreError> {
-        status_of(self.status.as_deref(), "batch_job_execution", self.job_execution_id)
-    }
-
     pub(crate) fn on_crash(&self) -> Result<OnCrash, StoreError> {
         on_crash_of(&self.on_crash, self.crash_restart_limit, self.job_execution_id)
     }
@@ -144,10 +146,6 @@ pub(crate) struct StepRow {
 }
 
 impl StepRow {
-    pub(crate) fn status(&self) -> Result<BatchStatus, StoreError> {
-        status_of(self.status.as_deref(), "batch_step_execution", self.step_execution_id)
-    }
-
     pub(crate) fn exit(&self) -> ExitStatus {
         ExitStatus::new(self.exit_code.clone()).describe(self.exit_message.clone())
     }

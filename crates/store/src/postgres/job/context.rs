@@ -9,16 +9,10 @@ pub(crate) async fn insert_of_job(
     execution: i64,
     context: &ContextColumns<'_>,
 ) -> Result<(), sqlx::Error> {
-    sqlx::query(
+    let statement =
         "insert into batch_job_execution_context (job_execution_id, short_context, serialized_context)
-         values ($1, $2, $3)",
-    )
-    .bind(execution)
-    .bind(&context.short)
-    .bind(context.long)
-    .execute(connection)
-    .await?;
-    Ok(())
+         values ($1, $2, $3)";
+    write(connection, statement, execution, context).await
 }
 
 pub(crate) async fn save_of_job(
@@ -26,17 +20,10 @@ pub(crate) async fn save_of_job(
     execution: i64,
     context: &ContextColumns<'_>,
 ) -> Result<(), sqlx::Error> {
-    sqlx::query(
-        "update batch_job_execution_context
+    let statement = "update batch_job_execution_context
          set short_context = $2, serialized_context = $3
-         where job_execution_id = $1",
-    )
-    .bind(execution)
-    .bind(&context.short)
-    .bind(context.long)
-    .execute(connection)
-    .await?;
-    Ok(())
+         where job_execution_id = $1";
+    write(connection, statement, execution, context).await
 }
 
 pub(crate) async fn of_job(
@@ -58,16 +45,10 @@ pub(crate) async fn insert_of_step(
     step: i64,
     context: &ContextColumns<'_>,
 ) -> Result<(), sqlx::Error> {
-    sqlx::query(
+    let statement =
         "insert into batch_step_execution_context (step_execution_id, short_context, serialized_context)
-         values ($1, $2, $3)",
-    )
-    .bind(step)
-    .bind(&context.short)
-    .bind(context.long)
-    .execute(connection)
-    .await?;
-    Ok(())
+         values ($1, $2, $3)";
+    write(connection, statement, step, context).await
 }
 
 pub(crate) async fn of_step(connection: &mut PgConnection, step: i64) -> Result<Option<String>, sqlx::Error> {
@@ -79,4 +60,15 @@ pub(crate) async fn of_step(connection: &mut PgConnection, step: i64) -> Result<
     .bind(step)
     .fetch_optional(connection)
     .await
+}
+
+/// Runs one of the statements that write a context: of which it is, and its two columns.
+async fn write(
+    connection: &mut PgConnection,
+    statement: &'static str,
+    id: i64,
+    context: &ContextColumns<'_>,
+) -> Result<(), sqlx::Error> {
+    sqlx::query(statement).bind(id).bind(&context.short).bind(context.long).execute(connection).await?;
+    Ok(())
 }
