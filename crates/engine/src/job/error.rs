@@ -89,7 +89,7 @@ impl JobError {
                 "register it with App::new().job(…); this program has no jobs of its own".into()
             }
             Self::UnknownJob { known, .. } => format!("there are: {}", known.join(", ")),
-            Self::UnknownExecution(_) => "see `tidemill job executions`".into(),
+            Self::UnknownExecution(_) => "see `tidemill executions`, or /api/v1/executions of the server".into(),
             Self::Refused { refusal, .. } => refusal.fix().into(),
             Self::TooManyRunning { .. } => {
                 "try again when one of them has ended, launch it in another process, or raise jobs.max_running".into()

@@ -11,8 +11,9 @@ pub mod token;
 
 use crate::problem::{Problem, ProblemBody};
 use axum::Json;
+use axum::body::Bytes;
 use axum::extract::FromRequestParts;
-use axum::extract::rejection::{JsonRejection, QueryRejection};
+use axum::extract::rejection::{BytesRejection, JsonRejection, QueryRejection};
 use axum::extract::{FromRequest, Query, Request};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
@@ -66,21 +67,46 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
-        match Json::from_request(request, state).await {
+        let (parts, body) = request.into_parts();
+        let whole = Request::from_parts(parts.clone(), body);
+        let bytes = Bytes::from_request(whole, state).await.map_err(|rejection| unread(&rejection))?;
+        // A list would be taken for the fields in their order, and an empty one for a request that says nothing.
+        if bytes.trim_ascii_start().first() == Some(&b'[') {
+            let (status, why) = (StatusCode::UNPROCESSABLE_ENTITY, "the body is a list, not an object");
+            return Err(Problem::with_status(status, Code::BadRequest, why, BODY_REMEDY));
+        }
+        match Json::from_request(Request::from_parts(parts, bytes.into()), state).await {
             Ok(Json(value)) => Ok(Self(value)),
             Err(rejection) => Err(body_problem(&rejection)),
         }
     }
 }
 
-fn body_problem(rejection: &JsonRejection) -> Problem {
+const BODY_REMEDY: &str = "send `Content-Type: application/json` and a body as /openapi.json describes it";
+
+fn unread(rejection: &BytesRejection) -> Problem {
     if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
         return too_large();
     }
-    let remedy = "send `Content-Type: application/json` and a body as /openapi.json describes it";
-    // The text names the field and what was expected; it is about the caller's own words.
-    let why: String = rejection.body_text().chars().filter(|c| !c.is_control()).take(300).collect();
-    Problem::with_status(rejection.status(), Code::BadRequest, why, remedy)
+    Problem::bad_request("the body did not arrive", "send it again")
+}
+
+fn body_problem(rejection: &JsonRejection) -> Problem {
+    let what = match rejection {
+        JsonRejection::JsonSyntaxError(_) => "the body is not JSON",
+        JsonRejection::JsonDataError(_) => "the body is not as it is described",
+        _ => "the body is not declared as JSON",
+    };
+    let why = in_words(what, &rejection.body_text());
+    Problem::with_status(rejection.status(), Code::BadRequest, why, BODY_REMEDY)
+}
+
+/// What is wrong, and the part of the rejection that names the field and what was expected. That is about the
+/// caller's own words.
+fn in_words(what: &str, rejection: &str) -> String {
+    let Some((_, detail)) = rejection.split_once(": ") else { return what.to_owned() };
+    let detail: String = detail.chars().filter(|c| !c.is_control()).take(300).collect();
+    format!("{what}: {detail}")
 }
 
 /// The body is larger than anything that is accepted.
@@ -104,7 +130,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
 }
 
 fn query_problem(rejection: &QueryRejection) -> Problem {
-    let why: String = rejection.body_text().chars().filter(|c| !c.is_control()).take(300).collect();
+    let why = in_words("what stands behind the ? is not understood", &rejection.body_text());
     Problem::bad_request(why, "see /openapi.json for what can be asked")
 }
 

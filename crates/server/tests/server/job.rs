@@ -301,7 +301,9 @@ async fn what_makes_no_sense_is_refused_and_launches_nothing() {
     ] {
         check(&launch(&app, "double", body).await, StatusCode::BAD_REQUEST, code);
     }
-    for body in ["{}", r#"{"reason":" "}"#, &json!({ "reason": "x".repeat(1001) }).to_string()] {
+    for body in
+        ["{}", "[]", r#" ["why"]"#, r#"{"reason":" "}"#, &json!({ "reason": "x".repeat(1001) }).to_string()]
+    {
         let path = "/api/v1/executions/1/abandon";
         let refused = app.ask_as(Role::Operator, Method::POST, path, body).await;
         assert!(refused.status.is_client_error() && refused.json()["code"] == "TM0504", "{refused:?}");

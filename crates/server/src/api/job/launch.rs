@@ -12,7 +12,7 @@ use axum::extract::{Path, State as Given};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Number, Value, json};
 use tidemill_domain::audit::AuditEntry;
 use tidemill_domain::code::Code;
 use tidemill_domain::job::parameter::{ParameterSpec, ParameterType};
@@ -154,21 +154,30 @@ fn parameter(given: &Value, spec: Option<&ParameterSpec>) -> Result<JobParameter
         })?,
         other => WrittenOut { value: other.clone(), kind: None, identifying: None },
     };
+    let kind = match &written.kind {
+        Some(word) => Some(word.parse().map_err(|_| {
+            "there is no such type; there are string, long, double, date, time and datetime".to_owned()
+        })?),
+        None => spec.map(|spec| spec.kind),
+    };
     let (text, usual) = match &written.value {
         Value::String(text) => (text.clone(), ParameterType::Text),
+        // Read from JSON, it has become the nearest double: not what was written, unless that was meant.
+        Value::Number(number) if is_beyond_long(number) && kind != Some(ParameterType::Double) => {
+            return Err("the number does not fit into a long; give it as a text, or as a double".to_owned());
+        }
         Value::Number(number) if number.is_f64() => (number.to_string(), ParameterType::Double),
         Value::Number(number) => (number.to_string(), ParameterType::Long),
         _ => return Err("the value is neither a text nor a number".to_owned()),
     };
-    let kind = match &written.kind {
-        Some(word) => word.parse().map_err(|_| {
-            "there is no such type; there are string, long, double, date, time and datetime".to_owned()
-        })?,
-        None => spec.map_or(usual, |spec| spec.kind),
-    };
-    let value = ParameterType::read(kind, &text).map_err(|error| error.to_string())?;
+    let value = ParameterType::read(kind.unwrap_or(usual), &text).map_err(|error| error.to_string())?;
     let is_identifying = written.identifying.or(spec.map(|spec| spec.is_identifying)).unwrap_or(true);
     Ok(JobParameter { value, is_identifying })
+}
+
+/// Whether a number is larger than any `long`.
+fn is_beyond_long(number: &Number) -> bool {
+    number.as_f64().is_some_and(|number| number.abs() > i64::MAX as f64)
 }
 
 #[cfg(test)]
@@ -185,11 +194,12 @@ mod tests {
             "text": "7", "long": 7, "double": 1.5,
             "day": { "value": "2026-11-15", "type": "date" },
             "aside": { "value": 7, "type": "long", "identifying": false },
+            "far": { "value": 1e30, "type": "double" },
         });
 
         let expected = JobParameters::new().with("text", "7").with("long", 7).with("double", 1.5);
         let day = ParameterType::Date.read("2026-11-15").unwrap();
-        let expected = expected.with("day", day).with_non_identifying("aside", 7);
+        let expected = expected.with("day", day).with_non_identifying("aside", 7).with("far", 1e30);
         assert_eq!(read(given, &[]), Ok(expected));
     }
 
@@ -210,6 +220,8 @@ mod tests {
         for wrong in [
             json!({ "n": null }),
             json!({ "n": ["s3cret"] }),
+            json!({ "n": 99_999_999_999_999_999_999_999.0 }),
+            json!({ "n": u64::MAX }),
             json!({ "n": { "value": "s3cret", "type": "long" } }),
             json!({ "n": { "value": 1, "type": "number" } }),
             json!({ "n": { "value": 1, "kind": "long" } }),
