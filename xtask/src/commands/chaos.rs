@@ -1,16 +1,20 @@
-//! `cargo xtask chaos jobs`: kills a job at random times, again and again, and looks whether its work is exact.
+//! `cargo xtask chaos jobs` and `chaos partitions`: kill a job, or the processes that run its partitions, at random
+//! times, again and again, and look whether the work is exact.
 //!
 //! The job copies a table, on SQLite and on PostgreSQL at the same time. Whenever a copy is complete it is compared
 //! with what it was copied from, and another one begins on an empty database, until all kills have been dealt.
 
+mod crew;
 mod ledger;
 mod round;
+mod stand;
 
 use crate::process::{cargo, run_in_terminal};
 use crate::stages::{Stages, now};
 use crate::supervise::Cancel;
 use fastrand::Rng;
-use round::{Dealt, Place, Program};
+use round::Dealt;
+use stand::{Place, Program};
 use std::env;
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -24,12 +28,24 @@ const WITHIN: Duration = Duration::from_secs(30 * 60);
 /// A seed that was not given is below this: short enough to be typed.
 const SEEDS: u64 = 1_000_000;
 
+/// What is killed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum What {
+    /// A job in one process, on both databases.
+    Jobs,
+    /// A job in several processes, on PostgreSQL.
+    Partitions,
+}
+
 /// What was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Order {
+    what: What,
     kills: u32,
     rows: u64,
     seed: u64,
+    /// Processes that run partitions beside the one that runs the job.
+    workers: u32,
 }
 
 /// What every part of the work looks at.
@@ -61,14 +77,16 @@ pub(crate) fn run(arguments: &[String], cancel: &Cancel) -> ExitCode {
             return ExitCode::from(crate::USAGE);
         }
     };
-    println!("{} kills on each database, {} rows, --seed {}", order.kills, order.rows, order.seed);
+    println!("{} kills, {} rows, --seed {}", order.kills, order.rows, order.seed);
+    let example = match order.what {
+        What::Jobs => "copy_table",
+        What::Partitions => "partitions",
+    };
     let mut stages = Stages::default();
     let limits = Limits { cancel, end: now() + WITHIN };
     let outcome = stages
-        .run("build", || {
-            run_in_terminal(cargo(&["build", "-p", "tidemill", "--example", "copy_table"]), cancel)
-        })
-        .and_then(|()| stages.run("chaos", || on_both(order, limits)));
+        .run("build", || run_in_terminal(cargo(&["build", "-p", "tidemill", "--example", example]), cancel))
+        .and_then(|()| stages.run("chaos", || deal(order, example, limits)));
     print!("\n{}", stages.table());
     match outcome {
         Ok(summary) => {
@@ -82,19 +100,31 @@ pub(crate) fn run(arguments: &[String], cancel: &Cancel) -> ExitCode {
     }
 }
 
-/// Both databases at once, because most of the time is spent waiting for leases to lapse.
-fn on_both(order: Order, limits: Limits<'_>) -> Result<String, String> {
+fn deal(order: Order, example: &str, limits: Limits<'_>) -> Result<String, String> {
     let own = env::current_exe().map_err(|error| format!("nobody knows where this program is: {error}"))?;
-    let program = Program::new(own.with_file_name("examples").join("copy_table"));
+    let program = Program::new(own.with_file_name("examples").join(example));
     let server = PrivatePostgres::start(&PostgresOptions::default())
         .map_err(|error| format!("no private PostgreSQL: {error:?}"))?;
     let server = Mutex::new(server);
-    let places = [Place::Sqlite, Place::Postgres(&server)];
+    match order.what {
+        What::Jobs => on_both(&server, &program, order, limits),
+        What::Partitions => {
+            let dealt = crew::play(Place::Postgres(&server), &program, order, limits)?;
+            Ok(format!("postgres {dealt}"))
+        }
+    }
+}
+
+/// Both databases at once, because most of the time is spent waiting for leases to lapse.
+fn on_both(
+    server: &Mutex<PrivatePostgres>,
+    program: &Program,
+    order: Order,
+    limits: Limits<'_>,
+) -> Result<String, String> {
+    let places = [Place::Sqlite, Place::Postgres(server)];
     let results: Vec<Result<String, String>> = thread::scope(|scope| {
-        let deal = |place| {
-            let program = &program;
-            scope.spawn(move || on_one(place, program, order, limits))
-        };
+        let deal = |place| scope.spawn(move || on_one(place, program, order, limits));
         let working: Vec<_> = places.into_iter().map(deal).collect();
         working.into_iter().map(|done| done.join().unwrap_or_else(|_| Err("a panic".to_owned()))).collect()
     });
@@ -121,9 +151,14 @@ fn on_one(place: Place<'_>, program: &Program, order: Order, limits: Limits<'_>)
 }
 
 fn parse(arguments: &[String], seed: u64) -> Result<Order, String> {
-    let mut order = Order { kills: 100, rows: 200_000, seed };
-    let Some(("jobs", mut rest)) = arguments.split_first().map(|(first, rest)| (first.as_str(), rest)) else {
-        return Err("say `jobs`".to_owned());
+    let (mut order, mut rest) = match arguments.split_first() {
+        Some((first, rest)) if first == "jobs" => {
+            (Order { what: What::Jobs, kills: 100, rows: 200_000, seed, workers: 0 }, rest)
+        }
+        Some((first, rest)) if first == "partitions" => {
+            (Order { what: What::Partitions, kills: 20, rows: 1_000_000, seed, workers: 4 }, rest)
+        }
+        _ => return Err("say `jobs` or `partitions`".to_owned()),
     };
     while let Some((name, more)) = rest.split_first() {
         let Some((value, more)) = more.split_first() else { return Err(format!("{name} needs a number")) };
@@ -134,6 +169,9 @@ fn parse(arguments: &[String], seed: u64) -> Result<Order, String> {
             }
             "--rows" => order.rows = number,
             "--seed" => order.seed = number,
+            "--workers" if order.what == What::Partitions => {
+                order.workers = u32::try_from(number).map_err(|_| format!("{number} are too many workers"))?
+            }
             _ => return Err(format!("cannot understand {name}")),
         }
         rest = more;
@@ -155,16 +193,21 @@ mod tests {
 
     #[test]
     fn what_is_not_said_has_a_default() {
-        check("jobs", Ok(Order { kills: 100, rows: 200_000, seed: 7 }));
-        check("jobs --kills 3 --seed 9 --rows 50", Ok(Order { kills: 3, rows: 50, seed: 9 }));
+        let jobs = Order { what: What::Jobs, kills: 100, rows: 200_000, seed: 7, workers: 0 };
+        check("jobs", Ok(jobs));
+        check("jobs --kills 3 --seed 9 --rows 50", Ok(Order { kills: 3, rows: 50, seed: 9, ..jobs }));
+        let partitions = Order { what: What::Partitions, kills: 20, rows: 1_000_000, seed: 7, workers: 4 };
+        check("partitions", Ok(partitions));
+        check("partitions --workers 2", Ok(Order { workers: 2, ..partitions }));
     }
 
     #[test]
     fn what_makes_no_sense_is_refused() {
-        check("", Err("say `jobs`"));
-        check("pools", Err("say `jobs`"));
+        check("", Err("say `jobs` or `partitions`"));
+        check("pools", Err("say `jobs` or `partitions`"));
         check("jobs --kills", Err("--kills needs a number"));
         check("jobs --kills many", Err("--kills needs a number, not \"many\""));
+        check("jobs --workers 3", Err("cannot understand --workers"));
         check("jobs --speed 3", Err("cannot understand --speed"));
         check("jobs --kills 0", Err("without kills and rows there is nothing to see"));
     }

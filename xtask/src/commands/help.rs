@@ -12,6 +12,8 @@ Commands:
   bench jobs                   measure chunk jobs against bare COPY; --rows N, --rounds N, --long
   chaos jobs                   kill a job at random times on both databases and look whether its work is exact;
                                [--kills 100] [--rows 200000] [--seed N]
+  chaos partitions             kill the processes that run the partitions of a job, and the one that runs the job;
+                               [--kills 20] [--rows 1000000] [--workers 4] [--seed N]
   help                         show this
 
 Environment:
