@@ -140,6 +140,10 @@ impl<T: Sync, F: Values<T>> ItemWriter<T> for SqlWriter<F> {
         Ok(())
     }
 
+    fn is_concurrent(&self) -> bool {
+        true
+    }
+
     fn delivery(&self) -> Delivery {
         Delivery::ExactlyOnce
     }

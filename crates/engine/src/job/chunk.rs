@@ -1,7 +1,12 @@
-//! Chunk steps: how one is put together. `working` is what it does, `reading` how it reads ahead, `telling` whom it
-//! tells.
+//! Chunk steps: how one is put together. `running` is a run of it, `working` what it does with a chunk `hand`ed to it,
+//! `telling` whom it tells; `reading` is how it reads ahead, `lanes` and `preparing` what several threads do.
 
+mod hand;
+mod lanes;
+mod preparing;
 mod reading;
+mod running;
+mod supply;
 mod telling;
 mod working;
 
@@ -20,6 +25,9 @@ use tidemill_domain::job::fault::{FaultPolicy, Kinds};
 
 pub use reading::ChunkSoFar;
 use reading::Completion;
+
+/// Most threads of one step.
+const THREADS_MAX: usize = 64;
 
 type Make<T> = Arc<dyn Fn(&StepScope) -> Result<T, ItemError> + Send + Sync>;
 
@@ -102,6 +110,7 @@ impl<R: ItemReader, P: ItemProcessor<R::Item>> ChunkStepProcessing<R, P> {
                 policy: None,
                 backoff: None,
                 reads_ahead: true,
+                threads: 1,
                 idle_limit: None,
                 rejects: None,
             },
@@ -129,6 +138,7 @@ struct Options<I> {
     policy: Option<FaultPolicy>,
     backoff: Option<Backoff>,
     reads_ahead: bool,
+    threads: usize,
     idle_limit: Option<Duration>,
     rejects: Option<RejectSink<I>>,
 }
@@ -261,6 +271,31 @@ where
         self
     }
 
+    /// How many chunks are prepared at the same time: 1 if nothing is said, at most 64. Chunks still commit in the order
+    /// in which they were read, so a restart goes on as it does with one thread; skips, retries and counters are the
+    /// same as well.
+    ///
+    /// One task reads. Each thread has a processor of its own; those of a step must not depend on what earlier chunks
+    /// wrote, and may be called for chunks that never get their turn. Items are written at the same time, too, where the
+    /// writer [allows it](ItemWriter::is_concurrent), and otherwise one chunk after the other.
+    ///
+    /// ```
+    /// use tidemill_engine::item::{ItemsReader, ItemsWriter};
+    /// use tidemill_engine::job::{Job, Step};
+    ///
+    /// let step = Step::chunk("all", 100)
+    ///     .reader(|_| Ok(ItemsReader::new("numbers", 1..=1000)))
+    ///     .process(|n: &i64| Ok(Some(n * 2)))
+    ///     .writer(|_| Ok(ItemsWriter::default()))
+    ///     .threads(4);
+    /// assert!(Job::new("double").step(step.build()).check().is_ok());
+    /// ```
+    #[must_use]
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.options.threads = threads;
+        self
+    }
+
     /// How long the database lets the chunk's transaction stand still before it ends it. Raise it for a writer that
     /// waits for something else while it holds the transaction.
     #[must_use]
@@ -321,7 +356,7 @@ where
     W: ItemWriter<P::Output>,
 {
     fn run<'a>(&'a self, task: &'a mut StepTask) -> BoxFuture<'a, Result<StepEnd, StepFailure>> {
-        Box::pin(working::run(self, task))
+        Box::pin(running::run(self, task))
     }
 
     fn type_word(&self) -> &'static str {
@@ -331,6 +366,17 @@ where
     fn check(&self) -> Result<(), String> {
         if self.options.completion.size == 0 {
             return Err("the chunk size is 0; it must be at least 1".into());
+        }
+        match self.options.threads {
+            0 => return Err("the number of threads is 0; it must be at least 1".into()),
+            1 => {}
+            threads if threads > THREADS_MAX => {
+                return Err(format!("{threads} threads are more than {THREADS_MAX}, which is the limit"));
+            }
+            _ if !self.options.reads_ahead => {
+                return Err("several threads read ahead, so no_read_ahead needs threads(1)".into());
+            }
+            _ => {}
         }
         match &self.options.policy {
             Some(policy) => policy.check().map_err(|error| error.to_string()),

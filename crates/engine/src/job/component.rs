@@ -124,6 +124,17 @@ pub trait ItemWriter<O>: ItemStream {
         async { Ok(()) }
     }
 
+    /// Whether a step with several [threads](crate::job::ChunkStep::threads) may write several chunks at the same time,
+    /// each with a writer of its own and in a transaction of its own. They commit in order all the same, and one that is
+    /// written ahead may be rolled back and written again. On SQLite, which has one writer, nothing is written ahead.
+    ///
+    /// Say so only when all of it goes through [`ChunkScope::tx`], nothing is saved by [`update`](ItemStream::update),
+    /// and what is written does not depend on what earlier chunks have written. A writer that is at work when a step
+    /// fails or is stopped is dropped without [`close`](ItemStream::close).
+    fn is_concurrent(&self) -> bool {
+        false
+    }
+
     /// What this writer promises. Say [`Delivery::ExactlyOnce`] when all of it goes through [`ChunkScope::tx`].
     fn delivery(&self) -> Delivery {
         Delivery::AtLeastOnce

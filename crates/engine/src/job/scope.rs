@@ -123,6 +123,12 @@ impl ChunkScope {
         Self { store, lease: None, idle_limit, tx: None }
     }
 
+    /// That of another chunk of the same step.
+    pub(crate) fn another(&self) -> Self {
+        let (store, lease) = (self.store.clone(), self.lease.clone());
+        Self { store, lease, idle_limit: self.idle_limit, tx: None }
+    }
+
     pub(crate) fn under(self, lease: Arc<HeldLease>) -> Self {
         Self { lease: Some(lease), ..self }
     }
@@ -157,6 +163,16 @@ impl ChunkScope {
     /// The transaction, if one has begun.
     pub(crate) fn take(&mut self) -> Option<Tx> {
         self.tx.take()
+    }
+
+    /// Rolls the transaction back, if one has begun.
+    pub(crate) async fn roll_back(&mut self) {
+        if let Some(tx) = self.take() {
+            // A connection that is gone has rolled back as well.
+            if let Err(error) = tx.rollback().await {
+                tracing::debug!(%error, "a rollback was not answered");
+            }
+        }
     }
 
     /// Whether a transaction has begun.

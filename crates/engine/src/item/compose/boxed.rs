@@ -55,6 +55,7 @@ trait AnyWriter<O>: Send {
     fn close(&mut self, is_complete: bool) -> Boxed<'_, ()>;
     fn write<'a>(&'a mut self, items: &'a [O], chunk: &'a mut ChunkScope) -> Boxed<'a, ()>;
     fn roll_back(&mut self) -> Boxed<'_, ()>;
+    fn is_concurrent(&self) -> bool;
     fn delivery(&self) -> Delivery;
 }
 
@@ -77,6 +78,10 @@ impl<O: Sync + 'static, W: ItemWriter<O>> AnyWriter<O> for W {
 
     fn roll_back(&mut self) -> Boxed<'_, ()> {
         Box::pin(ItemWriter::roll_back(self))
+    }
+
+    fn is_concurrent(&self) -> bool {
+        ItemWriter::is_concurrent(self)
     }
 
     fn delivery(&self) -> Delivery {
@@ -105,6 +110,10 @@ impl<O: Sync + 'static> ItemWriter<O> for BoxWriter<O> {
 
     async fn roll_back(&mut self) -> Result<(), ItemError> {
         self.0.roll_back().await
+    }
+
+    fn is_concurrent(&self) -> bool {
+        self.0.is_concurrent()
     }
 
     fn delivery(&self) -> Delivery {

@@ -73,6 +73,7 @@ where
 ///     async move { Ok::<_, ItemError>(Some(account.len())) }
 /// });
 /// ```
+#[derive(Clone)]
 pub struct AsyncProcessor<F>(pub F);
 
 impl<I, O, F, R> ItemProcessor<I> for AsyncProcessor<F>

@@ -58,6 +58,11 @@ impl<O: Sync + 'static> Parts<O> {
         rolled_back
     }
 
+    /// Whether all of them may be written at the same time.
+    pub(super) fn is_concurrent(&self) -> bool {
+        self.0.iter().all(ItemWriter::is_concurrent)
+    }
+
     /// The weakest promise of all.
     pub(super) fn delivery(&self) -> Delivery {
         let is_exact = self.0.iter().all(|part| part.delivery() == Delivery::ExactlyOnce);

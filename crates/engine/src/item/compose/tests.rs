@@ -70,6 +70,10 @@ impl ItemWriter<i64> for Noting {
         self.note("roll back")
     }
 
+    fn is_concurrent(&self) -> bool {
+        self.delivery == Delivery::ExactlyOnce
+    }
+
     fn delivery(&self) -> Delivery {
         self.delivery
     }
@@ -109,6 +113,7 @@ async fn it_promises_as_much_as_the_weakest() {
     let mixed = CompositeWriter::new().and(journal.writer("a")).and(weak);
 
     assert_eq!((strong.delivery(), mixed.delivery()), (Delivery::ExactlyOnce, Delivery::AtLeastOnce));
+    assert_eq!((strong.is_concurrent(), mixed.is_concurrent()), (true, false));
 }
 
 #[tokio::test]

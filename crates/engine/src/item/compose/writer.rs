@@ -67,6 +67,10 @@ impl<O: Send + Sync + 'static> ItemWriter<O> for CompositeWriter<O> {
         self.parts.roll_back().await
     }
 
+    fn is_concurrent(&self) -> bool {
+        self.parts.is_concurrent()
+    }
+
     fn delivery(&self) -> Delivery {
         self.parts.delivery()
     }
@@ -171,6 +175,10 @@ where
 
     async fn roll_back(&mut self) -> Result<(), ItemError> {
         self.parts.roll_back().await
+    }
+
+    fn is_concurrent(&self) -> bool {
+        self.parts.is_concurrent()
     }
 
     fn delivery(&self) -> Delivery {

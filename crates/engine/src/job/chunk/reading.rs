@@ -54,12 +54,20 @@ impl<I> Completion<I> {
 
 /// What was read for one chunk.
 pub(super) struct ReadChunk<I> {
-    /// Items and errors, in order.
-    pub(super) reads: Vec<Result<I, ItemError>>,
+    pub(super) items: Vec<I>,
+    /// What could not be read, in order.
+    pub(super) errors: Vec<ReadError>,
     /// The reader's position behind them.
     pub(super) position: ExecutionContext,
     /// Whether there is nothing more.
     pub(super) has_ended: bool,
+}
+
+/// A read that failed.
+pub(super) struct ReadError {
+    /// How many items of the chunk were read before it.
+    pub(super) behind: usize,
+    pub(super) error: ItemError,
 }
 
 /// What the reading task works with.
@@ -95,8 +103,8 @@ impl<R: ItemReader, O: 'static> Reading<R, O> {
     }
 
     async fn read_chunk(&mut self) -> Result<ReadChunk<R::Item>, ItemError> {
-        let mut reads = Vec::with_capacity(self.completion.size.min(10_000));
-        let (mut items, mut errors, mut has_ended) = (0, 0, false);
+        let mut items = Vec::with_capacity(self.completion.size.min(10_000));
+        let (mut errors, mut has_ended) = (Vec::new(), false);
         let mut since: Option<Monotonic> = None;
         loop {
             // A reader that never waits must not keep heartbeats and stops from being heard.
@@ -117,12 +125,12 @@ impl<R: ItemReader, O: 'static> Reading<R, O> {
                     for listener in &self.listeners {
                         listener.after_read(&item);
                     }
-                    items += 1;
                     let clock = &self.clock;
                     let began = *since.get_or_insert_with(|| clock.monotonic());
+                    let count = items.len() + 1;
                     let is_complete =
-                        self.completion.is_complete(items, &item, || clock.monotonic().since(began));
-                    reads.push(Ok(item));
+                        self.completion.is_complete(count, &item, || clock.monotonic().since(began));
+                    items.push(item);
                     if is_complete {
                         break;
                     }
@@ -133,9 +141,8 @@ impl<R: ItemReader, O: 'static> Reading<R, O> {
                         listener.on_read_error(&error);
                     }
                     let may_be_skipped = self.may_be_skipped(&error);
-                    reads.push(Err(error));
-                    errors += 1;
-                    if !may_be_skipped || errors >= read_skips_max(self.completion.size) {
+                    errors.push(ReadError { behind: items.len(), error });
+                    if !may_be_skipped || errors.len() >= read_skips_max(self.completion.size) {
                         break;
                     }
                 }
@@ -143,7 +150,7 @@ impl<R: ItemReader, O: 'static> Reading<R, O> {
         }
         let mut position = ExecutionContext::new();
         self.reader.update(&mut position)?;
-        Ok(ReadChunk { reads, position, has_ended })
+        Ok(ReadChunk { items, errors, position, has_ended })
     }
 
     fn may_be_skipped(&self, error: &ItemError) -> bool {

@@ -1,6 +1,7 @@
 //! Who is told what about a chunk: listeners, rejects, and the reason of a failure.
 
-use super::working::{InHand, Working, kind_of};
+use super::hand::InHand;
+use super::working::{Working, kind_of};
 use crate::clock::jitter_unit;
 use crate::job::component::ItemProcessor;
 use crate::job::reject::Rejected;
@@ -54,7 +55,7 @@ where
 
     pub(super) async fn announce(&mut self, skip: Skip, hand: &InHand<I, O>) -> Result<(), StepFailure> {
         let (item, error) = match skip.phase {
-            Phase::Read => (None, hand.read_errors.get(skip.index)),
+            Phase::Read => (None, hand.read_errors.get(skip.index).map(|failed| &failed.error)),
             Phase::Process | Phase::Write => (hand.items.get(skip.index), hand.errors.get(&skip.index)),
         };
         let Some(error) = error else { return Ok(()) };
@@ -81,7 +82,7 @@ where
 
     pub(super) fn failed(&self, failure: Failure, hand: &InHand<I, O>) -> StepFailure {
         let error = match (failure.phase, failure.index) {
-            (Phase::Read, Some(index)) => hand.read_errors.get(index),
+            (Phase::Read, Some(index)) => hand.read_errors.get(index).map(|failed| &failed.error),
             (_, Some(index)) => hand.errors.get(&index),
             (_, None) => None,
         };

@@ -1,25 +1,23 @@
 //! What a chunk step does: it asks the pure algorithm what comes next, and does it.
 
-use super::reading::{ReadChunk, Reading};
-use super::{ChunkStep, Listeners, Options};
-use crate::job::component::{ItemProcessor, ItemReader, ItemWriter};
+use super::hand::{Ahead, InHand};
+use super::supply::Supply;
+use super::{Listeners, Options, preparing};
+use crate::job::component::{ItemProcessor, ItemWriter};
 use crate::job::reject::RejectSink;
 use crate::job::scope::ChunkScope;
 use crate::job::step::{StepEnd, StepFailure, StepTask};
 use crate::job::stop::Urgency;
 use crate::metrics;
-use std::collections::HashMap;
 use tidemill_domain::code::Code;
 use tidemill_domain::item::{ErrorKind, ItemError, Phase};
 use tidemill_domain::job::chunk::{Action, Chunk, Processed};
 use tidemill_domain::job::{ExecutionContext, ExitStatus};
-use tidemill_store::crash_point;
 use tidemill_store::item::kind_of_cause;
-use tokio::sync::mpsc;
 use tracing::Instrument;
 
 /// Where a scan keeps how many items of the chunk it has dealt with.
-const OFFSET: &str = "ChunkMonitor.OFFSET";
+pub(super) const OFFSET: &str = "ChunkMonitor.OFFSET";
 
 /// One chunk out of so many has a span of its own; a span for each would cost more than it tells.
 const SPAN_EVERY: u64 = 100;
@@ -33,97 +31,20 @@ pub(super) fn kind_of(error: &ItemError, phase: Phase) -> ErrorKind {
     error.source().and_then(|cause| kind_of_cause(cause)).unwrap_or(said)
 }
 
-/// Runs a chunk step to its end.
-pub(super) async fn run<R, P, W>(
-    step: &ChunkStep<R, P, W>,
-    task: &mut StepTask,
-) -> Result<StepEnd, StepFailure>
-where
-    R: ItemReader,
-    P: ItemProcessor<R::Item>,
-    W: ItemWriter<P::Output>,
-{
-    let mut reader = (step.parts.reader)(&task.scope)?;
-    let processor = (step.parts.processor)(&task.scope)?;
-    let mut writer = (step.parts.writer)(&task.scope)?;
-    let mut rejects = step.options.rejects.clone();
-    reader.open(&task.context).await?;
-    writer.open(&task.context).await?;
-    if let Some(rejects) = &mut rejects {
-        rejects.open(&task.scope, &task.context).await?;
-    }
-    task.describe(reader.total(), Some(writer.delivery())).await?;
-    // Items behind the saved position that an earlier run has settled in a scan.
-    let settled = task.context.get_long(OFFSET).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
-    let reading = Reading {
-        reader,
-        completion: step.options.completion.clone(),
-        policy: step.options.policy.clone(),
-        listeners: step.listeners.item.clone(),
-        clock: task.clock.clone(),
-        leave_out: settled,
-    };
-    let (permit, permits) = mpsc::channel(2);
-    let (send, chunks) = mpsc::channel(1);
-    let reading = tokio::spawn(reading.run(permits, send));
-    let mut work = Working {
-        options: &step.options,
-        listeners: &step.listeners,
-        processor,
-        writer,
-        rejects,
-        position: ExecutionContext::new(),
-        settled,
-        number: 0,
-        task,
-    };
-    let mut ended = work.all(permit, chunks).await;
-    let Working { mut writer, mut rejects, task, .. } = work;
-    // A ghost must not publish what somebody else has gone on with.
-    if let Err(lost) = task.check() {
-        ended = Err(lost);
-    }
-    let is_complete = matches!(ended, Ok(StepEnd::Completed(_)));
-    let mut closed = writer.close(is_complete).await;
-    if let Some(rejects) = &mut rejects {
-        closed = closed.and(rejects.close(is_complete).await);
-    }
-    // The channels are gone, so the reading task comes to its end, unless it hangs in a read.
-    if let Ok(mut reader) = reading.await {
-        closed = closed.and(reader.close(is_complete).await);
-    }
-    let ended = ended?;
-    closed?;
-    Ok(ended)
-}
-
 /// A chunk step at work.
 pub(super) struct Working<'a, I, O, P, W> {
     pub(super) options: &'a Options<I>,
     pub(super) listeners: &'a Listeners<I, O>,
-    processor: P,
-    writer: W,
+    pub(super) processor: P,
+    pub(super) writer: W,
     pub(super) rejects: Option<RejectSink<I>>,
     /// The reader's part of what the step remembers, as of the last whole chunk.
-    position: ExecutionContext,
+    pub(super) position: ExecutionContext,
     /// Items between the saved position and the chunk in hand, which an earlier run has settled.
-    settled: u64,
+    pub(super) settled: u64,
     /// Chunks so far.
-    number: u64,
+    pub(super) number: u64,
     pub(super) task: &'a mut StepTask,
-}
-
-/// The items of one chunk, and what came out of them.
-pub(super) struct InHand<I, O> {
-    pub(super) items: Vec<I>,
-    pub(super) read_errors: Vec<ItemError>,
-    pub(super) outputs: Vec<Option<O>>,
-    /// The last error of each item.
-    pub(super) errors: HashMap<usize, ItemError>,
-    /// The last error of writing several.
-    pub(super) write_error: Option<ItemError>,
-    position: ExecutionContext,
-    scope: ChunkScope,
 }
 
 impl<I, O, P, W> Working<'_, I, O, P, W>
@@ -134,69 +55,33 @@ where
     W: ItemWriter<O>,
 {
     /// Chunk after chunk, until there is no more, it shall stop, or something fails.
-    async fn all(
-        &mut self,
-        permit: mpsc::Sender<()>,
-        mut chunks: mpsc::Receiver<Result<ReadChunk<I>, ItemError>>,
-    ) -> Result<StepEnd, StepFailure> {
-        let _reading_ended = permit.send(()).await;
+    pub(super) async fn all(&mut self, supply: &mut Supply<I, O, P, W>) -> Result<StepEnd, StepFailure> {
         loop {
             if self.task.shall_stop() {
                 return Ok(StepEnd::Stopped);
             }
             self.task.check()?;
-            let read = tokio::select! {
-                read = chunks.recv() => read,
+            let next = tokio::select! {
+                next = supply.next(&mut self.processor, &mut self.writer) => next,
                 () = self.task.stop.asked(Urgency::AtChunkEnd) => return Ok(StepEnd::Stopped),
                 () = self.task.lost() => return Err(StepFailure::LeaseLost),
             };
-            let Some(read) = read else {
+            let Some(next) = next else {
                 return Err(StepFailure::failed(Code::ExecutionFailed, "the reader has ended in a panic"));
             };
-            let read = match read {
-                Ok(read) => read,
-                Err(error) => return Err(error.into()),
-            };
-            if self.options.reads_ahead {
-                let _reading_ended = permit.send(()).await;
-            }
-            let has_ended = read.has_ended;
-            self.one(read).await?;
+            let hand = next?;
+            let has_ended = hand.has_ended;
+            supply.during(self.one(hand)).await?;
             if has_ended {
                 return Ok(StepEnd::Completed(ExitStatus::completed()));
-            }
-            if !self.options.reads_ahead {
-                let _reading_ended = permit.send(()).await;
             }
         }
     }
 
     /// One chunk, to its commit or to the end of the step.
-    async fn one(&mut self, read: ReadChunk<I>) -> Result<(), StepFailure> {
-        let timer = metrics::ChunkTimer::start(&*self.task.clock);
+    async fn one(&mut self, mut hand: InHand<I, O>) -> Result<(), StepFailure> {
         let mut chunk = Chunk::new(self.options.policy.as_ref(), self.task.counters.skips());
-        let mut hand = InHand {
-            items: Vec::with_capacity(read.reads.len()),
-            read_errors: Vec::new(),
-            outputs: Vec::new(),
-            errors: HashMap::new(),
-            write_error: None,
-            position: read.position,
-            scope: self.task.chunk(self.options.idle_limit),
-        };
-        for read in read.reads {
-            match read {
-                Ok(item) => {
-                    chunk.item_read();
-                    hand.items.push(item);
-                }
-                Err(error) => {
-                    chunk.read_failed(&kind_of(&error, Phase::Read));
-                    hand.read_errors.push(error);
-                }
-            }
-        }
-        hand.outputs.resize_with(hand.items.len(), || None);
+        hand.tell(&mut chunk);
         self.before_chunk();
         self.number += 1;
         let span = if self.number % SPAN_EVERY == 1 {
@@ -211,7 +96,7 @@ where
             hand.items.len()
         );
         let done = self.drive(&mut chunk, &mut hand).instrument(span).await;
-        timer.stop(&*self.task.clock, self.task.scope.job(), self.task.scope.defined_step());
+        hand.timer.stop(&*self.task.clock, self.task.scope.job(), self.task.scope.defined_step());
         done
     }
 
@@ -239,9 +124,11 @@ where
         for listener in &self.listeners.item {
             listener.before_process(item);
         }
-        crash_point!("chunk_before_process");
-        let outcome = self.processor.process(item).await;
-        crash_point!("chunk_after_process");
+        // In the first attempt they are asked for in order, so what was done ahead is that of this item.
+        let outcome = match hand.ahead.outcomes.pop_front() {
+            Some(outcome) => outcome,
+            None => preparing::process(&mut self.processor, item).await,
+        };
         let outcome = match outcome {
             Ok(output) => {
                 for listener in &self.listeners.item {
@@ -273,14 +160,14 @@ where
         if has_savepoint {
             hand.scope.tx().await?.savepoint().await?;
         }
-        crash_point!("chunk_before_write");
+        let (ahead, scope) = (&mut hand.ahead, &mut hand.scope);
         let written = match P::pass_through(&hand.items) {
             // Items that pass through are either all written, or one by one in a scan.
-            Some(all) if indices.len() == all.len() => write_slice(self, all, &mut hand.scope).await,
-            Some(all) => write_slice(self, &all[indices[0]..=indices[0]], &mut hand.scope).await,
+            Some(all) if indices.len() == all.len() => self.write_slice(all, ahead, scope).await,
+            Some(all) => self.write_slice(&all[indices[0]..=indices[0]], ahead, scope).await,
             None => {
                 let batch: Vec<O> = indices.iter().filter_map(|&index| hand.outputs[index].take()).collect();
-                let written = write_slice(self, &batch, &mut hand.scope).await;
+                let written = self.write_slice(&batch, ahead, scope).await;
                 if written.is_err() {
                     for (&index, output) in indices.iter().zip(batch) {
                         hand.outputs[index] = Some(output);
@@ -289,7 +176,6 @@ where
                 written
             }
         };
-        crash_point!("chunk_after_write");
         let outcome = match written {
             Ok(()) => Ok(()),
             Err(error) => {
@@ -308,6 +194,28 @@ where
         };
         chunk.written(outcome);
         Ok(())
+    }
+
+    async fn write_slice(
+        &mut self,
+        items: &[O],
+        ahead: &mut Ahead<O>,
+        scope: &mut ChunkScope,
+    ) -> Result<(), ItemError> {
+        for listener in &self.listeners.item {
+            listener.before_write(items);
+        }
+        let written = match std::mem::take(&mut ahead.is_written) {
+            true => Ok(()),
+            false => preparing::write(&mut self.writer, items, scope).await,
+        };
+        for listener in &self.listeners.item {
+            match &written {
+                Ok(()) => listener.after_write(items),
+                Err(error) => listener.on_write_error(items, error),
+            }
+        }
+        written
     }
 
     /// Announces the skips, saves what is remembered and counted, and commits.
@@ -349,12 +257,7 @@ where
     }
 
     async fn roll_back(&mut self, chunk: &mut Chunk<'_>, hand: &mut InHand<I, O>) -> Result<(), StepFailure> {
-        if let Some(tx) = hand.scope.take() {
-            // A connection that is gone has rolled back as well.
-            if let Err(error) = tx.rollback().await {
-                tracing::debug!(%error, "a rollback was not answered");
-            }
-        }
+        hand.scope.roll_back().await;
         self.writer.roll_back().await?;
         if let Some(rejects) = &mut self.rejects {
             rejects.roll_back().await?;
@@ -370,24 +273,6 @@ where
         }
         self.before_repetition(chunk, hand).await
     }
-}
-
-async fn write_slice<I, O, P, W: ItemWriter<O>>(
-    work: &mut Working<'_, I, O, P, W>,
-    items: &[O],
-    scope: &mut ChunkScope,
-) -> Result<(), ItemError> {
-    for listener in &work.listeners.item {
-        listener.before_write(items);
-    }
-    let written = work.writer.write(items, scope).await;
-    for listener in &work.listeners.item {
-        match &written {
-            Ok(()) => listener.after_write(items),
-            Err(error) => listener.on_write_error(items, error),
-        }
-    }
-    written
 }
 
 /// Puts the reader's new position in the place of its old one.

@@ -50,6 +50,7 @@ impl SkipListener<i64, i64> for Trace {
 struct Writer {
     trace: Trace,
     fails: BTreeSet<i64>,
+    is_concurrent: bool,
 }
 
 impl ItemStream for Writer {}
@@ -64,6 +65,42 @@ impl ItemWriter<i64> for Writer {
             None => Ok(()),
         }
     }
+
+    fn is_concurrent(&self) -> bool {
+        self.is_concurrent
+    }
+}
+
+/// How a vector is run.
+#[derive(Clone, Copy, Debug)]
+enum Threads {
+    One,
+    /// Four that process, and one writer.
+    Four,
+    /// Four that process and write, where the database allows it.
+    FourWriting,
+}
+
+impl Threads {
+    /// What of a trace has to be the same. Chunks are processed at the same time, and perhaps written, also behind one
+    /// that is the end.
+    fn fixed(self, trace: &str) -> String {
+        let is_fixed = |call: &&str| match self {
+            Self::One => true,
+            Self::Four => !call.starts_with('p'),
+            Self::FourWriting => !call.starts_with(['p', 'w']),
+        };
+        calls(trace).filter(is_fixed).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// The calls in a trace; the items of a write belong together.
+fn calls(trace: &str) -> impl Iterator<Item = &str> {
+    let mut depth = 0;
+    trace.split(move |c| {
+        depth += i32::from(c == '[') - i32::from(c == ']');
+        c == ' ' && depth == 0
+    })
 }
 
 /// What a vector describes in its title.
@@ -116,10 +153,11 @@ impl Case {
         case
     }
 
-    fn job(&self, name: &str, trace: &Trace) -> Job {
+    fn job(&self, name: &str, trace: &Trace, threads: Threads) -> Job {
         let (items, read) = (self.items, self.read.clone());
         let (process, write) = (self.process.clone(), self.write.clone());
         let (seen, sink) = (trace.clone(), trace.clone());
+        let is_concurrent = matches!(threads, Threads::FourWriting);
         let mut step = Step::chunk("s", self.size)
             .reader(move |_| {
                 let read = read.clone();
@@ -132,7 +170,8 @@ impl Case {
                 }
                 Ok(Some(*item))
             })
-            .writer(move |_| Ok(Writer { trace: sink.clone(), fails: write.clone() }))
+            .writer(move |_| Ok(Writer { trace: sink.clone(), fails: write.clone(), is_concurrent }))
+            .threads(if matches!(threads, Threads::One) { 1 } else { 4 })
             .chunk_listener(trace.clone())
             .skip_listener(trace.clone());
         if let Some(policy) = &self.policy {
@@ -166,37 +205,54 @@ fn number(end: &str, name: &str) -> Option<i64> {
     digits.parse().ok()
 }
 
+async fn check(stand: &Stand, threads: Threads) {
+    let mut lines = VECTORS.lines().peekable();
+    let mut cases = 0;
+    while let Some(head) = lines.next() {
+        let at = head.find("COMPLETED").or_else(|| head.find("FAILED")).unwrap();
+        let (title, expected) = (head[..at].trim(), head[at..].trim());
+        let expected_trace = lines.next().unwrap().trim();
+        let end = lines.next_if(|line| line.contains("exit=FAILED"));
+        let (trace, case) = (Trace::default(), Case::described(title));
+        let job = case.job(&format!("vector-{cases}-{threads:?}"), &trace, threads);
+
+        let run = stand.bench.run(&job, &JobParameters::new()).await.unwrap();
+
+        let (title, seen) = (format!("{title}, {threads:?}"), trace.0.lock().unwrap().join(" "));
+        let expected = (expected, threads.fixed(expected_trace));
+        assert_eq!((summary(&run).as_str(), threads.fixed(&seen)), expected, "{title}");
+        for call in calls(expected_trace).filter(|call| call.starts_with('p')) {
+            let count = |trace: &str| calls(trace).filter(|other| *other == call).count();
+            assert!(count(&seen) >= count(expected_trace), "{title}: {call} in {seen}");
+        }
+        let step = run.step("s").unwrap();
+        assert_eq!(run.end.status, step.status, "{title}");
+        let context = run.context("s").unwrap();
+        if let Some(end) = end {
+            assert_eq!(step.exit.code, "FAILED", "{title}");
+            assert!(!step.exit.description.is_empty(), "{title}");
+            assert_eq!(context.get_long("r.read.count"), number(end, "r.read.count="), "{title}");
+            assert_eq!(context.get_long("ChunkMonitor.OFFSET"), number(end, "OFFSET="), "{title}");
+        } else {
+            assert_eq!(run.end.status, BatchStatus::Completed, "{title}");
+            assert_eq!(context.get_long("ChunkMonitor.OFFSET"), None, "{title}");
+        }
+        cases += 1;
+    }
+    assert_eq!(cases, 16);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn chunk_steps_do_what_the_real_engine_did() {
     for stand in Stand::both().await {
-        let mut lines = VECTORS.lines().peekable();
-        let mut cases = 0;
-        while let Some(head) = lines.next() {
-            let at = head.find("COMPLETED").or_else(|| head.find("FAILED")).unwrap();
-            let (title, expected) = (head[..at].trim(), head[at..].trim());
-            let expected_trace = lines.next().unwrap().trim();
-            let end = lines.next_if(|line| line.contains("exit=FAILED"));
-            let trace = Trace::default();
-            let job = Case::described(title).job(&format!("vector-{cases}"), &trace);
+        check(&stand, Threads::One).await;
+    }
+}
 
-            let run = stand.bench.run(&job, &JobParameters::new()).await.unwrap();
-
-            let seen = trace.0.lock().unwrap().join(" ");
-            assert_eq!((summary(&run).as_str(), seen.as_str()), (expected, expected_trace), "{title}");
-            let step = run.step("s").unwrap();
-            assert_eq!(run.end.status, step.status, "{title}");
-            let context = run.context("s").unwrap();
-            if let Some(end) = end {
-                assert_eq!(step.exit.code, "FAILED", "{title}");
-                assert!(!step.exit.description.is_empty(), "{title}");
-                assert_eq!(context.get_long("r.read.count"), number(end, "r.read.count="), "{title}");
-                assert_eq!(context.get_long("ChunkMonitor.OFFSET"), number(end, "OFFSET="), "{title}");
-            } else {
-                assert_eq!(run.end.status, BatchStatus::Completed, "{title}");
-                assert_eq!(context.get_long("ChunkMonitor.OFFSET"), None, "{title}");
-            }
-            cases += 1;
-        }
-        assert_eq!(cases, 16);
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn chunk_steps_with_four_threads_do_what_the_real_engine_did_with_one() {
+    for stand in Stand::both().await {
+        check(&stand, Threads::Four).await;
+        check(&stand, Threads::FourWriting).await;
     }
 }

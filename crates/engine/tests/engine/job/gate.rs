@@ -37,6 +37,11 @@ impl Gate {
 
     /// The numbers from 1 to 30 into the table `kept`, in chunks of ten.
     pub(super) fn job(&self) -> Job {
+        self.threaded_job(1)
+    }
+
+    /// The same by several threads.
+    pub(super) fn threaded_job(&self, threads: usize) -> Job {
         let gate = self.clone();
         let step = Step::chunk("numbers", 10)
             .reader(|_| Ok(ItemsReader::new("numbers", 1..=30)))
@@ -44,6 +49,7 @@ impl Gate {
             .writer(|scope| {
                 Ok(SqlWriter::new(scope.store(), "kept", ["id"], |id: &i64| vec![Value::from(*id)]))
             })
+            .threads(threads)
             .build();
         Job::new("gated").step(step)
     }

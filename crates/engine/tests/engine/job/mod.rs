@@ -10,6 +10,7 @@ mod limit;
 mod partition;
 mod recovery;
 mod stop;
+mod threads;
 
 use std::sync::Arc;
 use tidemill_domain::time::FakeClock;

@@ -1,0 +1,276 @@
+//! Chunks that are prepared by several tasks at once and handed on in the order in which they were read.
+//!
+//! ```text
+//!   reader ──► lane 1: process, write ──┐
+//!          ──► lane 2: process, write ──┼──► queue, in order ──► commit
+//!          ──► lane n: process, write ──┘
+//! ```
+//!
+//! Two rules keep transactions that were begun ahead from standing in the way of the chunk whose turn it is. One that
+//! has waited for [`HOLD`] is rolled back, because an earlier chunk may wait for its locks, and because the database
+//! ends what stands still. And while a chunk is written at its turn, no later one has a transaction: an error that is
+//! counted then is one that would also be there with one thread.
+
+use super::hand::InHand;
+use super::preparing::{Lane, Preparation};
+use super::reading::ReadChunk;
+use super::supply::FromReader;
+use crate::job::component::{ItemProcessor, ItemWriter};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use tidemill_domain::item::{ErrorKind, ItemError};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::{Interval, MissedTickBehavior};
+use tracing::Instrument;
+
+/// How long a transaction may at most wait for its turn: less than the shortest limit on transactions that stand
+/// still, which is half of the shortest lease.
+const HOLD: Duration = Duration::from_millis(400);
+
+/// After one has waited for so long, this many chunks are not written ahead: rows that several chunks write would
+/// otherwise cost that time again and again.
+const CALM: usize = 50;
+
+/// What a chunk step with several threads works with.
+pub(super) struct Lanes<I, O, P, W> {
+    reader: FromReader<I>,
+    idle: Vec<Lane<P, W>>,
+    queue: VecDeque<Place<I, O, P, W>>,
+    tasks: JoinSet<Preparation<I, O, P, W>>,
+    /// Who may have a transaction open before its turn; none when nobody may.
+    gate: Option<Gate>,
+    /// How many chunks are still not to be written ahead.
+    calm: usize,
+    tick: Interval,
+    has_ended: bool,
+}
+
+struct Gate {
+    permits: Arc<Semaphore>,
+    size: u32,
+    /// Held while the gate is shut.
+    all: Option<OwnedSemaphorePermit>,
+}
+
+/// A chunk in the queue.
+enum Place<I, O, P, W> {
+    Preparing { task: Id, is_to_be_written: bool },
+    Prepared { preparation: Box<Preparation<I, O, P, W>>, has_waited: bool },
+    Panicked(JoinError),
+    Unreadable(ItemError),
+}
+
+/// What there is to do beside the chunk whose turn it is.
+enum Event<I, O, P, W> {
+    Read(Option<Result<ReadChunk<I>, ItemError>>),
+    Prepared(Id, Box<Preparation<I, O, P, W>>),
+    Panicked(JoinError),
+    Tick,
+}
+
+impl<I, O, P, W> Lanes<I, O, P, W>
+where
+    I: Send + Sync + 'static,
+    O: Send + Sync + 'static,
+    P: ItemProcessor<I, Output = O>,
+    W: ItemWriter<O>,
+{
+    pub(super) fn new(reader: FromReader<I>, lanes: Vec<Lane<P, W>>) -> Self {
+        let size = lanes.iter().filter(|lane| lane.writer.is_some()).count();
+        let gate = (size > 0).then(|| Gate {
+            permits: Arc::new(Semaphore::new(size)),
+            size: u32::try_from(size).unwrap_or(u32::MAX),
+            all: None,
+        });
+        // What is seen to wait at two ticks has waited for at most twice the time between them.
+        let mut tick = tokio::time::interval(HOLD / 2);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Self {
+            reader,
+            idle: lanes,
+            queue: VecDeque::new(),
+            tasks: JoinSet::new(),
+            gate,
+            calm: 0,
+            tick,
+            has_ended: false,
+        }
+    }
+
+    /// The next chunk in order, as far as it is prepared, in exchange for the processor and writer that the caller has:
+    /// it gets those that know the chunk. None when the reader is gone.
+    pub(super) async fn next(
+        &mut self,
+        processor: &mut P,
+        writer: &mut W,
+    ) -> Option<Result<InHand<I, O>, ItemError>> {
+        while let None | Some(Place::Preparing { .. }) = self.queue.front() {
+            match self.queue.front() {
+                None if self.has_ended => return None,
+                // Nobody is left who has to be written at its turn.
+                Some(Place::Preparing { is_to_be_written: true, .. }) => self.open(),
+                _ => {}
+            }
+            let event = self.event().await;
+            self.handle(event).await;
+        }
+        let preparation = match self.queue.pop_front()? {
+            Place::Prepared { preparation, .. } => preparation,
+            Place::Unreadable(error) => return Some(Err(error)),
+            Place::Panicked(error) => return Some(Err(panicked(error))),
+            Place::Preparing { .. } => return None,
+        };
+        if !preparation.hand.ahead.is_written {
+            self.shut().await;
+        }
+        let Preparation { hand, mut lane, broken } = *preparation;
+        if let Some(error) = broken {
+            return Some(Err(error));
+        }
+        std::mem::swap(processor, &mut lane.processor);
+        if let Some(own) = &mut lane.writer {
+            std::mem::swap(writer, own);
+        }
+        self.idle.push(lane);
+        Some(Ok(hand))
+    }
+
+    /// Does the work for the chunk whose turn it is, and meanwhile what there is to do for later ones.
+    pub(super) async fn during<T>(&mut self, work: impl Future<Output = T>) -> T {
+        tokio::pin!(work);
+        loop {
+            // What is begun for an event is done to its end: a rollback must not be left in the middle.
+            let event = tokio::select! {
+                biased;
+                done = &mut work => return done,
+                event = self.event() => event,
+            };
+            self.handle(event).await;
+        }
+    }
+
+    /// Ends all preparations, and closes the writers that are at rest.
+    pub(super) async fn close(mut self, is_complete: bool) -> Result<(), ItemError> {
+        self.tasks.shutdown().await;
+        for place in self.queue {
+            if let Place::Prepared { mut preparation, .. } = place {
+                preparation.release().await;
+                self.idle.push(preparation.lane);
+            }
+        }
+        let mut closed = Ok(());
+        for writer in self.idle.iter_mut().filter_map(|lane| lane.writer.as_mut()) {
+            closed = closed.and(writer.close(is_complete).await);
+        }
+        closed
+    }
+
+    /// Can be given up at any time without losing anything.
+    async fn event(&mut self) -> Event<I, O, P, W> {
+        let has_room = !self.has_ended && !self.idle.is_empty();
+        tokio::select! {
+            read = self.reader.chunks.recv(), if has_room => Event::Read(read),
+            Some(joined) = self.tasks.join_next_with_id() => match joined {
+                Ok((task, preparation)) => Event::Prepared(task, Box::new(preparation)),
+                Err(error) => Event::Panicked(error),
+            },
+            _ = self.tick.tick() => Event::Tick,
+        }
+    }
+
+    async fn handle(&mut self, event: Event<I, O, P, W>) {
+        match event {
+            Event::Read(Some(Ok(read))) => self.begin(read).await,
+            Event::Read(Some(Err(error))) => {
+                self.queue.push_back(Place::Unreadable(error));
+                self.has_ended = true;
+            }
+            Event::Read(None) => self.has_ended = true,
+            Event::Prepared(task, preparation) => {
+                self.put(task, Place::Prepared { preparation, has_waited: false });
+            }
+            Event::Panicked(error) => self.put(error.id(), Place::Panicked(error)),
+            Event::Tick => self.sweep().await,
+        }
+    }
+
+    /// Begins to prepare a chunk, and lets the next one be read.
+    async fn begin(&mut self, read: ReadChunk<I>) {
+        let Some(lane) = self.idle.pop() else { return };
+        self.has_ended = read.has_ended;
+        self.reader.start().await;
+        let mut gate = self.gate.as_ref().map(|gate| gate.permits.clone());
+        if self.calm > 0 {
+            self.calm -= 1;
+            gate = None;
+        }
+        let is_to_be_written = gate.is_some();
+        let hand = self.reader.hand(read);
+        let preparing = Preparation::new(hand, lane).run(gate).in_current_span();
+        let task = self.tasks.spawn(preparing).id();
+        self.queue.push_back(Place::Preparing { task, is_to_be_written });
+    }
+
+    fn put(&mut self, done: Id, result: Place<I, O, P, W>) {
+        let is_its =
+            |place: &&mut Place<_, _, _, _>| matches!(place, Place::Preparing { task, .. } if *task == done);
+        if let Some(place) = self.queue.iter_mut().find(is_its) {
+            *place = result;
+        }
+    }
+
+    /// Rolls back what has waited for too long.
+    async fn sweep(&mut self) {
+        for place in &mut self.queue {
+            if let Place::Prepared { preparation, has_waited } = place
+                && preparation.hand.ahead.permit.is_some()
+                && std::mem::replace(has_waited, true)
+            {
+                preparation.release().await;
+                self.calm = CALM;
+            }
+        }
+    }
+
+    /// Lets nobody write ahead, and rolls back what was.
+    async fn shut(&mut self) {
+        let Some(gate) = self.gate.as_ref().filter(|gate| gate.all.is_none()) else { return };
+        let all = gate.permits.clone().acquire_many_owned(gate.size);
+        tokio::pin!(all);
+        loop {
+            for place in &mut self.queue {
+                if let Place::Prepared { preparation, .. } = place {
+                    preparation.release().await;
+                }
+            }
+            // Those who write just now come to an end first, because nothing that waits stands in their way.
+            let event = tokio::select! {
+                biased;
+                all = &mut all => {
+                    if let Some(gate) = &mut self.gate {
+                        gate.all = all.ok();
+                    }
+                    return;
+                }
+                event = self.event() => event,
+            };
+            self.handle(event).await;
+        }
+    }
+
+    fn open(&mut self) {
+        if let Some(gate) = &mut self.gate {
+            gate.all = None;
+        }
+    }
+}
+
+/// A panic goes on in the step's own task, which ends with its text.
+fn panicked(error: JoinError) -> ItemError {
+    match error.try_into_panic() {
+        Ok(panic) => std::panic::resume_unwind(panic),
+        Err(cancelled) => ItemError::new(ErrorKind::FATAL, cancelled.to_string()),
+    }
+}

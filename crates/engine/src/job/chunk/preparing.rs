@@ -1,0 +1,130 @@
+//! What is done for one chunk before its turn: its items are processed and, where the writer allows it, written in a
+//! transaction of its own.
+//!
+//! Nothing is decided here. An error of processing is kept for its turn, where it is the first attempt. An error of
+//! writing may have come of a neighbour's uncommitted rows, so it is forgotten and the chunk is written at its turn.
+
+use super::hand::InHand;
+use crate::job::component::{ItemProcessor, ItemWriter};
+use crate::job::scope::ChunkScope;
+use std::sync::Arc;
+use tidemill_domain::item::ItemError;
+use tidemill_store::crash_point;
+use tokio::sync::Semaphore;
+
+/// What prepares one chunk at a time.
+pub(super) struct Lane<P, W> {
+    pub(super) processor: P,
+    /// Only where several may write at the same time.
+    pub(super) writer: Option<W>,
+}
+
+/// A chunk that is being prepared, or is prepared and waits for its turn.
+pub(super) struct Preparation<I, O, P, W> {
+    pub(super) hand: InHand<I, O>,
+    pub(super) lane: Lane<P, W>,
+    /// Why the writer can no longer be used.
+    pub(super) broken: Option<ItemError>,
+}
+
+impl<I, O, P, W> Preparation<I, O, P, W>
+where
+    I: Send + Sync + 'static,
+    O: Send + Sync + 'static,
+    P: ItemProcessor<I, Output = O>,
+    W: ItemWriter<O>,
+{
+    pub(super) fn new(hand: InHand<I, O>, lane: Lane<P, W>) -> Self {
+        Self { hand, lane, broken: None }
+    }
+
+    /// Prepares it. Without a gate it is not written.
+    pub(super) async fn run(mut self, gate: Option<Arc<Semaphore>>) -> Self {
+        // Whether what could not be read may be skipped is known at its turn; if not, nothing is processed.
+        if self.hand.read_errors.is_empty()
+            && self.process().await
+            && let Some(gate) = gate
+        {
+            self.write(gate).await;
+        }
+        self
+    }
+
+    /// Processes the items in order, until one fails. Answers whether none did.
+    async fn process(&mut self) -> bool {
+        let hand = &mut self.hand;
+        if P::pass_through(&hand.items).is_some() {
+            return true;
+        }
+        for item in &hand.items {
+            // A processor that never waits must not keep heartbeats and stops from being heard.
+            tokio::task::coop::consume_budget().await;
+            let outcome = process(&mut self.lane.processor, item).await;
+            let has_failed = outcome.is_err();
+            hand.ahead.outcomes.push_back(outcome);
+            if has_failed {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Writes what came out, once it may have a transaction open.
+    async fn write(&mut self, gate: Arc<Semaphore>) {
+        let Some(writer) = &mut self.lane.writer else { return };
+        let hand = &mut self.hand;
+        let outcomes = std::mem::take(&mut hand.ahead.outcomes);
+        let kept: Vec<bool> = outcomes.iter().map(|outcome| matches!(outcome, Ok(Some(_)))).collect();
+        let batch: Vec<O> = outcomes.into_iter().filter_map(|outcome| outcome.ok().flatten()).collect();
+        let items = P::pass_through(&hand.items).unwrap_or(&batch);
+        let mut written = Ok(());
+        if !items.is_empty() {
+            hand.ahead.permit = gate.acquire_owned().await.ok();
+            written = write(writer, items, &mut hand.scope).await;
+        }
+        let mut batch = batch.into_iter();
+        hand.ahead.outcomes =
+            kept.iter().map(|is_kept| Ok(is_kept.then(|| batch.next()).flatten())).collect();
+        hand.ahead.is_written = true;
+        if let Err(error) = written {
+            tracing::debug!(%error, "a chunk could not be written ahead; it is written at its turn");
+            self.release().await;
+        }
+    }
+
+    /// Gives up what was written ahead: it is written again at its turn. What came out of the items is kept.
+    pub(super) async fn release(&mut self) {
+        // It is good until the transaction has ended.
+        let Some(_permit) = self.hand.ahead.permit.take() else { return };
+        self.hand.ahead.is_written = false;
+        self.hand.scope.roll_back().await;
+        if let Some(writer) = &mut self.lane.writer
+            && let Err(error) = writer.roll_back().await
+        {
+            self.broken = Some(error);
+        }
+    }
+}
+
+/// Calls a processor.
+pub(super) async fn process<I, P: ItemProcessor<I>>(
+    processor: &mut P,
+    item: &I,
+) -> Result<Option<P::Output>, ItemError> {
+    crash_point!("chunk_before_process");
+    let outcome = processor.process(item).await;
+    crash_point!("chunk_after_process");
+    outcome
+}
+
+/// Calls a writer.
+pub(super) async fn write<O, W: ItemWriter<O>>(
+    writer: &mut W,
+    items: &[O],
+    scope: &mut ChunkScope,
+) -> Result<(), ItemError> {
+    crash_point!("chunk_before_write");
+    let written = writer.write(items, scope).await;
+    crash_point!("chunk_after_write");
+    written
+}
