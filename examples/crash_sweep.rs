@@ -2,7 +2,8 @@
 //! look for rows that are missing or there twice.
 //!
 //! All jobs write the numbers from 1 into the table `swept (run, id)`, under the name of the run, which is a
-//! parameter. `pause` says how long the processor takes for one of them.
+//! parameter. `pause` says how long the processor takes for one of them, and `SWEEP_THREADS` in the environment how many
+//! threads a step has.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -57,6 +58,10 @@ impl ItemWriter<i64> for Swept {
         Ok(())
     }
 
+    fn is_concurrent(&self) -> bool {
+        matches!(self.transaction, In::ChunksOwn)
+    }
+
     fn delivery(&self) -> Delivery {
         match self.transaction {
             In::ChunksOwn => Delivery::ExactlyOnce,
@@ -77,6 +82,10 @@ async fn insert(tx: &mut Tx, run: &str, numbers: &[i64]) -> Result<(), StoreErro
     Ok(())
 }
 
+fn threads() -> usize {
+    std::env::var("SWEEP_THREADS").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
+}
+
 /// The step that most of them have. Rows that the table refuses are skipped, which makes the step write one by one.
 fn numbers(transaction: In) -> Step {
     Step::chunk("numbers", CHUNK)
@@ -87,6 +96,7 @@ fn numbers(transaction: In) -> Step {
         })
         .writer(move |scope| Ok(Swept { run: scope.text("run")?, store: scope.store().clone(), transaction }))
         .skip([ErrorKind::CONSTRAINT], 10)
+        .threads(threads())
         .build()
 }
 
@@ -103,6 +113,7 @@ fn numbers_and_files() -> Step {
         })
         .skip([ErrorKind::CONSTRAINT], 10)
         .rejects(Rejects::file("rejects.jsonl"))
+        .threads(threads())
         .build()
 }
 

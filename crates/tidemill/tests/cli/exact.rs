@@ -54,11 +54,16 @@ type Execution = (ExecutionDetail, Vec<StepRecord>);
 
 impl Ground {
     async fn new(database: Scratch) -> Self {
+        Self::with_threads(database, 1).await
+    }
+
+    /// One whose steps have several threads.
+    async fn with_threads(database: Scratch, threads: u32) -> Self {
         let store = database.store(None).await.unwrap();
         let mut tx = store.begin().await.unwrap();
         tx.execute_for_test(TABLE).await.unwrap();
         tx.commit().await.unwrap();
-        Self { program: Program::new("crash_sweep", stage(database.url())), store, database }
+        Self { program: sweep(database.url(), threads), store, database }
     }
 
     fn go_on(&self, arguments: &[&str]) -> Ran {
@@ -180,6 +185,11 @@ fn die_at(program: &Program, arguments: &[&str], point: &str) {
         assert!(is_too_early && is_in_time, "{point} was not passed: {ended:?}");
         std::thread::sleep(Duration::from_millis(200));
     }
+}
+
+/// The program, in a folder of its own, with so many threads.
+fn sweep(url: &str, threads: u32) -> Program {
+    Program::new("crash_sweep", stage(url).with("SWEEP_THREADS", &threads.to_string()))
 }
 
 fn stage(url: &str) -> Stage {

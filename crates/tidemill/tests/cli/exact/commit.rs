@@ -1,8 +1,7 @@
 //! A commit of which one half is lost on its way: the request, or the answer.
 
-use super::{Ground, arguments, stage};
+use super::{Ground, arguments, sweep};
 use crate::Ran;
-use crate::examples::Program;
 use tidemill_store::scratch::Scratch;
 use tidemill_testkit::{CommitProxy, Loss};
 
@@ -19,12 +18,12 @@ const STEP_END: &[u8] = b"COMPLETED";
 
 /// Runs the job through a proxy that loses the commit of the transaction with this marker. None when there is no
 /// PostgreSQL; SQLite has no network to lose anything.
-async fn run_losing(loss: Loss, marker: &[u8]) -> Option<(Ground, Ran)> {
-    let ground = Ground::new(Scratch::postgres().await?).await;
+async fn run_losing(loss: Loss, marker: &[u8], threads: u32) -> Option<(Ground, Ran)> {
+    let ground = Ground::with_threads(Scratch::postgres().await?, threads).await;
     let proxy = CommitProxy::in_front_of(ground.database.url()).unwrap();
     proxy.lose(loss, marker);
 
-    let ran = Program::new("crash_sweep", stage(proxy.url())).run(&arguments("sweep", RUN, FAST));
+    let ran = sweep(proxy.url(), threads).run(&arguments("sweep", RUN, FAST));
 
     assert_eq!(proxy.lost(), 1, "nothing was lost, so nothing was tested: {ran:#?}");
     Some((ground, ran))
@@ -32,31 +31,35 @@ async fn run_losing(loss: Loss, marker: &[u8]) -> Option<(Ground, Ran)> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_that_lost_the_answer_to_a_commit_finds_out_and_goes_on() {
-    let Some((ground, ran)) = run_losing(Loss::Answer, THIRD_CHUNK).await else { return };
+    for threads in [1, 4] {
+        let Some((ground, ran)) = run_losing(Loss::Answer, THIRD_CHUNK, threads).await else { return };
 
-    ran.succeeds();
-    assert!(ran.stderr.contains("the answer to a commit was lost"), "{ran:#?}");
-    assert_eq!(ground.executions("sweep", "night").await.len(), 1);
-    ground.assert_exact("sweep", "night").await;
+        ran.succeeds();
+        assert!(ran.stderr.contains("the answer to a commit was lost"), "{ran:#?}");
+        assert_eq!(ground.executions("sweep", "night").await.len(), 1);
+        ground.assert_exact("sweep", "night").await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_that_never_arrived_is_not_taken_for_one_that_did() {
-    let Some((ground, ran)) = run_losing(Loss::Request, THIRD_CHUNK).await else { return };
+    for threads in [1, 4] {
+        let Some((ground, ran)) = run_losing(Loss::Request, THIRD_CHUNK, threads).await else { return };
 
-    assert_eq!(ran.code, Some(10), "{ran:#?}");
-    assert_eq!(ground.rows("night").await.len(), 20);
-    let (_, steps) = ground.executions("sweep", "night").await.pop().unwrap();
-    assert_eq!((steps[0].counters.write, steps[0].counters.commit), (20, 2), "{steps:?}");
-    ground.go_on(&arguments("sweep", RUN, FAST)).succeeds();
-    ground.assert_exact("sweep", "night").await;
+        assert_eq!(ran.code, Some(10), "{ran:#?}");
+        assert_eq!(ground.rows("night").await.len(), 20);
+        let (_, steps) = ground.executions("sweep", "night").await.pop().unwrap();
+        assert_eq!((steps[0].counters.write, steps[0].counters.commit), (20, 2), "{steps:?}");
+        ground.go_on(&arguments("sweep", RUN, FAST)).succeeds();
+        ground.assert_exact("sweep", "night").await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_commit_is_lost_a_restart_is_exact() {
     for marker in [LAUNCH, STEP_START, STEP_END] {
         for loss in [Loss::Answer, Loss::Request] {
-            let Some((ground, ran)) = run_losing(loss, marker).await else { return };
+            let Some((ground, ran)) = run_losing(loss, marker, 1).await else { return };
 
             let is_told = matches!(ran.code, Some(0 | 1 | 5 | 6 | 10));
             assert!(is_told && !ran.stderr.contains("panicked"), "{loss:?}: {ran:#?}");

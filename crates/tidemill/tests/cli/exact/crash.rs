@@ -73,13 +73,12 @@ impl Case {
 const FAST: &str = "pause=0,long,false";
 const SLOW: &str = "pause=50,long,false";
 
-fn cases() -> Vec<Case> {
-    let groups = [
-        ("", IN_CHUNKS, FAST),
-        ("scan ", IN_SCANS, FAST),
-        ("", AROUND_THEM, FAST),
-        ("", IN_HEARTBEATS, SLOW),
-    ];
+fn cases(threads: u32) -> Vec<Case> {
+    let mut groups = vec![("", IN_CHUNKS, FAST), ("scan ", IN_SCANS, FAST)];
+    // What is around the chunks does not know how many threads there are.
+    if threads == 1 {
+        groups.extend([("", AROUND_THEM, FAST), ("", IN_HEARTBEATS, SLOW)]);
+    }
     let one = |kind, pause, (point, passes): &(&str, &'static [u32])| {
         let point = (*point).to_owned();
         passes.iter().map(move |pass| Case::new("sweep", kind, &point, *pass, pause))
@@ -92,13 +91,13 @@ fn cases() -> Vec<Case> {
 
 /// A database of its own for each that works at the same time, so that nobody waits for another's locks, and what
 /// it works on.
-async fn shares(mut databases: Vec<Scratch>) -> Vec<(Ground, Vec<Case>)> {
+async fn shares(mut databases: Vec<Scratch>, threads: u32) -> Vec<(Ground, Vec<Case>)> {
     let mut shares = Vec::new();
     for database in databases.drain(..) {
-        shares.push((Ground::new(database).await, Vec::new()));
+        shares.push((Ground::with_threads(database, threads).await, Vec::new()));
     }
     let workers = shares.len();
-    for (index, case) in cases().into_iter().enumerate() {
+    for (index, case) in cases(threads).into_iter().enumerate() {
         shares[index % workers].1.push(case);
     }
     shares
@@ -123,8 +122,8 @@ async fn is_complete(ground: &Ground, case: &Case) -> bool {
     last.is_some_and(|(detail, _)| detail.execution.status == BatchStatus::Completed)
 }
 
-async fn check_all(databases: Vec<Scratch>) {
-    let mut shares = shares(databases).await;
+async fn check_all(databases: Vec<Scratch>, threads: u32) {
+    let mut shares = shares(databases, threads).await;
     for_all(&shares, die);
     let mut complete = Vec::new();
     for (ground, cases) in &mut shares {
@@ -152,22 +151,43 @@ async fn check_all(databases: Vec<Scratch>) {
     assert_eq!(faults, [""; 0]);
 }
 
+fn files() -> Vec<Scratch> {
+    (0..WORKERS).map(|_| Scratch::file()).collect()
+}
+
+/// None when there is no PostgreSQL.
+async fn postgres() -> Option<Vec<Scratch>> {
+    let mut databases = Vec::new();
+    for _ in 0..WORKERS {
+        databases.push(Scratch::postgres().await?);
+    }
+    Some(databases)
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_that_dies_anywhere_is_exact_after_a_restart_on_sqlite() {
-    assert!(cases().len() >= 48, "only {} points", cases().len());
+    assert!(cases(1).len() >= 48, "only {} points", cases(1).len());
 
-    check_all((0..WORKERS).map(|_| Scratch::file()).collect()).await;
+    check_all(files(), 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_that_dies_anywhere_is_exact_after_a_restart_on_postgres() {
-    let mut databases = Vec::new();
-    for _ in 0..WORKERS {
-        let Some(database) = Scratch::postgres().await else { return };
-        databases.push(database);
-    }
+    let Some(databases) = postgres().await else { return };
 
-    check_all(databases).await;
+    check_all(databases, 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_with_four_threads_that_dies_anywhere_is_exact_after_a_restart_on_sqlite() {
+    check_all(files(), 4).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_with_four_threads_that_dies_anywhere_is_exact_after_a_restart_on_postgres() {
+    let Some(databases) = postgres().await else { return };
+
+    check_all(databases, 4).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

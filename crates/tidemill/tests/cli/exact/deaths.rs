@@ -1,6 +1,6 @@
 //! Runs of a job that die at one point after another and then come to their end, on both databases.
 
-use super::{Ground, arguments, die_at, go_on, stage};
+use super::{Ground, arguments, die_at, go_on, sweep};
 use crate::examples::Program;
 use tidemill_store::scratch::Scratch;
 
@@ -21,8 +21,8 @@ pub(super) struct Run {
 }
 
 impl Run {
-    fn new(job: &'static str, deaths: Deaths, url: &str) -> Self {
-        let program = Program::new("crash_sweep", stage(url));
+    fn new(job: &'static str, deaths: Deaths, url: &str, threads: u32) -> Self {
+        let program = sweep(url, threads);
         Self { program, deaths, job, parameter: format!("run=scan {}", deaths.join(" ")) }
     }
 
@@ -38,7 +38,7 @@ impl Run {
 
 /// Lets a run of the job die for each of these, and go on afterwards. All die once before one dies twice, so that their
 /// leases lapse at the same time.
-pub(super) async fn survive(job: &'static str, all: &[Deaths]) -> Vec<(Ground, Vec<Run>)> {
+pub(super) async fn survive(job: &'static str, all: &[Deaths], threads: u32) -> Vec<(Ground, Vec<Run>)> {
     let mut databases: Vec<Vec<Scratch>> =
         vec![(0..DATABASES).map(|_| Scratch::file()).collect(), Vec::new()];
     for _ in 0..DATABASES {
@@ -49,7 +49,7 @@ pub(super) async fn survive(job: &'static str, all: &[Deaths]) -> Vec<(Ground, V
         for (index, database) in kind.into_iter().enumerate() {
             let ground = Ground::new(database).await;
             let own = all.iter().skip(index).step_by(DATABASES);
-            let runs = own.map(|deaths| Run::new(job, deaths, ground.database.url())).collect();
+            let runs = own.map(|deaths| Run::new(job, deaths, ground.database.url(), threads)).collect();
             shares.push((ground, runs));
         }
     }

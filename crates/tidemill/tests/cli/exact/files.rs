@@ -53,9 +53,8 @@ fn faults(run: &Run) -> Vec<String> {
     faults
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_table_a_file_and_the_rejects_agree_after_any_death() {
-    let shares = survive("files", DEATHS).await;
+async fn check(deaths: &[Deaths], threads: u32) {
+    let shares = survive("files", deaths, threads).await;
 
     let mut found = Vec::new();
     for (ground, runs) in &shares {
@@ -65,4 +64,14 @@ async fn a_table_a_file_and_the_rejects_agree_after_any_death() {
         }
     }
     assert_eq!(found, [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_table_a_file_and_the_rejects_agree_after_any_death() {
+    check(DEATHS, 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_table_a_file_and_the_rejects_agree_with_four_threads_too() {
+    check(&DEATHS[2..8], 4).await;
 }

@@ -16,9 +16,8 @@ const DEATHS: &[Deaths] = &[
     &["chunk_after_commit:3", "chunk_after_commit:1", "chunk_after_commit:1"],
 ];
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_job_that_dies_again_in_the_same_scan_writes_nothing_twice() {
-    let shares = survive("sweep", DEATHS).await;
+async fn check(deaths: &[Deaths], threads: u32) {
+    let shares = survive("sweep", deaths, threads).await;
 
     let mut faults = Vec::new();
     for (ground, runs) in &shares {
@@ -29,4 +28,14 @@ async fn a_job_that_dies_again_in_the_same_scan_writes_nothing_twice() {
         }
     }
     assert_eq!(faults, [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_dies_again_in_the_same_scan_writes_nothing_twice() {
+    check(DEATHS, 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_with_four_threads_that_dies_again_in_the_same_scan_writes_nothing_twice() {
+    check(&DEATHS[2..4], 4).await;
 }
