@@ -4,7 +4,7 @@
 //! needs is an argument, and its answer is a value. That is why every rule can be tested by properties.
 //!
 //! Reading order: [`time`], [`process`] and [`lease`] (the one idea under all pillars), then [`backoff`] and
-//! [`poll`] (when to try again), then [`item`] and [`job`] (batch work), then [`audit`] and [`code`] (what people see).
+//! [`poll`] (when to try again), then [`item`], [`job`] and [`schedule`] (batch work), then [`audit`] and [`code`] (what people see).
 
 pub mod time;
 
@@ -16,6 +16,7 @@ pub mod poll;
 
 pub mod item;
 pub mod job;
+pub mod schedule;
 
 pub mod alert;
 

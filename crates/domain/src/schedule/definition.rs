@@ -1,0 +1,333 @@
+//! A schedule in words, and the plan that it becomes when all of them are understood.
+
+use super::cron::Cron;
+use super::policy::{MissedRuns, Overlap};
+use super::template::Template;
+use super::timetable::Timetable;
+use super::window::{Outside, Window};
+use super::zone::Zone;
+use crate::job::JobParameters;
+use crate::job::check_name;
+use crate::job::parameter::{ParameterSpec, check, parse_arguments};
+use crate::time::Timestamp;
+use md5::{Digest, Md5};
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// How late a tick may be before it counts as missed, unless the schedule says otherwise.
+pub const GRACE: Duration = Duration::from_secs(60);
+
+/// Most windows of one schedule.
+pub const WINDOWS_MAX: usize = 20;
+
+/// Most parameters of one schedule.
+pub const PARAMETERS_MAX: usize = 100;
+
+/// Longest template, in characters.
+pub const TEMPLATE_CHARS_MAX: usize = 2500;
+
+/// A schedule as programs, files and tables have it: in words, which [`plan`](Self::plan) understands or refuses.
+///
+/// ```
+/// use tidemill_domain::schedule::{MissedRuns, Schedule};
+///
+/// let nightly = Schedule::new("nightly", "load")
+///     .cron("0 2 * * *")
+///     .zone("Asia/Seoul")
+///     .missed(MissedRuns::Latest)
+///     .parameter("date", "${tick.date-1d}");
+/// assert!(nightly.plan().is_ok());
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Schedule {
+    /// Its name.
+    pub name: String,
+    /// The job that it launches.
+    pub job: String,
+    /// When: a cron expression.
+    pub cron: String,
+    /// In which time zone.
+    pub zone: String,
+    /// When it may fire at all; always when there is none.
+    pub windows: Vec<String>,
+    /// What becomes of ticks outside of the windows: `drop` or `defer`.
+    pub outside: String,
+    /// What becomes of missed ticks: `skip`, `latest` or `all N`.
+    pub missed: String,
+    /// What becomes of a tick while an earlier one still runs: `allow`, `skip` or `wait`.
+    pub overlap: String,
+    /// How late a tick may be before it counts as missed.
+    pub grace: Duration,
+    /// Names and templates of the parameters. What a template becomes is read like the value of a parameter on the
+    /// command line, so it may end in `,type` or `,type,identifying`.
+    pub parameters: Vec<(String, String)>,
+}
+
+/// One part of a schedule is wrong.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{part}: {why}")]
+pub struct BadSchedule {
+    /// Which part, by the name of its field.
+    pub part: String,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+impl BadSchedule {
+    /// This part is wrong because of that.
+    pub fn new(part: impl Into<String>, why: impl ToString) -> Self {
+        Self { part: part.into(), why: why.to_string() }
+    }
+}
+
+/// A schedule that was understood.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Plan {
+    /// Its ticks.
+    pub timetable: Timetable,
+    /// What becomes of missed ones.
+    pub missed: MissedRuns,
+    /// What becomes of one while an earlier one still runs.
+    pub overlap: Overlap,
+    /// How late one may be before it counts as missed.
+    pub grace: Duration,
+    parameters: Vec<(String, Template)>,
+}
+
+impl Schedule {
+    /// A schedule of a job, in UTC and without parameters. It needs a [`cron`](Self::cron).
+    pub fn new(name: impl Into<String>, job: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            job: job.into(),
+            cron: String::new(),
+            zone: Zone::UTC.to_string(),
+            windows: Vec::new(),
+            outside: Outside::default().to_string(),
+            missed: MissedRuns::default().to_string(),
+            overlap: Overlap::default().to_string(),
+            grace: GRACE,
+            parameters: Vec::new(),
+        }
+    }
+
+    /// When: five fields, or six with the second first, or a word such as `@daily`.
+    #[must_use]
+    pub fn cron(mut self, cron: impl Into<String>) -> Self {
+        self.cron = cron.into();
+        self
+    }
+
+    /// The time zone, by its name in the IANA database.
+    #[must_use]
+    pub fn zone(mut self, zone: impl Into<String>) -> Self {
+        self.zone = zone.into();
+        self
+    }
+
+    /// Fires only within this window, such as `MON-FRI 22:00-06:00`, or within another one that is added.
+    #[must_use]
+    pub fn window(mut self, window: impl Into<String>) -> Self {
+        self.windows.push(window.into());
+        self
+    }
+
+    /// What becomes of ticks outside of the windows.
+    #[must_use]
+    pub fn outside(mut self, outside: Outside) -> Self {
+        self.outside = outside.to_string();
+        self
+    }
+
+    /// What becomes of ticks that nobody fired in time.
+    #[must_use]
+    pub fn missed(mut self, missed: MissedRuns) -> Self {
+        self.missed = missed.to_string();
+        self
+    }
+
+    /// What becomes of a tick while an execution of an earlier one has not ended.
+    #[must_use]
+    pub fn overlap(mut self, overlap: Overlap) -> Self {
+        self.overlap = overlap.to_string();
+        self
+    }
+
+    /// How late a tick may be before it counts as missed.
+    #[must_use]
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// A parameter of every launch. `${tick}`, `${tick.date}` and `${tick.date-1d}` stand for the tick.
+    #[must_use]
+    pub fn parameter(mut self, name: impl Into<String>, template: impl Into<String>) -> Self {
+        self.parameters.push((name.into(), template.into()));
+        self
+    }
+
+    /// What the words mean, or which of them is wrong.
+    pub fn plan(&self) -> Result<Plan, BadSchedule> {
+        check_name(&self.name).map_err(|error| BadSchedule::new("name", error))?;
+        check_name(&self.job).map_err(|error| BadSchedule::new("job", error))?;
+        let cron: Cron = self.cron.parse().map_err(|error| BadSchedule::new("cron", error))?;
+        let zone: Zone = self.zone.parse().map_err(|error| BadSchedule::new("zone", error))?;
+        if self.windows.len() > WINDOWS_MAX {
+            return Err(BadSchedule::new("windows", format!("there may be at most {WINDOWS_MAX}")));
+        }
+        let mut windows = Vec::with_capacity(self.windows.len());
+        for (index, window) in self.windows.iter().enumerate() {
+            let part = format!("windows[{index}]");
+            windows.push(window.parse::<Window>().map_err(|error| BadSchedule::new(part, error))?);
+        }
+        let outside = self.outside.parse().map_err(|error| BadSchedule::new("outside", error))?;
+        let timetable = Timetable::new(cron, zone, windows, outside);
+        if timetable.next_after(Timestamp::EPOCH).is_none() {
+            return Err(BadSchedule::new("windows", "no tick lies in any of them"));
+        }
+        Ok(Plan {
+            timetable,
+            missed: self.missed.parse().map_err(|error| BadSchedule::new("missed", error))?,
+            overlap: self.overlap.parse().map_err(|error| BadSchedule::new("overlap", error))?,
+            grace: self.grace,
+            parameters: self.templates()?,
+        })
+    }
+
+    fn templates(&self) -> Result<Vec<(String, Template)>, BadSchedule> {
+        if self.parameters.len() > PARAMETERS_MAX {
+            return Err(BadSchedule::new("parameters", format!("there may be at most {PARAMETERS_MAX}")));
+        }
+        let mut templates: Vec<(String, Template)> = Vec::with_capacity(self.parameters.len());
+        for (name, text) in &self.parameters {
+            let part = || format!("parameters.{}", name.chars().take(40).collect::<String>());
+            if name.is_empty() || name.contains('=') || templates.iter().any(|(known, _)| known == name) {
+                return Err(BadSchedule::new(part(), "a name is given once, and not empty or with a ="));
+            }
+            if text.chars().count() > TEMPLATE_CHARS_MAX {
+                return Err(BadSchedule::new(part(), format!("use at most {TEMPLATE_CHARS_MAX} characters")));
+            }
+            templates.push((name.clone(), text.parse().map_err(|error| BadSchedule::new(part(), error))?));
+        }
+        Ok(templates)
+    }
+
+    /// [`plan`](Self::plan) for a job that asks for these parameters: what a tick would launch has to be accepted.
+    pub fn plan_for(&self, specs: &[ParameterSpec]) -> Result<Plan, BadSchedule> {
+        let plan = self.plan()?;
+        if let Some(tick) = plan.timetable.next_after(Timestamp::EPOCH) {
+            let parameters =
+                plan.parameters_at(tick, specs).map_err(|why| BadSchedule::new("parameters", why))?;
+            check(&parameters, specs).map_err(|error| BadSchedule::new("parameters", error))?;
+        }
+        Ok(plan)
+    }
+
+    /// A short text that is another one for every other definition.
+    pub fn fingerprint(&self) -> String {
+        let Self { name, job, cron, zone, windows, outside, missed, overlap, grace, parameters } = self;
+        let seconds = grace.as_secs();
+        let text =
+            format!("{:?}", (name, job, cron, zone, windows, outside, missed, overlap, seconds, parameters));
+        let mut hex = String::with_capacity(32);
+        for byte in Md5::digest(text.as_bytes()) {
+            let _infallible = write!(hex, "{byte:02x}");
+        }
+        hex
+    }
+}
+
+impl Plan {
+    /// The parameters of a launch at a tick, for a job that asks for these; the error says what is wrong with them.
+    pub fn parameters_at(&self, tick: Timestamp, specs: &[ParameterSpec]) -> Result<JobParameters, String> {
+        let mut arguments = Vec::with_capacity(self.parameters.len());
+        for (name, template) in &self.parameters {
+            let text = template.at(tick, self.timetable.zone());
+            let text = text.ok_or_else(|| format!("parameter {name:?} lies beyond the calendar"))?;
+            arguments.push(format!("{name}={text}"));
+        }
+        parse_arguments(arguments.iter().map(String::as_str), specs).map_err(|error| error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::parameter::ParameterType;
+
+    fn nightly() -> Schedule {
+        Schedule::new("nightly", "load").cron("0 2 * * *").zone("Asia/Seoul")
+    }
+
+    fn part(schedule: &Schedule) -> String {
+        schedule.plan().unwrap_err().part
+    }
+
+    #[test]
+    fn a_refusal_names_the_part() {
+        assert_eq!(part(&Schedule { name: String::new(), ..nightly() }), "name");
+        assert_eq!(part(&Schedule { job: "a\nb".into(), ..nightly() }), "job");
+        assert_eq!(part(&nightly().cron("61 * * * *")), "cron");
+        assert_eq!(part(&nightly().zone("Asia/Soul")), "zone");
+        assert_eq!(part(&nightly().window("01:00-03:00").window("later")), "windows[1]");
+        assert_eq!(part(&nightly().window("03:00-04:00")), "windows");
+        assert_eq!(part(&Schedule { outside: "keep".into(), ..nightly() }), "outside");
+        assert_eq!(part(&Schedule { missed: "all 0".into(), ..nightly() }), "missed");
+        assert_eq!(part(&Schedule { overlap: "queue".into(), ..nightly() }), "overlap");
+        assert_eq!(part(&nightly().parameter("day", "${tick.day}")), "parameters.day");
+        assert_eq!(part(&nightly().parameter("day", "1").parameter("day", "2")), "parameters.day");
+    }
+
+    #[test]
+    fn the_words_of_the_policies_read_back() {
+        for missed in [MissedRuns::Skip, MissedRuns::Latest, MissedRuns::All { limit: 7 }] {
+            assert_eq!(missed.to_string().parse(), Ok(missed));
+        }
+        for overlap in [Overlap::Allow, Overlap::Skip, Overlap::Wait] {
+            assert_eq!(overlap.to_string().parse(), Ok(overlap));
+        }
+        assert!("all 101".parse::<MissedRuns>().is_err());
+        assert!("all +1".parse::<MissedRuns>().is_err());
+    }
+
+    #[test]
+    fn the_parameters_of_a_tick_have_the_types_that_the_job_asks_for() {
+        let spec = ParameterSpec {
+            name: "day".into(),
+            kind: ParameterType::Date,
+            is_required: true,
+            is_identifying: true,
+        };
+        let schedule = nightly().parameter("day", "${tick.date-1d}");
+
+        let plan = schedule.plan_for(std::slice::from_ref(&spec)).unwrap();
+        let tick = plan.timetable.next_after("2026-11-15T00:00:00Z".parse().unwrap()).unwrap();
+
+        assert_eq!(tick.to_string(), "2026-11-15T17:00:00.000000Z");
+        let parameters = plan.parameters_at(tick, std::slice::from_ref(&spec)).unwrap();
+        assert_eq!(parameters, JobParameters::new().with("day", jiff::civil::date(2026, 11, 15)));
+        let wrong = nightly().parameter("day", "soon").plan_for(std::slice::from_ref(&spec)).unwrap_err();
+        assert_eq!(wrong.part, "parameters");
+        assert!(nightly().plan_for(&[spec]).unwrap_err().why.contains("missing"));
+    }
+
+    #[test]
+    fn another_definition_has_another_fingerprint() {
+        let schedule = nightly().parameter("a", "b");
+        let changed = [
+            schedule.clone().cron("1 2 * * *"),
+            schedule.clone().zone("UTC"),
+            schedule.clone().window("00:00-24:00"),
+            schedule.clone().missed(MissedRuns::Latest),
+            schedule.clone().overlap(Overlap::Wait),
+            schedule.clone().outside(Outside::Defer),
+            schedule.clone().grace(Duration::from_secs(1)),
+            schedule.clone().parameter("c", "d"),
+            nightly().parameter("a", "c"),
+        ];
+
+        assert_eq!(schedule.fingerprint(), nightly().parameter("a", "b").fingerprint());
+        assert!(changed.iter().all(|other| other.fingerprint() != schedule.fingerprint()));
+    }
+}

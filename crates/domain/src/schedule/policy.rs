@@ -1,0 +1,107 @@
+//! What a schedule does with ticks that nobody fired in time, and with ticks that come while it still runs. Each has
+//! a word, which is what files and tables contain.
+
+use super::window::Outside;
+use std::fmt;
+use std::str::FromStr;
+
+/// Most missed ticks that can be made up for.
+pub const CATCH_UP_MAX: u32 = 100;
+
+/// What becomes of ticks that nobody fired in time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum MissedRuns {
+    /// Nothing but a record.
+    #[default]
+    Skip,
+    /// The newest of them fires.
+    Latest,
+    /// The newest of them fire, so many, the oldest of these first.
+    All {
+        /// How many.
+        limit: u32,
+    },
+}
+
+/// What becomes of a tick while an execution of an earlier one has not ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Overlap {
+    /// It fires all the same.
+    Allow,
+    /// It is recorded as skipped.
+    #[default]
+    Skip,
+    /// It fires when the earlier has ended.
+    Wait,
+}
+
+/// The word is none of those that there are.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{word:?} is none of {known}")]
+pub struct UnknownWord {
+    word: String,
+    known: &'static str,
+}
+
+fn unknown(word: &str, known: &'static str) -> UnknownWord {
+    UnknownWord { word: word.chars().take(24).collect(), known }
+}
+
+impl fmt::Display for MissedRuns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Skip => f.write_str("skip"),
+            Self::Latest => f.write_str("latest"),
+            Self::All { limit } => write!(f, "all {limit}"),
+        }
+    }
+}
+
+impl FromStr for MissedRuns {
+    type Err = UnknownWord;
+
+    fn from_str(text: &str) -> Result<Self, UnknownWord> {
+        match text {
+            "skip" => Ok(Self::Skip),
+            "latest" => Ok(Self::Latest),
+            other => other
+                .strip_prefix("all ")
+                .filter(|limit| limit.bytes().all(|byte| byte.is_ascii_digit()))
+                .and_then(|limit| limit.parse().ok())
+                .filter(|limit| (1..=CATCH_UP_MAX).contains(limit))
+                .map(|limit| Self::All { limit })
+                .ok_or_else(|| unknown(other, "skip, latest, and all N with N from 1 to 100")),
+        }
+    }
+}
+
+macro_rules! words {
+    ($type:ident: $($variant:ident $word:literal),+; $known:literal) => {
+        impl $type {
+            /// The word for it.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $word,)+ }
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = UnknownWord;
+
+            fn from_str(text: &str) -> Result<Self, UnknownWord> {
+                match text {
+                    $($word => Ok(Self::$variant),)+
+                    other => Err(unknown(other, $known)),
+                }
+            }
+        }
+    };
+}
+
+words!(Overlap: Allow "allow", Skip "skip", Wait "wait"; "allow, skip and wait");
+words!(Outside: Drop "drop", Defer "defer"; "drop and defer");

@@ -1,0 +1,160 @@
+//! What becomes of a schedule that is looked at: which tick fires, which do not and why, and which is next.
+//!
+//! ```text
+//!                 next_at > now            nothing changes
+//!   next_at ≤ now, in time ───────────────► up
+//!   next_at ≤ now - grace ── missed ──────► recorded; by policy, the newest is up
+//!   up, an earlier one runs ── overlap ───► recorded as skipped, or waits
+//!   up, no room here ─────────────────────► waits
+//!   up ───────────────────────────────────► fires
+//! ```
+//!
+//! A tick that waits is not missed, however long it waits. Each turn decides on one tick that is up; whoever calls
+//! goes on until nothing is due.
+
+#[cfg(test)]
+mod tests;
+
+use super::definition::Plan;
+use super::policy::{MissedRuns, Overlap};
+use crate::time::Timestamp;
+
+/// Most ticks that one turn records as passed. Of more than that, the newest is recorded, with a remark.
+pub const PASSED_MAX: usize = 100;
+
+/// Where a schedule stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Standing {
+    /// The next tick that nothing was decided about; none when there is none.
+    pub next_at: Option<Timestamp>,
+    /// Whether it was up in time and waits.
+    pub is_waiting: bool,
+}
+
+/// What a decision rests on beside that.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Circumstances {
+    /// The instant.
+    pub now: Timestamp,
+    /// Whether an execution of an earlier tick has not ended.
+    pub is_earlier_running: bool,
+    /// Whether the one who asks can run another execution.
+    pub has_room: bool,
+}
+
+/// Why a tick did not fire.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Passed {
+    /// Nobody was there in time.
+    Missed,
+    /// So many were missed that those before this one are not recorded.
+    MissedMany,
+    /// An execution of an earlier tick had not ended.
+    Skipped,
+}
+
+/// A tick that did not fire.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PassedTick {
+    /// Which.
+    pub at: Timestamp,
+    /// Why.
+    pub why: Passed,
+}
+
+impl Passed {
+    /// In words, for people.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::Missed => "nobody fired it in time",
+            Self::MissedMany => "nobody fired it in time; earlier ones were missed too and are not recorded",
+            Self::Skipped => "an execution of an earlier tick had not ended",
+        }
+    }
+}
+
+/// What is decided.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Turn {
+    /// The tick that fires now.
+    pub fires: Option<Timestamp>,
+    /// The ticks that did not, in order.
+    pub passed: Vec<PassedTick>,
+    /// Where the schedule stands then.
+    pub standing: Standing,
+}
+
+/// Decides on a schedule.
+pub fn decide(plan: &Plan, standing: Standing, circumstances: Circumstances) -> Turn {
+    let now = circumstances.now;
+    let next = |tick| plan.timetable.next_after(tick);
+    let decided =
+        |fires, passed, next_at| Turn { fires, passed, standing: Standing { next_at, is_waiting: false } };
+    let Some(first) = standing.next_at.filter(|next_at| *next_at <= now) else {
+        return Turn { fires: None, passed: Vec::new(), standing };
+    };
+    let (mut passed, up) =
+        if standing.is_waiting { (Vec::new(), Some(first)) } else { choose(plan, first, now) };
+    let Some(tick) = up else {
+        let last = passed.last().map_or(first, |passed| passed.at);
+        return decided(None, passed, next(last));
+    };
+    if circumstances.is_earlier_running && plan.overlap == Overlap::Skip {
+        passed.push(PassedTick { at: tick, why: Passed::Skipped });
+        return decided(None, passed, next(tick));
+    }
+    let must_wait = circumstances.is_earlier_running && plan.overlap == Overlap::Wait;
+    if must_wait || !circumstances.has_room {
+        return Turn { fires: None, passed, standing: Standing { next_at: Some(tick), is_waiting: true } };
+    }
+    decided(Some(tick), passed, next(tick))
+}
+
+/// The ticks that were missed and do not fire, and the one that is up.
+fn choose(plan: &Plan, first: Timestamp, now: Timestamp) -> (Vec<PassedTick>, Option<Timestamp>) {
+    // A tick is missed when more than the grace has gone by since.
+    let in_time = now.minus(plan.grace);
+    if first >= in_time {
+        return (Vec::new(), Some(first));
+    }
+    let newest = plan.timetable.last_before(first, in_time);
+    match plan.missed {
+        MissedRuns::Skip => {
+            let up = plan.timetable.next_after(newest).filter(|tick| *tick <= now);
+            (passed(plan, first, newest), up)
+        }
+        MissedRuns::Latest => (passed_before(plan, first, newest), Some(newest)),
+        MissedRuns::All { limit } => {
+            let mut oldest = newest;
+            for _ in 1..limit {
+                if oldest <= first {
+                    break;
+                }
+                oldest = plan.timetable.last_before(first, oldest);
+            }
+            (passed_before(plan, first, oldest), Some(oldest))
+        }
+    }
+}
+
+/// The ticks from `first` to before `end`, which is a tick.
+fn passed_before(plan: &Plan, first: Timestamp, end: Timestamp) -> Vec<PassedTick> {
+    if first >= end {
+        return Vec::new();
+    }
+    passed(plan, first, plan.timetable.last_before(first, end))
+}
+
+/// The ticks from `first` to `last`, both included.
+fn passed(plan: &Plan, first: Timestamp, last: Timestamp) -> Vec<PassedTick> {
+    let following = |tick: &Timestamp| plan.timetable.next_after(*tick);
+    let ticks = std::iter::successors(Some(first), following).take_while(|tick| *tick <= last);
+    let mut passed: Vec<PassedTick> =
+        ticks.take(PASSED_MAX).map(|at| PassedTick { at, why: Passed::Missed }).collect();
+    if let Some(newest) = passed.last_mut()
+        && newest.at < last
+    {
+        *newest = PassedTick { at: last, why: Passed::MissedMany };
+    }
+    passed
+}

@@ -1,0 +1,65 @@
+//! A time zone by its name in the IANA database, which is part of the program: every host has the same.
+
+use crate::time::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::{AmbiguousOffset, TimeZone};
+use std::fmt;
+use std::str::FromStr;
+
+/// A time zone.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Zone(TimeZone);
+
+/// There is no such zone.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("there is no time zone {name:?}; write it as the IANA database does, such as Asia/Seoul or UTC")]
+pub struct UnknownZone {
+    name: String,
+}
+
+impl Zone {
+    /// The zone without any shift.
+    pub const UTC: Self = Self(TimeZone::UTC);
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.0.iana_name().unwrap_or("UTC")
+    }
+
+    /// What clocks on the wall show at this instant. None beyond the end of the calendar.
+    pub fn local(&self, at: Timestamp) -> Option<DateTime> {
+        let at = jiff::Timestamp::from_microsecond(at.as_micros()).ok()?;
+        Some(self.0.to_datetime(at))
+    }
+
+    /// When clocks show this for the first time; for a time that they leave out, the first instant after the gap.
+    pub fn first_instant(&self, local: DateTime) -> Option<Timestamp> {
+        let at = match self.0.to_ambiguous_timestamp(local).offset() {
+            AmbiguousOffset::Unambiguous { offset } => offset.to_timestamp(local).ok()?,
+            AmbiguousOffset::Fold { before, .. } => before.to_timestamp(local).ok()?,
+            AmbiguousOffset::Gap { after, .. } => {
+                let before_the_gap = after.to_timestamp(local).ok()?;
+                self.0.following(before_the_gap).next()?.timestamp()
+            }
+        };
+        Some(Timestamp::from_micros(at.as_microsecond()))
+    }
+}
+
+impl fmt::Display for Zone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Zone {
+    type Err = UnknownZone;
+
+    fn from_str(name: &str) -> Result<Self, UnknownZone> {
+        let unknown = || UnknownZone { name: name.chars().take(64).collect() };
+        match TimeZone::get(name) {
+            Ok(zone) if zone == TimeZone::UTC || zone.iana_name().is_some() => Ok(Self(zone)),
+            _ => Err(unknown()),
+        }
+    }
+}
