@@ -19,7 +19,7 @@ pub mod template;
 
 pub use cron::Cron;
 pub use definition::{BadSchedule, Plan, Schedule};
-pub use policy::{MissedRuns, Overlap};
+pub use policy::{MissedRuns, Overlap, TickOutcome};
 pub use template::Template;
 pub use timetable::Timetable;
 pub use turn::{Circumstances, Passed, PassedTick, Standing, Turn};

@@ -11,6 +11,7 @@ pub mod reaper;
 
 pub mod item;
 pub mod job;
+pub mod schedule;
 
 pub mod alert;
 

@@ -1,6 +1,7 @@
 //! The metrics of this crate: one function per event, so that a name is written once.
 
 use metrics::{counter, describe_counter, describe_histogram, histogram};
+use std::time::Duration;
 use tidemill_domain::job::Counters;
 use tidemill_domain::time::{Clock, Monotonic};
 
@@ -15,6 +16,8 @@ const JOB_RECOVERIES: &str = "tidemill_job_recoveries_total";
 const LEASE_EXPIRED: &str = "tidemill_lease_expired_total";
 const LEASE_TAKEOVERS: &str = "tidemill_lease_takeovers_total";
 const PROCESSES_EXPIRED: &str = "tidemill_processes_expired_total";
+const SCHEDULE_LAG: &str = "tidemill_schedule_lag_seconds";
+const SCHEDULE_TICKS: &str = "tidemill_schedule_ticks_total";
 const SELF_FENCED: &str = "tidemill_self_fenced_total";
 const STEP_ITEMS: &str = "tidemill_step_items_total";
 const STEP_CHUNKS: &str = "tidemill_step_chunks_total";
@@ -40,6 +43,11 @@ pub fn describe() {
     describe_counter!(LEASE_EXPIRED, "Lapsed leases that this process freed, by kind.");
     describe_counter!(LEASE_TAKEOVERS, "Lapsed leases that this process took over, by kind.");
     describe_counter!(PROCESSES_EXPIRED, "Silent processes that this process declared dead.");
+    describe_histogram!(SCHEDULE_LAG, "How long after their tick executions were launched, by schedule.");
+    describe_counter!(
+        SCHEDULE_TICKS,
+        "Ticks of schedules that this process decided on, by schedule and outcome."
+    );
     describe_counter!(
         SELF_FENCED,
         "Times that this process gave itself up because it could not renew in time."
@@ -76,6 +84,14 @@ pub(crate) fn processes_expired(count: usize) {
 
 pub(crate) fn self_fenced() {
     counter!(SELF_FENCED).increment(1);
+}
+
+pub(crate) fn schedule_tick(schedule: &str, outcome: &'static str) {
+    counter!(SCHEDULE_TICKS, "schedule" => schedule.to_owned(), "outcome" => outcome).increment(1);
+}
+
+pub(crate) fn schedule_lag(schedule: &str, lag: Duration) {
+    histogram!(SCHEDULE_LAG, "schedule" => schedule.to_owned()).record(lag);
 }
 
 pub(crate) fn execution_ended(job: &str, status: &'static str) {

@@ -17,6 +17,7 @@ pub mod audit;
 pub mod job;
 pub mod lease;
 pub mod process;
+pub mod schedule;
 
 pub mod idempotency;
 pub mod token;

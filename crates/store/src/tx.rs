@@ -21,6 +21,7 @@ mod process;
 
 mod job;
 mod partition;
+mod schedule;
 
 mod alert;
 mod audit;

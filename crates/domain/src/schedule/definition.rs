@@ -205,6 +205,9 @@ impl Schedule {
             if name.is_empty() || name.contains('=') || templates.iter().any(|(known, _)| known == name) {
                 return Err(BadSchedule::new(part(), "a name is given once, and not empty or with a ="));
             }
+            if name.contains('\0') || text.contains('\0') {
+                return Err(BadSchedule::new(part(), "it contains the character NUL"));
+            }
             if text.chars().count() > TEMPLATE_CHARS_MAX {
                 return Err(BadSchedule::new(part(), format!("use at most {TEMPLATE_CHARS_MAX} characters")));
             }

@@ -35,6 +35,19 @@ pub enum Overlap {
     Wait,
 }
 
+/// What became of a tick.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TickOutcome {
+    /// An execution was made.
+    Fired,
+    /// An execution of an earlier tick had not ended.
+    Skipped,
+    /// Nobody was there in time.
+    Missed,
+    /// The launch was refused.
+    Refused,
+}
+
 /// The word is none of those that there are.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{word:?} is none of {known}")]
@@ -105,3 +118,5 @@ macro_rules! words {
 
 words!(Overlap: Allow "allow", Skip "skip", Wait "wait"; "allow, skip and wait");
 words!(Outside: Drop "drop", Defer "defer"; "drop and defer");
+words!(TickOutcome: Fired "fired", Skipped "skipped", Missed "missed", Refused "refused";
+    "fired, skipped, missed and refused");

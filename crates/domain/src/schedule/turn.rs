@@ -16,7 +16,7 @@
 mod tests;
 
 use super::definition::Plan;
-use super::policy::{MissedRuns, Overlap};
+use super::policy::{MissedRuns, Overlap, TickOutcome};
 use crate::time::Timestamp;
 
 /// Most ticks that one turn records as passed. Of more than that, the newest is recorded, with a remark.
@@ -63,6 +63,14 @@ pub struct PassedTick {
 }
 
 impl Passed {
+    /// The outcome that is recorded.
+    pub const fn outcome(self) -> TickOutcome {
+        match self {
+            Self::Missed | Self::MissedMany => TickOutcome::Missed,
+            Self::Skipped => TickOutcome::Skipped,
+        }
+    }
+
     /// In words, for people.
     pub const fn reason(self) -> &'static str {
         match self {

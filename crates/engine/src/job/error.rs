@@ -5,6 +5,7 @@ use tidemill_domain::code::Code;
 use tidemill_domain::job::launch::LaunchRefusal;
 use tidemill_domain::job::lifecycle::ExecutionRefusal;
 use tidemill_domain::job::{BadName, ExecutionId};
+use tidemill_domain::schedule::BadSchedule;
 use tidemill_store::StoreError;
 
 /// What can go wrong with jobs.
@@ -55,6 +56,17 @@ pub enum JobError {
         /// What is wrong.
         why: String,
     },
+    /// The definition of a schedule makes no sense.
+    #[error("the schedule {schedule:?} is not accepted: {bad}")]
+    BadSchedule {
+        /// Its name.
+        schedule: String,
+        /// What is wrong.
+        bad: BadSchedule,
+    },
+    /// No such schedule.
+    #[error("there is no schedule {0:?}")]
+    UnknownSchedule(String),
 }
 
 impl From<StoreError> for JobError {
@@ -78,6 +90,8 @@ impl JobError {
             Self::TooManyRunning { .. } => Code::TooManyExecutions,
             Self::NotAllowed { refusal, .. } => refusal.code(),
             Self::BadDefinition { .. } => Code::BadJobDefinition,
+            Self::BadSchedule { .. } => Code::BadSchedule,
+            Self::UnknownSchedule(_) => Code::UnknownSchedule,
         }
     }
 
@@ -96,6 +110,8 @@ impl JobError {
             }
             Self::NotAllowed { refusal, .. } => refusal.fix().into(),
             Self::BadDefinition { .. } => "correct the definition of the job".into(),
+            Self::BadSchedule { .. } => "correct the part that is named".into(),
+            Self::UnknownSchedule(_) => "see `tidemill schedule list`".into(),
         }
     }
 }

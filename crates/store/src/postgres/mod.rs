@@ -9,6 +9,7 @@ pub(crate) mod job;
 pub(crate) mod lease;
 pub(crate) mod migration;
 pub(crate) mod process;
+pub(crate) mod schedule;
 pub(crate) mod session;
 pub(crate) mod token;
 

@@ -10,6 +10,7 @@ pub(crate) mod job;
 pub(crate) mod lease;
 pub(crate) mod migration;
 pub(crate) mod process;
+pub(crate) mod schedule;
 pub(crate) mod session;
 pub(crate) mod token;
 

@@ -41,6 +41,7 @@ mod oracle;
 mod pooler;
 mod process;
 mod read;
+mod schedule;
 mod token;
 mod wakeup;
 

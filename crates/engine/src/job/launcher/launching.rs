@@ -90,7 +90,7 @@ impl Launching<'_> {
 
     /// Whether this process runs as many executions as it may. Launches come one at a time, so that stays true until
     /// one ends.
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.launcher.running().len() >= self.launcher.running_max
     }
 }

@@ -1,0 +1,213 @@
+//! Schedules: launching jobs by themselves. A program brings its schedules when it starts; after that the database has
+//! them, and any process that has the job fires them, each tick once.
+//!
+//! One turn is one transaction: it locks a schedule that is due, asks the domain, makes the execution, records the
+//! tick and moves on to the next. Whoever comes second finds the schedule locked and passes it over.
+
+mod registry;
+
+pub use registry::{ScheduleRegistry, register};
+pub use tidemill_domain::schedule::{MissedRuns, Outside, Overlap, Schedule};
+
+use crate::clock::jitter_unit;
+use crate::error::EngineError;
+use crate::job::error::JobError;
+use crate::job::launcher::{Launcher, Launching, Running};
+use crate::metrics;
+use std::time::Duration;
+use tidemill_domain::audit::{Actor, Role};
+use tidemill_domain::code::Code;
+use tidemill_domain::job::ExecutionId;
+use tidemill_domain::poll::{Found, Pace};
+use tidemill_domain::schedule::Plan;
+use tidemill_domain::time::Timestamp;
+use tidemill_store::schedule::{DueTick, Room, SCHEDULE_CHANGED, Taken};
+use tidemill_store::{StoreError, Tx};
+
+/// How often to look, when nobody calls and no tick is near.
+const PACE: Pace = Pace { min: Duration::from_millis(20), max: Duration::from_secs(1) };
+
+/// What a turn did.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Turned {
+    /// Nothing was due.
+    Nothing,
+    /// A schedule was due, and no tick fired: they were missed or skipped, or one waits.
+    Passed {
+        /// Its name.
+        schedule: String,
+    },
+    /// A tick fired.
+    Fired {
+        /// Name of the schedule.
+        schedule: String,
+        /// The tick.
+        tick: Timestamp,
+        /// The execution, which runs in this process.
+        running: Running,
+    },
+    /// A tick was up, and its launch was refused.
+    Refused {
+        /// Name of the schedule.
+        schedule: String,
+        /// The tick.
+        tick: Timestamp,
+        /// Why.
+        why: String,
+    },
+    /// Somebody else recorded the tick in this very moment; nothing was written here.
+    Contended {
+        /// Name of the schedule.
+        schedule: String,
+        /// The tick.
+        tick: Timestamp,
+    },
+}
+
+/// Fires what is due, until the launcher's process ends.
+pub async fn run(launcher: Launcher) {
+    let process = launcher.process().clone();
+    let mut wakeup = launcher.store().wakeup(SCHEDULE_CHANGED);
+    let mut pause = PACE.min;
+    loop {
+        let (found, until_next) = match look(&launcher).await {
+            Ok(looked) => looked,
+            Err(error) => {
+                tracing::warn!(%error, "looking for schedules that are due failed; will try again");
+                (Found::Nothing, None)
+            }
+        };
+        pause = PACE.next(pause, found, jitter_unit());
+        let sleep = until_next.map_or(pause, |until: Duration| until.min(pause));
+        tokio::select! {
+            _ended = process.ended() => return,
+            _woken = wakeup.wait(sleep) => {}
+        }
+    }
+}
+
+/// Looks when the next tick is, and takes a turn if that has come; also says how long it is until then.
+async fn look(launcher: &Launcher) -> Result<(Found, Option<Duration>), JobError> {
+    let names = launcher.jobs().names();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut tx = launcher.store().read().await?;
+    let (now, look_at) = tx.next_schedule_look(&names).await?;
+    tx.rollback().await?;
+    let Some(look_at) = look_at else { return Ok((Found::Nothing, None)) };
+    if look_at > now {
+        return Ok((Found::Nothing, Some(look_at.since(now))));
+    }
+    // A task of its own: who stops this loop in the middle must not leave an execution that nobody runs.
+    let own = launcher.clone();
+    let turned = match tokio::spawn(async move { turn(&own).await }).await {
+        Ok(turned) => turned?,
+        Err(error) => {
+            tracing::error!(%error, "firing a schedule ended in a panic");
+            return Ok((Found::Nothing, None));
+        }
+    };
+    let found = if matches!(turned, Turned::Nothing) { Found::Nothing } else { Found::Work };
+    Ok((found, None))
+}
+
+/// Takes one schedule that is due, and launches its job if a tick is up.
+pub async fn turn(launcher: &Launcher) -> Result<Turned, JobError> {
+    let names = launcher.jobs().names();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    if names.is_empty() {
+        return Ok(Turned::Nothing);
+    }
+    let mut launching = launcher.launching().await;
+    let room = if launching.is_full() { Room::Full } else { Room::Free };
+    let mut tx = launcher.store().begin().await?;
+    let Some(taken) = tx.take_due_schedule(&names, room).await? else { return Ok(Turned::Nothing) };
+    let Taken { schedule, passed, due } = taken;
+    let fired = match due {
+        DueTick::Fires { tick, job, plan, now } => {
+            let made = make(
+                launcher,
+                &mut launching,
+                &mut tx,
+                Tick { schedule: &schedule, tick, job: &job, plan: &plan },
+            );
+            let made = made.await?;
+            if !tx.record_tick(&schedule, tick, made.as_ref().map_err(String::as_str).copied()).await? {
+                tx.rollback().await?;
+                tracing::warn!("tick {tick} of schedule {schedule} was recorded by somebody else");
+                return Ok(Turned::Contended { schedule, tick });
+            }
+            Some((tick, made, now))
+        }
+        DueTick::Nothing => None,
+        DueTick::DecidedBefore { tick } => {
+            tracing::warn!("tick {tick} of schedule {schedule} comes again: a clock was set back");
+            None
+        }
+        DueTick::Damaged(bad) => {
+            tracing::error!(
+                "the stored definition of schedule {schedule} is not understood ({bad}); define it anew"
+            );
+            None
+        }
+    };
+    tx.commit().await?;
+    let running = launching.committed();
+    for passed in &passed {
+        tracing::warn!("tick {} of schedule {schedule} did not fire: {}", passed.at, passed.why.reason());
+        metrics::schedule_tick(&schedule, passed.why.outcome().as_str());
+    }
+    match fired {
+        None => Ok(Turned::Passed { schedule }),
+        Some((tick, Err(why), _)) => {
+            tracing::warn!("tick {tick} of schedule {schedule} was refused: {why}");
+            metrics::schedule_tick(&schedule, "refused");
+            Ok(Turned::Refused { schedule, tick, why })
+        }
+        Some((tick, Ok(id), now)) => {
+            let running = running.expect("what was launched has been prepared");
+            tracing::info!(execution.id = %id, "tick {tick} of schedule {schedule} launched execution {id}");
+            metrics::schedule_tick(&schedule, "fired");
+            metrics::schedule_lag(&schedule, now.since(tick));
+            Ok(Turned::Fired { schedule, tick, running })
+        }
+    }
+}
+
+/// A tick that is up.
+struct Tick<'a> {
+    schedule: &'a str,
+    tick: Timestamp,
+    job: &'a str,
+    plan: &'a Plan,
+}
+
+/// Makes the execution of a tick, or says why it is refused. What is not about this launch but about this process or
+/// the database is an error: then the tick stays due.
+async fn make(
+    launcher: &Launcher,
+    launching: &mut Launching<'_>,
+    tx: &mut Tx,
+    up: Tick<'_>,
+) -> Result<Result<ExecutionId, String>, JobError> {
+    let refused = |code: Code, why: &dyn std::fmt::Display| Ok(Err(format!("{code}: {why}")));
+    let specs = launcher.jobs().get(up.job)?.parameters();
+    let parameters = match up.plan.parameters_at(up.tick, specs) {
+        Ok(parameters) => parameters,
+        Err(why) => return refused(Code::BadJobParameters, &why),
+    };
+    let actor = Actor { name: format!("schedule {}", up.schedule), role: Role::System, request_id: None };
+    tx.savepoint().await?;
+    match launching.launch(tx, up.job, &parameters, &actor).await {
+        Ok(id) => Ok(Ok(id)),
+        Err(error @ JobError::Refused { .. }) => refused(error.code(), &error),
+        // What is stored of this instance stands in its way, and will the next time too.
+        Err(JobError::Engine(EngineError::Store(
+            error @ (StoreError::DamagedRow { .. } | StoreError::BadContext { .. }),
+        ))) => {
+            tx.rollback_to_savepoint().await?;
+            refused(error.code(), &error)
+        }
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,69 @@
+//! The schedules of a program, and how they come into the database.
+
+use crate::job::definition::JobRegistry;
+use crate::job::error::JobError;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tidemill_domain::audit::Actor;
+use tidemill_domain::schedule::{BadSchedule, Plan, Schedule};
+use tidemill_store::Store;
+use tidemill_store::schedule::Defined;
+
+/// The schedules of a program, by name.
+#[derive(Clone, Debug, Default)]
+pub struct ScheduleRegistry {
+    schedules: Arc<BTreeMap<String, (Schedule, Plan)>>,
+}
+
+impl ScheduleRegistry {
+    /// A registry of these schedules, which have to make sense for these jobs.
+    ///
+    /// ```
+    /// use tidemill_engine::job::JobRegistry;
+    /// use tidemill_engine::schedule::{Schedule, ScheduleRegistry};
+    ///
+    /// let nobody = Schedule::new("nightly", "nothing").cron("0 2 * * *");
+    /// let refused = ScheduleRegistry::new([nobody], &JobRegistry::default()).unwrap_err();
+    /// assert_eq!(refused.code().to_string(), "TM1023");
+    /// ```
+    pub fn new(schedules: impl IntoIterator<Item = Schedule>, jobs: &JobRegistry) -> Result<Self, JobError> {
+        let mut known = BTreeMap::new();
+        for schedule in schedules {
+            let name = schedule.name.clone();
+            let bad = |bad| JobError::BadSchedule { schedule: name.clone(), bad };
+            let job = jobs.get(&schedule.job).map_err(|error| bad(BadSchedule::new("job", error)))?;
+            let plan = schedule.plan_for(job.parameters()).map_err(bad)?;
+            if known.insert(name.clone(), (schedule, plan)).is_some() {
+                return Err(bad(BadSchedule::new("name", "two schedules have this name")));
+            }
+        }
+        Ok(Self { schedules: Arc::new(known) })
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.schedules.is_empty()
+    }
+
+    /// All schedules, by name.
+    pub fn iter(&self) -> impl Iterator<Item = &Schedule> {
+        self.schedules.values().map(|(schedule, _)| schedule)
+    }
+}
+
+/// Brings the schedules of this program into the database. Those that nobody changed keep their next tick and their
+/// pause; those that other programs brought stay.
+pub async fn register(store: &Store, schedules: &ScheduleRegistry, actor: &Actor) -> Result<(), JobError> {
+    for (schedule, plan) in schedules.schedules.values() {
+        let mut tx = store.begin().await?;
+        let defined = tx.define_schedule(schedule, plan, actor).await?;
+        tx.commit().await?;
+        let name = &schedule.name;
+        match defined {
+            Defined::New => tracing::info!("schedule {name} is new"),
+            Defined::Changed => tracing::info!("schedule {name} has changed"),
+            Defined::Unchanged => {}
+        }
+    }
+    Ok(())
+}

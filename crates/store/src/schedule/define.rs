@@ -1,0 +1,50 @@
+//! A program brings its schedules. What it does not change stays as it is, pause and next tick included.
+
+use super::{SCHEDULE_CHANGED, object};
+use crate::error::StoreError;
+use crate::row::schedule::ScheduleRow;
+use crate::tx::Tx;
+use tidemill_domain::audit::{Actor, AuditEntry};
+use tidemill_domain::schedule::{Plan, Schedule};
+
+/// What became of a definition.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Defined {
+    /// There was none of this name.
+    New,
+    /// It is the one that there was.
+    Unchanged,
+    /// It took the place of another; its next tick is the first from now on.
+    Changed,
+}
+
+impl Tx {
+    /// Brings a schedule. `plan` is what it means.
+    pub async fn define_schedule(
+        &mut self,
+        schedule: &Schedule,
+        plan: &Plan,
+        actor: &Actor,
+    ) -> Result<Defined, StoreError> {
+        let now = self.now().await?;
+        let row = ScheduleRow::new(schedule, now, plan.timetable.next_after(now));
+        let mut entry = AuditEntry::new(actor.clone(), "schedule.define", &object(&schedule.name))
+            .because(&format!("job {}, {} in {}", schedule.job, schedule.cron, schedule.zone));
+        let defined = if self.schedule_insert(&row).await? == 1 {
+            Defined::New
+        } else {
+            let before = self.schedule_lock(&schedule.name).await?;
+            if before.as_ref().is_some_and(|before| before.fingerprint == row.fingerprint) {
+                return Ok(Defined::Unchanged);
+            }
+            if let Some(before) = &before {
+                entry = entry.from_to(&before.fingerprint, &row.fingerprint);
+            }
+            self.schedule_redefine(&row).await?;
+            Defined::Changed
+        };
+        self.audit_insert(&entry, now.into()).await?;
+        self.wake(SCHEDULE_CHANGED);
+        Ok(defined)
+    }
+}

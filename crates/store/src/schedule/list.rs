@@ -1,0 +1,73 @@
+//! What people see of schedules.
+
+use crate::error::StoreError;
+use crate::tx::Tx;
+use tidemill_domain::job::ExecutionId;
+use tidemill_domain::schedule::{Schedule, TickOutcome};
+use tidemill_domain::time::Timestamp;
+
+/// A schedule as it is stored.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ScheduleRecord {
+    /// Its definition.
+    pub schedule: Schedule,
+    /// When that was brought.
+    pub defined_at: Timestamp,
+    /// The next tick that nothing was decided about.
+    pub next_at: Option<Timestamp>,
+    /// Whether that one was up and waits, for an earlier execution or for room.
+    pub is_waiting: bool,
+    /// The last tick that something was decided about.
+    pub last_tick_at: Option<Timestamp>,
+    /// Who paused it, if somebody did.
+    pub pause: Option<Pause>,
+}
+
+/// A pause of a schedule.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Pause {
+    /// Since when.
+    pub at: Timestamp,
+    /// By whom.
+    pub by: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// What became of a tick.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TickRecord {
+    /// The tick.
+    pub tick: Timestamp,
+    /// What became of it.
+    pub outcome: TickOutcome,
+    /// Why it did not fire.
+    pub reason: Option<String>,
+    /// The execution that it launched.
+    pub execution: Option<ExecutionId>,
+    /// When that was decided.
+    pub at: Timestamp,
+}
+
+impl Tx {
+    /// At most `limit` schedules, by name.
+    pub async fn schedules(&mut self, limit: u32) -> Result<Vec<ScheduleRecord>, StoreError> {
+        self.schedule_list(limit.into()).await?.into_iter().map(TryInto::try_into).collect()
+    }
+
+    /// The schedule of this name.
+    pub async fn schedule(&mut self, name: &str) -> Result<Option<ScheduleRecord>, StoreError> {
+        self.schedule_find(name).await?.map(TryInto::try_into).transpose()
+    }
+
+    /// At most `limit` ticks of a schedule before `before`, the newest first.
+    pub async fn schedule_ticks(
+        &mut self,
+        name: &str,
+        before: Option<Timestamp>,
+        limit: u32,
+    ) -> Result<Vec<TickRecord>, StoreError> {
+        let rows = self.schedule_tick_list(name, before.map(Into::into), limit.into()).await?;
+        rows.into_iter().map(TryInto::try_into).collect()
+    }
+}

@@ -1,0 +1,56 @@
+//! What people may do to a schedule: pause it, and let it go on. Ticks during a pause are none: nobody makes up for
+//! them.
+
+use super::list::ScheduleRecord;
+use super::{SCHEDULE_CHANGED, object};
+use crate::error::StoreError;
+use crate::row::damaged;
+use crate::tx::Tx;
+use tidemill_domain::audit::{Actor, AuditEntry};
+
+impl Tx {
+    /// Pauses a schedule; what is paused stays so, with its first reason. None when there is no such schedule.
+    pub async fn pause_schedule(
+        &mut self,
+        name: &str,
+        actor: &Actor,
+        reason: &str,
+    ) -> Result<Option<ScheduleRecord>, StoreError> {
+        let Some(mut row) = self.schedule_lock(name).await? else { return Ok(None) };
+        if row.paused_at.is_none() {
+            let now = self.now().await?;
+            let entry = AuditEntry::new(actor.clone(), "schedule.pause", &object(name))
+                .from_to("active", "paused")
+                .because(reason);
+            row.paused_at = Some(now.into());
+            row.paused_by = Some(entry.actor.name.clone());
+            row.pause_reason = entry.reason.clone();
+            self.schedule_save_pause(&row).await?;
+            self.audit_insert(&entry, now.into()).await?;
+        }
+        row.try_into().map(Some)
+    }
+
+    /// Lets a schedule go on, from its first tick after now. None when there is no such schedule.
+    pub async fn resume_schedule(
+        &mut self,
+        name: &str,
+        actor: &Actor,
+    ) -> Result<Option<ScheduleRecord>, StoreError> {
+        let Some(mut row) = self.schedule_lock(name).await? else { return Ok(None) };
+        if row.paused_at.is_some() {
+            let plan = row.schedule()?.plan().map_err(|_| damaged("tidemill_schedule", "cron", name))?;
+            let now = self.now().await?;
+            (row.paused_at, row.paused_by, row.pause_reason) = (None, None, None);
+            row.next_at = plan.timetable.next_after(now).map(Into::into);
+            (row.look_at, row.is_waiting) = (row.next_at, false);
+            self.schedule_save_pause(&row).await?;
+            self.schedule_save_standing(&row).await?;
+            let entry =
+                AuditEntry::new(actor.clone(), "schedule.resume", &object(name)).from_to("paused", "active");
+            self.audit_insert(&entry, now.into()).await?;
+            self.wake(SCHEDULE_CHANGED);
+        }
+        row.try_into().map(Some)
+    }
+}

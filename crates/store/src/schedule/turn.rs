@@ -1,0 +1,180 @@
+//! Taking a schedule that is due. The caller launches and records in this same transaction: if that does not commit,
+//! the tick is due again, and as long as it has not ended, nobody else sees the schedule.
+
+use super::TICKS_KEPT;
+use crate::crash_point;
+use crate::error::StoreError;
+use crate::row::schedule::{ScheduleRow, TickRow};
+use crate::tx::Tx;
+use std::time::Duration;
+use tidemill_domain::job::ExecutionId;
+use tidemill_domain::schedule::turn::{self, Circumstances, PassedTick, Standing};
+use tidemill_domain::schedule::{BadSchedule, Plan, TickOutcome};
+use tidemill_domain::time::Timestamp;
+
+/// How long a tick that waits for an earlier execution is left alone.
+const WAITING_PAUSE: Duration = Duration::from_secs(1);
+
+/// How long a tick is left alone that found no room; others may have some.
+const FULL_PAUSE: Duration = Duration::from_millis(250);
+
+/// How long a schedule is left alone whose row makes no sense, so that it does not stand before the others.
+const DAMAGED_PAUSE: Duration = Duration::from_secs(60);
+
+/// Whether the one who takes a schedule can run another execution.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Room {
+    /// It can.
+    Free,
+    /// It cannot now: what is up waits.
+    Full,
+}
+
+/// A schedule that was due.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Taken {
+    /// Its name.
+    pub schedule: String,
+    /// Ticks that did not fire; they are recorded.
+    pub passed: Vec<PassedTick>,
+    /// What is to be done now.
+    pub due: DueTick,
+}
+
+/// What is to be done about a schedule that was due.
+#[derive(Clone, PartialEq, Debug)]
+pub enum DueTick {
+    /// To be launched, and then recorded with [`Tx::record_tick`].
+    Fires {
+        /// The tick.
+        tick: Timestamp,
+        /// The job.
+        job: String,
+        /// What the schedule means.
+        plan: Box<Plan>,
+        /// The instant.
+        now: Timestamp,
+    },
+    /// Nothing: the next tick lies ahead, or this one waits.
+    Nothing,
+    /// Nothing: something was decided about this tick at an earlier time, before somebody set a clock back.
+    DecidedBefore {
+        /// The tick.
+        tick: Timestamp,
+    },
+    /// Nothing: the stored definition is not understood. It is looked at again in a minute.
+    Damaged(BadSchedule),
+}
+
+impl Tx {
+    /// The instant, and when the next schedule of these jobs is to be looked at.
+    pub async fn next_schedule_look(
+        &mut self,
+        jobs: &[&str],
+    ) -> Result<(Timestamp, Option<Timestamp>), StoreError> {
+        let look_at = self.schedule_next_look(jobs).await?;
+        Ok((self.now().await?, look_at.map(Into::into)))
+    }
+
+    /// Takes one schedule of these jobs that is due, and lets the domain decide. Ticks that do not fire are recorded
+    /// here; one that fires is the caller's to launch and record.
+    pub async fn take_due_schedule(
+        &mut self,
+        jobs: &[&str],
+        room: Room,
+    ) -> Result<Option<Taken>, StoreError> {
+        let now = self.now().await?;
+        let Some(mut row) = self.schedule_lock_due(now.into(), jobs).await? else { return Ok(None) };
+        let plan = match row.schedule() {
+            Ok(schedule) => schedule.plan(),
+            Err(error) => Err(BadSchedule::new("row", error)),
+        };
+        let plan = match plan {
+            Ok(plan) => plan,
+            Err(bad) => return self.put_aside(row, now, bad).await.map(Some),
+        };
+        let has_room = room == Room::Free;
+        let is_earlier_running = self.schedule_is_unresolved(&row.name).await?;
+        let now = self.now().await?;
+        let before = Standing { next_at: row.next_at.map(Into::into), is_waiting: row.is_waiting };
+        let decided = turn::decide(&plan, before, Circumstances { now, is_earlier_running, has_room });
+        let mut passed = Vec::with_capacity(decided.passed.len());
+        for tick in decided.passed {
+            let reason = Some(tick.why.reason());
+            if self.insert_tick(&row.name, tick.at, tick.why.outcome(), reason, None, now).await? {
+                passed.push(tick);
+            }
+        }
+        row.next_at = decided.standing.next_at.map(Into::into);
+        row.is_waiting = decided.standing.is_waiting;
+        row.look_at = match decided.standing {
+            Standing { is_waiting: true, .. } if has_room => Some(now.plus(WAITING_PAUSE).into()),
+            Standing { is_waiting: true, .. } => Some(now.plus(FULL_PAUSE).into()),
+            Standing { next_at, .. } => next_at.map(Into::into),
+        };
+        let last = decided.fires.or(passed.last().map(|passed| passed.at));
+        row.last_tick_at = last.map(Into::into).or(row.last_tick_at);
+        self.schedule_save_standing(&row).await?;
+        if !passed.is_empty() {
+            self.schedule_tick_prune(&row.name, TICKS_KEPT.into()).await?;
+        }
+        let due = match decided.fires {
+            None => DueTick::Nothing,
+            Some(tick) if self.schedule_tick_exists(&row.name, tick.into()).await? => {
+                DueTick::DecidedBefore { tick }
+            }
+            Some(tick) => DueTick::Fires { tick, job: row.job.clone(), plan: Box::new(plan), now },
+        };
+        Ok(Some(Taken { schedule: row.name, passed, due }))
+    }
+
+    /// Records what became of a tick that was to fire. False when somebody else has recorded it: then roll back.
+    pub async fn record_tick(
+        &mut self,
+        schedule: &str,
+        tick: Timestamp,
+        launched: Result<ExecutionId, &str>,
+    ) -> Result<bool, StoreError> {
+        let now = self.now().await?;
+        let is_first = match launched {
+            Ok(execution) => {
+                self.insert_tick(schedule, tick, TickOutcome::Fired, None, Some(execution), now).await?
+            }
+            Err(why) => self.insert_tick(schedule, tick, TickOutcome::Refused, Some(why), None, now).await?,
+        };
+        self.schedule_tick_prune(schedule, TICKS_KEPT.into()).await?;
+        crash_point!("schedule_fired");
+        Ok(is_first)
+    }
+
+    async fn put_aside(
+        &mut self,
+        mut row: ScheduleRow,
+        now: Timestamp,
+        bad: BadSchedule,
+    ) -> Result<Taken, StoreError> {
+        row.look_at = Some(now.plus(DAMAGED_PAUSE).into());
+        self.schedule_save_standing(&row).await?;
+        Ok(Taken { schedule: row.name, passed: Vec::new(), due: DueTick::Damaged(bad) })
+    }
+
+    async fn insert_tick(
+        &mut self,
+        schedule: &str,
+        tick: Timestamp,
+        outcome: TickOutcome,
+        reason: Option<&str>,
+        execution: Option<ExecutionId>,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let row = TickRow {
+            schedule: schedule.to_owned(),
+            tick_at: tick.into(),
+            outcome: outcome.as_str().to_owned(),
+            reason: reason.map(|reason| reason.replace('\0', "\u{fffd}")),
+            execution_id: execution.map(ExecutionId::get),
+            at: now.into(),
+        };
+        Ok(self.schedule_tick_insert(&row).await? == 1)
+    }
+}

@@ -1,0 +1,352 @@
+//! Schedules: how they are defined, taken when due, paused and recorded.
+
+use crate::Bench;
+use std::time::Duration;
+use tidemill_domain::audit::{Actor, Role};
+use tidemill_domain::job::ExecutionId;
+use tidemill_domain::schedule::{MissedRuns, Schedule, TickOutcome};
+use tidemill_domain::time::Timestamp;
+use tidemill_store::schedule::{Defined, DueTick, Room, ScheduleRecord, TICKS_KEPT, Taken, TickRecord};
+
+crate::on_both![
+    a_definition_that_did_not_change_keeps_its_next_tick_and_its_pause,
+    a_definition_that_changed_begins_anew_and_stays_paused,
+    of_many_programs_that_bring_one_schedule_at_once_one_is_new,
+    only_a_schedule_that_is_due_and_whose_job_is_here_is_taken,
+    a_schedule_that_somebody_has_taken_is_passed_over,
+    a_turn_that_does_not_commit_was_never_there,
+    each_tick_is_recorded_once,
+    a_tick_that_finds_no_room_waits_and_is_not_missed,
+    missed_ticks_are_recorded_and_the_newest_is_up,
+    what_comes_during_a_pause_never_fires,
+    a_clock_that_is_set_back_repeats_nothing,
+    a_definition_that_is_not_understood_does_not_stand_before_others,
+    only_the_newest_ticks_are_kept,
+    ticks_are_listed_by_pages,
+    local_times_follow_the_clocks_of_berlin_and_new_york,
+];
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn ann() -> Actor {
+    Actor { name: "ann".into(), role: Role::Operator, request_id: None }
+}
+
+/// The bench's clock begins at 02:00, so its first tick is at 03:00.
+fn hourly(name: &str) -> Schedule {
+    Schedule::new(name, "load").cron("0 * * * *")
+}
+
+fn at(text: &str) -> Timestamp {
+    format!("2026-11-15T{text}Z").parse().unwrap()
+}
+
+async fn define(bench: &Bench, schedule: &Schedule) -> Defined {
+    let mut tx = bench.begin().await;
+    let defined = tx.define_schedule(schedule, &schedule.plan().unwrap(), &ann()).await.unwrap();
+    tx.commit().await.unwrap();
+    defined
+}
+
+async fn find(bench: &Bench, name: &str) -> ScheduleRecord {
+    bench.begin().await.schedule(name).await.unwrap().unwrap()
+}
+
+async fn ticks(bench: &Bench, name: &str) -> Vec<TickRecord> {
+    bench.begin().await.schedule_ticks(name, None, 2000).await.unwrap()
+}
+
+/// One turn; what is up counts as launched by the execution of this number.
+async fn turn(bench: &Bench, room: Room, execution: i64) -> Option<Taken> {
+    let mut tx = bench.begin().await;
+    let taken = tx.take_due_schedule(&["load"], room).await.unwrap();
+    if let Some(Taken { schedule, due: DueTick::Fires { tick, .. }, .. }) = &taken {
+        assert!(tx.record_tick(schedule, *tick, Ok(ExecutionId::new(execution))).await.unwrap());
+    }
+    tx.commit().await.unwrap();
+    taken
+}
+
+fn fires(taken: &Option<Taken>) -> Option<Timestamp> {
+    match taken {
+        Some(Taken { due: DueTick::Fires { tick, .. }, .. }) => Some(*tick),
+        _ => None,
+    }
+}
+
+async fn a_definition_that_did_not_change_keeps_its_next_tick_and_its_pause(bench: Bench) {
+    let schedule = hourly("s").window("00:00-24:00").parameter("day", "${tick.date}").parameter("a", "가");
+    assert_eq!(define(&bench, &schedule).await, Defined::New);
+    bench.begin().await.pause_schedule("s", &ann(), "audit").await.unwrap();
+    let mut tx = bench.begin().await;
+    tx.pause_schedule("s", &ann(), "audit").await.unwrap();
+    tx.commit().await.unwrap();
+    let before = find(&bench, "s").await;
+
+    bench.advance(5 * HOUR);
+    assert_eq!(define(&bench, &schedule).await, Defined::Unchanged);
+
+    assert_eq!(find(&bench, "s").await, before);
+    assert_eq!((before.schedule, before.next_at), (schedule, Some(at("03:00:00"))));
+    let pause = before.pause.unwrap();
+    assert_eq!((pause.by.as_str(), pause.reason.as_str(), pause.at), ("ann", "audit", at("02:00:00")));
+}
+
+async fn a_definition_that_changed_begins_anew_and_stays_paused(bench: Bench) {
+    define(&bench, &hourly("s")).await;
+    let mut tx = bench.begin().await;
+    tx.pause_schedule("s", &ann(), "audit").await.unwrap();
+    tx.commit().await.unwrap();
+    bench.advance(5 * HOUR);
+
+    let changed = hourly("s").cron("30 * * * *").missed(MissedRuns::Latest);
+    assert_eq!(define(&bench, &changed).await, Defined::Changed);
+
+    let found = find(&bench, "s").await;
+    assert_eq!((found.schedule, found.next_at), (changed, Some(at("07:30:00"))));
+    assert!(found.pause.is_some());
+}
+
+async fn of_many_programs_that_bring_one_schedule_at_once_one_is_new(bench: Bench) {
+    let mut rivals = Vec::new();
+    for _ in 0..8 {
+        let store = bench.store.clone();
+        rivals.push(tokio::spawn(async move {
+            let mut tx = store.begin().await.unwrap();
+            let schedule = hourly("s");
+            let defined = tx.define_schedule(&schedule, &schedule.plan().unwrap(), &ann()).await.unwrap();
+            tx.commit().await.unwrap();
+            defined
+        }));
+    }
+
+    let mut new = 0;
+    for rival in rivals {
+        new += usize::from(rival.await.unwrap() == Defined::New);
+    }
+
+    assert_eq!(new, 1);
+}
+
+async fn only_a_schedule_that_is_due_and_whose_job_is_here_is_taken(bench: Bench) {
+    define(&bench, &hourly("ours")).await;
+    define(&bench, &Schedule::new("foreign", "load2").cron("0 * * * *")).await;
+    assert_eq!(turn(&bench, Room::Free, 1).await, None, "nothing is due");
+    let mut tx = bench.begin().await;
+    let looked = tx.next_schedule_look(&["load"]).await.unwrap();
+    assert_eq!(looked, (at("02:00:00"), Some(at("03:00:00"))));
+    assert_eq!(tx.next_schedule_look(&["oad", "load3"]).await.unwrap().1, None);
+    tx.rollback().await.unwrap();
+
+    bench.advance(HOUR);
+
+    assert_eq!(turn(&bench, Room::Free, 1).await.unwrap().schedule, "ours");
+    assert_eq!(turn(&bench, Room::Free, 2).await, None, "nobody here has the job of the other");
+    assert_eq!(find(&bench, "foreign").await.next_at, Some(at("03:00:00")));
+}
+
+async fn a_schedule_that_somebody_has_taken_is_passed_over(bench: Bench) {
+    if bench.scratch.url().starts_with("sqlite") {
+        // There the one writer's transaction keeps everybody out.
+        return;
+    }
+    define(&bench, &hourly("a")).await;
+    define(&bench, &hourly("b")).await;
+    bench.advance(HOUR);
+    let (mut one, mut other, mut third) = (bench.begin().await, bench.begin().await, bench.begin().await);
+
+    let first = one.take_due_schedule(&["load"], Room::Free).await.unwrap().unwrap();
+    let second = other.take_due_schedule(&["load"], Room::Free).await.unwrap().unwrap();
+    let none = third.take_due_schedule(&["load"], Room::Free).await.unwrap();
+
+    assert_eq!((first.schedule.as_str(), second.schedule.as_str(), none), ("a", "b", None));
+}
+
+async fn a_turn_that_does_not_commit_was_never_there(bench: Bench) {
+    define(&bench, &hourly("s")).await;
+    bench.advance(HOUR);
+    let before = find(&bench, "s").await;
+    let mut tx = bench.begin().await;
+    let taken = tx.take_due_schedule(&["load"], Room::Free).await.unwrap();
+    assert!(tx.record_tick("s", fires(&taken).unwrap(), Ok(ExecutionId::new(1))).await.unwrap());
+    tx.rollback().await.unwrap();
+
+    assert_eq!(find(&bench, "s").await, before);
+    assert_eq!(ticks(&bench, "s").await, []);
+    assert_eq!(fires(&turn(&bench, Room::Free, 2).await), Some(at("03:00:00")), "it is due again");
+}
+
+async fn each_tick_is_recorded_once(bench: Bench) {
+    define(&bench, &hourly("s")).await;
+    bench.advance(HOUR);
+    let fired = fires(&turn(&bench, Room::Free, 7).await).unwrap();
+
+    let mut tx = bench.begin().await;
+    let again = tx.record_tick("s", fired, Ok(ExecutionId::new(8))).await.unwrap();
+    let refused = tx.record_tick("s", fired, Err("no")).await.unwrap();
+    tx.commit().await.unwrap();
+
+    assert!(!again && !refused);
+    let recorded = ticks(&bench, "s").await;
+    assert_eq!(recorded.len(), 1);
+    assert_eq!((recorded[0].outcome, recorded[0].execution), (TickOutcome::Fired, Some(ExecutionId::new(7))));
+    let found = find(&bench, "s").await;
+    assert_eq!((found.last_tick_at, found.next_at), (Some(at("03:00:00")), Some(at("04:00:00"))));
+}
+
+async fn a_tick_that_finds_no_room_waits_and_is_not_missed(bench: Bench) {
+    define(&bench, &hourly("s")).await;
+    bench.advance(HOUR);
+
+    let full = turn(&bench, Room::Full, 1).await.unwrap();
+    assert_eq!(full.due, DueTick::Nothing);
+    assert!(find(&bench, "s").await.is_waiting);
+    assert_eq!(turn(&bench, Room::Free, 1).await, None, "it is left alone for a moment");
+    bench.advance(HOUR / 2);
+
+    assert_eq!(fires(&turn(&bench, Room::Free, 1).await), Some(at("03:00:00")));
+    assert!(!find(&bench, "s").await.is_waiting);
+}
+
+async fn missed_ticks_are_recorded_and_the_newest_is_up(bench: Bench) {
+    define(&bench, &hourly("s").missed(MissedRuns::Latest)).await;
+    bench.advance(3 * HOUR + HOUR / 2);
+
+    let taken = turn(&bench, Room::Free, 9).await;
+
+    assert_eq!(fires(&taken), Some(at("05:00:00")));
+    let recorded: Vec<_> =
+        ticks(&bench, "s").await.into_iter().map(|tick| (tick.tick, tick.outcome)).collect();
+    let expected = [
+        (at("05:00:00"), TickOutcome::Fired),
+        (at("04:00:00"), TickOutcome::Missed),
+        (at("03:00:00"), TickOutcome::Missed),
+    ];
+    assert_eq!(recorded, expected);
+    assert_eq!(turn(&bench, Room::Free, 10).await, None);
+}
+
+async fn what_comes_during_a_pause_never_fires(bench: Bench) {
+    define(&bench, &hourly("s").missed(MissedRuns::All { limit: 100 })).await;
+    let mut tx = bench.begin().await;
+    let paused = tx.pause_schedule("s", &ann(), "stocktaking").await.unwrap().unwrap();
+    assert_eq!(
+        tx.pause_schedule("s", &Actor::system(), "other").await.unwrap(),
+        Some(paused),
+        "the first counts"
+    );
+    assert_eq!(tx.pause_schedule("none", &ann(), "x").await.unwrap(), None);
+    tx.commit().await.unwrap();
+    bench.advance(5 * HOUR);
+    assert_eq!(turn(&bench, Room::Free, 1).await, None);
+
+    let mut tx = bench.begin().await;
+    let resumed = tx.resume_schedule("s", &ann()).await.unwrap().unwrap();
+    assert_eq!(tx.resume_schedule("none", &ann()).await.unwrap(), None);
+    tx.commit().await.unwrap();
+
+    assert_eq!((resumed.pause, resumed.next_at), (None, Some(at("08:00:00"))));
+    assert_eq!(turn(&bench, Room::Free, 1).await, None);
+    assert_eq!(ticks(&bench, "s").await, []);
+    let mut tx = bench.begin().await;
+    let audit = tx.audit_entries(&Default::default(), 10).await.unwrap();
+    let actions: Vec<&str> = audit.iter().map(|line| line.entry.action.as_str()).collect();
+    assert_eq!(actions[..3], ["schedule.resume", "schedule.pause", "schedule.define"]);
+}
+
+async fn a_clock_that_is_set_back_repeats_nothing(bench: Bench) {
+    define(&bench, &hourly("s")).await;
+    bench.advance(HOUR);
+    assert_eq!(fires(&turn(&bench, Room::Free, 1).await), Some(at("03:00:00")));
+
+    bench.clock.jump_to(at("02:30:00"));
+    assert_eq!(turn(&bench, Room::Free, 2).await, None);
+    assert_eq!(find(&bench, "s").await.next_at, Some(at("04:00:00")));
+
+    // Even where somebody lets it begin anew from there.
+    define(&bench, &hourly("s").missed(MissedRuns::Latest)).await;
+    assert_eq!(find(&bench, "s").await.next_at, Some(at("03:00:00")));
+    bench.clock.jump_to(at("03:00:10"));
+    let again = turn(&bench, Room::Free, 3).await.unwrap();
+    assert_eq!(again.due, DueTick::DecidedBefore { tick: at("03:00:00") });
+    assert_eq!(find(&bench, "s").await.next_at, Some(at("04:00:00")));
+    assert_eq!(ticks(&bench, "s").await.len(), 1);
+}
+
+async fn a_definition_that_is_not_understood_does_not_stand_before_others(bench: Bench) {
+    define(&bench, &hourly("a")).await;
+    define(&bench, &hourly("b")).await;
+    let mut tx = bench.begin().await;
+    tx.execute_for_test("update tidemill_schedule set zone = 'Mars/North' where name = 'a'").await.unwrap();
+    tx.commit().await.unwrap();
+    bench.advance(HOUR);
+
+    let damaged = turn(&bench, Room::Free, 1).await.unwrap();
+    let other = turn(&bench, Room::Free, 1).await;
+
+    assert!(matches!(damaged.due, DueTick::Damaged(bad) if bad.part == "zone"), "{:?}", damaged.schedule);
+    assert_eq!(fires(&other), Some(at("03:00:00")));
+    assert_eq!(turn(&bench, Room::Free, 1).await, None);
+}
+
+async fn only_the_newest_ticks_are_kept(bench: Bench) {
+    define(&bench, &Schedule::new("s", "load").cron("* * * * * *").grace(Duration::from_secs(5000))).await;
+    let count = TICKS_KEPT + 5;
+    let start = bench.now();
+    bench.advance(Duration::from_secs(count.into()));
+    let mut tx = bench.begin().await;
+    for number in 1..=count {
+        let taken = tx.take_due_schedule(&["load"], Room::Free).await.unwrap();
+        assert!(
+            tx.record_tick("s", fires(&taken).unwrap(), Ok(ExecutionId::new(number.into()))).await.unwrap()
+        );
+    }
+    tx.commit().await.unwrap();
+
+    let kept = ticks(&bench, "s").await;
+
+    assert_eq!(kept.len() as u32, TICKS_KEPT);
+    assert_eq!(kept.last().unwrap().tick, start.plus(Duration::from_secs(6)));
+}
+
+async fn ticks_are_listed_by_pages(bench: Bench) {
+    define(&bench, &hourly("s")).await;
+    for execution in 1..=3 {
+        bench.advance(HOUR);
+        turn(&bench, Room::Free, execution).await;
+    }
+    let mut tx = bench.begin().await;
+
+    let first = tx.schedule_ticks("s", None, 2).await.unwrap();
+    let second = tx.schedule_ticks("s", Some(first[1].tick), 2).await.unwrap();
+
+    let times = |page: &[TickRecord]| page.iter().map(|tick| tick.tick).collect::<Vec<_>>();
+    assert_eq!(times(&first), [at("05:00:00"), at("04:00:00")]);
+    assert_eq!(times(&second), [at("03:00:00")]);
+    assert_eq!(tx.schedules(10).await.unwrap().len(), 1);
+}
+
+async fn local_times_follow_the_clocks_of_berlin_and_new_york(bench: Bench) {
+    let check = async |name: &str, zone: &str, start: &str, expected: [&str; 3]| {
+        bench.clock.jump_to(start.parse().unwrap());
+        define(&bench, &Schedule::new(name, "load").cron("30 2 * * *").zone(zone)).await;
+        for expected in expected {
+            let next_at = find(&bench, name).await.next_at.unwrap();
+            assert_eq!(next_at, expected.parse().unwrap(), "{zone}");
+            bench.clock.jump_to(next_at);
+            assert_eq!(fires(&turn(&bench, Room::Free, 1).await), Some(next_at), "{zone}");
+        }
+        let mut tx = bench.begin().await;
+        tx.pause_schedule(name, &ann(), "done").await.unwrap();
+        tx.commit().await.unwrap();
+    };
+
+    let spring = ["2026-03-28T01:30:00Z", "2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"];
+    check("a", "Europe/Berlin", "2026-03-28T00:00:00Z", spring).await;
+    let autumn = ["2026-10-24T00:30:00Z", "2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"];
+    check("b", "Europe/Berlin", "2026-10-24T00:00:00Z", autumn).await;
+    let spring = ["2026-03-07T07:30:00Z", "2026-03-08T07:00:00Z", "2026-03-09T06:30:00Z"];
+    check("c", "America/New_York", "2026-03-07T00:00:00Z", spring).await;
+    let autumn = ["2026-10-31T06:30:00Z", "2026-11-01T07:30:00Z", "2026-11-02T07:30:00Z"];
+    check("d", "America/New_York", "2026-10-31T00:00:00Z", autumn).await;
+}
