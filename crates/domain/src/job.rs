@@ -1,7 +1,8 @@
 //! Jobs: the rules of Spring Batch 5.2, as pure functions.
 //!
 //! Reading order: [`status`] and [`exit`] (how something ended), [`parameter`] and [`key`] (which instance it
-//! is), [`launch`] (may it run?), [`flow`], [`step`] and [`partition`] (what runs, and from where), [`chunk`] and [`fault`] (what
+//! is), [`launch`] (may it run?), [`next`] and [`backfill`] (which instances come one after the other), [`flow`],
+//! [`step`] and [`partition`] (what runs, and from where), [`chunk`] and [`fault`] (what
 //! becomes of each item), [`counters`] and [`context`] (what is written down), [`lifecycle`] (what an operator
 //! or a crash may do to it).
 
@@ -12,8 +13,10 @@ pub mod exit;
 pub mod key;
 pub mod parameter;
 
+pub mod backfill;
 pub mod flow;
 pub mod launch;
+pub mod next;
 pub mod partition;
 pub mod step;
 

@@ -29,13 +29,15 @@ use crate::job::definition::{Job, JobRegistry};
 use crate::job::error::JobError;
 use crate::job::launcher::{ExecutionEnd, Launcher};
 use crate::process::{Process, ProcessOptions};
+use crate::schedule::{self, Schedule, ScheduleRegistry, Turned};
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::audit::Actor;
 use tidemill_domain::job::{BatchStatus, ExecutionContext, JobParameters};
 use tidemill_domain::process::Identity;
-use tidemill_domain::time::FakeClock;
+use tidemill_domain::time::{FakeClock, Timestamp};
 use tidemill_store::job::{StepRecord, StoredContext};
+use tidemill_store::schedule::{TICKS_KEPT, TickRecord};
 use tidemill_store::{Init, Store, StoreOptions};
 
 /// How long the process of a bench counts as alive without a heartbeat: longer than any test moves its clock.
@@ -102,6 +104,40 @@ impl JobBench {
         self.look(end).await
     }
 
+    /// Brings schedules of the launcher's jobs, as a server does when it starts.
+    pub async fn define(
+        &self,
+        launcher: &Launcher,
+        schedules: impl IntoIterator<Item = Schedule>,
+    ) -> Result<(), JobError> {
+        let schedules = ScheduleRegistry::new(schedules, launcher.jobs())?;
+        schedule::register(&self.store, &schedules, &Actor::system()).await
+    }
+
+    /// Fires what is due by the clock, one after the other, each to its end.
+    pub async fn fire_due(&self, launcher: &Launcher) -> Result<Vec<FiredTick>, JobError> {
+        let mut fired = Vec::new();
+        loop {
+            match schedule::turn(launcher).await? {
+                Turned::Nothing => return Ok(fired),
+                Turned::Fired { schedule, tick, running } => {
+                    let run = self.look(running.ended().await?).await?;
+                    fired.push(FiredTick { schedule, tick, run });
+                }
+                Turned::Passed { .. } | Turned::Refused { .. } | Turned::Contended { .. } => {}
+            }
+        }
+    }
+
+    /// What became of the ticks of a schedule, the oldest first.
+    pub async fn ticks(&self, schedule: &str) -> Result<Vec<TickRecord>, JobError> {
+        let mut tx = self.store.read().await?;
+        let mut ticks = tx.schedule_ticks(schedule, None, TICKS_KEPT).await?;
+        tx.rollback().await?;
+        ticks.reverse();
+        Ok(ticks)
+    }
+
     /// What is recorded about an execution that ended.
     pub async fn look(&self, end: ExecutionEnd) -> Result<TestRun, JobError> {
         let mut tx = self.store.read().await?;
@@ -117,6 +153,17 @@ impl JobBench {
         tx.rollback().await.map_err(EngineError::from)?;
         Ok(TestRun { end, steps: recorded })
     }
+}
+
+/// A tick that fired on a bench.
+#[derive(Debug)]
+pub struct FiredTick {
+    /// Name of the schedule.
+    pub schedule: String,
+    /// The tick.
+    pub tick: Timestamp,
+    /// The execution, which has ended.
+    pub run: TestRun,
 }
 
 /// An execution that ended, with its steps as they were recorded.

@@ -4,6 +4,7 @@ use crate::error::EngineError;
 use tidemill_domain::code::Code;
 use tidemill_domain::job::launch::LaunchRefusal;
 use tidemill_domain::job::lifecycle::ExecutionRefusal;
+use tidemill_domain::job::next::NoNext;
 use tidemill_domain::job::{BadName, ExecutionId};
 use tidemill_domain::schedule::BadSchedule;
 use tidemill_store::StoreError;
@@ -33,6 +34,14 @@ pub enum JobError {
         job: String,
         /// Why.
         refusal: LaunchRefusal,
+    },
+    /// There is no next instance of it.
+    #[error("job {job:?} has no next instance: {why}")]
+    NoNext {
+        /// Name of the job.
+        job: String,
+        /// Why.
+        why: NoNext,
     },
     /// There is no room for another execution in this process now.
     #[error("this process runs {limit} executions, and may not run more at once")]
@@ -87,6 +96,7 @@ impl JobError {
             Self::UnknownJob { .. } => Code::UnknownJob,
             Self::UnknownExecution(_) => Code::UnknownExecution,
             Self::Refused { refusal, .. } => refusal.code(),
+            Self::NoNext { .. } => Code::BadJobParameters,
             Self::TooManyRunning { .. } => Code::TooManyExecutions,
             Self::NotAllowed { refusal, .. } => refusal.code(),
             Self::BadDefinition { .. } => Code::BadJobDefinition,
@@ -105,6 +115,7 @@ impl JobError {
             Self::UnknownJob { known, .. } => format!("there are: {}", known.join(", ")),
             Self::UnknownExecution(_) => "see `tidemill executions`, or /api/v1/executions of the server".into(),
             Self::Refused { refusal, .. } => refusal.fix().into(),
+            Self::NoNext { .. } => "give other parameters, or the number itself and not --next".into(),
             Self::TooManyRunning { .. } => {
                 "try again when one of them has ended, launch it in another process, or raise jobs.max_running".into()
             }

@@ -1,6 +1,7 @@
 //! The launcher: starts executions in this process, and lets operators act on any.
 
 mod launching;
+mod next;
 
 use crate::error::EngineError;
 use crate::job::definition::{Job, JobRegistry};

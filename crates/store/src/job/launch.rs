@@ -11,6 +11,7 @@ use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::job::key::job_key;
 use tidemill_domain::job::launch::{self, InstanceHistory, Launch, LaunchRefusal, LaunchRules};
 use tidemill_domain::job::lifecycle::OnCrash;
+use tidemill_domain::job::next::RUN_ID;
 use tidemill_domain::job::parameter::ParametersInvalid;
 use tidemill_domain::job::{BatchStatus, ExecutionContext, ExecutionId, InstanceId, JobParameters};
 use tidemill_domain::lease::{LeaseKey, Term};
@@ -78,8 +79,16 @@ impl History {
             has_identifying: request.parameters.has_identifying(),
             has_changed: !request.accepts_change && self.is_of_another(request.fingerprint),
         };
+        self.decide_by(rules, request.parameters_valid.clone())
+    }
+
+    fn decide_by(
+        &self,
+        rules: LaunchRules,
+        valid: Result<(), ParametersInvalid>,
+    ) -> Result<Launch, LaunchRefusal> {
         let history = InstanceHistory { executions: &self.statuses, last_steps: &self.last_steps };
-        launch::decide(&history, rules, request.parameters_valid.clone())
+        launch::decide(&history, rules, valid)
     }
 
     /// Whether both definitions are known, and not the same.
@@ -126,6 +135,26 @@ impl Tx {
         let parameters = request.parameters.clone();
         let instance = InstanceId::new(instance);
         Ok(Ok(Launched { instance, execution, lease, granted, context, launch, parameters }))
+    }
+
+    /// What a launch would be now, without making it.
+    pub async fn preview_launch(
+        &mut self,
+        job: &str,
+        parameters: &JobParameters,
+        rules: LaunchRules,
+        valid: Result<(), ParametersInvalid>,
+    ) -> Result<Result<Launch, LaunchRefusal>, StoreError> {
+        let history = match self.job_instance_find(job, &job_key(parameters)).await? {
+            Some(instance) => self.history(instance).await?,
+            None => History::NONE,
+        };
+        Ok(history.decide_by(rules, valid))
+    }
+
+    /// The greatest `run.id` that any instance of a job has.
+    pub async fn greatest_run_id(&mut self, job: &str) -> Result<Option<i64>, StoreError> {
+        Ok(self.job_instance_greatest_long(job, RUN_ID).await?)
     }
 
     /// The instance, made if need be. A launch that would be refused even without any history makes none.

@@ -36,6 +36,7 @@ impl Tx {
         &mut self,
         name: &str,
         actor: &Actor,
+        reason: Option<&str>,
     ) -> Result<Option<ScheduleRecord>, StoreError> {
         let Some(mut row) = self.schedule_lock(name).await? else { return Ok(None) };
         if row.paused_at.is_some() {
@@ -48,6 +49,7 @@ impl Tx {
             self.schedule_save_standing(&row).await?;
             let entry =
                 AuditEntry::new(actor.clone(), "schedule.resume", &object(name)).from_to("paused", "active");
+            let entry = reason.iter().fold(entry, |entry, reason| entry.because(reason));
             self.audit_insert(&entry, now.into()).await?;
             self.wake(SCHEDULE_CHANGED);
         }

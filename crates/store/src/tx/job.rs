@@ -21,6 +21,18 @@ impl Tx {
         on_either!(self, job::instance::lock_by_id(id))
     }
 
+    pub(crate) async fn job_instance_find(&mut self, job: &str, key: &str) -> Answer<Option<i64>> {
+        on_either!(self, job::instance::find(job, key))
+    }
+
+    pub(crate) async fn job_instance_greatest_long(
+        &mut self,
+        job: &str,
+        parameter: &str,
+    ) -> Answer<Option<i64>> {
+        on_either!(self, job::instance::greatest_long(job, parameter))
+    }
+
     pub(crate) async fn job_instance_insert(&mut self, job: &str, key: &str) -> Answer<()> {
         on_either!(self, job::instance::insert(job, key))
     }

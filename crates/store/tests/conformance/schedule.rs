@@ -241,8 +241,8 @@ async fn what_comes_during_a_pause_never_fires(bench: Bench) {
     assert_eq!(turn(&bench, Room::Free, 1).await, None);
 
     let mut tx = bench.begin().await;
-    let resumed = tx.resume_schedule("s", &ann()).await.unwrap().unwrap();
-    assert_eq!(tx.resume_schedule("none", &ann()).await.unwrap(), None);
+    let resumed = tx.resume_schedule("s", &ann(), Some("done")).await.unwrap().unwrap();
+    assert_eq!(tx.resume_schedule("none", &ann(), None).await.unwrap(), None);
     tx.commit().await.unwrap();
 
     assert_eq!((resumed.pause, resumed.next_at), (None, Some(at("08:00:00"))));

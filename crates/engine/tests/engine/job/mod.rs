@@ -18,9 +18,9 @@ use tidemill_engine::testing::JobBench;
 use tidemill_store::scratch::Scratch;
 
 /// A bench on a scratch database.
-struct Stand {
-    bench: JobBench,
-    clock: Arc<FakeClock>,
+pub(crate) struct Stand {
+    pub(crate) bench: JobBench,
+    pub(crate) clock: Arc<FakeClock>,
     _scratch: Scratch,
 }
 
@@ -39,7 +39,7 @@ impl Stand {
         Self { bench, clock, _scratch: scratch }
     }
 
-    async fn both() -> Vec<Self> {
+    pub(crate) async fn both() -> Vec<Self> {
         let mut stands = vec![Self::on(Scratch::file()).await];
         if let Some(postgres) = Scratch::postgres().await {
             stands.push(Self::on(postgres).await);

@@ -81,3 +81,43 @@ pub(crate) async fn step_statuses(
     .fetch_all(connection)
     .await
 }
+
+/// Like `lock`, without a lock.
+pub(crate) async fn find(
+    connection: &mut PgConnection,
+    job: &str,
+    key: &str,
+) -> Result<Option<i64>, sqlx::Error> {
+    sqlx::query_scalar(
+        "select job_instance_id
+         from batch_job_instance
+         where job_name = $1
+           and job_key = $2",
+    )
+    .bind(job)
+    .bind(key)
+    .fetch_optional(connection)
+    .await
+}
+
+/// The greatest value of an identifying whole-number parameter among all instances of a job.
+pub(crate) async fn greatest_long(
+    connection: &mut PgConnection,
+    job: &str,
+    parameter: &str,
+) -> Result<Option<i64>, sqlx::Error> {
+    sqlx::query_scalar(
+        "select max(case when p.parameter_value ~ '^-?[0-9]{1,18}$' then p.parameter_value::bigint end)
+         from batch_job_instance i
+         join batch_job_execution e on e.job_instance_id = i.job_instance_id
+         join batch_job_execution_params p on p.job_execution_id = e.job_execution_id
+         where i.job_name = $1
+           and p.parameter_name = $2
+           and p.parameter_type = 'java.lang.Long'
+           and p.identifying = 'Y'",
+    )
+    .bind(job)
+    .bind(parameter)
+    .fetch_one(connection)
+    .await
+}

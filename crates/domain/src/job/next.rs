@@ -1,0 +1,59 @@
+//! The next instance of a job: the same parameters with a number that no instance had before.
+//!
+//! Spring Batch's incrementer starts from all parameters of the last run, so that what somebody once gave is dragged
+//! along for ever. Here nothing is carried over but the number.
+
+use super::JobParameters;
+
+/// The name of the number, which Spring Batch uses as well.
+pub const RUN_ID: &str = "run.id";
+
+/// Why there is no next instance.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum NoNext {
+    /// The caller gave the number.
+    #[error("the parameter run.id is given, and the next instance would choose it")]
+    Given,
+    /// The greatest number there is was used.
+    #[error("the greatest run.id that there is was used")]
+    UsedUp,
+}
+
+/// The parameters of the next instance, when this is the greatest number that an instance has.
+///
+/// ```
+/// # use tidemill_domain::job::{JobParameters, next::next_instance};
+/// let given = JobParameters::new().with("input", "a.csv");
+/// let next = next_instance(given.clone(), Some(41)).unwrap();
+/// assert_eq!(next, given.with("run.id", 42));
+/// ```
+pub fn next_instance(given: JobParameters, greatest: Option<i64>) -> Result<JobParameters, NoNext> {
+    if given.get(RUN_ID).is_some() {
+        return Err(NoNext::Given);
+    }
+    let next = greatest.unwrap_or(0).max(0).checked_add(1).ok_or(NoNext::UsedUp)?;
+    Ok(given.with(RUN_ID, next))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_first_is_number_one_and_a_number_that_is_given_is_refused() {
+        assert_eq!(next_instance(JobParameters::new(), None), Ok(JobParameters::new().with(RUN_ID, 1)));
+        assert_eq!(next_instance(JobParameters::new().with(RUN_ID, 5), None), Err(NoNext::Given));
+        assert_eq!(next_instance(JobParameters::new(), Some(i64::MAX)), Err(NoNext::UsedUp));
+    }
+
+    proptest! {
+        #[test]
+        fn the_number_is_greater_than_all_before_and_nothing_else_is_added(greatest in any::<i64>()) {
+            prop_assume!(greatest < i64::MAX);
+            let next = next_instance(JobParameters::new(), Some(greatest)).unwrap();
+            prop_assert_eq!(next.iter().count(), 1);
+            prop_assert!(matches!(next.get(RUN_ID).unwrap().value, crate::job::ParameterValue::Long(n) if n > greatest && n > 0));
+        }
+    }
+}
