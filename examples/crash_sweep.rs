@@ -2,8 +2,8 @@
 //! look for rows that are missing or there twice.
 //!
 //! All jobs write the numbers from 1 into the table `swept (run, id)`, under the name of the run, which is a
-//! parameter. `pause` says how long the processor takes for one of them, and `SWEEP_THREADS` in the environment how many
-//! threads a step has.
+//! parameter. `pause` says how long the processor takes for one of them. In the environment, `SWEEP_THREADS` says how many
+//! threads a step has, and `SWEEP_CRON` lets a server run one by itself.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -118,8 +118,13 @@ fn numbers_and_files() -> Step {
 }
 
 fn main() -> ExitCode {
-    App::new()
-        .job(Job::new("sweep").step(numbers(In::ChunksOwn)))
+    let app = match std::env::var("SWEEP_CRON") {
+        Ok(cron) => App::new().schedule(
+            Schedule::new("often", "sweep").cron(cron).overlap(Overlap::Allow).parameter("run", "${tick}"),
+        ),
+        Err(_) => App::new(),
+    };
+    app.job(Job::new("sweep").step(numbers(In::ChunksOwn)))
         .job(Job::new("leaky").step(numbers(In::Another)))
         .job(Job::new("files").step(numbers_and_files()))
         .job(Job::new("phoenix").step(numbers(In::ChunksOwn)).on_crash(OnCrash::Restart { limit: 3 }))

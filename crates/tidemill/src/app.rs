@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tidemill_domain::code::{Code, Exit};
 use tidemill_engine::job::{Job, JobRegistry};
+use tidemill_engine::schedule::{Schedule, ScheduleRegistry};
 
 /// Batch operations on the database you already have.
 #[derive(Parser, Debug)]
@@ -99,6 +100,7 @@ impl Global {
 #[non_exhaustive]
 pub struct App {
     jobs: Vec<Job>,
+    schedules: Vec<Schedule>,
 }
 
 impl App {
@@ -118,6 +120,13 @@ impl App {
     #[must_use]
     pub fn jobs(mut self, jobs: impl IntoIterator<Item = Job>) -> Self {
         self.jobs.extend(jobs);
+        self
+    }
+
+    /// Adds a schedule of one of the jobs, which `serve` then fires.
+    #[must_use]
+    pub fn schedule(mut self, schedule: Schedule) -> Self {
+        self.schedules.push(schedule);
         self
     }
 
@@ -149,6 +158,7 @@ impl App {
         let wanted = cli.global.output.as_deref().and_then(|word| word.parse().ok());
         let early = |failure| (failure, wanted.unwrap_or(Output::Table));
         let jobs = JobRegistry::new(self.jobs).map_err(|error| early(error.into()))?;
+        let schedules = ScheduleRegistry::new(self.schedules, &jobs).map_err(|error| early(error.into()))?;
         if !cli.command.needs_configuration() {
             color(
                 cli.global.color.as_deref().and_then(|word| word.parse().ok()).unwrap_or(ColorChoice::Auto),
@@ -164,7 +174,7 @@ impl App {
             .enable_all()
             .build()
             .map_err(|error| (Failure::unexpected("the runtime could not be started", &error), output))?;
-        let context = Context::new(loaded, jobs, program);
+        let context = Context::new(loaded, jobs, schedules, program);
         let ended = runtime.block_on(commands::run(cli.command, &context));
         // Code of a job that does not come to an await must not keep the program from ending.
         runtime.shutdown_timeout(LETTING_GO);

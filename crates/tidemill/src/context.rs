@@ -9,6 +9,7 @@ use tidemill_domain::audit::{Actor, Role};
 use tidemill_domain::code::Code;
 use tidemill_domain::process::Identity;
 use tidemill_engine::job::JobRegistry;
+use tidemill_engine::schedule::ScheduleRegistry;
 use tidemill_server::access::jwt::{Issuer, Signature};
 use tidemill_store::{DatabaseUrl, Init, Pooler, Store, StoreOptions, Synchronous};
 
@@ -17,19 +18,30 @@ use tidemill_store::{DatabaseUrl, Init, Pooler, Store, StoreOptions, Synchronous
 pub(crate) struct Context {
     loaded: Loaded,
     jobs: JobRegistry,
+    schedules: ScheduleRegistry,
     program: String,
 }
 
 impl Context {
-    pub(crate) fn new(loaded: Loaded, jobs: JobRegistry, program: &Path) -> Self {
+    pub(crate) fn new(
+        loaded: Loaded,
+        jobs: JobRegistry,
+        schedules: ScheduleRegistry,
+        program: &Path,
+    ) -> Self {
         let program =
             program.file_name().map_or_else(|| "tidemill".into(), |name| name.to_string_lossy().into());
-        Self { loaded, jobs, program }
+        Self { loaded, jobs, schedules, program }
     }
 
     /// The jobs of this program.
     pub(crate) fn jobs(&self) -> &JobRegistry {
         &self.jobs
+    }
+
+    /// The schedules of this program.
+    pub(crate) fn schedules(&self) -> &ScheduleRegistry {
+        &self.schedules
     }
 
     /// What this program is called, for hints at commands that need its jobs.

@@ -86,4 +86,5 @@ pub mod prelude {
         PassThrough, RangePartitioner, Rejects, RepeatStatus, Running, Step, StepFlow, StepScope, Tasklet,
         TaskletScope,
     };
+    pub use tidemill_engine::schedule::{MissedRuns, Outside, Overlap, Schedule};
 }

@@ -7,6 +7,7 @@ pub mod execution;
 pub mod job;
 pub mod lease;
 pub mod process;
+pub mod schedule;
 pub mod token;
 
 use crate::problem::{Problem, ProblemBody};
@@ -46,6 +47,11 @@ use utoipa::OpenApi;
         execution::operate::restart,
         execution::operate::abandon,
         execution::operate::recover,
+        schedule::list,
+        schedule::show,
+        schedule::ticks,
+        schedule::pause,
+        schedule::resume,
         token::list,
         token::create,
         token::revoke

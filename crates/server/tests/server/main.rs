@@ -9,6 +9,7 @@ mod hostile;
 mod job;
 mod jwt;
 mod live;
+mod schedule;
 mod webhook;
 
 use axum::Router;

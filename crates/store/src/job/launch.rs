@@ -137,11 +137,12 @@ impl Tx {
         Ok(Ok(Launched { instance, execution, lease, granted, context, launch, parameters }))
     }
 
-    /// What a launch would be now, without making it.
+    /// What a launch would be now, without making it, with a definition of this fingerprint.
     pub async fn preview_launch(
         &mut self,
         job: &str,
         parameters: &JobParameters,
+        fingerprint: Option<&str>,
         rules: LaunchRules,
         valid: Result<(), ParametersInvalid>,
     ) -> Result<Result<Launch, LaunchRefusal>, StoreError> {
@@ -149,7 +150,8 @@ impl Tx {
             Some(instance) => self.history(instance).await?,
             None => History::NONE,
         };
-        Ok(history.decide_by(rules, valid))
+        let has_changed = history.is_of_another(fingerprint);
+        Ok(history.decide_by(LaunchRules { has_changed, ..rules }, valid))
     }
 
     /// The greatest `run.id` that any instance of a job has.

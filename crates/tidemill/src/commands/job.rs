@@ -1,11 +1,13 @@
 //! `tidemill job` and `tidemill executions`: run jobs, look at them, act on their executions.
 
+mod backfill;
 mod detail;
 mod list;
 mod operate;
 mod outcome;
 mod progress;
 mod run;
+mod signals;
 mod step;
 mod work;
 
@@ -43,7 +45,12 @@ pub(crate) enum JobCommand {
         /// Go on with an instance although the definition of the job has changed since
         #[arg(long)]
         accept_change: bool,
+        /// Run the next instance: with a run.id that none had before, and nothing else from earlier runs
+        #[arg(long)]
+        next: bool,
     },
+    /// Run a job once for each date of a range, in this process and in order
+    Backfill(backfill::BackfillArguments),
     /// Go on with an execution that failed or was stopped, in this process, and wait for its end
     Restart {
         /// Its id
@@ -129,7 +136,7 @@ fn status(text: &str) -> Result<BatchStatus, String> {
     text.parse::<BatchStatus>().map_err(|error| error.to_string())
 }
 
-fn reason(text: &str) -> Result<String, String> {
+pub(super) fn reason(text: &str) -> Result<String, String> {
     let text = text.trim();
     if text.is_empty() {
         return Err("say why in a few words".to_owned());
@@ -144,9 +151,10 @@ pub(super) async fn run(command: JobCommand, context: &Context) -> Result<Exit, 
     match command {
         JobCommand::List { limit } => list::jobs(limit, context).await,
         JobCommand::Show { job, limit } => list::one(&job, limit, context).await,
-        JobCommand::Run { job, parameters, accept_change } => {
-            run::launch(&job, &parameters, accept_change, context).await
+        JobCommand::Run { job, parameters, accept_change, next } => {
+            run::launch(&job, &parameters, run::Manner { accept_change, next }, context).await
         }
+        JobCommand::Backfill(arguments) => backfill::run(arguments, context).await,
         JobCommand::Restart { execution, accept_change } => {
             run::restart(execution, accept_change, context).await
         }

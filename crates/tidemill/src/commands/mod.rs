@@ -12,6 +12,7 @@ mod explain;
 mod job;
 mod lease;
 mod process;
+mod schedule;
 mod serve;
 mod token;
 
@@ -37,6 +38,9 @@ pub(crate) enum Command {
     Job(job::JobCommand),
     /// The executions of jobs, the newest first; with an id, all about one
     Executions(job::Executions),
+    /// When jobs are launched by themselves
+    #[command(subcommand)]
+    Schedule(schedule::ScheduleCommand),
     /// The processes that use this database
     #[command(subcommand)]
     Process(process::ProcessCommand),
@@ -105,6 +109,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<Exit, Fai
         Command::Audit(audit) => audit::run(audit, context).await,
         Command::Job(job) => job::run(job, context).await,
         Command::Executions(executions) => job::executions(executions, context).await,
+        Command::Schedule(schedule) => schedule::run(schedule, context).await,
         Command::Process(process) => process::run(&process, context).await,
         Command::Lease(lease) => lease::run(&lease, context).await,
         Command::Serve(_) => serve::run(context).await,

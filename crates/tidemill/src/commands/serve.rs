@@ -9,13 +9,14 @@ use clap::Args;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use tidemill_domain::audit::Actor;
 use tidemill_domain::code::{Code, Exit};
 use tidemill_engine::alert::channel::{Channel, LogChannel};
 use tidemill_engine::alert::{Alerting, signal};
 use tidemill_engine::job::partition::run_worker;
 use tidemill_engine::job::{Launcher, recovery};
 use tidemill_engine::process::End;
-use tidemill_engine::{Process, ProcessOptions, SystemClock, reaper};
+use tidemill_engine::{Process, ProcessOptions, SystemClock, reaper, schedule};
 use tidemill_server::access::Authentication;
 use tidemill_server::access::limit::Rates;
 use tidemill_server::webhook::Webhook;
@@ -122,14 +123,21 @@ impl Serving {
             rates: Rates::default(),
             is_behind_tls: settings.tls == Tls::Proxy,
         };
-        match Server::bind(options, parts).await {
+        let bound = match Server::bind(options, parts).await {
+            Ok(server) => schedule::register(store, context.schedules(), &Actor::system())
+                .await
+                .map(|()| server)
+                .map_err(Failure::from),
+            Err(error) => Err(error.into()),
+        };
+        match bound {
             Ok(server) => {
                 let partitions_max = context.settings().jobs.max_partitions as usize;
                 Ok(Self { server, process, launcher, partitions_max, alerting })
             }
-            Err(error) => {
+            Err(failure) => {
                 process.stop().await?;
-                Err(error.into())
+                Err(failure)
             }
         }
     }
@@ -142,6 +150,7 @@ impl Serving {
         loops.spawn(alerting.run(process.clone()));
         let restarting = loops.spawn(recovery::run(launcher.clone()));
         loops.spawn(run_worker(launcher.clone(), partitions_max));
+        let scheduling = loops.spawn(schedule::run(launcher.clone()));
         let (expired, mut told) = (process.clone(), shutdown.clone());
         let (stop, mut stopped) = watch::channel(false);
         let serving = server.run(async move {
@@ -158,6 +167,7 @@ impl Serving {
             let stopping = async {
                 drop(stopped.wait_for(|stop| *stop).await);
                 restarting.abort();
+                scheduling.abort();
                 launcher.stop_all(GRACE).await;
             };
             tokio::join!(serving, stopping);

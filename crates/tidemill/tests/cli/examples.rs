@@ -59,6 +59,25 @@ async fn the_smallest_job_writes_its_file() {
 }
 
 #[test]
+fn a_schedule_is_rehearsed_with_a_clock_of_ones_own() {
+    let program = Program::new("scheduled_job", Stage::new());
+
+    let rehearsed = program.run(&[]);
+
+    let expected = "first night
+  report for 2026-11-15
+third night, the server slept through the second
+  report for 2026-11-17
+what became of the ticks
+  2026-11-15T17:00:00.000000Z fired
+  2026-11-16T17:00:00.000000Z missed nobody fired it in time
+  2026-11-17T17:00:00.000000Z fired
+";
+    let said: Vec<&str> = rehearsed.succeeds().stdout.lines().map(str::trim_end).collect();
+    assert_eq!(said, expected.lines().collect::<Vec<_>>());
+}
+
+#[test]
 fn a_job_that_failed_goes_on_where_it_was() {
     let program = Program::new("restart_after_crash", Stage::new());
 

@@ -16,6 +16,7 @@ mod metrics;
 mod output;
 mod partitions;
 mod readme;
+mod schedule;
 mod serve;
 mod tidy;
 

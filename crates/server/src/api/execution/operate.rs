@@ -25,7 +25,7 @@ use utoipa::ToSchema;
 #[serde(deny_unknown_fields)]
 pub struct Wish {
     /// Why, for those who wonder later.
-    reason: Option<String>,
+    pub(crate) reason: Option<String>,
 }
 
 /// A restart that is wanted.
@@ -44,7 +44,7 @@ pub struct Restart {
 #[serde(deny_unknown_fields)]
 pub struct Order {
     /// Why, for those who wonder later.
-    reason: String,
+    pub(crate) reason: String,
 }
 
 /// Asks an execution to stop at the end of its chunk, wherever it runs.
@@ -163,7 +163,7 @@ async fn find(state: &State, id: ExecutionId) -> Result<ExecutionDetail, Problem
 }
 
 /// A reason that says something and fits into the audit log.
-fn checked(reason: &str) -> Result<&str, Problem> {
+pub(crate) fn checked(reason: &str) -> Result<&str, Problem> {
     let reason = reason.trim();
     match reason.chars().count() {
         0 => Err(Problem::bad_request("the reason is empty", "say why in a few words")),

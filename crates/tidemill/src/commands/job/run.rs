@@ -1,5 +1,6 @@
 //! `job run` and `job restart`: one execution, in this very process, until it ends.
 
+use super::signals::Signals;
 use super::{outcome, progress};
 use crate::context::Context;
 use crate::report::Failure;
@@ -7,12 +8,11 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::code::{Code, Exit};
-use tidemill_domain::job::ExecutionId;
 use tidemill_domain::job::launch::LaunchRefusal;
 use tidemill_domain::job::parameter::{ParameterProblem, ParametersInvalid, parse_arguments};
+use tidemill_domain::job::{ExecutionId, JobParameters};
 use tidemill_engine::job::{ExecutionEnd, JobError, Launcher, Running};
 use tidemill_engine::{EngineError, Process, ProcessOptions, SystemClock, reaper};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// How long an execution may take to come to the end of its chunk once we are asked to stop.
 pub(super) const GRACE: Duration = Duration::from_secs(20);
@@ -20,24 +20,47 @@ pub(super) const GRACE: Duration = Duration::from_secs(20);
 /// How long the last words of this process may take; it is found to be gone without them, only later.
 pub(super) const GOODBYE: Duration = Duration::from_secs(2);
 
+/// How a job is launched.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Manner {
+    /// Go on although the definition of the job has changed.
+    pub(super) accept_change: bool,
+    /// The next instance.
+    pub(super) next: bool,
+}
+
 /// Runs a job.
 pub(super) async fn launch(
     job: &str,
     arguments: &[String],
-    accept_change: bool,
+    manner: Manner,
     context: &Context,
 ) -> Result<Exit, Failure> {
-    // Refused before the database is touched, so that a slip costs nothing.
+    let parameters = parameters(job, arguments, context)?;
+    let actor = context.actor();
+    in_this_process(context, async |launcher| {
+        let launcher = launcher.clone().accept_change(manner.accept_change);
+        match manner.next {
+            true => launcher.launch_next(job, &parameters, &actor).await,
+            false => launcher.launch(job, &parameters, &actor).await,
+        }
+    })
+    .await
+}
+
+/// The parameters that were given. Refused before the database is touched, so that a slip costs nothing.
+pub(super) fn parameters(
+    job: &str,
+    arguments: &[String],
+    context: &Context,
+) -> Result<JobParameters, JobError> {
     let definition = context.jobs().get(job)?;
     let parameters = parse_arguments(arguments.iter().map(String::as_str), definition.parameters());
-    let parameters = parameters.map_err(|error| {
+    parameters.map_err(|error| {
         let problems = vec![ParameterProblem::OutOfBounds(error)];
         let refusal = LaunchRefusal::ParametersInvalid(ParametersInvalid { problems });
         JobError::Refused { job: job.to_owned(), refusal }
-    })?;
-    let actor = context.actor();
-    in_this_process(context, accept_change, async |launcher| launcher.launch(job, &parameters, &actor).await)
-        .await
+    })
 }
 
 /// Goes on with an execution.
@@ -47,16 +70,36 @@ pub(super) async fn restart(
     context: &Context,
 ) -> Result<Exit, Failure> {
     let actor = context.actor();
-    in_this_process(context, accept_change, async |launcher| launcher.restart(id, &actor).await).await
+    in_this_process(context, async |launcher| {
+        launcher.clone().accept_change(accept_change).restart(id, &actor).await
+    })
+    .await
 }
 
 /// Registers a process, starts what is to be started, waits for its end, and tells how it was.
 async fn in_this_process(
     context: &Context,
-    accept_change: bool,
     start: impl AsyncFnOnce(&Launcher) -> Result<Running, JobError>,
 ) -> Result<Exit, Failure> {
     let mut signals = Signals::new()?;
+    with_launcher(context, async |launcher| {
+        let ended = match start(launcher).await {
+            Ok(running) => Ok(wait(running, launcher, &mut signals, context).await),
+            Err(error) => Err(error),
+        };
+        match ended {
+            Ok((id, ended)) => outcome::tell(id, ended, launcher.store(), context).await,
+            Err(error) => Err(refused(error)),
+        }
+    })
+    .await
+}
+
+/// Registers a process, does something with a launcher of it, and says goodbye.
+pub(super) async fn with_launcher<T>(
+    context: &Context,
+    act: impl AsyncFnOnce(&Launcher) -> Result<T, Failure>,
+) -> Result<T, Failure> {
     let store = context.store().await?;
     let clock = Arc::new(SystemClock::new());
     let options = ProcessOptions { identity: context.identity(), ttl: context.settings().process.lease };
@@ -66,16 +109,8 @@ async fn in_this_process(
         tracing::warn!(%error, "looking for dead processes failed; will try again");
     }
     let reaping = tokio::spawn(reaper::run(process.clone()));
-    let launcher = Launcher::new(store.clone(), process.clone(), clock, context.jobs().clone())
-        .accept_change(accept_change);
-    let ended = match start(&launcher).await {
-        Ok(running) => Ok(wait(running, &launcher, &mut signals, context).await),
-        Err(error) => Err(error),
-    };
-    let told = match ended {
-        Ok((id, ended)) => outcome::tell(id, ended, &store, context).await,
-        Err(error) => Err(refused(error)),
-    };
+    let launcher = Launcher::new(store.clone(), process.clone(), clock, context.jobs().clone());
+    let done = act(&launcher).await;
     reaping.abort();
     let _lapses_otherwise = tokio::time::timeout(GOODBYE, async {
         let stopped = process.stop().await;
@@ -83,7 +118,7 @@ async fn in_this_process(
         stopped
     })
     .await;
-    told
+    done
 }
 
 /// Waits for the end; meanwhile shows how far it is, and passes on signals.
@@ -127,28 +162,5 @@ fn refused(error: JobError) -> Failure {
     match hint {
         Some(hint) => Failure::new(error.code(), error.to_string(), format!("{}; {hint}", error.fix())),
         None => error.into(),
-    }
-}
-
-/// The signals that ask this process to end.
-pub(super) struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    pub(super) fn new() -> Result<Self, Failure> {
-        let deaf = |error: std::io::Error| Failure::unexpected("signals cannot be received", &error);
-        Ok(Self {
-            terminate: signal(SignalKind::terminate()).map_err(deaf)?,
-            interrupt: signal(SignalKind::interrupt()).map_err(deaf)?,
-        })
-    }
-
-    pub(super) async fn next(&mut self) {
-        tokio::select! {
-            _signal = self.terminate.recv() => {}
-            _signal = self.interrupt.recv() => {}
-        }
     }
 }

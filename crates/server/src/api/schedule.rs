@@ -1,0 +1,276 @@
+//! Schedules: when jobs are launched by themselves, and what became of each tick.
+
+use crate::access::Principal;
+use crate::api::execution::operate::{Order, Wish, checked};
+use crate::api::{Asked, Body, limit};
+use crate::mutation;
+use crate::problem::Problem;
+use crate::state::State;
+use axum::extract::{Path, State as Given};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use axum::{Extension, Json};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::collections::BTreeMap;
+use tidemill_domain::audit::Actor;
+use tidemill_domain::job::check_name;
+use tidemill_domain::time::Timestamp;
+use tidemill_engine::job::JobError;
+use tidemill_store::schedule::{ScheduleRecord, TickRecord};
+use tidemill_store::{StoreError, Tx};
+use utoipa::{IntoParams, ToSchema};
+
+/// What to list.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub struct ListSchedules {
+    /// At most so many; 50 when not given, 500 at most.
+    limit: Option<u32>,
+}
+
+/// Which page of the ticks to list.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub struct ListTicks {
+    /// At most so many; 50 when not given, 500 at most.
+    limit: Option<u32>,
+    /// Only ticks before this one: the last of the page before.
+    before: Option<String>,
+}
+
+/// A schedule.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Schedule {
+    /// Its name.
+    name: String,
+    /// The job that it launches.
+    job: String,
+    /// When: a cron expression.
+    cron: String,
+    /// In which time zone.
+    zone: String,
+    /// When it may fire at all; always when there is none.
+    windows: Vec<String>,
+    /// What becomes of ticks outside of the windows: `drop` or `defer`.
+    outside: String,
+    /// What becomes of missed ticks: `skip`, `latest` or `all N`.
+    missed: String,
+    /// What becomes of a tick while an earlier one still runs: `allow`, `skip` or `wait`.
+    overlap: String,
+    /// How late a tick may be before it counts as missed.
+    grace_seconds: u64,
+    /// The parameters of every launch, with their placeholders.
+    parameters: BTreeMap<String, String>,
+    /// Whether this server can fire it: it has the job.
+    is_job_registered: bool,
+    /// The next tick that nothing was decided about.
+    next_at: Option<String>,
+    /// Whether that one was up and waits, for an earlier execution or for room.
+    is_waiting: bool,
+    /// The last tick that something was decided about.
+    last_tick_at: Option<String>,
+    /// Who paused it, if somebody did.
+    pause: Option<SchedulePause>,
+}
+
+/// A pause of a schedule.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct SchedulePause {
+    /// Since when.
+    at: String,
+    /// By whom.
+    by: String,
+    /// Why.
+    reason: String,
+}
+
+/// A list of schedules.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Schedules {
+    /// By name.
+    items: Vec<Schedule>,
+}
+
+/// What became of a tick.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Tick {
+    /// The tick.
+    tick_at: String,
+    /// `fired`, `skipped`, `missed` or `refused`.
+    outcome: String,
+    /// Why it did not fire.
+    reason: Option<String>,
+    /// The execution that it launched.
+    execution: Option<i64>,
+    /// When that was decided.
+    decided_at: String,
+}
+
+/// A page of ticks.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Ticks {
+    /// The newest first.
+    items: Vec<Tick>,
+    /// Ask with `before` this for the next page; none when this was the last.
+    next: Option<String>,
+}
+
+impl From<TickRecord> for Tick {
+    fn from(record: TickRecord) -> Self {
+        Self {
+            tick_at: record.tick.to_string(),
+            outcome: record.outcome.as_str().to_owned(),
+            reason: record.reason,
+            execution: record.execution.map(|execution| execution.get()),
+            decided_at: record.at.to_string(),
+        }
+    }
+}
+
+fn shown(record: ScheduleRecord, state: &State) -> Schedule {
+    let schedule = record.schedule;
+    let text = |at: Option<Timestamp>| at.map(|at| at.to_string());
+    Schedule {
+        is_job_registered: state.launcher().jobs().get(&schedule.job).is_ok(),
+        name: schedule.name,
+        job: schedule.job,
+        cron: schedule.cron,
+        zone: schedule.zone,
+        windows: schedule.windows,
+        outside: schedule.outside,
+        missed: schedule.missed,
+        overlap: schedule.overlap,
+        grace_seconds: schedule.grace.as_secs(),
+        parameters: schedule.parameters.into_iter().collect(),
+        next_at: text(record.next_at),
+        is_waiting: record.is_waiting,
+        last_tick_at: text(record.last_tick_at),
+        pause: record.pause.map(|pause| SchedulePause {
+            at: pause.at.to_string(),
+            by: pause.by,
+            reason: pause.reason,
+        }),
+    }
+}
+
+/// The schedules that the database knows.
+#[utoipa::path(get, path = "/api/v1/schedules", params(ListSchedules), responses((status = 200, body = Schedules)))]
+pub(crate) async fn list(
+    Given(state): Given<State>,
+    Asked(asked): Asked<ListSchedules>,
+) -> Result<Json<Schedules>, Problem> {
+    let mut tx = state.store().read().await?;
+    let records = tx.schedules(limit(asked.limit)?).await?;
+    tx.rollback().await?;
+    Ok(Json(Schedules { items: records.into_iter().map(|record| shown(record, &state)).collect() }))
+}
+
+/// One schedule.
+#[utoipa::path(get, path = "/api/v1/schedules/{name}", params(("name" = String, Path, description = "Its name")), responses((status = 200, body = Schedule), (status = 404, body = crate::problem::ProblemBody)))]
+pub(crate) async fn show(
+    Given(state): Given<State>,
+    Path(name): Path<String>,
+) -> Result<Json<Schedule>, Problem> {
+    Ok(Json(shown(find(&state, &named(name)?).await?, &state)))
+}
+
+/// What became of the ticks of a schedule.
+#[utoipa::path(get, path = "/api/v1/schedules/{name}/ticks", params(("name" = String, Path, description = "Its name"), ListTicks), responses((status = 200, body = Ticks), (status = 404, body = crate::problem::ProblemBody)))]
+pub(crate) async fn ticks(
+    Given(state): Given<State>,
+    Path(name): Path<String>,
+    Asked(asked): Asked<ListTicks>,
+) -> Result<Json<Ticks>, Problem> {
+    let name = named(name)?;
+    let limit = limit(asked.limit)?;
+    let before: Option<Timestamp> = asked.before.as_deref().map(str::parse).transpose().map_err(
+        |error: tidemill_domain::time::NotAnInstant| {
+            Problem::bad_request(error.to_string(), "use `next` of the page before")
+        },
+    )?;
+    find(&state, &name).await?;
+    let mut tx = state.store().read().await?;
+    // One more than asked for tells whether there is a next page.
+    let mut records = tx.schedule_ticks(&name, before, limit + 1).await?;
+    tx.rollback().await?;
+    let has_more = records.len() > limit as usize;
+    records.truncate(limit as usize);
+    let next = if has_more { records.last().map(|record| record.tick.to_string()) } else { None };
+    Ok(Json(Ticks { items: records.into_iter().map(Tick::from).collect(), next }))
+}
+
+/// Keeps a schedule from firing until it is resumed. Nobody makes up for the ticks in between.
+#[utoipa::path(post, path = "/api/v1/schedules/{name}/pause", params(("name" = String, Path, description = "Its name")), request_body = Order, responses((status = 200, body = Schedule), (status = 404, body = crate::problem::ProblemBody)))]
+pub(crate) async fn pause(
+    Given(state): Given<State>,
+    Extension(principal): Extension<Principal>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+    Body(body): Body<Order>,
+) -> Result<Response, Problem> {
+    let name = named(name)?;
+    let reason = checked(&body.reason)?;
+    let what = format!("POST /api/v1/schedules/{name}/pause {}", json!(body));
+    let asked = Change { state: &state, principal: &principal, headers: &headers, what, name: &name };
+    change(asked, async |tx, actor| tx.pause_schedule(&name, actor, reason).await).await
+}
+
+/// Lets a schedule that is paused go on with its next tick.
+#[utoipa::path(post, path = "/api/v1/schedules/{name}/resume", params(("name" = String, Path, description = "Its name")), request_body = Wish, responses((status = 200, body = Schedule), (status = 404, body = crate::problem::ProblemBody)))]
+pub(crate) async fn resume(
+    Given(state): Given<State>,
+    Extension(principal): Extension<Principal>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+    Body(body): Body<Wish>,
+) -> Result<Response, Problem> {
+    let name = named(name)?;
+    let reason = body.reason.as_deref().map(checked).transpose()?;
+    let what = format!("POST /api/v1/schedules/{name}/resume {}", json!(body));
+    let asked = Change { state: &state, principal: &principal, headers: &headers, what, name: &name };
+    change(asked, async |tx, actor| tx.resume_schedule(&name, actor, reason).await).await
+}
+
+/// A request to change a schedule.
+struct Change<'a> {
+    state: &'a State,
+    principal: &'a Principal,
+    headers: &'a HeaderMap,
+    /// The whole request as text.
+    what: String,
+    name: &'a str,
+}
+
+/// Changes a schedule, and answers with it as it is then. Whoever is limited to some jobs may change the schedules of
+/// these only.
+async fn change(
+    asked: Change<'_>,
+    give: impl AsyncFnOnce(&mut Tx, &Actor) -> Result<Option<ScheduleRecord>, StoreError>,
+) -> Result<Response, Problem> {
+    let Change { state, principal, headers, what, name } = asked;
+    let object = format!("job/{}", find(state, name).await?.schedule.job);
+    let actor = principal.actor();
+    mutation::run(state, principal, &object, headers, &what, async |tx| {
+        let after = give(tx, &actor).await?.ok_or_else(|| JobError::UnknownSchedule(name.to_owned()))?;
+        Ok((StatusCode::OK, json!(shown(after, state))))
+    })
+    .await
+}
+
+async fn find(state: &State, name: &str) -> Result<ScheduleRecord, Problem> {
+    let mut tx = state.store().read().await?;
+    let found = tx.schedule(name).await?;
+    tx.rollback().await?;
+    Ok(found.ok_or_else(|| JobError::UnknownSchedule(name.to_owned()))?)
+}
+
+/// A name of the path, if it can be the name of a schedule at all.
+fn named(name: String) -> Result<String, Problem> {
+    match check_name(&name) {
+        Ok(()) => Ok(name),
+        Err(bad) => {
+            Err(Problem::bad_request(bad.to_string(), "use the name as the list of schedules tells it"))
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! `tidemill schedule`: when jobs are launched by themselves, and what became of each tick.
+
+use crate::commands::job::reason;
+use crate::config::{Output, duration};
+use crate::context::Context;
+use crate::output::{Listing, write_stdout};
+use crate::report::{Failure, printable};
+use clap::Subcommand;
+use serde_json::{Map, Value, json};
+use tidemill_domain::code::Exit;
+use tidemill_domain::time::Timestamp;
+use tidemill_engine::job::JobError;
+use tidemill_store::schedule::ScheduleRecord;
+
+/// When jobs are launched by themselves
+#[derive(Subcommand, Debug)]
+pub(crate) enum ScheduleCommand {
+    /// The schedules that this database knows
+    List {
+        /// At most so many schedules
+        #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        limit: u32,
+    },
+    /// One schedule: its definition, and where it stands
+    Show {
+        /// Its name
+        name: String,
+    },
+    /// Keep a schedule from firing until it is resumed
+    Pause {
+        /// Its name
+        name: String,
+        /// Why, for those who wonder later
+        #[arg(long, value_parser = reason)]
+        reason: String,
+    },
+    /// Let a schedule that is paused go on with its next tick
+    Resume {
+        /// Its name
+        name: String,
+    },
+    /// The coming ticks of a schedule
+    Next {
+        /// Its name
+        name: String,
+        /// So many ticks
+        #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
+        count: u32,
+    },
+    /// What became of the ticks of a schedule, the newest first
+    Ticks {
+        /// Its name
+        name: String,
+        /// At most so many ticks
+        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+        limit: u32,
+    },
+}
+
+pub(super) async fn run(command: ScheduleCommand, context: &Context) -> Result<Exit, Failure> {
+    match command {
+        ScheduleCommand::List { limit } => list(limit, context).await,
+        ScheduleCommand::Show { name } => show(&name, context).await,
+        ScheduleCommand::Pause { name, reason } => pause(&name, &reason, context).await,
+        ScheduleCommand::Resume { name } => resume(&name, context).await,
+        ScheduleCommand::Next { name, count } => next(&name, count, context).await,
+        ScheduleCommand::Ticks { name, limit } => ticks(&name, limit, context).await,
+    }
+}
+
+async fn list(limit: u32, context: &Context) -> Result<Exit, Failure> {
+    let store = context.store().await?;
+    let mut tx = store.read().await?;
+    let schedules = tx.schedules(limit).await?;
+    tx.rollback().await?;
+    store.close().await;
+    let columns = &["name", "job", "cron", "zone", "state", "next_at", "last_tick_at"];
+    let mut listing = Listing::new("tidemill.schedule/v1", columns, "There are no schedules.");
+    for record in &schedules {
+        listing.push(vec![
+            json!(record.schedule.name),
+            json!(record.schedule.job),
+            json!(record.schedule.cron),
+            json!(record.schedule.zone),
+            json!(state(record)),
+            instant(record.next_at),
+            instant(record.last_tick_at),
+        ]);
+    }
+    listing.print(context.output())?;
+    Ok(Exit::Ok)
+}
+
+async fn show(name: &str, context: &Context) -> Result<Exit, Failure> {
+    print(&find(name, context).await?, context)?;
+    Ok(Exit::Ok)
+}
+
+async fn pause(name: &str, reason: &str, context: &Context) -> Result<Exit, Failure> {
+    let store = context.store().await?;
+    let mut tx = store.begin().await?;
+    let paused = tx.pause_schedule(name, &context.actor(), reason).await?;
+    tx.commit().await?;
+    store.close().await;
+    print(&paused.ok_or_else(|| unknown(name))?, context)?;
+    Ok(Exit::Ok)
+}
+
+async fn resume(name: &str, context: &Context) -> Result<Exit, Failure> {
+    let store = context.store().await?;
+    let mut tx = store.begin().await?;
+    let resumed = tx.resume_schedule(name, &context.actor(), None).await?;
+    tx.commit().await?;
+    store.close().await;
+    print(&resumed.ok_or_else(|| unknown(name))?, context)?;
+    Ok(Exit::Ok)
+}
+
+async fn next(name: &str, count: u32, context: &Context) -> Result<Exit, Failure> {
+    let record = find(name, context).await?;
+    let bad = |bad| JobError::BadSchedule { schedule: name.to_owned(), bad };
+    let plan = record.schedule.plan().map_err(bad)?;
+    let columns = &["tick_at", "local_time"];
+    let mut listing = Listing::new("tidemill.schedule_next/v1", columns, "No tick will come.");
+    let following = |tick: &Timestamp| plan.timetable.next_after(*tick);
+    for tick in std::iter::successors(record.next_at, following).take(count as usize) {
+        let local = plan.timetable.zone().local(tick).map(|local| local.to_string());
+        listing.push(vec![json!(tick.to_string()), json!(local)]);
+    }
+    listing.print(context.output())?;
+    if record.pause.is_some() {
+        context.note(&format!("The schedule {name} is paused: these come only if it is resumed before."));
+    }
+    Ok(Exit::Ok)
+}
+
+async fn ticks(name: &str, limit: u32, context: &Context) -> Result<Exit, Failure> {
+    let store = context.store().await?;
+    let mut tx = store.read().await?;
+    let found = tx.schedule(name).await?;
+    let ticks = tx.schedule_ticks(name, None, limit).await?;
+    tx.rollback().await?;
+    store.close().await;
+    found.ok_or_else(|| unknown(name))?;
+    let columns = &["tick_at", "outcome", "execution", "decided_at", "reason"];
+    let mut listing = Listing::new("tidemill.schedule_tick/v1", columns, "It has not ticked yet.");
+    for tick in ticks {
+        listing.push(vec![
+            json!(tick.tick.to_string()),
+            json!(tick.outcome.as_str()),
+            json!(tick.execution.map(|execution| execution.get())),
+            json!(tick.at.to_string()),
+            json!(tick.reason),
+        ]);
+    }
+    listing.print(context.output())?;
+    Ok(Exit::Ok)
+}
+
+async fn find(name: &str, context: &Context) -> Result<ScheduleRecord, Failure> {
+    let store = context.store().await?;
+    let mut tx = store.read().await?;
+    let found = tx.schedule(name).await?;
+    tx.rollback().await?;
+    store.close().await;
+    Ok(found.ok_or_else(|| unknown(name))?)
+}
+
+fn unknown(name: &str) -> JobError {
+    JobError::UnknownSchedule(name.chars().take(100).collect())
+}
+
+fn state(record: &ScheduleRecord) -> &'static str {
+    match record {
+        ScheduleRecord { pause: Some(_), .. } => "paused",
+        ScheduleRecord { is_waiting: true, .. } => "waiting",
+        _ => "active",
+    }
+}
+
+fn instant(at: Option<Timestamp>) -> Value {
+    json!(at.map(|at| at.to_string()))
+}
+
+/// One schedule, field by field.
+fn print(record: &ScheduleRecord, context: &Context) -> Result<(), Failure> {
+    let schedule = &record.schedule;
+    let parameters: Map<String, Value> =
+        schedule.parameters.iter().map(|(name, text)| (name.clone(), json!(text))).collect();
+    let fields = [
+        ("name", json!(schedule.name)),
+        ("job", json!(schedule.job)),
+        ("cron", json!(schedule.cron)),
+        ("zone", json!(schedule.zone)),
+        ("windows", json!(schedule.windows)),
+        ("outside", json!(schedule.outside)),
+        ("missed", json!(schedule.missed)),
+        ("overlap", json!(schedule.overlap)),
+        ("grace", json!(duration::show(schedule.grace))),
+        ("parameters", json!(parameters)),
+        ("state", json!(state(record))),
+        ("next_at", instant(record.next_at)),
+        ("last_tick_at", instant(record.last_tick_at)),
+        ("defined_at", json!(record.defined_at.to_string())),
+        ("paused_at", instant(record.pause.as_ref().map(|pause| pause.at))),
+        ("paused_by", json!(record.pause.as_ref().map(|pause| &pause.by))),
+        ("pause_reason", json!(record.pause.as_ref().map(|pause| &pause.reason))),
+    ];
+    let text = match context.output() {
+        Output::Json | Output::Jsonl => {
+            let mut object = Map::from_iter([("schema".to_owned(), json!("tidemill.schedule_detail/v1"))]);
+            object.extend(fields.map(|(name, value)| (name.to_owned(), value)));
+            let object = Value::Object(object);
+            if context.output() == Output::Json { format!("{object:#}\n") } else { format!("{object}\n") }
+        }
+        Output::Table | Output::Csv => {
+            let shown = fields.iter().filter(|(_, value)| !is_empty(value));
+            printable(
+                &shown
+                    .map(|(name, value)| format!("{:<13} {}\n", words(name), plain(value)))
+                    .collect::<String>(),
+            )
+        }
+    };
+    write_stdout(text.as_bytes())
+}
+
+fn words(name: &str) -> String {
+    name.replace('_', " ")
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        _ => false,
+    }
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join("; "),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, value)| format!("{name}={}", plain(value)))
+            .collect::<Vec<_>>()
+            .join("; "),
+        other => other.to_string(),
+    }
+}
