@@ -4,7 +4,7 @@
 //! is), [`launch`] (may it run?), [`next`] and [`backfill`] (which instances come one after the other), [`flow`],
 //! [`step`] and [`partition`] (what runs, and from where), [`chunk`] and [`fault`] (what
 //! becomes of each item), [`counters`] and [`context`] (what is written down), [`lifecycle`] (what an operator
-//! or a crash may do to it).
+//! or a crash may do to it), [`command`] and [`spark`] (what other programs are told, and what they say).
 
 pub mod status;
 
@@ -27,6 +27,9 @@ pub mod context;
 pub mod counters;
 
 pub mod lifecycle;
+
+pub mod command;
+pub mod spark;
 
 pub use context::ExecutionContext;
 pub use counters::Counters;

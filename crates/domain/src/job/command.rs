@@ -1,0 +1,211 @@
+//! Commands: what a program that a step runs is told, and what its end means for the step.
+
+use super::exit::ExitStatus;
+use super::parameter::JobParameters;
+use std::collections::BTreeMap;
+
+/// How the variables begin that are ours. Those of our own process are settings, among them passwords, and are never
+/// passed on.
+pub const OWN_PREFIX: &str = "TIDEMILL_";
+
+/// How the variables begin that hold the parameters of the job.
+pub const PARAMETER_PREFIX: &str = "TIDEMILL_PARAM_";
+
+/// What every command is told about the step that runs it.
+pub const TOLD: [&str; 5] = [
+    "TIDEMILL_JOB",
+    "TIDEMILL_EXECUTION_ID",
+    "TIDEMILL_STEP",
+    "TIDEMILL_STEP_EXECUTION_ID",
+    "TIDEMILL_RESTART",
+];
+
+/// What an application is told about what was granted: how many tasks it may run at once, and the hint for its source.
+pub const PARALLELISM_VARIABLE: &str = "TIDEMILL_PARALLELISM";
+/// See [`PARALLELISM_VARIABLE`].
+pub const HINT_VARIABLE: &str = "TIDEMILL_HINT";
+
+/// Whether a variable tells a command something, and is no setting: a command may well be a program of ours.
+pub fn is_told(variable: &str) -> bool {
+    TOLD.contains(&variable)
+        || [PARALLELISM_VARIABLE, HINT_VARIABLE].contains(&variable)
+        || variable.starts_with(PARAMETER_PREFIX)
+}
+
+/// What the end of a command means for its step.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum CommandExit {
+    /// The step is COMPLETED, with this exit code for flows.
+    Completed(String),
+    /// The step is FAILED, with this exit code for flows.
+    Failed(String),
+}
+
+impl CommandExit {
+    /// The step is COMPLETED, with this exit code for flows.
+    pub fn completed(code: impl Into<String>) -> Self {
+        Self::Completed(code.into())
+    }
+
+    /// The step is FAILED, with this exit code for flows.
+    pub fn failed(code: impl Into<String>) -> Self {
+        Self::Failed(code.into())
+    }
+}
+
+/// What each number means that a command can end with: 0 is success, any other a failure, unless said otherwise.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ExitCodes {
+    meanings: BTreeMap<i32, CommandExit>,
+}
+
+impl ExitCodes {
+    /// Says what a number means.
+    pub fn set(&mut self, number: i32, meaning: CommandExit) {
+        self.meanings.insert(number, meaning);
+    }
+
+    /// What a number means.
+    pub fn meaning(&self, number: i32) -> CommandExit {
+        match self.meanings.get(&number) {
+            Some(meaning) => meaning.clone(),
+            None if number == 0 => CommandExit::completed(ExitStatus::COMPLETED),
+            None => CommandExit::failed(ExitStatus::FAILED),
+        }
+    }
+}
+
+/// Two parameters would have the same variable, and the command could see only one of them.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the parameters {one:?} and {other:?} would both be passed on as {variable}")]
+pub struct SameVariable {
+    /// The first of them.
+    pub one: String,
+    /// The other.
+    pub other: String,
+    /// The variable.
+    pub variable: String,
+}
+
+/// The variable of a parameter: upper case, and `_` for whatever is neither a letter nor a digit.
+///
+/// ```
+/// # use tidemill_domain::job::command::variable_of;
+/// assert_eq!(variable_of("run.date"), "TIDEMILL_PARAM_RUN_DATE");
+/// ```
+pub fn variable_of(parameter: &str) -> String {
+    let plain = parameter.chars().map(|c| if c.is_alphanumeric() { c } else { '_' });
+    PARAMETER_PREFIX.chars().chain(plain.flat_map(char::to_uppercase)).collect()
+}
+
+/// The parameters as variables of a command.
+pub fn variables(parameters: &JobParameters) -> Result<BTreeMap<String, String>, SameVariable> {
+    let mut names: BTreeMap<String, &str> = BTreeMap::new();
+    let mut variables = BTreeMap::new();
+    for (name, parameter) in parameters.iter() {
+        let variable = variable_of(name);
+        if let Some(one) = names.insert(variable.clone(), name) {
+            return Err(SameVariable { one: one.to_owned(), other: name.to_owned(), variable });
+        }
+        variables.insert(variable, parameter.value.to_string());
+    }
+    Ok(variables)
+}
+
+/// A line of what a program wrote, fit for a log or a message: at most `chars_max` characters, and none that would
+/// move a terminal's cursor.
+pub fn readable(line: &[u8], chars_max: usize) -> String {
+    // A character has at most four bytes, so no more of a long line has to be looked at.
+    let looked_at = &line[..line.len().min(chars_max.saturating_mul(4).saturating_add(4))];
+    let text = String::from_utf8_lossy(looked_at);
+    let text = text.trim_end_matches(['\n', '\r']);
+    let shown = |c: char| match c {
+        '\t' => ' ',
+        c if c.is_control() => '\u{fffd}',
+        c => c,
+    };
+    let mut kept: String = text.chars().take(chars_max).map(shown).collect();
+    if text.chars().nth(chars_max).is_some() {
+        kept.push('…');
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn only_zero_is_success_unless_said_otherwise() {
+        let mut codes = ExitCodes::default();
+        codes.set(3, CommandExit::completed("NO_DATA"));
+        codes.set(0, CommandExit::failed("NOTHING_DONE"));
+
+        assert_eq!(ExitCodes::default().meaning(0), CommandExit::completed("COMPLETED"));
+        assert_eq!(codes.meaning(0), CommandExit::failed("NOTHING_DONE"));
+        assert_eq!(codes.meaning(3), CommandExit::completed("NO_DATA"));
+        assert_eq!(codes.meaning(4), CommandExit::failed("FAILED"));
+    }
+
+    #[test]
+    fn parameters_that_would_hide_each_other_are_refused() {
+        let parameters = JobParameters::new().with("run.date", "a").with("run_date", "b");
+
+        let refusal = variables(&parameters).unwrap_err();
+
+        assert_eq!(refusal.variable, "TIDEMILL_PARAM_RUN_DATE");
+        assert!(refusal.to_string().contains("\"run.date\" and \"run_date\""), "{refusal}");
+    }
+
+    #[test]
+    fn names_in_any_script_stay_apart() {
+        let parameters = JobParameters::new().with("날짜", "2026-11-15").with("지역", "서울");
+
+        let variables = variables(&parameters).unwrap();
+
+        assert_eq!(variables["TIDEMILL_PARAM_날짜"], "2026-11-15");
+        assert_eq!(variables.len(), 2);
+    }
+
+    #[test]
+    fn a_line_is_cut_and_cannot_move_the_cursor() {
+        assert_eq!(readable(b"a\tb\x1b[2Jc\r\n", 80), "a b\u{fffd}[2Jc");
+        assert_eq!(readable("가나다".as_bytes(), 2), "가나…");
+        assert_eq!(readable("가나".as_bytes(), 2), "가나");
+        assert_eq!(readable(b"\xff\xfeok", 80), "\u{fffd}\u{fffd}ok");
+    }
+
+    proptest! {
+        #[test]
+        fn a_variable_has_nothing_in_it_that_an_environment_refuses(name in ".{1,100}") {
+            let variable = variable_of(&name);
+            prop_assert!(is_told(&variable));
+            prop_assert!(!variable.contains(['=', '\0']));
+        }
+
+        #[test]
+        fn every_parameter_arrives_or_all_are_refused(names in prop::collection::btree_set("[a-c._]{1,3}", 1..8)) {
+            let parameters = names.iter().fold(JobParameters::new(), |all, name| all.with(name, name.as_str()));
+            match variables(&parameters) {
+                Ok(variables) => {
+                    prop_assert_eq!(variables.len(), names.len());
+                    for name in &names {
+                        prop_assert_eq!(&variables[&variable_of(name)], name);
+                    }
+                }
+                Err(same) => {
+                    prop_assert_ne!(&same.one, &same.other);
+                    prop_assert_eq!(variable_of(&same.one), variable_of(&same.other));
+                }
+            }
+        }
+
+        #[test]
+        fn any_bytes_become_a_short_line(bytes: Vec<u8>, chars_max in 0..200_usize) {
+            let line = readable(&bytes, chars_max);
+            prop_assert!(line.chars().count() <= chars_max + 1);
+            prop_assert!(!line.chars().any(char::is_control));
+        }
+    }
+}

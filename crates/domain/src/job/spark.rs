@@ -1,0 +1,160 @@
+//! Spark: the arguments of `spark-submit`, and how what a pool has granted limits an application.
+//!
+//! What is granted is a number of tasks that may run at once, because each of them has a session at the source. So it
+//! limits the cores of an application, which is the same thing; the number of its partitions is its own business.
+
+use std::collections::BTreeMap;
+
+/// Where an application finds how many tasks it may run at once.
+pub const PARALLELISM_KEY: &str = "spark.tidemill.parallelism";
+
+/// Where an application finds the hint for its source, rewritten to what was granted.
+pub const HINT_KEY: &str = "spark.tidemill.hint";
+
+/// How the settings begin that are ours.
+const OWN_PREFIX: &str = "spark.tidemill.";
+
+/// What a pool has granted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Granted {
+    /// How many tasks may run at once.
+    pub units: u32,
+    /// The hint for the source, rewritten to that.
+    pub hint: Option<String>,
+}
+
+/// An application and how it shall be submitted.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Submission {
+    /// The application: a `.py` or `.jar` file, or its address.
+    pub app: String,
+    /// Its own arguments.
+    pub args: Vec<String>,
+    /// Where it runs; as the installation says when this is none.
+    pub master: Option<String>,
+    /// Settings.
+    pub conf: BTreeMap<String, String>,
+    /// What was granted.
+    pub granted: Option<Granted>,
+}
+
+/// Why an application cannot be submitted.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SubmissionRefusal {
+    /// There is no application, or it would be taken for an option.
+    #[error("{0:?} is not an application: it has to be a file or an address")]
+    App(String),
+    /// Not the name of a setting.
+    #[error("{0:?} is not the name of a Spark setting: letters, digits, '.', '_' and '-' are")]
+    Key(String),
+    /// A setting that only we make.
+    #[error("the Spark setting {0:?} is set by Tidemill itself")]
+    OwnKey(String),
+    /// A value that would not arrive whole.
+    #[error("the value of {0} has a line break or NUL in it, which spark-submit does not pass on")]
+    Value(String),
+    /// Nothing was granted.
+    #[error("a Spark application needs at least one unit, and none was granted")]
+    NothingGranted,
+}
+
+impl Submission {
+    /// The arguments of `spark-submit`: options, the application, its own arguments.
+    pub fn arguments(&self) -> Result<Vec<String>, SubmissionRefusal> {
+        if self.app.is_empty() || self.app.starts_with('-') || !is_whole(&self.app) {
+            return Err(SubmissionRefusal::App(self.app.clone()));
+        }
+        let mut arguments = Vec::new();
+        if let Some(master) = &self.master {
+            if master.is_empty() || !is_whole(master) {
+                return Err(SubmissionRefusal::Value("master".to_owned()));
+            }
+            arguments.extend(["--master".to_owned(), self.limited_master(master)]);
+        }
+        for (key, value) in self.settings()? {
+            arguments.extend(["--conf".to_owned(), format!("{key}={value}")]);
+        }
+        arguments.push(self.app.clone());
+        arguments.extend(self.args.iter().cloned());
+        Ok(arguments)
+    }
+
+    /// All settings: the author's, ours, and the limits that the author has not set.
+    pub fn settings(&self) -> Result<BTreeMap<String, String>, SubmissionRefusal> {
+        for (key, value) in &self.conf {
+            if !is_key(key) {
+                return Err(SubmissionRefusal::Key(key.clone()));
+            }
+            if key.starts_with(OWN_PREFIX) {
+                return Err(SubmissionRefusal::OwnKey(key.clone()));
+            }
+            if !is_whole(value) {
+                return Err(SubmissionRefusal::Value(key.clone()));
+            }
+        }
+        let mut settings = self.conf.clone();
+        let Some(Granted { units, hint }) = &self.granted else { return Ok(settings) };
+        if *units == 0 {
+            return Err(SubmissionRefusal::NothingGranted);
+        }
+        settings.insert(PARALLELISM_KEY.to_owned(), units.to_string());
+        if let Some(hint) = hint {
+            if !is_whole(hint) {
+                return Err(SubmissionRefusal::Value("the hint".to_owned()));
+            }
+            settings.insert(HINT_KEY.to_owned(), hint.clone());
+        }
+        if !self.is_local() {
+            let mut limit = |key: &str, value: u32| {
+                settings.entry(key.to_owned()).or_insert_with(|| value.to_string());
+            };
+            let executors = self.executors(*units);
+            // By cores where the cluster counts those, by executors where it counts those.
+            limit("spark.cores.max", *units);
+            limit("spark.executor.instances", executors);
+            limit("spark.dynamicAllocation.maxExecutors", executors);
+        }
+        Ok(settings)
+    }
+
+    /// So many executors that their cores do not exceed what was granted. Without a setting an executor has one core
+    /// where executors are counted.
+    fn executors(&self, units: u32) -> u32 {
+        let cores = self.conf.get("spark.executor.cores").and_then(|cores| cores.trim().parse().ok());
+        (units / cores.unwrap_or(1_u32).max(1)).max(1)
+    }
+
+    fn is_local(&self) -> bool {
+        self.master.as_deref().is_some_and(|master| master == "local" || master.starts_with("local["))
+    }
+
+    /// As many threads as were granted, where the master says as many as there are cores.
+    fn limited_master(&self, master: &str) -> String {
+        match (&self.granted, master.strip_prefix("local[*")) {
+            (Some(granted), Some(rest)) if rest.starts_with([']', ',']) => {
+                format!("local[{}{rest}", granted.units)
+            }
+            _ => master.to_owned(),
+        }
+    }
+}
+
+fn is_key(key: &str) -> bool {
+    !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))
+}
+
+fn is_whole(value: &str) -> bool {
+    !value.contains(['\n', '\r', '\0'])
+}
+
+/// Whether a line of what Spark writes helps nobody who asks why it failed: chatter, or a frame of a stack.
+pub fn is_chatter(line: &str) -> bool {
+    let is_frame = line.trim_start().starts_with("at ")
+        || line.trim_start().starts_with("... ") && line.ends_with("more");
+    let is_log = line.split(' ').take(4).any(|word| matches!(word, "INFO" | "WARN" | "DEBUG" | "TRACE"));
+    is_frame || is_log || line.trim().is_empty()
+}
+
+#[cfg(test)]
+mod tests;
