@@ -3,7 +3,8 @@
 //!
 //! Readers: [`CursorReader`] (one statement, row by row), [`KeysetReader`] (page by page, behind the last
 //! key), [`OffsetReader`] (page by page, by counting). They read a [`Database`]: that of the store, or
-//! another PostgreSQL, SQLite or MySQL. Writer: [`TableWriter`].
+//! another PostgreSQL, SQLite or MySQL. Writer: [`TableWriter`]. Statements of the author's run by
+//! [`Tx::run_statements`](crate::Tx::run_statements) and [`Database::run_statements`].
 //!
 //! What differs between the databases is in `postgres`, `sqlite` and `mysql`, under the same names.
 
@@ -14,6 +15,7 @@ mod failure;
 mod keyset;
 mod offset;
 mod query;
+mod statement;
 mod table;
 
 mod calendar;

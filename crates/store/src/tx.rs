@@ -128,6 +128,12 @@ impl Tx {
         self.plain("rollback to savepoint tidemill").await
     }
 
+    /// Forgets [`savepoint`](Self::savepoint); an error when it is gone, because somebody has ended the transaction that
+    /// it was in.
+    pub(crate) async fn release_savepoint(&mut self) -> Result<(), StoreError> {
+        self.plain("release savepoint tidemill").await
+    }
+
     async fn plain(&mut self, statement: &'static str) -> Result<(), StoreError> {
         match &mut self.connection {
             Connection::Postgres(tx) => {

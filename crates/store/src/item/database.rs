@@ -141,6 +141,21 @@ impl Database {
         }
     }
 
+    /// Connects to write. A database in memory has one connection, and the step that asks holds that.
+    pub(crate) async fn writing_link(&self) -> Result<Link, ItemError> {
+        match &self.source {
+            Source::Sqlite(options) => {
+                let options = options.clone().pragma("query_only", "off");
+                Ok(Link::Sqlite(self.in_time(options.connect()).await?))
+            }
+            Source::Shared(_) => Err(fatal(
+                "a database in memory has no second connection to write by; let the statements run in the \
+                 step's own transaction",
+            )),
+            _ => self.link().await,
+        }
+    }
+
     /// Connects, and refuses a database whose only connection a cursor would keep.
     pub(crate) async fn link_for_cursor(&self) -> Result<Link, ItemError> {
         match &self.source {

@@ -76,10 +76,7 @@ impl Link {
     /// would take a missing one for null, and the places that a page adds would be taken for the author's.
     pub(crate) async fn prepare_query(&mut self, query: &SqlQuery) -> Result<Plan, ItemError> {
         let plan = self.prepare(query.text()).await?;
-        let (places, values) = (plan.places(), query.values().len());
-        if places != values {
-            return Err(fatal(format!("the query has {places} places for values, and {values} are bound")));
-        }
+        query.check_places(plan.places())?;
         Ok(plan)
     }
 

@@ -1,9 +1,10 @@
-//! MySQL and MariaDB, which are only read from: their types in binary form, and how queries run on them.
+//! MySQL and MariaDB, which never hold the store: their types in binary form, and how queries run on them.
 
 mod kind;
 
-use crate::item::failure::{fatal, reading};
+use crate::item::failure::{fatal, item_error, reading};
 use crate::item::feed::Sink;
+use crate::item::query::SqlQuery;
 use crate::item::row::{Item, assemble, unsupported};
 use kind::MyKind;
 use sqlx::mysql::{MySqlArguments, MySqlColumn, MySqlConnection, MySqlRow, MySqlStatement};
@@ -12,7 +13,7 @@ use sqlx::{
 };
 use std::future::poll_fn;
 use std::sync::Arc;
-use tidemill_domain::item::{ItemError, Value};
+use tidemill_domain::item::{ErrorKind, ItemError, Value};
 
 /// A query as the server understood it.
 pub(crate) struct Plan {
@@ -63,6 +64,19 @@ pub(crate) async fn fetch(
     let Some(first) = rows.first() else { return Ok(Vec::new()) };
     let decoder = Decoder::of(plan, first)?;
     Ok(rows.iter().map(|row| decoder.decode(row)).collect())
+}
+
+/// Runs a statement of the author's whose rows, if it has any, nobody wants, and says how many it changed.
+pub(crate) async fn execute(connection: &mut MySqlConnection, query: &SqlQuery) -> Result<u64, ItemError> {
+    let text = AssertSqlSafe(query.text().to_owned());
+    let statement = connection.prepare(sqlx::SqlSafeStr::into_sql_str(text)).await.map_err(reading)?;
+    query.check_places(match statement.parameters() {
+        Some(Either::Left(places)) => places.len(),
+        Some(Either::Right(places)) => places,
+        None => 0,
+    })?;
+    let done = statement.query_with(arguments(query.values())?).execute(connection).await;
+    done.map(|done| done.rows_affected()).map_err(|error| item_error(error, ErrorKind::WRITE))
 }
 
 /// The one number that a query answers with.

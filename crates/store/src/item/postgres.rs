@@ -9,4 +9,4 @@ mod text;
 pub(crate) use encode::{Encoded, encode};
 pub(crate) use kind::PgKind;
 pub(crate) use numeric::normalised;
-pub(crate) use read::{Plan, deallocate, fetch, prepare, scalar, stream};
+pub(crate) use read::{Plan, deallocate, execute, fetch, prepare, scalar, stream};

@@ -1,6 +1,7 @@
-//! A query of the job's author: a text, and the values that are bound to its places.
+//! A query or another statement of the job's author: a text, and the values that are bound to its places.
 
-use tidemill_domain::item::Value;
+use crate::item::failure::fatal;
+use tidemill_domain::item::{ItemError, Value};
 
 /// A query and its values.
 ///
@@ -50,14 +51,29 @@ impl SqlQuery {
         format!("select count(*)\nfrom (\n{}\n) as counted", self.text)
     }
 
+    /// Refuses to bind another number of values than there are places: SQLite would take a missing one for null.
+    pub(crate) fn check_places(&self, places: usize) -> Result<(), ItemError> {
+        let values = self.values.len();
+        if places == values {
+            return Ok(());
+        }
+        Err(fatal(format!("the query has {places} places for values, and {values} are bound")))
+    }
+
     /// Whether the words `order by` stand in it.
     pub(crate) fn is_ordered(&self) -> bool {
+        self.words().windows(2).any(|pair| pair == ["order", "by"])
+    }
+
+    /// Whether the word `returning` stands in it.
+    pub(crate) fn is_returning(&self) -> bool {
+        self.words().iter().any(|word| word == "returning")
+    }
+
+    fn words(&self) -> Vec<String> {
         let text = self.text.to_ascii_lowercase();
-        let words: Vec<&str> = text
-            .split(|c: char| !(c.is_alphanumeric() || c == '_'))
-            .filter(|word| !word.is_empty())
-            .collect();
-        words.windows(2).any(|pair| pair == ["order", "by"])
+        let words = text.split(|c: char| !(c.is_alphanumeric() || c == '_'));
+        words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
     }
 }
 

@@ -1,7 +1,8 @@
 //! SQLite: values by their storage class, and how queries run on it.
 
-use crate::item::failure::{fatal, reading};
+use crate::item::failure::{fatal, item_error, reading};
 use crate::item::feed::Sink;
+use crate::item::query::SqlQuery;
 use crate::item::row::{Item, assemble};
 use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow, SqliteStatement};
 use sqlx::{
@@ -10,7 +11,7 @@ use sqlx::{
 };
 use std::future::poll_fn;
 use std::sync::Arc;
-use tidemill_domain::item::{ItemError, Value};
+use tidemill_domain::item::{ErrorKind, ItemError, Value};
 
 /// A query as SQLite understood it.
 pub(crate) struct Plan {
@@ -52,6 +53,25 @@ pub(crate) async fn fetch(
     let arguments = arguments(values)?;
     let rows = plan.statement.query_with(arguments).fetch_all(connection).await.map_err(reading)?;
     Ok(rows.iter().map(|row| decode(&plan.names, row)).collect())
+}
+
+/// Runs a statement of the author's whose rows, if it has any, nobody wants, and says how many it changed.
+pub(crate) async fn execute(connection: &mut SqliteConnection, query: &SqlQuery) -> Result<u64, ItemError> {
+    // SQLite would run all of them, with the values of the first.
+    if query.has_several() {
+        return Err(fatal("a text has several statements; give each one of its own"));
+    }
+    let plan = prepare(connection, query.text()).await?;
+    query.check_places(plan.places())?;
+    let before = changes(connection).await?;
+    let done = plan.statement.query_with(arguments(query.values())?).execute(&mut *connection).await;
+    let done = done.map_err(|error| item_error(error, ErrorKind::WRITE))?;
+    // Whatever changes nothing leaves the count of the statement before it.
+    Ok(if changes(connection).await? == before { 0 } else { done.rows_affected() })
+}
+
+async fn changes(connection: &mut SqliteConnection) -> Result<i64, ItemError> {
+    sqlx::query_scalar("select total_changes()").fetch_one(connection).await.map_err(reading)
 }
 
 /// The one number that a query answers with.

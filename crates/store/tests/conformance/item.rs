@@ -4,6 +4,7 @@ mod damage;
 mod pooled;
 mod reading;
 mod source;
+mod statement;
 mod values;
 mod writing;
 mod writing_types;

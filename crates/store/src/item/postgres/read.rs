@@ -2,8 +2,9 @@
 
 use super::encode::{Encoded, encode};
 use super::kind::PgKind;
-use crate::item::failure::{fatal, reading};
+use crate::item::failure::{fatal, item_error, reading};
 use crate::item::feed::Sink;
+use crate::item::query::SqlQuery;
 use crate::item::row::{Item, assemble, unsupported};
 use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
@@ -13,7 +14,7 @@ use sqlx::{
     Arguments, AssertSqlSafe, Column, Either, Encode, Executor, Postgres, Row as _, Statement, Type, TypeInfo,
 };
 use std::sync::Arc;
-use tidemill_domain::item::{ItemError, Value};
+use tidemill_domain::item::{ErrorKind, ItemError, Value};
 
 /// A query as the server understood it.
 pub(crate) struct Plan {
@@ -52,6 +53,32 @@ impl Plan {
 /// Lets the server understand the query. The text is the author's own, or made of it and of names that are
 /// quoted.
 pub(crate) async fn prepare(connection: &mut PgConnection, sql: &str) -> Result<Plan, ItemError> {
+    let (statement, parameters) = understood(connection, sql).await?;
+    let mut kinds = Vec::with_capacity(statement.columns().len());
+    for column in statement.columns() {
+        let info = column.type_info();
+        kinds.push(PgKind::of(info).ok_or_else(|| unsupported(column.name(), info.name()))?);
+    }
+    let names = statement.columns().iter().map(|column| column.name().to_owned()).collect();
+    Ok(Plan { statement, parameters, decoder: Decoder { names, kinds } })
+}
+
+/// Runs a statement of the author's whose rows, if it has any, nobody wants, and says how many it changed.
+pub(crate) async fn execute(connection: &mut PgConnection, query: &SqlQuery) -> Result<u64, ItemError> {
+    let (statement, parameters) = understood(connection, query.text()).await?;
+    query.check_places(parameters.len())?;
+    let has_rows = !statement.columns().is_empty();
+    let arguments = arguments(&parameters, query.values())?;
+    let done = statement.query_with(arguments).execute(connection).await;
+    let done = done.map_err(|error| item_error(error, ErrorKind::WRITE))?;
+    // The server counts the rows that a query answers with, too, and those were not changed.
+    Ok(if has_rows && !query.is_returning() { 0 } else { done.rows_affected() })
+}
+
+async fn understood(
+    connection: &mut PgConnection,
+    sql: &str,
+) -> Result<(PgStatement, Vec<Parameter>), ItemError> {
     let text = AssertSqlSafe(sql.to_owned());
     let statement = connection.prepare(sqlx::SqlSafeStr::into_sql_str(text)).await.map_err(reading)?;
     let types = match statement.parameters() {
@@ -63,13 +90,7 @@ pub(crate) async fn prepare(connection: &mut PgConnection, sql: &str) -> Result<
         Ok(Parameter { oid, kind: PgKind::of(info), name: info.name().to_owned() })
     };
     let parameters = types.iter().map(parameter).collect::<Result<Vec<_>, ItemError>>()?;
-    let mut kinds = Vec::with_capacity(statement.columns().len());
-    for column in statement.columns() {
-        let info = column.type_info();
-        kinds.push(PgKind::of(info).ok_or_else(|| unsupported(column.name(), info.name()))?);
-    }
-    let names = statement.columns().iter().map(|column| column.name().to_owned()).collect();
-    Ok(Plan { statement, parameters, decoder: Decoder { names, kinds } })
+    Ok((statement, parameters))
 }
 
 /// Runs the query and reads all of its rows.

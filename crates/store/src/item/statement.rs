@@ -1,0 +1,179 @@
+//! Statements of the job's author that change something: in a transaction of the store, or in one of their own on
+//! another database.
+
+use crate::item::database::Database;
+use crate::item::failure::{fatal, reading};
+use crate::item::link::Link;
+use crate::item::query::SqlQuery;
+use crate::item::{mysql, postgres, sqlite};
+use crate::tx::Tx;
+use tidemill_domain::item::{ErrorKind, ItemError};
+
+/// How statements begin that would end the transaction they run in, or open another.
+const OF_TRANSACTIONS: [&str; 8] =
+    ["begin", "start", "commit", "end", "rollback", "abort", "savepoint", "release"];
+
+impl Tx {
+    /// Runs statements of the author's in this transaction, one after the other, and says how many rows they have
+    /// changed. One that ends the transaction is an error: what is confirmed with it would be confirmed for nothing.
+    pub async fn run_statements(&mut self, statements: &[SqlQuery]) -> Result<u64, ItemError> {
+        check(statements)?;
+        self.savepoint().await.map_err(|error| ItemError::of(ErrorKind::WRITE, error))?;
+        let mut changed = 0;
+        for (number, statement) in (1..).zip(statements) {
+            let done = if let Some(connection) = self.postgres() {
+                postgres::execute(connection, statement).await
+            } else if let Some(connection) = self.sqlite() {
+                sqlite::execute(connection, statement).await
+            } else {
+                Err(fatal("the transaction is on neither database"))
+            };
+            changed += done.map_err(|error| numbered(number, &error))?;
+        }
+        self.release_savepoint().await.map_err(|_| {
+            fatal("a statement has ended the transaction that the step commits; what it did may be there")
+        })?;
+        Ok(changed)
+    }
+}
+
+impl Database {
+    /// Runs statements of the author's in one transaction of their own, and says how many rows they have changed.
+    pub async fn run_statements(&self, statements: &[SqlQuery]) -> Result<u64, ItemError> {
+        check(statements)?;
+        let mut link = self.writing_link().await?;
+        link.plain("begin").await?;
+        let mut changed = 0;
+        for (number, statement) in (1..).zip(statements) {
+            let done = match &mut link {
+                Link::Postgres { connection, .. } => postgres::execute(connection, statement).await,
+                Link::Sqlite(connection) => sqlite::execute(connection, statement).await,
+                Link::MySql(connection) => mysql::execute(connection, statement).await,
+                Link::Shared(_) => Err(fatal("a database in memory has no second connection")),
+            };
+            changed += done.map_err(|error| numbered(number, &error))?;
+        }
+        link.plain("commit").await?;
+        Ok(changed)
+    }
+}
+
+impl Link {
+    async fn plain(&mut self, statement: &'static str) -> Result<(), ItemError> {
+        let done = match self {
+            // Behind a pooler the server connection may hold statements of others under the names of ours.
+            Self::Postgres { connection, is_pooled: true } if statement == "begin" => {
+                sqlx::raw_sql("begin; deallocate all").execute(connection).await.map(drop)
+            }
+            Self::Postgres { connection, .. } => sqlx::raw_sql(statement).execute(connection).await.map(drop),
+            Self::Sqlite(connection) => sqlx::raw_sql(statement).execute(connection).await.map(drop),
+            Self::MySql(connection) => sqlx::raw_sql(statement).execute(connection).await.map(drop),
+            Self::Shared(_) => Ok(()),
+        };
+        done.map_err(reading)
+    }
+}
+
+/// Refuses, before any of them has run, what cannot be run.
+fn check(statements: &[SqlQuery]) -> Result<(), ItemError> {
+    for (number, statement) in (1..).zip(statements) {
+        let word = first_word(statement.text());
+        if word.is_empty() {
+            return Err(fatal(format!("statement {number} is empty")));
+        }
+        if OF_TRANSACTIONS.contains(&word.as_str()) {
+            return Err(fatal(format!(
+                "statement {number} is a {word:?}; the step itself begins and commits its transaction"
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn numbered(number: usize, error: &ItemError) -> ItemError {
+    let kind = error.kind_in(tidemill_domain::item::Phase::Write);
+    ItemError::new(kind, format!("statement {number}: {}", error.text()))
+}
+
+/// The first word that is not part of a comment, in lower case.
+fn first_word(text: &str) -> String {
+    let mut rest = text.trim_start();
+    loop {
+        let behind = if let Some(comment) = rest.strip_prefix("--") {
+            comment.split_once('\n').map_or("", |(_, behind)| behind)
+        } else if let Some(comment) = rest.strip_prefix("/*") {
+            comment.split_once("*/").map_or("", |(_, behind)| behind)
+        } else {
+            break;
+        };
+        rest = behind.trim_start();
+    }
+    let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
+    if end == 0 { rest.chars().take(1).collect() } else { rest[..end].to_ascii_lowercase() }
+}
+
+impl SqlQuery {
+    /// Whether there is something behind a semicolon that is in no quotes and no comment. A trigger has semicolons in
+    /// its body.
+    pub(crate) fn has_several(&self) -> bool {
+        let mut rest = self.text();
+        if first_word(rest) == "create" && rest.to_ascii_lowercase().contains("trigger") {
+            return false;
+        }
+        while let Some(at) = rest.find([';', '\'', '"', '`', '[', '-', '/']) {
+            let (sign, behind) = rest[at..].split_at(1);
+            let until = |end: &str| behind.split_once(end).map_or("", |(_, behind)| behind);
+            rest = match sign {
+                ";" if !first_word(behind).is_empty() => return true,
+                "'" | "\"" | "`" => until(sign),
+                "[" => until("]"),
+                "-" if behind.starts_with('-') => until("\n"),
+                "/" if behind.starts_with('*') => until("*/"),
+                _ => behind,
+            };
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_ends_the_transaction_is_refused_behind_any_comment() {
+        for text in ["commit", "  COMMIT work", "-- all is well\nrollback", "/* a */ /* b */end", "begin"] {
+            assert!(check(&[SqlQuery::new(text)]).is_err(), "{text}");
+        }
+        for text in
+            ["update t set a = 'commit'", "select 1", "(select 1)", "insert into commit_log values (1)"]
+        {
+            assert!(check(&[SqlQuery::new(text)]).is_ok(), "{text}");
+        }
+        assert!(check(&[SqlQuery::new("-- nothing")]).is_err());
+    }
+
+    #[test]
+    fn a_second_statement_is_found_and_a_semicolon_in_a_text_is_none() {
+        for text in ["insert into t values (1); commit", "select ';';\n/* x */ drop table t", "a;b"] {
+            assert!(SqlQuery::new(text).has_several(), "{text}");
+        }
+        for text in [
+            "insert into t values ('a;b', \"c;d\", `e;f`, [g;h])",
+            "select 1 -- ; two",
+            "select 1 /* ; two */ - 1 / 2",
+            "select 1; -- the end",
+            "create trigger g after insert on t begin delete from u; delete from v; end",
+        ] {
+            assert!(!SqlQuery::new(text).has_several(), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_looked_at_to_its_end(text in "[a;'\"`\\[\\]*/ 가-]{0,40}") {
+            let _answer = (SqlQuery::new(text.as_str()).has_several(), check(&[SqlQuery::new(text)]));
+        }
+    }
+}
