@@ -167,6 +167,7 @@ codes! {
     1018 TooManyExecutions -> Conflict, "this process runs as many executions as it may";
     1019 JobChanged -> Conflict, "the definition of the job has changed since its last execution";
     1021 BadPartitions -> ExecutionFailed, "a step cannot be divided into these partitions";
+    1022 CommandFailed -> ExecutionFailed, "a command that a step runs has failed";
     1023 BadSchedule -> Usage, "the definition of a schedule is not accepted";
     1024 UnknownSchedule -> NotFound, "there is no such schedule";
     1025 BadBackfill -> Usage, "the backfill is not accepted";

@@ -1,7 +1,7 @@
 //! Jobs: how authors write them, and how they run.
 //!
-//! Reading order: [`component`] and [`scope`] (what a step is made of), [`definition`], [`graph`], [`step`], [`chunk`] and
-//! [`tasklet`] (how a job is put together), [`listener`] (who is told), [`launcher`] and `runner` (how it runs),
+//! Reading order: [`component`] and [`scope`] (what a step is made of), [`definition`], [`graph`], [`step`], [`chunk`],
+//! [`tasklet`], [`command`], [`spark`] and [`sql_step`] (how a job is put together), [`listener`] (who is told), [`launcher`] and `runner` (how it runs),
 //! [`recovery`] (what is done about those whose process died).
 
 pub mod component;
@@ -12,8 +12,11 @@ pub mod graph;
 pub mod step;
 
 pub mod chunk;
+pub mod command;
 mod job_step;
 pub mod partition;
+pub mod spark;
+pub mod sql_step;
 pub mod tasklet;
 
 pub mod listener;
@@ -28,6 +31,7 @@ pub mod recovery;
 pub mod error;
 
 pub use chunk::ChunkStep;
+pub use command::CommandSpec;
 pub use component::{Delivery, ItemProcessor, ItemReader, ItemStream, ItemWriter, PassThrough};
 pub use definition::{Job, JobRegistry};
 pub use error::JobError;
@@ -36,5 +40,9 @@ pub use launcher::{ExecutionEnd, Launcher, Launching, Running};
 pub use partition::{Partition, PartitionedStep, Partitioner, RangePartitioner};
 pub use reject::Rejects;
 pub use scope::{ChunkScope, StepScope};
+pub use spark::SparkSpec;
+pub use sql_step::SqlStatements;
 pub use step::Step;
 pub use tasklet::{RepeatStatus, Tasklet, TaskletScope};
+pub use tidemill_domain::job::command::CommandExit;
+pub use tidemill_domain::job::spark::Granted;

@@ -13,7 +13,7 @@ use tidemill_domain::audit::{Actor, Role};
 use tidemill_domain::code::Code;
 use tidemill_domain::item::{ErrorKind, ItemError};
 use tidemill_domain::job::launch::LaunchRefusal;
-use tidemill_domain::job::{BatchStatus, Counters, ExitStatus, JobParameter, JobParameters, ParameterValue};
+use tidemill_domain::job::{BatchStatus, ExitStatus, JobParameter, JobParameters, ParameterValue};
 
 /// Where the parameters of the inner job are kept, so that a restart goes on with the same instance.
 const PARAMETERS: &str = "JobStep.JOB_PARAMETERS";
@@ -69,9 +69,7 @@ impl JobStep {
         }
         let parameters = (self.parameters)(&task.scope)?;
         task.context.put(PARAMETERS, written(&parameters));
-        let mut chunk = task.chunk(None);
-        task.commit(&mut chunk, Counters::default()).await?;
-        task.counters.commit += 1;
+        task.remember().await?;
         Ok(parameters)
     }
 }

@@ -171,13 +171,21 @@ pub(crate) trait StepBody: Send + Sync {
     }
 }
 
-/// How a step ended that did not fail.
+/// How a step ended that came to its end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum StepEnd {
     /// All is done.
     Completed(ExitStatus),
     /// It was asked to stop, and did at the end of a chunk.
     Stopped,
+    /// It came to its end, and what it has to say is that it failed. Unlike with [`StepFailure`] the exit code may be
+    /// one of the author's.
+    Failed {
+        /// The stable code.
+        code: Code,
+        /// The exit code for flows, and the reason.
+        exit: ExitStatus,
+    },
 }
 
 /// Why a step did not come to its end.
@@ -383,6 +391,14 @@ impl StepTask {
         self.stored = text;
         self.is_stop_stored |= stop_requested;
         self.progress.set(counters, &self.context);
+        Ok(())
+    }
+
+    /// Commits what it remembers, and nothing else.
+    pub(crate) async fn remember(&mut self) -> Result<(), StepFailure> {
+        let mut chunk = self.chunk(None);
+        self.commit(&mut chunk, Counters::default()).await?;
+        self.counters.commit += 1;
         Ok(())
     }
 

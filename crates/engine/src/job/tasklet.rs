@@ -89,7 +89,8 @@ where
     }
 }
 
-async fn repeat<T: Tasklet>(tasklet: &mut T, task: &mut StepTask) -> Result<StepEnd, StepFailure> {
+/// Calls a tasklet until it is finished.
+pub(crate) async fn repeat<T: Tasklet>(tasklet: &mut T, task: &mut StepTask) -> Result<StepEnd, StepFailure> {
     let mut exit = ExitStatus::completed();
     loop {
         if task.shall_stop() {

@@ -138,6 +138,7 @@ fn outcome(ended: Result<StepEnd, StepFailure>) -> Result<(BatchStatus, ExitStat
     match ended {
         Ok(StepEnd::Completed(exit)) => Ok((BatchStatus::Completed, exit, None)),
         Ok(StepEnd::Stopped) => Ok((BatchStatus::Stopped, ExitStatus::new(ExitStatus::STOPPED), None)),
+        Ok(StepEnd::Failed { code, exit }) => Ok((BatchStatus::Failed, exit, Some(code))),
         Err(StepFailure::Failed { code, text }) => {
             Ok((BatchStatus::Failed, ExitStatus::failed(text), Some(code)))
         }

@@ -2,6 +2,7 @@
 
 mod chunk;
 mod chunk_vector;
+mod command;
 mod flow;
 mod gate;
 mod ghost;
@@ -9,6 +10,8 @@ mod launch_vector;
 mod limit;
 mod partition;
 mod recovery;
+mod spark;
+mod sql_step;
 mod stop;
 mod threads;
 

@@ -1,0 +1,318 @@
+//! Command steps: a program of the author's, supervised until it and whatever it has started have ended.
+//!
+//! Reading order: [`CommandSpec`] (what to run), `group` (how nothing of it outlives us), `earlier` (what an earlier
+//! run may have left), `environment` (what it is told), `output` (what it says), `supervise` (how it ends).
+
+mod earlier;
+mod environment;
+mod group;
+mod output;
+mod supervise;
+
+use crate::job::component::Delivery;
+use crate::job::scope::StepScope;
+use crate::job::step::{BoxFuture, Step, StepBody, StepEnd, StepFailure, StepTask};
+use group::Group;
+use output::Output;
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+use supervise::Ended;
+use tidemill_domain::code::Code;
+use tidemill_domain::item::ItemError;
+use tidemill_domain::job::ExitStatus;
+use tidemill_domain::job::command::{CommandExit, ExitCodes};
+use tidemill_store::crash_point;
+use tokio::process::Command;
+
+/// How long a command has between being asked to end and being killed.
+const KILL_AFTER: Duration = Duration::from_secs(10);
+
+/// Where a step remembers with which number its command ended.
+const EXIT_CODE: &str = "command.exit_code";
+
+impl Step {
+    /// A step that runs a program and ends as that does. After a crash the program runs again from its beginning: at
+    /// least once.
+    pub fn command(
+        name: impl Into<String>,
+        command: impl Fn(&StepScope) -> Result<CommandSpec, ItemError> + Send + Sync + 'static,
+    ) -> Self {
+        Self::new(name.into(), Arc::new(CommandStep::new("command", command)))
+    }
+}
+
+/// A program to run, and how. It is never run through a shell: each argument arrives as it is.
+///
+/// ```
+/// use std::time::Duration;
+/// use tidemill_engine::job::{CommandExit, CommandSpec, Job, Step};
+///
+/// let report = Step::command("report", |scope| {
+///     Ok(CommandSpec::new("./report.sh")
+///         .arg(scope.text("date")?)
+///         .timeout(Duration::from_secs(3600))
+///         .exit_code(3, CommandExit::completed("NO_DATA")))
+/// });
+/// assert!(Job::new("nightly").step(report).check().is_ok());
+/// ```
+#[derive(Clone)]
+pub struct CommandSpec {
+    program: OsString,
+    args: Vec<OsString>,
+    environment: Vec<(String, OsString)>,
+    inherits: bool,
+    folder: Option<PathBuf>,
+    timeout: Option<Duration>,
+    kill_after: Duration,
+    exits: ExitCodes,
+    log_file: Option<PathBuf>,
+    is_chatter: fn(&str) -> bool,
+}
+
+impl CommandSpec {
+    /// A program: a path, or a name that is looked for in `PATH`. A relative path starts at the working folder.
+    pub fn new(program: impl Into<OsString>) -> Self {
+        Self {
+            program: program.into(),
+            args: Vec::new(),
+            environment: Vec::new(),
+            inherits: true,
+            folder: None,
+            timeout: None,
+            kill_after: KILL_AFTER,
+            exits: ExitCodes::default(),
+            log_file: None,
+            is_chatter: |line| line.trim().is_empty(),
+        }
+    }
+
+    /// Adds an argument.
+    #[must_use]
+    pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
+        self.args.push(arg.into());
+        self
+    }
+
+    /// Adds arguments.
+    #[must_use]
+    pub fn args<A: Into<OsString>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// Sets a variable of its environment.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<String>, value: impl Into<OsString>) -> Self {
+        self.environment.push((name.into(), value.into()));
+        self
+    }
+
+    /// Passes on nothing of our own environment: only what [`env`](Self::env) sets, before or after, and what every
+    /// command is told.
+    #[must_use]
+    pub fn env_clear(mut self) -> Self {
+        self.inherits = false;
+        self
+    }
+
+    /// Runs it in this folder instead of our own.
+    #[must_use]
+    pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.folder = Some(folder.into());
+        self
+    }
+
+    /// Lets it run for so long; then it is ended, and the step fails.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// How long it has between SIGTERM and SIGKILL when it has to end; 10 seconds unless said otherwise.
+    #[must_use]
+    pub fn kill_after(mut self, grace: Duration) -> Self {
+        self.kill_after = grace;
+        self
+    }
+
+    /// What it means for the step when the program ends with this number.
+    #[must_use]
+    pub fn exit_code(mut self, number: i32, meaning: CommandExit) -> Self {
+        self.exits.set(number, meaning);
+        self
+    }
+
+    /// Appends all that it writes to this file, which is made if need be.
+    #[must_use]
+    pub fn log_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.log_file = Some(path.into());
+        self
+    }
+
+    /// Runs another program instead.
+    pub(crate) fn program(mut self, program: OsString) -> Self {
+        self.program = program;
+        self
+    }
+
+    /// Leaves such lines out of the reason of a failure.
+    pub(crate) fn leaving_out(mut self, is_chatter: fn(&str) -> bool) -> Self {
+        self.is_chatter = is_chatter;
+        self
+    }
+
+    /// What was set for its environment.
+    pub(crate) fn variable(&self, name: &str) -> Option<&OsString> {
+        self.environment.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value)
+    }
+
+    fn name(&self) -> String {
+        self.program.to_string_lossy().into_owned()
+    }
+
+    /// The program as the kernel gets it. A relative path is made absolute, because whether it would be taken from
+    /// our folder or from its own differs between systems.
+    fn path(&self) -> io::Result<PathBuf> {
+        let program = Path::new(&self.program);
+        match &self.folder {
+            Some(folder) if program.is_relative() && program.components().count() > 1 => {
+                Ok(std::path::absolute(folder)?.join(program))
+            }
+            _ => Ok(program.to_owned()),
+        }
+    }
+
+    fn command(&self, scope: &StepScope) -> Result<Command, String> {
+        if let Some(folder) = self.folder.as_ref().filter(|folder| !folder.is_dir()) {
+            return Err(format!("its working folder {} does not exist", folder.display()));
+        }
+        let path = self.path().map_err(|error| format!("there is no current folder: {error}"))?;
+        let mut command = Command::new(path);
+        command
+            .args(&self.args)
+            .env_clear()
+            .envs(environment::of(self, scope)?)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        if let Some(folder) = &self.folder {
+            command.current_dir(folder);
+        }
+        Ok(command)
+    }
+}
+
+/// Arguments and variables may be secrets, so they are not shown.
+impl fmt::Debug for CommandSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CommandSpec({}, {} arguments)", self.name(), self.args.len())
+    }
+}
+
+/// A step whose work is a command that `make` makes for each run.
+pub(crate) struct CommandStep<F> {
+    type_word: &'static str,
+    make: F,
+}
+
+impl<F> CommandStep<F>
+where
+    F: Fn(&StepScope) -> Result<CommandSpec, ItemError> + Send + Sync + 'static,
+{
+    pub(crate) fn new(type_word: &'static str, make: F) -> Self {
+        Self { type_word, make }
+    }
+
+    async fn run(&self, task: &mut StepTask) -> Result<StepEnd, StepFailure> {
+        earlier::end(task).await?;
+        if task.shall_stop() {
+            return Ok(StepEnd::Stopped);
+        }
+        let spec = (self.make)(&task.scope)?;
+        let failed = |why: String| failure(&spec, &why);
+        task.describe(None, Some(Delivery::AtLeastOnce)).await?;
+        let command = spec.command(&task.scope).map_err(failed)?;
+        let mut output = Output::new(task.clock.clone(), spec.log_file.as_deref()).map_err(failed)?;
+        let group =
+            Group::form().await.map_err(|error| failed(format!("its guard cannot be started: {error}")))?;
+        // Recorded before it runs: whoever goes on after a crash has to know of it.
+        earlier::remember(task, &group);
+        task.remember().await?;
+        task.check()?;
+        crash_point!("command_before_start");
+        let ended = match group.spawn(command) {
+            Ok(child) => supervise::to_the_end(child, group, &spec, &task.stop, &mut output).await.map_err(
+                |error| StepFailure::failed(Code::CommandFailed, format!("nobody can wait for it: {error}")),
+            )?,
+            Err(error) => Ended::NotStarted(error),
+        };
+        crash_point!("command_after_end");
+        earlier::forget(task);
+        if let Ended::Exited(number) = ended {
+            task.context.put(EXIT_CODE, number);
+        }
+        task.remember().await?;
+        outcome(&spec, &ended, &output)
+    }
+}
+
+impl<F> StepBody for CommandStep<F>
+where
+    F: Fn(&StepScope) -> Result<CommandSpec, ItemError> + Send + Sync + 'static,
+{
+    fn run<'a>(&'a self, task: &'a mut StepTask) -> BoxFuture<'a, Result<StepEnd, StepFailure>> {
+        Box::pin(self.run(task))
+    }
+
+    fn type_word(&self) -> &'static str {
+        self.type_word
+    }
+}
+
+fn failure(spec: &CommandSpec, why: &str) -> StepFailure {
+    StepFailure::failed(Code::CommandFailed, format!("the command {:?} was not run: {why}", spec.name()))
+}
+
+fn outcome(spec: &CommandSpec, ended: &Ended, output: &Output) -> Result<StepEnd, StepFailure> {
+    let (why, code) = match ended {
+        Ended::Stopped => return Ok(StepEnd::Stopped),
+        Ended::NotStarted(error) => return Err(failure(spec, &not_started(error))),
+        Ended::Exited(number) => match spec.exits.meaning(*number) {
+            CommandExit::Completed(code) => return Ok(StepEnd::Completed(ExitStatus::new(code))),
+            CommandExit::Failed(code) => (format!("ended with exit code {number}"), code),
+        },
+        Ended::Killed(signal) => (format!("was killed by signal {signal}"), ExitStatus::FAILED.to_owned()),
+        Ended::TimedOut(limit) => {
+            (format!("did not end within {limit:?} and was ended"), ExitStatus::FAILED.to_owned())
+        }
+    };
+    let said = output.excerpt(spec.is_chatter);
+    let said =
+        if said.is_empty() { "; it wrote nothing".to_owned() } else { format!("; its last lines:\n{said}") };
+    let exit = ExitStatus::new(code).describe(format!("the command {:?} {why}{said}", spec.name()));
+    Ok(StepEnd::Failed { code: Code::CommandFailed, exit })
+}
+
+/// What helps when a program does not even start.
+fn not_started(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => {
+            "there is no such program; check its name, its path and the working folder, and of a script the \
+             program that its first line names"
+                .to_owned()
+        }
+        io::ErrorKind::PermissionDenied => {
+            format!("it may not be executed ({error}); `chmod +x` makes a file executable")
+        }
+        _ if error.raw_os_error() == Some(rustix::io::Errno::NOEXEC.raw_os_error()) => {
+            "it is no program of this system; a script needs a first line such as #!/bin/sh".to_owned()
+        }
+        _ => error.to_string(),
+    }
+}

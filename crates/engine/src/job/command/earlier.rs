@@ -1,0 +1,171 @@
+//! What an earlier run of the step may have left running, and how it is ended before the command runs again.
+//!
+//! A process that dies takes its commands with it. One that is frozen does not, and its execution is restarted by
+//! somebody else: on the same machine that one ends what it finds.
+
+use super::group::Group;
+use crate::job::step::{StepFailure, StepTask};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::{Value, json};
+use std::fs;
+use std::time::Duration;
+use tidemill_domain::code::Code;
+
+/// Where a step remembers the group of its command while that runs.
+const RUNNING: &str = "command.running";
+
+/// How long what was killed may take to be gone.
+const GONE_WITHIN: Duration = Duration::from_secs(10);
+
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// What tells a process group from all others that have had its number.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Trace {
+    /// The boot of the machine, and the namespace that counts the processes.
+    machine: String,
+    group: Pid,
+    /// When its leader started, in ticks since the boot.
+    started: u64,
+}
+
+impl Trace {
+    /// Of a group whose leader lives; none where the system does not tell.
+    pub(super) fn of(group: Pid) -> Option<Self> {
+        Some(Self { machine: machine()?, group, started: status(group)?.started })
+    }
+
+    fn written(&self) -> Value {
+        json!({
+            "machine": self.machine,
+            "group": self.group.as_raw_nonzero().get(),
+            "started": self.started,
+        })
+    }
+
+    fn read(saved: &Value) -> Option<Self> {
+        let group = saved.get("group")?.as_i64().and_then(|group| i32::try_from(group).ok());
+        Some(Self {
+            machine: saved.get("machine")?.as_str()?.to_owned(),
+            // 1 is everybody's parent, and what is below means everybody.
+            group: group.filter(|group| *group > 1).and_then(Pid::from_raw)?,
+            started: saved.get("started")?.as_u64()?,
+        })
+    }
+
+    /// Whether it is on this machine and still the same.
+    fn is_alive(&self) -> bool {
+        Self::of(self.group).is_some_and(|found| found == *self)
+    }
+}
+
+/// Remembers the group until the next commit.
+pub(super) fn remember(task: &mut StepTask, group: &Group) {
+    match group.trace() {
+        Some(trace) => task.context.put(RUNNING, trace.written()),
+        None => forget(task),
+    }
+}
+
+/// Forgets it: nothing of it runs any more.
+pub(super) fn forget(task: &mut StepTask) {
+    task.context.remove(RUNNING);
+}
+
+/// Ends what an earlier run has left on this machine.
+pub(super) async fn end(task: &mut StepTask) -> Result<(), StepFailure> {
+    let Some(saved) = task.context.remove(RUNNING) else { return Ok(()) };
+    let Some(trace) = Trace::read(&saved).filter(Trace::is_alive) else { return Ok(()) };
+    let group = trace.group;
+    tracing::warn!("the command of an earlier run still runs as process group {group}; it is ended");
+    let failed = |why: String| {
+        let text = format!("the command of an earlier run still runs as process group {group}, and {why}");
+        StepFailure::failed(Code::CommandFailed, text)
+    };
+    match kill_process_group(group, Signal::KILL) {
+        // It may have ended in this moment.
+        Ok(()) | Err(Errno::SRCH) => {}
+        Err(error) => return Err(failed(format!("cannot be ended: {error}"))),
+    }
+    let gone = async {
+        while has_members(group) {
+            tokio::time::sleep(PAUSE).await;
+        }
+    };
+    tokio::time::timeout(GONE_WITHIN, gone).await.map_err(|_| failed("does not end".to_owned()))
+}
+
+/// This boot of this machine, and the namespace that its processes are counted in; none where there is no `/proc`.
+fn machine() -> Option<String> {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let namespace = fs::read_link("/proc/self/ns/pid").ok()?;
+    Some(format!("{} {}", boot.trim(), namespace.display()))
+}
+
+/// What the system tells of a process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Status {
+    is_running: bool,
+    group: i32,
+    started: u64,
+}
+
+fn status(process: Pid) -> Option<Status> {
+    parse(&fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero())).ok()?)
+}
+
+/// Reads a line of `/proc/PID/stat`. The second field is a name in parentheses, which may have any in it.
+fn parse(stat: &str) -> Option<Status> {
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let fields: Vec<&str> = fields.split(' ').collect();
+    Some(Status {
+        // Who is dead and not yet waited for does nothing any more.
+        is_running: !matches!(*fields.first()?, "Z" | "X" | "x"),
+        group: fields.get(2)?.parse().ok()?,
+        started: fields.get(19)?.parse().ok()?,
+    })
+}
+
+/// Whether anybody of the group still does something.
+fn has_members(group: Pid) -> bool {
+    let Ok(entries) = fs::read_dir("/proc") else { return false };
+    entries
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter_map(|id| status(Pid::from_raw(id)?))
+        .any(|found| found.is_running && found.group == group.as_raw_nonzero().get())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STAT: &str = "4711 (a) b (c) S 1 4700 4700 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 887766 1 2";
+
+    #[test]
+    fn a_name_in_parentheses_does_not_shift_the_fields() {
+        let found = parse(STAT).unwrap();
+
+        assert_eq!(found, Status { is_running: true, group: 4700, started: 887_766 });
+        assert!(!parse(&STAT.replace(" S ", " Z ")).unwrap().is_running);
+        assert_eq!(parse("4711 (sh"), None);
+    }
+
+    #[test]
+    fn another_process_with_the_same_number_is_not_the_same() {
+        let own = rustix::process::getpid();
+        let trace = Trace::of(own).unwrap();
+        let elsewhere = Trace { machine: "another boot".to_owned(), ..trace.clone() };
+        let another = Trace { started: trace.started + 1, ..trace.clone() };
+
+        assert!(Trace::read(&trace.written()).unwrap().is_alive());
+        assert!(!another.is_alive() && !elsewhere.is_alive());
+    }
+
+    #[test]
+    fn a_record_that_would_mean_everybody_is_not_read() {
+        for group in [-7, 0, 1] {
+            assert_eq!(Trace::read(&json!({ "machine": "m", "group": group, "started": 1 })), None);
+        }
+    }
+}

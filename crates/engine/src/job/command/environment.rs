@@ -1,0 +1,45 @@
+//! What a command finds in its environment: ours without our own settings, what the step is, the parameters, and what
+//! the author adds.
+
+use super::CommandSpec;
+use crate::job::scope::StepScope;
+use std::collections::BTreeMap;
+use std::env;
+use std::ffi::OsString;
+use tidemill_domain::job::command::{OWN_PREFIX, TOLD, variables};
+
+/// The whole environment of a command.
+pub(super) fn of(spec: &CommandSpec, scope: &StepScope) -> Result<BTreeMap<OsString, OsString>, String> {
+    let told = told(scope)?;
+    let mut all = BTreeMap::new();
+    if spec.inherits {
+        // Our own settings have passwords among them.
+        all.extend(env::vars_os().filter(|(name, _)| !name.to_string_lossy().starts_with(OWN_PREFIX)));
+    }
+    for (name, value) in &spec.environment {
+        if name.is_empty() || name.contains(['=', '\0']) {
+            return Err(format!("{name:?} is not the name of a variable"));
+        }
+        if told.contains_key(name) {
+            return Err(format!("the variable {name} is set for every command and cannot be another"));
+        }
+        all.insert(name.into(), value.clone());
+    }
+    all.extend(told.into_iter().map(|(name, value)| (name.into(), value.into())));
+    Ok(all)
+}
+
+/// What every command is told.
+fn told(scope: &StepScope) -> Result<BTreeMap<String, String>, String> {
+    let mut told = variables(scope.parameters()).map_err(|same| same.to_string())?;
+    // In the order of their names.
+    let values = [
+        scope.job().to_owned(),
+        scope.execution().to_string(),
+        scope.step().to_owned(),
+        scope.step_execution().to_string(),
+        u8::from(scope.is_resumed()).to_string(),
+    ];
+    told.extend(TOLD.map(str::to_owned).into_iter().zip(values));
+    Ok(told)
+}

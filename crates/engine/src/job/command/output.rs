@@ -1,0 +1,231 @@
+//! What a command writes: into the log as far as that bears it, the end of it into memory, all of it into a file if
+//! the author wants that. However much it is, memory is bounded.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tidemill_domain::job::command::readable;
+use tidemill_domain::time::{Clock, Monotonic};
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+/// How much is kept.
+const KEPT_BYTES: usize = 64 * 1024;
+
+/// How much is read at once.
+const BLOCK_BYTES: usize = 64 * 1024;
+
+/// A line that is longer is taken for several.
+const LINE_BYTES_MAX: usize = 8 * 1024;
+
+/// How much of a line gets into the log or into the reason of a failure.
+const LINE_CHARS_MAX: usize = 300;
+
+/// How many lines tell why a command failed.
+const EXCERPT_LINES: usize = 20;
+
+/// How many lines the log takes at once, and how long it takes to be ready for another.
+const LOGGED_AT_ONCE: u32 = 100;
+const LOGGED_EVERY: Duration = Duration::from_millis(20);
+
+/// What both streams of a command have said.
+pub(super) struct Output {
+    clock: Arc<dyn Clock>,
+    tail: Vec<u8>,
+    allowance: Allowance,
+    /// Lines that the log did not take.
+    unlogged: u64,
+    file: Option<File>,
+}
+
+impl Output {
+    pub(super) fn new(clock: Arc<dyn Clock>, file: Option<&Path>) -> Result<Self, String> {
+        let open = |path: &Path| {
+            let opened = OpenOptions::new().create(true).append(true).open(path);
+            opened.map_err(|error| format!("its log file {} cannot be written: {error}", path.display()))
+        };
+        let allowance = Allowance { lines: LOGGED_AT_ONCE, at: clock.monotonic() };
+        Ok(Self { allowance, tail: Vec::new(), unlogged: 0, file: file.map(open).transpose()?, clock })
+    }
+
+    /// Its last lines without those that tell nothing, one below the other.
+    pub(super) fn excerpt(&self, is_chatter: fn(&str) -> bool) -> String {
+        let kept = &self.tail[self.tail.len().saturating_sub(KEPT_BYTES)..];
+        let lines = kept.split(|byte| *byte == b'\n').rev().map(|line| readable(line, LINE_CHARS_MAX));
+        let mut lines: Vec<String> = lines.filter(|line| !is_chatter(line)).take(EXCERPT_LINES).collect();
+        lines.reverse();
+        lines.join("\n")
+    }
+
+    /// Takes a block as it came.
+    fn write_to_file(&mut self, block: &[u8]) {
+        if let Some(file) = &mut self.file
+            && let Err(error) = file.write_all(block)
+        {
+            tracing::warn!(%error, "the output of a command could not be written to its log file any more");
+            self.file = None;
+        }
+    }
+
+    /// Takes whole lines.
+    fn take(&mut self, stream: &'static str, lines: &[u8]) {
+        self.tail.extend_from_slice(lines);
+        // Rarely, so that each byte is moved about once.
+        if self.tail.len() > 2 * KEPT_BYTES {
+            self.tail.drain(..self.tail.len() - KEPT_BYTES);
+        }
+        let mut rest = lines;
+        while !rest.is_empty() {
+            if !self.allowance.take(self.clock.monotonic()) {
+                self.unlogged += memchr::memchr_iter(b'\n', rest).count() as u64;
+                return;
+            }
+            self.tell_unlogged();
+            let end = memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
+            tracing::info!(stream, "{}", readable(&rest[..end], LINE_CHARS_MAX));
+            rest = &rest[end..];
+        }
+    }
+
+    fn tell_unlogged(&mut self) {
+        let lines = std::mem::take(&mut self.unlogged);
+        if lines > 0 {
+            tracing::info!("{lines} lines of the command were left out of the log");
+        }
+    }
+}
+
+/// Reads both streams to their ends.
+pub(super) async fn read(
+    output: &mut Output,
+    stdout: Option<impl AsyncRead + Unpin>,
+    stderr: Option<impl AsyncRead + Unpin>,
+) {
+    let shared = Mutex::new(output);
+    tokio::join!(read_one(&shared, "stdout", stdout), read_one(&shared, "stderr", stderr));
+    shared.into_inner().unwrap_or_else(PoisonError::into_inner).tell_unlogged();
+}
+
+async fn read_one(output: &Mutex<&mut Output>, stream: &'static str, source: Option<impl AsyncRead + Unpin>) {
+    let Some(mut source) = source else { return };
+    let mut block = vec![0; BLOCK_BYTES];
+    let mut begun = Vec::new();
+    loop {
+        let read = match source.read(&mut block).await {
+            Ok(0) => break,
+            Ok(read) => &block[..read],
+            Err(error) => {
+                tracing::warn!(%error, "the {stream} of a command cannot be read any more");
+                break;
+            }
+        };
+        let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
+        output.write_to_file(read);
+        // The end of a line may come with a later block, and something of the other stream before it.
+        let whole = memchr::memrchr(b'\n', read).map_or(0, |at| at + 1);
+        if whole > 0 {
+            begun.extend_from_slice(&read[..whole]);
+            output.take(stream, &begun);
+            begun.clear();
+        }
+        begun.extend_from_slice(&read[whole..]);
+        if begun.len() > LINE_BYTES_MAX {
+            begun.push(b'\n');
+            output.take(stream, &begun);
+            begun.clear();
+        }
+    }
+    if !begun.is_empty() {
+        begun.push(b'\n');
+        output.lock().unwrap_or_else(PoisonError::into_inner).take(stream, &begun);
+    }
+}
+
+/// How many lines the log still takes.
+struct Allowance {
+    lines: u32,
+    at: Monotonic,
+}
+
+impl Allowance {
+    fn take(&mut self, now: Monotonic) -> bool {
+        let earned = now.since(self.at).as_millis() / LOGGED_EVERY.as_millis();
+        if earned > 0 {
+            let earned = u32::try_from(earned).unwrap_or(LOGGED_AT_ONCE);
+            self.lines = self.lines.saturating_add(earned).min(LOGGED_AT_ONCE);
+            self.at = now;
+        }
+        let is_taken = self.lines > 0;
+        self.lines = self.lines.saturating_sub(1);
+        is_taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidemill_domain::time::FakeClock;
+
+    fn output() -> (Output, Arc<FakeClock>) {
+        let clock = Arc::new(FakeClock::at("2026-11-15T02:00:00Z".parse().unwrap()));
+        (Output::new(clock.clone(), None).unwrap(), clock)
+    }
+
+    async fn said(text: &[u8]) -> Output {
+        let (mut output, _) = output();
+        read(&mut output, Some(text), None::<&[u8]>).await;
+        output
+    }
+
+    #[tokio::test]
+    async fn the_last_lines_are_told_and_empty_ones_are_not() {
+        let text: String = (1..=50).map(|number| format!("line {number}\n\n")).collect();
+
+        let excerpt = said(text.as_bytes()).await.excerpt(|line| line.trim().is_empty());
+
+        let expected: Vec<String> = (31..=50).map(|number| format!("line {number}")).collect();
+        assert_eq!(excerpt, expected.join("\n"));
+    }
+
+    #[tokio::test]
+    async fn a_line_without_an_end_is_kept_and_one_of_megabytes_is_cut() {
+        let long = "x".repeat(3 * 1024 * 1024) + "the end";
+
+        let output = said(long.as_bytes()).await;
+
+        assert!(output.tail.len() <= 2 * KEPT_BYTES + BLOCK_BYTES, "{}", output.tail.len());
+        let excerpt = output.excerpt(|_| false);
+        assert!(excerpt.chars().count() <= EXCERPT_LINES * (LINE_CHARS_MAX + 2), "{}", excerpt.len());
+        assert_eq!(said(b"no end").await.excerpt(|_| false), "no end\n");
+    }
+
+    #[tokio::test]
+    async fn lines_of_two_streams_do_not_mix() {
+        let (mut output, _) = output();
+        let (out, err) = (b"one\ntwo\n".as_slice(), b"bad\nworse".as_slice());
+
+        read(&mut output, Some(out), Some(err)).await;
+
+        let mut lines: Vec<String> =
+            output.excerpt(|line| line.is_empty()).lines().map(str::to_owned).collect();
+        lines.sort();
+        assert_eq!(lines, ["bad", "one", "two", "worse"]);
+    }
+
+    #[test]
+    fn the_log_takes_a_burst_and_then_its_rate() {
+        let (mut output, clock) = output();
+        let taken = |output: &mut Output, clock: &FakeClock| {
+            (0..1000).filter(|_| output.allowance.take(clock.monotonic())).count()
+        };
+
+        let burst = taken(&mut output, &clock);
+        clock.advance(Duration::from_millis(100));
+        let later = taken(&mut output, &clock);
+        clock.advance(Duration::from_secs(3600));
+
+        assert_eq!((burst, later), (100, 5));
+        assert_eq!(taken(&mut output, &clock), 100);
+    }
+}

@@ -1,0 +1,87 @@
+//! A command that runs: it ends by itself, or because its time is over, or because the step shall stop.
+
+use super::CommandSpec;
+use super::group::Group;
+use super::output::{self, Output};
+use crate::job::stop::{StopSignal, Urgency};
+use std::future::pending;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::pin::pin;
+use std::process::ExitStatus;
+use std::time::Duration;
+use tokio::process::Child;
+use tokio::time::sleep;
+
+/// How long to wait for the end of what was written, when everybody who could write has been killed. Only who has
+/// left the group can still hold it open.
+const DRAINED_WITHIN: Duration = Duration::from_secs(1);
+
+/// How a command ended.
+#[derive(Debug)]
+pub(super) enum Ended {
+    /// It did not even start.
+    NotStarted(io::Error),
+    /// By itself, with this number.
+    Exited(i32),
+    /// By a signal that was not ours.
+    Killed(i32),
+    /// Its time was over.
+    TimedOut(Duration),
+    /// The step shall stop.
+    Stopped,
+}
+
+/// Waits for the end of a command, hastens it when it has to end, and ends what it has left in its group.
+pub(super) async fn to_the_end(
+    mut child: Child,
+    group: Group,
+    spec: &CommandSpec,
+    stop: &StopSignal,
+    output: &mut Output,
+) -> io::Result<Ended> {
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let mut reading = pin!(output::read(output, stdout, stderr));
+    let mut is_read = false;
+    let mut time_is_over = pin!(after(spec.timeout));
+    let mut grace_is_over = pin!(after(None));
+    let mut reason = None;
+    let status: ExitStatus = loop {
+        tokio::select! {
+            // In this order: a command that never ceases to write must not use up the turn of the others.
+            biased;
+            status = child.wait() => break status?,
+            () = &mut grace_is_over => {
+                tracing::warn!("the command did not end within {:?} and is killed", spec.kill_after);
+                group.kill();
+                grace_is_over.set(after(None));
+            }
+            () = stop.asked(Urgency::AtChunkEnd), if reason.is_none() => {
+                reason = Some(Ended::Stopped);
+                group.terminate();
+                grace_is_over.set(after(Some(spec.kill_after)));
+            }
+            () = &mut time_is_over, if reason.is_none() => {
+                reason = spec.timeout.map(Ended::TimedOut);
+                group.terminate();
+                grace_is_over.set(after(Some(spec.kill_after)));
+            }
+            () = &mut reading, if !is_read => is_read = true,
+        }
+    };
+    group.disband().await;
+    if !is_read && tokio::time::timeout(DRAINED_WITHIN, reading).await.is_err() {
+        tracing::warn!("something that the command has started left its process group and still writes");
+    }
+    Ok(reason.unwrap_or_else(|| match (status.code(), status.signal()) {
+        (Some(number), _) => Ended::Exited(number),
+        (None, signal) => Ended::Killed(signal.unwrap_or_default()),
+    }))
+}
+
+async fn after(time: Option<Duration>) {
+    match time {
+        Some(time) => sleep(time).await,
+        None => pending().await,
+    }
+}

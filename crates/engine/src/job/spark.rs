@@ -1,0 +1,187 @@
+//! Spark steps: `spark-submit` as a supervised command, with what a pool has granted.
+
+use crate::job::command::{CommandSpec, CommandStep};
+use crate::job::scope::StepScope;
+use crate::job::step::Step;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tidemill_domain::item::{ErrorKind, ItemError};
+use tidemill_domain::job::command::{HINT_VARIABLE, PARALLELISM_VARIABLE};
+use tidemill_domain::job::spark::{Granted, Submission, is_chatter};
+
+const SUBMIT: &str = "spark-submit";
+
+impl Step {
+    /// A step that runs a Spark application through `spark-submit`; otherwise as [`command`](Self::command).
+    pub fn spark(
+        name: impl Into<String>,
+        spark: impl Fn(&StepScope) -> Result<SparkSpec, ItemError> + Send + Sync + 'static,
+    ) -> Self {
+        let command = move |scope: &StepScope| spark(scope)?.into_command();
+        Self::new(name.into(), Arc::new(CommandStep::new("spark", command)))
+    }
+}
+
+/// A Spark application, and how it shall be submitted.
+///
+/// ```
+/// use tidemill_engine::job::{Granted, Job, SparkSpec, Step};
+///
+/// let extract = Step::spark("extract", |scope| {
+///     Ok(SparkSpec::new("extract.py")
+///         .args(["--day".to_owned(), scope.text("day")?])
+///         .master("local[*]")
+///         .conf("spark.sql.session.timeZone", "UTC")
+///         .parallelism(Granted { units: 4, hint: Some("/*+ PARALLEL(4) */".to_owned()) }))
+/// });
+/// assert!(Job::new("nightly").step(extract).check().is_ok());
+/// ```
+#[derive(Clone)]
+pub struct SparkSpec {
+    submission: Submission,
+    submit: Option<PathBuf>,
+    command: CommandSpec,
+}
+
+impl SparkSpec {
+    /// An application: a `.py` or `.jar` file, or its address.
+    pub fn new(app: impl Into<String>) -> Self {
+        let submission = Submission { app: app.into(), ..Submission::default() };
+        Self { submission, submit: None, command: CommandSpec::new(SUBMIT) }
+    }
+
+    /// Adds arguments of the application.
+    #[must_use]
+    pub fn args<A: Into<String>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
+        self.submission.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// Where it runs, such as `local[*]`, `yarn` or `spark://host:7077`; as the installation says without this.
+    #[must_use]
+    pub fn master(mut self, master: impl Into<String>) -> Self {
+        self.submission.master = Some(master.into());
+        self
+    }
+
+    /// Sets a setting of Spark's. Everybody on this machine can see it while it runs: a password does not belong here.
+    #[must_use]
+    pub fn conf(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.submission.conf.insert(key.into(), value.into());
+        self
+    }
+
+    /// The path of `spark-submit`. Without it, that of `SPARK_HOME`, or the first in `PATH`.
+    #[must_use]
+    pub fn submit(mut self, program: impl Into<PathBuf>) -> Self {
+        self.submit = Some(program.into());
+        self
+    }
+
+    /// What was granted: how many tasks may run at once, and the hint that says so to the source.
+    #[must_use]
+    pub fn parallelism(mut self, granted: Granted) -> Self {
+        self.submission.granted = Some(granted);
+        self
+    }
+
+    /// Says more about how `spark-submit` is run: environment, folder, timeout, log file.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tidemill_engine::job::SparkSpec;
+    /// let spec = SparkSpec::new("a.py").command(|command| command.timeout(Duration::from_secs(3600)));
+    /// ```
+    #[must_use]
+    pub fn command(mut self, more: impl FnOnce(CommandSpec) -> CommandSpec) -> Self {
+        self.command = more(self.command);
+        self
+    }
+
+    /// The command that submits it.
+    pub(crate) fn into_command(self) -> Result<CommandSpec, ItemError> {
+        let fatal = |text: String| ItemError::new(ErrorKind::FATAL, text);
+        let arguments = self.submission.arguments().map_err(|refusal| fatal(refusal.to_string()))?;
+        let home = self.command.variable("SPARK_HOME").cloned().or_else(|| env::var_os("SPARK_HOME"));
+        let path = self.command.variable("PATH").cloned().or_else(|| env::var_os("PATH"));
+        let program = find(self.submit.as_deref(), home.as_deref(), path.as_deref()).map_err(fatal)?;
+        let mut command = self.command.program(program).args(arguments).leaving_out(is_chatter);
+        if let Some(granted) = &self.submission.granted {
+            command = command.env(PARALLELISM_VARIABLE, granted.units.to_string());
+            if let Some(hint) = &granted.hint {
+                command = command.env(HINT_VARIABLE, hint);
+            }
+        }
+        Ok(command)
+    }
+}
+
+impl fmt::Debug for SparkSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SparkSpec({})", self.submission.app)
+    }
+}
+
+/// Where `spark-submit` is.
+fn find(given: Option<&Path>, home: Option<&OsStr>, path: Option<&OsStr>) -> Result<OsString, String> {
+    if let Some(given) = given {
+        return found(given.to_owned()).ok_or_else(|| {
+            format!("there is no spark-submit at {}; correct the path of the step", given.display())
+        });
+    }
+    if let Some(home) = home.filter(|home| !home.is_empty()) {
+        let program = Path::new(home).join("bin").join(SUBMIT);
+        let shown = program.display().to_string();
+        return found(program)
+            .ok_or_else(|| format!("SPARK_HOME is set, but there is no {shown}; correct it or unset it"));
+    }
+    let mut folders = path.map(env::split_paths).into_iter().flatten();
+    folders.find_map(|folder| found(folder.join(SUBMIT))).ok_or_else(|| {
+        "spark-submit was not found; install Spark (or `pip install pyspark`) and Java, then set SPARK_HOME, put \
+         spark-submit into PATH, or give its path in the step"
+            .to_owned()
+    })
+}
+
+/// Made absolute: it is run in a folder of its own.
+fn found(program: PathBuf) -> Option<OsString> {
+    program.is_file().then(|| std::path::absolute(&program).unwrap_or(program).into_os_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_given_path_comes_before_the_home_and_that_before_the_search() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| {
+            let bin = folder.path().join(name).join("bin");
+            std::fs::create_dir_all(&bin).unwrap();
+            std::fs::write(bin.join(SUBMIT), "").unwrap();
+            bin
+        };
+        let (given, home, path) = (place("given").join(SUBMIT), place("home"), place("path"));
+        let home_folder = home.parent().unwrap().as_os_str();
+
+        let all = find(Some(&given), Some(home_folder), Some(path.as_os_str()));
+        let both = find(None, Some(home_folder), Some(path.as_os_str()));
+        let searched = find(None, Some("".as_ref()), Some(path.as_os_str()));
+
+        assert_eq!(all, Ok(given.into_os_string()));
+        assert_eq!(both, Ok(home.join(SUBMIT).into_os_string()));
+        assert_eq!(searched, Ok(path.join(SUBMIT).into_os_string()));
+    }
+
+    #[test]
+    fn who_has_no_spark_learns_what_to_do() {
+        let nowhere = find(None, None, Some("/nowhere".as_ref())).unwrap_err();
+        let wrong_home = find(None, Some("/nowhere".as_ref()), None).unwrap_err();
+
+        assert!(nowhere.contains("pip install pyspark") && nowhere.contains("SPARK_HOME"), "{nowhere}");
+        assert!(wrong_home.contains("/nowhere/bin/spark-submit"), "{wrong_home}");
+    }
+}

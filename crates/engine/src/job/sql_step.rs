@@ -1,0 +1,97 @@
+//! SQL steps: statements of the author's, in the step's transaction or on another database.
+
+use crate::job::component::Delivery;
+use crate::job::scope::StepScope;
+use crate::job::step::{BoxFuture, Step, StepBody, StepEnd, StepFailure, StepTask};
+use crate::job::tasklet::{RepeatStatus, Tasklet, TaskletScope, repeat};
+use std::sync::Arc;
+use tidemill_domain::item::ItemError;
+use tidemill_store::item::{Database, SqlQuery};
+
+impl Step {
+    /// A step that runs SQL statements of the author's: in the step's transaction, exactly once, unless they name
+    /// another database.
+    pub fn sql(
+        name: impl Into<String>,
+        statements: impl Fn(&StepScope) -> Result<SqlStatements, ItemError> + Send + Sync + 'static,
+    ) -> Self {
+        Self::new(name.into(), Arc::new(SqlStep::new(statements)))
+    }
+}
+
+/// Statements that run one after the other, all or none. They are the author's own text; values are bound to them.
+///
+/// ```
+/// use tidemill_engine::item::sql::SqlQuery;
+/// use tidemill_engine::job::{Job, SqlStatements, Step};
+///
+/// let clean = Step::sql("clean", |scope| {
+///     let delete = SqlQuery::new("delete from staging where day = $1").bind(scope.text("day")?);
+///     Ok(SqlStatements::new([delete]))
+/// });
+/// assert!(Job::new("nightly").step(clean).check().is_ok());
+/// ```
+#[derive(Clone, Debug)]
+pub struct SqlStatements {
+    statements: Vec<SqlQuery>,
+    database: Option<Database>,
+}
+
+impl SqlStatements {
+    /// Statements in the step's own transaction, on the job's database: exactly once.
+    pub fn new(statements: impl IntoIterator<Item = SqlQuery>) -> Self {
+        Self { statements: statements.into_iter().collect(), database: None }
+    }
+
+    /// Runs them on another database, in a transaction of their own: at least once.
+    #[must_use]
+    pub fn on(mut self, database: Database) -> Self {
+        self.database = Some(database);
+        self
+    }
+
+    fn delivery(&self) -> Delivery {
+        match self.database {
+            None => Delivery::ExactlyOnce,
+            Some(_) => Delivery::AtLeastOnce,
+        }
+    }
+}
+
+impl Tasklet for SqlStatements {
+    async fn execute(&mut self, scope: &mut TaskletScope<'_>) -> Result<RepeatStatus, ItemError> {
+        let changed = match &self.database {
+            None => scope.tx().await?.run_statements(&self.statements).await?,
+            Some(database) => database.run_statements(&self.statements).await?,
+        };
+        scope.contribution().write += changed;
+        Ok(RepeatStatus::Finished)
+    }
+}
+
+pub(crate) struct SqlStep<F> {
+    make: F,
+}
+
+impl<F> SqlStep<F> {
+    pub(crate) fn new(make: F) -> Self {
+        Self { make }
+    }
+}
+
+impl<F> StepBody for SqlStep<F>
+where
+    F: Fn(&StepScope) -> Result<SqlStatements, ItemError> + Send + Sync + 'static,
+{
+    fn run<'a>(&'a self, task: &'a mut StepTask) -> BoxFuture<'a, Result<StepEnd, StepFailure>> {
+        Box::pin(async move {
+            let mut statements = (self.make)(&task.scope)?;
+            task.describe(None, Some(statements.delivery())).await?;
+            repeat(&mut statements, task).await
+        })
+    }
+
+    fn type_word(&self) -> &'static str {
+        "sql"
+    }
+}
