@@ -5,6 +5,7 @@ mod commands;
 mod process;
 mod report;
 mod services;
+mod spark;
 mod stages;
 mod summary;
 mod supervise;

@@ -1,6 +1,7 @@
 //! The servers that the tests need: installed when root may do so, started, and stopped with their value.
 
 use crate::process::run_in_terminal;
+use crate::spark;
 use crate::supervise::Cancel;
 use std::env;
 use std::path::Path;
@@ -16,11 +17,16 @@ const POSTGRES_URL: &str = "TIDEMILL_TEST_POSTGRES_URL";
 /// Where tests find a MySQL or MariaDB, likewise.
 const MYSQL_URL: &str = "TIDEMILL_TEST_MYSQL_URL";
 
+/// Where tests find a Spark: its home.
+const SPARK_HOME: &str = "TIDEMILL_TEST_SPARK_HOME";
+
 /// What runs for the tests.
 #[derive(Debug)]
 pub(crate) struct Services {
     postgres: Service<PrivatePostgres>,
     mysql: Service<PrivateMariadb>,
+    /// Not a server: the tests start it themselves.
+    spark: Service<()>,
 }
 
 /// A server: where it is, and the server itself when it is our own.
@@ -41,7 +47,7 @@ struct Component {
     is_there: fn() -> bool,
 }
 
-const COMPONENTS: [Component; 4] = [
+const COMPONENTS: [Component; 5] = [
     Component { name: "postgres", packages: "postgresql", is_there: || postgres::find_binaries().is_some() },
     Component { name: "pgbouncer", packages: "pgbouncer", is_there: || pgbouncer::find_binary().is_some() },
     Component { name: "mysql", packages: "mariadb-server", is_there: || mariadb::find_programs().is_some() },
@@ -49,6 +55,11 @@ const COMPONENTS: [Component; 4] = [
         name: "chromium",
         packages: "chromium chromium-driver",
         is_there: || webdriver::find_programs().is_some(),
+    },
+    Component {
+        name: "spark",
+        packages: "openjdk-17-jre-headless python3-venv",
+        is_there: || given_url(SPARK_HOME).is_some() || spark::can_be_installed(),
     },
 ];
 
@@ -59,19 +70,24 @@ impl Services {
         let postgres = Service::start("postgres", POSTGRES_URL, || {
             let server = PrivatePostgres::start(&PostgresOptions::default())
                 .map_err(|error| format!("no private PostgreSQL: {error:?}"))?;
-            Ok((server.url("postgres"), server.port(), server))
+            Ok((server.url("postgres"), format!("private, on port {}", server.port()), Some(server)))
         })?;
         let mysql = Service::start("mysql", MYSQL_URL, || {
             let server = PrivateMariadb::start().map_err(|error| format!("no private MariaDB: {error:?}"))?;
-            Ok((server.url("mysql"), server.port(), server))
+            Ok((server.url("mysql"), format!("private, on port {}", server.port()), Some(server)))
         })?;
-        Ok(Self { postgres, mysql })
+        let spark = Service::start("spark", SPARK_HOME, || {
+            let home = spark::home(cancel)?.display().to_string();
+            Ok((home.clone(), home, None))
+        })?;
+        Ok(Self { postgres, mysql, spark })
     }
 
     /// Tells a command where they are.
     pub(crate) fn tell(&self, command: &mut Command) {
         self.postgres.tell(command);
         self.mysql.tell(command);
+        self.spark.tell(command);
     }
 }
 
@@ -80,7 +96,7 @@ impl<S> Service<S> {
     fn start(
         name: &str,
         variable: &'static str,
-        private: impl FnOnce() -> Result<(String, u16, S), String>,
+        private: impl FnOnce() -> Result<(String, String, Option<S>), String>,
     ) -> Result<Self, String> {
         if skip::is_named(name) {
             println!("{name}: skipped");
@@ -90,9 +106,9 @@ impl<S> Service<S> {
             println!("{name}: the one that {variable} names");
             return Ok(Self { variable, url: Some(url), _server: None });
         }
-        let (url, port, server) = private()?;
-        println!("{name}: private, on port {port}");
-        Ok(Self { variable, url: Some(url), _server: Some(server) })
+        let (url, place, server) = private()?;
+        println!("{name}: {place}");
+        Ok(Self { variable, url: Some(url), _server: server })
     }
 
     fn tell(&self, command: &mut Command) {
@@ -174,9 +190,12 @@ mod tests {
         let advice = advice(&missing);
 
         assert!(
-            advice.contains("packages postgresql pgbouncer mariadb-server chromium chromium-driver "),
+            advice.contains(
+                "packages postgresql pgbouncer mariadb-server chromium chromium-driver openjdk-17-jre-headless \
+                 python3-venv "
+            ),
             "{advice}"
         );
-        assert!(advice.contains("TIDEMILL_TEST_SKIP=postgres,pgbouncer,mysql,chromium "), "{advice}");
+        assert!(advice.contains("TIDEMILL_TEST_SKIP=postgres,pgbouncer,mysql,chromium,spark "), "{advice}");
     }
 }
