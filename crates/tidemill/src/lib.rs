@@ -81,10 +81,10 @@ pub mod prelude {
         ChunkListener, ItemListener, JobListener, JobRun, RetryListener, SkipListener, StepListener, StepRun,
     };
     pub use tidemill_engine::job::{
-        ChunkScope, ChunkStep, Decision, Delivery, ExecutionEnd, ItemProcessor, ItemReader, ItemStream,
-        ItemWriter, Job, JobError, JobRegistry, Launcher, Partition, PartitionedStep, Partitioner,
-        PassThrough, RangePartitioner, Rejects, RepeatStatus, Running, Step, StepFlow, StepScope, Tasklet,
-        TaskletScope,
+        ChunkScope, ChunkStep, CommandExit, CommandSpec, Decision, Delivery, ExecutionEnd, Granted,
+        ItemProcessor, ItemReader, ItemStream, ItemWriter, Job, JobError, JobRegistry, Launcher, Partition,
+        PartitionedStep, Partitioner, PassThrough, RangePartitioner, Rejects, RepeatStatus, Running,
+        SparkSpec, SqlStatements, Step, StepFlow, StepScope, Tasklet, TaskletScope,
     };
     pub use tidemill_engine::schedule::{MissedRuns, Outside, Overlap, Schedule};
 }

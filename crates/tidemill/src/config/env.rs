@@ -7,6 +7,7 @@ use super::nearest::nearest;
 use super::origin::Origin;
 use super::secret::Secret;
 use std::path::Path;
+use tidemill_domain::job::command;
 
 /// What the names of our variables begin with.
 pub(super) const PREFIX: &str = "TIDEMILL_";
@@ -77,7 +78,12 @@ fn unknown(name: &str) -> ConfigError {
 
 /// Whether a variable with our prefix is read elsewhere, or is not ours in spite of it.
 fn is_for_others(name: &str, text: &str) -> bool {
-    name == CONFIG || name == CRASH_AT || name.starts_with("TIDEMILL_TEST_") || is_from_kubernetes(name, text)
+    name == CONFIG
+        || name == CRASH_AT
+        || name.starts_with("TIDEMILL_TEST_")
+        // We may be the command of a step.
+        || command::is_told(name)
+        || is_from_kubernetes(name, text)
 }
 
 /// Kubernetes tells every container the address of each service of its namespace, so services with names such

@@ -159,7 +159,7 @@ impl Ground {
 
 /// Runs a job again and again as long as it counts as running: an operator who waits for its process to be found
 /// dead.
-fn go_on(program: &Program, arguments: &[&str]) -> Ran {
+pub(crate) fn go_on(program: &Program, arguments: &[&str]) -> Ran {
     let (clock, patience) = (SystemClock::new(), LEASE + GRACE);
     let start = clock.monotonic();
     loop {
@@ -172,7 +172,7 @@ fn go_on(program: &Program, arguments: &[&str]) -> Ran {
 }
 
 /// Lets a job die at a point of its work, as soon as it no longer counts as running because of an earlier death.
-fn die_at(program: &Program, arguments: &[&str], point: &str) {
+pub(crate) fn die_at(program: &Program, arguments: &[&str], point: &str) {
     let (clock, patience) = (SystemClock::new(), LEASE + GRACE);
     let start = clock.monotonic();
     loop {
@@ -192,7 +192,7 @@ fn sweep(url: &str, threads: u32) -> Program {
     Program::new("crash_sweep", stage(url).with("SWEEP_THREADS", &threads.to_string()))
 }
 
-fn stage(url: &str) -> Stage {
+pub(crate) fn stage(url: &str) -> Stage {
     Stage::on(url).with("TIDEMILL_PROCESS_LEASE", "3s")
 }
 

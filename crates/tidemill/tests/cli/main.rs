@@ -4,6 +4,7 @@
 mod alert;
 mod architecture;
 mod browser;
+mod command;
 mod configuration;
 mod crash;
 mod demo;
