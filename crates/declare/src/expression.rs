@@ -1,0 +1,1 @@
+//! Expressions: what `filter`, `map` and `decide` compute, in CEL.

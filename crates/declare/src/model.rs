@@ -1,0 +1,291 @@
+//! What a job file says, with the place of every word that can be wrong.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+use tidemill_domain::item::{ErrorKind, Value};
+use tidemill_domain::job::flow::Target;
+use tidemill_domain::job::lifecycle::OnCrash;
+use tidemill_domain::job::parameter::ParameterSpec;
+
+/// Where something stands in a file; both count from 1.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Place {
+    /// The line.
+    pub line: usize,
+    /// The character in the line.
+    pub column: usize,
+}
+
+/// Something with its place.
+#[derive(Clone, PartialEq, Debug)]
+pub struct At<T> {
+    /// What stands there.
+    pub value: T,
+    /// Where.
+    pub place: Place,
+}
+
+/// A job file.
+#[derive(Clone, PartialEq, Debug)]
+pub struct JobFile {
+    /// The file.
+    pub path: PathBuf,
+    /// Name of the job.
+    pub name: At<String>,
+    /// What it is for, in a sentence.
+    pub description: Option<String>,
+    /// The parameters that it declares.
+    pub parameters: Vec<At<ParameterFile>>,
+    /// Whether an instance that did not complete can be launched again.
+    pub is_restartable: bool,
+    /// What is done when its process dies.
+    pub on_crash: OnCrash,
+    /// Its steps, in order.
+    pub steps: Vec<StepFile>,
+    /// Of the whole definition, blanks and comments aside: another one means that the job has changed.
+    pub fingerprint: String,
+}
+
+/// A parameter of a job.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ParameterFile {
+    /// What the job asks for.
+    pub spec: ParameterSpec,
+    /// The text that counts when none is given.
+    pub default: Option<String>,
+}
+
+/// A step.
+#[derive(Clone, PartialEq, Debug)]
+pub struct StepFile {
+    /// Its name.
+    pub name: At<String>,
+    /// What it does.
+    pub work: Work,
+    /// Where it goes on, by exit code pattern.
+    pub on: Vec<(At<String>, At<Target>)>,
+    /// Run it again in a restart even if it has completed.
+    pub allow_start_if_complete: bool,
+    /// How often it may be started in one instance.
+    pub start_limit: Option<u32>,
+}
+
+/// What a step does.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Work {
+    /// Reads, processes and writes items.
+    Chunk(Box<ChunkFile>),
+    /// Runs a program.
+    Command(CommandFile),
+    /// Runs SQL statements.
+    Sql(SqlFile),
+    /// Submits an application to Spark.
+    Spark(SparkFile),
+    /// Runs another job.
+    Job(JobCall),
+    /// A flow within the flow.
+    Flow(Vec<StepFile>),
+    /// Flows at the same time.
+    Split(Vec<Vec<StepFile>>),
+    /// Says where to go on: a CEL expression over `parameters`, `context` and `last`.
+    Decide(At<String>),
+}
+
+/// A chunk step.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ChunkFile {
+    /// Items in one transaction.
+    pub size: usize,
+    /// Its partitions, if it has any.
+    pub partitions: Option<At<PartitionsFile>>,
+    /// How many chunks are processed at the same time.
+    pub threads: usize,
+    /// Where items come from.
+    pub read: At<ReadFile>,
+    /// A CEL expression; an item for which it is false is left out.
+    pub filter: Option<At<String>>,
+    /// Column and CEL expression; empty: the item as it is.
+    pub map: Vec<(At<String>, At<String>)>,
+    /// Where items go.
+    pub write: At<WriteFile>,
+    /// What is skipped.
+    pub skip: Option<SkipFile>,
+    /// What is tried again.
+    pub retry: Option<RetryFile>,
+}
+
+/// How a step is divided. Texts are templates: `${name}` is a parameter.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PartitionsFile {
+    /// By what.
+    pub by: PartitionBy,
+    /// Partitions that one process runs at once; none: as many as it has processors.
+    pub concurrency: Option<usize>,
+    /// Only in the process that runs the job.
+    pub is_local: bool,
+}
+
+/// What makes a partition.
+#[derive(Clone, PartialEq, Debug)]
+pub enum PartitionBy {
+    /// One for each file of a pattern; in the step `${file}` is its path.
+    File {
+        /// Such as `in/*.csv`.
+        pattern: At<String>,
+    },
+    /// Ranges of a numeric column; in the step `${range.from}` and `${range.to}` (exclusive) are its bounds.
+    Range {
+        /// The column.
+        column: At<String>,
+        /// Of which table; the bounds are its least and greatest value.
+        table: At<String>,
+        /// How many.
+        count: usize,
+        /// Of which connection; none: the database of the job itself.
+        connection: Option<At<String>>,
+    },
+}
+
+/// Where items come from.
+#[derive(Clone, PartialEq, Debug)]
+pub enum ReadFile {
+    /// A CSV file.
+    Csv(CsvFile),
+    /// A file with one JSON document per line.
+    JsonLines {
+        /// The file; a template.
+        path: At<String>,
+    },
+    /// A query.
+    Sql {
+        /// The statement; `${name}` is bound, never spliced.
+        query: At<String>,
+        /// Columns by which it is read page by page and restarted; empty: one cursor, counted on restart.
+        key: Vec<At<String>>,
+        /// Of which connection; none: the database of the job itself.
+        connection: Option<At<String>>,
+        /// Rows per page.
+        page: Option<usize>,
+    },
+}
+
+/// A CSV file to read or write.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CsvFile {
+    /// The file; a template. For reading also a pattern such as `in/*.csv`.
+    pub path: At<String>,
+    /// What stands between two columns.
+    pub delimiter: u8,
+    /// Whether its first line has the names of the columns.
+    pub has_headers: bool,
+    /// The columns, where the file does not say; for writing: which, and in which order.
+    pub columns: Vec<String>,
+    /// Its encoding, such as `euc-kr`; none: UTF-8.
+    pub encoding: Option<At<String>>,
+}
+
+/// Where items go.
+#[derive(Clone, PartialEq, Debug)]
+pub enum WriteFile {
+    /// A table of the database of the job itself.
+    Sql {
+        /// Its name; may have a schema before it.
+        table: At<String>,
+        /// How.
+        mode: WriteMode,
+        /// Which columns; empty: those of `map`.
+        columns: Vec<At<String>>,
+    },
+    /// A CSV file.
+    Csv(CsvFile),
+    /// A file with one JSON document per line.
+    JsonLines {
+        /// The file; a template.
+        path: At<String>,
+    },
+}
+
+/// How rows are written.
+#[derive(Clone, PartialEq, Debug)]
+pub enum WriteMode {
+    /// Binary COPY on PostgreSQL, inserts elsewhere.
+    Copy,
+    /// Inserts.
+    Insert,
+    /// Inserts, or updates by these columns.
+    Upsert(Vec<At<String>>),
+}
+
+/// What is skipped.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SkipFile {
+    /// At most so many.
+    pub limit: u64,
+    /// Kinds of errors; empty: all.
+    pub on: Vec<At<ErrorKind>>,
+    /// The file for what was skipped; a template. `table` keeps it in the database.
+    pub reject: Option<At<String>>,
+}
+
+/// What is tried again.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RetryFile {
+    /// Attempts in all.
+    pub limit: u32,
+    /// Kinds of errors; empty: all.
+    pub on: Vec<At<ErrorKind>>,
+    /// How long to wait before the first repetition.
+    pub backoff: Option<Duration>,
+}
+
+/// A program to run. Texts are templates.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CommandFile {
+    /// The program and its arguments.
+    pub words: Vec<At<String>>,
+    /// Added to its environment.
+    pub env: BTreeMap<String, At<String>>,
+    /// Its working folder.
+    pub folder: Option<At<String>>,
+    /// How long it may take.
+    pub timeout: Option<Duration>,
+    /// Exit codes of the program that are an exit code of the step, such as `3: NO_DATA`.
+    pub exit_codes: BTreeMap<i32, String>,
+}
+
+/// SQL statements to run in one transaction.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SqlFile {
+    /// The statements; `${name}` is bound, never spliced.
+    pub statements: Vec<At<String>>,
+    /// On which connection; none: the database of the job itself.
+    pub connection: Option<At<String>>,
+}
+
+/// An application for Spark. Texts are templates.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SparkFile {
+    /// The application.
+    pub app: At<String>,
+    /// Its arguments.
+    pub args: Vec<At<String>>,
+    /// The cluster.
+    pub master: Option<At<String>>,
+    /// Configuration.
+    pub conf: BTreeMap<String, At<String>>,
+    /// How long it may take.
+    pub timeout: Option<Duration>,
+}
+
+/// Another job to run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct JobCall {
+    /// Its name: of another file of the same folder.
+    pub job: At<String>,
+    /// Its parameters; templates. None: those of the same name, passed on.
+    pub parameters: Option<BTreeMap<String, At<String>>>,
+}
+
+/// What `${name}` stands for when a step is built.
+pub type Names = BTreeMap<String, Value>;

@@ -1,0 +1,1 @@
+//! Texts with `${name}` in them.
