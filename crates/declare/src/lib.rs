@@ -6,5 +6,13 @@
 
 pub mod model;
 
+mod diagnostic;
+mod document;
+mod nearest;
+mod source;
+
 pub mod expression;
 pub mod template;
+
+pub use diagnostic::{Diagnostic, Diagnostics};
+pub use source::Source;

@@ -1,0 +1,253 @@
+//! What is wrong with a job file: where, what, why, and what helps. All of it is told at once, in the order of the
+//! places, as text with the line itself and as JSON.
+
+use crate::model::Place;
+use crate::source::Source;
+use serde_json::{Value, json};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Most problems that are told of; a file with more of them is another kind of file.
+const PROBLEMS_MAX: usize = 100;
+
+/// Most characters of a line that are shown.
+const EXCERPT_CHARS_MAX: usize = 100;
+
+/// One thing that is wrong.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Diagnostic {
+    /// In which file.
+    pub path: PathBuf,
+    /// Where; nothing when it is about the file as a whole.
+    pub place: Option<Place>,
+    /// What, in one line.
+    pub what: String,
+    /// Why it is wrong, or what may stand there.
+    pub why: Option<String>,
+    /// What helps.
+    pub fix: String,
+    /// The line, and how many of its characters are meant.
+    pub(crate) excerpt: Option<Excerpt>,
+}
+
+/// A part of a line with what is meant in it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Excerpt {
+    line: String,
+    before: usize,
+    width: usize,
+}
+
+impl Diagnostic {
+    /// Something about the file as a whole.
+    pub(crate) fn of_file(path: &Path, what: impl Into<String>, fix: impl Into<String>) -> Self {
+        let (what, fix) = (what.into(), fix.into());
+        Self { path: path.to_owned(), place: None, what, why: None, fix, excerpt: None }
+    }
+
+    /// Something at a place; `chars` of the line are meant.
+    pub(crate) fn at(
+        source: &Source,
+        place: Place,
+        chars: usize,
+        what: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Self {
+        let excerpt = source.line(place.line).map(|line| Excerpt::of(line, place.column, chars));
+        Self { place: Some(place), excerpt, ..Self::of_file(source.path(), what, fix) }
+    }
+
+    /// With the reason.
+    #[must_use]
+    pub(crate) fn because(mut self, why: impl Into<String>) -> Self {
+        self.why = Some(why.into());
+        self
+    }
+
+    /// File, line and column, in the form that editors and terminals turn into a link, and what is wrong.
+    pub fn headline(&self) -> String {
+        match self.place {
+            Some(Place { line, column }) => {
+                format!("{}:{line}:{column}: {}", self.path.display(), self.what)
+            }
+            None => format!("{}: {}", self.path.display(), self.what),
+        }
+    }
+
+    /// The line with a mark below what is meant, and the reason.
+    pub fn details(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if let (Some(Place { line, .. }), Some(excerpt)) = (self.place, &self.excerpt) {
+            let margin = line.to_string();
+            let blank = " ".repeat(margin.len());
+            lines.push(format!("{margin} | {}", excerpt.line).trim_end().to_owned());
+            lines.push(format!("{blank} | {}{}", " ".repeat(excerpt.before), "^".repeat(excerpt.width)));
+        }
+        lines.extend(self.why.clone());
+        lines
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "file": self.path.display().to_string(),
+            "line": self.place.map(|place| place.line),
+            "column": self.place.map(|place| place.column),
+            "what": self.what,
+            "why": self.why,
+            "fix": self.fix,
+        })
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.headline())?;
+        for line in self.details() {
+            writeln!(f, "  {line}")?;
+        }
+        writeln!(f, "  fix: {}", self.fix)
+    }
+}
+
+impl Excerpt {
+    /// A line, cut to what surrounds `column`. What the terminal would not show as one character is replaced.
+    fn of(line: &str, column: usize, chars: usize) -> Self {
+        let line: Vec<char> = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let at = column.saturating_sub(1).min(line.len());
+        let first = if line.len() <= EXCERPT_CHARS_MAX { 0 } else { at.saturating_sub(EXCERPT_CHARS_MAX / 2) };
+        let last = line.len().min(first + EXCERPT_CHARS_MAX);
+        let end = (at + chars.max(1)).min(last).max(at);
+        let cut = |range: &[char]| range.iter().collect::<String>();
+        let (head, tail) = (if first > 0 { "…" } else { "" }, if last < line.len() { "…" } else { "" });
+        Self {
+            line: format!("{head}{}{tail}", cut(&line[first..last])),
+            before: usize::from(first > 0) + line[first..at].iter().map(|c| columns(*c)).sum::<usize>(),
+            width: line[at..end].iter().map(|c| columns(*c)).sum::<usize>().max(1),
+        }
+    }
+}
+
+/// How many columns of a terminal a character takes: two for the scripts of East Asia and for pictures.
+fn columns(c: char) -> usize {
+    let is_wide = matches!(u32::from(c),
+        0x1100..=0x115F | 0x2E80..=0xA4CF | 0xAC00..=0xD7A3 | 0xF900..=0xFAFF | 0xFE30..=0xFE6F
+        | 0xFF00..=0xFF60 | 0xFFE0..=0xFFE6 | 0x1F300..=0x1FAFF | 0x20000..=0x3FFFD);
+    if is_wide { 2 } else { 1 }
+}
+
+/// All that is wrong; never empty.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Diagnostics {
+    problems: Vec<Diagnostic>,
+    left_out: usize,
+}
+
+impl Diagnostics {
+    /// What is wrong, in the order of the places; nothing when there is nothing.
+    pub(crate) fn of(mut problems: Vec<Diagnostic>) -> Option<Self> {
+        problems.sort_by(|a, b| (&a.path, a.place).cmp(&(&b.path, b.place)));
+        problems.dedup();
+        let left_out = problems.len().saturating_sub(PROBLEMS_MAX);
+        problems.truncate(PROBLEMS_MAX);
+        (!problems.is_empty()).then_some(Self { problems, left_out })
+    }
+
+    /// One problem.
+    pub(crate) fn one(problem: Diagnostic) -> Self {
+        Self { problems: vec![problem], left_out: 0 }
+    }
+
+    /// Every single problem.
+    pub fn problems(&self) -> &[Diagnostic] {
+        &self.problems
+    }
+
+    /// How many more there are, which are not told.
+    pub fn left_out(&self) -> usize {
+        self.left_out
+    }
+
+    /// All of them, for programs.
+    pub fn json(&self) -> Value {
+        self.problems.iter().map(Diagnostic::json).collect()
+    }
+
+    pub(crate) fn into_problems(self) -> Vec<Diagnostic> {
+        self.problems
+    }
+}
+
+impl fmt::Display for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, problem) in self.problems.iter().enumerate() {
+            if index > 0 {
+                writeln!(f)?;
+            }
+            problem.fmt(f)?;
+        }
+        if self.left_out > 0 {
+            writeln!(f, "\nand {} more", self.left_out)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Diagnostics {}
+
+/// The beginning of a text that we did not write, for a message.
+pub(crate) fn excerpt(text: &str) -> String {
+    const CHARS_MAX: usize = 60;
+    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    match text.char_indices().nth(CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str, line: usize, column: usize, chars: usize) -> Diagnostic {
+        Diagnostic::at(&Source::new("a.yaml", text), Place { line, column }, chars, "what", "do this")
+    }
+
+    #[test]
+    fn the_mark_stands_below_what_is_meant() {
+        let told = at("a: 1\n한글: bcd", 2, 5, 3).because("why");
+
+        assert_eq!(
+            told.to_string(),
+            "a.yaml:2:5: what\n  2 | 한글: bcd\n    |       ^^^\n  why\n  fix: do this\n"
+        );
+    }
+
+    #[test]
+    fn a_long_line_is_cut_around_the_place_and_control_characters_are_not_shown() {
+        let told = at(&format!("{}\u{1b}!{}", "x".repeat(500), "y".repeat(500)), 1, 502, 1).details();
+
+        assert!(told.iter().all(|line| line.chars().count() < 120), "{told:?}");
+        let mark = told[1].chars().position(|c| c == '^').unwrap();
+        assert_eq!(told[0].chars().nth(mark), Some('!'));
+        assert!(!told[0].contains('\u{1b}'));
+    }
+
+    #[test]
+    fn a_place_beyond_the_text_is_told_without_a_panic() {
+        assert_eq!(at("a", 9, 9, 9).details(), Vec::<String>::new());
+        assert_eq!(at("a", 1, 9, 9).details()[1], "  |  ^");
+        assert_eq!(at("a", 1, 0, 0).details()[1], "  | ^");
+    }
+
+    #[test]
+    fn problems_are_told_in_order_once_each_and_not_without_end() {
+        let all = (0..300).rev().flat_map(|line| [at("", line, 1, 1), at("", line, 1, 1)]).collect();
+
+        let told = Diagnostics::of(all).unwrap();
+
+        assert_eq!((told.problems().len(), told.left_out()), (PROBLEMS_MAX, 200));
+        assert_eq!(told.problems()[0].place.unwrap().line, 0);
+        assert!(told.to_string().ends_with("\nand 200 more\n"));
+        assert!(Diagnostics::of(Vec::new()).is_none());
+    }
+}

@@ -1,0 +1,45 @@
+//! "Did you mean": the known word that a misspelt one was probably meant to be.
+
+/// Longer words are not compared: nobody mistypes those, and the comparison is quadratic.
+const LONGEST: usize = 64;
+
+/// The candidate nearest to `word`, unless even that is another word altogether. Case does not count.
+pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if word.len() > LONGEST {
+        return None;
+    }
+    let word = word.trim().to_lowercase();
+    candidates
+        .into_iter()
+        .filter(|candidate| candidate.len() <= LONGEST)
+        .map(|candidate| (strsim::damerau_levenshtein(&word, &candidate.to_lowercase()), candidate))
+        .filter(|(distance, candidate)| *distance <= tolerance(&word, candidate))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// One slip for each three letters, at least one.
+fn tolerance(word: &str, candidate: &str) -> usize {
+    let letters = word.chars().count().min(candidate.chars().count());
+    // A word of one letter is near to every other such word.
+    if letters < 2 { 0 } else { (letters / 3).max(1) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_near_words_are_offered() {
+        let check = |word: &str, expected: Option<&str>| {
+            assert_eq!(nearest(word, ["partitions", "chunk", "process"]), expected, "{word}");
+        };
+
+        check("chnk", Some("chunk"));
+        check("Partition", Some("partitions"));
+        check(" proces", Some("process"));
+        check("row", None);
+        check("", None);
+        check(&"chunk".repeat(100_000), None);
+    }
+}
