@@ -8,7 +8,9 @@ pub mod model;
 
 mod diagnostic;
 mod document;
+mod fingerprint;
 mod nearest;
+mod parse;
 mod source;
 
 pub mod expression;

@@ -1,5 +1,6 @@
 //! What a job file says, with the place of every word that can be wrong.
 
+use crate::source::Source;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -45,6 +46,8 @@ pub struct JobFile {
     pub steps: Vec<StepFile>,
     /// Of the whole definition, blanks and comments aside: another one means that the job has changed.
     pub fingerprint: String,
+    /// The text of the file, for messages.
+    pub source: Source,
 }
 
 /// A parameter of a job.

@@ -1,0 +1,75 @@
+//! The tree of a file as the job that it declares. What cannot be understood is reported, all of it at once; what it
+//! means is looked at by `check`.
+
+mod chunk;
+mod endpoint;
+mod fields;
+mod parameter;
+mod scalar;
+mod step;
+mod target;
+
+pub(crate) use scalar::show as show_duration;
+
+use crate::diagnostic::Diagnostic;
+use crate::document::{Content, Node};
+use crate::fingerprint::fingerprint;
+use crate::model::JobFile;
+use crate::source::Source;
+use fields::{Fields, Reader, Table};
+use scalar::Truth;
+use tidemill_domain::job::lifecycle::OnCrash;
+
+const JOB: Table = Table {
+    what: "a job",
+    keys: &["job", "description", "parameters", "restartable", "on_crash", "steps"],
+    example: "job: NAME, steps: and a list of steps",
+};
+
+/// The job of a file, as far as it can be understood, and everything that cannot.
+pub(crate) fn job(source: &Source, root: &Node) -> (Option<JobFile>, Vec<Diagnostic>) {
+    let mut reader = Reader { source, problems: Vec::new() };
+    let job = reader.table(root, "a job file", JOB).and_then(|fields| read(&mut reader, &fields, root));
+    (job, reader.problems)
+}
+
+fn read(reader: &mut Reader<'_>, fields: &Fields<'_>, root: &Node) -> Option<JobFile> {
+    let name = reader.required(fields, "job").and_then(|node| reader.text(node, "job"));
+    let description = reader.text_of(fields, "description").map(|text| text.value);
+    let parameters = match fields.get("parameters") {
+        Some(node) => reader.parameters(node),
+        None => Some(Vec::new()),
+    };
+    let is_restartable = reader.truth_of(fields, "restartable", Truth::Yes);
+    let on_crash = fields.get("on_crash").map_or(Some(OnCrash::Fail), |node| on_crash(reader, node));
+    let steps = reader.required(fields, "steps").and_then(|node| reader.steps(node, "steps"));
+    Some(JobFile {
+        path: reader.source.path().to_owned(),
+        name: name?,
+        description,
+        parameters: parameters?,
+        is_restartable,
+        on_crash: on_crash?,
+        steps: steps?,
+        fingerprint: fingerprint(root),
+        source: reader.source.clone(),
+    })
+}
+
+const RESTART: Table = Table { what: "on_crash", keys: &["restart"], example: "on_crash: { restart: 3 }" };
+
+/// `fail`, or `{ restart: LIMIT }`.
+fn on_crash(reader: &mut Reader<'_>, node: &Node) -> Option<OnCrash> {
+    if let Content::Map(_) = node.content {
+        let fields = reader.table(node, "on_crash", RESTART)?;
+        let limit = reader.required(&fields, "restart")?;
+        let limit = reader.number(limit, "restart", 1..=1000)?;
+        return Some(OnCrash::Restart { limit: u32::try_from(limit).ok()? });
+    }
+    if matches!(&node.content, Content::Scalar(text) if text == "restart") {
+        let what = "on_crash says that the job is restarted, and not how often";
+        reader.wrong(node, what, "write on_crash: { restart: 3 }");
+        return None;
+    }
+    reader.word(node, "on_crash", &[("fail", OnCrash::Fail)])
+}

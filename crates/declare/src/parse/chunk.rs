@@ -1,0 +1,229 @@
+//! Chunk steps: size, partitions, threads, what is done with an item, what is skipped and tried again.
+
+use super::fields::{Fields, Reader, Table};
+use super::scalar::Truth;
+use crate::document::{Content, Node};
+use crate::model::{At, ChunkFile, PartitionBy, PartitionsFile, RetryFile, SkipFile};
+use std::time::Duration;
+use tidemill_domain::item::ErrorKind;
+
+/// Items of a chunk are kept in memory until it commits.
+const CHUNK_MAX: u64 = 1_000_000;
+
+/// More threads than any host has processors only wait for each other.
+const THREADS_MAX: u64 = 256;
+
+const PARTITIONS_MAX: u64 = 10_000;
+
+/// Longest wait before the first repetition; it grows from there.
+const BACKOFF_MAX: Duration = Duration::from_secs(3_600);
+
+const PARTITIONS: Table = Table {
+    what: "partitions",
+    keys: &["by", "pattern", "column", "table", "count", "connection", "concurrency", "local"],
+    example: "partitions: { by: file, pattern: \"in/*.csv\" }",
+};
+
+const RANGE_EXAMPLE: &str = "partitions: { by: range, table: orders, column: id, count: 8 }";
+
+const PROCESS: Table = Table {
+    what: "process",
+    keys: &["filter", "map"],
+    example: "process: { filter: \"row.amount != ''\", map: { id: \"int(row.id)\" } }",
+};
+
+const SKIP: Table = Table {
+    what: "skip",
+    keys: &["limit", "on", "reject"],
+    example: "skip: { limit: 10, on: [parse, process], reject: \"rejects.csv\" }",
+};
+
+const RETRY: Table = Table {
+    what: "retry",
+    keys: &["limit", "on", "backoff"],
+    example: "retry: { limit: 3, on: [transient], backoff: 1s }",
+};
+
+/// The kinds of errors that the readers, expressions and writers of a job file can have.
+const KINDS: [ErrorKind; 8] = [
+    ErrorKind::PARSE,
+    ErrorKind::VALIDATION,
+    ErrorKind::READ,
+    ErrorKind::PROCESS,
+    ErrorKind::WRITE,
+    ErrorKind::CONSTRAINT,
+    ErrorKind::TRANSIENT,
+    ErrorKind::FATAL,
+];
+
+impl Reader<'_> {
+    pub(super) fn chunk(&mut self, fields: &Fields<'_>, size: &Node) -> Option<ChunkFile> {
+        let fields = &Fields { table: CHUNK, ..*fields };
+        let size = self.number(size, "chunk", 1..=CHUNK_MAX);
+        let partitions = fields.get("partitions").map_or(Some(None), |node| self.partitions(node).map(Some));
+        let threads = fields.get("threads").map_or(Some(1), |node| self.number(node, "threads", 1..=THREADS_MAX));
+        let read = self.required(fields, "read").and_then(|node| self.read(node));
+        let process = fields.get("process").map_or(Some((None, Vec::new())), |node| self.process(node));
+        let write = self.required(fields, "write").and_then(|node| self.write(node));
+        let skip = fields.get("skip").map_or(Some(None), |node| self.skip(node).map(Some));
+        let retry = fields.get("retry").map_or(Some(None), |node| self.retry(node).map(Some));
+        let (filter, map) = process?;
+        Some(ChunkFile {
+            size: usize::try_from(size?).ok()?,
+            partitions: partitions?,
+            threads: usize::try_from(threads?).ok()?,
+            read: read?,
+            filter,
+            map,
+            write: write?,
+            skip: skip?,
+            retry: retry?,
+        })
+    }
+
+    fn partitions(&mut self, node: &Node) -> Option<At<PartitionsFile>> {
+        let fields = self.table(node, "partitions", PARTITIONS)?;
+        let by = self.required(&fields, "by");
+        let by = by.and_then(|node| self.word(node, "by", &[("file", By::File), ("range", By::Range)]));
+        let concurrency = self.number_of(&fields, "concurrency", 1..=THREADS_MAX);
+        let is_local = self.truth_of(&fields, "local", Truth::No);
+        let by = match by? {
+            By::File => {
+                self.refuse_of_other(&fields, "file", &["column", "table", "count", "connection"]);
+                let pattern = self.required(&fields, "pattern").and_then(|node| self.text(node, "pattern"));
+                PartitionBy::File { pattern: pattern? }
+            }
+            By::Range => {
+                self.refuse_of_other(&fields, "range", &["pattern"]);
+                let fields = Fields { table: Table { example: RANGE_EXAMPLE, ..PARTITIONS }, ..fields };
+                let column = self.required(&fields, "column").and_then(|node| self.text(node, "column"));
+                let table = self.range_table(&fields);
+                let count = self.required(&fields, "count");
+                let count = count.and_then(|node| self.number(node, "count", 1..=PARTITIONS_MAX));
+                let connection = self.text_of(&fields, "connection");
+                let count = usize::try_from(count?).ok()?;
+                PartitionBy::Range { column: column?, table: table?, count, connection }
+            }
+        };
+        let concurrency = concurrency.and_then(|number| usize::try_from(number).ok());
+        Some(At { value: PartitionsFile { by, concurrency, is_local }, place: node.place })
+    }
+
+    fn range_table(&mut self, fields: &Fields<'_>) -> Option<At<String>> {
+        if fields.get("table").is_none() {
+            let what = "partitions by range need the table whose column is divided, and here is none";
+            self.wrong_at(fields.place, what, "add table: with the table that the query reads");
+        }
+        self.text_of(fields, "table")
+    }
+
+    fn refuse_of_other(&mut self, fields: &Fields<'_>, by: &str, others: &[&str]) {
+        for key in others.iter().filter_map(|name| fields.key(name)) {
+            let what = format!("partitions by {by} have no {}", key.name);
+            self.wrong_key(key, what, None, format!("take {} out", key.name));
+        }
+    }
+
+    fn process(&mut self, node: &Node) -> Option<(Option<At<String>>, Vec<(At<String>, At<String>)>)> {
+        let fields = self.table(node, "process", PROCESS)?;
+        if fields.entries.is_empty() {
+            self.wrong(node, "process says neither filter nor map", "take it out; items are then written as read");
+        }
+        let filter = fields.get("filter").map_or(Some(None), |node| self.text(node, "filter").map(Some));
+        let map = fields.get("map").map_or(Some(Vec::new()), |node| self.map(node));
+        Some((filter?, map?))
+    }
+
+    fn map(&mut self, node: &Node) -> Option<Vec<(At<String>, At<String>)>> {
+        let example = "map: { id: \"int(row.id)\", name: \"row.name\" }";
+        let Content::Map(entries) = &node.content else {
+            let what = format!("map is a table of columns and expressions, and here is {}", node.type_words());
+            self.wrong(node, what, format!("write it as {example}"));
+            return None;
+        };
+        if entries.is_empty() {
+            self.wrong(node, "map has no column", format!("write it as {example}, or take it out"));
+            return None;
+        }
+        let mut columns = Vec::new();
+        let mut is_sound = true;
+        for (key, value) in entries {
+            if key.name.is_empty() {
+                self.wrong_key(key, "a column without a name", None, "name the column");
+                is_sound = false;
+            }
+            match self.text(value, &key.name) {
+                Some(text) => columns.push((At { value: key.name.clone(), place: key.place }, text)),
+                None => is_sound = false,
+            }
+        }
+        is_sound.then_some(columns)
+    }
+
+    fn skip(&mut self, node: &Node) -> Option<SkipFile> {
+        let fields = self.table(node, "skip", SKIP)?;
+        let limit = self.required(&fields, "limit");
+        let limit = limit.and_then(|node| self.number(node, "limit", 1..=1_000_000_000));
+        let on = fields.get("on").map_or(Some(Vec::new()), |node| self.kinds(node, "skipped"));
+        let reject = self.text_of(&fields, "reject");
+        Some(SkipFile { limit: limit?, on: on?, reject })
+    }
+
+    fn retry(&mut self, node: &Node) -> Option<RetryFile> {
+        let fields = self.table(node, "retry", RETRY)?;
+        let limit = self.required(&fields, "limit");
+        let limit = limit.and_then(|node| self.attempts(node));
+        let on = fields.get("on").map_or(Some(Vec::new()), |node| self.kinds(node, "tried again"));
+        let backoff = match fields.get("backoff") {
+            Some(node) => Some(self.duration(node, "backoff", Duration::from_millis(1)..=BACKOFF_MAX)?),
+            None => None,
+        };
+        Some(RetryFile { limit: limit?, on: on?, backoff })
+    }
+
+    fn attempts(&mut self, node: &Node) -> Option<u32> {
+        if matches!(&node.content, Content::Scalar(text) if text == "1") {
+            let what = "limit counts all attempts, so 1 means that nothing is tried again";
+            self.wrong(node, what, "write limit: 2 or more, or take retry out");
+            return None;
+        }
+        self.number(node, "limit", 2..=1000).and_then(|limit| u32::try_from(limit).ok())
+    }
+
+    fn kinds(&mut self, node: &Node, verb: &str) -> Option<Vec<At<ErrorKind>>> {
+        let items = self.items(node, "on")?;
+        if items.is_empty() {
+            let all = KINDS.iter().map(ErrorKind::as_str).collect::<Vec<_>>().join(", ");
+            self.wrong(node, "on names no kind of error", format!("name some of {all}, or take on out for all"));
+            return None;
+        }
+        let words: Vec<(&str, &ErrorKind)> = KINDS.iter().map(|kind| (kind.as_str(), kind)).collect();
+        let mut kinds = Vec::new();
+        let mut is_sound = true;
+        for item in items {
+            match self.word(item, "a kind of error", &words) {
+                Some(kind) if *kind == ErrorKind::FATAL => {
+                    let fix = "take fatal out; take on out for all kinds but this";
+                    self.wrong(item, format!("a fatal error is never {verb}"), fix);
+                    is_sound = false;
+                }
+                Some(kind) => kinds.push(At { value: kind.clone(), place: item.place }),
+                None => is_sound = false,
+            }
+        }
+        is_sound.then_some(kinds)
+    }
+}
+
+/// Only for what is missing; which keys there are is known to the step.
+const CHUNK: Table = Table {
+    what: "a chunk step",
+    keys: &[],
+    example: "read: { csv: { path: \"in.csv\" } } and write: { sql: { table: t } }",
+};
+
+#[derive(Clone, Copy)]
+enum By {
+    File,
+    Range,
+}

@@ -1,0 +1,203 @@
+//! Where items come from and where they go: CSV, JSON lines, SQL.
+
+use super::fields::{Fields, Reader, Table};
+use super::scalar::{Truth, shown};
+use crate::document::{Content, Node};
+use crate::model::{At, CsvFile, ReadFile, WriteFile, WriteMode};
+
+const READ: Table = Table {
+    what: "read",
+    keys: &["csv", "jsonl", "sql"],
+    example: "read: { csv: { path: \"in.csv\" } }, or with jsonl or sql",
+};
+
+const WRITE: Table = Table {
+    what: "write",
+    keys: &["sql", "csv", "jsonl"],
+    example: "write: { sql: { table: t, mode: insert } }, or with csv or jsonl",
+};
+
+const CSV: Table = Table {
+    what: "csv",
+    keys: &["path", "delimiter", "header", "columns", "encoding"],
+    example: "csv: { path: \"in.csv\" }",
+};
+
+const JSON_LINES: Table = Table { what: "jsonl", keys: &["path"], example: "jsonl: { path: \"in.jsonl\" }" };
+
+const QUERY: Table = Table {
+    what: "sql to read",
+    keys: &["query", "key", "connection", "page"],
+    example: "sql: { query: \"select id, name from t\", key: id }",
+};
+
+const TABLE: Table = Table {
+    what: "sql to write",
+    keys: &["table", "mode", "key", "columns"],
+    example: "sql: { table: t, mode: copy }",
+};
+
+/// The encodings that files are read and written in.
+const ENCODINGS: [(&str, &str); 3] = [("utf-8", "utf-8"), ("euc-kr", "euc-kr"), ("cp949", "euc-kr")];
+
+impl Reader<'_> {
+    pub(super) fn read(&mut self, node: &Node) -> Option<At<ReadFile>> {
+        let (kind, value) = self.one_of(node, READ)?;
+        let read = match kind {
+            "csv" => ReadFile::Csv(self.csv(value)?),
+            "jsonl" => ReadFile::JsonLines { path: self.json_lines(value)? },
+            _ => self.query(value)?,
+        };
+        Some(At { value: read, place: node.place })
+    }
+
+    pub(super) fn write(&mut self, node: &Node) -> Option<At<WriteFile>> {
+        if let Content::Map(entries) = &node.content
+            && let Some((key, _)) = entries.iter().find(|(key, _)| key.name == "outbox")
+        {
+            let what = "write: outbox is not there yet: this version has no outbox";
+            self.wrong_key(key, what, None, "write to a table with sql, or to a file with csv or jsonl");
+            return None;
+        }
+        let (kind, value) = self.one_of(node, WRITE)?;
+        let write = match kind {
+            "csv" => WriteFile::Csv(self.csv(value)?),
+            "jsonl" => WriteFile::JsonLines { path: self.json_lines(value)? },
+            _ => self.rows(value)?,
+        };
+        Some(At { value: write, place: node.place })
+    }
+
+    /// The one key of a table that says which kind of thing it is.
+    fn one_of<'n>(&mut self, node: &'n Node, table: Table) -> Option<(&'n str, &'n Node)> {
+        let fields = self.table(node, table.what, table)?;
+        let known = |name: &str| table.keys.contains(&name);
+        let found: Vec<_> = fields.entries.iter().filter(|(key, _)| known(&key.name)).collect();
+        match found.as_slice() {
+            [(key, value)] => Some((key.name.as_str(), value)),
+            [] => {
+                // A misspelt key has been told already.
+                if fields.entries.is_empty() {
+                    let what = format!("{} does not say what", table.what);
+                    self.wrong(node, what, format!("write it as {}", table.example));
+                }
+                None
+            }
+            [.., (key, _)] => {
+                let names = found.iter().map(|(key, _)| key.name.as_str()).collect::<Vec<_>>().join(" and ");
+                let what = format!("{} is one thing, and here are {names}", table.what);
+                self.wrong_key(key, what, None, "take one of them out, or make two steps");
+                None
+            }
+        }
+    }
+
+    /// A table in whose place people like to write only the path.
+    fn file_table<'n>(&mut self, node: &'n Node, table: Table) -> Option<Fields<'n>> {
+        if let Content::Scalar(text) = &node.content {
+            let what = format!("{} is a table of keys, and here is a text", table.what);
+            let path = crate::diagnostic::excerpt(text);
+            self.wrong(node, what, format!("write it as {}: {{ path: {path:?} }}", table.what));
+            return None;
+        }
+        self.table(node, table.what, table)
+    }
+
+    fn json_lines(&mut self, node: &Node) -> Option<At<String>> {
+        let fields = self.file_table(node, JSON_LINES)?;
+        self.required(&fields, "path").and_then(|node| self.text(node, "path"))
+    }
+
+    fn csv(&mut self, node: &Node) -> Option<CsvFile> {
+        let fields = self.file_table(node, CSV)?;
+        let path = self.required(&fields, "path").and_then(|node| self.text(node, "path"));
+        let delimiter = fields.get("delimiter").map_or(Some(b','), |node| self.delimiter(node));
+        let has_headers = self.truth_of(&fields, "header", Truth::Yes);
+        let columns = fields.get("columns").map_or(Some(Vec::new()), |node| self.texts(node, "columns"));
+        let encoding = match fields.get("encoding") {
+            Some(node) => Some(At { value: self.encoding(node)?.to_owned(), place: node.place }),
+            None => None,
+        };
+        let columns = columns?.into_iter().map(|column| column.value).collect();
+        Some(CsvFile { path: path?, delimiter: delimiter?, has_headers, columns, encoding })
+    }
+
+    fn delimiter(&mut self, node: &Node) -> Option<u8> {
+        let found = match &node.content {
+            Content::Scalar(text) if text == "tab" => Some(b'\t'),
+            Content::Scalar(text) => match text.as_bytes() {
+                [byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\n' | b'\r') => Some(*byte),
+                _ => None,
+            },
+            _ => None,
+        };
+        if found.is_none() {
+            let what = format!("delimiter is one character of ASCII other than a quote, and here is {}", shown(node));
+            self.wrong(node, what, "write delimiter: \";\" or delimiter: tab");
+        }
+        found
+    }
+
+    fn encoding(&mut self, node: &Node) -> Option<&'static str> {
+        if let Content::Scalar(text) = &node.content
+            && let Some((_, meant)) = ENCODINGS.iter().find(|(word, _)| *word == text.to_lowercase())
+        {
+            return Some(meant);
+        }
+        self.word(node, "encoding", &ENCODINGS)
+    }
+
+    fn query(&mut self, node: &Node) -> Option<ReadFile> {
+        let fields = self.table(node, "sql", QUERY)?;
+        let query = self.required(&fields, "query").and_then(|node| self.text(node, "query"));
+        let key = fields.get("key").map_or(Some(Vec::new()), |node| self.texts(node, "key"));
+        let connection = self.text_of(&fields, "connection");
+        let page = self.number_of(&fields, "page", 1..=100_000);
+        let page = page.and_then(|page| usize::try_from(page).ok());
+        Some(ReadFile::Sql { query: query?, key: key?, connection, page })
+    }
+
+    fn rows(&mut self, node: &Node) -> Option<WriteFile> {
+        let fields = self.entries(node, "sql", TABLE)?;
+        for (key, _) in fields.entries {
+            if key.name == "connection" {
+                let what = "rows are written to the database of the job itself, so write has no connection";
+                let why = "rows and position commit together; in another database they could not".to_owned();
+                self.wrong_key(key, what, Some(why), "take connection out; read from other databases instead");
+            } else if !TABLE.keys.contains(&key.name.as_str()) {
+                self.unknown(key, TABLE.what, TABLE.keys);
+            }
+        }
+        let table = self.required(&fields, "table").and_then(|node| self.text(node, "table"));
+        let mode = fields.get("mode").map_or(Some(Mode::Insert), |node| {
+            self.word(node, "mode", &[("copy", Mode::Copy), ("insert", Mode::Insert), ("upsert", Mode::Upsert)])
+        });
+        let key = fields.get("key").map_or(Some(Vec::new()), |node| self.texts(node, "key"));
+        let columns = fields.get("columns").map_or(Some(Vec::new()), |node| self.texts(node, "columns"));
+        let (mode, key) = (mode?, key?);
+        if mode != Mode::Upsert && let Some(at) = fields.key("key") {
+            let what = "only mode: upsert has a key";
+            self.wrong_key(at, what, None, "write mode: upsert, or take key out");
+        }
+        let mode = match mode {
+            Mode::Copy => WriteMode::Copy,
+            Mode::Insert => WriteMode::Insert,
+            Mode::Upsert if key.is_empty() => {
+                if fields.key("key").is_none() && let Some(node) = fields.get("mode") {
+                    let what = "mode: upsert needs the key by which a row is found again";
+                    self.wrong(node, what, "add key: with the columns of a unique index, such as key: id");
+                }
+                return None;
+            }
+            Mode::Upsert => WriteMode::Upsert(key),
+        };
+        Some(WriteFile::Sql { table: table?, mode, columns: columns? })
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Copy,
+    Insert,
+    Upsert,
+}

@@ -1,0 +1,160 @@
+//! The keys of a table: the known ones by name, the unknown ones reported with the nearest known one.
+
+use crate::diagnostic::{Diagnostic, excerpt};
+use crate::document::{Content, Key, Node};
+use crate::model::{At, Place};
+use crate::nearest::nearest;
+use crate::source::Source;
+
+/// What a table may hold.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Table {
+    /// What it is, for messages: `a parameter`.
+    pub(super) what: &'static str,
+    /// Its keys.
+    pub(super) keys: &'static [&'static str],
+    /// What one looks like.
+    pub(super) example: &'static str,
+}
+
+/// A table that was found.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fields<'n> {
+    pub(super) table: Table,
+    pub(super) place: Place,
+    pub(super) entries: &'n [(Key, Node)],
+}
+
+impl<'n> Fields<'n> {
+    /// The value of a key; nothing when it is not there.
+    pub(super) fn get(&self, name: &str) -> Option<&'n Node> {
+        self.entries.iter().find(|(key, _)| key.name == name).map(|(_, node)| node)
+    }
+
+    /// Where a key stands.
+    pub(super) fn key(&self, name: &str) -> Option<&'n Key> {
+        self.entries.iter().map(|(key, _)| key).find(|key| key.name == name)
+    }
+}
+
+/// Reads one file and remembers what is wrong with it.
+#[derive(Debug)]
+pub(super) struct Reader<'a> {
+    pub(super) source: &'a Source,
+    pub(super) problems: Vec<Diagnostic>,
+}
+
+impl Reader<'_> {
+    /// Remembers what is wrong with a value.
+    pub(super) fn wrong(&mut self, node: &Node, what: impl Into<String>, fix: impl Into<String>) {
+        self.problems.push(Diagnostic::at(self.source, node.place, node.chars, what, fix));
+    }
+
+    /// Remembers what is wrong with a key.
+    pub(super) fn wrong_key(
+        &mut self,
+        key: &Key,
+        what: impl Into<String>,
+        why: Option<String>,
+        fix: impl Into<String>,
+    ) {
+        let problem = Diagnostic::at(self.source, key.place, key.chars, what, fix);
+        self.problems.push(Diagnostic { why, ..problem });
+    }
+
+    /// Remembers what is wrong at a place.
+    pub(super) fn wrong_at(&mut self, place: Place, what: impl Into<String>, fix: impl Into<String>) {
+        self.problems.push(Diagnostic::at(self.source, place, 1, what, fix));
+    }
+
+    /// A table with these keys.
+    pub(super) fn table<'n>(&mut self, node: &'n Node, name: &str, table: Table) -> Option<Fields<'n>> {
+        let fields = self.entries(node, name, table)?;
+        self.refuse_unknown(&fields);
+        Some(fields)
+    }
+
+    /// A table whose keys the caller looks at.
+    pub(super) fn entries<'n>(&mut self, node: &'n Node, name: &str, table: Table) -> Option<Fields<'n>> {
+        match &node.content {
+            Content::Map(entries) => Some(Fields { table, place: node.place, entries }),
+            _ => {
+                let what = format!("{name} is a table of keys, and here is {}", node.type_words());
+                self.wrong(node, what, format!("write it as {}", table.example));
+                None
+            }
+        }
+    }
+
+    fn refuse_unknown(&mut self, fields: &Fields<'_>) {
+        for (key, _) in fields.entries {
+            if !fields.table.keys.contains(&key.name.as_str()) {
+                self.unknown(key, fields.table.what, fields.table.keys);
+            }
+        }
+    }
+
+    /// Remembers a key that nobody knows.
+    pub(super) fn unknown(&mut self, key: &Key, what: &str, known: &[&str]) {
+        let why = format!("the keys of {what} are {}", known.join(", "));
+        let fix = match nearest(&key.name, known.iter().copied()) {
+            Some(near) => format!("did you mean {near}?"),
+            None => "correct it or take it out".to_owned(),
+        };
+        let what = format!("unknown key {:?} in {what}", excerpt(&key.name));
+        self.wrong_key(key, what, Some(why), fix);
+    }
+
+    /// The value of a key that has to be there, and not without a value.
+    pub(super) fn required<'n>(&mut self, fields: &Fields<'n>, name: &str) -> Option<&'n Node> {
+        let found = fields.get(name);
+        if found.is_none() {
+            let what = format!("{} needs the key {name:?}, and here is none", fields.table.what);
+            self.wrong_at(fields.place, what, format!("write it as {}", fields.table.example));
+        }
+        found
+    }
+
+    /// The items of a list; a single value counts as a list of one.
+    pub(super) fn items<'n>(&mut self, node: &'n Node, name: &str) -> Option<&'n [Node]> {
+        match &node.content {
+            Content::List(items) => Some(items),
+            Content::Scalar(_) => Some(std::slice::from_ref(node)),
+            Content::Null | Content::Map(_) => {
+                let what = format!("{name} is a list, and here is {}", node.type_words());
+                self.wrong(node, what, format!("write it as {name}: [first, second]"));
+                None
+            }
+        }
+    }
+
+    /// A text that is not empty.
+    pub(super) fn text(&mut self, node: &Node, name: &str) -> Option<At<String>> {
+        match &node.content {
+            Content::Scalar(text) if !text.is_empty() => Some(At { value: text.clone(), place: node.place }),
+            Content::Scalar(_) | Content::Null => {
+                let fix = format!("give {name} a value, or take it out");
+                self.wrong(node, format!("{name} has no value"), fix);
+                None
+            }
+            Content::List(_) | Content::Map(_) => {
+                let what = format!("{name} is a text, and here is {}", node.type_words());
+                let fix = format!("write it as {name}: \"…\"; a text that begins with {{ or [ needs quotes");
+                self.wrong(node, what, fix);
+                None
+            }
+        }
+    }
+
+    /// The texts of a list; nothing when one of them is none.
+    pub(super) fn texts(&mut self, node: &Node, name: &str) -> Option<Vec<At<String>>> {
+        let items = self.items(node, name)?;
+        if items.is_empty() {
+            let fix = format!("name at least one, or take {name} out");
+            self.wrong(node, format!("{name} is an empty list"), fix);
+            return None;
+        }
+        let texts: Vec<_> = items.iter().map(|item| self.text(item, name)).collect();
+        texts.into_iter().collect()
+    }
+}

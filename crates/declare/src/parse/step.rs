@@ -1,0 +1,278 @@
+//! Steps: which kind one is, the keys of that kind, and what they say.
+
+use super::fields::{Fields, Reader, Table};
+use super::scalar::Truth;
+use crate::document::{Content, Key, Node};
+use crate::model::{At, CommandFile, JobCall, SparkFile, SqlFile, StepFile, Work};
+use crate::nearest::nearest;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What every step may have.
+const COMMON: &[&str] = &["name", "description", "on", "allow_start_if_complete", "start_limit"];
+
+/// The kinds of steps: the key that makes one, and the others that it may have.
+const KINDS: [(&str, &[&str]); 8] = [
+    ("chunk", &["partitions", "threads", "read", "process", "write", "skip", "retry"]),
+    ("command", &["env", "folder", "timeout", "exit_codes"]),
+    ("sql", &["connection"]),
+    ("spark", &[]),
+    ("job", &["parameters"]),
+    ("flow", &[]),
+    ("split", &[]),
+    ("decide", &[]),
+];
+
+/// Keys that people put one level too high.
+const INNER: [(&str, &str); 12] = [
+    ("filter", "process: { filter: … }"),
+    ("map", "process: { map: … }"),
+    ("csv", "read: { csv: … } or write: { csv: … }"),
+    ("jsonl", "read: { jsonl: … } or write: { jsonl: … }"),
+    ("path", "read: { csv: { path: … } }"),
+    ("query", "read: { sql: { query: … } }"),
+    ("table", "write: { sql: { table: … } }"),
+    ("mode", "write: { sql: { mode: … } }"),
+    ("limit", "skip: { limit: … } or retry: { limit: … }"),
+    ("reject", "skip: { reject: … }"),
+    ("backoff", "retry: { backoff: … }"),
+    ("pattern", "partitions: { by: file, pattern: … }"),
+];
+
+const STEP: Table = Table {
+    what: "a step",
+    keys: COMMON,
+    example: "- name: load, and below it chunk, command, sql, spark, job, flow, split or decide",
+};
+
+const SPARK: Table = Table {
+    what: "spark",
+    keys: &["app", "args", "master", "conf", "timeout"],
+    example: "spark: { app: \"job.py\", args: [\"${date}\"] }",
+};
+
+/// A program may take a month and not more.
+const TIMEOUT_MAX: Duration = Duration::from_secs(30 * 86_400);
+
+impl Reader<'_> {
+    /// A list of steps; nothing when one of them cannot be understood.
+    pub(super) fn steps(&mut self, node: &Node, name: &str) -> Option<Vec<StepFile>> {
+        let Content::List(items) = &node.content else {
+            let what = format!("{name} is a list of steps, and here is {}", node.type_words());
+            self.wrong(node, what, format!("begin each step with a dash: {name}: and below it - name: load"));
+            return None;
+        };
+        if items.is_empty() {
+            self.wrong(node, format!("{name} is an empty list"), format!("write a step: {}", STEP.example));
+            return None;
+        }
+        let steps: Vec<_> = items.iter().map(|item| self.step(item)).collect();
+        steps.into_iter().collect()
+    }
+
+    fn step(&mut self, node: &Node) -> Option<StepFile> {
+        let fields = self.entries(node, "a step", STEP)?;
+        let kind = self.kind(&fields);
+        self.refuse_keys(&fields, kind);
+        let name = self.required(&fields, "name").and_then(|node| self.text(node, "name"));
+        let on = fields.get("on").map_or(Some(Vec::new()), |node| self.transitions(node));
+        let allow_start_if_complete = self.truth_of(&fields, "allow_start_if_complete", Truth::No);
+        let start_limit = self.number_of(&fields, "start_limit", 1..=1_000_000);
+        let kind = kind?;
+        let value = fields.get(kind)?;
+        let work = match kind {
+            "chunk" => self.chunk(&fields, value).map(|chunk| Work::Chunk(Box::new(chunk))),
+            "command" => self.command(&fields, value).map(Work::Command),
+            "sql" => self.sql(&fields, value).map(Work::Sql),
+            "spark" => self.spark(value).map(Work::Spark),
+            "job" => self.job_call(&fields, value).map(Work::Job),
+            "flow" => self.steps(value, "flow").map(Work::Flow),
+            "split" => self.split(value).map(Work::Split),
+            _ => self.text(value, "decide").map(Work::Decide),
+        };
+        Some(StepFile {
+            name: name?,
+            work: work?,
+            on: on?,
+            allow_start_if_complete,
+            start_limit: start_limit.and_then(|limit| u32::try_from(limit).ok()),
+        })
+    }
+
+    /// The key that says what the step does.
+    fn kind(&mut self, fields: &Fields<'_>) -> Option<&'static str> {
+        let found: Vec<_> = KINDS.iter().map(|(kind, _)| *kind).filter(|kind| fields.key(kind).is_some()).collect();
+        match found.as_slice() {
+            [one] => Some(one),
+            [] if fields.key("read").is_some() || fields.key("write").is_some() => {
+                let what = "this step does not say how many items are one chunk";
+                self.wrong_at(fields.place, what, "add chunk: 1000");
+                None
+            }
+            [] => {
+                let kinds = KINDS.map(|(kind, _)| kind);
+                let near = fields.entries.iter().find_map(|(key, _)| nearest(&key.name, kinds));
+                // A misspelt kind is told as the unknown key that it is.
+                if near.is_none() {
+                    let what = "this step does not say what it does";
+                    self.wrong_at(fields.place, what, format!("give it one of {}", kinds.join(", ")));
+                }
+                None
+            }
+            [.., second] => {
+                let what = format!("a step does one thing, and this one has {}", found.join(" and "));
+                if let Some(key) = fields.key(second) {
+                    self.wrong_key(key, what, None, "make two steps of it");
+                }
+                None
+            }
+        }
+    }
+
+    fn refuse_keys(&mut self, fields: &Fields<'_>, kind: Option<&'static str>) {
+        for (key, _) in fields.entries {
+            self.refuse_key(key, kind);
+        }
+    }
+
+    fn refuse_key(&mut self, key: &Key, kind: Option<&'static str>) {
+        let name = key.name.as_str();
+        let of_kind = |kind: &str| KINDS.iter().find(|(known, _)| *known == kind).map_or(&[][..], |(_, own)| *own);
+        let is_kind = KINDS.iter().any(|(kind, _)| *kind == name);
+        if is_kind || COMMON.contains(&name) || kind.is_some_and(|kind| of_kind(kind).contains(&name)) {
+            return;
+        }
+        if name == "pool" {
+            let what = "the key \"pool\" is reserved for admission pools, which this version does not have";
+            let why = "a step that asks for units and runs without them would take what others hold".to_owned();
+            self.wrong_key(key, what, Some(why), "take pool out until pools are there");
+            return;
+        }
+        if let Some((owner, _)) = KINDS.iter().find(|(_, own)| own.contains(&name)) {
+            if let Some(kind) = kind {
+                let what = format!("{name:?} belongs to a {owner} step, and this is a {kind} step");
+                self.wrong_key(key, what, None, format!("take {name} out, or make a {owner} step of it"));
+            }
+            return;
+        }
+        if let Some((_, home)) = INNER.iter().find(|(inner, _)| *inner == name) {
+            let what = format!("the key {name:?} does not stand in a step itself");
+            self.wrong_key(key, what, None, format!("write it as {home}"));
+            return;
+        }
+        let mut known: Vec<&str> = COMMON.to_vec();
+        match kind {
+            Some(kind) => {
+                known.push(kind);
+                known.extend(of_kind(kind));
+            }
+            None => known.extend(KINDS.iter().flat_map(|(kind, own)| std::iter::once(kind).chain(*own))),
+        }
+        let what = kind.map_or("a step".to_owned(), |kind| format!("a {kind} step"));
+        self.unknown(key, &what, &known);
+    }
+
+    fn command(&mut self, fields: &Fields<'_>, value: &Node) -> Option<CommandFile> {
+        if let Content::Scalar(text) = &value.content {
+            let words = text.split_whitespace().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(", ");
+            let what = "command is a list of words, and here is a text; no shell divides it";
+            self.wrong(value, what, format!("write it as command: [{words}]"));
+            return None;
+        }
+        let words = self.texts(value, "command");
+        let env = fields.get("env").map_or(Some(BTreeMap::new()), |node| self.named_texts(node, "env"));
+        let folder = self.text_of(fields, "folder");
+        let timeout = self.timeout(fields);
+        let exit_codes = fields.get("exit_codes").map_or(Some(BTreeMap::new()), |node| self.exit_codes(node));
+        Some(CommandFile { words: words?, env: env?, folder, timeout, exit_codes: exit_codes? })
+    }
+
+    fn timeout(&mut self, fields: &Fields<'_>) -> Option<Duration> {
+        let node = fields.get("timeout")?;
+        self.duration(node, "timeout", Duration::from_millis(100)..=TIMEOUT_MAX)
+    }
+
+    /// Texts by names that are the author's.
+    pub(super) fn named_texts(&mut self, node: &Node, name: &str) -> Option<BTreeMap<String, At<String>>> {
+        let Content::Map(entries) = &node.content else {
+            let what = format!("{name} is a table of names and texts, and here is {}", node.type_words());
+            self.wrong(node, what, format!("write it as {name}: {{ NAME: \"text\" }}"));
+            return None;
+        };
+        let mut texts = BTreeMap::new();
+        let mut is_sound = true;
+        for (key, value) in entries {
+            match &value.content {
+                // A text may be empty on purpose.
+                Content::Scalar(text) => {
+                    texts.insert(key.name.clone(), At { value: text.clone(), place: value.place });
+                }
+                _ => is_sound = self.text(value, &key.name).is_some() && is_sound,
+            }
+        }
+        is_sound.then_some(texts)
+    }
+
+    fn exit_codes(&mut self, node: &Node) -> Option<BTreeMap<i32, String>> {
+        let names = self.named_texts(node, "exit_codes")?;
+        let mut codes = BTreeMap::new();
+        let Content::Map(entries) = &node.content else { return None };
+        for (key, _) in entries {
+            match key.name.parse::<i32>().ok().filter(|code| (0..=255).contains(code)) {
+                Some(code) => {
+                    codes.insert(code, names.get(&key.name)?.value.clone());
+                }
+                None => {
+                    let what = format!("{:?} is no exit code of a program", key.name);
+                    let fix = "write a number from 0 to 255, such as exit_codes: { 3: NO_DATA }";
+                    self.wrong_key(key, what, None, fix);
+                }
+            }
+        }
+        Some(codes)
+    }
+
+    fn sql(&mut self, fields: &Fields<'_>, value: &Node) -> Option<SqlFile> {
+        let statements = self.texts(value, "sql");
+        let connection = self.text_of(fields, "connection");
+        Some(SqlFile { statements: statements?, connection })
+    }
+
+    fn spark(&mut self, value: &Node) -> Option<SparkFile> {
+        let fields = self.table(value, "spark", SPARK)?;
+        let app = self.required(&fields, "app").and_then(|node| self.text(node, "app"));
+        let args = fields.get("args").map_or(Some(Vec::new()), |node| self.texts(node, "args"));
+        let master = self.text_of(&fields, "master");
+        let conf = fields.get("conf").map_or(Some(BTreeMap::new()), |node| self.named_texts(node, "conf"));
+        let timeout = self.timeout(&fields);
+        Some(SparkFile { app: app?, args: args?, master, conf: conf?, timeout })
+    }
+
+    fn job_call(&mut self, fields: &Fields<'_>, value: &Node) -> Option<JobCall> {
+        let job = self.text(value, "job");
+        let parameters = match fields.get("parameters") {
+            Some(node) => Some(self.named_texts(node, "parameters")?),
+            None => None,
+        };
+        Some(JobCall { job: job?, parameters })
+    }
+
+    fn split(&mut self, value: &Node) -> Option<Vec<Vec<StepFile>>> {
+        let flows = match &value.content {
+            Content::List(flows) if flows.iter().all(|flow| matches!(flow.content, Content::List(_))) => flows,
+            _ => {
+                let what = "split is a list of flows, each of which is a list of steps";
+                let fix = "write two dashes before the first step of each flow: - - name: first";
+                self.wrong(value, what, fix);
+                return None;
+            }
+        };
+        if flows.len() < 2 {
+            let what = "a split has flows that run at the same time, and here are fewer than two";
+            self.wrong(value, what, "add a flow, or write flow: with its steps");
+            return None;
+        }
+        let flows: Vec<_> = flows.iter().map(|flow| self.steps(flow, "a flow of split")).collect();
+        flows.into_iter().collect()
+    }
+}
