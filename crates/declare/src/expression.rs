@@ -1,1 +1,157 @@
 //! Expressions: what `filter`, `map` and `decide` compute, in CEL.
+//!
+//! An expression is read once and evaluated for each row. Values of a row are looked up when the expression asks for
+//! them; nothing is copied beforehand. The limits are there against accidents: who writes a job file may run programs
+//! anyway.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use tidemill_domain::item::{ErrorKind, ItemError, Value};
+
+mod decimal;
+mod failure;
+mod function;
+mod inspect;
+mod message;
+mod scope;
+mod value;
+
+pub use function::{FUNCTIONS, Function};
+pub use scope::Scope;
+
+use inspect::Inspected;
+
+/// Longer ones are refused.
+pub const LENGTH_MAX: usize = 4096;
+
+/// Brackets that may be open at once.
+const NESTING_MAX: usize = 32;
+
+/// What reading a deeply nested expression takes; the library's reader needs some 100 KiB for each bracket.
+const READING_STACK: usize = 64 * 1024 * 1024;
+
+/// An expression that can be evaluated.
+#[derive(Debug)]
+pub struct Expression {
+    text: String,
+    program: cel::Program,
+    found: Inspected,
+}
+
+/// Why a text is not an expression.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct ExpressionError {
+    /// What is wrong, and what helps.
+    pub message: String,
+    /// Where, in bytes from the beginning of the text.
+    pub offset: usize,
+}
+
+impl ExpressionError {
+    fn new(message: impl Into<String>, offset: usize) -> Self {
+        Self { message: message.into(), offset }
+    }
+}
+
+impl Expression {
+    /// Reads an expression, and refuses functions that there are none of.
+    ///
+    /// ```
+    /// # use tidemill_declare::expression::Expression;
+    /// let filter = Expression::parse("row.amount != ''").unwrap();
+    /// assert!(filter.variables().contains("row"));
+    /// let error = Expression::parse("uper(row.name)").unwrap_err();
+    /// assert_eq!(error.message, "there is no function uper; did you mean upper?");
+    /// ```
+    pub fn parse(text: &str) -> Result<Self, ExpressionError> {
+        if text.trim().is_empty() {
+            return Err(ExpressionError::new("there is no expression", 0));
+        }
+        if text.len() > LENGTH_MAX {
+            let message = format!("the expression has {} bytes; {LENGTH_MAX} are allowed", text.len());
+            return Err(ExpressionError::new(message, 0));
+        }
+        inspect::nesting(text, NESTING_MAX)?;
+        // The library reads by recursion, and what it needs for 32 brackets is more than a thread of the runtime has.
+        let reading = std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().stack_size(READING_STACK);
+            thread.spawn_scoped(scope, || read(text)).map(std::thread::ScopedJoinHandle::join)
+        });
+        match reading {
+            Ok(Ok(read)) => read,
+            Ok(Err(_)) => Err(ExpressionError::new("the expression cannot be read", 0)),
+            Err(error) => Err(ExpressionError::new(format!("no thread to read it with: {error}"), 0)),
+        }
+    }
+
+    /// Its text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The variables that it needs from outside: `row`, `parameters` and the like.
+    pub fn variables(&self) -> BTreeSet<String> {
+        self.found.variables.iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Where a variable stands first, in bytes.
+    pub fn offset_of(&self, variable: &str) -> Option<usize> {
+        self.found.variables.iter().find(|(name, _)| name == variable).map(|(_, offset)| *offset)
+    }
+
+    /// The fields of a variable that it names, such as `date` of `parameters.date`, each with its place in bytes.
+    pub fn fields(&self, variable: &str) -> Vec<(String, usize)> {
+        let of_variable = self.found.fields.iter().filter(|field| field.of == variable);
+        of_variable.map(|field| (field.name.clone(), field.offset)).collect()
+    }
+
+    /// What it is for this scope.
+    pub fn value(&self, scope: &Scope<'_>) -> Result<Value, ItemError> {
+        let computed = self.compute(scope)?;
+        value::from_cel(computed).map_err(|why| self.failed(&why))
+    }
+
+    /// Whether it is true for this scope; anything but true and false is an error.
+    pub fn is_true(&self, scope: &Scope<'_>) -> Result<bool, ItemError> {
+        match self.compute(scope)? {
+            cel::Value::Bool(answer) => Ok(answer),
+            other => {
+                Err(self.failed(&format!("it has to be true or false and is {}", value::type_word(&other))))
+            }
+        }
+    }
+
+    /// The text that it is for this scope; anything but a text is an error.
+    pub fn answer(&self, scope: &Scope<'_>) -> Result<String, ItemError> {
+        match self.compute(scope)? {
+            cel::Value::String(answer) => Ok(answer.as_str().to_owned()),
+            other => Err(self.failed(&format!("it has to be a text and is {}", value::type_word(&other)))),
+        }
+    }
+
+    fn compute(&self, scope: &Scope<'_>) -> Result<cel::Value, ItemError> {
+        let mut context = cel::Context::with_env(function::environment());
+        context.set_variable_resolver(scope);
+        self.program.execute(&context).map_err(|error| self.failed(&failure::text(&error)))
+    }
+
+    fn failed(&self, why: &str) -> ItemError {
+        ItemError::new(ErrorKind::PROCESS, format!("{}: {why}", self.text.trim()))
+    }
+}
+
+impl fmt::Display for Expression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+fn read(text: &str) -> Result<Expression, ExpressionError> {
+    let program = function::environment().compile(text).map_err(|errors| message::of(text, &errors))?;
+    let found = inspect::inspect(text, &program)?;
+    Ok(Expression { text: text.to_owned(), program, found })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,240 @@
-//! Texts with `${name}` in them.
+//! Texts with `${name}` in them, for which a value is put in when a step begins. `$${` is the text `${`.
+//!
+//! In SQL a value is never put into the text: it is bound, so that no value can become a part of the statement.
+
+use crate::model::Names;
+use std::collections::BTreeSet;
+use std::fmt;
+use tidemill_domain::item::Value;
+use tidemill_store::item::{Database, SqlQuery};
+
+mod sql;
+
+/// Longer ones are refused.
+const LENGTH_MAX: usize = 64 * 1024;
+
+/// A text with places for values.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Template {
+    parts: Vec<Part>,
+    names: Vec<(String, usize)>,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+enum Part {
+    Text(String),
+    Name(String),
+}
+
+/// Why a text is not a template.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct TemplateError {
+    /// What is wrong, and what helps.
+    pub message: String,
+    /// Where, in bytes from the beginning of the text.
+    pub offset: usize,
+}
+
+/// A template names something that has no value.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("${{{name}}} has no value; there are {known}")]
+pub struct NoValue {
+    /// What it names.
+    pub name: String,
+    /// What has one.
+    pub known: String,
+}
+
+impl Template {
+    /// Reads a text.
+    ///
+    /// ```
+    /// # use tidemill_declare::{model::Names, template::Template};
+    /// let file = Template::parse("in/${date}.csv").unwrap();
+    /// let names = Names::from([("date".to_owned(), "2026-11-15".into())]);
+    /// assert_eq!(file.render(&names).unwrap(), "in/2026-11-15.csv");
+    /// ```
+    pub fn parse(text: &str) -> Result<Self, TemplateError> {
+        let error = |message: String, offset: usize| TemplateError { message, offset };
+        if text.len() > LENGTH_MAX {
+            return Err(error(format!("the text is longer than {LENGTH_MAX} bytes"), 0));
+        }
+        let mut template = Self { parts: Vec::new(), names: Vec::new() };
+        let mut literal = String::new();
+        let mut at = 0;
+        while let Some(found) = text[at..].find("${") {
+            let start = at + found;
+            if text[at..start].ends_with('$') {
+                literal.push_str(&text[at..start]);
+                literal.push('{');
+                at = start + 2;
+                continue;
+            }
+            literal.push_str(&text[at..start]);
+            let rest = &text[start + 2..];
+            let Some(length) = rest.find('}') else {
+                return Err(error("${ has no } after it; write $${ for the text ${ itself".into(), start));
+            };
+            let name = &rest[..length];
+            if !is_name(name) {
+                let shown: String = name.chars().take(40).collect();
+                return Err(error(
+                    format!(
+                        "{shown:?} is not a name; between ${{ and }} stand letters, digits, _, - and . only"
+                    ),
+                    start,
+                ));
+            }
+            if !literal.is_empty() {
+                template.parts.push(Part::Text(std::mem::take(&mut literal)));
+            }
+            template.parts.push(Part::Name(name.to_owned()));
+            template.names.push((name.to_owned(), start));
+            at = start + 2 + length + 1;
+        }
+        literal.push_str(&text[at..]);
+        if !literal.is_empty() {
+            template.parts.push(Part::Text(literal));
+        }
+        Ok(template)
+    }
+
+    /// Reads a text that is SQL: a name must stand where a value can be bound, so not within quotes or a comment.
+    pub fn parse_sql(text: &str) -> Result<Self, TemplateError> {
+        let template = Self::parse(text)?;
+        for (name, offset) in &template.names {
+            if let Some(place) = sql::inside(text, *offset) {
+                return Err(TemplateError { message: place.refusal(name), offset: *offset });
+            }
+        }
+        Ok(template)
+    }
+
+    /// The names in it, each with its place in bytes, in order.
+    pub fn names(&self) -> &[(String, usize)] {
+        &self.names
+    }
+
+    /// The text with the values put in, as they are written into a file.
+    pub fn render(&self, names: &Names) -> Result<String, NoValue> {
+        let mut text = String::new();
+        for part in &self.parts {
+            match part {
+                Part::Text(literal) => text.push_str(literal),
+                Part::Name(name) => text.push_str(&value(names, name)?.to_string()),
+            }
+        }
+        Ok(text)
+    }
+
+    /// The text as a query for `database`, with the values bound.
+    pub fn bind(&self, names: &Names, database: &Database) -> Result<SqlQuery, NoValue> {
+        let mut text = String::new();
+        let mut values = Vec::new();
+        for part in &self.parts {
+            match part {
+                Part::Text(literal) => text.push_str(literal),
+                Part::Name(name) => {
+                    values.push(value(names, name)?.clone());
+                    text.push_str(&database.placeholder(values.len()));
+                }
+            }
+        }
+        Ok(values.into_iter().fold(SqlQuery::new(text), SqlQuery::bind))
+    }
+}
+
+/// As its text would be without values; for messages.
+impl fmt::Display for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.parts.iter().try_for_each(|part| match part {
+            Part::Text(literal) => f.write_str(literal),
+            Part::Name(name) => write!(f, "${{{name}}}"),
+        })
+    }
+}
+
+fn value<'a>(names: &'a Names, name: &str) -> Result<&'a Value, NoValue> {
+    names.get(name).ok_or_else(|| {
+        let known: BTreeSet<&str> = names.keys().map(String::as_str).collect();
+        let known = known.into_iter().collect::<Vec<_>>().join(", ");
+        NoValue { name: name.to_owned(), known: if known.is_empty() { "none".into() } else { known } }
+    })
+}
+
+/// Whether it can stand between `${` and `}`.
+fn is_name(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn names() -> Names {
+        Names::from([("a".to_owned(), "1".into()), ("range.from".to_owned(), 7_i64.into())])
+    }
+
+    fn check(text: &str, expected: &str) {
+        let template = Template::parse(text).unwrap();
+        assert_eq!(template.render(&names()).as_deref(), Ok(expected), "{text}");
+    }
+
+    #[test]
+    fn names_become_values() {
+        check("", "");
+        check("plain $ {a} $a", "plain $ {a} $a");
+        check("${a}${range.from}x", "17x");
+        check("$${a} ${a}", "${a} 1");
+        check("한글 ${a} 글", "한글 1 글");
+        check("$$${a}", "$${a}");
+    }
+
+    #[test]
+    fn what_is_no_name_is_refused_with_its_place() {
+        let refused = |text: &str| {
+            let error = Template::parse(text).unwrap_err();
+            (error.offset, error.message)
+        };
+
+        assert_eq!(refused("ab ${a").0, 3);
+        assert_eq!(refused("한 ${}").0, 4);
+        assert!(refused("${a b}").1.contains("\"a b\" is not a name"));
+        assert!(refused("${1}").1.contains("not a name"));
+        assert!(refused(&"x".repeat(LENGTH_MAX + 1)).1.contains("longer"));
+    }
+
+    #[test]
+    fn a_name_without_value_tells_which_there_are() {
+        let error = Template::parse("${b}").unwrap().render(&names()).unwrap_err();
+
+        assert_eq!(error.to_string(), "${b} has no value; there are a, range.from");
+    }
+
+    #[test]
+    fn values_are_bound_and_never_part_of_the_statement() {
+        let names = Names::from([("a".to_owned(), "'; drop table t; --".into())]);
+        let template = Template::parse_sql("select * from t where x = ${a} and y = ${a}").unwrap();
+
+        let postgres = template.bind(&names, &Database::connect("postgres://h/d").unwrap()).unwrap();
+        let sqlite = template.bind(&names, &Database::connect("sqlite:///f.db").unwrap()).unwrap();
+
+        let bound = |text: &str| SqlQuery::new(text).bind("'; drop table t; --").bind("'; drop table t; --");
+        assert_eq!(postgres, bound("select * from t where x = $1 and y = $2"));
+        assert_eq!(sqlite, bound("select * from t where x = ? and y = ?"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in "[\\$\\{\\}a'한 \\-\\*/\"]{0,40}") {
+            if let Ok(template) = Template::parse(&text) {
+                let spelt = template.to_string();
+                prop_assert_eq!(spelt, text.replace("$${", "${"));
+            }
+            let _ = Template::parse_sql(&text);
+        }
+    }
+}

@@ -120,6 +120,20 @@ impl Database {
         Ok(Self { source: Source::MySql(Box::new(options)), place })
     }
 
+    /// How the text of a query marks its `number`-th value, counted from 1.
+    ///
+    /// ```
+    /// # use tidemill_store::item::Database;
+    /// assert_eq!(Database::connect("postgres://h/d").unwrap().placeholder(2), "$2");
+    /// assert_eq!(Database::connect("mysql://h/d").unwrap().placeholder(2), "?");
+    /// ```
+    pub fn placeholder(&self, number: usize) -> String {
+        match self.flavour() {
+            Flavour::Postgres => format!("${number}"),
+            Flavour::Sqlite | Flavour::MySql => "?".to_owned(),
+        }
+    }
+
     pub(crate) fn flavour(&self) -> Flavour {
         match self.source {
             Source::Postgres { .. } => Flavour::Postgres,

@@ -1,0 +1,114 @@
+//! What an expression can see: the row, the parameters, and whatever else there is.
+
+use super::value::to_cel;
+use crate::model::Names;
+use cel::ExecutionError;
+use cel::common::traits::Indexer;
+use cel::common::types::{CelString, Type};
+use cel::common::value::{CowVal, Val};
+use cel::context::VariableResolver;
+use tidemill_domain::item::{Row, Value};
+
+/// How the message of a field that is missing begins, by which it is told from a key of a map.
+pub(super) const MISSING: &str = "there is no ";
+
+/// The variables of an expression. Cheap to make: it only borrows.
+#[derive(Clone, Copy, Debug)]
+pub struct Scope<'a> {
+    /// `row`, where there is one.
+    pub row: Option<&'a Row>,
+    /// `parameters`.
+    pub parameters: &'a Names,
+    /// The others, by name.
+    pub others: &'a Names,
+}
+
+/// Asked first for the whole of `row.amount`, so that a column is found without a step in between.
+impl VariableResolver for Scope<'_> {
+    fn resolve<'b>(&'b self, name: &str) -> Option<CowVal<'b, 'b>> {
+        if let Some(row) = self.row {
+            match name.strip_prefix("row") {
+                Some("") => return Some(CowVal::owned(Fields::Row(row))),
+                Some(rest) => {
+                    let column = rest.strip_prefix('.')?;
+                    return row.value(column).ok().map(to_cel);
+                }
+                None => {}
+            }
+        }
+        if let Some(rest) = name.strip_prefix("parameters") {
+            return match rest.strip_prefix('.') {
+                Some(parameter) => self.parameters.get(parameter).map(to_cel),
+                None => rest.is_empty().then(|| CowVal::owned(Fields::Parameters(self.parameters))),
+            };
+        }
+        self.others.get(name).map(to_cel)
+    }
+}
+
+/// A row or the parameters as a whole, for `row['amount']` and `has(row.amount)`.
+#[derive(Clone, Copy, Debug)]
+enum Fields<'a> {
+    Row(&'a Row),
+    Parameters(&'a Names),
+}
+
+static FIELDS: Type = Type::new_unspecified_type("fields");
+
+impl<'a> Fields<'a> {
+    fn field(&self, name: &str) -> Result<&'a Value, String> {
+        match self {
+            Self::Row(row) => row.value(name).map_err(|error| error.to_string()),
+            Self::Parameters(names) => names.get(name).ok_or_else(|| {
+                let known = names.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+                format!("{MISSING}parameter {name:?}; there are {known}")
+            }),
+        }
+    }
+}
+
+impl Val for Fields<'_> {
+    fn get_type(&self) -> &Type {
+        &FIELDS
+    }
+
+    fn cel_type() -> &'static Type {
+        &FIELDS
+    }
+
+    fn as_indexer<'b, 'v>(&'b self) -> Option<&'b (dyn Indexer + 'v)>
+    where
+        Self: 'v,
+    {
+        Some(self)
+    }
+
+    fn clone_as_boxed<'v>(&self) -> Box<dyn Val + 'v>
+    where
+        Self: 'v,
+    {
+        Box::new(*self)
+    }
+}
+
+impl Indexer for Fields<'_> {
+    fn get<'b, 'v>(&'b self, index: &dyn Val) -> Result<CowVal<'b, 'v>, ExecutionError>
+    where
+        Self: 'v,
+    {
+        let Some(name) = index.downcast_ref::<CelString<'_>>() else {
+            return Err(ExecutionError::UnexpectedType {
+                got: index.get_type().name().to_owned(),
+                want: "string".to_owned(),
+            });
+        };
+        self.field(name.inner()).map(to_cel).map_err(|why| ExecutionError::no_such_key(&why))
+    }
+
+    fn steal<'v>(self: Box<Self>, index: &dyn Val) -> Result<Box<dyn Val + 'v>, ExecutionError>
+    where
+        Self: 'v,
+    {
+        self.get(index).map(CowVal::into_owned)
+    }
+}

@@ -1,0 +1,102 @@
+//! What a place in an SQL text lies within: quotes, a comment, or neither.
+//!
+//! It decides messages only. Values are bound wherever a name stands, so a text that is understood here
+//! otherwise than by the database ends in an error of the database, never in another statement.
+
+/// Where no value can be bound.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Inside {
+    /// `'...'` or `$tag$...$tag$`.
+    Literal,
+    /// `"..."` or `` `...` ``.
+    Identifier,
+    /// `-- ...` or `/* ... */`.
+    Comment,
+}
+
+impl Inside {
+    /// Why the name cannot stand there, and what helps.
+    pub(super) fn refusal(self, name: &str) -> String {
+        match self {
+            Self::Literal => format!(
+                "${{{name}}} stands within quotes, where it would be text; leave the quotes out: the value is bound"
+            ),
+            Self::Identifier => format!(
+                "${{{name}}} stands within a quoted name; values are bound, so names of tables and columns cannot be parameters"
+            ),
+            Self::Comment => format!("${{{name}}} stands within a comment; take it out"),
+        }
+    }
+}
+
+/// What the byte at `offset` lies within.
+pub(super) fn inside(text: &str, offset: usize) -> Option<Inside> {
+    let mut at = 0;
+    while at < offset {
+        let rest = &text[at..];
+        let (place, end) = if rest.starts_with('\'') {
+            (Inside::Literal, closing(rest, 1, "'"))
+        } else if rest.starts_with('"') {
+            (Inside::Identifier, closing(rest, 1, "\""))
+        } else if rest.starts_with('`') {
+            (Inside::Identifier, closing(rest, 1, "`"))
+        } else if rest.starts_with("--") {
+            (Inside::Comment, closing(rest, 2, "\n"))
+        } else if rest.starts_with("/*") {
+            (Inside::Comment, closing(rest, 2, "*/"))
+        } else if let Some(tag) = dollar_tag(rest) {
+            (Inside::Literal, closing(rest, tag.len(), tag))
+        } else {
+            at += rest.chars().next().map_or(1, char::len_utf8);
+            continue;
+        };
+        if at + end > offset {
+            return Some(place);
+        }
+        at += end;
+    }
+    None
+}
+
+/// Where what begins with `rest` ends. A doubled quote ends one literal and begins the next, which comes to the
+/// same.
+fn closing(rest: &str, opening: usize, end: &str) -> usize {
+    rest[opening..].find(end).map_or(rest.len(), |found| opening + found + end.len())
+}
+
+/// PostgreSQL's `$$` or `$tag$`.
+fn dollar_tag(rest: &str) -> Option<&str> {
+    let inner = rest.strip_prefix('$')?;
+    let length = inner.find('$')?;
+    let is_tag = inner[..length].chars().all(|c| c.is_alphanumeric() || c == '_')
+        && !inner.starts_with(|c: char| c.is_ascii_digit());
+    is_tag.then(|| &rest[..length + 2])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: Option<Inside>) {
+        assert_eq!(inside(text, text.find("${x}").unwrap()), expected, "{text}");
+    }
+
+    #[test]
+    fn quotes_and_comments_are_known() {
+        check("select ${x}", None);
+        check("select '${x}'", Some(Inside::Literal));
+        check("select 'it''s ${x}'", Some(Inside::Literal));
+        check("select 'it''s', ${x}", None);
+        check("select '', ${x}", None);
+        check("select \"${x}\"", Some(Inside::Identifier));
+        check("select `a ${x}`", Some(Inside::Identifier));
+        check("select 1 -- ${x}", Some(Inside::Comment));
+        check("select 1 -- it's\n, ${x}", None);
+        check("select /* 'a */ ${x}", None);
+        check("select /* ${x} */ 1", Some(Inside::Comment));
+        check("select $$ ${x} $$", Some(Inside::Literal));
+        check("select $a$ ' ${x} $a$", Some(Inside::Literal));
+        check("select $a$ ' $a$, ${x}", None);
+        check("select '한글', ${x}", None);
+    }
+}
