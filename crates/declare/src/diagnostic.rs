@@ -8,7 +8,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// Most problems that are told of; a file with more of them is another kind of file.
-const PROBLEMS_MAX: usize = 100;
+pub(crate) const PROBLEMS_MAX: usize = 100;
 
 /// Most characters of a line that are shown.
 const EXCERPT_CHARS_MAX: usize = 100;
@@ -26,13 +26,13 @@ pub struct Diagnostic {
     pub why: Option<String>,
     /// What helps.
     pub fix: String,
-    /// The line, and how many of its characters are meant.
-    pub(crate) excerpt: Option<Excerpt>,
+    /// The text, and how many characters of it are meant. The line is cut out only if somebody wants to see it.
+    shown: Option<(Source, usize)>,
 }
 
 /// A part of a line with what is meant in it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Excerpt {
+struct Excerpt {
     line: String,
     before: usize,
     width: usize,
@@ -42,7 +42,7 @@ impl Diagnostic {
     /// Something about the file as a whole.
     pub(crate) fn of_file(path: &Path, what: impl Into<String>, fix: impl Into<String>) -> Self {
         let (what, fix) = (what.into(), fix.into());
-        Self { path: path.to_owned(), place: None, what, why: None, fix, excerpt: None }
+        Self { path: path.to_owned(), place: None, what, why: None, fix, shown: None }
     }
 
     /// Something at a place; `chars` of the line are meant.
@@ -53,8 +53,8 @@ impl Diagnostic {
         what: impl Into<String>,
         fix: impl Into<String>,
     ) -> Self {
-        let excerpt = source.line(place.line).map(|line| Excerpt::of(line, place.column, chars));
-        Self { place: Some(place), excerpt, ..Self::of_file(source.path(), what, fix) }
+        let shown = Some((source.clone(), chars));
+        Self { place: Some(place), shown, ..Self::of_file(source.path(), what, fix) }
     }
 
     /// With the reason.
@@ -77,7 +77,10 @@ impl Diagnostic {
     /// The line with a mark below what is meant, and the reason.
     pub fn details(&self) -> Vec<String> {
         let mut lines = Vec::new();
-        if let (Some(Place { line, .. }), Some(excerpt)) = (self.place, &self.excerpt) {
+        if let (Some(Place { line, column }), Some((source, chars))) = (self.place, &self.shown)
+            && let Some(text) = source.line(line)
+        {
+            let excerpt = Excerpt::of(text, column, *chars);
             let margin = line.to_string();
             let blank = " ".repeat(margin.len());
             lines.push(format!("{margin} | {}", excerpt.line).trim_end().to_owned());
@@ -114,9 +117,13 @@ impl Excerpt {
     fn of(line: &str, column: usize, chars: usize) -> Self {
         let line: Vec<char> = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         let at = column.saturating_sub(1).min(line.len());
-        let first = if line.len() <= EXCERPT_CHARS_MAX { 0 } else { at.saturating_sub(EXCERPT_CHARS_MAX / 2) };
+        let first =
+            if line.len() <= EXCERPT_CHARS_MAX { 0 } else { at.saturating_sub(EXCERPT_CHARS_MAX / 2) };
         let last = line.len().min(first + EXCERPT_CHARS_MAX);
-        let end = (at + chars.max(1)).min(last).max(at);
+        let mut end = at.saturating_add(chars.max(1)).min(last).max(at);
+        while end > at + 1 && line[end - 1] == ' ' {
+            end -= 1;
+        }
         let cut = |range: &[char]| range.iter().collect::<String>();
         let (head, tail) = (if first > 0 { "…" } else { "" }, if last < line.len() { "…" } else { "" });
         Self {

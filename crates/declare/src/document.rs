@@ -132,7 +132,7 @@ impl<'a> Tree<'a> {
             Event::MappingStart(..) => Content::Map(self.map(depth)?),
             _ => Content::Null,
         };
-        let chars = if matches!(content, Content::Scalar(_)) { self.chars(span) } else { 1 };
+        let chars = if matches!(content, Content::Scalar(_)) { chars(span) } else { 1 };
         Ok(Node { place, chars, content })
     }
 
@@ -161,7 +161,7 @@ impl<'a> Tree<'a> {
                     return Err(self.refuse(span, "a key is a word", fix));
                 }
             };
-            let key = Key { name, place: place(span), chars: self.chars(span) };
+            let key = Key { name, place: place(span), chars: chars(span) };
             if let Some(first) = seen.insert(key.name.clone(), key.place) {
                 let what = format!("the key {:?} is there twice", excerpt(&key.name));
                 let why = format!("it stands in line {} already, and only one of them can count", first.line);
@@ -176,15 +176,6 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// How many characters of its first line something takes, blanks at its end aside.
-    fn chars(&self, span: Span) -> usize {
-        let line = self.source.line(span.start.line()).unwrap_or_default();
-        let is_one_line = span.start.line() == span.end.line();
-        let end = if is_one_line { span.end.col() } else { usize::MAX };
-        let meant: String = line.chars().take(end).skip(span.start.col()).collect();
-        meant.trim_end().chars().count().max(1)
-    }
-
     fn no_anchors(&self, span: Span) -> Box<Diagnostic> {
         let fix = "write the value out at each place";
         self.refuse(span, "anchors (&) and aliases (*) of YAML are not read in job files", fix)
@@ -197,7 +188,7 @@ impl<'a> Tree<'a> {
     }
 
     fn refuse(&self, span: Span, what: impl Into<String>, fix: &str) -> Box<Diagnostic> {
-        Box::new(Diagnostic::at(self.source, place(span), self.chars(span), what, fix))
+        Box::new(Diagnostic::at(self.source, place(span), chars(span), what, fix))
     }
 
     /// What the parser says, in words that help.
@@ -217,10 +208,14 @@ impl<'a> Tree<'a> {
                 place = Place { line: index + 1, column: line.trim_end().chars().count().max(1) };
             }
         }
-        let line = self.source.line(place.line).unwrap_or_default();
-        let tab = line.chars().take_while(|c| c.is_whitespace()).position(|c| c == '\t');
-        if let Some(tab) = tab {
-            let place = Place { line: place.line, column: tab + 1 };
+        // A text that the tab makes invalid may have begun in the line before.
+        let tab = (place.line..place.line + 2).find_map(|number| {
+            let line = self.source.line(number)?;
+            let blanks = line.chars().take_while(|c| c.is_whitespace());
+            blanks.collect::<Vec<_>>().iter().position(|c| *c == '\t').map(|tab| (number, tab))
+        });
+        if let Some((line, tab)) = tab {
+            let place = Place { line, column: tab + 1 };
             let fix = "indent with spaces; most editors can be told to do so for YAML";
             let what = "YAML does not allow tabs as indentation";
             return Box::new(Diagnostic::at(self.source, place, 1, what, fix));
@@ -229,11 +224,16 @@ impl<'a> Tree<'a> {
             info if info.contains("mapping values are not allowed") || info.contains("implicit") => {
                 "put a text that has a colon and a blank in it into quotes, or correct the indentation"
             }
-            info if info.contains("quoted scalar") => "close the quote, and escape quotes inside it",
+            info if info.contains("quoted scalar") => {
+                "close the quote of this line, or of one before it; a quote inside quotes is written \\\" or ''"
+            }
             info if info.contains("flow") || info.contains("',' or") => {
                 "close every { and [, put commas between, and quote texts that have such characters in them"
             }
-            info if info.contains("block mapping") || info.contains("block sequence") || info.contains("indent") => {
+            info if info.contains("block mapping")
+                || info.contains("block sequence")
+                || info.contains("indent") =>
+            {
                 "give the keys of one table the same indentation, and each a colon with a blank behind it"
             }
             info if info.contains("start any token") => {
@@ -248,6 +248,12 @@ impl<'a> Tree<'a> {
 
 fn place(span: Span) -> Place {
     Place { line: span.start.line().max(1), column: span.start.col() + 1 }
+}
+
+/// How many characters something takes; of several lines, all of the first.
+fn chars(span: Span) -> usize {
+    let is_one_line = span.start.line() == span.end.line();
+    if is_one_line { span.end.col().saturating_sub(span.start.col()) } else { usize::MAX }
 }
 
 fn is_null(text: &str) -> bool {
@@ -290,8 +296,8 @@ mod tests {
 
         assert_eq!(
             shown(&tree(text).unwrap()),
-            "{a@1:1=\"1\"@1:4+1 b@2:1=[\"x y\"@3:5+5 {c@4:7=\"d\"@4:10+3}@4:5]@3:3 \
-             e@5:1=\"f\\n\"@6:3+1 g@7:1=null@7:2 가@8:1=\"나\"@8:4+1}@1:1"
+            "{a@1:1=\"1\"@1:4+1 b@2:1=[\"x y\"@3:5+5 {c@4:7=\"d\"@4:10+4}@4:5]@3:3 \
+             e@5:1=\"f\\n\"@6:3+18446744073709551615 g@7:1=null@7:2 가@8:1=\"나\"@8:4+1}@1:1"
         );
     }
 

@@ -6,9 +6,11 @@
 
 pub mod model;
 
+mod check;
 mod diagnostic;
 mod document;
 mod fingerprint;
+mod load;
 mod nearest;
 mod parse;
 mod source;
@@ -16,5 +18,7 @@ mod source;
 pub mod expression;
 pub mod template;
 
+pub use check::{Known, check, check_given};
 pub use diagnostic::{Diagnostic, Diagnostics};
+pub use load::{load, load_beside, load_folder, read};
 pub use source::Source;

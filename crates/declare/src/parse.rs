@@ -9,8 +9,6 @@ mod scalar;
 mod step;
 mod target;
 
-pub(crate) use scalar::show as show_duration;
-
 use crate::diagnostic::Diagnostic;
 use crate::document::{Content, Node};
 use crate::fingerprint::fingerprint;
@@ -28,9 +26,14 @@ const JOB: Table = Table {
 
 /// The job of a file, as far as it can be understood, and everything that cannot.
 pub(crate) fn job(source: &Source, root: &Node) -> (Option<JobFile>, Vec<Diagnostic>) {
-    let mut reader = Reader { source, problems: Vec::new() };
+    let mut reader = Reader { source, problems: Vec::new(), steps: 0 };
     let job = reader.table(root, "a job file", JOB).and_then(|fields| read(&mut reader, &fields, root));
     (job, reader.problems)
+}
+
+/// Whether the job itself has keys that nobody knows.
+pub(crate) fn has_strangers(root: &Node) -> bool {
+    matches!(&root.content, Content::Map(entries) if entries.iter().any(|(key, _)| !JOB.keys.contains(&key.name.as_str())))
 }
 
 fn read(reader: &mut Reader<'_>, fields: &Fields<'_>, root: &Node) -> Option<JobFile> {

@@ -15,6 +15,9 @@ const THREADS_MAX: u64 = 256;
 
 const PARTITIONS_MAX: u64 = 10_000;
 
+/// As many as a table of PostgreSQL has at most.
+const COLUMNS_MAX: usize = 1600;
+
 /// Longest wait before the first repetition; it grows from there.
 const BACKOFF_MAX: Duration = Duration::from_secs(3_600);
 
@@ -61,7 +64,8 @@ impl Reader<'_> {
         let fields = &Fields { table: CHUNK, ..*fields };
         let size = self.number(size, "chunk", 1..=CHUNK_MAX);
         let partitions = fields.get("partitions").map_or(Some(None), |node| self.partitions(node).map(Some));
-        let threads = fields.get("threads").map_or(Some(1), |node| self.number(node, "threads", 1..=THREADS_MAX));
+        let threads =
+            fields.get("threads").map_or(Some(1), |node| self.number(node, "threads", 1..=THREADS_MAX));
         let read = self.required(fields, "read").and_then(|node| self.read(node));
         let process = fields.get("process").map_or(Some((None, Vec::new())), |node| self.process(node));
         let write = self.required(fields, "write").and_then(|node| self.write(node));
@@ -127,7 +131,11 @@ impl Reader<'_> {
     fn process(&mut self, node: &Node) -> Option<(Option<At<String>>, Vec<(At<String>, At<String>)>)> {
         let fields = self.table(node, "process", PROCESS)?;
         if fields.entries.is_empty() {
-            self.wrong(node, "process says neither filter nor map", "take it out; items are then written as read");
+            self.wrong(
+                node,
+                "process says neither filter nor map",
+                "take it out; items are then written as read",
+            );
         }
         let filter = fields.get("filter").map_or(Some(None), |node| self.text(node, "filter").map(Some));
         let map = fields.get("map").map_or(Some(Vec::new()), |node| self.map(node));
@@ -137,12 +145,22 @@ impl Reader<'_> {
     fn map(&mut self, node: &Node) -> Option<Vec<(At<String>, At<String>)>> {
         let example = "map: { id: \"int(row.id)\", name: \"row.name\" }";
         let Content::Map(entries) = &node.content else {
-            let what = format!("map is a table of columns and expressions, and here is {}", node.type_words());
+            let what =
+                format!("map is a table of columns and expressions, and here is {}", node.type_words());
             self.wrong(node, what, format!("write it as {example}"));
             return None;
         };
         if entries.is_empty() {
             self.wrong(node, "map has no column", format!("write it as {example}, or take it out"));
+            return None;
+        }
+        if entries.len() > COLUMNS_MAX {
+            let what = format!("map has more than {COLUMNS_MAX} columns");
+            self.wrong(
+                node,
+                what,
+                "leave out what is not needed; without map an item is written as it was read",
+            );
             return None;
         }
         let mut columns = Vec::new();
@@ -194,7 +212,11 @@ impl Reader<'_> {
         let items = self.items(node, "on")?;
         if items.is_empty() {
             let all = KINDS.iter().map(ErrorKind::as_str).collect::<Vec<_>>().join(", ");
-            self.wrong(node, "on names no kind of error", format!("name some of {all}, or take on out for all"));
+            self.wrong(
+                node,
+                "on names no kind of error",
+                format!("name some of {all}, or take on out for all"),
+            );
             return None;
         }
         let words: Vec<(&str, &ErrorKind)> = KINDS.iter().map(|kind| (kind.as_str(), kind)).collect();

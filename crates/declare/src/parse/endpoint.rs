@@ -132,7 +132,10 @@ impl Reader<'_> {
             _ => None,
         };
         if found.is_none() {
-            let what = format!("delimiter is one character of ASCII other than a quote, and here is {}", shown(node));
+            let what = format!(
+                "delimiter is one character of ASCII other than a quote, and here is {}",
+                shown(node)
+            );
             self.wrong(node, what, "write delimiter: \";\" or delimiter: tab");
         }
         found
@@ -163,19 +166,30 @@ impl Reader<'_> {
             if key.name == "connection" {
                 let what = "rows are written to the database of the job itself, so write has no connection";
                 let why = "rows and position commit together; in another database they could not".to_owned();
-                self.wrong_key(key, what, Some(why), "take connection out; read from other databases instead");
+                self.wrong_key(
+                    key,
+                    what,
+                    Some(why),
+                    "take connection out; read from other databases instead",
+                );
             } else if !TABLE.keys.contains(&key.name.as_str()) {
                 self.unknown(key, TABLE.what, TABLE.keys);
             }
         }
         let table = self.required(&fields, "table").and_then(|node| self.text(node, "table"));
         let mode = fields.get("mode").map_or(Some(Mode::Insert), |node| {
-            self.word(node, "mode", &[("copy", Mode::Copy), ("insert", Mode::Insert), ("upsert", Mode::Upsert)])
+            self.word(
+                node,
+                "mode",
+                &[("copy", Mode::Copy), ("insert", Mode::Insert), ("upsert", Mode::Upsert)],
+            )
         });
         let key = fields.get("key").map_or(Some(Vec::new()), |node| self.texts(node, "key"));
         let columns = fields.get("columns").map_or(Some(Vec::new()), |node| self.texts(node, "columns"));
         let (mode, key) = (mode?, key?);
-        if mode != Mode::Upsert && let Some(at) = fields.key("key") {
+        if mode != Mode::Upsert
+            && let Some(at) = fields.key("key")
+        {
             let what = "only mode: upsert has a key";
             self.wrong_key(at, what, None, "write mode: upsert, or take key out");
         }
@@ -183,7 +197,9 @@ impl Reader<'_> {
             Mode::Copy => WriteMode::Copy,
             Mode::Insert => WriteMode::Insert,
             Mode::Upsert if key.is_empty() => {
-                if fields.key("key").is_none() && let Some(node) = fields.get("mode") {
+                if fields.key("key").is_none()
+                    && let Some(node) = fields.get("mode")
+                {
                     let what = "mode: upsert needs the key by which a row is found again";
                     self.wrong(node, what, "add key: with the columns of a unique index, such as key: id");
                 }

@@ -17,6 +17,32 @@ pub(super) struct Table {
     pub(super) example: &'static str,
 }
 
+/// What people call our keys elsewhere.
+const OTHER_WORDS: [(&str, &str); 22] = [
+    ("separator", "delimiter"),
+    ("seperator", "delimiter"),
+    ("sep", "delimiter"),
+    ("charset", "encoding"),
+    ("file", "path"),
+    ("filename", "path"),
+    ("fields", "columns"),
+    ("names", "columns"),
+    ("reader", "read"),
+    ("input", "read"),
+    ("processor", "process"),
+    ("transform", "process"),
+    ("output", "write"),
+    ("where", "filter"),
+    ("select", "map"),
+    ("commit_interval", "chunk"),
+    ("batch_size", "chunk"),
+    ("workers", "threads"),
+    ("run", "command"),
+    ("shell", "command"),
+    ("params", "parameters"),
+    ("transitions", "on"),
+];
+
 /// A table that was found.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fields<'n> {
@@ -42,6 +68,8 @@ impl<'n> Fields<'n> {
 pub(super) struct Reader<'a> {
     pub(super) source: &'a Source,
     pub(super) problems: Vec<Diagnostic>,
+    /// How many steps there were so far.
+    pub(super) steps: usize,
 }
 
 impl Reader<'_> {
@@ -58,8 +86,9 @@ impl Reader<'_> {
         why: Option<String>,
         fix: impl Into<String>,
     ) {
-        let problem = Diagnostic::at(self.source, key.place, key.chars, what, fix);
-        self.problems.push(Diagnostic { why, ..problem });
+        let mut problem = Diagnostic::at(self.source, key.place, key.chars, what, fix);
+        problem.why = why;
+        self.problems.push(problem);
     }
 
     /// Remembers what is wrong at a place.
@@ -97,7 +126,9 @@ impl Reader<'_> {
     /// Remembers a key that nobody knows.
     pub(super) fn unknown(&mut self, key: &Key, what: &str, known: &[&str]) {
         let why = format!("the keys of {what} are {}", known.join(", "));
-        let fix = match nearest(&key.name, known.iter().copied()) {
+        let ours = OTHER_WORDS.iter().find(|(other, ours)| *other == key.name && known.contains(ours));
+        let near = ours.map(|(_, ours)| *ours).or_else(|| nearest(&key.name, known.iter().copied()));
+        let fix = match near {
             Some(near) => format!("did you mean {near}?"),
             None => "correct it or take it out".to_owned(),
         };

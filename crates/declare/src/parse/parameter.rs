@@ -61,11 +61,17 @@ impl Reader<'_> {
             let what = "a required parameter has a default";
             self.wrong_key(key, what, Some(why), "take out required or default");
         }
-        let default = match default {
-            Some(read) => Some(read?),
-            None => None,
+        let (kind, default) = match default {
+            Some(read) => (kind?, Some(read?)),
+            None => (kind?, None),
         };
-        let spec = ParameterSpec { name: key.name.clone(), kind: kind?, is_required, is_identifying };
+        if let (Some(text), Some(node)) = (&default, fields.get("default"))
+            && kind.read(text).is_err()
+        {
+            let what = format!("the default of {} is not {kind}", key.name);
+            self.wrong(node, what, "correct the default, or the type");
+        }
+        let spec = ParameterSpec { name: key.name.clone(), kind, is_required, is_identifying };
         Some(At { value: ParameterFile { spec, default }, place: key.place })
     }
 
@@ -75,7 +81,11 @@ impl Reader<'_> {
             && let Some((_, ours)) = OTHER_WORDS.iter().find(|(other, _)| *other == text.to_lowercase())
         {
             let all = words.map(|(word, _)| word).join(", ");
-            self.wrong(node, format!("type is one of {all}, and here is {text:?}"), format!("write type: {ours}"));
+            self.wrong(
+                node,
+                format!("type is one of {all}, and here is {text:?}"),
+                format!("write type: {ours}"),
+            );
             return None;
         }
         self.word(node, "type", &words)

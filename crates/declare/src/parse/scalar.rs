@@ -21,8 +21,13 @@ impl Reader<'_> {
         let found = found.filter(|number| bounds.contains(number));
         if found.is_none() {
             let (least, most) = (bounds.start(), bounds.end());
-            let what = format!("{name} is a whole number from {least} to {most}, and here is {}", shown(node));
-            self.wrong(node, what, format!("write it without unit or sign, such as {name}: {}", least.max(&10)));
+            let what =
+                format!("{name} is a whole number from {least} to {most}, and here is {}", shown(node));
+            self.wrong(
+                node,
+                what,
+                format!("write a number within these bounds, such as {name}: {}", least.max(&10)),
+            );
         }
         found
     }
@@ -88,7 +93,9 @@ impl Reader<'_> {
             Ok(found) if bounds.contains(&found) => return Some(found),
             Ok(found) if found < *bounds.start() => format!("make it at least {}", show(*bounds.start())),
             Ok(_) => format!("make it at most {}", show(*bounds.end())),
-            Err(NotADuration::NoUnit) => format!("add the unit: {name}: {text}s for seconds, {text}ms for less"),
+            Err(NotADuration::NoUnit) => {
+                format!("add the unit: {name}: {text}s for seconds, {text}ms for less")
+            }
             Err(NotADuration::Malformed) => format!("write it as {name}: 500ms, 15s, 1h30m or 1d"),
         };
         let what = format!(
@@ -151,7 +158,7 @@ fn duration(text: &str) -> Result<Duration, NotADuration> {
 }
 
 /// A duration as [`duration`] reads it.
-pub(crate) fn show(duration: Duration) -> String {
+fn show(duration: Duration) -> String {
     let mut left = duration.as_millis();
     let mut text = String::new();
     for (unit, millis) in UNITS {
@@ -171,14 +178,17 @@ mod tests {
 
     #[test]
     fn durations_have_units_from_large_to_small() {
-        let check = |text: &str, millis| assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
+        let check =
+            |text: &str, millis| assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
 
         check("500ms", 500);
         check("1s", 1_000);
         check("1h30m", 5_400_000);
         check("1d1h1m1s1ms", 90_061_001);
         assert_eq!(duration("15"), Err(NotADuration::NoUnit));
-        for text in ["", "s", "1 s", "30m1h", "1s1s", "-1s", "1.5s", "1w", "1S", "1h30", "99999999999999999999d"] {
+        for text in
+            ["", "s", "1 s", "30m1h", "1s1s", "-1s", "1.5s", "1w", "1S", "1h30", "99999999999999999999d"]
+        {
             assert_eq!(duration(text), Err(NotADuration::Malformed), "{text}");
         }
     }

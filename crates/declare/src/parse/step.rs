@@ -9,7 +9,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// What every step may have.
-const COMMON: &[&str] = &["name", "description", "on", "allow_start_if_complete", "start_limit"];
+const COMMON: &[&str] = &["name", "description", "on"];
+
+/// What every step may have that does something itself.
+const OF_WORK: &[&str] = &["allow_start_if_complete", "start_limit"];
 
 /// The kinds of steps: the key that makes one, and the others that it may have.
 const KINDS: [(&str, &[&str]); 8] = [
@@ -51,6 +54,9 @@ const SPARK: Table = Table {
     example: "spark: { app: \"job.py\", args: [\"${date}\"] }",
 };
 
+/// More steps than anybody can oversee.
+const STEPS_MAX: usize = 1000;
+
 /// A program may take a month and not more.
 const TIMEOUT_MAX: Duration = Duration::from_secs(30 * 86_400);
 
@@ -64,6 +70,12 @@ impl Reader<'_> {
         };
         if items.is_empty() {
             self.wrong(node, format!("{name} is an empty list"), format!("write a step: {}", STEP.example));
+            return None;
+        }
+        self.steps += items.len();
+        if self.steps > STEPS_MAX {
+            let what = format!("the job has more than {STEPS_MAX} steps");
+            self.wrong(node, what, "divide it into several jobs, which a job step can run");
             return None;
         }
         let steps: Vec<_> = items.iter().map(|item| self.step(item)).collect();
@@ -101,7 +113,8 @@ impl Reader<'_> {
 
     /// The key that says what the step does.
     fn kind(&mut self, fields: &Fields<'_>) -> Option<&'static str> {
-        let found: Vec<_> = KINDS.iter().map(|(kind, _)| *kind).filter(|kind| fields.key(kind).is_some()).collect();
+        let found: Vec<_> =
+            KINDS.iter().map(|(kind, _)| *kind).filter(|kind| fields.key(kind).is_some()).collect();
         match found.as_slice() {
             [one] => Some(one),
             [] if fields.key("read").is_some() || fields.key("write").is_some() => {
@@ -137,14 +150,31 @@ impl Reader<'_> {
 
     fn refuse_key(&mut self, key: &Key, kind: Option<&'static str>) {
         let name = key.name.as_str();
-        let of_kind = |kind: &str| KINDS.iter().find(|(known, _)| *known == kind).map_or(&[][..], |(_, own)| *own);
+        let of_kind =
+            |kind: &str| KINDS.iter().find(|(known, _)| *known == kind).map_or(&[][..], |(_, own)| *own);
         let is_kind = KINDS.iter().any(|(kind, _)| *kind == name);
-        if is_kind || COMMON.contains(&name) || kind.is_some_and(|kind| of_kind(kind).contains(&name)) {
+        let does_nothing = matches!(kind, Some("flow" | "split" | "decide"));
+        let is_common = COMMON.contains(&name) || OF_WORK.contains(&name) && !does_nothing;
+        if is_kind || is_common || kind.is_some_and(|kind| of_kind(kind).contains(&name)) {
+            return;
+        }
+        if OF_WORK.contains(&name)
+            && let Some(kind) = kind
+        {
+            let what =
+                format!("{name:?} belongs to a step that does something itself, and this is a {kind} step");
+            self.wrong_key(
+                key,
+                what,
+                None,
+                format!("take {name} out, or give it to the steps that it is about"),
+            );
             return;
         }
         if name == "pool" {
             let what = "the key \"pool\" is reserved for admission pools, which this version does not have";
-            let why = "a step that asks for units and runs without them would take what others hold".to_owned();
+            let why =
+                "a step that asks for units and runs without them would take what others hold".to_owned();
             self.wrong_key(key, what, Some(why), "take pool out until pools are there");
             return;
         }
@@ -160,7 +190,8 @@ impl Reader<'_> {
             self.wrong_key(key, what, None, format!("write it as {home}"));
             return;
         }
-        let mut known: Vec<&str> = COMMON.to_vec();
+        let mut known: Vec<&str> =
+            COMMON.iter().chain(if does_nothing { &[] } else { OF_WORK }).copied().collect();
         match kind {
             Some(kind) => {
                 known.push(kind);
@@ -174,7 +205,8 @@ impl Reader<'_> {
 
     fn command(&mut self, fields: &Fields<'_>, value: &Node) -> Option<CommandFile> {
         if let Content::Scalar(text) = &value.content {
-            let words = text.split_whitespace().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(", ");
+            let words =
+                text.split_whitespace().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(", ");
             let what = "command is a list of words, and here is a text; no shell divides it";
             self.wrong(value, what, format!("write it as command: [{words}]"));
             return None;
@@ -259,7 +291,9 @@ impl Reader<'_> {
 
     fn split(&mut self, value: &Node) -> Option<Vec<Vec<StepFile>>> {
         let flows = match &value.content {
-            Content::List(flows) if flows.iter().all(|flow| matches!(flow.content, Content::List(_))) => flows,
+            Content::List(flows) if flows.iter().all(|flow| matches!(flow.content, Content::List(_))) => {
+                flows
+            }
             _ => {
                 let what = "split is a list of flows, each of which is a list of steps";
                 let fix = "write two dashes before the first step of each flow: - - name: first";

@@ -13,7 +13,8 @@ impl Reader<'_> {
     /// The transitions of a step.
     pub(super) fn transitions(&mut self, node: &Node) -> Option<Vec<(At<String>, At<Target>)>> {
         let Content::Map(entries) = &node.content else {
-            let what = format!("on is a table from exit codes to where to go, and here is {}", node.type_words());
+            let what =
+                format!("on is a table from exit codes to where to go, and here is {}", node.type_words());
             self.wrong(node, what, "write it as on: { FAILED: end, \"*\": next }");
             return None;
         };

@@ -1,0 +1,174 @@
+//! What is wrong with a job that could be read: names, flow, texts, expressions, columns; and what it says about
+//! other files and connections.
+
+mod call;
+mod chunk;
+mod flow;
+mod parameter;
+mod reference;
+
+use crate::diagnostic::{Diagnostic, Diagnostics, PROBLEMS_MAX};
+use crate::model::{At, JobFile, Place, ReadFile, StepFile, Work};
+use crate::nearest::nearest;
+use std::path::Path;
+
+pub(crate) use call::files;
+
+/// What exists outside of a file.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Known<'a> {
+    /// The connections of the configuration, by name.
+    pub connections: &'a [String],
+    /// The jobs that can be called; the file itself may be among them.
+    pub jobs: &'a [JobFile],
+}
+
+/// Refuses a file that needs a connection or a job that is not known, or calls one with other parameters than it
+/// has. What a file says by itself was checked when it was loaded.
+pub fn check(file: &JobFile, known: &Known<'_>) -> Result<(), Diagnostics> {
+    let mut checker = Checker::of(file);
+    for step in all_steps(&file.steps) {
+        checker.connections(step, known.connections);
+    }
+    checker.calls(known.jobs);
+    Diagnostics::of(checker.problems).map_or(Ok(()), Err)
+}
+
+/// Refuses a launch without a parameter that some text of the file needs: `${name}` of one that is neither required
+/// nor has a default. `is_given` says which parameters there are.
+pub fn check_given(file: &JobFile, is_given: impl Fn(&str) -> bool) -> Result<(), Diagnostics> {
+    let mut checker = Checker::of(file);
+    for step in all_steps(&file.steps) {
+        checker.given(step, &is_given);
+    }
+    Diagnostics::of(checker.problems).map_or(Ok(()), Err)
+}
+
+/// Everything that can be told from the file alone.
+pub(crate) fn alone(file: &JobFile) -> Vec<Diagnostic> {
+    let mut checker = Checker::of(file);
+    checker.parameters();
+    checker.names_and_flow();
+    for step in all_steps(&file.steps) {
+        // Nobody reads so many, and telling where each is takes time.
+        if checker.problems.len() > PROBLEMS_MAX {
+            break;
+        }
+        checker.references(step);
+        if let Work::Chunk(chunk) = &step.work {
+            checker.chunk(chunk);
+        }
+    }
+    checker.problems
+}
+
+/// All steps, those of flows within included, in the order of the file.
+pub(crate) fn all_steps(steps: &[StepFile]) -> Vec<&StepFile> {
+    let mut all = Vec::new();
+    for step in steps {
+        all.push(step);
+        for inner in inner_flows(step) {
+            all.extend(all_steps(inner));
+        }
+    }
+    all
+}
+
+/// The flows within a step.
+fn inner_flows(step: &StepFile) -> &[Vec<StepFile>] {
+    match &step.work {
+        Work::Flow(steps) => std::slice::from_ref(steps),
+        Work::Split(flows) => flows,
+        _ => &[],
+    }
+}
+
+/// Looks at one file, and remembers what is wrong with it.
+struct Checker<'a> {
+    file: &'a JobFile,
+    problems: Vec<Diagnostic>,
+}
+
+impl<'a> Checker<'a> {
+    fn of(file: &'a JobFile) -> Self {
+        Self { file, problems: Vec::new() }
+    }
+
+    /// Remembers what is wrong with a text as a whole.
+    fn wrong(
+        &mut self,
+        text: &At<String>,
+        what: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> &mut Diagnostic {
+        let source = &self.file.source;
+        let line = source.line(text.place.line).unwrap_or_default();
+        let opener = line.chars().nth(text.place.column.saturating_sub(1));
+        let quotes = if matches!(opener, Some('"' | '\'')) { 2 } else { 0 };
+        let chars = text.value.lines().next().unwrap_or_default().chars().count() + quotes;
+        self.problems.push(Diagnostic::at(source, text.place, chars, what, fix));
+        self.last()
+    }
+
+    /// Remembers what is wrong with a part of a text, from the byte `offset` on.
+    fn wrong_inside(
+        &mut self,
+        text: &At<String>,
+        offset: usize,
+        chars: usize,
+        what: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> &mut Diagnostic {
+        let place = self.file.source.inside(text.place, &text.value, offset);
+        self.problems.push(Diagnostic::at(&self.file.source, place, chars, what, fix));
+        self.last()
+    }
+
+    /// Remembers what is wrong at a place.
+    fn wrong_at(&mut self, place: Place, chars: usize, what: impl Into<String>, fix: impl Into<String>) {
+        self.problems.push(Diagnostic::at(&self.file.source, place, chars, what, fix));
+    }
+
+    fn last(&mut self) -> &mut Diagnostic {
+        self.problems.last_mut().expect("a problem was pushed just before")
+    }
+
+    fn connections(&mut self, step: &StepFile, known: &[String]) {
+        let named = match &step.work {
+            Work::Sql(sql) => vec![sql.connection.as_ref()],
+            Work::Chunk(chunk) => {
+                let reading = match &chunk.read.value {
+                    ReadFile::Sql { connection, .. } => connection.as_ref(),
+                    _ => None,
+                };
+                vec![reading, chunk::range_connection(chunk)]
+            }
+            _ => Vec::new(),
+        };
+        for connection in named.into_iter().flatten() {
+            if known.contains(&connection.value) {
+                continue;
+            }
+            let fix = match nearest(&connection.value, known.iter().map(String::as_str)) {
+                Some(near) => format!("did you mean {near}?"),
+                None => format!("add [connections.{}] with its url to the configuration", connection.value),
+            };
+            let what = format!("there is no connection {:?}", connection.value);
+            let why = match known {
+                [] => "the configuration names no connections".to_owned(),
+                _ => format!("the configuration has {}", known.join(", ")),
+            };
+            self.wrong(connection, what, fix).why = Some(why);
+        }
+    }
+}
+
+/// A path without what does not change it, so that two of them can be compared.
+fn plain_path(path: &str) -> String {
+    let parts: Vec<_> = Path::new(path)
+        .components()
+        .filter(|part| !matches!(part, std::path::Component::CurDir))
+        .map(|part| part.as_os_str().to_string_lossy().into_owned())
+        .collect();
+    parts.join("/")
+}

@@ -1,0 +1,170 @@
+//! Jobs that call jobs: that they are there, that they do not call each other in a circle, that parameters fit.
+
+use super::{Checker, all_steps};
+use crate::diagnostic::Diagnostic;
+use crate::model::{At, JobCall, JobFile, ParameterFile, Work};
+use crate::nearest::nearest;
+use crate::template::Template;
+use std::collections::BTreeSet;
+
+/// What is wrong between the files of a folder.
+pub(crate) fn files(files: &[JobFile]) -> Vec<Diagnostic> {
+    let mut problems = Vec::new();
+    for (index, file) in files.iter().enumerate() {
+        let mut checker = Checker::of(file);
+        if let Some(other) = files[..index].iter().find(|other| other.name.value == file.name.value) {
+            let what = format!("two files declare the job {:?}", file.name.value);
+            let why = format!("the other one is {}", other.path.display());
+            checker.wrong(&file.name, what, "give one of the jobs another name").why = Some(why);
+        }
+        checker.calls(files);
+        problems.extend(checker.problems);
+    }
+    problems
+}
+
+impl Checker<'_> {
+    pub(super) fn calls(&mut self, jobs: &[JobFile]) {
+        for call in calls(self.file) {
+            if call.job.value == self.file.name.value {
+                let what = format!("the job {:?} would run itself, without end", call.job.value);
+                self.wrong(&call.job, what, "name another job, or take the step out");
+                continue;
+            }
+            let Some(called) = jobs.iter().find(|job| job.name.value == call.job.value) else {
+                self.unknown_job(call, jobs);
+                continue;
+            };
+            if let Some(circle) = self.circle(called, jobs) {
+                let what = "jobs would run each other in a circle, without end";
+                self.wrong(&call.job, what, "take one of the steps out").why = Some(circle);
+            }
+            match &call.parameters {
+                Some(given) => {
+                    for (name, text) in given {
+                        self.passed(name, text, called);
+                    }
+                    self.left_out(call, called, |name| given.contains_key(name));
+                }
+                None => self.passed_on(call, called),
+            }
+        }
+    }
+
+    fn unknown_job(&mut self, call: &JobCall, jobs: &[JobFile]) {
+        let others: Vec<&str> = jobs.iter().map(|job| job.name.value.as_str()).collect();
+        let others: Vec<&str> = others.into_iter().filter(|name| *name != self.file.name.value).collect();
+        let fix = match nearest(&call.job.value, others.iter().copied()) {
+            Some(near) => format!("did you mean {near}?"),
+            None => format!("put a file with `job: {}` into the same folder", call.job.value),
+        };
+        let why = match others.as_slice() {
+            [] => "no other file of this folder declares a job".to_owned(),
+            _ => format!("the other files of this folder declare {}", others.join(", ")),
+        };
+        let what = format!("there is no job {:?}", call.job.value);
+        self.wrong(&call.job, what, fix).why = Some(why);
+    }
+
+    /// The way from a job back to this one.
+    fn circle(&self, called: &JobFile, jobs: &[JobFile]) -> Option<String> {
+        let home = self.file.name.value.as_str();
+        let mut seen = BTreeSet::new();
+        let mut open = vec![vec![home, called.name.value.as_str()]];
+        while let Some(way) = open.pop() {
+            let name = *way.last()?;
+            if !seen.insert(name) {
+                continue;
+            }
+            let Some(job) = jobs.iter().find(|job| job.name.value == name) else { continue };
+            for call in calls(job) {
+                let mut longer = way.clone();
+                longer.push(&call.job.value);
+                if call.job.value == home {
+                    return Some(longer.join(" runs "));
+                }
+                open.push(longer);
+            }
+        }
+        None
+    }
+
+    /// A parameter that is given in the call.
+    fn passed(&mut self, name: &str, text: &At<String>, called: &JobFile) {
+        let Some(wanted) = find(called, name) else {
+            let known: Vec<&str> = called.parameters.iter().map(|p| p.value.spec.name.as_str()).collect();
+            // A job that declares none accepts all.
+            if known.is_empty() {
+                return;
+            }
+            let fix = match nearest(name, known.iter().copied()) {
+                Some(near) => format!("did you mean {near}?"),
+                None => "take it out, or declare it there".to_owned(),
+            };
+            let what = format!("the job {:?} has no parameter {name:?}", called.name.value);
+            self.wrong(text, what, fix).why = Some(format!("it has {}", known.join(", ")));
+            return;
+        };
+        let is_fixed = Template::parse(&text.value).is_ok_and(|template| template.names().is_empty());
+        if is_fixed && wanted.spec.kind.read(&text.value).is_err() {
+            let what =
+                format!("the parameter {name:?} of the job {:?} is {}", called.name.value, wanted.spec.kind);
+            self.wrong(text, what, "correct the value");
+        }
+    }
+
+    /// Parameters that the called job needs and does not get.
+    fn left_out(&mut self, call: &JobCall, called: &JobFile, is_given: impl Fn(&str) -> bool) {
+        let missing = called.parameters.iter().map(|parameter| &parameter.value.spec);
+        let missing: Vec<&str> = missing
+            .filter(|spec| spec.is_required && !is_given(&spec.name))
+            .map(|spec| spec.name.as_str())
+            .collect();
+        if let Some(first) = missing.first() {
+            let what =
+                format!("the job {:?} needs {}, and does not get it", called.name.value, missing.join(", "));
+            let fix = match call.parameters {
+                Some(_) => format!("add {first} to the parameters of this step"),
+                None => format!(
+                    "add parameters: {{ {first}: \"…\" }} to this step, or declare {first} in this job"
+                ),
+            };
+            self.wrong(&call.job, what, fix);
+        }
+    }
+
+    /// Without parameters of its own a call passes on those of the same name.
+    fn passed_on(&mut self, call: &JobCall, called: &JobFile) {
+        let file = self.file;
+        self.left_out(call, called, |name| find(file, name).is_some());
+        for wanted in &called.parameters {
+            let wanted = &wanted.value.spec;
+            if let Some(own) = find(file, &wanted.name)
+                && own.spec.kind != wanted.kind
+            {
+                let what = format!(
+                    "the parameter {:?} is a {} here and a {} in the job {:?}",
+                    wanted.name,
+                    own.spec.kind.as_str(),
+                    wanted.kind.as_str(),
+                    called.name.value
+                );
+                self.wrong(&call.job, what, "give both the same type, or add parameters: to this step");
+            }
+        }
+    }
+}
+
+fn find<'a>(file: &'a JobFile, name: &str) -> Option<&'a ParameterFile> {
+    file.parameters.iter().map(|parameter| &parameter.value).find(|parameter| parameter.spec.name == name)
+}
+
+/// The jobs that a file calls.
+fn calls(file: &JobFile) -> Vec<&JobCall> {
+    let steps = all_steps(&file.steps).into_iter();
+    let calls = steps.filter_map(|step| match &step.work {
+        Work::Job(call) => Some(call),
+        _ => None,
+    });
+    calls.collect()
+}

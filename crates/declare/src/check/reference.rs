@@ -1,0 +1,223 @@
+//! What texts and expressions refer to: parameters, the parts of a partition, rows.
+
+use super::Checker;
+use crate::diagnostic::excerpt;
+use crate::expression::Expression;
+use crate::model::{At, ChunkFile, PartitionBy, ReadFile, StepFile, Work, WriteFile};
+use crate::nearest::nearest;
+use crate::template::Template;
+
+/// What a text is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Values become a part of it.
+    Plain,
+    /// Values are bound.
+    Sql,
+}
+
+/// The texts of a step that may have `${name}` in them, and what they may name beside parameters.
+fn texts(step: &StepFile) -> Vec<(&At<String>, Kind, &'static [&'static str])> {
+    let plain = |text| (text, Kind::Plain, &[][..]);
+    match &step.work {
+        Work::Chunk(chunk) => chunk_texts(chunk),
+        Work::Command(command) => {
+            let texts = command.words.iter().chain(command.env.values()).chain(&command.folder);
+            texts.map(plain).collect()
+        }
+        Work::Sql(sql) => sql.statements.iter().map(|text| (text, Kind::Sql, &[][..])).collect(),
+        Work::Spark(spark) => {
+            let texts = std::iter::once(&spark.app).chain(&spark.args).chain(&spark.master);
+            texts.chain(spark.conf.values()).map(plain).collect()
+        }
+        Work::Job(call) => call.parameters.iter().flat_map(|given| given.values()).map(plain).collect(),
+        Work::Flow(_) | Work::Split(_) | Work::Decide(_) => Vec::new(),
+    }
+}
+
+fn chunk_texts(chunk: &ChunkFile) -> Vec<(&At<String>, Kind, &'static [&'static str])> {
+    let own = partition_names(chunk);
+    let mut texts = Vec::new();
+    if let Some(partitions) = &chunk.partitions
+        && let PartitionBy::File { pattern } = &partitions.value.by
+    {
+        texts.push((pattern, Kind::Plain, &[][..]));
+    }
+    match &chunk.read.value {
+        ReadFile::Csv(csv) => texts.push((&csv.path, Kind::Plain, own)),
+        ReadFile::JsonLines { path } => texts.push((path, Kind::Plain, own)),
+        ReadFile::Sql { query, .. } => texts.push((query, Kind::Sql, own)),
+    }
+    match &chunk.write.value {
+        WriteFile::Csv(csv) => texts.push((&csv.path, Kind::Plain, own)),
+        WriteFile::JsonLines { path } => texts.push((path, Kind::Plain, own)),
+        WriteFile::Sql { .. } => {}
+    }
+    let reject = chunk.skip.as_ref().and_then(|skip| skip.reject.as_ref());
+    texts.extend(reject.map(|text| (text, Kind::Plain, own)));
+    texts
+}
+
+/// What a partition is called in the texts of its step.
+pub(super) fn partition_names(chunk: &ChunkFile) -> &'static [&'static str] {
+    match chunk.partitions.as_ref().map(|partitions| &partitions.value.by) {
+        Some(PartitionBy::File { .. }) => &["file"],
+        Some(PartitionBy::Range { .. }) => &["range.from", "range.to"],
+        None => &[],
+    }
+}
+
+impl Checker<'_> {
+    pub(super) fn references(&mut self, step: &StepFile) {
+        for (text, kind, own) in texts(step) {
+            self.text(text, kind, own);
+        }
+        match &step.work {
+            Work::Decide(expression) => self.expression(expression, &["parameters", "context", "last"], None),
+            Work::Chunk(chunk) => {
+                let columns = match &chunk.read.value {
+                    ReadFile::Csv(csv) if !csv.columns.is_empty() => Some(csv.columns.as_slice()),
+                    _ => None,
+                };
+                for expression in
+                    chunk.filter.iter().chain(chunk.map.iter().map(|(_, expression)| expression))
+                {
+                    self.expression(expression, &["row", "parameters"], columns);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Reports the names of a step's texts that would have no value at a launch.
+    pub(super) fn given(&mut self, step: &StepFile, is_given: &impl Fn(&str) -> bool) {
+        for (text, _, own) in texts(step) {
+            let Ok(template) = Template::parse(&text.value) else { continue };
+            for (name, offset) in template.names() {
+                let declared = self.file.parameters.iter().find(|declared| declared.value.spec.name == *name);
+                let has_default = declared.is_some_and(|declared| declared.value.default.is_some());
+                if own.contains(&name.as_str()) || has_default || is_given(name) {
+                    continue;
+                }
+                let what = format!("the parameter {name:?} is needed here, and was not given");
+                let fix = format!("give it with -p {name}=VALUE, or declare a default");
+                self.wrong_inside(text, *offset, name.chars().count() + 3, what, fix);
+            }
+        }
+    }
+
+    fn declared(&self) -> Vec<&str> {
+        self.file.parameters.iter().map(|declared| declared.value.spec.name.as_str()).collect()
+    }
+
+    fn text(&mut self, text: &At<String>, kind: Kind, own: &[&str]) {
+        let read = match kind {
+            Kind::Plain => Template::parse(&text.value),
+            Kind::Sql => Template::parse_sql(&text.value),
+        };
+        let template = match read {
+            Ok(template) => template,
+            Err(error) => {
+                let (what, fix) = halves(&error.message, "correct what stands from here on");
+                self.wrong_inside(text, error.offset, 2, format!("this text cannot be used: {what}"), fix);
+                return;
+            }
+        };
+        let file = self.file;
+        for (name, offset) in template.names() {
+            let mut known: Vec<&str> = own.to_vec();
+            known.extend(file.parameters.iter().map(|declared| declared.value.spec.name.as_str()));
+            if known.contains(&name.as_str()) {
+                continue;
+            }
+            let what = format!("${{{name}}} names no parameter");
+            let fix = self.missing(name, &known);
+            self.wrong_inside(text, *offset, name.chars().count() + 3, what, fix).why = listed(&known);
+        }
+    }
+
+    /// What helps against a name that is not declared.
+    fn missing(&self, name: &str, known: &[&str]) -> String {
+        match (nearest(name, known.iter().copied()), name) {
+            (Some(near), _) => format!("did you mean ${{{near}}}?"),
+            (None, "file" | "range.from" | "range.to") => {
+                format!("{name} is known in a step with partitions; declare it under parameters otherwise")
+            }
+            _ => format!("declare it: parameters: {{ {name}: {{ type: string, required: true }} }}"),
+        }
+    }
+
+    fn expression(&mut self, text: &At<String>, allowed: &[&str], columns: Option<&[String]>) {
+        let expression = match Expression::parse(&text.value) {
+            Ok(expression) => expression,
+            Err(error) => {
+                let (what, fix) =
+                    halves(&error.message, "correct the expression; it is CEL, such as row.amount != ''");
+                let what = format!("this expression cannot be used: {what}");
+                self.wrong_inside(text, error.offset, 1, what, fix);
+                return;
+            }
+        };
+        for variable in expression.variables() {
+            if !allowed.contains(&variable.as_str()) {
+                self.variable(text, &expression, &variable, allowed);
+            }
+        }
+        let parameters = self.declared().iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        self.fields(text, &expression, "parameters", "parameter", &parameters);
+        if let Some(columns) = columns {
+            self.fields(text, &expression, "row", "column", columns);
+        }
+    }
+
+    fn variable(&mut self, text: &At<String>, expression: &Expression, variable: &str, allowed: &[&str]) {
+        let offset = expression.offset_of(variable).unwrap_or_default();
+        let is_parameter = self.declared().contains(&variable);
+        let fix = match (nearest(variable, allowed.iter().copied()), variable) {
+            (_, "row") => "a decision has no row; use parameters, context or last".to_owned(),
+            _ if is_parameter => format!("write parameters.{variable}"),
+            (Some(near), _) => format!("did you mean {near}?"),
+            (None, "last" | "context") => "only decide has last and context".to_owned(),
+            _ if allowed.contains(&"row") => {
+                format!(
+                    "write row.{variable} for a column, parameters.{variable} for a parameter, or quote a text"
+                )
+            }
+            _ => format!("write parameters.{variable} for a parameter, or quote a text"),
+        };
+        let what = format!("there is no variable {:?} here", excerpt(variable));
+        let why = format!("an expression at this place knows {}", allowed.join(", "));
+        self.wrong_inside(text, offset, variable.chars().count(), what, fix).why = Some(why);
+    }
+
+    /// Fields of a variable of which all are known.
+    fn fields(&mut self, text: &At<String>, expression: &Expression, of: &str, noun: &str, known: &[String]) {
+        for (name, offset) in expression.fields(of) {
+            if known.contains(&name) {
+                continue;
+            }
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            let fix = match nearest(&name, known.iter().copied()) {
+                Some(near) => format!("did you mean {of}.{near}?"),
+                None if noun == "parameter" => {
+                    format!("declare it: parameters: {{ {name}: {{ type: string, required: true }} }}")
+                }
+                None => "correct the name, or add it to columns".to_owned(),
+            };
+            let what = format!("there is no {noun} {:?}", excerpt(&name));
+            self.wrong_inside(text, offset, name.chars().count(), what, fix).why = listed(&known);
+        }
+    }
+}
+
+fn listed(known: &[&str]) -> Option<String> {
+    match known {
+        [] => Some("the job declares no parameters".to_owned()),
+        _ => Some(format!("there are {}", known.join(", "))),
+    }
+}
+
+/// A message of a text or expression, divided into what is wrong and what helps.
+fn halves<'m>(message: &'m str, otherwise: &'m str) -> (&'m str, &'m str) {
+    message.rsplit_once("; ").unwrap_or((message, otherwise))
+}
