@@ -3,6 +3,7 @@
 //! A typed item is any type of the author's. [`Row`] is the item of those who have none: named [`Value`]s, as
 //! they come out of a table or a file.
 
+mod json;
 mod row;
 mod value;
 

@@ -15,8 +15,8 @@ mod encoding;
 pub(crate) mod file_output;
 
 pub use compose::{
-    AsyncProcessor, BoxProcessor, BoxWriter, ClassifierProcessor, ClassifierWriter, CompositeProcessor,
-    CompositeWriter, MappedReader, ProcessorExt, ReaderExt, ValidatingProcessor,
+    AsyncProcessor, BoxProcessor, BoxReader, BoxWriter, ClassifierProcessor, ClassifierWriter,
+    CompositeProcessor, CompositeWriter, MappedReader, ProcessorExt, ReaderExt, ValidatingProcessor,
 };
 pub use encoding::Encoding;
 pub use file_output::OutputError;

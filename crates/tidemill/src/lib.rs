@@ -72,10 +72,10 @@ pub mod prelude {
         CursorReader, Database, KeysetReader, Mode, OffsetReader, SqlQuery, SqlWriter,
     };
     pub use tidemill_engine::item::{
-        AsyncProcessor, BoxProcessor, BoxWriter, ClassifierProcessor, ClassifierWriter, CompositeProcessor,
-        CompositeWriter, CsvReader, CsvWriter, Encoding, FixedWidthReader, InputError, ItemsReader,
-        ItemsWriter, JsonLinesReader, JsonLinesWriter, OutputError, ProcessorExt, ReaderExt, TextWriter,
-        ValidatingProcessor,
+        AsyncProcessor, BoxProcessor, BoxReader, BoxWriter, ClassifierProcessor, ClassifierWriter,
+        CompositeProcessor, CompositeWriter, CsvReader, CsvWriter, Encoding, FixedWidthReader, InputError,
+        ItemsReader, ItemsWriter, JsonLinesReader, JsonLinesWriter, OutputError, ProcessorExt, ReaderExt,
+        TextWriter, ValidatingProcessor,
     };
     pub use tidemill_engine::job::listener::{
         ChunkListener, ItemListener, JobListener, JobRun, RetryListener, SkipListener, StepListener, StepRun,

@@ -10,7 +10,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use boxed::{BoxProcessor, BoxWriter};
+pub use boxed::{BoxProcessor, BoxReader, BoxWriter};
 pub use closure::{AsyncProcessor, ValidatingProcessor};
 pub use mapped::{MappedReader, ReaderExt};
 pub use processor::{ClassifierProcessor, CompositeProcessor, ProcessorExt};

@@ -314,6 +314,18 @@ where
         self
     }
 
+    /// [`rejects`](Self::rejects) whose place is said anew for each run of the step; `text_of` is what is kept of an
+    /// item.
+    #[must_use]
+    pub fn rejects_of(
+        mut self,
+        make: impl Fn(&StepScope) -> Result<Rejects, ItemError> + Send + Sync + 'static,
+        text_of: fn(&R::Item) -> String,
+    ) -> Self {
+        self.options.rejects = Some(RejectSink::of(Arc::new(make), text_of));
+        self
+    }
+
     /// Adds a listener for chunks.
     #[must_use]
     pub fn chunk_listener(mut self, listener: impl ChunkListener + 'static) -> Self {

@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use tidemill_domain::item::ItemError;
-use tidemill_domain::job::check_name;
 use tidemill_domain::job::flow::Target;
 use tidemill_domain::job::lifecycle::OnCrash;
 use tidemill_domain::job::parameter::ParameterSpec;
+use tidemill_domain::job::{JobParameter, JobParameters, check_name};
 
 /// Work that can be restarted: steps, one after the other or as [`on`](Self::on) says.
 ///
@@ -35,6 +35,7 @@ pub struct Job {
     flow: StepFlow,
     listeners: Vec<Arc<dyn JobListener>>,
     parameters: Vec<ParameterSpec>,
+    defaults: Vec<(String, JobParameter)>,
     is_restartable: bool,
     on_crash: OnCrash,
     fingerprint: Option<String>,
@@ -48,10 +49,16 @@ impl Job {
             flow: StepFlow::new(),
             listeners: Vec::new(),
             parameters: Vec::new(),
+            defaults: Vec::new(),
             is_restartable: true,
             on_crash: OnCrash::Fail,
             fingerprint: None,
         }
+    }
+
+    /// A job of steps that were put together elsewhere.
+    pub fn of(name: impl Into<String>, flow: StepFlow) -> Self {
+        Self { flow, ..Self::new(name) }
     }
 
     /// Adds a step after those that are there.
@@ -132,6 +139,14 @@ impl Job {
         self
     }
 
+    /// Says what a parameter is when nobody gives it. It is filled in when the job is launched and is a part of the
+    /// instance like any other: a restart has the value of then.
+    #[must_use]
+    pub fn default_parameter(mut self, name: impl Into<String>, parameter: JobParameter) -> Self {
+        self.defaults.push((name.into(), parameter));
+        self
+    }
+
     /// An instance of this job can be launched once only.
     #[must_use]
     pub fn not_restartable(mut self) -> Self {
@@ -171,6 +186,20 @@ impl Job {
     /// The parameters that it declares.
     pub fn parameters(&self) -> &[ParameterSpec] {
         &self.parameters
+    }
+
+    /// These parameters, and the defaults of those that are not among them.
+    pub(crate) fn with_defaults(&self, parameters: &JobParameters) -> JobParameters {
+        let mut all = parameters.clone();
+        for (name, parameter) in &self.defaults {
+            if all.get(name).is_none() {
+                all = match parameter.is_identifying {
+                    true => all.with(name, parameter.value.clone()),
+                    false => all.with_non_identifying(name, parameter.value.clone()),
+                };
+            }
+        }
+        all
     }
 
     /// Whether an instance that did not complete can be launched again.

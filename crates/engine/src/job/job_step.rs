@@ -67,7 +67,7 @@ impl JobStep {
         if let Some(saved) = task.context.get(PARAMETERS) {
             return Ok(read(saved)?);
         }
-        let parameters = (self.parameters)(&task.scope)?;
+        let parameters = self.job.with_defaults(&(self.parameters)(&task.scope)?);
         task.context.put(PARAMETERS, written(&parameters));
         task.remember().await?;
         Ok(parameters)

@@ -161,7 +161,13 @@ impl Launcher {
         let found = tx.execution(id).await?;
         tx.rollback().await?;
         let found = found.ok_or(JobError::UnknownExecution(id))?;
-        self.launch(&found.execution.job, &found.job_parameters()?, actor).await
+        let (job, parameters) = (found.execution.job.as_str(), found.job_parameters()?);
+        self.inner.jobs.get(job)?;
+        let mut launching = self.launching().await;
+        let mut tx = self.inner.store.begin().await?;
+        launching.restart(&mut tx, job, &parameters, actor).await?;
+        tx.commit().await?;
+        Ok(launching.committed().expect("what was launched has been prepared"))
     }
 
     /// Starts one execution whose process died and that shall be restarted, if there is one for a job of ours.

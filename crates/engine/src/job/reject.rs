@@ -4,7 +4,8 @@ use crate::item::file_output::FileOutput;
 use crate::job::scope::{ChunkScope, StepScope};
 use serde::Serialize;
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tidemill_domain::item::{ErrorKind, ItemError, Phase};
 use tidemill_domain::job::{ExecutionContext, StepExecutionId};
 use tidemill_store::job::RejectRow;
@@ -18,14 +19,16 @@ const POSITION: &str = "rejects";
 /// Where skipped items go.
 #[derive(Clone, Debug)]
 pub enum Rejects {
-    /// Into a file of JSON lines, which appears under its name when the step completes.
+    /// Into a file, which appears under its name when the step completes: with commas between columns when the name
+    /// ends in `.csv`, otherwise of JSON lines.
     File(PathBuf),
     /// Into the table `tidemill_reject`, in the transaction of the chunk.
     Table,
 }
 
 impl Rejects {
-    /// Into a file of JSON lines, which appears under its name when the step completes.
+    /// Into a file, which appears under its name when the step completes: with commas between columns when the name
+    /// ends in `.csv`, otherwise of JSON lines.
     pub fn file(path: impl Into<PathBuf>) -> Self {
         Self::File(path.into())
     }
@@ -47,18 +50,70 @@ pub(crate) struct Rejected<'a, I> {
 
 /// The rejects of one run of a step.
 pub(crate) struct RejectSink<I> {
-    rejects: Rejects,
+    make: Arc<MakeRejects>,
     file: Option<FileOutput>,
+    lines: Lines,
     step: Option<StepExecutionId>,
     pending: Vec<RejectRow>,
     text_of: fn(&I) -> String,
 }
 
+pub(crate) type MakeRejects = dyn Fn(&StepScope) -> Result<Rejects, ItemError> + Send + Sync;
+
+/// What the lines of the file look like.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lines {
+    Json,
+    Csv,
+}
+
+impl Lines {
+    fn of(path: &Path) -> Self {
+        let is_csv = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv"));
+        if is_csv { Self::Csv } else { Self::Json }
+    }
+
+    /// What stands before the first line.
+    fn header(self) -> &'static [u8] {
+        match self {
+            Self::Json => b"",
+            Self::Csv => b"phase,kind,error,place,item\n",
+        }
+    }
+
+    fn line(self, row: &RejectRow) -> Result<Vec<u8>, ItemError> {
+        match self {
+            Self::Json => {
+                let line = json!({
+                    "phase": row.phase,
+                    "kind": row.kind,
+                    "error": row.error,
+                    "place": row.place,
+                    "item": row.item,
+                });
+                Ok(format!("{line}\n").into_bytes())
+            }
+            Self::Csv => {
+                let text = |field: &Option<String>| field.clone().unwrap_or_default();
+                let fields = [
+                    row.phase.to_owned(),
+                    row.kind.clone(),
+                    row.error.clone(),
+                    text(&row.place),
+                    text(&row.item),
+                ];
+                let mut lines = csv::Writer::from_writer(Vec::new());
+                lines.write_record(fields)?;
+                lines.into_inner().map_err(|error| ItemError::fatal(error.into_error()))
+            }
+        }
+    }
+}
+
 impl<I> Clone for RejectSink<I> {
     /// A sink of the same kind that has not been opened.
     fn clone(&self) -> Self {
-        let rejects = self.rejects.clone();
-        Self { rejects, file: None, step: None, pending: Vec::new(), text_of: self.text_of }
+        Self::of(self.make.clone(), self.text_of)
     }
 }
 
@@ -68,7 +123,12 @@ impl<I> RejectSink<I> {
         I: Serialize,
     {
         let text_of = |item: &I| serde_json::to_string(item).unwrap_or_else(|error| format!("({error})"));
-        Self { rejects, file: None, step: None, pending: Vec::new(), text_of }
+        Self::of(Arc::new(move |_| Ok(rejects.clone())), text_of)
+    }
+
+    /// Where they go is said for each run of the step; `text_of` is what is kept of an item.
+    pub(crate) fn of(make: Arc<MakeRejects>, text_of: fn(&I) -> String) -> Self {
+        Self { make, file: None, lines: Lines::Json, step: None, pending: Vec::new(), text_of }
     }
 
     pub(crate) async fn open(
@@ -77,7 +137,8 @@ impl<I> RejectSink<I> {
         context: &ExecutionContext,
     ) -> Result<(), ItemError> {
         self.step = Some(scope.step_execution());
-        if let Rejects::File(path) = &self.rejects {
+        if let Rejects::File(path) = (self.make)(scope)? {
+            self.lines = Lines::of(&path);
             let mut file = FileOutput::lazy(POSITION, path);
             file.open(context).await?;
             self.file = Some(file);
@@ -112,15 +173,11 @@ impl<I> RejectSink<I> {
         let pending = std::mem::take(&mut self.pending);
         match (&mut self.file, self.step) {
             (Some(file), _) => {
+                if file.offset() == 0 && !pending.is_empty() {
+                    file.append(self.lines.header());
+                }
                 for row in &pending {
-                    let line = json!({
-                        "phase": row.phase,
-                        "kind": row.kind,
-                        "error": row.error,
-                        "place": row.place,
-                        "item": row.item,
-                    });
-                    file.append(format!("{line}\n").as_bytes());
+                    file.append(&self.lines.line(row)?);
                 }
                 file.flush().await?;
                 file.update(context);

@@ -1,6 +1,7 @@
-//! Processors and writers whose types are forgotten, so that different ones can stand in one list.
+//! Readers, processors and writers whose types are forgotten, so that different ones can stand in one list, or be
+//! chosen when a job is built.
 
-use crate::job::component::{Delivery, ItemProcessor, ItemStream, ItemWriter};
+use crate::job::component::{Delivery, ItemProcessor, ItemReader, ItemStream, ItemWriter};
 use crate::job::scope::ChunkScope;
 use std::future::Future;
 use std::pin::Pin;
@@ -8,6 +9,73 @@ use tidemill_domain::item::ItemError;
 use tidemill_domain::job::ExecutionContext;
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, ItemError>> + Send + 'a>>;
+
+/// Some reader of `I`.
+pub struct BoxReader<I>(Box<dyn AnyReader<I>>);
+
+impl<I: Send + Sync + 'static> BoxReader<I> {
+    /// Forgets the type of a reader.
+    pub fn new(reader: impl ItemReader<Item = I>) -> Self {
+        Self(Box::new(reader))
+    }
+}
+
+/// [`ItemReader`] with futures in boxes.
+trait AnyReader<I>: Send {
+    fn open<'a>(&'a mut self, context: &'a ExecutionContext) -> Boxed<'a, ()>;
+    fn update(&mut self, context: &mut ExecutionContext) -> Result<(), ItemError>;
+    fn close(&mut self, is_complete: bool) -> Boxed<'_, ()>;
+    fn read(&mut self) -> Boxed<'_, Option<I>>;
+    fn total(&self) -> Option<u64>;
+}
+
+impl<R: ItemReader> AnyReader<R::Item> for R {
+    fn open<'a>(&'a mut self, context: &'a ExecutionContext) -> Boxed<'a, ()> {
+        Box::pin(ItemStream::open(self, context))
+    }
+
+    fn update(&mut self, context: &mut ExecutionContext) -> Result<(), ItemError> {
+        ItemStream::update(self, context)
+    }
+
+    fn close(&mut self, is_complete: bool) -> Boxed<'_, ()> {
+        Box::pin(ItemStream::close(self, is_complete))
+    }
+
+    fn read(&mut self) -> Boxed<'_, Option<R::Item>> {
+        Box::pin(ItemReader::read(self))
+    }
+
+    fn total(&self) -> Option<u64> {
+        ItemReader::total(self)
+    }
+}
+
+impl<I: Send + Sync + 'static> ItemStream for BoxReader<I> {
+    async fn open(&mut self, context: &ExecutionContext) -> Result<(), ItemError> {
+        self.0.open(context).await
+    }
+
+    fn update(&mut self, context: &mut ExecutionContext) -> Result<(), ItemError> {
+        self.0.update(context)
+    }
+
+    async fn close(&mut self, is_complete: bool) -> Result<(), ItemError> {
+        self.0.close(is_complete).await
+    }
+}
+
+impl<I: Send + Sync + 'static> ItemReader for BoxReader<I> {
+    type Item = I;
+
+    async fn read(&mut self) -> Result<Option<I>, ItemError> {
+        self.0.read().await
+    }
+
+    fn total(&self) -> Option<u64> {
+        self.0.total()
+    }
+}
 
 /// Some processor from `I` to `O`.
 pub struct BoxProcessor<I, O>(Box<dyn AnyProcessor<I, O>>);

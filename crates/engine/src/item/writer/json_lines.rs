@@ -2,9 +2,8 @@
 
 use super::file::{Beginning, FileWriter, Layout};
 use serde::Serialize;
-use std::marker::PhantomData;
 use std::path::PathBuf;
-use tidemill_domain::item::{ErrorKind, ItemError};
+use tidemill_domain::item::{ErrorKind, ItemError, Row};
 
 /// Writes files with a JSON document in each line.
 ///
@@ -17,23 +16,31 @@ pub type JsonLinesWriter<T> = FileWriter<JsonDocuments<T>>;
 
 /// Items as JSON documents, one in each line.
 pub struct JsonDocuments<T> {
-    _items: PhantomData<fn(&T)>,
+    add: Add<T>,
 }
+
+type Add<T> = fn(&T, &mut Vec<u8>) -> serde_json::Result<()>;
 
 impl<T: Serialize + Send + Sync + 'static> JsonLinesWriter<T> {
     /// Writes a file. The name is what its length is saved under; no other writer of the step may have it.
     pub fn new(name: &str, path: impl Into<PathBuf>) -> Self {
-        Self::of(name, path, JsonDocuments { _items: PhantomData })
+        Self::of(name, path, JsonDocuments { add: |item, text| serde_json::to_writer(text, item) })
     }
 }
 
-impl<T: Serialize + Send + Sync + 'static> Layout for JsonDocuments<T> {
+impl JsonLinesWriter<Row> {
+    /// Writes a file of rows, each as an object. Decimals, days and the like are texts.
+    pub fn rows(name: &str, path: impl Into<PathBuf>) -> Self {
+        Self::of(name, path, JsonDocuments { add: |row, text| serde_json::to_writer(text, &row.to_json()) })
+    }
+}
+
+impl<T: Send + Sync + 'static> Layout for JsonDocuments<T> {
     type Item = T;
 
     fn add(&mut self, items: &[T], _: Beginning, text: &mut Vec<u8>) -> Result<(), ItemError> {
         for item in items {
-            serde_json::to_writer(&mut *text, item)
-                .map_err(|error| ItemError::of(ErrorKind::WRITE, error))?;
+            (self.add)(item, text).map_err(|error| ItemError::of(ErrorKind::WRITE, error))?;
             text.push(b'\n');
         }
         Ok(())

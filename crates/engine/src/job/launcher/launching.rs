@@ -32,8 +32,21 @@ impl Launcher {
 }
 
 impl Launching<'_> {
-    /// Makes the execution in `tx`. Nothing runs yet.
+    /// Makes the execution in `tx`, with the job's defaults for what is not given. Nothing runs yet.
     pub async fn launch(
+        &mut self,
+        tx: &mut Tx,
+        job: &str,
+        parameters: &JobParameters,
+        actor: &Actor,
+    ) -> Result<ExecutionId, JobError> {
+        let parameters = self.launcher.inner.jobs.get(job)?.with_defaults(parameters);
+        self.launch_again(tx, job, &parameters, actor, 0).await
+    }
+
+    /// [`launch`](Self::launch) with the parameters of an earlier execution, as they were: a default that the job has
+    /// got meanwhile would make another instance of it.
+    pub async fn restart(
         &mut self,
         tx: &mut Tx,
         job: &str,

@@ -2,7 +2,7 @@
 
 use super::Execution;
 use crate::access::Principal;
-use crate::api::job::launch::{Wanted, accept};
+use crate::api::job::launch::{How, Wanted, accept};
 use crate::api::{Body, id};
 use crate::mutation;
 use crate::problem::Problem;
@@ -113,6 +113,7 @@ pub(crate) async fn restart(
     accept(Wanted {
         what: format!("POST /api/v1/executions/{id}/restart {}", json!(body)),
         parameters: found.job_parameters()?,
+        how: How::Restart,
         job: found.execution.job,
         accept_change: body.accept_change,
         audit: entry,

@@ -64,6 +64,7 @@ pub(crate) async fn launch(
         principal,
         headers,
         what,
+        how: How::Launch,
         job: name,
         parameters,
         accept_change: body.accept_change,
@@ -79,12 +80,20 @@ pub(crate) struct Wanted {
     pub(crate) headers: HeaderMap,
     /// The whole request as text.
     pub(crate) what: String,
+    pub(crate) how: How,
     pub(crate) job: String,
     pub(crate) parameters: JobParameters,
     /// Whether another definition than that of the last execution is all right.
     pub(crate) accept_change: bool,
     /// What else is noted of it.
     pub(crate) audit: Option<AuditEntry>,
+}
+
+/// Whether the parameters are somebody's, or those of an earlier execution.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum How {
+    Launch,
+    Restart,
 }
 
 /// Launches, and answers with the execution.
@@ -100,7 +109,7 @@ pub(crate) async fn accept(wanted: Wanted) -> Result<Response, Problem> {
 }
 
 async fn accept_to_the_end(wanted: Wanted) -> Result<Response, Problem> {
-    let Wanted { state, principal, headers, what, job, parameters, accept_change, audit } = wanted;
+    let Wanted { state, principal, headers, what, how, job, parameters, accept_change, audit } = wanted;
     let launcher = state.launcher().clone().accept_change(accept_change);
     let actor = principal.actor();
     let object = format!("job/{job}");
@@ -109,7 +118,10 @@ async fn accept_to_the_end(wanted: Wanted) -> Result<Response, Problem> {
         if let Some(entry) = &audit {
             tx.audit(entry).await?;
         }
-        let id = launching.launch(tx, &job, &parameters, &actor).await?;
+        let id = match how {
+            How::Launch => launching.launch(tx, &job, &parameters, &actor).await?,
+            How::Restart => launching.restart(tx, &job, &parameters, &actor).await?,
+        };
         let launched = tx.execution(id).await?.ok_or(JobError::UnknownExecution(id))?;
         Ok((StatusCode::ACCEPTED, json!(Execution::from(launched.execution))))
     })
