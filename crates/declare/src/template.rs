@@ -3,7 +3,6 @@
 //! In SQL a value is never put into the text: it is bound, so that no value can become a part of the statement.
 
 use crate::model::Names;
-use std::collections::BTreeSet;
 use std::fmt;
 use tidemill_domain::item::Value;
 use tidemill_store::item::{Database, SqlQuery};
@@ -116,13 +115,17 @@ impl Template {
         &self.names
     }
 
-    /// The text with the values put in, as they are written into a file.
+    /// The text with the values put in, as they are written into a file. A name that has none is an error: half a
+    /// path is another path.
     pub fn render(&self, names: &Names) -> Result<String, NoValue> {
         let mut text = String::new();
         for part in &self.parts {
             match part {
                 Part::Text(literal) => text.push_str(literal),
-                Part::Name(name) => text.push_str(&value(names, name)?.to_string()),
+                Part::Name(name) => match value(names, name)? {
+                    Value::Null => return Err(no_value(names, name)),
+                    value => text.push_str(&value.to_string()),
+                },
             }
         }
         Ok(text)
@@ -156,11 +159,13 @@ impl fmt::Display for Template {
 }
 
 fn value<'a>(names: &'a Names, name: &str) -> Result<&'a Value, NoValue> {
-    names.get(name).ok_or_else(|| {
-        let known: BTreeSet<&str> = names.keys().map(String::as_str).collect();
-        let known = known.into_iter().collect::<Vec<_>>().join(", ");
-        NoValue { name: name.to_owned(), known: if known.is_empty() { "none".into() } else { known } }
-    })
+    names.get(name).ok_or_else(|| no_value(names, name))
+}
+
+fn no_value(names: &Names, name: &str) -> NoValue {
+    let given = names.iter().filter(|(_, value)| !value.is_null());
+    let known = given.map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
+    NoValue { name: name.to_owned(), known: if known.is_empty() { "none".into() } else { known } }
 }
 
 /// Whether it can stand between `${` and `}`.
@@ -212,6 +217,9 @@ mod tests {
         let error = Template::parse("${b}").unwrap().render(&names()).unwrap_err();
 
         assert_eq!(error.to_string(), "${b} has no value; there are a, range.from");
+        let missing = Names::from([("b".to_owned(), Value::Null)]);
+        let error = Template::parse("${b}.csv").unwrap().render(&missing).unwrap_err();
+        assert_eq!(error.to_string(), "${b} has no value; there are none");
     }
 
     #[test]

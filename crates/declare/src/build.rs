@@ -1,0 +1,172 @@
+//! The job that a file declares, ready to run.
+//!
+//! What can be wrong with a file is found by [`check`](crate::check), and here only what cannot be built. Paths are
+//! relative to the working folder of the program, as on its command line.
+
+use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::model::{At, JobFile, Place, StepFile, Work};
+use std::collections::BTreeMap;
+use tidemill_domain::job::JobParameter;
+use tidemill_domain::job::parameter::ParameterSpec;
+use tidemill_engine::job::{Job, Step, StepFlow};
+use tidemill_store::item::Database;
+
+mod chunk;
+mod command;
+mod decision;
+mod job_step;
+mod names;
+mod partition;
+mod process;
+mod read;
+mod spark;
+mod sql;
+mod threads;
+mod write;
+
+/// Jobs within jobs within jobs.
+const DEPTH_MAX: usize = 8;
+
+/// What a job is built with.
+#[derive(Clone, Copy, Debug)]
+pub struct Building<'a> {
+    /// Databases by the name of their connection.
+    pub connections: &'a BTreeMap<String, Database>,
+    /// The other jobs that it may run.
+    pub jobs: &'a [JobFile],
+}
+
+/// Builds the job of a file.
+pub fn job(file: &JobFile, building: &Building<'_>) -> Result<Job, Diagnostics> {
+    let mut builder = Builder { file, building: *building, depth: 0, problems: Vec::new() };
+    let job = builder.job();
+    match (job, Diagnostics::of(builder.problems)) {
+        (Some(job), None) => Ok(job),
+        (_, Some(problems)) => Err(problems),
+        (None, None) => Err(Diagnostics::one(Diagnostic::of_file(
+            &file.path,
+            "the job cannot be built",
+            "run `tidemill job check` on it",
+        ))),
+    }
+}
+
+/// Builds one file, and notes what is wrong on the way.
+struct Builder<'a> {
+    file: &'a JobFile,
+    building: Building<'a>,
+    /// How many jobs it is within.
+    depth: usize,
+    problems: Vec<Diagnostic>,
+}
+
+/// What the rest of the product has not brought yet.
+struct NotYet(&'static str);
+
+impl Builder<'_> {
+    fn job(&mut self) -> Option<Job> {
+        let flow = self.flow(&self.file.steps)?;
+        let mut job = Job::of(self.file.name.value.clone(), flow).on_crash(self.file.on_crash);
+        for At { value: parameter, place } in &self.file.parameters {
+            job = job.parameter(parameter.spec.clone());
+            if let Some(text) = &parameter.default {
+                job =
+                    job.default_parameter(&parameter.spec.name, self.default(&parameter.spec, text, *place)?);
+            }
+        }
+        if !self.file.is_restartable {
+            job = job.not_restartable();
+        }
+        if let Err(error) = job.check() {
+            self.refuse(self.file.name.place, error.to_string(), error.fix());
+            return None;
+        }
+        Some(job)
+    }
+
+    fn default(&mut self, spec: &ParameterSpec, text: &str, place: Place) -> Option<JobParameter> {
+        match spec.kind.read(text) {
+            Ok(value) => Some(JobParameter { value, is_identifying: spec.is_identifying }),
+            Err(error) => {
+                let what = format!("the default of the parameter {:?} does not fit: {error}", spec.name);
+                self.refuse(place, what, "correct the default");
+                None
+            }
+        }
+    }
+
+    fn flow(&mut self, steps: &[StepFile]) -> Option<StepFlow> {
+        let mut flow = StepFlow::new();
+        let mut is_whole = true;
+        for step in steps {
+            match self.node(flow.clone(), step) {
+                Some(longer) => flow = longer,
+                None => is_whole = false,
+            }
+            for (pattern, target) in &step.on {
+                flow = flow.on(&step.name.value, &pattern.value, target.value.clone());
+            }
+        }
+        is_whole.then_some(flow)
+    }
+
+    /// The flow with what `file` adds to it.
+    fn node(&mut self, flow: StepFlow, file: &StepFile) -> Option<StepFlow> {
+        let name = file.name.value.as_str();
+        Some(match &file.work {
+            Work::Decide(text) => {
+                let decide = decision::decision(self.expression(text)?, self.parameter_names());
+                flow.decision(name, decide)
+            }
+            Work::Flow(steps) => flow.flow(name, self.flow(steps)?),
+            Work::Split(flows) => {
+                let flows: Vec<Option<StepFlow>> = flows.iter().map(|steps| self.flow(steps)).collect();
+                flow.split(name, flows.into_iter().collect::<Option<Vec<_>>>()?)
+            }
+            work => {
+                let mut step = self.step(file, work)?;
+                if file.allow_start_if_complete {
+                    step = step.allow_start_if_complete();
+                }
+                if let Some(limit) = file.start_limit {
+                    step = step.start_limit(limit);
+                }
+                flow.step(step)
+            }
+        })
+    }
+
+    fn step(&mut self, file: &StepFile, work: &Work) -> Option<Step> {
+        let name = file.name.value.as_str();
+        let built = match work {
+            Work::Chunk(chunk) => return self.chunk(name, chunk),
+            Work::Job(call) => return self.job_step(name, call),
+            Work::Command(command) => command::step(name, command),
+            Work::Sql(statements) => sql::step(name, statements),
+            Work::Spark(app) => spark::step(name, app),
+            Work::Flow(_) | Work::Split(_) | Work::Decide(_) => return None,
+        };
+        self.or_not_yet(built, file.name.place)
+    }
+
+    /// What was built, or a note of what this program cannot do yet.
+    fn or_not_yet<T>(&mut self, built: Result<T, NotYet>, place: Place) -> Option<T> {
+        match built {
+            Ok(built) => Some(built),
+            Err(NotYet(what)) => {
+                let fix = "take it out, or run the job with a later version";
+                self.refuse(place, format!("{what} are not supported by this build yet"), fix);
+                None
+            }
+        }
+    }
+
+    /// The names of the parameters that the job declares.
+    fn parameter_names(&self) -> names::Declared {
+        names::Declared::of(self.file.parameters.iter().map(|parameter| parameter.value.spec.name.clone()))
+    }
+
+    fn refuse(&mut self, place: Place, what: impl Into<String>, fix: impl Into<String>) {
+        self.problems.push(Diagnostic::at(&self.file.source, place, 1, what, fix));
+    }
+}

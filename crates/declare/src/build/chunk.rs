@@ -1,0 +1,117 @@
+//! Chunk steps.
+
+use super::Builder;
+use super::names::{Declared, rendered};
+use super::process::{Mapping, Process, RowProcessor};
+use super::{partition, threads};
+use crate::model::{At, ChunkFile, RetryFile, SkipFile};
+use crate::template::Template;
+use std::time::Duration;
+use tidemill_domain::backoff::Backoff;
+use tidemill_domain::item::{ErrorKind, Row};
+use tidemill_engine::item::{BoxReader, BoxWriter};
+use tidemill_engine::job::{ChunkStep, ItemProcessor, PassThrough, Rejects, Step, StepScope};
+
+/// Each wait before a repetition is twice as long as the one before, up to this.
+const BACKOFF_CAP: Duration = Duration::from_secs(60);
+
+/// The share of a wait that is left to chance.
+const BACKOFF_JITTER: f64 = 0.2;
+
+/// The word for the table of the product, where a file could stand.
+const TABLE: &str = "table";
+
+type RowStep<P> = ChunkStep<BoxReader<Row>, P, BoxWriter<Row>>;
+
+impl Builder<'_> {
+    pub(super) fn chunk(&mut self, name: &str, file: &ChunkFile) -> Option<Step> {
+        let reading = self.reading(&file.read.value);
+        let writing = self.writing(file);
+        let process = self.process(file);
+        let reject = match file.skip.as_ref().and_then(|skip| skip.reject.as_ref()) {
+            Some(text) => Some(self.template(text)?),
+            None => None,
+        };
+        let (reading, writing, mut process) = (reading?, writing?, process?);
+        process.project = writing.order().map(Into::into);
+        let declared = self.parameter_names();
+        let (names, of_processor) = (declared.clone(), declared.clone());
+        let read =
+            Step::chunk(name, file.size).reader(move |scope| reading.reader(scope, &names.in_step(scope)));
+        let names = declared.clone();
+        let make_writer = move |scope: &StepScope| writing.writer(scope, &names.in_step(scope));
+        let step = if process.is_nothing() {
+            self.finished(read.processor(|_| Ok(PassThrough)).writer(make_writer), file, reject, declared)?
+        } else {
+            let make =
+                move |scope: &StepScope| Ok(RowProcessor::new(process.clone(), of_processor.in_step(scope)));
+            self.finished(read.processor(make).writer(make_writer), file, reject, declared)?
+        };
+        match &file.partitions {
+            Some(At { value, place }) => self.or_not_yet(partition::partitioned(step, value), *place),
+            None => Some(step),
+        }
+    }
+
+    fn process(&mut self, file: &ChunkFile) -> Option<Process> {
+        let filter = match &file.filter {
+            Some(text) => Some(self.expression(text)?),
+            None => None,
+        };
+        if file.map.is_empty() {
+            return Some(Process { filter, ..Process::default() });
+        }
+        let columns = file.map.iter().map(|(column, _)| column.value.clone()).collect();
+        let expressions: Vec<_> = file.map.iter().map(|(_, text)| self.expression(text)).collect();
+        let expressions = expressions.into_iter().collect::<Option<Vec<_>>>()?.into();
+        Some(Process { filter, map: Some(Mapping { columns, expressions }), project: None })
+    }
+
+    /// The step with its options.
+    fn finished<P: ItemProcessor<Row, Output = Row>>(
+        &mut self,
+        mut step: RowStep<P>,
+        file: &ChunkFile,
+        reject: Option<Template>,
+        declared: Declared,
+    ) -> Option<Step> {
+        if let Some(skip) = &file.skip {
+            step = skipping(step, skip);
+        }
+        if let Some(retry) = &file.retry {
+            step = retrying(step, retry);
+            if let Some(base) = retry.backoff {
+                let backoff = Backoff::new(base, 2.0, BACKOFF_CAP.max(base), BACKOFF_JITTER);
+                step =
+                    step.backoff(backoff.expect("the cap is not below the base, and the numbers are shares"));
+            }
+        }
+        if let Some(template) = reject {
+            let make = move |scope: &StepScope| {
+                let path = rendered(&template, &declared.in_step(scope))?;
+                Ok(if path == TABLE { Rejects::table() } else { Rejects::file(path) })
+            };
+            step = step.rejects_of(make, |row| row.to_json().to_string());
+        }
+        let threaded = threads::threads(step, file.threads);
+        Some(self.or_not_yet(threaded, file.read.place)?.build())
+    }
+}
+
+fn kinds(on: &[At<ErrorKind>]) -> Vec<ErrorKind> {
+    on.iter().map(|kind| kind.value.clone()).collect()
+}
+
+fn skipping<P: ItemProcessor<Row, Output = Row>>(step: RowStep<P>, skip: &SkipFile) -> RowStep<P> {
+    match skip.on.is_empty() {
+        true => step.skip_all(skip.limit),
+        false => step.skip(kinds(&skip.on), skip.limit),
+    }
+}
+
+fn retrying<P: ItemProcessor<Row, Output = Row>>(step: RowStep<P>, retry: &RetryFile) -> RowStep<P> {
+    match retry.on.is_empty() {
+        true => step.retry_all(retry.limit),
+        false => step.retry(kinds(&retry.on), retry.limit),
+    }
+}

@@ -1,0 +1,98 @@
+//! What `${name}` and `parameters.name` stand for while a step runs, and texts and expressions that are read for it.
+
+use super::Builder;
+use crate::expression::Expression;
+use crate::model::{At, Names};
+use crate::template::Template;
+use std::sync::Arc;
+use tidemill_domain::item::{ErrorKind, ItemError, Value};
+use tidemill_domain::job::{JobParameters, ParameterValue};
+use tidemill_engine::job::StepScope;
+use tidemill_store::item::Database;
+
+/// The parameters that a job declares. Those that are not given have no value, but exist.
+#[derive(Clone, Debug)]
+pub(super) struct Declared(Arc<[String]>);
+
+impl Declared {
+    pub(super) fn of(names: impl IntoIterator<Item = String>) -> Self {
+        Self(names.into_iter().collect())
+    }
+
+    /// All values by name.
+    pub(super) fn values(&self, parameters: &JobParameters) -> Names {
+        let missing = self.0.iter().map(|name| (name.clone(), Value::Null));
+        let given = parameters.iter().map(|(name, parameter)| (name.to_owned(), value(&parameter.value)));
+        missing.chain(given).collect()
+    }
+
+    /// All values of a step's run.
+    pub(super) fn in_step(&self, scope: &StepScope) -> Names {
+        self.values(scope.parameters())
+    }
+}
+
+/// A parameter as a value of a row.
+fn value(parameter: &ParameterValue) -> Value {
+    match parameter {
+        ParameterValue::Text(text) => text.as_str().into(),
+        ParameterValue::Long(number) => (*number).into(),
+        ParameterValue::Double(number) => (*number).into(),
+        ParameterValue::Date(date) => (*date).into(),
+        ParameterValue::Time(time) => (*time).into(),
+        ParameterValue::DateTime(both) => (*both).into(),
+    }
+}
+
+/// A text of a file with the values put in. Nothing can be done without one of them.
+pub(super) fn rendered(template: &Template, names: &Names) -> Result<String, ItemError> {
+    template.render(names).map_err(|error| ItemError::of(ErrorKind::FATAL, error))
+}
+
+impl Builder<'_> {
+    pub(super) fn template(&mut self, text: &At<String>) -> Option<Template> {
+        self.template_of(text, Template::parse(&text.value))
+    }
+
+    pub(super) fn sql_template(&mut self, text: &At<String>) -> Option<Template> {
+        self.template_of(text, Template::parse_sql(&text.value))
+    }
+
+    fn template_of(
+        &mut self,
+        text: &At<String>,
+        read: Result<Template, crate::template::TemplateError>,
+    ) -> Option<Template> {
+        read.map_err(|error| {
+            let place = self.file.source.inside(text.place, &text.value, error.offset);
+            self.refuse(place, error.message, "correct the text");
+        })
+        .ok()
+    }
+
+    pub(super) fn expression(&mut self, text: &At<String>) -> Option<Arc<Expression>> {
+        Expression::parse(&text.value)
+            .map(Arc::new)
+            .map_err(|error| {
+                let place = self.file.source.inside(text.place, &text.value, error.offset);
+                self.refuse(place, error.message, "correct the expression");
+            })
+            .ok()
+    }
+
+    /// A connection of the configuration; none when it is the database of the job itself.
+    pub(super) fn connection(&mut self, name: Option<&At<String>>) -> Option<Option<Database>> {
+        let Some(name) = name else { return Some(None) };
+        match self.building.connections.get(&name.value) {
+            Some(database) => Some(Some(database.clone())),
+            None => {
+                let known: Vec<&str> = self.building.connections.keys().map(String::as_str).collect();
+                let known = if known.is_empty() { "none".into() } else { known.join(", ") };
+                let what = format!("there is no connection {:?}; there are {known}", name.value);
+                let fix = format!("add [connections.{}] with its url to the configuration", name.value);
+                self.refuse(name.place, what, fix);
+                None
+            }
+        }
+    }
+}

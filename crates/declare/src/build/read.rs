@@ -1,0 +1,101 @@
+//! Where rows come from.
+
+use super::Builder;
+use super::names::rendered;
+use crate::model::{At, CsvFile, Names, ReadFile};
+use crate::template::Template;
+use tidemill_domain::item::{ErrorKind, ItemError, Row};
+use tidemill_engine::item::sql::{CursorReader, Database, KeysetReader};
+use tidemill_engine::item::{BoxReader, CsvReader, Encoding, JsonLinesReader};
+use tidemill_engine::job::StepScope;
+
+/// Under which name positions are saved. It never changes, or no step could be restarted by a later version.
+const NAME: &str = "read";
+
+/// Rows per page of a query, unless said.
+const PAGE: usize = 1000;
+
+/// A reader to be made for each run of the step.
+#[derive(Clone, Debug)]
+pub(super) enum Reading {
+    Csv { path: Template, file: CsvFile, encoding: Encoding },
+    JsonLines { path: Template },
+    Sql { query: Template, key: Vec<String>, connection: Option<Database>, page: usize },
+}
+
+impl Builder<'_> {
+    pub(super) fn reading(&mut self, file: &ReadFile) -> Option<Reading> {
+        Some(match file {
+            ReadFile::Csv(file) => Reading::Csv {
+                path: self.template(&file.path)?,
+                encoding: self.encoding(file.encoding.as_ref())?,
+                file: file.clone(),
+            },
+            ReadFile::JsonLines { path } => Reading::JsonLines { path: self.template(path)? },
+            ReadFile::Sql { query, key, connection, page } => Reading::Sql {
+                query: self.sql_template(query)?,
+                key: key.iter().map(|column| column.value.clone()).collect(),
+                connection: self.connection(connection.as_ref())?,
+                page: page.unwrap_or(PAGE),
+            },
+        })
+    }
+
+    pub(super) fn encoding(&mut self, name: Option<&At<String>>) -> Option<Encoding> {
+        let Some(name) = name else { return Some(Encoding::Utf8) };
+        let known = [Encoding::Utf8, Encoding::EucKr];
+        let found = known.into_iter().find(|encoding| encoding.as_str().eq_ignore_ascii_case(&name.value));
+        if found.is_none() {
+            let what = format!("there is no encoding {:?}", name.value);
+            self.refuse(name.place, what, "use utf-8 or euc-kr");
+        }
+        found
+    }
+}
+
+impl Reading {
+    /// The reader of one run.
+    pub(super) fn reader(&self, scope: &StepScope, names: &Names) -> Result<BoxReader<Row>, ItemError> {
+        Ok(match self {
+            Self::Csv { path, file, encoding } => {
+                let path = rendered(path, names)?;
+                let mut reader = match is_pattern(&path) {
+                    true => CsvReader::rows_pattern(NAME, path),
+                    false => CsvReader::rows(NAME, path),
+                };
+                reader = reader.delimiter(file.delimiter).encoding(*encoding).count_total();
+                match (file.columns.is_empty(), file.has_headers) {
+                    (true, true) => {}
+                    (true, false) => reader = reader.no_headers(),
+                    (false, false) => reader = reader.columns(&file.columns),
+                    (false, true) => reader = reader.columns(&file.columns).has_headers(),
+                }
+                BoxReader::new(reader)
+            }
+            Self::JsonLines { path } => {
+                let path = rendered(path, names)?;
+                let reader = match is_pattern(&path) {
+                    true => JsonLinesReader::rows_pattern(NAME, path),
+                    false => JsonLinesReader::rows(NAME, path),
+                };
+                BoxReader::new(reader.count_total())
+            }
+            Self::Sql { query, key, connection, page } => {
+                let database = connection.clone().unwrap_or_else(|| Database::of(scope.store()));
+                let query =
+                    query.bind(names, &database).map_err(|error| ItemError::of(ErrorKind::FATAL, error))?;
+                match key.is_empty() {
+                    true => BoxReader::new(CursorReader::new(NAME, database, query).count_total()),
+                    false => {
+                        BoxReader::new(KeysetReader::new(NAME, database, query, key, *page).count_total())
+                    }
+                }
+            }
+        })
+    }
+}
+
+/// Whether a path stands for several files. One that is there under this very name does not.
+fn is_pattern(path: &str) -> bool {
+    path.contains(['*', '?', '[']) && !std::path::Path::new(path).is_file()
+}

@@ -1,0 +1,103 @@
+//! Where rows go.
+
+use super::Builder;
+use super::names::rendered;
+use crate::model::{ChunkFile, CsvFile, Names, ReadFile, WriteFile, WriteMode};
+use crate::template::Template;
+use tidemill_domain::item::{ItemError, Row};
+use tidemill_engine::item::sql::{Mode, SqlWriter};
+use tidemill_engine::item::{BoxWriter, CsvWriter, Encoding, JsonLinesWriter};
+use tidemill_engine::job::StepScope;
+
+/// Under which name positions are saved. It never changes, or no step could be restarted by a later version.
+const NAME: &str = "write";
+
+/// A writer to be made for each run of the step.
+#[derive(Clone, Debug)]
+pub(super) enum Writing {
+    Sql { table: String, columns: Vec<String>, mode: Mode },
+    Csv { path: Template, file: CsvFile, columns: Vec<String>, encoding: Encoding },
+    JsonLines { path: Template },
+}
+
+impl Builder<'_> {
+    pub(super) fn writing(&mut self, chunk: &ChunkFile) -> Option<Writing> {
+        Some(match &chunk.write.value {
+            WriteFile::Sql { table, mode, columns } => {
+                let given = columns.iter().map(|column| column.value.clone()).collect();
+                let columns = columns_of(given, chunk);
+                if columns.is_empty() {
+                    self.refuse(
+                        chunk.write.place,
+                        "nobody says which columns are written",
+                        "add `columns: [...]` to the output, or `map` to the step",
+                    );
+                    return None;
+                }
+                Writing::Sql {
+                    table: table.value.clone(),
+                    columns,
+                    mode: match mode {
+                        WriteMode::Copy => Mode::Copy,
+                        WriteMode::Insert => Mode::Insert,
+                        WriteMode::Upsert(key) => {
+                            Mode::Upsert { key: key.iter().map(|column| column.value.clone()).collect() }
+                        }
+                    },
+                }
+            }
+            WriteFile::Csv(file) => Writing::Csv {
+                path: self.template(&file.path)?,
+                encoding: self.encoding(file.encoding.as_ref())?,
+                columns: columns_of(file.columns.clone(), chunk),
+                file: file.clone(),
+            },
+            WriteFile::JsonLines { path } => Writing::JsonLines { path: self.template(path)? },
+        })
+    }
+}
+
+/// The columns of the output: those that it names, or those of the rows, where the file says which they have.
+fn columns_of(given: Vec<String>, chunk: &ChunkFile) -> Vec<String> {
+    if !given.is_empty() {
+        return given;
+    }
+    if !chunk.map.is_empty() {
+        return chunk.map.iter().map(|(column, _)| column.value.clone()).collect();
+    }
+    match &chunk.read.value {
+        ReadFile::Csv(file) => file.columns.clone(),
+        ReadFile::JsonLines { .. } | ReadFile::Sql { .. } => Vec::new(),
+    }
+}
+
+impl Writing {
+    /// The columns that rows need to have, in order, where the output goes by order and not by name.
+    pub(super) fn order(&self) -> Option<&[String]> {
+        match self {
+            Self::Csv { columns, .. } if !columns.is_empty() => Some(columns),
+            _ => None,
+        }
+    }
+
+    /// The writer of one run.
+    pub(super) fn writer(&self, scope: &StepScope, names: &Names) -> Result<BoxWriter<Row>, ItemError> {
+        Ok(match self {
+            Self::Sql { table, columns, mode } => {
+                BoxWriter::new(SqlWriter::rows(scope.store(), table, columns).mode(mode.clone()))
+            }
+            Self::Csv { path, file, columns, encoding } => {
+                let mut writer = CsvWriter::rows(NAME, rendered(path, names)?)
+                    .delimiter(file.delimiter)
+                    .encoding(*encoding);
+                if !file.has_headers {
+                    writer = writer.no_headers();
+                } else if !columns.is_empty() {
+                    writer = writer.columns(columns);
+                }
+                BoxWriter::new(writer)
+            }
+            Self::JsonLines { path } => BoxWriter::new(JsonLinesWriter::rows(NAME, rendered(path, names)?)),
+        })
+    }
+}

@@ -1,0 +1,136 @@
+//! Jobs that are built of files and really run, on both databases.
+
+mod flow;
+mod parameter;
+mod row;
+mod transfer;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use tempfile::TempDir;
+use tidemill_declare::build::{Building, job};
+use tidemill_declare::model::JobFile;
+use tidemill_declare::read;
+use tidemill_domain::job::parameter::parse_arguments;
+use tidemill_domain::time::FakeClock;
+use tidemill_engine::job::{Job, JobError};
+use tidemill_engine::testing::{JobBench, TestRun};
+use tidemill_store::item::Database;
+use tidemill_store::scratch::Scratch;
+use tidemill_store::sqlx;
+
+/// A bench on a scratch database, and a folder for files. `@` in a job file stands for that folder.
+struct Stand {
+    bench: JobBench,
+    folder: TempDir,
+    connections: BTreeMap<String, Database>,
+    scratch: Scratch,
+}
+
+impl Stand {
+    async fn on(scratch: Scratch) -> Self {
+        let clock = Arc::new(FakeClock::at("2026-11-15T02:00:00Z".parse().unwrap()));
+        let store = scratch.store(Some(clock.clone())).await.unwrap();
+        let bench = JobBench::on(store, clock).await.unwrap();
+        Self { bench, folder: TempDir::new().unwrap(), connections: BTreeMap::new(), scratch }
+    }
+
+    async fn both() -> Vec<Self> {
+        let mut stands = vec![Self::on(Scratch::file()).await];
+        if let Some(postgres) = Scratch::postgres().await {
+            stands.push(Self::on(postgres).await);
+        }
+        stands
+    }
+
+    async fn sql(&self, statements: &[&str]) {
+        let mut tx = self.bench.store().begin().await.unwrap();
+        for statement in statements {
+            tx.execute_for_test(statement).await.unwrap();
+        }
+        tx.commit().await.unwrap();
+    }
+
+    /// The first column of a query, which has to be a text.
+    async fn texts(&self, query: &'static str) -> Vec<String> {
+        let mut tx = self.bench.store().read().await.unwrap();
+        let rows: Vec<(String,)> = if let Some(postgres) = tx.postgres() {
+            sqlx::query_as(query).fetch_all(postgres).await.unwrap()
+        } else {
+            sqlx::query_as(query).fetch_all(tx.sqlite().unwrap()).await.unwrap()
+        };
+        rows.into_iter().map(|(text,)| text).collect()
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn write(&self, name: &str, content: &str) {
+        std::fs::write(self.path().join(name), content).unwrap();
+    }
+
+    fn content(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path().join(name)).unwrap()
+    }
+
+    fn file(&self, text: &str) -> JobFile {
+        let text = text.replace('@', self.path().to_str().unwrap());
+        read("job.yaml", &text).unwrap_or_else(|problems| panic!("{problems}"))
+    }
+
+    /// The job of the first text; the others are those that it may run.
+    fn job(&self, texts: &[&str]) -> Job {
+        let files: Vec<JobFile> = texts.iter().map(|text| self.file(text)).collect();
+        let building = Building { connections: &self.connections, jobs: &files };
+        job(&files[0], &building).unwrap_or_else(|problems| panic!("{problems}"))
+    }
+
+    async fn run(&self, text: &str, arguments: &[&str]) -> TestRun {
+        self.launch(&self.job(&[text]), arguments).await.unwrap()
+    }
+
+    async fn launch(&self, job: &Job, arguments: &[&str]) -> Result<TestRun, JobError> {
+        let parameters = parse_arguments(arguments.iter().copied(), job.parameters()).unwrap();
+        self.bench.run(job, &parameters).await
+    }
+}
+
+/// What a file says that cannot be built.
+fn refusal(text: &str) -> String {
+    let file = read("job.yaml", text).unwrap_or_else(|problems| panic!("{problems}"));
+    job(&file, &Building { connections: &BTreeMap::new(), jobs: &[] }).unwrap_err().to_string()
+}
+
+#[test]
+fn what_this_build_cannot_do_yet_is_told_with_its_place() {
+    let steps = [
+        ("- name: s\n    command: [\"true\"]", "3:11: command steps are not supported by this build yet"),
+        ("- name: s\n    sql: select 1", "SQL steps are not supported by this build yet"),
+        ("- name: s\n    spark: { app: a.py }", "Spark steps are not supported by this build yet"),
+        (
+            "- name: s\n    chunk: 1\n    threads: 2\n    read: { jsonl: { path: a } }\n    write: { jsonl: { path: b } }",
+            "threads are not supported by this build yet",
+        ),
+        (
+            "- name: s\n    chunk: 1\n    partitions: { by: file, pattern: \"*.jsonl\" }\n    read: { jsonl: { path: \"${file}\" } }\n    write: { jsonl: { path: \"${file}.out\" } }",
+            "partitions are not supported by this build yet",
+        ),
+    ];
+
+    for (step, expected) in steps {
+        let told = refusal(&format!("job: j\nsteps:\n  {step}\n"));
+        assert!(told.contains(expected), "{told}");
+    }
+}
+
+#[test]
+fn a_connection_that_nobody_configured_is_told() {
+    let told = refusal(
+        "job: j\nsteps:\n  - name: s\n    chunk: 1\n    read: { sql: { query: select 1, connection: shop } }\n    write: { jsonl: { path: b } }\n",
+    );
+
+    assert!(told.contains("there is no connection \"shop\"; there are none"), "{told}");
+    assert!(told.contains("[connections.shop]"), "{told}");
+}

@@ -1,0 +1,94 @@
+//! Decisions, flows, splits, and jobs within jobs.
+
+use super::Stand;
+use tidemill_domain::job::BatchStatus;
+use tidemill_store::scratch::Scratch;
+
+/// A step that copies lines.
+fn copy(name: &str, from: &str, to: &str) -> String {
+    format!(
+        "- name: {name}\n    chunk: 10\n    read: {{ jsonl: {{ path: \"@/{from}\" }} }}\n    write: {{ jsonl: {{ path: \"@/{to}\" }} }}\n"
+    )
+}
+
+fn names(run: &tidemill_engine::testing::TestRun) -> Vec<String> {
+    run.steps().map(|step| step.name.clone()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_decision_chooses_by_parameters_and_by_what_happened() {
+    for stand in Stand::both().await {
+        stand.write("in.jsonl", "{\"a\":1}\n");
+        let text = format!(
+            "job: choose\nparameters: {{ full: {{ type: string }}, n: {{ type: long }} }}\nsteps:\n  {load}    on: {{ FAILED: to(which), \"*\": next }}\n  - name: which\n    decide: \"last.exit_code == 'COMPLETED' && parameters.full == 'yes' ? 'FULL' : 'PART'\"\n    on: {{ FULL: to(full), \"*\": to(part) }}\n  {full}    on: {{ \"*\": end(ALL_OF_IT) }}\n  {part}",
+            load = copy("load", "in.jsonl", "out-${n}.jsonl"),
+            full = copy("full", "in.jsonl", "full-${n}.jsonl"),
+            part = copy("part", "in.jsonl", "part-${n}.jsonl"),
+        );
+
+        let full = stand.run(&text, &["full=yes", "n=1"]).await;
+        let part = stand.run(&text, &["full=no", "n=2"]).await;
+        stand.write("out-3.jsonl", "in the way");
+        let failed = stand.run(&text, &["full=yes", "n=3"]).await;
+
+        assert!(full.is_completed() && part.is_completed(), "{:?} {:?}", full.end, part.end);
+        assert_eq!(
+            (names(&full), full.end.exit.code.as_str()),
+            (vec!["load".into(), "full".into()], "ALL_OF_IT")
+        );
+        assert_eq!(names(&part), ["load", "part"]);
+        assert_eq!(names(&failed), ["load", "part"], "{:?}", failed.end);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn flows_and_splits_run_all_of_their_steps() {
+    let stand = Stand::on(Scratch::file()).await;
+    stand.write("in.jsonl", "{\"a\":1}\n");
+    let indented = |step: String| step.replace("\n  ", "\n      ");
+    let text = format!(
+        "job: wide\nsteps:\n  - name: inner\n    flow:\n      {a}  - name: both\n    split:\n      - [{b}]\n      - [{c}]\n",
+        a = indented(copy("a", "in.jsonl", "a.jsonl")),
+        b = "{ name: b, chunk: 1, read: { jsonl: { path: \"@/a.jsonl\" } }, write: { jsonl: { path: \"@/b.jsonl\" } } }",
+        c = "{ name: c, chunk: 1, read: { jsonl: { path: \"@/a.jsonl\" } }, write: { jsonl: { path: \"@/c.jsonl\" } } }",
+    );
+
+    let run = stand.run(&text, &[]).await;
+
+    assert!(run.is_completed(), "{:?}", run.end);
+    assert_eq!(stand.content("b.jsonl"), stand.content("in.jsonl"));
+    assert_eq!(stand.content("c.jsonl"), stand.content("in.jsonl"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_runs_another_with_parameters_of_its_own_or_those_of_the_same_name() {
+    for stand in Stand::both().await {
+        stand.write("in.jsonl", "{\"a\":1}\n");
+        let inner = format!(
+            "job: inner\nparameters: {{ day: {{ type: date, required: true }}, to: {{ type: string, default: x }} }}\nsteps:\n  {}",
+            copy("copy", "in.jsonl", "${day}-${to}.jsonl"),
+        );
+        let outer = "job: outer\nparameters: { day: { type: date }, other: { type: long } }\nsteps:\n  - name: same\n    job: inner\n  - name: told\n    job: inner\n    parameters: { day: \"2020-01-01\", to: \"n${other}\" }\n";
+        let job = stand.job(&[outer, &inner]);
+
+        let run = stand.launch(&job, &["day=2026-11-15", "other=7"]).await.unwrap();
+
+        assert!(run.is_completed(), "{:?}", run.end);
+        assert_eq!(stand.content("2026-11-15-x.jsonl"), stand.content("2020-01-01-n7.jsonl"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_that_is_no_text_fails_the_job() {
+    let stand = Stand::on(Scratch::memory()).await;
+    stand.write("in.jsonl", "{\"a\":1}\n");
+    let text = format!(
+        "job: wrong\nsteps:\n  - name: which\n    decide: \"1 + 1\"\n    on: {{ \"*\": next }}\n  {}",
+        copy("never", "in.jsonl", "out.jsonl")
+    );
+
+    let run = stand.run(&text, &[]).await;
+
+    assert_eq!(run.end.status, BatchStatus::Failed);
+    assert!(run.end.exit.description.contains("it has to be a text and is int"), "{:?}", run.end.exit);
+}

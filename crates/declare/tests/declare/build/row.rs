@@ -1,0 +1,132 @@
+//! Rows between files and databases.
+
+use super::Stand;
+use tidemill_domain::job::BatchStatus;
+use tidemill_store::item::Database;
+use tidemill_store::scratch::Scratch;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_value_in_sql_is_bound_and_can_do_no_harm() {
+    for stand in Stand::both().await {
+        stand
+            .sql(&[
+                "create table person (id bigint primary key, name text)",
+                "insert into person values (1, 'Kim'), (2, '''; drop table person; --')",
+            ])
+            .await;
+        let text = r#"
+job: find
+parameters: { name: { type: string }, out: { type: string } }
+steps:
+  - name: all
+    chunk: 10
+    read: { sql: { query: "select id, name from person where name = ${name} order by id", key: [id] } }
+    write: { jsonl: { path: "@/${out}.jsonl" } }
+"#;
+
+        let evil = stand.run(text, &["name='; drop table person; --,string", "out=evil"]).await;
+        let good = stand.run(text, &["name=Kim", "out=good"]).await;
+
+        assert!(evil.is_completed() && good.is_completed(), "{:?} {:?}", evil.end, good.end);
+        assert_eq!(stand.content("evil.jsonl"), "{\"id\":2,\"name\":\"'; drop table person; --\"}\n");
+        assert_eq!(stand.content("good.jsonl"), "{\"id\":1,\"name\":\"Kim\"}\n");
+        assert_eq!(stand.texts("select name from person order by id").await.len(), 2);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_go_from_another_database_by_the_name_of_its_connection() {
+    let mut sources = vec![Scratch::file()];
+    sources.extend(Scratch::postgres().await);
+    for scratch in sources {
+        let source = Stand::on(scratch).await;
+        source.sql(&["create table sale (id bigint primary key, amount numeric(12,2), at timestamp)"]).await;
+        for id in 1..=25 {
+            let row = format!("insert into sale values ({id}, {id}.25, '2026-11-15 10:00:00')");
+            source.sql(&[&row]).await;
+        }
+        for mut stand in Stand::both().await {
+            let database = Database::connect(source.scratch.url()).unwrap();
+            stand.connections.insert("shop".into(), database);
+            stand.sql(&["create table sold (id bigint primary key, cents bigint)"]).await;
+            let text = r#"
+job: sales
+parameters: { from: { type: long, default: 1 } }
+steps:
+  - name: by_page
+    chunk: 4
+    read:
+      sql: { query: "select id, cast(amount as text) as amount from sale where id > ${from}", key: id, connection: shop, page: 7 }
+    process: { map: { id: "row.id", cents: "decimal(row.amount, 2)" } }
+    write: { sql: { table: sold } }
+  - name: at_once
+    chunk: 4
+    read: { sql: { query: "select id from sale order by id", connection: shop } }
+    write: { csv: { path: "@/ids.csv", columns: [id] } }
+"#;
+
+            let run = stand.run(text, &[]).await;
+
+            assert!(run.is_completed(), "{:?}", run.end);
+            let step = run.step("by_page").unwrap();
+            assert_eq!(step.counters.write, 24);
+            let sum = stand.texts("select cast(sum(cents) as text) from sold").await;
+            assert_eq!(sum, [(2..=25).map(|id| id * 100 + 25).sum::<i64>().to_string()]);
+            assert_eq!(stand.content("ids.csv").lines().count(), 26);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_of_one_kind_become_files_of_the_other() {
+    let stand = Stand::on(Scratch::file()).await;
+    stand.write("a1.jsonl", "{\"id\":1,\"name\":\"김\",\"price\":0.29}\n");
+    stand.write("a2.jsonl", "{\"id\":2,\"price\":1.5,\"name\":null,\"tags\":[1]}\n[]\n");
+    let text = r#"
+job: convert
+steps:
+  - name: to_csv
+    chunk: 10
+    read: { jsonl: { path: "@/a*.jsonl" } }
+    process: { filter: "row.id < 100" }
+    write: { csv: { path: "@/out.csv", delimiter: ";", columns: [name, id, price] } }
+    skip: { limit: 1, on: parse, reject: "@/rejects.jsonl" }
+  - name: back
+    chunk: 10
+    read: { csv: { path: "@/out.csv", delimiter: ";" } }
+    process: { map: { cents: "decimal(row.price, 2)", name: "row.name" } }
+    write: { jsonl: { path: "@/back.jsonl" } }
+"#;
+
+    let run = stand.run(text, &[]).await;
+
+    assert!(run.is_completed(), "{:?}", run.end);
+    assert_eq!(stand.content("out.csv"), "name;id;price\n김;1;0.29\n;2;1.5\n");
+    assert_eq!(
+        stand.content("back.jsonl"),
+        "{\"cents\":29,\"name\":\"김\"}\n{\"cents\":150,\"name\":\"\"}\n"
+    );
+    let reject: serde_json::Value = serde_json::from_str(&stand.content("rejects.jsonl")).unwrap();
+    assert_eq!((&reject["kind"], &reject["item"]), (&"parse".into(), &"[]".into()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_column_that_is_not_there_fails_with_those_that_are() {
+    let stand = Stand::on(Scratch::memory()).await;
+    stand.write("in.csv", "id,amount\n1,2\n");
+    let text = r#"
+job: typo
+steps:
+  - name: s
+    chunk: 1
+    read: { csv: { path: "@/in.csv" } }
+    process: { map: { a: "row.amuont" } }
+    write: { jsonl: { path: "@/out.jsonl" } }
+"#;
+
+    let run = stand.run(text, &[]).await;
+
+    assert_eq!(run.end.status, BatchStatus::Failed);
+    let told = &run.end.exit.description;
+    assert!(told.contains("there is no column \"amuont\"; there are id, amount"), "{told}");
+}
