@@ -34,6 +34,13 @@ pub fn check(file: &JobFile, known: &Known<'_>) -> Result<(), Diagnostics> {
     Diagnostics::of(checker.problems).map_or(Ok(()), Err)
 }
 
+/// [`check`] for several files, which may call each other.
+pub fn check_all(files: &[JobFile], connections: &[String]) -> Result<(), Diagnostics> {
+    let known = Known { connections, jobs: files };
+    let wrong = files.iter().filter_map(|file| check(file, &known).err());
+    Diagnostics::of(wrong.flat_map(Diagnostics::into_problems).collect()).map_or(Ok(()), Err)
+}
+
 /// Refuses a launch without a parameter that some text of the file needs: `${name}` of one that is neither required
 /// nor has a default. `is_given` says which parameters there are.
 pub fn check_given(file: &JobFile, is_given: impl Fn(&str) -> bool) -> Result<(), Diagnostics> {

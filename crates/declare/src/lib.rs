@@ -18,7 +18,9 @@ mod source;
 pub mod expression;
 pub mod template;
 
-pub use check::{Known, check, check_given};
+pub mod build;
+
+pub use check::{Known, check, check_all, check_given};
 pub use diagnostic::{Diagnostic, Diagnostics};
 pub use load::{load, load_beside, load_folder, read};
 pub use source::Source;

@@ -166,6 +166,7 @@ codes! {
     1017 SkipLimitExceeded -> ExecutionFailed, "more items failed than the step may skip";
     1018 TooManyExecutions -> Conflict, "this process runs as many executions as it may";
     1019 JobChanged -> Conflict, "the definition of the job has changed since its last execution";
+    1020 BadJobFile -> Usage, "a job file is not accepted";
     1021 BadPartitions -> ExecutionFailed, "a step cannot be divided into these partitions";
     1022 CommandFailed -> ExecutionFailed, "a command that a step runs has failed";
     1023 BadSchedule -> Usage, "the definition of a schedule is not accepted";

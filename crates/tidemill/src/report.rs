@@ -4,6 +4,7 @@ use crate::config::{ConfigError, Output};
 use serde_json::json;
 use std::error::Error;
 use std::io::{self, Write};
+use tidemill_declare::{Diagnostic, Diagnostics};
 use tidemill_domain::code::{Code, Exit};
 use tidemill_engine::EngineError;
 use tidemill_engine::job::JobError;
@@ -18,11 +19,14 @@ pub(crate) struct Failure {
     fix: String,
     others: Vec<Failure>,
     exit: Option<Exit>,
+    /// File, line and column, for programs.
+    at: Option<serde_json::Value>,
 }
 
 impl Failure {
     pub(crate) fn new(code: Code, what: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { code, what: what.into(), why: Vec::new(), fix: fix.into(), others: Vec::new(), exit: None }
+        let (what, fix) = (what.into(), fix.into());
+        Self { code, what, why: Vec::new(), fix, others: Vec::new(), exit: None, at: None }
     }
 
     /// With the reason; several lines stay several lines.
@@ -99,6 +103,9 @@ impl Failure {
         if !self.why.is_empty() {
             object["why"] = json!(self.why);
         }
+        if let Some(at) = &self.at {
+            object["at"] = at.clone();
+        }
         if !self.others.is_empty() {
             object["errors"] = self.others.iter().map(Self::json).collect();
         }
@@ -152,6 +159,34 @@ impl From<ConfigError> for Failure {
                 others: problems.iter().map(one).collect(),
                 ..Self::new(error.code(), error.to_string(), error.fix())
             },
+        }
+    }
+}
+
+impl From<Diagnostics> for Failure {
+    fn from(wrong: Diagnostics) -> Self {
+        let one = |problem: &Diagnostic| Self {
+            // Not trimmed: the mark stands below what is meant.
+            why: problem.details(),
+            at: Some(json!({
+                "file": problem.path.display().to_string(),
+                "line": problem.place.map(|place| place.line),
+                "column": problem.place.map(|place| place.column),
+            })),
+            ..Self::new(Code::BadJobFile, problem.headline(), problem.fix.clone())
+        };
+        let mut others: Vec<Self> = wrong.problems().iter().map(one).collect();
+        if wrong.left_out() > 0 {
+            let what = format!("and {} more faults, which are not shown", wrong.left_out());
+            others.push(Self::new(Code::BadJobFile, what, "correct those above, and look again"));
+        }
+        match others.len() {
+            1 => others.remove(0),
+            count => {
+                let what = format!("the job files have {count} faults");
+                let fix = "correct each of them; `tidemill job check` lists them";
+                Self { others, ..Self::new(Code::BadJobFile, what, fix) }
+            }
         }
     }
 }

@@ -193,7 +193,10 @@ impl Checker<'_> {
     /// Fields of a variable of which all are known.
     fn fields(&mut self, text: &At<String>, expression: &Expression, of: &str, noun: &str, known: &[String]) {
         for (name, offset) in expression.fields(of) {
-            if known.contains(&name) {
+            // `parameters.run.id` reads as the field `run`, and the parameter is called `run.id`.
+            let is_beginning =
+                |known: &String| known.strip_prefix(&name).is_some_and(|rest| rest.starts_with('.'));
+            if known.contains(&name) || known.iter().any(is_beginning) {
                 continue;
             }
             let known: Vec<&str> = known.iter().map(String::as_str).collect();

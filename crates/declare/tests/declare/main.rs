@@ -2,6 +2,7 @@
 #![cfg(test)]
 
 mod bad_jobs;
+mod build;
 mod docs;
 mod folder;
 mod hostile;

@@ -62,7 +62,7 @@ pages! {
     JobNotRestartable "1005" JobOutcomeUnknown "1006" BadJobParameters "1007" ExecutionNotRunning "1008"
     ExecutionStillRunning "1009" ExecutionOwnerAlive "1010" ContextTooLarge "1011" BadJobDefinition "1012"
     ExecutionFailed "1013" ExecutionStopped "1014" ExecutionAbandoned "1015" StepStartLimitReached "1016"
-    SkipLimitExceeded "1017" TooManyExecutions "1018" JobChanged "1019" BadPartitions "1021"
+    SkipLimitExceeded "1017" TooManyExecutions "1018" JobChanged "1019" BadJobFile "1020" BadPartitions "1021"
     CommandFailed "1022" BadSchedule "1023" UnknownSchedule "1024" BadBackfill "1025"
 }
 

@@ -1,6 +1,7 @@
 //! `tidemill job` and `tidemill executions`: run jobs, look at them, act on their executions.
 
 mod backfill;
+mod check;
 mod detail;
 mod list;
 mod operate;
@@ -14,6 +15,7 @@ mod work;
 use crate::context::Context;
 use crate::report::Failure;
 use clap::{Args, Subcommand};
+use std::path::PathBuf;
 use tidemill_domain::audit::FIELD_CHARS_MAX;
 use tidemill_domain::code::Exit;
 use tidemill_domain::job::{BatchStatus, ExecutionId, InstanceId};
@@ -51,6 +53,11 @@ pub(crate) enum JobCommand {
     },
     /// Run a job once for each date of a range, in this process and in order
     Backfill(backfill::BackfillArguments),
+    /// Read job files and say what they would run, or everything that is wrong with them; nothing runs
+    Check {
+        /// A file, or a folder with files that end in .yaml or .yml
+        path: PathBuf,
+    },
     /// Go on with an execution that failed or was stopped, in this process, and wait for its end
     Restart {
         /// Its id
@@ -154,6 +161,7 @@ pub(super) async fn run(command: JobCommand, context: &Context) -> Result<Exit, 
         JobCommand::Run { job, parameters, accept_change, next } => {
             run::launch(&job, &parameters, run::Manner { accept_change, next }, context).await
         }
+        JobCommand::Check { path } => check::run(&path, context),
         JobCommand::Backfill(arguments) => backfill::run(arguments, context).await,
         JobCommand::Restart { execution, accept_change } => {
             run::restart(execution, accept_change, context).await

@@ -180,6 +180,11 @@ fn refused(name: &str, value: Option<&str>, origin: &Origin) -> String {
 
 /// How to give the secret of `key` instead of by `origin`.
 fn hide(key: &Key, origin: &Origin) -> String {
+    if section::is_template(key) && key.kind == Kind::Url {
+        let out =
+            "take the password out of the URL and write password = \"file:/path\" or \"env:NAME\" beside it";
+        return format!("{out}, or refer to the whole URL in this way");
+    }
     if section::is_template(key) {
         return format!("take it out and write {} = \"file:/path\" or \"env:NAME\"", key.leaf());
     }

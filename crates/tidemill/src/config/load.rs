@@ -11,7 +11,7 @@ use super::origin::Origin;
 use super::secret::Secret;
 use super::settings::{Settings, Values};
 use super::sources::Sources;
-use super::{alert, jwt};
+use super::{alert, connection, jwt};
 use std::path::{Path, PathBuf};
 
 /// A configuration that can be used.
@@ -89,9 +89,16 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
     let (alert, mut sections) = alert::settle(&fields, sources, &mut problems);
     let (issuers, more) = jwt::settle(&fields, sources, &mut problems);
     sections.extend(more);
+    let (connections, more) = connection::settle(&fields, sources, &mut problems);
+    sections.extend(more);
     match ConfigError::of(problems) {
         Some(error) => Err(error),
-        None => Ok(Loaded { settings: Settings::read(&checked, alert, issuers), values, sections, files }),
+        None => Ok(Loaded {
+            settings: Settings::read(&checked, alert, issuers, connections),
+            values,
+            sections,
+            files,
+        }),
     }
 }
 

@@ -12,6 +12,7 @@ pub mod alert;
 
 mod check;
 mod choice;
+mod connection;
 mod document;
 mod env;
 mod error;
@@ -34,6 +35,7 @@ mod tests;
 pub use choice::{
     Auth, ColorChoice, Init, JwtAlgorithm, LogFormat, LogLevel, NotAChoice, Output, Pooler, Synchronous, Tls,
 };
+pub use connection::ConnectionSettings;
 pub use error::ConfigError;
 pub use jwt::{IssuerKey, IssuerSettings};
 pub use key::{Key, Kind};

@@ -1,4 +1,5 @@
-//! Tables that a file has once per name: `[alert.rules.NAME]`, `[alert.webhooks.NAME]` and `[jwt.issuers.NAME]`.
+//! Tables that a file has once per name: `[alert.rules.NAME]`, `[alert.webhooks.NAME]`, `[jwt.issuers.NAME]` and
+//! `[connections.NAME]`.
 //!
 //! Their keys are templates: the word NAME in a path stands for what the user chose. They are set in files only,
 //! since a variable could not tell a name from a key.
@@ -101,10 +102,19 @@ pub(super) static ISSUERS: Section = Section {
     fields: &[&ISSUER, &AUDIENCE, &ALGORITHM, &SHARED, &PUBLIC_KEY, &ROLE_CLAIM],
 };
 
-/// All sections.
-static ALL: [&Section; 3] = [&RULES, &WEBHOOKS, &ISSUERS];
+static CONNECTION_URL: Key =
+    field("connections.NAME.url", Kind::Url, None, "The database that jobs read from by this name.");
+static CONNECTION_PASSWORD: Key =
+    field("connections.NAME.password", Kind::Secret, None, "Its password, which does not stand in the URL.");
 
-/// The tables that hold the sections.
+/// Databases that job files name.
+pub(super) static CONNECTIONS: Section =
+    Section { path: "connections", fields: &[&CONNECTION_URL, &CONNECTION_PASSWORD] };
+
+/// All sections.
+static ALL: [&Section; 4] = [&RULES, &WEBHOOKS, &ISSUERS, &CONNECTIONS];
+
+/// The tables that hold sections; a section may also stand at the top.
 const GROUPS: [&str; 2] = ["alert", "jwt"];
 
 /// What may stand at a path.
@@ -124,13 +134,21 @@ pub(super) enum Place {
 
 /// What may stand at `path`; nothing when it is not about sections.
 pub(super) fn place(path: &str) -> Option<Place> {
-    let mut words = path.split('.');
-    let group = words.next().filter(|word| GROUPS.contains(word))?;
-    let Some(section) = words.next() else { return Some(Place::Group) };
-    let (name, leaf, more) = (words.next(), words.next(), words.next());
-    let Some(section) = ALL.into_iter().find(|known| known.path == format!("{group}.{section}")) else {
-        return Some(Place::Nothing);
+    if GROUPS.contains(&path) {
+        return Some(Place::Group);
+    }
+    let below = |section: &Section| match path.strip_prefix(section.path) {
+        Some(rest) if rest.is_empty() || rest.starts_with('.') => Some(rest),
+        _ => None,
     };
+    let Some((section, rest)) =
+        ALL.into_iter().find_map(|section| below(section).map(|rest| (section, rest)))
+    else {
+        let first = path.split('.').next().unwrap_or(path);
+        return GROUPS.contains(&first).then_some(Place::Nothing);
+    };
+    let mut words = rest.split('.').skip(1);
+    let (name, leaf, more) = (words.next(), words.next(), words.next());
     Some(match (name, leaf, more) {
         (None, ..) => Place::Names(section),
         (Some(name), None, _) if rule::is_name(name) => Place::Entry(section),
@@ -142,7 +160,10 @@ pub(super) fn place(path: &str) -> Option<Place> {
 /// The names that may stand directly below `table`, where they are fixed.
 pub(super) fn names_below(table: &str) -> Vec<&'static str> {
     match place(table) {
-        _ if table.is_empty() => GROUPS.to_vec(),
+        _ if table.is_empty() => {
+            let at_top = ALL.into_iter().map(|section| section.path).filter(|path| !path.contains('.'));
+            GROUPS.into_iter().chain(at_top).collect()
+        }
         Some(Place::Group) => {
             let inside = ALL.into_iter().filter(|section| section.path.starts_with(&format!("{table}.")));
             inside.map(|section| leaf_of(section.path)).collect()
@@ -178,10 +199,20 @@ mod tests {
         assert_eq!(place("alert.rules"), Some(Place::Names(&RULES)));
         assert_eq!(place("alert.webhooks.pager"), Some(Place::Entry(&WEBHOOKS)));
         assert_eq!(place("alert.rules.slow.for"), Some(Place::Field(&FOR)));
-        for path in ["alert.rule", "alert.rules.Slow", "alert.rules.slow.fro", "alert.rules.slow.for.x"] {
+        assert_eq!(place("connections"), Some(Place::Names(&CONNECTIONS)));
+        assert_eq!(place("connections.shop"), Some(Place::Entry(&CONNECTIONS)));
+        assert_eq!(place("connections.shop.url"), Some(Place::Field(&CONNECTION_URL)));
+        for path in [
+            "connections.Shop",
+            "connections.shop.user",
+            "alert.rule",
+            "alert.rules.Slow",
+            "alert.rules.slow.fro",
+            "alert.rules.slow.for.x",
+        ] {
             assert_eq!(place(path), Some(Place::Nothing), "{path}");
         }
-        for path in ["", "alerts", "log", "log.level", "alerts.rules"] {
+        for path in ["", "alerts", "log", "log.level", "alerts.rules", "connection", "connectionss.a"] {
             assert_eq!(place(path), None, "{path}");
         }
     }

@@ -3,6 +3,7 @@
 use super::alert::Alert;
 use super::check::Checked;
 use super::choice::{Auth, ColorChoice, Init, LogFormat, LogLevel, Output, Pooler, Synchronous, Tls};
+use super::connection::ConnectionSettings;
 use super::jwt::IssuerSettings;
 use super::key::{self, Key};
 use super::secret::Secret;
@@ -26,6 +27,8 @@ pub struct Settings {
     pub alert: Alert,
     /// Whose JSON Web Tokens the server accepts.
     pub issuers: Vec<IssuerSettings>,
+    /// Databases that job files name.
+    pub connections: Vec<ConnectionSettings>,
     /// The log.
     pub log: Log,
     /// What the answer of a command looks like.
@@ -98,7 +101,12 @@ pub struct Log {
 }
 
 impl Settings {
-    pub(super) fn read(values: &Values, alert: Alert, issuers: Vec<IssuerSettings>) -> Self {
+    pub(super) fn read(
+        values: &Values,
+        alert: Alert,
+        issuers: Vec<IssuerSettings>,
+        connections: Vec<ConnectionSettings>,
+    ) -> Self {
         Self {
             database: Database {
                 url: values.secret(&key::DATABASE_URL),
@@ -127,6 +135,7 @@ impl Settings {
             },
             alert,
             issuers,
+            connections,
             log: Log { level: values.choice(&key::LOG_LEVEL), format: values.choice(&key::LOG_FORMAT) },
             output: values.choice(&key::OUTPUT),
             color: values.choice(&key::COLOR),

@@ -13,6 +13,8 @@ mod exact;
 mod examples;
 mod ghost;
 mod job;
+mod job_check;
+mod job_file;
 mod metrics;
 mod output;
 mod partitions;

@@ -132,7 +132,7 @@ fn about(name: &str, job: Option<&Job>) -> String {
     text
 }
 
-fn crash_words(on_crash: OnCrash) -> String {
+pub(super) fn crash_words(on_crash: OnCrash) -> String {
     match on_crash {
         OnCrash::Fail => "fails, and an operator decides".to_owned(),
         OnCrash::Restart { limit } => format!("is restarted by itself, {limit} times at most"),

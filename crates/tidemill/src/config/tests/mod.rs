@@ -4,6 +4,7 @@
 pub(super) mod property;
 
 mod alert;
+mod connection;
 mod hostile;
 mod jwt;
 mod places;

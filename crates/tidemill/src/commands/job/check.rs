@@ -1,0 +1,229 @@
+//! `job check`: reads job files and says what they would run, or what is wrong with them. The database is not touched.
+
+use crate::config::Output;
+use crate::context::Context;
+use crate::output::{Listing, write_stdout};
+use crate::report::Failure;
+use serde_json::{Value, json};
+use std::path::Path;
+use tidemill_declare::model::{
+    At, ChunkFile, JobFile, ParameterFile, PartitionBy, ReadFile, StepFile, Work, WriteFile, WriteMode,
+};
+use tidemill_declare::{Known, check, check_all, load_beside, load_folder};
+use tidemill_domain::code::Exit;
+use tidemill_domain::job::flow::Target;
+
+/// Checks a file or all of a folder.
+pub(super) fn run(path: &Path, context: &Context) -> Result<Exit, Failure> {
+    let connections: Vec<String> =
+        context.settings().connections.iter().map(|connection| connection.name.clone()).collect();
+    let files = if path.is_dir() {
+        let files = load_folder(path)?;
+        check_all(&files, &connections)?;
+        files
+    } else {
+        let (file, others) = load_beside(path)?;
+        check(&file, &Known { connections: &connections, jobs: &others })?;
+        vec![file]
+    };
+    match context.output() {
+        Output::Table => {
+            let text: Vec<String> = files.iter().map(about).collect();
+            write_stdout(text.join("\n").as_bytes())?;
+        }
+        output => listing(&files).print(output)?,
+    }
+    Ok(Exit::Ok)
+}
+
+fn listing(files: &[JobFile]) -> Listing {
+    let columns = &[
+        "job",
+        "file",
+        "description",
+        "fingerprint",
+        "is_restartable",
+        "on_crash",
+        "crash_restarts_max",
+        "parameters",
+        "steps",
+    ];
+    let mut listing = Listing::new("tidemill.job_file/v1", columns, "There is no job file.");
+    for file in files {
+        listing.push(vec![
+            json!(file.name.value),
+            json!(file.path.display().to_string()),
+            json!(file.description),
+            json!(file.fingerprint),
+            json!(file.is_restartable),
+            json!(file.on_crash.as_str()),
+            json!(file.on_crash.limit()),
+            file.parameters.iter().map(|parameter| parameter_json(&parameter.value)).collect(),
+            file.steps.iter().map(step_json).collect(),
+        ]);
+    }
+    listing
+}
+
+fn parameter_json(parameter: &ParameterFile) -> Value {
+    json!({
+        "name": parameter.spec.name,
+        "type": parameter.spec.kind.as_str(),
+        "is_required": parameter.spec.is_required,
+        "is_identifying": parameter.spec.is_identifying,
+        "default": parameter.default,
+    })
+}
+
+fn step_json(step: &StepFile) -> Value {
+    let on = |(pattern, target): &(At<String>, At<Target>)| json!({ "exit_code": pattern.value, "target": target_words(&target.value) });
+    let mut object = json!({
+        "name": step.name.value,
+        "type": type_word(&step.work),
+        "summary": summary(&step.work),
+        "on": step.on.iter().map(on).collect::<Vec<_>>(),
+    });
+    match &step.work {
+        Work::Flow(steps) => object["steps"] = steps.iter().map(step_json).collect(),
+        Work::Split(flows) => {
+            let flow = |steps: &Vec<StepFile>| steps.iter().map(step_json).collect::<Value>();
+            object["flows"] = flows.iter().map(flow).collect();
+        }
+        _ => {}
+    }
+    object
+}
+
+/// What a file declares, for people.
+fn about(file: &JobFile) -> String {
+    let mut text = format!("job {} ({})\n", file.name.value, file.path.display());
+    if let Some(description) = &file.description {
+        text.push_str(&format!("  {}\n", description.trim()));
+    }
+    text.push_str(&format!("  after a crash: {}\n", super::list::crash_words(file.on_crash)));
+    if !file.is_restartable {
+        text.push_str("  runs once per instance, without restarts\n");
+    }
+    for parameter in &file.parameters {
+        let ParameterFile { spec, default } = &parameter.value;
+        let need = match (default, spec.is_required) {
+            (Some(default), _) => format!("{default:?} unless given"),
+            (None, true) => "required".to_owned(),
+            (None, false) => "optional".to_owned(),
+        };
+        let identity = if spec.is_identifying { "identifying" } else { "not identifying" };
+        text.push_str(&format!("  parameter {} ({}, {need}, {identity})\n", spec.name, spec.kind.as_str()));
+    }
+    steps(&file.steps, 1, &mut text);
+    text.push_str(&format!("  fingerprint {}\n", file.fingerprint));
+    text
+}
+
+fn steps(all: &[StepFile], depth: usize, text: &mut String) {
+    let indent = "  ".repeat(depth);
+    for step in all {
+        text.push_str(&format!("{indent}step {}: {}\n", step.name.value, summary(&step.work)));
+        match &step.work {
+            Work::Flow(inner) => steps(inner, depth + 1, text),
+            Work::Split(flows) => {
+                for (index, inner) in flows.iter().enumerate() {
+                    text.push_str(&format!("{indent}  flow {}\n", index + 1));
+                    steps(inner, depth + 2, text);
+                }
+            }
+            _ => {}
+        }
+        for (pattern, target) in &step.on {
+            text.push_str(&format!("{indent}  on {}: {}\n", pattern.value, target_words(&target.value)));
+        }
+    }
+}
+
+fn type_word(work: &Work) -> &'static str {
+    match work {
+        Work::Chunk(_) => "chunk",
+        Work::Command(_) => "command",
+        Work::Sql(_) => "sql",
+        Work::Spark(_) => "spark",
+        Work::Job(_) => "job",
+        Work::Flow(_) => "flow",
+        Work::Split(_) => "split",
+        Work::Decide(_) => "decide",
+    }
+}
+
+/// What a step does, on one line.
+fn summary(work: &Work) -> String {
+    match work {
+        Work::Chunk(chunk) => chunk_words(chunk),
+        Work::Command(command) => {
+            let words: Vec<&str> = command.words.iter().map(|word| word.value.as_str()).collect();
+            format!("command {}", words.join(" "))
+        }
+        Work::Sql(sql) => {
+            let count = sql.statements.len();
+            let plural = if count == 1 { "" } else { "s" };
+            let place = sql.connection.as_ref().map_or(String::new(), |name| format!(" on {}", name.value));
+            format!("{count} statement{plural} of SQL{place}")
+        }
+        Work::Spark(spark) => format!("spark {}", spark.app.value),
+        Work::Job(call) => format!("job {}", call.job.value),
+        Work::Flow(_) => "flow".to_owned(),
+        Work::Split(flows) => format!("{} flows at the same time", flows.len()),
+        Work::Decide(expression) => format!("decide {}", expression.value.trim()),
+    }
+}
+
+fn chunk_words(chunk: &ChunkFile) -> String {
+    let from = match &chunk.read.value {
+        ReadFile::Csv(csv) => format!("csv {}", csv.path.value),
+        ReadFile::JsonLines { path } => format!("jsonl {}", path.value),
+        ReadFile::Sql { connection: Some(name), .. } => format!("sql on {}", name.value),
+        ReadFile::Sql { connection: None, .. } => "sql".to_owned(),
+    };
+    let to = match &chunk.write.value {
+        WriteFile::Csv(csv) => format!("csv {}", csv.path.value),
+        WriteFile::JsonLines { path } => format!("jsonl {}", path.value),
+        WriteFile::Sql { table, mode, .. } => {
+            let mode = match mode {
+                WriteMode::Copy => "copy",
+                WriteMode::Insert => "insert",
+                WriteMode::Upsert(_) => "upsert",
+            };
+            format!("table {} ({mode})", table.value)
+        }
+    };
+    let mut text = format!("chunks of {} from {from} to {to}", chunk.size);
+    match chunk.partitions.as_ref().map(|partitions| &partitions.value.by) {
+        Some(PartitionBy::File { pattern }) => {
+            text.push_str(&format!(", a partition per file of {}", pattern.value))
+        }
+        Some(PartitionBy::Range { column, table, count, .. }) => {
+            text.push_str(&format!(", {count} partitions by {} of {}", column.value, table.value));
+        }
+        None => {}
+    }
+    if chunk.threads > 1 {
+        text.push_str(&format!(", {} threads", chunk.threads));
+    }
+    if let Some(skip) = &chunk.skip {
+        text.push_str(&format!(", skips up to {}", skip.limit));
+    }
+    if let Some(retry) = &chunk.retry {
+        text.push_str(&format!(", {} attempts", retry.limit));
+    }
+    text
+}
+
+/// A target as it is written in a file.
+fn target_words(target: &Target) -> String {
+    match target {
+        Target::Next => "next".to_owned(),
+        Target::To(step) => format!("to({step})"),
+        Target::End(None) => "end".to_owned(),
+        Target::End(Some(code)) => format!("end({code})"),
+        Target::Fail => "fail".to_owned(),
+        Target::Stop(None) => "stop".to_owned(),
+        Target::Stop(Some(step)) => format!("stop_and_restart({step})"),
+    }
+}
