@@ -36,11 +36,11 @@ impl Source {
 
     /// A line without its end; nothing when there is none.
     pub(crate) fn line(&self, number: usize) -> Option<&str> {
-        self.from_line(number)?.lines().next()
+        self.rest_from(number)?.lines().next()
     }
 
     /// The text from a line on.
-    fn from_line(&self, number: usize) -> Option<&str> {
+    fn rest_from(&self, number: usize) -> Option<&str> {
         self.text.get(*self.lines.get(number.checked_sub(1)?)?..)
     }
 
@@ -52,7 +52,7 @@ impl Source {
     }
 
     fn follow(&self, place: Place, before: &str) -> Option<Place> {
-        let mut walk = Walk::new(self.from_line(place.line)?, place)?;
+        let mut walk = Walk::new(self.rest_from(place.line)?, place)?;
         // A block begins at the first character of its first line, and its lines are indented like this one.
         let indent = place.column.saturating_sub(1);
         let opener = walk.peek()?;

@@ -20,7 +20,7 @@ pub(crate) struct Failure {
     others: Vec<Failure>,
     exit: Option<Exit>,
     /// File, line and column, for programs.
-    at: Option<serde_json::Value>,
+    at: Option<Box<serde_json::Value>>,
 }
 
 impl Failure {
@@ -104,7 +104,7 @@ impl Failure {
             object["why"] = json!(self.why);
         }
         if let Some(at) = &self.at {
-            object["at"] = at.clone();
+            object["at"] = at.as_ref().clone();
         }
         if !self.others.is_empty() {
             object["errors"] = self.others.iter().map(Self::json).collect();
@@ -168,11 +168,11 @@ impl From<Diagnostics> for Failure {
         let one = |problem: &Diagnostic| Self {
             // Not trimmed: the mark stands below what is meant.
             why: problem.details(),
-            at: Some(json!({
+            at: Some(Box::new(json!({
                 "file": problem.path.display().to_string(),
                 "line": problem.place.map(|place| place.line),
                 "column": problem.place.map(|place| place.column),
-            })),
+            }))),
             ..Self::new(Code::BadJobFile, problem.headline(), problem.fix.clone())
         };
         let mut others: Vec<Self> = wrong.problems().iter().map(one).collect();

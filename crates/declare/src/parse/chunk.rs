@@ -59,6 +59,9 @@ const KINDS: [ErrorKind; 8] = [
     ErrorKind::FATAL,
 ];
 
+/// Columns and the expressions that make them.
+type Columns = Vec<(At<String>, At<String>)>;
+
 impl Reader<'_> {
     pub(super) fn chunk(&mut self, fields: &Fields<'_>, size: &Node) -> Option<ChunkFile> {
         let fields = &Fields { table: CHUNK, ..*fields };
@@ -128,7 +131,7 @@ impl Reader<'_> {
         }
     }
 
-    fn process(&mut self, node: &Node) -> Option<(Option<At<String>>, Vec<(At<String>, At<String>)>)> {
+    fn process(&mut self, node: &Node) -> Option<(Option<At<String>>, Columns)> {
         let fields = self.table(node, "process", PROCESS)?;
         if fields.entries.is_empty() {
             self.wrong(
@@ -142,7 +145,7 @@ impl Reader<'_> {
         Some((filter?, map?))
     }
 
-    fn map(&mut self, node: &Node) -> Option<Vec<(At<String>, At<String>)>> {
+    fn map(&mut self, node: &Node) -> Option<Columns> {
         let example = "map: { id: \"int(row.id)\", name: \"row.name\" }";
         let Content::Map(entries) = &node.content else {
             let what =
