@@ -3,6 +3,7 @@
 use crate::commands::{self, Command, Flag};
 use crate::config::{self, ColorChoice, ConfigError, Loaded, Output, Sources};
 use crate::context::Context;
+use crate::declared::Definitions;
 use crate::report::{self, Failure};
 use crate::telemetry;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser};
@@ -174,7 +175,14 @@ impl App {
             .enable_all()
             .build()
             .map_err(|error| (Failure::unexpected("the runtime could not be started", &error), output))?;
-        let context = Context::new(loaded, jobs, schedules, program);
+        let mut definitions = Definitions::of(jobs);
+        if cli.command.needs_jobs()
+            && let Some(folder) = &loaded.settings.jobs.folder
+        {
+            definitions =
+                definitions.with_folder(folder, &loaded.settings).map_err(|failure| (failure, output))?;
+        }
+        let context = Context::new(loaded, definitions, schedules, program);
         let ended = runtime.block_on(commands::run(cli.command, &context));
         // Code of a job that does not come to an await must not keep the program from ending.
         runtime.shutdown_timeout(LETTING_GO);

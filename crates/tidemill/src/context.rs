@@ -1,6 +1,7 @@
 //! What a command works with: the settings, and the store that they name.
 
 use crate::config::{self, IssuerKey, IssuerSettings, JwtAlgorithm, Loaded, LogLevel, Output, Settings};
+use crate::declared::Definitions;
 use crate::report::Failure;
 use std::io::Write;
 use std::path::Path;
@@ -17,7 +18,7 @@ use tidemill_store::{DatabaseUrl, Init, Pooler, Store, StoreOptions, Synchronous
 #[derive(Debug)]
 pub(crate) struct Context {
     loaded: Loaded,
-    jobs: JobRegistry,
+    definitions: Definitions,
     schedules: ScheduleRegistry,
     program: String,
 }
@@ -25,18 +26,23 @@ pub(crate) struct Context {
 impl Context {
     pub(crate) fn new(
         loaded: Loaded,
-        jobs: JobRegistry,
+        definitions: Definitions,
         schedules: ScheduleRegistry,
         program: &Path,
     ) -> Self {
         let program =
             program.file_name().map_or_else(|| "tidemill".into(), |name| name.to_string_lossy().into());
-        Self { loaded, jobs, schedules, program }
+        Self { loaded, definitions, schedules, program }
     }
 
-    /// The jobs of this program.
+    /// The jobs of this program, and those of the folder of job files if the command needs them.
+    pub(crate) fn definitions(&self) -> &Definitions {
+        &self.definitions
+    }
+
+    /// The jobs, by name.
     pub(crate) fn jobs(&self) -> &JobRegistry {
-        &self.jobs
+        &self.definitions.jobs
     }
 
     /// The schedules of this program.

@@ -17,6 +17,7 @@ pub mod config;
 
 mod commands;
 mod context;
+mod declared;
 mod output;
 mod report;
 mod telemetry;

@@ -5,6 +5,21 @@ use tidemill_domain::item::Decimal;
 /// More digits after the point no whole number has room for.
 const DIGITS_MAX: i64 = 18;
 
+/// Digits of a decimal number that a double keeps, whatever they are.
+const DOUBLE_DIGITS: usize = 15;
+
+/// A double as the decimal number that it was read from, as JSON has them. One with more digits than a double keeps
+/// comes of a computation or was rounded before, and is not exact.
+pub(super) fn text_of(number: f64) -> Result<String, &'static str> {
+    let text = number.to_string();
+    let digits = text.trim_start_matches(['-', '0', '.']).bytes().filter(u8::is_ascii_digit).count();
+    if number.is_finite() && digits <= DOUBLE_DIGITS {
+        Ok(text)
+    } else {
+        Err("a double of more than 15 digits is not exact; give it a text")
+    }
+}
+
 /// The number `text` times ten to the power of `digits`; nothing is rounded.
 ///
 /// `decimal("19.99", 2)` is 1999.
@@ -72,6 +87,18 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_double_is_taken_as_long_as_it_is_exact() {
+        for (number, expected) in
+            [(0.29, "0.29"), (-19.99, "-19.99"), (12.0, "12"), (999_999_999_999.25, "999999999999.25")]
+        {
+            assert_eq!(text_of(number).as_deref(), Ok(expected));
+        }
+        for number in [0.1 + 0.2, 1e15 + 0.25, 1e300, f64::NAN, f64::INFINITY] {
+            assert!(text_of(number).is_err(), "{number}");
+        }
+    }
+
     /// The same by moving the point in the text, as one would on paper; `i128` has room for all of it.
     fn on_paper(text: &str, digits: usize) -> Option<i64> {
         let (sign, number) = text.strip_prefix('-').map_or((1, text), |rest| (-1, rest));
@@ -108,6 +135,13 @@ mod tests {
                 cents.unsigned_abs() % 100,
             );
             prop_assert_eq!(scaled(&text, 2), Ok(cents));
+        }
+
+        #[test]
+        fn cents_that_were_a_double_on_their_way_are_the_same(cents in -99_999_999_999_999_i64..=99_999_999_999_999) {
+            let text = format!("{}{}.{:02}", if cents < 0 { "-" } else { "" }, cents.abs() / 100, cents.abs() % 100);
+            let double: f64 = text.parse().unwrap();
+            prop_assert_eq!(scaled(&text_of(double).unwrap(), 2), Ok(cents));
         }
 
         #[test]

@@ -2,7 +2,7 @@
 
 use super::decimal;
 use cel::common::ast::CallExpr;
-use cel::common::types::{CelBytes, CelInt, CelList, CelNull, CelString, CelTimestamp, DYN_TYPE};
+use cel::common::types::{CelBytes, CelDouble, CelInt, CelList, CelNull, CelString, CelTimestamp, DYN_TYPE};
 use cel::common::value::{CowVal, Val};
 use cel::{Env, ExecutionError};
 use jiff::civil::Date;
@@ -191,13 +191,12 @@ fn decimal<'b, 'v>(arguments: Vec<CowVal<'b, 'v>>) -> Answer<'b, 'v> {
     let Some(digits) = arguments[1].downcast_ref::<CelInt>() else {
         return Err(wrong("decimal", "the number of digits has to be an int", &arguments[1]));
     };
-    // A whole number is as exact as a text; a double is not.
-    let number = match arguments[0].downcast_ref::<CelInt>() {
-        Some(number) => number.inner().to_string(),
-        None if arguments[0].get_type().name() == "double" => {
-            return Err(failed("decimal", "a double is not exact; give it a text"));
-        }
-        None => text("decimal", &arguments[0])?.to_owned(),
+    let number = if let Some(number) = arguments[0].downcast_ref::<CelInt>() {
+        number.inner().to_string()
+    } else if let Some(number) = arguments[0].downcast_ref::<CelDouble>() {
+        decimal::text_of(*number.inner()).map_err(|why| failed("decimal", why))?
+    } else {
+        text("decimal", &arguments[0])?.to_owned()
     };
     let scaled = decimal::scaled(&number, *digits.inner()).map_err(|why| failed("decimal", &why))?;
     Ok(CowVal::owned(CelInt::from(scaled)))

@@ -75,6 +75,7 @@ fn our_functions_can_be_called_both_ways() {
     check("decimal(row.amount, 2)", 1999_i64);
     check("row.amount.decimal(2)", 1999_i64);
     check("decimal(row.id, 2)", 700_i64);
+    check("decimal(row.doc.n, 2)", 250_i64);
     check("decimal('1.50', row.id - 6)", 15_i64);
     check("upper(trim(row.name))", "KIM 김");
     check("row.name.trim().lower()", "kim 김");
@@ -103,7 +104,7 @@ fn failures_say_what_was_found_and_what_helps() {
         ("row.id + row.amount", "int + string is not possible; int(…)"),
         ("row.missing + 1", "null + int is not possible; coalesce(…, other)"),
         ("decimal(row.missing, 2)", "decimal: it takes a text, found null; coalesce"),
-        ("decimal(1.5, 2)", "decimal: a double is not exact; give it a text"),
+        ("decimal(0.1 + 0.2, 2)", "decimal: a double of more than 15 digits is not exact; give it a text"),
         ("decimal('1.555', 2)", "decimal: 1.555 would lose digits: it has more than 2 after the point"),
         ("decimal('1', '2')", "decimal: the number of digits has to be an int, found string"),
         ("upper(row.id)", "upper: it takes a text, found int; string(…)"),

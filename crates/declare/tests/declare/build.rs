@@ -126,6 +126,20 @@ fn what_this_build_cannot_do_yet_is_told_with_its_place() {
 }
 
 #[test]
+fn the_guide_shows_the_example_and_every_function() {
+    let read = |path: &str| std::fs::read_to_string(crate::workspace().join(path)).unwrap();
+    let guide = read("docs/guide/job-files.md");
+    let example = read("examples/jobs/transfers.yaml");
+
+    let from = example.find("job: ").unwrap();
+    assert!(guide.contains(&format!("```yaml\n{}```", &example[from..])), "the guide has another example");
+    for function in tidemill_declare::expression::FUNCTIONS {
+        let line = format!("| `{}` | {} |\n", function.usage, function.purpose);
+        assert!(guide.contains(&line), "the guide has no {line}");
+    }
+}
+
+#[test]
 fn a_connection_that_nobody_configured_is_told() {
     let told = refusal(
         "job: j\nsteps:\n  - name: s\n    chunk: 1\n    read: { sql: { query: select 1, connection: shop } }\n    write: { jsonl: { path: b } }\n",

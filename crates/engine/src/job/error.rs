@@ -110,7 +110,8 @@ impl JobError {
         match self {
             Self::Engine(error) => error.fix(),
             Self::UnknownJob { known, .. } if known.is_empty() => {
-                "register it with App::new().job(…); this program has no jobs of its own".into()
+                "register it with App::new().job(…), or name a job file or `--jobs DIR`; this program has no jobs of its own"
+                    .into()
             }
             Self::UnknownJob { known, .. } => format!("there are: {}", known.join(", ")),
             Self::UnknownExecution(_) => "see `tidemill executions`, or /api/v1/executions of the server".into(),

@@ -12,7 +12,9 @@ mod signals;
 mod step;
 mod work;
 
+use crate::commands::Flag;
 use crate::context::Context;
+use crate::declared::is_file;
 use crate::report::Failure;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -28,6 +30,8 @@ pub(crate) enum JobCommand {
         /// At most so many jobs
         #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         limit: u32,
+        #[command(flatten)]
+        folder: Folder,
     },
     /// One job: its steps and parameters, and its instances
     Show {
@@ -36,10 +40,13 @@ pub(crate) enum JobCommand {
         /// At most so many instances
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         limit: u32,
+        #[command(flatten)]
+        folder: Folder,
     },
     /// Run a job in this process, and wait for its end
     Run {
-        /// Its name
+        /// Its name, or a job file: what ends in .yaml or .yml, or has a / in it
+        #[arg(value_name = "JOB|FILE")]
         job: String,
         /// A parameter: name=value, with ,type or ,type,identifying behind it; may be repeated
         #[arg(short, long = "parameter", value_name = "NAME=VALUE")]
@@ -50,6 +57,8 @@ pub(crate) enum JobCommand {
         /// Run the next instance: with a run.id that none had before, and nothing else from earlier runs
         #[arg(long)]
         next: bool,
+        #[command(flatten)]
+        folder: Folder,
     },
     /// Run a job once for each date of a range, in this process and in order
     Backfill(backfill::BackfillArguments),
@@ -66,12 +75,19 @@ pub(crate) enum JobCommand {
         /// Go on although the definition of the job has changed since
         #[arg(long)]
         accept_change: bool,
+        /// The job file that declares the job
+        #[arg(long, value_name = "FILE", conflicts_with = "jobs")]
+        file: Option<PathBuf>,
+        #[command(flatten)]
+        folder: Folder,
     },
     /// Run partitions of jobs that other processes run, and restart those whose process died, until told to stop
     Work {
         /// At most so many partitions at once
         #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
         slots: u32,
+        #[command(flatten)]
+        folder: Folder,
     },
     /// Ask an execution to stop at the end of its chunk, wherever it runs
     Stop {
@@ -88,6 +104,41 @@ pub(crate) enum JobCommand {
     Recover(Order),
     /// The executions of jobs, the newest first; with an id, all about one
     Executions(Executions),
+}
+
+/// Where job files are.
+#[derive(Args, Debug)]
+pub(crate) struct Folder {
+    /// The jobs of all job files of this folder too, overrides jobs.folder
+    #[arg(long, value_name = "DIR")]
+    jobs: Option<String>,
+}
+
+impl JobCommand {
+    /// Its flags as the configuration takes them.
+    pub(super) fn as_flags(&self) -> Vec<Flag> {
+        let folder = match self {
+            Self::List { folder, .. }
+            | Self::Show { folder, .. }
+            | Self::Run { folder, .. }
+            | Self::Restart { folder, .. }
+            | Self::Work { folder, .. } => folder.jobs.clone(),
+            Self::Backfill(arguments) => arguments.folder.jobs.clone(),
+            _ => None,
+        };
+        folder.map(|folder| ("jobs.folder", "--jobs", folder)).into_iter().collect()
+    }
+
+    /// Whether the jobs of the folder of job files have to be there. A command that names a file needs only that.
+    pub(super) fn needs_jobs(&self) -> bool {
+        match self {
+            Self::List { .. } | Self::Show { .. } | Self::Work { .. } => true,
+            Self::Backfill(arguments) => is_file(&arguments.job).is_none(),
+            Self::Run { job, .. } => is_file(job).is_none(),
+            Self::Restart { file, .. } => file.is_none(),
+            _ => false,
+        }
+    }
 }
 
 /// What an operator wants to happen to an execution, and why.
@@ -156,17 +207,17 @@ pub(super) fn reason(text: &str) -> Result<String, String> {
 
 pub(super) async fn run(command: JobCommand, context: &Context) -> Result<Exit, Failure> {
     match command {
-        JobCommand::List { limit } => list::jobs(limit, context).await,
-        JobCommand::Show { job, limit } => list::one(&job, limit, context).await,
-        JobCommand::Run { job, parameters, accept_change, next } => {
+        JobCommand::List { limit, .. } => list::jobs(limit, context).await,
+        JobCommand::Show { job, limit, .. } => list::one(&job, limit, context).await,
+        JobCommand::Run { job, parameters, accept_change, next, .. } => {
             run::launch(&job, &parameters, run::Manner { accept_change, next }, context).await
         }
         JobCommand::Check { path } => check::run(&path, context),
         JobCommand::Backfill(arguments) => backfill::run(arguments, context).await,
-        JobCommand::Restart { execution, accept_change } => {
-            run::restart(execution, accept_change, context).await
+        JobCommand::Restart { execution, accept_change, file, .. } => {
+            run::restart(execution, file.as_deref(), accept_change, context).await
         }
-        JobCommand::Work { slots } => work::run(slots, context).await,
+        JobCommand::Work { slots, .. } => work::run(slots, context).await,
         JobCommand::Stop { execution, reason } => operate::stop(execution, reason.as_deref(), context).await,
         JobCommand::Abandon(order) => operate::abandon(&order, context).await,
         JobCommand::Recover(order) => operate::recover(&order, context).await,

@@ -79,10 +79,20 @@ impl Command {
 pub(crate) type Flag = (&'static str, &'static str, String);
 
 impl Command {
+    /// Whether the command runs or shows jobs, so that those of the folder of job files have to be there.
+    pub(crate) fn needs_jobs(&self) -> bool {
+        match self {
+            Self::Serve(_) => true,
+            Self::Job(job) => job.needs_jobs(),
+            _ => false,
+        }
+    }
+
     /// The command's own flags that override keys of the configuration.
     pub(crate) fn as_flags(&self) -> Vec<Flag> {
         match self {
             Self::Serve(serve) => serve.as_flags(),
+            Self::Job(job) => job.as_flags(),
             _ => Vec::new(),
         }
     }

@@ -35,15 +35,22 @@ pub(crate) struct Serve {
     /// What stands before every path, such as /tidemill; overrides server.base_path
     #[arg(long, value_name = "PATH")]
     base_path: Option<String>,
+    /// Serve the jobs of all job files of this folder, overrides jobs.folder
+    #[arg(long, value_name = "DIR")]
+    jobs: Option<String>,
 }
 
 impl Serve {
     /// Its flags as the configuration takes them.
     pub(super) fn as_flags(&self) -> Vec<Flag> {
-        [("server.listen", "--listen", &self.listen), ("server.base_path", "--base-path", &self.base_path)]
-            .into_iter()
-            .filter_map(|(key, flag, value)| value.clone().map(|value| (key, flag, value)))
-            .collect()
+        [
+            ("server.listen", "--listen", &self.listen),
+            ("server.base_path", "--base-path", &self.base_path),
+            ("jobs.folder", "--jobs", &self.jobs),
+        ]
+        .into_iter()
+        .filter_map(|(key, flag, value)| value.clone().map(|value| (key, flag, value)))
+        .collect()
     }
 }
 

@@ -166,6 +166,8 @@ keys! {
         "Most executions that a server runs at once.";
     JOBS_MAX_PARTITIONS "jobs.max_partitions", Kind::Number { least: 0, most: 1000 }, Some("4"),
         "Most partitions of other processes' executions that a server runs at once.";
+    JOBS_FOLDER "jobs.folder", Kind::Text { longest: 4096 }, None,
+        "A folder whose job files are jobs of this program.";
     LOG_LEVEL "log.level", Kind::Word(LogLevel::NAMES), Some("warn"),
         "How much is logged.";
     LOG_FORMAT "log.format", Kind::Word(LogFormat::NAMES), Some("pretty"),

@@ -9,6 +9,7 @@ use super::key::{self, Key};
 use super::secret::Secret;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -89,6 +90,8 @@ pub struct Jobs {
     pub max_running: u32,
     /// Most partitions of other processes' executions that it runs at once.
     pub max_partitions: u32,
+    /// Where job files are.
+    pub folder: Option<PathBuf>,
 }
 
 /// What is logged.
@@ -132,6 +135,7 @@ impl Settings {
             jobs: Jobs {
                 max_running: values.number(&key::JOBS_MAX_RUNNING),
                 max_partitions: values.number(&key::JOBS_MAX_PARTITIONS),
+                folder: values.optional_text(&key::JOBS_FOLDER).map(PathBuf::from),
             },
             alert,
             issuers,

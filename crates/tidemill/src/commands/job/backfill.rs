@@ -1,6 +1,7 @@
 //! `job backfill`: a job once for each date of a range, in this process and in order.
 
-use super::run::{GRACE, parameters, with_launcher};
+use super::Folder;
+use super::run::{GRACE, Meant, with_launcher};
 use super::signals::Signals;
 use crate::context::Context;
 use crate::output::Listing;
@@ -21,8 +22,9 @@ use tokio::task::JoinSet;
 /// Run a job once for each date of a range, in this process and in order
 #[derive(Args, Debug)]
 pub(crate) struct BackfillArguments {
-    /// The job
-    job: String,
+    /// Its name, or a job file: what ends in .yaml or .yml, or has a / in it
+    #[arg(value_name = "JOB|FILE")]
+    pub(super) job: String,
     /// The parameter that gets the date
     #[arg(long, value_name = "NAME")]
     parameter: String,
@@ -47,6 +49,8 @@ pub(crate) struct BackfillArguments {
     /// Only say what would be done
     #[arg(long)]
     dry_run: bool,
+    #[command(flatten)]
+    pub(super) folder: Folder,
 }
 
 fn date(text: &str) -> Result<Date, String> {
@@ -76,15 +80,16 @@ enum Done {
 }
 
 pub(super) async fn run(arguments: BackfillArguments, context: &Context) -> Result<Exit, Failure> {
-    // Refused before the database is touched, so that a slip costs nothing.
-    let job = context.jobs().get(&arguments.job)?;
-    let mut lines = plan(&arguments, job, context)?;
+    let meant = Meant::by(&arguments.job, context)?;
+    let arguments = BackfillArguments { job: meant.job.clone(), ..arguments };
+    let job = meant.definitions.jobs.get(&meant.job)?;
+    let mut lines = plan(&arguments, &meant)?;
     if arguments.dry_run {
         preview(job, &mut lines, context).await?;
         return print(&arguments.job, &lines, context);
     }
     let mut signals = Signals::new()?;
-    with_launcher(context, async |launcher| {
+    with_launcher(&meant.definitions, context, async |launcher| {
         work(&arguments, &mut lines, launcher, &mut signals, context).await;
         Ok(())
     })
@@ -93,10 +98,11 @@ pub(super) async fn run(arguments: BackfillArguments, context: &Context) -> Resu
 }
 
 /// All dates with their parameters, in order.
-fn plan(arguments: &BackfillArguments, job: &Job, context: &Context) -> Result<Vec<Line>, Failure> {
+fn plan(arguments: &BackfillArguments, meant: &Meant) -> Result<Vec<Line>, Failure> {
+    let job = meant.definitions.jobs.get(&meant.job)?;
     let every: Step = arguments.every.parse()?;
     let dates = Backfill { from: arguments.from, to: arguments.to, every }.dates()?;
-    let given = parameters(&arguments.job, &arguments.given, context)?;
+    let given = meant.parameters(&arguments.given)?;
     let name = &arguments.parameter;
     if given.get(name).is_some() {
         return Err(BadBackfill::Given { name: name.clone() }.into());
@@ -108,6 +114,7 @@ fn plan(arguments: &BackfillArguments, job: &Job, context: &Context) -> Result<V
             Failure::new(Code::BadBackfill, error.to_string(), "see `tidemill job backfill --help`")
         };
         parameters.insert(name, backfill::parameter(name, date, job.parameters())?).map_err(invalid)?;
+        meant.definitions.check_given(&meant.job, &parameters)?;
         lines.push(Line { date, parameters, result: Done::NotStarted });
     }
     Ok(lines)

@@ -27,7 +27,8 @@ pub(super) async fn jobs(limit: u32, context: &Context) -> Result<Exit, Failure>
     let mut listing = Listing::new(
         "tidemill.job/v1",
         columns,
-        "This program has no jobs, and none has run on this database: `App::new().job(…)` registers one.",
+        "This program has no jobs, and none has run on this database: `App::new().job(…)` registers one, \
+         `--jobs DIR` names a folder of job files.",
     );
     for (name, record) in all.into_iter().take(limit as usize) {
         let mut row = vec![json!(name), json!(context.jobs().get(&name).is_ok())];

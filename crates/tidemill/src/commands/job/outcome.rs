@@ -3,6 +3,7 @@
 use super::step;
 use crate::config::Output;
 use crate::context::Context;
+use crate::declared::Definitions;
 use crate::output::write_stdout;
 use crate::report::Failure;
 use serde_json::json;
@@ -18,16 +19,18 @@ pub(super) async fn tell(
     id: ExecutionId,
     ended: Result<ExecutionEnd, EngineError>,
     store: &Store,
+    definitions: &Definitions,
     context: &Context,
 ) -> Result<Exit, Failure> {
-    let end = ended.map_err(|error| lost(id, &error, context))?;
+    let restart = format!("{} job restart {id}{}", context.program(), definitions.flag());
+    let end = ended.map_err(|error| lost(id, &error, &restart))?;
     let mut tx = store.read().await?;
     let found = tx.execution(id).await?.map(|found| found.execution);
     let steps = tx.steps(id).await?;
     tx.rollback().await?;
     let execution = found.ok_or(JobError::UnknownExecution(id))?;
     print(&execution, &steps, context)?;
-    verdict(&end, &execution.job, &steps, context)
+    verdict(&end, &execution.job, &steps, &restart)
 }
 
 fn print(execution: &ExecutionRecord, steps: &[StepRecord], context: &Context) -> Result<(), Failure> {
@@ -64,10 +67,9 @@ fn print(execution: &ExecutionRecord, steps: &[StepRecord], context: &Context) -
 }
 
 /// The exit code, which follows the status alone; what did not complete is reported with what helps.
-fn verdict(end: &ExecutionEnd, job: &str, steps: &[StepRecord], context: &Context) -> Result<Exit, Failure> {
+fn verdict(end: &ExecutionEnd, job: &str, steps: &[StepRecord], restart: &str) -> Result<Exit, Failure> {
     let id = end.execution;
-    let go_on =
-        format!("`{} job restart {id}` goes on from the last chunk that committed", context.program());
+    let go_on = format!("`{restart}` goes on from the last chunk that committed");
     match end.status {
         BatchStatus::Completed => Ok(Exit::Ok),
         BatchStatus::Stopped => {
@@ -98,11 +100,10 @@ fn verdict(end: &ExecutionEnd, job: &str, steps: &[StepRecord], context: &Contex
 }
 
 /// This process lost the right to act for the execution while it ran.
-fn lost(id: ExecutionId, error: &EngineError, context: &Context) -> Failure {
+fn lost(id: ExecutionId, error: &EngineError, restart: &str) -> Failure {
     let fix = format!(
-        "what has committed stands; `{} job restart {id}` goes on from there as soon as the execution counts as \
-         failed, which `tidemill executions {id}` shows",
-        context.program()
+        "what has committed stands; `{restart}` goes on from there as soon as the execution counts as failed, \
+         which `tidemill executions {id}` shows"
     );
     let what = format!("execution {id} was lost: this process could not renew its lease in time");
     Failure::new(error.code(), what, fix).because(&error.to_string())

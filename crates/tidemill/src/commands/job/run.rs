@@ -3,8 +3,10 @@
 use super::signals::Signals;
 use super::{outcome, progress};
 use crate::context::Context;
+use crate::declared::{Definitions, is_file};
 use crate::report::Failure;
 use std::future::pending;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::code::{Code, Exit};
@@ -36,41 +38,65 @@ pub(super) async fn launch(
     manner: Manner,
     context: &Context,
 ) -> Result<Exit, Failure> {
-    let parameters = parameters(job, arguments, context)?;
+    let meant = Meant::by(job, context)?;
+    let parameters = meant.parameters(arguments)?;
+    meant.definitions.check_given(&meant.job, &parameters)?;
     let actor = context.actor();
-    in_this_process(context, async |launcher| {
+    in_this_process(&meant.definitions, context, async |launcher| {
         let launcher = launcher.clone().accept_change(manner.accept_change);
         match manner.next {
-            true => launcher.launch_next(job, &parameters, &actor).await,
-            false => launcher.launch(job, &parameters, &actor).await,
+            true => launcher.launch_next(&meant.job, &parameters, &actor).await,
+            false => launcher.launch(&meant.job, &parameters, &actor).await,
         }
     })
     .await
 }
 
-/// The parameters that were given. Refused before the database is touched, so that a slip costs nothing.
-pub(super) fn parameters(
-    job: &str,
-    arguments: &[String],
-    context: &Context,
-) -> Result<JobParameters, JobError> {
-    let definition = context.jobs().get(job)?;
-    let parameters = parse_arguments(arguments.iter().map(String::as_str), definition.parameters());
-    parameters.map_err(|error| {
-        let problems = vec![ParameterProblem::OutOfBounds(error)];
-        let refusal = LaunchRefusal::ParametersInvalid(ParametersInvalid { problems });
-        JobError::Refused { job: job.to_owned(), refusal }
-    })
+/// The job that a command line means, with those that it can be run with.
+pub(super) struct Meant {
+    pub(super) definitions: Definitions,
+    /// Its name.
+    pub(super) job: String,
 }
 
-/// Goes on with an execution.
+impl Meant {
+    /// By its name, or by its file. Refused before the database is touched, so that a slip costs nothing.
+    pub(super) fn by(job: &str, context: &Context) -> Result<Self, Failure> {
+        let definitions = match is_file(job) {
+            Some(path) => Definitions::of_file(&path, context.settings())?,
+            None => context.definitions().clone(),
+        };
+        let job = match is_file(job) {
+            Some(_) => definitions.only().unwrap_or_default(),
+            None => job.to_owned(),
+        };
+        definitions.jobs.get(&job)?;
+        Ok(Self { definitions, job })
+    }
+
+    /// The parameters that were given.
+    pub(super) fn parameters(&self, arguments: &[String]) -> Result<JobParameters, JobError> {
+        let definition = self.definitions.jobs.get(&self.job)?;
+        let parameters = parse_arguments(arguments.iter().map(String::as_str), definition.parameters());
+        parameters.map_err(|error| {
+            let problems = vec![ParameterProblem::OutOfBounds(error)];
+            let refusal = LaunchRefusal::ParametersInvalid(ParametersInvalid { problems });
+            JobError::Refused { job: self.job.clone(), refusal }
+        })
+    }
+}
+
+/// Goes on with an execution, of a job of this program or of a file.
 pub(super) async fn restart(
     id: ExecutionId,
+    file: Option<&Path>,
     accept_change: bool,
     context: &Context,
 ) -> Result<Exit, Failure> {
+    let of_file = file.map(|path| Definitions::of_file(path, context.settings())).transpose()?;
+    let definitions = of_file.as_ref().unwrap_or(context.definitions());
     let actor = context.actor();
-    in_this_process(context, async |launcher| {
+    in_this_process(definitions, context, async |launcher| {
         launcher.clone().accept_change(accept_change).restart(id, &actor).await
     })
     .await
@@ -78,17 +104,18 @@ pub(super) async fn restart(
 
 /// Registers a process, starts what is to be started, waits for its end, and tells how it was.
 async fn in_this_process(
+    definitions: &Definitions,
     context: &Context,
     start: impl AsyncFnOnce(&Launcher) -> Result<Running, JobError>,
 ) -> Result<Exit, Failure> {
     let mut signals = Signals::new()?;
-    with_launcher(context, async |launcher| {
+    with_launcher(definitions, context, async |launcher| {
         let ended = match start(launcher).await {
             Ok(running) => Ok(wait(running, launcher, &mut signals, context).await),
             Err(error) => Err(error),
         };
         match ended {
-            Ok((id, ended)) => outcome::tell(id, ended, launcher.store(), context).await,
+            Ok((id, ended)) => outcome::tell(id, ended, launcher.store(), definitions, context).await,
             Err(error) => Err(refused(error)),
         }
     })
@@ -97,6 +124,7 @@ async fn in_this_process(
 
 /// Registers a process, does something with a launcher of it, and says goodbye.
 pub(super) async fn with_launcher<T>(
+    definitions: &Definitions,
     context: &Context,
     act: impl AsyncFnOnce(&Launcher) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
@@ -109,7 +137,7 @@ pub(super) async fn with_launcher<T>(
         tracing::warn!(%error, "looking for dead processes failed; will try again");
     }
     let reaping = tokio::spawn(reaper::run(process.clone()));
-    let launcher = Launcher::new(store.clone(), process.clone(), clock, context.jobs().clone());
+    let launcher = Launcher::new(store.clone(), process.clone(), clock, definitions.jobs.clone());
     let done = act(&launcher).await;
     reaping.abort();
     let _lapses_otherwise = tokio::time::timeout(GOODBYE, async {

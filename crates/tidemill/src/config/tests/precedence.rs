@@ -63,6 +63,7 @@ fn nothing_at_all_gives_the_defaults() {
     assert_eq!(settings.process.name, None);
     assert_eq!(settings.process.lease, Duration::from_secs(15));
     assert_eq!((settings.jobs.max_running, settings.jobs.max_partitions), (32, 4));
+    assert_eq!(settings.jobs.folder, None);
     assert_eq!(settings.log.level, LogLevel::Warn);
     assert_eq!(settings.output, Output::Table);
     assert!(loaded.files.is_empty());
@@ -100,6 +101,7 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
         [jobs]
         max_running = 5
         max_partitions = 0
+        folder = "jobs"
         [log]
         level = "trace"
         format = "json"
@@ -130,6 +132,7 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
             "proxy",
             "5",
             "0",
+            "jobs",
             "trace",
             "json",
             "csv",
@@ -140,6 +143,7 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
     assert_eq!(loaded.settings.database.busy_timeout, Duration::ZERO);
     assert_eq!(loaded.settings.process.name.as_deref(), Some("밤 작업"));
     assert_eq!((loaded.settings.jobs.max_running, loaded.settings.jobs.max_partitions), (5, 0));
+    assert_eq!(loaded.settings.jobs.folder.as_deref(), Some(std::path::Path::new("jobs")));
     assert_eq!(loaded.files, [stage.path("project/tidemill.toml")]);
 }
 

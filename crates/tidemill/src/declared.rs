@@ -1,0 +1,126 @@
+//! Jobs that are declared in files: read, checked with what the configuration says, and built. The database is not
+//! touched.
+
+use crate::config::Settings;
+use crate::report::Failure;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use tidemill_declare::build::{Building, job};
+use tidemill_declare::model::JobFile;
+use tidemill_declare::{Known, check, check_all, check_given, load_beside, load_folder};
+use tidemill_domain::job::JobParameters;
+use tidemill_engine::job::{Job, JobRegistry};
+use tidemill_store::item::Database;
+
+/// The jobs that a command can run, and how another command finds the same.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Definitions {
+    pub(crate) jobs: JobRegistry,
+    /// The files of those that are declared.
+    files: Vec<JobFile>,
+    /// What `job restart` needs behind the id, a blank before it; nothing for jobs of the program itself.
+    flag: String,
+}
+
+impl Definitions {
+    /// The jobs of the program itself.
+    pub(crate) fn of(jobs: JobRegistry) -> Self {
+        Self { jobs, ..Self::default() }
+    }
+
+    /// These, and those of all files of a folder. All that is wrong with them is told at once.
+    pub(crate) fn with_folder(self, folder: &Path, settings: &Settings) -> Result<Self, Failure> {
+        let files = load_folder(folder)?;
+        let connections = Connections::of(settings)?;
+        check_all(&files, &connections.names())?;
+        let jobs = files.iter().map(|file| connections.build(file, &files)).collect::<Result<Vec<_>, _>>()?;
+        let jobs = JobRegistry::new(self.jobs.iter().cloned().chain(jobs))?;
+        Ok(Self { jobs, files, flag: format!(" --jobs {}", shown(folder)) })
+    }
+
+    /// The job of one file; it may run those of the other files of its folder.
+    pub(crate) fn of_file(path: &Path, settings: &Settings) -> Result<Self, Failure> {
+        let (file, others) = load_beside(path)?;
+        let connections = Connections::of(settings)?;
+        check(&file, &Known { connections: &connections.names(), jobs: &others })?;
+        let job = connections.build(&file, &others)?;
+        let jobs = JobRegistry::new([job])?;
+        Ok(Self { jobs, files: vec![file], flag: format!(" --file {}", shown(path)) })
+    }
+
+    /// Refuses a launch of a declared job without a parameter that it needs.
+    pub(crate) fn check_given(&self, job: &str, parameters: &JobParameters) -> Result<(), Failure> {
+        match self.files.iter().find(|file| file.name.value == job) {
+            Some(file) => Ok(check_given(file, |name| parameters.get(name).is_some())?),
+            None => Ok(()),
+        }
+    }
+
+    /// The name of the job, where there is only one.
+    pub(crate) fn only(&self) -> Option<String> {
+        let mut names = self.jobs.names();
+        (names.len() == 1).then(|| names.remove(0))
+    }
+
+    /// What `job restart` needs behind the id, a blank before it.
+    pub(crate) fn flag(&self) -> &str {
+        &self.flag
+    }
+}
+
+/// Whether what stands for a job on a command line is a file.
+pub(crate) fn is_file(job: &str) -> Option<PathBuf> {
+    let path = Path::new(job);
+    let is_yaml =
+        path.extension().is_some_and(|end| ["yaml", "yml"].iter().any(|yaml| end.eq_ignore_ascii_case(yaml)));
+    (is_yaml || job.contains(std::path::MAIN_SEPARATOR)).then(|| path.to_owned())
+}
+
+/// A path as a word of a command.
+fn shown(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-".contains(c);
+    if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
+/// The databases that files name.
+struct Connections(BTreeMap<String, Database>);
+
+impl Connections {
+    fn of(settings: &Settings) -> Result<Self, Failure> {
+        let named = settings
+            .connections
+            .iter()
+            .map(|connection| Ok::<_, Failure>((connection.name.clone(), connection.database()?)));
+        named.collect::<Result<_, _>>().map(Self)
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.0.keys().cloned().collect()
+    }
+
+    fn build(&self, file: &JobFile, jobs: &[JobFile]) -> Result<Job, Failure> {
+        Ok(job(file, &Building { connections: &self.0, jobs })?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_told_from_a_name() {
+        for file in ["a.yaml", "a.YML", "jobs/a", "./a", "/a.txt"] {
+            assert!(is_file(file).is_some(), "{file}");
+        }
+        for name in ["a", "a.yaml.x", "transfers", "yaml", "a.b"] {
+            assert!(is_file(name).is_none(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_path_can_be_pasted_into_a_shell() {
+        assert_eq!(shown(Path::new("jobs/a.yaml")), "jobs/a.yaml");
+        assert_eq!(shown(Path::new("my jobs/it's")), r"'my jobs/it'\''s'");
+    }
+}

@@ -1,0 +1,181 @@
+//! Jobs that are declared in files: run, restarted, served, and refused with place and suggestion.
+
+use crate::serve::Served;
+use crate::{Ran, Stage, both_databases, workspace};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+use tidemill_store::scratch::Scratch;
+
+const TABLE: &str = "create table transfers
+    (id bigint primary key, day date not null, account text not null, cents bigint not null)";
+
+fn example(name: &str) -> String {
+    workspace().join("examples/jobs").join(name).canonicalize().unwrap().display().to_string()
+}
+
+/// A stage on this database, which has the table of the example.
+async fn stage(database: &Scratch) -> Stage {
+    let store = database.store(None).await.unwrap();
+    let mut tx = store.begin().await.unwrap();
+    tx.execute_for_test(TABLE).await.unwrap();
+    tx.commit().await.unwrap();
+    store.close().await;
+    Stage::on(database.url()).with("TIDEMILL_DATABASE_INIT", "always")
+}
+
+fn copy_job(name: &str) -> String {
+    format!(
+        "job: {name}\nparameters: {{ n: {{ type: long }} }}\nsteps:\n  - name: copy\n    chunk: 1\n    \
+         read: {{ jsonl: {{ path: in.jsonl }} }}\n    write: {{ jsonl: {{ path: \"{name}-${{n}}.jsonl\" }} }}\n"
+    )
+}
+
+/// Launches a job by HTTP, and returns the head and the body of the answer.
+fn launch(address: &str, job: &str, body: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    write!(
+        stream,
+        "POST /api/v1/jobs/{job}/executions HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.to_owned(), body.to_owned())
+}
+
+/// A stage with a folder of jobs, of which there are `first` and `second`.
+fn with_jobs(stage: Stage) -> Stage {
+    fs::create_dir(stage.path("jobs")).unwrap();
+    fs::write(stage.path("jobs/first.yaml"), copy_job("first")).unwrap();
+    fs::write(stage.path("jobs/second.yml"), copy_job("second")).unwrap();
+    stage
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_example_runs_as_its_first_lines_say() {
+    for database in both_databases().await {
+        let stage = stage(&database).await;
+        let file = format!("file={}", example("transfers.csv"));
+        let run = ["job", "run", &example("transfers.yaml"), "-p", "date=2026-11-15", "-p", &file];
+
+        stage.run(&run).succeeds();
+
+        let report = fs::read_to_string(stage.path("report-2026-11-15.csv")).unwrap();
+        assert_eq!(report, "account,cents\nKIM,10029\nLEE,1949\n");
+        let rejects = fs::read_to_string(stage.path("rejects-2026-11-15.csv")).unwrap();
+        assert!(rejects.contains("12.345 would lose digits"), "{rejects}");
+        stage.run(&run).fails("TM1004", 5);
+    }
+}
+
+#[test]
+fn a_broken_file_is_refused_with_place_and_suggestion_before_the_database_is_touched() {
+    let stage = Stage::on("postgres://nobody@127.0.0.1:1/x");
+    let good = fs::read_to_string(example("transfers.yaml")).unwrap();
+    let broken = good.replace("upper(", "uper(").replace("filter:", "fliter:");
+    fs::write(stage.path("broken.yaml"), broken).unwrap();
+
+    let ran = stage.run(&["job", "run", "broken.yaml", "-p", "date=2026-11-15"]);
+
+    ran.fails("TM1020", 2);
+    assert!(ran.stderr.contains("broken.yaml:19:7: "), "{ran:#?}");
+    assert!(ran.stderr.contains("did you mean filter?"), "{ran:#?}");
+    fs::write(stage.path("broken.yaml"), good.replace("upper(", "uper(")).unwrap();
+    let ran = stage.run(&["job", "run", "./broken.yaml", "-p", "date=2026-11-15"]);
+    ran.fails("TM1020", 2);
+    assert!(ran.stderr.contains("broken.yaml:23:19: "), "{ran:#?}");
+    assert!(ran.stderr.contains("did you mean upper?"), "{ran:#?}");
+    stage.run(&["job", "run", "nowhere.yaml"]).fails("TM1020", 2);
+    fs::write(stage.path("copy.yaml"), copy_job("copy")).unwrap();
+    let ran = stage.run(&["job", "run", "copy.yaml"]);
+    assert!(ran.fails("TM1020", 2).stderr.contains("the parameter \"n\" is needed here"), "{ran:#?}");
+    let ran = stage.run(&["job", "run", "copy.yaml", "-p", "n=x"]);
+    ran.fails("TM1007", 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_failed_tells_the_command_that_goes_on_and_that_does() {
+    let database = Scratch::file();
+    let stage = stage(&database).await;
+    let lines = |amount: &str| format!("id,account,amount\n1,a,{amount}\n2,a,{amount}\n3,a,{amount}\n");
+    fs::write(stage.path("in.csv"), lines("x.00")).unwrap();
+    fs::create_dir(stage.path("my jobs")).unwrap();
+    fs::copy(example("transfers.yaml"), stage.path("my jobs/t.yaml")).unwrap();
+
+    let failed = stage.run(&["job", "run", "my jobs/t.yaml", "-p", "date=2026-11-15", "-p", "file=in.csv"]);
+
+    failed.fails("TM1017", 10);
+    assert!(failed.stderr.contains("`tidemill job restart 1 --file 'my jobs/t.yaml'`"), "{failed:#?}");
+    fs::write(stage.path("in.csv"), lines("1.00")).unwrap();
+    stage.run(&["job", "restart", "1"]).fails("TM1001", 3);
+    stage.run(&["job", "restart", "1", "--file", "my jobs/t.yaml"]).succeeds();
+    assert_eq!(fs::read_to_string(stage.path("report-2026-11-15.csv")).unwrap(), "account,cents\nA,300\n");
+}
+
+#[test]
+fn the_jobs_of_a_folder_are_listed_run_and_restarted() {
+    let stage = with_jobs(Stage::new());
+    let json = |ran: &Ran| serde_json::from_str::<serde_json::Value>(&ran.succeeds().stdout).unwrap();
+
+    let listed = json(&stage.run(&["job", "list", "--jobs", "jobs", "-o", "json"]));
+    assert_eq!(
+        listed["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|job| job["job"].as_str().unwrap())
+            .collect::<Vec<_>>(),
+        ["first", "second"]
+    );
+    let failed = stage.run(&["job", "run", "second", "--jobs", "jobs", "-p", "n=1"]);
+    assert!(
+        failed.fails("TM1013", 10).stderr.contains("`tidemill job restart 1 --jobs jobs`"),
+        "{failed:#?}"
+    );
+    fs::write(stage.path("in.jsonl"), "{\"a\":1}\n").unwrap();
+    fs::write(stage.path("tidemill.toml"), "[jobs]\nfolder = \"jobs\"\n").unwrap();
+    stage.run(&["job", "restart", "1"]).succeeds();
+    assert_eq!(fs::read_to_string(stage.path("second-1.jsonl")).unwrap(), "{\"a\":1}\n");
+    stage.run(&["job", "show", "first"]).succeeds();
+    let missing = stage.run(&["job", "run", "first"]);
+    assert!(missing.fails("TM1020", 2).stderr.contains("\"n\" is needed here"), "{missing:#?}");
+}
+
+#[test]
+fn a_server_with_a_folder_runs_its_jobs() {
+    let stage = with_jobs(Stage::new());
+    fs::write(stage.path("in.jsonl"), "{\"a\":1}\n").unwrap();
+    let served = Served::start(&stage, &["--jobs", "jobs"]);
+
+    let (head, body) = launch(&served.address, "first", r#"{"parameters":{"n":7}}"#);
+
+    assert!(head.starts_with("HTTP/1.1 202 "), "{head} {body}");
+    for _ in 0..1000 {
+        if stage.path("first-7.jsonl").exists() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(fs::read_to_string(stage.path("first-7.jsonl")).unwrap(), "{\"a\":1}\n");
+}
+
+#[test]
+fn a_server_does_not_start_with_a_folder_that_has_faults_and_lists_all_of_them() {
+    let stage = with_jobs(Stage::new());
+    fs::write(stage.path("jobs/a.yaml"), copy_job("a").replace("chunk", "chunck")).unwrap();
+    fs::write(stage.path("jobs/b.yaml"), copy_job("b").replace("jsonl:", "json:")).unwrap();
+
+    let ran = stage.run(&["serve", "--listen", "127.0.0.1:0", "--jobs", "jobs"]);
+
+    ran.fails("TM1020", 2);
+    assert!(ran.stderr.contains("jobs/a.yaml:5:5: "), "{ran:#?}");
+    assert!(ran.stderr.contains("jobs/b.yaml:6:13: "), "{ran:#?}");
+    stage.run(&["process", "list"]).succeeds();
+    stage.run(&["serve", "--jobs", "nowhere"]).fails("TM1020", 2);
+}
