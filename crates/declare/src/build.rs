@@ -3,8 +3,10 @@
 //! What can be wrong with a file is found by [`check`](crate::check), and here only what cannot be built. Paths are
 //! relative to the working folder of the program, as on its command line.
 
+use crate::check::all_steps;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::model::{At, JobFile, Place, StepFile, Work};
+use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use tidemill_domain::job::JobParameter;
 use tidemill_domain::job::parameter::ParameterSpec;
@@ -21,7 +23,6 @@ mod process;
 mod read;
 mod spark;
 mod sql;
-mod threads;
 mod write;
 
 /// Jobs within jobs within jobs.
@@ -60,13 +61,12 @@ struct Builder<'a> {
     problems: Vec<Diagnostic>,
 }
 
-/// What the rest of the product has not brought yet.
-struct NotYet(&'static str);
-
 impl Builder<'_> {
     fn job(&mut self) -> Option<Job> {
         let flow = self.flow(&self.file.steps)?;
-        let mut job = Job::of(self.file.name.value.clone(), flow).on_crash(self.file.on_crash);
+        let mut job = Job::of(self.file.name.value.clone(), flow)
+            .on_crash(self.file.on_crash)
+            .fingerprint(self.fingerprint());
         for At { value: parameter, place } in &self.file.parameters {
             job = job.parameter(parameter.spec.clone());
             if let Some(text) = &parameter.default {
@@ -138,27 +138,26 @@ impl Builder<'_> {
 
     fn step(&mut self, file: &StepFile, work: &Work) -> Option<Step> {
         let name = file.name.value.as_str();
-        let built = match work {
-            Work::Chunk(chunk) => return self.chunk(name, chunk),
-            Work::Job(call) => return self.job_step(name, call),
-            Work::Command(command) => command::step(name, command),
-            Work::Sql(statements) => sql::step(name, statements),
-            Work::Spark(app) => spark::step(name, app),
-            Work::Flow(_) | Work::Split(_) | Work::Decide(_) => return None,
-        };
-        self.or_not_yet(built, file.name.place)
+        match work {
+            Work::Chunk(chunk) => self.chunk(name, chunk, file.allow_start_if_complete),
+            Work::Job(call) => self.job_step(name, call),
+            Work::Command(command) => self.command(name, command),
+            Work::Sql(statements) => self.sql(name, statements),
+            Work::Spark(app) => self.spark(name, app),
+            Work::Flow(_) | Work::Split(_) | Work::Decide(_) => None,
+        }
     }
 
-    /// What was built, or a note of what this program cannot do yet.
-    fn or_not_yet<T>(&mut self, built: Result<T, NotYet>, place: Place) -> Option<T> {
-        match built {
-            Ok(built) => Some(built),
-            Err(NotYet(what)) => {
-                let fix = "take it out, or run the job with a later version";
-                self.refuse(place, format!("{what} are not supported by this build yet"), fix);
-                None
-            }
+    /// Of the file, and of all files whose jobs it runs: a change of any of them is one of this job.
+    fn fingerprint(&self) -> String {
+        let mut files: BTreeMap<&str, &str> = BTreeMap::new();
+        collect(self.file, self.building.jobs, &mut files);
+        if files.len() <= 1 {
+            return self.file.fingerprint.clone();
         }
+        let all: Vec<String> =
+            files.iter().map(|(job, fingerprint)| format!("{job} {fingerprint}\n")).collect();
+        Sha256::digest(all.concat()).iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// The names of the parameters that the job declares.
@@ -168,5 +167,19 @@ impl Builder<'_> {
 
     fn refuse(&mut self, place: Place, what: impl Into<String>, fix: impl Into<String>) {
         self.problems.push(Diagnostic::at(&self.file.source, place, 1, what, fix));
+    }
+}
+
+/// The fingerprints of a file and of those whose jobs it runs, by job. Each once, so that a circle comes to an end.
+fn collect<'f>(file: &'f JobFile, jobs: &'f [JobFile], found: &mut BTreeMap<&'f str, &'f str>) {
+    if found.insert(&file.name.value, &file.fingerprint).is_some() {
+        return;
+    }
+    for step in all_steps(&file.steps) {
+        if let Work::Job(call) = &step.work
+            && let Some(inner) = jobs.iter().find(|inner| inner.name.value == call.job.value)
+        {
+            collect(inner, jobs, found);
+        }
     }
 }

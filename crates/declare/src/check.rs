@@ -55,6 +55,7 @@ pub fn check_given(file: &JobFile, is_given: impl Fn(&str) -> bool) -> Result<()
 pub(crate) fn alone(file: &JobFile) -> Vec<Diagnostic> {
     let mut checker = Checker::of(file);
     checker.parameters();
+    checker.schedule();
     checker.names_and_flow();
     for step in all_steps(&file.steps) {
         // Nobody reads so many, and telling where each is takes time.
@@ -97,6 +98,19 @@ struct Checker<'a> {
 }
 
 impl<'a> Checker<'a> {
+    /// Whether every word of the schedule is understood, and what a tick would launch is accepted.
+    fn schedule(&mut self) {
+        let Some(At { value: file, place }) = &self.file.schedule else { return };
+        let specs: Vec<_> =
+            self.file.parameters.iter().map(|parameter| parameter.value.spec.clone()).collect();
+        if let Err(bad) = file.schedule.plan_for(&specs) {
+            let place = file.places.get(&bad.part).copied().unwrap_or(*place);
+            let what = format!("the schedule cannot be kept: {}: {}", bad.part, bad.why);
+            let fix = "see docs/guide/schedules.md for what can be said".to_owned();
+            self.problems.push(Diagnostic::at(&self.file.source, place, 1, what, fix));
+        }
+    }
+
     fn of(file: &'a JobFile) -> Self {
         Self { file, problems: Vec::new() }
     }

@@ -1,7 +1,7 @@
 //! The fingerprint of a definition: another one means that the job has changed.
 //!
 //! It is taken of the tree and not of the text, so that comments, blanks, quotes and the order of keys do not count,
-//! and descriptions neither. Of `map` the order counts: it is that of the columns.
+//! descriptions and the schedule neither. Of `map` the order counts: it is that of the columns.
 
 use crate::document::{Content, Node};
 use sha2::{Digest, Sha256};
@@ -12,6 +12,9 @@ pub(crate) fn fingerprint(root: &Node) -> String {
     feed(&mut hash, root, Names::Known);
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
+
+/// What a file says beside the work itself: words for people, and when the job is launched.
+const UNCOUNTED: [&str; 2] = ["description", "schedule"];
 
 /// What the keys of a table are.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -53,7 +56,7 @@ fn feed(hash: &mut Sha256, node: &Node, names: Names) {
         }
         Content::Map(entries) => {
             let mut entries: Vec<_> = entries.iter().map(|(key, value)| (key.name.as_str(), value)).collect();
-            entries.retain(|(name, _)| names != Names::Known || *name != "description");
+            entries.retain(|(name, _)| names != Names::Known || !UNCOUNTED.contains(name));
             if names != Names::Ordered {
                 entries.sort_by_key(|(name, _)| *name);
             }
@@ -86,7 +89,7 @@ mod tests {
         for same in [
             "# words\njob:   a\n\nsteps:\n- chunk: 10\n  name: b # more\n",
             "{ steps: [{ 'name': \"b\", chunk: 10 }], job: a }",
-            "job: a\ndescription: what for\nsteps:\n  - name: b\n    chunk: 10\n    description: words\n",
+            "job: a\ndescription: what for\nschedule: { cron: '@daily' }\nsteps:\n  - name: b\n    chunk: 10\n    description: words\n",
         ] {
             assert_eq!(of(same), plain, "{same}");
         }

@@ -8,6 +8,7 @@ use tidemill_domain::item::{ErrorKind, Value};
 use tidemill_domain::job::flow::Target;
 use tidemill_domain::job::lifecycle::OnCrash;
 use tidemill_domain::job::parameter::ParameterSpec;
+use tidemill_domain::schedule::Schedule;
 
 /// Where something stands in a file; both count from 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -42,12 +43,23 @@ pub struct JobFile {
     pub is_restartable: bool,
     /// What is done when its process dies.
     pub on_crash: OnCrash,
+    /// When it is launched by itself.
+    pub schedule: Option<At<ScheduleFile>>,
     /// Its steps, in order.
     pub steps: Vec<StepFile>,
     /// Of the whole definition, blanks and comments aside: another one means that the job has changed.
     pub fingerprint: String,
     /// The text of the file, for messages.
     pub source: Source,
+}
+
+/// When a job is launched by itself.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ScheduleFile {
+    /// As the file says it.
+    pub schedule: Schedule,
+    /// Where each part of it stands.
+    pub places: BTreeMap<String, Place>,
 }
 
 /// A parameter of a job.
@@ -137,7 +149,8 @@ pub enum PartitionBy {
         /// Such as `in/*.csv`.
         pattern: At<String>,
     },
-    /// Ranges of a numeric column; in the step `${range.from}` and `${range.to}` (exclusive) are its bounds.
+    /// Ranges of a numeric column; in the step `${range.from}` and `${range.to}` are its bounds, both of which belong to
+    /// it.
     Range {
         /// The column.
         column: At<String>,

@@ -6,6 +6,7 @@ mod endpoint;
 mod fields;
 mod parameter;
 mod scalar;
+mod schedule;
 mod step;
 mod target;
 
@@ -20,7 +21,7 @@ use tidemill_domain::job::lifecycle::OnCrash;
 
 const JOB: Table = Table {
     what: "a job",
-    keys: &["job", "description", "parameters", "restartable", "on_crash", "steps"],
+    keys: &["job", "description", "parameters", "restartable", "on_crash", "schedule", "steps"],
     example: "job: NAME, steps: and a list of steps",
 };
 
@@ -45,6 +46,10 @@ fn read(reader: &mut Reader<'_>, fields: &Fields<'_>, root: &Node) -> Option<Job
     };
     let is_restartable = reader.truth_of(fields, "restartable", Truth::Yes);
     let on_crash = fields.get("on_crash").map_or(Some(OnCrash::Fail), |node| on_crash(reader, node));
+    let schedule = match (fields.get("schedule"), &name) {
+        (Some(node), Some(name)) => Some(reader.schedule(node, &name.value)?),
+        _ => None,
+    };
     let steps = reader.required(fields, "steps").and_then(|node| reader.steps(node, "steps"));
     Some(JobFile {
         path: reader.source.path().to_owned(),
@@ -53,6 +58,7 @@ fn read(reader: &mut Reader<'_>, fields: &Fields<'_>, root: &Node) -> Option<Job
         parameters: parameters?,
         is_restartable,
         on_crash: on_crash?,
+        schedule,
         steps: steps?,
         fingerprint: fingerprint(root),
         source: reader.source.clone(),

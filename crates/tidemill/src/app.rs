@@ -182,6 +182,9 @@ impl App {
             definitions =
                 definitions.with_folder(folder, &loaded.settings).map_err(|failure| (failure, output))?;
         }
+        let all = schedules.iter().cloned().chain(definitions.schedules());
+        let schedules =
+            ScheduleRegistry::new(all, &definitions.jobs).map_err(|error| (error.into(), output))?;
         let context = Context::new(loaded, definitions, schedules, program);
         let ended = runtime.block_on(commands::run(cli.command, &context));
         // Code of a job that does not come to an await must not keep the program from ending.

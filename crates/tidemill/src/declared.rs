@@ -10,6 +10,7 @@ use tidemill_declare::model::JobFile;
 use tidemill_declare::{Known, check, check_all, check_given, load_beside, load_folder};
 use tidemill_domain::job::JobParameters;
 use tidemill_engine::job::{Job, JobRegistry};
+use tidemill_engine::schedule::Schedule;
 use tidemill_store::item::Database;
 
 /// The jobs that a command can run, and how another command finds the same.
@@ -46,6 +47,12 @@ impl Definitions {
         let job = connections.build(&file, &others)?;
         let jobs = JobRegistry::new([job])?;
         Ok(Self { jobs, files: vec![file], flag: format!(" --file {}", shown(path)) })
+    }
+
+    /// When the declared jobs are launched by themselves.
+    pub(crate) fn schedules(&self) -> impl Iterator<Item = Schedule> {
+        let of_files = self.files.iter().filter_map(|file| file.schedule.as_ref());
+        of_files.map(|schedule| schedule.value.schedule.clone())
     }
 
     /// Refuses a launch of a declared job without a parameter that it needs.

@@ -3,7 +3,6 @@
 use super::Builder;
 use super::names::{Declared, rendered};
 use super::process::{Mapping, Process, RowProcessor};
-use super::{partition, threads};
 use crate::model::{At, ChunkFile, RetryFile, SkipFile};
 use crate::template::Template;
 use std::time::Duration;
@@ -24,7 +23,7 @@ const TABLE: &str = "table";
 type RowStep<P> = ChunkStep<BoxReader<Row>, P, BoxWriter<Row>>;
 
 impl Builder<'_> {
-    pub(super) fn chunk(&mut self, name: &str, file: &ChunkFile) -> Option<Step> {
+    pub(super) fn chunk(&mut self, name: &str, file: &ChunkFile, is_repeated: bool) -> Option<Step> {
         let reading = self.reading(&file.read.value);
         let writing = self.writing(file);
         let process = self.process(file);
@@ -48,7 +47,11 @@ impl Builder<'_> {
             self.finished(read.processor(make).writer(make_writer), file, reject, declared)?
         };
         match &file.partitions {
-            Some(At { value, place }) => self.or_not_yet(partition::partitioned(step, value), *place),
+            // What is divided and what each part does are both run again, or neither.
+            Some(partitions) if is_repeated => {
+                self.partitioned(step.allow_start_if_complete(), &partitions.value)
+            }
+            Some(partitions) => self.partitioned(step, &partitions.value),
             None => Some(step),
         }
     }
@@ -93,8 +96,7 @@ impl Builder<'_> {
             };
             step = step.rejects_of(make, |row| row.to_json().to_string());
         }
-        let threaded = threads::threads(step, file.threads);
-        Some(self.or_not_yet(threaded, file.read.place)?.build())
+        Some(step.threads(file.threads).build())
     }
 }
 

@@ -26,9 +26,19 @@ impl Declared {
         missing.chain(given).collect()
     }
 
-    /// All values of a step's run.
+    /// All values of a step's run; in a partition also what tells it from the others.
     pub(super) fn in_step(&self, scope: &StepScope) -> Names {
-        self.values(scope.parameters())
+        let mut names = self.values(scope.parameters());
+        let context = scope.context();
+        if let Some(file) = context.get("file").and_then(|file| file.as_str()) {
+            names.insert("file".to_owned(), file.into());
+        }
+        for (key, name) in [("from", "range.from"), ("to", "range.to")] {
+            if let Some(bound) = context.get_long(key) {
+                names.insert(name.to_owned(), bound.into());
+            }
+        }
+        names
     }
 }
 

@@ -1,10 +1,36 @@
-//! Partitions: a step that is divided.
+//! Partitions: a step that is divided. Its parts have its own name, with a key behind it.
 
-use super::NotYet;
-use crate::model::PartitionsFile;
-use tidemill_engine::job::Step;
+use super::Builder;
+use super::names::rendered;
+use crate::model::{PartitionBy, PartitionsFile};
+use tidemill_engine::job::{Partition, PartitionedStep, RangePartitioner, Step, StepScope};
 
-/// The step, divided.
-pub(super) fn partitioned(_step: Step, _file: &PartitionsFile) -> Result<Step, NotYet> {
-    Err(NotYet("partitions"))
+impl Builder<'_> {
+    pub(super) fn partitioned(&mut self, worker: Step, file: &PartitionsFile) -> Option<Step> {
+        let name = worker.name().to_owned();
+        let divided = match &file.by {
+            PartitionBy::File { pattern } => {
+                let (pattern, declared) = (self.template(pattern)?, self.parameter_names());
+                let files = move |scope: &StepScope, _grid: usize| {
+                    Partition::files(&rendered(&pattern, &declared.in_step(scope))?)
+                };
+                Step::partitioned(name, worker, files)
+            }
+            PartitionBy::Range { column, table, count, connection } => {
+                let mut ranges = RangePartitioner::new(&table.value, &column.value);
+                if let Some(database) = self.connection(connection.as_ref())? {
+                    ranges = ranges.database(database);
+                }
+                Step::partitioned(name, worker, ranges).grid(*count)
+            }
+        };
+        Some(placed(divided, file).build())
+    }
+}
+
+fn placed(mut divided: PartitionedStep, file: &PartitionsFile) -> PartitionedStep {
+    if let Some(concurrency) = file.concurrency {
+        divided = divided.concurrency(concurrency);
+    }
+    if file.is_local { divided.local() } else { divided }
 }

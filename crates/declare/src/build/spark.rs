@@ -1,10 +1,35 @@
 //! Spark steps: an application that is submitted to Spark.
 
-use super::NotYet;
+use super::Builder;
+use super::names::rendered;
 use crate::model::SparkFile;
-use tidemill_engine::job::Step;
+use tidemill_engine::job::{SparkSpec, Step};
 
-/// The step.
-pub(super) fn step(_name: &str, _file: &SparkFile) -> Result<Step, NotYet> {
-    Err(NotYet("Spark steps"))
+impl Builder<'_> {
+    pub(super) fn spark(&mut self, name: &str, file: &SparkFile) -> Option<Step> {
+        let app = self.template(&file.app)?;
+        let args = self.templates(&file.args)?;
+        let conf = self.named_templates(&file.conf)?;
+        let master = match &file.master {
+            Some(text) => Some(self.template(text)?),
+            None => None,
+        };
+        let (declared, timeout) = (self.parameter_names(), file.timeout);
+        Some(Step::spark(name, move |scope| {
+            let names = declared.in_step(scope);
+            let args: Vec<String> =
+                args.iter().map(|text| rendered(text, &names)).collect::<Result<_, _>>()?;
+            let mut spark = SparkSpec::new(rendered(&app, &names)?).args(args);
+            if let Some(master) = &master {
+                spark = spark.master(rendered(master, &names)?);
+            }
+            for (key, text) in &conf {
+                spark = spark.conf(key, rendered(text, &names)?);
+            }
+            Ok(match timeout {
+                Some(timeout) => spark.command(move |command| command.timeout(timeout)),
+                None => spark,
+            })
+        }))
+    }
 }

@@ -1,10 +1,30 @@
 //! SQL steps: statements in one transaction.
 
-use super::NotYet;
+use super::Builder;
 use crate::model::SqlFile;
-use tidemill_engine::job::Step;
+use crate::template::Template;
+use tidemill_domain::item::{ErrorKind, ItemError};
+use tidemill_engine::item::sql::Database;
+use tidemill_engine::job::{SqlStatements, Step};
 
-/// The step.
-pub(super) fn step(_name: &str, _file: &SqlFile) -> Result<Step, NotYet> {
-    Err(NotYet("SQL steps"))
+impl Builder<'_> {
+    pub(super) fn sql(&mut self, name: &str, file: &SqlFile) -> Option<Step> {
+        let read: Vec<Option<Template>> =
+            file.statements.iter().map(|text| self.sql_template(text)).collect();
+        let statements: Vec<Template> = read.into_iter().collect::<Option<_>>()?;
+        let connection = self.connection(file.connection.as_ref())?;
+        let declared = self.parameter_names();
+        Some(Step::sql(name, move |scope| {
+            let names = declared.in_step(scope);
+            let database = connection.clone().unwrap_or_else(|| Database::of(scope.store()));
+            let bound = statements.iter().map(|statement| statement.bind(&names, &database));
+            let bound: Vec<_> =
+                bound.collect::<Result<_, _>>().map_err(|error| ItemError::of(ErrorKind::FATAL, error))?;
+            let statements = SqlStatements::new(bound);
+            Ok(match &connection {
+                Some(database) => statements.on(database.clone()),
+                None => statements,
+            })
+        }))
+    }
 }

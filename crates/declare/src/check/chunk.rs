@@ -163,7 +163,7 @@ impl Checker<'_> {
             let fix = match own {
                 ["file"] => "write \"${file}\" as the path".to_owned(),
                 _ => {
-                    "limit the query to the range: where id >= ${range.from} and id < ${range.to}".to_owned()
+                    "limit the query to the range: where id between ${range.from} and ${range.to}".to_owned()
                 }
             };
             self.wrong(source, what, fix).why = Some(format!("its text does not have {}", marked(own)));

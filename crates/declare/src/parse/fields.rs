@@ -18,7 +18,7 @@ pub(super) struct Table {
 }
 
 /// What people call our keys elsewhere.
-const OTHER_WORDS: [(&str, &str); 22] = [
+const OTHER_WORDS: [(&str, &str); 24] = [
     ("separator", "delimiter"),
     ("seperator", "delimiter"),
     ("sep", "delimiter"),
@@ -41,6 +41,8 @@ const OTHER_WORDS: [(&str, &str); 22] = [
     ("shell", "command"),
     ("params", "parameters"),
     ("transitions", "on"),
+    ("timezone", "zone"),
+    ("tz", "zone"),
 ];
 
 /// A table that was found.

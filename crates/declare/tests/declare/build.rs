@@ -1,6 +1,7 @@
 //! Jobs that are built of files and really run, on both databases.
 
 mod flow;
+mod issue;
 mod parameter;
 mod row;
 mod transfer;
@@ -101,28 +102,6 @@ impl Stand {
 fn refusal(text: &str) -> String {
     let file = read("job.yaml", text).unwrap_or_else(|problems| panic!("{problems}"));
     job(&file, &Building { connections: &BTreeMap::new(), jobs: &[] }).unwrap_err().to_string()
-}
-
-#[test]
-fn what_this_build_cannot_do_yet_is_told_with_its_place() {
-    let steps = [
-        ("- name: s\n    command: [\"true\"]", "3:11: command steps are not supported by this build yet"),
-        ("- name: s\n    sql: select 1", "SQL steps are not supported by this build yet"),
-        ("- name: s\n    spark: { app: a.py }", "Spark steps are not supported by this build yet"),
-        (
-            "- name: s\n    chunk: 1\n    threads: 2\n    read: { jsonl: { path: a } }\n    write: { jsonl: { path: b } }",
-            "threads are not supported by this build yet",
-        ),
-        (
-            "- name: s\n    chunk: 1\n    partitions: { by: file, pattern: \"*.jsonl\" }\n    read: { jsonl: { path: \"${file}\" } }\n    write: { jsonl: { path: \"${file}.out\" } }",
-            "partitions are not supported by this build yet",
-        ),
-    ];
-
-    for (step, expected) in steps {
-        let told = refusal(&format!("job: j\nsteps:\n  {step}\n"));
-        assert!(told.contains(expected), "{told}");
-    }
 }
 
 #[test]

@@ -37,7 +37,8 @@ impl JobStep {
         let parameters = self.parameters(task).await?;
         let jobs = JobRegistry::new([self.job.clone()]).map_err(failure)?;
         let (store, process) = (task.scope.store().clone(), task.process.clone());
-        let launcher = Launcher::new(store, process, task.clock.clone(), jobs);
+        // Whether a changed definition is all right was decided for the outer job, of which this one is a part.
+        let launcher = Launcher::new(store, process, task.clock.clone(), jobs).accept_change(true);
         let name = format!("job {}", task.scope.job());
         let actor = Actor { name, role: Role::System, request_id: None };
         let running = match launcher.launch(self.job.name(), &parameters, &actor).await {

@@ -51,7 +51,7 @@ async fn a_restart_keeps_the_parameters_of_the_first_run() {
             .replace("2026-11-15", "2027-01-01")
             .replace("extra: { type: string }", "extra: { type: string, default: new }")]);
 
-        let launcher = stand.bench.launcher(&changed).unwrap();
+        let launcher = stand.bench.launcher(&changed).unwrap().accept_change(true);
         let actor = tidemill_domain::audit::Actor::system();
         let running = launcher.restart(failed.end.execution, &actor).await.unwrap();
         let end = running.ended().await.unwrap();

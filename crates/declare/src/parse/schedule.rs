@@ -1,0 +1,65 @@
+//! When a job is launched by itself.
+
+use super::fields::{Reader, Table};
+use crate::document::{Content, Node};
+use crate::model::{At, Place, ScheduleFile};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tidemill_domain::schedule::Schedule;
+
+const SCHEDULE: Table = Table {
+    what: "a schedule",
+    keys: &["cron", "zone", "windows", "outside", "missed", "overlap", "grace", "parameters"],
+    example: "schedule: { cron: \"0 2 * * *\", zone: Asia/Seoul }",
+};
+
+/// How late a tick may be at most before it counts as missed.
+const GRACE_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
+
+impl Reader<'_> {
+    /// The schedule of a job, under the job's own name.
+    pub(super) fn schedule(&mut self, node: &Node, job: &str) -> Option<At<ScheduleFile>> {
+        let fields = self.table(node, "schedule", SCHEDULE)?;
+        let mut places = BTreeMap::new();
+        let mut schedule = Schedule::new(job, job);
+        let cron = self.required(&fields, "cron").and_then(|node| self.text(node, "cron"))?;
+        schedule.cron = note(&mut places, "cron", cron);
+        for (key, field) in [
+            ("zone", &mut schedule.zone),
+            ("outside", &mut schedule.outside),
+            ("missed", &mut schedule.missed),
+            ("overlap", &mut schedule.overlap),
+        ] {
+            if let Some(text) = self.text_of(&fields, key) {
+                *field = note(&mut places, key, text);
+            }
+        }
+        if let Some(node) = fields.get("windows") {
+            for (index, window) in self.texts(node, "windows")?.into_iter().enumerate() {
+                schedule.windows.push(note(&mut places, &format!("windows[{index}]"), window));
+            }
+        }
+        if let Some(node) = fields.get("grace") {
+            schedule.grace = self.duration(node, "grace", Duration::from_secs(1)..=GRACE_MAX)?;
+        }
+        if let Some(node) = fields.get("parameters") {
+            places.insert("parameters".to_owned(), node.place);
+            let Content::Map(entries) = &node.content else {
+                let what = format!("parameters is a table by name, and here is {}", node.type_words());
+                self.wrong(node, what, "write it as parameters: { date: \"${tick.date-1d}\" }");
+                return None;
+            };
+            for (key, node) in entries {
+                let text = self.text(node, &key.name)?;
+                let text = note(&mut places, &format!("parameters.{}", key.name), text);
+                schedule.parameters.push((key.name.clone(), text));
+            }
+        }
+        Some(At { value: ScheduleFile { schedule, places }, place: node.place })
+    }
+}
+
+fn note(places: &mut BTreeMap<String, Place>, part: &str, text: At<String>) -> String {
+    places.insert(part.to_owned(), text.place);
+    text.value
+}
