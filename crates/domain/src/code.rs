@@ -172,6 +172,7 @@ codes! {
     1023 BadSchedule -> Usage, "the definition of a schedule is not accepted";
     1024 UnknownSchedule -> NotFound, "there is no such schedule";
     1025 BadBackfill -> Usage, "the backfill is not accepted";
+    1026 BadRetention -> Usage, "what is to be kept of the history is not understood";
 }
 
 impl Code {

@@ -4,7 +4,8 @@
 //! is), [`launch`] (may it run?), [`next`] and [`backfill`] (which instances come one after the other), [`flow`],
 //! [`step`] and [`partition`] (what runs, and from where), [`chunk`] and [`fault`] (what
 //! becomes of each item), [`counters`] and [`context`] (what is written down), [`lifecycle`] (what an operator
-//! or a crash may do to it), [`command`] and [`spark`] (what other programs are told, and what they say).
+//! or a crash may do to it), [`retention`] (when it may be forgotten), [`command`] and [`spark`] (what other programs
+//! are told, and what they say).
 
 pub mod status;
 
@@ -29,6 +30,7 @@ pub mod counters;
 pub mod lifecycle;
 
 pub mod command;
+pub mod retention;
 pub mod spark;
 
 pub use context::ExecutionContext;

@@ -64,6 +64,7 @@ pages! {
     ExecutionFailed "1013" ExecutionStopped "1014" ExecutionAbandoned "1015" StepStartLimitReached "1016"
     SkipLimitExceeded "1017" TooManyExecutions "1018" JobChanged "1019" BadJobFile "1020" BadPartitions "1021"
     CommandFailed "1022" BadSchedule "1023" UnknownSchedule "1024" BadBackfill "1025"
+    BadRetention "1026"
 }
 
 #[cfg(test)]

@@ -1,0 +1,211 @@
+//! Retention: which instances of jobs may be forgotten, with all their executions.
+//!
+//! Instances go as a whole or not at all: what is left of an instance always tells a launch the truth. Everything
+//! that is asked for has to agree, and some things are never forgotten:
+//!
+//! ```text
+//!   there is no execution                                   NeverRan
+//!   an execution has not ended, or nobody knows how         Unresolved
+//!   a process holds the lease on an execution               Held
+//!   a restart is due                                        RestartDue
+//!   the last execution FAILED or was STOPPED                Unfinished, unless asked for
+//!   a job that may go on ran this one as a step             NeededByOuter
+//!   it ended too short a time ago                           TooYoung
+//!   it is among the newest of its job                       AmongNewest
+//!   otherwise                                               it may go
+//! ```
+//!
+//! A completed instance that was forgotten can be launched again: nobody knows any more that it is done.
+
+use super::BatchStatus;
+use crate::code::Code;
+use crate::time::Timestamp;
+use std::fmt;
+use std::time::Duration;
+
+/// What becomes of instances that failed or were stopped, and that a restart could finish.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Unfinished {
+    /// They stay, however old.
+    #[default]
+    Keep,
+    /// They go like those that are complete; a launch then starts from the beginning.
+    Forget,
+}
+
+/// How long instances are kept. Where there are two limits, an instance goes when it is beyond both.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Retention {
+    older_than: Option<Duration>,
+    keep: Option<u32>,
+    unfinished: Unfinished,
+}
+
+/// Why a retention makes no sense.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadRetention {
+    /// Nothing would be kept.
+    #[error("neither an age nor a number of instances is given, so nothing would be kept")]
+    Unlimited,
+    /// The newest instances of every job would go.
+    #[error("0 instances of each job would be kept")]
+    KeepsNone,
+}
+
+impl BadRetention {
+    /// Its stable code.
+    pub const fn code(&self) -> Code {
+        Code::BadRetention
+    }
+
+    /// What the reader can do about it.
+    pub const fn fix(&self) -> &'static str {
+        match self {
+            Self::Unlimited => "give --older-than, such as 90d, or --keep, such as 100, or both",
+            Self::KeepsNone => "give --keep a number from 1 on, or leave it out and give --older-than",
+        }
+    }
+}
+
+impl Retention {
+    /// Keeps what ended within `older_than`, and the newest `keep` instances of each job.
+    pub fn new(
+        older_than: Option<Duration>,
+        keep: Option<u32>,
+        unfinished: Unfinished,
+    ) -> Result<Self, BadRetention> {
+        match (older_than, keep) {
+            (None, None) => Err(BadRetention::Unlimited),
+            (_, Some(0)) => Err(BadRetention::KeepsNone),
+            _ => Ok(Self { older_than, keep, unfinished }),
+        }
+    }
+
+    /// How many of the newest instances of each job are kept, if that is limited by number.
+    pub const fn keep(&self) -> Option<u32> {
+        self.keep
+    }
+
+    /// What ended after this instant is kept, if that is limited by age.
+    pub fn cutoff(&self, now: Timestamp) -> Option<Timestamp> {
+        self.older_than.map(|age| now.minus(age))
+    }
+}
+
+/// What is kept, for people.
+impl fmt::Display for Retention {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("keeps")?;
+        if let Some(age) = self.older_than {
+            let (days, seconds) = (age.as_secs() / DAY_SECONDS, age.as_secs() % DAY_SECONDS);
+            match (days, seconds) {
+                (days @ 1.., 0) => write!(f, " what ended in the last {days} d")?,
+                _ => write!(f, " what ended in the last {} s", age.as_secs())?,
+            }
+        }
+        if let Some(keep) = self.keep {
+            let also = if self.older_than.is_some() { " and" } else { "" };
+            write!(f, "{also} the newest {keep} instances of each job")?;
+        }
+        match self.unfinished {
+            Unfinished::Keep => Ok(()),
+            Unfinished::Forget => f.write_str(", forgets what did not complete"),
+        }
+    }
+}
+
+const DAY_SECONDS: u64 = 86_400;
+
+/// What there is to know about an instance.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct InstanceFacts<'a> {
+    /// Every status that an execution of it has; once each is enough.
+    pub statuses: &'a [BatchStatus],
+    /// That of the last execution, and when that was over or last changed; none when there is no execution.
+    pub last: Option<(BatchStatus, Timestamp)>,
+    /// Whether a process holds the lease on one of its executions.
+    pub is_held: bool,
+    /// Whether it is to be restarted by itself.
+    pub is_restart_due: bool,
+    /// Of each job that ran it as a step and is still known, the status of its last execution.
+    pub outer: &'a [BatchStatus],
+    /// Whether it is among the newest of its job that are kept.
+    pub is_among_newest: bool,
+}
+
+/// Why an instance stays.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[non_exhaustive]
+pub enum Kept {
+    /// It has no execution, so nobody knows how old it is.
+    NeverRan,
+    /// An execution has not ended, or nobody knows how.
+    Unresolved,
+    /// A process acts for one of its executions.
+    Held,
+    /// It is to be restarted by itself.
+    RestartDue,
+    /// A restart could finish it.
+    Unfinished,
+    /// A restart of the job around it needs it.
+    NeededByOuter,
+    /// It ended too short a time ago.
+    TooYoung,
+    /// It is among the newest of its job.
+    AmongNewest,
+}
+
+/// Whether an instance may go. Total.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tidemill_domain::job::{BatchStatus, retention::{self, InstanceFacts, Kept, Retention, Unfinished}};
+/// # use tidemill_domain::time::Timestamp;
+/// let hour = Retention::new(Some(Duration::from_secs(3600)), None, Unfinished::Keep).unwrap();
+/// let completed = InstanceFacts {
+///     statuses: &[BatchStatus::Completed],
+///     last: Some((BatchStatus::Completed, Timestamp::EPOCH)),
+///     is_held: false,
+///     is_restart_due: false,
+///     outer: &[],
+///     is_among_newest: false,
+/// };
+/// let later = |secs| Timestamp::EPOCH.plus(Duration::from_secs(secs));
+/// assert_eq!(retention::decide(&hour, &completed, later(3600)), Err(Kept::TooYoung));
+/// assert_eq!(retention::decide(&hour, &completed, later(3601)), Ok(()));
+/// ```
+pub fn decide(retention: &Retention, facts: &InstanceFacts<'_>, now: Timestamp) -> Result<(), Kept> {
+    let Some((last, over_at)) = facts.last else { return Err(Kept::NeverRan) };
+    let is_unresolved = |status: BatchStatus| status.is_running() || status == BatchStatus::Unknown;
+    if is_unresolved(last) || facts.statuses.iter().copied().any(is_unresolved) {
+        return Err(Kept::Unresolved);
+    }
+    if facts.is_held {
+        return Err(Kept::Held);
+    }
+    if facts.is_restart_due {
+        return Err(Kept::RestartDue);
+    }
+    if !is_over(last) && retention.unfinished == Unfinished::Keep {
+        return Err(Kept::Unfinished);
+    }
+    if facts.outer.iter().any(|status| !is_over(*status)) {
+        return Err(Kept::NeededByOuter);
+    }
+    if retention.cutoff(now).is_some_and(|cutoff| over_at >= cutoff) {
+        return Err(Kept::TooYoung);
+    }
+    if retention.keep.is_some() && facts.is_among_newest {
+        return Err(Kept::AmongNewest);
+    }
+    Ok(())
+}
+
+/// Whether no restart is to be expected.
+const fn is_over(status: BatchStatus) -> bool {
+    matches!(status, BatchStatus::Completed | BatchStatus::Abandoned)
+}
+
+#[cfg(test)]
+mod tests;
