@@ -1,8 +1,8 @@
 //! Jobs: what Spring Batch calls the job repository.
 //!
 //! Reading order: [`launch`] (a job begins, or is refused), [`execution`] (its course), [`step`], [`chunk`]
-//! and [`partition`] (the course of its steps), [`operate`] (what people may do to it), [`orphan`] (what becomes of it when its
-//! process is gone), [`list`] (what people see).
+//! and [`partition`] (the course of its steps), [`operate`] (what people may do to it), [`orphan`] (what becomes of it
+//! when its process is gone), [`purge`] (how it is forgotten), [`list`] (what people see).
 //!
 //! An execution belongs to the process that holds the lease `job/<execution id>`, from the transaction that makes
 //! it to the one that ends it. Everything that its process writes passes that fence; what somebody else decides
@@ -22,6 +22,8 @@ pub mod step;
 pub mod operate;
 pub mod orphan;
 
+pub mod purge;
+
 pub mod list;
 pub mod record;
 pub mod reject;
@@ -34,6 +36,7 @@ pub use list::ExecutionFilter;
 pub use operate::Operated;
 pub use orphan::{DueRestart, Recovered};
 pub use partition::{Claim, Claimed, KnownWorker, PartitionOutcome, PartitionRequest, PartitionStart};
+pub use purge::{PurgeShare, PurgeWalk, Removed};
 pub use record::{
     ExecutionDetail, ExecutionRecord, InstanceRecord, JobRecord, LastExecution, Owner, ParameterRecord,
     StepRecord, StopRequest, StoredContext,

@@ -1,5 +1,7 @@
 //! Scratch databases for the tests of this workspace: one of its own for each test, gone afterwards.
 
+mod history;
+
 use crate::error::StoreError;
 use crate::options::{Init, StoreOptions};
 use crate::store::Store;
@@ -57,6 +59,12 @@ impl Scratch {
             .expect("the test user may create databases");
         let url = server.clone().database(&name).to_url_lossy().to_string();
         Some(Self { url, cleanup: Cleanup::Database { server: Box::new(server), name } })
+    }
+
+    /// The same database under another value, which does not remove it.
+    #[must_use]
+    pub fn same(&self) -> Self {
+        Self { url: self.url.clone(), cleanup: Cleanup::Nothing }
     }
 
     /// Its URL.

@@ -61,7 +61,7 @@ pub struct Launched {
     pub parameters: JobParameters,
 }
 
-/// What there is of an instance. An instance may have thousands of executions; each status stands once.
+/// What there is of an instance. It may have a million executions; those that matter stand for all.
 struct History {
     statuses: Vec<BatchStatus>,
     last: Option<i64>,
@@ -157,6 +157,11 @@ impl Tx {
     /// The greatest `run.id` that any instance of a job has.
     pub async fn greatest_run_id(&mut self, job: &str) -> Result<Option<i64>, StoreError> {
         Ok(self.job_instance_greatest_long(job, RUN_ID).await?)
+    }
+
+    /// Notes that an execution was launched as a step of another one, so that it is not forgotten before that.
+    pub async fn note_outer(&mut self, inner: ExecutionId, outer: ExecutionId) -> Result<(), StoreError> {
+        Ok(self.job_note_save_outer(inner.get(), outer.get()).await?)
     }
 
     /// The instance, made if need be. A launch that would be refused even without any history makes none.

@@ -14,6 +14,10 @@ use std::collections::HashMap;
 use tidemill_domain::job::{BatchStatus, ExecutionId, InstanceId, StepExecutionId};
 use tidemill_domain::process::ProcessId;
 
+/// As far as instances and executions are counted in lists: what is this many may be more. To count all of a long
+/// history would take longer than to show it.
+pub const COUNTED_MAX: i64 = 1000;
+
 /// What to list of the executions; an absent condition is always met.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ExecutionFilter {
@@ -28,7 +32,7 @@ pub struct ExecutionFilter {
 impl Tx {
     /// At most `limit` jobs that have been launched at some time, by name.
     pub async fn jobs(&mut self, limit: u32) -> Result<Vec<JobRecord>, StoreError> {
-        self.job_list_jobs(limit.into()).await?.into_iter().map(TryInto::try_into).collect()
+        self.job_list_jobs(limit.into(), COUNTED_MAX).await?.into_iter().map(TryInto::try_into).collect()
     }
 
     /// At most `limit` instances of a job, older than `before`.
@@ -38,7 +42,8 @@ impl Tx {
         before: Option<InstanceId>,
         limit: u32,
     ) -> Result<Vec<InstanceRecord>, StoreError> {
-        let rows = self.job_list_instances(job, before.map(InstanceId::get), limit.into()).await?;
+        let before = before.map_or(i64::MAX, InstanceId::get);
+        let rows = self.job_list_instances(job, before, limit.into(), COUNTED_MAX).await?;
         let executions: Vec<i64> = rows.iter().filter_map(|row| row.job_execution_id).collect();
         let mut parameters = self.parameters_by_execution(&executions).await?;
         let mut records = Vec::with_capacity(rows.len());
@@ -56,23 +61,19 @@ impl Tx {
         before: Option<ExecutionId>,
         limit: u32,
     ) -> Result<Vec<ExecutionRecord>, StoreError> {
-        let rows = self
-            .job_list_executions(&ExecutionFilterRow {
-                id: None,
-                job: filter.job.as_deref(),
-                status: filter.status.map(BatchStatus::as_str),
-                instance: filter.instance.map(InstanceId::get),
-                before: before.map(ExecutionId::get),
-                limit: limit.into(),
-            })
-            .await?;
+        let wanted = ExecutionFilterRow {
+            job: filter.job.as_deref(),
+            status: filter.status.map(BatchStatus::as_str),
+            instance: filter.instance.map(InstanceId::get),
+        };
+        let before = before.map_or(i64::MAX, ExecutionId::get);
+        let rows = self.job_list_executions(&wanted, before, limit.into()).await?;
         rows.into_iter().map(TryInto::try_into).collect()
     }
 
     /// All about one execution; none when there is no such one.
     pub async fn execution(&mut self, id: ExecutionId) -> Result<Option<ExecutionDetail>, StoreError> {
-        let one = ExecutionFilterRow { id: Some(id.get()), limit: 1, ..ExecutionFilterRow::default() };
-        let Some(row) = self.job_list_executions(&one).await?.into_iter().next() else { return Ok(None) };
+        let Some(row) = self.job_list_execution(id.get()).await? else { return Ok(None) };
         let parameters = self.parameters_by_execution(&[id.get()]).await?.remove(&id.get());
         let note = self.job_note_find(id.get()).await?;
         let owner = match &note {

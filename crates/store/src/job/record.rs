@@ -17,7 +17,7 @@ use tidemill_domain::time::Timestamp;
 pub struct JobRecord {
     /// Its name.
     pub name: String,
-    /// With how many sets of identifying parameters.
+    /// With how many sets of identifying parameters; counted up to [`COUNTED_MAX`](super::list::COUNTED_MAX).
     pub instances: u64,
     /// Its last execution.
     pub last: Option<LastExecution>,
@@ -43,7 +43,7 @@ pub struct InstanceRecord {
     pub job: String,
     /// The hash of its identifying parameters.
     pub key: String,
-    /// How many executions it has.
+    /// How many executions it has; counted up to [`COUNTED_MAX`](super::list::COUNTED_MAX).
     pub executions: u64,
     /// The last of them.
     pub last: Option<LastExecution>,

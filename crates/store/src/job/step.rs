@@ -76,7 +76,8 @@ impl Tx {
             return Ok(StepStart::Fenced);
         }
         let last = self.job_step_last(request.instance.get(), request.step).await?;
-        let decision = match decide(last.as_ref(), request)? {
+        let starts = self.starts(request).await?;
+        let decision = match decide(last.as_ref(), starts, request)? {
             Ok(decision) => decision,
             Err(refusal) => return Ok(StepStart::Refused(refusal)),
         };
@@ -141,6 +142,16 @@ impl Tx {
         Ok(StepStart::Run { id: StepExecutionId::new(id), context, is_resumed })
     }
 
+    /// How often the step was started; not counted where that does not matter.
+    async fn starts(&mut self, request: &StepRequest<'_>) -> Result<u64, StoreError> {
+        let limit = request.rules.start_limit;
+        if limit == u32::MAX {
+            return Ok(0);
+        }
+        let starts = self.job_step_starts(request.instance.get(), request.step, limit.into()).await?;
+        Ok(starts.unsigned_abs())
+    }
+
     async fn step_context_to_go_on_with(&mut self, step: i64) -> Result<ExecutionContext, StoreError> {
         match self.job_context_of_step(step).await? {
             Some(text) => columns::read_context(&text, &format!("step execution {step}")),
@@ -152,9 +163,9 @@ impl Tx {
 /// Asks the domain about the last run of the step.
 fn decide(
     last: Option<&StepRow>,
+    starts: u64,
     request: &StepRequest<'_>,
 ) -> Result<Result<StepDecision, StepRefusal>, StoreError> {
-    let starts = last.map_or(0, |last| u64::try_from(last.starts).unwrap_or_default());
     let last = match last {
         Some(last) => Some(LastStep {
             status: last.status()?,

@@ -22,6 +22,7 @@ with_status! {
     ExecutionHeadRow, "batch_job_execution", job_execution_id;
     ExecutionRow, "batch_job_execution", job_execution_id;
     OrphanRow, "batch_job_execution", job_execution_id;
+    RunsRow, "batch_job_execution", latest;
     StepRow, "batch_step_execution", step_execution_id;
 }
 
@@ -137,9 +138,6 @@ pub(crate) struct StepRow {
     pub(crate) rollback_count: i64,
     pub(crate) total_items: Option<i64>,
     pub(crate) delivery: Option<String>,
-    /// How often the step was started in its instance, where that was asked.
-    #[sqlx(default)]
-    pub(crate) starts: i64,
     /// The process that ran it last, where it is a partition and that was asked.
     #[sqlx(default)]
     pub(crate) process: Option<String>,
@@ -165,6 +163,16 @@ impl StepRow {
             rollback: count("rollback_count", self.rollback_count)?,
         })
     }
+}
+
+/// The executions of an instance that have the same status.
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct RunsRow {
+    pub(crate) job_instance_id: i64,
+    pub(crate) status: Option<String>,
+    pub(crate) earliest: i64,
+    pub(crate) latest: i64,
+    pub(crate) executions: i64,
 }
 
 /// A job with its last execution.

@@ -1,5 +1,7 @@
 //! Statements on jobs.
 
+mod purge;
+
 use super::{Answer, Connection, Tx};
 use crate::codec::{DbStamp, DbTime};
 use crate::job::RejectRow;
@@ -98,6 +100,10 @@ impl Tx {
 impl Tx {
     pub(crate) async fn job_note_insert(&mut self, row: &ExecutionNoteRow) -> Answer<()> {
         on_either!(self, job::note::insert(row))
+    }
+
+    pub(crate) async fn job_note_save_outer(&mut self, execution: i64, outer: i64) -> Answer<()> {
+        on_either!(self, job::note::save_outer(execution, outer))
     }
 
     pub(crate) async fn job_note_find(&mut self, execution: i64) -> Answer<Option<ExecutionNoteRow>> {
@@ -200,6 +206,15 @@ impl Tx {
         on_either!(self, job::step::last(instance, step))
     }
 
+    pub(crate) async fn job_step_starts(
+        &mut self,
+        instance: i64,
+        step: &str,
+        counted_max: i64,
+    ) -> Answer<i64> {
+        on_either!(self, job::step::starts(instance, step, counted_max))
+    }
+
     pub(crate) async fn job_step_insert(&mut self, execution: i64, step: &str, now: DbStamp) -> Answer<i64> {
         on_either!(self, job::step::insert(execution, step, now))
     }
@@ -241,24 +256,44 @@ impl Tx {
 
 /// Lists.
 impl Tx {
-    pub(crate) async fn job_list_jobs(&mut self, limit: i64) -> Answer<Vec<JobRow>> {
-        on_either!(self, job::list::jobs(limit))
+    pub(crate) async fn job_list_jobs(&mut self, limit: i64, counted_max: i64) -> Answer<Vec<JobRow>> {
+        on_either!(self, job::list::jobs(limit, counted_max))
     }
 
     pub(crate) async fn job_list_instances(
         &mut self,
         job: &str,
-        before: Option<i64>,
+        before: i64,
         limit: i64,
+        counted_max: i64,
     ) -> Answer<Vec<InstanceRow>> {
-        on_either!(self, job::list::instances(job, before, limit))
+        on_either!(self, job::list::instances(job, before, limit, counted_max))
     }
 
+    pub(crate) async fn job_list_execution(&mut self, id: i64) -> Answer<Option<ExecutionRow>> {
+        on_either!(self, job::list::execution(id))
+    }
+
+    /// Asks with the statement that has the index for what is wanted.
     pub(crate) async fn job_list_executions(
         &mut self,
         filter: &ExecutionFilterRow<'_>,
+        before: i64,
+        limit: i64,
     ) -> Answer<Vec<ExecutionRow>> {
-        on_either!(self, job::list::executions(filter))
+        match (filter.instance, filter.job, filter.status) {
+            (Some(instance), ..) => {
+                on_either!(self, job::list::executions_of_instance(filter, instance, before, limit))
+            }
+            (None, Some(job), Some(status)) => {
+                on_either!(self, job::list::executions_of_job_in_status(job, status, before, limit))
+            }
+            (None, Some(job), None) => on_either!(self, job::list::executions_of_job(job, before, limit)),
+            (None, None, Some(status)) => {
+                on_either!(self, job::list::executions_in_status(status, before, limit))
+            }
+            (None, None, None) => on_either!(self, job::list::executions(before, limit)),
+        }
     }
 }
 
@@ -341,12 +376,9 @@ pub(crate) struct StepEndRow<'a> {
 }
 
 /// What to list of the executions; an absent condition is always met.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct ExecutionFilterRow<'a> {
-    pub(crate) id: Option<i64>,
     pub(crate) job: Option<&'a str>,
     pub(crate) status: Option<&'a str>,
     pub(crate) instance: Option<i64>,
-    pub(crate) before: Option<i64>,
-    pub(crate) limit: i64,
 }

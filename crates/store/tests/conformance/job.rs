@@ -17,11 +17,14 @@ use tidemill_store::job::{
 };
 
 mod chunk;
+mod history;
 mod launch;
 mod list;
 mod operate;
 mod orphan;
 mod partition;
+mod plan;
+mod purge;
 mod reject;
 mod spring;
 mod step;

@@ -4,58 +4,189 @@ use crate::row::job::{ExecutionRow, InstanceRow, JobRow};
 use crate::tx::ExecutionFilterRow;
 use sqlx::PgConnection;
 
-/// Jobs by name, each with its last execution.
-pub(crate) async fn jobs(connection: &mut PgConnection, limit: i64) -> Result<Vec<JobRow>, sqlx::Error> {
+/// Jobs by name, each with its last execution. Every name is found by the one before it, and the last execution in
+/// `tidemill_job_history`, so that it does not matter how many of either there are; of the instances no more than
+/// `counted_max` are counted.
+pub(crate) async fn jobs(
+    connection: &mut PgConnection,
+    limit: i64,
+    counted_max: i64,
+) -> Result<Vec<JobRow>, sqlx::Error> {
     sqlx::query_as(
-        "select j.job_name, j.instances, e.job_execution_id, e.status, e.create_time
+        "with recursive name (job_name) as (
+             (
+                 select job_name
+                 from batch_job_instance
+                 order by job_name
+                 limit 1
+             )
+             union all
+             select (
+                 select i.job_name
+                 from batch_job_instance i
+                 where i.job_name > name.job_name
+                 order by i.job_name
+                 limit 1
+             )
+             from name
+             where name.job_name is not null
+         )
+         select j.job_name, c.instances, e.job_execution_id, e.status, e.create_time
          from (
-             select job_name, count(*) as instances
-             from batch_job_instance
-             group by job_name
-             order by job_name
+             select job_name
+             from name
+             where job_name is not null
              limit $1
          ) j
+         cross join lateral (
+             select count(*) as instances
+             from (
+                 select 1
+                 from batch_job_instance i
+                 where i.job_name = j.job_name
+                 limit $2
+             ) counted
+         ) c
          left join lateral (
-             select e.job_execution_id, e.status, e.create_time
-             from batch_job_instance i
-             join batch_job_execution e on e.job_instance_id = i.job_instance_id
-             where i.job_name = j.job_name
-             order by e.job_execution_id desc
+             select h.job_execution_id
+             from tidemill_job_history h
+             where h.job_name = j.job_name
+             order by h.job_execution_id desc
              limit 1
-         ) e on true
+         ) l on true
+         left join batch_job_execution e on e.job_execution_id = l.job_execution_id
          order by j.job_name",
     )
     .bind(limit)
+    .bind(counted_max)
     .fetch_all(connection)
     .await
 }
 
-/// Instances of one job, each with its last execution.
+/// Instances of one job, each with its last execution; of the executions no more than `counted_max` are counted.
+/// Needs the index on the instances of a job.
 pub(crate) async fn instances(
     connection: &mut PgConnection,
     job: &str,
-    before: Option<i64>,
+    before: i64,
     limit: i64,
+    counted_max: i64,
 ) -> Result<Vec<InstanceRow>, sqlx::Error> {
     sqlx::query_as(
-        "select i.job_instance_id, i.job_name, i.job_key, coalesce(h.executions, 0) as executions,
+        "select i.job_instance_id, i.job_name, i.job_key, h.executions,
                 e.job_execution_id, e.status, e.create_time
          from (
              select job_instance_id, job_name, job_key
              from batch_job_instance
              where job_name = $1
-               and ($2::bigint is null or job_instance_id < $2)
+               and job_instance_id < $2
              order by job_instance_id desc
              limit $3
          ) i
+         cross join lateral (
+             select count(*) as executions
+             from (
+                 select 1
+                 from batch_job_execution c
+                 where c.job_instance_id = i.job_instance_id
+                 limit $4
+             ) counted
+         ) h
          left join lateral (
-             select count(*) as executions, max(job_execution_id) as latest
-             from batch_job_execution
-             where job_instance_id = i.job_instance_id
-         ) h on true
-         left join batch_job_execution e on e.job_execution_id = h.latest
+             select l.job_execution_id, l.status, l.create_time
+             from batch_job_execution l
+             where l.job_instance_id = i.job_instance_id
+             order by l.job_execution_id desc
+             limit 1
+         ) e on true
          order by i.job_instance_id desc",
     )
+    .bind(job)
+    .bind(before)
+    .bind(limit)
+    .bind(counted_max)
+    .fetch_all(connection)
+    .await
+}
+
+/// Executions as lists show them, with what stands behind the tables. Each way to ask has a text of its own, because a
+/// condition that may be absent keeps the database from using its index.
+macro_rules! executions {
+    ($rest:literal) => {
+        concat!(
+            "select e.job_execution_id, e.job_instance_id, i.job_name, coalesce(e.version, 0) as version, e.status,
+                    coalesce(e.exit_code, '') as exit_code,
+                    coalesce(n.exit_text, e.exit_message, '') as exit_message,
+                    e.create_time, e.start_time, e.end_time, e.last_updated,
+                    n.launched_by, coalesce(n.crash_restarts, 0) as crash_restarts
+             from batch_job_execution e
+             join batch_job_instance i on i.job_instance_id = e.job_instance_id
+             left join tidemill_job_execution n on n.job_execution_id = e.job_execution_id
+             ",
+            $rest
+        )
+    };
+}
+
+/// One execution.
+pub(crate) async fn execution(
+    connection: &mut PgConnection,
+    id: i64,
+) -> Result<Option<ExecutionRow>, sqlx::Error> {
+    sqlx::query_as(executions!("where e.job_execution_id = $1")).bind(id).fetch_optional(connection).await
+}
+
+/// All executions.
+pub(crate) async fn executions(
+    connection: &mut PgConnection,
+    before: i64,
+    limit: i64,
+) -> Result<Vec<ExecutionRow>, sqlx::Error> {
+    sqlx::query_as(executions!(
+        "where e.job_execution_id < $1
+             order by e.job_execution_id desc
+             limit $2"
+    ))
+    .bind(before)
+    .bind(limit)
+    .fetch_all(connection)
+    .await
+}
+
+/// Those in a status. Needs the index on it.
+pub(crate) async fn executions_in_status(
+    connection: &mut PgConnection,
+    status: &str,
+    before: i64,
+    limit: i64,
+) -> Result<Vec<ExecutionRow>, sqlx::Error> {
+    sqlx::query_as(executions!(
+        "where e.status = $1
+               and e.job_execution_id < $2
+             order by e.job_execution_id desc
+             limit $3"
+    ))
+    .bind(status)
+    .bind(before)
+    .bind(limit)
+    .fetch_all(connection)
+    .await
+}
+
+/// Those of a job. Needs the index on `tidemill_job_history`.
+pub(crate) async fn executions_of_job(
+    connection: &mut PgConnection,
+    job: &str,
+    before: i64,
+    limit: i64,
+) -> Result<Vec<ExecutionRow>, sqlx::Error> {
+    sqlx::query_as(executions!(
+        "join tidemill_job_history h on h.job_execution_id = e.job_execution_id
+             where h.job_name = $1
+               and h.job_execution_id < $2
+             order by h.job_execution_id desc
+             limit $3"
+    ))
     .bind(job)
     .bind(before)
     .bind(limit)
@@ -63,33 +194,51 @@ pub(crate) async fn instances(
     .await
 }
 
-pub(crate) async fn executions(
+/// Those of a job in a status.
+pub(crate) async fn executions_of_job_in_status(
+    connection: &mut PgConnection,
+    job: &str,
+    status: &str,
+    before: i64,
+    limit: i64,
+) -> Result<Vec<ExecutionRow>, sqlx::Error> {
+    sqlx::query_as(executions!(
+        "join tidemill_job_history h on h.job_execution_id = e.job_execution_id
+             where h.job_name = $1
+               and e.status = $2
+               and h.job_execution_id < $3
+             order by h.job_execution_id desc
+             limit $4"
+    ))
+    .bind(job)
+    .bind(status)
+    .bind(before)
+    .bind(limit)
+    .fetch_all(connection)
+    .await
+}
+
+/// Those of an instance, and of a job and in a status if need be. Needs the index on the executions of an instance.
+pub(crate) async fn executions_of_instance(
     connection: &mut PgConnection,
     filter: &ExecutionFilterRow<'_>,
+    instance: i64,
+    before: i64,
+    limit: i64,
 ) -> Result<Vec<ExecutionRow>, sqlx::Error> {
-    sqlx::query_as(
-        "select e.job_execution_id, e.job_instance_id, i.job_name, coalesce(e.version, 0) as version, e.status,
-                coalesce(e.exit_code, '') as exit_code,
-                coalesce(n.exit_text, e.exit_message, '') as exit_message,
-                e.create_time, e.start_time, e.end_time, e.last_updated,
-                n.launched_by, coalesce(n.crash_restarts, 0) as crash_restarts
-         from batch_job_execution e
-         join batch_job_instance i on i.job_instance_id = e.job_instance_id
-         left join tidemill_job_execution n on n.job_execution_id = e.job_execution_id
-         where ($1::bigint is null or e.job_execution_id = $1)
-           and ($2::text is null or i.job_name = $2)
-           and ($3::text is null or e.status = $3)
-           and ($4::bigint is null or e.job_instance_id = $4)
-           and ($5::bigint is null or e.job_execution_id < $5)
-         order by e.job_execution_id desc
-         limit $6",
-    )
-    .bind(filter.id)
+    sqlx::query_as(executions!(
+        "where e.job_instance_id = $1
+               and e.job_execution_id < $2
+               and ($3::text is null or i.job_name = $3)
+               and ($4::text is null or e.status = $4)
+             order by e.job_execution_id desc
+             limit $5"
+    ))
+    .bind(instance)
+    .bind(before)
     .bind(filter.job)
     .bind(filter.status)
-    .bind(filter.instance)
-    .bind(filter.before)
-    .bind(filter.limit)
+    .bind(limit)
     .fetch_all(connection)
     .await
 }

@@ -12,5 +12,6 @@ pub(crate) mod note;
 pub(crate) mod orphan;
 pub(crate) mod parameter;
 pub(crate) mod partition;
+pub(crate) mod purge;
 pub(crate) mod reject;
 pub(crate) mod step;

@@ -37,6 +37,24 @@ pub(crate) async fn find(
     .await
 }
 
+/// Which execution of another job launched this one as a step.
+pub(crate) async fn save_outer(
+    connection: &mut PgConnection,
+    execution: i64,
+    outer: i64,
+) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "update tidemill_job_execution
+         set outer_execution_id = $2
+         where job_execution_id = $1",
+    )
+    .bind(execution)
+    .bind(outer)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
 /// Who asked first is kept.
 pub(crate) async fn save_stop(
     connection: &mut PgConnection,

@@ -5,8 +5,8 @@ use crate::row::job::StepRow;
 use crate::tx::StepEndRow;
 use sqlx::PgConnection;
 
-/// The last run of a step in its instance, and how many runs there are. Needs the indexes on the executions of an
-/// instance and on the steps of an execution.
+/// The last run of a step in its instance. The executions of an instance follow each other, so it belongs to the last
+/// one that has the step. Needs the indexes on the executions of an instance and on the steps of an execution.
 pub(crate) async fn last(
     connection: &mut PgConnection,
     instance: i64,
@@ -22,19 +22,43 @@ pub(crate) async fn last(
                 coalesce(s.read_skip_count, 0) as read_skip_count,
                 coalesce(s.write_skip_count, 0) as write_skip_count,
                 coalesce(s.process_skip_count, 0) as process_skip_count,
-                coalesce(s.rollback_count, 0) as rollback_count, n.total_items, n.delivery,
-                count(*) over () as starts
+                coalesce(s.rollback_count, 0) as rollback_count, n.total_items, n.delivery
          from batch_job_execution e
          join batch_step_execution s on s.job_execution_id = e.job_execution_id
          left join tidemill_step_execution n on n.step_execution_id = s.step_execution_id
          where e.job_instance_id = $1
            and s.step_name = $2
-         order by s.step_execution_id desc
+         order by e.job_execution_id desc, s.step_execution_id desc
          limit 1",
     )
     .bind(instance)
     .bind(step)
     .fetch_optional(connection)
+    .await
+}
+
+/// How often a step was started in its instance; no more than `counted_max` are counted.
+pub(crate) async fn starts(
+    connection: &mut PgConnection,
+    instance: i64,
+    step: &str,
+    counted_max: i64,
+) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar(
+        "select count(*)
+         from (
+             select 1
+             from batch_job_execution e
+             join batch_step_execution s on s.job_execution_id = e.job_execution_id
+             where e.job_instance_id = $1
+               and s.step_name = $2
+             limit $3
+         ) counted",
+    )
+    .bind(instance)
+    .bind(step)
+    .bind(counted_max)
+    .fetch_one(connection)
     .await
 }
 

@@ -45,18 +45,41 @@ pub(crate) async fn insert(
     Ok(())
 }
 
-/// Each status that executions of the instance have, with the latest execution in it; the latest of all is last.
-/// An instance without identifying parameters may have run thousands of times, so they are not listed one by one.
+/// What a launch has to know of the executions of the instance, the latest of all last: those without an end, one that
+/// is over for good, and the latest. An instance without identifying parameters may have run a million times, so they
+/// are not looked at one by one.
 pub(crate) async fn statuses(
     connection: &mut SqliteConnection,
     id: i64,
 ) -> Result<Vec<(Option<String>, i64)>, sqlx::Error> {
     sqlx::query_as(
-        "select status, max(job_execution_id) as latest
-         from batch_job_execution
-         where job_instance_id = $1
-         group by status
-         order by latest",
+        "select status, job_execution_id
+         from (
+             select status, job_execution_id
+             from batch_job_execution
+             where job_instance_id = $1
+               and status in ('STARTING', 'STARTED', 'STOPPING', 'UNKNOWN')
+             union
+             select status, job_execution_id
+             from (
+                 select status, job_execution_id
+                 from batch_job_execution
+                 where job_instance_id = $1
+                   and status in ('COMPLETED', 'ABANDONED')
+                 order by job_execution_id desc
+                 limit 1
+             ) one_that_is_over
+             union
+             select status, job_execution_id
+             from (
+                 select status, job_execution_id
+                 from batch_job_execution
+                 where job_instance_id = $1
+                 order by job_execution_id desc
+                 limit 1
+             ) latest
+         ) known
+         order by job_execution_id",
     )
     .bind(id)
     .fetch_all(connection)

@@ -4,48 +4,83 @@ use crate::row::job::{ExecutionRow, InstanceRow, JobRow};
 use crate::tx::ExecutionFilterRow;
 use sqlx::SqliteConnection;
 
-/// Jobs by name, each with its last execution.
-pub(crate) async fn jobs(connection: &mut SqliteConnection, limit: i64) -> Result<Vec<JobRow>, sqlx::Error> {
+/// Jobs by name, each with its last execution. Every name is found by the one before it, and the last execution in
+/// `tidemill_job_history`, so that it does not matter how many of either there are; of the instances no more than
+/// `counted_max` are counted.
+pub(crate) async fn jobs(
+    connection: &mut SqliteConnection,
+    limit: i64,
+    counted_max: i64,
+) -> Result<Vec<JobRow>, sqlx::Error> {
     sqlx::query_as(
-        "select j.job_name as job_name, j.instances as instances, e.job_execution_id as job_execution_id,
-                e.status as status, e.create_time as create_time
-         from (
-             select job_name, count(*) as instances
+        "with recursive name (job_name) as (
+             select min(job_name)
              from batch_job_instance
-             group by job_name
-             order by job_name
+             union all
+             select (
+                 select min(i.job_name)
+                 from batch_job_instance i
+                 where i.job_name > name.job_name
+             )
+             from name
+             where name.job_name is not null
+         )
+         select j.job_name as job_name,
+                (
+                    select count(*)
+                    from (
+                        select 1
+                        from batch_job_instance i
+                        where i.job_name = j.job_name
+                        limit $2
+                    )
+                ) as instances,
+                e.job_execution_id as job_execution_id, e.status as status, e.create_time as create_time
+         from (
+             select job_name
+             from name
+             where job_name is not null
              limit $1
          ) j
          left join batch_job_execution e on e.job_execution_id = (
-             select max(l.job_execution_id)
-             from batch_job_instance i
-             join batch_job_execution l on l.job_instance_id = i.job_instance_id
-             where i.job_name = j.job_name
+             select max(h.job_execution_id)
+             from tidemill_job_history h
+             where h.job_name = j.job_name
          )
          order by j.job_name",
     )
     .bind(limit)
+    .bind(counted_max)
     .fetch_all(connection)
     .await
 }
 
-/// Instances of one job, each with its last execution.
+/// Instances of one job, each with its last execution; of the executions no more than `counted_max` are counted.
+/// Needs the index on the instances of a job.
 pub(crate) async fn instances(
     connection: &mut SqliteConnection,
     job: &str,
-    before: Option<i64>,
+    before: i64,
     limit: i64,
+    counted_max: i64,
 ) -> Result<Vec<InstanceRow>, sqlx::Error> {
     sqlx::query_as(
         "select i.job_instance_id as job_instance_id, i.job_name as job_name, i.job_key as job_key,
-                (select count(*) from batch_job_execution c where c.job_instance_id = i.job_instance_id)
-                    as executions,
+                (
+                    select count(*)
+                    from (
+                        select 1
+                        from batch_job_execution c
+                        where c.job_instance_id = i.job_instance_id
+                        limit $4
+                    )
+                ) as executions,
                 e.job_execution_id as job_execution_id, e.status as status, e.create_time as create_time
          from (
              select job_instance_id, job_name, job_key
              from batch_job_instance
              where job_name = $1
-               and ($2 is null or job_instance_id < $2)
+               and job_instance_id < $2
              order by job_instance_id desc
              limit $3
          ) i
@@ -59,39 +94,143 @@ pub(crate) async fn instances(
     .bind(job)
     .bind(before)
     .bind(limit)
+    .bind(counted_max)
     .fetch_all(connection)
     .await
 }
 
+/// Executions as lists show them, with what stands behind the tables. Each way to ask has a text of its own, because a
+/// condition that may be absent keeps the database from using its index.
+macro_rules! executions {
+    ($rest:literal) => {
+        concat!(
+            "select e.job_execution_id as job_execution_id, e.job_instance_id as job_instance_id,
+                    i.job_name as job_name, coalesce(e.version, 0) as version, e.status as status,
+                    coalesce(e.exit_code, '') as exit_code,
+                    coalesce(n.exit_text, e.exit_message, '') as exit_message,
+                    e.create_time as create_time, e.start_time as start_time, e.end_time as end_time,
+                    e.last_updated as last_updated,
+                    n.launched_by as launched_by, coalesce(n.crash_restarts, 0) as crash_restarts
+             from batch_job_execution e
+             join batch_job_instance i on i.job_instance_id = e.job_instance_id
+             left join tidemill_job_execution n on n.job_execution_id = e.job_execution_id
+             ",
+            $rest
+        )
+    };
+}
+
+/// One execution.
+pub(crate) async fn execution(
+    connection: &mut SqliteConnection,
+    id: i64,
+) -> Result<Option<ExecutionRow>, sqlx::Error> {
+    sqlx::query_as(executions!("where e.job_execution_id = $1")).bind(id).fetch_optional(connection).await
+}
+
+/// All executions.
 pub(crate) async fn executions(
     connection: &mut SqliteConnection,
-    filter: &ExecutionFilterRow<'_>,
+    before: i64,
+    limit: i64,
 ) -> Result<Vec<ExecutionRow>, sqlx::Error> {
-    sqlx::query_as(
-        "select e.job_execution_id as job_execution_id, e.job_instance_id as job_instance_id,
-                i.job_name as job_name, coalesce(e.version, 0) as version, e.status as status,
-                coalesce(e.exit_code, '') as exit_code,
-                coalesce(n.exit_text, e.exit_message, '') as exit_message,
-                e.create_time as create_time, e.start_time as start_time, e.end_time as end_time,
-                e.last_updated as last_updated,
-                n.launched_by as launched_by, coalesce(n.crash_restarts, 0) as crash_restarts
-         from batch_job_execution e
-         join batch_job_instance i on i.job_instance_id = e.job_instance_id
-         left join tidemill_job_execution n on n.job_execution_id = e.job_execution_id
-         where ($1 is null or e.job_execution_id = $1)
-           and ($2 is null or i.job_name = $2)
-           and ($3 is null or e.status = $3)
-           and ($4 is null or e.job_instance_id = $4)
-           and ($5 is null or e.job_execution_id < $5)
-         order by e.job_execution_id desc
-         limit $6",
-    )
-    .bind(filter.id)
+    sqlx::query_as(executions!(
+        "where e.job_execution_id < $1
+             order by e.job_execution_id desc
+             limit $2"
+    ))
+    .bind(before)
+    .bind(limit)
+    .fetch_all(connection)
+    .await
+}
+
+/// Those in a status. Needs the index on it.
+pub(crate) async fn executions_in_status(
+    connection: &mut SqliteConnection,
+    status: &str,
+    before: i64,
+    limit: i64,
+) -> Result<Vec<ExecutionRow>, sqlx::Error> {
+    sqlx::query_as(executions!(
+        "where e.status = $1
+               and e.job_execution_id < $2
+             order by e.job_execution_id desc
+             limit $3"
+    ))
+    .bind(status)
+    .bind(before)
+    .bind(limit)
+    .fetch_all(connection)
+    .await
+}
+
+/// Those of a job. Needs the index on `tidemill_job_history`.
+pub(crate) async fn executions_of_job(
+    connection: &mut SqliteConnection,
+    job: &str,
+    before: i64,
+    limit: i64,
+) -> Result<Vec<ExecutionRow>, sqlx::Error> {
+    sqlx::query_as(executions!(
+        "join tidemill_job_history h on h.job_execution_id = e.job_execution_id
+             where h.job_name = $1
+               and h.job_execution_id < $2
+             order by h.job_execution_id desc
+             limit $3"
+    ))
+    .bind(job)
+    .bind(before)
+    .bind(limit)
+    .fetch_all(connection)
+    .await
+}
+
+/// Those of a job in a status.
+pub(crate) async fn executions_of_job_in_status(
+    connection: &mut SqliteConnection,
+    job: &str,
+    status: &str,
+    before: i64,
+    limit: i64,
+) -> Result<Vec<ExecutionRow>, sqlx::Error> {
+    sqlx::query_as(executions!(
+        "join tidemill_job_history h on h.job_execution_id = e.job_execution_id
+             where h.job_name = $1
+               and e.status = $2
+               and h.job_execution_id < $3
+             order by h.job_execution_id desc
+             limit $4"
+    ))
+    .bind(job)
+    .bind(status)
+    .bind(before)
+    .bind(limit)
+    .fetch_all(connection)
+    .await
+}
+
+/// Those of an instance, and of a job and in a status if need be. Needs the index on the executions of an instance.
+pub(crate) async fn executions_of_instance(
+    connection: &mut SqliteConnection,
+    filter: &ExecutionFilterRow<'_>,
+    instance: i64,
+    before: i64,
+    limit: i64,
+) -> Result<Vec<ExecutionRow>, sqlx::Error> {
+    sqlx::query_as(executions!(
+        "where e.job_instance_id = $1
+               and e.job_execution_id < $2
+               and ($3 is null or i.job_name = $3)
+               and ($4 is null or e.status = $4)
+             order by e.job_execution_id desc
+             limit $5"
+    ))
+    .bind(instance)
+    .bind(before)
     .bind(filter.job)
     .bind(filter.status)
-    .bind(filter.instance)
-    .bind(filter.before)
-    .bind(filter.limit)
+    .bind(limit)
     .fetch_all(connection)
     .await
 }

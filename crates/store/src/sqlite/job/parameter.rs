@@ -29,7 +29,6 @@ pub(crate) async fn of_executions(
     connection: &mut SqliteConnection,
     executions: &[i64],
 ) -> Result<Vec<ParameterRow>, sqlx::Error> {
-    let list: Vec<String> = executions.iter().map(i64::to_string).collect();
     sqlx::query_as(
         "select job_execution_id as job_execution_id, parameter_name as parameter_name,
                 parameter_type as parameter_type,
@@ -38,7 +37,13 @@ pub(crate) async fn of_executions(
          where job_execution_id in (select value from json_each($1))
          order by job_execution_id, parameter_name",
     )
-    .bind(format!("[{}]", list.join(",")))
+    .bind(list(executions))
     .fetch_all(connection)
     .await
+}
+
+/// Numbers as the text of a list, for `json_each`.
+pub(super) fn list(numbers: &[i64]) -> String {
+    let texts: Vec<String> = numbers.iter().map(i64::to_string).collect();
+    format!("[{}]", texts.join(","))
 }

@@ -1,0 +1,251 @@
+//! Retention: instances that may go are removed with all that hangs on them, a share at a time.
+//!
+//! A purge walks through the instances of one job from the oldest on, and each share is a transaction of its own. It
+//! locks its instances before it looks at them: a launch of one of them either has committed, and is seen, or waits and
+//! finds the instance gone, and makes a new one. Instances that somebody else has locked are left for the next time.
+
+use crate::error::StoreError;
+use crate::row::job::RunsRow;
+use crate::tx::Tx;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use tidemill_domain::job::BatchStatus;
+use tidemill_domain::job::retention::{self, InstanceFacts, Kept, Retention};
+use tidemill_domain::time::Timestamp;
+
+/// A share ends with the instance at which it has so many executions, however many instances it may have.
+const EXECUTIONS_MAX: u64 = 5000;
+
+/// How far a purge has come in one job.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PurgeWalk {
+    job: String,
+    retention: Retention,
+    /// What ended after this is too young.
+    cutoff: Option<Timestamp>,
+    /// The newest instance that may go; those behind it are among the newest.
+    up_to: i64,
+    /// The last instance that was looked at.
+    after: i64,
+}
+
+impl PurgeWalk {
+    /// The job.
+    pub fn job(&self) -> &str {
+        &self.job
+    }
+
+    /// Instances are numbered as they are made: behind one that was made too short a time ago, all were.
+    fn is_all_too_young(&self, facts: &Facts) -> bool {
+        self.cutoff.zip(facts.oldest).is_some_and(|(cutoff, oldest)| oldest >= cutoff)
+    }
+
+    /// Goes on behind a share that has committed; false when that was the last one.
+    pub fn go_on(&mut self, share: &PurgeShare) -> bool {
+        self.after = share.after;
+        !share.is_last
+    }
+}
+
+/// Rows that were removed, or would be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Removed {
+    /// Instances.
+    pub instances: u64,
+    /// Their executions.
+    pub executions: u64,
+    /// The steps of these.
+    pub steps: u64,
+}
+
+impl Removed {
+    /// Adds those of another share.
+    pub fn add(&mut self, other: Self) {
+        self.instances += other.instances;
+        self.executions += other.executions;
+        self.steps += other.steps;
+    }
+}
+
+/// What one share came to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PurgeShare {
+    /// What went.
+    pub removed: Removed,
+    /// How many instances stayed, and why. Those of which the walk knows without a look are not among them.
+    pub kept: BTreeMap<Kept, u64>,
+    after: i64,
+    is_last: bool,
+}
+
+/// What is known of the instances of a share.
+struct Facts {
+    statuses: HashMap<i64, Vec<BatchStatus>>,
+    executions: HashMap<i64, u64>,
+    last: HashMap<i64, (BatchStatus, Timestamp)>,
+    restart_due: HashSet<i64>,
+    held: HashSet<i64>,
+    outer: HashMap<i64, Vec<BatchStatus>>,
+    /// When the oldest of them was launched first.
+    oldest: Option<Timestamp>,
+}
+
+impl Facts {
+    fn of(&self, instance: i64, up_to: i64) -> InstanceFacts<'_> {
+        let none: &[BatchStatus] = &[];
+        InstanceFacts {
+            statuses: self.statuses.get(&instance).map_or(none, Vec::as_slice),
+            last: self.last.get(&instance).copied(),
+            is_held: self.held.contains(&instance),
+            is_restart_due: self.restart_due.contains(&instance),
+            outer: self.outer.get(&instance).map_or(none, Vec::as_slice),
+            is_among_newest: instance > up_to,
+        }
+    }
+}
+
+impl Tx {
+    /// The job behind this one in the order of their names, of those that have been launched at some time.
+    pub async fn next_job(&mut self, after: Option<&str>) -> Result<Option<String>, StoreError> {
+        Ok(self.job_purge_next_job(after.unwrap_or_default()).await?)
+    }
+
+    /// A walk through the instances of a job.
+    pub async fn begin_purge(&mut self, job: &str, retention: &Retention) -> Result<PurgeWalk, StoreError> {
+        let up_to = match retention.keep() {
+            // What has fewer instances than are kept has none that may go.
+            Some(keep) => self.job_purge_newest_beyond(job, keep.into()).await?.unwrap_or(0),
+            None => i64::MAX,
+        };
+        let cutoff = retention.cutoff(self.now().await?);
+        Ok(PurgeWalk { job: job.to_owned(), retention: *retention, cutoff, up_to, after: 0 })
+    }
+
+    /// Removes those that may go among the next `limit` instances.
+    pub async fn purge_share(&mut self, walk: &PurgeWalk, limit: u32) -> Result<PurgeShare, StoreError> {
+        let walked = self.walk(walk, limit).await?;
+        let locked = self.job_purge_lock(&walked).await?;
+        let (mut share, going) = self.decide_share(walk, limit, &walked, &locked).await?;
+        share.removed = self.remove_instances(&going).await?;
+        Ok(share)
+    }
+
+    /// [`purge_share`](Self::purge_share) that only counts, and changes and locks nothing.
+    pub async fn count_share(&mut self, walk: &PurgeWalk, limit: u32) -> Result<PurgeShare, StoreError> {
+        let walked = self.walk(walk, limit).await?;
+        let (mut share, going) = self.decide_share(walk, limit, &walked, &walked).await?;
+        let executions = self.job_purge_executions(&going).await?;
+        let steps = self.job_purge_steps(&executions).await?;
+        share.removed = removed(&going, &executions, &steps);
+        Ok(share)
+    }
+
+    async fn walk(&mut self, walk: &PurgeWalk, limit: u32) -> Result<Vec<i64>, StoreError> {
+        Ok(self.job_purge_walk(&walk.job, walk.after, walk.up_to, limit.into()).await?)
+    }
+
+    /// Which of the instances at hand may go, as the share and the list of them.
+    async fn decide_share(
+        &mut self,
+        walk: &PurgeWalk,
+        limit: u32,
+        walked: &[i64],
+        at_hand: &[i64],
+    ) -> Result<(PurgeShare, Vec<i64>), StoreError> {
+        let facts = self.instance_facts(at_hand).await?;
+        let now = self.now().await?;
+        let mut share = PurgeShare {
+            removed: Removed::default(),
+            kept: BTreeMap::new(),
+            after: walked.last().copied().unwrap_or(walk.after),
+            is_last: walked.len() < limit as usize || walk.is_all_too_young(&facts),
+        };
+        let (mut going, mut executions) = (Vec::new(), 0);
+        for instance in at_hand.iter().copied() {
+            match retention::decide(&walk.retention, &facts.of(instance, walk.up_to), now) {
+                Ok(()) => {
+                    going.push(instance);
+                    executions += facts.executions.get(&instance).copied().unwrap_or_default();
+                }
+                Err(kept) => *share.kept.entry(kept).or_default() += 1,
+            }
+            if executions >= EXECUTIONS_MAX && at_hand.last() != Some(&instance) {
+                (share.after, share.is_last) = (instance, false);
+                break;
+            }
+        }
+        Ok((share, going))
+    }
+
+    async fn instance_facts(&mut self, instances: &[i64]) -> Result<Facts, StoreError> {
+        let runs = self.job_purge_runs(instances).await?;
+        let latest: HashMap<i64, &RunsRow> = runs.iter().map(|row| (row.job_instance_id, row)).collect();
+        let oldest = runs.first().map(|first| {
+            let of_first = runs.iter().take_while(|row| row.job_instance_id == first.job_instance_id);
+            of_first.map(|row| row.earliest).min().unwrap_or(first.earliest)
+        });
+        let wanted: Vec<i64> = latest.values().map(|row| row.latest).chain(oldest).collect();
+        let times: HashMap<i64, (Timestamp, Timestamp)> = self
+            .job_purge_times(&wanted)
+            .await?
+            .into_iter()
+            .map(|(id, made, over)| (id, (made.into(), over.into())))
+            .collect();
+        let mut facts = Facts {
+            statuses: HashMap::new(),
+            executions: HashMap::new(),
+            last: HashMap::new(),
+            restart_due: HashSet::new(),
+            held: HashSet::new(),
+            outer: HashMap::new(),
+            oldest: oldest.and_then(|id| times.get(&id)).map(|(made, _)| *made),
+        };
+        for row in &runs {
+            facts.statuses.entry(row.job_instance_id).or_default().push(known(row.status()));
+            *facts.executions.entry(row.job_instance_id).or_default() += row.executions.unsigned_abs();
+        }
+        for (instance, row) in latest {
+            if let Some((_, over_at)) = times.get(&row.latest) {
+                facts.last.insert(instance, (known(row.status()), *over_at));
+            }
+        }
+        for (instance, is_restart_due, is_held) in self.job_purge_bound(instances).await? {
+            facts.restart_due.extend(is_restart_due.then_some(instance));
+            facts.held.extend(is_held.then_some(instance));
+        }
+        for (instance, status, _) in self.job_purge_outers(instances).await? {
+            let status = status.and_then(|word| word.parse().ok()).unwrap_or(BatchStatus::Unknown);
+            facts.outer.entry(instance).or_default().push(status);
+        }
+        Ok(facts)
+    }
+
+    /// Removes instances, and before them all that refers to them.
+    async fn remove_instances(&mut self, instances: &[i64]) -> Result<Removed, StoreError> {
+        if instances.is_empty() {
+            return Ok(Removed::default());
+        }
+        let executions = self.job_purge_executions(instances).await?;
+        let steps = self.job_purge_steps(&executions).await?;
+        self.job_purge_delete_leases(&executions).await?;
+        self.job_purge_delete_rejects(&steps).await?;
+        self.job_purge_delete_step_contexts(&steps).await?;
+        self.job_purge_delete_step_notes(&steps).await?;
+        self.job_purge_delete_steps(&steps).await?;
+        self.job_purge_delete_parameters(&executions).await?;
+        self.job_purge_delete_contexts(&executions).await?;
+        self.job_purge_delete_notes(&executions).await?;
+        self.job_purge_delete_executions(&executions).await?;
+        self.job_purge_delete_instances(instances).await?;
+        Ok(removed(instances, &executions, &steps))
+    }
+}
+
+/// A status that is not understood is nobody's to forget.
+fn known(status: Result<BatchStatus, StoreError>) -> BatchStatus {
+    status.unwrap_or(BatchStatus::Unknown)
+}
+
+fn removed(instances: &[i64], executions: &[i64], steps: &[i64]) -> Removed {
+    let count = |rows: &[i64]| rows.len() as u64;
+    Removed { instances: count(instances), executions: count(executions), steps: count(steps) }
+}

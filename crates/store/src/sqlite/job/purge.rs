@@ -1,0 +1,329 @@
+//! Statements that find and remove what may be forgotten. A list cannot be bound, so it travels as the text of one.
+
+use super::parameter::list;
+use crate::codec::DbStamp;
+use crate::row::job::RunsRow;
+use sqlx::SqliteConnection;
+
+/// The name of the job that follows this one in their order.
+pub(crate) async fn next_job(
+    connection: &mut SqliteConnection,
+    after: &str,
+) -> Result<Option<String>, sqlx::Error> {
+    sqlx::query_scalar(
+        "select job_name
+         from batch_job_instance
+         where job_name > $1
+         order by job_name
+         limit 1",
+    )
+    .bind(after)
+    .fetch_optional(connection)
+    .await
+}
+
+/// The newest instance of a job that is not among the newest `keep`.
+pub(crate) async fn newest_beyond(
+    connection: &mut SqliteConnection,
+    job: &str,
+    keep: i64,
+) -> Result<Option<i64>, sqlx::Error> {
+    sqlx::query_scalar(
+        "select job_instance_id
+         from batch_job_instance
+         where job_name = $1
+         order by job_instance_id desc
+         limit 1
+         offset $2",
+    )
+    .bind(job)
+    .bind(keep)
+    .fetch_optional(connection)
+    .await
+}
+
+/// Instances of a job behind one and up to another, the oldest first. Needs the index on the instances of a job.
+pub(crate) async fn walk(
+    connection: &mut SqliteConnection,
+    job: &str,
+    after: i64,
+    up_to: i64,
+    limit: i64,
+) -> Result<Vec<i64>, sqlx::Error> {
+    sqlx::query_scalar(
+        "select job_instance_id
+         from batch_job_instance
+         where job_name = $1
+           and job_instance_id > $2
+           and job_instance_id <= $3
+         order by job_instance_id
+         limit $4",
+    )
+    .bind(job)
+    .bind(after)
+    .bind(up_to)
+    .bind(limit)
+    .fetch_all(connection)
+    .await
+}
+
+/// Nothing to do: the one writer's transaction keeps everybody out by itself.
+pub(crate) async fn lock(
+    _connection: &mut SqliteConnection,
+    instances: &[i64],
+) -> Result<Vec<i64>, sqlx::Error> {
+    Ok(instances.to_vec())
+}
+
+/// The executions of instances by status. Needs the index on the executions of an instance.
+pub(crate) async fn runs(
+    connection: &mut SqliteConnection,
+    instances: &[i64],
+) -> Result<Vec<RunsRow>, sqlx::Error> {
+    sqlx::query_as(
+        "select job_instance_id as job_instance_id, status as status, min(job_execution_id) as earliest, max(job_execution_id) as latest,
+                count(*) as executions
+         from batch_job_execution
+         where job_instance_id in (select value from json_each($1))
+         group by job_instance_id, status
+         order by job_instance_id, latest",
+    )
+    .bind(list(instances))
+    .fetch_all(connection)
+    .await
+}
+
+/// When executions were made, and when they were over or last changed.
+pub(crate) async fn times(
+    connection: &mut SqliteConnection,
+    executions: &[i64],
+) -> Result<Vec<(i64, DbStamp, DbStamp)>, sqlx::Error> {
+    sqlx::query_as(
+        "select job_execution_id, create_time, coalesce(end_time, last_updated, create_time)
+         from batch_job_execution
+         where job_execution_id in (select value from json_each($1))",
+    )
+    .bind(list(executions))
+    .fetch_all(connection)
+    .await
+}
+
+/// Those of the instances that have a restart due, and those of which a process holds an execution.
+pub(crate) async fn bound(
+    connection: &mut SqliteConnection,
+    instances: &[i64],
+) -> Result<Vec<(i64, bool, bool)>, sqlx::Error> {
+    sqlx::query_as(
+        "select e.job_instance_id, coalesce(max(n.restart_due), 0) = 1, max(l.name is not null) = 1
+         from batch_job_execution e
+         left join tidemill_job_execution n on n.job_execution_id = e.job_execution_id
+         left join tidemill_lease l on l.kind = 'job'
+             and l.name = cast(e.job_execution_id as text)
+             and l.owner is not null
+         where e.job_instance_id in (select value from json_each($1))
+           and (n.restart_due = 1 or l.name is not null)
+         group by e.job_instance_id",
+    )
+    .bind(list(instances))
+    .fetch_all(connection)
+    .await
+}
+
+/// Of the instances that ran as a step of another job, the status of the last execution of that job's instance.
+pub(crate) async fn outers(
+    connection: &mut SqliteConnection,
+    instances: &[i64],
+) -> Result<Vec<(i64, Option<String>, i64)>, sqlx::Error> {
+    sqlx::query_as(
+        "select distinct e.job_instance_id, last.status, last.job_execution_id
+         from batch_job_execution e
+         join tidemill_job_execution n on n.job_execution_id = e.job_execution_id
+             and n.outer_execution_id is not null
+         join batch_job_execution o on o.job_execution_id = n.outer_execution_id
+         join batch_job_execution last on last.job_execution_id = (
+             select max(l.job_execution_id)
+             from batch_job_execution l
+             where l.job_instance_id = o.job_instance_id
+         )
+         where e.job_instance_id in (select value from json_each($1))",
+    )
+    .bind(list(instances))
+    .fetch_all(connection)
+    .await
+}
+
+/// All executions of instances.
+pub(crate) async fn executions(
+    connection: &mut SqliteConnection,
+    instances: &[i64],
+) -> Result<Vec<i64>, sqlx::Error> {
+    sqlx::query_scalar(
+        "select job_execution_id
+         from batch_job_execution
+         where job_instance_id in (select value from json_each($1))",
+    )
+    .bind(list(instances))
+    .fetch_all(connection)
+    .await
+}
+
+/// All steps of executions.
+pub(crate) async fn steps(
+    connection: &mut SqliteConnection,
+    executions: &[i64],
+) -> Result<Vec<i64>, sqlx::Error> {
+    sqlx::query_scalar(
+        "select step_execution_id
+         from batch_step_execution
+         where job_execution_id in (select value from json_each($1))",
+    )
+    .bind(list(executions))
+    .fetch_all(connection)
+    .await
+}
+
+pub(crate) async fn delete_rejects(
+    connection: &mut SqliteConnection,
+    steps: &[i64],
+) -> Result<u64, sqlx::Error> {
+    let done = sqlx::query(
+        "delete from tidemill_reject
+         where step_execution_id in (select value from json_each($1))",
+    )
+    .bind(list(steps))
+    .execute(connection)
+    .await?;
+    Ok(done.rows_affected())
+}
+
+pub(crate) async fn delete_step_contexts(
+    connection: &mut SqliteConnection,
+    steps: &[i64],
+) -> Result<u64, sqlx::Error> {
+    let done = sqlx::query(
+        "delete from batch_step_execution_context
+         where step_execution_id in (select value from json_each($1))",
+    )
+    .bind(list(steps))
+    .execute(connection)
+    .await?;
+    Ok(done.rows_affected())
+}
+
+pub(crate) async fn delete_step_notes(
+    connection: &mut SqliteConnection,
+    steps: &[i64],
+) -> Result<u64, sqlx::Error> {
+    let done = sqlx::query(
+        "delete from tidemill_step_execution
+         where step_execution_id in (select value from json_each($1))",
+    )
+    .bind(list(steps))
+    .execute(connection)
+    .await?;
+    Ok(done.rows_affected())
+}
+
+/// Behind all that refers to them.
+pub(crate) async fn delete_steps(
+    connection: &mut SqliteConnection,
+    steps: &[i64],
+) -> Result<u64, sqlx::Error> {
+    let done = sqlx::query(
+        "delete from batch_step_execution
+         where step_execution_id in (select value from json_each($1))",
+    )
+    .bind(list(steps))
+    .execute(connection)
+    .await?;
+    Ok(done.rows_affected())
+}
+
+pub(crate) async fn delete_parameters(
+    connection: &mut SqliteConnection,
+    executions: &[i64],
+) -> Result<u64, sqlx::Error> {
+    let done = sqlx::query(
+        "delete from batch_job_execution_params
+         where job_execution_id in (select value from json_each($1))",
+    )
+    .bind(list(executions))
+    .execute(connection)
+    .await?;
+    Ok(done.rows_affected())
+}
+
+pub(crate) async fn delete_contexts(
+    connection: &mut SqliteConnection,
+    executions: &[i64],
+) -> Result<u64, sqlx::Error> {
+    let done = sqlx::query(
+        "delete from batch_job_execution_context
+         where job_execution_id in (select value from json_each($1))",
+    )
+    .bind(list(executions))
+    .execute(connection)
+    .await?;
+    Ok(done.rows_affected())
+}
+
+pub(crate) async fn delete_notes(
+    connection: &mut SqliteConnection,
+    executions: &[i64],
+) -> Result<u64, sqlx::Error> {
+    let done = sqlx::query(
+        "delete from tidemill_job_execution
+         where job_execution_id in (select value from json_each($1))",
+    )
+    .bind(list(executions))
+    .execute(connection)
+    .await?;
+    Ok(done.rows_affected())
+}
+
+/// Leases that nobody holds any more.
+pub(crate) async fn delete_leases(
+    connection: &mut SqliteConnection,
+    executions: &[i64],
+) -> Result<u64, sqlx::Error> {
+    let done = sqlx::query(
+        "delete from tidemill_lease
+         where kind = 'job'
+           and name in (select cast(value as text) from json_each($1))
+           and owner is null",
+    )
+    .bind(list(executions))
+    .execute(connection)
+    .await?;
+    Ok(done.rows_affected())
+}
+
+/// Behind all that refers to them.
+pub(crate) async fn delete_executions(
+    connection: &mut SqliteConnection,
+    executions: &[i64],
+) -> Result<u64, sqlx::Error> {
+    let done = sqlx::query(
+        "delete from batch_job_execution
+         where job_execution_id in (select value from json_each($1))",
+    )
+    .bind(list(executions))
+    .execute(connection)
+    .await?;
+    Ok(done.rows_affected())
+}
+
+/// Behind their executions.
+pub(crate) async fn delete_instances(
+    connection: &mut SqliteConnection,
+    instances: &[i64],
+) -> Result<u64, sqlx::Error> {
+    let done = sqlx::query(
+        "delete from batch_job_instance
+         where job_instance_id in (select value from json_each($1))",
+    )
+    .bind(list(instances))
+    .execute(connection)
+    .await?;
+    Ok(done.rows_affected())
+}
