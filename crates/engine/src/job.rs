@@ -1,8 +1,9 @@
 //! Jobs: how authors write them, and how they run.
 //!
 //! Reading order: [`component`] and [`scope`] (what a step is made of), [`definition`], [`graph`], [`step`], [`chunk`],
-//! [`tasklet`], [`command`], [`spark`] and [`sql_step`] (how a job is put together), [`listener`] (who is told), [`launcher`] and `runner` (how it runs),
-//! [`recovery`] (what is done about those whose process died).
+//! [`partition`], [`tasklet`], [`command`], [`spark`] and [`sql_step`] (how a job is put together), [`listener`] (who is
+//! told), [`launcher`] and `runner` (how it runs), [`recovery`] (what is done about those whose process died), [`purge`]
+//! (how old ones are forgotten).
 
 pub mod component;
 pub mod scope;
@@ -28,6 +29,8 @@ pub mod stop;
 
 pub mod recovery;
 
+pub mod purge;
+
 pub mod error;
 
 pub use chunk::ChunkStep;
@@ -38,6 +41,7 @@ pub use error::JobError;
 pub use graph::{Decision, StepFlow};
 pub use launcher::{ExecutionEnd, Launcher, Launching, Running};
 pub use partition::{Partition, PartitionedStep, Partitioner, RangePartitioner};
+pub use purge::{PurgeOrder, PurgeReport};
 pub use reject::Rejects;
 pub use scope::{ChunkScope, StepScope};
 pub use spark::SparkSpec;

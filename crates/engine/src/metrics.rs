@@ -11,6 +11,7 @@ const ALERT_SIGNAL_FAILURES: &str = "tidemill_alert_signal_failures_total";
 const CHUNK_DURATION: &str = "tidemill_chunk_duration_seconds";
 const FENCING_REJECTIONS: &str = "tidemill_fencing_rejections_total";
 const JOB_EXECUTIONS: &str = "tidemill_job_executions_total";
+const JOB_INSTANCES_PURGED: &str = "tidemill_job_instances_purged_total";
 const JOB_PARTITIONS: &str = "tidemill_job_partitions_total";
 const JOB_RECOVERIES: &str = "tidemill_job_recoveries_total";
 const LEASE_EXPIRED: &str = "tidemill_lease_expired_total";
@@ -32,6 +33,7 @@ pub fn describe() {
         "How long chunks take from the end of reading to their end, by job and step."
     );
     describe_counter!(JOB_EXECUTIONS, "Executions that ended in this process, by job and status.");
+    describe_counter!(JOB_INSTANCES_PURGED, "Instances that this process has forgotten, by job.");
     describe_counter!(JOB_PARTITIONS, "Partitions that ended in this process, by job, step and status.");
     describe_counter!(JOB_RECOVERIES, "Executions whose process died and that this process failed, by job.");
     describe_counter!(STEP_CHUNKS, "Chunks that committed or were rolled back, by job, step and outcome.");
@@ -105,6 +107,12 @@ pub(crate) fn partition_ended(job: &str, step: &str, status: &'static str) {
 
 pub(crate) fn execution_recovered(job: &str) {
     counter!(JOB_RECOVERIES, "job" => job.to_owned()).increment(1);
+}
+
+pub(crate) fn instances_purged(job: &str, count: u64) {
+    if count > 0 {
+        counter!(JOB_INSTANCES_PURGED, "job" => job.to_owned()).increment(count);
+    }
 }
 
 pub(crate) fn items_counted(job: &str, step: &str, counted: &Counters) {

@@ -41,7 +41,8 @@ impl JobStep {
         let launcher = Launcher::new(store, process, task.clock.clone(), jobs).accept_change(true);
         let name = format!("job {}", task.scope.job());
         let actor = Actor { name, role: Role::System, request_id: None };
-        let running = match launcher.launch(self.job.name(), &parameters, &actor).await {
+        let outer = task.scope.execution();
+        let running = match launcher.launch_within(outer, self.job.name(), &parameters, &actor).await {
             Ok(running) => running,
             // It completed, and what was to be recorded of that here was not.
             Err(JobError::Refused { refusal: LaunchRefusal::AlreadyComplete, .. }) => {

@@ -146,11 +146,35 @@ impl Launcher {
         parameters: &JobParameters,
         actor: &Actor,
     ) -> Result<Running, JobError> {
+        self.launch_with(job, parameters, actor, None).await
+    }
+
+    /// [`launch`](Self::launch) as a step of another execution, which is noted so that retention knows.
+    pub(crate) async fn launch_within(
+        &self,
+        outer: ExecutionId,
+        job: &str,
+        parameters: &JobParameters,
+        actor: &Actor,
+    ) -> Result<Running, JobError> {
+        self.launch_with(job, parameters, actor, Some(outer)).await
+    }
+
+    async fn launch_with(
+        &self,
+        job: &str,
+        parameters: &JobParameters,
+        actor: &Actor,
+        outer: Option<ExecutionId>,
+    ) -> Result<Running, JobError> {
         // Before anybody has to wait for it.
         self.inner.jobs.get(job)?;
         let mut launching = self.launching().await;
         let mut tx = self.inner.store.begin().await?;
-        launching.launch(&mut tx, job, parameters, actor).await?;
+        let id = launching.launch(&mut tx, job, parameters, actor).await?;
+        if let Some(outer) = outer {
+            tx.note_outer(id, outer).await?;
+        }
         tx.commit().await?;
         Ok(launching.committed().expect("what was launched has been prepared"))
     }

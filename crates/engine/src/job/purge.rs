@@ -1,0 +1,218 @@
+//! Retention: forgets the history of jobs, when somebody asks or every hour.
+//!
+//! Any number of servers may be told to; the one that has the lease `purge/history` does the work. Nothing depends on
+//! that lease: what may go is decided share by share under locks, so that somebody's order may come in between.
+
+use crate::clock::jitter_unit;
+use crate::error::EngineError;
+use crate::lease::HeldLease;
+use crate::metrics;
+use crate::process::Process;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tidemill_domain::audit::{Actor, AuditEntry};
+use tidemill_domain::job::retention::{Kept, Retention};
+use tidemill_domain::lease::{LeaseKey, Term};
+use tidemill_store::Store;
+use tidemill_store::job::{PurgeShare, PurgeWalk, Removed};
+use tidemill_store::lease::freed_topic;
+
+/// Instances that are looked at in one transaction, unless somebody wants another number.
+pub const BATCH: u32 = 500;
+
+/// The kind of the lease.
+const KIND: &str = "purge";
+
+/// Pause between two purges of a server.
+const PAUSE: Duration = Duration::from_secs(3600);
+
+/// Pause between two attempts to get the lease.
+const LEASE_PAUSE: Duration = Duration::from_secs(60);
+
+/// What a server lets others do between two transactions.
+const BREATH: Duration = Duration::from_millis(50);
+
+/// What is to be forgotten.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PurgeOrder {
+    /// Only of this job.
+    pub job: Option<String>,
+    /// What is kept.
+    pub retention: Retention,
+    /// Instances per transaction.
+    pub batch: u32,
+}
+
+/// What a purge has come to.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PurgeReport {
+    /// What went, or would go.
+    pub removed: Removed,
+    /// How many of the instances that were looked at stayed, and why.
+    pub kept: BTreeMap<Kept, u64>,
+}
+
+/// What is done with instances that may go.
+enum Deed<'a> {
+    Count,
+    Remove { actor: &'a Actor, lease: Option<&'a HeldLease> },
+}
+
+/// Tells what would go, and changes nothing.
+pub async fn count(
+    store: &Store,
+    order: &PurgeOrder,
+    tell: impl FnMut(&PurgeReport),
+) -> Result<PurgeReport, EngineError> {
+    walk_all(store, order, &Deed::Count, tell).await
+}
+
+/// Forgets what may go. `tell` hears after each transaction how far it is.
+pub async fn purge(
+    store: &Store,
+    order: &PurgeOrder,
+    actor: &Actor,
+    tell: impl FnMut(&PurgeReport),
+) -> Result<PurgeReport, EngineError> {
+    walk_all(store, order, &Deed::Remove { actor, lease: None }, tell).await
+}
+
+/// Purges every hour, on whichever server has the lease, until `process` ends.
+pub async fn run(process: Process, retention: Retention) {
+    let key = LeaseKey::new(KIND, "history").expect("kind and name are short and plain");
+    // Registered before the first attempt, so that no release in between is missed.
+    let mut freed = process.store().wakeup(&freed_topic(KIND));
+    loop {
+        match process.acquire(&key, Term::Process).await {
+            Ok(lease) => tokio::select! {
+                _ended = process.ended() => return,
+                () = lease.lost() => {}
+                () = keep(process.store(), &lease, retention) => {}
+            },
+            Err(EngineError::LeaseHeld { .. }) => {}
+            Err(EngineError::ProcessExpired { .. }) => return,
+            Err(error) => tracing::warn!(%error, "the lease to purge jobs was not had; will try again"),
+        }
+        tokio::select! {
+            _ended = process.ended() => return,
+            _woken = freed.wait(jittered(LEASE_PAUSE)) => {}
+        }
+    }
+}
+
+/// Purges until the lease is lost.
+async fn keep(store: &Store, lease: &HeldLease, retention: Retention) {
+    let order = PurgeOrder { job: None, retention, batch: BATCH };
+    let actor = Actor::system();
+    loop {
+        let deed = Deed::Remove { actor: &actor, lease: Some(lease) };
+        match walk_all(store, &order, &deed, |_| {}).await {
+            Ok(report) if report.removed.instances > 0 => {
+                let Removed { instances, executions, .. } = report.removed;
+                tracing::info!("{instances} instances of jobs with {executions} executions were forgotten");
+            }
+            Ok(_) => {}
+            Err(EngineError::LeaseLost { .. }) => return,
+            Err(error) => tracing::warn!(%error, "forgetting old executions failed; will try again"),
+        }
+        tokio::time::sleep(jittered(PAUSE)).await;
+    }
+}
+
+async fn walk_all(
+    store: &Store,
+    order: &PurgeOrder,
+    deed: &Deed<'_>,
+    mut tell: impl FnMut(&PurgeReport),
+) -> Result<PurgeReport, EngineError> {
+    let mut report = PurgeReport::default();
+    let mut last: Option<String> = None;
+    while let Some(mut walk) = next_walk(store, order, last.as_deref()).await? {
+        loop {
+            let share = take_share(store, order, deed, &walk, &report).await?;
+            report.removed.add(share.removed);
+            for (why, count) in &share.kept {
+                *report.kept.entry(*why).or_default() += count;
+            }
+            tell(&report);
+            if !walk.go_on(&share) {
+                break;
+            }
+            if matches!(deed, Deed::Remove { lease: Some(_), .. }) {
+                tokio::time::sleep(BREATH).await;
+            }
+        }
+        if order.job.is_some() {
+            break;
+        }
+        last = Some(walk.job().to_owned());
+    }
+    if let Deed::Remove { actor, .. } = deed
+        && report.removed.instances > 0
+    {
+        let Removed { instances, executions, steps } = report.removed;
+        let counts = format!("{instances} instances, {executions} executions, {steps} steps");
+        let entry = AuditEntry::new((*actor).clone(), "job.purged", &object(order)).because(&counts);
+        let mut tx = store.begin().await?;
+        tx.audit(&entry).await?;
+        tx.commit().await?;
+    }
+    Ok(report)
+}
+
+/// The walk through the job that is next.
+async fn next_walk(
+    store: &Store,
+    order: &PurgeOrder,
+    last: Option<&str>,
+) -> Result<Option<PurgeWalk>, EngineError> {
+    let mut tx = store.read().await?;
+    let job = match &order.job {
+        Some(job) => Some(job.clone()),
+        None => tx.next_job(last).await?,
+    };
+    let walk = match job {
+        Some(job) => Some(tx.begin_purge(&job, &order.retention).await?),
+        None => None,
+    };
+    tx.rollback().await?;
+    Ok(walk)
+}
+
+/// One transaction. The first that removes something also notes who wants it and what is kept, so that nothing goes
+/// without a word even if the purge does not come to its end.
+async fn take_share(
+    store: &Store,
+    order: &PurgeOrder,
+    deed: &Deed<'_>,
+    walk: &PurgeWalk,
+    before: &PurgeReport,
+) -> Result<PurgeShare, EngineError> {
+    let Deed::Remove { actor, lease } = deed else {
+        let mut tx = store.read().await?;
+        let share = tx.count_share(walk, order.batch).await?;
+        tx.rollback().await?;
+        return Ok(share);
+    };
+    let mut tx = store.begin().await?;
+    if let Some(lease) = lease {
+        lease.check()?;
+        lease.confirm(&mut tx).await?;
+    }
+    let share = tx.purge_share(walk, order.batch).await?;
+    if before.removed.instances == 0 && share.removed.instances > 0 {
+        let entry = AuditEntry::new((*actor).clone(), "job.purge", &object(order));
+        tx.audit(&entry.because(&order.retention.to_string())).await?;
+    }
+    tx.commit().await?;
+    metrics::instances_purged(walk.job(), share.removed.instances);
+    Ok(share)
+}
+
+fn object(order: &PurgeOrder) -> String {
+    format!("job/{}", order.job.as_deref().unwrap_or("*"))
+}
+
+fn jittered(pause: Duration) -> Duration {
+    pause.mul_f64(1.0 - 0.1 * jitter_unit())
+}
