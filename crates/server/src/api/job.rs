@@ -40,7 +40,7 @@ pub struct Job {
     name: String,
     /// Whether this server can launch it.
     is_registered: bool,
-    /// How many sets of identifying parameters it was launched with.
+    /// How many sets of identifying parameters it was launched with; counted up to 1000.
     instances: u64,
     /// Its last execution.
     last: Option<Last>,
@@ -123,7 +123,7 @@ pub struct Instance {
     job: String,
     /// The hash of its identifying parameters.
     key: String,
-    /// How many executions it has.
+    /// How many executions it has; counted up to 1000.
     executions: u64,
     /// The last of them.
     last: Option<Last>,

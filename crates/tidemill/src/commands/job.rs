@@ -7,6 +7,7 @@ mod list;
 mod operate;
 mod outcome;
 mod progress;
+mod purge;
 mod run;
 mod signals;
 mod step;
@@ -102,6 +103,8 @@ pub(crate) enum JobCommand {
     Abandon(Order),
     /// Declare an execution over that nobody runs any more, so that it can be restarted
     Recover(Order),
+    /// Forget instances that ended long ago, with their executions
+    Purge(purge::Purge),
     /// The executions of jobs, the newest first; with an id, all about one
     Executions(Executions),
 }
@@ -221,6 +224,7 @@ pub(super) async fn run(command: JobCommand, context: &Context) -> Result<Exit, 
         JobCommand::Stop { execution, reason } => operate::stop(execution, reason.as_deref(), context).await,
         JobCommand::Abandon(order) => operate::abandon(&order, context).await,
         JobCommand::Recover(order) => operate::recover(&order, context).await,
+        JobCommand::Purge(arguments) => purge::run(arguments, context).await,
         JobCommand::Executions(arguments) => executions(arguments, context).await,
     }
 }

@@ -11,10 +11,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::audit::Actor;
 use tidemill_domain::code::{Code, Exit};
+use tidemill_domain::job::retention::{Retention, Unfinished};
 use tidemill_engine::alert::channel::{Channel, LogChannel};
 use tidemill_engine::alert::{Alerting, signal};
 use tidemill_engine::job::partition::run_worker;
-use tidemill_engine::job::{Launcher, recovery};
+use tidemill_engine::job::{Launcher, purge, recovery};
 use tidemill_engine::process::End;
 use tidemill_engine::{Process, ProcessOptions, SystemClock, reaper, schedule};
 use tidemill_server::access::Authentication;
@@ -94,6 +95,7 @@ pub(super) struct Serving {
     launcher: Launcher,
     partitions_max: usize,
     alerting: Alerting,
+    retention: Option<Retention>,
 }
 
 impl Serving {
@@ -140,7 +142,14 @@ impl Serving {
         match bound {
             Ok(server) => {
                 let partitions_max = context.settings().jobs.max_partitions as usize;
-                Ok(Self { server, process, launcher, partitions_max, alerting })
+                Ok(Self {
+                    server,
+                    process,
+                    launcher,
+                    partitions_max,
+                    alerting,
+                    retention: retention(context),
+                })
             }
             Err(failure) => {
                 process.stop().await?;
@@ -151,10 +160,13 @@ impl Serving {
 
     /// Serves until told to stop; an error when the process ended by itself.
     pub(super) async fn run(self, mut shutdown: watch::Receiver<bool>) -> Result<(), Failure> {
-        let Self { server, process, launcher, partitions_max, alerting } = self;
+        let Self { server, process, launcher, partitions_max, alerting, retention } = self;
         let mut loops = JoinSet::new();
         loops.spawn(reaper::run(process.clone()));
         loops.spawn(alerting.run(process.clone()));
+        if let Some(retention) = retention {
+            loops.spawn(purge::run(process.clone(), retention));
+        }
         let restarting = loops.spawn(recovery::run(launcher.clone()));
         loops.spawn(run_worker(launcher.clone(), partitions_max));
         let scheduling = loops.spawn(schedule::run(launcher.clone()));
@@ -195,6 +207,12 @@ impl Serving {
         }
         Err(tidemill_engine::EngineError::ProcessExpired { id: process.id() }.into())
     }
+}
+
+/// What is kept of the history of jobs; none when all is.
+fn retention(context: &Context) -> Option<Retention> {
+    let jobs = &context.settings().jobs;
+    Retention::new(jobs.keep_for, jobs.keep_instances, Unfinished::Keep).ok()
 }
 
 /// The rules in force, with whom they tell.

@@ -92,6 +92,10 @@ pub struct Jobs {
     pub max_partitions: u32,
     /// Where job files are.
     pub folder: Option<PathBuf>,
+    /// How long it keeps instances after their end, if not for ever.
+    pub keep_for: Option<Duration>,
+    /// How many of the newest instances of each job it keeps, if not all.
+    pub keep_instances: Option<u32>,
 }
 
 /// What is logged.
@@ -136,6 +140,8 @@ impl Settings {
                 max_running: values.number(&key::JOBS_MAX_RUNNING),
                 max_partitions: values.number(&key::JOBS_MAX_PARTITIONS),
                 folder: values.optional_text(&key::JOBS_FOLDER).map(PathBuf::from),
+                keep_for: values.optional_duration(&key::JOBS_KEEP_FOR),
+                keep_instances: values.optional_number(&key::JOBS_KEEP_INSTANCES),
             },
             alert,
             issuers,
@@ -186,20 +192,26 @@ impl Values {
         self.optional_secret(key).expect("a URL has a default and was checked by its kind")
     }
 
-    fn number(&self, key: &Key) -> u32 {
-        let number = match self.0.get(key.path) {
+    fn optional_number(&self, key: &Key) -> Option<u32> {
+        match self.0.get(key.path) {
             Some(Checked::Number(number)) => Some(*number),
             _ => None,
-        };
-        number.expect("a number has a default and was checked by its kind")
+        }
+    }
+
+    fn number(&self, key: &Key) -> u32 {
+        self.optional_number(key).expect("a number has a default and was checked by its kind")
+    }
+
+    fn optional_duration(&self, key: &Key) -> Option<Duration> {
+        match self.0.get(key.path) {
+            Some(Checked::Duration(duration)) => Some(*duration),
+            _ => None,
+        }
     }
 
     fn duration(&self, key: &Key) -> Duration {
-        let duration = match self.0.get(key.path) {
-            Some(Checked::Duration(duration)) => Some(*duration),
-            _ => None,
-        };
-        duration.expect("a duration has a default and was checked by its kind")
+        self.optional_duration(key).expect("a duration has a default and was checked by its kind")
     }
 
     fn choice<T: FromStr>(&self, key: &Key) -> T {

@@ -18,6 +18,7 @@ mod job_file;
 mod metrics;
 mod output;
 mod partitions;
+mod purge;
 mod readme;
 mod schedule;
 mod serve;

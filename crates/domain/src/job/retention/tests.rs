@@ -1,3 +1,5 @@
+//! What retention promises.
+
 use super::*;
 use crate::job::BatchStatus::{Abandoned, Completed, Failed, Started, Starting, Stopped, Stopping, Unknown};
 use proptest::collection::vec;

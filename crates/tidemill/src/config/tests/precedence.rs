@@ -64,6 +64,7 @@ fn nothing_at_all_gives_the_defaults() {
     assert_eq!(settings.process.lease, Duration::from_secs(15));
     assert_eq!((settings.jobs.max_running, settings.jobs.max_partitions), (32, 4));
     assert_eq!(settings.jobs.folder, None);
+    assert_eq!((settings.jobs.keep_for, settings.jobs.keep_instances), (None, None));
     assert_eq!(settings.log.level, LogLevel::Warn);
     assert_eq!(settings.output, Output::Table);
     assert!(loaded.files.is_empty());
@@ -102,6 +103,8 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
         max_running = 5
         max_partitions = 0
         folder = "jobs"
+        keep_for = "90d"
+        keep_instances = 100
         [log]
         level = "trace"
         format = "json"
@@ -133,6 +136,8 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
             "5",
             "0",
             "jobs",
+            "90d",
+            "100",
             "trace",
             "json",
             "csv",
@@ -144,6 +149,8 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
     assert_eq!(loaded.settings.process.name.as_deref(), Some("밤 작업"));
     assert_eq!((loaded.settings.jobs.max_running, loaded.settings.jobs.max_partitions), (5, 0));
     assert_eq!(loaded.settings.jobs.folder.as_deref(), Some(std::path::Path::new("jobs")));
+    assert_eq!(loaded.settings.jobs.keep_for, Some(Duration::from_secs(90 * 86_400)));
+    assert_eq!(loaded.settings.jobs.keep_instances, Some(100));
     assert_eq!(loaded.files, [stage.path("project/tidemill.toml")]);
 }
 
