@@ -3,6 +3,7 @@
 //! Absolute figures depend on the machine; what counts are ratios of things that were measured side by side.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line talks to its terminal")]
 
+mod history;
 mod jobs;
 
 use anyhow::{Result, bail};
@@ -13,6 +14,9 @@ fn main() -> Result<()> {
     match words.as_slice() {
         ["jobs", rest @ ..] => jobs::run(rest),
         ["jobs-child", case] => jobs::child(case),
-        _ => bail!("usage: tidemill-bench jobs [--rows N] [--rounds N] [--long]"),
+        ["history", rest @ ..] => history::run(rest),
+        _ => bail!(
+            "usage: tidemill-bench jobs [--rows N] [--rounds N] [--long] | history [--executions N] [--rounds N]"
+        ),
     }
 }

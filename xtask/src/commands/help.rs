@@ -10,6 +10,8 @@ Commands:
   test [cargo test arguments]  run every test with private servers; arguments replace `--workspace`
   ci                           check format and lints, then run every test
   bench jobs                   measure chunk jobs against bare COPY; --rows N, --rounds N, --long
+  bench history                measure launch, lists and purge on a long history of jobs against a short one;
+                               [--executions 1000000] [--rounds 31]
   chaos jobs                   kill a job at random times on both databases and look whether its work is exact;
                                [--kills 100] [--rows 200000] [--seed N]
   chaos partitions             kill the processes that run the partitions of a job, and the one that runs the job;

@@ -1,0 +1,109 @@
+//! What the benchmark found: medians on both histories, their ratio, and whether that is flat.
+
+use super::deed::Deed;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+
+/// How many times as long the same may take on the long history.
+const RATIO_MAX: f64 = 3.0;
+
+/// All measurements on one database.
+pub(super) struct Report {
+    database: &'static str,
+    short: u64,
+    long: u64,
+    /// In milliseconds, on the short history and then on the long one.
+    measured: Vec<(Deed, f64)>,
+}
+
+impl Report {
+    pub(super) fn new(database: &'static str, short: u64, long: u64) -> Self {
+        Self { database, short, long, measured: Vec::new() }
+    }
+
+    pub(super) fn add(&mut self, deed: Deed, millis: f64) {
+        self.measured.push((deed, millis));
+    }
+
+    /// Both medians, and how many times as long the second is; nothing when one is missing.
+    fn of(&self, deed: Deed) -> Option<(f64, f64, f64)> {
+        let mut found =
+            self.measured.iter().filter(|(measured, _)| *measured == deed).map(|(_, millis)| *millis);
+        let (short, long) = (found.next()?, found.next()?);
+        Some((short, long, long / short))
+    }
+
+    /// What is not flat; what was not measured is not, either.
+    pub(super) fn missed(&self) -> Vec<&'static str> {
+        let is_flat = |deed: &Deed| self.of(*deed).is_some_and(|(.., ratio)| ratio <= RATIO_MAX);
+        Deed::ALL.iter().filter(|deed| !is_flat(deed)).map(|deed| deed.name()).collect()
+    }
+
+    pub(super) fn table(&self) -> String {
+        let mut text = format!("\n{}, medians in milliseconds\n\n", self.database);
+        let _infallible = writeln!(
+            text,
+            "{:<36} {:>10} {:>10} {:>7} {:>7}",
+            "",
+            self.short,
+            self.long,
+            "ratio",
+            format!("<={RATIO_MAX}")
+        );
+        for deed in Deed::ALL {
+            let Some((short, long, ratio)) = self.of(deed) else { continue };
+            let verdict = if ratio <= RATIO_MAX { "flat" } else { "MISSED" };
+            let _infallible =
+                writeln!(text, "{:<36} {short:>10.2} {long:>10.2} {ratio:>7.2} {verdict:>7}", deed.name());
+        }
+        text
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let deeds: Vec<Value> = Deed::ALL
+            .into_iter()
+            .filter_map(|deed| {
+                let (short, long, ratio) = self.of(deed)?;
+                Some(json!({ "deed": deed.name(), "short_ms": short, "long_ms": long, "ratio": ratio }))
+            })
+            .collect();
+        json!({
+            "benchmark": "history",
+            "database": self.database,
+            "short_executions": self.short,
+            "long_executions": self.long,
+            "deeds": deeds,
+            "missed": self.missed(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(long: f64) -> Report {
+        let mut report = Report::new("SQLite", 10, 100);
+        for millis in [2.0, long] {
+            for deed in Deed::ALL {
+                report.add(deed, millis);
+            }
+        }
+        report
+    }
+
+    #[test]
+    fn what_takes_more_than_three_times_as_long_is_not_flat() {
+        assert!(report(6.0).missed().is_empty());
+        assert_eq!(report(6.1).missed().len(), Deed::ALL.len());
+        assert!(report(6.1).table().contains("MISSED"));
+    }
+
+    #[test]
+    fn what_was_not_measured_is_not_flat() {
+        let mut once = Report::new("SQLite", 10, 100);
+        once.add(Deed::List, 1.0);
+
+        assert_eq!(once.missed().len(), Deed::ALL.len());
+    }
+}
