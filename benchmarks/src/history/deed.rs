@@ -200,6 +200,8 @@ impl Stage {
                 is_restartable: true,
                 on_crash: OnCrash::Fail,
                 crash_restarts: 0,
+                fingerprint: None,
+                accepts_change: false,
                 by: self.process.id(),
                 actor: &Actor::system(),
             })
