@@ -25,12 +25,23 @@ pub(crate) struct Ran {
     pub(crate) outcome: Result<(), String>,
 }
 
-/// The cargo that runs us, or the one that is found first.
+/// The cargo that runs us, or the one that is found first. What cargo has told us about ourselves is not passed on: a
+/// build script that looks at it would be run again, and all that depends on it built again, at every change between
+/// this and a cargo of the user's own.
 pub(crate) fn cargo<S: AsRef<str>>(arguments: &[S]) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments.iter().map(AsRef::as_ref));
     command.env_remove("TIDEMILL_XTASK_SUPERVISED");
+    for (name, _) in env::vars_os().filter(|(name, _)| is_about_us(&name.to_string_lossy())) {
+        command.env_remove(name);
+    }
     command
+}
+
+fn is_about_us(variable: &str) -> bool {
+    ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_"]
+        .iter()
+        .any(|prefix| variable.starts_with(prefix))
 }
 
 /// Runs a program that writes to our own terminal.
@@ -128,6 +139,16 @@ mod tests {
 
         assert_eq!((ran.output.as_str(), ran.messages.as_str()), ("out\n", "err\n"));
         assert_eq!(ran.outcome.unwrap_err(), "sh -c failed (exit status: 3)");
+    }
+
+    #[test]
+    fn cargo_is_not_told_what_another_cargo_told_us() {
+        let command = cargo(&["--version"]);
+
+        // Cargo sets it for every test.
+        let removed = command.get_envs().any(|(name, value)| name == "CARGO_PKG_NAME" && value.is_none());
+        assert!(removed);
+        assert!(!is_about_us("CARGO_TARGET_DIR") && !is_about_us("CARGO_HOME"));
     }
 
     #[test]

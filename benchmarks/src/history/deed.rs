@@ -220,7 +220,7 @@ impl Stage {
 
 async fn change(tx: &mut Tx, deed: Deed) -> Result<()> {
     match deed {
-        Deed::TakeDueRestart => drop(tx.take_due_restart(&["ticker", "load_3"]).await?),
+        Deed::TakeDueRestart => drop(tx.take_due_restart(&[("ticker", None), ("load_3", None)]).await?),
         Deed::RecoverOrphans => drop(tx.recover_orphans(100).await?),
         _ => {
             let retention = Retention::new(Some(Duration::ZERO), None, Unfinished::Forget)?;

@@ -3,7 +3,7 @@
 //! What can be wrong with a file is found by [`check`](crate::check), and here only what cannot be built. Paths are
 //! relative to the working folder of the program, as on its command line.
 
-use crate::check::all_steps;
+use crate::check::{all_steps, check_given};
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::model::{At, JobFile, Place, StepFile, Work};
 use sha2::{Digest, Sha256};
@@ -68,7 +68,11 @@ impl Builder<'_> {
             .on_crash(self.file.on_crash)
             .fingerprint(self.fingerprint());
         for At { value: parameter, place } in &self.file.parameters {
-            job = job.parameter(parameter.spec.clone());
+            // What a text of the file needs has to be given, by whatever way the job is launched.
+            let name = &parameter.spec.name;
+            let is_needed = check_given(self.file, |given| given != name).is_err();
+            let is_required = parameter.spec.is_required || is_needed && parameter.default.is_none();
+            job = job.parameter(ParameterSpec { is_required, ..parameter.spec.clone() });
             if let Some(text) = &parameter.default {
                 job =
                     job.default_parameter(&parameter.spec.name, self.default(&parameter.spec, text, *place)?);

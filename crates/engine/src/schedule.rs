@@ -18,6 +18,7 @@ use std::time::Duration;
 use tidemill_domain::audit::{Actor, Role};
 use tidemill_domain::code::Code;
 use tidemill_domain::job::ExecutionId;
+use tidemill_domain::job::next::next_instance;
 use tidemill_domain::poll::{Found, Pace};
 use tidemill_domain::schedule::Plan;
 use tidemill_domain::time::Timestamp;
@@ -192,10 +193,17 @@ async fn make(
 ) -> Result<Result<ExecutionId, String>, JobError> {
     let refused = |code: Code, why: &dyn std::fmt::Display| Ok(Err(format!("{code}: {why}")));
     let specs = launcher.jobs().get(up.job)?.parameters();
-    let parameters = match up.plan.parameters_at(up.tick, specs) {
+    let mut parameters = match up.plan.parameters_at(up.tick, specs) {
         Ok(parameters) => parameters,
         Err(why) => return refused(Code::BadJobParameters, &why),
     };
+    if up.plan.means_one_instance(specs) {
+        let greatest = tx.greatest_run_id(up.job).await?;
+        parameters = match next_instance(parameters, greatest) {
+            Ok(parameters) => parameters,
+            Err(why) => return refused(Code::BadJobParameters, &why),
+        };
+    }
     let actor = Actor { name: format!("schedule {}", up.schedule), role: Role::System, request_id: None };
     tx.savepoint().await?;
     match launching.launch(tx, up.job, &parameters, &actor).await {

@@ -5,6 +5,7 @@ use super::names::{Declared, rendered};
 use super::process::{Mapping, Process, RowProcessor};
 use crate::model::{At, ChunkFile, RetryFile, SkipFile};
 use crate::template::Template;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tidemill_domain::backoff::Backoff;
 use tidemill_domain::item::{ErrorKind, Row};
@@ -92,11 +93,23 @@ impl Builder<'_> {
         if let Some(template) = reject {
             let make = move |scope: &StepScope| {
                 let path = rendered(&template, &declared.in_step(scope))?;
-                Ok(if path == TABLE { Rejects::table() } else { Rejects::file(path) })
+                Ok(if path == TABLE { Rejects::table() } else { Rejects::file(own(&path, scope.step())) })
             };
             step = step.rejects_of(make, |row| row.to_json().to_string());
         }
         Some(step.threads(file.threads).build())
+    }
+}
+
+/// The file of one partition: all of them write at the same time, perhaps in several processes, so each has its own,
+/// with the key of the partition before the ending.
+fn own(path: &str, step: &str) -> PathBuf {
+    let path = Path::new(path);
+    let Some((_, key)) = step.split_once(':') else { return path.to_owned() };
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    match path.extension() {
+        Some(ending) => path.with_file_name(format!("{stem}-{key}.{}", ending.to_string_lossy())),
+        None => path.with_file_name(format!("{stem}-{key}")),
     }
 }
 

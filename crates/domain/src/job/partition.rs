@@ -49,6 +49,14 @@ pub fn ranges(least: i64, greatest: i64, count: usize) -> Vec<(i64, i64)> {
         .collect()
 }
 
+/// The keys that count: all, or where the partitions are fixed and earlier executions had some, only those.
+pub fn kept<'k>(keys: &[&'k str], before: &[KnownPartition], is_fixed: bool) -> Vec<&'k str> {
+    let is_earlier = |known: &&KnownPartition| !known.last.is_of_this_execution;
+    let earlier: BTreeSet<&str> = before.iter().filter(is_earlier).map(|known| known.key.as_str()).collect();
+    let counts = |key: &&str| !is_fixed || earlier.is_empty() || earlier.contains(key);
+    keys.iter().copied().filter(counts).collect()
+}
+
 /// A partition that ran before in this instance, by its last run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KnownPartition {
@@ -206,6 +214,18 @@ mod tests {
         assert_eq!(refused(&["a", "a"]).code(), Code::BadPartitions);
         let many = vec!["x"; PARTITIONS_MAX + 1];
         assert!(matches!(refused(&many), PartitionRefusal::TooMany { .. }));
+    }
+
+    #[test]
+    fn fixed_partitions_are_those_of_the_first_run() {
+        let ran = [KnownPartition { key: "a".into(), last: before(BatchStatus::Failed), starts: 1 }];
+
+        assert_eq!(kept(&["a", "b"], &ran, true), ["a"]);
+        assert_eq!(kept(&["a", "b"], &ran, false), ["a", "b"]);
+        assert_eq!(kept(&["a", "b"], &[], true), ["a", "b"]);
+        let now = LastStep { status: BatchStatus::Failed, is_of_this_execution: true };
+        let again = [KnownPartition { key: "a".into(), last: now, starts: 1 }];
+        assert_eq!(kept(&["a", "b"], &again, true), ["a", "b"], "a flow that comes by again divides anew");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::window::{Outside, Window};
 use super::zone::Zone;
 use crate::job::JobParameters;
 use crate::job::check_name;
+use crate::job::key::job_key;
 use crate::job::parameter::{ParameterSpec, check, parse_arguments};
 use crate::time::Timestamp;
 use md5::{Digest, Md5};
@@ -25,6 +26,9 @@ pub const PARAMETERS_MAX: usize = 100;
 
 /// Longest template, in characters.
 pub const TEMPLATE_CHARS_MAX: usize = 2500;
+
+/// Two ticks so far apart have another instant, and another date.
+const FAR: Duration = Duration::from_secs(1_000 * 24 * 3600);
 
 /// A schedule as programs, files and tables have it: in words, which [`plan`](Self::plan) understands or refuses.
 ///
@@ -242,6 +246,16 @@ impl Schedule {
 }
 
 impl Plan {
+    /// Whether all ticks mean the same instance of a job that asks for these parameters, so that only the first would
+    /// do anything: then a number has to tell them apart.
+    pub fn means_one_instance(&self, specs: &[ParameterSpec]) -> bool {
+        let key_after = |after: Timestamp| {
+            let tick = self.timetable.next_after(after)?;
+            self.parameters_at(tick, specs).ok().map(|parameters| job_key(&parameters))
+        };
+        key_after(Timestamp::EPOCH) == key_after(Timestamp::EPOCH.plus(FAR))
+    }
+
     /// The parameters of a launch at a tick, for a job that asks for these; the error says what is wrong with them.
     pub fn parameters_at(&self, tick: Timestamp, specs: &[ParameterSpec]) -> Result<JobParameters, String> {
         let mut arguments = Vec::with_capacity(self.parameters.len());
@@ -265,6 +279,22 @@ mod tests {
 
     fn part(schedule: &Schedule) -> String {
         schedule.plan().unwrap_err().part
+    }
+
+    #[test]
+    fn ticks_are_told_apart_by_identifying_parameters_only() {
+        let spec = |is_identifying| ParameterSpec {
+            name: "day".into(),
+            kind: ParameterType::Date,
+            is_required: true,
+            is_identifying,
+        };
+        let nightly = Schedule::new("nightly", "load").cron("0 2 * * *");
+        let with_day = nightly.clone().parameter("day", "${tick.date}").plan().unwrap();
+
+        assert!(nightly.plan().unwrap().means_one_instance(&[]));
+        assert!(!with_day.means_one_instance(&[spec(true)]));
+        assert!(with_day.means_one_instance(&[spec(false)]));
     }
 
     #[test]

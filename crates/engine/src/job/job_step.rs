@@ -3,6 +3,7 @@
 use crate::job::definition::{Job, JobRegistry};
 use crate::job::error::JobError;
 use crate::job::launcher::{ExecutionEnd, Launcher};
+use crate::job::recovery;
 use crate::job::scope::StepScope;
 use crate::job::step::{BoxFuture, StepBody, StepEnd, StepFailure, StepTask};
 use crate::job::stop::Urgency;
@@ -20,6 +21,10 @@ const PARAMETERS: &str = "JobStep.JOB_PARAMETERS";
 
 /// How long the inner job has to come to the end of a chunk when the outer one shall stop.
 const GRACE: Duration = Duration::from_secs(20);
+
+/// How often to look whether an inner job still runs whose process may have died, and how long to wait in between.
+const PATIENCE: u32 = 10;
+const PAUSE: Duration = Duration::from_millis(500);
 
 type MakeParameters = dyn Fn(&StepScope) -> Result<JobParameters, ItemError> + Send + Sync;
 
@@ -42,13 +47,26 @@ impl JobStep {
         let name = format!("job {}", task.scope.job());
         let actor = Actor { name, role: Role::System, request_id: None };
         let outer = task.scope.execution();
-        let running = match launcher.launch_within(outer, self.job.name(), &parameters, &actor).await {
-            Ok(running) => running,
-            // It completed, and what was to be recorded of that here was not.
-            Err(JobError::Refused { refusal: LaunchRefusal::AlreadyComplete, .. }) => {
-                return Ok(StepEnd::Completed(ExitStatus::completed()));
+        let mut patience = PATIENCE;
+        let running = loop {
+            match launcher.launch_within(outer, self.job.name(), &parameters, &actor).await {
+                Ok(running) => break running,
+                // It completed for this very job, and what was to be recorded of that here was not.
+                Err(JobError::Refused { refusal: LaunchRefusal::AlreadyComplete, .. })
+                    if self.is_ours(&parameters, task).await? =>
+                {
+                    return Ok(StepEnd::Completed(ExitStatus::completed()));
+                }
+                // Its process died with ours, and nobody has found that yet.
+                Err(JobError::Refused { refusal: LaunchRefusal::AlreadyRunning, .. }) if patience > 0 => {
+                    patience -= 1;
+                    recovery::recover_once(task.scope.store())
+                        .await
+                        .map_err(|error| failure(error.into()))?;
+                    tokio::time::sleep(PAUSE).await;
+                }
+                Err(error) => return Err(failure(error)),
             }
-            Err(error) => return Err(failure(error)),
         };
         // Whoever ends this step by force ends what it has started.
         let _stops_on_drop = StopsOnDrop(launcher.clone());
@@ -62,6 +80,14 @@ impl JobStep {
             }
         };
         outcome(ended.map_err(|_| StepFailure::LeaseLost)?)
+    }
+
+    /// Whether an execution of this same outer instance has completed the inner one.
+    async fn is_ours(&self, parameters: &JobParameters, task: &StepTask) -> Result<bool, StepFailure> {
+        let mut tx = task.scope.store().read().await?;
+        let is_ours = tx.has_completed_within(self.job.name(), parameters, task.scope.instance()).await?;
+        tx.rollback().await?;
+        Ok(is_ours)
     }
 
     /// The parameters of the first run of this step.

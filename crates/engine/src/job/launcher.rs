@@ -196,8 +196,8 @@ impl Launcher {
 
     /// Starts one execution whose process died and that shall be restarted, if there is one for a job of ours.
     pub(crate) async fn restart_due(&self) -> Result<Option<Running>, JobError> {
-        let names = self.inner.jobs.names();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let names: Vec<(&str, Option<&str>)> =
+            self.inner.jobs.iter().map(|job| (job.name(), job.definition())).collect();
         if names.is_empty() {
             return Ok(None);
         }
@@ -275,7 +275,7 @@ impl Launcher {
 }
 
 /// Passes on a stop that was requested in the database.
-async fn watch_for_stop(store: Store, execution: ExecutionId, switch: StopSwitch) {
+pub(crate) async fn watch_for_stop(store: Store, execution: ExecutionId, switch: StopSwitch) {
     let mut wakeup = store.wakeup(&stop_topic(execution));
     loop {
         let asked = async {

@@ -59,6 +59,12 @@ pub trait Partitioner: Send + Sync + 'static {
         scope: &StepScope,
         grid: usize,
     ) -> impl Future<Output = Result<Vec<Partition>, ItemError>> + Send;
+
+    /// Whether the parts of the first run are all that there ever are, so that a restart adds none: where others would
+    /// overlap them.
+    fn is_fixed(&self) -> bool {
+        false
+    }
 }
 
 impl<F> Partitioner for F
@@ -72,6 +78,8 @@ where
 
 /// A partitioner whose type is forgotten.
 trait AnyPartitioner: Send + Sync {
+    fn is_fixed(&self) -> bool;
+
     fn partition<'a>(
         &'a self,
         scope: &'a StepScope,
@@ -80,6 +88,10 @@ trait AnyPartitioner: Send + Sync {
 }
 
 impl<P: Partitioner> AnyPartitioner for P {
+    fn is_fixed(&self) -> bool {
+        Partitioner::is_fixed(self)
+    }
+
     fn partition<'a>(
         &'a self,
         scope: &'a StepScope,

@@ -138,7 +138,7 @@ async fn walk_all(
             if !walk.go_on(&share) {
                 break;
             }
-            if matches!(deed, Deed::Remove { lease: Some(_), .. }) {
+            if matches!(deed, Deed::Remove { .. }) {
                 tokio::time::sleep(BREATH).await;
             }
         }

@@ -25,7 +25,7 @@ use tidemill_store::{Store, StoreError};
 use tracing::Instrument;
 
 pub(super) use record::Lost;
-pub(super) use step::{Ending, StepRunner};
+pub(super) use step::{AbortOnDrop, Ending, StepRunner};
 
 /// An execution that this process runs.
 pub(super) struct Runner {

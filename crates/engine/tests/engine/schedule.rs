@@ -176,9 +176,9 @@ async fn a_launch_that_is_refused_is_recorded_and_the_schedule_goes_on() {
     for stand in Stand::both().await {
         let bench = bench(&stand).await;
         let launcher = launcher(&stand, "one", vec![quick("load")]).await;
-        let once = JobParameters::new().with("fixed", "x");
+        let once = JobParameters::new().with("day", "2026-11-15");
         launcher.launch("load", &once, &Actor::system()).await.unwrap().ended().await.unwrap();
-        let schedule = Schedule { parameters: vec![("fixed".into(), "x".into())], ..hourly() };
+        let schedule = Schedule { parameters: vec![("day".into(), "${tick.date}".into())], ..hourly() };
         bench.define(&launcher, [schedule]).await.unwrap();
 
         for _ in 0..2 {
@@ -245,6 +245,28 @@ async fn the_loop_fires_by_itself_and_with_the_parameters_of_the_tick() {
             .with("tick", "2026-11-15T02:30:00Z")
             .with("day", tidemill_domain::job::ParameterValue::from_stored("date", "2026-11-14").unwrap());
         assert_eq!(launched.job_parameters().unwrap(), expected);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ticks_that_nothing_tells_apart_are_one_instance_after_the_other() {
+    for stand in Stand::both().await {
+        let bench = bench(&stand).await;
+        let launcher = launcher(&stand, "one", vec![quick("load")]).await;
+        let plain = Schedule::new("hourly", "load").cron("0 * * * *").parameter("region", "kr");
+        bench.define(&launcher, [plain]).await.unwrap();
+
+        let mut exits = Vec::new();
+        for _hour in 0..3 {
+            bench.clock().advance(HOUR);
+            let fired = bench.fire_due(&launcher).await.unwrap();
+            exits.extend(fired.into_iter().map(|tick| tick.run.end.exit.code));
+        }
+
+        assert_eq!(exits, ["COMPLETED"; 3], "it does its work each time");
+        let mut tx = bench.store().read().await.unwrap();
+        assert_eq!(tx.instances("load", None, 10).await.unwrap().len(), 3);
+        tx.rollback().await.unwrap();
     }
 }
 

@@ -20,9 +20,9 @@ create table tidemill_partition (
 
 create index tidemill_partition_open on tidemill_partition (job_name, step_execution_id) where is_open;
 
-create index tidemill_partition_manager on tidemill_partition (manager_id, step_execution_id);
+create index tidemill_partition_manager on tidemill_partition (manager_id, is_open);
 
-create index tidemill_partition_execution on tidemill_partition (job_execution_id) where is_open;
+create index tidemill_partition_execution on tidemill_partition (job_execution_id);
 
 create index tidemill_partition_chain on tidemill_partition (chain_id);
 

@@ -159,6 +159,16 @@ impl Tx {
         Ok(self.job_instance_greatest_long(job, RUN_ID).await?)
     }
 
+    /// Whether the instance with these parameters was completed by an execution that a step of `outer` launched.
+    pub async fn has_completed_within(
+        &mut self,
+        job: &str,
+        parameters: &JobParameters,
+        outer: InstanceId,
+    ) -> Result<bool, StoreError> {
+        Ok(self.job_instance_completed_within(job, &job_key(parameters), outer.get()).await?)
+    }
+
     /// Notes that an execution was launched as a step of another one, so that it is not forgotten before that.
     pub async fn note_outer(&mut self, inner: ExecutionId, outer: ExecutionId) -> Result<(), StoreError> {
         Ok(self.job_note_save_outer(inner.get(), outer.get()).await?)

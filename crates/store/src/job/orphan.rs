@@ -49,9 +49,12 @@ impl Tx {
         Ok(recovered)
     }
 
-    /// Takes one restart that is due of one of these jobs, for the caller to launch in this same transaction: if
+    /// Takes one restart that is due of one of these jobs, each with its fingerprint if it has one, for the caller to launch in this same transaction: if
     /// that does not commit, the restart is due again.
-    pub async fn take_due_restart(&mut self, jobs: &[&str]) -> Result<Option<DueRestart>, StoreError> {
+    pub async fn take_due_restart(
+        &mut self,
+        jobs: &[(&str, Option<&str>)],
+    ) -> Result<Option<DueRestart>, StoreError> {
         let Some(row) = self.job_orphan_lock_due_restart(jobs).await? else { return Ok(None) };
         self.job_orphan_restart_taken(row.job_execution_id).await?;
         let execution = ExecutionId::new(row.job_execution_id);

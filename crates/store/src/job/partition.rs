@@ -48,6 +48,8 @@ pub struct PartitionRequest<'a> {
     pub manager: StepExecutionId,
     /// Keys, and what each partition starts with.
     pub partitions: &'a [(String, ExecutionContext)],
+    /// Whether those of the first run are all that there ever are: a restart adds none.
+    pub is_fixed: bool,
     /// The only process that may run them; none: any that has the job.
     pub only: Option<ProcessId>,
 }
@@ -134,15 +136,20 @@ impl Tx {
         if !self.confirm_lease(worker.lease, worker.fence).await? {
             return Ok(PartitionStart::Fenced);
         }
-        let known = self.partition_known(worker.instance.get(), &partition::name(worker.step, "")).await?;
+        let made = self.partition_of_manager(request.manager.get()).await?;
+        let mut known =
+            self.partition_known(worker.instance.get(), &partition::name(worker.step, "")).await?;
+        // What this very run has made, before the answer to that was lost, is not something that ran before.
+        known.retain(|row| made.is_empty() || row.job_execution_id != worker.execution.get());
         let known: HashMap<&str, &ChainRow> =
             known.iter().map(|row| (row.step_name[worker.step.len() + 1..].as_ref(), row)).collect();
         let keys: Vec<&str> = request.partitions.iter().map(|(key, _)| key.as_str()).collect();
-        let planned = match partition::plan(worker.step, &keys, &before(&known, worker)?, worker.rules) {
+        let before = before(&known, worker)?;
+        let keys = partition::kept(&keys, &before, request.is_fixed);
+        let planned = match partition::plan(worker.step, &keys, &before, worker.rules) {
             Ok(planned) => planned,
             Err(refusal) => return Ok(PartitionStart::Refused(refusal)),
         };
-        let made = self.partition_of_manager(request.manager.get()).await?;
         let mut chains = Vec::with_capacity(planned.len());
         let mut fresh: HashMap<&str, &ExecutionContext> = HashMap::new();
         fresh.extend(request.partitions.iter().map(|(key, context)| (key.as_str(), context)));
@@ -297,7 +304,10 @@ impl Tx {
         let open = self.partition_lock_of_manager(manager.get()).await?;
         let exit = ExitStatus::new(ExitStatus::STOPPED).describe("stopped before somebody could run it");
         let now = self.now().await?.into();
-        self.partition_stop_free(&open, &columns::exit(&exit).0, now).await?;
+        let stopped = self.partition_stop_free(&open, &columns::exit(&exit).0, now).await?;
+        for batch in stopped.chunks(BATCH) {
+            self.partition_forget_leases(batch).await?;
+        }
         Ok(true)
     }
 

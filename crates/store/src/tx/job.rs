@@ -39,6 +39,15 @@ impl Tx {
         on_either!(self, job::instance::insert(job, key))
     }
 
+    pub(crate) async fn job_instance_completed_within(
+        &mut self,
+        job: &str,
+        key: &str,
+        outer: i64,
+    ) -> Answer<bool> {
+        on_either!(self, job::instance::completed_within(job, key, outer))
+    }
+
     pub(crate) async fn job_instance_statuses(&mut self, id: i64) -> Answer<Vec<(Option<String>, i64)>> {
         on_either!(self, job::instance::statuses(id))
     }
@@ -86,7 +95,7 @@ impl Tx {
 
     pub(crate) async fn job_orphan_lock_due_restart(
         &mut self,
-        jobs: &[&str],
+        jobs: &[(&str, Option<&str>)],
     ) -> Answer<Option<DueRestartRow>> {
         on_either!(self, job::orphan::lock_due_restart(jobs))
     }

@@ -70,7 +70,7 @@ impl Tx {
         steps: &[i64],
         exit: &ExitColumns,
         now: DbStamp,
-    ) -> Answer<u64> {
+    ) -> Answer<Vec<i64>> {
         on_either!(self, job::partition::stop_free(steps, exit, now))
     }
 

@@ -21,7 +21,7 @@ steps:
       filter: "row.amount != ''"
       map: { id: "int(row.id)", day: "parameters.date", cents: "decimal(row.amount, 2)" }
     write: { sql: { table: transfers, mode: copy, columns: [id, day, cents] } }
-    skip: { limit: 10, on: [parse, process], reject: "${file}.rejects.csv" }
+    skip: { limit: 10, on: [parse, process], reject: "@/rejects.csv" }
     retry: { limit: 3, backoff: 1s }
   - name: report
     command: ["@/report.sh", "${date}"]
@@ -47,7 +47,7 @@ async fn prepared() -> Vec<Stand> {
             .await;
         std::fs::create_dir(stand.path().join("in")).unwrap();
         stand.write("in/a.csv", "id,amount\n1,0.29\n2,19.99\n3,\n4,1.00\n5,many\n");
-        stand.write("in/b c.csv", "id,amount\n11,-0.01\n12,7\n");
+        stand.write("in/b c.csv", "id,amount\n11,-0.01\n12,7\n13,few\n");
     }
     stands
 }
@@ -65,11 +65,17 @@ async fn everything_that_a_file_can_say_runs() {
         assert_eq!(stand.texts(ROWS).await, ["1 29", "2 1999", "4 100", "11 -1", "12 700"]);
         assert_eq!(stand.content("report.txt"), "2026-11-15 2026-11-15\n");
         assert!(stand.path().join("done").is_file());
-        assert!(stand.content("in/a.csv.rejects.csv").contains("many"));
-        let names: Vec<&str> = run.steps().map(|step| step.name.as_str()).collect();
-        assert!(names.contains(&"load:a.csv") && names.iter().any(|name| name.starts_with("load:b_c.csv-")));
+        let mut keys: Vec<&str> = run.steps().filter_map(|step| step.name.strip_prefix("load:")).collect();
+        keys.sort_unstable();
+        assert!(keys[0].starts_with("a.csv-") && keys[1].starts_with("b_c.csv-"), "{keys:?}");
+        for (key, bad) in keys.iter().zip(["many", "few"]) {
+            assert!(
+                stand.content(&format!("rejects-{key}.csv")).contains(bad),
+                "each part has rejects of its own"
+            );
+        }
         let all = run.step("load").unwrap().counters;
-        assert_eq!((all.read, all.write, all.filter, all.process_skip), (7, 5, 1, 1));
+        assert_eq!((all.read, all.write, all.filter, all.process_skip), (8, 5, 1, 2));
     }
 }
 

@@ -5,6 +5,7 @@
 
 use super::value::ParameterType;
 use super::{JobParameters, ParameterError, check_limits};
+use crate::job::next::RUN_ID;
 use std::fmt;
 
 /// A parameter that a job asks for.
@@ -90,6 +91,8 @@ pub fn check(parameters: &JobParameters, specs: &[ParameterSpec]) -> Result<(), 
                 let (name, wanted) = (name.to_owned(), spec.kind);
                 problems.push(ParameterProblem::WrongType { name, wanted, found });
             }
+            // Every job has instances that follow one another.
+            None if name == RUN_ID && found == ParameterType::Long => {}
             None if !specs.is_empty() => {
                 let known: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
                 problems.push(ParameterProblem::Unknown { name: name.to_owned(), known: known.join(", ") });
@@ -135,6 +138,14 @@ mod tests {
              the job has no parameter \"dya\"; it has day, limit; \
              parameter \"limit\" must be a long (a whole number of 64 bits), and is a string"
         );
+    }
+
+    #[test]
+    fn the_number_of_the_next_instance_is_never_a_stranger() {
+        let day = JobParameters::new().with("day", jiff::civil::date(2026, 1, 31));
+
+        assert_eq!(check(&day.clone().with(RUN_ID, 7), &specs()), Ok(()));
+        assert!(check(&day.with(RUN_ID, "seven"), &specs()).is_err());
     }
 
     #[test]

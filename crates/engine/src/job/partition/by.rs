@@ -4,7 +4,6 @@ use super::{Partition, Partitioner};
 use crate::item::reader::matching_files;
 use crate::job::scope::StepScope;
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
 use std::path::Path;
 use tidemill_domain::item::ItemError;
 use tidemill_domain::job::partition::ranges;
@@ -25,26 +24,15 @@ impl Partition {
     /// # };
     /// ```
     pub fn files(pattern: &str) -> Result<Vec<Self>, ItemError> {
-        let files = matching_files(pattern)?;
-        let mut of_name: BTreeMap<String, usize> = BTreeMap::new();
-        for file in &files {
-            *of_name.entry(plain_name(file)).or_default() += 1;
-        }
-        Ok(files.iter().map(|file| Self::file(file, of_name[&plain_name(file)] > 1)).collect())
+        Ok(matching_files(pattern)?.iter().map(|file| Self::file(file)).collect())
     }
 
-    fn file(path: &Path, is_ambiguous: bool) -> Self {
-        let name = plain_name(path);
+    /// Its key depends on its own path alone: a file that comes beside it must not make it another one.
+    fn file(path: &Path) -> Self {
         let shown = path.to_string_lossy();
-        let is_whole = Some(name.as_str()) == path.file_name().and_then(|name| name.to_str());
-        let key = if is_ambiguous || !is_whole {
-            let digest = Sha256::digest(shown.as_bytes());
-            let mark: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-            format!("{name}-{mark}")
-        } else {
-            name
-        };
-        Self::new(key).with("file", shown.as_ref())
+        let digest = Sha256::digest(shown.as_bytes());
+        let mark: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+        Self::new(format!("{}-{mark}", plain_name(path))).with("file", shown.as_ref())
     }
 
     /// Ranges of the numbers from `least` to `greatest`, at most `count`; the step finds the bounds, both of which belong
@@ -89,6 +77,10 @@ impl RangePartitioner {
 }
 
 impl Partitioner for RangePartitioner {
+    fn is_fixed(&self) -> bool {
+        true
+    }
+
     async fn partition(&self, scope: &StepScope, grid: usize) -> Result<Vec<Partition>, ItemError> {
         let database = self.database.clone().unwrap_or_else(|| Database::of(scope.store()));
         match database.bounds(&self.table, &self.column).await? {
@@ -133,7 +125,14 @@ mod tests {
             );
             assert!(key.chars().count() <= 60, "{key}");
         }
-        assert_eq!(partitions, Partition::files(&pattern).unwrap(), "the same keys the second time");
+        std::fs::create_dir(folder.path().join("other")).unwrap();
+        std::fs::write(folder.path().join("other/a.csv"), "").unwrap();
+        let again = Partition::files(&pattern).unwrap();
+        assert_eq!(again.len(), 7);
+        assert!(
+            partitions.iter().all(|part| again.contains(part)),
+            "the same keys when another file has come"
+        );
     }
 
     #[test]

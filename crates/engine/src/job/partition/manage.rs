@@ -86,6 +86,7 @@ impl Managing<'_> {
             job: self.task.scope.job(),
             manager: self.id(),
             partitions,
+            is_fixed: self.step.partitioner.is_fixed(),
             only: self.step.is_local.then(|| self.task.process.id()),
         };
         match patiently!(self, self.try_start(&request)) {

@@ -1,6 +1,6 @@
 //! One partition, from the claim to its end.
 
-use crate::job::runner::{Ending, Lost, StepRunner};
+use crate::job::runner::{AbortOnDrop, Ending, Lost, StepRunner, panic_text};
 use crate::job::scope::{StepScope, StepScopeParts};
 use crate::job::step::Step;
 use crate::job::stop::StopSignal;
@@ -19,6 +19,13 @@ use tidemill_store::{Store, StoreError, crash_point};
 
 /// Pause before something is recorded again, after the database could not be reached.
 const PAUSE: Duration = Duration::from_millis(250);
+
+/// How often a partition may be begun. One that kills every process that runs it must not go on for ever.
+const BEGUN_MAX: i64 = 25;
+
+const WORN_OUT: &str =
+    "the partition was begun many times, and whoever ran it died or was stopped each time before its end";
+const NOT_UNDERSTOOD: &str = "what the partition remembers is not understood, so it cannot go on";
 
 /// Takes partitions that nobody runs.
 pub(super) async fn claim(
@@ -55,10 +62,12 @@ pub(super) struct Common {
 impl Common {
     /// Runs a partition to its end, and records that. One that only this process has to let go of is handed back.
     pub(super) async fn run(self, worker: Step, claimed: Claimed, lease: HeldLease) {
-        let (context, is_understood) = match claimed.context {
-            StoredContext::Ours(context) => (context, true),
-            StoredContext::Foreign(_) => (ExecutionContext::new(), false),
+        let (context, hindrance) = match claimed.context {
+            StoredContext::Ours(context) => (context, None),
+            StoredContext::Foreign(_) => (ExecutionContext::new(), Some(NOT_UNDERSTOOD)),
         };
+        let begun = claimed.granted.fence.epoch.get();
+        let hindrance = hindrance.or((begun > BEGUN_MAX).then_some(WORN_OUT));
         let scope = StepScope::new(StepScopeParts {
             store: self.store.clone(),
             job: claimed.job,
@@ -74,16 +83,27 @@ impl Common {
         });
         let lease = Arc::new(lease);
         let runner = StepRunner { lease: lease.clone(), stop: self.stop, clock: self.clock };
-        let ran = match is_understood {
-            true => runner.run(&worker, &scope, claimed.counters).await,
-            false => Ok(not_understood(claimed.counters)),
+        let counters = claimed.counters;
+        let told = scope.clone();
+        // A task of its own: a listener that panics must leave a trace, or the partition would be begun for ever.
+        let running = tokio::spawn(async move {
+            let mut ending = match hindrance {
+                None => runner.run(&worker, &told, counters).await?,
+                Some(why) => failed(why.to_owned(), counters),
+            };
+            // What a listener puts into what the job remembers stays here: other processes run other partitions.
+            ending.tell(&worker, &told, &mut told.job_context().clone());
+            Ok(ending)
+        });
+        let _ends_with_us = AbortOnDrop::new(&running);
+        let ending = match running.await {
+            Ok(Ok(ending)) => ending,
+            Ok(Err(Lost)) => {
+                tracing::warn!(step = scope.step(), "partition {} was lost to another process", scope.step());
+                return;
+            }
+            Err(panic) => failed(format!("the partition ended in a panic: {}", panic_text(panic)), counters),
         };
-        let Ok(mut ending) = ran else {
-            tracing::warn!(step = scope.step(), "partition {} was lost to another process", scope.step());
-            return;
-        };
-        // What a listener puts into what the job remembers stays here: other processes run other partitions.
-        ending.tell(&worker, &scope, &mut scope.job_context().clone());
         crash_point!("partition_ending");
         match record(&scope, &lease, &ending).await {
             Ok(Recorded::Ended) => {
@@ -102,11 +122,10 @@ impl Common {
     }
 }
 
-/// The end of a partition that cannot go on, because what it remembers is not understood.
-fn not_understood(counters: Counters) -> Ending {
-    let exit = ExitStatus::failed("what the partition remembers is not understood, so it cannot go on");
-    let (status, code) = (BatchStatus::Failed, Some(Code::DamagedRow));
-    Ending { status, exit, code, counters, context: ExecutionContext::new() }
+/// The end of a partition that cannot go on.
+fn failed(why: String, counters: Counters) -> Ending {
+    let (status, code) = (BatchStatus::Failed, Some(Code::ExecutionFailed));
+    Ending { status, exit: ExitStatus::failed(why), code, counters, context: ExecutionContext::new() }
 }
 
 enum Recorded {

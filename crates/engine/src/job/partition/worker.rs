@@ -2,18 +2,19 @@
 
 use super::run::{self, Common};
 use crate::job::definition::Job;
-use crate::job::launcher::Launcher;
+use crate::job::launcher::{Launcher, watch_for_stop};
 use crate::job::step::Step;
-use crate::job::stop::Urgency;
+use crate::job::stop::{StopSwitch, Urgency};
 use std::collections::HashMap;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tidemill_domain::job::{ExecutionContext, ExecutionId, InstanceId, JobParameters};
 use tidemill_domain::poll::{Found, Pace};
+use tidemill_store::StoreError;
 use tidemill_store::job::partition::PARTITION_LEASE_KIND;
 use tidemill_store::job::{Claim, Claimed, KnownWorker, StoredContext};
 use tidemill_store::lease::freed_topic;
-use tidemill_store::{Store, StoreError};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 /// How often to look for partitions, when nobody calls.
 const PACE: Pace = Pace { min: Duration::from_millis(100), max: Duration::from_secs(1) };
@@ -30,10 +31,11 @@ pub async fn run(launcher: Launcher, slots: usize) {
     let stop = launcher.partition_stop();
     let mut freed = launcher.store().wakeup(&freed_topic(PARTITION_LEASE_KIND));
     let mut running = JoinSet::new();
+    let mut executions = Executions::default();
     let mut pause = PACE.min;
     while !stop.is_asked() {
         let room = slots - running.len();
-        let found = match take(&launcher, &jobs, room, &mut running).await {
+        let found = match take(&launcher, &jobs, room, &mut running, &mut executions).await {
             Ok(0) => Found::Nothing,
             Ok(_) => Found::Work,
             Err(error) => {
@@ -58,6 +60,7 @@ async fn take(
     jobs: &[Job],
     room: usize,
     running: &mut JoinSet<()>,
+    executions: &mut Executions,
 ) -> Result<usize, StoreError> {
     if room == 0 {
         return Ok(0);
@@ -71,31 +74,37 @@ async fn take(
     };
     let claimed = run::claim(launcher.store(), launcher.process(), &claim).await?;
     let count = claimed.len();
-    let mut runs: HashMap<ExecutionId, Run> = HashMap::new();
+    executions.forget_ended();
     for (claimed, lease) in claimed {
         let worker =
             jobs.iter().find(|job| job.name() == claimed.job).and_then(|job| job.worker(&claimed.worker));
-        let run = match runs.get(&claimed.execution) {
-            Some(run) => Some(run.clone()),
-            None => look(launcher.store(), &claimed).await?,
+        let run = match executions.known.get(&claimed.execution).and_then(Weak::upgrade) {
+            Some(run) => Some(run),
+            None => match look(launcher, &claimed).await {
+                Ok(run) => run,
+                Err(error) => {
+                    tracing::warn!(%error, "partition {} cannot be run here", claimed.name);
+                    None
+                }
+            },
         };
         // Of one whose execution has just gone, the lease is given back by being dropped.
         let (Some(worker), Some(run)) = (worker, run) else { continue };
-        runs.insert(claimed.execution, run.clone());
+        executions.known.insert(claimed.execution, Arc::downgrade(&run));
         let common = Common {
             store: launcher.store().clone(),
             clock: launcher.clock().clone(),
-            stop: launcher.partition_stop(),
+            stop: run.stop.signal(),
             instance: run.instance,
-            parameters: run.parameters,
-            job_context: run.job_context,
-            fingerprint: run.fingerprint,
+            parameters: run.parameters.clone(),
+            job_context: run.job_context.clone(),
+            fingerprint: run.fingerprint.clone(),
         };
         let counted = launcher.partition_begins();
         let worker = worker.clone();
         running.spawn(async move {
             common.run(worker, claimed, lease).await;
-            drop(counted);
+            drop((counted, run));
         });
     }
     Ok(count)
@@ -108,17 +117,38 @@ fn workers(job: &Job) -> Vec<KnownWorker<'_>> {
     workers.map(|worker| KnownWorker { job: name, fingerprint, step: worker.name() }).collect()
 }
 
+/// The executions of which partitions run here.
+#[derive(Default)]
+struct Executions {
+    known: HashMap<ExecutionId, Weak<Run>>,
+}
+
+impl Executions {
+    fn forget_ended(&mut self) {
+        self.known.retain(|_, run| run.strong_count() > 0);
+    }
+}
+
 /// What the partitions of one execution have in common.
-#[derive(Clone)]
 struct Run {
+    /// Stops those that run here.
+    stop: StopSwitch,
+    /// Listens whether somebody wants the execution to stop, or this process.
+    listening: AbortHandle,
     instance: InstanceId,
     parameters: JobParameters,
     job_context: ExecutionContext,
     fingerprint: Option<String>,
 }
 
-async fn look(store: &Store, claimed: &Claimed) -> Result<Option<Run>, StoreError> {
-    let mut tx = store.read().await?;
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.listening.abort();
+    }
+}
+
+async fn look(launcher: &Launcher, claimed: &Claimed) -> Result<Option<Arc<Run>>, StoreError> {
+    let mut tx = launcher.store().read().await?;
     let detail = tx.execution(claimed.execution).await?;
     let context = tx.job_context(claimed.execution).await?;
     tx.rollback().await?;
@@ -127,10 +157,27 @@ async fn look(store: &Store, claimed: &Claimed) -> Result<Option<Run>, StoreErro
         Some(StoredContext::Ours(context)) => context,
         _ => ExecutionContext::new(),
     };
-    Ok(Some(Run {
+    let parameters = detail.job_parameters()?;
+    let stop = StopSwitch::default();
+    let listening = tokio::spawn(listen(launcher.clone(), claimed.execution, stop.clone())).abort_handle();
+    Ok(Some(Arc::new(Run {
+        stop,
+        listening,
         instance: detail.execution.instance,
-        parameters: detail.job_parameters()?,
+        parameters,
         job_context,
         fingerprint: detail.fingerprint,
-    }))
+    })))
+}
+
+/// Passes on that somebody wants the execution to stop, or that this process lets go.
+async fn listen(launcher: Launcher, execution: ExecutionId, switch: StopSwitch) {
+    let let_go = launcher.partition_stop();
+    let letting_go = async {
+        for urgency in [Urgency::AtChunkEnd, Urgency::Now] {
+            let_go.asked(urgency).await;
+            switch.ask(urgency);
+        }
+    };
+    tokio::join!(letting_go, watch_for_stop(launcher.store().clone(), execution, switch.clone()));
 }

@@ -61,7 +61,7 @@ impl StepRunner {
             }
             .instrument(span),
         );
-        let _ends_with_us = AbortOnDrop(working.abort_handle());
+        let _ends_with_us = AbortOnDrop::new(&working);
         let ended = tokio::select! {
             ended = &mut working => Some(ended),
             // A commit that is on its way is waited for: it ends the chunk, and the step with it.
@@ -126,7 +126,13 @@ impl Ending {
 }
 
 /// Ends a task together with whoever waits for it.
-struct AbortOnDrop(AbortHandle);
+pub(in crate::job) struct AbortOnDrop(AbortHandle);
+
+impl AbortOnDrop {
+    pub(in crate::job) fn new<T>(task: &JoinHandle<T>) -> Self {
+        Self(task.abort_handle())
+    }
+}
 
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {

@@ -4,6 +4,7 @@ use super::Stand;
 use super::launch_vector::{World, day, launch, to, vector};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use tidemill_domain::code::Code;
 use tidemill_domain::item::ItemError;
 use tidemill_domain::job::flow::Target;
 use tidemill_domain::job::{BatchStatus, JobParameters};
@@ -120,5 +121,24 @@ async fn a_job_step_runs_another_job_and_goes_on_with_the_same_instance() {
         let mut tx = bench.store().read().await.unwrap();
         let instances = tx.instances("inner", None, 10).await.unwrap();
         assert_eq!((instances.len(), instances[0].executions), (1, 2));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_inner_job_that_was_completed_for_another_outer_instance_is_not_taken_for_done() {
+    for stand in Stand::both().await {
+        let (bench, world) = (&stand.bench, World::default());
+        let inner = Job::new("shared").step(world.step("i1"));
+        let outer = Job::new("outer")
+            .step(Step::job("child", inner, |_| Ok(JobParameters::new().with("scope", "all"))));
+
+        let first = launch(bench, &world, &outer, &day(1)).await;
+        let second = bench.run(&outer, &day(2)).await.unwrap();
+
+        assert!(first.starts_with("job=COMPLETED/COMPLETED ran=[i1]"), "{first}");
+        assert_eq!(
+            (second.end.status, second.end.code),
+            (BatchStatus::Failed, Some(Code::JobAlreadyComplete))
+        );
     }
 }

@@ -11,13 +11,14 @@ use tidemill_domain::code::Code;
 use tidemill_domain::item::{ErrorKind, ItemError};
 use tidemill_domain::job::launch::LaunchRefusal;
 use tidemill_domain::job::lifecycle::OnCrash;
-use tidemill_domain::job::{BatchStatus, Counters, ExecutionId};
+use tidemill_domain::job::{BatchStatus, Counters, ExecutionContext, ExecutionId};
 use tidemill_domain::time::Clock;
 use tidemill_engine::item::{ItemsReader, ItemsWriter};
+use tidemill_engine::job::listener::StepListener;
 use tidemill_engine::job::partition::run_worker;
 use tidemill_engine::job::{
-    Job, JobError, JobRegistry, Launcher, Partition, RepeatStatus, Step, StepScope, Tasklet, TaskletScope,
-    recovery,
+    CommandSpec, Job, JobError, JobRegistry, Launcher, Partition, RepeatStatus, Step, StepScope, Tasklet,
+    TaskletScope, recovery,
 };
 use tidemill_engine::testing::{JobBench, TestRun};
 use tidemill_engine::{Process, reaper};
@@ -462,6 +463,67 @@ async fn only_processes_with_the_same_definition_help_and_a_change_has_to_be_acc
         let end = timeout(LONG, running.ended()).await.unwrap().unwrap();
 
         assert_eq!((end.status, places.ran_at("there")), (BatchStatus::Completed, 3));
+        timeout(LONG, helper.stop_all(LONG)).await.unwrap();
+        timeout(LONG, working).await.unwrap().unwrap();
+    }
+}
+
+struct Panics;
+
+impl StepListener for Panics {
+    fn before_step(&self, _: &StepScope, _: &mut ExecutionContext) {
+        panic!("no listener");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_listener_that_panics_fails_the_partition_and_is_not_asked_for_ever() {
+    for stand in Stand::both().await {
+        let world = World::default();
+        let divided =
+            Step::partitioned("mgr", world.worker().listener(Panics), world.partitions()).grid(2).build();
+
+        let run =
+            timeout(LONG, stand.bench.run(&Job::new("loud").step(divided), &day(1))).await.unwrap().unwrap();
+
+        assert_eq!(run.end.status, BatchStatus::Failed);
+        assert!(run.end.exit.description.contains("2 of 2 partitions failed"), "{:?}", run.end);
+        assert!(run.step("w:p0").unwrap().exit.description.contains("no listener"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_reaches_long_work_in_another_process() {
+    for stand in Stand::both().await {
+        let bench = &stand.bench;
+        let worker = || Step::command("w", |_| Ok(CommandSpec::new("sleep").arg("600")));
+        let parts = |_: &StepScope, grid| Ok((0..grid).map(|n| Partition::new(format!("p{n}"))).collect());
+        let divided = Step::partitioned("all", worker(), parts).grid(2).concurrency(1).build();
+        let job = Job::new("long").step(divided);
+        let clock: Arc<dyn Clock> = stand.clock.clone();
+        let (_process, helper) = other(bench, clock, "there", &job).await;
+        let working = tokio::spawn(run_worker(helper.clone(), 1));
+        let launcher = bench.launcher(&job).unwrap();
+        let running = launcher.launch("long", &day(1), &Actor::system()).await.unwrap();
+        let both_run = async {
+            loop {
+                let mut tx = bench.store().read().await.unwrap();
+                let steps = tx.steps(running.execution).await.unwrap();
+                tx.rollback().await.unwrap();
+                if steps.iter().filter(|step| step.process.is_some()).count() == 2 {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        timeout(LONG, both_run).await.unwrap();
+
+        let mut tx = bench.store().begin().await.unwrap();
+        let _asked = tx.request_stop(running.execution, &Actor::system(), None).await.unwrap();
+        tx.commit().await.unwrap();
+        let end = timeout(LONG, running.ended()).await.unwrap().unwrap();
+
+        assert_eq!(end.status, BatchStatus::Stopped);
         timeout(LONG, helper.stop_all(LONG)).await.unwrap();
         timeout(LONG, working).await.unwrap().unwrap();
     }

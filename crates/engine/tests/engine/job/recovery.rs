@@ -100,7 +100,7 @@ async fn what_shall_be_restarted_is_restarted_once_and_not_for_ever() {
 
     assert_eq!(status_of(bench, second).await, Some(BatchStatus::Failed));
     let mut tx = bench.store().begin().await.unwrap();
-    assert_eq!(tx.take_due_restart(&["waiting"]).await.unwrap(), None, "one restart was allowed");
+    assert_eq!(tx.take_due_restart(&[("waiting", None)]).await.unwrap(), None, "one restart was allowed");
     tx.rollback().await.unwrap();
     waits.store(false, Ordering::SeqCst);
 }

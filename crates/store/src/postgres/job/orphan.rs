@@ -32,24 +32,26 @@ pub(crate) async fn lock(connection: &mut PgConnection, limit: i64) -> Result<Ve
     .await
 }
 
-/// The instance is locked as well, because the launch that follows locks it, and whoever else wants both takes
+/// Of one of these jobs, by name and fingerprint; a process with another definition would only be refused. The instance is locked as well, because the launch that follows locks it, and whoever else wants both takes
 /// the instance first.
 pub(crate) async fn lock_due_restart(
     connection: &mut PgConnection,
-    jobs: &[&str],
+    jobs: &[(&str, Option<&str>)],
 ) -> Result<Option<DueRestartRow>, sqlx::Error> {
     sqlx::query_as(
         "select n.job_execution_id, i.job_name, n.crash_restarts
          from tidemill_job_execution n
          join batch_job_execution e on e.job_execution_id = n.job_execution_id
          join batch_job_instance i on i.job_instance_id = e.job_instance_id
+         join unnest($1::text[], $2::text[]) as known (job, fingerprint) on known.job = i.job_name
          where n.restart_due
-           and i.job_name = any($1)
+           and coalesce(known.fingerprint = n.fingerprint, true)
          order by n.job_execution_id
          limit 1
          for no key update of i, n skip locked",
     )
-    .bind(jobs)
+    .bind(jobs.iter().map(|(job, _)| *job).collect::<Vec<_>>())
+    .bind(jobs.iter().map(|(_, fingerprint)| *fingerprint).collect::<Vec<_>>())
     .fetch_optional(connection)
     .await
 }

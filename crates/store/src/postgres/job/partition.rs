@@ -18,7 +18,7 @@ pub(crate) async fn known(
     sqlx::query_as(
         "select distinct on (s.step_name) s.step_execution_id, s.job_execution_id, s.step_name, s.status,
                 coalesce(p.chain_id, s.step_execution_id) as chain_id,
-                count(*) over (partition by s.step_name) as starts
+                count(s.start_time) over (partition by s.step_name) as starts
          from batch_job_execution e
          join batch_step_execution s on s.job_execution_id = e.job_execution_id
          left join tidemill_partition p on p.step_execution_id = s.step_execution_id
@@ -122,7 +122,7 @@ pub(crate) async fn contexts(
 }
 
 /// Partitions that somebody could run, as far as this statement sees; the lease on each decides. Those in somebody's
-/// hands are left out.
+/// hands are left out. Who asks for no manager's in particular means those of other processes.
 pub(crate) async fn lock_open(
     connection: &mut PgConnection,
     filter: &ClaimFilterRow<'_>,
@@ -137,7 +137,7 @@ pub(crate) async fn lock_open(
             and known.step = p.worker
             and known.fingerprint is not distinct from n.fingerprint
          where p.is_open
-           and ($3::bigint is null or p.manager_id = $3)
+           and case when $3::bigint is null then n.owner <> $4 else p.manager_id = $3 end
            and (p.only_process is null or p.only_process = $4)
            and e.status in ('STARTING', 'STARTED')
            and not exists (
@@ -254,14 +254,14 @@ pub(crate) async fn lock_of_manager(
     .await
 }
 
-/// Ends those of these that nobody has the lease of. They have to be locked, so that nobody takes one meanwhile.
+/// Ends those of these that nobody has the lease of, and answers them. They have to be locked, so that nobody takes one meanwhile.
 pub(crate) async fn stop_free(
     connection: &mut PgConnection,
     steps: &[i64],
     exit: &ExitColumns,
     now: DbStamp,
-) -> Result<u64, sqlx::Error> {
-    let done = sqlx::query(
+) -> Result<Vec<i64>, sqlx::Error> {
+    sqlx::query_scalar(
         "with closed as (
              update tidemill_partition p
              set is_open = false
@@ -278,22 +278,32 @@ pub(crate) async fn stop_free(
          set version = s.version + 1, status = 'STOPPED', exit_code = $2, exit_message = $3, end_time = $4,
              last_updated = $4
          from closed
-         where s.step_execution_id = closed.step_execution_id",
+         where s.step_execution_id = closed.step_execution_id
+         returning s.step_execution_id",
     )
     .bind(steps)
     .bind(&exit.code)
     .bind(&exit.message)
     .bind(now)
-    .execute(connection)
-    .await?;
-    Ok(done.rows_affected())
+    .fetch_all(connection)
+    .await
 }
 
+/// Locks in the order of the keys, as everybody does who locks many.
 pub(crate) async fn forget_leases(connection: &mut PgConnection, steps: &[i64]) -> Result<(), sqlx::Error> {
     sqlx::query(
-        "delete from tidemill_lease
-         where kind = 'partition'
-           and name in (select step::text from unnest($1::bigint[]) as asked (step))",
+        "with locked as (
+             select kind, name
+             from tidemill_lease
+             where kind = 'partition'
+               and name in (select step::text from unnest($1::bigint[]) as asked (step))
+             order by kind, name
+             for update
+         )
+         delete from tidemill_lease l
+         using locked
+         where l.kind = locked.kind
+           and l.name = locked.name",
     )
     .bind(steps)
     .execute(connection)

@@ -141,3 +141,30 @@ pub(crate) async fn greatest_long(
     .fetch_one(connection)
     .await
 }
+
+/// Whether a step of the instance `outer` has launched the execution that completed this one.
+pub(crate) async fn completed_within(
+    connection: &mut SqliteConnection,
+    job: &str,
+    key: &str,
+    outer: i64,
+) -> Result<bool, sqlx::Error> {
+    let found: Option<i64> = sqlx::query_scalar(
+        "select e.job_execution_id
+         from batch_job_instance i
+         join batch_job_execution e on e.job_instance_id = i.job_instance_id
+         join tidemill_job_execution n on n.job_execution_id = e.job_execution_id
+         join batch_job_execution o on o.job_execution_id = n.outer_execution_id
+         where i.job_name = $1
+           and i.job_key = $2
+           and e.status = 'COMPLETED'
+           and o.job_instance_id = $3
+         limit 1",
+    )
+    .bind(job)
+    .bind(key)
+    .bind(outer)
+    .fetch_optional(connection)
+    .await?;
+    Ok(found.is_some())
+}

@@ -37,10 +37,10 @@ pub(crate) async fn lock(
     .await
 }
 
-/// A list cannot be bound, so it travels as one text with a name on each line.
+/// Of one of these jobs, by name and fingerprint; a process with another definition would only be refused.
 pub(crate) async fn lock_due_restart(
     connection: &mut SqliteConnection,
-    jobs: &[&str],
+    jobs: &[(&str, Option<&str>)],
 ) -> Result<Option<DueRestartRow>, sqlx::Error> {
     sqlx::query_as(
         "select n.job_execution_id as job_execution_id, i.job_name as job_name,
@@ -48,12 +48,13 @@ pub(crate) async fn lock_due_restart(
          from tidemill_job_execution n
          join batch_job_execution e on e.job_execution_id = n.job_execution_id
          join batch_job_instance i on i.job_instance_id = e.job_instance_id
+         join json_each($1) known on json_extract(known.value, '$[0]') = i.job_name
          where n.restart_due = 1
-           and instr($1, char(10) || i.job_name || char(10)) > 0
+           and coalesce(json_extract(known.value, '$[1]') = n.fingerprint, 1)
          order by n.job_execution_id
          limit 1",
     )
-    .bind(format!("\n{}\n", jobs.join("\n")))
+    .bind(serde_json::json!(jobs).to_string())
     .fetch_optional(connection)
     .await
 }

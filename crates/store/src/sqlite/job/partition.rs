@@ -24,7 +24,7 @@ pub(crate) async fn known(
              select s.step_execution_id as step_execution_id, s.job_execution_id as job_execution_id,
                     s.step_name as step_name, s.status as status,
                     coalesce(p.chain_id, s.step_execution_id) as chain_id,
-                    count(*) over (partition by s.step_name) as starts,
+                    count(s.start_time) over (partition by s.step_name) as starts,
                     row_number() over (partition by s.step_name order by s.step_execution_id desc) as place
              from batch_job_execution e
              join batch_step_execution s on s.job_execution_id = e.job_execution_id
@@ -55,41 +55,45 @@ pub(crate) async fn of_manager(
     .await
 }
 
-/// Steps that wait for somebody to run them.
+/// Steps that wait for somebody to run them, in the order of their names.
 pub(crate) async fn insert_steps(
     connection: &mut SqliteConnection,
     execution: i64,
     names: &[String],
     now: DbStamp,
 ) -> Result<Vec<(i64, String)>, sqlx::Error> {
-    let mut ids = Vec::with_capacity(names.len());
-    for name in names {
-        let id = sequence::next_step(&mut *connection).await?;
-        sqlx::query(
-            "insert into batch_step_execution
-                 (step_execution_id, version, step_name, job_execution_id, create_time, status,
-                  commit_count, read_count, filter_count, write_count, read_skip_count, write_skip_count,
-                  process_skip_count, rollback_count, exit_code, exit_message, last_updated)
-             values ($1, 0, $2, $3, $4, 'STARTING', 0, 0, 0, 0, 0, 0, 0, 0, 'EXECUTING', '', $4)",
-        )
-        .bind(id)
-        .bind(name)
-        .bind(execution)
-        .bind(now)
-        .execute(&mut *connection)
-        .await?;
-        ids.push((id, name.clone()));
-    }
-    Ok(ids)
+    let first = sequence::next_steps(&mut *connection, names.len()).await?;
+    sqlx::query(
+        "insert into batch_step_execution
+             (step_execution_id, version, step_name, job_execution_id, create_time, status,
+              commit_count, read_count, filter_count, write_count, read_skip_count, write_skip_count,
+              process_skip_count, rollback_count, exit_code, exit_message, last_updated)
+         select $1 + key, 0, value, $3, $4, 'STARTING', 0, 0, 0, 0, 0, 0, 0, 0, 'EXECUTING', '', $4
+         from json_each($2)",
+    )
+    .bind(first)
+    .bind(json!(names).to_string())
+    .bind(execution)
+    .bind(now)
+    .execute(connection)
+    .await?;
+    Ok((first..).zip(names.iter().cloned()).collect())
 }
 
 pub(crate) async fn insert_contexts(
     connection: &mut SqliteConnection,
     contexts: &[(i64, ContextColumns<'_>)],
 ) -> Result<(), sqlx::Error> {
-    for (step, context) in contexts {
-        super::context::insert_of_step(&mut *connection, *step, context).await?;
-    }
+    let rows: Vec<_> =
+        contexts.iter().map(|(id, context)| json!([id, context.short, context.long])).collect();
+    sqlx::query(
+        "insert into batch_step_execution_context (step_execution_id, short_context, serialized_context)
+         select json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]')
+         from json_each($1)",
+    )
+    .bind(json!(rows).to_string())
+    .execute(connection)
+    .await?;
     Ok(())
 }
 
@@ -97,22 +101,21 @@ pub(crate) async fn insert(
     connection: &mut SqliteConnection,
     rows: &PartitionRows<'_>,
 ) -> Result<(), sqlx::Error> {
-    for (step, chain) in rows.steps {
-        sqlx::query(
-            "insert into tidemill_partition
-                 (step_execution_id, manager_id, job_execution_id, job_name, worker, chain_id, only_process)
-             values ($1, $2, $3, $4, $5, $6, $7)",
-        )
-        .bind(step)
-        .bind(rows.manager)
-        .bind(rows.execution)
-        .bind(rows.job)
-        .bind(rows.worker)
-        .bind(chain)
-        .bind(rows.only_process)
-        .execute(&mut *connection)
-        .await?;
-    }
+    let steps: Vec<_> = rows.steps.iter().map(|(step, chain)| json!([step, chain])).collect();
+    sqlx::query(
+        "insert into tidemill_partition
+             (step_execution_id, manager_id, job_execution_id, job_name, worker, chain_id, only_process)
+         select json_extract(value, '$[0]'), $1, $2, $3, $4, json_extract(value, '$[1]'), $5
+         from json_each($6)",
+    )
+    .bind(rows.manager)
+    .bind(rows.execution)
+    .bind(rows.job)
+    .bind(rows.worker)
+    .bind(rows.only_process)
+    .bind(json!(steps).to_string())
+    .execute(connection)
+    .await?;
     Ok(())
 }
 
@@ -130,7 +133,7 @@ pub(crate) async fn contexts(
     .await
 }
 
-/// Partitions that nobody runs.
+/// Partitions that nobody runs. Who asks for no manager's in particular means those of other processes.
 pub(crate) async fn lock_open(
     connection: &mut SqliteConnection,
     filter: &ClaimFilterRow<'_>,
@@ -147,7 +150,7 @@ pub(crate) async fn lock_open(
          where p.is_open = 1
            and n.fingerprint is json_extract(known.value, '$[1]')
            and p.worker = json_extract(known.value, '$[2]')
-           and ($2 is null or p.manager_id = $2)
+           and case when $2 is null then n.owner <> $3 else p.manager_id = $2 end
            and (p.only_process is null or p.only_process = $3)
            and e.status in ('STARTING', 'STARTED')
            and not exists (
@@ -260,13 +263,13 @@ pub(crate) async fn lock_of_manager(
     .await
 }
 
-/// Ends those of these that nobody has the lease of.
+/// Ends those of these that nobody has the lease of, and answers them.
 pub(crate) async fn stop_free(
     connection: &mut SqliteConnection,
     steps: &[i64],
     exit: &ExitColumns,
     now: DbStamp,
-) -> Result<u64, sqlx::Error> {
+) -> Result<Vec<i64>, sqlx::Error> {
     let closed: Vec<i64> = sqlx::query_scalar(
         "update tidemill_partition
          set is_open = 0
@@ -282,7 +285,7 @@ pub(crate) async fn stop_free(
     .bind(list(steps))
     .fetch_all(&mut *connection)
     .await?;
-    let done = sqlx::query(
+    sqlx::query(
         "update batch_step_execution
          set version = version + 1, status = 'STOPPED', exit_code = $2, exit_message = $3, end_time = $4,
              last_updated = $4
@@ -294,7 +297,7 @@ pub(crate) async fn stop_free(
     .bind(now)
     .execute(connection)
     .await?;
-    Ok(done.rows_affected())
+    Ok(closed)
 }
 
 pub(crate) async fn forget_leases(

@@ -19,6 +19,20 @@ pub(super) async fn next_execution(connection: &mut SqliteConnection) -> Result<
     Ok(id)
 }
 
+/// The first of so many ids in a row.
+pub(super) async fn next_steps(connection: &mut SqliteConnection, count: usize) -> Result<i64, sqlx::Error> {
+    let first = next_step(&mut *connection).await?;
+    let last = first + i64::try_from(count).unwrap_or(i64::MAX - first).max(1) - 1;
+    if last > first {
+        sqlx::query("delete from batch_step_execution_seq").execute(&mut *connection).await?;
+        sqlx::query("insert into batch_step_execution_seq (id) values ($1)")
+            .bind(last)
+            .execute(connection)
+            .await?;
+    }
+    Ok(first)
+}
+
 pub(super) async fn next_step(connection: &mut SqliteConnection) -> Result<i64, sqlx::Error> {
     let id = sqlx::query_scalar("insert into batch_step_execution_seq default values returning id")
         .fetch_one(&mut *connection);

@@ -171,12 +171,15 @@ async fn a_restart_that_is_due_is_taken_once(bench: Bench) {
     let two = bench.process(2).await;
 
     let mut tx = bench.begin().await;
-    assert_eq!(tx.take_due_restart(&["other"]).await.unwrap(), None);
+    assert_eq!(tx.take_due_restart(&[("other", None)]).await.unwrap(), None);
     assert_eq!(tx.take_due_restart(&[]).await.unwrap(), None);
-    let due = tx.take_due_restart(&["other", "load"]).await.unwrap().unwrap();
+    tx.execute_for_test("update tidemill_job_execution set fingerprint = 'v1'").await.unwrap();
+    let of_another = tx.take_due_restart(&[("load", Some("v2"))]).await.unwrap();
+    assert_eq!(of_another, None, "one with the same definition goes on");
+    let due = tx.take_due_restart(&[("other", None), ("load", Some("v1"))]).await.unwrap().unwrap();
     let mut rival = None;
     if !bench.scratch.url().starts_with("sqlite") {
-        rival = bench.begin().await.take_due_restart(&["load"]).await.unwrap();
+        rival = bench.begin().await.take_due_restart(&[("load", None)]).await.unwrap();
     }
     let actor = ann();
     let restarted = tx.launch_job(&request(&due.parameters, two, &actor)).await.unwrap().unwrap();
@@ -185,18 +188,18 @@ async fn a_restart_that_is_due_is_taken_once(bench: Bench) {
     assert_eq!((due.execution, due.job.as_str(), due.crash_restarts), (launched.execution, "load", 1));
     assert_eq!((due.parameters, restarted.instance), (launched.parameters, launched.instance));
     assert_eq!(rival, None, "two took the same restart");
-    assert_eq!(bench.begin().await.take_due_restart(&["load"]).await.unwrap(), None);
+    assert_eq!(bench.begin().await.take_due_restart(&[("load", None)]).await.unwrap(), None);
 }
 
 async fn a_restart_whose_launch_did_not_commit_is_due_again(bench: Bench) {
     let one = bench.process(1).await;
     crash(&bench, one, 0).await;
     let mut tx = bench.begin().await;
-    assert!(tx.take_due_restart(&["load"]).await.unwrap().is_some());
+    assert!(tx.take_due_restart(&[("load", None)]).await.unwrap().is_some());
 
     tx.rollback().await.unwrap();
 
-    assert!(bench.begin().await.take_due_restart(&["load"]).await.unwrap().is_some());
+    assert!(bench.begin().await.take_due_restart(&[("load", None)]).await.unwrap().is_some());
 }
 
 async fn somebody_elses_launch_is_the_restart_that_was_due(bench: Bench) {
@@ -207,7 +210,7 @@ async fn somebody_elses_launch_is_the_restart_that_was_due(bench: Bench) {
     let second = launch(&bench, &launched.parameters, two).await;
     end(&bench, &second, BatchStatus::Failed).await;
 
-    assert_eq!(bench.begin().await.take_due_restart(&["load"]).await.unwrap(), None);
+    assert_eq!(bench.begin().await.take_due_restart(&[("load", None)]).await.unwrap(), None);
 }
 
 async fn an_abandoned_execution_is_not_restarted(bench: Bench) {
@@ -219,7 +222,7 @@ async fn an_abandoned_execution_is_not_restarted(bench: Bench) {
     tx.commit().await.unwrap();
 
     assert!(matches!(abandoned, Operated::Done { .. }));
-    assert_eq!(bench.begin().await.take_due_restart(&["load"]).await.unwrap(), None);
+    assert_eq!(bench.begin().await.take_due_restart(&[("load", None)]).await.unwrap(), None);
 }
 
 async fn what_somebody_wanted_to_stop_is_not_restarted(bench: Bench) {

@@ -15,15 +15,20 @@ use tidemill_store::job::{
     StoredContext,
 };
 use tidemill_store::wakeup::Woken;
+use tidemill_store::{Store, StoreOptions};
+use tidemill_testkit::CommitProxy;
 
 crate::on_both![
-    thousands_begin_and_go_on_in_a_few_statements,
+    thousands_begin_and_go_on,
+    thousands_cost_as_many_statements_as_a_few,
     two_who_claim_at_once_get_different_ones,
     nobody_gets_what_only_one_may_run_or_what_is_of_another_definition,
     what_is_saved_under_the_lease_is_what_the_next_one_goes_on_with,
     the_end_of_the_execution_takes_all_of_them_away,
     a_stop_ends_those_that_nobody_runs,
     a_lost_answer_makes_nothing_twice,
+    who_runs_the_job_takes_its_partitions_as_their_manager_only,
+    fixed_partitions_are_those_of_the_first_run,
     what_all_runs_counted_is_summed_by_chain,
     one_that_is_damaged_does_not_keep_the_others_from_running,
     names_that_cannot_be_are_refused_before_anything_is_written,
@@ -50,7 +55,7 @@ async fn divide(
     let seed = ExecutionContext::new();
     let worker = step_request(launched, "copy", &seed);
     let mut tx = bench.begin().await;
-    let request = PartitionRequest { worker, job: "load", manager, partitions, only };
+    let request = PartitionRequest { worker, job: "load", manager, partitions, is_fixed: false, only };
     let started = tx.start_partitions(&request).await.unwrap();
     tx.commit().await.unwrap();
     started
@@ -114,9 +119,39 @@ fn read(read: u64) -> Counters {
     Counters { read, commit: 1, ..Counters::default() }
 }
 
-async fn thousands_begin_and_go_on_in_a_few_statements(bench: Bench) {
-    let one = bench.process(1).await;
-    let first = launch(&bench, &day("1"), one).await;
+/// Counted on the wire.
+async fn thousands_cost_as_many_statements_as_a_few(bench: Bench) {
+    if bench.scratch.url().starts_with("sqlite") {
+        return; // A file has no wire.
+    }
+    let wire = CommitProxy::in_front_of(bench.scratch.url()).unwrap();
+    let options = StoreOptions { clock: Some(bench.clock.clone()), ..StoreOptions::default() };
+    let store = Store::open(wire.url().parse().unwrap(), &options).await.unwrap();
+    let through = Bench { store, clock: bench.clock.clone(), scratch: bench.scratch };
+    let (one, owner) = (through.process(1).await, through.process(9).await);
+    let mut costs = Vec::new();
+    for (number, partitions) in [keys(4), keys(4_000)].iter().enumerate() {
+        let parameters = day(&number.to_string());
+        for _first_and_again in 0..2 {
+            let launched = launch(&through, &parameters, owner).await;
+            let manager = run_step(&through, &launched, "all").await;
+            let before = wire.statements();
+            divide(&through, &launched, manager, partitions, None).await;
+            let claimed = claim(&through, one, u32::MAX).await;
+            costs.push(wire.statements() - before);
+            assert_eq!(claimed.len(), partitions.len());
+            assert!(end(&through, &launched, BatchStatus::Failed).await);
+        }
+    }
+
+    // The first of all also prepares its statements.
+    assert!(costs.iter().skip(1).all(|cost| *cost <= costs[0] && *cost < 40), "{costs:?}");
+    through.store.close().await;
+}
+
+async fn thousands_begin_and_go_on(bench: Bench) {
+    let (one, owner) = (bench.process(1).await, bench.process(9).await);
+    let first = launch(&bench, &day("1"), owner).await;
     let manager = run_step(&bench, &first, "all").await;
     let partitions = keys(5_000);
     let PartitionStart::Started(chains) = divide(&bench, &first, manager, &partitions, None).await else {
@@ -134,7 +169,7 @@ async fn thousands_begin_and_go_on_in_a_few_statements(bench: Bench) {
     }
     assert!(end(&bench, &first, BatchStatus::Failed).await);
 
-    let second = launch(&bench, &day("1"), one).await;
+    let second = launch(&bench, &day("1"), owner).await;
     let manager = run_step(&bench, &second, "all").await;
     let PartitionStart::Started(again) = divide(&bench, &second, manager, &partitions, None).await else {
         panic!("it is divided again");
@@ -148,7 +183,7 @@ async fn thousands_begin_and_go_on_in_a_few_statements(bench: Bench) {
 
 async fn two_who_claim_at_once_get_different_ones(bench: Bench) {
     let (one, two) = (bench.process(1).await, bench.process(2).await);
-    let launched = launch(&bench, &day("1"), one).await;
+    let launched = launch(&bench, &day("1"), bench.process(9).await).await;
     let manager = run_step(&bench, &launched, "all").await;
     divide(&bench, &launched, manager, &keys(40), None).await;
 
@@ -166,8 +201,10 @@ async fn two_who_claim_at_once_get_different_ones(bench: Bench) {
 async fn nobody_gets_what_only_one_may_run_or_what_is_of_another_definition(bench: Bench) {
     let (one, two) = (bench.process(1).await, bench.process(2).await);
     let (parameters, actor) = (day("1"), ann());
-    let wanted =
-        tidemill_store::job::LaunchRequest { fingerprint: Some("v1"), ..request(&parameters, one, &actor) };
+    let wanted = tidemill_store::job::LaunchRequest {
+        fingerprint: Some("v1"),
+        ..request(&parameters, bench.process(9).await, &actor)
+    };
     let launched = try_launch(&bench, &wanted).await.unwrap();
     let manager = run_step(&bench, &launched, "all").await;
     divide(&bench, &launched, manager, &keys(2), Some(one)).await;
@@ -183,8 +220,8 @@ async fn nobody_gets_what_only_one_may_run_or_what_is_of_another_definition(benc
 }
 
 async fn what_is_saved_under_the_lease_is_what_the_next_one_goes_on_with(bench: Bench) {
-    let (one, two) = (bench.process(1).await, bench.process(2).await);
-    let launched = launch(&bench, &day("1"), one).await;
+    let (one, two, owner) = (bench.process(1).await, bench.process(2).await, bench.process(9).await);
+    let launched = launch(&bench, &day("1"), owner).await;
     let manager = run_step(&bench, &launched, "all").await;
     divide(&bench, &launched, manager, &keys(1), None).await;
     let dead = claim(&bench, two, 1).await.remove(0);
@@ -196,9 +233,11 @@ async fn what_is_saved_under_the_lease_is_what_the_next_one_goes_on_with(bench: 
 
     for _half in 0..2 {
         bench.advance(TTL / 2);
-        let mut tx = bench.begin().await;
-        tx.heartbeat(one, TTL).await.unwrap().unwrap();
-        tx.commit().await.unwrap();
+        for alive in [one, owner] {
+            let mut tx = bench.begin().await;
+            tx.heartbeat(alive, TTL).await.unwrap().unwrap();
+            tx.commit().await.unwrap();
+        }
     }
     assert!(reap(&bench).await.is_empty(), "the execution goes on");
     let next = claim(&bench, one, 1).await.remove(0);
@@ -218,7 +257,7 @@ async fn what_is_saved_under_the_lease_is_what_the_next_one_goes_on_with(bench: 
 
 async fn the_end_of_the_execution_takes_all_of_them_away(bench: Bench) {
     let (one, two) = (bench.process(1).await, bench.process(2).await);
-    let launched = launch(&bench, &day("1"), one).await;
+    let launched = launch(&bench, &day("1"), bench.process(9).await).await;
     let manager = run_step(&bench, &launched, "all").await;
     divide(&bench, &launched, manager, &keys(3), None).await;
     let running = claim(&bench, two, 1).await.remove(0);
@@ -239,7 +278,7 @@ async fn the_end_of_the_execution_takes_all_of_them_away(bench: Bench) {
 
 async fn a_stop_ends_those_that_nobody_runs(bench: Bench) {
     let one = bench.process(1).await;
-    let launched = launch(&bench, &day("1"), one).await;
+    let launched = launch(&bench, &day("1"), bench.process(9).await).await;
     let manager = run_step(&bench, &launched, "all").await;
     divide(&bench, &launched, manager, &keys(3), None).await;
     let running = claim(&bench, one, 1).await.remove(0);
@@ -263,20 +302,76 @@ async fn a_stop_ends_those_that_nobody_runs(bench: Bench) {
 
 async fn a_lost_answer_makes_nothing_twice(bench: Bench) {
     let one = bench.process(1).await;
-    let launched = launch(&bench, &day("1"), one).await;
+    let launched = launch(&bench, &day("1"), bench.process(9).await).await;
     let manager = run_step(&bench, &launched, "all").await;
 
-    let first = divide(&bench, &launched, manager, &keys(3), None).await;
-    let second = divide(&bench, &launched, manager, &keys(3), None).await;
+    let seed = ExecutionContext::new();
+    let mut worker = step_request(&launched, "copy", &seed);
+    worker.rules.start_limit = 1;
+    let partitions = keys(3);
+    let request = PartitionRequest {
+        worker,
+        job: "load",
+        manager,
+        partitions: &partitions,
+        is_fixed: false,
+        only: None,
+    };
+    let mut started = Vec::new();
+    for _answer_was_lost in 0..2 {
+        let mut tx = bench.begin().await;
+        started.push(tx.start_partitions(&request).await.unwrap());
+        tx.commit().await.unwrap();
+    }
+    let (first, second) = (&started[0], &started[1]);
+    assert!(matches!(first, PartitionStart::Started(_)), "{first:?}");
 
     assert_eq!(first, second);
     assert_eq!(claim(&bench, one, 9).await.len(), 3);
 }
 
+async fn who_runs_the_job_takes_its_partitions_as_their_manager_only(bench: Bench) {
+    let owner = bench.process(9).await;
+    let launched = launch(&bench, &day("1"), owner).await;
+    let manager = run_step(&bench, &launched, "all").await;
+    divide(&bench, &launched, manager, &keys(2), None).await;
+
+    let as_anybody = claim(&bench, owner, 9).await;
+    let mut tx = bench.begin().await;
+    let claim = Claim { by: owner, known: &[WORKER], manager: Some(manager), limit: 1 };
+    let as_manager = tx.claim_partitions(&claim).await.unwrap();
+    tx.commit().await.unwrap();
+
+    assert_eq!((as_anybody.len(), as_manager.len()), (0, 1));
+}
+
+async fn fixed_partitions_are_those_of_the_first_run(bench: Bench) {
+    let (one, owner) = (bench.process(1).await, bench.process(9).await);
+    for (count, expected) in [(2, 2), (4, 2)] {
+        let launched = launch(&bench, &day("1"), owner).await;
+        let manager = run_step(&bench, &launched, "all").await;
+        let (seed, partitions) = (ExecutionContext::new(), keys(count));
+        let worker = step_request(&launched, "copy", &seed);
+        let request = PartitionRequest {
+            worker,
+            job: "load",
+            manager,
+            partitions: &partitions,
+            is_fixed: true,
+            only: None,
+        };
+        let mut tx = bench.begin().await;
+        tx.start_partitions(&request).await.unwrap();
+        tx.commit().await.unwrap();
+        assert_eq!(claim(&bench, one, 9).await.len(), expected);
+        assert!(end(&bench, &launched, BatchStatus::Failed).await);
+    }
+}
+
 async fn what_all_runs_counted_is_summed_by_chain(bench: Bench) {
-    let one = bench.process(1).await;
+    let (one, owner) = (bench.process(1).await, bench.process(9).await);
     for (round, status) in [(1, BatchStatus::Failed), (2, BatchStatus::Failed), (3, BatchStatus::Completed)] {
-        let launched = launch(&bench, &day("1"), one).await;
+        let launched = launch(&bench, &day("1"), owner).await;
         let manager = run_step(&bench, &launched, "all").await;
         let PartitionStart::Started(chains) = divide(&bench, &launched, manager, &keys(2), None).await else {
             panic!("it is divided");
@@ -298,7 +393,7 @@ async fn what_all_runs_counted_is_summed_by_chain(bench: Bench) {
 
 async fn one_that_is_damaged_does_not_keep_the_others_from_running(bench: Bench) {
     let one = bench.process(1).await;
-    let launched = launch(&bench, &day("1"), one).await;
+    let launched = launch(&bench, &day("1"), bench.process(9).await).await;
     let manager = run_step(&bench, &launched, "all").await;
     divide(&bench, &launched, manager, &keys(2), None).await;
     let damaged = "update batch_step_execution_context set short_context = 'rO0AB' where step_execution_id =
@@ -314,7 +409,7 @@ async fn one_that_is_damaged_does_not_keep_the_others_from_running(bench: Bench)
 
 async fn names_that_cannot_be_are_refused_before_anything_is_written(bench: Bench) {
     let one = bench.process(1).await;
-    let launched = launch(&bench, &day("1"), one).await;
+    let launched = launch(&bench, &day("1"), bench.process(9).await).await;
     let manager = run_step(&bench, &launched, "all").await;
     let twice = [keys(1), keys(1)].concat();
 

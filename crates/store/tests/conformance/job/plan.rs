@@ -93,7 +93,7 @@ async fn use_all(bench: &Bench) {
     // Lost, and taken up again.
     super::lose_all(bench).await;
     let mut tx = bench.begin().await;
-    assert!(tx.take_due_restart(&["ticker"]).await.unwrap().is_some());
+    assert!(tx.take_due_restart(&[("ticker", None)]).await.unwrap().is_some());
     tx.commit().await.unwrap();
     look_at_everything(&bench.store).await;
     purge(&bench.store).await;

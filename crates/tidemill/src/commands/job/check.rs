@@ -12,6 +12,7 @@ use tidemill_declare::model::{
 use tidemill_declare::{Known, check, check_all, load_beside, load_folder};
 use tidemill_domain::code::Exit;
 use tidemill_domain::job::flow::Target;
+use tidemill_engine::schedule::Schedule;
 
 /// Checks a file or all of a folder.
 pub(super) fn run(path: &Path, context: &Context) -> Result<Exit, Failure> {
@@ -45,6 +46,7 @@ fn listing(files: &[JobFile]) -> Listing {
         "is_restartable",
         "on_crash",
         "crash_restarts_max",
+        "schedule",
         "parameters",
         "steps",
     ];
@@ -58,11 +60,16 @@ fn listing(files: &[JobFile]) -> Listing {
             json!(file.is_restartable),
             json!(file.on_crash.as_str()),
             json!(file.on_crash.limit()),
+            json!(file.schedule.as_ref().map(|schedule| when(&schedule.value.schedule))),
             file.parameters.iter().map(|parameter| parameter_json(&parameter.value)).collect(),
             file.steps.iter().map(step_json).collect(),
         ]);
     }
     listing
+}
+
+fn when(schedule: &Schedule) -> String {
+    format!("{} in {}", schedule.cron, schedule.zone)
 }
 
 fn parameter_json(parameter: &ParameterFile) -> Value {
@@ -103,6 +110,9 @@ fn about(file: &JobFile) -> String {
     text.push_str(&format!("  after a crash: {}\n", super::list::crash_words(file.on_crash)));
     if !file.is_restartable {
         text.push_str("  runs once per instance, without restarts\n");
+    }
+    if let Some(schedule) = &file.schedule {
+        text.push_str(&format!("  launched by a server: {}\n", when(&schedule.value.schedule)));
     }
     for parameter in &file.parameters {
         let ParameterFile { spec, default } = &parameter.value;

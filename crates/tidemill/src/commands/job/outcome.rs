@@ -8,7 +8,7 @@ use crate::output::write_stdout;
 use crate::report::Failure;
 use serde_json::json;
 use tidemill_domain::code::{Code, Exit};
-use tidemill_domain::job::{BatchStatus, ExecutionId};
+use tidemill_domain::job::{BatchStatus, ExecutionId, ExitStatus};
 use tidemill_engine::EngineError;
 use tidemill_engine::job::{ExecutionEnd, JobError};
 use tidemill_store::Store;
@@ -63,6 +63,9 @@ fn print(execution: &ExecutionRecord, steps: &[StepRecord], context: &Context) -
     }
     let (id, job, status) = (execution.id, &execution.job, execution.status);
     context.note(&format!("execution {id} of job {job} ended {status}"));
+    if execution.exit.code == ExitStatus::NOOP {
+        context.note("nothing was left to do; to do it again, use --next or another identifying parameter");
+    }
     Ok(())
 }
 
