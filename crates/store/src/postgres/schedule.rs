@@ -289,3 +289,15 @@ pub(crate) async fn tick_prune(
     .await?;
     Ok(done.rows_affected())
 }
+
+/// Its ticks go with it.
+pub(crate) async fn delete(connection: &mut PgConnection, name: &str) -> Result<u64, sqlx::Error> {
+    let done = sqlx::query(
+        "delete from tidemill_schedule
+         where name = $1",
+    )
+    .bind(name)
+    .execute(connection)
+    .await?;
+    Ok(done.rows_affected())
+}

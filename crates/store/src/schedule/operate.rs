@@ -31,6 +31,22 @@ impl Tx {
         row.try_into().map(Some)
     }
 
+    /// Forgets a schedule and what became of its ticks. False when there is no such schedule.
+    pub async fn remove_schedule(
+        &mut self,
+        name: &str,
+        actor: &Actor,
+        reason: &str,
+    ) -> Result<bool, StoreError> {
+        if self.schedule_delete(name).await? == 0 {
+            return Ok(false);
+        }
+        let now = self.now().await?;
+        let entry = AuditEntry::new(actor.clone(), "schedule.remove", &object(name)).because(reason);
+        self.audit_insert(&entry, now.into()).await?;
+        Ok(true)
+    }
+
     /// Lets a schedule go on, from its first tick after now. None when there is no such schedule.
     pub async fn resume_schedule(
         &mut self,

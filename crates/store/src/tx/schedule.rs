@@ -42,6 +42,10 @@ impl Tx {
         on_either!(self, schedule::save_pause(row))
     }
 
+    pub(crate) async fn schedule_delete(&mut self, name: &str) -> Answer<u64> {
+        on_either!(self, schedule::delete(name))
+    }
+
     pub(crate) async fn schedule_list(&mut self, limit: i64) -> Answer<Vec<ScheduleRow>> {
         on_either!(self, schedule::list(limit))
     }

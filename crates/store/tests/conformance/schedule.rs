@@ -19,6 +19,7 @@ crate::on_both![
     a_tick_that_finds_no_room_waits_and_is_not_missed,
     missed_ticks_are_recorded_and_the_newest_is_up,
     what_comes_during_a_pause_never_fires,
+    a_schedule_that_is_removed_is_gone_with_its_ticks,
     a_clock_that_is_set_back_repeats_nothing,
     a_definition_that_is_not_understood_does_not_stand_before_others,
     only_the_newest_ticks_are_kept,
@@ -90,6 +91,22 @@ async fn a_definition_that_did_not_change_keeps_its_next_tick_and_its_pause(benc
     assert_eq!((before.schedule, before.next_at), (schedule, Some(at("03:00:00"))));
     let pause = before.pause.unwrap();
     assert_eq!((pause.by.as_str(), pause.reason.as_str(), pause.at), ("ann", "audit", at("02:00:00")));
+}
+
+async fn a_schedule_that_is_removed_is_gone_with_its_ticks(bench: Bench) {
+    define(&bench, &hourly("s")).await;
+    bench.advance(HOUR);
+    assert!(fires(&turn(&bench, Room::Free, 1).await).is_some());
+
+    let mut tx = bench.begin().await;
+    assert!(!tx.remove_schedule("other", &ann(), "gone").await.unwrap());
+    assert!(tx.remove_schedule("s", &ann(), "gone").await.unwrap());
+    tx.commit().await.unwrap();
+
+    bench.advance(HOUR);
+    assert!(turn(&bench, Room::Free, 2).await.is_none());
+    assert!(ticks(&bench, "s").await.is_empty());
+    assert_eq!(define(&bench, &hourly("s")).await, Defined::New);
 }
 
 async fn a_definition_that_changed_begins_anew_and_stays_paused(bench: Bench) {

@@ -34,6 +34,14 @@ pub(crate) enum ScheduleCommand {
         #[arg(long, value_parser = reason)]
         reason: String,
     },
+    /// Forget a schedule that no server defines any more, and what became of its ticks
+    Remove {
+        /// Its name
+        name: String,
+        /// Why, for those who wonder later
+        #[arg(long, value_parser = reason)]
+        reason: String,
+    },
     /// Let a schedule that is paused go on with its next tick
     Resume {
         /// Its name
@@ -62,6 +70,7 @@ pub(super) async fn run(command: ScheduleCommand, context: &Context) -> Result<E
         ScheduleCommand::List { limit } => list(limit, context).await,
         ScheduleCommand::Show { name } => show(&name, context).await,
         ScheduleCommand::Pause { name, reason } => pause(&name, &reason, context).await,
+        ScheduleCommand::Remove { name, reason } => remove(&name, &reason, context).await,
         ScheduleCommand::Resume { name } => resume(&name, context).await,
         ScheduleCommand::Next { name, count } => next(&name, count, context).await,
         ScheduleCommand::Ticks { name, limit } => ticks(&name, limit, context).await,
@@ -93,6 +102,19 @@ async fn list(limit: u32, context: &Context) -> Result<Exit, Failure> {
 
 async fn show(name: &str, context: &Context) -> Result<Exit, Failure> {
     print(&find(name, context).await?, context)?;
+    Ok(Exit::Ok)
+}
+
+async fn remove(name: &str, reason: &str, context: &Context) -> Result<Exit, Failure> {
+    let store = context.store().await?;
+    let mut tx = store.begin().await?;
+    let is_removed = tx.remove_schedule(name, &context.actor(), reason).await?;
+    tx.commit().await?;
+    store.close().await;
+    if !is_removed {
+        return Err(unknown(name).into());
+    }
+    context.note(&format!("the schedule {name} is forgotten; a server that still defines it brings it back"));
     Ok(Exit::Ok)
 }
 

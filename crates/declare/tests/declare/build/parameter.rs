@@ -1,6 +1,7 @@
 //! Parameters: defaults that count, and those that were not given.
 
 use super::Stand;
+use tidemill_domain::code::Code;
 use tidemill_domain::job::BatchStatus;
 use tidemill_domain::job::launch::LaunchRefusal;
 use tidemill_engine::job::JobError;
@@ -62,13 +63,16 @@ async fn a_restart_keeps_the_parameters_of_the_first_run() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_path_with_a_parameter_that_was_not_given_is_no_path() {
+async fn a_parameter_that_a_text_needs_has_to_be_given_by_whatever_way() {
     let stand = Stand::on(Scratch::memory()).await;
     stand.write("in.jsonl", "{\"a\":1}\n");
+    let job = stand.job(&[&TEXT.replace("${day}", "${extra}")]);
 
-    let run = stand.run(&TEXT.replace("${day}", "${extra}"), &[]).await;
+    let refused = stand.launch(&job, &[]).await.unwrap_err();
 
-    assert_eq!(run.end.status, BatchStatus::Failed);
-    let told = &run.end.exit.description;
-    assert!(told.contains("${extra} has no value; there are day, note"), "{told}");
+    assert_eq!(
+        (refused.code(), refused.to_string().contains("\"extra\" is missing")),
+        (Code::BadJobParameters, true)
+    );
+    assert!(stand.launch(&job, &["extra=x"]).await.unwrap().is_completed());
 }

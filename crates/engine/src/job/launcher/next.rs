@@ -28,9 +28,12 @@ impl Launcher {
             let next = next_instance(parameters.clone(), greatest)
                 .map_err(|why| JobError::NoNext { job: job.to_owned(), why })?;
             match launching.launch(&mut tx, job, &next, actor).await {
-                // Somebody else took the number between our look and our launch.
+                // Somebody else took the number between our look and our launch, and may have come to its steps.
                 Err(JobError::Refused {
-                    refusal: LaunchRefusal::AlreadyRunning | LaunchRefusal::AlreadyComplete,
+                    refusal:
+                        LaunchRefusal::AlreadyRunning
+                        | LaunchRefusal::AlreadyComplete
+                        | LaunchRefusal::StepRunning { .. },
                     ..
                 }) if tries < TRIES_MAX => tries += 1,
                 Err(error) => return Err(error),

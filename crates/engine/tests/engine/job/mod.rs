@@ -9,6 +9,7 @@ mod ghost;
 mod launch_vector;
 mod limit;
 mod partition;
+mod partition_elsewhere;
 mod purge;
 mod recovery;
 mod spark;
