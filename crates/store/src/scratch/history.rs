@@ -68,13 +68,12 @@ const FILL: &[&str] = &[
 const ROUND: u64 = 50_000;
 
 impl Tx {
-    /// Adds executions to an empty history, or to one that this has made, until there are `total` of them; `have` is
-    /// how many there are.
-    pub async fn fill_history(&mut self, have: u64, total: u64) -> Result<(), StoreError> {
+    /// Makes a history of so many executions in a database that has none.
+    pub async fn fill_history(&mut self, total: u64) -> Result<(), StoreError> {
         let is_postgres = matches!(self.connection_for_test(), Connection::Postgres(_));
         let series = if is_postgres { SERIES_POSTGRES } else { SERIES_SQLITE };
         let key = if is_postgres { "md5(instance::text)" } else { "printf('%032x', instance)" };
-        let mut from = have + 1;
+        let mut from = 1;
         while from <= total {
             let to = total.min(from + ROUND - 1);
             for statement in FILL {
@@ -93,14 +92,6 @@ impl Tx {
         self.execute_for_test(finish).await
     }
 
-    /// Removes the executions and instances that came behind the first `have` executions of the history.
-    pub async fn clear_history_behind(&mut self, have: u64) -> Result<(), StoreError> {
-        for statement in CLEAR {
-            self.execute_for_test(&statement.replace("$HAVE", &have.to_string())).await?;
-        }
-        Ok(())
-    }
-
     /// The steps in which SQLite would run a statement; it runs nothing.
     pub async fn plan_for_test(&mut self, statement: &str) -> Result<Vec<String>, StoreError> {
         let explain = AssertSqlSafe(format!("explain query plan {statement}"));
@@ -113,15 +104,6 @@ impl Tx {
         }
     }
 }
-
-const CLEAR: &[&str] = &[
-    "delete from batch_step_execution_context where step_execution_id > 2 * $HAVE",
-    "delete from batch_step_execution where step_execution_id > 2 * $HAVE",
-    "delete from batch_job_execution_params where job_execution_id > $HAVE",
-    "delete from batch_job_execution_context where job_execution_id > $HAVE",
-    "delete from batch_job_execution where job_execution_id > $HAVE",
-    "delete from batch_job_instance where job_instance_id > $HAVE + 1",
-];
 
 /// The next ids come behind those that are there, and the planner knows how many there are.
 const FINISH_POSTGRES: &str = "

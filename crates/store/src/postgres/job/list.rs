@@ -6,7 +6,7 @@ use sqlx::PgConnection;
 
 /// Jobs by name, each with its last execution. Every name is found by the one before it, and the last execution in
 /// `tidemill_job_history`, so that it does not matter how many of either there are; of the instances no more than
-/// `counted_max` are counted.
+/// `counted_max` are counted, in the order of an index, because a planner may prefer to read the table up to a limit.
 pub(crate) async fn jobs(
     connection: &mut PgConnection,
     limit: i64,
@@ -44,6 +44,7 @@ pub(crate) async fn jobs(
                  select 1
                  from batch_job_instance i
                  where i.job_name = j.job_name
+                 order by i.job_instance_id
                  limit $2
              ) counted
          ) c
@@ -89,6 +90,7 @@ pub(crate) async fn instances(
                  select 1
                  from batch_job_execution c
                  where c.job_instance_id = i.job_instance_id
+                 order by c.job_execution_id
                  limit $4
              ) counted
          ) h
@@ -173,7 +175,8 @@ pub(crate) async fn executions_in_status(
     .await
 }
 
-/// Those of a job. Needs the index on `tidemill_job_history`.
+/// Those of a job. Needs the index on `tidemill_job_history`, from which the page is taken before anything is joined: a
+/// planner that joins first may walk through all that is newer.
 pub(crate) async fn executions_of_job(
     connection: &mut PgConnection,
     job: &str,
@@ -181,11 +184,15 @@ pub(crate) async fn executions_of_job(
     limit: i64,
 ) -> Result<Vec<ExecutionRow>, sqlx::Error> {
     sqlx::query_as(executions!(
-        "join tidemill_job_history h on h.job_execution_id = e.job_execution_id
-             where h.job_name = $1
-               and h.job_execution_id < $2
-             order by h.job_execution_id desc
-             limit $3"
+        "where e.job_execution_id in (
+                 select h.job_execution_id
+                 from tidemill_job_history h
+                 where h.job_name = $1
+                   and h.job_execution_id < $2
+                 order by h.job_execution_id desc
+                 limit $3
+             )
+             order by e.job_execution_id desc"
     ))
     .bind(job)
     .bind(before)
@@ -203,12 +210,18 @@ pub(crate) async fn executions_of_job_in_status(
     limit: i64,
 ) -> Result<Vec<ExecutionRow>, sqlx::Error> {
     sqlx::query_as(executions!(
-        "join tidemill_job_history h on h.job_execution_id = e.job_execution_id
-             where h.job_name = $1
-               and e.status = $2
-               and h.job_execution_id < $3
-             order by h.job_execution_id desc
-             limit $4"
+        "where e.job_execution_id in (
+                 select s.job_execution_id
+                 from batch_job_execution s
+                 join tidemill_job_history h on h.job_execution_id = s.job_execution_id
+                 where h.job_name = $1
+                   and s.status = $2
+                   and h.job_execution_id < $3
+                   and s.job_execution_id < $3
+                 order by s.job_execution_id desc
+                 limit $4
+             )
+             order by e.job_execution_id desc"
     ))
     .bind(job)
     .bind(status)

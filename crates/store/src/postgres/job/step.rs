@@ -52,6 +52,7 @@ pub(crate) async fn starts(
              join batch_step_execution s on s.job_execution_id = e.job_execution_id
              where e.job_instance_id = $1
                and s.step_name = $2
+             order by e.job_execution_id
              limit $3
          ) counted",
     )

@@ -101,7 +101,7 @@ pub(crate) async fn save_end(
     Ok(())
 }
 
-/// A launch, by whomever, is the restart that was due.
+/// A launch, by whomever, is the restart that was due. Looks at the few that are due, not at the many of the instance.
 pub(crate) async fn clear_restart_due(
     connection: &mut SqliteConnection,
     instance: i64,
@@ -110,10 +110,11 @@ pub(crate) async fn clear_restart_due(
         "update tidemill_job_execution
          set restart_due = 0
          where restart_due = 1
-           and job_execution_id in (
-               select job_execution_id
-               from batch_job_execution
-               where job_instance_id = $1
+           and exists (
+               select 1
+               from batch_job_execution e
+               where e.job_execution_id = tidemill_job_execution.job_execution_id
+                 and e.job_instance_id = $1
            )",
     )
     .bind(instance)

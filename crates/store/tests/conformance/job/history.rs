@@ -69,7 +69,7 @@ async fn a_role_without_rights_on_our_tables_writes_executions(bench: Bench) {
 
 async fn counts_in_lists_end_somewhere(bench: Bench) {
     let mut tx = bench.begin().await;
-    tx.fill_history(0, 12_000).await.unwrap();
+    tx.fill_history(12_000).await.unwrap();
     tx.commit().await.unwrap();
 
     let mut tx = bench.begin().await;

@@ -49,7 +49,7 @@ async fn a_lost_index_on_postgresql_is_noticed() {
 /// Fills the history, lets everything run that is done often, and returns the plans that the server told.
 async fn plans(bench: &Bench) -> Vec<String> {
     let mut tx = bench.begin().await;
-    tx.fill_history(0, EXECUTIONS).await.unwrap();
+    tx.fill_history(EXECUTIONS).await.unwrap();
     for setting in [
         "session_preload_libraries = auto_explain",
         "auto_explain.log_min_duration = 0",
