@@ -1,5 +1,6 @@
 //! What is done with jobs all day long, on a short history and on a long one. It has to stay flat: the figures of the
-//! long history are compared with those of the short one, on the same database in the same run.
+//! long history are compared with those of the short one, in databases side by side. The rounds take turns, so that a
+//! machine that is busy for a while is busy for both.
 
 mod deed;
 mod report;
@@ -7,7 +8,9 @@ mod report;
 use anyhow::{Context, Result, bail, ensure};
 use deed::{Deed, Stage};
 use report::Report;
+use std::fs::File;
 use std::process::Command;
+use std::time::Duration;
 use tidemill_store::Store;
 use tidemill_testkit::{PostgresOptions, PrivatePostgres};
 
@@ -46,10 +49,14 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
     let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
     let postgres = PrivatePostgres::start(&PostgresOptions { standby: false, settings })?;
     let folder = tempfile::tempdir()?;
-    let file = format!("sqlite://{}", folder.path().join("history.db").display());
+    let file = |name: &str| format!("sqlite://{}", folder.path().join(name).display());
+    psql(&postgres.url("postgres"), &["create database short", "create database long"])?;
     let mut missed = Vec::new();
-    for (name, url) in [("PostgreSQL", postgres.url("postgres")), ("SQLite", file)] {
-        let report = runtime.block_on(measure(name, &url, &options))?;
+    for (name, short, long) in [
+        ("PostgreSQL", postgres.url("short"), postgres.url("long")),
+        ("SQLite", file("short.db"), file("long.db")),
+    ] {
+        let report = runtime.block_on(measure(name, &short, &long, &options))?;
         print!("{}", report.table());
         println!("{}", report.json());
         missed.extend(report.missed().into_iter().map(|deed| format!("{deed} on {name}")));
@@ -58,32 +65,57 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
     Ok(())
 }
 
-async fn measure(name: &'static str, url: &str, options: &Options) -> Result<Report> {
-    let store = Store::open(url.parse()?, &Default::default()).await?;
-    store.initialise(tidemill_store::Init::Always).await?;
+async fn measure(name: &'static str, short: &str, long: &str, options: &Options) -> Result<Report> {
+    let mut short = open(name, short, SHORT).await?;
+    let mut long = open(name, long, options.executions).await?;
     let mut report = Report::new(name, SHORT, options.executions);
-    let mut stage = Stage::new(store.clone()).await?;
-    for executions in [SHORT, options.executions] {
-        stage.fill(executions).await?;
-        tidy(url)?;
-        eprintln!("{name}: {executions} executions are there");
-        for deed in Deed::ALL {
-            let measured = stage.median(deed, options.rounds).await?;
-            eprintln!("{name}: {} {measured:.2} ms", deed.name());
-            report.add(deed, measured);
+    for deed in Deed::ALL {
+        let (mut in_short, mut in_long) = (Vec::new(), Vec::new());
+        // The first round is not counted.
+        for round in 0..=options.rounds {
+            let took = (short.round(deed).await?, long.round(deed).await?);
+            if round > 0 {
+                in_short.push(took.0);
+                in_long.push(took.1);
+            }
         }
+        report.add(deed, median(in_short), median(in_long));
+        eprintln!("{name}: {}", deed.name());
     }
-    stage.close().await?;
-    store.close().await;
+    short.close().await?;
+    long.close().await?;
     Ok(report)
 }
 
-/// What PostgreSQL does by itself after a while. SQLite has nothing of the sort.
+async fn open(name: &str, url: &str, executions: u64) -> Result<Stage> {
+    let store = Store::open(url.parse()?, &Default::default()).await?;
+    store.initialise(tidemill_store::Init::Always).await?;
+    let stage = Stage::fill(store, executions).await?;
+    tidy(url)?;
+    eprintln!("{name}: {executions} executions are there");
+    Ok(stage)
+}
+
+fn median(mut took: Vec<Duration>) -> f64 {
+    took.sort();
+    took[took.len() / 2].as_secs_f64() * 1000.0
+}
+
+/// What happens by itself after a while: PostgreSQL vacuums and analyzes, and what was filled in gets onto the disk.
 fn tidy(url: &str) -> Result<()> {
-    if url.starts_with("sqlite") {
+    if let Some(path) = url.strip_prefix("sqlite://") {
+        for file in [path.to_owned(), format!("{path}-wal")] {
+            File::open(file)?.sync_all()?;
+        }
         return Ok(());
     }
-    let vacuum = ["-X", "-q", "-v", "ON_ERROR_STOP=1", "-c", "vacuum analyze", "-c", "checkpoint", "-d", url];
-    ensure!(Command::new("psql").args(vacuum).status()?.success(), "psql failed");
+    psql(url, &["vacuum analyze", "checkpoint"])
+}
+
+fn psql(url: &str, statements: &[&str]) -> Result<()> {
+    let mut command = Command::new("psql");
+    command.args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", url]);
+    command.args(statements.iter().flat_map(|statement| ["-c", statement]));
+    ensure!(command.status()?.success(), "psql failed");
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! What is measured: each deed is a whole transaction, as a server or a command does it.
 
 use anyhow::{Context, Result, bail};
+use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::audit::Actor;
 use tidemill_domain::job::lifecycle::OnCrash;
@@ -95,52 +96,30 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    pub(super) async fn new(store: Store) -> Result<Self> {
-        let identity = Identity {
-            name: "bench".into(),
-            host: "bench".into(),
-            pid: std::process::id(),
-            version: "0".into(),
-        };
-        let options = ProcessOptions { identity, ttl: Duration::from_secs(60) };
-        let clock = std::sync::Arc::new(SystemClock::new());
-        let process = Process::start(store.clone(), clock, options).await?;
-        Ok(Self { store, process, clock: SystemClock::new(), executions: 0, launches: 0 })
-    }
-
-    /// Makes the history so long. The ids of what was launched meanwhile are left out.
-    pub(super) async fn fill(&mut self, executions: u64) -> Result<()> {
-        let mut tx = self.store.begin().await?;
-        tx.clear_history_behind(self.executions).await?;
-        tx.fill_history(self.executions, executions).await?;
+    /// Fills an empty database.
+    pub(super) async fn fill(store: Store, executions: u64) -> Result<Self> {
+        let mut tx = store.begin().await?;
+        tx.fill_history(executions).await?;
         tx.commit().await?;
-        self.executions = executions;
-        Ok(())
+        let pid = std::process::id();
+        let identity = Identity { name: "bench".into(), host: "bench".into(), pid, version: "0".into() };
+        let options = ProcessOptions { identity, ttl: Duration::from_secs(60) };
+        let process = Process::start(store.clone(), Arc::new(SystemClock::new()), options).await?;
+        Ok(Self { store, process, clock: SystemClock::new(), executions, launches: 0 })
     }
 
     pub(super) async fn close(self) -> Result<()> {
-        Ok(self.process.stop().await?)
-    }
-
-    /// The median of so many rounds, in milliseconds; the first is not counted.
-    pub(super) async fn median(&mut self, deed: Deed, rounds: usize) -> Result<f64> {
-        let mut millis = Vec::with_capacity(rounds);
-        for round in 0..=rounds {
-            let took = self.round(deed).await.with_context(|| deed.name())?;
-            if round > 0 {
-                millis.push(took.as_secs_f64() * 1000.0);
-            }
-        }
-        millis.sort_by(f64::total_cmp);
-        Ok(millis[millis.len() / 2])
+        self.process.stop().await?;
+        self.store.close().await;
+        Ok(())
     }
 
     /// One round; what it leaves behind is cleared away without being measured.
-    async fn round(&mut self, deed: Deed) -> Result<Duration> {
+    pub(super) async fn round(&mut self, deed: Deed) -> Result<Duration> {
         match deed {
             Deed::Launch => {
                 self.launches += 1;
-                let parameters = JobParameters::new().with("launch", self.launches + self.executions as i64);
+                let parameters = JobParameters::new().with("launch", self.launches);
                 self.launch("load_3", &parameters).await
             }
             Deed::LaunchTicker => self.launch("ticker", &JobParameters::new()).await,
