@@ -186,12 +186,7 @@ impl Tx {
         if let Err(refusal) = History::NONE.decide(request) {
             return Ok(Err(refusal));
         }
-        self.job_instance_insert(request.job, &key).await?;
-        match self.job_instance_lock(request.job, &key).await? {
-            Some(instance) => Ok(Ok(instance)),
-            // Removed by somebody in this very moment.
-            None => Err(StoreError::Failed(sqlx::Error::RowNotFound)),
-        }
+        Ok(Ok(self.job_instance_insert(request.job, &key).await?))
     }
 
     async fn history(&mut self, instance: i64) -> Result<History, StoreError> {

@@ -35,7 +35,7 @@ impl Tx {
         on_either!(self, job::instance::greatest_long(job, parameter))
     }
 
-    pub(crate) async fn job_instance_insert(&mut self, job: &str, key: &str) -> Answer<()> {
+    pub(crate) async fn job_instance_insert(&mut self, job: &str, key: &str) -> Answer<i64> {
         on_either!(self, job::instance::insert(job, key))
     }
 

@@ -34,18 +34,20 @@ pub(crate) async fn lock_by_id(connection: &mut PgConnection, id: i64) -> Result
     Ok(())
 }
 
-/// Waits for whoever is just inserting the same one.
-pub(crate) async fn insert(connection: &mut PgConnection, job: &str, key: &str) -> Result<(), sqlx::Error> {
-    sqlx::query(
-        "insert into batch_job_instance (job_instance_id, version, job_name, job_key)
+/// Waits for whoever is just inserting or removing the same one. One that is there by then is locked by being written as
+/// it is, so that nobody can remove it before this transaction has looked at it.
+pub(crate) async fn insert(connection: &mut PgConnection, job: &str, key: &str) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar(
+        "insert into batch_job_instance as i (job_instance_id, version, job_name, job_key)
          values (nextval('batch_job_seq'), 0, $1, $2)
-         on conflict (job_name, job_key) do nothing",
+         on conflict (job_name, job_key) do update
+         set version = i.version
+         returning job_instance_id",
     )
     .bind(job)
     .bind(key)
-    .execute(connection)
-    .await?;
-    Ok(())
+    .fetch_one(connection)
+    .await
 }
 
 /// What a launch has to know of the executions of the instance, the latest of all last: those without an end, one that

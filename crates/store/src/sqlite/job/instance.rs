@@ -26,23 +26,23 @@ pub(crate) async fn lock_by_id(_connection: &mut SqliteConnection, _id: i64) -> 
     Ok(())
 }
 
+/// The one writer has looked before, so it is not there.
 pub(crate) async fn insert(
     connection: &mut SqliteConnection,
     job: &str,
     key: &str,
-) -> Result<(), sqlx::Error> {
+) -> Result<i64, sqlx::Error> {
     let id = sequence::next_instance(&mut *connection).await?;
-    sqlx::query(
+    sqlx::query_scalar(
         "insert into batch_job_instance (job_instance_id, version, job_name, job_key)
          values ($1, 0, $2, $3)
-         on conflict (job_name, job_key) do nothing",
+         returning job_instance_id as job_instance_id",
     )
     .bind(id)
     .bind(job)
     .bind(key)
-    .execute(connection)
-    .await?;
-    Ok(())
+    .fetch_one(connection)
+    .await
 }
 
 /// What a launch has to know of the executions of the instance, the latest of all last: those without an end, one that
