@@ -360,12 +360,12 @@ pub(crate) async fn sum(
     chains: &[i64],
 ) -> Result<CounterColumns, sqlx::Error> {
     sqlx::query_as(
-        "select coalesce(sum(commit_count), 0) as \"commit\", coalesce(sum(read_count), 0) as read,
+        "select coalesce(sum(commit_count), 0) as [commit], coalesce(sum(read_count), 0) as read,
                 coalesce(sum(filter_count), 0) as filter, coalesce(sum(write_count), 0) as write,
                 coalesce(sum(read_skip_count), 0) as read_skip,
                 coalesce(sum(write_skip_count), 0) as write_skip,
                 coalesce(sum(process_skip_count), 0) as process_skip,
-                coalesce(sum(rollback_count), 0) as \"rollback\"
+                coalesce(sum(rollback_count), 0) as [rollback]
          from batch_step_execution
          where step_execution_id in (
              select value from json_each($1)

@@ -144,8 +144,8 @@ async fn thousands_cost_as_many_statements_as_a_few(bench: Bench) {
         }
     }
 
-    // The first of all also prepares its statements.
-    assert!(costs.iter().skip(1).all(|cost| *cost <= costs[0] && *cost < 40), "{costs:?}");
+    // Going on also reads what was saved. A thousand times as many parts cost a batch more at most.
+    assert!(costs[2] <= costs[0] + 5 && costs[3] <= costs[1] + 5, "{costs:?}");
     through.store.close().await;
 }
 
