@@ -9,8 +9,8 @@ mod reference;
 
 use crate::diagnostic::{Diagnostic, Diagnostics, PROBLEMS_MAX};
 use crate::model::{At, JobFile, Place, ReadFile, StepFile, Work};
-use crate::nearest::nearest;
 use std::path::Path;
+use tidemill_domain::nearest::nearest;
 
 pub(crate) use call::files;
 

@@ -11,7 +11,6 @@ mod diagnostic;
 mod document;
 mod fingerprint;
 mod load;
-mod nearest;
 mod parse;
 mod source;
 

@@ -3,9 +3,9 @@
 use super::{Checker, all_steps};
 use crate::diagnostic::Diagnostic;
 use crate::model::{At, JobCall, JobFile, ParameterFile, Work};
-use crate::nearest::nearest;
 use crate::template::Template;
 use std::collections::BTreeSet;
+use tidemill_domain::nearest::nearest;
 
 /// What is wrong between the files of a folder.
 pub(crate) fn files(files: &[JobFile]) -> Vec<Diagnostic> {

@@ -3,9 +3,9 @@
 use super::reference::partition_names;
 use super::{Checker, plain_path};
 use crate::model::{At, ChunkFile, CsvFile, PartitionBy, ReadFile, WriteFile, WriteMode};
-use crate::nearest::nearest;
 use crate::template::Template;
 use tidemill_domain::job::flow::matches;
+use tidemill_domain::nearest::nearest;
 
 /// The connection whose table gives the ranges.
 pub(super) fn range_connection(chunk: &ChunkFile) -> Option<&At<String>> {

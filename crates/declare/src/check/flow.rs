@@ -3,10 +3,10 @@
 use super::{Checker, inner_flows};
 use crate::diagnostic::PROBLEMS_MAX;
 use crate::model::{At, StepFile, Work};
-use crate::nearest::nearest;
 use std::collections::BTreeMap;
 use tidemill_domain::job::check_name;
 use tidemill_domain::job::flow::{BadFlow, Flow, Target};
+use tidemill_domain::nearest::nearest;
 
 impl<'a> Checker<'a> {
     pub(super) fn names_and_flow(&mut self) {

@@ -4,8 +4,8 @@ use super::Checker;
 use crate::diagnostic::excerpt;
 use crate::expression::Expression;
 use crate::model::{At, ChunkFile, PartitionBy, ReadFile, StepFile, Work, WriteFile};
-use crate::nearest::nearest;
 use crate::template::Template;
+use tidemill_domain::nearest::nearest;
 
 /// What a text is.
 #[derive(Clone, Copy, PartialEq, Eq)]

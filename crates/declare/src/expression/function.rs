@@ -8,6 +8,7 @@ use cel::{Env, ExecutionError};
 use jiff::civil::Date;
 use sha2::{Digest, Sha256};
 use std::sync::{Arc, LazyLock};
+use tidemill_domain::nearest::nearest;
 
 /// Longest text that `replace` makes.
 const TEXT_MAX: usize = 1024 * 1024;
@@ -118,7 +119,8 @@ pub(super) const TYPES: &[&str] = &[
 pub(super) fn check(call: &CallExpr) -> Result<(), String> {
     let name = call.func_name.as_str();
     let Some(function) = FUNCTIONS.iter().find(|function| function.name == name) else {
-        let nearest = nearest(name).map_or_else(String::new, |known| format!("; did you mean {known}?"));
+        let nearest = nearest(name, FUNCTIONS.iter().map(|function| function.name))
+            .map_or_else(String::new, |known| format!("; did you mean {known}?"));
         return Err(format!("there is no function {name}{nearest}"));
     };
     let given = call.args.len() + usize::from(call.target.is_some());
@@ -133,20 +135,6 @@ pub(super) fn check(call: &CallExpr) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("{name} is called as `{}`", function.usage))
-}
-
-/// The function that a misspelt name was probably meant to be.
-fn nearest(name: &str) -> Option<&'static str> {
-    let name = name.to_lowercase();
-    if name.len() > 32 {
-        return None;
-    }
-    FUNCTIONS
-        .iter()
-        .map(|function| (strsim::damerau_levenshtein(&name, &function.name.to_lowercase()), function.name))
-        .filter(|(distance, known)| *distance <= (name.len().min(known.len()) / 3).max(1))
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, known)| known)
 }
 
 /// The language, with our functions in it.

@@ -3,8 +3,8 @@
 use crate::diagnostic::{Diagnostic, excerpt};
 use crate::document::{Content, Key, Node};
 use crate::model::{At, Place};
-use crate::nearest::nearest;
 use crate::source::Source;
+use tidemill_domain::nearest::nearest;
 
 /// What a table may hold.
 #[derive(Clone, Copy, Debug)]

@@ -4,12 +4,10 @@ use super::fields::{Fields, Reader};
 use crate::diagnostic::excerpt;
 use crate::document::{Content, Node};
 use crate::model::At;
-use crate::nearest::nearest;
 use std::ops::RangeInclusive;
 use std::time::Duration;
-
-/// The units of a duration, largest first, with their length in milliseconds.
-const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
+use tidemill_domain::duration::{self, BadDuration};
+use tidemill_domain::nearest::nearest;
 
 impl Reader<'_> {
     /// A whole number within bounds.
@@ -89,19 +87,21 @@ impl Reader<'_> {
         bounds: RangeInclusive<Duration>,
     ) -> Option<Duration> {
         let text = self.text(node, name)?.value;
-        let fix = match duration(&text) {
+        let fix = match duration::parse(&text) {
             Ok(found) if bounds.contains(&found) => return Some(found),
-            Ok(found) if found < *bounds.start() => format!("make it at least {}", show(*bounds.start())),
-            Ok(_) => format!("make it at most {}", show(*bounds.end())),
-            Err(NotADuration::NoUnit) => {
+            Ok(found) if found < *bounds.start() => {
+                format!("make it at least {}", duration::show(*bounds.start()))
+            }
+            Ok(_) => format!("make it at most {}", duration::show(*bounds.end())),
+            Err(BadDuration::NoUnit) => {
                 format!("add the unit: {name}: {text}s for seconds, {text}ms for less")
             }
-            Err(NotADuration::Malformed) => format!("write it as {name}: 500ms, 15s, 1h30m or 1d"),
+            Err(BadDuration::Malformed) => format!("write it as {name}: 500ms, 15s, 1h30m or 1d"),
         };
         let what = format!(
             "{name} is a duration from {} to {}, and here is {:?}",
-            show(*bounds.start()),
-            show(*bounds.end()),
+            duration::show(*bounds.start()),
+            duration::show(*bounds.end()),
             excerpt(&text)
         );
         self.wrong(node, what, fix);
@@ -126,85 +126,5 @@ pub(super) fn shown(node: &Node) -> String {
     match &node.content {
         Content::Scalar(text) => format!("{:?}", excerpt(text)),
         _ => node.type_words().to_owned(),
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum NotADuration {
-    NoUnit,
-    Malformed,
-}
-
-/// Whole numbers with units, largest first, without spaces.
-fn duration(text: &str) -> Result<Duration, NotADuration> {
-    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(NotADuration::NoUnit);
-    }
-    let (mut rest, mut total) = (text, 0_u64);
-    let mut units = UNITS.iter();
-    while !rest.is_empty() {
-        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-        let (number, after) = rest.split_at(digits);
-        let letters = after.len() - after.trim_start_matches(|c: char| c.is_ascii_lowercase()).len();
-        let (unit, after) = after.split_at(letters);
-        // Each unit once, and none that is larger than the one before.
-        let (_, millis) = units.find(|(name, _)| *name == unit).ok_or(NotADuration::Malformed)?;
-        let number: u64 = number.parse().map_err(|_| NotADuration::Malformed)?;
-        let part = number.checked_mul(*millis).ok_or(NotADuration::Malformed)?;
-        total = total.checked_add(part).ok_or(NotADuration::Malformed)?;
-        rest = after;
-    }
-    if text.is_empty() { Err(NotADuration::Malformed) } else { Ok(Duration::from_millis(total)) }
-}
-
-/// A duration as [`duration`] reads it.
-fn show(duration: Duration) -> String {
-    let mut left = duration.as_millis();
-    let mut text = String::new();
-    for (unit, millis) in UNITS {
-        let count = left / u128::from(millis);
-        left %= u128::from(millis);
-        if count > 0 {
-            text.push_str(&format!("{count}{unit}"));
-        }
-    }
-    if text.is_empty() { "0s".to_owned() } else { text }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    #[test]
-    fn durations_have_units_from_large_to_small() {
-        let check =
-            |text: &str, millis| assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
-
-        check("500ms", 500);
-        check("1s", 1_000);
-        check("1h30m", 5_400_000);
-        check("1d1h1m1s1ms", 90_061_001);
-        assert_eq!(duration("15"), Err(NotADuration::NoUnit));
-        for text in
-            ["", "s", "1 s", "30m1h", "1s1s", "-1s", "1.5s", "1w", "1S", "1h30", "99999999999999999999d"]
-        {
-            assert_eq!(duration(text), Err(NotADuration::Malformed), "{text}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn what_is_shown_reads_back(millis in 0_u64..10_000_000_000) {
-            let found = Duration::from_millis(millis);
-            prop_assert_eq!(duration(&show(found)), Ok(found));
-        }
-
-        #[test]
-        fn any_text_is_read_or_refused(text in "[0-9dhms 가]{0,12}") {
-            if let Ok(found) = duration(&text) {
-                prop_assert_eq!(duration(&show(found)), Ok(found));
-            }
-        }
     }
 }

@@ -4,9 +4,9 @@ use super::fields::{Fields, Reader, Table};
 use super::scalar::Truth;
 use crate::document::{Content, Key, Node};
 use crate::model::{At, CommandFile, JobCall, SparkFile, SqlFile, StepFile, Work};
-use crate::nearest::nearest;
 use std::collections::BTreeMap;
 use std::time::Duration;
+use tidemill_domain::nearest::nearest;
 
 /// What every step may have.
 const COMMON: &[&str] = &["name", "description", "on"];

@@ -4,8 +4,8 @@ use super::fields::Reader;
 use crate::diagnostic::excerpt;
 use crate::document::{Content, Node};
 use crate::model::At;
-use crate::nearest::nearest;
 use tidemill_domain::job::flow::Target;
+use tidemill_domain::nearest::nearest;
 
 const FORMS: &str = "next, end, end(CODE), fail, stop, stop_and_restart(STEP) or to(STEP)";
 

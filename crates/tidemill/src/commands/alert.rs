@@ -1,6 +1,5 @@
 //! `tidemill alert`: what is wrong, what is watched, and keeping quiet about it for a while.
 
-use crate::config::duration;
 use crate::context::Context;
 use crate::output::Listing;
 use crate::report::Failure;
@@ -10,6 +9,7 @@ use std::time::Duration;
 use tidemill_domain::alert::Subject;
 use tidemill_domain::alert::silence::SilenceRequest;
 use tidemill_domain::code::{Code, Exit};
+use tidemill_domain::duration;
 
 /// What is wrong, and who is told
 #[derive(Subcommand, Debug)]

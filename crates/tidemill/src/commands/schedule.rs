@@ -1,13 +1,14 @@
 //! `tidemill schedule`: when jobs are launched by themselves, and what became of each tick.
 
 use crate::commands::job::reason;
-use crate::config::{Output, duration};
+use crate::config::Output;
 use crate::context::Context;
 use crate::output::{Listing, write_stdout};
 use crate::report::{Failure, printable};
 use clap::Subcommand;
 use serde_json::{Map, Value, json};
 use tidemill_domain::code::Exit;
+use tidemill_domain::duration;
 use tidemill_domain::time::Timestamp;
 use tidemill_engine::job::JobError;
 use tidemill_store::schedule::ScheduleRecord;

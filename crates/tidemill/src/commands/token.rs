@@ -1,6 +1,5 @@
 //! `tidemill token`: who may call the server.
 
-use crate::config::duration;
 use crate::context::Context;
 use crate::output::{Listing, write_stdout};
 use crate::report::Failure;
@@ -10,6 +9,7 @@ use std::time::Duration;
 use tidemill_domain::access::{ROLES, SCOPES_MAX, is_scope, is_token_name};
 use tidemill_domain::audit::Role;
 use tidemill_domain::code::{Code, Exit};
+use tidemill_domain::duration;
 use tidemill_domain::time::Timestamp;
 use tidemill_engine::SystemIds;
 use tidemill_store::token::{NewToken, TokenRecord};

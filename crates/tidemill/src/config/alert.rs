@@ -4,7 +4,6 @@ use super::check::Checked;
 use super::error::ConfigError;
 use super::layer::Given;
 use super::load::SectionValue;
-use super::nearest::nearest;
 use super::origin::Origin;
 use super::secret::Secret;
 use super::section::{RULES, WEBHOOKS};
@@ -12,6 +11,7 @@ use super::sources::Sources;
 use super::table::{Entry, duration, entry, first_origin, list, names, refuse, secret, shown, truth, word};
 use std::collections::BTreeMap;
 use tidemill_domain::alert::{Condition, Rule, RuleFields};
+use tidemill_domain::nearest::nearest;
 use tidemill_engine::alert::{channel, default_rules, signal};
 
 /// What alerts are watched for and who is told.

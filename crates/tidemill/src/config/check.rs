@@ -1,15 +1,15 @@
 //! Whether a text is a value that its key accepts.
 
-use super::duration::{self, BadDuration};
 use super::error::excerpt;
 use super::key::{Key, Kind};
 use super::layer::Form;
-use super::nearest::nearest;
 use super::secret::Secret;
 use super::url;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tidemill_domain::alert::rule::{CHANNELS_MAX, is_name};
+use tidemill_domain::duration::{self, BadDuration};
+use tidemill_domain::nearest::nearest;
 
 /// Most characters of a URL or of a secret.
 const LONGEST_SECRET: usize = 8192;

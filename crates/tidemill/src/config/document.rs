@@ -3,11 +3,11 @@
 use super::error::{ConfigError, excerpt};
 use super::key::{self, Key, Kind};
 use super::layer::{Form, Given, Layers};
-use super::nearest::nearest;
 use super::origin::Origin;
 use super::secret::Secret;
 use super::section::{self, Place};
 use std::path::Path;
+use tidemill_domain::nearest::nearest;
 use toml::Spanned;
 use toml::de::{DeArray, DeInteger, DeString, DeTable, DeValue};
 

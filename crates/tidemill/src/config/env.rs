@@ -3,11 +3,11 @@
 use super::error::{ConfigError, excerpt};
 use super::key::{self, Key};
 use super::layer::{Form, Given, Layers};
-use super::nearest::nearest;
 use super::origin::Origin;
 use super::secret::Secret;
 use std::path::Path;
 use tidemill_domain::job::command;
+use tidemill_domain::nearest::nearest;
 
 /// What the names of our variables begin with.
 pub(super) const PREFIX: &str = "TIDEMILL_";

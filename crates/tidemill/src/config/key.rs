@@ -4,8 +4,8 @@
 //! variable.
 
 use super::choice::{Auth, ColorChoice, Init, LogFormat, LogLevel, Output, Pooler, Synchronous, Tls};
-use super::duration;
 use std::time::Duration;
+use tidemill_domain::duration;
 
 /// What a key accepts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

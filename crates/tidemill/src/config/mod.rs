@@ -5,7 +5,6 @@
 //! What is misspelt is refused everywhere, also in a file whose values are overridden; [`load`] reports every
 //! problem of one run, not only the first.
 
-pub mod duration;
 pub mod key;
 
 pub mod alert;
@@ -20,7 +19,6 @@ mod file;
 mod jwt;
 mod layer;
 mod load;
-mod nearest;
 mod origin;
 mod secret;
 mod section;

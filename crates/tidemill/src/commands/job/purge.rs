@@ -1,6 +1,5 @@
 //! `job purge`: forgets instances that ended long ago. It acts on the database alone, so that any program can do it.
 
-use crate::config::duration;
 use crate::context::Context;
 use crate::output::Listing;
 use crate::report::Failure;
@@ -8,6 +7,7 @@ use clap::Args;
 use serde_json::json;
 use std::time::Duration;
 use tidemill_domain::code::Exit;
+use tidemill_domain::duration;
 use tidemill_domain::job::retention::{BadRetention, Kept, Retention, Unfinished};
 use tidemill_domain::time::{Clock, Monotonic};
 use tidemill_engine::SystemClock;

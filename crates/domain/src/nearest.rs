@@ -4,7 +4,7 @@
 const LONGEST: usize = 64;
 
 /// The candidate nearest to `word`, unless even that is another word altogether. Case does not count.
-pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if word.len() > LONGEST {
         return None;
     }
@@ -32,14 +32,18 @@ mod tests {
     #[test]
     fn only_near_words_are_offered() {
         let check = |word: &str, expected: Option<&str>| {
-            assert_eq!(nearest(word, ["partitions", "chunk", "process"]), expected, "{word}");
+            assert_eq!(nearest(word, ["always", "embedded", "never"]), expected, "{word}");
         };
 
-        check("chnk", Some("chunk"));
-        check("Partition", Some("partitions"));
-        check(" proces", Some("process"));
-        check("row", None);
+        check("alwasy", Some("always"));
+        check("Always", Some("always"));
+        check(" never", Some("never"));
+        check("embeded", Some("embedded"));
+        check("sometimes", None);
         check("", None);
-        check(&"chunk".repeat(100_000), None);
+        check("n", None);
+        check("한글", None);
+        check(&"never".repeat(100_000), None);
+        assert_eq!(nearest("never", [&*"never".repeat(100_000)]), None);
     }
 }

@@ -31,7 +31,7 @@ pub enum BadDuration {
 ///
 /// ```
 /// # use std::time::Duration;
-/// # use tidemill::config::duration::{BadDuration, parse};
+/// # use tidemill_domain::duration::{BadDuration, parse};
 /// assert_eq!(parse("1h30m"), Ok(Duration::from_secs(5400)));
 /// assert_eq!(parse("15"), Err(BadDuration::NoUnit));
 /// ```
@@ -56,7 +56,7 @@ pub fn parse(text: &str) -> Result<Duration, BadDuration> {
 ///
 /// ```
 /// # use std::time::Duration;
-/// # use tidemill::config::duration::show;
+/// # use tidemill_domain::duration::show;
 /// assert_eq!(show(Duration::from_millis(90_500)), "1m30s500ms");
 /// assert_eq!(show(Duration::ZERO), "0s");
 /// ```
@@ -75,9 +75,13 @@ pub fn show(duration: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::property::{cases, text};
     use super::*;
     use proptest::prelude::*;
+
+    /// A failure shows its smallest input, so none is written into the tree.
+    fn cases(count: u32) -> ProptestConfig {
+        ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(count) }
+    }
 
     #[test]
     fn the_documented_forms_are_read() {
@@ -131,7 +135,7 @@ mod tests {
 
     #[test]
     fn any_text_is_read_or_refused_without_a_panic_and_what_is_read_has_one_meaning() {
-        proptest!(cases(20_000), |(text in text("0123456789dhms .-+PT한", 24))| {
+        proptest!(cases(20_000), |(text in "[0-9dhms .+PT한-]{0,24}")| {
             if let Ok(duration) = parse(&text) {
                 prop_assert_eq!(parse(&show(duration)), Ok(duration));
             }
