@@ -73,6 +73,44 @@ pub fn show(duration: Duration) -> String {
     if text.is_empty() { "0s".to_owned() } else { text }
 }
 
+/// A duration in a document, as [`show`] writes it.
+pub mod text {
+    use super::{parse, show};
+    use serde::{Deserialize, Deserializer, Serializer};
+    use std::borrow::Cow;
+    use std::time::Duration;
+
+    /// Writes it.
+    pub fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&show(*duration))
+    }
+
+    /// Reads it.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        let text = Cow::<'de, str>::deserialize(deserializer)?;
+        parse(&text).map_err(serde::de::Error::custom)
+    }
+}
+
+/// The same for one that may be absent.
+pub mod optional_text {
+    use super::{parse, show};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use std::borrow::Cow;
+    use std::time::Duration;
+
+    /// Writes it.
+    pub fn serialize<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+        duration.map(show).serialize(serializer)
+    }
+
+    /// Reads it.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+        let text = Option::<Cow<'de, str>>::deserialize(deserializer)?;
+        text.map(|text| parse(&text)).transpose().map_err(serde::de::Error::custom)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

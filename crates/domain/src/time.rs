@@ -1,6 +1,7 @@
 //! Instants and the clock that tells them. The trait is here, the only reader of the real clock is
 //! `engine::clock`; [`FakeClock`] is for tests, ours and our users'.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
@@ -61,6 +62,19 @@ impl fmt::Display for Timestamp {
             Ok(instant) => write!(f, "{instant:.6}"),
             Err(_) => write!(f, "{}us", self.0),
         }
+    }
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
     }
 }
 

@@ -9,6 +9,7 @@ use super::zone::Zone;
 use crate::time::Timestamp;
 use jiff::ToSpan;
 use jiff::civil::{Date, DateTime, Time, Weekday};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
@@ -21,7 +22,8 @@ use std::str::FromStr;
 /// assert!(night.contains(saturday_morning));
 /// assert_eq!(night.to_string(), "MON-FRI 22:00-06:00");
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Window {
     /// Bit 0 is Sunday.
     days: u8,
@@ -100,6 +102,20 @@ impl fmt::Display for Window {
             Closes::SameDay(time) | Closes::NextDay(time) => write!(f, "{}", time.strftime("%H:%M")),
             Closes::Midnight => f.write_str("24:00"),
         }
+    }
+}
+
+impl TryFrom<String> for Window {
+    type Error = BadWindow;
+
+    fn try_from(text: String) -> Result<Self, BadWindow> {
+        text.parse()
+    }
+}
+
+impl From<Window> for String {
+    fn from(window: Window) -> Self {
+        window.to_string()
     }
 }
 

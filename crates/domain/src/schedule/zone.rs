@@ -3,11 +3,13 @@
 use crate::time::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::{AmbiguousOffset, TimeZone};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
 /// A time zone.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Zone(TimeZone);
 
 /// There is no such zone.
@@ -49,6 +51,20 @@ impl Zone {
 impl fmt::Display for Zone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+impl TryFrom<String> for Zone {
+    type Error = UnknownZone;
+
+    fn try_from(name: String) -> Result<Self, UnknownZone> {
+        name.parse()
+    }
+}
+
+impl From<Zone> for String {
+    fn from(zone: Zone) -> Self {
+        zone.to_string()
     }
 }
 

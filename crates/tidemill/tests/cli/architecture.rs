@@ -32,7 +32,7 @@ const ONLY_IN: &[(&str, &str)] = &[
 ];
 
 /// All that the pure crate may use.
-const OF_DOMAIN: &[&str] = &["jiff", "md-5", "serde_json", "strsim", "thiserror", "uuid"];
+const OF_DOMAIN: &[&str] = &["jiff", "md-5", "serde", "serde_json", "strsim", "thiserror", "uuid"];
 
 type Dependencies = BTreeMap<String, BTreeSet<String>>;
 

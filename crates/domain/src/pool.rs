@@ -1,0 +1,43 @@
+//! Pools: scarce units of a database or a licence server, and who may use how many of them now.
+//!
+//! Reading order: [`settings`], [`capacity`] and [`weight`] (what a pool is and what a request costs), [`holder`],
+//! [`class`] and [`ticket`] (who asks), [`state`] (the life of a ticket), [`event`] and [`ledger`] (all that was
+//! decided, and what follows from it), [`ladder`] and [`decide`] (who may start now: the policies), [`estimate`]
+//! (how long the others wait), [`command`] and [`pass`] (many requests in one go), [`replay`] (the auditor),
+//! [`reason`] and [`story`] (what people are told).
+
+pub mod capacity;
+pub mod settings;
+pub mod weight;
+
+pub mod class;
+pub mod holder;
+pub mod state;
+pub mod ticket;
+
+pub mod event;
+pub mod ledger;
+
+pub mod decide;
+pub mod estimate;
+pub mod ladder;
+
+pub mod command;
+pub mod pass;
+
+pub mod replay;
+
+pub mod reason;
+pub mod story;
+
+pub use class::Class;
+pub use command::{Acquire, Answer, Command, Part, ReleaseBy};
+pub use decide::Policy;
+pub use event::{End, Event, Record};
+pub use holder::Holder;
+pub use ledger::Ledger;
+pub use reason::Reason;
+pub use settings::{PoolName, Settings};
+pub use state::State;
+pub use ticket::{Ticket, TicketId};
+pub use weight::{Shape, Weight, WeightModel};

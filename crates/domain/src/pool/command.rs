@@ -1,0 +1,252 @@
+//! What can be asked of pools, and the answers.
+
+use super::class::Class;
+use super::estimate::Estimate;
+use super::event::End;
+use super::holder::Holder;
+use super::reason::Reason;
+use super::settings::{PoolName, Settings};
+use super::ticket::{Ticket, TicketId};
+use crate::lease::Epoch;
+use std::collections::BTreeSet;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+/// Something that is asked of one pool or several.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Command {
+    /// Units, for somebody who waits for the answer.
+    Acquire(Box<Acquire>),
+    /// Units come back, or are no longer wanted.
+    Release(Box<Release>),
+    /// Somebody who waited has seen that its units are set aside.
+    Claim {
+        /// The pools of the request.
+        parts: Vec<(PoolName, TicketId)>,
+    },
+    /// Somebody was gone before it could hear of its units.
+    Unclaim {
+        /// The pool.
+        pool: PoolName,
+        /// The ticket.
+        ticket: TicketId,
+        /// As it was claimed.
+        epoch: Epoch,
+    },
+    /// The holder is alive.
+    Heartbeat {
+        /// The pool.
+        pool: PoolName,
+        /// The ticket.
+        ticket: TicketId,
+        /// As it was told.
+        epoch: Epoch,
+    },
+    /// The time of a ticket is over, by the database's clock.
+    Lapsed {
+        /// The pool.
+        pool: PoolName,
+        /// The ticket.
+        ticket: TicketId,
+    },
+    /// A probe counted the sessions of a holder.
+    Probed {
+        /// The pool.
+        pool: PoolName,
+        /// The ticket.
+        ticket: TicketId,
+        /// So many.
+        sessions: u32,
+    },
+    /// Other settings.
+    Configure {
+        /// These; the name says which pool.
+        settings: Box<Settings>,
+    },
+    /// Nothing but a turn of the queue.
+    Look {
+        /// Of this pool.
+        pool: PoolName,
+    },
+}
+
+impl Command {
+    /// The pools that it is about.
+    pub fn pools(&self) -> BTreeSet<PoolName> {
+        match self {
+            Self::Acquire(acquire) => acquire.parts.iter().map(|part| part.pool.clone()).collect(),
+            Self::Release(release) => BTreeSet::from([release.pool.clone()]),
+            Self::Claim { parts } => parts.iter().map(|(pool, _)| pool.clone()).collect(),
+            Self::Unclaim { pool, .. }
+            | Self::Heartbeat { pool, .. }
+            | Self::Lapsed { pool, .. }
+            | Self::Probed { pool, .. }
+            | Self::Look { pool } => BTreeSet::from([pool.clone()]),
+            Self::Configure { settings } => BTreeSet::from([settings.name.clone()]),
+        }
+    }
+}
+
+/// A request for units of one pool, or of several at once.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Acquire {
+    /// Names the request if it is new.
+    pub request: TicketId,
+    /// What is asked of each pool.
+    pub parts: Vec<Part>,
+    /// Who asks.
+    pub holder: Holder,
+    /// How urgent it is.
+    pub class: Class,
+    /// The table that will be read.
+    pub table: String,
+    /// The hint of the statement.
+    pub hint: Option<String>,
+    /// Set when the holder will send heartbeats: how long it may be silent.
+    pub lease_for: Option<Duration>,
+    /// How long the caller stays for the answer.
+    pub stays: Duration,
+}
+
+/// What a request asks of one pool.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// The pool.
+    pub pool: PoolName,
+    /// The ticket's id, if it gets a new one.
+    pub ticket: TicketId,
+    /// The degree of parallelism; the pool's default when it is not said.
+    pub parallel: Option<NonZeroU32>,
+    /// The number of sessions; one when it is not said.
+    pub sessions: Option<NonZeroU32>,
+    /// The least that would do; the pool's when it is not said, and never less than that.
+    pub least: Option<NonZeroU32>,
+}
+
+/// Which tickets are given back.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ReleaseBy {
+    /// All of a run.
+    Run {
+        /// The DAG.
+        dag_id: String,
+        /// The run.
+        run_id: String,
+    },
+    /// The one of a holder.
+    Holder(Holder),
+    /// This one.
+    Ticket(TicketId),
+}
+
+/// Units come back, or are no longer wanted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Release {
+    /// To this pool.
+    pub pool: PoolName,
+    /// Whose.
+    pub by: ReleaseBy,
+    /// As the holder was told; without it, whoever knows the key may give back.
+    pub epoch: Option<Epoch>,
+    /// How it ended.
+    pub end: End,
+}
+
+/// The answer to a [`Command`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// The units are there.
+    Admitted {
+        /// In each pool.
+        parts: Vec<Admitted>,
+        /// Whether they were there before.
+        is_duplicate: bool,
+    },
+    /// In the queue.
+    Waits(Box<Waits>),
+    /// No, and waiting does not help.
+    Refused {
+        /// Because of this pool.
+        pool: PoolName,
+        /// For this reason.
+        reason: Reason,
+    },
+    /// Given back, or not.
+    Released(Released),
+    /// The holder still has its units.
+    Alive,
+    /// There is no such ticket any more, or a later attempt of its holder has it.
+    Gone,
+    /// Done.
+    Done,
+    /// Ask again in a pass over these pools as well.
+    Wider(BTreeSet<PoolName>),
+}
+
+/// How full a pool is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Level {
+    /// The units in use.
+    pub usage: u64,
+    /// How many may be.
+    pub limit: u64,
+    /// How many there are.
+    pub max_units: u32,
+}
+
+impl Level {
+    /// What may still be given out.
+    pub fn available(self) -> u64 {
+        self.limit.saturating_sub(self.usage)
+    }
+
+    /// How much more is in use than may be.
+    pub fn over_by(self) -> u64 {
+        self.usage.saturating_sub(self.limit)
+    }
+}
+
+/// Units of one pool.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Admitted {
+    /// The pool.
+    pub pool: PoolName,
+    /// The ticket.
+    pub ticket: Ticket,
+    /// How full the pool is with it.
+    pub level: Level,
+}
+
+/// A place in the queue.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Waits {
+    /// The pool that it waits for.
+    pub pool: PoolName,
+    /// The tickets, one in each pool.
+    pub tickets: Vec<(PoolName, TicketId)>,
+    /// The units that were asked for.
+    pub requested: u64,
+    /// Its place, from 1.
+    pub position: u32,
+    /// Why.
+    pub reason: Reason,
+    /// How full the pool is.
+    pub level: Level,
+    /// How long it is likely to wait, if that can be said.
+    pub estimate: Option<Estimate>,
+    /// When to ask again.
+    pub wait_seconds: u32,
+}
+
+/// What came back.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Released {
+    /// Whether there was anything.
+    pub released: bool,
+    /// The units that came back.
+    pub units: u64,
+    /// Whether it was still in the queue.
+    pub cancelled_waiting: bool,
+    /// How full the pool is now.
+    pub level: Level,
+}

@@ -1,0 +1,260 @@
+//! Who of the queue may start now, and with how much: the policies, behind one function.
+//!
+//! A policy sees one pool: what is in use, what may be, the queue in its order, and who is running. It answers with
+//! grants; it changes nothing. A request that asks for several pools is `held` in this one while another of them has no
+//! room for it: it keeps its place, and a policy treats it as one that does not fit.
+
+use super::ladder::ladder;
+use super::reason::Reason;
+use super::ticket::{Ticket, TicketId};
+use super::weight::Weight;
+use crate::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::num::NonZeroU32;
+use std::str::FromStr;
+
+/// How a pool is given out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Policy {
+    /// The document's: in order; who does not fit gets half, and half of that, down to the least. Nobody overtakes.
+    #[default]
+    Document,
+    /// In order, all or nothing. Nobody overtakes.
+    Fifo,
+}
+
+/// All policies.
+pub const POLICIES: [Policy; 2] = [Policy::Document, Policy::Fifo];
+
+impl Policy {
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Document => "document",
+            Self::Fifo => "fifo",
+        }
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Not one of the policies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("a policy is document or fifo")]
+pub struct UnknownPolicy;
+
+impl FromStr for Policy {
+    type Err = UnknownPolicy;
+
+    fn from_str(text: &str) -> Result<Self, UnknownPolicy> {
+        POLICIES.into_iter().find(|policy| policy.as_str() == text).ok_or(UnknownPolicy)
+    }
+}
+
+/// Somebody in the queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Claimant {
+    /// Its ticket.
+    pub ticket: TicketId,
+    /// What it would like to have.
+    pub asked: NonZeroU32,
+    /// The least that would do.
+    pub least: NonZeroU32,
+    /// What that costs.
+    pub weight: Weight,
+    /// The units that it has already, when it only wants more.
+    pub has: u64,
+}
+
+impl Claimant {
+    /// What a ticket of the queue asks for.
+    pub fn of(ticket: &Ticket) -> Self {
+        // More comes whole or not at all: what it has is what a part of it would be.
+        let (asked, least) = match ticket.upgrade.filter(|_| ticket.state.counts()) {
+            Some(upgrade) => (upgrade.parallel, upgrade.parallel),
+            None => (ticket.asked, ticket.least),
+        };
+        Self { ticket: ticket.id, asked, least, weight: ticket.weight, has: ticket.units() }
+    }
+
+    /// The units that a grant of `parallel` would take on top of what it has.
+    pub fn needs(&self, parallel: NonZeroU32) -> u64 {
+        self.weight.units(parallel).saturating_sub(self.has)
+    }
+}
+
+/// What a policy sees.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// The instant.
+    pub now: Timestamp,
+    /// How much may be in use.
+    pub limit: u64,
+    /// How much is.
+    pub usage: u64,
+    /// The queue, the first first.
+    pub queue: &'a [Claimant],
+    /// Those of the queue that cannot start because of another pool.
+    pub held: &'a BTreeSet<TicketId>,
+}
+
+/// Somebody may start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Grant {
+    /// This ticket.
+    pub ticket: TicketId,
+    /// With this much.
+    pub parallel: NonZeroU32,
+}
+
+/// Who may start now, in the order in which they are granted. Total, and never over the limit.
+///
+/// ```
+/// # use std::collections::BTreeSet;
+/// # use tidemill_domain::pool::decide::{Policy, View, decide};
+/// # use tidemill_domain::time::Timestamp;
+/// let view = View { now: Timestamp::EPOCH, limit: 950, usage: 0, queue: &[], held: &BTreeSet::new() };
+/// assert_eq!(decide(Policy::Document, &view), []);
+/// ```
+pub fn decide(policy: Policy, view: &View<'_>) -> Vec<Grant> {
+    let mut usage = view.usage;
+    let mut grants = Vec::new();
+    for claimant in view.queue {
+        let room = view.limit.saturating_sub(usage);
+        let offer = match policy {
+            _ if view.held.contains(&claimant.ticket) => None,
+            Policy::Document => {
+                ladder(claimant.asked, claimant.least).find(|step| claimant.needs(*step) <= room)
+            }
+            Policy::Fifo => Some(claimant.asked).filter(|asked| claimant.needs(*asked) <= room),
+        };
+        // What is left is set aside for the first one that does not fit.
+        let Some(parallel) = offer else { break };
+        usage += claimant.needs(parallel);
+        grants.push(Grant { ticket: claimant.ticket, parallel });
+    }
+    grants
+}
+
+/// Why those wait who are still in the queue after [`decide`]; `usage` is what is in use by then. In the order of the
+/// queue.
+pub fn reasons(view: &View<'_>, shrunk: Option<Reason>) -> Vec<(TicketId, Reason)> {
+    let room = view.limit.saturating_sub(view.usage);
+    let mut is_head = true;
+    let mut reasons = Vec::with_capacity(view.queue.len());
+    for claimant in view.queue {
+        let fits = claimant.needs(claimant.least) <= room;
+        let reason = match shrunk {
+            Some(reason) => reason,
+            None if is_head && view.held.contains(&claimant.ticket) => Reason::OtherPool,
+            None if is_head => Reason::PoolFull,
+            None if fits => Reason::LargerRequestReserved,
+            None => Reason::BehindInQueue,
+        };
+        is_head = false;
+        reasons.push((claimant.ticket, reason));
+    }
+    reasons
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use uuid::Uuid;
+
+    fn some(number: u32) -> NonZeroU32 {
+        NonZeroU32::new(number).unwrap()
+    }
+
+    fn claimant(id: u128, asked: u32, least: u32) -> Claimant {
+        let ticket = TicketId::new(Uuid::from_u128(id));
+        Claimant { ticket, asked: some(asked), least: some(least), weight: Weight::PLAIN, has: 0 }
+    }
+
+    fn granted(policy: Policy, limit: u64, usage: u64, queue: &[Claimant]) -> Vec<u32> {
+        let held = BTreeSet::new();
+        let view = View { now: Timestamp::EPOCH, limit, usage, queue, held: &held };
+        decide(policy, &view).into_iter().map(|grant| grant.parallel.get()).collect()
+    }
+
+    #[test]
+    fn the_documents_cases() {
+        let check = |usage, asked, expected: &[u32]| {
+            assert_eq!(granted(Policy::Document, 950, usage, &[claimant(1, asked, 2)]), expected);
+        };
+        check(72, 8, &[8]);
+        check(942, 16, &[8]);
+        check(947, 3, &[3]);
+        check(948, 3, &[2]);
+        check(949, 8, &[]);
+        check(995, 8, &[]);
+    }
+
+    #[test]
+    fn nobody_overtakes_the_first_that_does_not_fit() {
+        let queue = [claimant(1, 4, 4), claimant(2, 32, 32), claimant(3, 1, 1)];
+        assert_eq!(granted(Policy::Document, 20, 0, &queue), [4]);
+        assert_eq!(granted(Policy::Fifo, 20, 0, &queue), [4]);
+    }
+
+    #[test]
+    fn fifo_gives_all_or_nothing() {
+        assert_eq!(granted(Policy::Fifo, 10, 4, &[claimant(1, 8, 1)]), [] as [u32; 0]);
+        assert_eq!(granted(Policy::Fifo, 10, 2, &[claimant(1, 8, 1)]), [8]);
+    }
+
+    #[test]
+    fn each_who_waits_is_told_why() {
+        let queue = [claimant(1, 32, 32), claimant(2, 8, 8), claimant(3, 1, 1)];
+        let held = BTreeSet::new();
+        let view = View { now: Timestamp::EPOCH, limit: 20, usage: 16, queue: &queue, held: &held };
+
+        let told: Vec<Reason> = reasons(&view, None).into_iter().map(|(_, reason)| reason).collect();
+        assert_eq!(told, [Reason::PoolFull, Reason::BehindInQueue, Reason::LargerRequestReserved]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_policy_exceeds_the_limit_or_gives_less_than_the_least_or_lets_anybody_overtake(
+            policy in prop::sample::select(POLICIES.to_vec()),
+            limit in 0_u64..200,
+            usage in 0_u64..250,
+            asks in prop::collection::vec((1_u32..64, 1_u32..64, 0_u64..8, any::<bool>()), 0..12),
+        ) {
+            let mut held = BTreeSet::new();
+            let mut queue = Vec::new();
+            for (index, (asked, least, has, is_held)) in (0..).zip(asks) {
+                let claimant = Claimant { has, ..claimant(index, asked, least.min(asked)) };
+                if is_held && index % 3 == 0 {
+                    held.insert(claimant.ticket);
+                }
+                queue.push(claimant);
+            }
+            let view = View { now: Timestamp::EPOCH, limit, usage, queue: &queue, held: &held };
+
+            let grants = decide(policy, &view);
+
+            let mut after = usage;
+            for (grant, claimant) in grants.iter().zip(&queue) {
+                prop_assert_eq!(grant.ticket, claimant.ticket);
+                prop_assert!(grant.parallel >= claimant.least && grant.parallel <= claimant.asked);
+                prop_assert!(!held.contains(&grant.ticket));
+                let needs = claimant.needs(grant.parallel);
+                after += needs;
+                prop_assert!(needs == 0 || after <= limit);
+            }
+            if let Some(head) = queue.get(grants.len()) {
+                let least = if policy == Policy::Fifo { head.asked } else { head.least };
+                prop_assert!(held.contains(&head.ticket) || after + head.needs(least) > limit.max(after));
+            }
+        }
+    }
+}

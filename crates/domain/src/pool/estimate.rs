@@ -1,0 +1,202 @@
+//! How long somebody will wait: the releases of those who run are simulated, with what such runs took in the past, and
+//! the queue is walked through the room that they leave.
+
+use super::decide::Claimant;
+use super::ticket::{Ticket, TicketId};
+use crate::time::Timestamp;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+/// So many runs of one kind are remembered.
+pub const RUNS_KEPT: usize = 30;
+
+/// What a run is taken to last of whose kind nothing is known, not even in this pool.
+const UNKNOWN_RUN: Duration = Duration::from_secs(600);
+
+/// The least that somebody is taken to need who has run for longer than expected.
+const OVERDUE: Duration = Duration::from_secs(30);
+
+/// How many releases are simulated at most: further away it is a guess anyway.
+const HORIZON: usize = 20_000;
+
+/// One kind of run.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct RunKind {
+    /// What runs.
+    pub dag_id: String,
+    /// The table that it reads.
+    pub table: String,
+    /// With how much.
+    pub parallel: NonZeroU32,
+}
+
+/// How long runs took, by kind; the last [`RUNS_KEPT`] of each.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct RunTimes {
+    kinds: BTreeMap<RunKind, VecDeque<u32>>,
+    all: VecDeque<u32>,
+}
+
+impl RunTimes {
+    /// Remembers a run.
+    pub fn add(&mut self, ticket: &Ticket, took: Duration) {
+        let Some(parallel) = ticket.granted else { return };
+        let (dag_id, table) = (ticket.holder.dag_id().to_owned(), ticket.table.clone());
+        self.add_seconds(
+            RunKind { dag_id, table, parallel },
+            u32::try_from(took.as_secs()).unwrap_or(u32::MAX),
+        );
+    }
+
+    /// Remembers a run of this kind.
+    pub fn add_seconds(&mut self, kind: RunKind, seconds: u32) {
+        for known in [&mut self.all, self.kinds.entry(kind).or_default()] {
+            if known.len() == RUNS_KEPT {
+                known.pop_front();
+            }
+            known.push_back(seconds);
+        }
+    }
+
+    /// What is known, by kind, the oldest run first.
+    pub fn kinds(&self) -> impl Iterator<Item = (&RunKind, Vec<u32>)> {
+        self.kinds.iter().map(|(kind, seconds)| (kind, seconds.iter().copied().collect()))
+    }
+
+    /// How long a run of this kind takes in so many of a hundred cases: by its own past, or by the past of the same
+    /// work with another parallelism, or by that of the pool.
+    pub fn quantile(&self, dag_id: &str, table: &str, parallel: NonZeroU32, percent: u8) -> Duration {
+        let kind = RunKind { dag_id: dag_id.to_owned(), table: table.to_owned(), parallel };
+        if let Some(found) = self.kinds.get(&kind).and_then(|runs| quantile_of(runs.iter().copied(), percent))
+        {
+            return found;
+        }
+        let first = RunKind { parallel: NonZeroU32::MIN, ..kind };
+        let siblings = self
+            .kinds
+            .range(first.clone()..)
+            .take_while(|(kind, _)| kind.dag_id == first.dag_id && kind.table == first.table)
+            .flat_map(|(_, runs)| runs.iter().copied());
+        quantile_of(siblings, percent)
+            .or_else(|| quantile_of(self.all.iter().copied(), percent))
+            .unwrap_or(UNKNOWN_RUN)
+    }
+}
+
+fn quantile_of(seconds: impl Iterator<Item = u32>, percent: u8) -> Option<Duration> {
+    let mut sorted: Vec<u32> = seconds.collect();
+    sorted.sort_unstable();
+    let last = sorted.len().checked_sub(1)?;
+    let index = (sorted.len() * usize::from(percent)).div_ceil(100).saturating_sub(1);
+    sorted.get(index.min(last)).map(|seconds| Duration::from_secs(u64::from(*seconds)))
+}
+
+/// When somebody of the queue is likely to start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Estimate {
+    /// In every second case it waits no longer than this.
+    pub p50: Duration,
+    /// In nine of ten.
+    pub p90: Duration,
+}
+
+/// What the estimate rests on.
+#[derive(Clone, Copy, Debug)]
+pub struct Situation<'a> {
+    /// The instant.
+    pub now: Timestamp,
+    /// How much may be in use.
+    pub limit: u64,
+    /// How much is.
+    pub usage: u64,
+    /// The past.
+    pub run_times: &'a RunTimes,
+}
+
+/// When each of the queue is likely to start, in its order. Those for whom there is no room even when all have gone are
+/// not in the answer.
+pub fn estimate(
+    situation: Situation<'_>,
+    running: &[&Ticket],
+    queue: &[(Claimant, &Ticket)],
+) -> HashMap<TicketId, Estimate> {
+    let likely = starts(situation, running, queue, 50);
+    let late = starts(situation, running, queue, 90);
+    likely
+        .into_iter()
+        .filter_map(|(ticket, p50)| {
+            let p90 = late.get(&ticket).copied()?;
+            Some((ticket, Estimate { p50, p90: p90.max(p50) }))
+        })
+        .collect()
+}
+
+fn starts(
+    situation: Situation<'_>,
+    running: &[&Ticket],
+    queue: &[(Claimant, &Ticket)],
+    percent: u8,
+) -> HashMap<TicketId, Duration> {
+    let Situation { now, limit, mut usage, run_times } = situation;
+    // When units come back, counted from now.
+    let mut releases: BinaryHeap<Reverse<(Duration, u64)>> = running
+        .iter()
+        .take(HORIZON)
+        .map(|ticket| Reverse((remaining(ticket, now, run_times, percent), ticket.units())))
+        .collect();
+    let mut clock = Duration::ZERO;
+    let mut starts = HashMap::new();
+    for (claimant, ticket) in queue.iter().take(HORIZON) {
+        let needs = claimant.needs(claimant.asked).min(limit.saturating_sub(claimant.has));
+        while usage.saturating_add(needs) > limit {
+            let Some(Reverse((at, units))) = releases.pop() else { return starts };
+            clock = clock.max(at);
+            usage = usage.saturating_sub(units);
+        }
+        starts.insert(claimant.ticket, clock);
+        usage += needs;
+        let takes = run_times.quantile(ticket.holder.dag_id(), &ticket.table, claimant.asked, percent);
+        releases.push(Reverse((clock.saturating_add(takes), needs)));
+    }
+    starts
+}
+
+/// How long somebody who runs will go on. Who should have ended by now is taken to need a quarter of what it took so far.
+fn remaining(ticket: &Ticket, now: Timestamp, run_times: &RunTimes, percent: u8) -> Duration {
+    let Some(parallel) = ticket.granted else { return Duration::ZERO };
+    let since = ticket.claimed_at.or(ticket.granted_at).unwrap_or(ticket.enqueued_at);
+    let elapsed = now.since(since);
+    let expected = run_times.quantile(ticket.holder.dag_id(), &ticket.table, parallel, percent);
+    match expected.checked_sub(elapsed) {
+        Some(left) if left >= OVERDUE => left,
+        _ => OVERDUE.max(elapsed / 4),
+    }
+}
+
+/// How a poller is told to wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pace {
+    /// Not less than this.
+    pub least: Duration,
+    /// Not more than this.
+    pub most: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { least: Duration::from_secs(30), most: Duration::from_secs(300) }
+    }
+}
+
+/// When a poller should ask again: at its likely start, within bounds; up to a tenth later, by its ticket, so that not
+/// all of them come at once.
+pub fn wait_seconds(estimate: Option<Estimate>, ticket: TicketId, pace: Pace) -> u32 {
+    let least = pace.least.as_secs().max(1);
+    let most = pace.most.as_secs().max(least);
+    let likely = estimate.map_or(most, |estimate| estimate.p50.as_secs()).clamp(least, most);
+    let spread = u64::try_from(ticket.as_uuid().as_u128() % 11).unwrap_or(0);
+    let wait = (likely + likely * spread / 100).clamp(least, most);
+    u32::try_from(wait).unwrap_or(u32::MAX)
+}

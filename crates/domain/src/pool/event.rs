@@ -1,0 +1,217 @@
+//! All that is ever decided about a pool, as an append-only log: the state is what follows from it.
+//!
+//! Heartbeats are not in it: they decide nothing. That one failed to come is.
+
+use super::holder::Holder;
+use super::settings::Settings;
+use super::state::Change;
+use super::ticket::{Ticket, TicketId};
+use crate::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::num::NonZeroU32;
+
+/// How a ticket ended.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum End {
+    /// Its holder gave it back.
+    Released {
+        /// Whether the holder said that its work had failed.
+        failed: bool,
+    },
+    /// An operator gave it back.
+    ByOperator {
+        /// Who.
+        by: String,
+        /// Why.
+        reason: String,
+    },
+    /// A probe saw no session of it.
+    ByProbe,
+    /// Its units were not claimed.
+    Unclaimed,
+    /// It was held for longer than the pool allows.
+    HeldTooLong,
+    /// Its holder no longer asked.
+    StoppedAsking,
+    /// Its holder gave up, or another pool of its request did.
+    GaveUp,
+    /// The pool became too small for it.
+    ExceedsPool,
+    /// Its pool was removed.
+    PoolRemoved,
+}
+
+impl End {
+    /// What this does to the ticket's state.
+    pub const fn change(&self) -> Change {
+        match self {
+            Self::Released { .. } | Self::ByOperator { .. } | Self::PoolRemoved => Change::Release,
+            Self::ByProbe | Self::Unclaimed | Self::HeldTooLong | Self::StoppedAsking => Change::Lapse,
+            Self::GaveUp | Self::ExceedsPool => Change::Cancel,
+        }
+    }
+
+    /// The word for it.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Released { failed: false } => "released",
+            Self::Released { failed: true } => "released_failed",
+            Self::ByOperator { .. } => "by_operator",
+            Self::ByProbe => "by_probe",
+            Self::Unclaimed => "unclaimed",
+            Self::HeldTooLong => "held_too_long",
+            Self::StoppedAsking => "stopped_asking",
+            Self::GaveUp => "gave_up",
+            Self::ExceedsPool => "exceeds_pool",
+            Self::PoolRemoved => "pool_removed",
+        }
+    }
+}
+
+/// Something that was decided.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Event {
+    /// The pool was made or changed.
+    Configured {
+        /// To this.
+        settings: Box<Settings>,
+    },
+    /// All that there is, so that what came before it can be forgotten.
+    Snapshot {
+        /// The settings.
+        settings: Box<Settings>,
+        /// The live tickets.
+        tickets: Vec<Ticket>,
+    },
+    /// Somebody stands in the queue.
+    Enqueued {
+        /// With this ticket.
+        ticket: Box<Ticket>,
+    },
+    /// Somebody in the queue asked again.
+    Asked {
+        /// Who.
+        ticket: TicketId,
+        /// What it wants now.
+        asked: NonZeroU32,
+        /// The least that would do.
+        least: NonZeroU32,
+        /// Until when it will ask again.
+        ask_by: Timestamp,
+    },
+    /// Units are set aside.
+    Granted {
+        /// For this ticket.
+        ticket: TicketId,
+        /// So much parallelism.
+        parallel: NonZeroU32,
+        /// Until when it has to be claimed.
+        ask_by: Timestamp,
+    },
+    /// The holder has heard of its units.
+    Claimed {
+        /// Of this ticket.
+        ticket: TicketId,
+    },
+    /// The holder was gone before it could hear of them.
+    Unclaimed {
+        /// Of this ticket.
+        ticket: TicketId,
+        /// Until when it has to be claimed again.
+        ask_by: Timestamp,
+    },
+    /// The same holder asked again for what it has.
+    Reacquired {
+        /// Of this ticket; its epoch grows.
+        ticket: TicketId,
+    },
+    /// It gave some back, or got the rest of what it asked for.
+    Resized {
+        /// This ticket.
+        ticket: TicketId,
+        /// To so much parallelism.
+        parallel: NonZeroU32,
+        /// What it asks for now.
+        asked: NonZeroU32,
+    },
+    /// It would like to have more, or not any longer.
+    Wanted {
+        /// This ticket.
+        ticket: TicketId,
+        /// So much in all; none to leave the queue.
+        parallel: Option<NonZeroU32>,
+    },
+    /// It was not heard of for too long.
+    Doubted {
+        /// This ticket.
+        ticket: TicketId,
+    },
+    /// It was heard of again.
+    Confirmed {
+        /// This ticket.
+        ticket: TicketId,
+    },
+    /// It is over.
+    Ended {
+        /// This ticket.
+        ticket: TicketId,
+        /// In this way.
+        end: End,
+    },
+}
+
+impl Event {
+    /// The word for it.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Configured { .. } => "configured",
+            Self::Snapshot { .. } => "snapshot",
+            Self::Enqueued { .. } => "enqueued",
+            Self::Asked { .. } => "asked",
+            Self::Granted { .. } => "granted",
+            Self::Claimed { .. } => "claimed",
+            Self::Unclaimed { .. } => "unclaimed",
+            Self::Reacquired { .. } => "reacquired",
+            Self::Resized { .. } => "resized",
+            Self::Wanted { .. } => "wanted",
+            Self::Doubted { .. } => "doubted",
+            Self::Confirmed { .. } => "confirmed",
+            Self::Ended { .. } => "ended",
+        }
+    }
+
+    /// The ticket that it is about.
+    pub fn ticket(&self) -> Option<TicketId> {
+        match self {
+            Self::Configured { .. } | Self::Snapshot { .. } => None,
+            Self::Enqueued { ticket } => Some(ticket.id),
+            Self::Asked { ticket, .. }
+            | Self::Granted { ticket, .. }
+            | Self::Claimed { ticket }
+            | Self::Unclaimed { ticket, .. }
+            | Self::Reacquired { ticket }
+            | Self::Resized { ticket, .. }
+            | Self::Wanted { ticket, .. }
+            | Self::Doubted { ticket }
+            | Self::Confirmed { ticket }
+            | Self::Ended { ticket, .. } => Some(*ticket),
+        }
+    }
+}
+
+/// An event with its place in the log of its pool.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Record {
+    /// The pass: each has one number more than the one before.
+    pub version: i64,
+    /// The place within the pass.
+    pub seq: i32,
+    /// When it was decided.
+    pub at: Timestamp,
+    /// Whom it is about; none for the pool as a whole.
+    pub holder: Option<Holder>,
+    /// What was decided.
+    pub event: Event,
+}

@@ -1,0 +1,105 @@
+//! Who holds units: one task of one run, so that two DAGs whose runs have the same id do not share a lease.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The longest name of a part of the key; Airflow's own limit.
+pub const LONGEST_NAME: usize = 250;
+
+/// The key under which units are asked for and given back, within a pool.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub struct Holder {
+    dag_id: String,
+    run_id: String,
+    task: String,
+    map_index: i32,
+}
+
+/// A part of a holder key that cannot be stored or shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{part} must be {least} to {LONGEST_NAME} characters without control characters")]
+pub struct BadHolder {
+    /// The name of the part.
+    pub part: &'static str,
+    least: usize,
+}
+
+impl Holder {
+    /// Checks and wraps. A whole run without a task has an empty one and the map index -1.
+    pub fn new(dag_id: &str, run_id: &str, task: &str, map_index: i32) -> Result<Self, BadHolder> {
+        for (part, text, least) in [("dag_id", dag_id, 1), ("run_id", run_id, 1), ("task", task, 0)] {
+            let length = text.chars().count();
+            if length < least || length > LONGEST_NAME || text.chars().any(char::is_control) {
+                return Err(BadHolder { part, least });
+            }
+        }
+        let (dag_id, run_id, task) = (dag_id.to_owned(), run_id.to_owned(), task.to_owned());
+        Ok(Self { dag_id, run_id, task, map_index })
+    }
+
+    /// A whole run.
+    pub fn run(dag_id: &str, run_id: &str) -> Result<Self, BadHolder> {
+        Self::new(dag_id, run_id, "", -1)
+    }
+
+    /// The DAG, the job, or whatever runs again and again.
+    pub fn dag_id(&self) -> &str {
+        &self.dag_id
+    }
+
+    /// One run of it.
+    pub fn run_id(&self) -> &str {
+        &self.run_id
+    }
+
+    /// The task within the run; empty for the whole run.
+    pub fn task(&self) -> &str {
+        &self.task
+    }
+
+    /// Which of the mapped tasks; -1 when it is not mapped.
+    pub fn map_index(&self) -> i32 {
+        self.map_index
+    }
+
+    /// Whether this is a holder of that run.
+    pub fn is_of(&self, dag_id: &str, run_id: &str) -> bool {
+        self.dag_id == dag_id && self.run_id == run_id
+    }
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.dag_id, self.run_id)?;
+        if !self.task.is_empty() {
+            write!(f, "/{}", self.task)?;
+        }
+        if self.map_index >= 0 {
+            write!(f, "[{}]", self.map_index)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_run_id_of_two_dags_is_two_holders() {
+        let run = "scheduled__2026-11-15T00:05:00+00:00";
+        assert_ne!(Holder::run("a", run), Holder::run("b", run));
+        assert_eq!(Holder::new("a", "r", "t", 3).unwrap().to_string(), "a/r/t[3]");
+    }
+
+    #[test]
+    fn names_are_bounded() {
+        assert!(Holder::run("", "r").is_err());
+        assert!(Holder::run("d", &"r".repeat(251)).is_err());
+        assert!(Holder::run("d\n", "r").is_err());
+        assert_eq!(
+            Holder::new("d", "r", "\u{7}", 0).unwrap_err().to_string(),
+            "task must be 0 to 250 characters without control characters"
+        );
+    }
+}

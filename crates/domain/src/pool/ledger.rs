@@ -1,0 +1,283 @@
+//! The state of one pool: what follows from its log. Usage is the sum over the live tickets; it is kept beside them,
+//! changed in this file only, and the auditor compares.
+
+use super::estimate::RunTimes;
+use super::event::{Event, Record};
+use super::holder::Holder;
+use super::settings::Settings;
+use super::state::{Change, State, next};
+use super::ticket::{Ticket, TicketId, Upgrade};
+use crate::time::Timestamp;
+use std::collections::{BTreeMap, HashMap};
+
+/// One pool.
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    settings: Settings,
+    version: i64,
+    tickets: BTreeMap<TicketId, Ticket>,
+    holders: HashMap<Holder, TicketId>,
+    usage: u64,
+    run_times: RunTimes,
+}
+
+/// Two ledgers are the same when the same was decided; how long things took in the past is no part of that.
+impl PartialEq for Ledger {
+    fn eq(&self, other: &Self) -> bool {
+        self.settings == other.settings && self.tickets == other.tickets && self.version == other.version
+    }
+}
+
+/// An event that cannot have happened: the log, or whoever wrote it, is damaged.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Contradiction {
+    /// The event is about a ticket that there is not.
+    #[error("{kind} of the ticket {ticket}, which is not there")]
+    NoTicket {
+        /// The kind of event.
+        kind: &'static str,
+        /// The ticket.
+        ticket: TicketId,
+    },
+    /// The ticket cannot be changed so.
+    #[error("{kind} of the ticket {ticket}, which is {state}")]
+    WrongState {
+        /// The kind of event.
+        kind: &'static str,
+        /// The ticket.
+        ticket: TicketId,
+        /// Its state.
+        state: State,
+    },
+    /// The holder has a ticket already.
+    #[error("a second ticket {ticket} of the holder {holder}")]
+    SecondTicket {
+        /// The ticket.
+        ticket: TicketId,
+        /// Its holder.
+        holder: Holder,
+    },
+    /// A record is missing or there twice.
+    #[error("the record {found} follows upon {last}")]
+    Gap {
+        /// The version of the last record.
+        last: i64,
+        /// And of the next.
+        found: i64,
+    },
+    /// A grant for more than there is.
+    #[error("{usage} units are in use after a grant to the ticket {ticket}, and {limit} may be")]
+    OverAdmitted {
+        /// The ticket.
+        ticket: TicketId,
+        /// Usage after it.
+        usage: u64,
+        /// The limit.
+        limit: u64,
+    },
+}
+
+impl Ledger {
+    /// A pool that nobody has asked yet.
+    pub fn new(settings: Settings, version: i64) -> Self {
+        Self {
+            settings,
+            version,
+            tickets: BTreeMap::new(),
+            holders: HashMap::new(),
+            usage: 0,
+            run_times: RunTimes::default(),
+        }
+    }
+
+    /// A pool with its live tickets, as they are stored.
+    pub fn restore(settings: Settings, version: i64, tickets: impl IntoIterator<Item = Ticket>) -> Self {
+        let mut ledger = Self::new(settings, version);
+        for ticket in tickets {
+            ledger.put(ticket);
+        }
+        ledger
+    }
+
+    /// Its settings.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The number of the last pass that changed it.
+    pub fn version(&self) -> i64 {
+        self.version
+    }
+
+    /// Sets the number of the pass that is being made, or that was made elsewhere.
+    pub fn set_version(&mut self, version: i64) {
+        self.version = version;
+    }
+
+    /// Puts other settings in place, as another process has stored them.
+    pub fn set_settings(&mut self, settings: Settings) {
+        self.settings = settings;
+    }
+
+    /// The units in use.
+    pub fn usage(&self) -> u64 {
+        self.usage
+    }
+
+    /// The live tickets, the oldest first.
+    pub fn tickets(&self) -> impl Iterator<Item = &Ticket> {
+        self.tickets.values()
+    }
+
+    /// One of them.
+    pub fn ticket(&self, id: TicketId) -> Option<&Ticket> {
+        self.tickets.get(&id)
+    }
+
+    /// The one of this holder.
+    pub fn of_holder(&self, holder: &Holder) -> Option<&Ticket> {
+        self.holders.get(holder).and_then(|id| self.tickets.get(id))
+    }
+
+    /// Those in the queue, the first first.
+    pub fn queue(&self, now: Timestamp) -> Vec<&Ticket> {
+        let mut queue: Vec<&Ticket> = self.tickets.values().filter(|ticket| ticket.is_queued()).collect();
+        queue.sort_by_key(|ticket| ticket.order(now));
+        queue
+    }
+
+    /// How long things took in the past.
+    pub fn run_times(&self) -> &RunTimes {
+        &self.run_times
+    }
+
+    /// The same, to be added to.
+    pub fn run_times_mut(&mut self) -> &mut RunTimes {
+        &mut self.run_times
+    }
+
+    /// Puts a ticket in, in place of what was known of it; one that has ended goes.
+    pub fn put(&mut self, ticket: Ticket) {
+        if let Some(known) = self.tickets.remove(&ticket.id) {
+            self.usage -= known.units();
+            self.holders.remove(&known.holder);
+        }
+        if ticket.state.has_ended() {
+            return;
+        }
+        self.usage += ticket.units();
+        self.holders.insert(ticket.holder.clone(), ticket.id);
+        self.tickets.insert(ticket.id, ticket);
+    }
+
+    /// Lets something happen. Returns the ticket as it is then, also when it has ended.
+    pub fn apply(&mut self, at: Timestamp, event: &Event) -> Result<Option<Ticket>, Contradiction> {
+        match event {
+            Event::Configured { settings } => {
+                self.settings = (**settings).clone();
+                return Ok(None);
+            }
+            Event::Snapshot { settings, tickets } => {
+                let run_times = std::mem::take(&mut self.run_times);
+                *self = Self::restore((**settings).clone(), self.version, tickets.iter().cloned());
+                self.run_times = run_times;
+                return Ok(None);
+            }
+            Event::Enqueued { ticket } => {
+                if self.holders.contains_key(&ticket.holder) || self.tickets.contains_key(&ticket.id) {
+                    let holder = ticket.holder.clone();
+                    return Err(Contradiction::SecondTicket { ticket: ticket.id, holder });
+                }
+                self.put((**ticket).clone());
+                return Ok(Some((**ticket).clone()));
+            }
+            _ => {}
+        }
+        let kind = event.kind();
+        let Some(id) = event.ticket() else { return Ok(None) };
+        let known = self.tickets.get(&id).ok_or(Contradiction::NoTicket { kind, ticket: id })?;
+        let wrong = Contradiction::WrongState { kind, ticket: id, state: known.state };
+        let mut ticket = known.clone();
+        change(&mut ticket, at, event).ok_or(wrong)?;
+        if let (Event::Ended { .. }, Some(claimed_at), State::Released) =
+            (event, ticket.claimed_at, ticket.state)
+        {
+            self.run_times.add(&ticket, at.since(claimed_at));
+        }
+        self.put(ticket.clone());
+        Ok(Some(ticket))
+    }
+
+    /// Lets what stands in the log happen, in its order.
+    pub fn replay(&mut self, record: &Record) -> Result<(), Contradiction> {
+        if record.version != self.version && record.version != self.version + 1 {
+            return Err(Contradiction::Gap { last: self.version, found: record.version });
+        }
+        self.version = record.version;
+        self.apply(record.at, &record.event).map(|_| ())
+    }
+}
+
+/// What an event does to a ticket; none when it cannot happen to it.
+fn change(ticket: &mut Ticket, at: Timestamp, event: &Event) -> Option<()> {
+    let step = |ticket: &mut Ticket, change| {
+        ticket.state = next(ticket.state, change)?;
+        Some(())
+    };
+    match event {
+        Event::Configured { .. } | Event::Snapshot { .. } | Event::Enqueued { .. } => None,
+        Event::Asked { asked, least, ask_by, .. } => {
+            (ticket.state == State::Waiting).then_some(())?;
+            ticket.asked = *asked;
+            ticket.least = *least;
+            ticket.ask_by = *ask_by;
+            Some(())
+        }
+        Event::Granted { parallel, ask_by, .. } => {
+            step(ticket, Change::Grant)?;
+            ticket.granted = Some(*parallel);
+            ticket.granted_at = Some(at);
+            ticket.ask_by = *ask_by;
+            Some(())
+        }
+        Event::Claimed { .. } => {
+            step(ticket, Change::Claim)?;
+            ticket.claimed_at = Some(at);
+            ticket.epoch = ticket.epoch.next();
+            Some(())
+        }
+        Event::Unclaimed { ask_by, .. } => {
+            step(ticket, Change::Unclaim)?;
+            ticket.claimed_at = None;
+            ticket.ask_by = *ask_by;
+            Some(())
+        }
+        Event::Reacquired { .. } => {
+            matches!(ticket.state, State::Running | State::Suspect).then_some(())?;
+            if ticket.state == State::Suspect {
+                step(ticket, Change::Confirm)?;
+            }
+            ticket.epoch = ticket.epoch.next();
+            Some(())
+        }
+        Event::Resized { parallel, asked, .. } => {
+            ticket.state.counts().then_some(())?;
+            ticket.granted = Some(*parallel);
+            ticket.asked = *asked;
+            ticket.upgrade = None;
+            Some(())
+        }
+        Event::Wanted { parallel, .. } => {
+            ticket.state.counts().then_some(())?;
+            ticket.upgrade = parallel.map(|parallel| Upgrade { parallel, since: at });
+            Some(())
+        }
+        Event::Doubted { .. } => step(ticket, Change::Doubt),
+        Event::Confirmed { .. } => step(ticket, Change::Confirm),
+        Event::Ended { end, .. } => {
+            step(ticket, end.change())?;
+            ticket.upgrade = None;
+            Some(())
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! One pass over some pools: many requests are decided at once, and then the queues get their turn. Pure: the state goes
+//! in, the state and what was decided come out; the caller makes it durable before anybody hears of it.
+//!
+//! Reading order: this file, [`acquire`], [`give_back`] and [`lapse`] (each command), [`turn`] (the queues), [`answer`].
+
+mod acquire;
+mod answer;
+mod give_back;
+mod lapse;
+mod turn;
+
+use super::command::{Answer, Command, Level};
+use super::estimate::Pace;
+use super::event::{Event, Record};
+use super::ledger::{Contradiction, Ledger};
+use super::settings::PoolName;
+use super::ticket::{Ticket, TicketId};
+use crate::time::Timestamp;
+use std::collections::{BTreeMap, BTreeSet};
+
+pub use answer::standing;
+pub use lapse::{STOPPED_ASKING, expires_at, held_until};
+
+/// What was decided.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Outcome {
+    /// An answer to each command, in their order.
+    pub answers: Vec<Answer>,
+    /// What goes into the log of each pool.
+    pub records: BTreeMap<PoolName, Vec<Record>>,
+    /// The tickets that changed or were heard of, as they are now.
+    pub tickets: BTreeMap<PoolName, BTreeMap<TicketId, Ticket>>,
+    /// How each ticket ended that did.
+    pub ends: BTreeMap<TicketId, super::event::End>,
+    /// Pools without which the first of a queue cannot be served: make another pass over all of these.
+    pub wider: BTreeSet<PoolName>,
+}
+
+/// Decides about `commands`, in their order, and then lets the queues have their turn.
+pub fn pass(
+    ledgers: &mut BTreeMap<PoolName, Ledger>,
+    now: Timestamp,
+    pace: Pace,
+    commands: &[Command],
+) -> Result<Outcome, Contradiction> {
+    let mut pass = Pass::new(ledgers, now, pace);
+    let mut said = Vec::with_capacity(commands.len());
+    // Whose time is over comes last: who was heard of in this very pass is spared.
+    let (lapsed, others): (Vec<_>, Vec<_>) =
+        (0..).zip(commands).partition(|(_, command)| matches!(command, Command::Lapsed { .. }));
+    for (index, command) in others.into_iter().chain(lapsed) {
+        said.push((index, pass.command(command)?));
+    }
+    pass.turn()?;
+    said.sort_unstable_by_key(|(index, _): &(usize, Said)| *index);
+    let answers = said.into_iter().map(|(_, said)| pass.answer(said)).collect();
+    let Pass { outcome, .. } = pass;
+    for (pool, records) in &outcome.records {
+        if let (Some(last), Some(ledger)) = (records.last(), ledgers.get_mut(pool)) {
+            ledger.set_version(last.version);
+        }
+    }
+    Ok(Outcome { answers, ..outcome })
+}
+
+/// What was said to a command before the queues had their turn.
+enum Said {
+    /// This, whatever comes.
+    Now(Answer),
+    /// What becomes of these tickets.
+    Depends { tickets: Vec<(PoolName, TicketId)>, is_duplicate: bool },
+}
+
+struct Pass<'a> {
+    ledgers: &'a mut BTreeMap<PoolName, Ledger>,
+    now: Timestamp,
+    pace: Pace,
+    /// Tickets whose holders wait for the answer.
+    present: BTreeSet<TicketId>,
+    /// How full a pool was right after a ticket got its units.
+    levels: BTreeMap<TicketId, Level>,
+    /// The queues as they are after the turn, made when the first answer needs them.
+    queues: BTreeMap<PoolName, answer::Queue>,
+    outcome: Outcome,
+}
+
+impl<'a> Pass<'a> {
+    fn new(ledgers: &'a mut BTreeMap<PoolName, Ledger>, now: Timestamp, pace: Pace) -> Self {
+        Self {
+            ledgers,
+            now,
+            pace,
+            present: BTreeSet::new(),
+            levels: BTreeMap::new(),
+            queues: BTreeMap::new(),
+            outcome: Outcome::default(),
+        }
+    }
+
+    fn command(&mut self, command: &Command) -> Result<Said, Contradiction> {
+        match command {
+            Command::Acquire(acquire) => self.acquire(acquire),
+            Command::Release(release) => self.give_back(release),
+            Command::Claim { parts } => self.claim(parts),
+            Command::Unclaim { pool, ticket, epoch } => self.unclaim(pool, *ticket, *epoch),
+            Command::Heartbeat { pool, ticket, epoch } => self.heartbeat(pool, *ticket, *epoch),
+            Command::Lapsed { pool, ticket } => self.lapsed(pool, *ticket),
+            Command::Probed { pool, ticket, sessions } => self.probed(pool, *ticket, *sessions),
+            Command::Configure { settings } => {
+                self.happen(&settings.name, Event::Configured { settings: settings.clone() })?;
+                Ok(Said::Now(Answer::Done))
+            }
+            Command::Look { .. } => Ok(Said::Now(Answer::Done)),
+        }
+    }
+
+    /// Lets an event happen and writes it down.
+    fn happen(&mut self, pool: &PoolName, event: Event) -> Result<(), Contradiction> {
+        let Some(ledger) = self.ledgers.get_mut(pool) else { return Ok(()) };
+        let ticket = ledger.apply(self.now, &event)?;
+        let version = ledger.version() + 1;
+        if let Event::Ended { ticket, end } = &event {
+            self.outcome.ends.insert(*ticket, end.clone());
+        }
+        let holder = ticket.as_ref().map(|ticket| ticket.holder.clone());
+        if let Some(ticket) = ticket {
+            self.outcome.tickets.entry(pool.clone()).or_default().insert(ticket.id, ticket);
+        }
+        let records = self.outcome.records.entry(pool.clone()).or_default();
+        let seq = i32::try_from(records.len()).unwrap_or(i32::MAX);
+        records.push(Record { version, seq, at: self.now, holder, event });
+        Ok(())
+    }
+
+    /// Notes that somebody was heard of, without anything being decided.
+    fn touch(&mut self, pool: &PoolName, ticket: TicketId) {
+        if let Some(known) = self.ledgers.get(pool).and_then(|ledger| ledger.ticket(ticket)) {
+            self.outcome.tickets.entry(pool.clone()).or_default().insert(ticket, known.clone());
+        }
+    }
+
+    fn ticket(&self, pool: &PoolName, ticket: TicketId) -> Option<&Ticket> {
+        self.ledgers.get(pool).and_then(|ledger| ledger.ticket(ticket))
+    }
+
+    fn level(&self, pool: &PoolName) -> Level {
+        self.ledgers.get(pool).map_or(Level { usage: 0, limit: 0, max_units: 0 }, |ledger| {
+            let settings = ledger.settings();
+            Level {
+                usage: ledger.usage(),
+                limit: settings.limit_at(self.now),
+                max_units: super::capacity::max_units_at(
+                    settings.max_units,
+                    &settings.capacity,
+                    &settings.zone,
+                    self.now,
+                ),
+            }
+        })
+    }
+
+    /// The pools of a ticket's request that are not part of this pass.
+    fn missing_pools(&self, ticket: &Ticket) -> BTreeSet<PoolName> {
+        ticket.with.iter().filter(|pool| !self.ledgers.contains_key(*pool)).cloned().collect()
+    }
+
+    /// The tickets of the same request in the other pools.
+    fn siblings(&self, ticket: &Ticket) -> Vec<(PoolName, TicketId)> {
+        let of = |pool: &PoolName| {
+            let sibling = self.ledgers.get(pool)?.of_holder(&ticket.holder)?;
+            (sibling.request == ticket.request).then(|| (pool.clone(), sibling.id))
+        };
+        ticket.with.iter().filter_map(of).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,177 @@
+//! Asking for units: a new ticket, a place in the queue that is kept, a grant that is claimed, or more or less of what is
+//! there.
+
+use super::{Pass, Said};
+use crate::lease::Epoch;
+use crate::pool::command::{Acquire, Answer, Part};
+use crate::pool::event::Event;
+use crate::pool::ledger::Contradiction;
+use crate::pool::reason::Reason;
+use crate::pool::settings::PoolName;
+use crate::pool::state::State;
+use crate::pool::ticket::{Ticket, TicketId};
+use crate::pool::weight::Weight;
+use std::num::NonZeroU32;
+
+/// What a part of a request comes to in its pool.
+struct Priced<'p> {
+    part: &'p Part,
+    asked: NonZeroU32,
+    least: NonZeroU32,
+    weight: Weight,
+}
+
+impl Pass<'_> {
+    pub(super) fn acquire(&mut self, acquire: &Acquire) -> Result<Said, Contradiction> {
+        let mut priced = Vec::with_capacity(acquire.parts.len());
+        for part in &acquire.parts {
+            match self.price(part) {
+                Ok(part) => priced.push(part),
+                Err(reason) => {
+                    let pool = part.pool.clone();
+                    return Ok(Said::Now(Answer::Refused { pool, reason }));
+                }
+            }
+        }
+        let ask_by = self.now.plus(acquire.stays).plus(self.pace.most);
+        let is_new = |pass: &Self, part: &Part| {
+            pass.ledgers.get(&part.pool).is_none_or(|ledger| ledger.of_holder(&acquire.holder).is_none())
+        };
+        let new: Vec<PoolName> =
+            acquire.parts.iter().filter(|part| is_new(self, part)).map(|part| part.pool.clone()).collect();
+        let mut tickets = Vec::with_capacity(priced.len());
+        let mut is_duplicate = !acquire.parts.is_empty();
+        for part in priced {
+            let pool = part.part.pool.clone();
+            let known = self.ledgers.get(&pool).and_then(|ledger| ledger.of_holder(&acquire.holder)).cloned();
+            let id = match known {
+                Some(known) => {
+                    is_duplicate &= matches!(known.state, State::Running | State::Suspect);
+                    self.ask_again(&pool, &known, &part, ask_by)?;
+                    known.id
+                }
+                None => {
+                    is_duplicate = false;
+                    let with = new.iter().filter(|other| **other != pool).cloned().collect();
+                    let ticket = Ticket {
+                        id: part.part.ticket,
+                        request: acquire.request,
+                        with,
+                        holder: acquire.holder.clone(),
+                        state: State::Waiting,
+                        class: acquire.class,
+                        weight: part.weight,
+                        asked: part.asked,
+                        least: part.least,
+                        granted: None,
+                        upgrade: None,
+                        epoch: Epoch::ZERO,
+                        enqueued_at: self.now,
+                        granted_at: None,
+                        claimed_at: None,
+                        ask_by,
+                        lease_for: acquire.lease_for,
+                        table: acquire.table.clone(),
+                        hint: acquire.hint.clone(),
+                    };
+                    self.happen(&pool, Event::Enqueued { ticket: Box::new(ticket) })?;
+                    part.part.ticket
+                }
+            };
+            self.present.insert(id);
+            tickets.push((pool, id));
+        }
+        Ok(Said::Depends { tickets, is_duplicate })
+    }
+
+    /// What it costs, or why it cannot be had.
+    fn price<'p>(&self, part: &'p Part) -> Result<Priced<'p>, Reason> {
+        let ledger = self.ledgers.get(&part.pool).ok_or(Reason::UnknownPool)?;
+        let settings = ledger.settings();
+        let (_, asked, weight) = settings.weigh(part.parallel, part.sessions);
+        let least = part.least.unwrap_or(settings.min_units).max(settings.min_units).min(asked);
+        if weight.units(least) > settings.greatest_limit() {
+            return Err(Reason::ExceedsPool);
+        }
+        Ok(Priced { part, asked, least, weight })
+    }
+
+    fn ask_again(
+        &mut self,
+        pool: &PoolName,
+        known: &Ticket,
+        part: &Priced<'_>,
+        ask_by: crate::time::Timestamp,
+    ) -> Result<(), Contradiction> {
+        let ticket = known.id;
+        match known.state {
+            State::Waiting => {
+                let (asked, least) = (part.asked, part.least);
+                self.happen(pool, Event::Asked { ticket, asked, least, ask_by })
+            }
+            State::Granted => self.happen(pool, Event::Claimed { ticket }),
+            State::Running | State::Suspect => {
+                self.happen(pool, Event::Reacquired { ticket })?;
+                self.resize(pool, known, part)
+            }
+            State::Released | State::Expired | State::Cancelled => Ok(()),
+        }
+    }
+
+    /// The same again changes nothing, also for somebody who once got less than that. Less than there is gives the
+    /// rest back; more than was ever asked for queues for the difference.
+    fn resize(&mut self, pool: &PoolName, known: &Ticket, part: &Priced<'_>) -> Result<(), Contradiction> {
+        let (ticket, asked) = (known.id, part.asked);
+        let granted = known.granted.unwrap_or(NonZeroU32::MIN);
+        if asked > known.asked {
+            let fits_ever = self
+                .ledgers
+                .get(pool)
+                .is_some_and(|ledger| known.weight.units(asked) <= ledger.settings().greatest_limit());
+            let is_known = known.upgrade.is_some_and(|upgrade| upgrade.parallel == asked);
+            if fits_ever && !is_known {
+                self.happen(pool, Event::Wanted { ticket, parallel: Some(asked) })?;
+            }
+            return Ok(());
+        }
+        if known.upgrade.is_some() {
+            self.happen(pool, Event::Wanted { ticket, parallel: None })?;
+        }
+        if asked < known.asked {
+            let parallel = granted.min(asked);
+            self.happen(pool, Event::Resized { ticket, parallel, asked })?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn claim(&mut self, parts: &[(PoolName, TicketId)]) -> Result<Said, Contradiction> {
+        for (pool, id) in parts {
+            match self.ticket(pool, *id).map(|ticket| ticket.state) {
+                Some(State::Granted) => self.happen(pool, Event::Claimed { ticket: *id })?,
+                Some(_) => {}
+                None => return Ok(Said::Now(Answer::Gone)),
+            }
+            self.present.insert(*id);
+        }
+        Ok(Said::Depends { tickets: parts.to_vec(), is_duplicate: false })
+    }
+
+    /// Only the attempt that claimed it can say so: a later one has been told.
+    pub(super) fn unclaim(
+        &mut self,
+        pool: &PoolName,
+        id: TicketId,
+        epoch: Epoch,
+    ) -> Result<Said, Contradiction> {
+        let Some(ledger) = self.ledgers.get(pool) else { return Ok(Said::Now(Answer::Gone)) };
+        let ask_by = self.now.plus(self.pace.most).plus(ledger.settings().claim_for);
+        match ledger.ticket(id) {
+            Some(ticket) if ticket.state == State::Running && ticket.epoch == epoch => {
+                self.happen(pool, Event::Unclaimed { ticket: id, ask_by })?;
+                Ok(Said::Now(Answer::Done))
+            }
+            Some(_) => Ok(Said::Now(Answer::Done)),
+            None => Ok(Said::Now(Answer::Gone)),
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! The answers, once the queues have had their turn.
+
+use super::{Pass, Said};
+use crate::pool::capacity::admit_limit;
+use crate::pool::command::{Admitted, Answer, Level, Waits};
+use crate::pool::decide::{Claimant, View, reasons};
+use crate::pool::estimate::{Estimate, Situation, estimate, wait_seconds};
+use crate::pool::reason::Reason;
+use crate::pool::settings::PoolName;
+use crate::pool::state::State;
+use crate::pool::ticket::{Ticket, TicketId};
+use crate::pool::{Ledger, Settings};
+use crate::time::Timestamp;
+use std::collections::{BTreeSet, HashMap};
+
+/// The queue of one pool as it stands.
+pub(super) struct Queue {
+    places: HashMap<TicketId, (u32, Reason)>,
+    estimates: HashMap<TicketId, Estimate>,
+}
+
+/// The place in the queue of each who waits, why, and for how long; in the order of the queue. For those who look.
+pub fn standing(ledger: &Ledger, now: Timestamp) -> Vec<(TicketId, Reason, Option<Estimate>)> {
+    let queue = Queue::of(ledger, now);
+    let mut places: Vec<_> = queue.places.iter().collect();
+    places.sort_by_key(|(_, (position, _))| *position);
+    let with_estimate =
+        |(id, (_, reason)): (&TicketId, &(u32, Reason))| (*id, *reason, queue.estimates.get(id).copied());
+    places.into_iter().map(with_estimate).collect()
+}
+
+/// Why nothing at all starts in a pool, if so.
+fn stopped(settings: &Settings, usage: u64, now: Timestamp) -> Option<Reason> {
+    let limit = settings.limit_at(now);
+    if settings.paused.is_some() {
+        return Some(Reason::PoolPaused);
+    }
+    let usual = admit_limit(settings.max_units, settings.threshold_percent);
+    match usage > limit {
+        true if limit < usual => Some(Reason::OutsideWindow),
+        true => Some(Reason::CapacityShrunk),
+        false if limit == 0 && usual > 0 => Some(Reason::OutsideWindow),
+        false => None,
+    }
+}
+
+impl Queue {
+    fn of(ledger: &Ledger, now: Timestamp) -> Self {
+        let queue: Vec<(Claimant, &Ticket)> =
+            ledger.queue(now).into_iter().map(|ticket| (Claimant::of(ticket), ticket)).collect();
+        let claimants: Vec<Claimant> = queue.iter().map(|(claimant, _)| *claimant).collect();
+        let (limit, usage) = (ledger.settings().limit_at(now), ledger.usage());
+        // Whoever is first and would fit here is kept waiting by another of its pools.
+        let fits = |claimant: &&(Claimant, &Ticket)| {
+            usage.saturating_add(claimant.0.needs(claimant.0.least)) <= limit && !claimant.1.with.is_empty()
+        };
+        let held: BTreeSet<TicketId> =
+            queue.first().filter(fits).map(|(claimant, _)| claimant.ticket).into_iter().collect();
+        let view = View { now, limit, usage, queue: &claimants, held: &held };
+        let told = reasons(&view, stopped(ledger.settings(), usage, now));
+        let places = (1..).zip(told).map(|(position, (id, reason))| (id, (position, reason))).collect();
+        let running: Vec<&Ticket> = ledger.tickets().filter(|ticket| ticket.state.counts()).collect();
+        let situation = Situation { now, limit, usage, run_times: ledger.run_times() };
+        let estimates = estimate(situation, &running, &queue);
+        Self { places, estimates }
+    }
+}
+
+impl Pass<'_> {
+    pub(super) fn answer(&mut self, said: Said) -> Answer {
+        let (tickets, is_duplicate) = match said {
+            Said::Now(answer) => return answer,
+            Said::Depends { tickets, is_duplicate } => (tickets, is_duplicate),
+        };
+        let mut parts = Vec::with_capacity(tickets.len());
+        for (pool, id) in &tickets {
+            match self.ticket(pool, *id) {
+                Some(ticket) if ticket.state.counts() => {
+                    let ticket = ticket.clone();
+                    let level = self.levels.get(id).copied().unwrap_or_else(|| self.level(pool));
+                    parts.push(Admitted { pool: pool.clone(), ticket, level });
+                }
+                Some(_) => {}
+                None => return self.ended_at_once(pool, *id),
+            }
+        }
+        if parts.len() == tickets.len() {
+            return Answer::Admitted { parts, is_duplicate };
+        }
+        self.waits(tickets)
+    }
+
+    /// What it is told whose ticket ended in the same pass that made it.
+    fn ended_at_once(&self, pool: &PoolName, id: TicketId) -> Answer {
+        match self.outcome.ends.get(&id) {
+            Some(crate::pool::event::End::ExceedsPool) => {
+                Answer::Refused { pool: pool.clone(), reason: Reason::ExceedsPool }
+            }
+            _ => Answer::Gone,
+        }
+    }
+
+    fn waits(&mut self, tickets: Vec<(PoolName, TicketId)>) -> Answer {
+        let mut told: Option<Waits> = None;
+        for (pool, id) in &tickets {
+            let Some(ledger) = self.ledgers.get(pool) else { continue };
+            let Some(ticket) = ledger.ticket(*id).filter(|ticket| ticket.state == State::Waiting) else {
+                continue;
+            };
+            let queue = self.queues.entry(pool.clone()).or_insert_with(|| Queue::of(ledger, self.now));
+            let (position, reason) = queue.places.get(id).copied().unwrap_or((1, Reason::PoolFull));
+            let estimate = queue.estimates.get(id).copied();
+            let waits = Waits {
+                pool: pool.clone(),
+                tickets: Vec::new(),
+                requested: ticket.weight.units(ticket.asked),
+                position,
+                reason,
+                level: Level { usage: 0, limit: 0, max_units: 0 },
+                estimate,
+                wait_seconds: wait_seconds(estimate, *id, self.pace),
+            };
+            // Of several pools, the one is named that keeps it waiting for the longest.
+            let gravity = |waits: &Waits| (waits.reason != Reason::OtherPool, waits.wait_seconds);
+            let is_worse = told.as_ref().is_none_or(|known| gravity(known) < gravity(&waits));
+            if is_worse {
+                told = Some(waits);
+            }
+        }
+        match told {
+            Some(mut waits) => {
+                waits.level = self.level(&waits.pool);
+                waits.tickets = tickets;
+                Answer::Waits(Box::new(waits))
+            }
+            None => Answer::Gone,
+        }
+    }
+}

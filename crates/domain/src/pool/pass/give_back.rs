@@ -1,0 +1,69 @@
+//! Units come back. Whatever was given back before, or was never there, is no error.
+
+use super::{Pass, Said};
+use crate::pool::command::{Answer, Release, ReleaseBy, Released};
+use crate::pool::event::{End, Event};
+use crate::pool::ledger::Contradiction;
+use crate::pool::reason::Reason;
+use crate::pool::settings::PoolName;
+use crate::pool::state::State;
+use crate::pool::ticket::{Ticket, TicketId};
+use std::collections::BTreeSet;
+
+impl Pass<'_> {
+    pub(super) fn give_back(&mut self, release: &Release) -> Result<Said, Contradiction> {
+        let pool = &release.pool;
+        if !self.ledgers.contains_key(pool) {
+            return Ok(Said::Now(Answer::Refused { pool: pool.clone(), reason: Reason::UnknownPool }));
+        }
+        let found = self.found(release);
+        let missing: BTreeSet<PoolName> = found
+            .iter()
+            .filter(|ticket| ticket.state == State::Waiting)
+            .flat_map(|ticket| self.missing_pools(ticket))
+            .collect();
+        if !missing.is_empty() {
+            return Ok(Said::Now(Answer::Wider(missing)));
+        }
+        let is_ghost = |ticket: &Ticket| release.epoch.is_some_and(|epoch| epoch < ticket.epoch);
+        if !found.is_empty() && found.iter().all(is_ghost) {
+            return Ok(Said::Now(Answer::Gone));
+        }
+        let (mut units, mut cancelled_waiting, mut released) = (0, false, false);
+        for ticket in found.iter().filter(|ticket| !is_ghost(ticket)) {
+            units += ticket.units();
+            released |= ticket.state.counts();
+            cancelled_waiting |= ticket.state == State::Waiting;
+            self.end(pool, ticket, release.end.clone())?;
+        }
+        let level = self.level(pool);
+        Ok(Said::Now(Answer::Released(Released { released, units, cancelled_waiting, level })))
+    }
+
+    fn found(&self, release: &Release) -> Vec<Ticket> {
+        let Some(ledger) = self.ledgers.get(&release.pool) else { return Vec::new() };
+        match &release.by {
+            ReleaseBy::Holder(holder) => ledger.of_holder(holder).into_iter().cloned().collect(),
+            ReleaseBy::Ticket(id) => ledger.ticket(*id).into_iter().cloned().collect(),
+            ReleaseBy::Run { dag_id, run_id } => {
+                ledger.tickets().filter(|ticket| ticket.holder.is_of(dag_id, run_id)).cloned().collect()
+            }
+        }
+    }
+
+    /// Ends a ticket. Who leaves one queue of a request for several pools leaves all of them.
+    pub(super) fn end(&mut self, pool: &PoolName, ticket: &Ticket, end: End) -> Result<(), Contradiction> {
+        let siblings = if ticket.state == State::Waiting { self.siblings(ticket) } else { Vec::new() };
+        self.happen(pool, Event::Ended { ticket: ticket.id, end })?;
+        for (pool, sibling) in siblings {
+            if self.is_waiting(&pool, sibling) {
+                self.happen(&pool, Event::Ended { ticket: sibling, end: End::GaveUp })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_waiting(&self, pool: &PoolName, ticket: TicketId) -> bool {
+        self.ticket(pool, ticket).is_some_and(|ticket| ticket.state == State::Waiting)
+    }
+}

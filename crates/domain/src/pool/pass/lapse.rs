@@ -1,0 +1,96 @@
+//! Who was not heard of for too long, and who was.
+
+use super::{Pass, Said};
+use crate::lease::Epoch;
+use crate::pool::command::Answer;
+use crate::pool::event::{End, Event};
+use crate::pool::ledger::Contradiction;
+use crate::pool::settings::{PoolName, Settings};
+use crate::pool::state::State;
+use crate::pool::ticket::{Ticket, TicketId};
+use crate::time::Timestamp;
+use std::time::Duration;
+
+/// Who has not asked again for so long after it promised to has left the queue.
+pub const STOPPED_ASKING: Duration = Duration::from_secs(600);
+
+/// When the time of a ticket is over whose holder was heard of just now.
+pub fn expires_at(ticket: &Ticket, settings: &Settings, now: Timestamp) -> Option<Timestamp> {
+    match ticket.state {
+        State::Waiting => Some(ticket.ask_by.plus(STOPPED_ASKING)),
+        State::Granted => Some(ticket.ask_by),
+        State::Running => {
+            let held = held_until(ticket, settings);
+            Some(ticket.lease_for.map_or(held, |lease_for| now.plus(lease_for).min(held)))
+        }
+        State::Suspect => Some(held_until(ticket, settings)),
+        State::Released | State::Expired | State::Cancelled => None,
+    }
+}
+
+/// Until when units are held at most.
+pub fn held_until(ticket: &Ticket, settings: &Settings) -> Timestamp {
+    let since = ticket.claimed_at.or(ticket.granted_at).unwrap_or(ticket.enqueued_at);
+    since.plus(settings.max_hold)
+}
+
+impl Pass<'_> {
+    pub(super) fn heartbeat(
+        &mut self,
+        pool: &PoolName,
+        id: TicketId,
+        epoch: Epoch,
+    ) -> Result<Said, Contradiction> {
+        let state = self.ticket(pool, id).filter(|ticket| ticket.epoch == epoch).map(|ticket| ticket.state);
+        match state {
+            Some(State::Running) => self.touch(pool, id),
+            Some(State::Suspect) => self.happen(pool, Event::Confirmed { ticket: id })?,
+            _ => return Ok(Said::Now(Answer::Gone)),
+        }
+        Ok(Said::Now(Answer::Alive))
+    }
+
+    pub(super) fn lapsed(&mut self, pool: &PoolName, id: TicketId) -> Result<Said, Contradiction> {
+        let was_heard_of = self.outcome.tickets.get(pool).is_some_and(|heard| heard.contains_key(&id));
+        let Some(ledger) = self.ledgers.get(pool) else { return Ok(Said::Now(Answer::Gone)) };
+        let Some(ticket) = ledger.ticket(id).cloned() else { return Ok(Said::Now(Answer::Gone)) };
+        if was_heard_of {
+            return Ok(Said::Now(Answer::Alive));
+        }
+        let is_held_too_long = self.now >= held_until(&ticket, ledger.settings());
+        match ticket.state {
+            State::Waiting => {
+                let missing = self.missing_pools(&ticket);
+                if !missing.is_empty() {
+                    return Ok(Said::Now(Answer::Wider(missing)));
+                }
+                self.end(pool, &ticket, End::StoppedAsking)?;
+            }
+            State::Granted => self.end(pool, &ticket, End::Unclaimed)?,
+            State::Running | State::Suspect if is_held_too_long => {
+                self.end(pool, &ticket, End::HeldTooLong)?;
+            }
+            State::Running if ticket.lease_for.is_some() => {
+                self.happen(pool, Event::Doubted { ticket: id })?;
+            }
+            _ => return Ok(Said::Now(Answer::Alive)),
+        }
+        Ok(Said::Now(Answer::Done))
+    }
+
+    /// A probe frees only what is in doubt anyway: somebody who was heard of may just be between two statements.
+    pub(super) fn probed(
+        &mut self,
+        pool: &PoolName,
+        id: TicketId,
+        sessions: u32,
+    ) -> Result<Said, Contradiction> {
+        let Some(ticket) = self.ticket(pool, id).cloned() else { return Ok(Said::Now(Answer::Gone)) };
+        match (ticket.state, sessions) {
+            (State::Suspect, 0) => self.end(pool, &ticket, End::ByProbe)?,
+            (State::Suspect, _) => self.happen(pool, Event::Confirmed { ticket: id })?,
+            _ => {}
+        }
+        Ok(Said::Now(Answer::Done))
+    }
+}

@@ -1,0 +1,133 @@
+//! The queues have their turn: whoever may start, starts.
+//!
+//! A request for several pools starts in all of them or in none. So what the policies offer is taken back from those that
+//! were not offered units everywhere, and the policies are asked again with these held, until nothing changes: the held
+//! only grow, so that ends. Because every queue has the same order, the first of all requests is the first in each of its
+//! pools, and two requests never wait for each other.
+
+use super::Pass;
+use crate::pool::decide::{Claimant, Grant, View, decide};
+use crate::pool::event::{End, Event};
+use crate::pool::ledger::Contradiction;
+use crate::pool::settings::PoolName;
+use crate::pool::state::State;
+use crate::pool::ticket::{Ticket, TicketId};
+use std::collections::{BTreeMap, BTreeSet};
+
+impl Pass<'_> {
+    pub(super) fn turn(&mut self) -> Result<(), Contradiction> {
+        self.turn_away()?;
+        let queues = self.claimants();
+        let unreachable = self.unreachable();
+        let mut held = unreachable.clone();
+        let offers = loop {
+            let offers = self.offers(&queues, &held);
+            let torn = self.torn(&offers);
+            if torn.is_empty() {
+                break offers;
+            }
+            held.extend(torn);
+        };
+        for (pool, grants) in &offers {
+            let head = queues.get(pool).and_then(|queue| queue.get(grants.len()));
+            if let Some(head) = head.filter(|head| unreachable.contains(&head.ticket)) {
+                let missing = self.ticket(pool, head.ticket).map(|ticket| self.missing_pools(ticket));
+                self.outcome.wider.extend(missing.into_iter().flatten());
+                self.outcome.wider.insert(pool.clone());
+            }
+        }
+        for (pool, grants) in offers {
+            for grant in grants {
+                self.grant(&pool, grant)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Those for whom the pool has become too small are told so, instead of blocking it for ever.
+    fn turn_away(&mut self) -> Result<(), Contradiction> {
+        let mut hopeless: Vec<(PoolName, Ticket)> = Vec::new();
+        for (pool, ledger) in self.ledgers.iter() {
+            let most = ledger.settings().greatest_limit();
+            let is_hopeless = |ticket: &&Ticket| {
+                ticket.state == State::Waiting
+                    && ticket.weight.units(ticket.least) > most
+                    && ticket.with.iter().all(|pool| self.ledgers.contains_key(pool))
+            };
+            hopeless
+                .extend(ledger.tickets().filter(is_hopeless).map(|ticket| (pool.clone(), ticket.clone())));
+        }
+        for (pool, ticket) in hopeless {
+            if self.ticket(&pool, ticket.id).is_some_and(|ticket| ticket.state == State::Waiting) {
+                self.end(&pool, &ticket, End::ExceedsPool)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn claimants(&self) -> BTreeMap<PoolName, Vec<Claimant>> {
+        let queue = |ledger: &crate::pool::Ledger| {
+            ledger.queue(self.now).into_iter().map(Claimant::of).collect::<Vec<_>>()
+        };
+        self.ledgers.iter().map(|(pool, ledger)| (pool.clone(), queue(ledger))).collect()
+    }
+
+    /// Those that ask for a pool which is not part of this pass.
+    fn unreachable(&self) -> BTreeSet<TicketId> {
+        let is_outside = |ticket: &&Ticket| {
+            ticket.state == State::Waiting && ticket.with.iter().any(|pool| !self.ledgers.contains_key(pool))
+        };
+        let tickets = self.ledgers.values().flat_map(|ledger| ledger.tickets());
+        tickets.filter(is_outside).map(|ticket| ticket.id).collect()
+    }
+
+    fn offers(
+        &self,
+        queues: &BTreeMap<PoolName, Vec<Claimant>>,
+        held: &BTreeSet<TicketId>,
+    ) -> BTreeMap<PoolName, Vec<Grant>> {
+        let offer = |(pool, ledger): (&PoolName, &crate::pool::Ledger)| {
+            let settings = ledger.settings();
+            let queue = queues.get(pool).map_or(&[][..], Vec::as_slice);
+            let limit = settings.limit_at(self.now);
+            let view = View { now: self.now, limit, usage: ledger.usage(), queue, held };
+            let grants = if settings.paused.is_some() { Vec::new() } else { decide(settings.policy, &view) };
+            (pool.clone(), grants)
+        };
+        self.ledgers.iter().map(offer).collect()
+    }
+
+    /// Those that were offered units in one of their pools and not in another.
+    fn torn(&self, offers: &BTreeMap<PoolName, Vec<Grant>>) -> BTreeSet<TicketId> {
+        let offered: BTreeSet<TicketId> = offers.values().flatten().map(|grant| grant.ticket).collect();
+        let is_torn = |pool: &PoolName, id: &TicketId| {
+            let Some(ticket) = self.ticket(pool, *id) else { return false };
+            let is_missing = |(_, sibling): &(PoolName, TicketId)| !offered.contains(sibling);
+            ticket.state == State::Waiting && self.siblings(ticket).iter().any(is_missing)
+        };
+        offers
+            .iter()
+            .flat_map(|(pool, grants)| grants.iter().map(move |grant| (pool, grant.ticket)))
+            .filter(|(pool, id)| is_torn(pool, id))
+            .map(|(_, id)| id)
+            .collect()
+    }
+
+    fn grant(&mut self, pool: &PoolName, grant: Grant) -> Result<(), Contradiction> {
+        let Grant { ticket: id, parallel } = grant;
+        let Some(ledger) = self.ledgers.get(pool) else { return Ok(()) };
+        let claim_for = ledger.settings().claim_for;
+        let Some(ticket) = ledger.ticket(id) else { return Ok(()) };
+        if ticket.state == State::Waiting {
+            let ask_by = ticket.ask_by.max(self.now).plus(claim_for);
+            self.happen(pool, Event::Granted { ticket: id, parallel, ask_by })?;
+            if self.present.contains(&id) {
+                self.happen(pool, Event::Claimed { ticket: id })?;
+            }
+        } else {
+            self.happen(pool, Event::Resized { ticket: id, parallel, asked: parallel })?;
+        }
+        self.levels.insert(id, self.level(pool));
+        Ok(())
+    }
+}

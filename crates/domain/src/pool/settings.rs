@@ -1,0 +1,277 @@
+//! What a pool is: its name, how much there is of it, and how it is given out.
+
+use super::capacity::{Capacity, admit_limit, max_units_at};
+use super::decide::Policy;
+use super::weight::{Lever, Shape, Weight, WeightModel, weigh};
+use crate::duration;
+use crate::schedule::Zone;
+use crate::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::num::NonZeroU32;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// The longest name of a pool.
+const LONGEST: usize = 64;
+
+/// The most windows of a pool; more would be slow to look through and impossible to understand.
+const MOST_WINDOWS: usize = 32;
+
+/// A hint that says "parallel" without a number means at most so much where the pool does not say otherwise.
+pub const DEFAULT_DEGREE: NonZeroU32 = match NonZeroU32::new(16) {
+    Some(degree) => degree,
+    None => NonZeroU32::MIN,
+};
+
+/// The name of a pool, as people type it and as it stands in addresses and metrics.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct PoolName(String);
+
+/// Not fit to be the name of a pool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "the name of a pool is 1 to {LONGEST} of A-Z, a-z, 0-9, `_`, `-` and `.`, starting with a letter or digit"
+)]
+pub struct BadPoolName;
+
+impl PoolName {
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for PoolName {
+    type Err = BadPoolName;
+
+    fn from_str(text: &str) -> Result<Self, BadPoolName> {
+        let is_good = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+        let starts_well = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
+        if !starts_well || text.len() > LONGEST || !text.bytes().all(is_good) {
+            return Err(BadPoolName);
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl TryFrom<String> for PoolName {
+    type Error = BadPoolName;
+
+    fn try_from(text: String) -> Result<Self, BadPoolName> {
+        text.parse()
+    }
+}
+
+impl From<PoolName> for String {
+    fn from(name: PoolName) -> Self {
+        name.0
+    }
+}
+
+impl fmt::Display for PoolName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Who paused a pool, when and why.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Pause {
+    /// Who.
+    pub by: String,
+    /// Why.
+    pub reason: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// All that is set about a pool.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Settings {
+    /// Its name.
+    pub name: PoolName,
+    /// The document's `src_db_id`.
+    pub external_id: Option<i64>,
+    /// The document's `db_type`.
+    pub db_type: String,
+    /// How much there is.
+    pub max_units: u32,
+    /// Of that, how much may be in use.
+    pub threshold_percent: u8,
+    /// What a request gets that does not say how much it wants.
+    pub default_units: NonZeroU32,
+    /// The least that a downgrade gives.
+    pub min_units: NonZeroU32,
+    /// What is counted.
+    pub weight: WeightModel,
+    /// Whether the database follows hints; where it does not, only fewer sessions help.
+    pub hint_effective: bool,
+    /// What a hint counts for that says "parallel" without a number.
+    pub default_degree: NonZeroU32,
+    /// How many sets of servers a session may use: 2 for whatever sorts, groups or joins.
+    pub server_sets: u8,
+    /// How it is given out.
+    pub policy: Policy,
+    /// Set while nothing is to start.
+    pub paused: Option<Pause>,
+    /// Other numbers of units at other times of day.
+    pub capacity: Vec<Capacity>,
+    /// Where the clocks hang that those times are read from.
+    pub zone: Zone,
+    /// How long a holder that sends heartbeats may be silent.
+    #[serde(with = "duration::text")]
+    pub lease_for: Duration,
+    /// How long units are held at most.
+    #[serde(with = "duration::text")]
+    pub max_hold: Duration,
+    /// How long units are set aside for somebody beyond the instant at which he promised to ask again.
+    #[serde(with = "duration::text")]
+    pub claim_for: Duration,
+}
+
+/// Settings that make no sense.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{field}: {why}")]
+pub struct BadSettings {
+    /// Which of them.
+    pub field: &'static str,
+    /// What is wrong.
+    pub why: String,
+}
+
+impl Settings {
+    /// A pool of `max_units` with the defaults of the document.
+    pub fn new(name: PoolName, max_units: u32) -> Self {
+        Self {
+            name,
+            external_id: None,
+            db_type: "oracle".to_owned(),
+            max_units,
+            threshold_percent: 95,
+            default_units: NonZeroU32::MIN,
+            min_units: NonZeroU32::MIN.saturating_add(1),
+            weight: WeightModel::default(),
+            hint_effective: true,
+            default_degree: DEFAULT_DEGREE,
+            server_sets: 2,
+            policy: Policy::default(),
+            paused: None,
+            capacity: Vec::new(),
+            zone: Zone::UTC,
+            lease_for: Duration::from_secs(15 * 60),
+            max_hold: Duration::from_secs(24 * 3600),
+            claim_for: Duration::from_secs(120),
+        }
+    }
+
+    /// Whether they make sense together.
+    pub fn check(&self) -> Result<(), BadSettings> {
+        let bad = |field, why: String| Err(BadSettings { field, why });
+        let within = |duration: Duration, least: u64, most: u64| {
+            (Duration::from_secs(least)..=Duration::from_secs(most)).contains(&duration)
+        };
+        if !(1..=100).contains(&self.threshold_percent) {
+            return bad("threshold_percent", format!("{} is not from 1 to 100", self.threshold_percent));
+        }
+        if !(1..=4).contains(&self.server_sets) {
+            return bad("server_sets", format!("{} is not from 1 to 4", self.server_sets));
+        }
+        if self.db_type.len() > LONGEST || self.db_type.chars().any(char::is_control) {
+            return bad("db_type", format!("write at most {LONGEST} characters"));
+        }
+        if self.capacity.len() > MOST_WINDOWS {
+            return bad("capacity", format!("a pool has at most {MOST_WINDOWS} windows"));
+        }
+        if !within(self.lease_for, 5, 86_400) {
+            return bad("lease_for", "a lease lasts from 5s to 1d".to_owned());
+        }
+        if !within(self.max_hold, 60, 31 * 86_400) {
+            return bad("max_hold", "units are held at most from 1m to 31d".to_owned());
+        }
+        if !within(self.claim_for, 5, 3_600) {
+            return bad("claim_for", "a grant waits for its holder from 5s to 1h".to_owned());
+        }
+        let paused = self.paused.iter().flat_map(|pause| [&pause.by, &pause.reason]);
+        if paused.into_iter().any(|text| text.len() > 500 || text.chars().any(char::is_control)) {
+            return bad("paused", "write at most 500 characters".to_owned());
+        }
+        Ok(())
+    }
+
+    /// How many units may be in use at this instant.
+    pub fn limit_at(&self, at: Timestamp) -> u64 {
+        let max_units = max_units_at(self.max_units, &self.capacity, &self.zone, at);
+        admit_limit(max_units, self.threshold_percent)
+    }
+
+    /// How many may be in use at the best of times: who needs more need not wait.
+    pub fn greatest_limit(&self) -> u64 {
+        let most = self.capacity.iter().map(|capacity| capacity.max_units).fold(self.max_units, u32::max);
+        admit_limit(most, self.threshold_percent)
+    }
+
+    /// What a shape costs here. What is not said is the pool's default, and one session.
+    pub fn weigh(
+        &self,
+        parallel: Option<NonZeroU32>,
+        sessions: Option<NonZeroU32>,
+    ) -> (Lever, NonZeroU32, Weight) {
+        let shape = Shape {
+            parallel: parallel.unwrap_or(self.default_units),
+            sessions: sessions.unwrap_or(NonZeroU32::MIN),
+        };
+        weigh(self.weight, self.hint_effective, self.server_sets, shape)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_fit_for_addresses_and_metrics() {
+        for good in ["ADW", "adw-2.eu", "0", "a_b"] {
+            assert_eq!(good.parse::<PoolName>().unwrap().as_str(), good);
+        }
+        for bad in ["", "-a", ".a", "a b", "a/b", "한글", "a\n", &"a".repeat(65)] {
+            assert_eq!(bad.parse::<PoolName>(), Err(BadPoolName), "{bad}");
+        }
+    }
+
+    #[test]
+    fn settings_survive_the_log() {
+        let mut settings = Settings::new("ADW".parse().unwrap(), 1_000);
+        settings.external_id = Some(4);
+        settings.capacity =
+            vec![Capacity { window: "MON-FRI 22:00-06:00".parse().unwrap(), max_units: 2_000 }];
+        settings.zone = "Asia/Seoul".parse().unwrap();
+        settings.paused =
+            Some(Pause { by: "minsu".into(), reason: "patch day".into(), at: Timestamp::EPOCH });
+
+        let text = serde_json::to_string(&settings).unwrap();
+
+        assert_eq!(serde_json::from_str::<Settings>(&text).unwrap(), settings, "{text}");
+        assert_eq!(settings.limit_at("2026-11-16T14:00:00Z".parse().unwrap()), 1_900);
+        assert_eq!(settings.limit_at("2026-11-16T04:00:00Z".parse().unwrap()), 950);
+        assert_eq!(settings.greatest_limit(), 1_900);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_by_name() {
+        let refused = |change: &dyn Fn(&mut Settings)| {
+            let mut settings = Settings::new("p".parse().unwrap(), 10);
+            change(&mut settings);
+            settings.check().unwrap_err().field
+        };
+
+        assert_eq!(refused(&|s| s.threshold_percent = 0), "threshold_percent");
+        assert_eq!(refused(&|s| s.threshold_percent = 101), "threshold_percent");
+        assert_eq!(refused(&|s| s.server_sets = 0), "server_sets");
+        assert_eq!(refused(&|s| s.db_type = "x".repeat(65)), "db_type");
+        assert_eq!(refused(&|s| s.lease_for = Duration::ZERO), "lease_for");
+        assert_eq!(refused(&|s| s.max_hold = Duration::ZERO), "max_hold");
+        assert_eq!(refused(&|s| s.claim_for = Duration::ZERO), "claim_for");
+    }
+}

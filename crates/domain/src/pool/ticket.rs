@@ -1,0 +1,176 @@
+//! A ticket: one request of one holder for units of one pool, from the queue to the end. While it counts it is what the
+//! holder knows as its lease.
+
+use super::class::Class;
+use super::holder::Holder;
+use super::settings::PoolName;
+use super::state::State;
+use super::weight::Weight;
+use crate::duration;
+use crate::lease::Epoch;
+use crate::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::num::NonZeroU32;
+use std::str::FromStr;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// One ticket, or one request that has tickets of several pools.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct TicketId(Uuid);
+
+impl TicketId {
+    /// Wraps an id that came from the engine's id source or from a stored row.
+    pub const fn new(id: Uuid) -> Self {
+        Self(id)
+    }
+
+    /// The wrapped id.
+    pub const fn as_uuid(self) -> Uuid {
+        self.0
+    }
+}
+
+impl fmt::Display for TicketId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Not the id of a ticket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the id of a lease is a UUID such as 018f3c5e-1d2b-7cc3-9b1a-6f0a4e7d2c11")]
+pub struct BadTicketId;
+
+impl FromStr for TicketId {
+    type Err = BadTicketId;
+
+    fn from_str(text: &str) -> Result<Self, BadTicketId> {
+        Uuid::try_parse(text).map(Self).map_err(|_| BadTicketId)
+    }
+}
+
+impl Serialize for TicketId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for TicketId {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// More than a holder has: it goes on with what it has and queues for the difference.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Upgrade {
+    /// What it would like to have.
+    pub parallel: NonZeroU32,
+    /// Since when.
+    pub since: Timestamp,
+}
+
+/// One request of one holder for units of one pool.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Ticket {
+    /// Its id, which is that of the lease.
+    pub id: TicketId,
+    /// The request that it is part of; its own id when that asks for one pool only.
+    pub request: TicketId,
+    /// The other pools of the request: all start together or none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub with: Vec<PoolName>,
+    /// Who asks.
+    pub holder: Holder,
+    /// Where it is.
+    pub state: State,
+    /// How urgent.
+    pub class: Class,
+    /// What a degree of parallelism costs.
+    pub weight: Weight,
+    /// What was asked for.
+    pub asked: NonZeroU32,
+    /// The least that would do.
+    pub least: NonZeroU32,
+    /// What it has; none in the queue.
+    pub granted: Option<NonZeroU32>,
+    /// More, if it would like to have more than it has.
+    pub upgrade: Option<Upgrade>,
+    /// Grows with every attempt of its holder: who comes with an older one is a ghost.
+    #[serde(with = "epoch")]
+    pub epoch: Epoch,
+    /// When it came.
+    pub enqueued_at: Timestamp,
+    /// When it got its units.
+    pub granted_at: Option<Timestamp>,
+    /// When its holder heard of them.
+    pub claimed_at: Option<Timestamp>,
+    /// Until when its holder promised to ask again; in the queue, or before it has heard of its units.
+    pub ask_by: Timestamp,
+    /// How long its holder may be silent; none when it sends no heartbeats.
+    #[serde(with = "duration::optional_text")]
+    pub lease_for: Option<Duration>,
+    /// The table that it reads, which with the DAG says how long it will take.
+    pub table: String,
+    /// The hint of its statement.
+    pub hint: Option<String>,
+}
+
+impl Ticket {
+    /// The units that it has.
+    pub fn units(&self) -> u64 {
+        self.granted.filter(|_| self.state.counts()).map_or(0, |granted| self.weight.units(granted))
+    }
+
+    /// The units that it wants on top of those.
+    pub fn wanted(&self) -> u64 {
+        match (self.state, &self.upgrade) {
+            (State::Waiting, _) => self.weight.units(self.asked),
+            (state, Some(upgrade)) if state.counts() => {
+                self.weight.units(upgrade.parallel).saturating_sub(self.units())
+            }
+            _ => 0,
+        }
+    }
+
+    /// Whether it stands in the queue, with nothing or for more.
+    pub fn is_queued(&self) -> bool {
+        self.state == State::Waiting || (self.upgrade.is_some() && self.state.counts())
+    }
+
+    /// Since when it stands there.
+    pub fn queued_since(&self) -> Timestamp {
+        match (&self.upgrade, self.state) {
+            (Some(upgrade), state) if state.counts() => upgrade.since,
+            _ => self.enqueued_at,
+        }
+    }
+
+    /// Its place in the queue; the lowest goes first. The request's id comes last and settles every draw, in the
+    /// same way in every pool.
+    pub fn order(&self, now: Timestamp) -> (u8, Timestamp, TicketId) {
+        let since = self.queued_since();
+        (self.class.rank(since, now), since, self.request)
+    }
+
+    /// Whether it has less than it asked for.
+    pub fn is_downgraded(&self) -> bool {
+        self.granted.is_some_and(|granted| granted < self.asked)
+    }
+}
+
+mod epoch {
+    use crate::lease::Epoch;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(epoch: &Epoch, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_i64(epoch.get())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Epoch, D::Error> {
+        i64::deserialize(deserializer).map(Epoch::new)
+    }
+}

@@ -1,0 +1,198 @@
+//! What a request costs: how many units of its pool a degree of parallelism takes.
+//!
+//! A batch of the document opens `sessions` connections (Spark's `prttCnt`), and each may have `parallel` servers
+//! working for it, in one set or in two. Which of these a pool counts is its weight model. All models are linear in
+//! the one number that can be lowered, the lever, so a ticket keeps just the two coefficients: a later change of the
+//! pool does not change what a running batch weighs.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::num::NonZeroU32;
+use std::str::FromStr;
+
+/// What a pool counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WeightModel {
+    /// The number in the hint, as the document does.
+    #[default]
+    HintUnits,
+    /// Connections.
+    Sessions,
+    /// Parallel execution servers.
+    Px,
+    /// Connections and servers together.
+    Processes,
+}
+
+/// All models.
+pub const WEIGHT_MODELS: [WeightModel; 4] =
+    [WeightModel::HintUnits, WeightModel::Sessions, WeightModel::Px, WeightModel::Processes];
+
+impl WeightModel {
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::HintUnits => "hint_units",
+            Self::Sessions => "sessions",
+            Self::Px => "px",
+            Self::Processes => "processes",
+        }
+    }
+}
+
+impl fmt::Display for WeightModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Not one of the models.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("a weight model is hint_units, sessions, px or processes")]
+pub struct UnknownWeightModel;
+
+impl FromStr for WeightModel {
+    type Err = UnknownWeightModel;
+
+    fn from_str(text: &str) -> Result<Self, UnknownWeightModel> {
+        WEIGHT_MODELS.into_iter().find(|model| model.as_str() == text).ok_or(UnknownWeightModel)
+    }
+}
+
+/// How a request would like to run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Shape {
+    /// The degree of parallelism of each session.
+    pub parallel: NonZeroU32,
+    /// The number of sessions.
+    pub sessions: NonZeroU32,
+}
+
+/// Which number of a shape a downgrade lowers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lever {
+    /// The degree of parallelism.
+    Parallel,
+    /// The number of sessions.
+    Sessions,
+}
+
+/// The units of a request as a function of its lever: `base + per × lever`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Weight {
+    base: u32,
+    per: NonZeroU32,
+}
+
+impl Weight {
+    /// One unit for each.
+    pub const PLAIN: Self = Self { base: 0, per: NonZeroU32::MIN };
+
+    /// The units at this value of the lever.
+    pub fn units(self, lever: NonZeroU32) -> u64 {
+        u64::from(self.base) + u64::from(self.per.get()) * u64::from(lever.get())
+    }
+
+    /// The largest value of the lever that takes at most so many units; none when even one takes more.
+    pub fn fitting(self, units: u64) -> Option<NonZeroU32> {
+        let most = units.checked_sub(self.base.into())? / u64::from(self.per.get());
+        NonZeroU32::new(u32::try_from(most).unwrap_or(u32::MAX))
+    }
+}
+
+/// What a pool lowers: where hints are ignored, or only sessions are counted, lowering the degree changes nothing.
+pub fn lever(model: WeightModel, hint_effective: bool) -> Lever {
+    match model {
+        WeightModel::Sessions => Lever::Sessions,
+        _ if !hint_effective => Lever::Sessions,
+        WeightModel::HintUnits | WeightModel::Px | WeightModel::Processes => Lever::Parallel,
+    }
+}
+
+/// What a shape weighs. Where the truth depends on the plan of the statement, this is the upper bound: servers are
+/// counted for a serial session too, and as many `sets` as may be used.
+pub fn weigh(
+    model: WeightModel,
+    hint_effective: bool,
+    sets: u8,
+    shape: Shape,
+) -> (Lever, NonZeroU32, Weight) {
+    let lever = lever(model, hint_effective);
+    let asked = match lever {
+        Lever::Parallel => shape.parallel,
+        Lever::Sessions => shape.sessions,
+    };
+    let sets = u32::from(sets.max(1));
+    let servers = shape.parallel.get().saturating_mul(sets);
+    let per_session = |count: u32| NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN);
+    let weight = match (model, lever) {
+        (WeightModel::HintUnits | WeightModel::Sessions, _) => Weight::PLAIN,
+        (WeightModel::Px, Lever::Parallel) => {
+            Weight { base: 0, per: per_session(shape.sessions.get().saturating_mul(sets)) }
+        }
+        (WeightModel::Px, Lever::Sessions) => Weight { base: 0, per: per_session(servers) },
+        // One more for the driver's own session, which looks at schema and bounds.
+        (WeightModel::Processes, Lever::Parallel) => Weight {
+            base: shape.sessions.get().saturating_add(1),
+            per: per_session(shape.sessions.get().saturating_mul(sets)),
+        },
+        (WeightModel::Processes, Lever::Sessions) => {
+            Weight { base: 1, per: per_session(servers.saturating_add(1)) }
+        }
+    };
+    (lever, asked, weight)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn some(number: u32) -> NonZeroU32 {
+        NonZeroU32::new(number).unwrap()
+    }
+
+    #[test]
+    fn the_documents_batch_weighs_what_the_research_says() {
+        let shape = Shape { parallel: some(8), sessions: some(3) };
+        let units = |model, effective, sets| {
+            let (_, asked, weight) = weigh(model, effective, sets, shape);
+            weight.units(asked)
+        };
+
+        assert_eq!(units(WeightModel::HintUnits, true, 2), 8);
+        assert_eq!(units(WeightModel::Sessions, true, 2), 3);
+        assert_eq!(units(WeightModel::Px, true, 1), 24);
+        assert_eq!(units(WeightModel::Px, true, 2), 48);
+        assert_eq!(units(WeightModel::Processes, true, 1), 28);
+        assert_eq!(units(WeightModel::Processes, true, 2), 52);
+        assert_eq!(units(WeightModel::HintUnits, false, 2), 3);
+        assert_eq!(units(WeightModel::Processes, false, 2), 52);
+    }
+
+    proptest! {
+        #[test]
+        fn less_never_weighs_more_and_what_fits_is_the_largest(
+            model in prop::sample::select(WEIGHT_MODELS.to_vec()),
+            effective: bool,
+            sets in 0_u8..4,
+            parallel in 1_u32..5_000,
+            sessions in 1_u32..500,
+            room in 0_u64..2_000_000,
+        ) {
+            let shape = Shape { parallel: some(parallel), sessions: some(sessions) };
+            let (_, asked, weight) = weigh(model, effective, sets, shape);
+
+            prop_assert!(weight.units(some(1)) >= 1);
+            prop_assert!(weight.units(some(1)) <= weight.units(asked));
+            match weight.fitting(room) {
+                Some(most) => {
+                    prop_assert!(weight.units(most) <= room);
+                    prop_assert!(weight.units(most.saturating_add(1)) > room);
+                }
+                None => prop_assert!(weight.units(some(1)) > room),
+            }
+        }
+    }
+}
