@@ -6,6 +6,7 @@ use tidemill_domain::code::Code;
 use tidemill_domain::item::ErrorKind;
 use tidemill_domain::job::context::ContextError;
 use tidemill_domain::lease::LeaseRefusal;
+use tidemill_domain::pool::ledger::Contradiction;
 
 /// What can go wrong with the database.
 #[derive(Debug, thiserror::Error)]
@@ -104,6 +105,9 @@ pub enum StoreError {
         /// The row's key.
         row: String,
     },
+    /// What is stored about a pool contradicts itself.
+    #[error("what is stored about a pool contradicts itself")]
+    DamagedPool(#[from] Contradiction),
     /// What an execution remembers cannot be stored, or what is stored cannot be read.
     #[error("the execution context of {place} cannot be used")]
     BadContext {
@@ -152,7 +156,7 @@ impl StoreError {
             Self::DiskFull(_) => Code::DiskFull,
             Self::FileNotPermitted { .. } | Self::FolderMissing { .. } => Code::FileNotPermitted,
             Self::Busy(_) => Code::DatabaseBusy,
-            Self::DamagedRow { .. } => Code::DamagedRow,
+            Self::DamagedRow { .. } | Self::DamagedPool(_) => Code::DamagedRow,
             Self::BadContext { source: ContextError::NotUnderstood(_), .. } => Code::DamagedRow,
             Self::BadContext { .. } => Code::ContextTooLarge,
             Self::LeaseRefused(_) => Code::ProcessExpired,
@@ -196,6 +200,7 @@ impl StoreError {
                 "run the command again; if it stays so, look for a long transaction, or raise database.busy_timeout".into()
             }
             Self::DamagedRow { .. } => "restore the row from a backup, or report this with the row".into(),
+            Self::DamagedPool(_) => "see what `tidemill pool verify` says, and report it".into(),
             Self::BadContext { source: ContextError::NotUnderstood(_), .. } => {
                 "let the program that wrote it go on with the job, or launch it with other identifying parameters".into()
             }

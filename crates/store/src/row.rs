@@ -11,6 +11,7 @@ use tidemill_domain::process::{Identity, ProcessState};
 
 pub(crate) mod job;
 pub(crate) mod partition;
+pub(crate) mod pool;
 pub(crate) mod schedule;
 
 /// Table, column and row of a value that breaks the rules.

@@ -21,6 +21,7 @@ mod process;
 
 mod job;
 mod partition;
+mod pool;
 mod schedule;
 
 mod alert;

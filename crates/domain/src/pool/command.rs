@@ -106,6 +106,8 @@ pub struct Acquire {
     pub lease_for: Option<Duration>,
     /// How long the caller stays for the answer.
     pub stays: Duration,
+    /// Names the call, the same in each of its attempts over the network.
+    pub call: Option<String>,
 }
 
 /// What a request asks of one pool.
@@ -139,6 +141,17 @@ pub enum ReleaseBy {
     Ticket(TicketId),
 }
 
+impl ReleaseBy {
+    /// Whether this ticket is among them.
+    pub fn names(&self, ticket: &Ticket) -> bool {
+        match self {
+            Self::Run { dag_id, run_id } => ticket.holder.is_of(dag_id, run_id),
+            Self::Holder(holder) => ticket.holder == *holder,
+            Self::Ticket(id) => ticket.id == *id,
+        }
+    }
+}
+
 /// Units come back, or are no longer wanted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Release {
@@ -150,6 +163,8 @@ pub struct Release {
     pub epoch: Option<Epoch>,
     /// How it ended.
     pub end: End,
+    /// Names the call, the same in each of its attempts over the network.
+    pub call: Option<String>,
 }
 
 /// The answer to a [`Command`].

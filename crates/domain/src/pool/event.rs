@@ -126,6 +126,9 @@ pub enum Event {
     Reacquired {
         /// Of this ticket; its epoch grows.
         ticket: TicketId,
+        /// In this call.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call: Option<String>,
     },
     /// It gave some back, or got the rest of what it asked for.
     Resized {
@@ -191,7 +194,7 @@ impl Event {
             | Self::Granted { ticket, .. }
             | Self::Claimed { ticket }
             | Self::Unclaimed { ticket, .. }
-            | Self::Reacquired { ticket }
+            | Self::Reacquired { ticket, .. }
             | Self::Resized { ticket, .. }
             | Self::Wanted { ticket, .. }
             | Self::Doubted { ticket }

@@ -252,12 +252,13 @@ fn change(ticket: &mut Ticket, at: Timestamp, event: &Event) -> Option<()> {
             ticket.ask_by = *ask_by;
             Some(())
         }
-        Event::Reacquired { .. } => {
+        Event::Reacquired { call, .. } => {
             matches!(ticket.state, State::Running | State::Suspect).then_some(())?;
             if ticket.state == State::Suspect {
                 step(ticket, Change::Confirm)?;
             }
             ticket.epoch = ticket.epoch.next();
+            ticket.call = call.clone();
             Some(())
         }
         Event::Resized { parallel, asked, .. } => {

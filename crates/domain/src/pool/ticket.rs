@@ -117,6 +117,9 @@ pub struct Ticket {
     pub table: String,
     /// The hint of its statement.
     pub hint: Option<String>,
+    /// The call that brought it, or that last asked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<String>,
 }
 
 impl Ticket {

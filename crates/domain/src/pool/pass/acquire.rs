@@ -11,6 +11,7 @@ use crate::pool::settings::PoolName;
 use crate::pool::state::State;
 use crate::pool::ticket::{Ticket, TicketId};
 use crate::pool::weight::Weight;
+use crate::time::Timestamp;
 use std::num::NonZeroU32;
 
 /// What a part of a request comes to in its pool.
@@ -46,8 +47,12 @@ impl Pass<'_> {
             let known = self.ledgers.get(&pool).and_then(|ledger| ledger.of_holder(&acquire.holder)).cloned();
             let id = match known {
                 Some(known) => {
-                    is_duplicate &= matches!(known.state, State::Running | State::Suspect);
-                    self.ask_again(&pool, &known, &part, ask_by)?;
+                    // The same call again is no other attempt: only its answer was lost on the way.
+                    let is_same_call = acquire.call.is_some() && acquire.call == known.call;
+                    is_duplicate &= !is_same_call && matches!(known.state, State::Running | State::Suspect);
+                    if !is_same_call || !matches!(known.state, State::Running) {
+                        self.ask_again(&pool, &known, &part, ask_by, &acquire.call)?;
+                    }
                     known.id
                 }
                 None => {
@@ -73,6 +78,7 @@ impl Pass<'_> {
                         lease_for: acquire.lease_for,
                         table: acquire.table.clone(),
                         hint: acquire.hint.clone(),
+                        call: acquire.call.clone(),
                     };
                     self.happen(&pool, Event::Enqueued { ticket: Box::new(ticket) })?;
                     part.part.ticket
@@ -101,7 +107,8 @@ impl Pass<'_> {
         pool: &PoolName,
         known: &Ticket,
         part: &Priced<'_>,
-        ask_by: crate::time::Timestamp,
+        ask_by: Timestamp,
+        call: &Option<String>,
     ) -> Result<(), Contradiction> {
         let ticket = known.id;
         match known.state {
@@ -111,7 +118,7 @@ impl Pass<'_> {
             }
             State::Granted => self.happen(pool, Event::Claimed { ticket }),
             State::Running | State::Suspect => {
-                self.happen(pool, Event::Reacquired { ticket })?;
+                self.happen(pool, Event::Reacquired { ticket, call: call.clone() })?;
                 self.resize(pool, known, part)
             }
             State::Released | State::Expired | State::Cancelled => Ok(()),

@@ -1,0 +1,104 @@
+-- Pools. `settings` is what people set, in JSON; the columns behind it repeat what other tools read. `version` is the
+-- number of the last pass that changed the pool; the row's lock is what serialises passes. What follows `version` is
+-- cached under that lock, and the auditor compares it with the tickets.
+create table tidemill_pool (
+    name text primary key,
+    external_id bigint unique,
+    settings text not null,
+    db_type text not null,
+    max_units bigint not null check (max_units >= 0),
+    threshold_percent integer not null check (threshold_percent between 1 and 100),
+    default_units bigint not null check (default_units > 0),
+    min_units bigint not null check (min_units > 0),
+    version bigint not null default 0 check (version >= 0),
+    usage bigint not null default 0 check (usage >= 0),
+    active bigint not null default 0 check (active >= 0),
+    waiting bigint not null default 0 check (waiting >= 0),
+    suspect bigint not null default 0 check (suspect >= 0),
+    created_at timestamptz not null,
+    changed_at timestamptz not null
+);
+
+-- Tickets: requests in the queue, the leases that they become, and for a while what became of those. `detail` is the
+-- ticket in JSON; the other columns repeat what is searched and what other tools read. `version` is the pass that last
+-- changed it. `expires_at` is moved on by heartbeats, which take no lock on the pool.
+create table tidemill_pool_ticket (
+    id uuid primary key,
+    pool text not null references tidemill_pool (name) on delete cascade,
+    version bigint not null,
+    state text not null
+        check (state in ('waiting', 'granted', 'running', 'suspect', 'released', 'expired', 'cancelled')),
+    dag_id text not null,
+    run_id text not null,
+    task text not null,
+    map_index integer not null,
+    table_name text not null,
+    parallel bigint not null check (parallel > 0),
+    units bigint not null check (units >= 0),
+    epoch bigint not null,
+    enqueued_at timestamptz not null,
+    started_at timestamptz,
+    ended_at timestamptz,
+    ending text,
+    end_call text,
+    expires_at timestamptz,
+    held_until timestamptz,
+    lease_micros bigint,
+    detail text not null,
+    check ((ended_at is null) = (state in ('waiting', 'granted', 'running', 'suspect'))),
+    check ((ended_at is null) = (ending is null)),
+    check ((ended_at is null) = (expires_at is not null))
+);
+
+-- One live ticket for each holder.
+create unique index tidemill_pool_ticket_holder
+    on tidemill_pool_ticket (pool, dag_id, run_id, task, map_index) where ended_at is null;
+
+-- What another process changed since this one looked.
+create index tidemill_pool_ticket_version on tidemill_pool_ticket (pool, version);
+
+create index tidemill_pool_ticket_expires on tidemill_pool_ticket (expires_at) where ended_at is null;
+
+create index tidemill_pool_ticket_run on tidemill_pool_ticket (run_id, dag_id);
+
+create index tidemill_pool_ticket_ended on tidemill_pool_ticket (ended_at) where ended_at is not null;
+
+-- The log of each pool: all that was decided, from its making or from a snapshot on. The state follows from it.
+create table tidemill_pool_log (
+    pool text not null references tidemill_pool (name) on delete cascade,
+    version bigint not null,
+    seq integer not null,
+    at timestamptz not null,
+    kind text not null,
+    ticket_id uuid,
+    dag_id text,
+    run_id text,
+    event text not null,
+    primary key (pool, version, seq)
+);
+
+create index tidemill_pool_log_ticket on tidemill_pool_log (ticket_id) where ticket_id is not null;
+
+create index tidemill_pool_log_snapshot on tidemill_pool_log (pool, at) where kind = 'snapshot';
+
+-- How long runs took whose tickets are forgotten: a list of seconds in JSON, the oldest first.
+create table tidemill_pool_run_time (
+    pool text not null references tidemill_pool (name) on delete cascade,
+    dag_id text not null,
+    table_name text not null,
+    parallel bigint not null check (parallel > 0),
+    seconds text not null,
+    primary key (pool, dag_id, table_name, parallel)
+);
+
+-- How full a pool was, in steps of five minutes.
+create table tidemill_pool_usage (
+    pool text not null references tidemill_pool (name) on delete cascade,
+    at timestamptz not null,
+    least bigint not null,
+    most bigint not null,
+    total bigint not null,
+    samples bigint not null check (samples > 0),
+    most_waiting bigint not null,
+    primary key (pool, at)
+);

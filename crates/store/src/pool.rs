@@ -1,0 +1,28 @@
+//! Pools: what is set about them, the passes that decide, and what people see.
+//!
+//! Reading order: [`pass`] (many requests in one transaction), [`cache`] (what a process remembers between two of
+//! them), [`beat`] (heartbeats, which decide nothing), [`define`] (pools are made, changed and removed), [`list`] (what
+//! people see), [`audit`] (the log is followed and compared).
+
+pub mod beat;
+pub mod cache;
+pub mod pass;
+
+pub mod define;
+
+pub mod audit;
+pub mod list;
+
+pub use audit::{Audited, Difference};
+pub use cache::PoolCache;
+pub use define::Defined;
+pub use list::{PoolRecord, StoryRecord, TicketRecord};
+pub use pass::{Lapses, PassRequest};
+
+/// Woken when a pass has changed something for somebody who waits elsewhere.
+pub const POOL_CHANGED: &str = "pool";
+
+/// The pool as the audit names it.
+pub(crate) fn object(name: &str) -> String {
+    format!("pool/{name}")
+}

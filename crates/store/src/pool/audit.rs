@@ -1,0 +1,89 @@
+//! The auditor: follows the log of a pool from its beginning and compares what follows from it with what is stored.
+
+use crate::error::StoreError;
+use crate::tx::Tx;
+use tidemill_domain::pool::ledger::Contradiction;
+use tidemill_domain::pool::replay::replay;
+use tidemill_domain::pool::{PoolName, Ticket, TicketId};
+
+/// So many records are read at once.
+const AT_ONCE: i64 = 10_000;
+
+/// What an audit found.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Audited {
+    /// How many records were followed.
+    pub records: u64,
+    /// The live tickets at the end.
+    pub tickets: usize,
+    /// The units in use at the end.
+    pub usage: u64,
+    /// The greatest usage on the way.
+    pub peak: u64,
+    /// What does not fit; empty when all is well.
+    pub differences: Vec<Difference>,
+}
+
+/// Something that does not fit.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum Difference {
+    /// The log says what cannot have happened.
+    #[error("the log cannot be followed: {0}")]
+    Contradiction(#[from] Contradiction),
+    /// A ticket is other than the log says.
+    #[error("the ticket {0} is not as the log says")]
+    Ticket(TicketId),
+    /// The settings are.
+    #[error("the settings are not as the log says")]
+    Settings,
+    /// The row of the pool says another usage.
+    #[error("the pool says that {stored} units are in use, and its tickets say {counted}")]
+    Usage {
+        /// What the row says.
+        stored: u64,
+        /// What the tickets say.
+        counted: u64,
+    },
+}
+
+impl Tx {
+    /// Follows the log of a pool; none when there is no such pool. In a transaction that reads from one snapshot.
+    pub async fn audit_pool(&mut self, name: &PoolName) -> Result<Option<Audited>, StoreError> {
+        let Some(row) = self.pool_find(name.as_str()).await? else { return Ok(None) };
+        let stored = self.pool_refresh(&row, None).await?;
+        let mut records = Vec::new();
+        let mut after = (-1, -1);
+        loop {
+            let rows = self.pool_log_from(name.as_str(), after, AT_ONCE).await?;
+            let Some(last) = rows.last() else { break };
+            after = (last.version, last.seq);
+            for row in &rows {
+                records.push(row.record()?);
+            }
+        }
+        let counted: u64 = stored.tickets().map(Ticket::units).sum();
+        let mut differences = Vec::new();
+        let kept = u64::try_from(row.usage).unwrap_or(0);
+        if kept != counted {
+            differences.push(Difference::Usage { stored: kept, counted });
+        }
+        let mut peak = 0;
+        match replay(stored.settings(), &records) {
+            Ok(audit) => {
+                peak = audit.peak;
+                if audit.ledger.settings() != stored.settings() {
+                    differences.push(Difference::Settings);
+                }
+                let differs = |ticket: &&Ticket| audit.ledger.ticket(ticket.id) != Some(ticket);
+                differences
+                    .extend(stored.tickets().filter(differs).map(|ticket| Difference::Ticket(ticket.id)));
+                let is_extra = |ticket: &&Ticket| stored.ticket(ticket.id).is_none();
+                let extra = audit.ledger.tickets().filter(is_extra);
+                differences.extend(extra.map(|ticket| Difference::Ticket(ticket.id)));
+            }
+            Err(contradiction) => differences.push(contradiction.into()),
+        }
+        let records = u64::try_from(records.len()).unwrap_or(u64::MAX);
+        Ok(Some(Audited { records, tickets: stored.tickets().count(), usage: counted, peak, differences }))
+    }
+}

@@ -1,0 +1,30 @@
+//! Heartbeats of holders. They decide nothing, so they take no lock on the pool and leave no record.
+
+use crate::error::StoreError;
+use crate::row::pool::BeatRow;
+use crate::tx::Tx;
+use std::collections::BTreeSet;
+use tidemill_domain::lease::Epoch;
+use tidemill_domain::pool::{PoolName, TicketId};
+use tidemill_domain::time::Timestamp;
+
+impl Tx {
+    /// Notes that these holders are alive; returns those whose tickets run as they think. Who is not among them is in
+    /// doubt, was never told, or is gone: a pass decides.
+    pub async fn renew_tickets(
+        &mut self,
+        beats: &[(TicketId, Epoch)],
+    ) -> Result<BTreeSet<TicketId>, StoreError> {
+        let now = self.now().await?;
+        let beats: Vec<BeatRow> = beats.iter().map(|(ticket, epoch)| BeatRow::new(*ticket, *epoch)).collect();
+        let alive = self.pool_ticket_renew(&beats, now.into()).await?;
+        Ok(alive.into_iter().map(Into::into).collect())
+    }
+
+    /// The pools of which a ticket's time is over.
+    pub async fn pools_with_lapsed_tickets(&mut self) -> Result<(Timestamp, BTreeSet<PoolName>), StoreError> {
+        let now = self.now().await?;
+        let due = self.pool_due(now.into()).await?;
+        Ok((now, due.into_iter().filter_map(|name| name.parse().ok()).collect()))
+    }
+}

@@ -1,0 +1,129 @@
+//! Pools are made, changed and removed. Each leaves an audit entry in the same transaction, and a record in the log of
+//! the pool.
+
+use super::pass::{Lapses, PassRequest};
+use super::{POOL_CHANGED, object};
+use crate::error::StoreError;
+use crate::row::pool::SettingsColumns;
+use crate::tx::Tx;
+use std::collections::{BTreeMap, BTreeSet};
+use tidemill_domain::audit::{Actor, AuditEntry};
+use tidemill_domain::pool::command::Command;
+use tidemill_domain::pool::estimate::Pace;
+use tidemill_domain::pool::{PoolName, Settings};
+
+/// What became of settings that somebody brought.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Defined {
+    /// They are in place.
+    Done,
+    /// There is a pool of this name.
+    NameTaken,
+    /// There is another pool of this external id.
+    ExternalIdTaken(PoolName),
+    /// There is no pool of this name.
+    NoSuchPool,
+    /// Tickets of it are live.
+    InUse {
+        /// So many.
+        tickets: u64,
+    },
+}
+
+impl Tx {
+    /// Makes a pool.
+    pub async fn create_pool(&mut self, settings: &Settings, actor: &Actor) -> Result<Defined, StoreError> {
+        let now = self.now().await?;
+        if self.pool_insert(&SettingsColumns::new(settings)?, now.into()).await? == 0 {
+            let taken = match self.pool_find(settings.name.as_str()).await? {
+                Some(_) => Defined::NameTaken,
+                None => self.external_id_taken(settings).await?.unwrap_or(Defined::NameTaken),
+            };
+            return Ok(taken);
+        }
+        self.configure(settings).await?;
+        let entry = AuditEntry::new(actor.clone(), "pool.create", &object(settings.name.as_str()));
+        self.audit_insert(&entry, now.into()).await?;
+        Ok(Defined::Done)
+    }
+
+    /// Gives a pool other settings, and its queue a turn with them.
+    pub async fn set_pool(
+        &mut self,
+        settings: &Settings,
+        actor: &Actor,
+        reason: Option<&str>,
+    ) -> Result<Defined, StoreError> {
+        let name = settings.name.to_string();
+        let locked = self.pool_lock_all(std::slice::from_ref(&name)).await?;
+        let Some(row) = locked.into_iter().next() else { return Ok(Defined::NoSuchPool) };
+        if let Some(taken) = self.external_id_taken(settings).await? {
+            return Ok(taken);
+        }
+        let before = row.settings()?;
+        if before == *settings {
+            return Ok(Defined::Done);
+        }
+        let now = self.now().await?;
+        self.pool_update(&SettingsColumns::new(settings)?, now.into()).await?;
+        self.configure(settings).await?;
+        let verb = match (&before.paused, &settings.paused) {
+            (None, Some(_)) => "pool.pause",
+            (Some(_), None) => "pool.resume",
+            _ => "pool.set",
+        };
+        let change = |settings: &Settings| {
+            let Settings { max_units, threshold_percent, .. } = settings;
+            format!("{max_units} units at {threshold_percent} %")
+        };
+        let mut entry =
+            AuditEntry::new(actor.clone(), verb, &object(&name)).from_to(&change(&before), &change(settings));
+        if let Some(reason) = reason {
+            entry = entry.because(reason);
+        }
+        self.audit_insert(&entry, now.into()).await?;
+        Ok(Defined::Done)
+    }
+
+    /// Removes a pool that nobody uses or waits for, and all that is known of its past.
+    pub async fn remove_pool(
+        &mut self,
+        name: &PoolName,
+        actor: &Actor,
+        reason: Option<&str>,
+    ) -> Result<Defined, StoreError> {
+        let locked = self.pool_lock_all(&[name.to_string()]).await?;
+        let Some(row) = locked.first() else { return Ok(Defined::NoSuchPool) };
+        let tickets = u64::try_from(row.active + row.waiting).unwrap_or(0);
+        if tickets > 0 {
+            return Ok(Defined::InUse { tickets });
+        }
+        self.pool_delete(name.as_str()).await?;
+        let now = self.now().await?;
+        let mut entry = AuditEntry::new(actor.clone(), "pool.remove", &object(name.as_str()));
+        if let Some(reason) = reason {
+            entry = entry.because(reason);
+        }
+        self.audit_insert(&entry, now.into()).await?;
+        self.wake(POOL_CHANGED);
+        Ok(Defined::Done)
+    }
+
+    async fn configure(&mut self, settings: &Settings) -> Result<(), StoreError> {
+        let pools = BTreeSet::from([settings.name.clone()]);
+        let commands = [Command::Configure { settings: Box::new(settings.clone()) }];
+        let request =
+            PassRequest { pools: &pools, commands: &commands, pace: Pace::default(), lapses: Lapses::Left };
+        self.pool_pass(&mut BTreeMap::new(), request).await?;
+        // Whoever waits elsewhere may find more room, or none.
+        self.wake(POOL_CHANGED);
+        Ok(())
+    }
+
+    async fn external_id_taken(&mut self, settings: &Settings) -> Result<Option<Defined>, StoreError> {
+        let Some(external_id) = settings.external_id else { return Ok(None) };
+        let Some(row) = self.pool_find_external(external_id).await? else { return Ok(None) };
+        let name = row.name()?;
+        Ok((name != settings.name).then_some(Defined::ExternalIdTaken(name)))
+    }
+}

@@ -1,0 +1,140 @@
+//! What people see of pools.
+
+use crate::error::StoreError;
+use crate::tx::Tx;
+use tidemill_domain::pool::event::Record;
+use tidemill_domain::pool::{Ledger, PoolName, Settings, State, Ticket, TicketId};
+use tidemill_domain::time::Timestamp;
+
+/// A pool, and how full it is.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PoolRecord {
+    /// What is set about it.
+    pub settings: Settings,
+    /// The number of the last pass that changed it.
+    pub version: i64,
+    /// The units in use.
+    pub usage: u64,
+    /// The tickets that count.
+    pub active: u64,
+    /// The tickets in the queue.
+    pub waiting: u64,
+    /// Of those that count, how many are in doubt.
+    pub suspect: u64,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When something was last decided.
+    pub changed_at: Timestamp,
+}
+
+/// A ticket, live or ended.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TicketRecord {
+    /// The ticket.
+    pub ticket: Ticket,
+    /// Its pool.
+    pub pool: PoolName,
+    /// The units that it has or had.
+    pub units: u64,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+    /// And how.
+    pub ending: Option<String>,
+    /// When its time is over.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// A record of the log with the ticket that it is about, as far as that is still known.
+#[derive(Clone, PartialEq, Debug)]
+pub struct StoryRecord {
+    /// The pool.
+    pub pool: PoolName,
+    /// The record.
+    pub record: Record,
+    /// The ticket, as it is now.
+    pub ticket: Option<Ticket>,
+}
+
+impl Tx {
+    /// All pools, by name.
+    pub async fn pools(&mut self, limit: u32) -> Result<Vec<PoolRecord>, StoreError> {
+        self.pool_list(limit.into()).await?.into_iter().map(TryInto::try_into).collect()
+    }
+
+    /// One of them.
+    pub async fn pool(&mut self, name: &PoolName) -> Result<Option<PoolRecord>, StoreError> {
+        self.pool_find(name.as_str()).await?.map(TryInto::try_into).transpose()
+    }
+
+    /// The one with this external id.
+    pub async fn pool_by_external_id(&mut self, external_id: i64) -> Result<Option<PoolRecord>, StoreError> {
+        self.pool_find_external(external_id).await?.map(TryInto::try_into).transpose()
+    }
+
+    /// Name, version and external id of all pools: little to read for who only wants to know what changed.
+    pub async fn pool_directory(&mut self) -> Result<Vec<(PoolName, i64, Option<i64>)>, StoreError> {
+        let rows = self.pool_versions().await?.into_iter();
+        Ok(rows.filter_map(|(name, version, id)| Some((name.parse().ok()?, version, id))).collect())
+    }
+
+    /// A pool with its live tickets as they are stored.
+    pub async fn pool_ledger(&mut self, name: &PoolName) -> Result<Option<Ledger>, StoreError> {
+        match self.pool_find(name.as_str()).await? {
+            Some(row) => self.pool_refresh(&row, None).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Tickets of a pool in these states, the oldest first.
+    pub async fn pool_tickets(
+        &mut self,
+        name: &PoolName,
+        states: &[State],
+        limit: u32,
+    ) -> Result<Vec<TicketRecord>, StoreError> {
+        let states: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
+        let rows = self.pool_ticket_list(name.as_str(), &states, limit.into()).await?;
+        rows.into_iter().map(TryInto::try_into).collect()
+    }
+
+    /// One ticket, live or not yet forgotten.
+    pub async fn pool_ticket(&mut self, id: TicketId) -> Result<Option<TicketRecord>, StoreError> {
+        self.pool_ticket_find(id.into()).await?.map(TryInto::try_into).transpose()
+    }
+
+    /// The tickets of all runs of this name, the newest first.
+    pub async fn tickets_of_run(
+        &mut self,
+        run_id: &str,
+        limit: u32,
+    ) -> Result<Vec<TicketRecord>, StoreError> {
+        let rows = self.pool_ticket_of_run(run_id, limit.into()).await?;
+        rows.into_iter().map(TryInto::try_into).collect()
+    }
+
+    /// What was last decided, the newest first.
+    pub async fn pool_stories(
+        &mut self,
+        pool: Option<&PoolName>,
+        limit: u32,
+    ) -> Result<Vec<StoryRecord>, StoreError> {
+        let rows = self.pool_log_latest(pool.map(PoolName::as_str), limit.into()).await?;
+        let mut stories = Vec::with_capacity(rows.len());
+        for row in rows {
+            let Ok(pool) = row.pool.parse() else { continue };
+            let record = row.record()?;
+            let ticket = match record.event.ticket() {
+                Some(id) => self.pool_ticket(id).await?.map(|known| known.ticket),
+                None => None,
+            };
+            stories.push(StoryRecord { pool, record, ticket });
+        }
+        Ok(stories)
+    }
+
+    /// All that was decided about a ticket, in its order.
+    pub async fn ticket_log(&mut self, id: TicketId, limit: u32) -> Result<Vec<Record>, StoreError> {
+        let rows = self.pool_log_of_ticket(id.into(), limit.into()).await?;
+        rows.iter().map(crate::row::pool::LogRow::record).collect()
+    }
+}

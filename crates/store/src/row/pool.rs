@@ -1,0 +1,327 @@
+//! Rows of pools, their tickets and their log.
+
+use super::damaged;
+use crate::codec::{DbId, DbTime};
+use crate::error::StoreError;
+use crate::pool::{PoolRecord, TicketRecord};
+use serde::Serialize;
+use tidemill_domain::lease::Epoch;
+use tidemill_domain::pool::event::{End, Event, Record};
+use tidemill_domain::pool::pass::{expires_at, held_until};
+use tidemill_domain::pool::{Ledger, PoolName, Settings, State, Ticket, TicketId};
+use tidemill_domain::time::Timestamp;
+
+const POOL: &str = "tidemill_pool";
+const TICKET: &str = "tidemill_pool_ticket";
+const LOG: &str = "tidemill_pool_log";
+
+impl From<TicketId> for DbId {
+    fn from(id: TicketId) -> Self {
+        Self(id.as_uuid())
+    }
+}
+
+impl From<DbId> for TicketId {
+    fn from(stored: DbId) -> Self {
+        Self::new(stored.0)
+    }
+}
+
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct PoolRow {
+    pub(crate) name: String,
+    pub(crate) settings: String,
+    pub(crate) version: i64,
+    pub(crate) usage: i64,
+    pub(crate) active: i64,
+    pub(crate) waiting: i64,
+    pub(crate) suspect: i64,
+    pub(crate) created_at: DbTime,
+    pub(crate) changed_at: DbTime,
+}
+
+impl PoolRow {
+    pub(crate) fn name(&self) -> Result<PoolName, StoreError> {
+        self.name.parse().map_err(|_| damaged(POOL, "name", &self.name))
+    }
+
+    pub(crate) fn settings(&self) -> Result<Settings, StoreError> {
+        serde_json::from_str(&self.settings).map_err(|_| damaged(POOL, "settings", &self.name))
+    }
+}
+
+impl TryFrom<PoolRow> for PoolRecord {
+    type Error = StoreError;
+
+    fn try_from(row: PoolRow) -> Result<Self, StoreError> {
+        let count = |number: i64| u64::try_from(number).map_err(|_| damaged(POOL, "usage", &row.name));
+        Ok(Self {
+            settings: row.settings()?,
+            version: row.version,
+            usage: count(row.usage)?,
+            active: count(row.active)?,
+            waiting: count(row.waiting)?,
+            suspect: count(row.suspect)?,
+            created_at: row.created_at.into(),
+            changed_at: row.changed_at.into(),
+        })
+    }
+}
+
+/// The settings of a pool in the columns that other tools read.
+#[derive(Clone, Debug)]
+pub(crate) struct SettingsColumns {
+    pub(crate) name: String,
+    pub(crate) external_id: Option<i64>,
+    pub(crate) settings: String,
+    pub(crate) db_type: String,
+    pub(crate) max_units: i64,
+    pub(crate) threshold_percent: i32,
+    pub(crate) default_units: i64,
+    pub(crate) min_units: i64,
+}
+
+impl SettingsColumns {
+    pub(crate) fn new(settings: &Settings) -> Result<Self, StoreError> {
+        Ok(Self {
+            name: settings.name.to_string(),
+            external_id: settings.external_id,
+            settings: json(settings)?,
+            db_type: settings.db_type.clone(),
+            max_units: settings.max_units.into(),
+            threshold_percent: settings.threshold_percent.into(),
+            default_units: settings.default_units.get().into(),
+            min_units: settings.min_units.get().into(),
+        })
+    }
+}
+
+/// A ticket on its way into the database, in a list in JSON: one parameter for all of them. Instants are microseconds
+/// since 1970.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct SavedTicket {
+    id: String,
+    pool: String,
+    version: i64,
+    state: &'static str,
+    dag_id: String,
+    run_id: String,
+    task: String,
+    map_index: i32,
+    table_name: String,
+    parallel: i64,
+    units: i64,
+    epoch: i64,
+    enqueued_at: i64,
+    started_at: Option<i64>,
+    ended_at: Option<i64>,
+    ending: Option<&'static str>,
+    end_call: Option<String>,
+    expires_at: Option<i64>,
+    held_until: i64,
+    lease_micros: Option<i64>,
+    detail: String,
+}
+
+impl SavedTicket {
+    pub(crate) fn new(
+        ledger: &Ledger,
+        ticket: &Ticket,
+        end: Option<&End>,
+        end_call: Option<&str>,
+        now: Timestamp,
+    ) -> Result<Self, StoreError> {
+        let has_ended = ticket.state.has_ended();
+        let units = ticket.granted.map_or(0, |granted| ticket.weight.units(granted));
+        let settings = ledger.settings();
+        let lease_micros =
+            ticket.lease_for.map(|lease_for| i64::try_from(lease_for.as_micros()).unwrap_or(i64::MAX));
+        Ok(Self {
+            id: ticket.id.to_string(),
+            pool: settings.name.to_string(),
+            version: ledger.version(),
+            state: ticket.state.as_str(),
+            dag_id: ticket.holder.dag_id().to_owned(),
+            run_id: ticket.holder.run_id().to_owned(),
+            task: ticket.holder.task().to_owned(),
+            map_index: ticket.holder.map_index(),
+            table_name: ticket.table.clone(),
+            parallel: ticket.granted.unwrap_or(ticket.asked).get().into(),
+            units: i64::try_from(units).unwrap_or(i64::MAX),
+            epoch: ticket.epoch.get(),
+            enqueued_at: ticket.enqueued_at.as_micros(),
+            started_at: ticket.claimed_at.or(ticket.granted_at).map(Timestamp::as_micros),
+            ended_at: has_ended.then_some(now.as_micros()),
+            ending: has_ended.then_some(end.map_or("unknown", End::as_str)),
+            end_call: end_call.filter(|_| has_ended).map(str::to_owned),
+            expires_at: expires_at(ticket, settings, now).map(Timestamp::as_micros),
+            held_until: held_until(ticket, settings).as_micros(),
+            lease_micros,
+            detail: json(ticket)?,
+        })
+    }
+}
+
+/// A record of the log on its way into the database.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct SavedRecord {
+    pool: String,
+    version: i64,
+    seq: i32,
+    at: i64,
+    kind: &'static str,
+    ticket_id: Option<String>,
+    dag_id: Option<String>,
+    run_id: Option<String>,
+    event: String,
+}
+
+impl SavedRecord {
+    pub(crate) fn new(pool: &PoolName, record: &Record) -> Result<Self, StoreError> {
+        let holder = record.holder.as_ref();
+        Ok(Self {
+            pool: pool.to_string(),
+            version: record.version,
+            seq: record.seq,
+            at: record.at.as_micros(),
+            kind: record.event.kind(),
+            ticket_id: record.event.ticket().map(|ticket| ticket.to_string()),
+            dag_id: holder.map(|holder| holder.dag_id().to_owned()),
+            run_id: holder.map(|holder| holder.run_id().to_owned()),
+            event: json(&record.event)?,
+        })
+    }
+}
+
+/// What a pass changes in the row of a pool.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct SavedPool {
+    name: String,
+    version: i64,
+    usage: i64,
+    active: i64,
+    waiting: i64,
+    suspect: i64,
+}
+
+impl SavedPool {
+    pub(crate) fn new(ledger: &Ledger) -> Self {
+        let count = |is: fn(&Ticket) -> bool| {
+            i64::try_from(ledger.tickets().filter(|ticket| is(ticket)).count()).unwrap_or(i64::MAX)
+        };
+        Self {
+            name: ledger.settings().name.to_string(),
+            version: ledger.version(),
+            usage: i64::try_from(ledger.usage()).unwrap_or(i64::MAX),
+            active: count(|ticket| ticket.state.counts()),
+            waiting: count(|ticket| ticket.state == State::Waiting),
+            suspect: count(|ticket| ticket.state == State::Suspect),
+        }
+    }
+}
+
+/// All that a pass writes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SavedPass {
+    pub(crate) tickets: Vec<SavedTicket>,
+    pub(crate) records: Vec<SavedRecord>,
+    pub(crate) pools: Vec<SavedPool>,
+}
+
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct TicketRow {
+    pub(crate) id: DbId,
+    pub(crate) pool: String,
+    pub(crate) state: String,
+    pub(crate) units: i64,
+    pub(crate) ended_at: Option<DbTime>,
+    pub(crate) ending: Option<String>,
+    pub(crate) expires_at: Option<DbTime>,
+    pub(crate) detail: String,
+}
+
+impl TicketRow {
+    /// The state of the column counts: it is what the constraints are about.
+    pub(crate) fn ticket(&self) -> Result<Ticket, StoreError> {
+        let bad = |column| damaged(TICKET, column, self.id.0);
+        let ticket: Ticket = serde_json::from_str(&self.detail).map_err(|_| bad("detail"))?;
+        if ticket.state.as_str() != self.state || ticket.id != self.id.into() {
+            return Err(bad("state"));
+        }
+        Ok(ticket)
+    }
+}
+
+impl TryFrom<TicketRow> for TicketRecord {
+    type Error = StoreError;
+
+    fn try_from(row: TicketRow) -> Result<Self, StoreError> {
+        Ok(Self {
+            ticket: row.ticket()?,
+            pool: row.pool.parse().map_err(|_| damaged(TICKET, "pool", row.id.0))?,
+            units: u64::try_from(row.units).map_err(|_| damaged(TICKET, "units", row.id.0))?,
+            ended_at: row.ended_at.map(Into::into),
+            ending: row.ending,
+            expires_at: row.expires_at.map(Into::into),
+        })
+    }
+}
+
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct LogRow {
+    pub(crate) pool: String,
+    pub(crate) version: i64,
+    pub(crate) seq: i32,
+    pub(crate) at: DbTime,
+    pub(crate) event: String,
+}
+
+impl LogRow {
+    /// Without its holder, who is known by the ticket.
+    pub(crate) fn record(&self) -> Result<Record, StoreError> {
+        let event: Event = serde_json::from_str(&self.event)
+            .map_err(|_| damaged(LOG, "event", format!("{}/{}/{}", self.pool, self.version, self.seq)))?;
+        let at = self.at.into();
+        Ok(Record { version: self.version, seq: self.seq, at, holder: None, event })
+    }
+}
+
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct RunTimeRow {
+    pub(crate) dag_id: String,
+    pub(crate) table_name: String,
+    pub(crate) parallel: i64,
+    pub(crate) seconds: String,
+}
+
+/// A run that has ended.
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct EndedRunRow {
+    pub(crate) dag_id: String,
+    pub(crate) table_name: String,
+    pub(crate) parallel: i64,
+    pub(crate) started_at: DbTime,
+    pub(crate) ended_at: DbTime,
+}
+
+/// Which ticket a heartbeat is for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BeatRow {
+    pub(crate) id: DbId,
+    pub(crate) epoch: i64,
+}
+
+impl BeatRow {
+    pub(crate) fn new(ticket: TicketId, epoch: Epoch) -> Self {
+        Self { id: ticket.into(), epoch: epoch.get() }
+    }
+}
+
+/// Many values as one parameter.
+pub(crate) fn listed(values: &impl Serialize) -> Result<String, sqlx::Error> {
+    serde_json::to_string(values).map_err(|error| sqlx::Error::Encode(error.into()))
+}
+
+pub(crate) fn json(value: &impl Serialize) -> Result<String, StoreError> {
+    serde_json::to_string(value).map_err(|_| damaged(POOL, "settings", "a value that JSON cannot hold"))
+}

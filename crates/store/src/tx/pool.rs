@@ -1,0 +1,117 @@
+//! Statements on pools, their tickets and their log.
+
+use super::{Answer, Connection, Tx};
+use crate::codec::{DbId, DbTime};
+use crate::row::pool::{
+    BeatRow, EndedRunRow, LogRow, PoolRow, RunTimeRow, SavedPass, SettingsColumns, TicketRow,
+};
+use crate::{postgres, sqlite};
+
+impl Tx {
+    pub(crate) async fn pool_insert(&mut self, row: &SettingsColumns, now: DbTime) -> Answer<u64> {
+        on_either!(self, pool::insert(row, now))
+    }
+
+    pub(crate) async fn pool_update(&mut self, row: &SettingsColumns, now: DbTime) -> Answer<()> {
+        on_either!(self, pool::update(row, now))
+    }
+
+    pub(crate) async fn pool_delete(&mut self, name: &str) -> Answer<u64> {
+        on_either!(self, pool::delete(name))
+    }
+
+    pub(crate) async fn pool_lock_all(&mut self, names: &[String]) -> Answer<Vec<PoolRow>> {
+        on_either!(self, pool::lock_all(names))
+    }
+
+    pub(crate) async fn pool_find(&mut self, name: &str) -> Answer<Option<PoolRow>> {
+        on_either!(self, pool::find(name))
+    }
+
+    pub(crate) async fn pool_find_external(&mut self, external_id: i64) -> Answer<Option<PoolRow>> {
+        on_either!(self, pool::find_external(external_id))
+    }
+
+    pub(crate) async fn pool_list(&mut self, limit: i64) -> Answer<Vec<PoolRow>> {
+        on_either!(self, pool::list(limit))
+    }
+
+    pub(crate) async fn pool_versions(&mut self) -> Answer<Vec<(String, i64, Option<i64>)>> {
+        on_either!(self, pool::versions())
+    }
+
+    pub(crate) async fn pool_save(&mut self, pass: &SavedPass, now: DbTime) -> Answer<()> {
+        on_either!(self, pool::save(pass, now))
+    }
+
+    pub(crate) async fn pool_ticket_live(&mut self, pool: &str) -> Answer<Vec<TicketRow>> {
+        on_either!(self, pool::ticket_live(pool))
+    }
+
+    pub(crate) async fn pool_ticket_changed(&mut self, pool: &str, since: i64) -> Answer<Vec<TicketRow>> {
+        on_either!(self, pool::ticket_changed(pool, since))
+    }
+
+    pub(crate) async fn pool_ticket_lapsed(
+        &mut self,
+        pools: &[String],
+        now: DbTime,
+        limit: i64,
+    ) -> Answer<Vec<(DbId, String)>> {
+        on_either!(self, pool::ticket_lapsed(pools, now, limit))
+    }
+
+    pub(crate) async fn pool_due(&mut self, now: DbTime) -> Answer<Vec<String>> {
+        on_either!(self, pool::due(now))
+    }
+
+    pub(crate) async fn pool_ticket_renew(&mut self, beats: &[BeatRow], now: DbTime) -> Answer<Vec<DbId>> {
+        on_either!(self, pool::ticket_renew(beats, now))
+    }
+
+    pub(crate) async fn pool_ticket_find(&mut self, id: DbId) -> Answer<Option<TicketRow>> {
+        on_either!(self, pool::ticket_find(id))
+    }
+
+    pub(crate) async fn pool_ticket_of_run(&mut self, run_id: &str, limit: i64) -> Answer<Vec<TicketRow>> {
+        on_either!(self, pool::ticket_of_run(run_id, limit))
+    }
+
+    pub(crate) async fn pool_ticket_list(
+        &mut self,
+        pool: &str,
+        states: &[&str],
+        limit: i64,
+    ) -> Answer<Vec<TicketRow>> {
+        on_either!(self, pool::ticket_list(pool, states, limit))
+    }
+
+    pub(crate) async fn pool_released_by_call(&mut self, pool: &str, call: &str) -> Answer<Vec<TicketRow>> {
+        on_either!(self, pool::released_by_call(pool, call))
+    }
+
+    pub(crate) async fn pool_log_from(
+        &mut self,
+        pool: &str,
+        after: (i64, i32),
+        limit: i64,
+    ) -> Answer<Vec<LogRow>> {
+        on_either!(self, pool::log_from(pool, after, limit))
+    }
+
+    pub(crate) async fn pool_log_latest(&mut self, pool: Option<&str>, limit: i64) -> Answer<Vec<LogRow>> {
+        on_either!(self, pool::log_latest(pool, limit))
+    }
+
+    pub(crate) async fn pool_log_of_ticket(&mut self, ticket: DbId, limit: i64) -> Answer<Vec<LogRow>> {
+        on_either!(self, pool::log_of_ticket(ticket, limit))
+    }
+
+    pub(crate) async fn pool_run_time_list(&mut self, pool: &str) -> Answer<Vec<RunTimeRow>> {
+        on_either!(self, pool::run_time_list(pool))
+    }
+
+    pub(crate) async fn pool_ended_runs(&mut self, pool: &str, limit: i64) -> Answer<Vec<EndedRunRow>> {
+        on_either!(self, pool::ended_runs(pool, limit))
+    }
+}

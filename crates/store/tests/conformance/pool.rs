@@ -1,0 +1,208 @@
+//! Pools: passes by several processes on one database, and what is stored of them.
+
+use crate::Bench;
+use std::collections::BTreeSet;
+use std::num::NonZeroU32;
+use std::time::Duration;
+use tidemill_domain::audit::{Actor, Role};
+use tidemill_domain::pool::command::{Acquire, Answer, Command, Part, Release, ReleaseBy};
+use tidemill_domain::pool::estimate::Pace;
+use tidemill_domain::pool::event::End;
+use tidemill_domain::pool::{Class, Holder, PoolName, Settings, State, TicketId};
+use tidemill_store::pool::{Defined, Lapses, PassRequest, PoolCache};
+use uuid::Uuid;
+
+crate::on_both![
+    what_one_process_decides_the_next_one_knows,
+    the_same_call_again_is_answered_the_same,
+    who_is_not_heard_of_is_in_doubt_and_counts_until_it_is_held_too_long,
+    a_changed_limit_lets_the_queue_go_on,
+    settings_are_made_once_changed_and_removed,
+];
+
+fn ann() -> Actor {
+    Actor { name: "ann".into(), role: Role::Operator, request_id: None }
+}
+
+fn adw() -> PoolName {
+    "ADW".parse().unwrap()
+}
+
+async fn create(bench: &Bench, max_units: u32) -> Settings {
+    let mut settings = Settings::new(adw(), max_units);
+    settings.external_id = Some(4);
+    settings.threshold_percent = 100;
+    let mut tx = bench.begin().await;
+    assert_eq!(tx.create_pool(&settings, &ann()).await.unwrap(), Defined::Done);
+    tx.commit().await.unwrap();
+    settings
+}
+
+fn acquire(run: &str, units: u32) -> Acquire {
+    let request = TicketId::new(Uuid::now_v7());
+    let parallel = NonZeroU32::new(units);
+    Acquire {
+        request,
+        parts: vec![Part { pool: adw(), ticket: request, parallel, sessions: None, least: parallel }],
+        holder: Holder::run("dag", run).unwrap(),
+        class: Class::Normal,
+        table: "SALES".into(),
+        hint: None,
+        lease_for: None,
+        stays: Duration::ZERO,
+        call: None,
+    }
+}
+
+fn release(run: &str) -> Release {
+    Release {
+        pool: adw(),
+        by: ReleaseBy::Run { dag_id: "dag".into(), run_id: run.into() },
+        epoch: None,
+        end: End::Released { failed: false },
+        call: None,
+    }
+}
+
+async fn pass(bench: &Bench, cache: &mut PoolCache, commands: &[Command]) -> Vec<Answer> {
+    let pools = BTreeSet::from([adw()]);
+    let request = PassRequest { pools: &pools, commands, pace: Pace::default(), lapses: Lapses::Sought };
+    bench.store.pool_pass(cache, request).await.unwrap().answers
+}
+
+async fn ask(bench: &Bench, cache: &mut PoolCache, acquire: Acquire) -> Answer {
+    pass(bench, cache, &[Command::Acquire(Box::new(acquire))]).await.remove(0)
+}
+
+async fn give_back(bench: &Bench, cache: &mut PoolCache, release: Release) -> Answer {
+    pass(bench, cache, &[Command::Release(Box::new(release))]).await.remove(0)
+}
+
+fn units(answer: &Answer) -> Option<u64> {
+    match answer {
+        Answer::Admitted { parts, .. } => Some(parts.iter().map(|part| part.ticket.units()).sum()),
+        _ => None,
+    }
+}
+
+/// What the auditor says, and that he has nothing to say.
+async fn audited(bench: &Bench) -> u64 {
+    let mut tx = bench.store.read().await.unwrap();
+    let audited = tx.audit_pool(&adw()).await.unwrap().unwrap();
+    assert_eq!(audited.differences, []);
+    audited.usage
+}
+
+async fn what_one_process_decides_the_next_one_knows(bench: Bench) {
+    create(&bench, 10).await;
+    let (mut first, mut second) = (PoolCache::default(), PoolCache::default());
+
+    assert_eq!(units(&ask(&bench, &mut first, acquire("a", 6)).await), Some(6));
+    let waits = ask(&bench, &mut second, acquire("b", 6)).await;
+    assert!(
+        matches!(&waits, Answer::Waits(waits) if waits.position == 1 && waits.level.usage == 6),
+        "{waits:?}"
+    );
+    assert!(
+        matches!(give_back(&bench, &mut first, release("a")).await, Answer::Released(released) if released.units == 6)
+    );
+    // It was granted in the pass of the release, and its holder hears of it elsewhere.
+    assert_eq!(units(&ask(&bench, &mut second, acquire("b", 6)).await), Some(6));
+
+    assert_eq!(audited(&bench).await, 6);
+    let mut tx = bench.begin().await;
+    let record = tx.pool_by_external_id(4).await.unwrap().unwrap();
+    assert_eq!((record.usage, record.active, record.waiting), (6, 1, 0));
+    let held = tx.pool_tickets(&adw(), &[State::Running], 10).await.unwrap();
+    assert_eq!(held.len(), 1);
+    assert_eq!(tx.tickets_of_run("a", 10).await.unwrap()[0].ending.as_deref(), Some("released"));
+    assert!(!tx.pool_stories(Some(&adw()), 100).await.unwrap().is_empty());
+}
+
+async fn the_same_call_again_is_answered_the_same(bench: Bench) {
+    create(&bench, 10).await;
+    let mut cache = PoolCache::default();
+    let asked = Acquire { call: Some("1".into()), ..acquire("a", 6) };
+    let given = Release { call: Some("2".into()), ..release("a") };
+
+    let answers =
+        [ask(&bench, &mut cache, asked.clone()).await, ask(&bench, &mut PoolCache::default(), asked).await];
+    assert_eq!(answers[0], answers[1]);
+    let answers = [
+        give_back(&bench, &mut cache, given.clone()).await,
+        give_back(&bench, &mut PoolCache::default(), given.clone()).await,
+    ];
+    assert_eq!(answers[0], answers[1]);
+    let other = give_back(&bench, &mut cache, Release { call: Some("3".into()), ..given }).await;
+    assert!(matches!(other, Answer::Released(released) if !released.released && released.units == 0));
+}
+
+async fn who_is_not_heard_of_is_in_doubt_and_counts_until_it_is_held_too_long(bench: Bench) {
+    create(&bench, 10).await;
+    let mut cache = PoolCache::default();
+    let asked = Acquire { lease_for: Some(Duration::from_secs(60)), ..acquire("a", 6) };
+    let Answer::Admitted { parts, .. } = ask(&bench, &mut cache, asked).await else { panic!() };
+    let (id, epoch) = (parts[0].ticket.id, parts[0].ticket.epoch);
+    let state = |bench: &Bench| {
+        let store = bench.store.clone();
+        async move { store.begin().await.unwrap().pool_ticket(id).await.unwrap().unwrap().ticket.state }
+    };
+
+    bench.clock.advance(Duration::from_secs(50));
+    let mut tx = bench.begin().await;
+    assert_eq!(tx.renew_tickets(&[(id, epoch)]).await.unwrap().len(), 1);
+    assert!(tx.renew_tickets(&[(id, epoch.next())]).await.unwrap().is_empty());
+    tx.commit().await.unwrap();
+    bench.clock.advance(Duration::from_secs(50));
+    pass(&bench, &mut cache, &[]).await;
+    assert_eq!(state(&bench).await, State::Running, "the heartbeat counts");
+
+    bench.clock.advance(Duration::from_secs(11));
+    assert_eq!(bench.begin().await.pools_with_lapsed_tickets().await.unwrap().1.len(), 1);
+    pass(&bench, &mut cache, &[]).await;
+    assert_eq!(state(&bench).await, State::Suspect);
+    assert_eq!(audited(&bench).await, 6);
+
+    bench.clock.advance(Duration::from_secs(24 * 3600));
+    pass(&bench, &mut cache, &[]).await;
+    assert_eq!(state(&bench).await, State::Expired);
+    assert_eq!(audited(&bench).await, 0);
+}
+
+async fn a_changed_limit_lets_the_queue_go_on(bench: Bench) {
+    let settings = create(&bench, 4).await;
+    let mut cache = PoolCache::default();
+    ask(&bench, &mut cache, acquire("a", 4)).await;
+    ask(&bench, &mut cache, acquire("b", 3)).await;
+
+    let mut tx = bench.begin().await;
+    let wider = Settings { max_units: 8, ..settings };
+    assert_eq!(tx.set_pool(&wider, &ann(), Some("more")).await.unwrap(), Defined::Done);
+    tx.commit().await.unwrap();
+
+    let mut tx = bench.begin().await;
+    let granted = tx.pool_tickets(&adw(), &[State::Granted], 10).await.unwrap();
+    assert_eq!(granted[0].ticket.holder.run_id(), "b");
+    assert_eq!(tx.pool(&adw()).await.unwrap().unwrap().usage, 7);
+    drop(tx);
+    assert_eq!(audited(&bench).await, 7);
+}
+
+async fn settings_are_made_once_changed_and_removed(bench: Bench) {
+    let settings = create(&bench, 4).await;
+    let mut tx = bench.begin().await;
+
+    assert_eq!(tx.create_pool(&settings, &ann()).await.unwrap(), Defined::NameTaken);
+    let other = Settings { name: "ERP".parse().unwrap(), ..settings.clone() };
+    assert_eq!(tx.create_pool(&other, &ann()).await.unwrap(), Defined::ExternalIdTaken(adw()));
+    assert_eq!(tx.set_pool(&other, &ann(), None).await.unwrap(), Defined::NoSuchPool);
+    tx.commit().await.unwrap();
+    ask(&bench, &mut PoolCache::default(), acquire("a", 4)).await;
+    let mut tx = bench.begin().await;
+    assert_eq!(tx.remove_pool(&adw(), &ann(), None).await.unwrap(), Defined::InUse { tickets: 1 });
+    tx.commit().await.unwrap();
+    give_back(&bench, &mut PoolCache::default(), release("a")).await;
+    let mut tx = bench.begin().await;
+    assert_eq!(tx.remove_pool(&adw(), &ann(), Some("gone")).await.unwrap(), Defined::Done);
+    assert!(tx.pools(10).await.unwrap().is_empty());
+}
