@@ -1,13 +1,14 @@
 //! HTTP: the API, the dashboard, health and metrics.
 //!
 //! Reading order: [`route`] (every route with what it needs, in one table), [`access`] (the one layer that every
-//! request passes), [`api`] and [`dashboard`] (what is behind it), [`live`] (changes as they happen), [`problem`]
-//! (errors). [`Server`] puts them together.
+//! request passes), [`api`] and [`dashboard`] (what is behind it), [`lambda`] (the API as AWS clients call it),
+//! [`live`] (changes as they happen), [`problem`] (errors). [`Server`] puts them together.
 
 pub mod access;
 pub mod api;
 pub mod dashboard;
 pub mod health;
+pub mod lambda;
 pub mod live;
 pub mod mutation;
 pub mod problem;

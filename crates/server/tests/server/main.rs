@@ -8,6 +8,7 @@ mod dashboard;
 mod hostile;
 mod job;
 mod jwt;
+mod lambda;
 mod live;
 mod schedule;
 mod webhook;

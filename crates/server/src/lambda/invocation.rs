@@ -1,0 +1,155 @@
+//! How a function is called: for its answer, for its effect only, or only to see whether it could be.
+
+use crate::lambda::reply::ServiceError;
+use axum::http::HeaderMap;
+use serde_json::{Map, Value};
+
+/// Longest id of an invocation; the SDKs send UUIDs.
+const ID_CHARS_MAX: usize = 100;
+
+/// What the caller wants.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum InvocationType {
+    /// The answer.
+    #[default]
+    RequestResponse,
+    /// That the work is done; the answer does not matter.
+    Event,
+    /// To know whether the call would be accepted. Nothing is done.
+    DryRun,
+}
+
+impl InvocationType {
+    /// Whether the work is to be done.
+    pub const fn does_work(self) -> bool {
+        matches!(self, Self::RequestResponse | Self::Event)
+    }
+}
+
+/// Whether the caller wants to see the end of the log.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum LogType {
+    /// No.
+    #[default]
+    None,
+    /// Yes.
+    Tail,
+}
+
+/// What the headers say about a call.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Invocation {
+    /// What the caller wants.
+    pub kind: InvocationType,
+    /// Whether it wants the log.
+    pub log: LogType,
+    /// The same for each attempt of one call. No signature covers it: it means something only together with the caller.
+    pub id: Option<String>,
+}
+
+impl Invocation {
+    /// Reads the headers. The SDKs leave out what is as usual.
+    pub fn read(headers: &HeaderMap) -> Result<Self, ServiceError> {
+        let kind = match text(headers, "x-amz-invocation-type")? {
+            None | Some("RequestResponse") => InvocationType::RequestResponse,
+            Some("Event") => InvocationType::Event,
+            Some("DryRun") => InvocationType::DryRun,
+            Some(_) => {
+                let why = "X-Amz-Invocation-Type is none of RequestResponse, Event and DryRun";
+                return Err(ServiceError::InvalidParameterValue(why.to_owned()));
+            }
+        };
+        let log = match text(headers, "x-amz-log-type")? {
+            None | Some("None") => LogType::None,
+            Some("Tail") => LogType::Tail,
+            Some(_) => {
+                let why = "X-Amz-Log-Type is neither None nor Tail";
+                return Err(ServiceError::InvalidParameterValue(why.to_owned()));
+            }
+        };
+        let id = text(headers, "amz-sdk-invocation-id")?;
+        if id.is_some_and(|id| !(1..=ID_CHARS_MAX).contains(&id.len())) {
+            let why = format!("amz-sdk-invocation-id is not 1 to {ID_CHARS_MAX} characters");
+            return Err(ServiceError::InvalidParameterValue(why));
+        }
+        Ok(Self { kind, log, id: id.map(str::to_owned) })
+    }
+}
+
+/// The body as the function gets it, whatever `Content-Type` says: the SDKs send none. No body is an empty object.
+pub fn payload(body: &[u8]) -> Result<Value, ServiceError> {
+    if body.trim_ascii().is_empty() {
+        return Ok(Value::Object(Map::new()));
+    }
+    serde_json::from_slice(body).map_err(|error| {
+        let place = format!("line {}, column {}", error.line(), error.column());
+        ServiceError::InvalidRequestContent(format!("the body is not JSON, from {place} on"))
+    })
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &'static str) -> Result<Option<&'a str>, ServiceError> {
+    let Some(value) = headers.get(name) else { return Ok(None) };
+    let bad = |_| ServiceError::InvalidParameterValue(format!("{name} is not plain text"));
+    value.to_str().map(Some).map_err(bad)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn read(pairs: &[(&'static str, &str)]) -> Result<Invocation, ServiceError> {
+        let pairs = pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()));
+        Invocation::read(&pairs.collect())
+    }
+
+    #[test]
+    fn what_is_not_said_is_as_usual() {
+        assert_eq!(read(&[]), Ok(Invocation::default()));
+        assert!(InvocationType::default().does_work());
+    }
+
+    #[test]
+    fn what_is_said_is_read() {
+        let pairs = [
+            ("x-amz-invocation-type", "Event"),
+            ("x-amz-log-type", "Tail"),
+            ("amz-sdk-invocation-id", "7571ddfa"),
+        ];
+        let id = Some("7571ddfa".to_owned());
+
+        assert_eq!(read(&pairs), Ok(Invocation { kind: InvocationType::Event, log: LogType::Tail, id }));
+    }
+
+    #[test]
+    fn an_event_does_the_work_and_a_dry_run_does_not() {
+        let kind = |word| read(&[("x-amz-invocation-type", word)]).unwrap().kind;
+
+        assert!(kind("RequestResponse").does_work() && kind("Event").does_work());
+        assert!(!kind("DryRun").does_work());
+    }
+
+    #[test]
+    fn words_that_mean_nothing_are_refused() {
+        for (name, value) in [
+            ("x-amz-invocation-type", "event"),
+            ("x-amz-invocation-type", ""),
+            ("x-amz-log-type", "Head"),
+            ("amz-sdk-invocation-id", ""),
+            ("amz-sdk-invocation-id", &"x".repeat(101)),
+        ] {
+            let error = read(&[(name, value)]).unwrap_err();
+            assert!(error.to_string().to_lowercase().contains(name), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_body_is_json_or_nothing() {
+        assert_eq!(payload(b""), Ok(json!({})));
+        assert_eq!(payload(b" \n"), Ok(json!({})));
+        assert_eq!(payload("{\"a\":\"정산\"}".as_bytes()), Ok(json!({ "a": "정산" })));
+        for body in [&b"{"[..], b"\xff", b"{}{}", "[".repeat(100_000).as_bytes()] {
+            assert!(matches!(payload(body), Err(ServiceError::InvalidRequestContent(_))));
+        }
+    }
+}

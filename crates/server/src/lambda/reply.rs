@@ -1,0 +1,284 @@
+//! What goes back to a client of Lambda. The SDKs tell by status and headers what has happened, and try again after
+//! 429 and 5xx by themselves; so "wait" is an answer of the function and not an error of the service.
+
+use crate::lambda::invocation::LogType;
+use crate::lambda::name::BadName;
+use crate::lambda::signature::Refusal;
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// Most characters of the log in a header, encoded.
+const LOG_CHARS_MAX: usize = 4096;
+/// What makes that many characters once it is encoded.
+const LOG_BYTES_MAX: usize = LOG_CHARS_MAX / 4 * 3;
+/// There is one version of the function: ours.
+const VERSION: &str = "$LATEST";
+
+/// What became of a call.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Reply {
+    /// The function's answer.
+    Answered(Value),
+    /// The function could not do with its payload.
+    Failed(FunctionError),
+    /// It will be done.
+    Accepted,
+    /// It would be accepted.
+    WouldAccept,
+    /// It was not for the function.
+    Refused(ServiceError),
+}
+
+/// An error of the function. For the service the call went well.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct FunctionError {
+    /// What went wrong.
+    #[serde(rename = "errorMessage")]
+    pub message: String,
+    /// What kind of error it is, as a name of the language that a function is written in would be.
+    #[serde(rename = "errorType")]
+    pub kind: &'static str,
+    /// Nobody gets to see our stack, but clients expect the field.
+    #[serde(rename = "stackTrace")]
+    pub stack_trace: [&'static str; 0],
+}
+
+impl FunctionError {
+    /// An error without a stack.
+    pub fn new(kind: &'static str, message: impl Into<String>) -> Self {
+        Self { message: message.into(), kind, stack_trace: [] }
+    }
+}
+
+/// An error of the service: the function was not called.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServiceError {
+    /// No such function here.
+    #[error("there is no function {0} here")]
+    ResourceNotFound(String),
+    /// The body is not what the function takes.
+    #[error("{0}")]
+    InvalidRequestContent(String),
+    /// A header, the name or the query is not understood.
+    #[error("{0}")]
+    InvalidParameterValue(String),
+    /// The body is too large.
+    #[error("the body is larger than {bytes_max} bytes")]
+    RequestTooLarge {
+        /// Largest body that is read.
+        bytes_max: usize,
+    },
+    /// Too much at once.
+    #[error("too many requests; try again after {retry_after_seconds} s")]
+    TooManyRequests {
+        /// After how long another try makes sense.
+        retry_after_seconds: u64,
+    },
+    /// Not signed by somebody we know.
+    #[error(transparent)]
+    BadSignature(#[from] Refusal),
+    /// Known, but not allowed to do this.
+    #[error("{0}")]
+    AccessDenied(String),
+    /// Our fault.
+    #[error("the server failed; try again, and see its log under the request id")]
+    Service,
+}
+
+impl From<BadName> for ServiceError {
+    fn from(error: BadName) -> Self {
+        Self::InvalidParameterValue(error.to_string())
+    }
+}
+
+impl ServiceError {
+    /// The HTTP status.
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::ResourceNotFound(_) => StatusCode::NOT_FOUND,
+            Self::InvalidRequestContent(_) | Self::InvalidParameterValue(_) => StatusCode::BAD_REQUEST,
+            Self::RequestTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::TooManyRequests { .. } => StatusCode::TOO_MANY_REQUESTS,
+            Self::BadSignature(_) | Self::AccessDenied(_) => StatusCode::FORBIDDEN,
+            Self::Service => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// What the SDKs make an exception of.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::ResourceNotFound(_) => "ResourceNotFoundException",
+            Self::InvalidRequestContent(_) => "InvalidRequestContentException",
+            Self::InvalidParameterValue(_) => "InvalidParameterValueException",
+            Self::RequestTooLarge { .. } => "RequestTooLargeException",
+            Self::TooManyRequests { .. } => "TooManyRequestsException",
+            Self::BadSignature(Refusal::Missing) => "MissingAuthenticationTokenException",
+            Self::BadSignature(Refusal::Incomplete(_)) => "IncompleteSignatureException",
+            Self::BadSignature(Refusal::UnknownKey) => "UnrecognizedClientException",
+            Self::BadSignature(_) => "InvalidSignatureException",
+            Self::AccessDenied(_) => "AccessDeniedException",
+            Self::Service => "ServiceException",
+        }
+    }
+
+    /// Whose fault it is.
+    fn side(&self) -> &'static str {
+        if self.status().is_server_error() { "Service" } else { "User" }
+    }
+}
+
+impl Reply {
+    /// As it goes over the wire. `log` is what the function has to tell, for those who ask for it.
+    pub fn into_response(self, request_id: &str, asked: LogType, log: &str) -> Response {
+        let has_run = matches!(self, Self::Answered(_) | Self::Failed(_));
+        let mut response = match self {
+            Self::Answered(payload) => json_body(StatusCode::OK, &payload),
+            Self::Failed(error) => {
+                let mut response = json_body(StatusCode::OK, &json!(error));
+                set(response.headers_mut(), "x-amz-function-error", "Unhandled");
+                response
+            }
+            Self::Accepted => (StatusCode::ACCEPTED, Body::empty()).into_response(),
+            Self::WouldAccept => (StatusCode::NO_CONTENT, Body::empty()).into_response(),
+            Self::Refused(error) => refused(&error),
+        };
+        if has_run {
+            set(response.headers_mut(), "x-amz-executed-version", VERSION);
+        }
+        if has_run && asked == LogType::Tail {
+            set(response.headers_mut(), "x-amz-log-result", &STANDARD.encode(tail(log)));
+        }
+        set(response.headers_mut(), "x-amzn-requestid", request_id);
+        response
+    }
+}
+
+fn refused(error: &ServiceError) -> Response {
+    let body = json!({ "Type": error.side(), "message": error.to_string() });
+    let mut response = json_body(error.status(), &body);
+    set(response.headers_mut(), "x-amzn-errortype", error.kind());
+    if let ServiceError::TooManyRequests { retry_after_seconds } = error {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(*retry_after_seconds));
+    }
+    response
+}
+
+fn json_body(status: StatusCode, body: &Value) -> Response {
+    (status, [(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
+}
+
+/// All values are ours or encoded; one that no header can hold is left out rather than sent in part.
+fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(HeaderName::from_static(name), value);
+    }
+}
+
+/// The end of the log, from the beginning of a character on.
+fn tail(log: &str) -> &str {
+    let from = log.ceil_char_boundary(log.len().saturating_sub(LOG_BYTES_MAX));
+    log.get(from..).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Status, some headers, and the body.
+    async fn sent(reply: Reply, asked: LogType, log: &str) -> (u16, Vec<(&'static str, String)>, String) {
+        let response = reply.into_response("req-1", asked, log);
+        let headers = [
+            "x-amz-executed-version",
+            "x-amz-function-error",
+            "x-amz-log-result",
+            "x-amzn-errortype",
+            "retry-after",
+        ];
+        let value = |name| Some((name, response.headers().get(name)?.to_str().unwrap().to_owned()));
+        let found = headers.into_iter().filter_map(value).collect();
+        assert_eq!(response.headers()["x-amzn-requestid"], "req-1");
+        let status = response.status().as_u16();
+        let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        (status, found, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_the_payload_with_the_version_that_ran() {
+        let (status, headers, body) =
+            sent(Reply::Answered(json!({ "allowed": true })), LogType::None, "granted").await;
+
+        assert_eq!((status, body.as_str()), (200, r#"{"allowed":true}"#));
+        assert_eq!(headers, [("x-amz-executed-version", "$LATEST".to_owned())]);
+    }
+
+    #[tokio::test]
+    async fn the_log_is_told_to_those_who_ask() {
+        let (_, headers, _) = sent(Reply::Answered(json!(1)), LogType::Tail, "허용").await;
+
+        let (_, log) = headers.iter().find(|(name, _)| *name == "x-amz-log-result").unwrap();
+        assert_eq!(STANDARD.decode(log).unwrap(), "허용".as_bytes());
+    }
+
+    #[tokio::test]
+    async fn an_error_of_the_function_is_a_call_that_went_well() {
+        let error = FunctionError::new("InvalidRequest", "src_db_id: is missing");
+        let (status, headers, body) = sent(Reply::Failed(error), LogType::None, "").await;
+
+        assert_eq!(status, 200);
+        assert!(headers.contains(&("x-amz-function-error", "Unhandled".to_owned())));
+        let expected =
+            r#"{"errorMessage":"src_db_id: is missing","errorType":"InvalidRequest","stackTrace":[]}"#;
+        assert_eq!(body, expected);
+    }
+
+    #[tokio::test]
+    async fn events_and_dry_runs_are_answered_with_nothing() {
+        assert_eq!(sent(Reply::Accepted, LogType::Tail, "log").await, (202, vec![], String::new()));
+        assert_eq!(sent(Reply::WouldAccept, LogType::Tail, "log").await, (204, vec![], String::new()));
+    }
+
+    #[tokio::test]
+    async fn each_error_of_the_service_has_its_status_and_its_name() {
+        let text = String::new;
+        for (error, status, kind) in [
+            (ServiceError::ResourceNotFound("f".to_owned()), 404, "ResourceNotFoundException"),
+            (ServiceError::InvalidRequestContent(text()), 400, "InvalidRequestContentException"),
+            (ServiceError::InvalidParameterValue(text()), 400, "InvalidParameterValueException"),
+            (BadName::Form.into(), 400, "InvalidParameterValueException"),
+            (ServiceError::RequestTooLarge { bytes_max: 1 }, 413, "RequestTooLargeException"),
+            (ServiceError::TooManyRequests { retry_after_seconds: 7 }, 429, "TooManyRequestsException"),
+            (Refusal::Missing.into(), 403, "MissingAuthenticationTokenException"),
+            (Refusal::Incomplete("x").into(), 403, "IncompleteSignatureException"),
+            (Refusal::UnknownKey.into(), 403, "UnrecognizedClientException"),
+            (Refusal::Skewed.into(), 403, "InvalidSignatureException"),
+            (Refusal::Mismatch.into(), 403, "InvalidSignatureException"),
+            (ServiceError::AccessDenied(text()), 403, "AccessDeniedException"),
+            (ServiceError::Service, 500, "ServiceException"),
+        ] {
+            let message = error.to_string();
+            let (found, headers, body) = sent(Reply::Refused(error), LogType::Tail, "log").await;
+            let side = if status < 500 { "User" } else { "Service" };
+            assert_eq!(found, status, "{kind}");
+            assert!(headers.contains(&("x-amzn-errortype", kind.to_owned())), "{headers:?}");
+            assert_eq!(headers.contains(&("retry-after", "7".to_owned())), status == 429);
+            assert!(!headers.iter().any(|(name, _)| name.starts_with("x-amz-")), "{headers:?}");
+            assert_eq!(body, json!({ "Type": side, "message": message }).to_string());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_log_fits_and_is_the_end_of_what_was_told(log in "(가|a|\n|𝕏){0,2000}") {
+            let tail = tail(&log);
+            prop_assert!(log.ends_with(tail) && STANDARD.encode(tail).len() <= LOG_CHARS_MAX);
+            prop_assert!(tail.len() + 4 > LOG_BYTES_MAX.min(log.len()));
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! Whether a request was signed with a key that we know: AWS Signature Version 4, the checking half of it.
+//!
+//! The caller signs a text that is made of the request; we make the same text of what has arrived. Everything that
+//! tells us what to do must be in it: the method, the path, the query, the body, the host, the time, and each header
+//! whose name begins with `x-amz-`. What is not in it (such as `amz-sdk-invocation-id`) could have been changed by
+//! whoever carried the request.
+
+use axum::http::{HeaderMap, Method, header};
+use hmac::{Hmac, KeyInit, Mac};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use sha2::{Digest, Sha256};
+use std::fmt;
+use std::fmt::Write as _;
+use std::time::Duration;
+use tidemill_domain::time::Timestamp;
+
+/// How far the clocks of caller and server may differ.
+pub const SKEW_MAX: Duration = Duration::from_secs(5 * 60);
+/// Shortest secret, in bytes. A shorter one can be guessed from a single request.
+const SECRET_BYTES_MIN: usize = 32;
+const SCHEME: &str = "AWS4-HMAC-SHA256";
+const SERVICE: &str = "lambda";
+const TERMINATOR: &str = "aws4_request";
+const DATE: &str = "x-amz-date";
+const SESSION_TOKEN: &str = "x-amz-security-token";
+/// What is written as it is in a canonical path.
+const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
+
+/// A key of somebody who may call.
+#[derive(Clone, PartialEq, Eq)]
+pub struct AccessKey {
+    id: String,
+    secret: String,
+    session_token: Option<String>,
+}
+
+/// The key cannot be used. Its text does not tell the secret.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadAccessKey {
+    /// It stands between slashes in the header.
+    #[error("the id of an access key is 1 to 128 letters, digits, - and _")]
+    Id,
+    /// Too short.
+    #[error("the secret of access key {id} is shorter than {SECRET_BYTES_MIN} characters")]
+    Secret {
+        /// Whose secret it is.
+        id: String,
+    },
+}
+
+impl AccessKey {
+    /// A key that lasts.
+    pub fn new(id: &str, secret: &str) -> Result<Self, BadAccessKey> {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        if !(1..=128).contains(&id.len()) || !id.bytes().all(is_plain) {
+            return Err(BadAccessKey::Id);
+        }
+        if secret.len() < SECRET_BYTES_MIN {
+            return Err(BadAccessKey::Secret { id: id.to_owned() });
+        }
+        Ok(Self { id: id.to_owned(), secret: secret.to_owned(), session_token: None })
+    }
+
+    /// A key that is good only together with this session token.
+    #[must_use]
+    pub fn with_session_token(self, token: &str) -> Self {
+        Self { session_token: Some(token.to_owned()), ..self }
+    }
+
+    /// Its public half.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+}
+
+/// Without the secret and the session token.
+impl fmt::Debug for AccessKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AccessKey({})", self.id)
+    }
+}
+
+/// A request as it arrived.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrived<'a> {
+    /// Its method.
+    pub method: &'a Method,
+    /// The whole path as it came over the wire: still encoded, and with the base path.
+    pub path: &'a str,
+    /// What stands behind the `?`, as it came.
+    pub query: Option<&'a str>,
+    /// Its headers.
+    pub headers: &'a HeaderMap,
+    /// Its body.
+    pub body: &'a [u8],
+}
+
+/// Why a request does not count as signed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// There is none.
+    #[error("the request is not signed; give the client an access key of this server")]
+    Missing,
+    /// There is one, but not in the form that we read.
+    #[error("the signature is incomplete: {0}")]
+    Incomplete(&'static str),
+    /// Nobody's key, or a session token that does not belong to it.
+    #[error("the access key or its session token is not known to this server")]
+    UnknownKey,
+    /// Too old, or from the future.
+    #[error("the request was signed more than 5 minutes from now; set the clock of the client")]
+    Skewed,
+    /// Something was changed, or the secret is another.
+    #[error(
+        "the signature does not belong to this request and access key; check the secret, and that no proxy changes host, path or body"
+    )]
+    Mismatch,
+}
+
+/// Whose key the request was signed with.
+pub fn verify<'k>(
+    keys: &'k [AccessKey],
+    request: Arrived<'_>,
+    now: Timestamp,
+) -> Result<&'k AccessKey, Refusal> {
+    let authorization =
+        Authorization::read(one(request.headers, header::AUTHORIZATION.as_str())?.ok_or(Refusal::Missing)?)?;
+    let date = one(request.headers, DATE)?.ok_or(Refusal::Incomplete("there is no x-amz-date"))?;
+    let signed_at = instant(date).ok_or(Refusal::Incomplete("x-amz-date is not like 20261115T001319Z"))?;
+    if date.get(..8) != Some(authorization.day) {
+        return Err(Refusal::Incomplete("the day of the credential is not that of x-amz-date"));
+    }
+    check_signed_headers(request.headers, &authorization.signed_headers)?;
+    if now.since(signed_at) > SKEW_MAX || signed_at.since(now) > SKEW_MAX {
+        return Err(Refusal::Skewed);
+    }
+    let key = keys.iter().find(|key| key.id == authorization.key_id).ok_or(Refusal::UnknownKey)?;
+    let text = format!(
+        "{SCHEME}\n{date}\n{}\n{}",
+        authorization.scope(),
+        hex(&Sha256::digest(canonical(request, &authorization.signed_headers)?))
+    );
+    let signing_key = [authorization.day, authorization.region, SERVICE, TERMINATOR]
+        .iter()
+        .fold(format!("AWS4{}", key.secret).into_bytes(), |secret, part| {
+            mac(&secret, part).finalize().into_bytes().to_vec()
+        });
+    // The comparison takes the same time wherever the first difference is.
+    mac(&signing_key, &text).verify_slice(&authorization.signature).map_err(|_| Refusal::Mismatch)?;
+    check_session_token(key, one(request.headers, SESSION_TOKEN)?)?;
+    Ok(key)
+}
+
+/// The header `Authorization`, taken apart.
+struct Authorization<'a> {
+    key_id: &'a str,
+    day: &'a str,
+    region: &'a str,
+    signed_headers: Vec<&'a str>,
+    signature: [u8; 32],
+}
+
+impl<'a> Authorization<'a> {
+    fn read(text: &'a str) -> Result<Self, Refusal> {
+        // Another scheme is somebody else's business.
+        let rest =
+            text.strip_prefix(SCHEME).and_then(|rest| rest.strip_prefix(' ')).ok_or(Refusal::Missing)?;
+        let parts: Vec<&str> = rest.splitn(4, ',').map(|part| part.trim_matches(' ')).collect();
+        let &[credential, headers, signature] = parts.as_slice() else {
+            return Err(Refusal::Incomplete(
+                "it needs Credential, SignedHeaders and Signature, in this order",
+            ));
+        };
+        let credential =
+            credential.strip_prefix("Credential=").ok_or(Refusal::Incomplete("there is no Credential"))?;
+        let headers = headers
+            .strip_prefix("SignedHeaders=")
+            .ok_or(Refusal::Incomplete("there are no SignedHeaders"))?;
+        let signature = signature
+            .strip_prefix("Signature=")
+            .and_then(bytes)
+            .ok_or(Refusal::Incomplete("the Signature is not 64 hexadecimal digits in lower case"))?;
+        let parts: Vec<&str> = credential.splitn(6, '/').collect();
+        let &[key_id, day, region, SERVICE, TERMINATOR] = parts.as_slice() else {
+            return Err(Refusal::Incomplete("the Credential is not KEY/DAY/REGION/lambda/aws4_request"));
+        };
+        Ok(Self { key_id, day, region, signed_headers: headers.split(';').collect(), signature })
+    }
+
+    fn scope(&self) -> String {
+        format!("{}/{}/{SERVICE}/{TERMINATOR}", self.day, self.region)
+    }
+}
+
+/// Nothing that we act upon may stand outside of the signature.
+fn check_signed_headers(headers: &HeaderMap, signed: &[&str]) -> Result<(), Refusal> {
+    if !signed.is_sorted_by(|a, b| a < b) {
+        return Err(Refusal::Incomplete("SignedHeaders are not sorted, or one is named twice"));
+    }
+    let is_signed = |name: &str| signed.binary_search(&name).is_ok();
+    let must_be = |name: &str| name == header::HOST.as_str() || name.starts_with("x-amz-");
+    if !is_signed(header::HOST.as_str())
+        || headers.keys().any(|name| must_be(name.as_str()) && !is_signed(name.as_str()))
+    {
+        return Err(Refusal::Incomplete("host and each x-amz- header must be signed"));
+    }
+    Ok(())
+}
+
+/// A key that came with a session token is good with that one only. Others may bring one: it says nothing to us.
+fn check_session_token(key: &AccessKey, brought: Option<&str>) -> Result<(), Refusal> {
+    let Some(expected) = &key.session_token else { return Ok(()) };
+    let brought = brought.ok_or(Refusal::UnknownKey)?;
+    let same = mac(key.secret.as_bytes(), expected).finalize().into_bytes();
+    mac(key.secret.as_bytes(), brought).verify_slice(&same).map_err(|_| Refusal::UnknownKey)
+}
+
+/// The request as the text that is signed by its hash.
+fn canonical(request: Arrived<'_>, signed_headers: &[&str]) -> Result<String, Refusal> {
+    // Clients of every service but S3 encode the path once for the wire, and what is on the wire once more.
+    let path = utf8_percent_encode(request.path, PATH);
+    let mut text = format!("{}\n{path}\n{}\n", request.method, query(request.query.unwrap_or_default()));
+    for name in signed_headers {
+        let values = request.headers.get_all(*name);
+        let values: Option<Vec<String>> =
+            values.iter().map(|value| value.to_str().ok().map(squeeze)).collect();
+        let values = values.filter(|values| !values.is_empty());
+        let values = values.ok_or(Refusal::Incomplete("a signed header is missing, or is not plain text"))?;
+        let _infallible = writeln!(text, "{name}:{}", values.join(","));
+    }
+    let _infallible = write!(text, "\n{}\n{}", signed_headers.join(";"), hex(&Sha256::digest(request.body)));
+    Ok(text)
+}
+
+/// The pairs in order. They stay as they are on the wire, so that no other spelling has the same signature.
+fn query(text: &str) -> String {
+    let pairs = text.split('&').filter(|pair| !pair.is_empty());
+    let mut pairs: Vec<(&str, &str)> = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, ""))).collect();
+    pairs.sort_unstable();
+    pairs.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("&")
+}
+
+/// Without spaces at the ends, and with one where there are several.
+fn squeeze(value: &str) -> String {
+    value.split_ascii_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The value of a header that is there once. Of two, another program might take the other.
+fn one<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Refusal> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (None, _) => Ok(None),
+        (Some(value), None) => {
+            value.to_str().map(Some).map_err(|_| Refusal::Incomplete("a header is not plain text"))
+        }
+        (Some(_), Some(_)) => Err(Refusal::Incomplete("a header is there twice")),
+    }
+}
+
+/// `20261115T001319Z`.
+fn instant(text: &str) -> Option<Timestamp> {
+    let digits = |range: std::ops::Range<usize>| {
+        text.get(range).filter(|part| part.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    if text.len() != 16 || text.get(8..9) != Some("T") || text.get(15..) != Some("Z") {
+        return None;
+    }
+    let (year, month, day) = (digits(0..4)?, digits(4..6)?, digits(6..8)?);
+    let (hour, minute, second) = (digits(9..11)?, digits(11..13)?, digits(13..15)?);
+    format!("{year}-{month}-{day}T{hour}:{minute}:{second}Z").parse().ok()
+}
+
+fn mac(key: &[u8], text: &str) -> Hmac<Sha256> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
+    mac.update(text.as_bytes());
+    mac
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _infallible = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// In lower case only: one signature, one spelling.
+fn bytes(text: &str) -> Option<[u8; 32]> {
+    let is_hex = text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    if text.len() != 64 || !is_hex {
+        return None;
+    }
+    let mut bytes = [0; 32];
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
+    }
+    Some(bytes)
+}
