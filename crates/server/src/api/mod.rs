@@ -6,6 +6,7 @@ pub mod audit;
 pub mod execution;
 pub mod job;
 pub mod lease;
+pub mod pool;
 pub mod process;
 pub mod schedule;
 pub mod token;

@@ -1,6 +1,7 @@
 //! What goes back to a client of Lambda. The SDKs tell by status and headers what has happened, and try again after
 //! 429 and 5xx by themselves; so "wait" is an answer of the function and not an error of the service.
 
+use crate::api::pool::document::BadField;
 use crate::lambda::invocation::LogType;
 use crate::lambda::name::BadName;
 use crate::lambda::signature::Refusal;
@@ -52,6 +53,13 @@ impl FunctionError {
     /// An error without a stack.
     pub fn new(kind: &'static str, message: impl Into<String>) -> Self {
         Self { message: message.into(), kind, stack_trace: [] }
+    }
+}
+
+/// As when the document's own function stumbles over its input.
+impl From<BadField> for FunctionError {
+    fn from(error: BadField) -> Self {
+        Self::new("InvalidRequest", error.to_string())
     }
 }
 

@@ -1,0 +1,3 @@
+//! Pools by the API.
+
+pub mod document;
