@@ -13,6 +13,8 @@ pub mod item;
 pub mod job;
 pub mod schedule;
 
+pub mod pool;
+
 pub mod alert;
 
 pub mod testing;

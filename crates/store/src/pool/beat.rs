@@ -6,7 +6,6 @@ use crate::tx::Tx;
 use std::collections::BTreeSet;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::pool::{PoolName, TicketId};
-use tidemill_domain::time::Timestamp;
 
 impl Tx {
     /// Notes that these holders are alive; returns those whose tickets run as they think. Who is not among them is in
@@ -21,10 +20,10 @@ impl Tx {
         Ok(alive.into_iter().map(Into::into).collect())
     }
 
-    /// The pools of which a ticket's time is over.
-    pub async fn pools_with_lapsed_tickets(&mut self) -> Result<(Timestamp, BTreeSet<PoolName>), StoreError> {
+    /// The pools of which a ticket's time is over, or in whose queue somebody waits: time alone may let it go on.
+    pub async fn pools_to_look_at(&mut self) -> Result<BTreeSet<PoolName>, StoreError> {
         let now = self.now().await?;
         let due = self.pool_due(now.into()).await?;
-        Ok((now, due.into_iter().filter_map(|name| name.parse().ok()).collect()))
+        Ok(due.into_iter().filter_map(|name| name.parse().ok()).collect())
     }
 }

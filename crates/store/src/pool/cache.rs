@@ -5,8 +5,9 @@
 use crate::error::StoreError;
 use crate::row::damaged;
 use crate::row::pool::PoolRow;
+use crate::store::Store;
 use crate::tx::Tx;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use tidemill_domain::pool::estimate::{RUNS_KEPT, RunKind, RunTimes};
 use tidemill_domain::pool::{Ledger, PoolName};
@@ -43,6 +44,33 @@ impl PoolCache {
 
     pub(crate) fn put_all(&mut self, ledgers: BTreeMap<PoolName, Ledger>) {
         self.ledgers.extend(ledgers);
+    }
+}
+
+impl Store {
+    /// Brings what a process remembers of these pools up to date, without a lock. True when one of them is gone.
+    pub async fn pool_refresh(
+        &self,
+        cache: &mut PoolCache,
+        pools: &BTreeSet<PoolName>,
+    ) -> Result<bool, StoreError> {
+        let mut tx = self.read().await?;
+        let mut is_one_gone = false;
+        for pool in pools {
+            match tx.pool_find(pool.as_str()).await? {
+                Some(row) => {
+                    let known = cache.take(pool);
+                    let ledger = tx.pool_refresh(&row, known).await?;
+                    cache.ledgers.insert(pool.clone(), ledger);
+                }
+                None => {
+                    cache.forget(pool);
+                    is_one_gone = true;
+                }
+            }
+        }
+        tx.rollback().await?;
+        Ok(is_one_gone)
     }
 }
 

@@ -146,13 +146,17 @@ pub(crate) async fn ticket_changed(
     .await
 }
 
-/// The pools of which a ticket has lapsed.
+/// The pools of which a ticket has lapsed, or has to wait.
 pub(crate) async fn due(connection: &mut PgConnection, now: DbTime) -> Result<Vec<String>, sqlx::Error> {
     sqlx::query_scalar(
-        "select distinct pool
+        "select pool
          from tidemill_pool_ticket
          where ended_at is null
-           and expires_at <= $1",
+           and expires_at <= $1
+         union
+         select name
+         from tidemill_pool
+         where waiting > 0",
     )
     .bind(now)
     .fetch_all(connection)

@@ -158,7 +158,7 @@ async fn who_is_not_heard_of_is_in_doubt_and_counts_until_it_is_held_too_long(be
     assert_eq!(state(&bench).await, State::Running, "the heartbeat counts");
 
     bench.clock.advance(Duration::from_secs(11));
-    assert_eq!(bench.begin().await.pools_with_lapsed_tickets().await.unwrap().1.len(), 1);
+    assert_eq!(bench.begin().await.pools_to_look_at().await.unwrap().len(), 1);
     pass(&bench, &mut cache, &[]).await;
     assert_eq!(state(&bench).await, State::Suspect);
     assert_eq!(audited(&bench).await, 6);

@@ -1,0 +1,22 @@
+//! Pools: asking for units, and the one task of this process that decides.
+//!
+//! Whoever asks sends a command to the decider and waits for the answer. The decider gathers what has come in the
+//! meantime and decides about all of it in one pass, which is one transaction: many requests share one commit. Several
+//! processes may do so on one database; the rows of the pools keep them apart.
+//!
+//! Reading order: [`ask`] (what is asked), [`pools`] (the handle), [`decider`] (the task), [`watch`] (those who wait),
+//! [`hold`] (units that this process uses itself).
+
+pub mod ask;
+pub mod hold;
+pub mod pools;
+
+mod decider;
+mod watch;
+
+pub mod error;
+
+pub use ask::{Ask, AskPart};
+pub use error::PoolError;
+pub use hold::Hold;
+pub use pools::{PoolOptions, Pools};

@@ -1,0 +1,84 @@
+//! What is asked of pools.
+
+use crate::clock::SystemIds;
+use std::num::NonZeroU32;
+use std::time::Duration;
+use tidemill_domain::pool::command::{Acquire, Part};
+use tidemill_domain::pool::{Class, Holder, PoolName};
+
+/// A request for units of one pool, or of several at once: then it gets all of them or waits for all of them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ask {
+    /// What is asked of each pool.
+    pub parts: Vec<AskPart>,
+    /// Who asks.
+    pub holder: Holder,
+    /// How urgent it is.
+    pub class: Class,
+    /// The table that will be read; it says how long the run will take.
+    pub table: String,
+    /// The hint of the statement.
+    pub hint: Option<String>,
+    /// Set when the holder will send heartbeats: how long it may be silent.
+    pub lease_for: Option<Duration>,
+    /// Names the call, the same in each of its attempts over the network.
+    pub call: Option<String>,
+}
+
+/// What is asked of one pool.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AskPart {
+    /// The pool.
+    pub pool: PoolName,
+    /// The degree of parallelism; the pool's default when it is not said.
+    pub parallel: Option<NonZeroU32>,
+    /// The number of sessions; one when it is not said.
+    pub sessions: Option<NonZeroU32>,
+    /// The least that would do; the pool's when it is not said.
+    pub least: Option<NonZeroU32>,
+}
+
+impl AskPart {
+    /// So much of this pool.
+    pub fn new(pool: PoolName, parallel: Option<NonZeroU32>) -> Self {
+        Self { pool, parallel, sessions: None, least: None }
+    }
+}
+
+impl Ask {
+    /// A request of this holder for one pool.
+    pub fn new(holder: Holder, part: AskPart) -> Self {
+        Self {
+            parts: vec![part],
+            holder,
+            class: Class::default(),
+            table: String::new(),
+            hint: None,
+            lease_for: None,
+            call: None,
+        }
+    }
+
+    /// The command for it, of somebody who stays so long for the answer.
+    pub(super) fn command(&self, stays: Duration) -> Acquire {
+        let request = SystemIds.ticket();
+        let part = |part: &AskPart| Part {
+            pool: part.pool.clone(),
+            ticket: if self.parts.len() == 1 { request } else { SystemIds.ticket() },
+            parallel: part.parallel,
+            sessions: part.sessions,
+            least: part.least,
+        };
+        Acquire {
+            request,
+            parts: self.parts.iter().map(part).collect(),
+            holder: self.holder.clone(),
+            class: self.class,
+            table: self.table.clone(),
+            hint: self.hint.clone(),
+            lease_for: self.lease_for,
+            stays,
+            call: self.call.clone(),
+        }
+    }
+}

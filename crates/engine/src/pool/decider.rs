@@ -1,0 +1,280 @@
+//! The task that decides: it gathers what has come, makes a pass over all of it, and tells the answers once they are
+//! durable. Between requests it looks for tickets whose time is over, and for what other processes have decided.
+
+use super::error::PoolError;
+use super::pools::{Directory, PoolOptions};
+use super::watch::{Watch, Watches};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tidemill_domain::lease::Epoch;
+use tidemill_domain::pool::command::{Answer, Command};
+use tidemill_domain::pool::{PoolName, TicketId};
+use tidemill_store::pool::{Lapses, POOL_CHANGED, PassRequest, PoolCache};
+use tidemill_store::{Store, StoreError};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::MissedTickBehavior;
+
+/// So many requests are decided in one pass.
+const AT_ONCE: usize = 256;
+
+/// How often it looks for tickets whose time is over, and lets queues have their turn that only time moves.
+const TICK: Duration = Duration::from_secs(2);
+
+/// How often it looks for what others have decided, when nobody calls, while somebody waits here.
+const LOOK: Duration = Duration::from_millis(500);
+
+type Reply = oneshot::Sender<Result<Answer, PoolError>>;
+
+/// What comes to the decider.
+#[derive(Debug)]
+pub(super) enum Call {
+    /// A command, and who waits for the answer.
+    Command(Box<Command>, Reply),
+    /// Somebody who wants to be called.
+    Watch(Watch),
+}
+
+pub(super) async fn run(
+    store: Store,
+    options: PoolOptions,
+    mut calls: mpsc::Receiver<Call>,
+    directory: Arc<Directory>,
+) {
+    let mut wakeup = store.wakeup(POOL_CHANGED);
+    let mut decider = Decider {
+        store,
+        options,
+        directory,
+        cache: PoolCache::default(),
+        watches: Watches::default(),
+        unclaimed: Vec::new(),
+    };
+    let mut gathered = Vec::with_capacity(AT_ONCE);
+    let mut ticks = tokio::time::interval(TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut is_well = true;
+    loop {
+        tokio::select! {
+            // First, so that no flood of requests keeps lapsed tickets alive.
+            biased;
+            _instant = ticks.tick() => decider.tick(&mut is_well).await,
+            count = calls.recv_many(&mut gathered, AT_ONCE) => {
+                if count == 0 {
+                    return;
+                }
+                decider.decide(std::mem::take(&mut gathered)).await;
+            }
+            _woken = wakeup.wait(LOOK) => decider.look(&mut is_well).await,
+        }
+    }
+}
+
+struct Decider {
+    store: Store,
+    options: PoolOptions,
+    directory: Arc<Directory>,
+    cache: PoolCache,
+    watches: Watches,
+    /// Claimed for somebody who was gone before it could be told.
+    unclaimed: Vec<Command>,
+}
+
+impl Decider {
+    async fn decide(&mut self, calls: Vec<Call>) {
+        let mut commands = Vec::with_capacity(calls.len());
+        let mut replies = Vec::with_capacity(calls.len());
+        for call in calls {
+            match call {
+                Call::Command(command, reply) => {
+                    commands.push(*command);
+                    replies.push(Some(reply));
+                }
+                Call::Watch(watch) => self.watches.add(watch),
+            }
+        }
+        self.beats(&mut commands, &mut replies).await;
+        if !commands.is_empty() {
+            let answers = self.passes(&commands, Lapses::Left).await;
+            for (answer, reply) in answers.into_iter().zip(replies) {
+                if let Some(reply) = reply {
+                    self.tell(reply, answer);
+                }
+            }
+        }
+        let unclaimed = std::mem::take(&mut self.unclaimed);
+        if !unclaimed.is_empty() {
+            self.passes(&unclaimed, Lapses::Left).await;
+        }
+        self.watches.call(&self.cache);
+    }
+
+    /// Heartbeats of those who run as they think need no pass; the others go on to one.
+    async fn beats(&self, commands: &mut Vec<Command>, replies: &mut Vec<Option<Reply>>) {
+        let beats: Vec<(TicketId, Epoch)> = commands
+            .iter()
+            .filter_map(|command| match command {
+                Command::Heartbeat { ticket, epoch, .. } => Some((*ticket, *epoch)),
+                _ => None,
+            })
+            .collect();
+        if beats.is_empty() {
+            return;
+        }
+        let alive = match self.renew(&beats).await {
+            Ok(alive) => alive,
+            // The pass will tell the same, to those whom it concerns.
+            Err(error) => return tracing::debug!(%error, "heartbeats could not be stored"),
+        };
+        let (mut left, mut waiting) = (Vec::new(), Vec::new());
+        for (command, reply) in commands.drain(..).zip(replies.drain(..)) {
+            match &command {
+                Command::Heartbeat { ticket, .. } if alive.contains(ticket) => {
+                    if let Some(reply) = reply {
+                        // Who has gone needs no answer.
+                        let _gone = reply.send(Ok(Answer::Alive));
+                    }
+                }
+                _ => {
+                    left.push(command);
+                    waiting.push(reply);
+                }
+            }
+        }
+        (*commands, *replies) = (left, waiting);
+    }
+
+    async fn renew(&self, beats: &[(TicketId, Epoch)]) -> Result<BTreeSet<TicketId>, StoreError> {
+        let mut tx = self.store.begin().await?;
+        let alive = tx.renew_tickets(beats).await?;
+        tx.commit().await?;
+        Ok(alive)
+    }
+
+    /// One pass over all pools that the commands are about, and more where one was not enough.
+    async fn passes(&mut self, commands: &[Command], lapses: Lapses) -> Vec<Result<Answer, PoolError>> {
+        let pools: BTreeSet<PoolName> = commands.iter().flat_map(Command::pools).collect();
+        match self.pass(&pools, commands, lapses).await {
+            Ok(answers) => answers.into_iter().map(Ok).collect(),
+            // One damaged pool must not stop the others.
+            Err(error) if pools.len() > 1 && is_of_one_pool(&error) => {
+                let mut answers = Vec::with_capacity(commands.len());
+                for command in commands {
+                    let alone = self.pass(&command.pools(), std::slice::from_ref(command), lapses).await;
+                    answers.push(alone.map_err(PoolError::from).map(|mut answers| answers.remove(0)));
+                }
+                answers
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a pass over pools failed");
+                let error = PoolError::from(error);
+                commands.iter().map(|_| Err(error.clone())).collect()
+            }
+        }
+    }
+
+    /// A pass, and another over more pools as long as the first of a queue needs them.
+    async fn pass(
+        &mut self,
+        pools: &BTreeSet<PoolName>,
+        commands: &[Command],
+        lapses: Lapses,
+    ) -> Result<Vec<Answer>, StoreError> {
+        let mut pools = pools.clone();
+        let mut outcome = self.one_pass(&pools, commands, lapses).await?;
+        loop {
+            let again: Vec<usize> = (0..commands.len())
+                .filter(|index| matches!(outcome.answers.get(*index), Some(Answer::Wider(_))))
+                .collect();
+            let asked = outcome.answers.iter().filter_map(|answer| match answer {
+                Answer::Wider(pools) => Some(pools),
+                _ => None,
+            });
+            let wider: BTreeSet<PoolName> = asked.flatten().chain(&outcome.wider).cloned().collect();
+            if wider.is_subset(&pools) {
+                return Ok(outcome.answers);
+            }
+            pools.extend(wider);
+            let repeated: Vec<Command> =
+                again.iter().filter_map(|index| commands.get(*index)).cloned().collect();
+            let next = self.one_pass(&pools, &repeated, lapses).await?;
+            outcome.wider = next.wider;
+            for (index, answer) in again.into_iter().zip(next.answers) {
+                if let Some(place) = outcome.answers.get_mut(index) {
+                    *place = answer;
+                }
+            }
+        }
+    }
+
+    async fn one_pass(
+        &mut self,
+        pools: &BTreeSet<PoolName>,
+        commands: &[Command],
+        lapses: Lapses,
+    ) -> Result<tidemill_domain::pool::pass::Outcome, StoreError> {
+        let request = PassRequest { pools, commands, pace: self.options.pace, lapses };
+        self.store.pool_pass(&mut self.cache, request).await
+    }
+
+    /// Whoever is gone before it hears of its units has them set aside for a while.
+    fn tell(&mut self, reply: Reply, answer: Result<Answer, PoolError>) {
+        let Err(Ok(Answer::Admitted { parts, is_duplicate: false })) = reply.send(answer) else { return };
+        self.unclaimed.extend(parts.into_iter().map(|part| Command::Unclaim {
+            pool: part.pool,
+            ticket: part.ticket.id,
+            epoch: part.ticket.epoch,
+        }));
+    }
+
+    /// Looks at what others have decided about pools that somebody waits for here.
+    async fn look(&mut self, is_well: &mut bool) {
+        let pools = self.watches.pools();
+        if pools.is_empty() {
+            return;
+        }
+        let refreshed = self.store.pool_refresh(&mut self.cache, &pools).await;
+        note(is_well, &refreshed);
+        match refreshed {
+            Ok(gone) if gone => self.watches.call_all(),
+            Ok(_) => self.watches.call(&self.cache),
+            Err(_) => {}
+        }
+    }
+
+    /// Lets those lapse whose time is over, and the queues have their turn.
+    async fn tick(&mut self, is_well: &mut bool) {
+        let due = self.due().await;
+        note(is_well, &due);
+        let Ok(due) = due else { return };
+        for pool in due {
+            let looks = [Command::Look { pool }];
+            self.passes(&looks, Lapses::Sought).await;
+        }
+        self.watches.call(&self.cache);
+    }
+
+    async fn due(&self) -> Result<BTreeSet<PoolName>, StoreError> {
+        let mut tx = self.store.read().await?;
+        let due = tx.pools_to_look_at().await?;
+        let names = tx.pool_directory().await?;
+        tx.rollback().await?;
+        self.directory.put(names.into_iter().filter_map(|(name, _, id)| Some((id?, name))).collect());
+        Ok(due)
+    }
+}
+
+/// One line when it begins to fail and one when it works again, instead of one every two seconds.
+fn note<T>(is_well: &mut bool, result: &Result<T, StoreError>) {
+    match result {
+        Ok(_) if !*is_well => tracing::info!("pools can be looked at again"),
+        Err(error) if *is_well => tracing::warn!(%error, "looking at pools failed; will try again"),
+        _ => {}
+    }
+    *is_well = result.is_ok();
+}
+
+/// Whether the failure is about what one pool has stored, and not about the database.
+fn is_of_one_pool(error: &StoreError) -> bool {
+    matches!(error, StoreError::DamagedRow { .. } | StoreError::DamagedPool(_))
+}

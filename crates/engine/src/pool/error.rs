@@ -1,0 +1,45 @@
+//! What can go wrong with pools.
+
+use std::sync::Arc;
+use tidemill_domain::code::Code;
+use tidemill_store::StoreError;
+
+/// What can go wrong with pools. Cheap to clone, because one failure is told to all whom it concerns.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PoolError {
+    /// The database.
+    #[error(transparent)]
+    Store(Arc<StoreError>),
+    /// This process is about to end and decides nothing any more.
+    #[error("this process is about to end and takes no more requests")]
+    Ending,
+    /// More requests wait for a decision than this process takes.
+    #[error("too many requests wait for a decision")]
+    Busy,
+}
+
+impl From<StoreError> for PoolError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(Arc::new(error))
+    }
+}
+
+impl PoolError {
+    /// The stable code.
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Store(error) => error.code(),
+            Self::Ending | Self::Busy => Code::DatabaseBusy,
+        }
+    }
+
+    /// What the reader can do about it.
+    pub fn fix(&self) -> String {
+        match self {
+            Self::Store(error) => error.fix(),
+            Self::Ending => "ask again in a moment, or ask another server".into(),
+            Self::Busy => "ask again in a moment".into(),
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Units that this process uses itself: it says that it is alive for as long as it has them, and gives them back.
+
+use super::ask::Ask;
+use super::error::PoolError;
+use super::pools::Pools;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tidemill_domain::pool::command::{Admitted, Answer, Release, ReleaseBy};
+use tidemill_domain::pool::event::End;
+use tokio::task::JoinHandle;
+
+/// How long units are kept of a process that has died.
+const LEASE: Duration = Duration::from_secs(60);
+
+/// Units in use. Given back by [`release`](Self::release); dropped without it, they come back too, a little later.
+#[derive(Debug)]
+pub struct Hold {
+    pools: Pools,
+    parts: Vec<Admitted>,
+    lost: Arc<AtomicBool>,
+    beating: JoinHandle<()>,
+    is_released: bool,
+}
+
+impl Pools {
+    /// Asks for units and keeps them alive; the answer is another one when there are none.
+    pub async fn hold(&self, mut ask: Ask, wait: Duration) -> Result<Result<Hold, Answer>, PoolError> {
+        ask.lease_for.get_or_insert(LEASE);
+        let lease = ask.lease_for.unwrap_or(LEASE);
+        match self.acquire(&ask, wait).await? {
+            Answer::Admitted { parts, .. } => Ok(Ok(Hold::begin(self.clone(), parts, lease))),
+            other => Ok(Err(other)),
+        }
+    }
+}
+
+impl Hold {
+    fn begin(pools: Pools, parts: Vec<Admitted>, lease: Duration) -> Self {
+        let lost = Arc::new(AtomicBool::new(false));
+        let beating = tokio::spawn(beat(pools.clone(), parts.clone(), lease / 4, Arc::clone(&lost)));
+        Self { pools, parts, lost, beating, is_released: false }
+    }
+
+    /// The units, in each pool.
+    pub fn parts(&self) -> &[Admitted] {
+        &self.parts
+    }
+
+    /// Whether somebody has taken them back in the meantime.
+    pub fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Acquire)
+    }
+
+    /// Gives them back.
+    pub async fn release(mut self, failed: bool) -> Result<(), PoolError> {
+        self.is_released = true;
+        self.beating.abort();
+        give_back(&self.pools, &self.parts, failed).await
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.beating.abort();
+        if self.is_released {
+            return;
+        }
+        let (pools, parts) = (self.pools.clone(), std::mem::take(&mut self.parts));
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                if let Err(error) = give_back(&pools, &parts, true).await {
+                    tracing::warn!(%error, "units could not be given back; they lapse by themselves");
+                }
+            });
+        }
+    }
+}
+
+async fn give_back(pools: &Pools, parts: &[Admitted], failed: bool) -> Result<(), PoolError> {
+    for part in parts {
+        let release = Release {
+            pool: part.pool.clone(),
+            by: ReleaseBy::Ticket(part.ticket.id),
+            epoch: Some(part.ticket.epoch),
+            end: End::Released { failed },
+            call: None,
+        };
+        pools.release(release).await?;
+    }
+    Ok(())
+}
+
+async fn beat(pools: Pools, parts: Vec<Admitted>, every: Duration, lost: Arc<AtomicBool>) {
+    loop {
+        tokio::time::sleep(every).await;
+        for part in &parts {
+            match pools.heartbeat(&part.pool, part.ticket.id, part.ticket.epoch).await {
+                Ok(true) => {}
+                Ok(false) => {
+                    lost.store(true, Ordering::Release);
+                    tracing::warn!(pool = %part.pool, lease = %part.ticket.id, "somebody has taken the units back");
+                }
+                Err(error) => tracing::warn!(%error, pool = %part.pool, "a heartbeat could not be sent"),
+            }
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The handle by which units are asked for and given back.
+
+use super::ask::Ask;
+use super::decider::{self, Call};
+use super::error::PoolError;
+use super::watch::Watch;
+use crate::clock::SystemClock;
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+use tidemill_domain::lease::Epoch;
+use tidemill_domain::pool::command::{Answer, Command, Release};
+use tidemill_domain::pool::estimate::Pace;
+use tidemill_domain::pool::{PoolName, TicketId};
+use tidemill_domain::time::Clock;
+use tidemill_store::Store;
+use tokio::sync::{Notify, mpsc, oneshot};
+
+/// More requests than this do not wait for a decision: who comes then is told at once.
+const WAITING_MOST: usize = 16_384;
+
+/// How pools are run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PoolOptions {
+    /// How pollers are told to wait.
+    pub pace: Pace,
+}
+
+/// The pools of one database, as this process sees them. Cheap to clone; the task behind it ends with the last handle.
+#[derive(Clone, Debug)]
+pub struct Pools {
+    calls: mpsc::Sender<Call>,
+    store: Store,
+    directory: Arc<Directory>,
+    clock: SystemClock,
+}
+
+/// Which pool has which external id.
+#[derive(Debug, Default)]
+pub(super) struct Directory {
+    names: RwLock<HashMap<i64, PoolName>>,
+}
+
+impl Directory {
+    pub(super) fn put(&self, names: HashMap<i64, PoolName>) {
+        *self.names.write().unwrap_or_else(PoisonError::into_inner) = names;
+    }
+
+    fn find(&self, external_id: i64) -> Option<PoolName> {
+        self.names.read().unwrap_or_else(PoisonError::into_inner).get(&external_id).cloned()
+    }
+}
+
+impl Pools {
+    /// Starts the task that decides.
+    pub fn start(store: Store, options: PoolOptions) -> Self {
+        let (calls, arriving) = mpsc::channel(WAITING_MOST);
+        let directory = Arc::new(Directory::default());
+        tokio::spawn(decider::run(store.clone(), options, arriving, Arc::clone(&directory)));
+        Self { calls, store, directory, clock: SystemClock::default() }
+    }
+
+    /// The database.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Asks for units and waits for them, at most for `wait`. Whoever is still in the queue then is told its place, and
+    /// keeps it if it asks again in time.
+    pub async fn acquire(&self, ask: &Ask, wait: Duration) -> Result<Answer, PoolError> {
+        let deadline = self.clock.monotonic().plus(wait);
+        loop {
+            let left = deadline.since(self.clock.monotonic());
+            let answer = self.submit(Command::Acquire(Box::new(ask.command(left)))).await?;
+            let first = match &answer {
+                Answer::Waits(waits) if !left.is_zero() => waits.tickets.first().cloned(),
+                _ => return Ok(answer),
+            };
+            let Some((pool, ticket)) = first else { return Ok(answer) };
+            let call = Arc::new(Notify::new());
+            let watch = Watch { pool, ticket, call: Arc::clone(&call) };
+            self.send(Call::Watch(watch)).await?;
+            // Over time or called: asking again says which.
+            let _woken = tokio::time::timeout(left, call.notified()).await;
+        }
+    }
+
+    /// Gives units back, or leaves the queue.
+    pub async fn release(&self, release: Release) -> Result<Answer, PoolError> {
+        self.submit(Command::Release(Box::new(release))).await
+    }
+
+    /// Says that a holder is alive. False when its units are no longer its own.
+    pub async fn heartbeat(
+        &self,
+        pool: &PoolName,
+        ticket: TicketId,
+        epoch: Epoch,
+    ) -> Result<bool, PoolError> {
+        let answer = self.submit(Command::Heartbeat { pool: pool.clone(), ticket, epoch }).await?;
+        Ok(answer == Answer::Alive)
+    }
+
+    /// Says how many sessions a probe has counted of a holder.
+    pub async fn probed(&self, pool: &PoolName, ticket: TicketId, sessions: u32) -> Result<(), PoolError> {
+        self.submit(Command::Probed { pool: pool.clone(), ticket, sessions }).await.map(|_| ())
+    }
+
+    /// The pool with this external id.
+    pub async fn by_external_id(&self, external_id: i64) -> Result<Option<PoolName>, PoolError> {
+        if let Some(name) = self.directory.find(external_id) {
+            return Ok(Some(name));
+        }
+        let mut tx = self.store.read().await?;
+        let names = tx.pool_directory().await?;
+        tx.rollback().await?;
+        self.directory.put(names.into_iter().filter_map(|(name, _, id)| Some((id?, name))).collect());
+        Ok(self.directory.find(external_id))
+    }
+
+    /// Sends a command to the decider and waits for its answer.
+    pub async fn submit(&self, command: Command) -> Result<Answer, PoolError> {
+        let (reply, answer) = oneshot::channel();
+        self.calls.try_send(Call::Command(Box::new(command), reply)).map_err(|refused| match refused {
+            mpsc::error::TrySendError::Full(_) => PoolError::Busy,
+            mpsc::error::TrySendError::Closed(_) => PoolError::Ending,
+        })?;
+        answer.await.map_err(|_| PoolError::Ending)?
+    }
+
+    async fn send(&self, call: Call) -> Result<(), PoolError> {
+        self.calls.send(call).await.map_err(|_| PoolError::Ending)
+    }
+}
