@@ -1,8 +1,10 @@
 //! The development commands of Tidemill: `cargo xtask help` lists them.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line talks to its terminal")]
 
+mod airflow;
 mod commands;
 mod process;
+mod python;
 mod report;
 mod services;
 mod spark;

@@ -1,5 +1,6 @@
 //! The servers that the tests need: installed when root may do so, started, and stopped with their value.
 
+use crate::airflow;
 use crate::process::run_in_terminal;
 use crate::spark;
 use crate::supervise::Cancel;
@@ -20,13 +21,21 @@ const MYSQL_URL: &str = "TIDEMILL_TEST_MYSQL_URL";
 /// Where tests find a Spark: its home.
 const SPARK_HOME: &str = "TIDEMILL_TEST_SPARK_HOME";
 
+/// Where tests find a Python that has Airflow with the Amazon provider.
+const AIRFLOW_PYTHON: &str = "TIDEMILL_TEST_AIRFLOW_PYTHON";
+
+/// Where tests find a Python that has boto3; our own is the same.
+const BOTO3_PYTHON: &str = "TIDEMILL_TEST_BOTO3_PYTHON";
+
 /// What runs for the tests.
 #[derive(Debug)]
 pub(crate) struct Services {
     postgres: Service<PrivatePostgres>,
     mysql: Service<PrivateMariadb>,
-    /// Not a server: the tests start it themselves.
+    // Not servers: the tests start them themselves.
     spark: Service<()>,
+    airflow: Service<()>,
+    boto3: Service<()>,
 }
 
 /// A server: where it is, and the server itself when it is our own.
@@ -47,7 +56,7 @@ struct Component {
     is_there: fn() -> bool,
 }
 
-const COMPONENTS: [Component; 5] = [
+const COMPONENTS: [Component; 7] = [
     Component { name: "postgres", packages: "postgresql", is_there: || postgres::find_binaries().is_some() },
     Component { name: "pgbouncer", packages: "pgbouncer", is_there: || pgbouncer::find_binary().is_some() },
     Component { name: "mysql", packages: "mariadb-server", is_there: || mariadb::find_programs().is_some() },
@@ -60,6 +69,16 @@ const COMPONENTS: [Component; 5] = [
         name: "spark",
         packages: "openjdk-17-jre-headless python3-venv",
         is_there: || given_url(SPARK_HOME).is_some() || spark::can_be_installed(),
+    },
+    Component {
+        name: "airflow",
+        packages: "python3-venv",
+        is_there: || given_url(AIRFLOW_PYTHON).is_some() || airflow::can_be_installed(),
+    },
+    Component {
+        name: "boto3",
+        packages: "python3-venv",
+        is_there: || given_url(BOTO3_PYTHON).is_some() || airflow::can_be_installed(),
     },
 ];
 
@@ -80,7 +99,13 @@ impl Services {
             let home = spark::home(cancel)?.display().to_string();
             Ok((home.clone(), home, None))
         })?;
-        Ok(Self { postgres, mysql, spark })
+        let python = || {
+            let python = airflow::python(cancel)?.display().to_string();
+            Ok((python.clone(), python, None))
+        };
+        let airflow = Service::start("airflow", AIRFLOW_PYTHON, python)?;
+        let boto3 = Service::start("boto3", BOTO3_PYTHON, python)?;
+        Ok(Self { postgres, mysql, spark, airflow, boto3 })
     }
 
     /// Tells a command where they are.
@@ -88,6 +113,8 @@ impl Services {
         self.postgres.tell(command);
         self.mysql.tell(command);
         self.spark.tell(command);
+        self.airflow.tell(command);
+        self.boto3.tell(command);
     }
 }
 
@@ -152,7 +179,7 @@ fn install(cancel: &Cancel) -> Result<(), String> {
         }
         return Err(advice);
     };
-    let packages: Vec<&str> = missing.iter().flat_map(|component| component.packages.split(' ')).collect();
+    let packages = packages(&missing);
     println!("installing {}", packages.join(", "));
     let apt = |arguments: &[&str]| {
         let mut command = Command::new(&apt);
@@ -165,17 +192,26 @@ fn install(cancel: &Cancel) -> Result<(), String> {
     if still.is_empty() { Ok(()) } else { Err(advice(&still)) }
 }
 
+/// The Debian packages that have what is missing, each once.
+fn packages(missing: &[&Component]) -> Vec<&'static str> {
+    let mut packages = Vec::new();
+    for package in missing.iter().flat_map(|component| component.packages.split(' ')) {
+        if !packages.contains(&package) {
+            packages.push(package);
+        }
+    }
+    packages
+}
+
 fn advice(missing: &[&Component]) -> String {
-    let list = |text: fn(&Component) -> &str, separator: &str| {
-        missing.iter().map(|component| text(component)).collect::<Vec<_>>().join(separator)
-    };
+    let names: Vec<&str> = missing.iter().map(|component| component.name).collect();
     format!(
         "missing on this machine: {}. Install the Debian packages {} (root on Debian gets them installed), \
          or set {}={} to skip their tests",
-        list(|component| component.name, ", "),
-        list(|component| component.packages, " "),
+        names.join(", "),
+        packages(missing).join(" "),
         skip::SKIP,
-        list(|component| component.name, ","),
+        names.join(","),
     )
 }
 
@@ -196,6 +232,7 @@ mod tests {
             ),
             "{advice}"
         );
-        assert!(advice.contains("TIDEMILL_TEST_SKIP=postgres,pgbouncer,mysql,chromium,spark "), "{advice}");
+        let names = "postgres,pgbouncer,mysql,chromium,spark,airflow,boto3";
+        assert!(advice.contains(&format!("TIDEMILL_TEST_SKIP={names} ")), "{advice}");
     }
 }

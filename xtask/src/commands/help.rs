@@ -20,9 +20,12 @@ Commands:
 
 Environment:
   TIDEMILL_TEST_SKIP           components whose tests are skipped, separated by commas: postgres, pgbouncer,
-                               mysql, chromium, mount
+                               mysql, chromium, spark, airflow, boto3, mount
   TIDEMILL_TEST_POSTGRES_URL   a PostgreSQL to test against instead of a private one
   TIDEMILL_TEST_MYSQL_URL      a MySQL or MariaDB to test against instead of a private one
+  TIDEMILL_TEST_SPARK_HOME     a Spark to test with instead of one in the user's cache
+  TIDEMILL_TEST_AIRFLOW_PYTHON a Python with Airflow, likewise
+  TIDEMILL_TEST_BOTO3_PYTHON   a Python with boto3, likewise
 ";
 
 /// Shows what can be asked for.
