@@ -1,0 +1,89 @@
+"""A nightly batch that takes connections of its source database from Tidemill before Spark opens them.
+
+`emr_batch` holds them for L0 alone, the only part that reads the source. `emr_batch_in_the_documents_order` holds them
+from before the delay until after L1. In both, a failed EMR task leaves a failed run and nothing held.
+"""
+
+import json
+import time
+
+import boto3
+from airflow.decorators import task
+from airflow.exceptions import AirflowException
+from airflow.models.dag import DAG
+from airflow.operators.empty import EmptyOperator
+from airflow.providers.amazon.aws.operators.lambda_function import LambdaInvokeFunctionOperator
+from airflow.utils.task_group import TaskGroup
+
+AGENT = "emr-batch-agent"
+HOLDER = {"dag_id": "{{ dag.dag_id }}", "dag_run_id": "{{ run_id }}"}
+SOURCE = "{{ ti.xcom_pull(task_ids='start')['athenaMetaData']['srcDbId'] }}"
+PATIENCE_SECONDS = 2 * 60 * 60
+
+
+@task
+def start():
+    """The batch spec. Yours comes from S3."""
+    return {
+        "athenaMetaData": {"srcDbId": 4, "srcDbTp": "oracle", "tableName": "SALES_ORDER"},
+        "rsrcSpecData": {"hint": "/*+ PARALLEL(8) FULL(A) */", "prttCnt": 3},
+    }
+
+
+@task
+def acquire(spec, dag=None, run_id=None):
+    """Waits for its turn; what comes back says how much it got, and the hint to run with."""
+    client = boto3.client("lambda")
+
+    def ask(action, **more):
+        source = spec["athenaMetaData"]
+        holder = {"dag_id": dag.dag_id, "dag_run_id": run_id, "src_db_id": source["srcDbId"]}
+        request = {"action": action, **holder, "table_name": source["tableName"], **more}
+        return json.load(client.invoke(FunctionName=AGENT, Payload=json.dumps(request))["Payload"])
+
+    give_up = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < give_up:
+        # The whole hint, not a number of ours: what it weighs is for Tidemill to say.
+        answer = ask("acquire", hint=spec["rsrcSpecData"].get("hint", ""))
+        if answer.get("allowed"):
+            return answer
+        if "wait_seconds" not in answer:
+            raise AirflowException(f"waiting does not help: {answer}")
+        time.sleep(answer["wait_seconds"])
+    # The teardown runs only after an acquire that succeeded, so the place in the queue is given up here.
+    ask("release")
+    raise AirflowException(f"no connections within {PATIENCE_SECONDS} seconds")
+
+
+@task
+def run_step(level, spec, granted, dag_run=None):
+    """Stands for the EMR step: what it returns is what you would hand to `add_job_flow_steps`."""
+    if dag_run.conf.get("fail_emr"):
+        raise AirflowException(f"the step {level} failed, as it was asked to")
+    hint = granted.get("hint_override") or spec["rsrcSpecData"].get("hint", "")
+    return {"level": level, "hint_override": hint, "parallel": granted.get("granted_parallel")}
+
+
+def emr_batch(dag_id):
+    with DAG(dag_id, schedule=None) as dag:
+        spec = start()
+        granted = acquire(spec)
+        delay, trigger = EmptyOperator(task_id="delay"), EmptyOperator(task_id="trigger")
+        with TaskGroup("emr"):
+            l0 = run_step.override(task_id="l0")("L0", spec, granted)
+            l1 = EmptyOperator(task_id="l1")
+        payload = json.dumps({"action": "release", **HOLDER, "src_db_id": SOURCE})
+        release = LambdaInvokeFunctionOperator(task_id="release", function_name=AGENT, payload=payload)
+        release.as_teardown(setups=granted)
+        # That `done` follows L1, and not only the release, is what makes the run fail with it.
+        l0 >> l1 >> EmptyOperator(task_id="done")
+        if dag_id == "emr_batch":
+            spec >> delay >> trigger >> granted >> l0 >> release
+        else:
+            spec >> granted >> delay >> trigger >> l0
+            l1 >> release >> dag.get_task("done")
+    return dag
+
+
+just_for_l0 = emr_batch("emr_batch")
+in_the_documents_order = emr_batch("emr_batch_in_the_documents_order")
