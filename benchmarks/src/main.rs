@@ -5,6 +5,7 @@
 
 mod history;
 mod jobs;
+mod pools;
 
 use anyhow::{Result, bail};
 
@@ -15,8 +16,10 @@ fn main() -> Result<()> {
         ["jobs", rest @ ..] => jobs::run(rest),
         ["jobs-child", case] => jobs::child(case),
         ["history", rest @ ..] => history::run(rest),
+        ["pools", rest @ ..] => pools::run(rest),
         _ => bail!(
-            "usage: tidemill-bench jobs [--rows N] [--rounds N] [--long] | history [--executions N] [--rounds N]"
+            "usage: tidemill-bench jobs [--rows N] [--rounds N] [--long] | history [--executions N] [--rounds N] | \
+             pools [--seconds N] [--clients N] [--leases N] [--pools N]"
         ),
     }
 }
