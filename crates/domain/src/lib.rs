@@ -4,7 +4,9 @@
 //! needs is an argument, and its answer is a value. That is why every rule can be tested by properties.
 //!
 //! Reading order: [`time`], [`process`] and [`lease`] (the one idea under all pillars), then [`backoff`] and
-//! [`poll`] (when to try again), [`duration`] and [`nearest`] (what people write), then [`item`], [`job`] and [`schedule`] (batch work), [`pool`] (who may start), then [`audit`] and [`code`] (what people see).
+//! [`poll`] (when to try again), [`duration`] and [`nearest`] (what people write), then [`item`], [`job`] and
+//! [`schedule`] (batch work), [`hint`] (what a statement asks of a database) and [`pool`] (who may start), then
+//! [`audit`] and [`code`] (what people see).
 
 pub mod time;
 
@@ -21,6 +23,7 @@ pub mod item;
 pub mod job;
 pub mod schedule;
 
+pub mod hint;
 pub mod pool;
 
 pub mod alert;

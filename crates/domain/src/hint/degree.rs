@@ -1,0 +1,116 @@
+//! How many parallel servers a hint asks for, as far as its text tells.
+
+use std::fmt;
+use std::num::NonZeroU32;
+
+/// What a hint, or one of its directives, asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Degree {
+    /// It says nothing about parallelism.
+    None,
+    /// `NO_PARALLEL` for the whole statement.
+    Serial,
+    /// This number; of several objects the greatest.
+    Exact(NonZeroU32),
+    /// `PARALLEL` alone: computed by the database, two or more.
+    AtLeastTwo,
+    /// `DEFAULT`, or an object without a number.
+    Default,
+    /// `AUTO`: computed by the database, one or more.
+    Auto,
+    /// `MANUAL`: what the objects were created with.
+    Manual,
+    /// The default degree or this number, whichever is greater: several of the above, or what cannot be read.
+    DefaultOr(NonZeroU32),
+}
+
+impl Degree {
+    /// The most that it can come to.
+    ///
+    /// A text cannot know what the database computes, so for that `default_degree` counts, a setting. `none` counts
+    /// where nothing at all is said.
+    ///
+    /// ```
+    /// # use std::num::NonZeroU32;
+    /// # use tidemill_domain::hint::Degree;
+    /// let [one, four, eight] = [1, 4, 8].map(|n| NonZeroU32::new(n).unwrap());
+    /// assert_eq!(Degree::Exact(eight).upper_bound(four, one), eight);
+    /// assert_eq!(Degree::Auto.upper_bound(four, one), four);
+    /// assert_eq!(Degree::DefaultOr(eight).upper_bound(four, one), eight);
+    /// assert_eq!(Degree::AtLeastTwo.upper_bound(one, one).get(), 2);
+    /// assert_eq!(Degree::None.upper_bound(four, one), one);
+    /// ```
+    pub fn upper_bound(self, default_degree: NonZeroU32, none: NonZeroU32) -> NonZeroU32 {
+        match self {
+            Self::None => none,
+            Self::Serial => NonZeroU32::MIN,
+            Self::Exact(degree) => degree,
+            Self::AtLeastTwo | Self::Default | Self::Auto | Self::Manual | Self::DefaultOr(_) => {
+                default_degree.max(self.least())
+            }
+        }
+    }
+
+    /// Whether a setting of the database decides, and not the text.
+    pub fn depends_on_default(self) -> bool {
+        !matches!(self, Self::None | Self::Serial | Self::Exact(_))
+    }
+
+    /// The number in it.
+    pub fn number(self) -> Option<NonZeroU32> {
+        match self {
+            Self::Exact(number) | Self::DefaultOr(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// Its name, for programs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Serial => "serial",
+            Self::Exact(_) => "exact",
+            Self::AtLeastTwo => "at_least_two",
+            Self::Default => "default",
+            Self::Auto => "auto",
+            Self::Manual => "manual",
+            Self::DefaultOr(_) => "default_or",
+        }
+    }
+
+    /// Both at once: the greater. Its upper bound is the greater of theirs, unless one says nothing.
+    pub(super) fn join(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::None, known) | (known, Self::None) => known,
+            (Self::Serial, known) | (known, Self::Serial) => known,
+            (Self::Exact(a), Self::Exact(b)) => Self::Exact(a.max(b)),
+            (a, b) if a == b => a,
+            (a, b) => Self::DefaultOr(a.least().max(b.least())),
+        }
+    }
+
+    /// What it comes to at least.
+    fn least(self) -> NonZeroU32 {
+        match self {
+            Self::Exact(number) | Self::DefaultOr(number) => number,
+            Self::AtLeastTwo => NonZeroU32::MIN.saturating_add(1),
+            Self::None | Self::Serial | Self::Default | Self::Auto | Self::Manual => NonZeroU32::MIN,
+        }
+    }
+}
+
+/// In words, for people.
+impl fmt::Display for Degree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("none"),
+            Self::Serial => f.write_str("serial"),
+            Self::Exact(number) => write!(f, "{number}"),
+            Self::AtLeastTwo => f.write_str("computed, 2 or more"),
+            Self::Default => f.write_str("the default degree"),
+            Self::Auto => f.write_str("computed"),
+            Self::Manual => f.write_str("that of the objects"),
+            Self::DefaultOr(number) => write!(f, "the default degree, or {number} if that is greater"),
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The same hint with fewer parallel servers.
+//!
+//! Only degrees change, and only downwards: case, spaces, aliases and all other hints stay as they are. What comes out
+//! is read again, and refused unless it asks for no more than was granted.
+
+use super::degree::Degree;
+use super::directive::{self, Directive, Form, Level};
+use super::token::is_of_word;
+use super::tree::{Hint, HintComment};
+use std::num::NonZeroU32;
+use std::ops::Range;
+
+/// Most characters of the text that an error repeats.
+const QUOTED_CHARS_MAX: usize = 80;
+
+/// Why a hint cannot be lowered. Its text is as it was.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum CannotRewrite {
+    /// A directive does not follow the grammar, so nobody knows which of its words is the degree.
+    #[error("{directive} cannot be read")]
+    Unreadable {
+        /// It, or its beginning.
+        directive: String,
+    },
+    /// It would be longer than a hint may be.
+    #[error("the rewritten hint would be too long")]
+    TooLong,
+    /// What was written does not read as it was meant.
+    #[error("the rewritten hint could still ask for {asked} where {granted} are granted")]
+    StillAbove {
+        /// What it asks for at most.
+        asked: NonZeroU32,
+        /// What it may ask for.
+        granted: NonZeroU32,
+    },
+}
+
+/// Lowers a hint to what was granted.
+///
+/// A degree above it becomes `granted`; a degree that the database would choose is written out as `granted`; `PARALLEL`
+/// for the whole statement becomes `NO_PARALLEL` when one is granted (or `PARALLEL(1)`, where that could not be told from
+/// what follows). A text that cannot ask for more than `granted`
+/// stays as it is. So does one without any parallel directive: it runs serially, unless its tables were created
+/// otherwise, and a directive would only make it parallel.
+///
+/// ```
+/// # use std::num::NonZeroU32;
+/// # use tidemill_domain::hint::{Hint, rewrite};
+/// let lowered = |text, granted| rewrite(&Hint::parse(text).unwrap(), NonZeroU32::new(granted).unwrap()).unwrap();
+/// assert_eq!(lowered("/*+ parallel(a, 8) PARALLEL(b 2) */", 4), "/*+ parallel(a, 4) PARALLEL(b 2) */");
+/// assert_eq!(lowered("/*+ PARALLEL FULL(a) */", 4), "/*+ PARALLEL(4) FULL(a) */");
+/// assert_eq!(lowered("/*+ PARALLEL(8) FULL(a) */", 1), "/*+ NO_PARALLEL FULL(a) */");
+/// ```
+pub fn rewrite(hint: &Hint, granted: NonZeroU32) -> Result<String, CannotRewrite> {
+    if most(hint.degree()) <= granted {
+        return Ok(hint.text().to_owned());
+    }
+    let mut edits = Vec::new();
+    for comment in hint.comments() {
+        edit(hint.text(), comment, granted, &mut edits)?;
+    }
+    let rewritten = apply(hint.text(), &edits);
+    let read = Hint::parse(&rewritten).map_err(|_| CannotRewrite::TooLong)?;
+    // There was a directive, so there has to be one now: to say nothing is no limit.
+    match read.degree().upper_bound(NonZeroU32::MAX, NonZeroU32::MAX) {
+        asked if asked > granted => Err(CannotRewrite::StillAbove { asked, granted }),
+        _ => Ok(rewritten),
+    }
+}
+
+/// What a degree comes to on a database whose default nobody knows.
+fn most(degree: Degree) -> NonZeroU32 {
+    degree.upper_bound(NonZeroU32::MAX, NonZeroU32::MIN)
+}
+
+/// What is to be written in place of what.
+type Edit = (Range<usize>, String);
+
+fn edit(
+    text: &str,
+    comment: &HintComment,
+    granted: NonZeroU32,
+    edits: &mut Vec<Edit>,
+) -> Result<(), CannotRewrite> {
+    let directives = &comment.directives;
+    if most(directive::degree_of(directives)) <= granted {
+        return Ok(());
+    }
+    // `NO_PARALLEL` does not certainly supersede the directives for objects, so those are lowered with it.
+    let is_superseded = granted > NonZeroU32::MIN && directives.iter().any(Directive::supersedes);
+    for directive in directives.iter().filter(|directive| most(directive.degree) > granted) {
+        match &directive.form {
+            Form::Limit => {}
+            Form::Unreadable => {
+                let whole = text[directive.span.clone()].chars();
+                return Err(CannotRewrite::Unreadable { directive: whole.take(QUOTED_CHARS_MAX).collect() });
+            }
+            Form::Object { .. } if is_superseded => {}
+            form => edits.extend(lower(text, directive, form, granted)),
+        }
+    }
+    Ok(())
+}
+
+fn lower(text: &str, directive: &Directive, form: &Form, granted: NonZeroU32) -> Vec<Edit> {
+    debug_assert_eq!(directive.level == Level::Statement, matches!(form, Form::Statement { .. }));
+    match form {
+        Form::Limit | Form::Unreadable => Vec::new(),
+        Form::Statement { word, .. }
+            if granted == NonZeroU32::MIN && stands_apart(text, directive.span.end) =>
+        {
+            let is_lower = text[word.clone()].bytes().all(|byte| byte.is_ascii_lowercase());
+            let serial = if is_lower { "no_parallel" } else { "NO_PARALLEL" };
+            vec![(directive.span.clone(), serial.to_owned())]
+        }
+        Form::Statement { value: Some(value), .. } => vec![(value.clone(), granted.to_string())],
+        Form::Statement { word, value: None } => vec![(word.end..word.end, format!("({granted})"))],
+        Form::Object { degree: None, end, .. } => vec![(*end..*end, format!(" {granted}"))],
+        Form::Object { degree: Some(degree), instances, .. } => {
+            // What was written may be less: then the instances alone were too many.
+            let written = text[degree.clone()].parse::<NonZeroU32>().map_or(granted, |n| n.min(granted));
+            let mut edits = vec![(degree.clone(), written.to_string())];
+            edits.extend(instances.clone().map(|instances| (instances, "1".to_owned())));
+            edits
+        }
+    }
+}
+
+/// Whether a word that ends at `end` would be read for itself: not as the beginning of a longer one, nor with
+/// parentheses that belong to nobody now.
+fn stands_apart(text: &str, end: usize) -> bool {
+    let behind = &text[end..];
+    !behind.starts_with(is_of_word) && !behind.trim_start().starts_with('(')
+}
+
+/// The edits are in order and do not overlap.
+fn apply(text: &str, edits: &[Edit]) -> String {
+    let (mut rewritten, mut at) = (String::with_capacity(text.len()), 0);
+    for (span, new) in edits {
+        rewritten.push_str(&text[at..span.start]);
+        rewritten.push_str(new);
+        at = span.end;
+    }
+    rewritten.push_str(&text[at..]);
+    rewritten
+}

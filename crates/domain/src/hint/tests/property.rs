@@ -1,0 +1,210 @@
+//! What holds for all texts: nothing is lost, nothing panics, nothing is counted too low, and time grows with length.
+
+use super::{lowered, number, parse};
+use crate::hint::{Degree, HINT_BYTES_MAX, Hint, soundness};
+use proptest::prelude::*;
+use std::time::{Duration, Instant};
+
+/// A failure shows its smallest input, so none is written into the tree.
+fn cases(count: u32) -> ProptestConfig {
+    ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(count) }
+}
+
+/// Pieces that hints are made of, whole and broken.
+const PIECES: [&str; 48] = [
+    "/*+",
+    "*/",
+    "--+",
+    "\n",
+    "/*",
+    "/* +",
+    "--",
+    "+",
+    "(",
+    ")",
+    ",",
+    "@",
+    ".",
+    " ",
+    "  ",
+    "\t",
+    "'",
+    "\"",
+    "q'[",
+    "]'",
+    "SELECT",
+    "insert",
+    "PARALLEL",
+    "parallel",
+    "NO_PARALLEL",
+    "NOPARALLEL",
+    "PARALLEL_INDEX",
+    "NO_PARALLEL_INDEX",
+    "SHARED",
+    "FULL",
+    "OPT_PARAM",
+    "NO_STATEMENT_QUEUING",
+    "DEFAULT",
+    "AUTO",
+    "MANUAL",
+    "where",
+    "A",
+    "\"Order\"",
+    "SEL$1",
+    "8",
+    "16",
+    "0",
+    "1",
+    "4294967295",
+    "99999999999",
+    "한",
+    "\u{0}",
+    "8x",
+];
+
+/// Real hints, to be broken.
+const REAL: [&str; 8] = [
+    "/*+ PARALLEL(8) FULL(A) */",
+    "/*+ PARALLEL(A,8) PARALLEL(B 16) */",
+    "/*+ PARALLEL(@SEL$1 A@SEL$1 8 2) NO_STATEMENT_QUEUING */",
+    "/*+ PARALLEL_INDEX(\"Order\", IX1 (a b), DEFAULT) */",
+    "--+ parallel(auto) full(a)\n",
+    "INSERT /*+ APPEND PARALLEL(4) */ INTO t SELECT /*+ PARALLEL(s) */ q'[it's]', 'x' FROM s -- end",
+    "/*+ NO_PARALLEL PARALLEL */ /*+ PARALLEL(3) */",
+    "/*+ OPT_PARAM('parallel_degree_policy' 'auto') PARALLEL(0), PARALLEL(MANUAL) */",
+];
+
+#[test]
+fn any_bytes_are_read_and_rewritten_soundly() {
+    proptest!(cases(2_000), |(bytes in prop::collection::vec(any::<u8>(), 0..200))| soundness::check(&bytes));
+}
+
+#[test]
+fn any_pieces_of_hints_are_read_and_rewritten_soundly() {
+    let pieces = prop::collection::vec(prop::sample::select(&PIECES[..]), 0..40);
+
+    proptest!(cases(8_000), |(pieces in pieces, is_open in any::<bool>())| {
+        let begin = if is_open { "/*+" } else { "" };
+        soundness::check(format!("{begin}{}", pieces.concat()).as_bytes());
+    });
+}
+
+#[test]
+fn broken_hints_are_read_and_rewritten_soundly() {
+    let change =
+        (any::<prop::sample::Index>(), any::<prop::sample::Index>(), prop::sample::select(&PIECES[..]));
+    let changes = prop::collection::vec(change, 1..5);
+
+    proptest!(cases(8_000), |(real in prop::sample::select(&REAL[..]), changes in changes)| {
+        let mut bytes = real.as_bytes().to_vec();
+        for (from, to, piece) in changes {
+            let from = from.index(bytes.len() + 1);
+            let to = (from + to.index(4)).min(bytes.len());
+            bytes.splice(from..to, piece.bytes());
+        }
+        soundness::check(&bytes);
+    });
+}
+
+/// One directive as it is written, the objects apart, with what it asks for.
+fn directive() -> impl Strategy<Value = (String, bool, Degree)> {
+    let object = prop::sample::select(vec!["A", "\"a b\"", "@Q A", "A@SEL$1", "@\"Q\" v.A@\"Q\""]);
+    let degree = prop_oneof![1_u32..100, Just(u32::MAX)];
+    let separator = prop::sample::select(vec![" ", ",", " , ", ", "]);
+    prop_oneof![
+        degree.clone().prop_map(|n| (format!("PARALLEL({n})"), true, Degree::Exact(number(n)))),
+        Just(("parallel".to_owned(), true, Degree::AtLeastTwo)),
+        Just(("PARALLEL ( Default )".to_owned(), true, Degree::Default)),
+        Just(("PARALLEL(auto)".to_owned(), true, Degree::Auto)),
+        (object.clone(), separator.clone(), degree.clone()).prop_map(|(o, s, n)| (
+            format!("PARALLEL({o}{s}{n})"),
+            false,
+            Degree::Exact(number(n))
+        )),
+        (object.clone(), separator.clone(), degree).prop_map(|(o, s, n)| (
+            format!("PARALLEL_INDEX({o} IX{s}{n})"),
+            false,
+            Degree::Exact(number(n))
+        )),
+        (object, separator).prop_map(|(o, s)| (format!("PARALLEL({o}{s}DEFAULT)"), false, Degree::Default)),
+    ]
+}
+
+#[test]
+fn nothing_is_counted_too_low_and_the_statement_comes_first() {
+    let other =
+        prop::sample::select(vec!["", "FULL(A)", "LEADING(A (B C))", "unknown", "INDEX(A, IX)", "'x'"]);
+    let hint = prop::collection::vec((directive(), other), 1..6);
+
+    proptest!(cases(4_000), |(hint in hint, default in 1_u32..200, granted in 1_u32..200)| {
+        let written: Vec<String> = hint.iter().map(|((text, ..), other)| format!("{text} {other}")).collect();
+        let text = format!("/*+ {} */", written.join(" "));
+        let has_statement = hint.iter().any(|((_, is_statement, _), _)| *is_statement);
+        let (default, none) = (number(default), number(1));
+        let expected = hint
+            .iter()
+            .filter(|((_, is_statement, _), _)| *is_statement || !has_statement)
+            .map(|((.., degree), _)| degree.upper_bound(default, none))
+            .max();
+
+        prop_assert_eq!(Some(parse(&text).degree().upper_bound(default, none)), expected, "{}", text);
+        let rewritten = lowered(&text, granted).unwrap();
+        let left = parse(&rewritten).degree();
+        prop_assert!(!left.depends_on_default() || granted == u32::MAX, "{}", rewritten);
+        prop_assert!(left.upper_bound(default, none).get() <= granted, "{}", rewritten);
+    });
+}
+
+/// The shortest of several times, which is the least disturbed one.
+#[expect(clippy::disallowed_methods, reason = "how long reading takes is what is tested")]
+fn shortest_time(text: &str) -> Duration {
+    let time = || {
+        let begin = Instant::now();
+        let hint = Hint::parse(text).unwrap();
+        let _either_way = crate::hint::rewrite(&hint, number(2));
+        begin.elapsed()
+    };
+    (0..4).map(|_| time()).min().unwrap()
+}
+
+#[test]
+fn time_grows_with_the_length_and_not_with_its_square() {
+    let nasty = [
+        ("", "("),
+        ("", "/*+"),
+        ("", "'"),
+        ("", "/*+ \" */"),
+        ("", "q'["),
+        ("", "/*+ q'[ */"),
+        ("", "SELECT /*+ PARALLEL( */"),
+        ("/*+", "("),
+        ("/*+", "PARALLEL("),
+        ("/*+", "PARALLEL "),
+        ("/*+", "NO_PARALLEL("),
+        ("/*+", "NO_PARALLEL_INDEX(A ("),
+        ("/*+", "FULL(PARALLEL(8"),
+        ("/*+", "PARALLEL(A 8)"),
+        ("/*+", ","),
+        ("/*+ PARALLEL(", "8 "),
+        ("/*+ PARALLEL_INDEX(A ", "(a,"),
+        ("/*+ PARALLEL(A", ".A"),
+        ("/*+ PARALLEL(", "9"),
+        ("--+", "'\""),
+        ("/*", "/*"),
+    ];
+    // Each also with as many ends as it can have beginnings.
+    let all = nasty.iter().flat_map(|nasty| [(nasty, ""), (nasty, ")")]);
+    for ((begin, piece), end) in all {
+        let text = |bytes: usize| {
+            let count = (bytes - begin.len()) / (piece.len() + end.len());
+            format!("{begin}{}{}", piece.repeat(count), end.repeat(count))
+        };
+        let (short, long) = (text(HINT_BYTES_MAX / 16), text(HINT_BYTES_MAX));
+        soundness::check(short.as_bytes());
+
+        let growth = shortest_time(&long).as_secs_f64() / shortest_time(&short).as_secs_f64().max(1e-6);
+
+        // Sixteen times the length: 16 if linear, 256 if quadratic.
+        assert!(growth < 80.0, "{begin}{piece}{end}: {growth:.0} times as long for 16 times the length");
+    }
+}

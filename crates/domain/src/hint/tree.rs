@@ -1,0 +1,211 @@
+//! A hint text as a tree that loses nothing, and which of its hint comments count.
+//!
+//! The text is a comment alone, as the specification of an extraction has it, or a whole statement. In a statement a
+//! comment counts if it is the first hint comment right behind one of five words, once for each query block. Where none
+//! of those words is found, the first hint comment counts.
+
+use super::degree::Degree;
+use super::directive::{self, Directive};
+use super::token::{self, CommentTokens, Node, Token, TokenKind};
+use super::warning::{Warning, Warnings};
+use std::fmt;
+use std::ops::Range;
+
+/// Longer texts are refused.
+pub const HINT_BYTES_MAX: usize = 64 * 1024;
+
+/// The text is longer than [`HINT_BYTES_MAX`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the hint has {bytes} bytes, and {HINT_BYTES_MAX} are the most")]
+pub struct HintTooLong {
+    /// Its length.
+    pub bytes: usize,
+}
+
+/// A text with hints, read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Hint {
+    text: String,
+    nodes: Vec<Node>,
+    comments: Vec<HintComment>,
+    degree: Degree,
+    warnings: Vec<Warning>,
+}
+
+/// A comment that is written as a hint.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HintComment {
+    /// Whether Oracle looks at it.
+    pub standing: Standing,
+    /// Where it is in the text, in bytes.
+    pub span: Range<usize>,
+    /// What it says about parallelism; empty unless it counts.
+    pub directives: Vec<Directive>,
+}
+
+/// Whether a hint comment counts.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Standing {
+    /// It does.
+    Counts,
+    /// Another one stands before it.
+    Second,
+    /// It does not follow a word that takes hints.
+    Misplaced,
+}
+
+impl Hint {
+    /// Reads a text. Whatever it is, it is some tree: hints that make no sense become warnings.
+    pub fn parse(text: &str) -> Result<Self, HintTooLong> {
+        if text.len() > HINT_BYTES_MAX {
+            return Err(HintTooLong { bytes: text.len() });
+        }
+        let nodes = token::read(text);
+        let mut warnings = Warnings::default();
+        let mut place = Place::of(text, &nodes);
+        let mut comments = Vec::new();
+        for node in &nodes {
+            match node {
+                Node::Plain(token) => {
+                    place = place.behind(text, token);
+                    warn_of_comment(text, token, &mut warnings);
+                }
+                Node::Comment(tokens) => {
+                    let standing = place.standing();
+                    comments.push(comment(text, tokens, standing, &mut warnings));
+                    place = place.behind_hint();
+                }
+            }
+        }
+        // What a comment supersedes is in the same comment: for the others the greater counts.
+        let degrees = comments.iter().map(|comment| directive::degree_of(&comment.directives));
+        let degree = degrees.fold(Degree::None, Degree::join);
+        Ok(Self { text: text.to_owned(), nodes, comments, degree, warnings: warnings.into_vec() })
+    }
+
+    /// What the text asks for.
+    pub fn degree(&self) -> Degree {
+        self.degree
+    }
+
+    /// What is odd about it, each once.
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    /// All comments that are written as hints, in order.
+    pub fn comments(&self) -> &[HintComment] {
+        &self.comments
+    }
+
+    /// What the comments that count say about parallelism, in order.
+    pub fn directives(&self) -> impl Iterator<Item = &Directive> {
+        self.comments.iter().flat_map(|comment| &comment.directives)
+    }
+
+    /// The text as it was given.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+/// The text, put together from the leaves of the tree.
+impl fmt::Display for Hint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for node in &self.nodes {
+            match node {
+                Node::Plain(token) => f.write_str(token.of(&self.text))?,
+                Node::Comment(CommentTokens { open, body, close }) => {
+                    for token in std::iter::once(open).chain(body).chain(close) {
+                        f.write_str(token.of(&self.text))?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where in the text we are, as far as hints are concerned.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// The text is no statement; no hint was met.
+    Fragment,
+    /// Right behind a word that takes hints.
+    BehindWord,
+    /// Right behind the hint that counts; in a fragment, anywhere behind it.
+    BehindHint { is_fragment: bool },
+    /// Elsewhere in a statement.
+    Elsewhere,
+}
+
+impl Place {
+    fn of(text: &str, nodes: &[Node]) -> Self {
+        let is_statement =
+            nodes.iter().any(|node| matches!(node, Node::Plain(token) if takes_hints(text, token)));
+        if is_statement { Self::Elsewhere } else { Self::Fragment }
+    }
+
+    fn standing(self) -> Standing {
+        match self {
+            Self::Fragment | Self::BehindWord => Standing::Counts,
+            Self::BehindHint { .. } => Standing::Second,
+            Self::Elsewhere => Standing::Misplaced,
+        }
+    }
+
+    fn behind_hint(self) -> Self {
+        match self {
+            Self::Fragment => Self::BehindHint { is_fragment: true },
+            Self::BehindWord => Self::BehindHint { is_fragment: false },
+            same => same,
+        }
+    }
+
+    fn behind(self, text: &str, token: &Token) -> Self {
+        match (self, token.kind) {
+            (_, TokenKind::Space | TokenKind::Comment) => self,
+            (Self::Fragment | Self::BehindHint { is_fragment: true }, _) => self,
+            _ if takes_hints(text, token) => Self::BehindWord,
+            _ => Self::Elsewhere,
+        }
+    }
+}
+
+fn takes_hints(text: &str, token: &Token) -> bool {
+    ["SELECT", "INSERT", "UPDATE", "DELETE", "MERGE"].iter().any(|word| token.is_word(text, word))
+}
+
+fn comment(text: &str, tokens: &CommentTokens, standing: Standing, warnings: &mut Warnings) -> HintComment {
+    let last = tokens.close.as_ref().or(tokens.body.last()).unwrap_or(&tokens.open);
+    let span = tokens.open.span.start..last.span.end;
+    let directives = match standing {
+        Standing::Counts => directive::read(text, &tokens.body, warnings),
+        Standing::Second => {
+            warnings.add(Warning::SecondComment);
+            Vec::new()
+        }
+        Standing::Misplaced => {
+            warnings.add(Warning::Misplaced);
+            Vec::new()
+        }
+    };
+    if tokens.close.is_none() && !tokens.is_line(text) {
+        warnings.add(Warning::Unterminated);
+    }
+    HintComment { standing, span, directives }
+}
+
+/// A comment that was probably meant as a hint.
+fn warn_of_comment(text: &str, token: &Token, warnings: &mut Warnings) {
+    if token.kind != TokenKind::Comment {
+        return;
+    }
+    // Both kinds of comment are opened by two characters.
+    let inside = token.of(text)[2..].trim_start();
+    if inside.starts_with('+') {
+        warnings.add(Warning::SpaceBeforePlus);
+    } else if inside.as_bytes().windows(8).any(|word| word.eq_ignore_ascii_case(b"parallel")) {
+        warnings.add(Warning::PlainComment);
+    }
+}

@@ -1,0 +1,67 @@
+//! What is odd about a hint. Oracle would say nothing about it.
+
+use std::fmt;
+
+macro_rules! warnings {
+    ($($name:ident $word:literal $text:literal;)+) => {
+        /// What is odd about a hint.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        pub enum Warning {
+            $(#[doc = $text] $name,)+
+        }
+
+        impl Warning {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name,)+];
+
+            /// Its name, for programs.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $word,)+ }
+            }
+
+            /// What it means, for people.
+            pub const fn text(self) -> &'static str {
+                match self { $(Self::$name => $text,)+ }
+            }
+        }
+    };
+}
+
+warnings! {
+    SecondComment "second_comment" "only the first hint comment counts; a further one is ignored";
+    Misplaced "misplaced" "a hint comment that does not follow SELECT, INSERT, UPDATE, DELETE or MERGE is ignored";
+    SpaceBeforePlus "space_before_plus" "the + has to follow the comment's opening without a space; this is no hint";
+    PlainComment "plain_comment" "a comment without a + names PARALLEL; it is no hint";
+    Unterminated "unterminated" "the hint comment has no end";
+    ReservedWord "reserved_word" "a reserved word between hints; what follows it is ignored";
+    Comma "comma" "a comma between hints; Oracle may ignore what follows it, here it counts";
+    Unreadable "unreadable" "a parallel hint cannot be read; it counts for the most that it could mean";
+    ZeroDegree "zero_degree" "0 is no degree; it counts as the default degree";
+    TooLarge "too_large" "a number is too large; it counts as 4294967295";
+    Instances "instances" "a second number multiplies the degree by a number of instances";
+    Contradiction "contradiction" "parallel hints contradict each other; the greatest degree counts";
+    NoStatementQueuing "no_statement_queuing" "NO_STATEMENT_QUEUING bypasses the queue for parallel servers";
+    ParallelParameter "parallel_parameter" "OPT_PARAM sets a parameter of parallel execution, which may bypass limits";
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+/// Each warning once, in the order in which they were met. A text of nothing but commas has one.
+#[derive(Default)]
+pub(super) struct Warnings(Vec<Warning>);
+
+impl Warnings {
+    pub(super) fn add(&mut self, warning: Warning) {
+        if !self.0.contains(&warning) {
+            self.0.push(warning);
+        }
+    }
+
+    pub(super) fn into_vec(self) -> Vec<Warning> {
+        self.0
+    }
+}
