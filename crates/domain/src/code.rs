@@ -173,6 +173,8 @@ codes! {
     1024 UnknownSchedule -> NotFound, "there is no such schedule";
     1025 BadBackfill -> Usage, "the backfill is not accepted";
     1026 BadRetention -> Usage, "what is to be kept of the history is not understood";
+    1230 HintNotRewritten -> Conflict, "the hint cannot be rewritten";
+    1231 HintTooLong -> Usage, "the hint is too long";
 }
 
 impl Code {

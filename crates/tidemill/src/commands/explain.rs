@@ -65,6 +65,7 @@ pages! {
     SkipLimitExceeded "1017" TooManyExecutions "1018" JobChanged "1019" BadJobFile "1020" BadPartitions "1021"
     CommandFailed "1022" BadSchedule "1023" UnknownSchedule "1024" BadBackfill "1025"
     BadRetention "1026"
+    HintNotRewritten "1230" HintTooLong "1231"
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod db;
 mod demo;
 mod doctor;
 mod explain;
+mod hint;
 mod job;
 mod lease;
 mod process;
@@ -44,6 +45,9 @@ pub(crate) enum Command {
     /// The processes that use this database
     #[command(subcommand)]
     Process(process::ProcessCommand),
+    /// Oracle hints: what they ask for, and the same with less
+    #[command(subcommand)]
+    Hint(hint::HintCommand),
     /// Who may act for what
     #[command(subcommand)]
     Lease(lease::LeaseCommand),
@@ -121,6 +125,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<Exit, Fai
         Command::Executions(executions) => job::executions(executions, context).await,
         Command::Schedule(schedule) => schedule::run(schedule, context).await,
         Command::Process(process) => process::run(&process, context).await,
+        Command::Hint(hint) => hint::run(&hint, context),
         Command::Lease(lease) => lease::run(&lease, context).await,
         Command::Serve(_) => serve::run(context).await,
         Command::Token(token) => token::run(token, context).await,

@@ -12,6 +12,7 @@ mod errors;
 mod exact;
 mod examples;
 mod ghost;
+mod hint;
 mod job;
 mod job_check;
 mod job_file;

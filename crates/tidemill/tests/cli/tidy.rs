@@ -9,8 +9,10 @@ const FORBIDDEN_NAMES: &[&str] = &["utils", "util", "helpers", "helper", "common
 
 fn sources() -> Vec<PathBuf> {
     let mut found = Vec::new();
-    let mut folders: Vec<PathBuf> =
-        ["crates", "testkit", "xtask", "examples"].iter().map(|name| workspace().join(name)).collect();
+    let mut folders: Vec<PathBuf> = ["crates", "testkit", "xtask", "examples", "fuzz"]
+        .iter()
+        .map(|name| workspace().join(name))
+        .collect();
     while let Some(folder) = folders.pop() {
         let Ok(entries) = fs::read_dir(&folder) else { continue };
         for entry in entries {

@@ -1,0 +1,162 @@
+//! `tidemill hint`: what an Oracle hint asks for, and the same with less. No database is touched.
+
+use crate::config::Output;
+use crate::context::Context;
+use crate::output::{Listing, write_stdout};
+use crate::report::{Failure, printable};
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use std::io::{self, Read};
+use std::num::NonZeroU32;
+use tidemill_domain::code::{Code, Exit};
+use tidemill_domain::hint::{Degree, Directive, HINT_BYTES_MAX, Hint, HintTooLong, rewrite};
+
+/// Oracle hints
+#[derive(Subcommand, Debug)]
+pub(crate) enum HintCommand {
+    /// What a hint, or a statement with hints, asks for
+    Parse(Parse),
+    /// The same text with a lower degree
+    Rewrite(Rewrite),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Parse {
+    /// A hint comment or a whole statement; standard input if it is - or missing
+    #[arg(allow_hyphen_values = true, value_parser = text)]
+    text: Option<String>,
+    /// What counts where the database chooses the degree
+    #[arg(long, value_name = "N")]
+    default_degree: Option<NonZeroU32>,
+    /// What counts where nothing is said about parallelism
+    #[arg(long, value_name = "N", default_value = "1")]
+    none: NonZeroU32,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Rewrite {
+    /// A hint comment or a whole statement; standard input if it is - or missing
+    #[arg(allow_hyphen_values = true, value_parser = text)]
+    text: Option<String>,
+    /// The degree that was granted
+    #[arg(long, value_name = "N")]
+    to: NonZeroU32,
+}
+
+/// A hint may begin with `--+`, so the text may begin with a hyphen. A misspelt flag is not a text, though.
+fn text(text: &str) -> Result<String, String> {
+    let is_flag =
+        text.len() > 1 && text.starts_with('-') && !text.contains(|c: char| c == '+' || c.is_whitespace());
+    if is_flag {
+        Err("there is no such flag; a hint begins with /*+ or --+".into())
+    } else {
+        Ok(text.to_owned())
+    }
+}
+
+pub(super) fn run(command: &HintCommand, context: &Context) -> Result<Exit, Failure> {
+    match command {
+        HintCommand::Parse(arguments) => parse(arguments, context),
+        HintCommand::Rewrite(arguments) => lower(arguments),
+    }
+}
+
+fn parse(arguments: &Parse, context: &Context) -> Result<Exit, Failure> {
+    let hint = read(arguments.text.as_deref())?;
+    let bound = upper_bound(hint.degree(), arguments);
+    match context.output() {
+        Output::Table => write_stdout(printable(&about(&hint, bound)).as_bytes())?,
+        output => listing(&hint, bound).print(output)?,
+    }
+    Ok(Exit::Ok)
+}
+
+/// None if it depends on a default that was not given.
+fn upper_bound(degree: Degree, arguments: &Parse) -> Option<NonZeroU32> {
+    let default = arguments.default_degree.or((!degree.depends_on_default()).then_some(NonZeroU32::MIN))?;
+    Some(degree.upper_bound(default, arguments.none))
+}
+
+fn listing(hint: &Hint, bound: Option<NonZeroU32>) -> Listing {
+    let columns = &["degree", "number", "upper_bound", "directives", "warnings"];
+    let mut listing = Listing::new("tidemill.hint/v1", columns, "There is no hint.");
+    let warning = |warning: &tidemill_domain::hint::Warning| json!({ "name": warning.as_str(), "text": warning.text() });
+    listing.push(vec![
+        json!(hint.degree().as_str()),
+        json!(hint.degree().number()),
+        json!(bound),
+        hint.directives().map(|directive| directive_json(hint, directive)).collect(),
+        hint.warnings().iter().map(warning).collect(),
+    ]);
+    listing
+}
+
+fn directive_json(hint: &Hint, directive: &Directive) -> Value {
+    json!({
+        "name": directive.name.as_str(),
+        "level": directive.level.as_str(),
+        "degree": directive.degree.as_str(),
+        "number": directive.degree.number(),
+        "text": &hint.text()[directive.span.clone()],
+        "begin": directive.span.start,
+        "end": directive.span.end,
+    })
+}
+
+/// What a hint says, for people.
+fn about(hint: &Hint, bound: Option<NonZeroU32>) -> String {
+    let mut text = format!("degree: {}\n", hint.degree());
+    match bound {
+        Some(bound) => text.push_str(&format!("counts for: {bound}\n")),
+        None => text.push_str("counts for: depends on the database; give --default-degree\n"),
+    }
+    for directive in hint.directives() {
+        let written = hint.text()[directive.span.clone()].replace('\n', " ");
+        text.push_str(&format!("{}: {written} ({})\n", directive.level.as_str(), directive.degree));
+    }
+    for warning in hint.warnings() {
+        text.push_str(&format!("warning: {warning}\n"));
+    }
+    text
+}
+
+fn lower(arguments: &Rewrite) -> Result<Exit, Failure> {
+    let hint = read(arguments.text.as_deref())?;
+    let mut rewritten = rewrite(&hint, arguments.to).map_err(|refusal| {
+        let what = format!("the hint cannot be rewritten to {}", arguments.to);
+        let fix = "write its parallel hints as PARALLEL(8) or PARALLEL(alias 8); see `tidemill hint parse`";
+        Failure::new(Code::HintNotRewritten, what, fix).because(&refusal.to_string())
+    })?;
+    if !rewritten.ends_with('\n') {
+        rewritten.push('\n');
+    }
+    write_stdout(rewritten.as_bytes())?;
+    Ok(Exit::Ok)
+}
+
+fn read(text: Option<&str>) -> Result<Hint, Failure> {
+    let hint = match text {
+        None | Some("-") => Hint::parse(&standard_input()?),
+        Some(text) => Hint::parse(text),
+    };
+    hint.map_err(|too_long: HintTooLong| {
+        let fix = "give the hint comment alone, without the rest of the statement";
+        Failure::new(Code::HintTooLong, too_long.to_string(), fix)
+    })
+}
+
+/// Not more than is needed to see that it is too much.
+fn standard_input() -> Result<String, Failure> {
+    let unreadable = |error: &io::Error| {
+        Failure::new(Code::Usage, "standard input cannot be read", "send the hint as UTF-8 text")
+            .because(&error.to_string())
+    };
+    let mut bytes = Vec::new();
+    let most = u64::try_from(HINT_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
+    io::stdin().take(most).read_to_end(&mut bytes).map_err(|error| unreadable(&error))?;
+    if bytes.len() > HINT_BYTES_MAX {
+        // It may be cut within a character.
+        return Ok(String::from_utf8_lossy(&bytes).into_owned());
+    }
+    String::from_utf8(bytes).map_err(|error| unreadable(&io::Error::new(io::ErrorKind::InvalidData, error)))
+}
