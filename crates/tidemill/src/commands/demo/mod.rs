@@ -1,9 +1,10 @@
-//! `tidemill demo`: on an embedded database of its own, an import that fails and goes on, and real processes, one
-//! killed, one frozen; what is promised is then verified against what the database holds, and all of it can be
+//! `tidemill demo`: on an embedded database of its own, an import that fails and goes on, a night of batches that share
+//! two databases, and real processes, one killed, one frozen; what is promised is then verified against what the database holds, and all of it can be
 //! watched.
 
 mod crew;
 mod import;
+mod night;
 mod verdict;
 pub(crate) mod worker;
 
@@ -88,6 +89,7 @@ async fn perform(
 ) -> Result<Exit, Failure> {
     let mut verdicts = Verdicts::default();
     import::perform(store, &setup.folder, context, &mut verdicts).await?;
+    night::perform(context, &mut verdicts).await?;
     let mut crew = Crew::start(setup)?;
     let played = play(&mut crew, store, server, context, &mut verdicts).await;
     crew.end().await;
