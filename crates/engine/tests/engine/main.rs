@@ -7,6 +7,7 @@ mod item;
 mod job;
 mod lease;
 mod outage;
+mod pool;
 mod schedule;
 
 use std::sync::Arc;
