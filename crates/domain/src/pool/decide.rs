@@ -37,6 +37,14 @@ impl Policy {
             Self::Fifo => "fifo",
         }
     }
+
+    /// The least that it gives to somebody who asks for `asked` and would do with `least`.
+    pub fn least(self, asked: NonZeroU32, least: NonZeroU32) -> NonZeroU32 {
+        match self {
+            Self::Document => least.min(asked),
+            Self::Fifo => asked,
+        }
+    }
 }
 
 impl fmt::Display for Policy {

@@ -96,7 +96,7 @@ impl Pass<'_> {
         let settings = ledger.settings();
         let (_, asked, weight) = settings.weigh(part.parallel, part.sessions);
         let least = part.least.unwrap_or(settings.min_units).max(settings.min_units).min(asked);
-        if weight.units(least) > settings.greatest_limit() {
+        if weight.units(settings.policy.least(asked, least)) > settings.greatest_limit() {
             return Err(Reason::ExceedsPool);
         }
         Ok(Priced { part, asked, least, weight })

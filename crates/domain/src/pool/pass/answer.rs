@@ -46,8 +46,12 @@ fn stopped(settings: &Settings, usage: u64, now: Timestamp) -> Option<Reason> {
 
 impl Queue {
     fn of(ledger: &Ledger, now: Timestamp) -> Self {
-        let queue: Vec<(Claimant, &Ticket)> =
-            ledger.queue(now).into_iter().map(|ticket| (Claimant::of(ticket), ticket)).collect();
+        let policy = ledger.settings().policy;
+        let under_policy = |ticket| {
+            let claimant = Claimant::of(ticket);
+            (Claimant { least: policy.least(claimant.asked, claimant.least), ..claimant }, ticket)
+        };
+        let queue: Vec<(Claimant, &Ticket)> = ledger.queue(now).into_iter().map(under_policy).collect();
         let claimants: Vec<Claimant> = queue.iter().map(|(claimant, _)| *claimant).collect();
         let (limit, usage) = (ledger.settings().limit_at(now), ledger.usage());
         // Whoever is first and would fit here is kept waiting by another of its pools.

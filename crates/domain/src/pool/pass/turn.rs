@@ -48,10 +48,10 @@ impl Pass<'_> {
     fn turn_away(&mut self) -> Result<(), Contradiction> {
         let mut hopeless: Vec<(PoolName, Ticket)> = Vec::new();
         for (pool, ledger) in self.ledgers.iter() {
-            let most = ledger.settings().greatest_limit();
+            let (most, policy) = (ledger.settings().greatest_limit(), ledger.settings().policy);
             let is_hopeless = |ticket: &&Ticket| {
                 ticket.state == State::Waiting
-                    && ticket.weight.units(ticket.least) > most
+                    && ticket.weight.units(policy.least(ticket.asked, ticket.least)) > most
                     && ticket.with.iter().all(|pool| self.ledgers.contains_key(pool))
             };
             hopeless
