@@ -5,6 +5,7 @@ use super::{Pass, Said};
 use crate::lease::Epoch;
 use crate::pool::command::{Acquire, Answer, Part};
 use crate::pool::event::Event;
+use crate::pool::holder::Holder;
 use crate::pool::ledger::Contradiction;
 use crate::pool::reason::Reason;
 use crate::pool::settings::PoolName;
@@ -26,7 +27,7 @@ impl Pass<'_> {
     pub(super) fn acquire(&mut self, acquire: &Acquire) -> Result<Said, Contradiction> {
         let mut priced = Vec::with_capacity(acquire.parts.len());
         for part in &acquire.parts {
-            match self.price(part) {
+            match self.price(part, &acquire.holder) {
                 Ok(part) => priced.push(part),
                 Err(reason) => {
                     let pool = part.pool.clone();
@@ -90,13 +91,14 @@ impl Pass<'_> {
         Ok(Said::Depends { tickets, is_duplicate })
     }
 
-    /// What it costs, or why it cannot be had.
-    fn price<'p>(&self, part: &'p Part) -> Result<Priced<'p>, Reason> {
+    /// What it costs, or why it cannot be had. Who has it already is not refused it.
+    fn price<'p>(&self, part: &'p Part, holder: &Holder) -> Result<Priced<'p>, Reason> {
         let ledger = self.ledgers.get(&part.pool).ok_or(Reason::UnknownPool)?;
         let settings = ledger.settings();
         let (_, asked, weight) = settings.weigh(part.parallel, part.sessions);
         let least = part.least.unwrap_or(settings.min_units).max(settings.min_units).min(asked);
-        if weight.units(settings.policy.least(asked, least)) > settings.greatest_limit() {
+        let has_it = ledger.of_holder(holder).is_some_and(|ticket| ticket.state.counts());
+        if !has_it && weight.units(settings.policy.least(asked, least)) > settings.greatest_limit() {
             return Err(Reason::ExceedsPool);
         }
         Ok(Priced { part, asked, least, weight })
