@@ -6,6 +6,7 @@ use super::holder::Holder;
 use super::settings::Settings;
 use super::state::Change;
 use super::ticket::{Ticket, TicketId};
+use super::weight::Weight;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
@@ -98,6 +99,8 @@ pub enum Event {
         asked: NonZeroU32,
         /// The least that would do.
         least: NonZeroU32,
+        /// What that costs.
+        weight: Weight,
         /// Until when it will ask again.
         ask_by: Timestamp,
     },

@@ -226,8 +226,9 @@ fn change(ticket: &mut Ticket, at: Timestamp, event: &Event) -> Option<()> {
     };
     match event {
         Event::Configured { .. } | Event::Snapshot { .. } | Event::Enqueued { .. } => None,
-        Event::Asked { asked, least, ask_by, .. } => {
+        Event::Asked { asked, least, weight, ask_by, .. } => {
             (ticket.state == State::Waiting).then_some(())?;
+            ticket.weight = *weight;
             ticket.asked = *asked;
             ticket.least = *least;
             ticket.ask_by = *ask_by;

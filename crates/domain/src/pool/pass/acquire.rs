@@ -115,8 +115,8 @@ impl Pass<'_> {
         let ticket = known.id;
         match known.state {
             State::Waiting => {
-                let (asked, least) = (part.asked, part.least);
-                self.happen(pool, Event::Asked { ticket, asked, least, ask_by })
+                let Priced { asked, least, weight, .. } = *part;
+                self.happen(pool, Event::Asked { ticket, asked, least, weight, ask_by })
             }
             State::Granted => self.happen(pool, Event::Claimed { ticket }),
             State::Running | State::Suspect => {
@@ -130,6 +130,10 @@ impl Pass<'_> {
     /// The same again changes nothing, also for somebody who once got less than that. Less than there is gives the
     /// rest back; more than was ever asked for queues for the difference.
     fn resize(&mut self, pool: &PoolName, known: &Ticket, part: &Priced<'_>) -> Result<(), Contradiction> {
+        // With other sessions, or counted otherwise, the same number means something else.
+        if part.weight != known.weight {
+            return Ok(());
+        }
         let (ticket, asked) = (known.id, part.asked);
         let granted = known.granted.unwrap_or(NonZeroU32::MIN);
         if asked > known.asked {
