@@ -118,7 +118,10 @@ impl Pass<'_> {
                 let Priced { asked, least, weight, .. } = *part;
                 self.happen(pool, Event::Asked { ticket, asked, least, weight, ask_by })
             }
-            State::Granted => self.happen(pool, Event::Claimed { ticket }),
+            State::Granted => {
+                self.happen(pool, Event::Claimed { ticket })?;
+                self.resize(pool, known, part)
+            }
             State::Running | State::Suspect => {
                 self.happen(pool, Event::Reacquired { ticket, call: call.clone() })?;
                 self.resize(pool, known, part)
