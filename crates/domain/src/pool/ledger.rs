@@ -266,6 +266,7 @@ fn change(ticket: &mut Ticket, at: Timestamp, event: &Event) -> Option<()> {
             ticket.state.counts().then_some(())?;
             ticket.granted = Some(*parallel);
             ticket.asked = *asked;
+            ticket.least = ticket.least.min(*parallel);
             ticket.upgrade = None;
             Some(())
         }
