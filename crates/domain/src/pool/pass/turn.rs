@@ -44,7 +44,8 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Those for whom the pool has become too small are told so, instead of blocking it for ever.
+    /// Those for whom the pool has become too small are told so, instead of blocking it for ever. Who only wants more
+    /// keeps what it has.
     fn turn_away(&mut self) -> Result<(), Contradiction> {
         let mut hopeless: Vec<(PoolName, Ticket)> = Vec::new();
         for (pool, ledger) in self.ledgers.iter() {
@@ -61,6 +62,17 @@ impl Pass<'_> {
             if self.ticket(&pool, ticket.id).is_some_and(|ticket| ticket.state == State::Waiting) {
                 self.end(&pool, &ticket, End::ExceedsPool)?;
             }
+        }
+        let mut content: Vec<(PoolName, TicketId)> = Vec::new();
+        for (pool, ledger) in self.ledgers.iter() {
+            let most = ledger.settings().greatest_limit();
+            let is_in_vain = |ticket: &&Ticket| {
+                ticket.upgrade.is_some_and(|upgrade| ticket.weight.units(upgrade.parallel) > most)
+            };
+            content.extend(ledger.tickets().filter(is_in_vain).map(|ticket| (pool.clone(), ticket.id)));
+        }
+        for (pool, ticket) in content {
+            self.happen(&pool, Event::Wanted { ticket, parallel: None })?;
         }
         Ok(())
     }
