@@ -161,11 +161,12 @@ impl Pass<'_> {
     }
 
     pub(super) fn claim(&mut self, parts: &[(PoolName, TicketId)]) -> Result<Said, Contradiction> {
+        if parts.iter().any(|(pool, id)| self.ticket(pool, *id).is_none()) {
+            return Ok(Said::Now(Answer::Gone));
+        }
         for (pool, id) in parts {
-            match self.ticket(pool, *id).map(|ticket| ticket.state) {
-                Some(State::Granted) => self.happen(pool, Event::Claimed { ticket: *id })?,
-                Some(_) => {}
-                None => return Ok(Said::Now(Answer::Gone)),
+            if self.ticket(pool, *id).is_some_and(|ticket| ticket.state == State::Granted) {
+                self.happen(pool, Event::Claimed { ticket: *id })?;
             }
             self.present.insert(*id);
         }
