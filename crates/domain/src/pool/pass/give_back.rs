@@ -7,7 +7,7 @@ use crate::pool::ledger::Contradiction;
 use crate::pool::reason::Reason;
 use crate::pool::settings::PoolName;
 use crate::pool::state::State;
-use crate::pool::ticket::{Ticket, TicketId};
+use crate::pool::ticket::Ticket;
 use std::collections::BTreeSet;
 
 impl Pass<'_> {
@@ -51,19 +51,20 @@ impl Pass<'_> {
         }
     }
 
-    /// Ends a ticket. Who leaves one queue of a request for several pools leaves all of them.
+    /// Ends a ticket. Who leaves one queue of a request for several pools leaves all of them, and who does not come for
+    /// its units loses all: otherwise it might hold those of one pool while it waits for another, as nobody must.
     pub(super) fn end(&mut self, pool: &PoolName, ticket: &Ticket, end: End) -> Result<(), Contradiction> {
-        let siblings = if ticket.state == State::Waiting { self.siblings(ticket) } else { Vec::new() };
+        let (siblings, too) = match (ticket.state, &end) {
+            (State::Waiting, _) => (self.siblings(ticket), End::GaveUp),
+            (State::Granted, End::Unclaimed) => (self.siblings(ticket), End::Unclaimed),
+            _ => (Vec::new(), End::GaveUp),
+        };
         self.happen(pool, Event::Ended { ticket: ticket.id, end })?;
         for (pool, sibling) in siblings {
-            if self.is_waiting(&pool, sibling) {
-                self.happen(&pool, Event::Ended { ticket: sibling, end: End::GaveUp })?;
+            if self.ticket(&pool, sibling).is_some_and(|sibling| sibling.state == ticket.state) {
+                self.happen(&pool, Event::Ended { ticket: sibling, end: too.clone() })?;
             }
         }
         Ok(())
-    }
-
-    fn is_waiting(&self, pool: &PoolName, ticket: TicketId) -> bool {
-        self.ticket(pool, ticket).is_some_and(|ticket| ticket.state == State::Waiting)
     }
 }

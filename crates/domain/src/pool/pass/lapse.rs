@@ -58,14 +58,12 @@ impl Pass<'_> {
             return Ok(Said::Now(Answer::Alive));
         }
         let is_held_too_long = self.now >= held_until(&ticket, ledger.settings());
+        let missing = self.missing_pools(&ticket);
         match ticket.state {
-            State::Waiting => {
-                let missing = self.missing_pools(&ticket);
-                if !missing.is_empty() {
-                    return Ok(Said::Now(Answer::Wider(missing)));
-                }
-                self.end(pool, &ticket, End::StoppedAsking)?;
+            State::Waiting | State::Granted if !missing.is_empty() => {
+                return Ok(Said::Now(Answer::Wider(missing)));
             }
+            State::Waiting => self.end(pool, &ticket, End::StoppedAsking)?,
             State::Granted => self.end(pool, &ticket, End::Unclaimed)?,
             State::Running | State::Suspect if is_held_too_long => {
                 self.end(pool, &ticket, End::HeldTooLong)?;
