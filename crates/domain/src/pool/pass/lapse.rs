@@ -54,7 +54,11 @@ impl Pass<'_> {
         let was_heard_of = self.outcome.tickets.get(pool).is_some_and(|heard| heard.contains_key(&id));
         let Some(ledger) = self.ledgers.get(pool) else { return Ok(Said::Now(Answer::Gone)) };
         let Some(ticket) = ledger.ticket(id).cloned() else { return Ok(Said::Now(Answer::Gone)) };
-        if was_heard_of {
+        // Of heartbeats the ticket knows nothing, but before this instant its time cannot be over: whoever saw it so
+        // saw it before it was claimed, granted or asked for again.
+        let heard_of_at = ticket.claimed_at.unwrap_or(ticket.enqueued_at);
+        let earliest = expires_at(&ticket, ledger.settings(), heard_of_at);
+        if was_heard_of || earliest.is_none_or(|earliest| self.now < earliest) {
             return Ok(Said::Now(Answer::Alive));
         }
         let is_held_too_long = self.now >= held_until(&ticket, ledger.settings());
