@@ -25,7 +25,8 @@ impl Pass<'_> {
         if !missing.is_empty() {
             return Ok(Said::Now(Answer::Wider(missing)));
         }
-        let is_ghost = |ticket: &Ticket| release.epoch.is_some_and(|epoch| epoch < ticket.epoch);
+        // A later epoch than the ticket's is that of an earlier ticket of the same holder.
+        let is_ghost = |ticket: &Ticket| release.epoch.is_some_and(|epoch| epoch != ticket.epoch);
         if !found.is_empty() && found.iter().all(is_ghost) {
             return Ok(Said::Now(Answer::Gone));
         }
