@@ -6,7 +6,7 @@ use crate::pool::event::{End, Event};
 use crate::pool::ledger::Contradiction;
 use crate::pool::reason::Reason;
 use crate::pool::settings::PoolName;
-use crate::pool::state::State;
+use crate::pool::state::{State, next};
 use crate::pool::ticket::Ticket;
 use std::collections::BTreeSet;
 
@@ -31,7 +31,9 @@ impl Pass<'_> {
             return Ok(Said::Now(Answer::Gone));
         }
         let (mut units, mut cancelled_waiting, mut released) = (0, false, false);
-        for ticket in found.iter().filter(|ticket| !is_ghost(ticket)) {
+        // Who only gives up its place, say, keeps the units that it got in the meantime.
+        let can_end = |ticket: &&Ticket| next(ticket.state, release.end.change()).is_some();
+        for ticket in found.iter().filter(|ticket| !is_ghost(ticket)).filter(can_end) {
             units += ticket.units();
             released |= ticket.state.counts();
             cancelled_waiting |= ticket.state == State::Waiting;
