@@ -13,6 +13,7 @@ use super::command::{Answer, Command, Level};
 use super::estimate::Pace;
 use super::event::{Event, Record};
 use super::ledger::{Contradiction, Ledger};
+use super::reason::Reason;
 use super::settings::PoolName;
 use super::ticket::{Ticket, TicketId};
 use crate::time::Timestamp;
@@ -106,6 +107,10 @@ impl<'a> Pass<'a> {
             Command::Heartbeat { pool, ticket, epoch } => self.heartbeat(pool, *ticket, *epoch),
             Command::Lapsed { pool, ticket } => self.lapsed(pool, *ticket),
             Command::Probed { pool, ticket, sessions } => self.probed(pool, *ticket, *sessions),
+            Command::Configure { settings } if !self.ledgers.contains_key(&settings.name) => {
+                let pool = settings.name.clone();
+                Ok(Said::Now(Answer::Refused { pool, reason: Reason::UnknownPool }))
+            }
             Command::Configure { settings } => {
                 self.happen(&settings.name, Event::Configured { settings: settings.clone() })?;
                 Ok(Said::Now(Answer::Done))
