@@ -2,6 +2,7 @@
 //! the queue is walked through the room that they leave.
 
 use super::decide::Claimant;
+use super::ladder::ladder;
 use super::ticket::{Ticket, TicketId};
 use crate::time::Timestamp;
 use std::cmp::Reverse;
@@ -133,42 +134,55 @@ pub fn estimate(
         .collect()
 }
 
-fn starts(
+fn starts<'a>(
     situation: Situation<'_>,
-    running: &[&Ticket],
-    queue: &[(Claimant, &Ticket)],
+    running: &[&'a Ticket],
+    queue: &[(Claimant, &'a Ticket)],
     percent: u8,
 ) -> HashMap<TicketId, Duration> {
     let Situation { now, limit, mut usage, run_times } = situation;
+    let mut known = HashMap::new();
+    let mut expected = |ticket: &'a Ticket, parallel| {
+        let (dag_id, table) = (ticket.holder.dag_id(), ticket.table.as_str());
+        let look_up = || run_times.quantile(dag_id, table, parallel, percent);
+        *known.entry((dag_id, table, parallel)).or_insert_with(look_up)
+    };
     // When units come back, counted from now.
     let mut releases: BinaryHeap<Reverse<(Duration, u64)>> = running
         .iter()
         .take(HORIZON)
-        .map(|ticket| Reverse((remaining(ticket, now, run_times, percent), ticket.units())))
+        .filter_map(|ticket| {
+            let expected = expected(ticket, ticket.granted?);
+            Some(Reverse((remaining(ticket, now, expected), ticket.units())))
+        })
         .collect();
     let mut clock = Duration::ZERO;
     let mut starts = HashMap::new();
     for (claimant, ticket) in queue.iter().take(HORIZON) {
-        let needs = claimant.needs(claimant.asked).min(limit.saturating_sub(claimant.has));
-        while usage.saturating_add(needs) > limit {
+        // It starts as soon as the least fits, with as much as fits then.
+        let parallel = loop {
+            let room = limit.saturating_sub(usage);
+            let offer = ladder(claimant.asked, claimant.least).find(|step| claimant.needs(*step) <= room);
+            if let Some(parallel) = offer {
+                break parallel;
+            }
             let Some(Reverse((at, units))) = releases.pop() else { return starts };
             clock = clock.max(at);
             usage = usage.saturating_sub(units);
-        }
+        };
         starts.insert(claimant.ticket, clock);
+        let needs = claimant.needs(parallel);
         usage += needs;
-        let takes = run_times.quantile(ticket.holder.dag_id(), &ticket.table, claimant.asked, percent);
+        let takes = expected(ticket, parallel);
         releases.push(Reverse((clock.saturating_add(takes), needs)));
     }
     starts
 }
 
 /// How long somebody who runs will go on. Who should have ended by now is taken to need a quarter of what it took so far.
-fn remaining(ticket: &Ticket, now: Timestamp, run_times: &RunTimes, percent: u8) -> Duration {
-    let Some(parallel) = ticket.granted else { return Duration::ZERO };
+fn remaining(ticket: &Ticket, now: Timestamp, expected: Duration) -> Duration {
     let since = ticket.claimed_at.or(ticket.granted_at).unwrap_or(ticket.enqueued_at);
     let elapsed = now.since(since);
-    let expected = run_times.quantile(ticket.holder.dag_id(), &ticket.table, parallel, percent);
     match expected.checked_sub(elapsed) {
         Some(left) if left >= OVERDUE => left,
         _ => OVERDUE.max(elapsed / 4),

@@ -65,7 +65,9 @@ impl Queue {
         let places = (1..).zip(told).map(|(position, (id, reason))| (id, (position, reason))).collect();
         let running: Vec<&Ticket> = ledger.tickets().filter(|ticket| ticket.state.counts()).collect();
         let situation = Situation { now, limit, usage, run_times: ledger.run_times() };
-        let estimates = estimate(situation, &running, &queue);
+        // When somebody will end a pause, nobody can say.
+        let is_paused = ledger.settings().paused.is_some();
+        let estimates = if is_paused { HashMap::new() } else { estimate(situation, &running, &queue) };
         Self { places, estimates }
     }
 }
