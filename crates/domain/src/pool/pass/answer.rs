@@ -5,6 +5,7 @@ use crate::pool::capacity::admit_limit;
 use crate::pool::command::{Admitted, Answer, Level, Waits};
 use crate::pool::decide::{Claimant, View, reasons};
 use crate::pool::estimate::{Estimate, Situation, estimate, wait_seconds};
+use crate::pool::event::End;
 use crate::pool::reason::Reason;
 use crate::pool::settings::PoolName;
 use crate::pool::state::State;
@@ -87,7 +88,7 @@ impl Pass<'_> {
                     parts.push(Admitted { pool: pool.clone(), ticket, level });
                 }
                 Some(_) => {}
-                None => return self.ended_at_once(pool, *id),
+                None => return self.ended_at_once(&tickets),
             }
         }
         if parts.len() == tickets.len() {
@@ -97,12 +98,12 @@ impl Pass<'_> {
     }
 
     /// What it is told whose ticket ended in the same pass that made it.
-    fn ended_at_once(&self, pool: &PoolName, id: TicketId) -> Answer {
-        match self.outcome.ends.get(&id) {
-            Some(crate::pool::event::End::ExceedsPool) => {
-                Answer::Refused { pool: pool.clone(), reason: Reason::ExceedsPool }
-            }
-            _ => Answer::Gone,
+    fn ended_at_once(&self, tickets: &[(PoolName, TicketId)]) -> Answer {
+        let is_too_small =
+            |(_, id): &&(PoolName, TicketId)| self.outcome.ends.get(id) == Some(&End::ExceedsPool);
+        match tickets.iter().find(is_too_small) {
+            Some((pool, _)) => Answer::Refused { pool: pool.clone(), reason: Reason::ExceedsPool },
+            None => Answer::Gone,
         }
     }
 
