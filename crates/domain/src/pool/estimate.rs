@@ -205,12 +205,13 @@ impl Default for Pace {
 }
 
 /// When a poller should ask again: at its likely start, within bounds; up to a tenth later, by its ticket, so that not
-/// all of them come at once.
+/// all of them come at once. Those at the upper bound come up to a tenth earlier instead.
 pub fn wait_seconds(estimate: Option<Estimate>, ticket: TicketId, pace: Pace) -> u32 {
     let least = pace.least.as_secs().max(1);
     let most = pace.most.as_secs().max(least);
     let likely = estimate.map_or(most, |estimate| estimate.p50.as_secs()).clamp(least, most);
     let spread = u64::try_from(ticket.as_uuid().as_u128() % 11).unwrap_or(0);
-    let wait = (likely + likely * spread / 100).clamp(least, most);
-    u32::try_from(wait).unwrap_or(u32::MAX)
+    let later = likely + likely * spread / 100;
+    let wait = if later <= most { later } else { most - most * spread / 100 };
+    u32::try_from(wait.clamp(least, most)).unwrap_or(u32::MAX)
 }
