@@ -9,6 +9,7 @@ use super::state::{Change, State, next};
 use super::ticket::{Ticket, TicketId, Upgrade};
 use crate::time::Timestamp;
 use std::collections::{BTreeMap, HashMap};
+use std::num::NonZeroU32;
 
 /// One pool.
 #[derive(Clone, Debug)]
@@ -64,6 +65,24 @@ pub enum Contradiction {
         last: i64,
         /// And of the next.
         found: i64,
+    },
+    /// A record of a pass is missing or there twice.
+    #[error("the record {found} of the pass {version} follows upon the record {last}")]
+    Missing {
+        /// The pass.
+        version: i64,
+        /// The place of the last record in its pass.
+        last: i32,
+        /// And of the next.
+        found: i32,
+    },
+    /// A grant that the policy of the pool does not give.
+    #[error("a grant of {parallel} to the ticket {ticket}, which the policy does not give")]
+    AgainstPolicy {
+        /// The ticket.
+        ticket: TicketId,
+        /// What it got.
+        parallel: NonZeroU32,
     },
     /// A grant for more than there is.
     #[error("{usage} units are in use after a grant to the ticket {ticket}, and {limit} may be")]

@@ -1,9 +1,13 @@
 //! The auditor: follows a log from its beginning and checks, at every step and with code of its own, that no grant went
-//! beyond the limit, that nobody held two tickets, and that what was decided can have happened.
+//! beyond the limit or against the policy, that nobody held two tickets, that no record is missing, and that what was
+//! decided can have happened.
 
+use super::decide::Policy;
 use super::event::{Event, Record};
 use super::ledger::{Contradiction, Ledger};
 use super::settings::Settings;
+use super::ticket::Ticket;
+use std::num::NonZeroU32;
 
 /// What a log says.
 #[derive(Clone, PartialEq, Debug)]
@@ -22,18 +26,24 @@ pub fn replay<'a>(
     records: impl IntoIterator<Item = &'a Record>,
 ) -> Result<Audit, Contradiction> {
     let mut ledger: Option<Ledger> = None;
-    let (mut count, mut peak) = (0, 0);
+    let mut last: Option<&Record> = None;
+    let (mut count, mut peak, mut usage) = (0, 0, 0);
     for record in records {
+        if let Some(last) = last.replace(record) {
+            follows(last, record)?;
+        }
         let ledger =
             ledger.get_or_insert_with(|| Ledger::new(settings.clone(), record.version.saturating_sub(1)));
-        let before: u64 = ledger.tickets().map(super::Ticket::units).sum();
+        let before = record.event.ticket().and_then(|id| ledger.ticket(id)).cloned();
         ledger.replay(record)?;
-        let usage: u64 = ledger.tickets().map(super::Ticket::units).sum();
-        let limit = ledger.settings().limit_at(record.at);
-        if let (Event::Granted { ticket, .. } | Event::Resized { ticket, .. }, true) =
-            (&record.event, usage > before && usage > limit)
-        {
-            return Err(Contradiction::OverAdmitted { ticket: *ticket, usage, limit });
+        let after = record.event.ticket().and_then(|id| ledger.ticket(id));
+        let used = usage;
+        usage = match record.event {
+            Event::Snapshot { .. } => ledger.tickets().map(Ticket::units).sum(),
+            _ => used + after.map_or(0, Ticket::units) - before.as_ref().map_or(0, Ticket::units),
+        };
+        if let Some(before) = &before {
+            check_grant(ledger.settings(), record, before, used, usage)?;
         }
         count += 1;
         peak = peak.max(usage);
@@ -41,3 +51,65 @@ pub fn replay<'a>(
     let ledger = ledger.unwrap_or_else(|| Ledger::new(settings.clone(), 0));
     Ok(Audit { ledger, records: count, peak })
 }
+
+/// Passes are numbered without a gap, and so are the records of each.
+fn follows(last: &Record, next: &Record) -> Result<(), Contradiction> {
+    let is_next_of_pass = next.version == last.version && next.seq == last.seq.saturating_add(1);
+    let is_next_pass = next.version == last.version.saturating_add(1) && next.seq == 0;
+    if is_next_of_pass || is_next_pass {
+        return Ok(());
+    }
+    if next.version == last.version || next.version == last.version.saturating_add(1) {
+        return Err(Contradiction::Missing { version: next.version, last: last.seq, found: next.seq });
+    }
+    Err(Contradiction::Gap { last: last.version, found: next.version })
+}
+
+/// Units are given out within the limit, and as the policy says.
+fn check_grant(
+    settings: &Settings,
+    record: &Record,
+    before: &Ticket,
+    used: u64,
+    usage: u64,
+) -> Result<(), Contradiction> {
+    let limit = settings.limit_at(record.at);
+    let (ticket, parallel) = match record.event {
+        Event::Granted { ticket, parallel, .. } => (ticket, parallel),
+        Event::Resized { ticket, parallel, .. } if usage > used => (ticket, parallel),
+        _ => return Ok(()),
+    };
+    if usage > limit {
+        return Err(Contradiction::OverAdmitted { ticket, usage, limit });
+    }
+    let is_due = match (&record.event, before.upgrade) {
+        (Event::Granted { .. }, _) => {
+            let room = limit.saturating_sub(used);
+            Some(parallel) == largest(settings.policy, before, room)
+        }
+        (_, upgrade) => upgrade.is_some_and(|upgrade| upgrade.parallel == parallel),
+    };
+    if settings.paused.is_some() || !is_due {
+        return Err(Contradiction::AgainstPolicy { ticket, parallel });
+    }
+    Ok(())
+}
+
+/// The most that a ticket may be given when so many units are left.
+fn largest(policy: Policy, ticket: &Ticket, room: u64) -> Option<NonZeroU32> {
+    let fits =
+        |parallel: u32| NonZeroU32::new(parallel).filter(|parallel| ticket.weight.units(*parallel) <= room);
+    let (mut parallel, least) = (ticket.asked.get(), ticket.least.get().min(ticket.asked.get()));
+    match policy {
+        Policy::Fifo => fits(parallel),
+        Policy::Document => {
+            while fits(parallel).is_none() && parallel > least {
+                parallel = (parallel / 2).max(least);
+            }
+            fits(parallel)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
