@@ -164,9 +164,15 @@ impl<'a> Pass<'a> {
         })
     }
 
-    /// The pools of a ticket's request that are not part of this pass.
-    fn missing_pools(&self, ticket: &Ticket) -> BTreeSet<PoolName> {
-        ticket.with.iter().filter(|pool| !self.ledgers.contains_key(*pool)).cloned().collect()
+    /// The other pools of a ticket's request, if one of them is not part of this pass. All of them: with those alone
+    /// that are missing here, the next pass would miss those that are here.
+    fn needed_pools(&self, ticket: &Ticket) -> BTreeSet<PoolName> {
+        let is_missing = |pool: &PoolName| !self.ledgers.contains_key(pool);
+        if ticket.with.iter().any(is_missing) {
+            ticket.with.iter().cloned().collect()
+        } else {
+            BTreeSet::new()
+        }
     }
 
     /// The tickets of the same request in the other pools.

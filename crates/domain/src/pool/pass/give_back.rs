@@ -17,13 +17,13 @@ impl Pass<'_> {
             return Ok(Said::Now(Answer::Refused { pool: pool.clone(), reason: Reason::UnknownPool }));
         }
         let found = self.found(release);
-        let missing: BTreeSet<PoolName> = found
+        let needed: BTreeSet<PoolName> = found
             .iter()
             .filter(|ticket| ticket.state == State::Waiting)
-            .flat_map(|ticket| self.missing_pools(ticket))
+            .flat_map(|ticket| self.needed_pools(ticket))
             .collect();
-        if !missing.is_empty() {
-            return Ok(Said::Now(Answer::Wider(missing)));
+        if !needed.is_empty() {
+            return Ok(Said::Now(Answer::Wider(needed)));
         }
         // A later epoch than the ticket's is that of an earlier ticket of the same holder.
         let is_ghost = |ticket: &Ticket| release.epoch.is_some_and(|epoch| epoch != ticket.epoch);

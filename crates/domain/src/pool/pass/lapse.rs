@@ -62,10 +62,10 @@ impl Pass<'_> {
             return Ok(Said::Now(Answer::Alive));
         }
         let is_held_too_long = self.now >= held_until(&ticket, ledger.settings());
-        let missing = self.missing_pools(&ticket);
+        let needed = self.needed_pools(&ticket);
         match ticket.state {
-            State::Waiting | State::Granted if !missing.is_empty() => {
-                return Ok(Said::Now(Answer::Wider(missing)));
+            State::Waiting | State::Granted if !needed.is_empty() => {
+                return Ok(Said::Now(Answer::Wider(needed)));
             }
             State::Waiting => self.end(pool, &ticket, End::StoppedAsking)?,
             State::Granted => self.end(pool, &ticket, End::Unclaimed)?,

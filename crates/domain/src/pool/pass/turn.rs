@@ -31,8 +31,8 @@ impl Pass<'_> {
         for (pool, grants) in &offers {
             let head = queues.get(pool).and_then(|queue| queue.get(grants.len()));
             if let Some(head) = head.filter(|head| unreachable.contains(&head.ticket)) {
-                let missing = self.ticket(pool, head.ticket).map(|ticket| self.missing_pools(ticket));
-                self.outcome.wider.extend(missing.into_iter().flatten());
+                let needed = self.ticket(pool, head.ticket).map(|ticket| self.needed_pools(ticket));
+                self.outcome.wider.extend(needed.into_iter().flatten());
                 self.outcome.wider.insert(pool.clone());
             }
         }

@@ -212,3 +212,23 @@ fn the_pool_that_became_too_small_is_named_even_if_another_comes_first() {
 
     assert_eq!(answers[0], Answer::Refused { pool: pool("ERP"), reason: Reason::ExceedsPool });
 }
+
+#[test]
+fn a_wider_pass_is_wide_enough() {
+    let all = [("ADW", 4), ("ERP", 4), ("HR", 4)];
+    let mut bench = Bench::of(&all);
+    bench.ask_all("other", &all);
+    bench.ask_all("batch", &all);
+    let hr = bench.ledgers.remove(&pool("HR")).unwrap();
+
+    let release = bench.release_of("ADW", "batch");
+    let answer = bench.one(release);
+
+    assert_eq!(answer, Answer::Wider(BTreeSet::from([pool("ERP"), pool("HR")])));
+    let release = bench.release_of("ADW", "other");
+    bench.one(release);
+    assert_eq!(bench.last.wider, all.iter().map(|(name, _)| pool(name)).collect());
+    bench.ledgers.insert(pool("HR"), hr);
+    bench.look("HR");
+    assert_eq!(bench.states("batch"), [Some(State::Waiting); 2], "ERP and HR are full");
+}
