@@ -17,13 +17,10 @@ impl Pass<'_> {
             return Ok(Said::Now(Answer::Refused { pool: pool.clone(), reason: Reason::UnknownPool }));
         }
         let found = self.found(release);
-        let needed: BTreeSet<PoolName> = found
-            .iter()
-            .filter(|ticket| ticket.state == State::Waiting)
-            .flat_map(|ticket| self.needed_pools(ticket))
-            .collect();
-        if !needed.is_empty() {
-            return Ok(Said::Now(Answer::Wider(needed)));
+        let waiting = || found.iter().filter(|ticket| ticket.state == State::Waiting);
+        if waiting().any(|ticket| !self.needed_pools(ticket).is_empty()) {
+            let all: BTreeSet<PoolName> = waiting().flat_map(|ticket| ticket.with.iter().cloned()).collect();
+            return Ok(Said::Now(Answer::Wider(all)));
         }
         // A later epoch than the ticket's is that of an earlier ticket of the same holder.
         let is_ghost = |ticket: &Ticket| release.epoch.is_some_and(|epoch| epoch != ticket.epoch);
