@@ -13,6 +13,7 @@ use crate::pool::ticket::{Ticket, TicketId};
 use crate::pool::{Ledger, Settings};
 use crate::time::Timestamp;
 use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
 
 /// The queue of one pool as it stands.
 pub(super) struct Queue {
@@ -128,7 +129,10 @@ impl Pass<'_> {
                 wait_seconds: wait_seconds(estimate, *id, self.pace),
             };
             // Of several pools, the one is named that keeps it waiting for the longest.
-            let gravity = |waits: &Waits| (waits.reason != Reason::OtherPool, waits.wait_seconds);
+            let gravity = |waits: &Waits| {
+                let likely = waits.estimate.map_or(Duration::MAX, |estimate| estimate.p50);
+                (waits.reason != Reason::OtherPool, likely)
+            };
             let is_worse = told.as_ref().is_none_or(|known| gravity(known) < gravity(&waits));
             if is_worse {
                 told = Some(waits);

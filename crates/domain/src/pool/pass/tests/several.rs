@@ -232,3 +232,20 @@ fn a_wider_pass_is_wide_enough() {
     bench.look("HR");
     assert_eq!(bench.states("batch"), [Some(State::Waiting); 2], "ERP and HR are full");
 }
+
+#[test]
+fn of_several_pools_the_one_is_named_that_takes_longest() {
+    let mut bench = Bench::of(&[("ADW", 4), ("ERP", 4)]);
+    for (of, took) in [("ADW", 400), ("ERP", 4_000)] {
+        bench.ask_all("other", &[(of, 4)]);
+        bench.later(took);
+        let release = bench.release_of(of, "other");
+        bench.one(release);
+    }
+    bench.ask_all("other", &BOTH);
+
+    for dag in ["a", "b", "c", "d", "e", "f", "g", "h"] {
+        let answer = bench.ask_all(dag, &BOTH);
+        assert_eq!(waits(&answer).pool, pool("ERP"), "whatever seconds its tickets are told");
+    }
+}
