@@ -36,8 +36,42 @@ pub struct RunKind {
 /// How long runs took, by kind; the last [`RUNS_KEPT`] of each.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RunTimes {
-    kinds: BTreeMap<RunKind, VecDeque<u32>>,
-    all: VecDeque<u32>,
+    /// By DAG and table.
+    works: BTreeMap<String, BTreeMap<String, Work>>,
+    all: Runs,
+}
+
+/// The same work, with whatever parallelism.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+struct Work {
+    kinds: BTreeMap<NonZeroU32, (RunKind, Runs)>,
+    all: Runs,
+}
+
+/// The last runs of something, in seconds: as they came, and sorted, because they are asked more often than added to.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+struct Runs {
+    came: VecDeque<u32>,
+    sorted: Vec<u32>,
+}
+
+impl Runs {
+    fn add(&mut self, seconds: u32) {
+        if self.came.len() == RUNS_KEPT {
+            let oldest = self.came.pop_front();
+            let place = oldest.and_then(|oldest| self.sorted.binary_search(&oldest).ok());
+            place.map(|place| self.sorted.remove(place));
+        }
+        self.came.push_back(seconds);
+        let place = self.sorted.partition_point(|known| *known <= seconds);
+        self.sorted.insert(place, seconds);
+    }
+
+    fn quantile(&self, percent: u8) -> Option<Duration> {
+        let last = self.sorted.len().checked_sub(1)?;
+        let index = (self.sorted.len() * usize::from(percent)).div_ceil(100).saturating_sub(1);
+        self.sorted.get(index.min(last)).map(|seconds| Duration::from_secs(u64::from(*seconds)))
+    }
 }
 
 impl RunTimes {
@@ -53,45 +87,30 @@ impl RunTimes {
 
     /// Remembers a run of this kind.
     pub fn add_seconds(&mut self, kind: RunKind, seconds: u32) {
-        for known in [&mut self.all, self.kinds.entry(kind).or_default()] {
-            if known.len() == RUNS_KEPT {
-                known.pop_front();
-            }
-            known.push_back(seconds);
-        }
+        self.all.add(seconds);
+        let tables = self.works.entry(kind.dag_id.clone()).or_default();
+        let work = tables.entry(kind.table.clone()).or_default();
+        work.all.add(seconds);
+        work.kinds.entry(kind.parallel).or_insert_with(|| (kind, Runs::default())).1.add(seconds);
     }
 
     /// What is known, by kind, the oldest run first.
     pub fn kinds(&self) -> impl Iterator<Item = (&RunKind, Vec<u32>)> {
-        self.kinds.iter().map(|(kind, seconds)| (kind, seconds.iter().copied().collect()))
+        let works = self.works.values().flat_map(BTreeMap::values);
+        let kinds = works.flat_map(|work| work.kinds.values());
+        kinds.map(|(kind, runs)| (kind, runs.came.iter().copied().collect()))
     }
 
     /// How long a run of this kind takes in so many of a hundred cases: by its own past, or by the past of the same
     /// work with another parallelism, or by that of the pool.
     pub fn quantile(&self, dag_id: &str, table: &str, parallel: NonZeroU32, percent: u8) -> Duration {
-        let kind = RunKind { dag_id: dag_id.to_owned(), table: table.to_owned(), parallel };
-        if let Some(found) = self.kinds.get(&kind).and_then(|runs| quantile_of(runs.iter().copied(), percent))
-        {
-            return found;
-        }
-        let first = RunKind { parallel: NonZeroU32::MIN, ..kind };
-        let siblings = self
-            .kinds
-            .range(first.clone()..)
-            .take_while(|(kind, _)| kind.dag_id == first.dag_id && kind.table == first.table)
-            .flat_map(|(_, runs)| runs.iter().copied());
-        quantile_of(siblings, percent)
-            .or_else(|| quantile_of(self.all.iter().copied(), percent))
+        let work = self.works.get(dag_id).and_then(|tables| tables.get(table));
+        let kind = work.and_then(|work| work.kinds.get(&parallel));
+        kind.and_then(|(_, runs)| runs.quantile(percent))
+            .or_else(|| work.and_then(|work| work.all.quantile(percent)))
+            .or_else(|| self.all.quantile(percent))
             .unwrap_or(UNKNOWN_RUN)
     }
-}
-
-fn quantile_of(seconds: impl Iterator<Item = u32>, percent: u8) -> Option<Duration> {
-    let mut sorted: Vec<u32> = seconds.collect();
-    sorted.sort_unstable();
-    let last = sorted.len().checked_sub(1)?;
-    let index = (sorted.len() * usize::from(percent)).div_ceil(100).saturating_sub(1);
-    sorted.get(index.min(last)).map(|seconds| Duration::from_secs(u64::from(*seconds)))
 }
 
 /// When somebody of the queue is likely to start.
@@ -125,27 +144,24 @@ pub fn estimate(
 ) -> HashMap<TicketId, Estimate> {
     let likely = starts(situation, running, queue, 50);
     let late = starts(situation, running, queue, 90);
-    likely
-        .into_iter()
-        .filter_map(|(ticket, p50)| {
-            let p90 = late.get(&ticket).copied()?;
-            Some((ticket, Estimate { p50, p90: p90.max(p50) }))
-        })
+    let both = likely.into_iter().zip(late);
+    queue
+        .iter()
+        .zip(both)
+        .map(|((claimant, _), (p50, p90))| (claimant.ticket, Estimate { p50, p90: p90.max(p50) }))
         .collect()
 }
 
-fn starts<'a>(
+/// When each of the queue starts, in its order, as far as that can be said.
+fn starts(
     situation: Situation<'_>,
-    running: &[&'a Ticket],
-    queue: &[(Claimant, &'a Ticket)],
+    running: &[&Ticket],
+    queue: &[(Claimant, &Ticket)],
     percent: u8,
-) -> HashMap<TicketId, Duration> {
+) -> Vec<Duration> {
     let Situation { now, limit, mut usage, run_times } = situation;
-    let mut known = HashMap::new();
-    let mut expected = |ticket: &'a Ticket, parallel| {
-        let (dag_id, table) = (ticket.holder.dag_id(), ticket.table.as_str());
-        let look_up = || run_times.quantile(dag_id, table, parallel, percent);
-        *known.entry((dag_id, table, parallel)).or_insert_with(look_up)
+    let expected = |ticket: &Ticket, parallel| {
+        run_times.quantile(ticket.holder.dag_id(), &ticket.table, parallel, percent)
     };
     // When units come back, counted from now.
     let mut releases: BinaryHeap<Reverse<(Duration, u64)>> = running
@@ -157,24 +173,23 @@ fn starts<'a>(
         })
         .collect();
     let mut clock = Duration::ZERO;
-    let mut starts = HashMap::new();
+    let mut starts = Vec::with_capacity(queue.len());
     for (claimant, ticket) in queue.iter().take(HORIZON) {
         // It starts as soon as the least fits, with as much as fits then.
         let parallel = loop {
             let room = limit.saturating_sub(usage);
-            let offer = ladder(claimant.asked, claimant.least).find(|step| claimant.needs(*step) <= room);
-            if let Some(parallel) = offer {
-                break parallel;
+            if claimant.needs(claimant.least) <= room {
+                break ladder(claimant.asked, claimant.least).find(|step| claimant.needs(*step) <= room);
             }
             let Some(Reverse((at, units))) = releases.pop() else { return starts };
             clock = clock.max(at);
             usage = usage.saturating_sub(units);
         };
-        starts.insert(claimant.ticket, clock);
+        let parallel = parallel.unwrap_or(claimant.least);
+        starts.push(clock);
         let needs = claimant.needs(parallel);
         usage += needs;
-        let takes = expected(ticket, parallel);
-        releases.push(Reverse((clock.saturating_add(takes), needs)));
+        releases.push(Reverse((clock.saturating_add(expected(ticket, parallel)), needs)));
     }
     starts
 }

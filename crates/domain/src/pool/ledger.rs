@@ -161,7 +161,7 @@ impl Ledger {
     /// Those in the queue, the first first.
     pub fn queue(&self, now: Timestamp) -> Vec<&Ticket> {
         let mut queue: Vec<&Ticket> = self.tickets.values().filter(|ticket| ticket.is_queued()).collect();
-        queue.sort_by_key(|ticket| ticket.order(now));
+        queue.sort_by_cached_key(|ticket| ticket.order(now));
         queue
     }
 
