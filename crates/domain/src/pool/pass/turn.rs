@@ -30,7 +30,10 @@ impl Pass<'_> {
         };
         for (pool, grants) in &offers {
             let head = queues.get(pool).and_then(|queue| queue.get(grants.len()));
-            if let Some(head) = head.filter(|head| unreachable.contains(&head.ticket)) {
+            let is_stuck = |head: &&Claimant| {
+                unreachable.contains(&head.ticket) && self.may_move(pool, grants, &queues, head)
+            };
+            if let Some(head) = head.filter(is_stuck) {
                 let needed = self.ticket(pool, head.ticket).map(|ticket| self.needed_pools(ticket));
                 self.outcome.wider.extend(needed.into_iter().flatten());
                 self.outcome.wider.insert(pool.clone());
@@ -42,6 +45,23 @@ impl Pass<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether the first who is left in a queue would get units here, or be turned away, if its other pools were there.
+    fn may_move(
+        &self,
+        pool: &PoolName,
+        grants: &[Grant],
+        queues: &BTreeMap<PoolName, Vec<Claimant>>,
+        head: &Claimant,
+    ) -> bool {
+        let (Some(ledger), Some(queue)) = (self.ledgers.get(pool), queues.get(pool)) else { return false };
+        let settings = ledger.settings();
+        let given: u64 =
+            queue.iter().zip(grants).map(|(claimant, grant)| claimant.needs(grant.parallel)).sum();
+        let needs = head.needs(settings.policy.least(head.asked, head.least));
+        let fits = ledger.usage().saturating_add(given).saturating_add(needs) <= settings.limit_at(self.now);
+        (fits && settings.paused.is_none()) || needs > settings.greatest_limit()
     }
 
     /// Those for whom the pool has become too small are told so, instead of blocking it for ever. Who only wants more
