@@ -197,6 +197,10 @@ fn starts(
 /// How long somebody who runs will go on. Who should have ended by now is taken to need a quarter of what it took so far.
 fn remaining(ticket: &Ticket, now: Timestamp, expected: Duration) -> Duration {
     let since = ticket.claimed_at.or(ticket.granted_at).unwrap_or(ticket.enqueued_at);
+    left_of(expected, since, now)
+}
+
+fn left_of(expected: Duration, since: Timestamp, now: Timestamp) -> Duration {
     let elapsed = now.since(since);
     match expected.checked_sub(elapsed) {
         Some(left) if left >= OVERDUE => left,
@@ -229,4 +233,89 @@ pub fn wait_seconds(estimate: Option<Estimate>, ticket: TicketId, pace: Pace) ->
     let later = likely + likely * spread / 100;
     let wait = if later <= most { later } else { most - most * spread / 100 };
     u32::try_from(wait.clamp(least, most)).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use uuid::Uuid;
+
+    fn some(number: u32) -> NonZeroU32 {
+        NonZeroU32::new(number).unwrap()
+    }
+
+    fn kind(dag_id: &str, table: &str, parallel: u32) -> RunKind {
+        RunKind { dag_id: dag_id.to_owned(), table: table.to_owned(), parallel: some(parallel) }
+    }
+
+    #[test]
+    fn the_nearest_past_counts() {
+        let mut past = RunTimes::default();
+        let of = |past: &RunTimes, dag: &str, parallel| past.quantile(dag, "T", some(parallel), 50).as_secs();
+        assert_eq!(of(&past, "a", 8), 600, "nothing is known");
+
+        past.add_seconds(kind("b", "T", 8), 50);
+        assert_eq!(of(&past, "a", 8), 50, "something else of this pool");
+
+        past.add_seconds(kind("a", "T", 4), 200);
+        assert_eq!(of(&past, "a", 8), 200, "the same with another parallelism");
+
+        past.add_seconds(kind("a", "T", 8), 100);
+        assert_eq!(of(&past, "a", 8), 100, "the same");
+        assert_eq!(past.kinds().count(), 3);
+    }
+
+    #[test]
+    fn who_has_run_for_longer_than_expected_is_taken_to_need_a_quarter_more() {
+        let at = |seconds| Timestamp::EPOCH.plus(Duration::from_secs(seconds));
+        let left = |elapsed| left_of(Duration::from_secs(100), at(0), at(elapsed)).as_secs();
+
+        assert_eq!(left(0), 100);
+        assert_eq!(left(60), 40);
+        assert_eq!(left(80), 30, "nobody is taken to end at once");
+        assert_eq!(left(100), 30);
+        assert_eq!(left(1_000), 250);
+    }
+
+    #[test]
+    fn pollers_are_spread_and_also_those_at_the_bound() {
+        let told = |likely: Option<u64>| -> std::collections::BTreeSet<u32> {
+            let estimate = likely.map(Duration::from_secs).map(|p50| Estimate { p50, p90: p50 });
+            let id = |id| TicketId::new(Uuid::from_u128(id));
+            (0..100).map(|ticket| wait_seconds(estimate, id(ticket), Pace::default())).collect()
+        };
+
+        assert_eq!(told(Some(100)), (100..=110).collect());
+        assert!(told(Some(100_000)).len() > 5);
+        assert!(told(None).len() > 5);
+    }
+
+    proptest! {
+        #[test]
+        fn a_poller_waits_within_its_pace(likely in prop::option::of(0_u64..1_000_000), id: u128) {
+            let estimate = likely.map(Duration::from_secs).map(|p50| Estimate { p50, p90: p50 });
+            let wait = wait_seconds(estimate, TicketId::new(Uuid::from_u128(id)), Pace::default());
+            prop_assert!((30..=300).contains(&wait));
+        }
+
+        #[test]
+        fn only_the_last_runs_count_and_a_greater_quantile_is_no_less(
+            runs in prop::collection::vec(0_u32..5_000, 1..100),
+        ) {
+            let mut past = RunTimes::default();
+            for seconds in &runs {
+                past.add_seconds(kind("a", "T", 8), *seconds);
+            }
+            let mut last = runs[runs.len().saturating_sub(RUNS_KEPT)..].to_vec();
+            let (_, kept) = past.kinds().next().unwrap();
+            prop_assert_eq!(&kept, &last);
+
+            last.sort_unstable();
+            let of = |percent| past.quantile("a", "T", some(8), percent).as_secs();
+            prop_assert_eq!(of(100), u64::from(last[last.len() - 1]));
+            prop_assert_eq!(of(0), u64::from(last[0]));
+            prop_assert!(of(50) <= of(90));
+        }
+    }
 }

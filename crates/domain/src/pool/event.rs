@@ -221,3 +221,6 @@ pub struct Record {
     /// What was decided.
     pub event: Event,
 }
+
+#[cfg(test)]
+mod tests;
