@@ -30,6 +30,9 @@ pub mod replay;
 pub mod reason;
 pub mod story;
 
+#[cfg(test)]
+mod model_test;
+
 pub use class::Class;
 pub use command::{Acquire, Answer, Command, Part, ReleaseBy};
 pub use decide::Policy;

@@ -1,0 +1,68 @@
+//! A million random commands on a few pools, in passes of one to eight, some of them twice and out of order. After every
+//! pass the state is checked with code that shares nothing with the one that decided; from time to time the log is
+//! followed and has to end in the same state.
+
+mod check;
+mod command;
+mod seats;
+mod world;
+
+use world::World;
+
+/// So many commands, in all of the worlds together.
+const COMMANDS: u64 = 1_000_000;
+
+/// Each has its own numbers, and where there are processors they exist side by side.
+const SEEDS: [u64; 4] = [20_261_115, 2, 3, 4];
+
+/// Follow the log after so many passes, and begin a new one with a snapshot.
+const PASSES_PER_LOG: u64 = 1_000;
+
+#[test]
+fn a_million_commands_leave_nothing_to_complain_about() {
+    let commands_each = COMMANDS / 4;
+    std::thread::scope(|scope| {
+        for seed in SEEDS {
+            scope.spawn(move || live(seed, commands_each));
+        }
+    });
+}
+
+fn live(seed: u64, commands: u64) {
+    let mut world = World::new(seed);
+    while world.commands < commands {
+        for _ in 0..PASSES_PER_LOG {
+            world.step();
+        }
+        world.audit();
+    }
+    world.saw_everything();
+}
+
+/// Numbers that look random and are the same every time: `SplitMix64`.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// From 0 to `bound` - 1.
+    fn below(&mut self, bound: u32) -> u32 {
+        u32::try_from(self.next() % u64::from(bound.max(1))).unwrap()
+    }
+
+    /// In so many of a hundred cases.
+    fn percent(&mut self, chance: u32) -> bool {
+        self.below(100) < chance
+    }
+
+    fn pick<'a, T>(&mut self, among: &'a [T]) -> &'a T {
+        let index = self.below(u32::try_from(among.len()).unwrap());
+        &among[usize::try_from(index).unwrap()]
+    }
+}

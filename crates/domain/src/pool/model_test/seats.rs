@@ -1,0 +1,130 @@
+//! What follows from the records of a pool, in the simplest way that could be right.
+
+use crate::pool::class::Class;
+use crate::pool::event::{Event, Record};
+use crate::pool::holder::Holder;
+use crate::pool::settings::Settings;
+use crate::pool::ticket::{Ticket, TicketId};
+use crate::pool::weight::Weight;
+use crate::time::Timestamp;
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
+
+/// One ticket.
+struct Seat {
+    class: Class,
+    request: TicketId,
+    weight: Weight,
+    asked: NonZeroU32,
+    least: NonZeroU32,
+    granted: Option<NonZeroU32>,
+    wanted: Option<NonZeroU32>,
+    queued_since: Option<Timestamp>,
+}
+
+/// All tickets of a pool.
+pub(super) struct Seats {
+    settings: Settings,
+    seats: BTreeMap<TicketId, Seat>,
+    holders: BTreeSet<Holder>,
+    pub(super) usage: u64,
+}
+
+impl Seats {
+    pub(super) fn new(settings: Settings) -> Self {
+        Self { settings, seats: BTreeMap::new(), holders: BTreeSet::new(), usage: 0 }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.seats.len()
+    }
+
+    /// Follows a record, and complains about a grant that should not have been.
+    pub(super) fn follow(&mut self, record: &Record) {
+        match &record.event {
+            Event::Configured { settings } => self.settings = (**settings).clone(),
+            Event::Enqueued { ticket } => self.sit_down(ticket),
+            Event::Asked { ticket, asked, least, weight, .. } => {
+                let seat = self.seats.get_mut(ticket).unwrap();
+                assert_eq!(seat.granted, None);
+                (seat.asked, seat.least, seat.weight) = (*asked, *least, *weight);
+            }
+            Event::Granted { ticket, parallel, .. } => {
+                let seat = &self.seats[ticket];
+                assert_eq!(seat.granted, None, "granted twice");
+                assert!(*parallel >= seat.least && *parallel <= seat.asked, "{record:?}");
+                self.give(record, *ticket, *parallel);
+            }
+            Event::Resized { ticket, parallel, asked } => {
+                let seat = &self.seats[ticket];
+                if *parallel > seat.granted.unwrap() {
+                    assert_eq!(seat.wanted, Some(*parallel));
+                    self.give(record, *ticket, *parallel);
+                } else {
+                    self.usage -= seat.weight.units(seat.granted.unwrap()) - seat.weight.units(*parallel);
+                }
+                let seat = self.seats.get_mut(ticket).unwrap();
+                (seat.granted, seat.asked) = (Some(*parallel), *asked);
+                (seat.wanted, seat.queued_since) = (None, None);
+            }
+            Event::Wanted { ticket, parallel } => {
+                let seat = self.seats.get_mut(ticket).unwrap();
+                assert!(seat.granted.is_some());
+                (seat.wanted, seat.queued_since) = (*parallel, parallel.map(|_| record.at));
+            }
+            Event::Ended { ticket, .. } => {
+                let seat = self.seats.remove(ticket).unwrap();
+                assert!(self.holders.remove(record.holder.as_ref().unwrap()));
+                self.usage -= seat.granted.map_or(0, |granted| seat.weight.units(granted));
+            }
+            Event::Claimed { ticket }
+            | Event::Unclaimed { ticket, .. }
+            | Event::Reacquired { ticket }
+            | Event::Doubted { ticket }
+            | Event::Confirmed { ticket } => assert!(self.seats[ticket].granted.is_some()),
+            Event::Snapshot { .. } => panic!("a pass makes no snapshot"),
+        }
+    }
+
+    fn sit_down(&mut self, ticket: &Ticket) {
+        let seat = Seat {
+            class: ticket.class,
+            request: ticket.request,
+            weight: ticket.weight,
+            asked: ticket.asked,
+            least: ticket.least,
+            granted: None,
+            wanted: None,
+            queued_since: Some(ticket.enqueued_at),
+        };
+        assert!(self.seats.insert(ticket.id, seat).is_none());
+        assert!(self.holders.insert(ticket.holder.clone()), "a second ticket of {}", ticket.holder);
+    }
+
+    /// Units go to the first of the queue, as long as there are any.
+    fn give(&mut self, record: &Record, ticket: TicketId, parallel: NonZeroU32) {
+        assert_eq!(self.first(record.at), Some(ticket), "overtaken");
+        assert!(self.settings.paused.is_none(), "granted in a pause");
+        let seat = self.seats.get_mut(&ticket).unwrap();
+        self.usage -= seat.granted.map_or(0, |granted| seat.weight.units(granted));
+        self.usage += seat.weight.units(parallel);
+        (seat.granted, seat.queued_since) = (Some(parallel), None);
+        let limit = self.settings.limit_at(record.at);
+        assert!(self.usage <= limit, "{} of {limit} after {record:?}", self.usage);
+    }
+
+    /// The first of the queue.
+    pub(super) fn first(&self, now: Timestamp) -> Option<TicketId> {
+        let place = |(id, seat): (&TicketId, &Seat)| {
+            let since = seat.queued_since?;
+            let promotions = now.since(since).as_secs() / 900;
+            let urgency = match seat.class {
+                Class::Critical => 0_u64,
+                Class::Normal => 1,
+                Class::Bulk => 2,
+            };
+            Some((urgency.saturating_sub(promotions), since, seat.request, *id))
+        };
+        self.seats.iter().filter_map(place).min().map(|(_, _, _, id)| id)
+    }
+}

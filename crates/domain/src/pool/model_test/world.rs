@@ -1,0 +1,283 @@
+//! The pools, the clock, and what a store would keep of them.
+
+use super::Random;
+use super::seats::Seats;
+use crate::pool::capacity::Capacity;
+use crate::pool::command::{Answer, Command};
+use crate::pool::estimate::Pace;
+use crate::pool::event::{Event, Record};
+use crate::pool::holder::Holder;
+use crate::pool::ledger::Ledger;
+use crate::pool::pass::{Outcome, expires_at, pass};
+use crate::pool::replay::replay;
+use crate::pool::settings::{PoolName, Settings};
+use crate::pool::ticket::TicketId;
+use crate::pool::{Policy, WeightModel};
+use crate::time::Timestamp;
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// No chain of wider passes is longer than this.
+const WIDER_AT_MOST: u32 = 8;
+
+pub(super) struct World {
+    pub(super) random: Random,
+    pub(super) now: Timestamp,
+    pub(super) ledgers: BTreeMap<PoolName, Ledger>,
+    pub(super) seats: BTreeMap<PoolName, Seats>,
+    pub(super) names: Vec<PoolName>,
+    pub(super) holders: Vec<Holder>,
+    /// When the time of each live ticket is over, as it is stored.
+    pub(super) expires: BTreeMap<TicketId, Timestamp>,
+    /// Commands that will come again.
+    pub(super) kept: Vec<Command>,
+    pub(super) commands: u64,
+    ids: u128,
+    logs: BTreeMap<PoolName, Vec<Record>>,
+    seen: BTreeMap<&'static str, u64>,
+}
+
+impl World {
+    pub(super) fn new(seed: u64) -> Self {
+        let now = "2026-11-15T00:00:00Z".parse().unwrap();
+        let made = settings();
+        let holders = (0..60)
+            .map(|index| {
+                let (dag, run) = (format!("batch_{}", index % 12), format!("run_{}", index / 24));
+                Holder::new(&dag, &run, "extract", index / 12).unwrap()
+            })
+            .collect();
+        let ledger = |settings: &Settings| (settings.name.clone(), Ledger::new(settings.clone(), 0));
+        let seats = |settings: &Settings| (settings.name.clone(), Seats::new(settings.clone()));
+        let mut world = Self {
+            random: Random(seed),
+            now,
+            ledgers: made.iter().map(ledger).collect(),
+            seats: made.iter().map(seats).collect(),
+            names: made.iter().map(|settings| settings.name.clone()).collect(),
+            holders,
+            expires: BTreeMap::new(),
+            kept: Vec::new(),
+            commands: 0,
+            ids: 0,
+            logs: BTreeMap::new(),
+            seen: BTreeMap::new(),
+        };
+        world.snapshot();
+        world
+    }
+
+    pub(super) fn id(&mut self) -> TicketId {
+        self.ids += 1;
+        // Ids of one instant sort in any order.
+        let mixed = u128::from(Random(u64::try_from(self.ids).unwrap()).next());
+        TicketId::new(Uuid::from_u128((mixed << 64) | self.ids))
+    }
+
+    /// Some time goes by, some commands are decided, and everything is checked.
+    pub(super) fn step(&mut self) {
+        let moves_on = if self.random.percent(2) { 900 } else { 12 };
+        let micros = self.random.below(moves_on * 1_000_000);
+        self.now = self.now.plus(Duration::from_micros(micros.into()));
+        let count = 1 + self.random.below(8).max(self.random.below(8)).max(self.random.below(8));
+        let focus = self.random.pick(&self.names).clone();
+        let commands: Vec<Command> = (0..count).map(|_| self.command(&focus)).collect();
+        let mut pools: BTreeSet<PoolName> = commands.iter().flat_map(Command::pools).collect();
+        if self.random.percent(20) {
+            pools.extend(self.names.iter().cloned());
+        }
+        let mut outcome = self.run(&pools, &commands);
+        for (command, answer) in commands.iter().zip(&outcome.answers) {
+            if let Answer::Wider(more) = answer {
+                *self.seen.entry("wider for a command").or_default() += 1;
+                let all: BTreeSet<PoolName> = command.pools().union(more).cloned().collect();
+                let again = self.run(&all, std::slice::from_ref(command));
+                assert!(!matches!(again.answers[0], Answer::Wider(_)), "{command:?}");
+                self.turn_widely(again.wider);
+            }
+        }
+        self.turn_widely(std::mem::take(&mut outcome.wider));
+        // What was done for the others in between may have ended it.
+        let is_quiet = self.random.percent(20)
+            && !outcome.answers.iter().any(|answer| matches!(answer, Answer::Wider(_)));
+        if let (Some(command @ Command::Acquire(_)), Some(answer), true) =
+            (commands.last(), outcome.answers.last(), is_quiet)
+        {
+            self.repeat(command, answer);
+        }
+    }
+
+    /// One pass over some pools; the others are not there.
+    fn run(&mut self, pools: &BTreeSet<PoolName>, commands: &[Command]) -> Outcome {
+        self.commands += u64::try_from(commands.len()).unwrap();
+        let (inside, outside): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            std::mem::take(&mut self.ledgers).into_iter().partition(|(pool, _)| pools.contains(pool));
+        self.ledgers = inside;
+        let mut outcome = pass(&mut self.ledgers, self.now, Pace::default(), commands).unwrap();
+        self.ledgers.extend(outside);
+        for (pool, records) in &outcome.records {
+            for record in records {
+                self.seats.get_mut(pool).unwrap().follow(record);
+                *self.seen.entry(record.event.kind()).or_default() += 1;
+            }
+        }
+        for (pool, records) in std::mem::take(&mut outcome.records) {
+            self.logs.get_mut(&pool).unwrap().extend(records);
+        }
+        for end in outcome.ends.values() {
+            *self.seen.entry(end.as_str()).or_default() += 1;
+        }
+        for answer in &outcome.answers {
+            *self.seen.entry(word(answer)).or_default() += 1;
+        }
+        for (pool, tickets) in &outcome.tickets {
+            for ticket in tickets.values() {
+                match expires_at(ticket, self.ledgers[pool].settings(), self.now) {
+                    Some(at) => self.expires.insert(ticket.id, at),
+                    None => self.expires.remove(&ticket.id),
+                };
+            }
+        }
+        assert_eq!(outcome.answers.len(), commands.len());
+        self.check(pools, &outcome);
+        outcome
+    }
+
+    fn turn_widely(&mut self, mut wider: BTreeSet<PoolName>) {
+        for _ in 0..WIDER_AT_MOST {
+            if wider.is_empty() {
+                return;
+            }
+            *self.seen.entry("wider for a turn").or_default() += 1;
+            wider = self.run(&wider, &[]).wider;
+        }
+        assert_eq!(wider, BTreeSet::new(), "this never ends");
+    }
+
+    /// Asking once more changes nothing.
+    fn repeat(&mut self, command: &Command, first: &Answer) {
+        let again = self.asked_again(command);
+        let mut outcome = self.run(&again.pools(), &[again]);
+        match (first, outcome.answers.pop().unwrap()) {
+            (Answer::Admitted { parts: before, .. }, Answer::Admitted { parts: after, is_duplicate }) => {
+                assert!(is_duplicate);
+                for (before, after) in before.iter().zip(&after) {
+                    let (before, after) = (&before.ticket, &after.ticket);
+                    assert_eq!(before.id, after.id);
+                    // A wider turn in between may have given it the more that it wanted.
+                    let more = before.upgrade.map(|upgrade| upgrade.parallel);
+                    assert!(
+                        after.granted == before.granted || after.granted == more,
+                        "{before:?}, {after:?}"
+                    );
+                    assert!(before.epoch < after.epoch);
+                }
+            }
+            (Answer::Waits(before), Answer::Waits(after)) => {
+                assert_eq!(before.tickets, after.tickets);
+                let is_same_pool = before.pool == after.pool;
+                assert!(!is_same_pool || after.position <= before.position, "{before:?}, then {after:?}");
+                assert!((30..=300).contains(&after.wait_seconds));
+                assert!(after.estimate.is_none_or(|estimate| estimate.p50 <= estimate.p90));
+            }
+            // A wider turn in between may have let it start.
+            (Answer::Waits(_), Answer::Admitted { .. }) => {}
+            (Answer::Refused { .. }, after) => assert_eq!(*first, after),
+            // Another part of its request ended in the same pass, and it was told to begin anew.
+            (Answer::Gone, _) => {}
+            (before, after) => panic!("first {before:?}, then {after:?}"),
+        }
+        self.turn_widely(outcome.wider);
+    }
+
+    /// Follows the logs, which have to end in the present state, and begins new ones.
+    pub(super) fn audit(&mut self) {
+        self.check_all();
+        for (pool, log) in &self.logs {
+            let ledger = &self.ledgers[pool];
+            let audit = replay(ledger.settings(), log).unwrap();
+            assert_eq!(audit.ledger, *ledger);
+            assert_eq!((audit.ledger.usage(), audit.ledger.version()), (ledger.usage(), ledger.version()));
+        }
+        self.snapshot();
+    }
+
+    fn snapshot(&mut self) {
+        for (pool, ledger) in &self.ledgers {
+            let settings = Box::new(ledger.settings().clone());
+            let event = Event::Snapshot { settings, tickets: ledger.tickets().cloned().collect() };
+            let first = Record { version: ledger.version(), seq: 0, at: self.now, holder: None, event };
+            self.logs.insert(pool.clone(), vec![first]);
+        }
+    }
+
+    /// Whether all that can happen did, often enough.
+    pub(super) fn saw_everything(&self) {
+        for word in [
+            "configured",
+            "enqueued",
+            "asked",
+            "granted",
+            "claimed",
+            "unclaimed",
+            "reacquired",
+            "resized",
+            "wanted",
+            "doubted",
+            "confirmed",
+            "ended",
+            "released",
+            "released_failed",
+            "by_operator",
+            "by_probe",
+            "held_too_long",
+            "stopped_asking",
+            "gave_up",
+            "exceeds_pool",
+            "admitted",
+            "waits",
+            "refused",
+            "answered released",
+            "alive",
+            "gone",
+            "done",
+            "wider for a command",
+            "wider for a turn",
+        ] {
+            let seen = self.seen.get(word).copied().unwrap_or_default();
+            assert!(seen > 20, "{word}: {seen} of {:?}", self.seen);
+        }
+    }
+}
+
+fn word(answer: &Answer) -> &'static str {
+    match answer {
+        Answer::Admitted { .. } => "admitted",
+        Answer::Waits(_) => "waits",
+        Answer::Refused { .. } => "refused",
+        Answer::Released(_) => "answered released",
+        Answer::Alive => "alive",
+        Answer::Gone => "gone",
+        Answer::Done => "done",
+        Answer::Wider(_) => "wider",
+    }
+}
+
+/// A plain pool, one of all or nothing, one that counts servers, and one that is larger at night.
+fn settings() -> [Settings; 4] {
+    let new = |name: &str, max_units| Settings::new(name.parse().unwrap(), max_units);
+    let some = |number| NonZeroU32::new(number).unwrap();
+    let mut night = new("NIGHT", 40);
+    night.capacity = vec![Capacity { window: "22:00-06:00".parse().unwrap(), max_units: 120 }];
+    night.max_hold = Duration::from_secs(1_800);
+    night.claim_for = Duration::from_secs(30);
+    night.min_units = some(1);
+    [
+        new("ADW", 200),
+        Settings { policy: Policy::Fifo, threshold_percent: 100, ..new("ERP", 100) },
+        Settings { weight: WeightModel::Px, default_units: some(4), ..new("PX", 400) },
+        night,
+    ]
+}
