@@ -117,6 +117,9 @@ pub enum Event {
     Claimed {
         /// Of this ticket.
         ticket: TicketId,
+        /// In this call.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call: Option<String>,
     },
     /// The holder was gone before it could hear of them.
     Unclaimed {
@@ -195,7 +198,7 @@ impl Event {
             Self::Enqueued { ticket } => Some(ticket.id),
             Self::Asked { ticket, .. }
             | Self::Granted { ticket, .. }
-            | Self::Claimed { ticket }
+            | Self::Claimed { ticket, .. }
             | Self::Unclaimed { ticket, .. }
             | Self::Reacquired { ticket, .. }
             | Self::Resized { ticket, .. }

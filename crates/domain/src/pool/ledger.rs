@@ -260,8 +260,11 @@ fn change(ticket: &mut Ticket, at: Timestamp, event: &Event) -> Option<()> {
             ticket.ask_by = *ask_by;
             Some(())
         }
-        Event::Claimed { .. } => {
+        Event::Claimed { call, .. } => {
             step(ticket, Change::Claim)?;
+            if call.is_some() {
+                ticket.call = call.clone();
+            }
             ticket.claimed_at = Some(at);
             ticket.epoch = ticket.epoch.next();
             Some(())

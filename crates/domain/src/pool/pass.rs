@@ -76,8 +76,8 @@ struct Pass<'a> {
     ledgers: &'a mut BTreeMap<PoolName, Ledger>,
     now: Timestamp,
     pace: Pace,
-    /// Tickets whose holders wait for the answer.
-    present: BTreeSet<TicketId>,
+    /// Tickets whose holders wait for the answer, and in which call.
+    present: BTreeMap<TicketId, Option<String>>,
     /// How full a pool was right after a ticket got its units.
     levels: BTreeMap<TicketId, Level>,
     /// The queues as they are after the turn, made when the first answer needs them.
@@ -91,7 +91,7 @@ impl<'a> Pass<'a> {
             ledgers,
             now,
             pace,
-            present: BTreeSet::new(),
+            present: BTreeMap::new(),
             levels: BTreeMap::new(),
             queues: BTreeMap::new(),
             outcome: Outcome::default(),

@@ -90,6 +90,7 @@ mod tests {
             lease_for: None,
             table: "T".to_owned(),
             hint: None,
+            call: None,
         }
     }
 

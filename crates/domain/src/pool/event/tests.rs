@@ -62,11 +62,12 @@ prop_compose! {
         upgrade in of((number(), instant()).prop_map(|(parallel, since)| Upgrade { parallel, since })),
         epoch in any::<i64>().prop_map(Epoch::new),
         (enqueued_at, granted_at, claimed_at, ask_by) in (instant(), of(instant()), of(instant()), instant()),
-        (lease_for, table, hint) in (of(time()), any::<String>(), of(any::<String>())),
+        (lease_for, table) in (of(time()), any::<String>()),
+        (hint, call) in (of(any::<String>()), of(any::<String>())),
     ) -> Ticket {
         Ticket {
             id, request, with, holder, state, class, weight, asked, least, granted, upgrade, epoch,
-            enqueued_at, granted_at, claimed_at, ask_by, lease_for, table, hint,
+            enqueued_at, granted_at, claimed_at, ask_by, lease_for, table, hint, call,
         }
     }
 }
@@ -130,9 +131,9 @@ fn event() -> impl Strategy<Value = Event> {
             parallel,
             ask_by
         }),
-        id().prop_map(|ticket| Event::Claimed { ticket }),
+        (id(), of(any::<String>())).prop_map(|(ticket, call)| Event::Claimed { ticket, call }),
         (id(), instant()).prop_map(|(ticket, ask_by)| Event::Unclaimed { ticket, ask_by }),
-        id().prop_map(|ticket| Event::Reacquired { ticket }),
+        (id(), of(any::<String>())).prop_map(|(ticket, call)| Event::Reacquired { ticket, call }),
         (id(), number(), number()).prop_map(|(ticket, parallel, asked)| Event::Resized {
             ticket,
             parallel,

@@ -116,6 +116,7 @@ impl World {
             hint: None,
             lease_for,
             stays: Duration::from_secs(self.random.below(50).into()),
+            call: None,
         }))
     }
 
@@ -142,7 +143,7 @@ impl World {
             2..4 => End::Released { failed: true },
             _ => End::Released { failed: false },
         };
-        Command::Release(Box::new(Release { pool, by, epoch, end }))
+        Command::Release(Box::new(Release { pool, by, epoch, end, call: None }))
     }
 
     fn claim(&mut self, pool: PoolName, ticket: &Ticket) -> Command {

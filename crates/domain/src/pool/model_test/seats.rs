@@ -77,9 +77,9 @@ impl Seats {
                 assert!(self.holders.remove(record.holder.as_ref().unwrap()));
                 self.usage -= seat.granted.map_or(0, |granted| seat.weight.units(granted));
             }
-            Event::Claimed { ticket }
+            Event::Claimed { ticket, .. }
             | Event::Unclaimed { ticket, .. }
-            | Event::Reacquired { ticket }
+            | Event::Reacquired { ticket, .. }
             | Event::Doubted { ticket }
             | Event::Confirmed { ticket } => assert!(self.seats[ticket].granted.is_some()),
             Event::Snapshot { .. } => panic!("a pass makes no snapshot"),

@@ -85,7 +85,7 @@ impl Pass<'_> {
                     part.part.ticket
                 }
             };
-            self.present.insert(id);
+            self.present.insert(id, acquire.call.clone());
             tickets.push((pool, id));
         }
         Ok(Said::Depends { tickets, is_duplicate })
@@ -119,7 +119,7 @@ impl Pass<'_> {
                 self.happen(pool, Event::Asked { ticket, asked, least, weight, ask_by })
             }
             State::Granted => {
-                self.happen(pool, Event::Claimed { ticket })?;
+                self.happen(pool, Event::Claimed { ticket, call: call.clone() })?;
                 self.resize(pool, known, part)
             }
             State::Running | State::Suspect => {
@@ -166,9 +166,9 @@ impl Pass<'_> {
         }
         for (pool, id) in parts {
             if self.ticket(pool, *id).is_some_and(|ticket| ticket.state == State::Granted) {
-                self.happen(pool, Event::Claimed { ticket: *id })?;
+                self.happen(pool, Event::Claimed { ticket: *id, call: None })?;
             }
-            self.present.insert(*id);
+            self.present.insert(*id, None);
         }
         Ok(Said::Depends { tickets: parts.to_vec(), is_duplicate: false })
     }

@@ -109,6 +109,7 @@ impl Bench {
             hint: None,
             lease_for: None,
             stays: Duration::ZERO,
+            call: None,
         }
     }
 
@@ -124,7 +125,7 @@ impl Bench {
 
     fn give_back(&mut self, by: ReleaseBy, epoch: Option<Epoch>) -> Answer {
         let end = End::Released { failed: false };
-        self.one(Command::Release(Box::new(Release { pool: pool("ADW"), by, epoch, end })))
+        self.one(Command::Release(Box::new(Release { pool: pool("ADW"), by, epoch, end, call: None })))
     }
 
     /// Gives back what the run of a DAG has of ADW.

@@ -153,8 +153,8 @@ impl Pass<'_> {
         if ticket.state == State::Waiting {
             let ask_by = ticket.ask_by.max(self.now).plus(claim_for);
             self.happen(pool, Event::Granted { ticket: id, parallel, ask_by })?;
-            if self.present.contains(&id) {
-                self.happen(pool, Event::Claimed { ticket: id })?;
+            if let Some(call) = self.present.get(&id).cloned() {
+                self.happen(pool, Event::Claimed { ticket: id, call })?;
             }
         } else {
             self.happen(pool, Event::Resized { ticket: id, parallel, asked: parallel })?;

@@ -29,13 +29,14 @@ fn acquire(id: u128, dag: &str, parallel: u32) -> Command {
         hint: None,
         lease_for: None,
         stays: Duration::ZERO,
+        call: None,
     }))
 }
 
 fn release(dag: &str) -> Command {
     let by = ReleaseBy::Holder(Holder::run(dag, "r").unwrap());
     let end = End::Released { failed: false };
-    Command::Release(Box::new(Release { pool: settings().name, by, epoch: None, end }))
+    Command::Release(Box::new(Release { pool: settings().name, by, epoch: None, end, call: None }))
 }
 
 /// Some hours of a pool: plain grants, a downgrade, somebody who waits, somebody who wants more.

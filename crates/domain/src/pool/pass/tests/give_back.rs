@@ -138,7 +138,7 @@ fn who_gives_up_its_place_does_not_lose_units_that_it_has() {
     bench.ask("batch", 4);
 
     let by = ReleaseBy::Holder(run_of("batch"));
-    let release = Release { pool: pool("ADW"), by, epoch: None, end: End::GaveUp };
+    let release = Release { pool: pool("ADW"), by, epoch: None, end: End::GaveUp, call: None };
     let answer = bench.one(Command::Release(Box::new(release)));
 
     assert!(!released(&answer).released);
@@ -151,7 +151,7 @@ fn a_pool_that_there_is_not_takes_nothing_back() {
     let by = ReleaseBy::Holder(run_of("batch"));
     let end = End::Released { failed: false };
 
-    let release = Release { pool: pool("HR"), by, epoch: None, end };
+    let release = Release { pool: pool("HR"), by, epoch: None, end, call: None };
     let answer = bench.one(Command::Release(Box::new(release)));
 
     assert!(matches!(answer, Answer::Refused { .. }), "{answer:?}");

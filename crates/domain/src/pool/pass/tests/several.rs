@@ -24,7 +24,7 @@ impl Bench {
 
     fn release_of(&mut self, of: &str, dag: &str) -> Command {
         let (by, end) = (ReleaseBy::Holder(run_of(dag)), End::Released { failed: false });
-        Command::Release(Box::new(Release { pool: pool(of), by, epoch: None, end }))
+        Command::Release(Box::new(Release { pool: pool(of), by, epoch: None, end, call: None }))
     }
 
     fn states(&self, dag: &str) -> [Option<State>; 2] {
