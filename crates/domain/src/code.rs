@@ -4,7 +4,7 @@
 //! `tidemill explain CODE` prints; a test fails when one is missing.
 //!
 //! Ranges: 00xx the program itself, 01xx configuration, 02xx database, 03xx processes and leases,
-//! 04xx alerts, 05xx the server, 10xx jobs. The other pillars have 12xx (pools), 14xx (outbox) and
+//! 04xx alerts, 05xx the server, 10xx jobs, 12xx pools. The other pillars have 14xx (outbox) and
 //! 16xx (render).
 
 use std::fmt;
@@ -173,6 +173,14 @@ codes! {
     1024 UnknownSchedule -> NotFound, "there is no such schedule";
     1025 BadBackfill -> Usage, "the backfill is not accepted";
     1026 BadRetention -> Usage, "what is to be kept of the history is not understood";
+    1201 PoolNotFound -> NotFound, "there is no such pool";
+    1202 PoolTaken -> Conflict, "there is already a pool of this name or external id";
+    1203 PoolInUse -> Conflict, "the pool is in use";
+    1204 PoolFull -> NotAdmitted, "the pool did not admit the request in time";
+    1205 RequestExceedsPool -> Usage, "the request is larger than the pool";
+    1206 BadPoolSettings -> Usage, "the settings of the pool are not accepted";
+    1207 PoolLeaseGone -> Conflict, "there is no such pool lease, or a newer attempt has it";
+    1208 SignatureRefused -> Denied, "the signature of the request is not accepted";
     1230 HintNotRewritten -> Conflict, "the hint cannot be rewritten";
     1231 HintTooLong -> Usage, "the hint is too long";
 }

@@ -65,7 +65,9 @@ pages! {
     SkipLimitExceeded "1017" TooManyExecutions "1018" JobChanged "1019" BadJobFile "1020" BadPartitions "1021"
     CommandFailed "1022" BadSchedule "1023" UnknownSchedule "1024" BadBackfill "1025"
     BadRetention "1026"
-    HintNotRewritten "1230" HintTooLong "1231"
+    PoolNotFound "1201" PoolTaken "1202" PoolInUse "1203" PoolFull "1204" RequestExceedsPool "1205"
+    BadPoolSettings "1206" PoolLeaseGone "1207" SignatureRefused "1208" HintNotRewritten "1230"
+    HintTooLong "1231"
 }
 
 #[cfg(test)]
