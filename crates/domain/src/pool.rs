@@ -4,7 +4,7 @@
 //! [`class`] and [`ticket`] (who asks), [`state`] (the life of a ticket), [`event`] and [`ledger`] (all that was
 //! decided, and what follows from it), [`ladder`] and [`decide`] (who may start now: the policies), [`estimate`]
 //! (how long the others wait), [`command`] and [`pass`] (many requests in one go), [`replay`] (the auditor),
-//! [`reason`] and [`story`] (what people are told).
+//! [`reason`], [`story`] and [`account`] (what people are told), [`what_if`] (what would have happened otherwise).
 
 pub mod capacity;
 pub mod settings;
@@ -27,8 +27,10 @@ pub mod pass;
 
 pub mod replay;
 
+pub mod account;
 pub mod reason;
 pub mod story;
+pub mod what_if;
 
 #[cfg(test)]
 mod model_test;

@@ -1,0 +1,106 @@
+//! What was decided about one ticket, line by line, for whoever asks why it is as it is.
+
+use super::event::{End, Event};
+use super::ticket::Ticket;
+use crate::duration;
+use crate::time::Timestamp;
+use std::time::Duration;
+
+/// The line for an event about `ticket` (as it is now); none for what was no decision.
+pub fn line(at: Timestamp, event: &Event, ticket: &Ticket) -> Option<String> {
+    Some(match event {
+        // Pollers ask again and again, and nothing follows from it.
+        Event::Configured { .. } | Event::Snapshot { .. } | Event::Asked { .. } => return None,
+        Event::Enqueued { ticket } if ticket.least < ticket.asked => {
+            format!("asked for {}, at least {}", ticket.asked, ticket.least)
+        }
+        Event::Enqueued { ticket } => format!("asked for {}", ticket.asked),
+        Event::Granted { parallel, .. } => granted(at, parallel.get(), ticket),
+        Event::Claimed { .. } => "took its units".to_owned(),
+        Event::Unclaimed { .. } => {
+            "was gone before it could hear of its units, which are set aside for a while".to_owned()
+        }
+        Event::Reacquired { .. } => "asked again for what it has".to_owned(),
+        Event::Resized { parallel, .. } => format!("has {parallel} from now on"),
+        Event::Wanted { parallel: Some(parallel), .. } => format!("would like to have {parallel} in all"),
+        Event::Wanted { parallel: None, .. } => "no longer wants more than it has".to_owned(),
+        Event::Doubted { .. } => "has not been heard of for too long; its units still count".to_owned(),
+        Event::Confirmed { .. } => "was heard of again".to_owned(),
+        Event::Ended { end, .. } => ended(end),
+    })
+}
+
+fn granted(at: Timestamp, parallel: u32, ticket: &Ticket) -> String {
+    let waited = Duration::from_secs(at.since(ticket.enqueued_at).as_secs());
+    let when = match waited.is_zero() {
+        true => "at once".to_owned(),
+        false => format!("after {}", duration::show(waited)),
+    };
+    match parallel < ticket.asked.get() {
+        true => format!("granted {when}, downgraded {} → {parallel}", ticket.asked),
+        false => format!("granted {parallel} {when}"),
+    }
+}
+
+fn ended(end: &End) -> String {
+    match end {
+        End::Released { failed: false } => "gave its units back".to_owned(),
+        End::Released { failed: true } => "gave its units back and said that its work had failed".to_owned(),
+        End::ByOperator { by, reason } => format!("was released by {by}: {reason}"),
+        End::ByProbe => "was released, because the probe saw no session of it".to_owned(),
+        End::Unclaimed => "did not claim its units in time".to_owned(),
+        End::HeldTooLong => "held its units for too long, so they were taken back".to_owned(),
+        End::StoppedAsking => "stopped asking and left the queue".to_owned(),
+        End::GaveUp => "gave up and left the queue".to_owned(),
+        End::ExceedsPool => "left the queue, because the pool became too small for it".to_owned(),
+        End::PoolRemoved => "ended with its pool".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lease::Epoch;
+    use crate::pool::{Class, Holder, State, TicketId, Weight};
+    use std::num::NonZeroU32;
+    use uuid::Uuid;
+
+    #[test]
+    fn a_downgrade_after_a_wait_says_both() {
+        let some = |number| NonZeroU32::new(number).unwrap();
+        let id = TicketId::new(Uuid::nil());
+        let ticket = Ticket {
+            id,
+            request: id,
+            with: Vec::new(),
+            holder: Holder::run("d", "r").unwrap(),
+            state: State::Running,
+            class: Class::Normal,
+            weight: Weight::PLAIN,
+            asked: some(16),
+            least: some(2),
+            granted: Some(some(8)),
+            upgrade: None,
+            epoch: Epoch::ZERO,
+            enqueued_at: Timestamp::EPOCH,
+            granted_at: None,
+            claimed_at: None,
+            ask_by: Timestamp::EPOCH,
+            lease_for: None,
+            table: String::new(),
+            hint: None,
+            call: None,
+        };
+        let grant =
+            |parallel| Event::Granted { ticket: id, parallel: some(parallel), ask_by: Timestamp::EPOCH };
+        let told = |seconds, event: Event| {
+            line(Timestamp::EPOCH.plus(Duration::from_secs(seconds)), &event, &ticket).unwrap()
+        };
+
+        assert_eq!(told(0, Event::Enqueued { ticket: Box::new(ticket.clone()) }), "asked for 16, at least 2");
+        assert_eq!(told(45, grant(8)), "granted after 45s, downgraded 16 → 8");
+        assert_eq!(told(0, grant(16)), "granted 16 at once");
+        let end = End::ByOperator { by: "minsu".into(), reason: "dead".into() };
+        assert_eq!(told(90, Event::Ended { ticket: id, end }), "was released by minsu: dead");
+    }
+}
