@@ -1,7 +1,8 @@
 //! Pools: what is set about them, the passes that decide, and what people see.
 //!
 //! Reading order: [`pass`] (many requests in one transaction), [`cache`] (what a process remembers between two of
-//! them), [`beat`] (heartbeats, which decide nothing), [`define`] (pools are made, changed and removed), [`list`] (what
+//! them), [`beat`] (heartbeats, which decide nothing), [`define`] (pools are made, changed and removed),
+//! [`operate`] (what operators do to tickets), [`list`] (what
 //! people see), [`audit`] (the log is followed and compared).
 
 pub mod beat;
@@ -9,6 +10,7 @@ pub mod cache;
 pub mod pass;
 
 pub mod define;
+pub mod operate;
 
 pub mod audit;
 pub mod list;

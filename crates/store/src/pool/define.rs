@@ -2,7 +2,7 @@
 //! the pool.
 
 use super::pass::{Lapses, PassRequest};
-use super::{POOL_CHANGED, object};
+use super::{POOL_CHANGED, PoolRecord, object};
 use crate::error::StoreError;
 use crate::row::pool::SettingsColumns;
 use crate::tx::Tx;
@@ -45,6 +45,12 @@ impl Tx {
         let entry = AuditEntry::new(actor.clone(), "pool.create", &object(settings.name.as_str()));
         self.audit_insert(&entry, now.into()).await?;
         Ok(Defined::Done)
+    }
+
+    /// A pool that nobody else changes before this transaction ends, for who is about to change it.
+    pub async fn lock_pool(&mut self, name: &PoolName) -> Result<Option<PoolRecord>, StoreError> {
+        let locked = self.pool_lock_all(&[name.to_string()]).await?;
+        locked.into_iter().next().map(TryInto::try_into).transpose()
     }
 
     /// Gives a pool other settings, and its queue a turn with them.

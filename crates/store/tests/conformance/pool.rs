@@ -18,6 +18,7 @@ crate::on_both![
     who_is_not_heard_of_is_in_doubt_and_counts_until_it_is_held_too_long,
     a_changed_limit_lets_the_queue_go_on,
     settings_are_made_once_changed_and_removed,
+    an_operator_releases_who_runs_and_who_waits_and_the_audit_says_why,
 ];
 
 fn ann() -> Actor {
@@ -205,4 +206,33 @@ async fn settings_are_made_once_changed_and_removed(bench: Bench) {
     let mut tx = bench.begin().await;
     assert_eq!(tx.remove_pool(&adw(), &ann(), Some("gone")).await.unwrap(), Defined::Done);
     assert!(tx.pools(10).await.unwrap().is_empty());
+}
+
+async fn an_operator_releases_who_runs_and_who_waits_and_the_audit_says_why(bench: Bench) {
+    create(&bench, 10).await;
+    let mut cache = PoolCache::default();
+    for run in ["a", "b", "c"] {
+        ask(&bench, &mut cache, acquire(run, 6)).await;
+    }
+    let mut tx = bench.begin().await;
+    let of = async |tx: &mut tidemill_store::Tx, run: &str| {
+        tx.tickets_of_run(run, 1).await.unwrap().remove(0).ticket
+    };
+
+    // The one that waits leaves the queue; the one that runs makes room for the next.
+    let waiting = of(&mut tx, "c").await.id;
+    let (_, cancelled) = tx.release_ticket(waiting, &ann(), "not today").await.unwrap().unwrap();
+    let running = of(&mut tx, "a").await.id;
+    let (pool, released) = tx.release_ticket(running, &ann(), "its host is gone").await.unwrap().unwrap();
+
+    assert!(cancelled.cancelled_waiting && !cancelled.released);
+    assert_eq!((pool, released.units, released.released), (adw(), 6, true));
+    assert_eq!(of(&mut tx, "b").await.state, State::Granted);
+    assert_eq!(tx.release_ticket(running, &ann(), "again").await.unwrap(), None);
+    let entries = tx.audit_entries(&Default::default(), 10).await.unwrap();
+    let told: Vec<_> = entries.iter().filter(|found| found.entry.action == "pool.release").collect();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert_eq!(told[0].entry.reason.as_deref(), Some("its host is gone"));
+    tx.commit().await.unwrap();
+    assert_eq!(audited(&bench).await, 6);
 }
