@@ -4,12 +4,16 @@ use crate::config::{self, IssuerKey, IssuerSettings, JwtAlgorithm, Loaded, LogLe
 use crate::declared::Definitions;
 use crate::report::Failure;
 use std::io::Write;
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::time::Duration;
 use tidemill_domain::audit::{Actor, Role};
 use tidemill_domain::code::Code;
+use tidemill_domain::pool::PoolName;
+use tidemill_domain::pool::estimate::Pace;
 use tidemill_domain::process::Identity;
 use tidemill_engine::job::JobRegistry;
+use tidemill_engine::pool::PoolOptions;
 use tidemill_engine::schedule::ScheduleRegistry;
 use tidemill_server::access::jwt::{Issuer, Signature};
 use tidemill_store::{DatabaseUrl, Init, Pooler, Store, StoreOptions, Synchronous};
@@ -115,6 +119,24 @@ impl Context {
             },
             password: database.password.as_ref().map(|secret| secret.expose().to_owned()),
             clock: None,
+        }
+    }
+
+    /// How pools are run.
+    pub(crate) fn pool_options(&self) -> PoolOptions {
+        let pools = &self.settings().pools;
+        PoolOptions { pace: Pace { least: pools.default_wait, most: pools.max_wait.max(pools.default_wait) } }
+    }
+
+    /// A pool of so many units, where nothing else is said about it.
+    pub(crate) fn new_pool(&self, name: PoolName, max_units: u32) -> tidemill_domain::pool::Settings {
+        let pools = &self.settings().pools;
+        let some = |units: u32| NonZeroU32::new(units).unwrap_or(NonZeroU32::MIN);
+        tidemill_domain::pool::Settings {
+            threshold_percent: u8::try_from(pools.default_threshold_percent).unwrap_or(100),
+            default_units: some(pools.default_units),
+            min_units: some(pools.min_units),
+            ..tidemill_domain::pool::Settings::new(name, max_units)
         }
     }
 

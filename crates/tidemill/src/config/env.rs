@@ -23,6 +23,7 @@ pub(super) fn read(environment: &[(String, String)], folder: &Path, layers: &mut
             layers.problems.push(problem);
         }
     }
+    read_document(environment, layers);
     for (name, text) in environment {
         if !name.starts_with(PREFIX) || text.is_empty() {
             continue;
@@ -39,6 +40,19 @@ pub(super) fn read(environment: &[(String, String)], folder: &Path, layers: &mut
             }
         };
         layers.give(Given { key, text: Secret::new(text.as_str()), form: Form::Plain, origin });
+    }
+}
+
+/// The variables of the document. They come first, so that ours cover them.
+fn read_document(environment: &[(String, String)], layers: &mut Layers) {
+    for key in key::ALL.iter().copied() {
+        let Some(name) = key.document_name() else { continue };
+        let Some(text) = find(environment, name) else { continue };
+        // Its names end in the unit, so its numbers have none.
+        let is_bare = name.ends_with("_SECONDS") && text.bytes().all(|byte| byte.is_ascii_digit());
+        let text = if is_bare { format!("{text}s") } else { text.to_owned() };
+        let origin = Origin::Env(name.to_owned());
+        layers.give(Given { key, text: Secret::new(text), form: Form::Plain, origin });
     }
 }
 

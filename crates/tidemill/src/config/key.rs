@@ -99,6 +99,16 @@ impl Key {
         format!("TIDEMILL_{}", self.path.to_uppercase().replace('.', "_"))
     }
 
+    /// The environment variable of the document that sets it too, if there is one.
+    ///
+    /// ```
+    /// # use tidemill::config::key;
+    /// assert_eq!(key::POOLS_MAX_WAIT.document_name(), Some("MAX_WAIT_SECONDS"));
+    /// ```
+    pub fn document_name(&self) -> Option<&'static str> {
+        document_name(self.path)
+    }
+
     /// The environment variable that names a file with the value; only for what is or may be secret.
     pub fn env_file_name(&self) -> Option<String> {
         self.may_be_secret().then(|| format!("{}_FILE", self.env_name()))
@@ -172,6 +182,23 @@ keys! {
         "How long a server keeps instances of jobs after their end; for ever when not set.";
     JOBS_KEEP_INSTANCES "jobs.keep_instances", Kind::Number { least: 1, most: 1_000_000 }, None,
         "How many of the newest instances of each job a server keeps; all when not set.";
+    POOLS_DEFAULT_THRESHOLD_PERCENT "pools.default_threshold_percent",
+        Kind::Number { least: 1, most: 100 }, Some("95"),
+        "Of a new pool, how much may be in use, in percent.";
+    POOLS_DEFAULT_WAIT "pools.default_wait", duration(1_000, 3_600), Some("30s"),
+        "How long pollers of a pool are told to wait at least.";
+    POOLS_MAX_WAIT "pools.max_wait", duration(1_000, 86_400), Some("5m"),
+        "How long pollers of a pool are told to wait at most.";
+    POOLS_DEFAULT_UNITS "pools.default_units", Kind::Number { least: 1, most: 1_000_000 }, Some("1"),
+        "What a request gets of a new pool that does not say how much it wants.";
+    POOLS_MIN_UNITS "pools.min_units", Kind::Number { least: 1, most: 1_000_000 }, Some("2"),
+        "The least that a downgrade in a new pool gives.";
+    POOLS_HISTORY "pools.history", duration(3_600_000, 3650 * 86_400), Some("1d"),
+        "How long tickets of pools are kept after their end.";
+    POOLS_REGISTRY_VIEW "pools.registry_view", Kind::Text { longest: 63 }, Some("emr_connection_registry"),
+        "The view that shows the tickets of pools to other tools.";
+    POOLS_LIMITS_VIEW "pools.limits_view", Kind::Text { longest: 63 }, Some("emr_connection_limits"),
+        "The view that shows the limits of pools to other tools.";
     LOG_LEVEL "log.level", Kind::Word(LogLevel::NAMES), Some("warn"),
         "How much is logged.";
     LOG_FORMAT "log.format", Kind::Word(LogFormat::NAMES), Some("pretty"),
@@ -180,6 +207,20 @@ keys! {
         "What the answer of a command looks like.";
     COLOR "color", Kind::Word(ColorChoice::NAMES), Some("auto"),
         "Whether output is coloured.";
+}
+
+/// What the document's own program reads its environment by. These names say the same as ours, and ours win.
+fn document_name(path: &str) -> Option<&'static str> {
+    Some(match path {
+        "pools.default_threshold_percent" => "DEFAULT_THRESHOLD_PERCENT",
+        "pools.default_wait" => "DEFAULT_WAIT_SECONDS",
+        "pools.max_wait" => "MAX_WAIT_SECONDS",
+        "pools.default_units" => "DEFAULT_PARALLEL",
+        "pools.min_units" => "MIN_PARALLEL",
+        "pools.registry_view" => "EMR_AGENT_TABLE_REGISTRY",
+        "pools.limits_view" => "EMR_AGENT_TABLE_LIMITS",
+        _ => return None,
+    })
 }
 
 /// The key with this path.
@@ -227,7 +268,10 @@ mod tests {
 
     #[test]
     fn names_are_listed_once_per_table() {
-        assert_eq!(names_below(""), ["database", "process", "server", "jobs", "log", "output", "color"]);
+        assert_eq!(
+            names_below(""),
+            ["database", "process", "server", "jobs", "pools", "log", "output", "color"]
+        );
         assert_eq!(names_below("process"), ["name", "lease"]);
         assert!(names_below("proc").is_empty());
     }

@@ -40,5 +40,5 @@ pub use key::{Key, Kind};
 pub use load::{Loaded, SectionValue, Value, load};
 pub use origin::Origin;
 pub use secret::Secret;
-pub use settings::{Database, Jobs, Log, Process, Server, Settings};
+pub use settings::{Database, Jobs, Log, Pools, Process, Server, Settings};
 pub use sources::Sources;

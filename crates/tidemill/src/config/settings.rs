@@ -24,6 +24,8 @@ pub struct Settings {
     pub server: Server,
     /// The jobs.
     pub jobs: Jobs,
+    /// The pools.
+    pub pools: Pools,
     /// The alerts.
     pub alert: Alert,
     /// Whose JSON Web Tokens the server accepts.
@@ -98,6 +100,27 @@ pub struct Jobs {
     pub keep_instances: Option<u32>,
 }
 
+/// What is taken of pools where nothing else is said.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Pools {
+    /// Of a new pool, how much may be in use, in percent.
+    pub default_threshold_percent: u32,
+    /// How long pollers are told to wait at least.
+    pub default_wait: Duration,
+    /// How long pollers are told to wait at most.
+    pub max_wait: Duration,
+    /// What a request gets of a new pool that does not say how much it wants.
+    pub default_units: u32,
+    /// The least that a downgrade in a new pool gives.
+    pub min_units: u32,
+    /// How long tickets are kept after their end.
+    pub history: Duration,
+    /// The view that shows tickets to other tools.
+    pub registry_view: String,
+    /// The view that shows limits to other tools.
+    pub limits_view: String,
+}
+
 /// What is logged.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Log {
@@ -142,6 +165,16 @@ impl Settings {
                 folder: values.optional_text(&key::JOBS_FOLDER).map(PathBuf::from),
                 keep_for: values.optional_duration(&key::JOBS_KEEP_FOR),
                 keep_instances: values.optional_number(&key::JOBS_KEEP_INSTANCES),
+            },
+            pools: Pools {
+                default_threshold_percent: values.number(&key::POOLS_DEFAULT_THRESHOLD_PERCENT),
+                default_wait: values.duration(&key::POOLS_DEFAULT_WAIT),
+                max_wait: values.duration(&key::POOLS_MAX_WAIT),
+                default_units: values.number(&key::POOLS_DEFAULT_UNITS),
+                min_units: values.number(&key::POOLS_MIN_UNITS),
+                history: values.duration(&key::POOLS_HISTORY),
+                registry_view: values.text(&key::POOLS_REGISTRY_VIEW),
+                limits_view: values.text(&key::POOLS_LIMITS_VIEW),
             },
             alert,
             issuers,

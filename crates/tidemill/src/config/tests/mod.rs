@@ -8,6 +8,7 @@ mod connection;
 mod hostile;
 mod jwt;
 mod places;
+mod pools;
 mod precedence;
 mod reading;
 mod secrets;

@@ -105,6 +105,15 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
         folder = "jobs"
         keep_for = "90d"
         keep_instances = 100
+        [pools]
+        default_threshold_percent = 80
+        default_wait = "10s"
+        max_wait = "2m"
+        default_units = 4
+        min_units = 1
+        history = "2d"
+        registry_view = "registry"
+        limits_view = "limits"
         [log]
         level = "trace"
         format = "json"
@@ -138,6 +147,14 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
             "jobs",
             "90d",
             "100",
+            "80",
+            "10s",
+            "2m",
+            "4",
+            "1",
+            "2d",
+            "registry",
+            "limits",
             "trace",
             "json",
             "csv",
@@ -151,6 +168,8 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
     assert_eq!(loaded.settings.jobs.folder.as_deref(), Some(std::path::Path::new("jobs")));
     assert_eq!(loaded.settings.jobs.keep_for, Some(Duration::from_secs(90 * 86_400)));
     assert_eq!(loaded.settings.jobs.keep_instances, Some(100));
+    assert_eq!(loaded.settings.pools.history, Duration::from_secs(2 * 86_400));
+    assert_eq!((&*loaded.settings.pools.registry_view, loaded.settings.pools.min_units), ("registry", 1));
     assert_eq!(loaded.files, [stage.path("project/tidemill.toml")]);
 }
 
