@@ -25,11 +25,22 @@ pub const PARALLELISM_VARIABLE: &str = "TIDEMILL_PARALLELISM";
 /// See [`PARALLELISM_VARIABLE`].
 pub const HINT_VARIABLE: &str = "TIDEMILL_HINT";
 
+/// What a command is told that runs with units of pools: how much it was granted, and the id of its lease. With several
+/// pools there is one of each for every pool too, with `_` and the name of the pool behind it.
+pub const UNITS_VARIABLE: &str = "TIDEMILL_UNITS";
+/// See [`UNITS_VARIABLE`].
+pub const LEASE_VARIABLE: &str = "TIDEMILL_LEASE";
+
 /// Whether a variable tells a command something, and is no setting: a command may well be a program of ours.
 pub fn is_told(variable: &str) -> bool {
     TOLD.contains(&variable)
         || [PARALLELISM_VARIABLE, HINT_VARIABLE].contains(&variable)
+        || [UNITS_VARIABLE, LEASE_VARIABLE].iter().any(|name| is_or_of_pool(variable, name))
         || variable.starts_with(PARAMETER_PREFIX)
+}
+
+fn is_or_of_pool(variable: &str, name: &str) -> bool {
+    variable.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
 }
 
 /// What the end of a command means for its step.

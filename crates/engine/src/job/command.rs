@@ -12,7 +12,6 @@ mod supervise;
 use crate::job::component::Delivery;
 use crate::job::scope::StepScope;
 use crate::job::step::{BoxFuture, Step, StepBody, StepEnd, StepFailure, StepTask};
-use group::Group;
 use output::Output;
 use std::ffi::OsString;
 use std::fmt;
@@ -28,6 +27,8 @@ use tidemill_domain::job::ExitStatus;
 use tidemill_domain::job::command::{CommandExit, ExitCodes};
 use tidemill_store::crash_point;
 use tokio::process::Command;
+
+pub use group::Group;
 
 /// How long a command has between being asked to end and being killed.
 const KILL_AFTER: Duration = Duration::from_secs(10);

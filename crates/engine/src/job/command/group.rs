@@ -23,7 +23,7 @@ const STANDS_WITHIN: Duration = Duration::from_secs(10);
 
 /// A process group that is killed when its value is dropped.
 #[derive(Debug)]
-pub(super) struct Group {
+pub struct Group {
     id: Pid,
     // Not waited for before the group is done with: as long as it is not, nobody else can get its number.
     guard: Child,
@@ -31,7 +31,7 @@ pub(super) struct Group {
 
 impl Group {
     /// Forms a group with nobody but its guard in it.
-    pub(super) async fn form() -> io::Result<Self> {
+    pub async fn form() -> io::Result<Self> {
         let mut command = Command::new(SHELL);
         command
             .args(["-c", GUARD])
@@ -54,7 +54,7 @@ impl Group {
     }
 
     /// Starts a program in the group.
-    pub(super) fn spawn(&self, mut command: Command) -> io::Result<Child> {
+    pub fn spawn(&self, mut command: Command) -> io::Result<Child> {
         command.process_group(self.id.as_raw_nonzero().get()).spawn()
     }
 
@@ -68,7 +68,8 @@ impl Group {
         self.signal(Signal::KILL);
     }
 
-    fn signal(&self, signal: Signal) {
+    /// Sends a signal to all. The guard hears only the one that cannot be ignored.
+    pub fn signal(&self, signal: Signal) {
         if let Err(error) = kill_process_group(self.id, signal) {
             let id = self.id;
             tracing::warn!(%error, "the process group {id} of a command could not be signalled");
@@ -76,7 +77,7 @@ impl Group {
     }
 
     /// Ends all, and waits for the guard.
-    pub(super) async fn disband(mut self) {
+    pub async fn disband(mut self) {
         self.kill();
         let _ended = self.guard.wait().await;
     }
