@@ -181,6 +181,8 @@ codes! {
     1206 BadPoolSettings -> Usage, "the settings of the pool are not accepted";
     1207 PoolLeaseGone -> Conflict, "there is no such pool lease, or a newer attempt has it";
     1208 SignatureRefused -> Denied, "the signature of the request is not accepted";
+    1209 CommandNotStarted -> Failure, "the command could not be started";
+    1210 BadPoolImport -> Usage, "what is to be imported is not understood";
     1230 HintNotRewritten -> Conflict, "the hint cannot be rewritten";
     1231 HintTooLong -> Usage, "the hint is too long";
 }

@@ -145,17 +145,17 @@ impl App {
         };
         let program = arguments.first().map(PathBuf::from).unwrap_or_default();
         let ended = match self.start(cli, &program) {
-            Ok(exit) => exit,
+            Ok(number) => number,
             Err((failure, output)) => {
                 report::print(&failure, output);
-                failure.exit()
+                failure.number()
             }
         };
-        ExitCode::from(ended.number())
+        ExitCode::from(ended)
     }
 
-    /// Runs the command; on failure also says in which form to report.
-    fn start(self, cli: Cli, program: &Path) -> Result<Exit, (Failure, Output)> {
+    /// Runs the command, and returns the number that the shell sees; on failure also says in which form to report.
+    fn start(self, cli: Cli, program: &Path) -> Result<u8, (Failure, Output)> {
         let wanted = cli.global.output.as_deref().and_then(|word| word.parse().ok());
         let early = |failure| (failure, wanted.unwrap_or(Output::Table));
         let jobs = JobRegistry::new(self.jobs).map_err(|error| early(error.into()))?;
@@ -164,7 +164,7 @@ impl App {
             color(
                 cli.global.color.as_deref().and_then(|word| word.parse().ok()).unwrap_or(ColorChoice::Auto),
             );
-            return commands::run_plain(cli.command).map_err(early);
+            return commands::run_plain(cli.command).map(Exit::number).map_err(early);
         }
         let loaded = cli.global.load(&cli.command).map_err(|error| early(error.into()))?;
         let output = loaded.settings.output;

@@ -91,6 +91,54 @@ impl Listing {
     }
 }
 
+/// Writes one thing to standard output, field by field. People are not shown what is empty.
+pub(crate) fn print_fields(
+    schema: &'static str,
+    fields: &[(&str, Value)],
+    output: Output,
+) -> Result<(), Failure> {
+    let text = match output {
+        Output::Json | Output::Jsonl => {
+            let mut object = Map::from_iter([("schema".to_owned(), json!(schema))]);
+            object.extend(fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+            let object = Value::Object(object);
+            if output == Output::Json { format!("{object:#}\n") } else { format!("{object}\n") }
+        }
+        Output::Table | Output::Csv => {
+            let width = fields.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+            let shown = fields.iter().filter(|(_, value)| !is_empty(value));
+            let line = |(name, value): &(&str, Value)| {
+                format!("{:<width$} {}\n", name.replace('_', " "), plain(value))
+            };
+            printable(&shown.map(line).collect::<String>())
+        }
+    };
+    write_stdout(text.as_bytes())
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        _ => false,
+    }
+}
+
+/// A value on one line.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join("; "),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, value)| format!("{name}={}", plain(value)))
+            .collect::<Vec<_>>()
+            .join("; "),
+        other => other.to_string(),
+    }
+}
+
 /// A value as a person reads it; what is not there is a dash, never a zero.
 fn cell(value: &Value) -> String {
     match value {

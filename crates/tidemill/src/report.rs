@@ -19,6 +19,8 @@ pub(crate) struct Failure {
     fix: String,
     others: Vec<Failure>,
     exit: Option<Exit>,
+    /// What the shell sees, where that is none of our exit codes.
+    number: Option<u8>,
     /// File, line and column, for programs.
     at: Option<Box<serde_json::Value>>,
 }
@@ -26,7 +28,7 @@ pub(crate) struct Failure {
 impl Failure {
     pub(crate) fn new(code: Code, what: impl Into<String>, fix: impl Into<String>) -> Self {
         let (what, fix) = (what.into(), fix.into());
-        Self { code, what, why: Vec::new(), fix, others: Vec::new(), exit: None, at: None }
+        Self { code, what, why: Vec::new(), fix, others: Vec::new(), exit: None, number: None, at: None }
     }
 
     /// With the reason; several lines stay several lines.
@@ -80,6 +82,17 @@ impl Failure {
         self.exit.unwrap_or_else(|| self.code.exit())
     }
 
+    /// Ends with this number, which is none of our exit codes.
+    pub(crate) fn ending_with(mut self, number: u8) -> Self {
+        self.number = Some(number);
+        self
+    }
+
+    /// The number that the shell sees.
+    pub(crate) fn number(&self) -> u8 {
+        self.number.unwrap_or_else(|| self.exit().number())
+    }
+
     fn text(&self) -> String {
         let (red, bold, off) =
             (anstyle::AnsiColor::Red.on_default().bold(), anstyle::Style::new().bold(), anstyle::Reset);
@@ -98,7 +111,7 @@ impl Failure {
             "detail": self.what,
             "code": self.code.to_string(),
             "remedy": self.fix,
-            "exit_code": self.exit().number(),
+            "exit_code": self.number(),
         });
         if !self.why.is_empty() {
             object["why"] = json!(self.why);

@@ -66,8 +66,8 @@ pages! {
     CommandFailed "1022" BadSchedule "1023" UnknownSchedule "1024" BadBackfill "1025"
     BadRetention "1026"
     PoolNotFound "1201" PoolTaken "1202" PoolInUse "1203" PoolFull "1204" RequestExceedsPool "1205"
-    BadPoolSettings "1206" PoolLeaseGone "1207" SignatureRefused "1208" HintNotRewritten "1230"
-    HintTooLong "1231"
+    BadPoolSettings "1206" PoolLeaseGone "1207" SignatureRefused "1208" CommandNotStarted "1209"
+    BadPoolImport "1210" HintNotRewritten "1230" HintTooLong "1231"
 }
 
 #[cfg(test)]

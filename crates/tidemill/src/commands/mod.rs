@@ -12,10 +12,13 @@ mod explain;
 mod hint;
 mod job;
 mod lease;
+mod pool;
 mod process;
+mod run;
 mod schedule;
 mod serve;
 mod token;
+mod why;
 
 use crate::context::Context;
 use crate::report::Failure;
@@ -42,6 +45,13 @@ pub(crate) enum Command {
     /// When jobs are launched by themselves
     #[command(subcommand)]
     Schedule(schedule::ScheduleCommand),
+    /// Pools of scarce units: who has them, who waits, and what is done about it
+    #[command(subcommand)]
+    Pool(pool::PoolCommand),
+    /// Why a run waits for units of a pool, or got what it got
+    Why(why::Why),
+    /// Run a command with units of pools, and give them back at every end
+    Run(run::Run),
     /// The processes that use this database
     #[command(subcommand)]
     Process(process::ProcessCommand),
@@ -115,8 +125,16 @@ pub(crate) fn run_plain(command: Command) -> Result<Exit, Failure> {
     }
 }
 
-/// Runs a command.
-pub(crate) async fn run(command: Command, context: &Context) -> Result<Exit, Failure> {
+/// Runs a command, and returns the number that the shell sees.
+pub(crate) async fn run(command: Command, context: &Context) -> Result<u8, Failure> {
+    match command {
+        // It ends as the command does that it runs.
+        Command::Run(arguments) => run::run(arguments, context).await,
+        other => run_ours(other, context).await.map(Exit::number),
+    }
+}
+
+async fn run_ours(command: Command, context: &Context) -> Result<Exit, Failure> {
     match command {
         Command::Db(db) => db::run(db, context).await,
         Command::Config(config) => config::run(&config, context),
@@ -124,6 +142,8 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<Exit, Fai
         Command::Job(job) => job::run(job, context).await,
         Command::Executions(executions) => job::executions(executions, context).await,
         Command::Schedule(schedule) => schedule::run(schedule, context).await,
+        Command::Pool(pool) => pool::run(pool, context).await,
+        Command::Why(why) => why::run(&why, context).await,
         Command::Process(process) => process::run(&process, context).await,
         Command::Hint(hint) => hint::run(&hint, context),
         Command::Lease(lease) => lease::run(&lease, context).await,
@@ -133,6 +153,6 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<Exit, Fai
         Command::Doctor => doctor::run(context).await,
         Command::Demo(demo) => demo::run(&demo, context).await,
         Command::DemoWorker(worker) => demo::worker::run(&worker, context).await,
-        plain @ (Command::Explain(_) | Command::Completions(_)) => run_plain(plain),
+        plain @ (Command::Explain(_) | Command::Completions(_) | Command::Run(_)) => run_plain(plain),
     }
 }

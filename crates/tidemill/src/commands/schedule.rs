@@ -1,10 +1,9 @@
 //! `tidemill schedule`: when jobs are launched by themselves, and what became of each tick.
 
 use crate::commands::job::reason;
-use crate::config::Output;
 use crate::context::Context;
-use crate::output::{Listing, write_stdout};
-use crate::report::{Failure, printable};
+use crate::output::{Listing, print_fields};
+use crate::report::Failure;
 use clap::Subcommand;
 use serde_json::{Map, Value, json};
 use tidemill_domain::code::Exit;
@@ -229,47 +228,5 @@ fn print(record: &ScheduleRecord, context: &Context) -> Result<(), Failure> {
         ("paused_by", json!(record.pause.as_ref().map(|pause| &pause.by))),
         ("pause_reason", json!(record.pause.as_ref().map(|pause| &pause.reason))),
     ];
-    let text = match context.output() {
-        Output::Json | Output::Jsonl => {
-            let mut object = Map::from_iter([("schema".to_owned(), json!("tidemill.schedule_detail/v1"))]);
-            object.extend(fields.map(|(name, value)| (name.to_owned(), value)));
-            let object = Value::Object(object);
-            if context.output() == Output::Json { format!("{object:#}\n") } else { format!("{object}\n") }
-        }
-        Output::Table | Output::Csv => {
-            let shown = fields.iter().filter(|(_, value)| !is_empty(value));
-            printable(
-                &shown
-                    .map(|(name, value)| format!("{:<13} {}\n", words(name), plain(value)))
-                    .collect::<String>(),
-            )
-        }
-    };
-    write_stdout(text.as_bytes())
-}
-
-fn words(name: &str) -> String {
-    name.replace('_', " ")
-}
-
-fn is_empty(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Array(items) => items.is_empty(),
-        Value::Object(fields) => fields.is_empty(),
-        _ => false,
-    }
-}
-
-fn plain(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join("; "),
-        Value::Object(fields) => fields
-            .iter()
-            .map(|(name, value)| format!("{name}={}", plain(value)))
-            .collect::<Vec<_>>()
-            .join("; "),
-        other => other.to_string(),
-    }
+    print_fields("tidemill.schedule_detail/v1", &fields, context.output())
 }

@@ -19,6 +19,8 @@ mod job_file;
 mod metrics;
 mod output;
 mod partitions;
+mod pool;
+mod pool_run;
 mod purge;
 mod readme;
 mod schedule;

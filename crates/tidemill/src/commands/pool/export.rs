@@ -1,0 +1,63 @@
+//! `pool export`: pools or tickets as items of the document's tables.
+
+use super::dynamo::{Item, typed};
+use super::{limits, registry};
+use crate::config::Output;
+use crate::context::Context;
+use crate::output::write_stdout;
+use crate::report::Failure;
+use clap::ValueEnum;
+use serde_json::{Value, json};
+use tidemill_domain::code::Exit;
+use tidemill_domain::pool::state::STATES;
+use tidemill_store::Tx;
+
+/// More pools than anybody has.
+const POOLS_MAX: u32 = 100_000;
+
+/// More tickets of a pool than are kept of a day.
+const TICKETS_MAX: u32 = 1_000_000;
+
+/// A table of the document.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Table {
+    /// The pools
+    Limits,
+    /// Who has units or waits, and who had some lately
+    Registry,
+}
+
+pub(super) async fn run(table: Table, context: &Context) -> Result<Exit, Failure> {
+    let store = context.store().await?;
+    let mut tx = store.read().await?;
+    let items = match table {
+        Table::Limits => {
+            tx.pools(POOLS_MAX).await?.iter().map(|record| limits::item(&record.settings)).collect()
+        }
+        Table::Registry => tickets(&mut tx, context).await?,
+    };
+    tx.rollback().await?;
+    store.close().await;
+    let items: Vec<Value> = items.into_iter().map(typed).collect();
+    let text = match context.output() {
+        // As a scan answers.
+        Output::Json => format!("{:#}\n", json!({ "Count": items.len(), "Items": items })),
+        // As an export to files has it, one item per line.
+        Output::Jsonl | Output::Table | Output::Csv => {
+            items.iter().map(|item| format!("{}\n", json!({ "Item": item }))).collect()
+        }
+    };
+    write_stdout(text.as_bytes())?;
+    Ok(Exit::Ok)
+}
+
+async fn tickets(tx: &mut Tx, context: &Context) -> Result<Vec<Item>, Failure> {
+    let history = context.settings().pools.history;
+    let mut items = Vec::new();
+    for pool in tx.pools(POOLS_MAX).await? {
+        let settings = &pool.settings;
+        let tickets = tx.pool_tickets(&settings.name, &STATES, TICKETS_MAX).await?;
+        items.extend(tickets.iter().map(|found| registry::item(found, settings.external_id, history)));
+    }
+    Ok(items)
+}

@@ -1,0 +1,140 @@
+//! `pool import`: makes or changes pools by the items of the document's tables, and takes over its running batches.
+
+use super::done;
+use super::dynamo::{Item, items};
+use super::limits::Limits;
+use super::registry::Batch;
+use crate::context::Context;
+use crate::output::Listing;
+use crate::report::Failure;
+use serde_json::json;
+use std::io::Read;
+use std::path::Path;
+use std::time::Duration;
+use tidemill_domain::code::{Code, Exit};
+use tidemill_domain::pool::command::Release;
+use tidemill_domain::pool::{Answer, End, ReleaseBy};
+use tidemill_engine::pool::{Ask, AskPart, Pools};
+use tidemill_store::Store;
+
+pub(super) async fn run(file: &Path, context: &Context) -> Result<Exit, Failure> {
+    let items = items(&read(file)?).map_err(|why| refused(file, &why))?;
+    let (batches, limits): (Vec<_>, Vec<_>) =
+        (1_usize..).zip(items).partition(|(_, item)| Batch::is_one(item));
+    let mut limits = all(limits, file, Limits::read)?;
+    let batches = all(batches, file, Batch::read)?;
+    // Always in the same order, so that two imports do not wait for each other.
+    limits.sort_by(|(_, one), (_, other)| one.name.cmp(&other.name));
+    let columns = &["table", "item", "result"];
+    let mut listing = Listing::new("tidemill.pool_import/v1", columns, "There was nothing to import.");
+    let store = context.store().await?;
+    put(limits, file, &store, &mut listing, context).await?;
+    let is_complete = take_over(batches, &store, &mut listing, context).await?;
+    store.close().await;
+    listing.print(context.output())?;
+    Ok(if is_complete { Exit::Ok } else { Exit::NotAdmitted })
+}
+
+fn read(file: &Path) -> Result<Vec<u8>, Failure> {
+    let read = if file == Path::new("-") {
+        let mut text = Vec::new();
+        std::io::stdin().lock().read_to_end(&mut text).map(|_| text)
+    } else {
+        std::fs::read(file)
+    };
+    read.map_err(|error| refused(file, &error.to_string()))
+}
+
+fn refused(file: &Path, why: &str) -> Failure {
+    let what = format!("{} cannot be imported", file.display());
+    let fix = "correct it; `tidemill explain TM1210` shows the forms that are read";
+    Failure::new(Code::BadPoolImport, what, fix).because(why)
+}
+
+/// All items with their places, or the first that is not understood.
+fn all<T>(
+    items: Vec<(usize, Item)>,
+    file: &Path,
+    read: impl Fn(&Item) -> Result<T, String>,
+) -> Result<Vec<(usize, T)>, Failure> {
+    let one = |(place, item): (usize, Item)| {
+        let why = |why| refused(file, &format!("item {place}: {why}"));
+        read(&item).map(|found| (place, found)).map_err(why)
+    };
+    items.into_iter().map(one).collect()
+}
+
+/// Makes or changes all pools, or none.
+async fn put(
+    limits: Vec<(usize, Limits)>,
+    file: &Path,
+    store: &Store,
+    listing: &mut Listing,
+    context: &Context,
+) -> Result<(), Failure> {
+    let mut tx = store.begin().await?;
+    for (place, limits) in limits {
+        let known = tx.lock_pool(&limits.name).await?.map(|record| record.settings);
+        let new = |name, max_units| context.new_pool(name, max_units);
+        let settings = limits
+            .settings(known.clone(), new)
+            .and_then(|settings| settings.check().map(|()| settings).map_err(|bad| bad.to_string()))
+            .map_err(|why| refused(file, &format!("item {place}: {why}")))?;
+        let result = match known {
+            None => {
+                done(tx.create_pool(&settings, &context.actor()).await?, &settings.name)?;
+                "created"
+            }
+            Some(known) if known == settings => "unchanged",
+            Some(_) => {
+                done(tx.set_pool(&settings, &context.actor(), Some("import")).await?, &settings.name)?;
+                "changed"
+            }
+        };
+        listing.push(vec![json!("limits"), json!(settings.name), json!(result)]);
+    }
+    tx.commit().await?;
+    Ok(())
+}
+
+/// Gives the batches leases that hold connections already. False when there was not room for all of them.
+async fn take_over(
+    batches: Vec<(usize, Batch)>,
+    store: &Store,
+    listing: &mut Listing,
+    context: &Context,
+) -> Result<bool, Failure> {
+    let pools = Pools::start(store.clone(), context.pool_options());
+    let mut is_complete = true;
+    for (_, batch) in batches {
+        let name = batch.holder.to_string();
+        let result = if !batch.is_running() {
+            format!("passed over: {}", batch.status)
+        } else {
+            let taken = take(&pools, batch).await?;
+            is_complete &= taken.is_ok();
+            taken.map_or_else(|why| format!("not taken over: {why}"), |units| format!("holds {units} units"))
+        };
+        listing.push(vec![json!("registry"), json!(name), json!(result)]);
+    }
+    Ok(is_complete)
+}
+
+/// The units that a batch holds from now on, or why it does not. It runs already: it gets all or nothing, and at once.
+async fn take(pools: &Pools, batch: Batch) -> Result<Result<u64, String>, Failure> {
+    let Some(pool) = pools.by_external_id(batch.external_id).await? else {
+        return Ok(Err(format!("there is no pool with the id {}", batch.external_id)));
+    };
+    let part = AskPart { least: Some(batch.parallel), ..AskPart::new(pool.clone(), Some(batch.parallel)) };
+    let ask = Ask { table: batch.table, ..Ask::new(batch.holder.clone(), part) };
+    let why = match pools.acquire(&ask, Duration::ZERO).await? {
+        Answer::Admitted { parts, .. } => return Ok(Ok(parts.iter().map(|part| part.ticket.units()).sum())),
+        Answer::Waits(waits) => waits.reason.sentence().to_owned(),
+        Answer::Refused { reason, .. } => reason.sentence().to_owned(),
+        other => format!("{other:?}"),
+    };
+    let release =
+        Release { pool, by: ReleaseBy::Holder(batch.holder), epoch: None, end: End::GaveUp, call: None };
+    pools.release(release).await?;
+    Ok(Err(why))
+}

@@ -1,0 +1,210 @@
+//! What people see of pools: `pool list`, `show`, `holders`, `queue` and `events`.
+
+use super::{Of, change, find};
+use crate::context::Context;
+use crate::output::{Listing, print_fields};
+use crate::report::Failure;
+use serde_json::{Value, json};
+use tidemill_domain::code::Exit;
+use tidemill_domain::pool::estimate::Estimate;
+use tidemill_domain::pool::pass::standing;
+use tidemill_domain::pool::story::story;
+use tidemill_domain::pool::{Ledger, Reason, State, Ticket, TicketId};
+use tidemill_domain::time::Timestamp;
+use tidemill_store::pool::PoolRecord;
+
+/// Of the records in the log about one in three is worth a sentence; so many are read for each that is wanted.
+const RECORDS_PER_EVENT: u32 = 8;
+
+pub(super) async fn list(limit: u32, context: &Context) -> Result<Exit, Failure> {
+    let store = context.store().await?;
+    let mut tx = store.read().await?;
+    let now = tx.now().await?;
+    let pools = tx.pools(limit).await?;
+    tx.rollback().await?;
+    store.close().await;
+    let columns =
+        &["name", "id", "in_use", "limit", "max", "active", "waiting", "suspect", "over_by", "state"];
+    let empty = "There are no pools: `tidemill pool create NAME --max UNITS` makes one.";
+    let mut listing = Listing::new("tidemill.pool/v1", columns, empty);
+    for record in &pools {
+        let limit = record.settings.limit_at(now);
+        listing.push(vec![
+            json!(record.settings.name),
+            json!(record.settings.external_id),
+            json!(record.usage),
+            json!(limit),
+            json!(record.settings.max_units),
+            json!(record.active),
+            json!(record.waiting),
+            json!(record.suspect),
+            json!(record.usage.saturating_sub(limit)),
+            json!(state(record, limit)),
+        ]);
+    }
+    listing.print(context.output())?;
+    Ok(Exit::Ok)
+}
+
+fn state(record: &PoolRecord, limit: u64) -> &'static str {
+    match record {
+        PoolRecord { settings, .. } if settings.paused.is_some() => "paused",
+        PoolRecord { usage, .. } if *usage > limit => "over limit",
+        _ => "open",
+    }
+}
+
+pub(super) async fn show(pool: &str, context: &Context) -> Result<Exit, Failure> {
+    let store = context.store().await?;
+    let mut tx = store.read().await?;
+    let now = tx.now().await?;
+    let record = find(&mut tx, pool).await?;
+    let ledger = tx.pool_ledger(&record.settings.name).await?;
+    tx.rollback().await?;
+    store.close().await;
+    let limit = record.settings.limit_at(now);
+    let pause = record.settings.paused.as_ref();
+    let mut fields = change::fields(&record.settings);
+    fields.extend([
+        ("state", json!(state(&record, limit))),
+        ("pause_reason", json!(pause.map(|pause| &pause.reason))),
+        ("paused_by", json!(pause.map(|pause| &pause.by))),
+        ("paused_at", json!(pause.map(|pause| pause.at.to_string()))),
+        ("in_use", json!(record.usage)),
+        ("limit", json!(limit)),
+        ("available", json!(limit.saturating_sub(record.usage))),
+        ("over_by", json!(record.usage.saturating_sub(limit))),
+        ("active", json!(record.active)),
+        ("waiting", json!(record.waiting)),
+        ("suspect", json!(record.suspect)),
+        ("first_in_queue", json!(ledger.and_then(|ledger| head(&ledger, now)))),
+        ("changed_at", json!(record.changed_at.to_string())),
+    ]);
+    print_fields("tidemill.pool_detail/v1", &fields, context.output())?;
+    Ok(Exit::Ok)
+}
+
+/// Who is first in the queue, and why it waits.
+fn head(ledger: &Ledger, now: Timestamp) -> Option<String> {
+    let (id, reason, _) = *standing(ledger, now).first()?;
+    let ticket = ledger.ticket(id)?;
+    Some(format!("{} for {} units: {}", ticket.holder, ticket.wanted(), reason.sentence()))
+}
+
+pub(super) async fn holders(of: &Of, context: &Context) -> Result<Exit, Failure> {
+    let store = context.store().await?;
+    let mut tx = store.read().await?;
+    let record = find(&mut tx, &of.pool).await?;
+    let states = [State::Granted, State::Running, State::Suspect];
+    let held = tx.pool_tickets(&record.settings.name, &states, of.limit).await?;
+    tx.rollback().await?;
+    store.close().await;
+    let columns =
+        &["lease", "holder", "state", "class", "units", "parallel", "asked", "table", "since", "expires_at"];
+    let mut listing = Listing::new("tidemill.pool_holder/v1", columns, "Nobody has units of it.");
+    for found in held {
+        let ticket = &found.ticket;
+        listing.push(vec![
+            json!(ticket.id),
+            json!(ticket.holder.to_string()),
+            json!(ticket.state.as_str()),
+            json!(ticket.class.as_str()),
+            json!(found.units),
+            json!(ticket.granted),
+            json!(ticket.asked),
+            json!(Some(&ticket.table).filter(|table| !table.is_empty())),
+            json!(since(ticket).to_string()),
+            json!(found.expires_at.map(|at| at.to_string())),
+        ]);
+    }
+    listing.print(context.output())?;
+    Ok(Exit::Ok)
+}
+
+/// Since when a ticket has its units.
+pub(in crate::commands) fn since(ticket: &Ticket) -> Timestamp {
+    ticket.claimed_at.or(ticket.granted_at).unwrap_or(ticket.enqueued_at)
+}
+
+pub(super) async fn queue(of: &Of, context: &Context) -> Result<Exit, Failure> {
+    let store = context.store().await?;
+    let mut tx = store.read().await?;
+    let now = tx.now().await?;
+    let name = find(&mut tx, &of.pool).await?.settings.name;
+    let ledger = tx.pool_ledger(&name).await?.ok_or_else(|| super::unknown(&of.pool))?;
+    tx.rollback().await?;
+    store.close().await;
+    let columns = &[
+        "position",
+        "lease",
+        "holder",
+        "units",
+        "min",
+        "class",
+        "since",
+        "waited_seconds",
+        "eta_seconds",
+        "eta_p90_seconds",
+        "reason",
+        "why",
+    ];
+    let mut listing = Listing::new("tidemill.pool_queue/v1", columns, "Nobody waits for units of it.");
+    let standing = standing(&ledger, now);
+    for (position, place) in (1_u32..).zip(standing.into_iter().take(of.limit as usize)) {
+        listing.push(waiter(&ledger, position, place, now));
+    }
+    listing.print(context.output())?;
+    Ok(Exit::Ok)
+}
+
+fn waiter(
+    ledger: &Ledger,
+    position: u32,
+    (id, reason, estimate): (TicketId, Reason, Option<Estimate>),
+    now: Timestamp,
+) -> Vec<Value> {
+    let ticket = ledger.ticket(id);
+    let since = ticket.map(Ticket::queued_since);
+    vec![
+        json!(position),
+        json!(id),
+        json!(ticket.map(|ticket| ticket.holder.to_string())),
+        json!(ticket.map(Ticket::wanted)),
+        json!(ticket.map(|ticket| ticket.weight.units(ticket.least))),
+        json!(ticket.map(|ticket| ticket.class.as_str())),
+        json!(since.map(|since| since.to_string())),
+        json!(since.map(|since| now.since(since).as_secs())),
+        json!(estimate.map(|estimate| estimate.p50.as_secs())),
+        json!(estimate.map(|estimate| estimate.p90.as_secs())),
+        json!(reason.as_str()),
+        json!(reason.sentence()),
+    ]
+}
+
+pub(super) async fn events(pool: Option<&str>, limit: u32, context: &Context) -> Result<Exit, Failure> {
+    let store = context.store().await?;
+    let mut tx = store.read().await?;
+    let name = match pool {
+        Some(pool) => Some(find(&mut tx, pool).await?.settings.name),
+        None => None,
+    };
+    let records = tx.pool_stories(name.as_ref(), limit.saturating_mul(RECORDS_PER_EVENT)).await?;
+    tx.rollback().await?;
+    store.close().await;
+    let columns = &["at", "pool", "event", "holder"];
+    let mut listing = Listing::new("tidemill.pool_event/v1", columns, "Nothing worth telling has happened.");
+    let told = records.iter().filter_map(|found| {
+        let text = story(found.record.at, &found.record.event, found.ticket.as_ref())?;
+        Some((found, text))
+    });
+    for (found, text) in told.take(limit as usize) {
+        listing.push(vec![
+            json!(found.record.at.to_string()),
+            json!(found.pool),
+            json!(text),
+            json!(found.record.holder.as_ref().map(ToString::to_string)),
+        ]);
+    }
+    listing.print(context.output())?;
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,108 @@
+//! Tickets as items of the document's table `emr_connection_registry`.
+
+use super::dynamo::{Item, number, text};
+use super::look::since;
+use serde_json::json;
+use std::num::NonZeroU32;
+use std::time::Duration;
+use tidemill_domain::pool::{Holder, State};
+use tidemill_domain::time::Timestamp;
+use tidemill_store::pool::TicketRecord;
+
+/// A batch of the document that may hold connections.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Batch {
+    pub(super) external_id: i64,
+    pub(super) holder: Holder,
+    pub(super) table: String,
+    pub(super) parallel: NonZeroU32,
+    pub(super) status: String,
+}
+
+impl Batch {
+    /// Whether an item is of this table.
+    pub(super) fn is_one(item: &Item) -> bool {
+        item.contains_key("dag_run_id")
+    }
+
+    /// Reads an item.
+    pub(super) fn read(item: &Item) -> Result<Self, String> {
+        let required = |name: &str| text(item, name)?.ok_or(format!("{name} is missing"));
+        let (dag_id, run_id) = (required("dag_id")?, required("dag_run_id")?);
+        Ok(Self {
+            external_id: number(item, "src_db_id")?.ok_or("src_db_id is missing")?,
+            holder: Holder::run(&dag_id, &run_id).map_err(|bad| bad.to_string())?,
+            table: text(item, "table_name")?.unwrap_or_default(),
+            parallel: number(item, "parallel_hint")?.unwrap_or(NonZeroU32::MIN),
+            status: required("status")?,
+        })
+    }
+
+    /// Whether it holds connections.
+    pub(super) fn is_running(&self) -> bool {
+        self.status == "RUNNING"
+    }
+}
+
+/// A ticket as an item; `history` is how long it is kept after its end.
+pub(super) fn item(found: &TicketRecord, external_id: Option<i64>, history: Duration) -> Item {
+    let ticket = &found.ticket;
+    let started_at = since(ticket);
+    let kept_until = found.ended_at.unwrap_or(started_at).plus(history);
+    [
+        ("src_db_id", json!(external_id)),
+        ("dag_run_id", json!(ticket.holder.run_id())),
+        ("dag_id", json!(ticket.holder.dag_id())),
+        ("table_name", json!(ticket.table)),
+        ("parallel_hint", json!(ticket.granted.unwrap_or(ticket.asked))),
+        ("status", json!(status(ticket.state, found.ending.as_deref()))),
+        ("started_at", json!(to_the_second(started_at))),
+        ("ttl", json!(kept_until.since(Timestamp::EPOCH).as_secs())),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into_iter()
+    .collect()
+}
+
+/// The document's word for where a ticket is. Who ended without having said how it went counts as failed.
+fn status(state: State, ending: Option<&str>) -> &'static str {
+    match state {
+        State::Waiting => "WAITING",
+        State::Granted | State::Running | State::Suspect => "RUNNING",
+        State::Released if ending == Some("released") => "COMPLETED",
+        State::Released | State::Expired | State::Cancelled => "FAILED",
+    }
+}
+
+/// `2024-01-25T02:30:00Z`, as the document writes it.
+fn to_the_second(instant: Timestamp) -> String {
+    let text = instant.to_string();
+    text.split_once('.').map_or_else(|| text.clone(), |(seconds, _)| format!("{seconds}Z"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::dynamo::items;
+    use super::*;
+
+    #[test]
+    fn the_documents_example_is_read() {
+        let text = br#"{"src_db_id": 4, "dag_run_id": "batch_001_2024-01-25T00:05:00", "dag_id": "batch_001",
+            "table_name": "SALES_ORDER", "parallel_hint": 8, "status": "RUNNING",
+            "started_at": "2024-01-25T00:05:30Z", "ttl": 1706227530}"#;
+        let item = items(text).unwrap().remove(0);
+
+        let batch = Batch::read(&item).unwrap();
+
+        assert!(Batch::is_one(&item) && batch.is_running());
+        assert_eq!((batch.external_id, batch.parallel.get(), &*batch.table), (4, 8, "SALES_ORDER"));
+        assert_eq!(batch.holder.dag_id(), "batch_001");
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let item = items(br#"{"src_db_id": 4, "dag_run_id": "r", "status": "RUNNING"}"#).unwrap().remove(0);
+
+        assert!(Batch::read(&item).unwrap_err().contains("dag_id"));
+    }
+}

@@ -1,0 +1,104 @@
+//! The command: what it is told, the signals that reach it, and the number that it ends with.
+//!
+//! It runs in a process group of its own, which ends with this process, kill -9 included. At a terminal that would take
+//! the terminal away from it, so there it stays in our group, and hears Ctrl-C by itself.
+
+use super::request::Request;
+use super::signals::{Signals, number};
+use crate::report::Failure;
+use rustix::process::{Pid, Signal, kill_process};
+use std::ffi::OsString;
+use std::io::{self, IsTerminal, stdin};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use tidemill_domain::code::Code;
+use tidemill_domain::job::command::{HINT_VARIABLE, LEASE_VARIABLE, UNITS_VARIABLE};
+use tidemill_domain::pool::command::Admitted;
+use tidemill_engine::job::command::Group;
+use tokio::process::{Child, Command};
+
+/// What the command finds in its environment, beside our own.
+pub(super) struct Told(Vec<(String, String)>);
+
+impl Told {
+    pub(super) fn of(request: &Request, parts: &[Admitted]) -> Result<Self, Failure> {
+        let hint = request.hint(parts)?;
+        let mut told: Vec<(String, String)> =
+            hint.map(|hint| (HINT_VARIABLE.to_owned(), hint)).into_iter().collect();
+        let several = parts.iter().filter(|_| parts.len() > 1).map(|part| (variable(part), part));
+        for (suffix, part) in parts.first().map(|part| (String::new(), part)).into_iter().chain(several) {
+            let granted = part.ticket.granted.map_or_else(String::new, |granted| granted.to_string());
+            told.push((format!("{UNITS_VARIABLE}{suffix}"), granted));
+            told.push((format!("{LEASE_VARIABLE}{suffix}"), part.ticket.id.to_string()));
+        }
+        Ok(Self(told))
+    }
+}
+
+/// The end of the variables of one of several pools.
+fn variable(part: &Admitted) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+    format!("_{}", part.pool.as_str().chars().map(plain).collect::<String>())
+}
+
+/// Runs the command to its end, and returns its number.
+pub(super) async fn run(command: &[OsString], told: &Told, signals: &mut Signals) -> Result<u8, Failure> {
+    let (program, arguments) =
+        command.split_first().ok_or_else(|| not_started(&io::ErrorKind::NotFound.into(), ""))?;
+    let mut ready = Command::new(program);
+    ready.args(arguments).envs(told.0.iter().map(|(name, value)| (name, value)));
+    let failed = |error: io::Error| not_started(&error, &program.to_string_lossy());
+    if stdin().is_terminal() {
+        let child = ready.spawn().map_err(failed)?;
+        return to_the_end(child, signals, Reach::Alone).await;
+    }
+    let group = Group::form().await.map_err(failed)?;
+    let child = group.spawn(ready).map_err(failed)?;
+    let ended = to_the_end(child, signals, Reach::All(&group)).await;
+    group.disband().await;
+    ended
+}
+
+/// Who hears the signals that we get.
+enum Reach<'a> {
+    /// The command and all that it has started.
+    All(&'a Group),
+    /// The command, and only what the terminal has not sent to it already.
+    Alone,
+}
+
+async fn to_the_end(mut child: Child, signals: &mut Signals, reach: Reach<'_>) -> Result<u8, Failure> {
+    let lost = |error: io::Error| Failure::unexpected("the end of the command could not be seen", &error);
+    loop {
+        tokio::select! {
+            status = child.wait() => return Ok(ended(status.map_err(lost)?)),
+            signal = signals.next() => match &reach {
+                Reach::All(group) => group.signal(signal),
+                Reach::Alone if signal == Signal::INT || signal == Signal::QUIT => {}
+                Reach::Alone => pass_on(&child, signal),
+            }
+        }
+    }
+}
+
+fn pass_on(child: &Child, signal: Signal) {
+    let pid = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+    if let Some(Err(error)) = pid.map(|pid| kill_process(pid, signal)) {
+        tracing::warn!(%error, "the command could not be signalled");
+    }
+}
+
+fn ended(status: ExitStatus) -> u8 {
+    let by_signal = status.signal().and_then(|signal| Signal::from_named_raw(signal).map(number));
+    let code = status.code().map(|code| u8::try_from(code).unwrap_or(u8::MAX));
+    code.or(by_signal).unwrap_or(u8::MAX)
+}
+
+/// 127 when there is no such program and 126 when it cannot be run, as in shells.
+fn not_started(error: &io::Error, program: &str) -> Failure {
+    let number = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
+    let fix = "check the name, PATH and permissions; what stands behind -- is run without a shell";
+    Failure::new(Code::CommandNotStarted, format!("{program} could not be started"), fix)
+        .because(&error.to_string())
+        .ending_with(number)
+}

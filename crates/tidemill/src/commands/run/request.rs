@@ -1,0 +1,159 @@
+//! What `tidemill run` asks for: of which pools, how much, and with which hint.
+
+use super::Run;
+use crate::report::Failure;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::num::NonZeroU32;
+use std::path::Path;
+use std::str::FromStr;
+use tidemill_domain::code::Code;
+use tidemill_domain::hint::{Hint, rewrite};
+use tidemill_domain::pool::command::Admitted;
+use tidemill_domain::pool::weight::Lever;
+use tidemill_domain::pool::{Holder, PoolName, Settings};
+use tidemill_engine::SystemIds;
+use tidemill_engine::pool::{Ask, AskPart};
+use tidemill_store::pool::PoolRecord;
+
+/// The shortest silence after which units are in doubt.
+const LEASE_MIN_SECONDS: u64 = 2;
+
+/// A pool as it is named on the command line: `NAME`, `NAME=UNITS` or `NAME=UNITS:MIN`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct PoolSpec {
+    pub(super) pool: String,
+    units: Option<NonZeroU32>,
+    least: Option<NonZeroU32>,
+}
+
+impl FromStr for PoolSpec {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |text: &str| {
+            text.parse::<NonZeroU32>().map(Some).map_err(|_| format!("{text:?} is no number of units"))
+        };
+        let Some((pool, units)) = text.split_once('=') else {
+            return Ok(Self { pool: text.to_owned(), units: None, least: None });
+        };
+        let (units, least) = match units.split_once(':') {
+            Some((units, least)) => (number(units)?, number(least)?),
+            None => (number(units)?, None),
+        };
+        Ok(Self { pool: pool.to_owned(), units, least })
+    }
+}
+
+/// What is asked for.
+pub(super) struct Request {
+    pub(super) ask: Ask,
+    hint: Option<Hint>,
+    /// The pools in which a lower hint takes fewer units.
+    lowered_by: BTreeSet<PoolName>,
+}
+
+impl Request {
+    pub(super) fn new(arguments: &Run, pools: Vec<PoolRecord>) -> Result<Self, Failure> {
+        let hint = arguments.hint.as_deref().map(parse).transpose()?;
+        let mut parts: Vec<AskPart> = Vec::with_capacity(pools.len());
+        let mut lowered_by = BTreeSet::new();
+        for (spec, record) in arguments.pools.iter().zip(pools) {
+            let settings = record.settings;
+            if parts.iter().any(|part| part.pool == settings.name) {
+                let what = format!("the pool {} is named twice", settings.name);
+                return Err(Failure::new(
+                    Code::Usage,
+                    what,
+                    "name each pool once, with all that you want of it",
+                ));
+            }
+            let asked = spec.units.or(arguments.units).or(hint.as_ref().map(|hint| by_hint(hint, &settings)));
+            if settings.weigh(asked, None).0 == Lever::Parallel {
+                lowered_by.insert(settings.name.clone());
+            }
+            let least = spec.least.or(arguments.min);
+            parts.push(AskPart { least, ..AskPart::new(settings.name, asked) });
+        }
+        if arguments.lease.as_secs() < LEASE_MIN_SECONDS {
+            let what = format!("--lease is shorter than {LEASE_MIN_SECONDS}s");
+            return Err(Failure::new(
+                Code::Usage,
+                what,
+                "use 60s, or not less than you can wait for a heartbeat",
+            ));
+        }
+        let ask = Ask {
+            parts,
+            holder: holder(arguments)?,
+            class: arguments.class,
+            table: arguments.table.clone(),
+            hint: arguments.hint.clone(),
+            lease_for: Some(arguments.lease),
+            call: None,
+        };
+        let request = Self { ask, hint, lowered_by };
+        // Whether it can be lowered at all is better known before anybody waits.
+        request.lowered(NonZeroU32::MIN)?;
+        Ok(request)
+    }
+
+    /// The hint for what was granted; none when none was given.
+    pub(super) fn hint(&self, parts: &[Admitted]) -> Result<Option<String>, Failure> {
+        let degrees = parts.iter().filter(|part| self.lowered_by.contains(&part.pool));
+        match (degrees.filter_map(|part| part.ticket.granted).min(), &self.hint) {
+            (Some(granted), Some(_)) => self.lowered(granted),
+            (_, hint) => Ok(hint.as_ref().map(|hint| hint.text().to_owned())),
+        }
+    }
+
+    fn lowered(&self, granted: NonZeroU32) -> Result<Option<String>, Failure> {
+        let Some(hint) = self.hint.as_ref().filter(|_| !self.lowered_by.is_empty()) else { return Ok(None) };
+        rewrite(hint, granted).map(Some).map_err(|refusal| {
+            let what = format!("the hint cannot be lowered to {granted}");
+            let fix =
+                "write its parallel hints as PARALLEL(8) or PARALLEL(alias 8); see `tidemill hint parse`";
+            Failure::new(Code::HintNotRewritten, what, fix).because(&refusal.to_string())
+        })
+    }
+}
+
+fn parse(text: &str) -> Result<Hint, Failure> {
+    let fix = "give the hint comment alone, without the rest of the statement";
+    Hint::parse(text).map_err(|too_long| Failure::new(Code::HintTooLong, too_long.to_string(), fix))
+}
+
+/// How much a hint asks for in a pool.
+fn by_hint(hint: &Hint, settings: &Settings) -> NonZeroU32 {
+    hint.degree().upper_bound(settings.default_degree, settings.default_units)
+}
+
+/// This run and no other.
+fn holder(arguments: &Run) -> Result<Holder, Failure> {
+    let program = arguments.command.first().map(OsString::as_os_str).unwrap_or_default();
+    let program = Path::new(program).file_name().unwrap_or(program).to_string_lossy();
+    let name = arguments.name.as_deref().unwrap_or(&program);
+    Holder::run(name, &format!("run-{}", SystemIds.request())).map_err(|_| {
+        Failure::new(Code::Usage, format!("{name:?} cannot be its name"), "give another one with --name")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_is_named_alone_with_units_or_with_both() {
+        let spec = |text: &str| {
+            text.parse::<PoolSpec>()
+                .map(|spec| (spec.pool, spec.units.map(NonZeroU32::get), spec.least.map(NonZeroU32::get)))
+        };
+
+        assert_eq!(spec("etl"), Ok(("etl".into(), None, None)));
+        assert_eq!(spec("etl=8"), Ok(("etl".into(), Some(8), None)));
+        assert_eq!(spec("4=16:2"), Ok(("4".into(), Some(16), Some(2))));
+        for bad in ["etl=", "etl=0", "etl=8:", "etl=8:0", "etl=-1", "etl=8:2:1"] {
+            assert!(spec(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Waiting for units: the place in the queue is kept, and whoever watches is told why it takes so long.
+
+use super::request::Request;
+use super::signals::Signals;
+use crate::commands::pool::unknown;
+use crate::context::Context;
+use crate::report::Failure;
+use rustix::process::Signal;
+use std::io::{IsTerminal, stderr};
+use std::time::Duration;
+use tidemill_domain::code::Code;
+use tidemill_domain::duration;
+use tidemill_domain::pool::command::{Answer, Release, Waits};
+use tidemill_domain::pool::{End, PoolName, Reason, ReleaseBy};
+use tidemill_domain::time::Clock;
+use tidemill_engine::SystemClock;
+use tidemill_engine::pool::{Hold, Pools};
+
+/// How often people are told where it stands, at a terminal and in a log.
+const TOLD_EVERY: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(30));
+
+/// How waiting ended.
+pub(super) enum Waited {
+    /// The units are there.
+    Held(Hold),
+    /// Somebody asked to end.
+    Interrupted(Signal),
+}
+
+pub(super) async fn for_units(
+    pools: &Pools,
+    request: &Request,
+    wait: Duration,
+    signals: &mut Signals,
+    context: &Context,
+) -> Result<Waited, Failure> {
+    let clock = SystemClock::new();
+    let deadline = clock.monotonic().plus(wait);
+    let told_every = if stderr().is_terminal() { TOLD_EVERY.0 } else { TOLD_EVERY.1 };
+    let mut has_waited = false;
+    loop {
+        let left = deadline.since(clock.monotonic());
+        // The first look is short, so that people hear at once that it takes a while.
+        let turn = if has_waited { told_every } else { Duration::from_secs(1) }.min(left);
+        let asked = tokio::select! {
+            asked = pools.hold(request.ask.clone(), turn) => asked?,
+            signal = signals.next() => {
+                // It may have got its units in this very moment.
+                leave(pools, request, End::Released { failed: true }).await?;
+                return Ok(Waited::Interrupted(signal));
+            }
+        };
+        match asked {
+            Ok(hold) => {
+                tell(&hold, has_waited, context);
+                return Ok(Waited::Held(hold));
+            }
+            Err(Answer::Waits(waits)) if left > turn => {
+                context.note(&progress(&waits));
+                has_waited = true;
+            }
+            Err(Answer::Waits(waits)) => {
+                leave(pools, request, End::GaveUp).await?;
+                return Err(not_in_time(&waits, request, wait));
+            }
+            Err(Answer::Refused { pool, reason: Reason::UnknownPool }) => {
+                return Err(unknown(pool.as_str()));
+            }
+            Err(Answer::Refused { pool, reason }) => return Err(too_large(&pool, reason)),
+            Err(_) => {
+                let what = "the request left the queue, because somebody took it out";
+                return Err(Failure::new(
+                    Code::PoolLeaseGone,
+                    what,
+                    "see `tidemill pool events`, and run it again",
+                ));
+            }
+        }
+    }
+}
+
+/// Leaves the queues, or gives back what came too late.
+async fn leave(pools: &Pools, request: &Request, end: End) -> Result<(), Failure> {
+    for part in &request.ask.parts {
+        let release = Release {
+            pool: part.pool.clone(),
+            by: ReleaseBy::Holder(request.ask.holder.clone()),
+            epoch: None,
+            end: end.clone(),
+            call: None,
+        };
+        pools.release(release).await?;
+    }
+    Ok(())
+}
+
+/// Says what is not as it was asked for.
+fn tell(hold: &Hold, has_waited: bool, context: &Context) {
+    for part in hold.parts() {
+        let ticket = &part.ticket;
+        if let Some(granted) = ticket.granted.filter(|_| has_waited || ticket.is_downgraded()) {
+            context.note(&format!(
+                "{} of {} of {} granted, lease {}",
+                granted, ticket.asked, part.pool, ticket.id
+            ));
+        }
+    }
+}
+
+fn progress(waits: &Waits) -> String {
+    let likely = waits.estimate.map_or_else(String::new, |estimate| {
+        format!("; likely to start in {}", duration::show(Duration::from_secs(estimate.p50.as_secs())))
+    });
+    let Waits { pool, position, level, reason, .. } = waits;
+    let (usage, limit) = (level.usage, level.limit);
+    format!(
+        "waiting for {pool}: place {position}, {usage} of {limit} units in use, {}{likely}",
+        reason.sentence()
+    )
+}
+
+fn not_in_time(waits: &Waits, request: &Request, wait: Duration) -> Failure {
+    let pool = &waits.pool;
+    let is = match waits.reason {
+        Reason::PoolPaused => "is paused",
+        _ => "is full",
+    };
+    let (what, more) = match wait.is_zero() {
+        true => (format!("pool \"{pool}\" {is} and --wait is 0"), "add `--wait 30m`".to_owned()),
+        false => {
+            let text = duration::show(wait);
+            (
+                format!("pool \"{pool}\" {is}, and {text} were not enough"),
+                format!("wait longer than {text} with --wait"),
+            )
+        }
+    };
+    let part = request.ask.parts.iter().find(|part| part.pool == *pool);
+    let least = part.and_then(|part| part.least).map_or_else(String::new, |least| format!(" (min {least})"));
+    let ahead = waits.position.saturating_sub(1);
+    let why = format!(
+        "{} of {} units in use, you asked for {}{least}; {ahead} requests are ahead\n{}",
+        waits.level.usage,
+        waits.level.limit,
+        waits.requested,
+        waits.reason.sentence()
+    );
+    let fix = format!("{more}, accept less with `--min`, or see holders: `tidemill pool holders {pool}`");
+    Failure::new(Code::PoolFull, what, fix).because(&why)
+}
+
+fn too_large(pool: &PoolName, reason: Reason) -> Failure {
+    let what = format!("the request is larger than pool \"{pool}\"");
+    let fix = format!("ask for less, accept less with `--min`, or see `tidemill pool show {pool}`");
+    Failure::new(Code::RequestExceedsPool, what, fix).because(reason.sentence())
+}

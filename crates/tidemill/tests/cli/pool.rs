@@ -1,0 +1,294 @@
+//! Pools at the command line: made, looked at, changed, operated on, moved, and audited.
+
+use crate::{Ran, Stage, both_databases};
+use serde_json::{Value, json};
+use std::fs;
+use std::num::NonZeroU32;
+use std::time::Duration;
+use tidemill_domain::pool::{Answer, Holder};
+use tidemill_engine::pool::{Ask, AskPart, PoolOptions, Pools};
+use tidemill_store::scratch::Scratch;
+
+/// A database with a pool of 40 units, all of which may be in use.
+pub(crate) fn stage(database: &Scratch) -> Stage {
+    let stage = Stage::on(database.url()).with("TIDEMILL_DATABASE_INIT", "always").with("USER", "ann");
+    stage.run(&["pool", "create", "etl", "--id", "4", "--max", "40", "--threshold", "100"]).succeeds();
+    stage
+}
+
+pub(crate) fn json_of(ran: &Ran) -> Value {
+    serde_json::from_str(&ran.succeeds().stdout).unwrap_or_else(|_| panic!("{ran:#?}"))
+}
+
+pub(crate) fn in_use(stage: &Stage, pool: &str) -> u64 {
+    json_of(&stage.run(&["pool", "show", pool, "-o", "json"]))["in_use"].as_u64().unwrap()
+}
+
+/// Asks in this process, without waiting.
+async fn ask(pools: &Pools, run: &str, units: u32, least: u32) -> Answer {
+    let part = AskPart {
+        least: NonZeroU32::new(least),
+        ..AskPart::new("etl".parse().unwrap(), NonZeroU32::new(units))
+    };
+    let ask = Ask { table: "SALES".into(), ..Ask::new(Holder::run("batch", run).unwrap(), part) };
+    pools.acquire(&ask, Duration::ZERO).await.unwrap()
+}
+
+/// One that holds 32 of 40, one that waits for 16, and one behind it.
+async fn busy(database: &Scratch) -> Pools {
+    let store = database.store(None).await.unwrap();
+    let pools = Pools::start(store, PoolOptions::default());
+    assert!(matches!(ask(&pools, "r1", 32, 32).await, Answer::Admitted { .. }));
+    assert!(matches!(ask(&pools, "r2", 16, 16).await, Answer::Waits(_)));
+    assert!(matches!(ask(&pools, "r3", 2, 2).await, Answer::Waits(_)));
+    pools
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pool_is_made_changed_paused_and_removed() {
+    for database in both_databases().await {
+        let stage = stage(&database);
+
+        let listed = json_of(&stage.run(&["pool", "list", "-o", "json"]));
+        assert_eq!(listed["schema"], "tidemill.pool/v1");
+        assert_eq!((&listed["items"][0]["name"], &listed["items"][0]["limit"]), (&json!("etl"), &json!(40)));
+        let windows = ["--capacity", "22:00-06:00=80", "--zone", "Asia/Seoul", "--policy", "fifo"];
+        let changed =
+            stage.run(&[&["pool", "set", "4", "--default", "8", "-o", "csv"][..], &windows].concat());
+        let expected = "setting,from,to\ndefault,1,8\npolicy,document,fifo\ncapacity,[],\"[\"\"22:00-06:00=80\"\"]\"\nzone,UTC,Asia/Seoul\n";
+        assert_eq!(changed.succeeds().stdout, expected);
+        assert!(
+            stage
+                .run(&["pool", "set", "etl", "--default", "8"])
+                .succeeds()
+                .stdout
+                .contains("Nothing changed.")
+        );
+        let back = stage.run(&["pool", "set", "etl", "--no-capacity"]);
+        assert!(back.succeeds().stdout.contains("22:00-06:00=80"), "{back:#?}");
+
+        stage.run(&["pool", "pause", "etl", "--reason", "patch day"]).succeeds();
+        let shown = stage.run(&["pool", "show", "etl"]);
+        assert!(shown.succeeds().stdout.contains("patch day"), "{shown:#?}");
+        stage.run(&["pool", "resume", "etl", "--reason", "done"]).succeeds();
+        assert_eq!(json_of(&stage.run(&["pool", "show", "etl", "-o", "json"]))["state"], "open");
+        stage.run(&["pool", "rm", "etl", "--reason", "moved"]).succeeds();
+
+        stage.run(&["pool", "show", "etl"]).fails("TM1201", 3);
+        let audit = stage.run(&["audit", "list"]).stdout;
+        for action in ["pool.create", "pool.set", "pool.pause", "pool.resume", "pool.remove"] {
+            assert!(audit.contains(action), "{action}: {audit}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_holds_and_who_waits_is_told_with_the_reason() {
+    for database in both_databases().await {
+        let stage = stage(&database);
+        let _pools = busy(&database).await;
+
+        let holders = json_of(&stage.run(&["pool", "holders", "etl", "-o", "json"]));
+        let holder = &holders["items"][0];
+        assert_eq!(
+            (&holder["holder"], &holder["units"], &holder["state"]),
+            (&json!("batch/r1"), &json!(32), &json!("running"))
+        );
+        let queue = json_of(&stage.run(&["pool", "queue", "etl", "-o", "json"]));
+        let place = |index: usize, field: &str| queue["items"][index][field].clone();
+        assert_eq!((place(0, "holder"), place(0, "reason")), (json!("batch/r2"), json!("pool_full")));
+        assert_eq!((place(1, "position"), place(1, "reason")), (json!(2), json!("larger_request_reserved")));
+        assert!(place(0, "eta_seconds").as_u64().is_some_and(|seconds| seconds > 0), "{queue}");
+        let shown = stage.run(&["pool", "show", "etl"]).stdout;
+        assert!(shown.contains("batch/r2 for 16 units: the pool has not enough units left"), "{shown}");
+
+        let why = json_of(&stage.run(&["why", "r2", "-o", "json"]));
+        let told = &why["items"][0];
+        assert_eq!((&told["position"], &told["would_start_with"]), (&json!(1), &json!(8)));
+        assert_eq!(told["largest_holders"][0]["holder"], "batch/r1");
+        let behind = stage.run(&["why", "batch/r3"]);
+        for text in [
+            "place 2 of 2",
+            "ahead    batch/r2 (16 units)",
+            "holders  batch/r1 (32 units)",
+            "would not start with less either",
+            "asked for 2",
+        ] {
+            assert!(behind.succeeds().stdout.contains(text), "{text}: {behind:#?}");
+        }
+        stage.run(&["why", "nobody/r3"]).fails("TM0508", 3);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operator_gives_back_what_others_hold_and_the_next_one_starts() {
+    for database in both_databases().await {
+        let stage = stage(&database);
+        let pools = busy(&database).await;
+        let lease = json_of(&stage.run(&["why", "r1", "-o", "json"]))["items"][0]["lease"].clone();
+        let lease = lease.as_str().unwrap();
+
+        let released = stage.run(&["pool", "release", lease, "--reason", "its host is gone"]);
+
+        assert!(released.succeeds().stderr.contains("32 units of batch/r1 are back in etl"), "{released:#?}");
+        assert!(matches!(ask(&pools, "r2", 16, 16).await, Answer::Admitted { .. }));
+        assert_eq!(in_use(&stage, "etl"), 18);
+        let again = stage.run(&["pool", "release", lease, "--reason", "again"]);
+        assert!(again.fails("TM1207", 5).stderr.contains("batch/r1 ended at"), "{again:#?}");
+        let why = stage.run(&["why", lease]);
+        assert!(why.succeeds().stdout.contains("was released by ann: its host is gone"), "{why:#?}");
+        let events = stage.run(&["pool", "events", "etl"]);
+        assert!(events.succeeds().stdout.contains("batch released by ann: its host is gone"), "{events:#?}");
+        assert!(stage.run(&["audit", "list"]).stdout.contains("pool.release"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_limit_below_usage_takes_nothing_from_anybody_and_says_so() {
+    for database in both_databases().await {
+        let stage = stage(&database);
+        let _pools = busy(&database).await;
+
+        let cut = stage.run(&["pool", "set", "etl", "--max", "20"]);
+
+        let text = "40 -> 20: 32 in use; nothing is killed; no grants until in use is at most 20";
+        assert!(cut.succeeds().stderr.contains(text), "{cut:#?}");
+        let shown = json_of(&stage.run(&["pool", "show", "etl", "-o", "json"]));
+        assert_eq!(
+            (&shown["in_use"], &shown["over_by"], &shown["state"]),
+            (&json!(32), &json!(12), &json!("over limit"))
+        );
+        stage.run(&["pool", "rm", "etl"]).fails("TM1203", 5);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_is_refused_with_its_code() {
+    let database = Scratch::file();
+    let stage = stage(&database);
+
+    stage.run(&["pool", "create", "etl", "--max", "1"]).fails("TM1202", 5);
+    stage.run(&["pool", "create", "other", "--max", "1", "--id", "4"]).fails("TM1202", 5);
+    stage.run(&["pool", "set", "etl", "--max-hold", "1s"]).fails("TM1206", 2);
+    stage.run(&["pool", "create", "a b", "--max", "1"]).fails("TM0002", 2);
+    stage.run(&["pool", "set", "etl", "--capacity", "25:00-26:00=1"]).fails("TM0002", 2);
+    for command in ["show", "holders", "queue", "verify", "events", "resume", "rm"] {
+        stage.run(&["pool", command, "5"]).fails("TM1201", 3);
+    }
+    let nothing = "018f3c5e-1d2b-7cc3-9b1a-6f0a4e7d2c11";
+    stage.run(&["pool", "release", nothing, "--reason", "x"]).fails("TM1207", 5);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_auditor_counts_decisions_and_finds_what_was_tampered_with() {
+    for database in both_databases().await {
+        let stage = stage(&database);
+        let pools = busy(&database).await;
+
+        let verified = stage.run(&["pool", "verify"]);
+        assert!(verified.succeeds().stderr.contains("decisions, 0 violations"), "{verified:#?}");
+        let mut tx = pools.store().begin().await.unwrap();
+        tx.execute_for_test("update tidemill_pool set usage = usage + 1").await.unwrap();
+        tx.commit().await.unwrap();
+
+        let found = stage.run(&["pool", "verify", "etl"]);
+
+        found.fails("TM0212", 1);
+        assert!(found.stderr.contains("33 units are in use, and its tickets say 32"), "{found:#?}");
+    }
+}
+
+/// What the document's own tables hold, as `aws dynamodb scan` prints it.
+const LIMITS: &str = r#"{"Items": [
+  {"src_db_id": {"N": "4"}, "name": {"S": "ADW"}, "db_type": {"S": "oracle"}, "max_connections": {"N": "1000"},
+   "threshold_percent": {"N": "95"}, "default_parallel": {"N": "8"}, "min_parallel": {"N": "2"}},
+  {"src_db_id": {"N": "5"}, "name": {"S": "ERP"}, "max_connections": {"N": "500"}, "threshold_percent": {"N": "90"}}
+], "Count": 2, "ScannedCount": 2}"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pools_come_from_the_documents_tables_and_go_back_as_they_were() {
+    for database in both_databases().await {
+        let url = database.url();
+        let stage = Stage::on(url).with("TIDEMILL_DATABASE_INIT", "always").with("DEFAULT_PARALLEL", "3");
+        fs::write(stage.path("limits.json"), LIMITS).unwrap();
+
+        let imported = stage.run(&["pool", "import", "limits.json", "-o", "csv"]);
+
+        assert_eq!(imported.succeeds().stdout, "table,item,result\nlimits,ADW,created\nlimits,ERP,created\n");
+        let erp = json_of(&stage.run(&["pool", "show", "5", "-o", "json"]));
+        assert_eq!((&erp["default"], &erp["min"], &erp["limit"]), (&json!(3), &json!(2), &json!(450)));
+        stage.run(&["pool", "set", "ERP", "--policy", "fifo", "--capacity", "22:00-06:00=900"]).succeeds();
+        let exported = stage.run(&["pool", "export"]);
+        let first: Value = serde_json::from_str(exported.succeeds().stdout.lines().next().unwrap()).unwrap();
+        let given: Value = serde_json::from_str(LIMITS).unwrap();
+        assert_eq!(first["Item"], given["Items"][0]);
+
+        // Into another database, and out again.
+        let other = Stage::new();
+        fs::write(other.path("export.json"), &exported.stdout).unwrap();
+        other.run(&["pool", "import", "export.json"]).succeeds();
+        assert_eq!(other.run(&["pool", "export"]).succeeds().stdout, exported.stdout);
+        let again = other.run(&["pool", "import", "export.json", "-o", "csv"]);
+        assert!(again.succeeds().stdout.contains("limits,ERP,unchanged"), "{again:#?}");
+    }
+}
+
+const REGISTRY: &str = r#"
+{"src_db_id": 4, "dag_run_id": "r1", "dag_id": "a", "table_name": "T", "parallel_hint": "8", "status": "RUNNING"}
+{"src_db_id": 4, "dag_run_id": "r1", "dag_id": "b", "table_name": "T", "parallel_hint": 30, "status": "RUNNING"}
+{"src_db_id": 4, "dag_run_id": "r1", "dag_id": "c", "table_name": "T", "parallel_hint": 4, "status": "RUNNING"}
+{"src_db_id": 4, "dag_run_id": "r0", "dag_id": "a", "table_name": "T", "parallel_hint": 8, "status": "COMPLETED"}
+"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn running_batches_of_the_document_are_taken_over_as_far_as_there_is_room() {
+    for database in both_databases().await {
+        let stage = stage(&database);
+        fs::write(stage.path("registry.jsonl"), REGISTRY).unwrap();
+
+        let imported = stage.run(&["pool", "import", "registry.jsonl", "-o", "csv"]);
+
+        assert_eq!(imported.code, Some(8), "{imported:#?}");
+        for line in [
+            "registry,a/r1,holds 8 units",
+            "registry,b/r1,holds 30 units",
+            "registry,c/r1,\"not taken over:",
+            "registry,a/r0,passed over: COMPLETED",
+        ] {
+            assert!(imported.stdout.contains(line), "{line}: {imported:#?}");
+        }
+        assert_eq!(in_use(&stage, "etl"), 38);
+        assert_eq!(json_of(&stage.run(&["pool", "show", "etl", "-o", "json"]))["waiting"], 0);
+        let exported = json_of(&stage.run(&["pool", "export", "--table", "registry", "-o", "json"]));
+        let status = |dag: &str| {
+            let items = exported["Items"].as_array().unwrap();
+            let found =
+                items.iter().find(|item| item["dag_id"]["S"] == dag).unwrap_or_else(|| panic!("{dag}"));
+            (
+                found["status"]["S"].clone(),
+                found["parallel_hint"]["N"].clone(),
+                found["src_db_id"]["N"].clone(),
+            )
+        };
+        assert_eq!(status("b"), (json!("RUNNING"), json!("30"), json!("4")));
+        assert_eq!(status("c").0, "FAILED");
+    }
+}
+
+#[test]
+fn an_import_that_is_not_understood_changes_nothing() {
+    let stage = Stage::new();
+    let good = r#"{"name": "good", "max_connections": 4}"#;
+    for (bad, why) in [
+        (r#"{"name": "bad"}"#, "item 2: max_connections is missing"),
+        (r#"{"name": "bad", "max_connections": 4, "threshold_percent": 101}"#, "item 2: threshold_percent"),
+        (r#"{"dag_run_id": "r", "dag_id": "d", "status": "RUNNING"}"#, "item 2: src_db_id is missing"),
+        ("{", "EOF"),
+    ] {
+        fs::write(stage.path("limits.json"), format!("{good}\n{bad}")).unwrap();
+        let ran = stage.run(&["pool", "import", "limits.json"]);
+        assert!(ran.fails("TM1210", 2).stderr.contains(why), "{why}: {ran:#?}");
+    }
+    stage.run(&["pool", "import", "nothing.json"]).fails("TM1210", 2);
+    assert!(stage.run(&["pool", "list"]).succeeds().stdout.contains("There are no pools"));
+}
