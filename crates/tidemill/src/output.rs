@@ -108,7 +108,7 @@ pub(crate) fn print_fields(
             let width = fields.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
             let shown = fields.iter().filter(|(_, value)| !is_empty(value));
             let line = |(name, value): &(&str, Value)| {
-                format!("{:<width$} {}\n", name.replace('_', " "), plain(value))
+                format!("{:<width$}  {}\n", name.replace('_', " "), plain(value))
             };
             printable(&shown.map(line).collect::<String>())
         }

@@ -2,12 +2,14 @@
 //! end is what the caller sees.
 
 use crate::pool::{in_use, json_of, stage};
-use crate::{BINARY, Stage, both_databases};
+use crate::{BINARY, Ran, Stage, both_databases};
 use std::fs;
-use std::process::Stdio;
+use std::io::Write;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 use tidemill_domain::time::Clock;
 use tidemill_engine::SystemClock;
+use tidemill_store::scratch::Scratch;
 use tidemill_testkit::{Guarded, Signal};
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -74,6 +76,24 @@ async fn a_command_is_told_what_it_has_and_ends_as_it_would_alone() {
         let why = stage.run(&["pool", "verify"]);
         assert!(why.succeeds().stderr.contains("0 violations"), "{why:#?}");
     }
+}
+
+#[test]
+fn at_a_terminal_the_command_keeps_it() {
+    let database = Scratch::file();
+    let stage = stage(&database);
+    let inner = format!(
+        "{BINARY} run --pool etl --units 8 -- sh -c 'read x; echo got $x with $TIDEMILL_UNITS; exit 3'"
+    );
+    let mut command = stage.dress(Command::new("script"), &["-qec", &inner, "/dev/null"]);
+    let mut terminal = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+
+    terminal.stdin.take().unwrap().write_all(b"a line\n").unwrap();
+
+    let ran = Ran::of(terminal.wait_with_output().unwrap());
+    assert_eq!(ran.code, Some(3), "{ran:#?}");
+    assert!(ran.stdout.contains("got a line with 8"), "{ran:#?}");
+    assert_eq!(in_use(&stage, "etl"), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

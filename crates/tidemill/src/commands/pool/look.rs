@@ -13,7 +13,7 @@ use tidemill_domain::pool::{Ledger, Reason, State, Ticket, TicketId};
 use tidemill_domain::time::Timestamp;
 use tidemill_store::pool::PoolRecord;
 
-/// Of the records in the log about one in three is worth a sentence; so many are read for each that is wanted.
+/// Most records of the log are not worth a sentence; so many are read for each that is wanted.
 const RECORDS_PER_EVENT: u32 = 8;
 
 pub(super) async fn list(limit: u32, context: &Context) -> Result<Exit, Failure> {
@@ -202,7 +202,7 @@ pub(super) async fn events(pool: Option<&str>, limit: u32, context: &Context) ->
             json!(found.record.at.to_string()),
             json!(found.pool),
             json!(text),
-            json!(found.record.holder.as_ref().map(ToString::to_string)),
+            json!(found.ticket.as_ref().map(|ticket| ticket.holder.to_string())),
         ]);
     }
     listing.print(context.output())?;
