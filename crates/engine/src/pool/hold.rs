@@ -13,6 +13,10 @@ use tokio::task::JoinHandle;
 /// How long units are kept of a process that has died.
 const LEASE: Duration = Duration::from_secs(60);
 
+/// How often, and after which pauses, units are given back to a database that cannot take them just now.
+const TRIES: u32 = 20;
+const BETWEEN_TRIES: Duration = Duration::from_millis(500);
+
 /// Units in use. Given back by [`release`](Self::release); dropped without it, they come back too, a little later.
 #[derive(Debug)]
 pub struct Hold {
@@ -86,9 +90,22 @@ async fn give_back(pools: &Pools, parts: &[Admitted], failed: bool) -> Result<()
             end: End::Released { failed },
             call: None,
         };
-        pools.release(release).await?;
+        give_back_one(pools, release).await?;
     }
     Ok(())
+}
+
+/// What is given back twice, because nobody knows whether it was, is given back once.
+async fn give_back_one(pools: &Pools, release: Release) -> Result<(), PoolError> {
+    for _ in 1..TRIES {
+        match pools.release(release.clone()).await {
+            Ok(_) => return Ok(()),
+            Err(PoolError::Ending) => return Err(PoolError::Ending),
+            Err(error) => tracing::debug!(%error, pool = %release.pool, "units could not be given back yet"),
+        }
+        tokio::time::sleep(BETWEEN_TRIES).await;
+    }
+    pools.release(release).await.map(|_| ())
 }
 
 async fn beat(pools: Pools, parts: Vec<Admitted>, every: Duration, lost: Arc<AtomicBool>) {

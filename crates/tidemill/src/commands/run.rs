@@ -26,7 +26,7 @@ use tidemill_engine::pool::{Hold, PoolOptions, Pools};
 const ASKS_AGAIN: Duration = Duration::from_secs(30);
 
 /// How long it tries to give units back to a database that does not answer.
-const GIVES_BACK_FOR: Duration = Duration::from_secs(15);
+const GIVES_BACK_FOR: Duration = Duration::from_secs(60);
 
 /// Run a command with units of pools, and give them back at every end
 #[derive(Args, Debug)]

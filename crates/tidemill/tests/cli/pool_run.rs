@@ -234,3 +234,24 @@ async fn several_pools_come_together_or_not_at_all() {
         stage.run(&["run", "--pool", "etl=1", "--pool", "4=2", "--", "true"]).fails("TM0002", 2);
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn units_come_back_although_the_database_cannot_take_them_at_first() {
+    for database in both_databases().await {
+        let stage = stage(&database).with("TIDEMILL_DATABASE_BUSY_TIMEOUT", "100ms");
+        let script = "echo > ready; until [ -e go ]; do sleep 0.05; done; echo > done; exit 6";
+        let mut running = start(&stage, "run.log", &["-vv", "--pool", "etl", "--units", "8"], script);
+        until("the command", || stage.path("ready").exists());
+        let store = database.store(None).await.unwrap();
+        let mut tx = store.begin().await.unwrap();
+        tx.lock_pool(&"etl".parse().unwrap()).await.unwrap();
+
+        fs::write(stage.path("go"), "").unwrap();
+        until("the end of the command", || stage.path("done").exists());
+        until("a refusal", || text(&stage, "run.log").contains("units could not be given back yet"));
+        tx.rollback().await.unwrap();
+
+        assert_eq!(running.wait_deadline(PATIENCE).expect("it ends").code(), Some(6));
+        assert_eq!(in_use(&stage, "etl"), 0);
+    }
+}
