@@ -6,6 +6,7 @@
 
 pub mod access;
 pub mod api;
+mod body;
 pub mod dashboard;
 pub mod health;
 pub mod lambda;

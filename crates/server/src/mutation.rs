@@ -67,7 +67,8 @@ pub(crate) fn answer(status: u16, body: String) -> Response {
     (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 
-fn key(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
+/// The `Idempotency-Key` of a request, if it has one.
+pub(crate) fn key(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
     let Some(value) = headers.get(KEY) else { return Ok(None) };
     match value.to_str() {
         Ok(key) if (1..=KEY_CHARS_MAX).contains(&key.len()) => Ok(Some(key)),

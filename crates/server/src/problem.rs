@@ -7,11 +7,15 @@ use serde::Serialize;
 use tidemill_domain::code::{Code, Exit};
 use tidemill_engine::EngineError;
 use tidemill_engine::job::JobError;
+use tidemill_engine::pool::PoolError;
 use tidemill_store::StoreError;
 use utoipa::ToSchema;
 
 /// After how long another try makes sense when a process runs all that it may. Nobody knows when one of them ends.
 const FULL_RETRY_SECONDS: u64 = 10;
+
+/// After how long another try makes sense when more requests for units wait than a process takes; a pass takes less.
+const BUSY_RETRY_SECONDS: u64 = 1;
 
 /// What went wrong. It is small, because every handler can return it.
 #[derive(Clone, Debug)]
@@ -93,6 +97,18 @@ impl Problem {
         self
     }
 
+    /// The same, about something that was only looked for.
+    #[must_use]
+    pub fn as_missing(mut self) -> Self {
+        self.status = StatusCode::NOT_FOUND;
+        self
+    }
+
+    /// After how long another try makes sense.
+    pub fn retry_after_seconds(&self) -> Option<u64> {
+        self.retry_after_seconds
+    }
+
     /// The HTTP status.
     pub fn status(&self) -> StatusCode {
         self.status
@@ -168,9 +184,9 @@ impl IntoResponse for Problem {
 }
 
 /// The cause goes to the log; the caller gets the code, and the database's own words never.
-impl From<StoreError> for Problem {
-    fn from(error: StoreError) -> Self {
-        tracing::error!(error = %Chain(&error), "a request failed at the database");
+impl From<&StoreError> for Problem {
+    fn from(error: &StoreError) -> Self {
+        tracing::error!(error = %Chain(error), "a request failed at the database");
         let detail = match error.code() {
             Code::DatabaseFailed | Code::DamagedRow => "the database reported an error".to_owned(),
             code => code.title().to_owned(),
@@ -180,6 +196,27 @@ impl From<StoreError> for Problem {
             detail,
             "try again; if it stays so, see the server's log under the request id",
         )
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        Self::from(&error)
+    }
+}
+
+impl From<PoolError> for Problem {
+    fn from(error: PoolError) -> Self {
+        match &error {
+            PoolError::Store(error) => Self::from(&**error),
+            PoolError::Busy => Self::new(Code::TooManyRequests, error.to_string(), error.fix())
+                .retry_after(BUSY_RETRY_SECONDS),
+            _ => {
+                let (code, status) = (error.code(), StatusCode::SERVICE_UNAVAILABLE);
+                Self::with_status(status, code, error.to_string(), error.fix())
+                    .retry_after(BUSY_RETRY_SECONDS)
+            }
+        }
     }
 }
 

@@ -2,10 +2,10 @@
 //! without saying who may use it: that is the whole point of it.
 
 use crate::state::State;
-use crate::{api, dashboard, health};
+use crate::{api, dashboard, health, lambda};
 use axum::Router;
 use axum::http::Method;
-use axum::routing::{MethodRouter, delete, get, post};
+use axum::routing::{MethodRouter, delete, get, patch, post};
 use tidemill_domain::access::Permission;
 
 /// Who may use a route.
@@ -24,6 +24,10 @@ pub enum Surface {
     Api,
     /// For people: a page, or the way to the login.
     Page,
+    /// For clients of the document: a problem object. They may sign their requests.
+    Document,
+    /// For clients of AWS Lambda: an error of the service in its words. They may sign their requests.
+    Lambda,
 }
 
 /// One route.
@@ -55,11 +59,20 @@ fn route(
     Route { method, path, access, surface, handler }
 }
 
+const ACQUIRE: &str = "/acquire";
+const REQUESTS: &str = "/api/v1/requests";
+const INVOCATIONS: &str = "/2015-03-31/functions/{name}/invocations";
+
+/// Whether requests to this path may wait for units. `path` is one of the table, perhaps below a base path.
+pub(crate) fn waits(path: &str) -> bool {
+    [ACQUIRE, REQUESTS, INVOCATIONS].iter().any(|waiting| path.ends_with(waiting))
+}
+
 /// The table.
 pub fn routes() -> Vec<Route> {
     use Access::{Needs, Public};
-    use Permission::{Administer, Operate, View};
-    use Surface::{Api, Page};
+    use Permission::{Administer, Operate, Request, View};
+    use Surface::{Api, Document, Lambda, Page};
     let (g, p, d) = (Method::GET, Method::POST, Method::DELETE);
     vec![
         route(g.clone(), "/healthz/live", Public, Api, get(health::live)),
@@ -145,6 +158,67 @@ pub fn routes() -> Vec<Route> {
         route(g.clone(), "/api/v1/tokens", Needs(Administer), Api, get(api::token::list)),
         route(p.clone(), "/api/v1/tokens", Needs(Administer), Api, post(api::token::create)),
         route(d.clone(), "/api/v1/tokens/{id}", Needs(Administer), Api, delete(api::token::revoke)),
+        route(g.clone(), "/api/v1/pools", Needs(View), Api, get(api::pool::list)),
+        route(p.clone(), "/api/v1/pools", Needs(Administer), Api, post(api::pool::define::create)),
+        route(g.clone(), "/api/v1/pools/{name}", Needs(View), Api, get(api::pool::show)),
+        route(Method::PATCH, "/api/v1/pools/{name}", Needs(Operate), Api, patch(api::pool::define::change)),
+        route(d.clone(), "/api/v1/pools/{name}", Needs(Administer), Api, delete(api::pool::define::remove)),
+        route(p.clone(), "/api/v1/pools/{name}/pause", Needs(Operate), Api, post(api::pool::define::pause)),
+        route(p.clone(), "/api/v1/pools/{name}/resume", Needs(Operate), Api, post(api::pool::define::resume)),
+        route(g.clone(), "/api/v1/pools/{name}/holders", Needs(View), Api, get(api::pool::ticket::holders)),
+        route(g.clone(), "/api/v1/pools/{name}/queue", Needs(View), Api, get(api::pool::ticket::queue)),
+        route(g.clone(), "/api/v1/pools/{name}/events", Needs(View), Api, get(api::pool::event::list)),
+        route(p.clone(), REQUESTS, Needs(Request), Api, post(api::pool::request::make)),
+        route(g.clone(), "/api/v1/requests/{id}", Needs(Request), Api, get(api::pool::request::show)),
+        route(d.clone(), "/api/v1/requests/{id}", Needs(Request), Api, delete(api::pool::request::cancel)),
+        route(g.clone(), "/api/v1/pool-leases/{id}", Needs(View), Api, get(api::pool::lease::show)),
+        route(
+            d.clone(),
+            "/api/v1/pool-leases/{id}",
+            Needs(Request),
+            Api,
+            delete(api::pool::lease::give_back),
+        ),
+        route(
+            p.clone(),
+            "/api/v1/pool-leases/{id}/heartbeat",
+            Needs(Request),
+            Api,
+            post(api::pool::lease::heartbeat),
+        ),
+        route(
+            p.clone(),
+            "/api/v1/pool-leases/{id}/release",
+            Needs(Operate),
+            Api,
+            post(api::pool::lease::release),
+        ),
+        route(p.clone(), ACQUIRE, Needs(Request), Document, post(api::pool::document::handle::acquire)),
+        route(p.clone(), "/release", Needs(Request), Document, post(api::pool::document::handle::release)),
+        route(g.clone(), "/status", Needs(Request), Document, get(api::pool::document::handle::status)),
+        route(p.clone(), "/", Needs(Request), Document, post(api::pool::document::handle::any)),
+        route(p.clone(), INVOCATIONS, Needs(Request), Lambda, post(lambda::handle::invoke)),
+        route(
+            p.clone(),
+            "/2014-11-13/functions/{name}/invoke-async",
+            Needs(Request),
+            Lambda,
+            post(lambda::handle::invoke_async),
+        ),
+        route(
+            p.clone(),
+            "/2014-11-13/functions/{name}/invoke-async/",
+            Needs(Request),
+            Lambda,
+            post(lambda::handle::invoke_async),
+        ),
+        route(
+            g.clone(),
+            "/2015-03-31/functions/{name}",
+            Needs(Request),
+            Lambda,
+            get(lambda::handle::describe),
+        ),
         route(g.clone(), "/", Needs(View), Page, get(dashboard::overview::page)),
         route(g.clone(), "/settings", Needs(View), Page, get(dashboard::settings::page)),
         route(p.clone(), "/settings/preferences", Public, Page, post(dashboard::preferences::save)),

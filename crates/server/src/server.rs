@@ -3,13 +3,15 @@
 use crate::access::limit::{Limits, Rates};
 use crate::access::session::CookieName;
 use crate::access::{Authentication, Entries, guard};
+use crate::api::pool::document::DocumentOptions;
+use crate::lambda::LambdaOptions;
 use crate::live::{self, Live};
 use crate::problem::Problem;
-use crate::route::{router, routes};
+use crate::route::{router, routes, waits};
 use crate::state::{Inner, Parts, State};
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{DefaultBodyLimit, Request};
+use axum::extract::{DefaultBodyLimit, MatchedPath, Request};
 use axum::http::{StatusCode, Uri};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Redirect, Response};
@@ -26,6 +28,8 @@ use tower_http::catch_panic::CatchPanicLayer;
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
 /// Longest that a request may take; the stream of live events is exempt.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// Longest that a request may take that waits for units of a pool.
+const WAITING_TIMEOUT: Duration = Duration::from_secs(58);
 /// How long requests in hand may take once we are asked to stop.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -44,6 +48,10 @@ pub struct ServerOptions {
     pub rates: Rates,
     /// Whether browsers reach us over TLS, which decides on the cookie.
     pub is_behind_tls: bool,
+    /// How callers in the form of the document are answered.
+    pub document: DocumentOptions,
+    /// How callers in the form of AWS Lambda are known.
+    pub lambda: LambdaOptions,
 }
 
 /// Why the server does not serve.
@@ -122,6 +130,7 @@ impl Server {
         let draining = async move {
             shutdown.await;
             state.inner().is_draining.store(true, Ordering::Relaxed);
+            state.inner().stopping.send_replace(true);
             stop.send_replace(true);
         };
         let mut late = stopped.clone();
@@ -155,6 +164,9 @@ pub fn state(options: ServerOptions, parts: Parts) -> State {
         started,
         started_at,
         is_draining: AtomicBool::new(false),
+        stopping: watch::Sender::new(false),
+        document: options.document,
+        lambda: options.lambda,
     })
 }
 
@@ -202,7 +214,9 @@ async fn limit_time(request: Request, next: Next) -> Response {
     if request.uri().path().ends_with("/ui/events") {
         return next.run(request).await;
     }
-    match tokio::time::timeout(REQUEST_TIMEOUT, next.run(request)).await {
+    let is_waiting = request.extensions().get::<MatchedPath>().is_some_and(|path| waits(path.as_str()));
+    let timeout = if is_waiting { WAITING_TIMEOUT } else { REQUEST_TIMEOUT };
+    match tokio::time::timeout(timeout, next.run(request)).await {
         Ok(response) => response,
         Err(_) => {
             let remedy = "try again later, or ask for less";

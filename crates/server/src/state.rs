@@ -2,6 +2,8 @@
 
 use crate::access::limit::Limits;
 use crate::access::{Authentication, session::CookieName};
+use crate::api::pool::document::DocumentOptions;
+use crate::lambda::LambdaOptions;
 use crate::live::Live;
 use metrics_exporter_prometheus::PrometheusHandle;
 use std::sync::Arc;
@@ -9,7 +11,9 @@ use std::sync::atomic::AtomicBool;
 use tidemill_domain::time::{Clock, Monotonic, Timestamp};
 use tidemill_engine::Process;
 use tidemill_engine::job::Launcher;
+use tidemill_engine::pool::Pools;
 use tidemill_store::Store;
+use tokio::sync::watch;
 
 /// What the program hands to its server.
 #[derive(Clone, Debug)]
@@ -20,6 +24,8 @@ pub struct Parts {
     pub process: Process,
     /// Starts jobs in this process.
     pub launcher: Launcher,
+    /// Decides about pools in this process.
+    pub pools: Pools,
     /// The clocks of this host.
     pub clock: Arc<dyn Clock>,
     /// What was counted; none when nobody counts.
@@ -61,6 +67,10 @@ pub(crate) struct Inner {
     pub(crate) started: Monotonic,
     pub(crate) started_at: Timestamp,
     pub(crate) is_draining: AtomicBool,
+    /// Becomes true when requests that wait are to come to their end.
+    pub(crate) stopping: watch::Sender<bool>,
+    pub(crate) document: DocumentOptions,
+    pub(crate) lambda: LambdaOptions,
 }
 
 impl State {
@@ -79,6 +89,16 @@ impl State {
 
     pub(crate) fn launcher(&self) -> &Launcher {
         &self.inner.parts.launcher
+    }
+
+    pub(crate) fn pools(&self) -> &Pools {
+        &self.inner.parts.pools
+    }
+
+    /// Done when the server is about to end.
+    pub(crate) async fn stopping(&self) {
+        // It is never dropped while somebody can wait here.
+        drop(self.inner.stopping.subscribe().wait_for(|is_stopping| *is_stopping).await);
     }
 
     pub(crate) fn inner(&self) -> &Inner {

@@ -8,8 +8,12 @@ pub mod limit;
 pub mod session;
 
 mod origin;
+mod signed;
 
 use crate::dashboard;
+use crate::lambda::invocation::LogType;
+use crate::lambda::reply::{Reply, ServiceError};
+use crate::lambda::signature;
 use crate::problem::Problem;
 use crate::route::{Access, Route, Surface};
 use crate::state::State;
@@ -152,7 +156,13 @@ pub(crate) async fn guard(state: State, entries: Entries, mut request: Request, 
     let surface = entry.map_or(Surface::Api, |entry| entry.surface);
     let answer = match entry {
         None => Err(Refusal::Problem(unknown(&request, matched.is_some()))),
-        Some(entry) => admit(&state, &Knock::of(&request, &request_id), entry.access).await,
+        Some(entry) => {
+            let knock = Knock::of(&request, &request_id);
+            match signed::caller(&state, &knock, entry.surface, &mut request).await {
+                Ok(signer) => admit(&state, &knock, entry.access, signer).await,
+                Err(refusal) => Err(refusal),
+            }
+        }
     };
     let mut response = match answer {
         Ok(principal) => {
@@ -164,12 +174,20 @@ pub(crate) async fn guard(state: State, entries: Entries, mut request: Request, 
         }
         Err(Refusal::Login) => not_authenticated().into_response(),
         Err(Refusal::Problem(problem)) => problem.into_response(),
+        Err(Refusal::Signature(refusal)) if surface == Surface::Lambda => {
+            in_words_of_lambda(refusal.into(), &request_id)
+        }
+        Err(Refusal::Signature(refusal)) => {
+            let remedy = "sign it with a key of this server, or send `Authorization: Bearer TOKEN`";
+            Problem::new(Code::SignatureRefused, refusal.to_string(), remedy).into_response()
+        }
     };
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
         let problem = problem.with_request_id(&request_id);
         response = match surface {
             Surface::Page => dashboard::problem_page(&state, &problem),
-            Surface::Api => problem.into_response(),
+            Surface::Api | Surface::Document => problem.into_response(),
+            Surface::Lambda => in_words_of_lambda(ServiceError::from(&problem), &request_id),
         };
     }
     if response.status() == StatusCode::UNAUTHORIZED {
@@ -177,6 +195,11 @@ pub(crate) async fn guard(state: State, entries: Entries, mut request: Request, 
     }
     add_headers(response.headers_mut(), &request_id);
     response
+}
+
+/// A refusal as clients of Lambda understand it.
+fn in_words_of_lambda(error: ServiceError, request_id: &str) -> Response {
+    Reply::Refused(error).into_response(request_id, LogType::None, "")
 }
 
 fn unknown(request: &Request, path_exists: bool) -> Problem {
@@ -219,6 +242,8 @@ enum Refusal {
     /// Who is it?
     Login,
     Problem(Problem),
+    /// A signature that is none of ours.
+    Signature(signature::Refusal),
 }
 
 impl From<Problem> for Refusal {
@@ -232,13 +257,22 @@ fn not_authenticated() -> Problem {
     Problem::new(Code::NotAuthenticated, "no valid credentials were given", remedy)
 }
 
-async fn admit(state: &State, knock: &Knock, access: Access) -> Result<Principal, Refusal> {
+/// `signer` is who has signed the request, if that was found out already.
+async fn admit(
+    state: &State,
+    knock: &Knock,
+    access: Access,
+    signer: Option<Principal>,
+) -> Result<Principal, Refusal> {
     let is_attempt = knock.headers.contains_key(header::AUTHORIZATION)
         || (knock.method == Method::POST && knock.path.ends_with("/login"));
     if is_attempt {
         state.inner().limits.check_address(knock.address, state.inner().parts.clock.monotonic())?;
     }
-    let principal = identify(state, knock).await?;
+    let principal = match signer {
+        Some(signer) => Some(signer),
+        None => identify(state, knock).await?,
+    };
     if !knock.method.is_safe() {
         let via = principal.as_ref().map_or(&Via::Open, |principal| &principal.via);
         origin::check(&knock.headers, via)?;
@@ -251,7 +285,11 @@ async fn admit(state: &State, knock: &Knock, access: Access) -> Result<Principal
         (Access::Public, None) => Ok(nobody(&knock.request_id)),
         (Access::Needs(_), None) => Err(Refusal::Login),
         (Access::Needs(permission), Some(principal)) => {
-            state.inner().limits.check_caller(&principal.caller, state.inner().parts.clock.monotonic())?;
+            // Requests for units have a bound of their own: who decides says so when there are too many.
+            if permission != Permission::Request {
+                let now = state.inner().parts.clock.monotonic();
+                state.inner().limits.check_caller(&principal.caller, now)?;
+            }
             if principal.may(permission) {
                 return Ok(principal);
             }

@@ -5,6 +5,8 @@ use crate::api::pool::document::BadField;
 use crate::lambda::invocation::LogType;
 use crate::lambda::name::BadName;
 use crate::lambda::signature::Refusal;
+use crate::problem::Problem;
+use crate::server::BODY_BYTES_MAX;
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -12,6 +14,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use serde_json::{Value, json};
+use tidemill_domain::code::Code;
 
 /// Most characters of the log in a header, encoded.
 const LOG_CHARS_MAX: usize = 4096;
@@ -97,6 +100,22 @@ pub enum ServiceError {
     /// Our fault.
     #[error("the server failed; try again, and see its log under the request id")]
     Service,
+}
+
+/// What stopped a call before the function, in the words of Lambda. What is not the caller's fault is told to the log.
+impl From<&Problem> for ServiceError {
+    fn from(problem: &Problem) -> Self {
+        match problem.code() {
+            Code::TooManyRequests => {
+                Self::TooManyRequests { retry_after_seconds: problem.retry_after_seconds().unwrap_or(1) }
+            }
+            Code::TooLarge => Self::RequestTooLarge { bytes_max: BODY_BYTES_MAX },
+            Code::NotAuthenticated => Self::BadSignature(Refusal::Missing),
+            Code::NotAllowed | Code::ForeignRequest => Self::AccessDenied(problem.detail().to_owned()),
+            Code::BadRequest => Self::InvalidParameterValue(problem.detail().to_owned()),
+            _ => Self::Service,
+        }
+    }
 }
 
 impl From<BadName> for ServiceError {

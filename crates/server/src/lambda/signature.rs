@@ -121,7 +121,7 @@ pub enum Refusal {
 
 /// Whose key the request was signed with.
 pub fn verify<'k>(
-    keys: &'k [AccessKey],
+    keys: impl IntoIterator<Item = &'k AccessKey>,
     request: Arrived<'_>,
     now: Timestamp,
 ) -> Result<&'k AccessKey, Refusal> {
@@ -136,7 +136,7 @@ pub fn verify<'k>(
     if now.since(signed_at) > SKEW_MAX || signed_at.since(now) > SKEW_MAX {
         return Err(Refusal::Skewed);
     }
-    let key = keys.iter().find(|key| key.id == authorization.key_id).ok_or(Refusal::UnknownKey)?;
+    let key = keys.into_iter().find(|key| key.id == authorization.key_id).ok_or(Refusal::UnknownKey)?;
     let text = format!(
         "{SCHEME}\n{date}\n{}\n{}",
         authorization.scope(),

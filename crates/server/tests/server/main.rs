@@ -10,6 +10,7 @@ mod job;
 mod jwt;
 mod lambda;
 mod live;
+mod pool;
 mod schedule;
 mod webhook;
 
@@ -24,10 +25,13 @@ use tidemill_domain::audit::{Actor, Role};
 use tidemill_domain::process::Identity;
 use tidemill_domain::time::FakeClock;
 use tidemill_engine::job::{JobRegistry, Launcher};
+use tidemill_engine::pool::{PoolOptions, Pools};
 use tidemill_engine::{Process, ProcessOptions};
 use tidemill_server::access::Authentication;
 use tidemill_server::access::jwt::Issuer;
 use tidemill_server::access::limit::Rates;
+use tidemill_server::api::pool::document::DocumentOptions;
+use tidemill_server::lambda::LambdaOptions;
 use tidemill_server::{ConfigLine, Parts, ServerOptions, State, app, state};
 use tidemill_store::Store;
 use tidemill_store::scratch::Scratch;
@@ -44,6 +48,13 @@ struct App {
     store: Store,
     clock: Arc<FakeClock>,
     _scratch: Scratch,
+}
+
+/// What an installation may choose about callers of pools.
+#[derive(Clone, Default)]
+struct Choices {
+    document: DocumentOptions,
+    lambda: LambdaOptions,
 }
 
 /// What came back.
@@ -79,6 +90,10 @@ impl App {
     }
 
     async fn with(authentication: Authentication, base_path: &str) -> Self {
+        Self::choosing(authentication, base_path, Choices::default()).await
+    }
+
+    async fn choosing(authentication: Authentication, base_path: &str, choices: Choices) -> Self {
         let scratch = Scratch::file();
         let clock = Arc::new(FakeClock::at("2026-11-15T02:00:00Z".parse().unwrap()));
         let store = scratch.store(Some(clock.clone())).await.unwrap();
@@ -98,6 +113,7 @@ impl App {
             store: store.clone(),
             process,
             launcher,
+            pools: Pools::start(store.clone(), PoolOptions::default()),
             clock: clock.clone(),
             metrics: None,
             configuration: vec![line("database.url", "postgres://u:***@h/d"), line("process.lease", "15s")],
@@ -110,6 +126,8 @@ impl App {
             authentication,
             rates: Rates { per_caller: 100_000, failures: 5 },
             is_behind_tls: false,
+            document: choices.document,
+            lambda: choices.lambda,
         };
         let state = state(options, parts);
         Self { router: app(state.clone()), state, store, clock, _scratch: scratch }

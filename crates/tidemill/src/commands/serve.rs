@@ -1,7 +1,7 @@
 //! `tidemill serve`: the server, this process's heartbeat, and the loops that belong to every server.
 
 use crate::commands::Flag;
-use crate::config::{Auth, Tls};
+use crate::config::{Auth, LambdaSignature, Tls, Unknown};
 use crate::context::Context;
 use crate::report::Failure;
 use crate::telemetry;
@@ -16,10 +16,13 @@ use tidemill_engine::alert::channel::{Channel, LogChannel};
 use tidemill_engine::alert::{Alerting, signal};
 use tidemill_engine::job::partition::run_worker;
 use tidemill_engine::job::{Launcher, purge, recovery};
+use tidemill_engine::pool::{PoolOptions, Pools};
 use tidemill_engine::process::End;
 use tidemill_engine::{Process, ProcessOptions, SystemClock, reaper, schedule};
 use tidemill_server::access::Authentication;
 use tidemill_server::access::limit::Rates;
+use tidemill_server::api::pool::document::{DocumentOptions, UnknownPool};
+use tidemill_server::lambda::{CallerKey, LambdaOptions, SignatureMode};
 use tidemill_server::webhook::Webhook;
 use tidemill_server::{ConfigLine, Parts, Server, ServerError, ServerOptions};
 use tidemill_store::Store;
@@ -119,6 +122,7 @@ impl Serving {
             store: store.clone(),
             process: process.clone(),
             launcher: launcher.clone(),
+            pools: Pools::start(store.clone(), PoolOptions::default()),
             clock,
             metrics: telemetry::start_metrics(),
             configuration: configuration(context),
@@ -131,6 +135,8 @@ impl Serving {
             authentication,
             rates: Rates::default(),
             is_behind_tls: settings.tls == Tls::Proxy,
+            document: document(context),
+            lambda: lambda(context),
         };
         let bound = match Server::bind(options, parts).await {
             Ok(server) => schedule::register(store, context.schedules(), &Actor::system())
@@ -213,6 +219,30 @@ impl Serving {
 fn retention(context: &Context) -> Option<Retention> {
     let jobs = &context.settings().jobs;
     Retention::new(jobs.keep_for, jobs.keep_instances, Unfinished::Keep).ok()
+}
+
+/// How the document's clients are answered.
+fn document(context: &Context) -> DocumentOptions {
+    let settings = &context.settings().document;
+    let unknown = match settings.unknown {
+        Unknown::Refuse => UnknownPool::Refuse,
+        Unknown::Allow => UnknownPool::Allow,
+    };
+    DocumentOptions { compat_available: settings.compat_available, unknown }
+}
+
+/// How callers in the form of AWS Lambda are known.
+fn lambda(context: &Context) -> LambdaOptions {
+    let settings = &context.settings().lambda;
+    let key = |key: &crate::config::LambdaKey| CallerKey { name: key.name.clone(), key: key.key.clone() };
+    LambdaOptions {
+        function: settings.function.clone(),
+        signature: match settings.signature {
+            LambdaSignature::Off => SignatureMode::Off,
+            LambdaSignature::Verify => SignatureMode::Verify,
+        },
+        keys: settings.keys.iter().map(key).collect(),
+    }
 }
 
 /// The rules in force, with whom they tell.

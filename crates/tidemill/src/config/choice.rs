@@ -125,6 +125,22 @@ choices! {
         Es256 = "es256",
     }
 
+    /// Whether calls in the form of AWS Lambda have to be signed.
+    LambdaSignature {
+        /// No, unless the server asks its callers who they are; then it is one way to tell.
+        Off = "off",
+        /// Yes.
+        Verify = "verify",
+    }
+
+    /// What becomes of requests for a pool that does not exist.
+    Unknown {
+        /// They are refused.
+        Refuse = "refuse",
+        /// They are let through, and nothing is counted.
+        Allow = "allow",
+    }
+
     /// Whether browsers reach the server over TLS.
     Tls {
         /// They do not.
@@ -174,7 +190,7 @@ mod tests {
             )+};
         }
 
-        check!(Init Pooler Synchronous LogLevel LogFormat Auth JwtAlgorithm Tls Output ColorChoice);
+        check!(Init Pooler Synchronous LogLevel LogFormat Auth JwtAlgorithm LambdaSignature Unknown Tls Output ColorChoice);
         assert_eq!("x".parse::<LogFormat>().unwrap_err().to_string(), "not one of pretty, json, columns");
     }
 }

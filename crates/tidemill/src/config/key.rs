@@ -3,7 +3,9 @@
 //! Every key is a scalar; its path is both its place in a TOML file and, in capitals, its environment
 //! variable.
 
-use super::choice::{Auth, ColorChoice, Init, LogFormat, LogLevel, Output, Pooler, Synchronous, Tls};
+use super::choice::{
+    Auth, ColorChoice, Init, LambdaSignature, LogFormat, LogLevel, Output, Pooler, Synchronous, Tls, Unknown,
+};
 use std::time::Duration;
 use tidemill_domain::duration;
 
@@ -199,6 +201,14 @@ keys! {
         "The view that shows the tickets of pools to other tools.";
     POOLS_LIMITS_VIEW "pools.limits_view", Kind::Text { longest: 63 }, Some("emr_connection_limits"),
         "The view that shows the limits of pools to other tools.";
+    POOLS_COMPAT_AVAILABLE "pools.compat_available", Kind::Truth, Some("false"),
+        "Whether `available` of a grant is counted up to the end of the pool, as the document does.";
+    POOLS_UNKNOWN "pools.unknown", Kind::Word(Unknown::NAMES), Some("refuse"),
+        "What becomes of requests of the document's clients for a pool that does not exist.";
+    LAMBDA_FUNCTION "lambda.function", Kind::Text { longest: 64 }, Some("emr-batch-agent"),
+        "The function that callers in the form of AWS Lambda find.";
+    LAMBDA_SIGNATURE "lambda.signature", Kind::Word(LambdaSignature::NAMES), Some("off"),
+        "Whether calls in the form of AWS Lambda have to be signed.";
     LOG_LEVEL "log.level", Kind::Word(LogLevel::NAMES), Some("warn"),
         "How much is logged.";
     LOG_FORMAT "log.format", Kind::Word(LogFormat::NAMES), Some("pretty"),
@@ -270,7 +280,7 @@ mod tests {
     fn names_are_listed_once_per_table() {
         assert_eq!(
             names_below(""),
-            ["database", "process", "server", "jobs", "pools", "log", "output", "color"]
+            ["database", "process", "server", "jobs", "pools", "lambda", "log", "output", "color"]
         );
         assert_eq!(names_below("process"), ["name", "lease"]);
         assert!(names_below("proc").is_empty());

@@ -11,7 +11,7 @@ use super::origin::Origin;
 use super::secret::Secret;
 use super::settings::{Settings, Values};
 use super::sources::Sources;
-use super::{alert, connection, jwt};
+use super::{alert, connection, jwt, lambda};
 use std::path::{Path, PathBuf};
 
 /// A configuration that can be used.
@@ -91,10 +91,12 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
     sections.extend(more);
     let (connections, more) = connection::settle(&fields, sources, &mut problems);
     sections.extend(more);
+    let (keys, more) = lambda::settle(&fields, sources, &mut problems);
+    sections.extend(more);
     match ConfigError::of(problems) {
         Some(error) => Err(error),
         None => Ok(Loaded {
-            settings: Settings::read(&checked, alert, issuers, connections),
+            settings: Settings::read(&checked, alert, issuers, connections, keys),
             values,
             sections,
             files,

@@ -17,6 +17,7 @@ mod env;
 mod error;
 mod file;
 mod jwt;
+mod lambda;
 mod layer;
 mod load;
 mod origin;
@@ -31,14 +32,16 @@ mod url;
 mod tests;
 
 pub use choice::{
-    Auth, ColorChoice, Init, JwtAlgorithm, LogFormat, LogLevel, NotAChoice, Output, Pooler, Synchronous, Tls,
+    Auth, ColorChoice, Init, JwtAlgorithm, LambdaSignature, LogFormat, LogLevel, NotAChoice, Output, Pooler,
+    Synchronous, Tls, Unknown,
 };
 pub use connection::ConnectionSettings;
 pub use error::ConfigError;
 pub use jwt::{IssuerKey, IssuerSettings};
 pub use key::{Key, Kind};
+pub use lambda::LambdaKey;
 pub use load::{Loaded, SectionValue, Value, load};
 pub use origin::Origin;
 pub use secret::Secret;
-pub use settings::{Database, Jobs, Log, Pools, Process, Server, Settings};
+pub use settings::{Database, Document, Jobs, Lambda, Log, Pools, Process, Server, Settings};
 pub use sources::Sources;

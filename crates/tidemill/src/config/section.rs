@@ -1,5 +1,5 @@
-//! Tables that a file has once per name: `[alert.rules.NAME]`, `[alert.webhooks.NAME]`, `[jwt.issuers.NAME]` and
-//! `[connections.NAME]`.
+//! Tables that a file has once per name: `[alert.rules.NAME]`, `[alert.webhooks.NAME]`, `[jwt.issuers.NAME]`,
+//! `[lambda.keys.NAME]` and `[connections.NAME]`.
 //!
 //! Their keys are templates: the word NAME in a path stands for what the user chose. They are set in files only,
 //! since a variable could not tell a name from a key.
@@ -111,10 +111,22 @@ static CONNECTION_PASSWORD: Key =
 pub(super) static CONNECTIONS: Section =
     Section { path: "connections", fields: &[&CONNECTION_URL, &CONNECTION_PASSWORD] };
 
-/// All sections.
-static ALL: [&Section; 4] = [&RULES, &WEBHOOKS, &ISSUERS, &CONNECTIONS];
+static KEY_ID: Key = field(
+    "lambda.keys.NAME.id",
+    Kind::Text { longest: 128 },
+    None,
+    "The access key id, which callers send with every request.",
+);
+static KEY_SECRET: Key =
+    field("lambda.keys.NAME.secret", Kind::Secret, None, "The secret access key, by which they sign.");
 
-/// The tables that hold sections; a section may also stand at the top.
+/// Whose signed calls in the form of AWS Lambda the server accepts.
+pub(super) static KEYS: Section = Section { path: "lambda.keys", fields: &[&KEY_ID, &KEY_SECRET] };
+
+/// All sections.
+static ALL: [&Section; 5] = [&RULES, &WEBHOOKS, &ISSUERS, &KEYS, &CONNECTIONS];
+
+/// The tables that hold nothing but sections. A section may also stand at the top, or among keys.
 const GROUPS: [&str; 2] = ["alert", "jwt"];
 
 /// What may stand at a path.
@@ -169,6 +181,12 @@ pub(super) fn names_below(table: &str) -> Vec<&'static str> {
             inside.map(|section| leaf_of(section.path)).collect()
         }
         Some(Place::Entry(section)) => section.fields.iter().map(|key| key.leaf()).collect(),
+        None => {
+            let among_keys = ALL
+                .into_iter()
+                .filter(|section| section.path.rsplit_once('.').is_some_and(|(above, _)| above == table));
+            among_keys.map(|section| leaf_of(section.path)).collect()
+        }
         _ => Vec::new(),
     }
 }
@@ -199,6 +217,9 @@ mod tests {
         assert_eq!(place("alert.rules"), Some(Place::Names(&RULES)));
         assert_eq!(place("alert.webhooks.pager"), Some(Place::Entry(&WEBHOOKS)));
         assert_eq!(place("alert.rules.slow.for"), Some(Place::Field(&FOR)));
+        assert_eq!(place("lambda.keys.etl.secret"), Some(Place::Field(&KEY_SECRET)));
+        assert_eq!((place("lambda"), place("lambda.function")), (None, None));
+        assert_eq!(names_below("lambda"), ["keys"]);
         assert_eq!(place("connections"), Some(Place::Names(&CONNECTIONS)));
         assert_eq!(place("connections.shop"), Some(Place::Entry(&CONNECTIONS)));
         assert_eq!(place("connections.shop.url"), Some(Place::Field(&CONNECTION_URL)));

@@ -2,10 +2,13 @@
 
 use super::alert::Alert;
 use super::check::Checked;
-use super::choice::{Auth, ColorChoice, Init, LogFormat, LogLevel, Output, Pooler, Synchronous, Tls};
+use super::choice::{
+    Auth, ColorChoice, Init, LambdaSignature, LogFormat, LogLevel, Output, Pooler, Synchronous, Tls, Unknown,
+};
 use super::connection::ConnectionSettings;
 use super::jwt::IssuerSettings;
 use super::key::{self, Key};
+use super::lambda::LambdaKey;
 use super::secret::Secret;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -26,6 +29,10 @@ pub struct Settings {
     pub jobs: Jobs,
     /// The pools.
     pub pools: Pools,
+    /// The answers to the document's clients.
+    pub document: Document,
+    /// Callers in the form of AWS Lambda.
+    pub lambda: Lambda,
     /// The alerts.
     pub alert: Alert,
     /// Whose JSON Web Tokens the server accepts.
@@ -121,6 +128,26 @@ pub struct Pools {
     pub limits_view: String,
 }
 
+/// How the clients of the EMR Batch Agent's document are answered. The keys stand below `pools`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Document {
+    /// Whether `available` of a grant is counted up to the end of the pool.
+    pub compat_available: bool,
+    /// What becomes of requests for a pool that does not exist.
+    pub unknown: Unknown,
+}
+
+/// How callers in the form of AWS Lambda are known.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Lambda {
+    /// The function that they find.
+    pub function: String,
+    /// Whether they have to sign.
+    pub signature: LambdaSignature,
+    /// With which keys.
+    pub keys: Vec<LambdaKey>,
+}
+
 /// What is logged.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Log {
@@ -136,6 +163,7 @@ impl Settings {
         alert: Alert,
         issuers: Vec<IssuerSettings>,
         connections: Vec<ConnectionSettings>,
+        lambda_keys: Vec<LambdaKey>,
     ) -> Self {
         Self {
             database: Database {
@@ -176,6 +204,15 @@ impl Settings {
                 registry_view: values.text(&key::POOLS_REGISTRY_VIEW),
                 limits_view: values.text(&key::POOLS_LIMITS_VIEW),
             },
+            document: Document {
+                compat_available: values.truth(&key::POOLS_COMPAT_AVAILABLE),
+                unknown: values.choice(&key::POOLS_UNKNOWN),
+            },
+            lambda: Lambda {
+                function: values.text(&key::LAMBDA_FUNCTION),
+                signature: values.choice(&key::LAMBDA_SIGNATURE),
+                keys: lambda_keys,
+            },
             alert,
             issuers,
             connections,
@@ -211,6 +248,10 @@ impl Values {
 
     fn text(&self, key: &Key) -> String {
         self.optional_text(key).expect("a text with a default was checked by its kind")
+    }
+
+    fn truth(&self, key: &Key) -> bool {
+        matches!(self.0.get(key.path), Some(Checked::Truth(true)))
     }
 
     fn address(&self, key: &Key) -> SocketAddr {

@@ -9,9 +9,15 @@ pub mod answer;
 pub mod request;
 
 mod field;
-mod parallel;
+mod options;
+
+mod serve;
+mod told;
+
+pub(crate) mod handle;
 
 pub use answer::{AcquireAnswer, ReleaseAnswer, StatusAnswer};
 pub use field::BadField;
-pub use parallel::{Parallel, ParallelSource};
+pub use options::{DocumentOptions, UnknownPool};
 pub use request::{Acquire, Action, Holder, PoolKey, Release, Request, Status};
+pub(crate) use serve::{Caller, lease};

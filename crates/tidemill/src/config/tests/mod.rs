@@ -7,6 +7,7 @@ mod alert;
 mod connection;
 mod hostile;
 mod jwt;
+mod lambda;
 mod places;
 mod pools;
 mod precedence;

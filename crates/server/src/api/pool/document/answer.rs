@@ -3,6 +3,7 @@
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use std::num::NonZeroU32;
+use tidemill_domain::pool::Reason;
 use tidemill_domain::time::Timestamp;
 use utoipa::ToSchema;
 
@@ -33,13 +34,15 @@ pub struct Granted {
     /// How parallel the batch may run.
     pub parallel: NonZeroU32,
     /// How many units that takes.
-    pub units: NonZeroU32,
+    pub units: u64,
     /// The hint to run with, if one was given.
     pub hint: Option<String>,
     /// Whether it is the answer to a request that was made before.
     pub is_duplicate: bool,
     /// Whether the holder waits for more than it has.
     pub is_upgrade_pending: bool,
+    /// Why it is less than was asked for, if so.
+    pub detail: Option<String>,
     /// In a sentence.
     pub message: Option<String>,
 }
@@ -51,8 +54,8 @@ pub struct Waiting {
     pub reason: &'static str,
     /// How full the pool is; none if there is no such pool.
     pub usage: Option<Usage>,
-    /// How parallel the batch wants to run.
-    pub requested: NonZeroU32,
+    /// How parallel the batch wants to run, if it says so.
+    pub requested: Option<u64>,
     /// After how long it makes sense to ask again.
     pub wait_seconds: Option<u32>,
     /// How many are before it, and itself; none if it is not in the queue.
@@ -93,7 +96,7 @@ pub struct AcquireAnswer {
     available: Option<u64>,
     /// How parallel the batch wants to run.
     #[serde(skip_serializing_if = "Option::is_none")]
-    requested: Option<u32>,
+    requested: Option<u64>,
     /// After how many seconds it makes sense to ask again.
     #[serde(skip_serializing_if = "Option::is_none")]
     wait_seconds: Option<u32>,
@@ -111,7 +114,7 @@ pub struct AcquireAnswer {
     granted_parallel: Option<u32>,
     /// How many units that takes.
     #[serde(skip_serializing_if = "Option::is_none")]
-    granted_units: Option<u32>,
+    granted_units: Option<u64>,
     /// The hint to run with.
     #[serde(skip_serializing_if = "Option::is_none")]
     hint_override: Option<String>,
@@ -149,12 +152,13 @@ impl AcquireAnswer {
             lease_id: Some(granted.lease_id),
             epoch: Some(granted.epoch),
             granted_parallel: Some(granted.parallel.get()),
-            granted_units: Some(granted.units.get()),
+            granted_units: Some(granted.units),
             hint_override: granted.hint,
             duplicate: granted.is_duplicate.then_some(true),
             upgrade_pending: granted.is_upgrade_pending.then_some(true),
             available_to_max: Some(granted.after.available_to_max),
             over_by: over(granted.after),
+            detail: granted.detail,
             message: granted.message,
             ..Self::default()
         }
@@ -171,13 +175,26 @@ impl AcquireAnswer {
         }
     }
 
+    /// Nobody knows the pool, and the installation lets such requests through: no lease, and nothing is counted.
+    pub fn unguarded(parallel: Option<NonZeroU32>, hint: Option<String>) -> Self {
+        Self {
+            allowed: true,
+            reason: Some(Reason::UnknownPool.document_word()),
+            granted_parallel: parallel.map(NonZeroU32::get),
+            hint_override: hint,
+            detail: Some(Reason::UnknownPool.as_str().to_owned()),
+            message: Some(Reason::UnknownPool.sentence().to_owned()),
+            ..Self::default()
+        }
+    }
+
     /// It has to wait, or waits in vain.
     pub fn waiting(waiting: Waiting) -> Self {
         Self {
             allowed: false,
             reason: Some(waiting.reason),
             current_usage: waiting.usage.map(|usage| usage.current),
-            requested: Some(waiting.requested.get()),
+            requested: waiting.requested,
             wait_seconds: waiting.wait_seconds,
             queue_position: waiting.queue_position,
             eta_seconds: waiting.eta_seconds,

@@ -12,8 +12,6 @@ const HINT_CHARS_MAX: usize = 4000;
 const PARALLEL_MAX: i64 = 1_000_000;
 /// Longest that an answer may be held back, in seconds: clients give up after 60.
 pub const WAIT_SECONDS_MAX: i64 = 50;
-/// Furthest deadline, in seconds: a week.
-const DEADLINE_SECONDS_MAX: i64 = 7 * 24 * 3600;
 /// Longest time between two heartbeats, in seconds: a day.
 const HEARTBEAT_SECONDS_MAX: i64 = 24 * 3600;
 
@@ -63,12 +61,8 @@ pub struct Acquire {
     pub min_parallel: Option<NonZeroU32>,
     /// How long the answer may be held back until there are units.
     pub wait_seconds: u32,
-    /// By when it wants to be admitted, from now.
-    pub deadline_seconds: Option<u32>,
     /// How often the holder means to be heard of; none if it will not.
     pub heartbeat_seconds: Option<u32>,
-    /// The epoch that the holder knows of, if it was granted before.
-    pub epoch: Option<i64>,
 }
 
 /// Somebody gives units back, or no longer waits for them.
@@ -182,9 +176,7 @@ fn acquire(fields: &Fields<'_>, spec: Spec) -> Result<Acquire, BadField> {
         class: fields.word("class", &CLASSES)?.unwrap_or_default(),
         min_parallel,
         wait_seconds: seconds(fields, "wait_seconds", 0, WAIT_SECONDS_MAX)?.unwrap_or(0),
-        deadline_seconds: seconds(fields, "deadline_seconds", 1, DEADLINE_SECONDS_MAX)?,
         heartbeat_seconds: seconds(fields, "heartbeat_seconds", 1, HEARTBEAT_SECONDS_MAX)?,
-        epoch: fields.number("epoch", 0..=i64::MAX)?,
     })
 }
 

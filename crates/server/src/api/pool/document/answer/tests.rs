@@ -18,10 +18,11 @@ fn granted(parallel: u32) -> Granted {
         lease_id: "01".to_owned(),
         epoch: 1,
         parallel: number(parallel),
-        units: number(parallel),
+        units: parallel.into(),
         hint: None,
         is_duplicate: false,
         is_upgrade_pending: false,
+        detail: None,
         message: None,
     }
 }
@@ -30,7 +31,7 @@ fn waiting() -> Waiting {
     Waiting {
         reason: "connection_limit_exceeded",
         usage: Some(usage(995, 0)),
-        requested: number(8),
+        requested: Some(8),
         wait_seconds: Some(30),
         queue_position: Some(5),
         eta_seconds: Some(41),

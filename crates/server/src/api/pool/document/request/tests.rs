@@ -50,9 +50,7 @@ fn the_documents_acquire_is_read() {
         class: Class::Normal,
         min_parallel: None,
         wait_seconds: 0,
-        deadline_seconds: None,
         heartbeat_seconds: None,
-        epoch: None,
     };
 
     assert_eq!(acquired(with(json!({}))), expected);
@@ -83,15 +81,14 @@ fn a_status_may_be_about_one_pool() {
 fn what_we_add_is_read() {
     let acquire = acquired(json!({
         "action": "acquire", "dag_id": "d", "dag_run_id": "r", "pool": "adw", "task_id": "extract", "map_index": "3",
-        "class": "critical", "min_parallel": "2", "wait_seconds": "50", "deadline_seconds": 3600.0,
-        "heartbeat_seconds": 60, "hint": "/*+ PARALLEL(8)\n FULL(A) */", "epoch": 7, "something_else": [1],
+        "class": "critical", "min_parallel": "2", "wait_seconds": "50", "epoch": 7,
+        "heartbeat_seconds": 60, "hint": "/*+ PARALLEL(8)\n FULL(A) */", "something_else": [1],
     }));
 
     assert_eq!(acquire.pool, PoolKey::Name("adw".to_owned()));
     assert_eq!((acquire.holder.task_id.as_deref(), acquire.holder.map_index), (Some("extract"), 3));
     assert_eq!((acquire.class, acquire.min_parallel), (Class::Critical, NonZeroU32::new(2)));
-    assert_eq!((acquire.wait_seconds, acquire.deadline_seconds), (50, Some(3600)));
-    assert_eq!((acquire.heartbeat_seconds, acquire.epoch), (Some(60), Some(7)));
+    assert_eq!((acquire.wait_seconds, acquire.heartbeat_seconds), (50, Some(60)));
     assert_eq!(acquire.hint.as_deref(), Some("/*+ PARALLEL(8)\n FULL(A) */"));
 
     let release = with(json!({ "action": "release", "epoch": "7", "outcome": "failed" }));
@@ -181,10 +178,8 @@ fn what_is_wrong_is_named() {
         ("class", json!("urgent")),
         ("wait_seconds", json!(51)),
         ("wait_seconds", json!(-1)),
-        ("deadline_seconds", json!(0)),
         ("heartbeat_seconds", json!("soon")),
         ("hint", json!("h".repeat(4001))),
-        ("epoch", json!(-1)),
         ("batch_spec", json!("spec")),
         ("athenaMetaData", json!([])),
         ("rsrcSpecData", json!(1)),
@@ -194,12 +189,14 @@ fn what_is_wrong_is_named() {
     }
     let nested = with(json!({ "batch_spec": { "rsrcSpecData": { "prttCnt": "x" } } }));
     assert!(read(nested).unwrap_err().starts_with("batch_spec.rsrcSpecData.prttCnt: "));
+    let epoch = with(json!({ "action": "release", "epoch": -1 }));
+    assert!(read(epoch).unwrap_err().starts_with("epoch: "));
     let outcome = with(json!({ "action": "release", "outcome": "well" }));
     assert_eq!(read(outcome).unwrap_err(), "outcome: it is none of completed, failed");
 }
 
 /// Every field that is read.
-const FIELDS: [&str; 22] = [
+const FIELDS: [&str; 21] = [
     "action",
     "dag_id",
     "dag_run_id",
@@ -212,7 +209,6 @@ const FIELDS: [&str; 22] = [
     "class",
     "min_parallel",
     "wait_seconds",
-    "deadline_seconds",
     "heartbeat_seconds",
     "hint",
     "batch_spec",

@@ -1,0 +1,72 @@
+//! The document's addresses: `POST /acquire`, `POST /release`, `GET /status`, and `POST /` where the body says which.
+
+use super::request::{Action, Request};
+use super::serve::Caller;
+use crate::access::Principal;
+use crate::api::Asked;
+use crate::api::pool::call_of;
+use crate::body;
+use crate::problem::Problem;
+use crate::state::State;
+use axum::Extension;
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State as Given;
+use axum::http::HeaderMap;
+use serde_json::{Map, Value};
+
+type Answered = Result<Json<Value>, Problem>;
+
+pub(crate) async fn acquire(
+    Given(state): Given<State>,
+    Extension(principal): Extension<Principal>,
+    headers: HeaderMap,
+    body: Body,
+) -> Answered {
+    serve(&state, &principal, &headers, body, Some(Action::Acquire)).await
+}
+
+pub(crate) async fn release(
+    Given(state): Given<State>,
+    Extension(principal): Extension<Principal>,
+    headers: HeaderMap,
+    body: Body,
+) -> Answered {
+    serve(&state, &principal, &headers, body, Some(Action::Release)).await
+}
+
+pub(crate) async fn any(
+    Given(state): Given<State>,
+    Extension(principal): Extension<Principal>,
+    headers: HeaderMap,
+    body: Body,
+) -> Answered {
+    serve(&state, &principal, &headers, body, None).await
+}
+
+pub(crate) async fn status(
+    Given(state): Given<State>,
+    Extension(principal): Extension<Principal>,
+    Asked(asked): Asked<Map<String, Value>>,
+) -> Answered {
+    let request = Request::read(&Value::Object(asked), Some(Action::Status))?;
+    let caller = Caller { state: &state, principal: &principal, call: None, is_present: true };
+    Ok(Json(caller.serve(request).await?))
+}
+
+async fn serve(
+    state: &State,
+    principal: &Principal,
+    headers: &HeaderMap,
+    body: Body,
+    asked: Option<Action>,
+) -> Answered {
+    let bytes = body::read(body).await?;
+    let request: Value = serde_json::from_slice(&bytes).map_err(|error| {
+        let place = format!("line {}, column {}", error.line(), error.column());
+        Problem::bad_request(format!("the body is not JSON, from {place} on"), "send a JSON object")
+    })?;
+    let request = Request::read(&request, asked)?;
+    let call = call_of(principal, headers)?;
+    Ok(Json(Caller { state, principal, call, is_present: true }.serve(request).await?))
+}
