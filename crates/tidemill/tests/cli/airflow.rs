@@ -5,6 +5,8 @@ use crate::serve::Served;
 use crate::{Stage, workspace};
 use serde_json::{Value, json};
 use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -30,9 +32,8 @@ impl Site {
     fn new(component: &str, variable: &str) -> Option<Self> {
         let python = skip::require(component, std::env::var_os(variable)).map(PathBuf::from)?;
         let stage = Stage::new();
-        let limits = ["--id", "4", "--max", "1000", "--threshold", "95", "--default", "8", "--min", "2"];
-        stage.run(&[&["pool", "create", "ADW"][..], &limits].concat()).succeeds();
         let served = Served::start(&stage, &[]);
+        create_pool(&served);
         Some(Self { stage, served, python })
     }
 
@@ -70,6 +71,26 @@ impl Site {
         assert_eq!(status, 200, "{body}");
         serde_json::from_str::<Value>(&body).unwrap()["sources"]["4"]["current_usage"].clone()
     }
+}
+
+/// The pool of the document, by the API.
+fn create_pool(served: &Served) {
+    let pool = json!({
+        "name": "ADW", "external_id": 4, "max_units": 1000, "threshold_percent": 95, "default_units": 8,
+        "min_units": 2,
+    })
+    .to_string();
+    let mut stream = TcpStream::connect(&served.address).unwrap();
+    let head = format!(
+        "POST /api/v1/pools HTTP/1.1\r\nhost: {}\r\nconnection: close\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\n\r\n",
+        served.address,
+        pool.len()
+    );
+    stream.write_all(format!("{head}{pool}").as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
 }
 
 /// What the release told, which the operator of Airflow returns as text.

@@ -4,7 +4,7 @@ use super::{acquire, release};
 use crate::{App, Choices};
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tidemill_server::access::Authentication;
 use tidemill_server::api::pool::document::{DocumentOptions, UnknownPool};
 
@@ -163,17 +163,16 @@ async fn who_stays_on_the_line_is_told_when_another_gives_back() {
     let mut wanted = acquire("run-1", 8);
     wanted["wait_seconds"] = json!(30);
 
-    let begun = Instant::now();
     let waits = app.post("/acquire", &wanted);
     let gives_back = async {
         tokio::time::sleep(Duration::from_millis(200)).await;
         app.release("other").await
     };
-    let (granted, _) = tokio::join!(waits, gives_back);
+    let both = async { tokio::join!(waits, gives_back) };
+    let (granted, _) =
+        tokio::time::timeout(Duration::from_secs(10), both).await.expect("told long before 30 s");
 
     assert_eq!(granted.json()["allowed"], true, "{granted:?}");
-    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
-    assert!(begun.elapsed() >= Duration::from_millis(200));
 }
 
 #[tokio::test]

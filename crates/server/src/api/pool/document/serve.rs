@@ -66,7 +66,7 @@ impl Caller<'_> {
             class: class(asked.class),
             table: asked.table_name.clone().unwrap_or_default(),
             hint: asked.hint.clone(),
-            lease_for: asked.heartbeat_seconds.map(|seconds| lease(seconds)),
+            lease_for: asked.heartbeat_seconds.map(lease),
             call: self.call.clone(),
             ..Ask::new(holder(&asked.holder)?, part)
         };
