@@ -59,13 +59,16 @@ fn route(
     Route { method, path, access, surface, handler }
 }
 
-const ACQUIRE: &str = "/acquire";
 const REQUESTS: &str = "/api/v1/requests";
-const INVOCATIONS: &str = "/2015-03-31/functions/{name}/invocations";
 
-/// Whether requests to this path may wait for units. `path` is one of the table, perhaps below a base path.
-pub(crate) fn waits(path: &str) -> bool {
-    [ACQUIRE, REQUESTS, INVOCATIONS].iter().any(|waiting| path.ends_with(waiting))
+/// Whether requests of this surface to this path may wait for units. `path` is one of the table, perhaps below a base
+/// path.
+pub(crate) fn waits(surface: Surface, path: &str) -> bool {
+    match surface {
+        Surface::Document | Surface::Lambda => true,
+        Surface::Api => path.ends_with(REQUESTS),
+        Surface::Page => false,
+    }
 }
 
 /// The table.
@@ -193,11 +196,17 @@ pub fn routes() -> Vec<Route> {
             Api,
             post(api::pool::lease::release),
         ),
-        route(p.clone(), ACQUIRE, Needs(Request), Document, post(api::pool::document::handle::acquire)),
+        route(p.clone(), "/acquire", Needs(Request), Document, post(api::pool::document::handle::acquire)),
         route(p.clone(), "/release", Needs(Request), Document, post(api::pool::document::handle::release)),
         route(g.clone(), "/status", Needs(Request), Document, get(api::pool::document::handle::status)),
         route(p.clone(), "/", Needs(Request), Document, post(api::pool::document::handle::any)),
-        route(p.clone(), INVOCATIONS, Needs(Request), Lambda, post(lambda::handle::invoke)),
+        route(
+            p.clone(),
+            "/2015-03-31/functions/{name}/invocations",
+            Needs(Request),
+            Lambda,
+            post(lambda::handle::invoke),
+        ),
         route(
             p.clone(),
             "/2014-11-13/functions/{name}/invoke-async",

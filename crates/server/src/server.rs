@@ -7,7 +7,7 @@ use crate::api::pool::document::DocumentOptions;
 use crate::lambda::LambdaOptions;
 use crate::live::{self, Live};
 use crate::problem::Problem;
-use crate::route::{router, routes, waits};
+use crate::route::{Surface, router, routes, waits};
 use crate::state::{Inner, Parts, State};
 use axum::Router;
 use axum::body::Body;
@@ -214,7 +214,9 @@ async fn limit_time(request: Request, next: Next) -> Response {
     if request.uri().path().ends_with("/ui/events") {
         return next.run(request).await;
     }
-    let is_waiting = request.extensions().get::<MatchedPath>().is_some_and(|path| waits(path.as_str()));
+    let extensions = request.extensions();
+    let place = extensions.get::<Surface>().zip(extensions.get::<MatchedPath>());
+    let is_waiting = place.is_some_and(|(surface, path)| waits(*surface, path.as_str()));
     let timeout = if is_waiting { WAITING_TIMEOUT } else { REQUEST_TIMEOUT };
     match tokio::time::timeout(timeout, next.run(request)).await {
         Ok(response) => response,

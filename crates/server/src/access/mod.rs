@@ -167,6 +167,7 @@ pub(crate) async fn guard(state: State, entries: Entries, mut request: Request, 
     let mut response = match answer {
         Ok(principal) => {
             request.extensions_mut().insert(principal);
+            request.extensions_mut().insert(surface);
             next.run(request).await
         }
         Err(Refusal::Login) if surface == Surface::Page => {

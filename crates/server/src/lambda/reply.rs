@@ -300,6 +300,27 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_stops_a_call_before_the_function_is_told_in_the_words_of_lambda() {
+        let problem = |code: Code| Problem::new(code, "why", "what to do");
+        let busy = Problem::from(tidemill_engine::pool::PoolError::Busy);
+
+        assert_eq!(ServiceError::from(&busy), ServiceError::TooManyRequests { retry_after_seconds: 1 });
+        for (code, kind) in [
+            (Code::TooManyRequests, "TooManyRequestsException"),
+            (Code::TooLarge, "RequestTooLargeException"),
+            (Code::NotAuthenticated, "MissingAuthenticationTokenException"),
+            (Code::NotAllowed, "AccessDeniedException"),
+            (Code::ForeignRequest, "AccessDeniedException"),
+            (Code::BadRequest, "InvalidParameterValueException"),
+            (Code::DatabaseUnreachable, "ServiceException"),
+            (Code::PoolLeaseGone, "ServiceException"),
+            (Code::Unexpected, "ServiceException"),
+        ] {
+            assert_eq!(ServiceError::from(&problem(code)).kind(), kind, "{code}");
+        }
+    }
+
     proptest! {
         #[test]
         fn the_log_fits_and_is_the_end_of_what_was_told(log in "(가|a|\n|𝕏){0,2000}") {

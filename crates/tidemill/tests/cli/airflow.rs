@@ -5,8 +5,6 @@ use crate::serve::Served;
 use crate::{Stage, workspace};
 use serde_json::{Value, json};
 use std::fs::{self, File};
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -78,19 +76,9 @@ fn create_pool(served: &Served) {
     let pool = json!({
         "name": "ADW", "external_id": 4, "max_units": 1000, "threshold_percent": 95, "default_units": 8,
         "min_units": 2,
-    })
-    .to_string();
-    let mut stream = TcpStream::connect(&served.address).unwrap();
-    let head = format!(
-        "POST /api/v1/pools HTTP/1.1\r\nhost: {}\r\nconnection: close\r\ncontent-type: application/json\r\n\
-         content-length: {}\r\n\r\n",
-        served.address,
-        pool.len()
-    );
-    stream.write_all(format!("{head}{pool}").as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
+    });
+    let (status, body) = served.post("/api/v1/pools", &pool.to_string());
+    assert_eq!(status, 201, "{body}");
 }
 
 /// What the release told, which the operator of Airflow returns as text.

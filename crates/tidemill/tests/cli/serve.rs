@@ -39,19 +39,33 @@ impl Served {
 
     /// Asks, and returns status and body.
     pub(crate) fn get(&self, path: &str, token: Option<&str>) -> (u16, String) {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let bearer = token.map(|token| format!("authorization: Bearer {token}\r\n")).unwrap_or_default();
-        write!(stream, "GET {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n{bearer}\r\n", self.address)
-            .unwrap();
-        let mut reader = BufReader::new(stream);
-        let mut head = String::new();
-        reader.read_line(&mut head).unwrap();
-        let mut rest = String::new();
-        reader.read_to_string(&mut rest).unwrap();
-        let status = head.split_whitespace().nth(1).unwrap().parse().unwrap();
-        (status, rest.split_once("\r\n\r\n").unwrap().1.to_owned())
+        ask(&self.address, "GET", path, &bearer, "")
     }
+
+    /// Sends a body of JSON, and returns status and body.
+    pub(crate) fn post(&self, path: &str, body: &str) -> (u16, String) {
+        post(&self.address, path, body)
+    }
+}
+
+fn post(address: &str, path: &str, body: &str) -> (u16, String) {
+    let headers = format!("content-type: application/json\r\ncontent-length: {}\r\n", body.len());
+    ask(address, "POST", path, &headers, body)
+}
+
+fn ask(address: &str, method: &str, path: &str, headers: &str, body: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(stream, "{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n{headers}\r\n{body}")
+        .unwrap();
+    let mut reader = BufReader::new(stream);
+    let mut head = String::new();
+    reader.read_line(&mut head).unwrap();
+    let mut rest = String::new();
+    reader.read_to_string(&mut rest).unwrap();
+    let status = head.split_whitespace().nth(1).unwrap().parse().unwrap();
+    (status, rest.split_once("\r\n\r\n").unwrap().1.to_owned())
 }
 
 #[test]
@@ -75,6 +89,35 @@ fn a_server_answers_and_ends_in_order_at_sigterm() {
     assert!(ended.success(), "{ended:?}");
     let listed = stage.run(&["process", "list", "-o", "csv"]);
     assert!(listed.stdout.contains(",stopped,"), "{listed:#?}");
+}
+
+#[test]
+fn who_waits_for_units_is_told_its_place_when_the_server_ends() {
+    let stage = Stage::new();
+    let mut served = Served::start(&stage, &[]);
+    let ask = |run: &str, wait: u32| {
+        format!(
+            r#"{{"pool":"ADW","dag_id":"d","dag_run_id":"{run}","parallel_hint":8,"min_parallel":8,"wait_seconds":{wait}}}"#
+        )
+    };
+    let (status, body) = served.post("/api/v1/pools", r#"{"name":"ADW","max_units":10}"#);
+    assert_eq!(status, 201, "{body}");
+    assert!(served.post("/acquire", &ask("first", 0)).1.contains("\"allowed\":true"));
+
+    let (address, body) = (served.address.clone(), ask("second", 50));
+    let second = std::thread::spawn(move || post(&address, "/acquire", &body));
+    let is_waiting = || served.get("/status", None).1.contains("\"waiting_batches\":1");
+    assert!((0..250).any(|_| is_waiting() || {
+        std::thread::sleep(Duration::from_millis(20));
+        false
+    }));
+    served.child.signal(Signal::TERM).unwrap();
+
+    let (status, body) = second.join().unwrap();
+    assert_eq!(status, 200, "{body}");
+    assert!(body.contains("\"allowed\":false") && body.contains("\"queue_position\":1"), "{body}");
+    let ended = served.child.wait_deadline(Duration::from_secs(10)).expect("nobody keeps it for 50 seconds");
+    assert!(ended.success(), "{ended:?}");
 }
 
 #[test]

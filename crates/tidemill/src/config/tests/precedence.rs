@@ -114,6 +114,11 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
         history = "2d"
         registry_view = "registry"
         limits_view = "limits"
+        compat_available = true
+        unknown = "allow"
+        [lambda]
+        function = "agent"
+        signature = "verify"
         [log]
         level = "trace"
         format = "json"
@@ -155,6 +160,10 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
             "2d",
             "registry",
             "limits",
+            "true",
+            "allow",
+            "agent",
+            "verify",
             "trace",
             "json",
             "csv",
