@@ -251,7 +251,8 @@ impl Decider {
             let looks = [Command::Look { pool }];
             self.passes(&looks, Lapses::Sought).await;
         }
-        self.watches.call(&self.cache);
+        // Here too, because a flood of requests leaves no time in between.
+        self.look(is_well).await;
     }
 
     async fn due(&self) -> Result<BTreeSet<PoolName>, StoreError> {

@@ -16,7 +16,7 @@ use tidemill_engine::alert::channel::{Channel, LogChannel};
 use tidemill_engine::alert::{Alerting, signal};
 use tidemill_engine::job::partition::run_worker;
 use tidemill_engine::job::{Launcher, purge, recovery};
-use tidemill_engine::pool::{PoolOptions, Pools};
+use tidemill_engine::pool::Pools;
 use tidemill_engine::process::End;
 use tidemill_engine::{Process, ProcessOptions, SystemClock, reaper, schedule};
 use tidemill_server::access::Authentication;
@@ -122,7 +122,7 @@ impl Serving {
             store: store.clone(),
             process: process.clone(),
             launcher: launcher.clone(),
-            pools: Pools::start(store.clone(), PoolOptions::default()),
+            pools: Pools::start(store.clone(), context.pool_options()),
             clock,
             metrics: telemetry::start_metrics(),
             configuration: configuration(context),

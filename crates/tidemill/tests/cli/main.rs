@@ -12,6 +12,7 @@ mod demo;
 mod errors;
 mod exact;
 mod examples;
+mod gauge;
 mod ghost;
 mod hint;
 mod job;
