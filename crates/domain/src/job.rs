@@ -5,7 +5,7 @@
 //! [`step`] and [`partition`] (what runs, and from where), [`chunk`] and [`fault`] (what
 //! becomes of each item), [`counters`] and [`context`] (what is written down), [`lifecycle`] (what an operator
 //! or a crash may do to it), [`retention`] (when it may be forgotten), [`command`] and [`spark`] (what other programs
-//! are told, and what they say).
+//! are told, and what they say), [`pool`] (what a step asks of a pool).
 
 pub mod status;
 
@@ -30,6 +30,7 @@ pub mod counters;
 pub mod lifecycle;
 
 pub mod command;
+pub mod pool;
 pub mod retention;
 pub mod spark;
 
