@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`launch`] (a job begins, or is refused), [`execution`] (its course), [`step`], [`chunk`]
 //! and [`partition`] (the course of its steps), [`operate`] (what people may do to it), [`orphan`] (what becomes of it
-//! when its process is gone), [`purge`] (how it is forgotten), [`list`] (what people see).
+//! when its process is gone) and [`units`] (and of what it held), [`purge`] (how it is forgotten), [`list`] (what people see).
 //!
 //! An execution belongs to the process that holds the lease `job/<execution id>`, from the transaction that makes
 //! it to the one that ends it. Everything that its process writes passes that fence; what somebody else decides
@@ -21,6 +21,7 @@ pub mod step;
 
 pub mod operate;
 pub mod orphan;
+pub mod units;
 
 pub mod purge;
 

@@ -3,7 +3,7 @@
 mod purge;
 
 use super::{Answer, Connection, Tx};
-use crate::codec::{DbStamp, DbTime};
+use crate::codec::{DbId, DbStamp, DbTime};
 use crate::job::RejectRow;
 use crate::row::job::{
     DueRestartRow, ExecutionHeadRow, ExecutionNoteRow, ExecutionRow, InstanceRow, JobRow, OrphanRow,
@@ -98,6 +98,14 @@ impl Tx {
         jobs: &[(&str, Option<&str>)],
     ) -> Answer<Option<DueRestartRow>> {
         on_either!(self, job::orphan::lock_due_restart(jobs))
+    }
+
+    pub(crate) async fn job_units_of_ended(
+        &mut self,
+        run_prefix: &str,
+        limit: i64,
+    ) -> Answer<Vec<(String, DbId)>> {
+        on_either!(self, job::units::of_ended(run_prefix, limit))
     }
 
     pub(crate) async fn job_orphan_restart_taken(&mut self, execution: i64) -> Answer<()> {

@@ -15,3 +15,4 @@ pub(crate) mod partition;
 pub(crate) mod purge;
 pub(crate) mod reject;
 pub(crate) mod step;
+pub(crate) mod units;

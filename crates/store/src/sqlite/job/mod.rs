@@ -17,3 +17,4 @@ pub(crate) mod reject;
 pub(crate) mod step;
 
 mod sequence;
+pub(crate) mod units;
