@@ -49,4 +49,5 @@ pub use sql_step::SqlStatements;
 pub use step::Step;
 pub use tasklet::{RepeatStatus, Tasklet, TaskletScope};
 pub use tidemill_domain::job::command::CommandExit;
+pub use tidemill_domain::job::pool::PoolUse;
 pub use tidemill_domain::job::spark::Granted;

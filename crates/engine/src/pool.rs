@@ -5,13 +5,14 @@
 //! processes may do so on one database; the rows of the pools keep them apart.
 //!
 //! Reading order: [`ask`] (what is asked), [`pools`] (the handle), [`decider`] (the task), [`watch`] (those who wait),
-//! [`hold`] (units that this process uses itself).
+//! [`hold`] (units that this process uses itself), `on_demand` (for those who may need none).
 
 pub mod ask;
 pub mod hold;
 pub mod pools;
 
 mod decider;
+mod on_demand;
 mod watch;
 
 pub mod error;
@@ -19,4 +20,5 @@ pub mod error;
 pub use ask::{Ask, AskPart};
 pub use error::PoolError;
 pub use hold::Hold;
+pub(crate) use on_demand::PoolsOnDemand;
 pub use pools::{PoolOptions, Pools};

@@ -44,6 +44,7 @@ impl JobStep {
         let (store, process) = (task.scope.store().clone(), task.process.clone());
         // Whether a changed definition is all right was decided for the outer job, of which this one is a part.
         let launcher = Launcher::new(store, process, task.clock.clone(), jobs).accept_change(true);
+        let launcher = launcher.sharing(task.pools.clone());
         let name = format!("job {}", task.scope.job());
         let actor = Actor { name, role: Role::System, request_id: None };
         let outer = task.scope.execution();

@@ -9,6 +9,7 @@ use crate::job::error::JobError;
 use crate::job::runner::Runner;
 use crate::job::stop::{StopSignal, StopSwitch, Urgency};
 use crate::lease::HeldLease;
+use crate::pool::{Pools, PoolsOnDemand};
 use crate::process::Process;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -64,6 +65,7 @@ impl Running {
 #[derive(Clone, Debug)]
 pub struct Launcher {
     inner: Arc<Inner>,
+    pools: PoolsOnDemand,
     running_max: usize,
     accepts_change: bool,
 }
@@ -84,6 +86,7 @@ struct Inner {
 impl Launcher {
     /// A launcher of these jobs, on behalf of `process`.
     pub fn new(store: Store, process: Process, clock: Arc<dyn Clock>, jobs: JobRegistry) -> Self {
+        let pools = PoolsOnDemand::new(store.clone());
         let inner = Inner {
             store,
             process,
@@ -93,7 +96,7 @@ impl Launcher {
             partition_stop: StopSwitch::default(),
             partitions: Arc::default(),
         };
-        Self { inner: Arc::new(inner), running_max: usize::MAX, accepts_change: false }
+        Self { inner: Arc::new(inner), pools, running_max: usize::MAX, accepts_change: false }
     }
 
     /// Refuses launches while so many executions run in this process. Without it there is no limit.
@@ -108,6 +111,23 @@ impl Launcher {
     pub fn accept_change(mut self, accepts_change: bool) -> Self {
         self.accepts_change = accepts_change;
         self
+    }
+
+    /// Asks these pools for the units that steps need. Without it, pools are started when the first step needs some.
+    #[must_use]
+    pub fn pools(mut self, pools: Pools) -> Self {
+        self.pools = PoolsOnDemand::of(pools);
+        self
+    }
+
+    /// Shares the pools of whoever launches this.
+    pub(crate) fn sharing(mut self, pools: PoolsOnDemand) -> Self {
+        self.pools = pools;
+        self
+    }
+
+    pub(crate) fn pools_on_demand(&self) -> &PoolsOnDemand {
+        &self.pools
     }
 
     /// The jobs that it can start.
@@ -227,7 +247,8 @@ impl Launcher {
         let switch = StopSwitch::default();
         self.running().insert(execution, switch.clone());
         let (store, clock) = (self.inner.store.clone(), self.inner.clock.clone());
-        let runner = Runner::new(store, clock, job, launched, lease, switch.signal());
+        let pools = self.pools.clone();
+        let runner = Runner::new(store, clock, job, launched, lease, switch.signal(), pools);
         let launcher = self.clone();
         let working = tokio::spawn(async move {
             let watching = tokio::spawn(watch_for_stop(launcher.inner.store.clone(), execution, switch));

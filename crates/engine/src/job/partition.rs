@@ -15,6 +15,7 @@ use std::future::Future;
 use std::sync::Arc;
 use tidemill_domain::item::ItemError;
 use tidemill_domain::job::ExecutionContext;
+use tidemill_domain::job::spark::Granted;
 
 pub use by::RangePartitioner;
 pub use worker::run as run_worker;
@@ -101,12 +102,20 @@ impl<P: Partitioner> AnyPartitioner for P {
     }
 }
 
+/// How many partitions are wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Grid {
+    Fixed(usize),
+    /// As many as a pool grants.
+    Granted,
+}
+
 /// A divided step; what follows are options.
 pub struct PartitionedStep {
     name: String,
     worker: Step,
     partitioner: Arc<dyn AnyPartitioner>,
-    grid: usize,
+    grid: Grid,
     concurrency: Option<usize>,
     is_local: bool,
 }
@@ -114,13 +123,20 @@ pub struct PartitionedStep {
 impl PartitionedStep {
     pub(crate) fn new(name: String, worker: Step, partitioner: impl Partitioner) -> Self {
         let partitioner = Arc::new(partitioner);
-        Self { name, worker, partitioner, grid: GRID, concurrency: None, is_local: false }
+        Self { name, worker, partitioner, grid: Grid::Fixed(GRID), concurrency: None, is_local: false }
     }
 
     /// How many partitions are wanted.
     #[must_use]
     pub fn grid(mut self, grid: usize) -> Self {
-        self.grid = grid;
+        self.grid = Grid::Fixed(grid);
+        self
+    }
+
+    /// As many partitions are wanted as the step's [pool](Step::pool) grants when it first runs.
+    #[must_use]
+    pub fn grid_granted(mut self) -> Self {
+        self.grid = Grid::Granted;
         self
     }
 
@@ -143,7 +159,20 @@ impl PartitionedStep {
         Step::new(self.name.clone(), Arc::new(self))
     }
 
-    fn concurrency_here(&self) -> usize {
+    /// How many partitions are wanted.
+    fn grid_of(&self, granted: Option<&Granted>) -> usize {
+        match (self.grid, granted) {
+            (Grid::Fixed(grid), _) => grid,
+            (Grid::Granted, Some(granted)) => count(granted),
+            (Grid::Granted, None) => GRID,
+        }
+    }
+
+    /// How many of them run here at the same time; with units of a pool, no more than those.
+    fn concurrency_here(&self, granted: Option<&Granted>) -> usize {
+        if let Some(granted) = granted.map(count) {
+            return self.concurrency.unwrap_or(granted).min(granted);
+        }
         self.concurrency
             .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get))
     }
@@ -162,8 +191,12 @@ impl StepBody for PartitionedStep {
         Some(&self.worker)
     }
 
+    fn needs_units(&self) -> bool {
+        self.grid == Grid::Granted
+    }
+
     fn check(&self) -> Result<(), String> {
-        if self.grid == 0 {
+        if self.grid == Grid::Fixed(0) {
             return Err("the grid is 0; it must be at least 1".into());
         }
         if self.concurrency == Some(0) {
@@ -176,4 +209,9 @@ impl StepBody for PartitionedStep {
         tidemill_domain::job::check_name(name).map_err(|error| format!("its worker {name:?}: {error}"))?;
         self.worker.check().map_err(|why| format!("its worker {name:?}: {why}"))
     }
+}
+
+/// At least one: nothing else is granted.
+fn count(granted: &Granted) -> usize {
+    usize::try_from(granted.units).unwrap_or(usize::MAX).max(1)
 }

@@ -3,6 +3,7 @@
 mod flow;
 mod record;
 mod step;
+mod units;
 
 use crate::error::EngineError;
 use crate::job::definition::Job;
@@ -13,8 +14,9 @@ use crate::job::step::Step;
 use crate::job::stop::StopSignal;
 use crate::lease::HeldLease;
 use crate::metrics;
+use crate::pool::PoolsOnDemand;
 use record::{Answer, Entry, Recorder};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tidemill_domain::code::Code;
 use tidemill_domain::item::ItemError;
 use tidemill_domain::job::step::{EXECUTED_KEY, RESTART_KEY, STEP_TYPE_KEY, StepRules, VERSION_KEY};
@@ -36,6 +38,7 @@ pub(super) struct Runner {
     lease: Arc<HeldLease>,
     recorder: Recorder,
     stop: StopSignal,
+    pools: PoolsOnDemand,
     /// What the job remembers. Behind a lock, because flows of a split run at the same time.
     context: Mutex<ExecutionContext>,
 }
@@ -91,11 +94,12 @@ impl Runner {
         launched: Launched,
         lease: HeldLease,
         stop: StopSignal,
+        pools: PoolsOnDemand,
     ) -> Self {
         let lease = Arc::new(lease);
         let recorder = Recorder::new(store.clone(), &launched, lease.clone());
         let context = Mutex::new(launched.context.clone());
-        Self { store, clock, job, launched, lease, recorder, stop, context }
+        Self { store, clock, job, launched, lease, recorder, stop, pools, context }
     }
 
     /// Runs to the end. The error says that this process may no longer act: nothing was written then.
@@ -197,6 +201,7 @@ impl Runner {
                     context,
                     fingerprint: self.job.definition().map(str::to_owned),
                     is_resumed,
+                    granted: OnceLock::new(),
                 });
                 self.run_step(step, scope).await
             }
@@ -243,7 +248,8 @@ impl Runner {
 
     async fn run_step(&self, step: &Step, scope: StepScope) -> Result<StepOutcome, Lost> {
         let (lease, stop, clock) = (self.lease.clone(), self.stop.clone(), self.clock.clone());
-        let ending = StepRunner { lease, stop, clock }.run(step, &scope, Counters::default()).await?;
+        let runner = StepRunner { lease, stop, clock, pools: self.pools.clone() };
+        let ending = runner.run(step, &scope, Counters::default()).await?;
         self.end_step(step, &scope, ending).await
     }
 

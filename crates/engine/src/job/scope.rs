@@ -1,10 +1,11 @@
 //! What the parts of a step may look at while they run.
 
 use crate::lease::HeldLease;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tidemill_domain::item::{ErrorKind, ItemError};
 use tidemill_domain::job::partition::worker_of;
+use tidemill_domain::job::spark::Granted;
 use tidemill_domain::job::{ExecutionContext, ExecutionId, InstanceId, JobParameters, StepExecutionId};
 use tidemill_store::{Store, StoreError, Tx};
 
@@ -31,6 +32,8 @@ pub(crate) struct StepScopeParts {
     /// Of the definition of the job, where it has one.
     pub(crate) fingerprint: Option<String>,
     pub(crate) is_resumed: bool,
+    /// What a pool has granted, once it has.
+    pub(crate) granted: OnceLock<Granted>,
 }
 
 impl StepScope {
@@ -79,6 +82,17 @@ impl StepScope {
     /// Whether this run goes on where an earlier one ended.
     pub fn is_resumed(&self) -> bool {
         self.inner.is_resumed
+    }
+
+    /// What a pool has granted to the step, or to the divided step that this is a partition of; none when it asks no
+    /// pool.
+    pub fn granted(&self) -> Option<&Granted> {
+        self.inner.granted.get()
+    }
+
+    /// Notes what a pool has granted. It is granted once in a run of a step.
+    pub(crate) fn grant(&self, granted: Granted) {
+        self.inner.granted.get_or_init(|| granted);
     }
 
     /// The parameters of the job.

@@ -20,7 +20,7 @@ impl Step {
         name: impl Into<String>,
         spark: impl Fn(&StepScope) -> Result<SparkSpec, ItemError> + Send + Sync + 'static,
     ) -> Self {
-        let command = move |scope: &StepScope| spark(scope)?.into_command();
+        let command = move |scope: &StepScope| spark(scope)?.or_granted(scope.granted()).into_command();
         Self::new(name.into(), Arc::new(CommandStep::new("spark", command)))
     }
 }
@@ -81,7 +81,8 @@ impl SparkSpec {
         self
     }
 
-    /// What was granted: how many tasks may run at once, and the hint that says so to the source.
+    /// What was granted: how many tasks may run at once, and the hint that says so to the source. Without it, what the
+    /// step's [pool](Step::pool) has granted.
     #[must_use]
     pub fn parallelism(mut self, granted: Granted) -> Self {
         self.submission.granted = Some(granted);
@@ -98,6 +99,12 @@ impl SparkSpec {
     #[must_use]
     pub fn command(mut self, more: impl FnOnce(CommandSpec) -> CommandSpec) -> Self {
         self.command = more(self.command);
+        self
+    }
+
+    /// What the step's pool has granted, unless the author says something else.
+    fn or_granted(mut self, granted: Option<&Granted>) -> Self {
+        self.submission.granted = self.submission.granted.or_else(|| granted.cloned());
         self
     }
 

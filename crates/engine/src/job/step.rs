@@ -6,11 +6,13 @@ use crate::job::definition::Job;
 use crate::job::job_step::JobStep;
 use crate::job::listener::StepListener;
 use crate::job::partition::{PartitionedStep, Partitioner};
+use crate::job::runner::StepRunner;
 use crate::job::scope::{ChunkScope, StepScope};
 use crate::job::stop::StopSignal;
 use crate::job::tasklet::{Tasklet, TaskletStep};
 use crate::lease::HeldLease;
 use crate::metrics;
+use crate::pool::PoolsOnDemand;
 use crate::process::Process;
 use std::fmt;
 use std::future::Future;
@@ -19,6 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tidemill_domain::code::Code;
 use tidemill_domain::item::ItemError;
+use tidemill_domain::job::pool::PoolUse;
 use tidemill_domain::job::step::StepRules;
 use tidemill_domain::job::{Counters, ExecutionContext, ExitStatus, JobParameters};
 use tidemill_domain::time::Clock;
@@ -31,6 +34,7 @@ pub struct Step {
     name: String,
     rules: StepRules,
     listeners: Vec<Arc<dyn StepListener>>,
+    pool: Option<PoolUse>,
     body: Arc<dyn StepBody>,
 }
 
@@ -88,7 +92,7 @@ impl Step {
     }
 
     pub(crate) fn new(name: String, body: Arc<dyn StepBody>) -> Self {
-        Self { name, rules: StepRules::default(), listeners: Vec::new(), body }
+        Self { name, rules: StepRules::default(), listeners: Vec::new(), pool: None, body }
     }
 
     /// Run it again in a restart even if it has completed.
@@ -112,6 +116,14 @@ impl Step {
         self
     }
 
+    /// Takes units of a pool for as long as it runs. It waits in the queue of the pool before it begins, and what it got
+    /// is what [`StepScope::granted`] says; of a divided step, so many partitions run at once, all in this process.
+    #[must_use]
+    pub fn pool(mut self, wanted: PoolUse) -> Self {
+        self.pool = Some(wanted);
+        self
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
@@ -130,6 +142,10 @@ impl Step {
         &self.listeners
     }
 
+    pub(crate) fn pool_use(&self) -> Option<&PoolUse> {
+        self.pool.as_ref()
+    }
+
     pub(crate) fn body(&self) -> &dyn StepBody {
         &*self.body
     }
@@ -140,6 +156,14 @@ impl Step {
     }
 
     pub(crate) fn check(&self) -> Result<(), String> {
+        if let Some(wanted) = &self.pool {
+            wanted.check().map_err(|bad| format!("of pool {}: {bad}", wanted.pool))?;
+            if self.worker().is_some_and(|worker| worker.pool.is_some()) {
+                return Err("both it and its worker ask for units; one of them has to".into());
+            }
+        } else if self.body.needs_units() {
+            return Err("its grid is what a pool grants, and it asks no pool".into());
+        }
         self.body.check()
     }
 }
@@ -163,6 +187,11 @@ pub(crate) trait StepBody: Send + Sync {
     /// The step that does the work of one partition, when this one is divided.
     fn worker(&self) -> Option<&Step> {
         None
+    }
+
+    /// Whether it cannot run without units of a pool.
+    fn needs_units(&self) -> bool {
+        false
     }
 
     /// What is wrong with its definition.
@@ -233,6 +262,8 @@ pub(crate) struct StepTask {
     pub(crate) clock: Arc<dyn Clock>,
     /// The process that it runs in.
     pub(crate) process: Process,
+    /// The pools, for steps that run others.
+    pub(crate) pools: PoolsOnDemand,
     lease: Arc<HeldLease>,
     /// The context as it is stored.
     stored: String,
@@ -281,18 +312,28 @@ impl Progress {
 }
 
 impl StepTask {
-    pub(crate) fn new(
+    pub(in crate::job) fn new(
         scope: StepScope,
         (counters, context): (Counters, ExecutionContext),
-        lease: Arc<HeldLease>,
-        stop: StopSignal,
-        clock: Arc<dyn Clock>,
+        StepRunner { lease, stop, clock, pools }: StepRunner,
     ) -> Self {
         let (stored, is_stop_stored) = (String::new(), false);
         let progress = Progress::default();
         progress.set(counters, &context);
         let process = lease.process().clone();
-        Self { scope, context, counters, stop, clock, process, lease, stored, is_stop_stored, progress }
+        Self {
+            scope,
+            context,
+            counters,
+            stop,
+            clock,
+            process,
+            pools,
+            lease,
+            stored,
+            is_stop_stored,
+            progress,
+        }
     }
 
     /// What it has committed, for those who look from outside.

@@ -1,12 +1,12 @@
-//! What a command finds in its environment: ours without our own settings, what the step is, the parameters, and what
-//! the author adds.
+//! What a command finds in its environment: ours without our own settings, what the step is, the parameters, what a pool
+//! has granted, and what the author adds.
 
 use super::CommandSpec;
 use crate::job::scope::StepScope;
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsString;
-use tidemill_domain::job::command::{OWN_PREFIX, TOLD, variables};
+use tidemill_domain::job::command::{HINT_VARIABLE, OWN_PREFIX, PARALLELISM_VARIABLE, TOLD, variables};
 
 /// The whole environment of a command.
 pub(super) fn of(spec: &CommandSpec, scope: &StepScope) -> Result<BTreeMap<OsString, OsString>, String> {
@@ -15,6 +15,10 @@ pub(super) fn of(spec: &CommandSpec, scope: &StepScope) -> Result<BTreeMap<OsStr
     if spec.inherits {
         // Our own settings have passwords among them.
         all.extend(env::vars_os().filter(|(name, _)| !name.to_string_lossy().starts_with(OWN_PREFIX)));
+    }
+    if let Some(granted) = scope.granted() {
+        all.insert(PARALLELISM_VARIABLE.into(), granted.units.to_string().into());
+        all.extend(granted.hint.as_ref().map(|hint| (HINT_VARIABLE.into(), hint.into())));
     }
     for (name, value) in &spec.environment {
         if name.is_empty() || name.contains(['=', '\0']) {

@@ -38,7 +38,11 @@ macro_rules! patiently {
 
 /// Runs a divided step to its end.
 pub(super) async fn run(step: &PartitionedStep, task: &mut StepTask) -> Result<StepEnd, StepFailure> {
-    let grid = task.context.get_long(GRID_KEY).and_then(|n| usize::try_from(n).ok()).unwrap_or(step.grid);
+    let grid = task
+        .context
+        .get_long(GRID_KEY)
+        .and_then(|n| usize::try_from(n).ok())
+        .unwrap_or_else(|| step.grid_of(task.scope.granted()));
     task.context.put(GRID_KEY, i64::try_from(grid).unwrap_or(i64::MAX));
     let mut chunk = task.chunk(None);
     task.commit(&mut chunk, Counters::default()).await?;
@@ -87,7 +91,8 @@ impl Managing<'_> {
             manager: self.id(),
             partitions,
             is_fixed: self.step.partitioner.is_fixed(),
-            only: self.step.is_local.then(|| self.task.process.id()),
+            // Units are held by this process, so others must not use them.
+            only: (self.step.is_local || self.task.scope.granted().is_some()).then(|| self.task.process.id()),
         };
         match patiently!(self, self.try_start(&request)) {
             PartitionStart::Started(chains) => Ok(chains),
@@ -123,7 +128,7 @@ impl Managing<'_> {
 
     /// Runs as many more partitions here as there is room for.
     async fn claim(&self, running: &mut JoinSet<()>) -> Result<(), StepFailure> {
-        let room = self.step.concurrency_here().saturating_sub(running.len());
+        let room = self.step.concurrency_here(self.task.scope.granted()).saturating_sub(running.len());
         if room == 0 {
             return Ok(());
         }
@@ -156,6 +161,8 @@ impl Managing<'_> {
                 parameters: scope.parameters().clone(),
                 job_context: scope.job_context().clone(),
                 fingerprint: scope.fingerprint().map(str::to_owned),
+                granted: scope.granted().cloned(),
+                pools: self.task.pools.clone(),
             };
             running.spawn(common.run(self.step.worker.clone(), claimed, lease));
         }

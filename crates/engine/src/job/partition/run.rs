@@ -6,11 +6,13 @@ use crate::job::step::Step;
 use crate::job::stop::StopSignal;
 use crate::lease::HeldLease;
 use crate::metrics;
+use crate::pool::PoolsOnDemand;
 use crate::process::Process;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tidemill_domain::code::Code;
 use tidemill_domain::job::partition::worker_of;
+use tidemill_domain::job::spark::Granted;
 use tidemill_domain::job::step::RESTART_KEY;
 use tidemill_domain::job::{BatchStatus, Counters, ExecutionContext, ExitStatus, InstanceId, JobParameters};
 use tidemill_domain::time::Clock;
@@ -57,6 +59,9 @@ pub(super) struct Common {
     pub(super) parameters: JobParameters,
     pub(super) job_context: ExecutionContext,
     pub(super) fingerprint: Option<String>,
+    /// What the divided step was granted.
+    pub(super) granted: Option<Granted>,
+    pub(super) pools: PoolsOnDemand,
 }
 
 impl Common {
@@ -80,9 +85,11 @@ impl Common {
             is_resumed: context.get(RESTART_KEY).is_some() || claimed.counters.commit > 0,
             context,
             fingerprint: self.fingerprint,
+            granted: self.granted.map_or_else(OnceLock::new, OnceLock::from),
         });
         let lease = Arc::new(lease);
-        let runner = StepRunner { lease: lease.clone(), stop: self.stop, clock: self.clock };
+        let runner =
+            StepRunner { lease: lease.clone(), stop: self.stop, clock: self.clock, pools: self.pools };
         let counters = claimed.counters;
         let told = scope.clone();
         // A task of its own: a listener that panics must leave a trace, or the partition would be begun for ever.

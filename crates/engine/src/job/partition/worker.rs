@@ -99,6 +99,8 @@ async fn take(
             parameters: run.parameters.clone(),
             job_context: run.job_context.clone(),
             fingerprint: run.fingerprint.clone(),
+            granted: None,
+            pools: launcher.pools_on_demand().clone(),
         };
         let counted = launcher.partition_begins();
         let worker = worker.clone();

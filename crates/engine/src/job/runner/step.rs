@@ -2,11 +2,13 @@
 
 use super::panic_text;
 use super::record::Lost;
+use super::units::{self, Units};
 use crate::job::listener::StepRun;
 use crate::job::scope::StepScope;
 use crate::job::step::{Step, StepEnd, StepFailure, StepTask};
 use crate::job::stop::{StopSignal, Urgency};
 use crate::lease::HeldLease;
+use crate::pool::PoolsOnDemand;
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::code::Code;
@@ -24,6 +26,7 @@ pub(in crate::job) struct StepRunner {
     pub(in crate::job) lease: Arc<HeldLease>,
     pub(in crate::job) stop: StopSignal,
     pub(in crate::job) clock: Arc<dyn Clock>,
+    pub(in crate::job) pools: PoolsOnDemand,
 }
 
 /// How a step ended, before it is recorded.
@@ -44,12 +47,25 @@ impl StepRunner {
         scope: &StepScope,
         counters: Counters,
     ) -> Result<Ending, Lost> {
-        let mut context = scope.context().clone();
-        for listener in step.listeners() {
-            listener.before_step(scope, &mut context);
+        let Some(wanted) = step.pool_use() else { return self.work(step, scope, counters).await };
+        match self.units(wanted, scope).await? {
+            Units::Held(hold) => {
+                let ended = self.work(step, scope, counters).await;
+                let is_completed = ended.as_ref().is_ok_and(|ending| ending.status == BatchStatus::Completed);
+                units::give_back(hold, scope, !is_completed).await;
+                ended
+            }
+            Units::Not { status, exit, code } => {
+                let context = begun(step, scope);
+                Ok(Ending { status, exit, code, counters, context })
+            }
         }
-        let (lease, stop, clock) = (self.lease.clone(), self.stop.clone(), self.clock.clone());
-        let mut task = StepTask::new(scope.clone(), (counters, context), lease, stop, clock);
+    }
+
+    /// [`run`](Self::run) with the units that it needs.
+    async fn work(&self, step: &Step, scope: &StepScope, counters: Counters) -> Result<Ending, Lost> {
+        let context = begun(step, scope);
+        let mut task = StepTask::new(scope.clone(), (counters, context), self.clone());
         let progress = task.progress();
         let span = tracing::info_span!("step", step = scope.step(), step.id = %scope.step_execution());
         let worker = step.clone();
@@ -91,6 +107,15 @@ impl StepRunner {
             }
         }
     }
+}
+
+/// Tells the listeners that a step begins, and answers what it remembers then.
+fn begun(step: &Step, scope: &StepScope) -> ExecutionContext {
+    let mut context = scope.context().clone();
+    for listener in step.listeners() {
+        listener.before_step(scope, &mut context);
+    }
+    context
 }
 
 impl Ending {

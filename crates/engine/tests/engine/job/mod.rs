@@ -10,6 +10,7 @@ mod launch_vector;
 mod limit;
 mod partition;
 mod partition_elsewhere;
+mod pool;
 mod purge;
 mod recovery;
 mod spark;

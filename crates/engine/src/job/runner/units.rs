@@ -1,0 +1,214 @@
+//! The units of a pool that a step needs: asked for before it begins, given back at its end, whatever the end.
+//!
+//! Nothing of it is kept here that a crash could lose. A process that dies leaves its units to whoever finds that its
+//! execution has ended ([`recovery`](crate::job::recovery)).
+
+use super::record::Lost;
+use super::step::StepRunner;
+use crate::job::scope::StepScope;
+use crate::job::stop::Urgency;
+use crate::pool::{Ask, AskPart, Hold, PoolError, Pools};
+use std::time::Duration;
+use tidemill_domain::code::Code;
+use tidemill_domain::job::pool::{PoolUse, holder};
+use tidemill_domain::job::{BatchStatus, ExitStatus};
+use tidemill_domain::pool::command::{Admitted, Answer, Release, Waits};
+use tidemill_domain::pool::weight::Lever;
+use tidemill_domain::pool::{End, Reason, ReleaseBy};
+use tidemill_store::StoreError;
+
+/// How long one question waits in the queue. Whoever dies meanwhile keeps its place for little longer than that.
+const QUESTION: Duration = Duration::from_secs(30);
+
+/// Pause before the question is repeated, after the database could not be reached.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// What became of the question.
+pub(super) enum Units {
+    /// They are there, and the scope of the step says how many.
+    Held(Hold),
+    /// The step ends like this without having begun.
+    Not { status: BatchStatus, exit: ExitStatus, code: Option<Code> },
+}
+
+impl Units {
+    fn failed(code: Code, text: String) -> Self {
+        Self::Not { status: BatchStatus::Failed, exit: ExitStatus::failed(text), code: Some(code) }
+    }
+}
+
+impl StepRunner {
+    /// Asks for the units of a step, and waits for them. The error says that this process may no longer act for it.
+    pub(super) async fn units(&self, wanted: &PoolUse, scope: &StepScope) -> Result<Units, Lost> {
+        let asking = match Asking::new(self.pools.get(), wanted, scope) {
+            Ok(asking) => asking,
+            Err(text) => return Ok(Units::failed(Code::ExecutionFailed, text)),
+        };
+        let units = tokio::select! {
+            biased;
+            () = self.stop.asked(Urgency::AtChunkEnd) => {
+                let text = format!("stopped while it waited for pool {}", wanted.pool);
+                let exit = ExitStatus::new(ExitStatus::STOPPED).describe(text);
+                Units::Not { status: BatchStatus::Stopped, exit, code: None }
+            }
+            () = self.lease.lost() => {
+                asking.leave().await;
+                return Err(Lost);
+            }
+            units = asking.to_the_end() => units,
+        };
+        if matches!(units, Units::Not { .. }) {
+            asking.leave().await;
+        }
+        Ok(units)
+    }
+}
+
+/// Gives the units of a step back.
+pub(super) async fn give_back(hold: Hold, scope: &StepScope, failed: bool) {
+    let step = scope.step();
+    if hold.is_lost() {
+        tracing::warn!(step, "the units of step {step} were taken back while it ran");
+    }
+    if let Err(error) = hold.release(failed).await {
+        tracing::warn!(step, %error, "the units of step {step} could not be given back; they come back after the execution");
+    }
+}
+
+struct Asking<'a> {
+    pools: &'a Pools,
+    wanted: &'a PoolUse,
+    scope: &'a StepScope,
+    ask: Ask,
+}
+
+impl<'a> Asking<'a> {
+    fn new(pools: &'a Pools, wanted: &'a PoolUse, scope: &'a StepScope) -> Result<Self, String> {
+        let parallel = wanted.parallel().map_err(|error| error.to_string())?;
+        let holder = holder(scope.job(), scope.execution(), scope.step())
+            .map_err(|error| format!("its name cannot be that of a holder of units: {error}"))?;
+        let part =
+            AskPart { pool: wanted.pool.clone(), parallel, sessions: wanted.sessions, least: wanted.least };
+        let mut ask = Ask::new(holder, part);
+        ask.class = wanted.class;
+        // Estimates are made of earlier runs of the same.
+        ask.table = scope.defined_step().to_owned();
+        ask.hint = wanted.hint.clone();
+        Ok(Self { pools, wanted, scope, ask })
+    }
+
+    async fn to_the_end(&self) -> Units {
+        let mut left = self.wanted.wait.unwrap_or(Duration::MAX);
+        // The first question only looks, so that whoever has to wait is told so at once.
+        let mut question = Duration::ZERO;
+        let mut place = None;
+        loop {
+            let waited = match self.pools.hold(self.ask.clone(), question).await {
+                Ok(Ok(hold)) => return self.granted(hold).await,
+                Ok(Err(Answer::Waits(waits))) if left.is_zero() => return self.too_long(&waits),
+                Ok(Err(Answer::Waits(waits))) => {
+                    self.tell_place(&waits, &mut place);
+                    question
+                }
+                Ok(Err(other)) => return self.refused(other),
+                Err(error) if is_passing(&error) && !left.is_zero() => {
+                    tracing::warn!(%error, "units of pool {} could not be asked for; will try again", self.wanted.pool);
+                    tokio::time::sleep(PAUSE).await;
+                    PAUSE
+                }
+                Err(error) => return Units::failed(error.code(), error.to_string()),
+            };
+            left = left.saturating_sub(waited);
+            question = left.min(QUESTION);
+        }
+    }
+
+    /// Tells the step what it may do. Units that it cannot use are given back.
+    async fn granted(&self, hold: Hold) -> Units {
+        match self.meaning(&hold).await {
+            Ok(()) => Units::Held(hold),
+            Err((code, text)) => {
+                give_back(hold, self.scope, true).await;
+                Units::failed(code, text)
+            }
+        }
+    }
+
+    async fn meaning(&self, hold: &Hold) -> Result<(), (Code, String)> {
+        let Some(Admitted { ticket, .. }) = hold.parts().first() else { return Ok(()) };
+        let Some(granted) = ticket.granted else { return Ok(()) };
+        let lever = self.lever().await.map_err(|error| (error.code(), error.to_string()))?;
+        let told = self
+            .wanted
+            .granted(lever, granted)
+            .map_err(|error| (Code::HintNotRewritten, error.to_string()))?;
+        let (step, pool, asked) = (self.scope.step(), &self.wanted.pool, ticket.asked);
+        tracing::info!(step, pool = %pool, "step {step} has {granted} of the {asked} that it asked of pool {pool}");
+        self.scope.grant(told);
+        Ok(())
+    }
+
+    /// What the pool lowers when it has not enough.
+    async fn lever(&self) -> Result<Lever, StoreError> {
+        let mut tx = self.scope.store().read().await?;
+        let found = tx.pool(&self.wanted.pool).await?;
+        tx.rollback().await?;
+        // One that was removed meanwhile had to be asked for something: the degree is what most lower.
+        Ok(found.map_or(Lever::Parallel, |found| found.settings.weigh(None, None).0))
+    }
+
+    fn tell_place(&self, waits: &Waits, place: &mut Option<(u32, Reason)>) {
+        let now = (waits.position, waits.reason);
+        if place.replace(now) == Some(now) {
+            return;
+        }
+        let (step, pool, requested, position) =
+            (self.scope.step(), &waits.pool, waits.requested, waits.position);
+        tracing::info!(step, pool = %pool, position, reason = %waits.reason,
+            "step {step} waits for {requested} units of pool {pool}: place {position} in the queue");
+    }
+
+    fn too_long(&self, waits: &Waits) -> Units {
+        let waited = tidemill_domain::duration::show(self.wanted.wait.unwrap_or_default());
+        let text = format!(
+            "pool {} did not have {} units within {waited}: place {} in the queue, {}",
+            waits.pool,
+            waits.requested,
+            waits.position,
+            waits.reason.sentence()
+        );
+        Units::failed(Code::PoolFull, text)
+    }
+
+    fn refused(&self, answer: Answer) -> Units {
+        let pool = &self.wanted.pool;
+        match answer {
+            Answer::Refused { reason: Reason::UnknownPool, .. } => {
+                Units::failed(Code::PoolNotFound, format!("there is no pool {pool}"))
+            }
+            Answer::Refused { reason, .. } => {
+                Units::failed(Code::RequestExceedsPool, format!("pool {pool}: {}", reason.sentence()))
+            }
+            _ => Units::failed(Code::PoolLeaseGone, format!("pool {pool} no longer knows the request")),
+        }
+    }
+
+    /// Leaves the queue, and gives back what came at the last moment.
+    async fn leave(&self) {
+        let by = ReleaseBy::Holder(self.ask.holder.clone());
+        let end = End::Released { failed: true };
+        let release = Release { pool: self.wanted.pool.clone(), by, epoch: None, end, call: None };
+        if let Err(error) = self.pools.release(release).await {
+            tracing::warn!(%error, "the queue of pool {} could not be left; the place lapses by itself", self.wanted.pool);
+        }
+    }
+}
+
+/// Whether asking again may help.
+fn is_passing(error: &PoolError) -> bool {
+    match error {
+        PoolError::Store(error) => error.is_transient(),
+        PoolError::Busy => true,
+        _ => false,
+    }
+}

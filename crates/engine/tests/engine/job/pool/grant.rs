@@ -1,0 +1,184 @@
+//! What a step gets, and what that means for it.
+
+use super::{World, adw, all, level, other, record, some, stands};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use tidemill_domain::audit::Actor;
+use tidemill_domain::code::Code;
+use tidemill_domain::item::ItemError;
+use tidemill_domain::job::{BatchStatus, JobParameters};
+use tidemill_engine::job::{
+    CommandSpec, Granted, Job, Partition, PoolUse, RepeatStatus, Step, StepScope, Tasklet, TaskletScope,
+};
+use tokio::sync::Barrier;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn executions_that_do_not_fit_together_run_one_after_the_other() {
+    for stand in stands().await {
+        let world = World::new();
+        let job = Job::new("needy").step(world.step("s").pool(all(6)));
+        let launcher = stand.bench.launcher(&job).unwrap();
+        let mut running = Vec::new();
+        for day in 1..=4_i64 {
+            let parameters = JobParameters::new().with("day", day);
+            running.push(launcher.launch("needy", &parameters, &Actor::system()).await.unwrap());
+        }
+
+        for running in running {
+            assert_eq!(running.ended().await.unwrap().status, BatchStatus::Completed);
+        }
+
+        assert_eq!((world.runs(), world.most()), (4, 6), "never two at once");
+        assert_eq!(level(&stand).await, (0, 0));
+    }
+}
+
+/// Waits until as many others are here as the barrier says.
+struct Meets {
+    barrier: Arc<Barrier>,
+    here: Arc<AtomicUsize>,
+    most: Arc<AtomicUsize>,
+}
+
+impl Tasklet for Meets {
+    async fn execute(&mut self, scope: &mut TaskletScope<'_>) -> Result<RepeatStatus, ItemError> {
+        assert_eq!(scope.step().granted().map(|granted| granted.units), Some(3));
+        let here = self.here.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(here, Ordering::SeqCst);
+        self.barrier.wait().await;
+        self.here.fetch_sub(1, Ordering::SeqCst);
+        Ok(RepeatStatus::Finished)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_smaller_grant_means_fewer_partitions_at_once() {
+    for stand in stands().await {
+        let (barrier, here, most) =
+            (Arc::new(Barrier::new(3)), Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+        let seen = most.clone();
+        let worker = Step::tasklet("w", move |_| {
+            Ok(Meets { barrier: barrier.clone(), here: here.clone(), most: seen.clone() })
+        });
+        let divided = Step::partitioned("m", worker, parts).grid(9).build();
+        let job =
+            Job::new("divided").step(divided.pool(PoolUse { units: Some(some(6)), ..PoolUse::new(adw()) }));
+        let held = other(&stand, 7).await;
+
+        let run = stand.bench.run(&job, &JobParameters::new()).await.unwrap();
+
+        assert!(run.is_completed(), "{:?}", run.end);
+        assert_eq!(run.steps().count(), 10, "the grid stays, and the step itself");
+        assert_eq!(most.load(Ordering::SeqCst), 3, "half of the six, because six were not left");
+        held.release(false).await.unwrap();
+        assert_eq!(level(&stand).await, (0, 0));
+    }
+}
+
+fn parts(_: &StepScope, grid: usize) -> Result<Vec<Partition>, ItemError> {
+    Ok((0..grid).map(|n| Partition::new(format!("p{n}"))).collect())
+}
+
+#[tokio::test]
+async fn a_grid_of_the_pool_is_what_was_granted_first() {
+    for stand in stands().await {
+        let world = World::new().does(super::Work::Fails);
+        let divided = Step::partitioned("m", world.step("w"), parts).grid_granted().build();
+        let job =
+            Job::new("divided").step(divided.pool(PoolUse { units: Some(some(4)), ..PoolUse::new(adw()) }));
+        let first = stand.bench.run(&job, &JobParameters::new()).await.unwrap();
+        let held = other(&stand, 8).await;
+        let world = world.does(super::Work::Succeeds);
+
+        let again = stand.bench.run(&job, &JobParameters::new()).await.unwrap();
+
+        assert_eq!(first.end.status, BatchStatus::Failed);
+        assert_eq!((first.steps().count(), again.steps().count()), (5, 5), "a restart divides as before");
+        assert!(again.is_completed());
+        assert_eq!(world.runs(), 8);
+        held.release(false).await.unwrap();
+    }
+}
+
+/// Notes what it was granted.
+struct Notes(Arc<Mutex<Option<Granted>>>);
+
+impl Tasklet for Notes {
+    async fn execute(&mut self, scope: &mut TaskletScope<'_>) -> Result<RepeatStatus, ItemError> {
+        *self.0.lock().unwrap() = scope.step().granted().cloned();
+        Ok(RepeatStatus::Finished)
+    }
+}
+
+#[tokio::test]
+async fn the_hint_says_what_is_asked_for_and_is_lowered_to_what_was_granted() {
+    for stand in stands().await {
+        let noted: Arc<Mutex<Option<Granted>>> = Arc::default();
+        let notes = noted.clone();
+        let wanted = PoolUse { hint: Some("/*+ PARALLEL(16) FULL(t) */".to_owned()), ..PoolUse::new(adw()) };
+        let tasklet = Step::tasklet("s", move |_| Ok(Notes(notes.clone())));
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("told");
+        let script = format!("echo \"$TIDEMILL_PARALLELISM $TIDEMILL_HINT\" > {}", file.display());
+        let command = Step::command("c", move |_| Ok(CommandSpec::new("sh").args(["-c", script.as_str()])));
+        let job = Job::new("hinted").step(tasklet.pool(wanted.clone())).step(command.pool(wanted));
+
+        let run = stand.bench.run(&job, &JobParameters::new()).await.unwrap();
+
+        assert!(run.is_completed(), "{:?}", run.end);
+        let expected = Granted { units: 8, hint: Some("/*+ PARALLEL(8) FULL(t) */".to_owned()) };
+        assert_eq!(*noted.lock().unwrap(), Some(expected));
+        assert_eq!(std::fs::read_to_string(file).unwrap(), "8 /*+ PARALLEL(8) FULL(t) */\n");
+    }
+}
+
+#[tokio::test]
+async fn a_step_without_a_number_gets_the_default_of_its_pool() {
+    for stand in stands().await {
+        let world = World::closed();
+        let job = Job::new("plain").step(world.step("s").pool(PoolUse::new(adw())));
+        let launcher = stand.bench.launcher(&job).unwrap();
+        let running = launcher.launch("plain", &JobParameters::new(), &Actor::system()).await.unwrap();
+
+        super::becomes(&stand, (2, 0)).await;
+
+        assert_eq!(record(&stand).await.active, 1);
+        world.open();
+        assert_eq!(running.ended().await.unwrap().status, BatchStatus::Completed);
+    }
+}
+
+#[tokio::test]
+async fn what_can_never_be_had_fails_at_once() {
+    for stand in stands().await {
+        let world = World::new();
+        let missing = PoolUse::new("nowhere".parse().unwrap());
+        for (wanted, code, word) in
+            [(missing, Code::PoolNotFound, "nowhere"), (all(11), Code::RequestExceedsPool, "never has")]
+        {
+            let job = Job::new("impossible").step(world.step("s").pool(wanted));
+
+            let run = stand.bench.run(&job, &JobParameters::new()).await.unwrap();
+
+            assert_eq!((run.end.status, run.end.code), (BatchStatus::Failed, Some(code)));
+            assert!(run.end.exit.description.contains(word), "{}", run.end.exit.description);
+        }
+        assert_eq!((world.runs(), level(&stand).await), (0, (0, 0)));
+    }
+}
+
+#[test]
+fn a_definition_that_contradicts_itself_is_refused() {
+    let world = World::new();
+    let least = PoolUse { units: Some(some(2)), least: Some(some(3)), ..PoolUse::new(adw()) };
+    let pooled_worker = world.step("w").pool(PoolUse::new(adw()));
+    for (step, word) in [
+        (world.step("s").pool(least), "the least that would do is 3"),
+        (Step::partitioned("m", world.step("w"), parts).grid_granted().build(), "asks no pool"),
+        (Step::partitioned("m", pooled_worker, parts).build().pool(PoolUse::new(adw())), "both"),
+    ] {
+        let refused = Job::new("bad").step(step).check().unwrap_err().to_string();
+
+        assert!(refused.contains(word), "{refused}");
+    }
+}
