@@ -135,6 +135,9 @@ impl Builder<'_> {
                 if let Some(limit) = file.start_limit {
                     step = step.start_limit(limit);
                 }
+                if let Some(pool) = &file.pool {
+                    step = step.pool(pool.value.clone());
+                }
                 flow.step(step)
             }
         })

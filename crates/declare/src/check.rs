@@ -5,6 +5,7 @@ mod call;
 mod chunk;
 mod flow;
 mod parameter;
+mod pool;
 mod reference;
 
 use crate::diagnostic::{Diagnostic, Diagnostics, PROBLEMS_MAX};
@@ -63,6 +64,7 @@ pub(crate) fn alone(file: &JobFile) -> Vec<Diagnostic> {
             break;
         }
         checker.references(step);
+        checker.granted(step);
         if let Work::Chunk(chunk) = &step.work {
             checker.chunk(chunk);
         }

@@ -8,6 +8,7 @@ use tidemill_domain::item::{ErrorKind, Value};
 use tidemill_domain::job::flow::Target;
 use tidemill_domain::job::lifecycle::OnCrash;
 use tidemill_domain::job::parameter::ParameterSpec;
+use tidemill_domain::job::pool::PoolUse;
 use tidemill_domain::schedule::Schedule;
 
 /// Where something stands in a file; both count from 1.
@@ -84,6 +85,8 @@ pub struct StepFile {
     pub allow_start_if_complete: bool,
     /// How often it may be started in one instance.
     pub start_limit: Option<u32>,
+    /// The units of a pool that it takes while it runs.
+    pub pool: Option<At<PoolUse>>,
 }
 
 /// What a step does.
@@ -156,8 +159,8 @@ pub enum PartitionBy {
         column: At<String>,
         /// Of which table; the bounds are its least and greatest value.
         table: At<String>,
-        /// How many.
-        count: usize,
+        /// How many; none: as many as the pool of the step grants.
+        count: Option<usize>,
         /// Of which connection; none: the database of the job itself.
         connection: Option<At<String>>,
     },

@@ -5,6 +5,7 @@ mod chunk;
 mod endpoint;
 mod fields;
 mod parameter;
+mod pool;
 mod scalar;
 mod schedule;
 mod step;

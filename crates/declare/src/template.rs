@@ -131,6 +131,17 @@ impl Template {
         Ok(text)
     }
 
+    /// The template with this text in place of a name, which is a part of it from then on.
+    #[must_use]
+    pub fn with_text(&self, name: &str, text: &str) -> Self {
+        let filled = |part: &Part| match part {
+            Part::Name(found) if found == name => Part::Text(text.to_owned()),
+            other => other.clone(),
+        };
+        let names = self.names.iter().filter(|(found, _)| found != name).cloned().collect();
+        Self { parts: self.parts.iter().map(filled).collect(), names }
+    }
+
     /// The text as a query for `database`, with the values bound.
     pub fn bind(&self, names: &Names, database: &Database) -> Result<SqlQuery, NoValue> {
         let mut text = String::new();
@@ -233,6 +244,18 @@ mod tests {
         let bound = |text: &str| SqlQuery::new(text).bind("'; drop table t; --").bind("'; drop table t; --");
         assert_eq!(postgres, bound("select * from t where x = $1 and y = $2"));
         assert_eq!(sqlite, bound("select * from t where x = ? and y = ?"));
+    }
+
+    #[test]
+    fn a_text_of_the_author_becomes_a_part_of_the_statement_and_values_stay_bound() {
+        let names = Names::from([("a".to_owned(), "*/ x".into())]);
+        let template = Template::parse_sql("select ${hint} * from t where x = ${a}").unwrap();
+
+        let filled = template.with_text("hint", "/*+ PARALLEL(4) */");
+        let bound = filled.bind(&names, &Database::connect("postgres://h/d").unwrap()).unwrap();
+
+        assert_eq!(bound, SqlQuery::new("select /*+ PARALLEL(4) */ * from t where x = $1").bind("*/ x"));
+        assert_eq!(filled.names().iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["a"]);
     }
 
     proptest! {

@@ -26,7 +26,7 @@ impl Declared {
         missing.chain(given).collect()
     }
 
-    /// All values of a step's run; in a partition also what tells it from the others.
+    /// All values of a step's run: also what a pool has granted, and in a partition what tells it from the others.
     pub(super) fn in_step(&self, scope: &StepScope) -> Names {
         let mut names = self.values(scope.parameters());
         let context = scope.context();
@@ -38,7 +38,20 @@ impl Declared {
                 names.insert(name.to_owned(), bound.into());
             }
         }
+        if let Some(granted) = scope.granted() {
+            names.insert("units".to_owned(), i64::from(granted.units).into());
+            names.extend(granted.hint.as_deref().map(|hint| ("hint".to_owned(), hint.into())));
+        }
         names
+    }
+}
+
+/// An SQL text with the hint of its step's pool in it. A hint cannot be bound; it is the author's own text, lowered to
+/// what was granted, and no value of anybody else.
+pub(super) fn hinted(template: &Template, scope: &StepScope) -> Template {
+    match scope.granted().and_then(|granted| granted.hint.as_deref()) {
+        Some(hint) => template.with_text("hint", hint),
+        None => template.clone(),
     }
 }
 

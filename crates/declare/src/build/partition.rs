@@ -21,7 +21,11 @@ impl Builder<'_> {
                 if let Some(database) = self.connection(connection.as_ref())? {
                     ranges = ranges.database(database);
                 }
-                Step::partitioned(name, worker, ranges).grid(*count)
+                let divided = Step::partitioned(name, worker, ranges);
+                match count {
+                    Some(count) => divided.grid(*count),
+                    None => divided.grid_granted(),
+                }
             }
         };
         Some(placed(divided, file).build())

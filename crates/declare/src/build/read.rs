@@ -1,7 +1,7 @@
 //! Where rows come from.
 
 use super::Builder;
-use super::names::rendered;
+use super::names::{hinted, rendered};
 use crate::model::{At, CsvFile, Names, ReadFile};
 use crate::template::Template;
 use tidemill_domain::item::{ErrorKind, ItemError, Row};
@@ -82,8 +82,9 @@ impl Reading {
             }
             Self::Sql { query, key, connection, page } => {
                 let database = connection.clone().unwrap_or_else(|| Database::of(scope.store()));
-                let query =
-                    query.bind(names, &database).map_err(|error| ItemError::of(ErrorKind::FATAL, error))?;
+                let query = hinted(query, scope)
+                    .bind(names, &database)
+                    .map_err(|error| ItemError::of(ErrorKind::FATAL, error))?;
                 match key.is_empty() {
                     true => BoxReader::new(CursorReader::new(NAME, database, query).count_total()),
                     false => {

@@ -1,6 +1,7 @@
 //! SQL steps: statements in one transaction.
 
 use super::Builder;
+use super::names::hinted;
 use crate::model::SqlFile;
 use crate::template::Template;
 use tidemill_domain::item::{ErrorKind, ItemError};
@@ -17,7 +18,7 @@ impl Builder<'_> {
         Some(Step::sql(name, move |scope| {
             let names = declared.in_step(scope);
             let database = connection.clone().unwrap_or_else(|| Database::of(scope.store()));
-            let bound = statements.iter().map(|statement| statement.bind(&names, &database));
+            let bound = statements.iter().map(|statement| hinted(statement, scope).bind(&names, &database));
             let bound: Vec<_> =
                 bound.collect::<Result<_, _>>().map_err(|error| ItemError::of(ErrorKind::FATAL, error))?;
             let statements = SqlStatements::new(bound);

@@ -1,6 +1,7 @@
 //! What texts and expressions refer to: parameters, the parts of a partition, rows.
 
 use super::Checker;
+use super::pool;
 use crate::diagnostic::excerpt;
 use crate::expression::Expression;
 use crate::model::{At, ChunkFile, PartitionBy, ReadFile, StepFile, Work, WriteFile};
@@ -70,7 +71,7 @@ pub(super) fn partition_names(chunk: &ChunkFile) -> &'static [&'static str] {
 impl Checker<'_> {
     pub(super) fn references(&mut self, step: &StepFile) {
         for (text, kind, own) in texts(step) {
-            self.text(text, kind, own);
+            self.text(text, kind, &[own, pool::granted_names(step)].concat());
         }
         match &step.work {
             Work::Decide(expression) => self.expression(expression, &["parameters", "context", "last"], None),
@@ -96,7 +97,8 @@ impl Checker<'_> {
             for (name, offset) in template.names() {
                 let declared = self.file.parameters.iter().find(|declared| declared.value.spec.name == *name);
                 let has_default = declared.is_some_and(|declared| declared.value.default.is_some());
-                if own.contains(&name.as_str()) || has_default || is_given(name) {
+                let is_own = own.iter().chain(pool::granted_names(step)).any(|own| own == name);
+                if is_own || has_default || is_given(name) {
                     continue;
                 }
                 let what = format!("the parameter {name:?} is needed here, and was not given");
@@ -138,6 +140,9 @@ impl Checker<'_> {
 
     /// What helps against a name that is not declared.
     fn missing(&self, name: &str, known: &[&str]) -> String {
+        if let Some(fix) = pool::missing(name) {
+            return fix.to_owned();
+        }
         match (nearest(name, known.iter().copied()), name) {
             (Some(near), _) => format!("did you mean ${{{near}}}?"),
             (None, "file" | "range.from" | "range.to") => {

@@ -106,14 +106,22 @@ impl Reader<'_> {
                 let column = self.required(&fields, "column").and_then(|node| self.text(node, "column"));
                 let table = self.range_table(&fields);
                 let count = self.required(&fields, "count");
-                let count = count.and_then(|node| self.number(node, "count", 1..=PARTITIONS_MAX));
+                let count = count.and_then(|node| self.range_count(node));
                 let connection = self.text_of(&fields, "connection");
-                let count = usize::try_from(count?).ok()?;
-                PartitionBy::Range { column: column?, table: table?, count, connection }
+                PartitionBy::Range { column: column?, table: table?, count: count?, connection }
             }
         };
         let concurrency = concurrency.and_then(|number| usize::try_from(number).ok());
         Some(At { value: PartitionsFile { by, concurrency, is_local }, place: node.place })
+    }
+
+    /// A number, or as many as a pool grants.
+    fn range_count(&mut self, node: &Node) -> Option<Option<usize>> {
+        if matches!(&node.content, Content::Scalar(text) if text == "pool") {
+            return Some(None);
+        }
+        let count = self.number(node, "count", 1..=PARTITIONS_MAX)?;
+        usize::try_from(count).ok().map(Some)
     }
 
     fn range_table(&mut self, fields: &Fields<'_>) -> Option<At<String>> {

@@ -18,7 +18,7 @@ pub(super) struct Table {
 }
 
 /// What people call our keys elsewhere.
-const OTHER_WORDS: [(&str, &str); 24] = [
+const OTHER_WORDS: [(&str, &str); 28] = [
     ("separator", "delimiter"),
     ("seperator", "delimiter"),
     ("sep", "delimiter"),
@@ -43,6 +43,10 @@ const OTHER_WORDS: [(&str, &str); 24] = [
     ("transitions", "on"),
     ("timezone", "zone"),
     ("tz", "zone"),
+    ("parallel", "units"),
+    ("parallelism", "units"),
+    ("least", "min"),
+    ("priority", "class"),
 ];
 
 /// A table that was found.

@@ -12,7 +12,7 @@ use tidemill_domain::nearest::nearest;
 const COMMON: &[&str] = &["name", "description", "on"];
 
 /// What every step may have that does something itself.
-const OF_WORK: &[&str] = &["allow_start_if_complete", "start_limit"];
+const OF_WORK: &[&str] = &["allow_start_if_complete", "start_limit", "pool"];
 
 /// The kinds of steps: the key that makes one, and the others that it may have.
 const KINDS: [(&str, &[&str]); 8] = [
@@ -90,6 +90,7 @@ impl Reader<'_> {
         let on = fields.get("on").map_or(Some(Vec::new()), |node| self.transitions(node));
         let allow_start_if_complete = self.truth_of(&fields, "allow_start_if_complete", Truth::No);
         let start_limit = self.number_of(&fields, "start_limit", 1..=1_000_000);
+        let pool = fields.get("pool").map_or(Some(None), |node| self.pool(node).map(Some));
         let kind = kind?;
         let value = fields.get(kind)?;
         let work = match kind {
@@ -108,6 +109,7 @@ impl Reader<'_> {
             on: on?,
             allow_start_if_complete,
             start_limit: start_limit.and_then(|limit| u32::try_from(limit).ok()),
+            pool: pool?,
         })
     }
 
@@ -169,13 +171,6 @@ impl Reader<'_> {
                 None,
                 format!("take {name} out, or give it to the steps that it is about"),
             );
-            return;
-        }
-        if name == "pool" {
-            let what = "the key \"pool\" is reserved for admission pools, which this version does not have";
-            let why =
-                "a step that asks for units and runs without them would take what others hold".to_owned();
-            self.wrong_key(key, what, Some(why), "take pool out until pools are there");
             return;
         }
         if let Some((owner, _)) = KINDS.iter().find(|(_, own)| own.contains(&name)) {

@@ -3,6 +3,7 @@
 mod flow;
 mod issue;
 mod parameter;
+mod pool;
 mod row;
 mod transfer;
 

@@ -87,7 +87,7 @@ fn step_json(step: &StepFile) -> Value {
     let mut object = json!({
         "name": step.name.value,
         "type": type_word(&step.work),
-        "summary": summary(&step.work),
+        "summary": summary(step),
         "on": step.on.iter().map(on).collect::<Vec<_>>(),
     });
     match &step.work {
@@ -132,7 +132,7 @@ fn about(file: &JobFile) -> String {
 fn steps(all: &[StepFile], depth: usize, text: &mut String) {
     let indent = "  ".repeat(depth);
     for step in all {
-        text.push_str(&format!("{indent}step {}: {}\n", step.name.value, summary(&step.work)));
+        text.push_str(&format!("{indent}step {}: {}\n", step.name.value, summary(step)));
         match &step.work {
             Work::Flow(inner) => steps(inner, depth + 1, text),
             Work::Split(flows) => {
@@ -163,7 +163,16 @@ fn type_word(work: &Work) -> &'static str {
 }
 
 /// What a step does, on one line.
-fn summary(work: &Work) -> String {
+fn summary(step: &StepFile) -> String {
+    let mut text = work_words(&step.work);
+    if let Some(At { value: wanted, .. }) = &step.pool {
+        let units = wanted.units.map_or(String::new(), |units| format!("{units} units of "));
+        text.push_str(&format!(", with {units}pool {}", wanted.pool));
+    }
+    text
+}
+
+fn work_words(work: &Work) -> String {
     match work {
         Work::Chunk(chunk) => chunk_words(chunk),
         Work::Command(command) => {
@@ -209,7 +218,11 @@ fn chunk_words(chunk: &ChunkFile) -> String {
             text.push_str(&format!(", a partition per file of {}", pattern.value))
         }
         Some(PartitionBy::Range { column, table, count, .. }) => {
-            text.push_str(&format!(", {count} partitions by {} of {}", column.value, table.value));
+            let parts = match count {
+                Some(count) => format!("{count} partitions"),
+                None => "as many partitions as the pool grants".to_owned(),
+            };
+            text.push_str(&format!(", {parts} by {} of {}", column.value, table.value));
         }
         None => {}
     }

@@ -1,0 +1,91 @@
+//! The units of a pool that a step takes while it runs.
+
+use super::fields::{Fields, Reader, Table};
+use crate::diagnostic::excerpt;
+use crate::document::{Content, Node};
+use crate::model::At;
+use std::num::NonZeroU32;
+use std::time::Duration;
+use tidemill_domain::hint::Hint;
+use tidemill_domain::job::pool::{BadPoolUse, PoolUse};
+use tidemill_domain::pool::class::CLASSES;
+use tidemill_domain::pool::{Class, PoolName};
+
+const POOL: Table = Table {
+    what: "pool",
+    keys: &["name", "units", "min", "sessions", "class", "hint", "wait"],
+    example: "pool: adw, or pool: { name: adw, units: 16, min: 4 }",
+};
+
+/// More than any pool has.
+const UNITS_MAX: u64 = 1_000_000;
+
+/// A step may wait for a month and not longer.
+const WAIT_MAX: Duration = Duration::from_secs(30 * 86_400);
+
+impl Reader<'_> {
+    /// The name of a pool, or a table with more about it.
+    pub(super) fn pool(&mut self, node: &Node) -> Option<At<PoolUse>> {
+        if matches!(node.content, Content::Scalar(_) | Content::Null) {
+            let wanted = PoolUse::new(self.pool_name(node)?);
+            return Some(At { value: wanted, place: node.place });
+        }
+        let fields = self.table(node, "pool", POOL)?;
+        let before = self.problems.len();
+        let name = self.required(&fields, "name").and_then(|node| self.pool_name(node));
+        let units = self.units(&fields, "units");
+        let least = self.units(&fields, "min");
+        let sessions = self.units(&fields, "sessions");
+        let classes = CLASSES.map(|class| (class.as_str(), class));
+        let class = fields.get("class").and_then(|node| self.word(node, "class", &classes));
+        let hint = self.text_of(&fields, "hint").map(|hint| hint.value);
+        let wait = fields.get("wait").and_then(|node| self.duration(node, "wait", Duration::ZERO..=WAIT_MAX));
+        let class = class.unwrap_or(Class::default());
+        let wanted = PoolUse { pool: name?, units, least, sessions, class, hint, wait };
+        if self.problems.len() == before {
+            self.sense(&wanted, &fields);
+        }
+        Some(At { value: wanted, place: node.place })
+    }
+
+    fn pool_name(&mut self, node: &Node) -> Option<PoolName> {
+        let text = self.text(node, "the name of a pool")?.value;
+        let name = text.parse().ok();
+        if name.is_none() {
+            let what = format!("{:?} cannot be the name of a pool", excerpt(&text));
+            self.wrong(node, what, "use letters, digits, '.', '_' and '-', as `tidemill pool list` shows it");
+        }
+        name
+    }
+
+    fn units(&mut self, fields: &Fields<'_>, name: &str) -> Option<NonZeroU32> {
+        let number = self.number_of(fields, name, 1..=UNITS_MAX)?;
+        u32::try_from(number).ok().and_then(NonZeroU32::new)
+    }
+
+    /// What each part says may be right, and all of it together wrong.
+    fn sense(&mut self, wanted: &PoolUse, fields: &Fields<'_>) {
+        let bad = wanted.check().err();
+        match (&bad, fields.get("min"), fields.get("hint")) {
+            (Some(BadPoolUse::LeastAboveUnits { least, units }), Some(node), _) => {
+                let what = format!("min is {least}, and the step asks for {units} only");
+                self.wrong(node, what, format!("write min: {units} or less, or ask for more units"));
+            }
+            (Some(bad), _, Some(node)) => {
+                let fix =
+                    "write a hint that `tidemill hint rewrite` can lower, such as \"/*+ PARALLEL(16) */\"";
+                self.wrong(node, bad.to_string(), fix);
+            }
+            (None, _, Some(node)) if is_no_hint(wanted) => {
+                let what = "this is no hint: one stands in a comment that begins with /*+ or --+";
+                self.wrong(node, what, "write it as hint: \"/*+ PARALLEL(16) */\", or use ${units}");
+            }
+            _ => {}
+        }
+    }
+}
+
+fn is_no_hint(wanted: &PoolUse) -> bool {
+    let text = wanted.hint.as_deref().unwrap_or_default();
+    Hint::parse(text).is_ok_and(|hint| hint.comments().is_empty())
+}
