@@ -23,6 +23,7 @@ mod output;
 mod partitions;
 mod pool;
 mod pool_run;
+mod pool_step;
 mod purge;
 mod readme;
 mod schedule;

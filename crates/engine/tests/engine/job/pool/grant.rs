@@ -1,14 +1,17 @@
 //! What a step gets, and what that means for it.
 
-use super::{World, adw, all, level, other, record, some, stands};
+use super::{Stand, World, adw, all, level, other, record, some, stands};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use tidemill_domain::audit::Actor;
 use tidemill_domain::code::Code;
 use tidemill_domain::item::ItemError;
 use tidemill_domain::job::{BatchStatus, JobParameters};
+use tidemill_engine::Process;
+use tidemill_engine::job::partition::run_worker;
 use tidemill_engine::job::{
-    CommandSpec, Granted, Job, Partition, PoolUse, RepeatStatus, Step, StepScope, Tasklet, TaskletScope,
+    CommandSpec, Granted, Job, JobRegistry, Launcher, Partition, PoolUse, RepeatStatus, Step, StepScope,
+    Tasklet, TaskletScope,
 };
 use tokio::sync::Barrier;
 
@@ -64,15 +67,25 @@ async fn a_smaller_grant_means_fewer_partitions_at_once() {
         let job =
             Job::new("divided").step(divided.pool(PoolUse { units: Some(some(6)), ..PoolUse::new(adw()) }));
         let held = other(&stand, 7).await;
+        // A partition that ran there would not know of any units, and fail.
+        let elsewhere = tokio::spawn(run_worker(another_process(&stand, job.clone()).await, 4));
 
         let run = stand.bench.run(&job, &JobParameters::new()).await.unwrap();
 
+        elsewhere.abort();
         assert!(run.is_completed(), "{:?}", run.end);
         assert_eq!(run.steps().count(), 10, "the grid stays, and the step itself");
         assert_eq!(most.load(Ordering::SeqCst), 3, "half of the six, because six were not left");
         held.release(false).await.unwrap();
         assert_eq!(level(&stand).await, (0, 0));
     }
+}
+
+/// The launcher of a process that has the same job.
+async fn another_process(stand: &Stand, job: Job) -> Launcher {
+    let (store, clock) = (stand.bench.store().clone(), stand.clock.clone());
+    let process = Process::register(store.clone(), clock.clone(), crate::options("other", crate::TTL));
+    Launcher::new(store, process.await.unwrap(), clock, JobRegistry::new([job]).unwrap())
 }
 
 fn parts(_: &StepScope, grid: usize) -> Result<Vec<Partition>, ItemError> {
