@@ -84,7 +84,7 @@ pub mod prelude {
     pub use tidemill_engine::job::{
         ChunkScope, ChunkStep, CommandExit, CommandSpec, Decision, Delivery, ExecutionEnd, Granted,
         ItemProcessor, ItemReader, ItemStream, ItemWriter, Job, JobError, JobRegistry, Launcher, Partition,
-        PartitionedStep, Partitioner, PassThrough, RangePartitioner, Rejects, RepeatStatus, Running,
+        PartitionedStep, Partitioner, PassThrough, PoolUse, RangePartitioner, Rejects, RepeatStatus, Running,
         SparkSpec, SqlStatements, Step, StepFlow, StepScope, Tasklet, TaskletScope,
     };
     pub use tidemill_engine::schedule::{MissedRuns, Outside, Overlap, Schedule};

@@ -48,8 +48,13 @@ fn all(units: u32) -> PoolUse {
 
 /// Somebody else who holds units.
 async fn other(stand: &Stand, units: u32) -> Hold {
+    stranger(stand, "run", units).await
+}
+
+/// Somebody else whose run is called like this.
+async fn stranger(stand: &Stand, run: &str, units: u32) -> Hold {
     let pools = Pools::start(stand.bench.store().clone(), PoolOptions::default());
-    let ask = Ask::new(Holder::run("other", "run").unwrap(), AskPart::new(adw(), Some(some(units))));
+    let ask = Ask::new(Holder::run("other", run).unwrap(), AskPart::new(adw(), Some(some(units))));
     pools.hold(ask, Duration::ZERO).await.unwrap().unwrap()
 }
 

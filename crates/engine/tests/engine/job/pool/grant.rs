@@ -1,6 +1,6 @@
 //! What a step gets, and what that means for it.
 
-use super::{Stand, World, adw, all, level, other, record, some, stands};
+use super::{LONG, Stand, World, adw, all, level, other, record, some, stands};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use tidemill_domain::audit::Actor;
@@ -70,9 +70,10 @@ async fn a_smaller_grant_means_fewer_partitions_at_once() {
         // A partition that ran there would not know of any units, and fail.
         let elsewhere = tokio::spawn(run_worker(another_process(&stand, job.clone()).await, 4));
 
-        let run = stand.bench.run(&job, &JobParameters::new()).await.unwrap();
+        let run = tokio::time::timeout(LONG, stand.bench.run(&job, &JobParameters::new())).await;
 
         elsewhere.abort();
+        let run = run.expect("three partitions run here at once").unwrap();
         assert!(run.is_completed(), "{:?}", run.end);
         assert_eq!(run.steps().count(), 10, "the grid stays, and the step itself");
         assert_eq!(most.load(Ordering::SeqCst), 3, "half of the six, because six were not left");
