@@ -1,9 +1,9 @@
 //! Pools: what is set about them, the passes that decide, and what people see.
 //!
 //! Reading order: [`pass`] (many requests in one transaction), [`cache`] (what a process remembers between two of
-//! them), [`beat`] (heartbeats, which decide nothing), [`define`] (pools are made, changed and removed),
-//! [`operate`] (what operators do to tickets), [`list`] (what
-//! people see), [`audit`] (the log is followed and compared).
+//! them), [`beat`] (heartbeats, which decide nothing), [`define`] (pools are made, changed and removed), [`operate`]
+//! (what operators do to tickets), [`list`] (what people see), [`meter`] (what is measured), [`audit`] (the log is
+//! followed and compared).
 
 pub mod beat;
 pub mod cache;
@@ -14,11 +14,13 @@ pub mod operate;
 
 pub mod audit;
 pub mod list;
+pub mod meter;
 
 pub use audit::{Audited, Difference};
 pub use cache::PoolCache;
 pub use define::Defined;
 pub use list::{PoolRecord, StoryRecord, TicketRecord};
+pub use meter::PoolLevel;
 pub use pass::{Lapses, PassRequest};
 
 /// Woken when a pass has changed something for somebody who waits elsewhere.

@@ -1,5 +1,6 @@
 //! What can be asked of pools, and the answers.
 
+use super::capacity::max_units_at;
 use super::class::Class;
 use super::estimate::Estimate;
 use super::event::End;
@@ -8,6 +9,7 @@ use super::reason::Reason;
 use super::settings::{PoolName, Settings};
 use super::ticket::{Ticket, TicketId};
 use crate::lease::Epoch;
+use crate::time::Timestamp;
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -210,6 +212,29 @@ pub struct Level {
 }
 
 impl Level {
+    /// With so much in use at this instant.
+    pub fn of(settings: &Settings, usage: u64, at: Timestamp) -> Self {
+        let Settings { max_units, capacity, zone, .. } = settings;
+        let max_units = max_units_at(*max_units, capacity, zone, at);
+        Self { usage, limit: settings.limit_at(at), max_units }
+    }
+
+    /// How much of what there is is in use, in percent. Of nothing, anything is all of it.
+    ///
+    /// ```
+    /// # use tidemill_domain::pool::command::Level;
+    /// assert_eq!(Level { usage: 720, limit: 950, max_units: 1_000 }.percent(), 72.0);
+    /// assert_eq!(Level { usage: 0, limit: 0, max_units: 0 }.percent(), 0.0);
+    /// assert_eq!(Level { usage: 3, limit: 0, max_units: 0 }.percent(), 100.0);
+    /// ```
+    pub fn percent(self) -> f64 {
+        match (self.usage, self.max_units) {
+            (0, _) => 0.0,
+            (_, 0) => 100.0,
+            (usage, max_units) => as_f64(usage) * 100.0 / f64::from(max_units),
+        }
+    }
+
     /// What may still be given out.
     pub fn available(self) -> u64 {
         self.limit.saturating_sub(self.usage)
@@ -264,4 +289,9 @@ pub struct Released {
     pub cancelled_waiting: bool,
     /// How full the pool is now.
     pub level: Level,
+}
+
+#[expect(clippy::cast_precision_loss, reason = "nobody has as many units as a f64 can count")]
+fn as_f64(units: u64) -> f64 {
+    units as f64
 }

@@ -150,17 +150,7 @@ impl<'a> Pass<'a> {
 
     fn level(&self, pool: &PoolName) -> Level {
         self.ledgers.get(pool).map_or(Level { usage: 0, limit: 0, max_units: 0 }, |ledger| {
-            let settings = ledger.settings();
-            Level {
-                usage: ledger.usage(),
-                limit: settings.limit_at(self.now),
-                max_units: super::capacity::max_units_at(
-                    settings.max_units,
-                    &settings.capacity,
-                    &settings.zone,
-                    self.now,
-                ),
-            }
+            Level::of(ledger.settings(), ledger.usage(), self.now)
         })
     }
 

@@ -3,6 +3,8 @@
 //! Locks are taken in the order of the names of the pools, and on tickets only after their pool; a heartbeat locks
 //! tickets alone, in the order of their ids.
 
+pub(crate) mod meter;
+
 use crate::codec::{DbId, DbTime};
 use crate::row::pool::{
     BeatRow, EndedRunRow, LogRow, PoolRow, RunTimeRow, SavedPass, SettingsColumns, TicketRow, listed,

@@ -3,9 +3,10 @@
 use super::damaged;
 use crate::codec::{DbId, DbTime};
 use crate::error::StoreError;
-use crate::pool::{PoolRecord, TicketRecord};
+use crate::pool::{PoolLevel, PoolRecord, TicketRecord};
 use serde::Serialize;
 use tidemill_domain::lease::Epoch;
+use tidemill_domain::pool::command::Level;
 use tidemill_domain::pool::event::{End, Event, Record};
 use tidemill_domain::pool::pass::{expires_at, held_until};
 use tidemill_domain::pool::{Ledger, PoolName, Settings, State, Ticket, TicketId};
@@ -64,6 +65,34 @@ impl TryFrom<PoolRow> for PoolRecord {
             suspect: count(row.suspect)?,
             created_at: row.created_at.into(),
             changed_at: row.changed_at.into(),
+        })
+    }
+}
+
+/// A pool, with what is measured about it.
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct LevelRow {
+    name: String,
+    settings: String,
+    usage: i64,
+    active: i64,
+    waiting: i64,
+    suspect: i64,
+    waiting_since: Option<DbTime>,
+}
+
+impl LevelRow {
+    pub(crate) fn level(self, now: Timestamp) -> Result<PoolLevel, StoreError> {
+        let count = |number: i64| u64::try_from(number).map_err(|_| damaged(POOL, "usage", &self.name));
+        let settings: Settings =
+            serde_json::from_str(&self.settings).map_err(|_| damaged(POOL, "settings", &self.name))?;
+        Ok(PoolLevel {
+            level: Level::of(&settings, count(self.usage)?, now),
+            active: count(self.active)?,
+            waiting: count(self.waiting)?,
+            suspect: count(self.suspect)?,
+            oldest_wait: self.waiting_since.map(|since| now.since(since.into())).unwrap_or_default(),
+            settings,
         })
     }
 }

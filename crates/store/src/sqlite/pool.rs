@@ -1,6 +1,8 @@
 //! Statements on `tidemill_pool`, `tidemill_pool_ticket` and `tidemill_pool_log`. A list cannot be bound, so it travels
 //! as one text in JSON.
 
+pub(crate) mod meter;
+
 use crate::codec::{DbId, DbTime};
 use crate::row::pool::{
     BeatRow, EndedRunRow, LogRow, PoolRow, RunTimeRow, SavedPass, SettingsColumns, TicketRow, listed,

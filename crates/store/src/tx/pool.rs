@@ -3,7 +3,7 @@
 use super::{Answer, Connection, Tx};
 use crate::codec::{DbId, DbTime};
 use crate::row::pool::{
-    BeatRow, EndedRunRow, LogRow, PoolRow, RunTimeRow, SavedPass, SettingsColumns, TicketRow,
+    BeatRow, EndedRunRow, LevelRow, LogRow, PoolRow, RunTimeRow, SavedPass, SettingsColumns, TicketRow,
 };
 use crate::{postgres, sqlite};
 
@@ -105,6 +105,18 @@ impl Tx {
 
     pub(crate) async fn pool_log_of_ticket(&mut self, ticket: DbId, limit: i64) -> Answer<Vec<LogRow>> {
         on_either!(self, pool::log_of_ticket(ticket, limit))
+    }
+
+    pub(crate) async fn pool_level_list(&mut self, limit: i64) -> Answer<Vec<LevelRow>> {
+        on_either!(self, pool::meter::levels(limit))
+    }
+
+    pub(crate) async fn pool_wait_list(&mut self, since: DbTime) -> Answer<Vec<(String, i64)>> {
+        on_either!(self, pool::meter::waits(since))
+    }
+
+    pub(crate) async fn pool_timeout_list(&mut self, since: DbTime) -> Answer<Vec<(String, i64)>> {
+        on_either!(self, pool::meter::timeouts(since))
     }
 
     pub(crate) async fn pool_run_time_list(&mut self, pool: &str) -> Answer<Vec<RunTimeRow>> {

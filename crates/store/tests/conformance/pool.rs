@@ -1,5 +1,7 @@
 //! Pools: passes by several processes on one database, and what is stored of them.
 
+mod meter;
+
 use crate::Bench;
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;

@@ -1,0 +1,53 @@
+//! What is measured about pools, for alerts, metrics and pages: read from the rows, so that it is the same in every
+//! process.
+
+use crate::error::StoreError;
+use crate::tx::Tx;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tidemill_domain::pool::command::Level;
+use tidemill_domain::pool::{PoolName, Settings};
+
+/// How full a pool is, and who waits for it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PoolLevel {
+    /// What is set about it.
+    pub settings: Settings,
+    /// How full it is.
+    pub level: Level,
+    /// The tickets that count.
+    pub active: u64,
+    /// The tickets in the queue.
+    pub waiting: u64,
+    /// Of those that count, how many are in doubt.
+    pub suspect: u64,
+    /// For how long the oldest ticket of the queue has been there.
+    pub oldest_wait: Duration,
+}
+
+impl Tx {
+    /// How full pools are, by name.
+    pub async fn pool_levels(&mut self, limit: u32) -> Result<Vec<PoolLevel>, StoreError> {
+        let now = self.now().await?;
+        let rows = self.pool_level_list(limit.into()).await?;
+        rows.into_iter().map(|row| row.level(now)).collect()
+    }
+
+    /// How long those waited on average that had to wait and got their units within this time; pools without any are
+    /// not in it.
+    pub async fn pool_waits(&mut self, within: Duration) -> Result<BTreeMap<PoolName, Duration>, StoreError> {
+        let since = self.now().await?.minus(within);
+        let rows = self.pool_wait_list(since.into()).await?;
+        let wait = |micros: i64| Duration::from_micros(u64::try_from(micros).unwrap_or(0));
+        Ok(rows.into_iter().filter_map(|(pool, micros)| Some((pool.parse().ok()?, wait(micros)))).collect())
+    }
+
+    /// How many left the queues without units within this time, because they gave up or no longer asked; pools without
+    /// any are not in it.
+    pub async fn pool_timeouts(&mut self, within: Duration) -> Result<BTreeMap<PoolName, u64>, StoreError> {
+        let since = self.now().await?.minus(within);
+        let rows = self.pool_timeout_list(since.into()).await?;
+        let count = |count: i64| u64::try_from(count).unwrap_or(0);
+        Ok(rows.into_iter().filter_map(|(pool, number)| Some((pool.parse().ok()?, count(number)))).collect())
+    }
+}
