@@ -5,7 +5,8 @@
 //! processes may do so on one database; the rows of the pools keep them apart.
 //!
 //! Reading order: [`ask`] (what is asked), [`pools`] (the handle), [`decider`] (the task), [`watch`] (those who wait),
-//! [`hold`] (units that this process uses itself), `on_demand` (for those who may need none).
+//! [`hold`] (units that this process uses itself), `on_demand` (for those who may need none), [`metering`], [`gauge`]
+//! and [`emf`] (what is counted and measured).
 
 pub mod ask;
 pub mod hold;
@@ -15,10 +16,16 @@ mod decider;
 mod on_demand;
 mod watch;
 
+pub mod emf;
+pub mod gauge;
+pub mod metering;
+pub(crate) mod metrics;
+
 pub mod error;
 
 pub use ask::{Ask, AskPart};
 pub use error::PoolError;
 pub use hold::Hold;
+pub use metering::Sums;
 pub(crate) use on_demand::PoolsOnDemand;
 pub use pools::{PoolOptions, Pools};

@@ -2,14 +2,17 @@
 //! durable. Between requests it looks for tickets whose time is over, and for what other processes have decided.
 
 use super::error::PoolError;
+use super::metering::Meter;
 use super::pools::{Directory, PoolOptions};
 use super::watch::{Watch, Watches};
+use crate::clock::SystemClock;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::pool::command::{Answer, Command};
 use tidemill_domain::pool::{PoolName, TicketId};
+use tidemill_domain::time::Clock;
 use tidemill_store::pool::{Lapses, POOL_CHANGED, PassRequest, PoolCache};
 use tidemill_store::{Store, StoreError};
 use tokio::sync::{mpsc, oneshot};
@@ -40,12 +43,15 @@ pub(super) async fn run(
     options: PoolOptions,
     mut calls: mpsc::Receiver<Call>,
     directory: Arc<Directory>,
+    meter: Arc<Meter>,
 ) {
     let mut wakeup = store.wakeup(POOL_CHANGED);
     let mut decider = Decider {
         store,
         options,
         directory,
+        meter,
+        clock: SystemClock::default(),
         cache: PoolCache::default(),
         watches: Watches::default(),
         unclaimed: Vec::new(),
@@ -74,6 +80,8 @@ struct Decider {
     store: Store,
     options: PoolOptions,
     directory: Arc<Directory>,
+    meter: Arc<Meter>,
+    clock: SystemClock,
     cache: PoolCache,
     watches: Watches,
     /// Claimed for somebody who was gone before it could be told.
@@ -214,7 +222,10 @@ impl Decider {
         lapses: Lapses,
     ) -> Result<tidemill_domain::pool::pass::Outcome, StoreError> {
         let request = PassRequest { pools, commands, pace: self.options.pace, lapses };
-        self.store.pool_pass(&mut self.cache, request).await
+        let begun = self.clock.monotonic();
+        let outcome = self.store.pool_pass(&mut self.cache, request).await?;
+        self.meter.note(commands, &outcome, self.clock.monotonic().since(begun));
+        Ok(outcome)
     }
 
     /// Whoever is gone before it hears of its units has them set aside for a while.

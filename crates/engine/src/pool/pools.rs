@@ -3,9 +3,10 @@
 use super::ask::Ask;
 use super::decider::{self, Call};
 use super::error::PoolError;
+use super::metering::{Meter, Sums};
 use super::watch::Watch;
 use crate::clock::SystemClock;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tidemill_domain::lease::Epoch;
@@ -32,6 +33,7 @@ pub struct Pools {
     calls: mpsc::Sender<Call>,
     store: Store,
     directory: Arc<Directory>,
+    meter: Arc<Meter>,
     clock: SystemClock,
 }
 
@@ -56,8 +58,10 @@ impl Pools {
     pub fn start(store: Store, options: PoolOptions) -> Self {
         let (calls, arriving) = mpsc::channel(WAITING_MOST);
         let directory = Arc::new(Directory::default());
-        tokio::spawn(decider::run(store.clone(), options, arriving, Arc::clone(&directory)));
-        Self { calls, store, directory, clock: SystemClock::default() }
+        let meter = Arc::new(Meter::default());
+        let (known, counted) = (Arc::clone(&directory), Arc::clone(&meter));
+        tokio::spawn(decider::run(store.clone(), options, arriving, known, counted));
+        Self { calls, store, directory, meter, clock: SystemClock::default() }
     }
 
     /// The database.
@@ -116,6 +120,11 @@ impl Pools {
         tx.rollback().await?;
         self.directory.put(names.into_iter().filter_map(|(name, _, id)| Some((id?, name))).collect());
         Ok(self.directory.find(external_id))
+    }
+
+    /// What this process decided about requests since the last call, by pool.
+    pub fn take_sums(&self) -> BTreeMap<PoolName, Sums> {
+        self.meter.take()
     }
 
     /// Sends a command to the decider and waits for its answer.

@@ -1,0 +1,166 @@
+//! The metrics of pools in CloudWatch's embedded metric format, under the names of the document: one JSON object per
+//! pool, each on a line of its own. Pure; who prints it is another matter.
+//!
+//! <https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html>
+
+use super::metering::Sums;
+use serde_json::{Map, Value, json};
+use tidemill_domain::time::Timestamp;
+use tidemill_store::pool::PoolLevel;
+
+/// The namespace of the metrics.
+pub const NAMESPACE: &str = "EmrBatchAgent";
+
+/// The dimension by which pools are told apart: their external id, or their name when they have none.
+pub const DIMENSION: &str = "src_db_id";
+
+/// The metrics, with the document's names.
+pub const USAGE: &str = "ConnectionUsage";
+/// Units in use, in percent of those that there are.
+pub const UTILIZATION: &str = "ConnectionUtilization";
+/// How long requests waited on average that got units after a wait.
+pub const AVERAGE_WAIT: &str = "AvgWaitTime";
+/// Requests that left the queue without units.
+pub const TIMEOUTS: &str = "AcquireTimeout";
+
+/// The line of a pool: how full it is at this instant, and what happened to its requests since the last line. Without
+/// anybody that waited there is no average of waits, and none is told.
+pub fn line(at: Timestamp, seen: &PoolLevel, since: &Sums) -> String {
+    let settings = &seen.settings;
+    let mut metrics = vec![
+        (USAGE, "Count", json!(seen.level.usage)),
+        (UTILIZATION, "Percent", json!(seen.level.percent())),
+        ("AcquireRequests", "Count", json!(since.requests)),
+        ("AcquireAllowed", "Count", json!(since.allowed)),
+        ("AcquireDowngraded", "Count", json!(since.downgraded)),
+        ("AcquireWaited", "Count", json!(since.waited)),
+        (TIMEOUTS, "Count", json!(since.timeouts)),
+        ("QueueLength", "Count", json!(seen.waiting)),
+    ];
+    metrics.extend(since.average_wait().map(|wait| (AVERAGE_WAIT, "Seconds", json!(wait.as_secs_f64()))));
+    let definitions: Vec<Value> =
+        metrics.iter().map(|(name, unit, _)| json!({ "Name": name, "Unit": unit })).collect();
+    let directive = json!({ "Namespace": NAMESPACE, "Dimensions": [[DIMENSION]], "Metrics": definitions });
+    let id = settings.external_id.map_or_else(|| settings.name.to_string(), |id| id.to_string());
+    let mut root = Map::new();
+    root.insert(
+        "_aws".to_owned(),
+        json!({ "Timestamp": at.as_micros().div_euclid(1_000), "CloudWatchMetrics": [directive] }),
+    );
+    root.insert(DIMENSION.to_owned(), json!(id));
+    // Not a dimension: it is there for people who search the log.
+    root.insert("pool".to_owned(), json!(settings.name.as_str()));
+    root.extend(metrics.into_iter().map(|(name, _, value)| (name.to_owned(), value)));
+    Value::Object(root).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::time::Duration;
+    use tidemill_domain::pool::Settings;
+    use tidemill_domain::pool::command::Level;
+
+    fn seen() -> PoolLevel {
+        let mut settings = Settings::new("ADW".parse().unwrap(), 1_000);
+        settings.external_id = Some(4);
+        PoolLevel {
+            level: Level::of(&settings, 720, Timestamp::EPOCH),
+            settings,
+            active: 85,
+            waiting: 3,
+            suspect: 0,
+            oldest_wait: Duration::ZERO,
+        }
+    }
+
+    fn sums() -> Sums {
+        let wait = Duration::from_secs(90);
+        Sums { requests: 9, allowed: 4, downgraded: 2, waited: 2, timeouts: 1, wait }
+    }
+
+    fn parsed(line: &str) -> Value {
+        serde_json::from_str(line).unwrap()
+    }
+
+    #[test]
+    fn a_line_has_the_nine_metrics_of_the_document() {
+        let line = line("2026-11-15T02:30:15.123456Z".parse().unwrap(), &seen(), &sums());
+
+        assert!(!line.contains('\n'));
+        assert_eq!(
+            parsed(&line),
+            json!({
+                "_aws": {
+                    "Timestamp": 1_794_709_815_123_i64,
+                    "CloudWatchMetrics": [{
+                        "Namespace": "EmrBatchAgent",
+                        "Dimensions": [["src_db_id"]],
+                        "Metrics": [
+                            { "Name": "ConnectionUsage", "Unit": "Count" },
+                            { "Name": "ConnectionUtilization", "Unit": "Percent" },
+                            { "Name": "AcquireRequests", "Unit": "Count" },
+                            { "Name": "AcquireAllowed", "Unit": "Count" },
+                            { "Name": "AcquireDowngraded", "Unit": "Count" },
+                            { "Name": "AcquireWaited", "Unit": "Count" },
+                            { "Name": "AcquireTimeout", "Unit": "Count" },
+                            { "Name": "QueueLength", "Unit": "Count" },
+                            { "Name": "AvgWaitTime", "Unit": "Seconds" },
+                        ],
+                    }],
+                },
+                "src_db_id": "4",
+                "pool": "ADW",
+                "ConnectionUsage": 720,
+                "ConnectionUtilization": 72.0,
+                "AcquireRequests": 9,
+                "AcquireAllowed": 4,
+                "AcquireDowngraded": 2,
+                "AcquireWaited": 2,
+                "AcquireTimeout": 1,
+                "QueueLength": 3,
+                "AvgWaitTime": 45.0,
+            })
+        );
+    }
+
+    /// What the specification asks of every line.
+    #[test]
+    fn every_metric_and_dimension_that_is_named_is_there_and_within_the_limits() {
+        for (seen, sums) in [(seen(), sums()), (seen(), Sums::default())] {
+            let root = parsed(&line(Timestamp::EPOCH, &seen, &sums));
+            let directive = &root["_aws"]["CloudWatchMetrics"][0];
+            let names: BTreeSet<&str> = directive["Metrics"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|m| m["Name"].as_str().unwrap())
+                .collect();
+
+            assert!(root["_aws"]["Timestamp"].is_i64());
+            assert!((1..=100).contains(&names.len()));
+            assert_eq!(names.len(), directive["Metrics"].as_array().unwrap().len(), "each once");
+            assert!(names.iter().all(|name| root[*name].is_number()), "{root}");
+            for dimension in directive["Dimensions"][0].as_array().unwrap() {
+                assert!(root[dimension.as_str().unwrap()].is_string(), "{root}");
+            }
+        }
+    }
+
+    #[test]
+    fn without_anybody_that_waited_no_average_is_told() {
+        let root = parsed(&line(Timestamp::EPOCH, &seen(), &Sums::default()));
+
+        assert!(root.get("AvgWaitTime").is_none());
+        assert_eq!(root["AcquireRequests"], 0);
+    }
+
+    #[test]
+    fn a_pool_without_an_external_id_goes_by_its_name() {
+        let mut seen = seen();
+        seen.settings.external_id = None;
+
+        assert_eq!(parsed(&line(Timestamp::EPOCH, &seen, &sums()))["src_db_id"], "ADW");
+    }
+}

@@ -1,0 +1,60 @@
+//! How full pools are, for those who scrape this process. Read from the database, so that every server says the same,
+//! also of pools about which it has never decided anything.
+
+use super::metrics;
+use crate::clock::jitter_unit;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use tidemill_domain::pool::PoolName;
+use tidemill_store::pool::PoolLevel;
+use tidemill_store::{Store, StoreError};
+
+/// Pause between two looks; those who scrape come less often.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// Most pools that are measured: each is a handful of time series.
+pub const POOLS_MAX: u32 = 1_000;
+
+/// Looks for as long as it is let.
+pub async fn run(store: Store) {
+    let mut gauges = Gauges::default();
+    let mut is_well = true;
+    loop {
+        let seen = levels(&store).await;
+        match &seen {
+            Ok(levels) => gauges.set(levels),
+            // The metrics keep what they said, and the log says why; once, not every five seconds.
+            Err(error) if is_well => tracing::warn!(%error, "pools were not measured; will try again"),
+            Err(_) => {}
+        }
+        is_well = seen.is_ok();
+        tokio::time::sleep(PAUSE.mul_f64(1.0 - 0.1 * jitter_unit())).await;
+    }
+}
+
+/// How full pools are now.
+pub async fn levels(store: &Store) -> Result<Vec<PoolLevel>, StoreError> {
+    let mut tx = store.read().await?;
+    let levels = tx.pool_levels(POOLS_MAX).await?;
+    tx.rollback().await?;
+    Ok(levels)
+}
+
+/// The pools of which something was said, so that those which are removed do not stay full for ever.
+#[derive(Debug, Default)]
+struct Gauges {
+    told: BTreeSet<PoolName>,
+}
+
+impl Gauges {
+    fn set(&mut self, levels: &[PoolLevel]) {
+        let names: BTreeSet<PoolName> = levels.iter().map(|seen| seen.settings.name.clone()).collect();
+        for pool in self.told.difference(&names) {
+            metrics::forgotten(pool.as_str());
+        }
+        for seen in levels {
+            metrics::measured(seen.settings.name.as_str(), seen);
+        }
+        self.told = names;
+    }
+}

@@ -1,0 +1,148 @@
+//! What happened to requests in a pass, as numbers. Pure but for [`Meter`], which keeps the sums until somebody fetches
+//! them.
+
+use super::metrics;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use tidemill_domain::pool::command::{Answer, Command};
+use tidemill_domain::pool::event::{End, Event, Record};
+use tidemill_domain::pool::pass::Outcome;
+use tidemill_domain::pool::reason::Reason;
+use tidemill_domain::pool::{PoolName, Ticket, TicketId};
+
+/// What happened to the requests of one pool.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Tally {
+    /// New ones. Who asks again for the same is no new one.
+    pub requests: u64,
+    /// Those that got all that they asked for, at once.
+    pub allowed: u64,
+    /// Those that got less than they asked for, at once or after a wait.
+    pub downgraded: u64,
+    /// Those that got units after a wait, all or less.
+    pub waited: u64,
+    /// Those that left the queue without units: they gave up, or no longer asked.
+    pub timeouts: u64,
+    /// How long each waited that got units after a wait.
+    pub waits: Vec<Duration>,
+}
+
+/// What a pass did with the requests of each pool. A pool that there is not never appears: its name is whatever a
+/// caller has made up.
+pub fn happened(commands: &[Command], outcome: &Outcome) -> BTreeMap<PoolName, Tally> {
+    let mut tallies: BTreeMap<PoolName, Tally> = BTreeMap::new();
+    for (command, answer) in commands.iter().zip(&outcome.answers) {
+        if let (Command::Acquire(_), Answer::Refused { pool, reason }) = (command, answer)
+            && *reason != Reason::UnknownPool
+        {
+            tallies.entry(pool.clone()).or_default().requests += 1;
+        }
+    }
+    for (pool, records) in &outcome.records {
+        let tickets = outcome.tickets.get(pool);
+        let ticket = |id: TicketId| tickets.and_then(|tickets| tickets.get(&id));
+        let tally = of_records(records, ticket);
+        if tally != Tally::default() {
+            let known = tallies.entry(pool.clone()).or_default();
+            known.requests += tally.requests;
+            *known = Tally { requests: known.requests, ..tally };
+        }
+    }
+    tallies
+}
+
+fn of_records<'t>(records: &[Record], ticket: impl Fn(TicketId) -> Option<&'t Ticket>) -> Tally {
+    let mut tally = Tally::default();
+    let mut new = BTreeSet::new();
+    for record in records {
+        match &record.event {
+            Event::Enqueued { ticket } => {
+                tally.requests += 1;
+                new.insert(ticket.id);
+            }
+            Event::Granted { ticket: id, parallel, .. } => {
+                let Some(ticket) = ticket(*id) else { continue };
+                let (is_less, has_waited) = (*parallel < ticket.asked, !new.contains(id));
+                tally.allowed += u64::from(!is_less && !has_waited);
+                tally.downgraded += u64::from(is_less);
+                if has_waited {
+                    tally.waited += 1;
+                    tally.waits.push(record.at.since(ticket.enqueued_at));
+                }
+            }
+            Event::Ended { ticket: id, end } => {
+                let had_nothing = ticket(*id).is_some_and(|ticket| ticket.granted.is_none());
+                let is_own_choice = matches!(end, End::StoppedAsking | End::GaveUp | End::Released { .. });
+                tally.timeouts += u64::from(had_nothing && is_own_choice);
+            }
+            _ => {}
+        }
+    }
+    tally
+}
+
+/// Sums of what happened since they were last fetched.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Sums {
+    /// New requests.
+    pub requests: u64,
+    /// Those that got all at once.
+    pub allowed: u64,
+    /// Those that got less.
+    pub downgraded: u64,
+    /// Those that got units after a wait.
+    pub waited: u64,
+    /// Those that left without units.
+    pub timeouts: u64,
+    /// How long those waited, together, that got units after a wait.
+    pub wait: Duration,
+}
+
+impl Sums {
+    /// With what happened in one more pass.
+    pub fn add(&mut self, tally: &Tally) {
+        self.requests += tally.requests;
+        self.allowed += tally.allowed;
+        self.downgraded += tally.downgraded;
+        self.waited += tally.waited;
+        self.timeouts += tally.timeouts;
+        self.wait = tally.waits.iter().fold(self.wait, |sum, wait| sum.saturating_add(*wait));
+    }
+
+    /// How long they waited on average; none when nobody did.
+    pub fn average_wait(&self) -> Option<Duration> {
+        let waited = u32::try_from(self.waited).unwrap_or(u32::MAX);
+        self.wait.checked_div(waited)
+    }
+}
+
+/// Counts for this process: for those who scrape it, and for one who fetches the sums.
+#[derive(Debug, Default)]
+pub(super) struct Meter {
+    sums: Mutex<BTreeMap<PoolName, Sums>>,
+}
+
+impl Meter {
+    /// Counts a pass that is durable.
+    pub(super) fn note(&self, commands: &[Command], outcome: &Outcome, took: Duration) {
+        metrics::passed(took, commands.len());
+        let happened = happened(commands, outcome);
+        if happened.is_empty() {
+            return;
+        }
+        let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
+        for (pool, tally) in happened {
+            metrics::counted(pool.as_str(), &tally);
+            sums.entry(pool).or_default().add(&tally);
+        }
+    }
+
+    /// What happened since the last call.
+    pub(super) fn take(&self) -> BTreeMap<PoolName, Sums> {
+        std::mem::take(&mut *self.sums.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+mod tests;

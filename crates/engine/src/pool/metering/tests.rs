@@ -1,0 +1,159 @@
+//! What passes of the domain come to.
+
+use super::*;
+use std::num::NonZeroU32;
+use tidemill_domain::pool::command::{Acquire, Part, Release, ReleaseBy};
+use tidemill_domain::pool::estimate::Pace;
+use tidemill_domain::pool::pass::{STOPPED_ASKING, pass};
+use tidemill_domain::pool::{Class, Holder, Ledger, Settings};
+use tidemill_domain::time::Timestamp;
+use uuid::Uuid;
+
+/// A pool of ten units, and the domain that decides about it.
+struct Night {
+    ledgers: BTreeMap<PoolName, Ledger>,
+    now: Timestamp,
+    next: u128,
+}
+
+fn adw() -> PoolName {
+    "ADW".parse().unwrap()
+}
+
+impl Night {
+    fn new() -> Self {
+        let mut settings = Settings::new(adw(), 10);
+        settings.threshold_percent = 100;
+        let ledgers = BTreeMap::from([(adw(), Ledger::new(settings, 0))]);
+        Self { ledgers, now: Timestamp::EPOCH, next: 0 }
+    }
+
+    fn acquire(&mut self, pool: &str, run: &str, asked: u32, least: u32) -> Command {
+        self.next += 1;
+        let id = TicketId::new(Uuid::from_u128(self.next));
+        let part = Part {
+            pool: pool.parse().unwrap(),
+            ticket: id,
+            parallel: NonZeroU32::new(asked),
+            sessions: None,
+            least: NonZeroU32::new(least),
+        };
+        Command::Acquire(Box::new(Acquire {
+            request: id,
+            parts: vec![part],
+            holder: Holder::run("dag", run).unwrap(),
+            class: Class::Normal,
+            table: String::new(),
+            hint: None,
+            lease_for: None,
+            stays: Duration::ZERO,
+            call: None,
+        }))
+    }
+
+    fn pass(&mut self, commands: &[Command]) -> BTreeMap<PoolName, Tally> {
+        let outcome = pass(&mut self.ledgers, self.now, Pace::default(), commands).unwrap();
+        happened(commands, &outcome)
+    }
+
+    fn of_adw(&mut self, commands: &[Command]) -> Tally {
+        self.pass(commands).remove(&adw()).unwrap_or_default()
+    }
+
+    fn ask(&mut self, run: &str, asked: u32, least: u32) -> Tally {
+        let command = self.acquire("ADW", run, asked, least);
+        self.of_adw(&[command])
+    }
+
+    fn give_back(&mut self, run: &str, end: End) -> Tally {
+        let by = ReleaseBy::Run { dag_id: "dag".into(), run_id: run.into() };
+        let release = Release { pool: adw(), by, epoch: None, end, call: None };
+        self.of_adw(&[Command::Release(Box::new(release))])
+    }
+
+    fn ticket(&self, run: &str) -> TicketId {
+        self.ledgers[&adw()].of_holder(&Holder::run("dag", run).unwrap()).unwrap().id
+    }
+}
+
+const RELEASED: End = End::Released { failed: false };
+
+#[test]
+fn who_gets_all_at_once_is_allowed_and_who_gets_less_is_downgraded() {
+    let mut night = Night::new();
+
+    assert_eq!(night.ask("a", 6, 6), Tally { requests: 1, allowed: 1, ..Tally::default() });
+    assert_eq!(night.ask("b", 8, 2), Tally { requests: 1, downgraded: 1, ..Tally::default() });
+}
+
+#[test]
+fn who_asks_again_is_no_new_request() {
+    let mut night = Night::new();
+    night.ask("a", 6, 6);
+    night.ask("waits", 6, 6);
+
+    assert_eq!(night.ask("a", 6, 6), Tally::default());
+    assert_eq!(night.ask("waits", 6, 6), Tally::default());
+}
+
+#[test]
+fn who_waited_is_counted_with_its_wait_also_when_it_got_less() {
+    let mut night = Night::new();
+    night.ask("a", 6, 6);
+    assert_eq!(night.ask("b", 16, 8), Tally { requests: 1, ..Tally::default() });
+    night.now = night.now.plus(Duration::from_secs(45));
+
+    let tally = night.give_back("a", RELEASED);
+
+    let waits = vec![Duration::from_secs(45)];
+    assert_eq!(tally, Tally { waited: 1, downgraded: 1, waits, ..Tally::default() });
+}
+
+#[test]
+fn who_leaves_the_queue_by_itself_has_timed_out_and_nobody_else() {
+    let mut night = Night::new();
+    for run in ["holds", "gives up", "taken out", "silent"] {
+        night.ask(run, 10, 10);
+    }
+    let one = Tally { timeouts: 1, ..Tally::default() };
+
+    let by_operator = End::ByOperator { by: "ann".into(), reason: "not tonight".into() };
+    assert_eq!(night.give_back("taken out", by_operator), Tally::default());
+    assert_eq!(night.give_back("gives up", RELEASED), one);
+    let silent = night.ticket("silent");
+    night.now = night.now.plus(STOPPED_ASKING).plus(Duration::from_secs(1_000));
+    assert_eq!(night.of_adw(&[Command::Lapsed { pool: adw(), ticket: silent }]), one);
+    assert_eq!(night.give_back("holds", RELEASED), Tally::default());
+}
+
+#[test]
+fn a_refusal_is_a_request_but_a_name_that_somebody_made_up_is_nothing() {
+    let mut night = Night::new();
+    let commands = [night.acquire("ADW", "a", 99, 99), night.acquire("made-up", "b", 1, 1)];
+
+    let happened = night.pass(&commands);
+
+    let refused = Tally { requests: 1, ..Tally::default() };
+    assert_eq!(happened, BTreeMap::from([(adw(), refused)]));
+}
+
+#[test]
+fn one_pass_over_many_counts_each() {
+    let mut night = Night::new();
+    let commands =
+        [night.acquire("ADW", "a", 99, 99), night.acquire("ADW", "b", 6, 6), night.acquire("ADW", "c", 6, 6)];
+
+    assert_eq!(night.of_adw(&commands), Tally { requests: 3, allowed: 1, ..Tally::default() });
+}
+
+#[test]
+fn sums_are_fetched_once_and_know_the_average() {
+    let mut sums = Sums::default();
+    assert_eq!(sums.average_wait(), None);
+    let waits = vec![Duration::from_secs(10), Duration::from_secs(20)];
+    sums.add(&Tally { requests: 2, waited: 2, waits, ..Tally::default() });
+    sums.add(&Tally { requests: 1, timeouts: 1, ..Tally::default() });
+
+    assert_eq!((sums.requests, sums.waited, sums.timeouts), (3, 2, 1));
+    assert_eq!(sums.average_wait(), Some(Duration::from_secs(15)));
+}
