@@ -5,7 +5,8 @@
 //! windows are not, so that after a take-over averages begin anew while "for" goes on counting.
 //!
 //! Reading order: [`signal`] (what can be seen), [`evaluator`] (what it means), [`message`] (what people are told),
-//! [`channel`] and [`deliverer`] (how it reaches them), [`signature`] (how a receiver knows that it was us).
+//! [`channel`] and [`deliverer`] (how it reaches them), [`signature`] (how a receiver knows that it was us),
+//! [`sns`] (a form that other receivers know).
 
 pub mod channel;
 pub mod deliverer;
@@ -14,12 +15,13 @@ pub mod message;
 pub mod rules;
 pub mod signal;
 pub mod signature;
+pub mod sns;
 pub mod watch;
 
 pub use channel::{Channel, Delivering, DeliveryError, LogChannel};
 pub use deliverer::{Delivered, Deliverer};
 pub use evaluator::{Evaluated, Evaluator};
-pub use message::{Announcement, Message};
+pub use message::{Announcement, Message, Watched};
 pub use rules::default_rules;
 pub use signal::{Observation, Observing, Signal};
 pub use watch::Watch;

@@ -9,6 +9,7 @@ use tidemill_domain::time::Clock;
 use tidemill_engine::alert::channel::{Channel, Delivering, DeliveryError};
 use tidemill_engine::alert::message::Message;
 use tidemill_engine::alert::signature::{HEADER, signature};
+use tidemill_engine::alert::sns::notification;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -18,7 +19,18 @@ pub struct Webhook {
     url: reqwest::Url,
     secret: Option<String>,
     allows_private: bool,
+    format: Format,
     clock: Arc<dyn Clock>,
+}
+
+/// What is posted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Format {
+    /// The notice as it is stored.
+    #[default]
+    Tidemill,
+    /// The notice as Amazon SNS posts that of a CloudWatch alarm; the topic has the name of the webhook.
+    Sns,
 }
 
 /// A webhook that could never be called.
@@ -52,7 +64,12 @@ impl Webhook {
         }
         // The first one of a process counts; whoever was first has chosen the same or knows better.
         let _chosen_already = rustls::crypto::ring::default_provider().install_default();
-        Ok(Self { name: name.to_owned(), url, secret, allows_private, clock })
+        Ok(Self { name: name.to_owned(), url, secret, allows_private, format: Format::default(), clock })
+    }
+
+    /// The same, which posts in this format.
+    pub fn in_format(self, format: Format) -> Self {
+        Self { format, ..self }
     }
 
     async fn call(&self, message: &Message) -> Result<(), DeliveryError> {
@@ -65,11 +82,23 @@ impl Webhook {
             .resolve(&host, address)
             .build()
             .map_err(|_| DeliveryError::temporary("no TLS client could be made"))?;
-        let body = message.body.clone();
-        let mut request = client
-            .post(self.url.clone())
-            .header("content-type", "application/json")
-            .header("idempotency-key", format!("alert-{}", message.id));
+        let mut request =
+            client.post(self.url.clone()).header("idempotency-key", format!("alert-{}", message.id));
+        let body = match self.format {
+            Format::Tidemill => {
+                request = request.header("content-type", "application/json");
+                message.body.clone()
+            }
+            Format::Sns => {
+                let sent = notification(message, &self.name);
+                request = request
+                    .header("content-type", "text/plain; charset=UTF-8")
+                    .header("x-amz-sns-message-type", "Notification")
+                    .header("x-amz-sns-message-id", sent.message_id)
+                    .header("x-amz-sns-topic-arn", sent.topic_arn);
+                sent.body
+            }
+        };
         if let Some(secret) = &self.secret {
             request = request.header(HEADER, signature(secret.as_bytes(), self.clock.now(), &body));
         }

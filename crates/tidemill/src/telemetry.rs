@@ -1,6 +1,7 @@
 //! The log and the metrics of this program.
 
 mod columns;
+pub(crate) mod emf;
 
 use crate::config::{ColorChoice, Log, LogFormat, LogLevel};
 use columns::Columns;

@@ -4,7 +4,8 @@
 //! the same notice twice; rule, subject, notice and `at` together tell that it is the same.
 
 use serde_json::{Value, json};
-use tidemill_domain::alert::{AlertState, Notice, Rule, Severity, Subject};
+use std::time::Duration;
+use tidemill_domain::alert::{Aggregate, AlertState, Condition, Notice, Rule, Severity, Subject};
 use tidemill_domain::time::Timestamp;
 use tidemill_store::alert::Judgement;
 
@@ -26,12 +27,56 @@ pub struct Announcement {
     pub value: Option<f64>,
     /// The threshold of the rule.
     pub threshold: f64,
+    /// What the rule watches; none in texts that were stored before it was told.
+    pub watched: Option<Watched>,
     /// Since when the condition was breached.
     pub since: Timestamp,
     /// When this was decided.
     pub at: Timestamp,
     /// All of that in a sentence.
     pub summary: String,
+}
+
+/// What a rule watches, as far as receivers can use it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Watched {
+    /// The signal.
+    pub signal: String,
+    /// What is wrong.
+    pub condition: Condition,
+    /// How the values of the window become one.
+    pub aggregate: Aggregate,
+    /// How far back values count.
+    pub window: Duration,
+    /// How long the condition has to be breached.
+    pub hold: Duration,
+}
+
+impl Watched {
+    fn new(rule: &Rule) -> Self {
+        Self {
+            signal: rule.signal().to_owned(),
+            condition: rule.condition(),
+            aggregate: rule.aggregate(),
+            window: rule.window(),
+            hold: rule.hold(),
+        }
+    }
+
+    fn from_json(fields: &Value, threshold: f64) -> Option<Self> {
+        let condition = match fields["condition"].as_str()? {
+            "above" => Condition::Above(threshold),
+            "below" => Condition::Below(threshold),
+            _ => return None,
+        };
+        Some(Self {
+            signal: fields["signal"].as_str()?.to_owned(),
+            condition,
+            aggregate: fields["aggregate"].as_str()?.parse().ok()?,
+            window: Duration::try_from_secs_f64(fields["window_seconds"].as_f64()?).ok()?,
+            hold: Duration::try_from_secs_f64(fields["for_seconds"].as_f64()?).ok()?,
+        })
+    }
 }
 
 /// An announcement on its way to one channel.
@@ -74,6 +119,7 @@ impl Announcement {
             notice,
             value: judgement.value,
             threshold: rule.condition().threshold(),
+            watched: Some(Watched::new(rule)),
             since,
             at: judgement.at,
             summary,
@@ -82,7 +128,7 @@ impl Announcement {
 
     /// The text.
     pub fn to_json(&self) -> String {
-        json!({
+        let mut text = json!({
             "schema": SCHEMA,
             "rule": self.rule,
             "subject": self.subject.as_str(),
@@ -93,8 +139,15 @@ impl Announcement {
             "since": self.since.to_string(),
             "at": self.at.to_string(),
             "summary": self.summary,
-        })
-        .to_string()
+        });
+        if let Some(watched) = &self.watched {
+            text["signal"] = json!(watched.signal);
+            text["condition"] = json!(watched.condition.as_str());
+            text["aggregate"] = json!(watched.aggregate.as_str());
+            text["window_seconds"] = json!(watched.window.as_secs_f64());
+            text["for_seconds"] = json!(watched.hold.as_secs_f64());
+        }
+        text.to_string()
     }
 
     /// Reads the text. Fields that are not known are left alone.
@@ -104,6 +157,7 @@ impl Announcement {
         if text("schema")? != SCHEMA {
             return Err(NotAnAnnouncement);
         }
+        let threshold = fields["threshold"].as_f64().ok_or(NotAnAnnouncement)?;
         let instant = |name: &str| text(name)?.parse().map_err(|_| NotAnAnnouncement);
         Ok(Self {
             rule: text("rule")?.to_owned(),
@@ -111,7 +165,8 @@ impl Announcement {
             severity: text("severity")?.parse().map_err(|_| NotAnAnnouncement)?,
             notice: text("notice")?.parse().map_err(|_| NotAnAnnouncement)?,
             value: fields["value"].as_f64(),
-            threshold: fields["threshold"].as_f64().ok_or(NotAnAnnouncement)?,
+            threshold,
+            watched: Watched::from_json(&fields, threshold),
             since: instant("since")?,
             at: instant("at")?,
             summary: text("summary")?.to_owned(),
@@ -131,6 +186,13 @@ mod tests {
             notice: Notice::Fired,
             value: Some(1.5),
             threshold: 1.0,
+            watched: Some(Watched {
+                signal: "database_seconds".into(),
+                condition: Condition::Above(1.0),
+                aggregate: Aggregate::Average,
+                window: Duration::from_secs(60),
+                hold: Duration::from_millis(1_500),
+            }),
             since: "2026-11-15T02:00:00Z".parse().unwrap(),
             at: "2026-11-15T02:01:00.000001Z".parse().unwrap(),
             summary: "slow fires".into(),
@@ -144,7 +206,8 @@ mod tests {
             "{\"schema\":\"tidemill.alert/v1\",\"rule\":\"slow\",\"subject\":\"pool/\\\"정산\\\"\",\
              \"severity\":\"critical\",\"notice\":\"fired\",\"value\":1.5,\"threshold\":1.0,\
              \"since\":\"2026-11-15T02:00:00.000000Z\",\"at\":\"2026-11-15T02:01:00.000001Z\",\
-             \"summary\":\"slow fires\"}"
+             \"summary\":\"slow fires\",\"signal\":\"database_seconds\",\"condition\":\"above\",\
+             \"aggregate\":\"average\",\"window_seconds\":60.0,\"for_seconds\":1.5}"
         );
     }
 
@@ -154,6 +217,8 @@ mod tests {
             let written = Announcement { value, ..announcement() };
             assert_eq!(Announcement::from_json(&written.to_json()), Ok(written));
         }
+        let of_before = Announcement { watched: None, ..announcement() };
+        assert_eq!(Announcement::from_json(&of_before.to_json()), Ok(of_before));
     }
 
     #[test]

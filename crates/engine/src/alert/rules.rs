@@ -1,6 +1,9 @@
 //! The rules that are there without any configuration. Pillars add theirs here.
 
 use super::channel::LOG;
+use super::signal::pool::{
+    POOL_OLDEST_WAIT_SECONDS, POOL_TIMEOUTS, POOL_UTILIZATION_PERCENT, POOL_WAIT_SECONDS,
+};
 use super::signal::{DATABASE_SECONDS, PROCESSES_DIED};
 use std::time::Duration;
 use tidemill_domain::alert::{Aggregate, Condition, Rule, RuleFields, Severity};
@@ -26,8 +29,30 @@ pub fn default_rules() -> Vec<Rule> {
         hold: minute,
         ..defaults.clone()
     };
-    let rules = [defaults, database_slow].map(Rule::new);
-    rules.map(|rule| rule.expect("the shipped rules keep to the bounds of a rule")).into()
+    let pools = pools(&defaults);
+    let rules = [defaults, database_slow].into_iter().chain(pools).map(Rule::new);
+    rules.map(|rule| rule.expect("the shipped rules keep to the bounds of a rule")).collect()
+}
+
+/// The three alarms of the document, and one that it lacks: an average of those who got their units says nothing while
+/// nobody gets any.
+fn pools(defaults: &RuleFields) -> [RuleFields; 4] {
+    let rule = |name: &str, signal: &str, above: f64| RuleFields {
+        name: name.to_owned(),
+        signal: signal.to_owned(),
+        condition: Condition::Above(above),
+        ..defaults.clone()
+    };
+    [
+        RuleFields {
+            aggregate: Aggregate::Average,
+            hold: Duration::from_secs(5 * 60),
+            ..rule("high_connection_usage", POOL_UTILIZATION_PERCENT, 90.0)
+        },
+        rule("long_queue_time", POOL_WAIT_SECONDS, 120.0),
+        RuleFields { severity: Severity::Critical, ..rule("acquire_timeouts", POOL_TIMEOUTS, 5.0) },
+        rule("oldest_waiter", POOL_OLDEST_WAIT_SECONDS, 900.0),
+    ]
 }
 
 #[cfg(test)]
@@ -40,6 +65,16 @@ mod tests {
         let rules = default_rules();
 
         assert!(rules.iter().all(|rule| KNOWN.iter().any(|(name, _)| *name == rule.signal())));
-        assert_eq!(rules.iter().map(Rule::name).collect::<Vec<_>>(), ["process_died", "database_slow"]);
+        assert_eq!(
+            rules.iter().map(Rule::name).collect::<Vec<_>>(),
+            [
+                "process_died",
+                "database_slow",
+                "high_connection_usage",
+                "long_queue_time",
+                "acquire_timeouts",
+                "oldest_waiter"
+            ]
+        );
     }
 }

@@ -1,5 +1,7 @@
 //! What can be seen: each signal tells a value for each of its subjects. Pillars add their own.
 
+pub mod pool;
+
 use crate::error::EngineError;
 use std::fmt;
 use std::pin::Pin;
@@ -43,14 +45,24 @@ pub const KNOWN: &[(&str, &str)] = &[
     (PROCESSES_DIED, "processes that were declared dead in the last five minutes"),
     (PROCESSES_LIVE, "processes that are alive"),
     (DATABASE_SECONDS, "seconds that a transaction takes that does nothing"),
+    (pool::POOL_UTILIZATION_PERCENT, "units of a pool in use, in percent of those that there are"),
+    (
+        pool::POOL_WAIT_SECONDS,
+        "seconds that those waited on average who got units of a pool in the last five minutes",
+    ),
+    (pool::POOL_OLDEST_WAIT_SECONDS, "seconds that the oldest request in the queue of a pool has waited"),
+    (pool::POOL_TIMEOUTS, "requests that left the queue of a pool without units in the last minute"),
+    (pool::POOL_SUSPECT_LEASES, "leases of a pool whose holders have not been heard of"),
 ];
 
 /// How far back deaths are counted.
 const DEATHS_WITHIN: Duration = Duration::from_secs(300);
 
-/// The signals of the foundation.
-pub fn foundation(clock: Arc<dyn Clock>) -> Vec<Box<dyn Signal>> {
-    vec![Box::new(ProcessesDied), Box::new(ProcessesLive), Box::new(DatabaseSeconds { clock })]
+/// All signals that are known.
+pub fn known(clock: Arc<dyn Clock>) -> Vec<Box<dyn Signal>> {
+    let foundation: [Box<dyn Signal>; 3] =
+        [Box::new(ProcessesDied), Box::new(ProcessesLive), Box::new(DatabaseSeconds { clock })];
+    foundation.into_iter().chain(pool::signals()).collect()
 }
 
 #[derive(Debug)]
@@ -115,7 +127,7 @@ fn whole(value: f64) -> Vec<Observation> {
     vec![Observation { subject: Subject::whole(), value }]
 }
 
-#[expect(clippy::cast_precision_loss, reason = "nobody counts as many processes as a f64 can count")]
+#[expect(clippy::cast_precision_loss, reason = "nobody counts as far as a f64 can count")]
 fn number(count: u64) -> f64 {
     count as f64
 }

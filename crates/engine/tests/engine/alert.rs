@@ -1,5 +1,7 @@
 //! Alerts from signal to channel, with a clock that the test moves.
 
+mod pool;
+
 use crate::{Bench, TTL, options};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -344,7 +346,7 @@ async fn after_a_silence_people_hear_what_still_fires() {
 #[tokio::test]
 async fn the_shipped_rules_tell_of_a_process_that_died() {
     let bench = Bench::new().await;
-    let signals = signal::foundation(bench.clock.clone());
+    let signals = signal::known(bench.clock.clone());
     let channels: Vec<Arc<dyn Channel>> = vec![Arc::new(LogChannel)];
     let mut alerting = Alerting::new(default_rules(), signals, channels, bench.clock.clone()).unwrap();
     let _silent = bench.process("silent").await;

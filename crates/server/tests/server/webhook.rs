@@ -10,7 +10,7 @@ use tidemill_domain::time::{FakeClock, Timestamp};
 use tidemill_engine::alert::channel::Channel;
 use tidemill_engine::alert::message::{Announcement, Message};
 use tidemill_engine::alert::signature::signature;
-use tidemill_server::webhook::Webhook;
+use tidemill_server::webhook::{Format, Webhook};
 
 /// A receiver that answers one call with `status`, and hands on what it got.
 fn receiver(status: &'static str) -> (String, Receiver<String>) {
@@ -42,6 +42,7 @@ fn message() -> Message {
         notice: Notice::Fired,
         value: Some(1.0),
         threshold: 0.0,
+        watched: None,
         since: Timestamp::EPOCH,
         at: Timestamp::EPOCH,
         summary: "one process died".into(),
@@ -70,6 +71,28 @@ async fn a_notice_arrives_signed() {
     let json: serde_json::Value = serde_json::from_str(body).unwrap();
     assert_eq!((&json["rule"], &json["schema"]), (&"process_died".into(), &"tidemill.alert/v1".into()));
     assert!(!request.contains("geheim"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_notice_arrives_as_sns_posts_it_and_signed_by_us() {
+    let (url, got) = receiver("200 OK");
+
+    webhook(&url).in_format(Format::Sns).deliver(&message()).await.unwrap();
+
+    let request = got.recv_timeout(Duration::from_secs(5)).unwrap();
+    let (head, body) = request.split_once("\r\n\r\n").unwrap();
+    let head = head.to_lowercase();
+    assert!(head.contains("x-amz-sns-message-type: notification"), "{head}");
+    assert!(head.contains("x-amz-sns-topic-arn: arn:aws:sns:us-east-1:000000000000:ops"), "{head}");
+    assert!(head.contains("content-type: text/plain; charset=utf-8"), "{head}");
+    let expected = signature(b"geheim", Timestamp::from_micros(1_000_000), body);
+    assert!(head.contains(&format!("tidemill-signature: {expected}")), "{head}");
+    let envelope: serde_json::Value = serde_json::from_str(body).unwrap();
+    assert_eq!(envelope["Type"], "Notification");
+    assert!(head.contains(&format!("x-amz-sns-message-id: {}", envelope["MessageId"].as_str().unwrap())));
+    let alarm: serde_json::Value = serde_json::from_str(envelope["Message"].as_str().unwrap()).unwrap();
+    assert_eq!((&alarm["AlarmName"], &alarm["NewStateValue"]), (&"ProcessDied".into(), &"ALARM".into()));
+    assert_eq!(alarm["NewStateReason"], "one process died");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,7 +1,7 @@
 //! `tidemill serve`: the server, this process's heartbeat, and the loops that belong to every server.
 
 use crate::commands::Flag;
-use crate::config::{Auth, LambdaSignature, Tls, Unknown};
+use crate::config::{Auth, LambdaSignature, Tls, Unknown, WebhookFormat};
 use crate::context::Context;
 use crate::report::Failure;
 use crate::telemetry;
@@ -16,14 +16,14 @@ use tidemill_engine::alert::channel::{Channel, LogChannel};
 use tidemill_engine::alert::{Alerting, signal};
 use tidemill_engine::job::partition::run_worker;
 use tidemill_engine::job::{Launcher, purge, recovery};
-use tidemill_engine::pool::Pools;
+use tidemill_engine::pool::{Pools, gauge};
 use tidemill_engine::process::End;
 use tidemill_engine::{Process, ProcessOptions, SystemClock, reaper, schedule};
 use tidemill_server::access::Authentication;
 use tidemill_server::access::limit::Rates;
 use tidemill_server::api::pool::document::{DocumentOptions, UnknownPool};
 use tidemill_server::lambda::{CallerKey, LambdaOptions, SignatureMode};
-use tidemill_server::webhook::Webhook;
+use tidemill_server::webhook::{Format, Webhook};
 use tidemill_server::{ConfigLine, Parts, Server, ServerError, ServerOptions};
 use tidemill_store::Store;
 use tokio::signal::unix::{SignalKind, signal};
@@ -42,15 +42,20 @@ pub(crate) struct Serve {
     /// Serve the jobs of all job files of this folder, overrides jobs.folder
     #[arg(long, value_name = "DIR")]
     jobs: Option<String>,
+    /// Print the metrics of pools in CloudWatch's embedded metric format, overrides server.emf
+    #[arg(long)]
+    emf: bool,
 }
 
 impl Serve {
     /// Its flags as the configuration takes them.
     pub(super) fn as_flags(&self) -> Vec<Flag> {
+        let emf = self.emf.then(|| "true".to_owned());
         [
             ("server.listen", "--listen", &self.listen),
             ("server.base_path", "--base-path", &self.base_path),
             ("jobs.folder", "--jobs", &self.jobs),
+            ("server.emf", "--emf", &emf),
         ]
         .into_iter()
         .filter_map(|(key, flag, value)| value.clone().map(|value| (key, flag, value)))
@@ -99,6 +104,8 @@ pub(super) struct Serving {
     partitions_max: usize,
     alerting: Alerting,
     retention: Option<Retention>,
+    pools: Pools,
+    prints_emf: bool,
 }
 
 impl Serving {
@@ -118,6 +125,7 @@ impl Serving {
         let jobs = context.jobs().clone();
         let launcher = Launcher::new(store.clone(), process.clone(), clock.clone(), jobs)
             .max_running(context.settings().jobs.max_running as usize);
+        let pools = Pools::start(store.clone(), PoolOptions::default());
         let parts = Parts {
             store: store.clone(),
             process: process.clone(),
@@ -155,6 +163,8 @@ impl Serving {
                     partitions_max,
                     alerting,
                     retention: retention(context),
+                    pools,
+                    prints_emf: settings.emf,
                 })
             }
             Err(failure) => {
@@ -166,10 +176,14 @@ impl Serving {
 
     /// Serves until told to stop; an error when the process ended by itself.
     pub(super) async fn run(self, mut shutdown: watch::Receiver<bool>) -> Result<(), Failure> {
-        let Self { server, process, launcher, partitions_max, alerting, retention } = self;
+        let Self { server, process, launcher, partitions_max, alerting, retention, pools, prints_emf } = self;
         let mut loops = JoinSet::new();
         loops.spawn(reaper::run(process.clone()));
         loops.spawn(alerting.run(process.clone()));
+        loops.spawn(gauge::run(pools.store().clone()));
+        if prints_emf {
+            loops.spawn(telemetry::emf::run(pools.clone()));
+        }
         if let Some(retention) = retention {
             loops.spawn(purge::run(process.clone(), retention));
         }
@@ -207,7 +221,13 @@ impl Serving {
             } => tracing::warn!("executions have not ended within {STOPPING_MAX:?}; they are left to be recovered"),
         }
         loops.abort_all();
-        let _lapses_otherwise = tokio::time::timeout(GOODBYE, process.stop()).await;
+        let last_words = async {
+            if prints_emf {
+                telemetry::emf::print(&pools).await;
+            }
+        };
+        let goodbye = async { tokio::join!(last_words, process.stop()) };
+        let _lapses_otherwise = tokio::time::timeout(GOODBYE, goodbye).await;
         if process.ended().await == End::Stopped || *shutdown.borrow_and_update() {
             return Ok(());
         }
@@ -253,11 +273,15 @@ fn alerting(context: &Context, clock: Arc<SystemClock>) -> Result<Alerting, Fail
     let bad = |what: String| Failure::new(Code::BadValue, what, "correct the configuration of the alerts");
     for webhook in &settings.webhooks {
         let secret = webhook.secret.as_ref().map(|secret| secret.expose().to_owned());
+        let format = match webhook.format {
+            WebhookFormat::Tidemill => Format::Tidemill,
+            WebhookFormat::Sns => Format::Sns,
+        };
         let made =
             Webhook::new(&webhook.name, webhook.url.expose(), secret, webhook.allow_private, clock.clone());
-        channels.push(Arc::new(made.map_err(|error| bad(error.to_string()))?));
+        channels.push(Arc::new(made.map_err(|error| bad(error.to_string()))?.in_format(format)));
     }
-    Alerting::new(rules, signal::foundation(clock.clone()), channels, clock)
+    Alerting::new(rules, signal::known(clock.clone()), channels, clock)
         .map_err(|error| bad(error.to_string()))
 }
 

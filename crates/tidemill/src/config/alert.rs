@@ -1,6 +1,7 @@
 //! The alert sections: rules, which begin with the shipped ones, and webhooks.
 
 use super::check::Checked;
+use super::choice::WebhookFormat;
 use super::error::ConfigError;
 use super::layer::Given;
 use super::load::SectionValue;
@@ -43,6 +44,8 @@ pub struct WebhookSettings {
     pub secret: Option<Secret>,
     /// Whether it may lie at a private or local address.
     pub allow_private: bool,
+    /// In which form notices are posted.
+    pub format: WebhookFormat,
 }
 
 /// The settings, and each value as it is shown; what is wrong is added to `problems`.
@@ -183,5 +186,6 @@ fn webhook(name: &str, entry: &Entry, origin: Origin) -> Result<WebhookSettings,
         url,
         secret: secret(entry, "secret"),
         allow_private: truth(entry, "allow_private"),
+        format: word(entry, "format"),
     })
 }

@@ -51,6 +51,14 @@ macro_rules! choices {
 }
 
 choices! {
+    /// In which form a webhook posts notices.
+    WebhookFormat {
+        /// Our own.
+        Tidemill = "tidemill",
+        /// That of Amazon SNS with a CloudWatch alarm.
+        Sns = "sns",
+    }
+
     /// When the schema is created or brought up to date without being asked.
     Init {
         /// At every start, on any database.

@@ -174,6 +174,8 @@ keys! {
         "What this installation is called on every page.";
     SERVER_TLS "server.tls", Kind::Word(Tls::NAMES), Some("none"),
         "Whether browsers reach the server over TLS, through a proxy before it.";
+    SERVER_EMF "server.emf", Kind::Truth, Some("false"),
+        "Whether the server prints the metrics of pools in CloudWatch's embedded metric format.";
     JOBS_MAX_RUNNING "jobs.max_running", Kind::Number { least: 1, most: 1000 }, Some("32"),
         "Most executions that a server runs at once.";
     JOBS_MAX_PARTITIONS "jobs.max_partitions", Kind::Number { least: 0, most: 1000 }, Some("4"),

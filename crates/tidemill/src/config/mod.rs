@@ -33,7 +33,7 @@ mod tests;
 
 pub use choice::{
     Auth, ColorChoice, Init, JwtAlgorithm, LambdaSignature, LogFormat, LogLevel, NotAChoice, Output, Pooler,
-    Synchronous, Tls, Unknown,
+    Synchronous, Tls, Unknown, WebhookFormat,
 };
 pub use connection::ConnectionSettings;
 pub use error::ConfigError;

@@ -4,7 +4,7 @@
 //! Their keys are templates: the word NAME in a path stands for what the user chose. They are set in files only,
 //! since a variable could not tell a name from a key.
 
-use super::choice::JwtAlgorithm;
+use super::choice::{JwtAlgorithm, WebhookFormat};
 use super::key::{Key, Kind};
 use std::time::Duration;
 use tidemill_domain::alert::rule::{self, Aggregate, Severity};
@@ -66,6 +66,13 @@ static ALLOW_PRIVATE: Key = field(
     "Whether the webhook may lie at a private or local address.",
 );
 
+static FORMAT: Key = field(
+    "alert.webhooks.NAME.format",
+    Kind::Word(WebhookFormat::NAMES),
+    Some("tidemill"),
+    "In which form notices are posted.",
+);
+
 /// The rules of alerts.
 pub(super) static RULES: Section = Section {
     path: "alert.rules",
@@ -74,7 +81,7 @@ pub(super) static RULES: Section = Section {
 
 /// Who is told by HTTP.
 pub(super) static WEBHOOKS: Section =
-    Section { path: "alert.webhooks", fields: &[&URL, &SECRET, &ALLOW_PRIVATE] };
+    Section { path: "alert.webhooks", fields: &[&URL, &SECRET, &ALLOW_PRIVATE, &FORMAT] };
 
 const LINE: Kind = Kind::Text { longest: 500 };
 

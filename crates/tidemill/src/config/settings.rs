@@ -90,6 +90,8 @@ pub struct Server {
     pub instance: String,
     /// Whether browsers reach it over TLS.
     pub tls: Tls,
+    /// Whether it prints the metrics of pools in CloudWatch's embedded metric format.
+    pub emf: bool,
 }
 
 /// How a server runs jobs.
@@ -186,6 +188,7 @@ impl Settings {
                 auth: values.choice(&key::SERVER_AUTH),
                 instance: values.text(&key::SERVER_INSTANCE),
                 tls: values.choice(&key::SERVER_TLS),
+                emf: values.truth(&key::SERVER_EMF),
             },
             jobs: Jobs {
                 max_running: values.number(&key::JOBS_MAX_RUNNING),
@@ -286,6 +289,10 @@ impl Values {
 
     fn duration(&self, key: &Key) -> Duration {
         self.optional_duration(key).expect("a duration has a default and was checked by its kind")
+    }
+
+    fn truth(&self, key: &Key) -> bool {
+        matches!(self.0.get(key.path), Some(Checked::Truth(true)))
     }
 
     fn choice<T: FromStr>(&self, key: &Key) -> T {

@@ -1,6 +1,6 @@
 //! The page itself, and its parts that change by themselves.
 
-use super::{database, event, lease, process, tile};
+use super::{database, event, lease, pool, process, tile};
 use crate::dashboard::alert;
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::Times;
@@ -16,6 +16,7 @@ use tidemill_domain::audit::AuditRecord;
 use tidemill_store::StoreError;
 use tidemill_store::audit::AuditFilter;
 use tidemill_store::migration::MigrationStatus;
+use tidemill_store::pool::PoolLevel;
 
 const EVENTS: u32 = 50;
 
@@ -24,6 +25,8 @@ const EVENTS: u32 = 50;
 pub(crate) struct Snapshot {
     pub(crate) pulse: Pulse,
     events: Vec<AuditRecord>,
+    pools: Vec<PoolLevel>,
+    stories: Vec<pool::Story>,
     migrations: Vec<MigrationStatus>,
 }
 
@@ -32,9 +35,11 @@ impl Snapshot {
     pub(crate) async fn read(state: &State) -> Result<Self, StoreError> {
         let (pulse, mut tx) = Pulse::read(state).await?;
         let events = tx.audit_entries(&AuditFilter::default(), EVENTS).await?;
+        let pools = tx.pool_levels(pool::SHOWN).await?;
+        let stories = pool::stories(&mut tx).await?;
         tx.rollback().await?;
         let migrations = state.store().migration_status().await?;
-        Ok(Self { pulse, events, migrations })
+        Ok(Self { pulse, events, pools, stories, migrations })
     }
 }
 
@@ -44,6 +49,8 @@ pub(crate) struct Regions {
     tiles: Region,
     processes: Region,
     leases: Region,
+    pools: Region,
+    pool_events: Region,
     database: Region,
     alerts: Region,
     events: Region,
@@ -57,6 +64,8 @@ impl Regions {
             tiles: tile::region(state, pulse),
             processes: process::region(pulse, state.inner().parts.process.id(), times),
             leases: lease::region(pulse, times),
+            pools: pool::region(&snapshot.pools),
+            pool_events: pool::event_region(&snapshot.stories, times),
             database: database::region(state, pulse.latency, &snapshot.migrations),
             alerts: alert::list::region(pulse, times),
             events: event::region(&snapshot.events, times),
@@ -65,7 +74,24 @@ impl Regions {
 
     /// As a list, for those who compare and send.
     pub(crate) fn into_vec(self) -> Vec<Region> {
-        vec![self.tiles, self.processes, self.leases, self.database, self.alerts, self.events]
+        vec![
+            self.tiles,
+            self.processes,
+            self.leases,
+            self.pools,
+            self.pool_events,
+            self.database,
+            self.alerts,
+            self.events,
+        ]
+    }
+
+    fn pools(&self) -> Markup {
+        html! {
+            (table("Pools", pool::COLUMNS, &self.pools.markup()))
+            h3 { "Recent events of pools" }
+            (table("Recent events of pools", pool::EVENT_COLUMNS, &self.pool_events.markup()))
+        }
     }
 
     fn content(&self) -> Markup {
@@ -77,6 +103,7 @@ impl Regions {
             (panel("alerts", "Alerts", &nothing, &table("Alerts", alert::list::COLUMNS, &self.alerts.markup())))
             (panel("processes", "Processes", &nothing, &table("Processes", process::COLUMNS, &self.processes.markup())))
             (panel("leases", "Leases", &nothing, &table("Leases", lease::COLUMNS, &self.leases.markup())))
+            (panel("pools", "Pools", &nothing, &self.pools()))
             (panel("database", "Database", &nothing, &self.database.markup()))
             (panel("events", "Recent events", &links, &table("Recent events", event::COLUMNS, &self.events.markup())))
         }

@@ -2,7 +2,7 @@
 
 use super::stage::Stage;
 use crate::config::alert::RuleSettings;
-use crate::config::{ConfigError, Origin};
+use crate::config::{ConfigError, Origin, WebhookFormat};
 use std::time::Duration;
 use tidemill_domain::alert::{Aggregate, Condition, Severity};
 use tidemill_domain::code::Code;
@@ -37,7 +37,17 @@ fn without_any_file_the_shipped_rules_are_there() {
 
     let names: Vec<String> = rules(&stage).iter().map(|settings| settings.rule.name().to_owned()).collect();
 
-    assert_eq!(names, ["process_died", "database_slow"]);
+    assert_eq!(
+        names,
+        [
+            "process_died",
+            "database_slow",
+            "high_connection_usage",
+            "long_queue_time",
+            "acquire_timeouts",
+            "oldest_waiter"
+        ]
+    );
     assert!(rules(&stage).iter().all(|settings| settings.is_enabled));
     assert_eq!(shown(&stage, "alert.rules.process_died.above"), ("0".to_owned(), Origin::Default));
     assert_eq!(shown(&stage, "alert.rules.database_slow.for").0, "1m");
@@ -62,6 +72,7 @@ fn a_whole_rule_and_a_whole_webhook_arrive() {
         url = "https://hooks.example.com/T000/B000"
         secret = "env:HOOK"
         allow_private = true
+        format = "sns"
         "#,
     );
 
@@ -73,6 +84,7 @@ fn a_whole_rule_and_a_whole_webhook_arrive() {
     assert_eq!((rule.channels(), settings.is_enabled), (&["log".to_owned(), "pager".to_owned()][..], false));
     let webhook = stage.load().unwrap().settings.alert.webhooks.remove(0);
     assert_eq!((webhook.name.as_str(), webhook.allow_private), ("pager", true));
+    assert_eq!(webhook.format, WebhookFormat::Sns);
     assert_eq!(webhook.url.expose(), "https://hooks.example.com/T000/B000");
     assert_eq!(webhook.secret.unwrap().expose(), "hunter2");
     assert_eq!(shown(&stage, "alert.webhooks.pager.url").0, "https://hooks.example.com/***");
