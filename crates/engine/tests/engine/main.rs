@@ -6,6 +6,7 @@ mod alert;
 mod item;
 mod job;
 mod lease;
+mod metering;
 mod outage;
 mod pool;
 mod schedule;

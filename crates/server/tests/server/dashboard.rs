@@ -1,5 +1,7 @@
 //! The pages, as a browser without JavaScript sees and uses them.
 
+mod pool;
+
 use crate::{Answer, App};
 use axum::http::{Method, StatusCode};
 use std::time::Duration;

@@ -2,6 +2,7 @@
 
 mod action;
 mod look;
+mod pool;
 mod scene;
 
 use scene::{LEASE, Login, SOON, Scene};

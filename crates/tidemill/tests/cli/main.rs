@@ -9,6 +9,7 @@ mod command;
 mod configuration;
 mod crash;
 mod demo;
+mod emf;
 mod errors;
 mod exact;
 mod examples;

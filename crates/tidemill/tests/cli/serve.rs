@@ -17,12 +17,17 @@ pub(crate) struct Served {
 
 impl Served {
     pub(crate) fn start(stage: &Stage, arguments: &[&str]) -> Self {
+        Self::start_to(stage, arguments, Stdio::null())
+    }
+
+    /// The same, which prints to `output`.
+    pub(crate) fn start_to(stage: &Stage, arguments: &[&str], output: Stdio) -> Self {
         let mut all = vec!["serve", "--listen", "127.0.0.1:0"];
         all.extend(arguments);
         // Standard error tells the address; a file, because the guard owns the pipes.
         let log = stage.path("serve.log");
         let mut command = stage.command(&all);
-        command.stderr(std::fs::File::create(&log).unwrap()).stdout(Stdio::null());
+        command.stderr(std::fs::File::create(&log).unwrap()).stdout(output);
         let child = Guarded::spawn(command).unwrap();
         for _ in 0..500 {
             let text = std::fs::read_to_string(&log).unwrap();

@@ -19,7 +19,7 @@ const TOLD: usize = 10;
 const DECISIONS: u32 = 50;
 
 /// What the columns of the pools are called.
-pub(crate) const COLUMNS: &[&str] = &["State", "Pool", "In use", "Of", "Share", "Active", "Waiting"];
+pub(crate) const COLUMNS: &[&str] = &["State", "Pool", "In use / limit", "Of", "Share", "Active", "Waiting"];
 
 /// What the columns of the events are called.
 pub(crate) const EVENT_COLUMNS: &[&str] = &["When", "Pool", "What"];
@@ -80,7 +80,7 @@ fn row(pool: &PoolLevel) -> Markup {
         () if level.over_by() > 0 => (Health::Bad, over.as_str()),
         () if settings.paused.is_some() => (Health::Idle, "paused"),
         () if pool.suspect > 0 => (Health::Warn, "leases in doubt"),
-        () if pool.waiting > 0 => (Health::Warn, "full"),
+        () if pool.waiting > 0 => (Health::Warn, "requests wait"),
         () => (Health::Ok, "open"),
     };
     let share = format!("{:.0} %", level.percent());

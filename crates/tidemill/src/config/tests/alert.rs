@@ -7,6 +7,10 @@ use std::time::Duration;
 use tidemill_domain::alert::{Aggregate, Condition, Severity};
 use tidemill_domain::code::Code;
 
+/// As they are told to people.
+const SIGNALS: &str = "processes_died, processes_live, database_seconds, pool_utilization_percent, \
+                       pool_wait_seconds, pool_oldest_wait_seconds, pool_timeouts, pool_suspect_leases";
+
 fn rules(stage: &Stage) -> Vec<RuleSettings> {
     stage.load().unwrap().settings.alert.rules
 }
@@ -234,8 +238,8 @@ fn a_bad_value_is_reported_with_what_is_allowed() {
         "the channels are log",
         "add a table [alert.webhooks.pager] with its url, or take the name out",
     );
-    let signals = "allowed: one of processes_died, processes_live, database_seconds";
-    check("signal", "\"process_died\"", "process_died", signals, "did you mean processes_died?");
+    let signals = format!("allowed: one of {SIGNALS}");
+    check("signal", "\"process_died\"", "process_died", &signals, "did you mean processes_died?");
 }
 
 #[test]
@@ -251,7 +255,7 @@ fn a_table_that_is_not_whole_is_refused_where_it_begins() {
         (2, 9),
         "alert.rules.x",
         none,
-        "add signal with one of processes_died, processes_live, database_seconds",
+        &format!("add signal with one of {SIGNALS}"),
     );
     check(
         "[alert.rules.proces_died]\nenabled = false",

@@ -99,6 +99,7 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
         auth = "required"
         instance = "prod"
         tls = "proxy"
+        emf = true
         [jobs]
         max_running = 5
         max_partitions = 0
@@ -147,6 +148,7 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
             "required",
             "prod",
             "proxy",
+            "true",
             "5",
             "0",
             "jobs",
@@ -171,6 +173,7 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
         ]
     );
     assert_eq!(loaded.settings.database.password.unwrap().expose(), "pw");
+    assert!(loaded.settings.server.emf);
     assert_eq!(loaded.settings.database.busy_timeout, Duration::ZERO);
     assert_eq!(loaded.settings.process.name.as_deref(), Some("밤 작업"));
     assert_eq!((loaded.settings.jobs.max_running, loaded.settings.jobs.max_partitions), (5, 0));

@@ -12,7 +12,7 @@ const PAGES: [(&str, &str); 6] = [
     ("audit", "/settings/audit"),
     ("configuration", "/settings/configuration"),
 ];
-const THEMES: [&str; 2] = ["light", "dark"];
+pub(super) const THEMES: [&str; 2] = ["light", "dark"];
 const WIDTHS: [u32; 3] = [320, 768, 1280];
 const PICTURED: [u32; 2] = [320, 1280];
 const HEIGHT: u32 = 900;
@@ -52,7 +52,7 @@ fn addresses(scene: &Scene, login: &str) -> Vec<(&'static str, String)> {
     pages.into_iter().chain([("login", format!("{login}/login"))]).collect()
 }
 
-fn choose_theme(page: &Browser, settings: &str, theme: &str) {
+pub(super) fn choose_theme(page: &Browser, settings: &str, theme: &str) {
     page.goto(settings).unwrap();
     page.click(&format!("#preferences [name=theme] option[value={theme}]")).unwrap();
     page.click("#preferences button.do").unwrap();
@@ -79,7 +79,7 @@ fn hidden_at_focus(page: &Browser) -> Vec<String> {
     hidden
 }
 
-fn take_picture(page: &Browser, name: &str, width: u32) {
+pub(super) fn take_picture(page: &Browser, name: &str, width: u32) {
     let height = page.execute("return document.documentElement.scrollHeight").unwrap();
     let height = u32::try_from(height.as_u64().unwrap().min(HEIGHT_MAX)).unwrap();
     page.set_window(width, height).unwrap();

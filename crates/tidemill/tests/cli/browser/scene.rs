@@ -5,7 +5,10 @@ use crate::serve::Served;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
+use tidemill_domain::time::FakeClock;
+use tidemill_store::Store;
 use tidemill_store::scratch::Scratch;
 use tidemill_testkit::skip::require;
 use tidemill_testkit::webdriver::find_programs;
@@ -80,6 +83,11 @@ impl Scene {
     /// Starts a worker that leases things and settles a piece of work every second or so.
     pub(super) fn add_worker(&self, name: &str) -> Worker {
         Worker::start(&self.database, name)
+    }
+
+    /// The database, by this clock.
+    pub(super) async fn store(&self, clock: Arc<FakeClock>) -> Store {
+        self.database.store(Some(clock)).await.unwrap()
     }
 
     /// Runs the program on the same database; returns what it prints.
