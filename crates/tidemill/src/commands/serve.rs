@@ -123,14 +123,15 @@ impl Serving {
         let options = ProcessOptions { identity: context.identity(), ttl: context.settings().process.lease };
         let process = Process::start(store.clone(), clock.clone(), options).await?;
         let jobs = context.jobs().clone();
+        let pools = Pools::start(store.clone(), context.pool_options());
         let launcher = Launcher::new(store.clone(), process.clone(), clock.clone(), jobs)
-            .max_running(context.settings().jobs.max_running as usize);
-        let pools = Pools::start(store.clone(), PoolOptions::default());
+            .max_running(context.settings().jobs.max_running as usize)
+            .pools(pools.clone());
         let parts = Parts {
             store: store.clone(),
             process: process.clone(),
             launcher: launcher.clone(),
-            pools: Pools::start(store.clone(), context.pool_options()),
+            pools: pools.clone(),
             clock,
             metrics: telemetry::start_metrics(),
             configuration: configuration(context),

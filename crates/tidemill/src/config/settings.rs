@@ -253,10 +253,6 @@ impl Values {
         self.optional_text(key).expect("a text with a default was checked by its kind")
     }
 
-    fn truth(&self, key: &Key) -> bool {
-        matches!(self.0.get(key.path), Some(Checked::Truth(true)))
-    }
-
     fn address(&self, key: &Key) -> SocketAddr {
         let address = match self.0.get(key.path) {
             Some(Checked::Address(address)) => Some(*address),
