@@ -179,7 +179,10 @@ impl Ledger {
     pub fn put(&mut self, ticket: Ticket) {
         if let Some(known) = self.tickets.remove(&ticket.id) {
             self.usage -= known.units();
-            self.holders.remove(&known.holder);
+            // Unless a later ticket of the same holder was put in before this one.
+            if self.holders.get(&known.holder) == Some(&known.id) {
+                self.holders.remove(&known.holder);
+            }
         }
         if ticket.state.has_ended() {
             return;
