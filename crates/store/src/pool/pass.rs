@@ -125,6 +125,8 @@ impl Tx {
                 saved.tickets.push(SavedTicket::new(ledger, ticket, end, end_call, now)?);
             }
         }
+        // Who has ended comes first: a holder has one live ticket, also between two rows of this pass.
+        saved.tickets.sort_by_key(|ticket| !ticket.has_ended());
         for (pool, records) in &outcome.records {
             for record in records {
                 saved.records.push(SavedRecord::new(pool, record)?);

@@ -191,6 +191,12 @@ impl SavedTicket {
     }
 }
 
+impl SavedTicket {
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended_at.is_some()
+    }
+}
+
 /// A record of the log on its way into the database.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct SavedRecord {
