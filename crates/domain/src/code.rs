@@ -183,6 +183,7 @@ codes! {
     1208 SignatureRefused -> Denied, "the signature of the request is not accepted";
     1209 CommandNotStarted -> Failure, "the command could not be started";
     1210 BadPoolImport -> Usage, "what is to be imported is not understood";
+    1211 ViewNameTaken -> Conflict, "the name of a view is taken";
     1230 HintNotRewritten -> Conflict, "the hint cannot be rewritten";
     1231 HintTooLong -> Usage, "the hint is too long";
 }

@@ -4,7 +4,8 @@
 //! [`class`] and [`ticket`] (who asks), [`state`] (the life of a ticket), [`event`] and [`ledger`] (all that was
 //! decided, and what follows from it), [`ladder`] and [`decide`] (who may start now: the policies), [`estimate`]
 //! (how long the others wait), [`command`] and [`pass`] (many requests in one go), [`replay`] (the auditor),
-//! [`reason`], [`story`] and [`account`] (what people are told), [`what_if`] (what would have happened otherwise).
+//! [`reason`], [`story`], [`account`] and [`usage`] (what people are told), [`what_if`] (what would have happened
+//! otherwise).
 
 pub mod capacity;
 pub mod settings;
@@ -30,6 +31,7 @@ pub mod replay;
 pub mod account;
 pub mod reason;
 pub mod story;
+pub mod usage;
 pub mod what_if;
 
 #[cfg(test)]

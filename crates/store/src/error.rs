@@ -108,6 +108,12 @@ pub enum StoreError {
     /// What is stored about a pool contradicts itself.
     #[error("what is stored about a pool contradicts itself")]
     DamagedPool(#[from] Contradiction),
+    /// What has this name is not a view of ours, and is not replaced.
+    #[error("the name {name} is taken by something that is not a view of Tidemill")]
+    ViewNameTaken {
+        /// The name.
+        name: String,
+    },
     /// What an execution remembers cannot be stored, or what is stored cannot be read.
     #[error("the execution context of {place} cannot be used")]
     BadContext {
@@ -157,6 +163,7 @@ impl StoreError {
             Self::FileNotPermitted { .. } | Self::FolderMissing { .. } => Code::FileNotPermitted,
             Self::Busy(_) => Code::DatabaseBusy,
             Self::DamagedRow { .. } | Self::DamagedPool(_) => Code::DamagedRow,
+            Self::ViewNameTaken { .. } => Code::ViewNameTaken,
             Self::BadContext { source: ContextError::NotUnderstood(_), .. } => Code::DamagedRow,
             Self::BadContext { .. } => Code::ContextTooLarge,
             Self::LeaseRefused(_) => Code::ProcessExpired,
@@ -201,6 +208,9 @@ impl StoreError {
             }
             Self::DamagedRow { .. } => "restore the row from a backup, or report this with the row".into(),
             Self::DamagedPool(_) => "see what `tidemill pool verify` says, and report it".into(),
+            Self::ViewNameTaken { .. } => {
+                "choose other names by pools.registry_view and pools.limits_view, or rename what is there".into()
+            }
             Self::BadContext { source: ContextError::NotUnderstood(_), .. } => {
                 "let the program that wrote it go on with the job, or launch it with other identifying parameters".into()
             }

@@ -2,8 +2,9 @@
 //!
 //! Reading order: [`pass`] (many requests in one transaction), [`cache`] (what a process remembers between two of
 //! them), [`beat`] (heartbeats, which decide nothing), [`define`] (pools are made, changed and removed), [`operate`]
-//! (what operators do to tickets), [`list`] (what people see), [`meter`] (what is measured), [`audit`] (the log is
-//! followed and compared).
+//! (what operators do to tickets), [`list`] and [`story`] (what people see), [`meter`] (what is measured), [`usage`] (how
+//! full pools were), [`audit`] (the log is followed and compared), [`history`] (what is old is forgotten), [`view`] (the
+//! document's tables).
 
 pub mod beat;
 pub mod cache;
@@ -13,8 +14,12 @@ pub mod define;
 pub mod operate;
 
 pub mod audit;
+pub mod history;
 pub mod list;
 pub mod meter;
+pub mod story;
+pub mod usage;
+pub mod view;
 
 pub use audit::{Audited, Difference};
 pub use cache::PoolCache;
@@ -22,6 +27,8 @@ pub use define::Defined;
 pub use list::{PoolRecord, StoryRecord, TicketRecord};
 pub use meter::PoolLevel;
 pub use pass::{Lapses, PassRequest};
+pub use story::PoolStory;
+pub use view::{BadViewName, ViewName};
 
 /// Woken when a pass has changed something for somebody who waits elsewhere.
 pub const POOL_CHANGED: &str = "pool";

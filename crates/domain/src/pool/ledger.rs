@@ -84,6 +84,12 @@ pub enum Contradiction {
         /// What it got.
         parallel: NonZeroU32,
     },
+    /// A snapshot that is other than what came before it says.
+    #[error("the snapshot {version} is not what follows from the records before it")]
+    WrongSnapshot {
+        /// The pass.
+        version: i64,
+    },
     /// A grant for more than there is.
     #[error("{usage} units are in use after a grant to the ticket {ticket}, and {limit} may be")]
     OverAdmitted {
@@ -163,6 +169,12 @@ impl Ledger {
         let mut queue: Vec<&Ticket> = self.tickets.values().filter(|ticket| ticket.is_queued()).collect();
         queue.sort_by_cached_key(|ticket| ticket.order(now));
         queue
+    }
+
+    /// All that there is, for the log to begin with.
+    pub fn snapshot(&self) -> Event {
+        let tickets = self.tickets.values().cloned().collect();
+        Event::Snapshot { settings: Box::new(self.settings.clone()), tickets }
     }
 
     /// How long things took in the past.

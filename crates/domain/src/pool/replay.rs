@@ -34,6 +34,11 @@ pub fn replay<'a>(
         }
         let ledger =
             ledger.get_or_insert_with(|| Ledger::new(settings.clone(), record.version.saturating_sub(1)));
+        // The first of all is believed; each of the others has to be what its log says.
+        let differs = matches!(&record.event, Event::Snapshot { .. }) && record.event != ledger.snapshot();
+        if differs && count > 0 {
+            return Err(Contradiction::WrongSnapshot { version: record.version });
+        }
         let before = record.event.ticket().and_then(|id| ledger.ticket(id)).cloned();
         ledger.replay(record)?;
         let after = record.event.ticket().and_then(|id| ledger.ticket(id));

@@ -1,6 +1,8 @@
 -- Pools. `settings` is what people set, in JSON; the columns behind it repeat what other tools read. `version` is the
 -- number of the last pass that changed the pool; the row's lock is what serialises passes. What follows `version` is
--- cached under that lock, and the auditor compares it with the tickets.
+-- cached under that lock, and the auditor compares it with the tickets. The first version is the instant of the making,
+-- so that a pool which is made again cannot be taken for the one that was. `forgotten` is the last version of which
+-- tickets were deleted: who knows only older ones reads all that is live. `log_from` is where the log begins.
 create table tidemill_pool (
     name text primary key,
     external_id bigint unique,
@@ -10,7 +12,9 @@ create table tidemill_pool (
     threshold_percent integer not null check (threshold_percent between 1 and 100),
     default_units bigint not null check (default_units > 0),
     min_units bigint not null check (min_units > 0),
-    version bigint not null default 0 check (version >= 0),
+    version bigint not null check (version >= 0),
+    forgotten bigint not null,
+    log_from bigint not null,
     usage bigint not null default 0 check (usage >= 0),
     active bigint not null default 0 check (active >= 0),
     waiting bigint not null default 0 check (waiting >= 0),
@@ -61,7 +65,10 @@ create index tidemill_pool_ticket_expires on tidemill_pool_ticket (expires_at) w
 
 create index tidemill_pool_ticket_run on tidemill_pool_ticket (run_id, dag_id);
 
-create index tidemill_pool_ticket_ended on tidemill_pool_ticket (ended_at) where ended_at is not null;
+create index tidemill_pool_ticket_ended on tidemill_pool_ticket (pool, ended_at) where ended_at is not null;
+
+-- What a call has given back, for when it comes again.
+create index tidemill_pool_ticket_call on tidemill_pool_ticket (end_call) where end_call is not null;
 
 -- The log of each pool: all that was decided, from its making or from a snapshot on. The state follows from it.
 create table tidemill_pool_log (
@@ -78,6 +85,8 @@ create table tidemill_pool_log (
 );
 
 create index tidemill_pool_log_ticket on tidemill_pool_log (ticket_id) where ticket_id is not null;
+
+create index tidemill_pool_log_at on tidemill_pool_log (at);
 
 create index tidemill_pool_log_snapshot on tidemill_pool_log (pool, at) where kind = 'snapshot';
 

@@ -1,10 +1,11 @@
 //! The auditor: follows the log of a pool from its beginning and compares what follows from it with what is stored.
 
 use crate::error::StoreError;
+use crate::row::pool::PoolRow;
 use crate::tx::Tx;
 use tidemill_domain::pool::ledger::Contradiction;
 use tidemill_domain::pool::replay::replay;
-use tidemill_domain::pool::{PoolName, Ticket, TicketId};
+use tidemill_domain::pool::{Ledger, PoolName, State, Ticket, TicketId};
 
 /// So many records are read at once.
 const AT_ONCE: i64 = 10_000;
@@ -36,6 +37,16 @@ pub enum Difference {
     /// The settings are.
     #[error("the settings are not as the log says")]
     Settings,
+    /// The row of the pool counts otherwise.
+    #[error("the pool says that {stored} tickets are {what}, and {counted} are")]
+    Count {
+        /// Which of them.
+        what: &'static str,
+        /// What the row says.
+        stored: i64,
+        /// How many there are.
+        counted: i64,
+    },
     /// The row of the pool says another usage.
     #[error("the pool says that {stored} units are in use, and its tickets say {counted}")]
     Usage {
@@ -52,7 +63,8 @@ impl Tx {
         let Some(row) = self.pool_find(name.as_str()).await? else { return Ok(None) };
         let stored = self.pool_refresh(&row, None).await?;
         let mut records = Vec::new();
-        let mut after = (-1, -1);
+        // The tail of what is being deleted may still be there.
+        let mut after = (row.log_from - 1, i32::MAX);
         loop {
             let rows = self.pool_log_from(name.as_str(), after, AT_ONCE).await?;
             let Some(last) = rows.last() else { break };
@@ -67,10 +79,20 @@ impl Tx {
         if kept != counted {
             differences.push(Difference::Usage { stored: kept, counted });
         }
+        differences.extend(miscounted(&row, &stored));
+        // The log has a beginning and an end, and the row knows both.
+        let first = records.first().map(|record| record.version);
+        if let Some(found) = first.filter(|first| *first != row.log_from) {
+            differences.push(Contradiction::Gap { last: row.log_from - 1, found }.into());
+        }
         let mut peak = 0;
         match replay(stored.settings(), &records) {
             Ok(audit) => {
                 peak = audit.peak;
+                if audit.ledger.version() != row.version {
+                    let (last, found) = (audit.ledger.version(), row.version);
+                    differences.push(Contradiction::Gap { last, found }.into());
+                }
                 if audit.ledger.settings() != stored.settings() {
                     differences.push(Difference::Settings);
                 }
@@ -86,4 +108,20 @@ impl Tx {
         let records = u64::try_from(records.len()).unwrap_or(u64::MAX);
         Ok(Some(Audited { records, tickets: stored.tickets().count(), usage: counted, peak, differences }))
     }
+}
+
+/// What the row of a pool counts otherwise than its tickets.
+fn miscounted(row: &PoolRow, ledger: &Ledger) -> Vec<Difference> {
+    let count = |is: fn(&Ticket) -> bool| {
+        i64::try_from(ledger.tickets().filter(|ticket| is(ticket)).count()).unwrap_or(i64::MAX)
+    };
+    [
+        ("active", row.active, count(|ticket| ticket.state.counts())),
+        ("waiting", row.waiting, count(|ticket| ticket.state == State::Waiting)),
+        ("suspect", row.suspect, count(|ticket| ticket.state == State::Suspect)),
+    ]
+    .into_iter()
+    .filter(|(_, stored, counted)| stored != counted)
+    .map(|(what, stored, counted)| Difference::Count { what, stored, counted })
+    .collect()
 }

@@ -2,6 +2,7 @@
 //! of a pool, compared under its lock, says whether somebody else has changed it in the meantime; then only the tickets
 //! are read that changed.
 
+use crate::codec::DbTime;
 use crate::error::StoreError;
 use crate::row::damaged;
 use crate::row::pool::PoolRow;
@@ -10,11 +11,13 @@ use crate::tx::Tx;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use tidemill_domain::pool::estimate::{RUNS_KEPT, RunKind, RunTimes};
-use tidemill_domain::pool::{Ledger, PoolName};
+use tidemill_domain::pool::{Ledger, PoolName, State};
 use tidemill_domain::time::Timestamp;
 
 /// So many ended runs are read to learn from.
 const RUNS_READ: i64 = 20_000;
+
+const RUN_TIME: &str = "tidemill_pool_run_time";
 
 /// The ledgers that a process knows. Not shared between tasks: whoever decides owns it.
 #[derive(Clone, Debug, Default)]
@@ -83,13 +86,15 @@ impl Tx {
     ) -> Result<Ledger, StoreError> {
         let mut ledger = match known {
             Some(ledger) if ledger.version() == row.version => return Ok(ledger),
-            Some(ledger) if ledger.version() < row.version => ledger,
-            // A version from the future is of a pool that was removed and made again.
+            // What it knows of a pool that was made again since, or of tickets that were deleted, it cannot mend.
+            Some(ledger) if (row.forgotten..row.version).contains(&ledger.version()) => ledger,
             _ => return self.pool_load(row).await,
         };
         for changed in self.pool_ticket_changed(&row.name, ledger.version()).await? {
             let ticket = changed.ticket()?;
-            if let (Some(ended_at), Some(started_at)) = (changed.ended_at, ticket.claimed_at) {
+            if let (Some(ended_at), Some(started_at), State::Released) =
+                (changed.ended_at, ticket.claimed_at, ticket.state)
+            {
                 ledger.run_times_mut().add(&ticket, Timestamp::from(ended_at).since(started_at));
             }
             ledger.put(ticket);
@@ -100,34 +105,52 @@ impl Tx {
     }
 
     async fn pool_load(&mut self, row: &PoolRow) -> Result<Ledger, StoreError> {
+        let mut ledger = self.pool_live(row).await?;
+        let mut run_times = self.pool_old_run_times(&row.name).await?;
+        for run in self.pool_ended_runs(&row.name, RUNS_READ).await? {
+            let kind = run_kind(&row.name, run.dag_id, run.table_name, run.parallel)?;
+            run_times.add_seconds(kind, seconds_between(run.started_at, run.ended_at));
+        }
+        *ledger.run_times_mut() = run_times;
+        Ok(ledger)
+    }
+
+    /// A pool with its live tickets, and nothing of its past.
+    pub(super) async fn pool_live(&mut self, row: &PoolRow) -> Result<Ledger, StoreError> {
         let live = self.pool_ticket_live(&row.name).await?;
         let mut tickets = Vec::with_capacity(live.len());
         for ticket in live {
             tickets.push(ticket.ticket()?);
         }
-        let mut ledger = Ledger::restore(row.settings()?, row.version, tickets);
-        *ledger.run_times_mut() = self.pool_run_times(&row.name).await?;
-        Ok(ledger)
+        Ok(Ledger::restore(row.settings()?, row.version, tickets))
     }
 
-    async fn pool_run_times(&mut self, pool: &str) -> Result<RunTimes, StoreError> {
-        let bad = || damaged("tidemill_pool_run_time", "seconds", pool);
-        let parallel = |number: i64| u32::try_from(number).ok().and_then(NonZeroU32::new).ok_or_else(bad);
+    /// How long the runs took whose tickets are forgotten.
+    pub(super) async fn pool_old_run_times(&mut self, pool: &str) -> Result<RunTimes, StoreError> {
         let mut run_times = RunTimes::default();
         for row in self.pool_run_time_list(pool).await? {
-            let seconds: Vec<u32> = serde_json::from_str(&row.seconds).map_err(|_| bad())?;
-            let parallel = parallel(row.parallel)?;
-            let kind = RunKind { dag_id: row.dag_id, table: row.table_name, parallel };
+            let seconds: Vec<u32> =
+                serde_json::from_str(&row.seconds).map_err(|_| damaged(RUN_TIME, "seconds", pool))?;
+            let kind = run_kind(pool, row.dag_id, row.table_name, row.parallel)?;
             for seconds in seconds.into_iter().take(RUNS_KEPT) {
                 run_times.add_seconds(kind.clone(), seconds);
             }
         }
-        for row in self.pool_ended_runs(pool, RUNS_READ).await? {
-            let took = Timestamp::from(row.ended_at).since(row.started_at.into());
-            let parallel = parallel(row.parallel)?;
-            let kind = RunKind { dag_id: row.dag_id, table: row.table_name, parallel };
-            run_times.add_seconds(kind, u32::try_from(took.as_secs()).unwrap_or(u32::MAX));
-        }
         Ok(run_times)
     }
+}
+
+pub(super) fn run_kind(
+    pool: &str,
+    dag_id: String,
+    table: String,
+    parallel: i64,
+) -> Result<RunKind, StoreError> {
+    let parallel = u32::try_from(parallel).ok().and_then(NonZeroU32::new);
+    Ok(RunKind { dag_id, table, parallel: parallel.ok_or_else(|| damaged(RUN_TIME, "parallel", pool))? })
+}
+
+pub(super) fn seconds_between(started_at: DbTime, ended_at: DbTime) -> u32 {
+    let took = Timestamp::from(ended_at).since(started_at.into());
+    u32::try_from(took.as_secs()).unwrap_or(u32::MAX)
 }

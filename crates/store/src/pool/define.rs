@@ -34,7 +34,8 @@ impl Tx {
     /// Makes a pool.
     pub async fn create_pool(&mut self, settings: &Settings, actor: &Actor) -> Result<Defined, StoreError> {
         let now = self.now().await?;
-        if self.pool_insert(&SettingsColumns::new(settings)?, now.into()).await? == 0 {
+        // No pool of this name had a version from the future, so what is remembered of one is always older.
+        if self.pool_insert(&SettingsColumns::new(settings)?, now.into(), now.as_micros()).await? == 0 {
             let taken = match self.pool_find(settings.name.as_str()).await? {
                 Some(_) => Defined::NameTaken,
                 None => self.external_id_taken(settings).await?.unwrap_or(Defined::NameTaken),

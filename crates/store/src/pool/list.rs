@@ -92,8 +92,13 @@ impl Tx {
         states: &[State],
         limit: u32,
     ) -> Result<Vec<TicketRecord>, StoreError> {
+        let is_live = !states.iter().any(|state| state.has_ended());
         let states: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
-        let rows = self.pool_ticket_list(name.as_str(), &states, limit.into()).await?;
+        let rows = if is_live {
+            self.pool_ticket_list_live(name.as_str(), &states, limit.into()).await?
+        } else {
+            self.pool_ticket_list(name.as_str(), &states, limit.into()).await?
+        };
         rows.into_iter().map(TryInto::try_into).collect()
     }
 
@@ -118,7 +123,10 @@ impl Tx {
         pool: Option<&PoolName>,
         limit: u32,
     ) -> Result<Vec<StoryRecord>, StoreError> {
-        let rows = self.pool_log_latest(pool.map(PoolName::as_str), limit.into()).await?;
+        let rows = match pool {
+            Some(pool) => self.pool_log_latest_of(pool.as_str(), limit.into()).await?,
+            None => self.pool_log_latest(limit.into()).await?,
+        };
         let mut stories = Vec::with_capacity(rows.len());
         for row in rows {
             let Ok(pool) = row.pool.parse() else { continue };

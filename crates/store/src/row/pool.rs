@@ -9,12 +9,14 @@ use tidemill_domain::lease::Epoch;
 use tidemill_domain::pool::command::Level;
 use tidemill_domain::pool::event::{End, Event, Record};
 use tidemill_domain::pool::pass::{expires_at, held_until};
+use tidemill_domain::pool::usage::UsageStep;
 use tidemill_domain::pool::{Ledger, PoolName, Settings, State, Ticket, TicketId};
 use tidemill_domain::time::Timestamp;
 
 const POOL: &str = "tidemill_pool";
 const TICKET: &str = "tidemill_pool_ticket";
 const LOG: &str = "tidemill_pool_log";
+const USAGE: &str = "tidemill_pool_usage";
 
 impl From<TicketId> for DbId {
     fn from(id: TicketId) -> Self {
@@ -33,6 +35,8 @@ pub(crate) struct PoolRow {
     pub(crate) name: String,
     pub(crate) settings: String,
     pub(crate) version: i64,
+    pub(crate) forgotten: i64,
+    pub(crate) log_from: i64,
     pub(crate) usage: i64,
     pub(crate) active: i64,
     pub(crate) waiting: i64,
@@ -337,6 +341,58 @@ pub(crate) struct EndedRunRow {
     pub(crate) parallel: i64,
     pub(crate) started_at: DbTime,
     pub(crate) ended_at: DbTime,
+}
+
+/// A ticket that is no longer there.
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct ForgottenRow {
+    pub(crate) dag_id: String,
+    pub(crate) table_name: String,
+    pub(crate) parallel: i64,
+    pub(crate) state: String,
+    pub(crate) version: i64,
+    pub(crate) started_at: Option<DbTime>,
+    pub(crate) ended_at: DbTime,
+}
+
+/// How long runs of one kind took, on the way into the database.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct SavedRunTime {
+    pub(crate) pool: String,
+    pub(crate) dag_id: String,
+    pub(crate) table_name: String,
+    pub(crate) parallel: u32,
+    /// In JSON, the oldest first.
+    pub(crate) seconds: String,
+}
+
+/// How full a pool was for five minutes.
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct UsageRow {
+    pub(crate) pool: String,
+    pub(crate) at: DbTime,
+    pub(crate) least: i64,
+    pub(crate) most: i64,
+    pub(crate) total: i64,
+    pub(crate) samples: i64,
+    pub(crate) most_waiting: i64,
+}
+
+impl UsageRow {
+    pub(crate) fn step(&self) -> Result<UsageStep, StoreError> {
+        let count = |column, number: i64| {
+            let bad = |_| damaged(USAGE, column, format!("{}/{}", self.pool, Timestamp::from(self.at)));
+            u64::try_from(number).map_err(bad)
+        };
+        Ok(UsageStep {
+            at: self.at.into(),
+            least: count("least", self.least)?,
+            most: count("most", self.most)?,
+            total: count("total", self.total)?,
+            samples: count("samples", self.samples)?,
+            most_waiting: count("most_waiting", self.most_waiting)?,
+        })
+    }
 }
 
 /// Which ticket a heartbeat is for.

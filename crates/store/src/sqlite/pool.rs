@@ -1,25 +1,28 @@
-//! Statements on `tidemill_pool`, `tidemill_pool_ticket` and `tidemill_pool_log`. A list cannot be bound, so it travels
+//! Statements on `tidemill_pool` and `tidemill_pool_ticket`. A list cannot be bound, so it travels
 //! as one text in JSON.
 
+pub(crate) mod log;
 pub(crate) mod meter;
+pub(crate) mod run_time;
+pub(crate) mod usage;
+pub(crate) mod view;
 
 use crate::codec::{DbId, DbTime};
-use crate::row::pool::{
-    BeatRow, EndedRunRow, LogRow, PoolRow, RunTimeRow, SavedPass, SettingsColumns, TicketRow, listed,
-};
+use crate::row::pool::{BeatRow, PoolRow, SavedPass, SettingsColumns, TicketRow, listed};
 use sqlx::SqliteConnection;
 
-/// Nothing happens when there is one of this name or external id.
+/// Nothing happens when there is one of this name or external id. Its first pass has the version after this one.
 pub(crate) async fn insert(
     connection: &mut SqliteConnection,
     row: &SettingsColumns,
     now: DbTime,
+    version: i64,
 ) -> Result<u64, sqlx::Error> {
     let done = sqlx::query(
         "insert into tidemill_pool
              (name, external_id, settings, db_type, max_units, threshold_percent, default_units, min_units,
-              created_at, changed_at)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9)
+              created_at, changed_at, version, forgotten, log_from)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $10, $10, $10 + 1)
          on conflict do nothing",
     )
     .bind(&row.name)
@@ -31,6 +34,7 @@ pub(crate) async fn insert(
     .bind(row.default_units)
     .bind(row.min_units)
     .bind(now)
+    .bind(version)
     .execute(connection)
     .await?;
     Ok(done.rows_affected())
@@ -73,7 +77,7 @@ pub(crate) async fn find(
     name: &str,
 ) -> Result<Option<PoolRow>, sqlx::Error> {
     sqlx::query_as(
-        "select name, settings, version, usage, active, waiting, suspect, created_at, changed_at
+        "select name, settings, version, forgotten, log_from, usage, active, waiting, suspect, created_at, changed_at
          from tidemill_pool
          where name = $1",
     )
@@ -87,7 +91,7 @@ pub(crate) async fn find_external(
     external_id: i64,
 ) -> Result<Option<PoolRow>, sqlx::Error> {
     sqlx::query_as(
-        "select name, settings, version, usage, active, waiting, suspect, created_at, changed_at
+        "select name, settings, version, forgotten, log_from, usage, active, waiting, suspect, created_at, changed_at
          from tidemill_pool
          where external_id = $1",
     )
@@ -98,7 +102,7 @@ pub(crate) async fn find_external(
 
 pub(crate) async fn list(connection: &mut SqliteConnection, limit: i64) -> Result<Vec<PoolRow>, sqlx::Error> {
     sqlx::query_as(
-        "select name, settings, version, usage, active, waiting, suspect, created_at, changed_at
+        "select name, settings, version, forgotten, log_from, usage, active, waiting, suspect, created_at, changed_at
          from tidemill_pool
          order by name
          limit $1",
@@ -217,68 +221,13 @@ pub(crate) async fn released_by_call(
     .await
 }
 
-/// From this place on, in the order in which it was decided.
-pub(crate) async fn log_from(
-    connection: &mut SqliteConnection,
-    pool: &str,
-    after: (i64, i32),
-    limit: i64,
-) -> Result<Vec<LogRow>, sqlx::Error> {
-    sqlx::query_as(
-        "select pool, version, seq, at, event
-         from tidemill_pool_log
-         where pool = $1
-           and (version, seq) > ($2, $3)
-         order by version, seq
-         limit $4",
-    )
-    .bind(pool)
-    .bind(after.0)
-    .bind(after.1)
-    .bind(limit)
-    .fetch_all(connection)
-    .await
-}
-
-pub(crate) async fn log_of_ticket(
-    connection: &mut SqliteConnection,
-    ticket: DbId,
-    limit: i64,
-) -> Result<Vec<LogRow>, sqlx::Error> {
-    sqlx::query_as(
-        "select pool, version, seq, at, event
-         from tidemill_pool_log
-         where ticket_id = $1
-         order by version, seq
-         limit $2",
-    )
-    .bind(ticket)
-    .bind(limit)
-    .fetch_all(connection)
-    .await
-}
-
-pub(crate) async fn run_time_list(
-    connection: &mut SqliteConnection,
-    pool: &str,
-) -> Result<Vec<RunTimeRow>, sqlx::Error> {
-    sqlx::query_as(
-        "select dag_id, table_name, parallel, seconds
-         from tidemill_pool_run_time
-         where pool = $1",
-    )
-    .bind(pool)
-    .fetch_all(connection)
-    .await
-}
-
 /// The one writer's transaction keeps everybody else out by itself.
 pub(crate) async fn lock_all(
     connection: &mut SqliteConnection,
     names: &[String],
 ) -> Result<Vec<PoolRow>, sqlx::Error> {
     sqlx::query_as(
-        "select name, settings, version, usage, active, waiting, suspect, created_at, changed_at
+        "select name, settings, version, forgotten, log_from, usage, active, waiting, suspect, created_at, changed_at
          from tidemill_pool
          where name in (select value from json_each($1))
          order by name",
@@ -414,47 +363,61 @@ pub(crate) async fn ticket_list(
     .await
 }
 
-/// The newest first.
-pub(crate) async fn log_latest(
+/// The oldest first, of those that have not ended: they are few, and have an index of their own.
+pub(crate) async fn ticket_list_live(
     connection: &mut SqliteConnection,
-    pool: Option<&str>,
+    pool: &str,
+    states: &[&str],
     limit: i64,
-) -> Result<Vec<LogRow>, sqlx::Error> {
+) -> Result<Vec<TicketRow>, sqlx::Error> {
     sqlx::query_as(
-        "select pool, version, seq, at, event
-         from tidemill_pool_log
-         where $1 is null
-            or pool = $1
-         order by at desc, version desc, seq desc
-         limit $2",
+        "select id, pool, state, units, ended_at, ending, expires_at, detail
+         from tidemill_pool_ticket
+         where pool = $1
+           and ended_at is null
+           and state in (select value from json_each($2))
+         order by enqueued_at, id
+         limit $3",
     )
     .bind(pool)
+    .bind(listed(&states)?)
     .bind(limit)
     .fetch_all(connection)
     .await
 }
 
-/// The last of them that were given back, the oldest first.
-pub(crate) async fn ended_runs(
+/// Notes that tickets of versions up to this one are no longer there.
+pub(crate) async fn forget(
     connection: &mut SqliteConnection,
-    pool: &str,
-    limit: i64,
-) -> Result<Vec<EndedRunRow>, sqlx::Error> {
-    sqlx::query_as(
-        "select dag_id, table_name, parallel, started_at, ended_at
-         from (
-             select dag_id, table_name, parallel, started_at, ended_at
-             from tidemill_pool_ticket
-             where pool = $1
-               and state = 'released'
-               and started_at is not null
-             order by version desc
-             limit $2
-         ) as latest
-         order by ended_at",
+    name: &str,
+    version: i64,
+) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "update tidemill_pool
+         set forgotten = max(forgotten, $2)
+         where name = $1",
     )
-    .bind(pool)
-    .bind(limit)
-    .fetch_all(connection)
-    .await
+    .bind(name)
+    .bind(version)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Notes that the log begins here.
+pub(crate) async fn begin_log(
+    connection: &mut SqliteConnection,
+    name: &str,
+    version: i64,
+) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "update tidemill_pool
+         set log_from = max(log_from, $2)
+         where name = $1",
+    )
+    .bind(name)
+    .bind(version)
+    .execute(connection)
+    .await?;
+    Ok(())
 }

@@ -2,14 +2,21 @@
 
 use super::{Answer, Connection, Tx};
 use crate::codec::{DbId, DbTime};
+use crate::pool::ViewName;
 use crate::row::pool::{
-    BeatRow, EndedRunRow, LevelRow, LogRow, PoolRow, RunTimeRow, SavedPass, SettingsColumns, TicketRow,
+    BeatRow, EndedRunRow, ForgottenRow, LevelRow, LogRow, PoolRow, RunTimeRow, SavedPass, SavedRunTime,
+    SettingsColumns, TicketRow, UsageRow,
 };
 use crate::{postgres, sqlite};
 
 impl Tx {
-    pub(crate) async fn pool_insert(&mut self, row: &SettingsColumns, now: DbTime) -> Answer<u64> {
-        on_either!(self, pool::insert(row, now))
+    pub(crate) async fn pool_insert(
+        &mut self,
+        row: &SettingsColumns,
+        now: DbTime,
+        version: i64,
+    ) -> Answer<u64> {
+        on_either!(self, pool::insert(row, now, version))
     }
 
     pub(crate) async fn pool_update(&mut self, row: &SettingsColumns, now: DbTime) -> Answer<()> {
@@ -86,6 +93,15 @@ impl Tx {
         on_either!(self, pool::ticket_list(pool, states, limit))
     }
 
+    pub(crate) async fn pool_ticket_list_live(
+        &mut self,
+        pool: &str,
+        states: &[&str],
+        limit: i64,
+    ) -> Answer<Vec<TicketRow>> {
+        on_either!(self, pool::ticket_list_live(pool, states, limit))
+    }
+
     pub(crate) async fn pool_released_by_call(&mut self, pool: &str, call: &str) -> Answer<Vec<TicketRow>> {
         on_either!(self, pool::released_by_call(pool, call))
     }
@@ -96,15 +112,19 @@ impl Tx {
         after: (i64, i32),
         limit: i64,
     ) -> Answer<Vec<LogRow>> {
-        on_either!(self, pool::log_from(pool, after, limit))
+        on_either!(self, pool::log::from(pool, after, limit))
     }
 
-    pub(crate) async fn pool_log_latest(&mut self, pool: Option<&str>, limit: i64) -> Answer<Vec<LogRow>> {
-        on_either!(self, pool::log_latest(pool, limit))
+    pub(crate) async fn pool_log_latest(&mut self, limit: i64) -> Answer<Vec<LogRow>> {
+        on_either!(self, pool::log::latest(limit))
+    }
+
+    pub(crate) async fn pool_log_latest_of(&mut self, pool: &str, limit: i64) -> Answer<Vec<LogRow>> {
+        on_either!(self, pool::log::latest_of(pool, limit))
     }
 
     pub(crate) async fn pool_log_of_ticket(&mut self, ticket: DbId, limit: i64) -> Answer<Vec<LogRow>> {
-        on_either!(self, pool::log_of_ticket(ticket, limit))
+        on_either!(self, pool::log::of_ticket(ticket, limit))
     }
 
     pub(crate) async fn pool_level_list(&mut self, limit: i64) -> Answer<Vec<LevelRow>> {
@@ -120,10 +140,72 @@ impl Tx {
     }
 
     pub(crate) async fn pool_run_time_list(&mut self, pool: &str) -> Answer<Vec<RunTimeRow>> {
-        on_either!(self, pool::run_time_list(pool))
+        on_either!(self, pool::run_time::list(pool))
     }
 
     pub(crate) async fn pool_ended_runs(&mut self, pool: &str, limit: i64) -> Answer<Vec<EndedRunRow>> {
-        on_either!(self, pool::ended_runs(pool, limit))
+        on_either!(self, pool::run_time::ended(pool, limit))
+    }
+
+    pub(crate) async fn pool_forget(&mut self, name: &str, version: i64) -> Answer<()> {
+        on_either!(self, pool::forget(name, version))
+    }
+
+    pub(crate) async fn pool_begin_log(&mut self, name: &str, version: i64) -> Answer<()> {
+        on_either!(self, pool::begin_log(name, version))
+    }
+
+    pub(crate) async fn pool_log_snapshot_before(
+        &mut self,
+        pool: &str,
+        before: DbTime,
+    ) -> Answer<Option<(i64, DbTime)>> {
+        on_either!(self, pool::log::snapshot_before(pool, before))
+    }
+
+    pub(crate) async fn pool_log_delete_before(
+        &mut self,
+        pool: &str,
+        version: i64,
+        limit: i64,
+    ) -> Answer<u64> {
+        on_either!(self, pool::log::delete_before(pool, version, limit))
+    }
+
+    pub(crate) async fn pool_delete_ended(
+        &mut self,
+        pool: &str,
+        before: DbTime,
+        limit: i64,
+    ) -> Answer<Vec<ForgottenRow>> {
+        on_either!(self, pool::run_time::delete_ended(pool, before, limit))
+    }
+
+    pub(crate) async fn pool_run_time_save(&mut self, run_times: &[SavedRunTime]) -> Answer<()> {
+        on_either!(self, pool::run_time::save(run_times))
+    }
+
+    pub(crate) async fn pool_usage_sample(&mut self, step: DbTime) -> Answer<u64> {
+        on_either!(self, pool::usage::sample(step))
+    }
+
+    pub(crate) async fn pool_usage_list(&mut self, pool: &str, since: DbTime) -> Answer<Vec<UsageRow>> {
+        on_either!(self, pool::usage::list(pool, since))
+    }
+
+    pub(crate) async fn pool_usage_delete_before(&mut self, pool: &str, before: DbTime) -> Answer<u64> {
+        on_either!(self, pool::usage::delete_before(pool, before))
+    }
+
+    pub(crate) async fn pool_view_lock(&mut self) -> Answer<()> {
+        on_either!(self, pool::view::lock())
+    }
+
+    pub(crate) async fn pool_view_is_ours(&mut self, name: &ViewName) -> Answer<Option<bool>> {
+        on_either!(self, pool::view::is_ours(name))
+    }
+
+    pub(crate) async fn pool_view_replace(&mut self, registry: &ViewName, limits: &ViewName) -> Answer<()> {
+        on_either!(self, pool::view::replace(registry, limits))
     }
 }

@@ -1,10 +1,15 @@
 //! Pools: passes by several processes on one database, and what is stored of them.
 
+mod history;
 mod meter;
+mod model;
+mod race;
+mod view;
 
 use crate::Bench;
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tidemill_domain::audit::{Actor, Role};
 use tidemill_domain::pool::command::{Acquire, Answer, Command, Part, Release, ReleaseBy};
@@ -41,8 +46,15 @@ async fn create(bench: &Bench, max_units: u32) -> Settings {
     settings
 }
 
+/// An id that no other process of the tests has.
+fn ticket_id() -> TicketId {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    TicketId::new(Uuid::from_u64_pair(std::process::id().into(), number))
+}
+
 fn acquire(run: &str, units: u32) -> Acquire {
-    let request = TicketId::new(Uuid::now_v7());
+    let request = ticket_id();
     let parallel = NonZeroU32::new(units);
     Acquire {
         request,

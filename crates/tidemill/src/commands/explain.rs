@@ -67,7 +67,7 @@ pages! {
     BadRetention "1026"
     PoolNotFound "1201" PoolTaken "1202" PoolInUse "1203" PoolFull "1204" RequestExceedsPool "1205"
     BadPoolSettings "1206" PoolLeaseGone "1207" SignatureRefused "1208" CommandNotStarted "1209"
-    BadPoolImport "1210" HintNotRewritten "1230" HintTooLong "1231"
+    BadPoolImport "1210" ViewNameTaken "1211" HintNotRewritten "1230" HintTooLong "1231"
 }
 
 #[cfg(test)]

@@ -1,0 +1,108 @@
+//! What is old is forgotten: tickets that ended, records of the log, how full pools were. All of it in bounded shares, so
+//! that nobody waits long for the lock of a pool.
+//!
+//! Of a ticket it is kept how long it ran. The log is cut at a snapshot, so that its state follows from what is left.
+
+use super::cache::{run_kind, seconds_between};
+use crate::error::StoreError;
+use crate::row::damaged;
+use crate::row::pool::{PoolRow, SavedPass, SavedPool, SavedRecord, SavedRunTime, json};
+use crate::tx::Tx;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use tidemill_domain::pool::estimate::RunKind;
+use tidemill_domain::pool::event::Record;
+use tidemill_domain::pool::{PoolName, State};
+
+impl Tx {
+    /// Writes all that there is of a pool into its log, if something was decided since the last time and that was longer
+    /// ago than `every`. True when it did.
+    pub async fn snapshot_pool(&mut self, name: &PoolName, every: Duration) -> Result<bool, StoreError> {
+        let Some(row) = self.pool_locked(name).await? else { return Ok(false) };
+        let now = self.now().await?;
+        let last =
+            self.pool_log_snapshot_before(name.as_str(), now.plus(Duration::from_micros(1)).into()).await?;
+        let (version, since) = last.unwrap_or((row.log_from - 1, row.created_at));
+        if version == row.version || now.since(since.into()) < every {
+            return Ok(false);
+        }
+        let mut ledger = self.pool_live(&row).await?;
+        let event = ledger.snapshot();
+        ledger.set_version(row.version + 1);
+        let record = Record { version: ledger.version(), seq: 0, at: now, holder: None, event };
+        let saved = SavedPass {
+            tickets: Vec::new(),
+            records: vec![SavedRecord::new(name, &record)?],
+            pools: vec![SavedPool::new(&ledger)],
+        };
+        self.pool_save(&saved, row.changed_at).await?;
+        Ok(true)
+    }
+
+    /// Deletes tickets that ended longer ago than `keep`, at most so many, and adds to what is known of such runs how
+    /// long they took. Returns how many went.
+    pub async fn forget_tickets(
+        &mut self,
+        name: &PoolName,
+        keep: Duration,
+        limit: u32,
+    ) -> Result<u64, StoreError> {
+        if self.pool_locked(name).await?.is_none() {
+            return Ok(0);
+        }
+        let before = self.now().await?.minus(keep);
+        let mut gone = self.pool_delete_ended(name.as_str(), before.into(), limit.into()).await?;
+        let Some(version) = gone.iter().map(|row| row.version).max() else { return Ok(0) };
+        gone.sort_by_key(|row| row.ended_at.0);
+        let mut run_times = self.pool_old_run_times(name.as_str()).await?;
+        let mut changed: BTreeSet<RunKind> = BTreeSet::new();
+        let count = u64::try_from(gone.len()).unwrap_or(u64::MAX);
+        for row in gone {
+            let Some(started_at) = row.started_at.filter(|_| row.state == State::Released.as_str()) else {
+                continue;
+            };
+            let kind = run_kind(name.as_str(), row.dag_id, row.table_name, row.parallel)?;
+            run_times.add_seconds(kind.clone(), seconds_between(started_at, row.ended_at));
+            changed.insert(kind);
+        }
+        let mut saved = Vec::with_capacity(changed.len());
+        for (kind, seconds) in run_times.kinds().filter(|(kind, _)| changed.contains(kind)) {
+            saved.push(SavedRunTime {
+                pool: name.to_string(),
+                dag_id: kind.dag_id.clone(),
+                table_name: kind.table.clone(),
+                parallel: kind.parallel.get(),
+                seconds: json(&seconds)?,
+            });
+        }
+        self.pool_run_time_save(&saved).await?;
+        // Whoever has not heard yet that they ended could not find it out any more.
+        self.pool_forget(name.as_str(), version).await?;
+        Ok(count)
+    }
+
+    /// Deletes records of the log from before the last snapshot that is older than `keep`, at most so many. Returns how
+    /// many went.
+    pub async fn forget_log(
+        &mut self,
+        name: &PoolName,
+        keep: Duration,
+        limit: u32,
+    ) -> Result<u64, StoreError> {
+        let Some(row) = self.pool_locked(name).await? else { return Ok(0) };
+        let before = self.now().await?.minus(keep);
+        let Some((version, _)) = self.pool_log_snapshot_before(name.as_str(), before.into()).await? else {
+            return Ok(0);
+        };
+        if version > row.version {
+            return Err(damaged("tidemill_pool_log", "version", name));
+        }
+        // First, so that who follows the log while its beginning is half deleted begins at the snapshot.
+        self.pool_begin_log(name.as_str(), version).await?;
+        Ok(self.pool_log_delete_before(name.as_str(), version, limit.into()).await?)
+    }
+
+    async fn pool_locked(&mut self, name: &PoolName) -> Result<Option<PoolRow>, StoreError> {
+        Ok(self.pool_lock_all(&[name.to_string()]).await?.into_iter().next())
+    }
+}

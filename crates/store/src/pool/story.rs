@@ -1,0 +1,96 @@
+//! What happened lately, as sentences: of the log, and of how full pools were.
+
+use crate::error::StoreError;
+use crate::tx::Tx;
+use std::time::Duration;
+use tidemill_domain::pool::event::Event;
+use tidemill_domain::pool::story::{peak, story};
+use tidemill_domain::pool::usage::STEP;
+use tidemill_domain::pool::{PoolName, TicketId};
+use tidemill_domain::time::Timestamp;
+
+/// So many records are read for each sentence that is wanted: most have none.
+const READ_PER_STORY: u32 = 8;
+
+/// And never more than these.
+const READ_MOST: u32 = 4_000;
+
+/// So far back peaks are told.
+const PEAKS_OF: Duration = Duration::from_secs(24 * 3600);
+
+/// Pools that are looked at for peaks.
+const POOLS_MOST: u32 = 1_000;
+
+/// A sentence about a pool.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PoolStory {
+    /// When.
+    pub at: Timestamp,
+    /// In which pool.
+    pub pool: PoolName,
+    /// The ticket that it is about, if it is about one.
+    pub ticket: Option<TicketId>,
+    /// What happened.
+    pub text: String,
+}
+
+impl Tx {
+    /// What happened lately, the newest first.
+    pub async fn pool_events(
+        &mut self,
+        pool: Option<&PoolName>,
+        limit: u32,
+    ) -> Result<Vec<PoolStory>, StoreError> {
+        let read = i64::from(limit.saturating_mul(READ_PER_STORY).min(READ_MOST));
+        let rows = match pool {
+            Some(pool) => self.pool_log_latest_of(pool.as_str(), read).await?,
+            None => self.pool_log_latest(read).await?,
+        };
+        let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
+        let mut stories = self.peak_stories(pool).await?;
+        let mut told = 0;
+        for row in rows {
+            if told == wanted {
+                break;
+            }
+            let Ok(pool) = row.pool.parse() else { continue };
+            let record = row.record()?;
+            let ticket = match record.event.ticket() {
+                Some(id) if may_be_told(&record.event) => self.pool_ticket(id).await?,
+                _ => None,
+            };
+            if let Some(text) = story(record.at, &record.event, ticket.as_ref().map(|known| &known.ticket)) {
+                stories.push(PoolStory { at: record.at, pool, ticket: record.event.ticket(), text });
+                told += 1;
+            }
+        }
+        // Stable: what was decided in one instant stays in its order.
+        stories.sort_by_key(|story| std::cmp::Reverse(story.at));
+        stories.truncate(wanted);
+        Ok(stories)
+    }
+
+    async fn peak_stories(&mut self, pool: Option<&PoolName>) -> Result<Vec<PoolStory>, StoreError> {
+        let since = self.now().await?.minus(PEAKS_OF);
+        let pools = match pool {
+            Some(pool) => vec![pool.clone()],
+            None => self.pools(POOLS_MOST).await?.into_iter().map(|known| known.settings.name).collect(),
+        };
+        let mut stories = Vec::new();
+        for pool in pools {
+            for step in self.pool_peaks(&pool, since).await? {
+                let text = peak(pool.as_str(), step.most);
+                stories.push(PoolStory { at: step.at.plus(STEP), pool: pool.clone(), ticket: None, text });
+            }
+        }
+        Ok(stories)
+    }
+}
+
+/// Whether the sentence for an event, if it has one, needs the ticket.
+const fn may_be_told(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::Granted { .. } | Event::Doubted { .. } | Event::Confirmed { .. } | Event::Ended { .. }
+    )
+}
