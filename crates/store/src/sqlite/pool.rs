@@ -119,13 +119,14 @@ pub(crate) async fn versions(
     sqlx::query_as("select name, version, external_id from tidemill_pool").fetch_all(connection).await
 }
 
+/// By the index of those that live, which SQLite would not take by itself: it knows nothing of how many have ended.
 pub(crate) async fn ticket_live(
     connection: &mut SqliteConnection,
     pool: &str,
 ) -> Result<Vec<TicketRow>, sqlx::Error> {
     sqlx::query_as(
         "select id, pool, state, units, ended_at, ending, expires_at, detail
-         from tidemill_pool_ticket
+         from tidemill_pool_ticket indexed by tidemill_pool_ticket_holder
          where pool = $1
            and ended_at is null",
     )
@@ -293,6 +294,7 @@ pub(crate) async fn save(
     Ok(())
 }
 
+/// By the index of those that lapse next, and not through all tickets of the pools, as SQLite would by itself.
 pub(crate) async fn ticket_lapsed(
     connection: &mut SqliteConnection,
     pools: &[String],
@@ -301,7 +303,7 @@ pub(crate) async fn ticket_lapsed(
 ) -> Result<Vec<(DbId, String)>, sqlx::Error> {
     sqlx::query_as(
         "select id, pool
-         from tidemill_pool_ticket
+         from tidemill_pool_ticket indexed by tidemill_pool_ticket_expires
          where ended_at is null
            and expires_at <= $2
            and pool in (select value from json_each($1))
@@ -372,7 +374,7 @@ pub(crate) async fn ticket_list_live(
 ) -> Result<Vec<TicketRow>, sqlx::Error> {
     sqlx::query_as(
         "select id, pool, state, units, ended_at, ending, expires_at, detail
-         from tidemill_pool_ticket
+         from tidemill_pool_ticket indexed by tidemill_pool_ticket_holder
          where pool = $1
            and ended_at is null
            and state in (select value from json_each($2))

@@ -44,6 +44,7 @@ mod process;
 mod read;
 mod schedule;
 mod token;
+mod told;
 mod wakeup;
 
 /// An empty database with its schema, and a clock that the test moves.

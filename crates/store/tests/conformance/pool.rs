@@ -3,6 +3,7 @@
 mod history;
 mod meter;
 mod model;
+mod plan;
 mod race;
 mod view;
 

@@ -98,7 +98,7 @@ pub(crate) async fn snapshot_before(
     .await
 }
 
-/// Deletes the oldest of what lies before this version.
+/// Deletes the oldest of what lies before this version. Nobody moves rows of the log, so their places name them.
 pub(crate) async fn delete_before(
     connection: &mut PgConnection,
     pool: &str,
@@ -106,18 +106,15 @@ pub(crate) async fn delete_before(
     limit: i64,
 ) -> Result<u64, sqlx::Error> {
     let done = sqlx::query(
-        "delete from tidemill_pool_log l
-         using (
-             select version, seq
+        "delete from tidemill_pool_log
+         where ctid = any(array(
+             select ctid
              from tidemill_pool_log
              where pool = $1
                and version < $2
              order by version, seq
              limit $3
-         ) as old
-         where l.pool = $1
-           and l.version = old.version
-           and l.seq = old.seq",
+         ))",
     )
     .bind(pool)
     .bind(version)

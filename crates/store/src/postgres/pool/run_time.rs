@@ -40,7 +40,8 @@ pub(crate) async fn ended(
     .await
 }
 
-/// Deletes the tickets that ended first, of those that ended before an instant; returns them in no order.
+/// Deletes the tickets that ended first, of those that ended before an instant; returns them in no order. Nobody moves
+/// rows of tickets that have ended, so their places name them.
 pub(crate) async fn delete_ended(
     connection: &mut PgConnection,
     pool: &str,
@@ -48,17 +49,16 @@ pub(crate) async fn delete_ended(
     limit: i64,
 ) -> Result<Vec<ForgottenRow>, sqlx::Error> {
     sqlx::query_as(
-        "delete from tidemill_pool_ticket t
-         using (
-             select id
+        "delete from tidemill_pool_ticket
+         where ctid = any(array(
+             select ctid
              from tidemill_pool_ticket
              where pool = $1
                and ended_at < $2
              order by ended_at
              limit $3
-         ) as old
-         where t.id = old.id
-         returning t.dag_id, t.table_name, t.parallel, t.state, t.version, t.started_at, t.ended_at",
+         ))
+         returning dag_id, table_name, parallel, state, version, started_at, ended_at",
     )
     .bind(pool)
     .bind(before)

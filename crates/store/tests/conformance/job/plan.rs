@@ -3,10 +3,9 @@
 //! PostgreSQL tells the plan of each statement that really runs (`auto_explain`, sent as notices), so here the use
 //! cases run. SQLite's plans do not depend on values, so there every statement is taken from the source text.
 
-mod told;
-
 use super::{ann, day, end, end_step, launch, request, run_step, try_launch};
 use crate::Bench;
+use crate::told::{self, Told, explaining};
 use std::path::Path;
 use std::time::Duration;
 use tidemill_domain::job::lifecycle::OnCrash;
@@ -17,7 +16,6 @@ use tidemill_domain::job::{
 };
 use tidemill_store::Store;
 use tidemill_store::job::ExecutionFilter;
-use told::Told;
 
 /// Enough that the planner does not prefer to read a whole table.
 const EXECUTIONS: u64 = 20_000;
@@ -50,23 +48,13 @@ async fn a_lost_index_on_postgresql_is_noticed() {
 async fn plans(bench: &Bench) -> Vec<String> {
     let mut tx = bench.begin().await;
     tx.fill_history(EXECUTIONS).await.unwrap();
-    for setting in [
-        "session_preload_libraries = auto_explain",
-        "auto_explain.log_min_duration = 0",
-        "auto_explain.log_format = json",
-        "auto_explain.log_level = notice",
-        "auto_explain.log_nested_statements = on",
-    ] {
-        let database = bench.scratch.url().rsplit('/').next().unwrap().split('?').next().unwrap();
-        tx.execute_for_test(&format!("alter database {database} set {setting}")).await.unwrap();
-    }
     tx.commit().await.unwrap();
-    let store = bench.scratch.store(Some(bench.clock.clone())).await.unwrap();
+    let explaining = explaining(bench).await;
     let told = Told::default();
     let listening = told.listen();
-    use_all(&Bench { store: store.clone(), clock: bench.clock.clone(), scratch: bench.scratch.same() }).await;
+    use_all(&explaining).await;
     drop(listening);
-    store.close().await;
+    explaining.store.close().await;
     told.messages()
 }
 
@@ -132,26 +120,8 @@ async fn purge(store: &Store) {
     tx.commit().await.unwrap();
 }
 
-/// Whether a plan, as JSON, has a sequential scan of a table of Spring's or of the history.
 fn reads_a_whole_table(plan: &str) -> bool {
-    let Some(json) = plan.find('{').and_then(|at| serde_json::from_str(&plan[at..]).ok()) else {
-        return false;
-    };
-    has_scan(&json)
-}
-
-fn has_scan(node: &serde_json::Value) -> bool {
-    let text = |key: &str| node.get(key).and_then(serde_json::Value::as_str).unwrap_or_default();
-    let is_ours =
-        text("Relation Name").starts_with("batch_") || text("Relation Name") == "tidemill_job_history";
-    if is_ours && text("Node Type") == "Seq Scan" {
-        return true;
-    }
-    match node {
-        serde_json::Value::Object(fields) => fields.values().any(has_scan),
-        serde_json::Value::Array(items) => items.iter().any(has_scan),
-        _ => false,
-    }
+    told::reads_a_whole_table(plan, |table| table.starts_with("batch_") || table == "tidemill_job_history")
 }
 
 #[tokio::test]
