@@ -5,12 +5,16 @@
 //! processes may do so on one database; the rows of the pools keep them apart.
 //!
 //! Reading order: [`ask`] (what is asked), [`pools`] (the handle), [`decider`] (the task), [`watch`] (those who wait),
-//! [`hold`] (units that this process uses itself), `on_demand` (for those who may need none), [`metering`], [`gauge`]
-//! and [`emf`] (what is counted and measured).
+//! [`hold`] (units that this process uses itself), `on_demand` (for those who may need none), [`keeper`] (what is old is
+//! forgotten), [`probe`] (whether somebody who was not heard of still uses its units), [`metering`], [`gauge`] and [`emf`]
+//! (what is counted and measured).
 
 pub mod ask;
 pub mod hold;
 pub mod pools;
+
+pub mod keeper;
+pub mod probe;
 
 mod decider;
 mod on_demand;
@@ -29,3 +33,4 @@ pub use hold::Hold;
 pub use metering::Sums;
 pub(crate) use on_demand::PoolsOnDemand;
 pub use pools::{PoolOptions, Pools};
+pub use probe::{Probe, ProbeError};

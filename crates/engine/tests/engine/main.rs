@@ -5,10 +5,12 @@
 mod alert;
 mod item;
 mod job;
+mod keeper;
 mod lease;
 mod metering;
 mod outage;
 mod pool;
+mod probe;
 mod schedule;
 
 use std::sync::Arc;

@@ -1,0 +1,163 @@
+//! The keeper of pools: notes how full they are, and forgets what is old of them.
+//!
+//! Any number of servers may run it; the one that has the lease `pool/keeper` does the work, and its writes count only
+//! while it has it.
+
+use crate::clock::jitter_unit;
+use crate::error::EngineError;
+use crate::lease::HeldLease;
+use crate::process::Process;
+use std::time::Duration;
+use tidemill_domain::lease::{LeaseKey, Term};
+use tidemill_domain::pool::PoolName;
+use tidemill_store::lease::freed_topic;
+use tidemill_store::{Store, Tx};
+
+/// How long tickets and records are kept, unless somebody wants it otherwise.
+pub const HISTORY: Duration = Duration::from_secs(24 * 3600);
+
+/// The kind of the lease.
+const KIND: &str = "pool";
+
+/// Pause between two looks at how full pools are.
+const SAMPLE_PAUSE: Duration = Duration::from_secs(10);
+
+/// What is old is looked for in one round out of so many.
+const ROUNDS_BETWEEN_TIDYING: u32 = 30;
+
+/// How often all that there is of a pool goes into its log.
+const SNAPSHOT_EVERY: Duration = Duration::from_secs(3600);
+
+/// Rows that go in one transaction.
+const BATCH: u32 = 1_000;
+
+/// What a keeper lets others do between two transactions.
+const BREATH: Duration = Duration::from_millis(20);
+
+/// Pause between two attempts to get the lease.
+const LEASE_PAUSE: Duration = Duration::from_secs(10);
+
+/// What tidying came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Tidied {
+    /// Snapshots that were written.
+    pub snapshots: u64,
+    /// Tickets that were forgotten.
+    pub tickets: u64,
+    /// Records of logs that were.
+    pub records: u64,
+    /// Steps of usage that were.
+    pub steps: u64,
+}
+
+/// Keeps pools on whichever server has the lease, until `process` ends. What ended longer ago than `history` goes.
+pub async fn run(process: Process, history: Duration) {
+    let key = LeaseKey::new(KIND, "keeper").expect("kind and name are short and plain");
+    // Registered before the first attempt, so that no release in between is missed.
+    let mut freed = process.store().wakeup(&freed_topic(KIND));
+    loop {
+        match process.acquire(&key, Term::Process).await {
+            Ok(lease) => tokio::select! {
+                _ended = process.ended() => return,
+                () = lease.lost() => {}
+                () = keep(process.store(), &lease, history) => {}
+            },
+            Err(EngineError::LeaseHeld { .. }) => {}
+            Err(EngineError::ProcessExpired { .. }) => return,
+            Err(error) => tracing::warn!(%error, "the lease to keep pools was not had; will try again"),
+        }
+        tokio::select! {
+            _ended = process.ended() => return,
+            _woken = freed.wait(jittered(LEASE_PAUSE)) => {}
+        }
+    }
+}
+
+/// Keeps pools until the lease is lost.
+async fn keep(store: &Store, lease: &HeldLease, history: Duration) {
+    let mut is_well = true;
+    let mut rounds = 0_u32;
+    loop {
+        let mut done = sample(store, Some(lease)).await;
+        if done.is_ok() && rounds.is_multiple_of(ROUNDS_BETWEEN_TIDYING) {
+            done = tidy(store, Some(lease), history).await.map(|tidied| {
+                let Tidied { snapshots, tickets, records, steps } = tidied;
+                tracing::debug!(snapshots, tickets, records, steps, "pools were tidied");
+            });
+        }
+        match &done {
+            Err(EngineError::LeaseLost { .. }) => return,
+            Err(error) if is_well => tracing::warn!(%error, "keeping pools failed; will try again"),
+            Ok(()) if !is_well => tracing::info!("pools are kept again"),
+            _ => {}
+        }
+        is_well = done.is_ok();
+        rounds = rounds.wrapping_add(1);
+        tokio::time::sleep(jittered(SAMPLE_PAUSE)).await;
+    }
+}
+
+/// Notes how full all pools are.
+pub async fn sample(store: &Store, lease: Option<&HeldLease>) -> Result<(), EngineError> {
+    let mut tx = begin(store, lease).await?;
+    tx.sample_usage().await?;
+    tx.commit().await?;
+    Ok(())
+}
+
+/// Forgets what is old of all pools, in many small transactions.
+pub async fn tidy(
+    store: &Store,
+    lease: Option<&HeldLease>,
+    history: Duration,
+) -> Result<Tidied, EngineError> {
+    let mut tx = store.read().await?;
+    let pools = tx.pool_directory().await?;
+    tx.rollback().await?;
+    let mut tidied = Tidied::default();
+    for (pool, ..) in pools {
+        tidy_pool(store, lease, history, &pool, &mut tidied).await?;
+    }
+    Ok(tidied)
+}
+
+async fn tidy_pool(
+    store: &Store,
+    lease: Option<&HeldLease>,
+    history: Duration,
+    pool: &PoolName,
+    tidied: &mut Tidied,
+) -> Result<(), EngineError> {
+    let mut tx = begin(store, lease).await?;
+    tidied.snapshots += u64::from(tx.snapshot_pool(pool, SNAPSHOT_EVERY).await?);
+    tidied.steps += tx.forget_usage(pool).await?;
+    tx.commit().await?;
+    loop {
+        let mut tx = begin(store, lease).await?;
+        let tickets = tx.forget_tickets(pool, history, BATCH).await?;
+        let records = tx.forget_log(pool, history, BATCH).await?;
+        tx.commit().await?;
+        tidied.tickets += tickets;
+        tidied.records += records;
+        if tickets.max(records) < u64::from(BATCH) {
+            return Ok(());
+        }
+        tokio::time::sleep(BREATH).await;
+    }
+}
+
+/// A transaction; with a lease, one whose writes count only while that is ours.
+async fn begin(store: &Store, lease: Option<&HeldLease>) -> Result<Tx, EngineError> {
+    if let Some(lease) = lease {
+        lease.check()?;
+    }
+    let mut tx = store.begin().await?;
+    if let Some(lease) = lease {
+        lease.confirm(&mut tx).await?;
+    }
+    Ok(tx)
+}
+
+fn jittered(pause: Duration) -> Duration {
+    pause.mul_f64(1.0 - 0.1 * jitter_unit())
+}

@@ -1,0 +1,214 @@
+//! Probes: a program of the operator's counts the sessions of those who were not heard of, so that units come back whose
+//! holder is gone and stay with one that still works.
+//!
+//! The program gets the leases in doubt as JSON on its standard input and answers with the sessions of each on its
+//! standard output. Of whom it says nothing, nothing is known and nothing changes; the same when it fails.
+
+use super::error::PoolError;
+use super::pools::Pools;
+use crate::clock::jitter_unit;
+use crate::error::EngineError;
+use crate::job::command::Group;
+use crate::process::Process;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+use tidemill_domain::job::command::OWN_PREFIX;
+use tidemill_domain::lease::{LeaseKey, Term};
+use tidemill_domain::pool::{PoolName, State};
+use tidemill_store::lease::freed_topic;
+use tidemill_store::pool::TicketRecord;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, Command};
+
+/// The kind of the leases.
+const KIND: &str = "pool_probe";
+
+/// Pause between two attempts to get the lease.
+const LEASE_PAUSE: Duration = Duration::from_secs(10);
+
+/// So many leases in doubt are asked about at once.
+const SUSPECTS_MOST: u32 = 10_000;
+
+/// The most that a probe may answer.
+const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
+
+/// A program that counts the sessions of a pool.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Probe {
+    /// The pool.
+    pub pool: PoolName,
+    /// The program and its arguments. No shell is involved.
+    pub command: Vec<String>,
+    /// How often it is run, while somebody is in doubt.
+    pub every: Duration,
+    /// How long it may take.
+    pub timeout: Duration,
+}
+
+/// Why a probe said nothing.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProbeError {
+    /// It could not be run.
+    #[error("the program could not be run")]
+    NotRun(#[from] io::Error),
+    /// It took too long, and was ended.
+    #[error("it did not answer within {0:?} and was ended")]
+    TimedOut(Duration),
+    /// It said itself that it failed.
+    #[error("it ended with {0}")]
+    Failed(ExitStatus),
+    /// It answered too much.
+    #[error("it answered more than {ANSWER_BYTES_MAX} bytes")]
+    TooMuch,
+    /// It answered something else.
+    #[error("its answer is not a JSON object of numbers by lease id")]
+    NotUnderstood(#[source] serde_json::Error),
+    /// What it said could not be told.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+}
+
+/// Probes whenever somebody is in doubt, on whichever server has the lease, until `process` ends.
+pub async fn run(process: Process, pools: Pools, probe: Probe) {
+    let key = LeaseKey::new(KIND, probe.pool.as_str()).expect("the name of a pool is short and plain");
+    let mut freed = process.store().wakeup(&freed_topic(KIND));
+    loop {
+        match process.acquire(&key, Term::Process).await {
+            Ok(lease) => tokio::select! {
+                _ended = process.ended() => return,
+                () = lease.lost() => {}
+                () = keep(&pools, &probe) => {}
+            },
+            Err(EngineError::LeaseHeld { .. }) => {}
+            Err(EngineError::ProcessExpired { .. }) => return,
+            Err(error) => {
+                tracing::warn!(%error, "the lease to probe {} was not had; will try again", probe.pool)
+            }
+        }
+        tokio::select! {
+            _ended = process.ended() => return,
+            _woken = freed.wait(LEASE_PAUSE.mul_f64(1.0 - 0.1 * jitter_unit())) => {}
+        }
+    }
+}
+
+async fn keep(pools: &Pools, probe: &Probe) {
+    let pool = &probe.pool;
+    let mut is_well = true;
+    loop {
+        let probed = probe_once(pools, probe).await;
+        match &probed {
+            Err(error) if is_well => {
+                let reason = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+                tracing::warn!(%error, reason, "the probe of the pool {pool} failed; its leases stay as they are");
+            }
+            Ok(0) => {}
+            Ok(count) => {
+                if !is_well {
+                    tracing::info!("the probe of the pool {pool} works again");
+                }
+                tracing::info!("the probe of the pool {pool} told of {count} leases in doubt");
+            }
+            Err(_) => {}
+        }
+        is_well = probed.is_ok();
+        tokio::time::sleep(probe.every.mul_f64(1.0 - 0.1 * jitter_unit())).await;
+    }
+}
+
+/// Asks the probe about all who are in doubt, if anybody is. Returns of how many it could tell.
+pub async fn probe_once(pools: &Pools, probe: &Probe) -> Result<usize, ProbeError> {
+    let mut tx = pools.store().read().await.map_err(PoolError::from)?;
+    let suspects =
+        tx.pool_tickets(&probe.pool, &[State::Suspect], SUSPECTS_MOST).await.map_err(PoolError::from)?;
+    tx.rollback().await.map_err(PoolError::from)?;
+    if suspects.is_empty() {
+        return Ok(0);
+    }
+    let answer = ask(probe, &question(&probe.pool, &suspects)).await?;
+    let sessions: BTreeMap<String, u32> =
+        serde_json::from_slice(&answer).map_err(ProbeError::NotUnderstood)?;
+    let mut told = 0;
+    for suspect in suspects {
+        let ticket = suspect.ticket.id;
+        if let Some(sessions) = sessions.get(&ticket.to_string()) {
+            pools.probed(&probe.pool, ticket, *sessions).await?;
+            told += 1;
+        }
+    }
+    Ok(told)
+}
+
+/// What a probe is told.
+fn question(pool: &PoolName, suspects: &[TicketRecord]) -> Value {
+    let lease = |record: &TicketRecord| {
+        let (ticket, holder) = (&record.ticket, &record.ticket.holder);
+        json!({
+            "lease_id": ticket.id.to_string(),
+            "dag_id": holder.dag_id(),
+            "dag_run_id": holder.run_id(),
+            "task": holder.task(),
+            "map_index": holder.map_index(),
+            "table_name": ticket.table,
+            "parallel": ticket.granted,
+            "units": record.units,
+            "granted_at": ticket.granted_at.map(|at| at.to_string()),
+        })
+    };
+    json!({ "pool": pool.as_str(), "leases": suspects.iter().map(lease).collect::<Vec<_>>() })
+}
+
+/// Runs the program with the question; what it wrote, if it ended well and in time.
+async fn ask(probe: &Probe, question: &Value) -> Result<Vec<u8>, ProbeError> {
+    let (program, arguments) =
+        probe.command.split_first().ok_or_else(|| io::Error::other("no program was named"))?;
+    let mut command = Command::new(program);
+    // Our own settings have passwords among them.
+    let environment = std::env::vars_os().filter(|(name, _)| !name.to_string_lossy().starts_with(OWN_PREFIX));
+    command
+        .args(arguments)
+        .env_clear()
+        .envs(environment)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    let group = Group::form().await?;
+    let child = group.spawn(command)?;
+    let answered = tokio::time::timeout(probe.timeout, talk(child, question)).await;
+    // Whatever it has started ends with it.
+    group.disband().await;
+    answered.map_err(|_| ProbeError::TimedOut(probe.timeout))?
+}
+
+async fn talk(mut child: Child, question: &Value) -> Result<Vec<u8>, ProbeError> {
+    let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+    let text = question.to_string();
+    let asking = async {
+        if let Some(mut stdin) = stdin {
+            // Who does not want to read it need not.
+            let _unread = stdin.write_all(text.as_bytes()).await;
+        }
+    };
+    let ((), answer) = tokio::join!(asking, answer(stdout));
+    let answer = answer?;
+    let status = child.wait().await?;
+    if !status.success() {
+        return Err(ProbeError::Failed(status));
+    }
+    Ok(answer)
+}
+
+async fn answer(stdout: Option<impl AsyncRead + Unpin>) -> Result<Vec<u8>, ProbeError> {
+    let mut answer = Vec::new();
+    if let Some(stdout) = stdout {
+        stdout.take(ANSWER_BYTES_MAX + 1).read_to_end(&mut answer).await?;
+    }
+    if answer.len() as u64 > ANSWER_BYTES_MAX {
+        return Err(ProbeError::TooMuch);
+    }
+    Ok(answer)
+}

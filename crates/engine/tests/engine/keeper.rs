@@ -1,0 +1,102 @@
+//! The keeper of pools, with a clock that the test moves.
+
+use crate::Bench;
+use std::num::NonZeroU32;
+use std::time::Duration;
+use tidemill_domain::audit::Actor;
+use tidemill_domain::lease::{LeaseKey, Term};
+use tidemill_domain::pool::command::{Release, ReleaseBy};
+use tidemill_domain::pool::event::End;
+use tidemill_domain::pool::{Holder, PoolName, Settings};
+use tidemill_domain::time::Clock;
+use tidemill_engine::EngineError;
+use tidemill_engine::pool::keeper::{self, HISTORY, Tidied};
+use tidemill_engine::pool::{Ask, AskPart, PoolOptions, Pools};
+
+fn adw() -> PoolName {
+    "ADW".parse().unwrap()
+}
+
+async fn pools(bench: &Bench) -> Pools {
+    let mut tx = bench.store.begin().await.unwrap();
+    tx.create_pool(&Settings::new(adw(), 100), &Actor::system()).await.unwrap();
+    tx.commit().await.unwrap();
+    Pools::start(bench.store.clone(), PoolOptions::default())
+}
+
+async fn run(pools: &Pools, run: &str) {
+    let holder = Holder::run("dag", run).unwrap();
+    let part = AskPart::new(adw(), NonZeroU32::new(8));
+    pools.acquire(&Ask::new(holder.clone(), part), Duration::ZERO).await.unwrap();
+    let (by, end) = (ReleaseBy::Holder(holder), End::Released { failed: false });
+    pools.release(Release { pool: adw(), by, epoch: None, end, call: None }).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_older_than_the_history_goes_and_the_log_still_tells_the_state() {
+    let bench = Bench::new().await;
+    let pools = pools(&bench).await;
+    let mut all = Tidied::default();
+    for hour in 0..30 {
+        run(&pools, &format!("r{hour}")).await;
+        keeper::sample(&bench.store, None).await.unwrap();
+        bench.clock.advance(Duration::from_secs(3600));
+        let tidied = keeper::tidy(&bench.store, None, HISTORY).await.unwrap();
+        all.snapshots += tidied.snapshots;
+        all.tickets += tidied.tickets;
+        all.records += tidied.records;
+    }
+
+    assert_eq!((all.snapshots, all.tickets), (30, 6), "{all:?}");
+    assert!(all.records > 20, "{all:?}");
+    let mut tx = bench.store.begin().await.unwrap();
+    assert_eq!(tx.audit_pool(&adw()).await.unwrap().unwrap().differences, []);
+    let since = bench.clock.now().minus(Duration::from_secs(40 * 3600));
+    assert_eq!(tx.pool_usage(&adw(), since).await.unwrap().len(), 30);
+    drop(tx);
+    bench.clock.advance(Duration::from_secs(8 * 24 * 3600));
+    assert_eq!(keeper::tidy(&bench.store, None, HISTORY).await.unwrap().steps, 30);
+}
+
+#[tokio::test]
+async fn one_process_at_a_time_keeps_pools() {
+    let bench = Bench::new().await;
+    let _pools = pools(&bench).await;
+    let (first, second) = (bench.process("first").await, bench.process("second").await);
+    let start = bench.clock.now();
+    let mut keepers = tokio::task::JoinSet::new();
+    keepers.spawn(keeper::run(first.clone(), HISTORY));
+    keepers.spawn(keeper::run(second.clone(), HISTORY));
+    let samples = || async {
+        let mut tx = bench.store.begin().await.unwrap();
+        tx.pool_usage(&adw(), start).await.unwrap().first().map_or(0, |step| step.samples)
+    };
+    while samples().await == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+
+    assert_eq!(samples().await, 1, "the other one waits");
+}
+
+#[tokio::test]
+async fn a_keeper_that_has_lost_its_lease_writes_nothing() {
+    let bench = Bench::new().await;
+    let _pools = pools(&bench).await;
+    let (first, second) = (bench.process("first").await, bench.process("second").await);
+    let key = LeaseKey::new("pool", "keeper").unwrap();
+    let mine = first.acquire(&key, Term::Process).await.unwrap();
+    keeper::sample(&bench.store, Some(&mine)).await.unwrap();
+    let mut tx = bench.store.begin().await.unwrap();
+    tx.stop_process(first.id()).await.unwrap();
+    tx.commit().await.unwrap();
+    let _theirs = second.acquire(&key, Term::Process).await.unwrap();
+
+    let sampled = keeper::sample(&bench.store, Some(&mine)).await;
+    let tidied = keeper::tidy(&bench.store, Some(&mine), HISTORY).await;
+
+    assert!(matches!(sampled, Err(EngineError::LeaseLost { .. })), "{sampled:?}");
+    assert!(matches!(tidied, Err(EngineError::LeaseLost { .. })), "{tidied:?}");
+    let mut tx = bench.store.begin().await.unwrap();
+    let steps = tx.pool_usage(&adw(), bench.clock.now().minus(HISTORY)).await.unwrap();
+    assert_eq!(steps[0].samples, 1);
+}

@@ -1,0 +1,148 @@
+//! Probes with real programs.
+
+use crate::Bench;
+use std::num::NonZeroU32;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tempfile::TempDir;
+use tidemill_domain::audit::Actor;
+use tidemill_domain::pool::command::{Answer, Command};
+use tidemill_domain::pool::{Holder, PoolName, Settings, State, TicketId};
+use tidemill_engine::pool::probe::{Probe, ProbeError, probe_once};
+use tidemill_engine::pool::{Ask, AskPart, PoolOptions, Pools};
+use tidemill_store::pool::{Lapses, PassRequest, PoolCache};
+
+struct Stand {
+    bench: Bench,
+    pools: Pools,
+    folder: TempDir,
+    suspects: Vec<TicketId>,
+}
+
+fn adw() -> PoolName {
+    "ADW".parse().unwrap()
+}
+
+/// A pool with three leases in doubt.
+async fn stand() -> Stand {
+    let bench = Bench::new().await;
+    let mut tx = bench.store.begin().await.unwrap();
+    tx.create_pool(&Settings::new(adw(), 100), &Actor::system()).await.unwrap();
+    tx.commit().await.unwrap();
+    let pools = Pools::start(bench.store.clone(), PoolOptions::default());
+    let mut suspects = Vec::new();
+    for run in ["a", "b", "c"] {
+        let part = AskPart::new(adw(), NonZeroU32::new(8));
+        let mut ask = Ask::new(Holder::run("dag", run).unwrap(), part);
+        ask.lease_for = Some(Duration::from_secs(60));
+        let Answer::Admitted { parts, .. } = pools.acquire(&ask, Duration::ZERO).await.unwrap() else {
+            panic!()
+        };
+        suspects.push(parts[0].ticket.id);
+    }
+    bench.clock.advance(Duration::from_secs(61));
+    // What the decider would do by itself a little later.
+    let (names, commands) = ([adw()].into(), [Command::Look { pool: adw() }]);
+    let pace = PoolOptions::default().pace;
+    let request = PassRequest { pools: &names, commands: &commands, pace, lapses: Lapses::Sought };
+    bench.store.pool_pass(&mut PoolCache::default(), request).await.unwrap();
+    let stand = Stand { bench, pools, folder: tempfile::tempdir().unwrap(), suspects };
+    assert_eq!(stand.states().await, [State::Suspect; 3]);
+    stand
+}
+
+impl Stand {
+    fn script(&self, text: &str) -> PathBuf {
+        let path = self.folder.path().join("probe.sh");
+        std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    async fn probe(&self, program: &Path) -> Result<usize, ProbeError> {
+        let command = vec![program.display().to_string(), "ADW".to_owned()];
+        let (every, timeout) = (Duration::from_secs(60), Duration::from_secs(5));
+        probe_once(&self.pools, &Probe { pool: adw(), command, every, timeout }).await
+    }
+
+    async fn states(&self) -> Vec<State> {
+        let mut tx = self.bench.store.begin().await.unwrap();
+        let mut states = Vec::new();
+        for id in &self.suspects {
+            states.push(tx.pool_ticket(*id).await.unwrap().unwrap().ticket.state);
+        }
+        states
+    }
+}
+
+#[tokio::test]
+async fn who_has_no_session_is_freed_who_has_some_is_confirmed_and_the_rest_stays() {
+    let stand = stand().await;
+    let [gone, there, _unknown] = stand.suspects[..] else { panic!() };
+    let asked = stand.folder.path().join("asked.json");
+    let script = stand.script(&format!(
+        "cat > {}; test \"$1\" = ADW || exit 9; test -z \"$(env | grep ^TIDEMILL_)\" || exit 8
+         echo '{{\"{gone}\": 0, \"{there}\": 3, \"00000000-0000-0000-0000-000000000000\": 0}}'",
+        asked.display()
+    ));
+
+    assert_eq!(stand.probe(&script).await.unwrap(), 2);
+
+    assert_eq!(stand.states().await, [State::Expired, State::Running, State::Suspect]);
+    let asked: serde_json::Value = serde_json::from_slice(&std::fs::read(asked).unwrap()).unwrap();
+    assert_eq!(asked["pool"], "ADW");
+    assert_eq!(asked["leases"].as_array().unwrap().len(), 3);
+    let first = &asked["leases"][0];
+    assert_eq!((&first["lease_id"], &first["dag_run_id"]), (&gone.to_string().into(), &"a".into()));
+    assert_eq!(first["units"], 8);
+}
+
+#[tokio::test]
+async fn a_probe_that_fails_changes_nothing() {
+    let stand = stand().await;
+    let all: String = stand.suspects.iter().map(|id| format!("\"{id}\": 0,")).collect();
+    let answer = format!("{{{}}}", all.trim_end_matches(','));
+
+    let failed = stand.probe(&stand.script(&format!("echo '{answer}'; exit 3"))).await;
+    assert!(matches!(failed, Err(ProbeError::Failed(_))), "{failed:?}");
+    let odd = stand.probe(&stand.script("echo no sessions")).await;
+    assert!(matches!(odd, Err(ProbeError::NotUnderstood(_))), "{odd:?}");
+    let negative = stand.probe(&stand.script(&format!("echo '{}'", answer.replace("0,", "-1,")))).await;
+    assert!(matches!(negative, Err(ProbeError::NotUnderstood(_))), "{negative:?}");
+    let long = stand.probe(&stand.script("head -c 2000000 /dev/zero")).await;
+    assert!(matches!(long, Err(ProbeError::TooMuch)), "{long:?}");
+    let missing = stand.probe(&stand.folder.path().join("nowhere")).await;
+    assert!(matches!(missing, Err(ProbeError::NotRun(_))), "{missing:?}");
+
+    assert_eq!(stand.states().await, [State::Suspect; 3]);
+}
+
+#[tokio::test]
+async fn a_probe_that_takes_too_long_ends_with_all_that_it_has_started() {
+    let stand = stand().await;
+    let mark = stand.folder.path().join("late");
+    let script = stand.script(&format!("(sleep 1; touch {}) & sleep 60", mark.display()));
+    let command = vec![script.display().to_string()];
+    let (every, timeout) = (Duration::from_secs(60), Duration::from_millis(300));
+
+    let late = probe_once(&stand.pools, &Probe { pool: adw(), command, every, timeout }).await;
+
+    assert!(matches!(late, Err(ProbeError::TimedOut(_))), "{late:?}");
+    tokio::time::sleep(Duration::from_millis(1_200)).await;
+    assert!(!mark.exists());
+    assert_eq!(stand.states().await, [State::Suspect; 3]);
+}
+
+#[tokio::test]
+async fn nobody_in_doubt_is_no_reason_to_run_it() {
+    let stand = stand().await;
+    let mark = stand.folder.path().join("ran");
+    for id in &stand.suspects {
+        stand.pools.probed(&adw(), *id, 0).await.unwrap();
+    }
+
+    let told = stand.probe(&stand.script(&format!("touch {}", mark.display()))).await.unwrap();
+
+    assert_eq!((told, mark.exists()), (0, false));
+}
