@@ -16,7 +16,7 @@ use tidemill_engine::alert::channel::{Channel, LogChannel};
 use tidemill_engine::alert::{Alerting, signal};
 use tidemill_engine::job::partition::run_worker;
 use tidemill_engine::job::{Launcher, purge, recovery};
-use tidemill_engine::pool::{Pools, gauge};
+use tidemill_engine::pool::{Pools, Probe, gauge, keeper, probe};
 use tidemill_engine::process::End;
 use tidemill_engine::{Process, ProcessOptions, SystemClock, reaper, schedule};
 use tidemill_server::access::Authentication;
@@ -106,6 +106,7 @@ pub(super) struct Serving {
     retention: Option<Retention>,
     pools: Pools,
     prints_emf: bool,
+    probes: Vec<Probe>,
 }
 
 impl Serving {
@@ -166,6 +167,7 @@ impl Serving {
                     retention: retention(context),
                     pools,
                     prints_emf: settings.emf,
+                    probes: context.settings().probes.clone(),
                 })
             }
             Err(failure) => {
@@ -177,7 +179,7 @@ impl Serving {
 
     /// Serves until told to stop; an error when the process ended by itself.
     pub(super) async fn run(self, mut shutdown: watch::Receiver<bool>) -> Result<(), Failure> {
-        let Self { server, process, launcher, partitions_max, alerting, retention, pools, prints_emf } = self;
+        let Self { server, process, launcher, partitions_max, alerting, retention, pools, prints_emf, probes } = self;
         let mut loops = JoinSet::new();
         loops.spawn(reaper::run(process.clone()));
         loops.spawn(alerting.run(process.clone()));
@@ -187,6 +189,10 @@ impl Serving {
         }
         if let Some(retention) = retention {
             loops.spawn(purge::run(process.clone(), retention));
+        }
+        loops.spawn(keeper::run(process.clone(), keeper::HISTORY));
+        for probe in probes {
+            loops.spawn(probe::run(process.clone(), pools.clone(), probe));
         }
         let restarting = loops.spawn(recovery::run(launcher.clone()));
         loops.spawn(run_worker(launcher.clone(), partitions_max));

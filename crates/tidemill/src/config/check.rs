@@ -14,6 +14,10 @@ use tidemill_domain::nearest::nearest;
 /// Most characters of a URL or of a secret.
 const LONGEST_SECRET: usize = 8192;
 
+/// Most words of a command, and most characters of each.
+const WORDS_MAX: usize = 64;
+const WORD_CHARS_MAX: usize = 1_000;
+
 /// A value that its key accepts.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Checked {
@@ -48,6 +52,7 @@ pub(super) fn check(key: &Key, text: &str, form: Form) -> Result<Checked, Refusa
         Kind::Decimal => decimal(text, form).map(Checked::Decimal),
         Kind::Truth => truth(text, form).map(Checked::Truth),
         Kind::Names => names(text, form).map(Checked::Names),
+        Kind::Command => command(text, form).map(Checked::Names),
         Kind::WebhookUrl => webhook_url(text, form).map(Checked::Secret),
         Kind::Word(words) => word(text, words).map(Checked::Word),
         Kind::Address => text.parse().map(Checked::Address).map_err(|_| None),
@@ -169,6 +174,18 @@ fn names(text: &str, form: Form) -> Answer<Vec<String>> {
     let names: Vec<String> = text.lines().map(str::to_owned).collect();
     let is_fine = names.iter().all(|name| is_name(name)) && names.len() <= CHANNELS_MAX;
     if is_fine { Ok(names) } else { Err(None) }
+}
+
+/// A program and its arguments, one per line, as [`Form::List`] has them. Whether there is such a program is seen when it
+/// is run.
+fn command(text: &str, form: Form) -> Answer<Vec<String>> {
+    if matches!(form, Form::Quoted | Form::Bare) {
+        return Err(Some("write a list, such as [\"/opt/probe.sh\", \"ADW\"]".to_owned()));
+    }
+    let words: Vec<String> = text.split('\n').map(str::to_owned).collect();
+    let is_whole = |word: &String| word.chars().count() <= WORD_CHARS_MAX && !word.contains('\u{fffd}');
+    let is_named = words.first().is_some_and(|program| !program.is_empty());
+    if is_named && words.len() <= WORDS_MAX && words.iter().all(is_whole) { Ok(words) } else { Err(None) }
 }
 
 /// Only what no receiver can mean. Whether the address may be used is for those who send.

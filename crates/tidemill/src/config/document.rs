@@ -60,7 +60,11 @@ fn walk(table: &DeTable<'_>, prefix: &str, findings: &mut Vec<Finding>) {
             continue;
         }
         match (value.get_ref(), key::find(&path)) {
-            (DeValue::Table(inner), _) if is_one_name && !below.is_empty() => walk(inner, &path, findings),
+            (DeValue::Table(inner), _)
+                if is_one_name && (!below.is_empty() || section::is_above_one(&path)) =>
+            {
+                walk(inner, &path, findings);
+            }
             (DeValue::Table(_) | DeValue::Array(_), Some(key)) if is_one_name => {
                 let why = format!("{} takes a single value: {}", key.path, key.kind.allowed());
                 findings.push(unknown(name.span().start, &path, why, None));
@@ -92,7 +96,7 @@ fn walk_section(
         (DeValue::Table(inner), Place::Group | Place::Names(_) | Place::Entry(_)) => {
             walk(inner, &path, findings);
         }
-        (DeValue::Array(items), Place::Field(key)) if key.kind == Kind::Names => {
+        (DeValue::Array(items), Place::Field(key)) if matches!(key.kind, Kind::Names | Kind::Command) => {
             let what = Found::Field { path, key, text: Secret::new(lines(items)), form: Form::List };
             findings.push(Finding { offset: value.span().start, what });
         }
@@ -113,11 +117,12 @@ fn walk_section(
             let why = format!("{path} is a table with the keys {}", section::names_below(&path).join(", "));
             findings.push(unknown(offset, &path, why, None));
         }
-        (_, Place::Nothing) if matches!(section::place(prefix), Some(Place::Names(_))) => {
-            let why = "a name is 1 to 63 of a-z, 0-9, _ and -, starting with a letter".to_owned();
-            findings.push(unknown(offset, &path, why, None));
-        }
-        (_, Place::Nothing) => findings.push(stranger(offset, prefix, name.get_ref())),
+        (_, Place::Nothing) => match section::place(prefix) {
+            Some(Place::Names(section)) => {
+                findings.push(unknown(offset, &path, section.naming.rule().to_owned(), None));
+            }
+            _ => findings.push(stranger(offset, prefix, name.get_ref())),
+        },
     }
 }
 

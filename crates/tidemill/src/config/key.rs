@@ -45,6 +45,8 @@ pub enum Kind {
     Truth,
     /// A list of names.
     Names,
+    /// A program and its arguments.
+    Command,
     /// The address of a webhook. A part of it may be a secret, and nobody can tell which.
     WebhookUrl,
     /// One of these words.
@@ -71,6 +73,9 @@ impl Kind {
             Self::Decimal => "a number such as 5 or 0.25".to_owned(),
             Self::Truth => "true or false".to_owned(),
             Self::Names => "a list of names such as [\"log\"]".to_owned(),
+            Self::Command => {
+                "a list of a program and its arguments, such as [\"/opt/probe.sh\", \"ADW\"]".to_owned()
+            }
             Self::WebhookUrl => "a URL such as https://host/path".to_owned(),
             Self::Word(words) => format!("one of {}", words.join(", ")),
         }

@@ -11,7 +11,7 @@ use super::origin::Origin;
 use super::secret::Secret;
 use super::settings::{Settings, Values};
 use super::sources::Sources;
-use super::{alert, connection, jwt, lambda};
+use super::{alert, connection, jwt, lambda, probe};
 use std::path::{Path, PathBuf};
 
 /// A configuration that can be used.
@@ -93,10 +93,12 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
     sections.extend(more);
     let (keys, more) = lambda::settle(&fields, sources, &mut problems);
     sections.extend(more);
+    let (probes, more) = probe::settle(&fields, sources, &mut problems);
+    sections.extend(more);
     match ConfigError::of(problems) {
         Some(error) => Err(error),
         None => Ok(Loaded {
-            settings: Settings::read(&checked, alert, issuers, connections, keys),
+            settings: Settings::read(&checked, alert, issuers, connections, keys, probes),
             values,
             sections,
             files,

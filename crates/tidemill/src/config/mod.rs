@@ -21,6 +21,7 @@ mod lambda;
 mod layer;
 mod load;
 mod origin;
+mod probe;
 mod secret;
 mod section;
 mod settings;

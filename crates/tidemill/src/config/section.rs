@@ -1,5 +1,5 @@
 //! Tables that a file has once per name: `[alert.rules.NAME]`, `[alert.webhooks.NAME]`, `[jwt.issuers.NAME]`,
-//! `[lambda.keys.NAME]` and `[connections.NAME]`.
+//! `[lambda.keys.NAME]`, `[connections.NAME]` and `[pools.probe.NAME]`.
 //!
 //! Their keys are templates: the word NAME in a path stands for what the user chose. They are set in files only,
 //! since a variable could not tell a name from a key.
@@ -8,14 +8,45 @@ use super::choice::{JwtAlgorithm, WebhookFormat};
 use super::key::{Key, Kind};
 use std::time::Duration;
 use tidemill_domain::alert::rule::{self, Aggregate, Severity};
+use tidemill_domain::pool::PoolName;
 
 /// A table per name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Section {
     /// The path of the table that holds the named ones.
     pub(super) path: &'static str,
+    /// What a name may be.
+    pub(super) naming: Naming,
     /// The keys of each, as templates, in the order in which they are shown.
     pub(super) fields: &'static [&'static Key],
+}
+
+/// What may be the name of a table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Naming {
+    /// A name that somebody chose here.
+    Own,
+    /// The name of a pool, as far as TOML takes it for one word.
+    Pool,
+}
+
+impl Naming {
+    fn allows(self, name: &str) -> bool {
+        match self {
+            Self::Own => rule::is_name(name),
+            Self::Pool => name.parse::<PoolName>().is_ok(),
+        }
+    }
+
+    /// What is allowed, as it is told to people.
+    pub(super) const fn rule(self) -> &'static str {
+        match self {
+            Self::Own => "a name is 1 to 63 of a-z, 0-9, _ and -, starting with a letter",
+            Self::Pool => {
+                "the name of a pool is 1 to 64 of A-Z, a-z, 0-9, _ and - here, starting with a letter or digit"
+            }
+        }
+    }
 }
 
 const fn field(path: &'static str, kind: Kind, default: Option<&'static str>, doc: &'static str) -> Key {
@@ -76,12 +107,13 @@ static FORMAT: Key = field(
 /// The rules of alerts.
 pub(super) static RULES: Section = Section {
     path: "alert.rules",
+    naming: Naming::Own,
     fields: &[&SIGNAL, &ABOVE, &BELOW, &AGGREGATE, &WINDOW, &FOR, &SEVERITY, &CHANNELS, &ENABLED],
 };
 
 /// Who is told by HTTP.
 pub(super) static WEBHOOKS: Section =
-    Section { path: "alert.webhooks", fields: &[&URL, &SECRET, &ALLOW_PRIVATE, &FORMAT] };
+    Section { path: "alert.webhooks", naming: Naming::Own, fields: &[&URL, &SECRET, &ALLOW_PRIVATE, &FORMAT] };
 
 const LINE: Kind = Kind::Text { longest: 500 };
 
@@ -106,6 +138,7 @@ static ROLE_CLAIM: Key =
 /// Whose JSON Web Tokens the server accepts.
 pub(super) static ISSUERS: Section = Section {
     path: "jwt.issuers",
+    naming: Naming::Own,
     fields: &[&ISSUER, &AUDIENCE, &ALGORITHM, &SHARED, &PUBLIC_KEY, &ROLE_CLAIM],
 };
 
@@ -116,7 +149,33 @@ static CONNECTION_PASSWORD: Key =
 
 /// Databases that job files name.
 pub(super) static CONNECTIONS: Section =
-    Section { path: "connections", fields: &[&CONNECTION_URL, &CONNECTION_PASSWORD] };
+    Section { path: "connections", naming: Naming::Own, fields: &[&CONNECTION_URL, &CONNECTION_PASSWORD] };
+
+static PROBE_COMMAND: Key = field(
+    "pools.probe.NAME.command",
+    Kind::Command,
+    None,
+    "The program that counts the sessions of leases in doubt.",
+);
+static PROBE_EVERY: Key = field(
+    "pools.probe.NAME.every",
+    Kind::Duration { least: Duration::from_secs(1), most: Duration::from_secs(86_400) },
+    Some("1m"),
+    "How often it is run while a lease is in doubt.",
+);
+static PROBE_TIMEOUT: Key = field(
+    "pools.probe.NAME.timeout",
+    Kind::Duration { least: Duration::from_millis(100), most: Duration::from_secs(3_600) },
+    Some("30s"),
+    "How long it may take.",
+);
+
+/// Programs that look after leases in doubt, by the name of the pool.
+pub(super) static PROBES: Section = Section {
+    path: "pools.probe",
+    naming: Naming::Pool,
+    fields: &[&PROBE_COMMAND, &PROBE_EVERY, &PROBE_TIMEOUT],
+};
 
 static KEY_ID: Key = field(
     "lambda.keys.NAME.id",
@@ -128,10 +187,10 @@ static KEY_SECRET: Key =
     field("lambda.keys.NAME.secret", Kind::Secret, None, "The secret access key, by which they sign.");
 
 /// Whose signed calls in the form of AWS Lambda the server accepts.
-pub(super) static KEYS: Section = Section { path: "lambda.keys", fields: &[&KEY_ID, &KEY_SECRET] };
+pub(super) static KEYS: Section = Section { path: "lambda.keys", naming: Naming::Own, fields: &[&KEY_ID, &KEY_SECRET] };
 
 /// All sections.
-static ALL: [&Section; 5] = [&RULES, &WEBHOOKS, &ISSUERS, &KEYS, &CONNECTIONS];
+static ALL: [&Section; 6] = [&RULES, &WEBHOOKS, &ISSUERS, &KEYS, &CONNECTIONS, &PROBES];
 
 /// The tables that hold nothing but sections. A section may also stand at the top, or among keys.
 const GROUPS: [&str; 2] = ["alert", "jwt"];
@@ -170,7 +229,7 @@ pub(super) fn place(path: &str) -> Option<Place> {
     let (name, leaf, more) = (words.next(), words.next(), words.next());
     Some(match (name, leaf, more) {
         (None, ..) => Place::Names(section),
-        (Some(name), None, _) if rule::is_name(name) => Place::Entry(section),
+        (Some(name), None, _) if section.naming.allows(name) => Place::Entry(section),
         (Some(_), Some(leaf), None) => section.field(leaf).map_or(Place::Nothing, Place::Field),
         _ => Place::Nothing,
     })
@@ -188,14 +247,20 @@ pub(super) fn names_below(table: &str) -> Vec<&'static str> {
             inside.map(|section| leaf_of(section.path)).collect()
         }
         Some(Place::Entry(section)) => section.fields.iter().map(|key| key.leaf()).collect(),
-        None => {
-            let among_keys = ALL
-                .into_iter()
-                .filter(|section| section.path.rsplit_once('.').is_some_and(|(above, _)| above == table));
-            among_keys.map(|section| leaf_of(section.path)).collect()
-        }
-        _ => Vec::new(),
+        Some(_) => Vec::new(),
+        // A table of keys that also holds a section.
+        None => below(table).map(|section| leaf_of(section.path)).collect(),
     }
+}
+
+/// Whether a section lies directly below `table`, beside its keys.
+pub(super) fn is_above_one(table: &str) -> bool {
+    below(table).next().is_some()
+}
+
+fn below(table: &str) -> impl Iterator<Item = &'static Section> {
+    let above = |section: &Section| section.path.rsplit_once('.').map(|(above, _)| above);
+    ALL.into_iter().filter(move |section| above(section) == Some(table))
 }
 
 impl Section {
@@ -230,7 +295,11 @@ mod tests {
         assert_eq!(place("connections"), Some(Place::Names(&CONNECTIONS)));
         assert_eq!(place("connections.shop"), Some(Place::Entry(&CONNECTIONS)));
         assert_eq!(place("connections.shop.url"), Some(Place::Field(&CONNECTION_URL)));
+        assert_eq!(place("pools.probe.ADW"), Some(Place::Entry(&PROBES)));
+        assert_eq!(place("pools.probe.ADW.every"), Some(Place::Field(&PROBE_EVERY)));
+        assert!(is_above_one("pools") && !is_above_one("log") && !is_above_one("pools.probe"));
         for path in [
+            "pools.probe.-x",
             "connections.Shop",
             "connections.shop.user",
             "alert.rule",
@@ -240,7 +309,17 @@ mod tests {
         ] {
             assert_eq!(place(path), Some(Place::Nothing), "{path}");
         }
-        for path in ["", "alerts", "log", "log.level", "alerts.rules", "connection", "connectionss.a"] {
+        for path in [
+            "",
+            "pools",
+            "pools.probes",
+            "alerts",
+            "log",
+            "log.level",
+            "alerts.rules",
+            "connection",
+            "connectionss.a",
+        ] {
             assert_eq!(place(path), None, "{path}");
         }
     }

@@ -15,6 +15,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
+use tidemill_engine::pool::Probe;
 
 /// Every setting. The keys of the same names are described in [`key`].
 #[derive(Clone, PartialEq, Debug)]
@@ -39,6 +40,8 @@ pub struct Settings {
     pub issuers: Vec<IssuerSettings>,
     /// Databases that job files name.
     pub connections: Vec<ConnectionSettings>,
+    /// Programs that look after leases in doubt.
+    pub probes: Vec<Probe>,
     /// The log.
     pub log: Log,
     /// What the answer of a command looks like.
@@ -166,6 +169,7 @@ impl Settings {
         issuers: Vec<IssuerSettings>,
         connections: Vec<ConnectionSettings>,
         lambda_keys: Vec<LambdaKey>,
+        probes: Vec<Probe>,
     ) -> Self {
         Self {
             database: Database {
@@ -219,6 +223,7 @@ impl Settings {
             alert,
             issuers,
             connections,
+            probes,
             log: Log { level: values.choice(&key::LOG_LEVEL), format: values.choice(&key::LOG_FORMAT) },
             output: values.choice(&key::OUTPUT),
             color: values.choice(&key::COLOR),

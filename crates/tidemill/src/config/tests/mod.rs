@@ -11,6 +11,7 @@ mod lambda;
 mod places;
 mod pools;
 mod precedence;
+mod probe;
 mod reading;
 mod secrets;
 mod stage;
