@@ -9,9 +9,9 @@ use tidemill_domain::pool::command::{Release, ReleaseBy};
 use tidemill_domain::pool::event::End;
 use tidemill_domain::pool::{Holder, PoolName, Settings};
 use tidemill_domain::time::Clock;
-use tidemill_engine::EngineError;
 use tidemill_engine::pool::keeper::{self, HISTORY, Tidied};
 use tidemill_engine::pool::{Ask, AskPart, PoolOptions, Pools};
+use tidemill_engine::{EngineError, Process};
 
 fn adw() -> PoolName {
     "ADW".parse().unwrap()
@@ -59,7 +59,7 @@ async fn what_is_older_than_the_history_goes_and_the_log_still_tells_the_state()
 }
 
 #[tokio::test]
-async fn one_process_at_a_time_keeps_pools() {
+async fn when_the_keeper_ends_another_process_takes_over() {
     let bench = Bench::new().await;
     let _pools = pools(&bench).await;
     let (first, second) = (bench.process("first").await, bench.process("second").await);
@@ -67,15 +67,27 @@ async fn one_process_at_a_time_keeps_pools() {
     let mut keepers = tokio::task::JoinSet::new();
     keepers.spawn(keeper::run(first.clone(), HISTORY));
     keepers.spawn(keeper::run(second.clone(), HISTORY));
-    let samples = || async {
+    let samples = async |wanted: u64| loop {
         let mut tx = bench.store.begin().await.unwrap();
-        tx.pool_usage(&adw(), start).await.unwrap().first().map_or(0, |step| step.samples)
-    };
-    while samples().await == 0 {
+        let steps = tx.pool_usage(&adw(), start).await.unwrap();
+        drop(tx);
+        if steps.first().is_some_and(|step| step.samples == wanted) {
+            return;
+        }
         tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    };
+    let is_keeper = async |process: &Process| {
+        let mut tx = bench.store.begin().await.unwrap();
+        tx.leases_of(process.id()).await.unwrap().iter().any(|(key, _)| key.to_string() == "pool/keeper")
+    };
 
-    assert_eq!(samples().await, 1, "the other one waits");
+    samples(1).await;
+    let (keeper, other) = if is_keeper(&first).await { (first, second) } else { (second, first) };
+    assert!(!is_keeper(&other).await);
+    keeper.stop().await.unwrap();
+
+    samples(2).await;
+    assert!(is_keeper(&other).await);
 }
 
 #[tokio::test]
@@ -87,7 +99,7 @@ async fn a_keeper_that_has_lost_its_lease_writes_nothing() {
     let mine = first.acquire(&key, Term::Process).await.unwrap();
     keeper::sample(&bench.store, Some(&mine)).await.unwrap();
     let mut tx = bench.store.begin().await.unwrap();
-    tx.stop_process(first.id()).await.unwrap();
+    tx.stop_process(first.id(), None).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     let _theirs = second.acquire(&key, Term::Process).await.unwrap();
 
