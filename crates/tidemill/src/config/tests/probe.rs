@@ -8,8 +8,7 @@ use tidemill_domain::code::Code;
 fn a_probe_is_read_with_its_arguments() {
     let stage = Stage::new().project(
         "[pools.probe.ADW]\ncommand = [\"/opt/probe.sh\", \"two words\", \"\"]\nevery = \"2m\"\n\n\
-         [pools.probe.erp-2]\ncommand = [\"probe\"]\n"
-            .to_owned(),
+         [pools.probe.erp-2]\ncommand = [\"probe\"]\n",
     );
     let loaded = stage.load().unwrap();
 
