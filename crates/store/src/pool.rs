@@ -24,7 +24,7 @@ pub mod view;
 pub use audit::{Audited, Difference};
 pub use cache::PoolCache;
 pub use define::Defined;
-pub use list::{PoolRecord, StoryRecord, TicketRecord};
+pub use list::{PoolRecord, TicketRecord};
 pub use meter::PoolLevel;
 pub use pass::{Lapses, PassRequest};
 pub use story::PoolStory;

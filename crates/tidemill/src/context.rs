@@ -16,6 +16,7 @@ use tidemill_engine::job::JobRegistry;
 use tidemill_engine::pool::PoolOptions;
 use tidemill_engine::schedule::ScheduleRegistry;
 use tidemill_server::access::jwt::{Issuer, Signature};
+use tidemill_store::pool::ViewName;
 use tidemill_store::{DatabaseUrl, Init, Pooler, Store, StoreOptions, Synchronous};
 
 /// What a command works with.
@@ -126,6 +127,20 @@ impl Context {
     pub(crate) fn pool_options(&self) -> PoolOptions {
         let pools = &self.settings().pools;
         PoolOptions { pace: Pace { least: pools.default_wait, most: pools.max_wait.max(pools.default_wait) } }
+    }
+
+    /// Makes the views that show pools to other tools.
+    pub(crate) async fn make_pool_views(&self, store: &Store) -> Result<(), Failure> {
+        let pools = &self.settings().pools;
+        let name = |key: &'static str, text: &str| {
+            text.parse::<ViewName>().map_err(|error| {
+                let fix = format!("set {key} to another name");
+                Failure::new(Code::ViewNameTaken, error.to_string(), fix)
+            })
+        };
+        let registry = name("pools.registry_view", &pools.registry_view)?;
+        let limits = name("pools.limits_view", &pools.limits_view)?;
+        Ok(store.pool_views(&registry, &limits).await?)
     }
 
     /// A pool of so many units, where nothing else is said about it.

@@ -44,17 +44,6 @@ pub struct TicketRecord {
     pub expires_at: Option<Timestamp>,
 }
 
-/// A record of the log with the ticket that it is about, as far as that is still known.
-#[derive(Clone, PartialEq, Debug)]
-pub struct StoryRecord {
-    /// The pool.
-    pub pool: PoolName,
-    /// The record.
-    pub record: Record,
-    /// The ticket, as it is now.
-    pub ticket: Option<Ticket>,
-}
-
 impl Tx {
     /// All pools, by name.
     pub async fn pools(&mut self, limit: u32) -> Result<Vec<PoolRecord>, StoreError> {
@@ -115,29 +104,6 @@ impl Tx {
     ) -> Result<Vec<TicketRecord>, StoreError> {
         let rows = self.pool_ticket_of_run(run_id, limit.into()).await?;
         rows.into_iter().map(TryInto::try_into).collect()
-    }
-
-    /// What was last decided, the newest first.
-    pub async fn pool_stories(
-        &mut self,
-        pool: Option<&PoolName>,
-        limit: u32,
-    ) -> Result<Vec<StoryRecord>, StoreError> {
-        let rows = match pool {
-            Some(pool) => self.pool_log_latest_of(pool.as_str(), limit.into()).await?,
-            None => self.pool_log_latest(limit.into()).await?,
-        };
-        let mut stories = Vec::with_capacity(rows.len());
-        for row in rows {
-            let Ok(pool) = row.pool.parse() else { continue };
-            let record = row.record()?;
-            let ticket = match record.event.ticket() {
-                Some(id) => self.pool_ticket(id).await?.map(|known| known.ticket),
-                None => None,
-            };
-            stories.push(StoryRecord { pool, record, ticket });
-        }
-        Ok(stories)
     }
 
     /// All that was decided about a ticket, in its order.

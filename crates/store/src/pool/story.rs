@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidemill_domain::pool::event::Event;
 use tidemill_domain::pool::story::{peak, story};
 use tidemill_domain::pool::usage::STEP;
-use tidemill_domain::pool::{PoolName, TicketId};
+use tidemill_domain::pool::{Holder, PoolName, TicketId};
 use tidemill_domain::time::Timestamp;
 
 /// So many records are read for each sentence that is wanted: most have none.
@@ -30,6 +30,8 @@ pub struct PoolStory {
     pub pool: PoolName,
     /// The ticket that it is about, if it is about one.
     pub ticket: Option<TicketId>,
+    /// Whose that is, as long as it is not forgotten.
+    pub holder: Option<Holder>,
     /// What happened.
     pub text: String,
 }
@@ -59,8 +61,10 @@ impl Tx {
                 Some(id) if may_be_told(&record.event) => self.pool_ticket(id).await?,
                 _ => None,
             };
-            if let Some(text) = story(record.at, &record.event, ticket.as_ref().map(|known| &known.ticket)) {
-                stories.push(PoolStory { at: record.at, pool, ticket: record.event.ticket(), text });
+            let ticket = ticket.map(|known| known.ticket);
+            if let Some(text) = story(record.at, &record.event, ticket.as_ref()) {
+                let holder = ticket.map(|ticket| ticket.holder);
+                stories.push(PoolStory { at: record.at, pool, ticket: record.event.ticket(), holder, text });
                 told += 1;
             }
         }
@@ -80,7 +84,8 @@ impl Tx {
         for pool in pools {
             for step in self.pool_peaks(&pool, since).await? {
                 let text = peak(pool.as_str(), step.most);
-                stories.push(PoolStory { at: step.at.plus(STEP), pool: pool.clone(), ticket: None, text });
+                let at = step.at.plus(STEP);
+                stories.push(PoolStory { at, pool: pool.clone(), ticket: None, holder: None, text });
             }
         }
         Ok(stories)

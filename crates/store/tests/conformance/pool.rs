@@ -132,7 +132,7 @@ async fn what_one_process_decides_the_next_one_knows(bench: Bench) {
     let held = tx.pool_tickets(&adw(), &[State::Running], 10).await.unwrap();
     assert_eq!(held.len(), 1);
     assert_eq!(tx.tickets_of_run("a", 10).await.unwrap()[0].ending.as_deref(), Some("released"));
-    assert!(!tx.pool_stories(Some(&adw()), 100).await.unwrap().is_empty());
+    assert!(!tx.pool_events(Some(&adw()), 100).await.unwrap().is_empty());
 }
 
 async fn the_same_call_again_is_answered_the_same(bench: Bench) {

@@ -58,6 +58,7 @@ async fn migrate(context: &Context) -> Result<Exit, Failure> {
             listing.push(vec![json!(migration.version), json!(migration.name)]);
         })
         .await?;
+    context.make_pool_views(&store).await?;
     store.close().await;
     listing.print(context.output())?;
     Ok(Exit::Ok)

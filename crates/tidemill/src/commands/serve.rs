@@ -107,6 +107,7 @@ pub(super) struct Serving {
     pools: Pools,
     prints_emf: bool,
     probes: Vec<Probe>,
+    history: Duration,
 }
 
 impl Serving {
@@ -124,6 +125,10 @@ impl Serving {
         let options = ProcessOptions { identity: context.identity(), ttl: context.settings().process.lease };
         let process = Process::start(store.clone(), clock.clone(), options).await?;
         let jobs = context.jobs().clone();
+        // A server may work without being allowed to make views; who migrates is told.
+        if let Err(failure) = context.make_pool_views(store).await {
+            tracing::warn!(code = %failure.code(), ?failure, "the views of the pools were not made");
+        }
         let pools = Pools::start(store.clone(), context.pool_options());
         let launcher = Launcher::new(store.clone(), process.clone(), clock.clone(), jobs)
             .max_running(context.settings().jobs.max_running as usize)
@@ -168,6 +173,7 @@ impl Serving {
                     pools,
                     prints_emf: settings.emf,
                     probes: context.settings().probes.clone(),
+                    history: context.settings().pools.history,
                 })
             }
             Err(failure) => {
@@ -179,7 +185,18 @@ impl Serving {
 
     /// Serves until told to stop; an error when the process ended by itself.
     pub(super) async fn run(self, mut shutdown: watch::Receiver<bool>) -> Result<(), Failure> {
-        let Self { server, process, launcher, partitions_max, alerting, retention, pools, prints_emf, probes } = self;
+        let Self {
+            server,
+            process,
+            launcher,
+            partitions_max,
+            alerting,
+            retention,
+            pools,
+            prints_emf,
+            probes,
+            history,
+        } = self;
         let mut loops = JoinSet::new();
         loops.spawn(reaper::run(process.clone()));
         loops.spawn(alerting.run(process.clone()));
@@ -190,7 +207,7 @@ impl Serving {
         if let Some(retention) = retention {
             loops.spawn(purge::run(process.clone(), retention));
         }
-        loops.spawn(keeper::run(process.clone(), keeper::HISTORY));
+        loops.spawn(keeper::run(process.clone(), history));
         for probe in probes {
             loops.spawn(probe::run(process.clone(), pools.clone(), probe));
         }

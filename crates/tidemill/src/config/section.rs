@@ -112,8 +112,11 @@ pub(super) static RULES: Section = Section {
 };
 
 /// Who is told by HTTP.
-pub(super) static WEBHOOKS: Section =
-    Section { path: "alert.webhooks", naming: Naming::Own, fields: &[&URL, &SECRET, &ALLOW_PRIVATE, &FORMAT] };
+pub(super) static WEBHOOKS: Section = Section {
+    path: "alert.webhooks",
+    naming: Naming::Own,
+    fields: &[&URL, &SECRET, &ALLOW_PRIVATE, &FORMAT],
+};
 
 const LINE: Kind = Kind::Text { longest: 500 };
 
@@ -187,7 +190,8 @@ static KEY_SECRET: Key =
     field("lambda.keys.NAME.secret", Kind::Secret, None, "The secret access key, by which they sign.");
 
 /// Whose signed calls in the form of AWS Lambda the server accepts.
-pub(super) static KEYS: Section = Section { path: "lambda.keys", naming: Naming::Own, fields: &[&KEY_ID, &KEY_SECRET] };
+pub(super) static KEYS: Section =
+    Section { path: "lambda.keys", naming: Naming::Own, fields: &[&KEY_ID, &KEY_SECRET] };
 
 /// All sections.
 static ALL: [&Section; 6] = [&RULES, &WEBHOOKS, &ISSUERS, &KEYS, &CONNECTIONS, &PROBES];

@@ -7,11 +7,7 @@ use crate::state::State;
 use axum::Json;
 use axum::extract::{Path, State as Given};
 use serde::{Deserialize, Serialize};
-use tidemill_domain::pool::story::story;
 use utoipa::{IntoParams, ToSchema};
-
-/// Of so many of the last decisions for each that is asked for, those are told that somebody wants to read.
-const DECISIONS_PER_EVENT: u32 = 10;
 
 /// What to list.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -49,13 +45,12 @@ pub(crate) async fn list(
     let (name, limit) = (named(&name)?, limit(asked.limit)?);
     let mut tx = state.store().read().await?;
     find(&mut tx, &name).await?;
-    let stories = tx.pool_stories(Some(&name), limit.saturating_mul(DECISIONS_PER_EVENT)).await?;
+    let stories = tx.pool_events(Some(&name), limit).await?;
     tx.rollback().await?;
-    let told = stories.iter().filter_map(|known| {
-        let record = &known.record;
-        let message = story(record.at, &record.event, known.ticket.as_ref())?;
-        let lease = record.event.ticket().map(|ticket| ticket.to_string());
-        Some(PoolEvent { at: record.at.to_string(), message, lease })
+    let told = stories.into_iter().map(|story| PoolEvent {
+        at: story.at.to_string(),
+        message: story.text,
+        lease: story.ticket.map(|ticket| ticket.to_string()),
     });
-    Ok(Json(PoolEvents { items: told.take(limit as usize).collect() }))
+    Ok(Json(PoolEvents { items: told.collect() }))
 }

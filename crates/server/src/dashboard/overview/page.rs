@@ -26,7 +26,7 @@ pub(crate) struct Snapshot {
     pub(crate) pulse: Pulse,
     events: Vec<AuditRecord>,
     pools: Vec<PoolLevel>,
-    stories: Vec<pool::Story>,
+    stories: Vec<tidemill_store::pool::PoolStory>,
     migrations: Vec<MigrationStatus>,
 }
 

@@ -4,19 +4,14 @@ use crate::dashboard::instant::Times;
 use crate::dashboard::part::{Health, empty_row, state};
 use crate::dashboard::region::{Audience, Page, Region, Row};
 use maud::{Markup, html};
-use tidemill_domain::pool::story::story;
-use tidemill_domain::time::Timestamp;
-use tidemill_store::pool::PoolLevel;
+use tidemill_store::pool::{PoolLevel, PoolStory};
 use tidemill_store::{StoreError, Tx};
 
 /// Pools that are shown, by name.
 pub(crate) const SHOWN: u32 = 50;
 
 /// Sentences that are shown.
-const TOLD: usize = 10;
-
-/// Of so many of the last decisions those are told that somebody wants to read.
-const DECISIONS: u32 = 50;
+const TOLD: u32 = 10;
 
 /// What the columns of the pools are called.
 pub(crate) const COLUMNS: &[&str] = &["State", "Pool", "In use / limit", "Of", "Share", "Active", "Waiting"];
@@ -24,25 +19,9 @@ pub(crate) const COLUMNS: &[&str] = &["State", "Pool", "In use / limit", "Of", "
 /// What the columns of the events are called.
 pub(crate) const EVENT_COLUMNS: &[&str] = &["When", "Pool", "What"];
 
-/// A sentence about a pool.
-#[derive(Debug)]
-pub(crate) struct Story {
-    at: Timestamp,
-    pool: String,
-    text: String,
-    name: String,
-}
-
-/// What was last decided, the newest first.
-pub(crate) async fn stories(tx: &mut Tx) -> Result<Vec<Story>, StoreError> {
-    let known = tx.pool_stories(None, DECISIONS).await?;
-    let told = known.into_iter().filter_map(|known| {
-        let record = known.record;
-        let text = story(record.at, &record.event, known.ticket.as_ref())?;
-        let name = format!("pool-event:{}/{}/{}", known.pool, record.version, record.seq);
-        Some(Story { at: record.at, pool: known.pool.to_string(), text, name })
-    });
-    Ok(told.take(TOLD).collect())
+/// What happened lately, the newest first.
+pub(crate) async fn stories(tx: &mut Tx) -> Result<Vec<PoolStory>, StoreError> {
+    tx.pool_events(None, TOLD).await
 }
 
 /// The body of the table of pools.
@@ -53,16 +32,18 @@ pub(crate) fn region(pools: &[PoolLevel]) -> Region {
 }
 
 /// The body of the table of events.
-pub(crate) fn event_region(stories: &[Story], times: &Times) -> Region {
-    let row = |story: &Story| {
+pub(crate) fn event_region(stories: &[PoolStory], times: &Times) -> Region {
+    let row = |story: &PoolStory| {
+        let ticket = story.ticket.map(|ticket| ticket.to_string()).unwrap_or_default();
+        let name = format!("pool-event:{}/{}/{ticket}/{}", story.pool, story.at, story.text.len());
         let markup = html! {
-            tr data-live=(story.name) {
+            tr data-live=(name) {
                 td { (times.at(story.at)) }
                 td { (story.pool) }
                 td.long { (story.text) }
             }
         };
-        Row::new(story.name.clone(), markup)
+        Row::new(name.clone(), markup)
     };
     let without = empty_row(EVENT_COLUMNS.len(), &html! { "Nothing has been decided that is worth a word." });
     let rows = stories.iter().map(row).collect();

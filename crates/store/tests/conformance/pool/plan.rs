@@ -117,8 +117,6 @@ async fn use_all(bench: &Bench) {
     assert!(tx.pool_ticket(id).await.unwrap().is_some());
     assert_eq!(tx.tickets_of_run("r77", 10).await.unwrap().len(), 1);
     assert!(!tx.ticket_log(id, 100).await.unwrap().is_empty());
-    tx.pool_stories(Some(&pool), 50).await.unwrap();
-    tx.pool_stories(None, 50).await.unwrap();
     tx.pool_events(None, 10).await.unwrap();
     tx.rollback().await.unwrap();
     let mut tx = bench.begin().await;

@@ -8,13 +8,9 @@ use serde_json::{Value, json};
 use tidemill_domain::code::Exit;
 use tidemill_domain::pool::estimate::Estimate;
 use tidemill_domain::pool::pass::standing;
-use tidemill_domain::pool::story::story;
 use tidemill_domain::pool::{Ledger, Reason, State, Ticket, TicketId};
 use tidemill_domain::time::Timestamp;
 use tidemill_store::pool::PoolRecord;
-
-/// Most records of the log are not worth a sentence; so many are read for each that is wanted.
-const RECORDS_PER_EVENT: u32 = 8;
 
 pub(super) async fn list(limit: u32, context: &Context) -> Result<Exit, Failure> {
     let store = context.store().await?;
@@ -188,22 +184,14 @@ pub(super) async fn events(pool: Option<&str>, limit: u32, context: &Context) ->
         Some(pool) => Some(find(&mut tx, pool).await?.settings.name),
         None => None,
     };
-    let records = tx.pool_stories(name.as_ref(), limit.saturating_mul(RECORDS_PER_EVENT)).await?;
+    let stories = tx.pool_events(name.as_ref(), limit).await?;
     tx.rollback().await?;
     store.close().await;
     let columns = &["at", "pool", "event", "holder"];
     let mut listing = Listing::new("tidemill.pool_event/v1", columns, "Nothing worth telling has happened.");
-    let told = records.iter().filter_map(|found| {
-        let text = story(found.record.at, &found.record.event, found.ticket.as_ref())?;
-        Some((found, text))
-    });
-    for (found, text) in told.take(limit as usize) {
-        listing.push(vec![
-            json!(found.record.at.to_string()),
-            json!(found.pool),
-            json!(text),
-            json!(found.ticket.as_ref().map(|ticket| ticket.holder.to_string())),
-        ]);
+    for story in stories {
+        let holder = story.holder.map(|holder| holder.to_string());
+        listing.push(vec![json!(story.at.to_string()), json!(story.pool), json!(story.text), json!(holder)]);
     }
     listing.print(context.output())?;
     Ok(Exit::Ok)
