@@ -9,7 +9,7 @@ import time
 
 import boto3
 from airflow.decorators import task
-from airflow.exceptions import AirflowException
+from airflow.exceptions import AirflowException, AirflowTaskTimeout
 from airflow.models.dag import DAG
 from airflow.operators.empty import EmptyOperator
 from airflow.providers.amazon.aws.operators.lambda_function import LambdaInvokeFunctionOperator
@@ -35,24 +35,26 @@ def acquire(spec, dag=None, run_id=None):
     """Waits for its turn; what comes back says how much it got, and the hint to run with."""
     client = boto3.client("lambda")
 
-    def ask(action, **more):
-        source = spec["athenaMetaData"]
-        holder = {"dag_id": dag.dag_id, "dag_run_id": run_id, "src_db_id": source["srcDbId"]}
-        request = {"action": action, **holder, "table_name": source["tableName"], **more}
+    def ask(action):
+        # The whole spec, not a number of ours: what its hint and its partitions weigh is for Tidemill to say.
+        request = {"action": action, "dag_id": dag.dag_id, "dag_run_id": run_id, "batch_spec": spec}
         return json.load(client.invoke(FunctionName=AGENT, Payload=json.dumps(request))["Payload"])
 
     give_up = time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < give_up:
-        # The whole hint, not a number of ours: what it weighs is for Tidemill to say.
-        answer = ask("acquire", hint=spec["rsrcSpecData"].get("hint", ""))
-        if answer.get("allowed"):
-            return answer
-        if "wait_seconds" not in answer:
-            raise AirflowException(f"waiting does not help: {answer}")
-        time.sleep(answer["wait_seconds"])
-    # The teardown runs only after an acquire that succeeded, so the place in the queue is given up here.
-    ask("release")
-    raise AirflowException(f"no connections within {PATIENCE_SECONDS} seconds")
+    try:
+        while time.monotonic() < give_up:
+            answer = ask("acquire")
+            if answer.get("allowed"):
+                return answer
+            if "wait_seconds" not in answer:
+                raise AirflowException(f"waiting does not help: {answer}")
+            time.sleep(answer["wait_seconds"])
+        raise AirflowException(f"no connections within {PATIENCE_SECONDS} seconds")
+    except (Exception, AirflowTaskTimeout):
+        # The teardown runs only after an acquire that succeeded, so what it has, or waits for, is given up here. Not
+        # when Airflow ends the task: another attempt may hold by then what this one would give back.
+        ask("release")
+        raise
 
 
 @task

@@ -13,5 +13,7 @@ fn the_demo_verifies_itself_and_leaves_nothing_behind() {
         ran.stdout.lines().count() >= 5 && ran.stdout.lines().all(|line| line.starts_with("✓ ")),
         "{ran:#?}"
     );
+    let tells_the_night = |line: &str| line.contains("1200 batches") && line.contains(", 0 violations");
+    assert!(ran.stdout.lines().any(tells_the_night), "{ran:#?}");
     assert_eq!(std::fs::read_dir(stage.folder.path()).unwrap().count(), 0);
 }
