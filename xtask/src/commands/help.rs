@@ -12,6 +12,8 @@ Commands:
   bench jobs                   measure chunk jobs against bare COPY; --rows N, --rounds N, --long
   bench history                measure launch, lists and purge on a long history of jobs against a short one;
                                [--executions 1000000] [--rounds 31]
+  bench pools                  measure passes against one transaction for each request, and decisions among many leases;
+                               [--seconds 3] [--clients 64] [--leases 100000] [--pools 200]
   chaos jobs                   kill a job at random times on both databases and look whether its work is exact;
                                [--kills 100] [--rows 200000] [--seed N]
   chaos partitions             kill the processes that run the partitions of a job, and the one that runs the job;
