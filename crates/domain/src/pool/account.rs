@@ -85,6 +85,7 @@ mod tests {
             enqueued_at: Timestamp::EPOCH,
             granted_at: None,
             claimed_at: None,
+            doubted_at: None,
             ask_by: Timestamp::EPOCH,
             lease_for: None,
             table: String::new(),

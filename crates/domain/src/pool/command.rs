@@ -262,7 +262,7 @@ pub struct Admitted {
 pub struct Waits {
     /// The pool that it waits for.
     pub pool: PoolName,
-    /// The tickets, one in each pool.
+    /// The tickets that wait, one in each pool that it does not have yet.
     pub tickets: Vec<(PoolName, TicketId)>,
     /// The units that were asked for.
     pub requested: u64,

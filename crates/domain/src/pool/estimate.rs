@@ -224,11 +224,13 @@ impl Default for Pace {
 }
 
 /// When a poller should ask again: at its likely start, within bounds; up to a tenth later, by its ticket, so that not
-/// all of them come at once. Those at the upper bound come up to a tenth earlier instead.
-pub fn wait_seconds(estimate: Option<Estimate>, ticket: TicketId, pace: Pace) -> u32 {
+/// all of them come at once. Those at the upper bound come up to a tenth earlier instead. Who has waited for long is told
+/// to wait for longer, whatever the estimate says: some give up after a number of polls.
+pub fn wait_seconds(estimate: Option<Estimate>, waited: Duration, ticket: TicketId, pace: Pace) -> u32 {
     let least = pace.least.as_secs().max(1);
     let most = pace.most.as_secs().max(least);
-    let likely = estimate.map_or(most, |estimate| estimate.p50.as_secs()).clamp(least, most);
+    let likely = estimate.map_or(most, |estimate| estimate.p50.as_secs());
+    let likely = likely.max(waited.as_secs() / 8).clamp(least, most);
     let spread = u64::try_from(ticket.as_uuid().as_u128() % 11).unwrap_or(0);
     let later = likely + likely * spread / 100;
     let wait = if later <= most { later } else { most - most * spread / 100 };
@@ -283,7 +285,9 @@ mod tests {
         let told = |likely: Option<u64>| -> std::collections::BTreeSet<u32> {
             let estimate = likely.map(Duration::from_secs).map(|p50| Estimate { p50, p90: p50 });
             let id = |id| TicketId::new(Uuid::from_u128(id));
-            (0..100).map(|ticket| wait_seconds(estimate, id(ticket), Pace::default())).collect()
+            (0..100)
+                .map(|ticket| wait_seconds(estimate, Duration::ZERO, id(ticket), Pace::default()))
+                .collect()
         };
 
         assert_eq!(told(Some(100)), (100..=110).collect());
@@ -295,7 +299,7 @@ mod tests {
         #[test]
         fn a_poller_waits_within_its_pace(likely in prop::option::of(0_u64..1_000_000), id: u128) {
             let estimate = likely.map(Duration::from_secs).map(|p50| Estimate { p50, p90: p50 });
-            let wait = wait_seconds(estimate, TicketId::new(Uuid::from_u128(id)), Pace::default());
+            let wait = wait_seconds(estimate, Duration::ZERO, TicketId::new(Uuid::from_u128(id)), Pace::default());
             prop_assert!((30..=300).contains(&wait));
         }
 

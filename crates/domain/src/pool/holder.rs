@@ -6,6 +6,9 @@ use std::fmt;
 /// The longest name of a part of the key; Airflow's own limit.
 pub const LONGEST_NAME: usize = 250;
 
+/// And how long it may be in UTF-8: an index of PostgreSQL holds no more than three of them.
+const LONGEST_BYTES: usize = 600;
+
 /// The key under which units are asked for and given back, within a pool.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Holder {
@@ -17,7 +20,9 @@ pub struct Holder {
 
 /// A part of a holder key that cannot be stored or shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{part} must be {least} to {LONGEST_NAME} characters without control characters")]
+#[error(
+    "{part} must be {least} to {LONGEST_NAME} characters ({LONGEST_BYTES} bytes) without control characters"
+)]
 pub struct BadHolder {
     /// The name of the part.
     pub part: &'static str,
@@ -29,7 +34,8 @@ impl Holder {
     pub fn new(dag_id: &str, run_id: &str, task: &str, map_index: i32) -> Result<Self, BadHolder> {
         for (part, text, least) in [("dag_id", dag_id, 1), ("run_id", run_id, 1), ("task", task, 0)] {
             let length = text.chars().count();
-            if length < least || length > LONGEST_NAME || text.chars().any(char::is_control) {
+            let is_bounded = (least..=LONGEST_NAME).contains(&length) && text.len() <= LONGEST_BYTES;
+            if !is_bounded || text.chars().any(char::is_control) {
                 return Err(BadHolder { part, least });
             }
         }
@@ -96,10 +102,11 @@ mod tests {
     fn names_are_bounded() {
         assert!(Holder::run("", "r").is_err());
         assert!(Holder::run("d", &"r".repeat(251)).is_err());
+        assert!(Holder::run("d", &"\u{1f30a}".repeat(151)).is_err(), "too many bytes for an index");
         assert!(Holder::run("d\n", "r").is_err());
         assert_eq!(
             Holder::new("d", "r", "\u{7}", 0).unwrap_err().to_string(),
-            "task must be 0 to 250 characters without control characters"
+            "task must be 0 to 250 characters (600 bytes) without control characters"
         );
     }
 }

@@ -19,6 +19,7 @@ pub struct Ledger {
     tickets: BTreeMap<TicketId, Ticket>,
     holders: HashMap<Holder, TicketId>,
     usage: u64,
+    waiting: usize,
     run_times: RunTimes,
 }
 
@@ -111,6 +112,7 @@ impl Ledger {
             tickets: BTreeMap::new(),
             holders: HashMap::new(),
             usage: 0,
+            waiting: 0,
             run_times: RunTimes::default(),
         }
     }
@@ -147,6 +149,11 @@ impl Ledger {
     /// The units in use.
     pub fn usage(&self) -> u64 {
         self.usage
+    }
+
+    /// How many have nothing and wait.
+    pub fn waiting(&self) -> usize {
+        self.waiting
     }
 
     /// The live tickets, the oldest first.
@@ -191,6 +198,7 @@ impl Ledger {
     pub fn put(&mut self, ticket: Ticket) {
         if let Some(known) = self.tickets.remove(&ticket.id) {
             self.usage -= known.units();
+            self.waiting -= usize::from(known.state == State::Waiting);
             // Unless a later ticket of the same holder was put in before this one.
             if self.holders.get(&known.holder) == Some(&known.id) {
                 self.holders.remove(&known.holder);
@@ -200,6 +208,7 @@ impl Ledger {
             return;
         }
         self.usage += ticket.units();
+        self.waiting += usize::from(ticket.state == State::Waiting);
         self.holders.insert(ticket.holder.clone(), ticket.id);
         self.tickets.insert(ticket.id, ticket);
     }
@@ -294,6 +303,7 @@ fn change(ticket: &mut Ticket, at: Timestamp, event: &Event) -> Option<()> {
             matches!(ticket.state, State::Running | State::Suspect).then_some(())?;
             if ticket.state == State::Suspect {
                 step(ticket, Change::Confirm)?;
+                ticket.doubted_at = None;
             }
             ticket.epoch = ticket.epoch.next();
             ticket.call = call.clone();
@@ -312,8 +322,16 @@ fn change(ticket: &mut Ticket, at: Timestamp, event: &Event) -> Option<()> {
             ticket.upgrade = parallel.map(|parallel| Upgrade { parallel, since: at });
             Some(())
         }
-        Event::Doubted { .. } => step(ticket, Change::Doubt),
-        Event::Confirmed { .. } => step(ticket, Change::Confirm),
+        Event::Doubted { .. } => {
+            step(ticket, Change::Doubt)?;
+            ticket.doubted_at = Some(at);
+            Some(())
+        }
+        Event::Confirmed { .. } => {
+            step(ticket, Change::Confirm)?;
+            ticket.doubted_at = None;
+            Some(())
+        }
         Event::Ended { end, .. } => {
             step(ticket, end.change())?;
             ticket.upgrade = None;

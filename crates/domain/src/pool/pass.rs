@@ -19,8 +19,9 @@ use super::ticket::{Ticket, TicketId};
 use crate::time::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use acquire::QUEUE_MAX;
 pub use answer::standing;
-pub use lapse::{STOPPED_ASKING, expires_at, held_until};
+pub use lapse::{STOPPED_ASKING, expires_at};
 
 /// What was decided.
 #[derive(Clone, PartialEq, Debug, Default)]

@@ -23,12 +23,14 @@ pub enum Reason {
     ExceedsPool,
     /// There is no such pool.
     UnknownPool,
+    /// So many wait already that no more are taken.
+    QueueFull,
     /// It got less than it asked for, because more did not fit.
     PartialCapacity,
 }
 
 /// All reasons.
-pub const REASONS: [Reason; 10] = [
+pub const REASONS: [Reason; 11] = [
     Reason::PoolFull,
     Reason::BehindInQueue,
     Reason::LargerRequestReserved,
@@ -38,6 +40,7 @@ pub const REASONS: [Reason; 10] = [
     Reason::CapacityShrunk,
     Reason::ExceedsPool,
     Reason::UnknownPool,
+    Reason::QueueFull,
     Reason::PartialCapacity,
 ];
 
@@ -54,6 +57,7 @@ impl Reason {
             Self::CapacityShrunk => "capacity_shrunk",
             Self::ExceedsPool => "exceeds_pool",
             Self::UnknownPool => "unknown_pool",
+            Self::QueueFull => "queue_full",
             Self::PartialCapacity => "partial_capacity_available",
         }
     }
@@ -67,7 +71,11 @@ impl Reason {
             | Self::OtherPool
             | Self::OutsideWindow
             | Self::CapacityShrunk => "connection_limit_exceeded",
-            Self::PoolPaused | Self::ExceedsPool | Self::UnknownPool | Self::PartialCapacity => self.as_str(),
+            Self::PoolPaused
+            | Self::ExceedsPool
+            | Self::UnknownPool
+            | Self::QueueFull
+            | Self::PartialCapacity => self.as_str(),
         }
     }
 
@@ -94,6 +102,7 @@ impl Reason {
             }
             Self::ExceedsPool => "the pool never has as many units as the least that this request needs",
             Self::UnknownPool => "there is no such pool",
+            Self::QueueFull => "too many requests wait already",
             Self::PartialCapacity => "it got less than it asked for, because more did not fit",
         }
     }

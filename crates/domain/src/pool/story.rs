@@ -86,6 +86,7 @@ mod tests {
             enqueued_at: Timestamp::EPOCH,
             granted_at: None,
             claimed_at: None,
+            doubted_at: None,
             ask_by: Timestamp::EPOCH,
             lease_for: None,
             table: "T".to_owned(),

@@ -108,6 +108,9 @@ pub struct Ticket {
     pub granted_at: Option<Timestamp>,
     /// When its holder heard of them.
     pub claimed_at: Option<Timestamp>,
+    /// Since when it is in doubt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub doubted_at: Option<Timestamp>,
     /// Until when its holder promised to ask again; in the queue, or before it has heard of its units.
     pub ask_by: Timestamp,
     /// How long its holder may be silent; none when it sends no heartbeats.

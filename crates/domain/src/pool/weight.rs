@@ -94,6 +94,12 @@ impl Weight {
         u64::from(self.base) + u64::from(self.per.get()) * u64::from(lever.get())
     }
 
+    /// The smallest value of the lever that takes at least so many units.
+    pub fn covering(self, units: u64) -> NonZeroU32 {
+        let least = units.saturating_sub(self.base.into()).div_ceil(self.per.get().into());
+        NonZeroU32::new(u32::try_from(least).unwrap_or(u32::MAX)).unwrap_or(NonZeroU32::MIN)
+    }
+
     /// The largest value of the lever that takes at most so many units; none when even one takes more.
     pub fn fitting(self, units: u64) -> Option<NonZeroU32> {
         let most = units.checked_sub(self.base.into())? / u64::from(self.per.get());
@@ -190,6 +196,7 @@ mod tests {
                 Some(most) => {
                     prop_assert!(weight.units(most) <= room);
                     prop_assert!(weight.units(most.saturating_add(1)) > room);
+                    prop_assert_eq!(weight.covering(weight.units(most)), most);
                 }
                 None => prop_assert!(weight.units(some(1)) > room),
             }

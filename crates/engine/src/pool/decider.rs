@@ -163,13 +163,16 @@ impl Decider {
     async fn passes(&mut self, commands: &[Command], lapses: Lapses) -> Vec<Result<Answer, PoolError>> {
         let pools: BTreeSet<PoolName> = commands.iter().flat_map(Command::pools).collect();
         match self.pass(&pools, commands, lapses).await {
-            Ok(answers) => answers.into_iter().map(Ok).collect(),
-            // One damaged pool must not stop the others.
-            Err(error) if pools.len() > 1 && is_of_one_pool(&error) => {
+            Ok(answers) => answers,
+            // What one command or one pool brings about must not stop the others.
+            Err(error) if commands.len() > 1 && !is_of_the_database(&error) => {
                 let mut answers = Vec::with_capacity(commands.len());
                 for command in commands {
                     let alone = self.pass(&command.pools(), std::slice::from_ref(command), lapses).await;
-                    answers.push(alone.map_err(PoolError::from).map(|mut answers| answers.remove(0)));
+                    match alone {
+                        Ok(alone) => answers.extend(alone),
+                        Err(error) => answers.push(Err(error.into())),
+                    }
                 }
                 answers
             }
@@ -181,35 +184,49 @@ impl Decider {
         }
     }
 
-    /// A pass, and another over more pools as long as the first of a queue needs them.
+    /// A pass, and another over more pools as long as the first of a queue needs them. What the first has decided stays
+    /// so, whatever becomes of the others.
     async fn pass(
         &mut self,
         pools: &BTreeSet<PoolName>,
         commands: &[Command],
         lapses: Lapses,
-    ) -> Result<Vec<Answer>, StoreError> {
+    ) -> Result<Vec<Result<Answer, PoolError>>, StoreError> {
         let mut pools = pools.clone();
-        let mut outcome = self.one_pass(&pools, commands, lapses).await?;
+        let outcome = self.one_pass(&pools, commands, lapses).await?;
+        let mut wider = outcome.wider;
+        let mut answers: Vec<Result<Answer, PoolError>> = outcome.answers.into_iter().map(Ok).collect();
         loop {
-            let again: Vec<usize> = (0..commands.len())
-                .filter(|index| matches!(outcome.answers.get(*index), Some(Answer::Wider(_))))
-                .collect();
-            let asked = outcome.answers.iter().filter_map(|answer| match answer {
-                Answer::Wider(pools) => Some(pools),
-                _ => None,
-            });
-            let wider: BTreeSet<PoolName> = asked.flatten().chain(&outcome.wider).cloned().collect();
-            if wider.is_subset(&pools) {
-                return Ok(outcome.answers);
+            let mut again = Vec::new();
+            for (index, answer) in answers.iter().enumerate() {
+                if let Ok(Answer::Wider(more)) = answer {
+                    wider.extend(more.iter().cloned());
+                    again.push(index);
+                }
             }
-            pools.extend(wider);
+            if wider.is_subset(&pools) {
+                return Ok(answers);
+            }
+            pools.append(&mut wider);
             let repeated: Vec<Command> =
                 again.iter().filter_map(|index| commands.get(*index)).cloned().collect();
-            let next = self.one_pass(&pools, &repeated, lapses).await?;
-            outcome.wider = next.wider;
+            let next = match self.one_pass(&pools, &repeated, lapses).await {
+                Ok(next) => next,
+                Err(error) => {
+                    tracing::warn!(%error, "a pass over more pools failed");
+                    let error = PoolError::from(error);
+                    for index in again {
+                        if let Some(place) = answers.get_mut(index) {
+                            *place = Err(error.clone());
+                        }
+                    }
+                    return Ok(answers);
+                }
+            };
+            wider = next.wider;
             for (index, answer) in again.into_iter().zip(next.answers) {
-                if let Some(place) = outcome.answers.get_mut(index) {
-                    *place = answer;
+                if let Some(place) = answers.get_mut(index) {
+                    *place = Ok(answer);
                 }
             }
         }
@@ -286,7 +303,13 @@ fn note<T>(is_well: &mut bool, result: &Result<T, StoreError>) {
     *is_well = result.is_ok();
 }
 
-/// Whether the failure is about what one pool has stored, and not about the database.
-fn is_of_one_pool(error: &StoreError) -> bool {
-    matches!(error, StoreError::DamagedRow { .. } | StoreError::DamagedPool(_))
+/// Whether the failure is about the database as a whole: then every other command would fail as well.
+fn is_of_the_database(error: &StoreError) -> bool {
+    matches!(
+        error,
+        StoreError::Unreachable { .. }
+            | StoreError::OutcomeUnknown(_)
+            | StoreError::Busy(_)
+            | StoreError::ConnectionsExhausted(_)
+    )
 }

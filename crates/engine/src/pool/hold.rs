@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 const LEASE: Duration = Duration::from_secs(60);
 
 /// How often, and after which pauses, units are given back to a database that cannot take them just now.
-const TRIES: u32 = 20;
+const TRIES: u32 = 120;
 const BETWEEN_TRIES: Duration = Duration::from_millis(500);
 
 /// Units in use. Given back by [`release`](Self::release); dropped without it, they come back too, a little later.
@@ -58,9 +58,12 @@ impl Hold {
 
     /// Gives them back.
     pub async fn release(mut self, failed: bool) -> Result<(), PoolError> {
+        // In a task of its own: who stops waiting for it does not stop it.
         self.is_released = true;
         self.beating.abort();
-        give_back(&self.pools, &self.parts, failed).await
+        let (pools, parts) = (self.pools.clone(), std::mem::take(&mut self.parts));
+        let giving_back = tokio::spawn(async move { give_back(&pools, &parts, failed).await });
+        giving_back.await.unwrap_or(Err(PoolError::Ending))
     }
 }
 
@@ -82,6 +85,7 @@ impl Drop for Hold {
 }
 
 async fn give_back(pools: &Pools, parts: &[Admitted], failed: bool) -> Result<(), PoolError> {
+    let mut outcome = Ok(());
     for part in parts {
         let release = Release {
             pool: part.pool.clone(),
@@ -90,9 +94,10 @@ async fn give_back(pools: &Pools, parts: &[Admitted], failed: bool) -> Result<()
             end: End::Released { failed },
             call: None,
         };
-        give_back_one(pools, release).await?;
+        let given_back = give_back_one(pools, release).await;
+        outcome = outcome.and(given_back);
     }
-    Ok(())
+    outcome
 }
 
 /// What is given back twice, because nobody knows whether it was, is given back once.

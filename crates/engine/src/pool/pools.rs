@@ -5,7 +5,7 @@ use super::decider::{self, Call};
 use super::error::PoolError;
 use super::metering::{Meter, Sums};
 use super::watch::Watch;
-use crate::clock::SystemClock;
+use crate::clock::{SystemClock, SystemIds};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -73,6 +73,9 @@ impl Pools {
     /// keeps it if it asks again in time.
     pub async fn acquire(&self, ask: &Ask, wait: Duration) -> Result<Answer, PoolError> {
         let deadline = self.clock.monotonic().plus(wait);
+        // However often it asks below, for its holder this is one attempt.
+        let mut ask = ask.clone();
+        ask.call.get_or_insert_with(|| SystemIds.request());
         loop {
             let left = deadline.since(self.clock.monotonic());
             let answer = self.submit(Command::Acquire(Box::new(ask.command(left)))).await?;

@@ -70,6 +70,15 @@ impl Site {
         tokio::time::timeout(SOON, reached).await.expect("the usage that is expected");
     }
 
+    async fn until_somebody_waits(&self, name: &str) {
+        let waits = async {
+            while self.store.begin().await.unwrap().pool(&pool(name)).await.unwrap().unwrap().waiting == 0 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(SOON, waits).await.expect("somebody who waits");
+    }
+
     async fn audit(&self, name: &str) {
         let mut tx = self.store.read().await.unwrap();
         assert_eq!(tx.audit_pool(&pool(name)).await.unwrap().unwrap().differences, []);
@@ -111,12 +120,7 @@ async fn who_waits_at_one_server_is_called_when_another_gets_the_release() {
         let (one, two) = (site.server().await, site.server().await);
         assert!(is_admitted(&one.acquire(&ask("a", "adw", 6), Duration::ZERO).await.unwrap()));
         let waiting = tokio::spawn(async move { two.acquire(&ask("b", "adw", 6), SOON).await });
-        let in_queue = async {
-            while site.store.begin().await.unwrap().pool(&pool("adw")).await.unwrap().unwrap().waiting == 0 {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        };
-        tokio::time::timeout(SOON, in_queue).await.unwrap();
+        site.until_somebody_waits("adw").await;
 
         one.release(release("a", "adw")).await.unwrap();
 
@@ -134,7 +138,7 @@ async fn a_raised_limit_lets_those_go_on_who_wait() {
         server.acquire(&ask("a", "adw", 4), Duration::ZERO).await.unwrap();
         let own = server.clone();
         let waiting = tokio::spawn(async move { own.acquire(&ask("b", "adw", 3), SOON).await });
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        site.until_somebody_waits("adw").await;
 
         site.set(&Settings { max_units: 7, ..settings }).await;
 
@@ -289,5 +293,51 @@ async fn many_clients_at_two_servers_never_get_more_than_there_is() {
         }
         assert_eq!(site.usage("adw").await, 0);
         site.audit("adw").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn units_of_several_pools_that_nobody_claims_come_back() {
+    let clock = Arc::new(FakeClock::at("2026-11-15T02:00:00Z".parse().unwrap()));
+    let scratch = Scratch::file();
+    let store = scratch.store(Some(clock.clone())).await.unwrap();
+    let site = Site { scratch, store: store.clone() };
+    site.create("adw", 10).await;
+    site.create("emr", 2).await;
+    let server = Pools::start(store, PoolOptions::default());
+    server.acquire(&ask("a", "emr", 2), Duration::ZERO).await.unwrap();
+    let mut both = ask("b", "adw", 8);
+    both.parts.push(part("emr", 1));
+    server.acquire(&both, Duration::ZERO).await.unwrap();
+    server.release(release("a", "emr")).await.unwrap();
+    assert_eq!(
+        (site.usage("adw").await, site.usage("emr").await),
+        (8, 1),
+        "set aside for somebody who is gone"
+    );
+
+    clock.advance(Duration::from_secs(3600));
+
+    site.until_usage("adw", 0).await;
+    site.until_usage("emr", 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_has_one_pool_and_waits_for_another_is_not_asked_again_and_again() {
+    for site in Site::both().await {
+        site.create("adw", 10).await;
+        site.create("emr", 2).await;
+        let server = site.server().await;
+        server.acquire(&ask("a", "emr", 2), Duration::ZERO).await.unwrap();
+        server.acquire(&ask("b", "adw", 8), Duration::ZERO).await.unwrap();
+        let mut both = ask("b", "adw", 8);
+        both.parts.push(part("emr", 1));
+
+        server.acquire(&both, Duration::from_secs(2)).await.unwrap();
+
+        let mut tx = site.store.begin().await.unwrap();
+        let version = tx.pool(&pool("adw")).await.unwrap().unwrap().version;
+        let records = tx.audit_pool(&pool("adw")).await.unwrap().unwrap().records;
+        assert!(records < 12, "{records} records by version {version}");
     }
 }

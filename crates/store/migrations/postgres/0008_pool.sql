@@ -46,7 +46,6 @@ create table tidemill_pool_ticket (
     ending text,
     end_call text,
     expires_at timestamptz,
-    held_until timestamptz,
     lease_micros bigint,
     detail text not null,
     check ((ended_at is null) = (state in ('waiting', 'granted', 'running', 'suspect'))),

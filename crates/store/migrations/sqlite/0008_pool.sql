@@ -46,7 +46,6 @@ create table tidemill_pool_ticket (
     ending text,
     end_call text,
     expires_at integer,
-    held_until integer,
     lease_micros integer,
     detail text not null,
     check ((ended_at is null) = (state in ('waiting', 'granted', 'running', 'suspect'))),

@@ -68,6 +68,11 @@ impl Tx {
             return Ok(taken);
         }
         let before = row.settings()?;
+        // Who gives back by the old id would not find its pool.
+        let tickets = u64::try_from(row.active + row.waiting).unwrap_or(0);
+        if before.external_id != settings.external_id && tickets > 0 {
+            return Ok(Defined::InUse { tickets });
+        }
         if before == *settings {
             return Ok(Defined::Done);
         }

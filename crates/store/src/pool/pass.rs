@@ -9,7 +9,7 @@ use crate::row::pool::{SavedPass, SavedPool, SavedRecord, SavedTicket};
 use crate::store::Store;
 use crate::tx::Tx;
 use std::collections::{BTreeMap, BTreeSet};
-use tidemill_domain::pool::command::{Answer, Command, Released};
+use tidemill_domain::pool::command::{Answer, Command, Level, Released};
 use tidemill_domain::pool::estimate::Pace;
 use tidemill_domain::pool::pass::{Outcome, pass};
 use tidemill_domain::pool::{Ledger, PoolName, State, Ticket};
@@ -81,11 +81,31 @@ impl Tx {
             Lapses::Sought => self.lapsed(&names, now).await?,
             Lapses::Left => Vec::new(),
         };
-        let commands: Vec<Command> = request.commands.iter().chain(&lapsed).cloned().collect();
+        let told_before = self.told_before(request.commands).await?;
+        let is_told = |index: usize| told_before.contains_key(&index);
+        let fresh = request.commands.iter().enumerate().filter(|(index, _)| !is_told(*index));
+        let commands: Vec<Command> = fresh.map(|(_, command)| command).chain(&lapsed).cloned().collect();
         let mut outcome = pass(ledgers, now, request.pace, &commands)?;
-        outcome.answers.truncate(request.commands.len());
-        self.save_pass(ledgers, &outcome, request.commands, now).await?;
-        self.answer_again(request.commands, &mut outcome.answers).await?;
+        self.save_pass(ledgers, &outcome, &commands, now).await?;
+        let mut answers = std::mem::take(&mut outcome.answers).into_iter();
+        for index in 0..request.commands.len() {
+            let answer = match told_before.get(&index) {
+                Some((pool, released)) => {
+                    let level =
+                        ledgers.get(pool).map(|ledger| Level::of(ledger.settings(), ledger.usage(), now));
+                    let level = level.unwrap_or(released.level);
+                    Some(Answer::Released(Released { level, ..released.clone() }))
+                }
+                None => answers.next(),
+            };
+            outcome.answers.extend(answer);
+        }
+        // What is left are those whose time is over: nobody waits for their answers, but they may need more pools.
+        for (answer, command) in answers.zip(&lapsed) {
+            if let Answer::Wider(pools) = answer {
+                outcome.wider.extend(pools.into_iter().chain(command.pools()));
+            }
+        }
         Ok(outcome)
     }
 
@@ -144,29 +164,43 @@ impl Tx {
         Ok(())
     }
 
-    /// A call whose answer was lost on the way comes again: it is told what it was told.
-    async fn answer_again(&mut self, commands: &[Command], answers: &mut [Answer]) -> Result<(), StoreError> {
-        for (command, answer) in commands.iter().zip(answers) {
-            let (Command::Release(release), Answer::Released(released)) = (command, &mut *answer) else {
-                continue;
-            };
-            let Some(call) = release.call.as_deref() else { continue };
-            if released.released || released.cancelled_waiting {
-                continue;
-            }
-            let before = self.pool_released_by_call(release.pool.as_str(), call).await?;
-            if before.is_empty() {
-                continue;
-            }
-            let units = before.iter().map(|row| u64::try_from(row.units).unwrap_or(0)).sum();
-            let cancelled_waiting = before.iter().all(|row| row.state == State::Cancelled.as_str());
-            *answer = Answer::Released(Released {
-                released: !cancelled_waiting,
-                units,
-                cancelled_waiting,
-                level: released.level,
-            });
+    /// The releases among these whose answers were lost on the way: their calls have given back before, and must not do
+    /// so again to whoever came after.
+    async fn told_before(
+        &mut self,
+        commands: &[Command],
+    ) -> Result<BTreeMap<usize, (PoolName, Released)>, StoreError> {
+        let calls: Vec<(usize, &PoolName, &str)> = commands
+            .iter()
+            .enumerate()
+            .filter_map(|(index, command)| match command {
+                Command::Release(release) => Some((index, &release.pool, release.call.as_deref()?)),
+                _ => None,
+            })
+            .collect();
+        let mut told = BTreeMap::new();
+        if calls.is_empty() {
+            return Ok(told);
         }
-        Ok(())
+        let asked: Vec<&str> = calls.iter().map(|(_, _, call)| *call).collect();
+        let ended = self.pool_ended_by_calls(&asked).await?;
+        for (index, pool, call) in calls {
+            let mut mine =
+                ended.iter().filter(|row| row.pool == pool.as_str() && row.end_call == call).peekable();
+            if mine.peek().is_none() {
+                continue;
+            }
+            let (mut units, mut released) = (0, false);
+            for row in mine {
+                units += u64::try_from(row.units).unwrap_or(0);
+                released |= row.state != State::Cancelled.as_str();
+            }
+            let level = Level { usage: 0, limit: 0, max_units: 0 };
+            told.insert(
+                index,
+                (pool.clone(), Released { released, units, cancelled_waiting: !released, level }),
+            );
+        }
+        Ok(told)
     }
 }

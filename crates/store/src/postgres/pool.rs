@@ -11,7 +11,7 @@ pub(crate) mod view;
 pub(crate) mod meter;
 
 use crate::codec::{DbId, DbTime};
-use crate::row::pool::{BeatRow, PoolRow, SavedPass, SettingsColumns, TicketRow, listed};
+use crate::row::pool::{BeatRow, EndedByCallRow, PoolRow, SavedPass, SettingsColumns, TicketRow, listed};
 use sqlx::PgConnection;
 
 /// Nothing happens when there is one of this name or external id. Its first pass has the version after this one.
@@ -203,20 +203,17 @@ pub(crate) async fn ticket_of_run(
     .await
 }
 
-/// What a call has given back before.
-pub(crate) async fn released_by_call(
+/// What these calls have ended before.
+pub(crate) async fn ended_by_calls(
     connection: &mut PgConnection,
-    pool: &str,
-    call: &str,
-) -> Result<Vec<TicketRow>, sqlx::Error> {
+    calls: &[&str],
+) -> Result<Vec<EndedByCallRow>, sqlx::Error> {
     sqlx::query_as(
-        "select id, pool, state, units, ended_at, ending, expires_at, detail
+        "select pool, end_call, state, units
          from tidemill_pool_ticket
-         where end_call = $2
-           and pool = $1",
+         where end_call = any($1)",
     )
-    .bind(pool)
-    .bind(call)
+    .bind(calls)
     .fetch_all(connection)
     .await
 }
@@ -249,19 +246,18 @@ pub(crate) async fn save(
         "with tickets as (
              insert into tidemill_pool_ticket as t
                  (id, pool, version, state, dag_id, run_id, task, map_index, table_name, parallel, units, epoch,
-                  enqueued_at, started_at, ended_at, ending, end_call, expires_at, held_until, lease_micros, detail)
+                  enqueued_at, started_at, ended_at, ending, end_call, expires_at, lease_micros, detail)
              select id, pool, version, state, dag_id, run_id, task, map_index, table_name, parallel, units, epoch,
                     timestamptz 'epoch' + enqueued_at * interval '1 microsecond',
                     timestamptz 'epoch' + started_at * interval '1 microsecond',
                     timestamptz 'epoch' + ended_at * interval '1 microsecond',
                     ending, end_call,
                     timestamptz 'epoch' + expires_at * interval '1 microsecond',
-                    timestamptz 'epoch' + held_until * interval '1 microsecond',
                     lease_micros, detail
              from jsonb_to_recordset($1::text::jsonb) as saved (
                  id uuid, pool text, version bigint, state text, dag_id text, run_id text, task text,
                  map_index integer, table_name text, parallel bigint, units bigint, epoch bigint, enqueued_at bigint,
-                 started_at bigint, ended_at bigint, ending text, end_call text, expires_at bigint, held_until bigint,
+                 started_at bigint, ended_at bigint, ending text, end_call text, expires_at bigint,
                  lease_micros bigint, detail text
              )
              on conflict (id) do update
@@ -272,7 +268,7 @@ pub(crate) async fn save(
                      when t.state = excluded.state then greatest(t.expires_at, excluded.expires_at)
                      else excluded.expires_at
                  end,
-                 held_until = excluded.held_until, lease_micros = excluded.lease_micros, detail = excluded.detail
+                 lease_micros = excluded.lease_micros, detail = excluded.detail
          ), records as (
              insert into tidemill_pool_log (pool, version, seq, at, kind, ticket_id, dag_id, run_id, event)
              select pool, version, seq, timestamptz 'epoch' + at * interval '1 microsecond', kind, ticket_id, dag_id,
@@ -312,7 +308,7 @@ pub(crate) async fn ticket_lapsed(
          where ended_at is null
            and expires_at <= $2
            and pool = any($1)
-         order by id
+         order by expires_at, id
          limit $3
          for update",
     )
@@ -341,7 +337,7 @@ pub(crate) async fn ticket_renew(
          update tidemill_pool_ticket t
          set expires_at = case
                  when lease_micros is null then expires_at
-                 else greatest(expires_at, least(held_until, $3 + lease_micros * interval '1 microsecond'))
+                 else greatest(expires_at, $3 + lease_micros * interval '1 microsecond')
              end
          from alive
          where alive.id = t.id

@@ -8,7 +8,7 @@ use serde::Serialize;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::pool::command::Level;
 use tidemill_domain::pool::event::{End, Event, Record};
-use tidemill_domain::pool::pass::{expires_at, held_until};
+use tidemill_domain::pool::pass::expires_at;
 use tidemill_domain::pool::usage::UsageStep;
 use tidemill_domain::pool::{Ledger, PoolName, Settings, State, Ticket, TicketId};
 use tidemill_domain::time::Timestamp;
@@ -151,7 +151,6 @@ pub(crate) struct SavedTicket {
     ending: Option<&'static str>,
     end_call: Option<String>,
     expires_at: Option<i64>,
-    held_until: i64,
     lease_micros: Option<i64>,
     detail: String,
 }
@@ -188,7 +187,6 @@ impl SavedTicket {
             ending: has_ended.then_some(end.map_or("unknown", End::as_str)),
             end_call: end_call.filter(|_| has_ended).map(str::to_owned),
             expires_at: expires_at(ticket, settings, now).map(Timestamp::as_micros),
-            held_until: held_until(ticket, settings).as_micros(),
             lease_micros,
             detail: json(ticket)?,
         })
@@ -393,6 +391,15 @@ impl UsageRow {
             most_waiting: count("most_waiting", self.most_waiting)?,
         })
     }
+}
+
+/// A ticket that a call has ended.
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct EndedByCallRow {
+    pub(crate) pool: String,
+    pub(crate) end_call: String,
+    pub(crate) state: String,
+    pub(crate) units: i64,
 }
 
 /// Which ticket a heartbeat is for.

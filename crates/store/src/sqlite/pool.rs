@@ -8,7 +8,7 @@ pub(crate) mod usage;
 pub(crate) mod view;
 
 use crate::codec::{DbId, DbTime};
-use crate::row::pool::{BeatRow, PoolRow, SavedPass, SettingsColumns, TicketRow, listed};
+use crate::row::pool::{BeatRow, EndedByCallRow, PoolRow, SavedPass, SettingsColumns, TicketRow, listed};
 use sqlx::SqliteConnection;
 
 /// Nothing happens when there is one of this name or external id. Its first pass has the version after this one.
@@ -204,20 +204,17 @@ pub(crate) async fn ticket_of_run(
     .await
 }
 
-/// What a call has given back before.
-pub(crate) async fn released_by_call(
+/// What these calls have ended before.
+pub(crate) async fn ended_by_calls(
     connection: &mut SqliteConnection,
-    pool: &str,
-    call: &str,
-) -> Result<Vec<TicketRow>, sqlx::Error> {
+    calls: &[&str],
+) -> Result<Vec<EndedByCallRow>, sqlx::Error> {
     sqlx::query_as(
-        "select id, pool, state, units, ended_at, ending, expires_at, detail
+        "select pool, end_call, state, units
          from tidemill_pool_ticket
-         where end_call = $2
-           and pool = $1",
+         where end_call in (select value from json_each($1))",
     )
-    .bind(pool)
-    .bind(call)
+    .bind(listed(&calls)?)
     .fetch_all(connection)
     .await
 }
@@ -248,12 +245,12 @@ pub(crate) async fn save(
     sqlx::query(
         "insert into tidemill_pool_ticket
              (id, pool, version, state, dag_id, run_id, task, map_index, table_name, parallel, units, epoch,
-              enqueued_at, started_at, ended_at, ending, end_call, expires_at, held_until, lease_micros, detail)
+              enqueued_at, started_at, ended_at, ending, end_call, expires_at, lease_micros, detail)
          select value ->> 'id', value ->> 'pool', value ->> 'version', value ->> 'state', value ->> 'dag_id',
                 value ->> 'run_id', value ->> 'task', value ->> 'map_index', value ->> 'table_name',
                 value ->> 'parallel', value ->> 'units', value ->> 'epoch', value ->> 'enqueued_at',
                 value ->> 'started_at', value ->> 'ended_at', value ->> 'ending', value ->> 'end_call',
-                value ->> 'expires_at', value ->> 'held_until', value ->> 'lease_micros', value ->> 'detail'
+                value ->> 'expires_at', value ->> 'lease_micros', value ->> 'detail'
          from json_each($1)
          where true
          on conflict (id) do update
@@ -265,7 +262,7 @@ pub(crate) async fn save(
                      then max(tidemill_pool_ticket.expires_at, excluded.expires_at)
                  else excluded.expires_at
              end,
-             held_until = excluded.held_until, lease_micros = excluded.lease_micros, detail = excluded.detail",
+             lease_micros = excluded.lease_micros, detail = excluded.detail",
     )
     .bind(listed(&pass.tickets)?)
     .execute(&mut *connection)
@@ -307,7 +304,7 @@ pub(crate) async fn ticket_lapsed(
          where ended_at is null
            and expires_at <= $2
            and pool in (select value from json_each($1))
-         order by id
+         order by expires_at, id
          limit $3",
     )
     .bind(listed(&pools)?)
@@ -329,7 +326,7 @@ pub(crate) async fn ticket_renew(
         "update tidemill_pool_ticket
          set expires_at = case
                  when lease_micros is null then expires_at
-                 else max(expires_at, min(held_until, $2 + lease_micros))
+                 else max(expires_at, $2 + lease_micros)
              end
          from json_each($1) as beat
          where tidemill_pool_ticket.id = beat.value ->> 0

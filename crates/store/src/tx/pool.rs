@@ -4,8 +4,8 @@ use super::{Answer, Connection, Tx};
 use crate::codec::{DbId, DbTime};
 use crate::pool::ViewName;
 use crate::row::pool::{
-    BeatRow, EndedRunRow, ForgottenRow, LevelRow, LogRow, PoolRow, RunTimeRow, SavedPass, SavedRunTime,
-    SettingsColumns, TicketRow, UsageRow,
+    BeatRow, EndedByCallRow, EndedRunRow, ForgottenRow, LevelRow, LogRow, PoolRow, RunTimeRow, SavedPass,
+    SavedRunTime, SettingsColumns, TicketRow, UsageRow,
 };
 use crate::{postgres, sqlite};
 
@@ -102,8 +102,8 @@ impl Tx {
         on_either!(self, pool::ticket_list_live(pool, states, limit))
     }
 
-    pub(crate) async fn pool_released_by_call(&mut self, pool: &str, call: &str) -> Answer<Vec<TicketRow>> {
-        on_either!(self, pool::released_by_call(pool, call))
+    pub(crate) async fn pool_ended_by_calls(&mut self, calls: &[&str]) -> Answer<Vec<EndedByCallRow>> {
+        on_either!(self, pool::ended_by_calls(calls))
     }
 
     pub(crate) async fn pool_log_from(

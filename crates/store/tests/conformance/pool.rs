@@ -23,6 +23,7 @@ use uuid::Uuid;
 crate::on_both![
     what_one_process_decides_the_next_one_knows,
     the_same_call_again_is_answered_the_same,
+    a_call_that_comes_again_late_gives_back_nothing_that_came_after,
     who_is_not_heard_of_is_in_doubt_and_counts_until_it_is_held_too_long,
     a_changed_limit_lets_the_queue_go_on,
     settings_are_made_once_changed_and_removed,
@@ -250,4 +251,19 @@ async fn an_operator_releases_who_runs_and_who_waits_and_the_audit_says_why(benc
     assert_eq!(told[0].entry.reason.as_deref(), Some("its host is gone"));
     tx.commit().await.unwrap();
     assert_eq!(audited(&bench).await, 6);
+}
+
+async fn a_call_that_comes_again_late_gives_back_nothing_that_came_after(bench: Bench) {
+    create(&bench, 10).await;
+    let mut cache = PoolCache::default();
+    ask(&bench, &mut cache, acquire("a", 6)).await;
+    let given = Release { call: Some("late".into()), ..release("a") };
+    let first = give_back(&bench, &mut cache, given.clone()).await;
+    ask(&bench, &mut cache, acquire("a", 4)).await;
+
+    let again = give_back(&bench, &mut cache, given).await;
+
+    assert!(matches!((&first, &again), (Answer::Released(first), Answer::Released(again))
+        if first.released && again.released && again.units == 6 && again.level.usage == 4));
+    assert_eq!(audited(&bench).await, 4);
 }

@@ -61,13 +61,14 @@ prop_compose! {
         (asked, least, granted) in (number(), number(), of(number())),
         upgrade in of((number(), instant()).prop_map(|(parallel, since)| Upgrade { parallel, since })),
         epoch in any::<i64>().prop_map(Epoch::new),
-        (enqueued_at, granted_at, claimed_at, ask_by) in (instant(), of(instant()), of(instant()), instant()),
+        (enqueued_at, granted_at, claimed_at) in (instant(), of(instant()), of(instant())),
+        (doubted_at, ask_by) in (of(instant()), instant()),
         (lease_for, table) in (of(time()), any::<String>()),
         (hint, call) in (of(any::<String>()), of(any::<String>())),
     ) -> Ticket {
         Ticket {
             id, request, with, holder, state, class, weight, asked, least, granted, upgrade, epoch,
-            enqueued_at, granted_at, claimed_at, ask_by, lease_for, table, hint, call,
+            enqueued_at, granted_at, claimed_at, doubted_at, ask_by, lease_for, table, hint, call,
         }
     }
 }

@@ -4,7 +4,7 @@
 use super::{Pass, Said};
 use crate::lease::Epoch;
 use crate::pool::command::{Acquire, Answer, Part};
-use crate::pool::event::Event;
+use crate::pool::event::{End, Event};
 use crate::pool::holder::Holder;
 use crate::pool::ledger::Contradiction;
 use crate::pool::reason::Reason;
@@ -13,7 +13,11 @@ use crate::pool::state::State;
 use crate::pool::ticket::{Ticket, TicketId};
 use crate::pool::weight::Weight;
 use crate::time::Timestamp;
+use std::collections::BTreeSet;
 use std::num::NonZeroU32;
+
+/// So many wait for one pool at most: every pass looks at all of them.
+pub const QUEUE_MAX: usize = 10_000;
 
 /// What a part of a request comes to in its pool.
 struct Priced<'p> {
@@ -34,6 +38,9 @@ impl Pass<'_> {
                     return Ok(Said::Now(Answer::Refused { pool, reason }));
                 }
             }
+        }
+        if let Some(wider) = self.leave_other_queues(acquire)? {
+            return Ok(Said::Now(Answer::Wider(wider)));
         }
         let ask_by = self.now.plus(acquire.stays).plus(self.pace.most);
         let is_new = |pass: &Self, part: &Part| {
@@ -75,6 +82,7 @@ impl Pass<'_> {
                         enqueued_at: self.now,
                         granted_at: None,
                         claimed_at: None,
+                        doubted_at: None,
                         ask_by,
                         lease_for: acquire.lease_for,
                         table: acquire.table.clone(),
@@ -91,15 +99,55 @@ impl Pass<'_> {
         Ok(Said::Depends { tickets, is_duplicate })
     }
 
+    /// Who waited for other pools than it asks for now waits anew: a request starts in all of its pools or in none, so
+    /// its pools are those of one request. Returns the pools without which the old one cannot be ended.
+    fn leave_other_queues(&mut self, acquire: &Acquire) -> Result<Option<BTreeSet<PoolName>>, Contradiction> {
+        let known = |pool: &PoolName| {
+            self.ledgers.get(pool).and_then(|ledger| ledger.of_holder(&acquire.holder)).cloned()
+        };
+        let mut asked = BTreeSet::new();
+        let mut waiting = Vec::new();
+        for part in &acquire.parts {
+            match known(&part.pool) {
+                Some(ticket) if ticket.state.counts() => {}
+                Some(ticket) => {
+                    asked.insert(part.pool.clone());
+                    waiting.push((part.pool.clone(), ticket));
+                }
+                None => {
+                    asked.insert(part.pool.clone());
+                }
+            }
+        }
+        for (pool, ticket) in waiting {
+            let of_request: BTreeSet<PoolName> = ticket.with.iter().cloned().chain([pool.clone()]).collect();
+            if of_request == asked || self.ticket(&pool, ticket.id).is_none_or(|known| known.state.counts()) {
+                continue;
+            }
+            let needed = self.needed_pools(&ticket);
+            if !needed.is_empty() {
+                return Ok(Some(needed.into_iter().chain(asked).collect()));
+            }
+            self.end(&pool, &ticket, End::GaveUp)?;
+        }
+        Ok(None)
+    }
+
     /// What it costs, or why it cannot be had. Who has it already is not refused it.
     fn price<'p>(&self, part: &'p Part, holder: &Holder) -> Result<Priced<'p>, Reason> {
         let ledger = self.ledgers.get(&part.pool).ok_or(Reason::UnknownPool)?;
         let settings = ledger.settings();
         let (_, asked, weight) = settings.weigh(part.parallel, part.sessions);
+        // Who asks again without saying how much wants what it wanted.
+        let known = ledger.of_holder(holder).filter(|_| part.parallel.is_none() && part.sessions.is_none());
+        let (asked, weight) = known.map_or((asked, weight), |known| (known.asked, known.weight));
         let least = part.least.unwrap_or(settings.min_units).max(settings.min_units).min(asked);
         let has_it = ledger.of_holder(holder).is_some_and(|ticket| ticket.state.counts());
         if !has_it && weight.units(settings.policy.least(asked, least)) > settings.greatest_limit() {
             return Err(Reason::ExceedsPool);
+        }
+        if ledger.of_holder(holder).is_none() && ledger.waiting() >= QUEUE_MAX {
+            return Err(Reason::QueueFull);
         }
         Ok(Priced { part, asked, least, weight })
     }
@@ -133,11 +181,12 @@ impl Pass<'_> {
     /// The same again changes nothing, also for somebody who once got less than that. Less than there is gives the
     /// rest back; more than was ever asked for queues for the difference.
     fn resize(&mut self, pool: &PoolName, known: &Ticket, part: &Priced<'_>) -> Result<(), Contradiction> {
-        // With other sessions, or counted otherwise, the same number means something else.
-        if part.weight != known.weight {
-            return Ok(());
-        }
-        let (ticket, asked) = (known.id, part.asked);
+        // With other sessions, or counted otherwise, the same number means something else: what counts are the units.
+        let asked = match part.weight == known.weight {
+            true => part.asked,
+            false => known.weight.covering(part.weight.units(part.asked)),
+        };
+        let ticket = known.id;
         let granted = known.granted.unwrap_or(NonZeroU32::MIN);
         if asked > known.asked {
             let fits_ever = self

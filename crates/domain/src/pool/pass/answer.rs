@@ -126,7 +126,7 @@ impl Pass<'_> {
                 reason,
                 level: Level { usage: 0, limit: 0, max_units: 0 },
                 estimate,
-                wait_seconds: wait_seconds(estimate, *id, self.pace),
+                wait_seconds: wait_seconds(estimate, self.now.since(ticket.enqueued_at), *id, self.pace),
             };
             // Of several pools, the one is named that keeps it waiting for the longest.
             let gravity = |waits: &Waits| {
@@ -141,7 +141,10 @@ impl Pass<'_> {
         match told {
             Some(mut waits) => {
                 waits.level = self.level(&waits.pool);
-                waits.tickets = tickets;
+                let is_waiting = |(pool, id): &(PoolName, TicketId)| {
+                    self.ticket(pool, *id).is_some_and(|ticket| ticket.state == State::Waiting)
+                };
+                waits.tickets = tickets.into_iter().filter(is_waiting).collect();
                 Answer::Waits(Box::new(waits))
             }
             None => Answer::Gone,

@@ -20,18 +20,22 @@ pub fn expires_at(ticket: &Ticket, settings: &Settings, now: Timestamp) -> Optio
         State::Waiting => Some(ticket.ask_by.plus(STOPPED_ASKING)),
         State::Granted => Some(ticket.ask_by),
         State::Running => {
-            let held = held_until(ticket, settings);
-            Some(ticket.lease_for.map_or(held, |lease_for| now.plus(lease_for).min(held)))
+            ticket.lease_for.map(|lease_for| now.plus(lease_for)).or(held_until(ticket, settings))
         }
-        State::Suspect => Some(held_until(ticket, settings)),
+        State::Suspect => held_until(ticket, settings),
         State::Released | State::Expired | State::Cancelled => None,
     }
 }
 
-/// Until when units are held at most.
-pub fn held_until(ticket: &Ticket, settings: &Settings) -> Timestamp {
-    let since = ticket.claimed_at.or(ticket.granted_at).unwrap_or(ticket.enqueued_at);
-    since.plus(settings.max_hold)
+/// Until when units are held of a holder that is not heard of: one that never promised heartbeats from its claim on, one
+/// that stopped sending them from then on. Who sends them has its units for as long as it does.
+fn held_until(ticket: &Ticket, settings: &Settings) -> Option<Timestamp> {
+    let since = match ticket.state {
+        State::Suspect => ticket.doubted_at,
+        State::Running if ticket.lease_for.is_none() => ticket.claimed_at,
+        _ => None,
+    };
+    since.map(|since| since.plus(settings.max_hold))
 }
 
 impl Pass<'_> {
@@ -59,9 +63,12 @@ impl Pass<'_> {
         let heard_of_at = ticket.claimed_at.unwrap_or(ticket.enqueued_at);
         let earliest = expires_at(&ticket, ledger.settings(), heard_of_at);
         if was_heard_of || earliest.is_none_or(|earliest| self.now < earliest) {
+            // Written again, so that what is stored says so too.
+            self.touch(pool, id);
             return Ok(Said::Now(Answer::Alive));
         }
-        let is_held_too_long = self.now >= held_until(&ticket, ledger.settings());
+        let held_until = held_until(&ticket, ledger.settings());
+        let is_held_too_long = held_until.is_some_and(|held_until| self.now >= held_until);
         let needed = self.needed_pools(&ticket);
         match ticket.state {
             State::Waiting | State::Granted if !needed.is_empty() => {

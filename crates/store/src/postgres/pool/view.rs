@@ -42,11 +42,11 @@ pub(crate) async fn replace(
                     case
                         when t.state in ('granted', 'running', 'suspect') then 'RUNNING'
                         when t.state = 'waiting' then 'WAITING'
-                        when t.state = 'released' and t.ending <> 'released_failed' then 'COMPLETED'
+                        when t.state = 'released' and t.ending = 'released' then 'COMPLETED'
                         else 'FAILED'
                     end as status,
                     to_char(
-                        coalesce(t.started_at, t.enqueued_at) at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'
+                        coalesce(t.started_at, t.enqueued_at) at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"'
                     ) as started_at,
                     floor(extract(epoch from coalesce(t.started_at, t.enqueued_at)))::bigint + 86400 as ttl
              from tidemill_pool_ticket t

@@ -41,11 +41,11 @@ pub(crate) async fn replace(
                     case
                         when t.state in ('granted', 'running', 'suspect') then 'RUNNING'
                         when t.state = 'waiting' then 'WAITING'
-                        when t.state = 'released' and t.ending <> 'released_failed' then 'COMPLETED'
+                        when t.state = 'released' and t.ending = 'released' then 'COMPLETED'
                         else 'FAILED'
                     end as status,
-                    strftime('%Y-%m-%dT%H:%M:%S', coalesce(t.started_at, t.enqueued_at) / 1000000, 'unixepoch')
-                        || printf('.%06dZ', coalesce(t.started_at, t.enqueued_at) % 1000000) as started_at,
+                    strftime('%Y-%m-%dT%H:%M:%SZ', coalesce(t.started_at, t.enqueued_at) / 1000000, 'unixepoch')
+                        as started_at,
                     coalesce(t.started_at, t.enqueued_at) / 1000000 + 86400 as ttl
              from tidemill_pool_ticket t
              join tidemill_pool p on p.name = t.pool

@@ -157,9 +157,9 @@ async fn differences(tx: &mut Tx) -> usize {
 async fn a_row_that_nobody_decided_is_noticed(bench: Bench) {
     let fault = "insert into tidemill_pool_ticket
             (id, pool, version, state, dag_id, run_id, task, map_index, table_name, parallel, units, epoch, enqueued_at,
-             started_at, expires_at, held_until, lease_micros, detail)
+             started_at, expires_at, lease_micros, detail)
         select '00000000-0000-0000-0000-000000000001', pool, version, state, 'bypass', run_id, task, map_index,
-               table_name, parallel, units, epoch, enqueued_at, started_at, expires_at, held_until, lease_micros,
+               table_name, parallel, units, epoch, enqueued_at, started_at, expires_at, lease_micros,
                replace(replace(detail, cast(id as text), '00000000-0000-0000-0000-000000000001'),
                        '\"dag_id\":\"dag\"', '\"dag_id\":\"bypass\"')
         from tidemill_pool_ticket

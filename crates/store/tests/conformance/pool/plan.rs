@@ -15,11 +15,11 @@ use tidemill_store::pool::PoolCache;
 const FILL: &str = "
     insert into tidemill_pool_ticket
         (id, pool, version, state, dag_id, run_id, task, map_index, table_name, parallel, units, epoch, enqueued_at,
-         started_at, ended_at, ending, end_call, expires_at, held_until, lease_micros, detail)
+         started_at, ended_at, ending, end_call, expires_at, lease_micros, detail)
     select n.id, n.pool, s.version, n.state, s.dag_id, n.run_id, s.task, s.map_index, s.table_name, s.parallel, s.units,
            s.epoch, s.enqueued_at, s.started_at, case when n.state = 'released' then s.enqueued_at end,
            case when n.state = 'released' then 'released' end, case when n.state = 'released' then n.run_id end,
-           case when n.state = 'running' then s.expires_at end, s.held_until, s.lease_micros,
+           case when n.state = 'running' then s.expires_at end, s.lease_micros,
            replace(replace(replace(s.detail, cast(s.id as text), cast(n.id as text)), 'seed', n.run_id), '\"running\"',
                    '\"' || n.state || '\"')
     from (

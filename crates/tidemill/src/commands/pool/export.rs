@@ -34,7 +34,7 @@ pub(super) async fn run(table: Table, context: &Context) -> Result<Exit, Failure
         Table::Limits => {
             tx.pools(POOLS_MAX).await?.iter().map(|record| limits::item(&record.settings)).collect()
         }
-        Table::Registry => tickets(&mut tx, context).await?,
+        Table::Registry => tickets(&mut tx).await?,
     };
     tx.rollback().await?;
     store.close().await;
@@ -51,13 +51,12 @@ pub(super) async fn run(table: Table, context: &Context) -> Result<Exit, Failure
     Ok(Exit::Ok)
 }
 
-async fn tickets(tx: &mut Tx, context: &Context) -> Result<Vec<Item>, Failure> {
-    let history = context.settings().pools.history;
+async fn tickets(tx: &mut Tx) -> Result<Vec<Item>, Failure> {
     let mut items = Vec::new();
     for pool in tx.pools(POOLS_MAX).await? {
         let settings = &pool.settings;
         let tickets = tx.pool_tickets(&settings.name, &STATES, TICKETS_MAX).await?;
-        items.extend(tickets.iter().map(|found| registry::item(found, settings.external_id, history)));
+        items.extend(tickets.iter().map(|found| registry::item(found, settings.external_id)));
     }
     Ok(items)
 }

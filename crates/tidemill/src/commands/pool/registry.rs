@@ -44,11 +44,14 @@ impl Batch {
     }
 }
 
-/// A ticket as an item; `history` is how long it is kept after its end.
-pub(super) fn item(found: &TicketRecord, external_id: Option<i64>, history: Duration) -> Item {
+/// The document forgets an item so long after its start.
+const TTL: Duration = Duration::from_secs(24 * 3600);
+
+/// A ticket as an item, as the view of the registry has it too.
+pub(super) fn item(found: &TicketRecord, external_id: Option<i64>) -> Item {
     let ticket = &found.ticket;
     let started_at = since(ticket);
-    let kept_until = found.ended_at.unwrap_or(started_at).plus(history);
+    let kept_until = started_at.plus(TTL);
     [
         ("src_db_id", json!(external_id)),
         ("dag_run_id", json!(ticket.holder.run_id())),

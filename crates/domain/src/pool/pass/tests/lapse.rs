@@ -180,21 +180,30 @@ fn a_probe_frees_only_what_is_in_doubt() {
 }
 
 #[test]
-fn nobody_holds_units_for_ever() {
-    for doubted in [false, true] {
-        let mut bench = Bench::of(&[("ADW", 10)]);
-        let ticket = beating(&mut bench, "batch");
-        bench.later(60);
-        if doubted {
-            bench.lapsed("ADW", "batch");
-        }
-        bench.later(24 * 3_600 - 60);
+fn who_is_not_heard_of_does_not_hold_units_for_ever() {
+    let day = 24 * 3_600;
+    let mut bench = Bench::of(&[("ADW", 10)]);
+    let beats = beating(&mut bench, "beats");
+    bench.ask("silent", 4);
+    let silent = bench.ticket("ADW", "silent").unwrap().id;
+    bench.later(day);
+    bench.lapsed("ADW", "silent");
+    assert_eq!(bench.last.ends[&silent], End::HeldTooLong, "it never promised to be heard of");
 
-        bench.lapsed("ADW", "batch");
+    bench.lapsed("ADW", "beats");
+    assert_eq!(
+        state(&bench, "beats"),
+        Some(State::Suspect),
+        "however long it was heard of, doubt comes first"
+    );
+    bench.later(day - 1);
+    assert_eq!(bench.lapsed("ADW", "beats"), Answer::Alive, "it counts");
+    assert_eq!(bench.usage("ADW"), 4);
+    bench.later(1);
+    bench.lapsed("ADW", "beats");
 
-        assert_eq!((state(&bench, "batch"), bench.usage("ADW")), (None, 0));
-        assert_eq!(bench.last.ends[&ticket], End::HeldTooLong);
-    }
+    assert_eq!((state(&bench, "beats"), bench.usage("ADW")), (None, 0));
+    assert_eq!(bench.last.ends[&beats], End::HeldTooLong);
 }
 
 #[test]
@@ -257,11 +266,11 @@ fn the_time_of_a_ticket_follows_from_its_state() {
     let of = |bench: &Bench| expires_at(bench.ticket("ADW", "batch").unwrap(), &settings, bench.now);
 
     assert_eq!(of(&bench), Some(start.plus(LEASE)));
-    bench.later(24 * 3_600 - 10);
-    assert_eq!(of(&bench), Some(start.plus(settings.max_hold)), "a lease does not reach beyond it");
+    bench.later(100 * 3_600);
+    assert_eq!(of(&bench), Some(bench.now.plus(LEASE)), "who is heard of has its units for as long as that");
     bench.lapsed("ADW", "batch");
     assert_eq!(state(&bench, "batch"), Some(State::Suspect));
-    assert_eq!(of(&bench), Some(start.plus(settings.max_hold)));
+    assert_eq!(of(&bench), Some(bench.now.plus(settings.max_hold)));
     let ended = Ticket { state: State::Released, ..bench.ticket("ADW", "batch").unwrap().clone() };
     assert_eq!(expires_at(&ended, &settings, bench.now), None);
 }
