@@ -98,7 +98,7 @@ fn hold(gauge: &Gauge, holder: u64) {
         std::thread::sleep(Duration::from_millis(5 + (holder * 13 + round * 29) % 60));
         gauge.rounds.fetch_add(1, Ordering::SeqCst);
         // A few holders leave their connections open and are never heard of again: nobody else may have those.
-        if round == 1 && holder % 12 == 0 {
+        if round == 1 && holder.is_multiple_of(12) {
             gauge.left.fetch_add(granted, Ordering::SeqCst);
             continue;
         }

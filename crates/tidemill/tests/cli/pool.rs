@@ -293,3 +293,42 @@ fn an_import_that_is_not_understood_changes_nothing() {
     stage.run(&["pool", "import", "nothing.json"]).fails("TM1210", 2);
     assert!(stage.run(&["pool", "list"]).succeeds().stdout.contains("There are no pools"));
 }
+
+#[test]
+fn every_reason_stands_in_the_reference() {
+    let document = std::fs::read_to_string(workspace().join("docs/reference/http.md")).unwrap();
+    let table = document.split("<!-- reasons -->").nth(1).unwrap().split("<!-- /reasons -->").next().unwrap();
+    let mut found: Vec<&str> = table.lines().filter(|line| line.starts_with("| `")).collect();
+    let mut expected: Vec<String> =
+        REASONS.iter().map(|reason| format!("| `{reason}` | {} |", reason.sentence())).collect();
+
+    found.sort_unstable();
+    expected.sort_unstable();
+
+    assert_eq!(found, expected);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_migration_makes_the_documents_views_under_the_names_that_are_set() {
+    for database in scratches().await {
+        let stage = stage(&database)
+            .with("EMR_AGENT_TABLE_REGISTRY", "my_registry")
+            .with("TIDEMILL_POOLS_LIMITS_VIEW", "my_limits");
+
+        stage.run(&["db", "migrate"]).succeeds();
+
+        stage.run(&["pool", "create", "ADW", "--id", "4", "--max", "1000"]).succeeds();
+        let store = database.store(None).await.unwrap();
+        let mut tx = store.begin().await.unwrap();
+        let found = "insert into my_seen select max_connections from my_limits where src_db_id = 4";
+        tx.execute_for_test("create table my_seen (max_connections bigint not null)").await.unwrap();
+        tx.execute_for_test(found).await.unwrap();
+        tx.execute_for_test("delete from my_seen where max_connections <> 1000").await.unwrap();
+        // Fails unless there is the one row.
+        tx.execute_for_test("insert into my_seen values ((select max_connections from my_seen))").await.unwrap();
+        tx.execute_for_test("insert into my_seen select ttl from my_registry").await.unwrap();
+        tx.rollback().await.unwrap();
+        let bad = stage.with("EMR_AGENT_TABLE_REGISTRY", "tidemill_pool").run(&["db", "migrate"]);
+        assert_eq!(bad.code, Some(5), "{bad:?}");
+    }
+}
