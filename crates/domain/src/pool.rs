@@ -1,7 +1,7 @@
 //! Pools: scarce units of a database or a licence server, and who may use how many of them now.
 //!
 //! Reading order: [`settings`], [`capacity`] and [`weight`] (what a pool is and what a request costs), [`holder`],
-//! [`class`] and [`ticket`] (who asks), [`state`] (the life of a ticket), [`event`] and [`ledger`] (all that was
+//! [`class`], [`asked`] and [`ticket`] (who asks, and for how much), [`state`] (the life of a ticket), [`event`] and [`ledger`] (all that was
 //! decided, and what follows from it), [`ladder`] and [`decide`] (who may start now: the policies), [`estimate`]
 //! (how long the others wait), [`command`] and [`pass`] (many requests in one go), [`replay`] (the auditor),
 //! [`reason`], [`story`], [`account`] and [`usage`] (what people are told), [`what_if`] (what would have happened
@@ -11,6 +11,7 @@ pub mod capacity;
 pub mod settings;
 pub mod weight;
 
+pub mod asked;
 pub mod class;
 pub mod holder;
 pub mod state;
@@ -37,6 +38,7 @@ pub mod what_if;
 #[cfg(test)]
 mod model_test;
 
+pub use asked::Asked;
 pub use class::Class;
 pub use command::{Acquire, Answer, Command, Part, ReleaseBy};
 pub use decide::Policy;

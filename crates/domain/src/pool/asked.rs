@@ -1,0 +1,204 @@
+//! What a request asks of a pool: the number that it says, else the degree of its hint, else the pool's default. One rule
+//! for job steps, commands and callers over the network, so that the same hint counts for the same everywhere.
+//!
+//! What runs is never more than what is counted: a hint is lowered to what was granted, and one that cannot be lowered is
+//! granted whole or waits.
+
+use super::settings::Settings;
+use super::weight::{Lever, lever};
+use crate::hint::{CannotRewrite, Hint, HintTooLong, rewrite};
+use std::num::NonZeroU32;
+
+/// What is asked of one pool.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Asked {
+    /// The degree of parallelism.
+    pub parallel: NonZeroU32,
+    /// The least that would do; the pool's when it is not said.
+    pub least: Option<NonZeroU32>,
+    /// What the pool lowers when it has not enough.
+    pub lever: Lever,
+    hint: Option<AskedHint>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct AskedHint {
+    hint: Hint,
+    /// The most that the statement runs with as it is written.
+    degree: NonZeroU32,
+}
+
+impl Asked {
+    /// Puts together what a request says: a number, the least that would do, and the hint of its statement.
+    ///
+    /// ```
+    /// # use std::num::NonZeroU32;
+    /// # use tidemill_domain::pool::{Settings, asked::Asked};
+    /// let settings = Settings::new("adw".parse().unwrap(), 1_000);
+    /// let asked = Asked::new(&settings, None, None, Some("/*+ PARALLEL(16) */")).unwrap();
+    /// assert_eq!(asked.parallel.get(), 16);
+    /// assert_eq!(asked.hint_override(NonZeroU32::new(4).unwrap()).unwrap().unwrap(), "/*+ PARALLEL(4) */");
+    /// ```
+    pub fn new(
+        settings: &Settings,
+        number: Option<NonZeroU32>,
+        least: Option<NonZeroU32>,
+        hint: Option<&str>,
+    ) -> Result<Self, HintTooLong> {
+        let lever = lever(settings.weight, settings.hint_effective);
+        let Some(text) = hint else {
+            let parallel = number.unwrap_or(settings.default_units);
+            return Ok(Self { parallel, least, lever, hint: None });
+        };
+        let hint = Hint::parse(text)?;
+        let degree = hint.degree().upper_bound(settings.default_degree, settings.default_units);
+        let parallel = number.unwrap_or(degree);
+        let hint = AskedHint { hint, degree };
+        let lowest = least.unwrap_or(settings.min_units).max(settings.min_units).min(parallel);
+        // Between the two a text is no longer than at both ends, and no more of it has to be read.
+        let can_be_lowered = [lowest, parallel].into_iter().all(|granted| hint.lowered(granted).is_ok());
+        // Where sessions are given out, the degree of each stays as it is.
+        let (parallel, least) = match lever {
+            Lever::Parallel if !can_be_lowered => (parallel.max(degree), Some(parallel.max(degree))),
+            Lever::Parallel | Lever::Sessions => (parallel, least),
+        };
+        Ok(Self { parallel, least, lever, hint: Some(hint) })
+    }
+
+    /// The text of the hint to run with, of somebody who was granted so much; none without a hint. The error says that
+    /// the statement would run with more, which happens only if the pool was changed since it was asked.
+    pub fn hint_override(&self, granted: NonZeroU32) -> Result<Option<String>, CannotRewrite> {
+        let Some(asked) = &self.hint else { return Ok(None) };
+        let text = || asked.hint.text().to_owned();
+        match (self.lever, asked.lowered(granted)) {
+            (Lever::Sessions, _) => Ok(Some(text())),
+            (Lever::Parallel, Ok(lowered)) => Ok(Some(lowered)),
+            (Lever::Parallel, Err(_)) if asked.degree <= granted => Ok(Some(text())),
+            (Lever::Parallel, Err(refusal)) => Err(refusal),
+        }
+    }
+}
+
+impl AskedHint {
+    fn lowered(&self, granted: NonZeroU32) -> Result<String, CannotRewrite> {
+        rewrite(&self.hint, granted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pool::weight::{WEIGHT_MODELS, WeightModel};
+    use proptest::prelude::*;
+
+    /// Nobody knows which of its words is the degree.
+    const UNREADABLE: &str = "/*+ PARALLEL(a b c d 8) */";
+
+    fn some(number: u32) -> NonZeroU32 {
+        NonZeroU32::new(number).unwrap()
+    }
+
+    fn settings() -> Settings {
+        Settings { default_units: some(3), ..Settings::new("ADW".parse().unwrap(), 1_000) }
+    }
+
+    fn asked(number: Option<u32>, least: Option<u32>, hint: Option<&str>) -> (u32, Option<u32>) {
+        let asked = Asked::new(&settings(), number.map(some), least.map(some), hint).unwrap();
+        (asked.parallel.get(), asked.least.map(NonZeroU32::get))
+    }
+
+    #[test]
+    fn the_number_counts_before_the_hint_and_the_hint_before_the_pools_default() {
+        assert_eq!(asked(None, None, None), (3, None));
+        assert_eq!(asked(Some(4), Some(2), None), (4, Some(2)));
+        assert_eq!(asked(Some(4), None, Some("/*+ PARALLEL(16) */")), (4, None));
+        assert_eq!(asked(None, Some(4), Some("/*+ PARALLEL(12) */")), (12, Some(4)));
+        assert_eq!(asked(None, None, Some("/*+ NO_PARALLEL */")), (1, None));
+        assert_eq!(asked(None, None, Some("/*+ FULL(a) */")), (3, None));
+    }
+
+    #[test]
+    fn what_the_database_would_choose_counts_for_the_most() {
+        for hint in
+            ["/*+ PARALLEL */", "/*+ PARALLEL(AUTO) */", "/*+ PARALLEL(DEFAULT) */", "/*+ PARALLEL(a) */"]
+        {
+            assert_eq!(asked(None, None, Some(hint)), (16, None), "{hint}");
+        }
+    }
+
+    #[test]
+    fn a_hint_that_cannot_be_lowered_is_granted_whole() {
+        assert_eq!(asked(None, Some(2), Some(UNREADABLE)), (16, Some(16)));
+        assert_eq!(asked(Some(4), None, Some(UNREADABLE)), (16, Some(16)), "a number does not make it less");
+        assert_eq!(asked(Some(32), None, Some(UNREADABLE)), (32, Some(32)));
+    }
+
+    #[test]
+    fn the_text_to_run_with_is_lowered_or_whole_or_there_is_none() {
+        let told = |hint, granted| {
+            Asked::new(&settings(), None, None, hint).unwrap().hint_override(some(granted)).map_err(drop)
+        };
+
+        let lowered = told(Some("/*+ PARALLEL(16) FULL(A) */"), 8);
+        assert_eq!(lowered, Ok(Some("/*+ PARALLEL(8) FULL(A) */".to_owned())));
+        assert_eq!(told(Some("/*+ PARALLEL(AUTO) */"), 16), Ok(Some("/*+ PARALLEL(16) */".to_owned())));
+        assert_eq!(told(Some(UNREADABLE), 16), Ok(Some(UNREADABLE.to_owned())));
+        assert_eq!(told(Some(UNREADABLE), 15), Err(()));
+        assert_eq!(told(None, 8), Ok(None));
+    }
+
+    #[test]
+    fn where_sessions_are_given_out_the_hint_stays_and_fewer_of_them_may_be_granted() {
+        for (weight, hint_effective) in [(WeightModel::Sessions, true), (WeightModel::Px, false)] {
+            let settings = Settings { weight, hint_effective, ..settings() };
+            for hint in ["/*+ PARALLEL(16) */", UNREADABLE] {
+                let asked = Asked::new(&settings, None, Some(some(2)), Some(hint)).unwrap();
+
+                assert_eq!((asked.parallel, asked.least), (some(16), Some(some(2))));
+                assert_eq!(asked.hint_override(some(2)).unwrap().as_deref(), Some(hint));
+            }
+        }
+    }
+
+    #[test]
+    fn a_hint_that_is_too_long_is_refused() {
+        assert!(Asked::new(&settings(), None, None, Some(&"x".repeat(1 << 20))).is_err());
+    }
+
+    /// Up to three directives, some of which nobody can read.
+    const HINT: &str = "/\\*\\+ ((PARALLEL|PARALLEL\\((AUTO|DEFAULT|MANUAL|[1-9][0-9]?|a|a,? [1-9][0-9]?|a b c [1-9])\\)\
+        |PARALLEL\\([1-9]|NO_PARALLEL|FULL\\(a\\)) ){0,3}\\*/";
+
+    proptest! {
+        #[test]
+        fn what_runs_never_weighs_more_than_what_is_counted(
+            hint in HINT,
+            number in prop::option::of(1_u32..64),
+            least in prop::option::of(1_u32..64),
+            (min_units, default_units, default_degree) in (1_u32..20, 1_u32..20, 1_u32..40),
+            weight in prop::sample::select(WEIGHT_MODELS.to_vec()),
+            sessions in 1_u32..5,
+            percent in 0_u32..=100,
+        ) {
+            let settings = Settings {
+                weight,
+                min_units: some(min_units),
+                default_units: some(default_units),
+                default_degree: some(default_degree),
+                ..settings()
+            };
+            let asked = Asked::new(&settings, number.map(some), least.map(some), Some(&hint)).unwrap();
+            let (lever, most, counted) = settings.weigh(Some(asked.parallel), Some(some(sessions)));
+            // As a pool prices it, and grants anything from the least to all of it.
+            let least = asked.least.unwrap_or(settings.min_units).max(settings.min_units).min(most);
+            let granted = some(least.get() + (most.get() - least.get()) * percent / 100);
+
+            let text = asked.hint_override(granted).unwrap().unwrap();
+
+            let degree = Hint::parse(&text).unwrap().degree().upper_bound(settings.default_degree, NonZeroU32::MIN);
+            let ran_sessions = if lever == Lever::Sessions { granted } else { some(sessions) };
+            let (_, ran, runs) = settings.weigh(Some(degree), Some(ran_sessions));
+            prop_assert!(runs.units(ran) <= counted.units(granted), "{text} with {granted} of {most}");
+        }
+    }
+}
