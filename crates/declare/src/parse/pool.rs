@@ -72,9 +72,7 @@ impl Reader<'_> {
                 self.wrong(node, what, format!("write min: {units} or less, or ask for more units"));
             }
             (Some(bad), _, Some(node)) => {
-                let fix =
-                    "write a hint that `tidemill hint rewrite` can lower, such as \"/*+ PARALLEL(16) */\"";
-                self.wrong(node, bad.to_string(), fix);
+                self.wrong(node, bad.to_string(), "write the hint alone, such as \"/*+ PARALLEL(16) */\"");
             }
             (None, _, Some(node)) if is_no_hint(wanted) => {
                 let what = "this is no hint: one stands in a comment that begins with /*+ or --+";

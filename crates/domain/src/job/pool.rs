@@ -1,11 +1,10 @@
 //! Steps that take units of a pool: what they ask for, under which key, and what a grant means for them.
 
-use crate::hint::{CannotRewrite, Degree, Hint, HintTooLong, rewrite};
+use crate::hint::{CannotRewrite, Degree, Hint, HintTooLong};
 use crate::job::ExecutionId;
 use crate::job::spark::Granted;
 use crate::pool::holder::{BadHolder, Holder};
-use crate::pool::weight::Lever;
-use crate::pool::{Class, PoolName};
+use crate::pool::{Asked, Class, PoolName, Settings};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -25,7 +24,7 @@ pub struct PoolUse {
     pub sessions: Option<NonZeroU32>,
     /// How urgent it is.
     pub class: Class,
-    /// The hint of the step's statement, which is lowered to what is granted.
+    /// The hint of the step's statement, which is lowered to what is granted; one that cannot be is granted whole.
     pub hint: Option<String>,
     /// How long it waits in the queue; as long as it takes when it is not said.
     pub wait: Option<Duration>,
@@ -46,8 +45,8 @@ pub enum BadPoolUse {
     /// The hint is too long.
     #[error(transparent)]
     HintTooLong(#[from] HintTooLong),
-    /// The hint could not be lowered if less were granted.
-    #[error("the hint could not be lowered to what is granted: {0}")]
+    /// Less was granted than the hint can be lowered to: the pool was changed since it was asked.
+    #[error("the hint cannot be lowered to what was granted: {0}")]
     HintNotRewritten(#[from] CannotRewrite),
 }
 
@@ -67,42 +66,30 @@ impl PoolUse {
 
     /// Refuses what would fail only once the units are there.
     pub fn check(&self) -> Result<(), BadPoolUse> {
-        if let (Some(least), Some(units)) = (self.least, self.parallel()?)
-            && least > units
-        {
-            return Err(BadPoolUse::LeastAboveUnits { least, units });
-        }
-        self.granted(Lever::Parallel, NonZeroU32::MIN).map(drop)
-    }
-
-    /// The degree of parallelism that it asks for; none: the pool's default.
-    ///
-    /// ```
-    /// # use tidemill_domain::job::pool::PoolUse;
-    /// let mut wanted = PoolUse::new("adw".parse().unwrap());
-    /// assert_eq!(wanted.parallel().unwrap(), None);
-    /// wanted.hint = Some("/*+ PARALLEL(16) */".to_owned());
-    /// assert_eq!(wanted.parallel().unwrap().unwrap().get(), 16);
-    /// ```
-    pub fn parallel(&self) -> Result<Option<NonZeroU32>, HintTooLong> {
-        match (self.units, &self.hint) {
-            (Some(units), _) => Ok(Some(units)),
-            (None, None) => Ok(None),
-            (None, Some(text)) => Ok(match Hint::parse(text)?.degree() {
-                Degree::Exact(degree) => Some(degree),
-                Degree::Serial => Some(NonZeroU32::MIN),
-                _ => None,
-            }),
+        match (self.least, self.said()?) {
+            (Some(least), Some(units)) if least > units => Err(BadPoolUse::LeastAboveUnits { least, units }),
+            _ => Ok(()),
         }
     }
 
-    /// What the step is told of a grant. Where the pool lowers the number of sessions, the hint stays as it is.
-    pub fn granted(&self, lever: Lever, granted: NonZeroU32) -> Result<Granted, BadPoolUse> {
-        let hint = match (&self.hint, lever) {
-            (Some(text), Lever::Parallel) => Some(rewrite(&Hint::parse(text)?, granted)?),
-            (Some(text), Lever::Sessions) => Some(text.clone()),
-            (None, _) => None,
-        };
+    /// What is asked for whatever the settings of the pool; none if they decide.
+    fn said(&self) -> Result<Option<NonZeroU32>, HintTooLong> {
+        let degree = self.hint.as_deref().map(Hint::parse).transpose()?.map(|hint| hint.degree());
+        Ok(self.units.or(match degree {
+            Some(Degree::Exact(degree)) => Some(degree),
+            Some(Degree::Serial) => Some(NonZeroU32::MIN),
+            _ => None,
+        }))
+    }
+
+    /// What is asked of the pool.
+    pub fn asked(&self, settings: &Settings) -> Result<Asked, HintTooLong> {
+        Asked::new(settings, self.units, self.least, self.hint.as_deref())
+    }
+
+    /// What the step is told of a grant.
+    pub fn granted(&self, settings: &Settings, granted: NonZeroU32) -> Result<Granted, BadPoolUse> {
+        let hint = self.asked(settings)?.hint_override(granted)?;
         Ok(Granted { units: granted.get(), hint })
     }
 }
@@ -116,7 +103,7 @@ pub fn holder(job: &str, execution: ExecutionId, step: &str) -> Result<Holder, B
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
+    use crate::pool::WeightModel;
 
     fn some(number: u32) -> NonZeroU32 {
         NonZeroU32::new(number).unwrap()
@@ -136,22 +123,13 @@ mod tests {
     }
 
     #[test]
-    fn the_number_counts_before_the_hint_and_the_hint_before_the_pools_default() {
-        let both = PoolUse { units: Some(some(4)), ..wanted("/*+ PARALLEL(16) */") };
-
-        assert_eq!(both.parallel(), Ok(Some(some(4))));
-        assert_eq!(wanted("/*+ PARALLEL(16) */").parallel(), Ok(Some(some(16))));
-        assert_eq!(wanted("/*+ NO_PARALLEL */").parallel(), Ok(Some(some(1))));
-        assert_eq!(wanted("/*+ PARALLEL(AUTO) */").parallel(), Ok(None));
-        assert_eq!(wanted("/*+ FULL(a) */").parallel(), Ok(None));
-    }
-
-    #[test]
     fn a_grant_lowers_the_hint_unless_the_pool_lowers_the_sessions() {
         let wanted = wanted("/*+ PARALLEL(16) FULL(a) */");
+        let by_degree = Settings::new("adw".parse().unwrap(), 100);
+        let by_sessions = Settings { weight: WeightModel::Sessions, ..by_degree.clone() };
 
-        let lowered = wanted.granted(Lever::Parallel, some(4)).unwrap();
-        let kept = wanted.granted(Lever::Sessions, some(4)).unwrap();
+        let lowered = wanted.granted(&by_degree, some(4)).unwrap();
+        let kept = wanted.granted(&by_sessions, some(4)).unwrap();
 
         assert_eq!(lowered, Granted { units: 4, hint: Some("/*+ PARALLEL(4) FULL(a) */".into()) });
         assert_eq!(kept, Granted { units: 4, hint: Some("/*+ PARALLEL(16) FULL(a) */".into()) });
@@ -173,24 +151,7 @@ mod tests {
         );
         let by_hint = PoolUse { least: Some(some(9)), ..wanted("/*+ PARALLEL(8) */") };
         assert!(by_hint.check().is_err(), "the hint says how much is asked for");
-        assert!(matches!(wanted("/*+ PARALLEL(a b c d 8) */").check(), Err(BadPoolUse::HintNotRewritten(_))));
+        assert_eq!(wanted("/*+ PARALLEL(a b c d 8) */").check(), Ok(()), "it is granted whole");
         assert!(matches!(wanted(&"x".repeat(1 << 20)).check(), Err(BadPoolUse::HintTooLong(_))));
-    }
-
-    proptest! {
-        #[test]
-        fn what_passes_the_check_can_be_granted_and_never_asks_for_more_than_that(
-            hint in "/\\*\\+ (PARALLEL\\([0-9]{1,3}\\)|PARALLEL\\((a|b) [0-9]{1,3}\\)|FULL\\(a\\)| )* \\*/",
-            granted in 1_u32..200,
-        ) {
-            let wanted = wanted(&hint);
-            if wanted.check().is_ok() {
-                let told = wanted.granted(Lever::Parallel, some(granted)).unwrap();
-
-                prop_assert_eq!(told.units, granted);
-                let read = Hint::parse(told.hint.as_deref().unwrap()).unwrap();
-                prop_assert!(read.degree().upper_bound(NonZeroU32::MAX, NonZeroU32::MIN) <= some(granted));
-            }
-        }
     }
 }

@@ -11,8 +11,6 @@ pub mod lease;
 pub mod request;
 pub mod ticket;
 
-mod hint;
-
 use crate::access::Principal;
 use crate::api::{Asked, limit};
 use crate::mutation;

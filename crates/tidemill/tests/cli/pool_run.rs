@@ -65,6 +65,12 @@ async fn a_command_is_told_what_it_has_and_ends_as_it_would_alone() {
             run(&["--hint", "/*+ PARALLEL(64) */", "--min", "2"], "echo \"$TIDEMILL_UNITS $TIDEMILL_HINT\"");
         assert_eq!(less.succeeds().stdout, "32 /*+ PARALLEL(32) */\n");
         assert!(less.stderr.contains("32 of 64 of etl granted"), "{less:#?}");
+        // Nobody knows how to lower this one, so it has all that it may come to.
+        let whole = run(
+            &["--units", "4", "--hint", "/*+ PARALLEL(a b c 8) */"],
+            "echo \"$TIDEMILL_UNITS $TIDEMILL_HINT\"",
+        );
+        assert_eq!(whole.succeeds().stdout, "16 /*+ PARALLEL(a b c 8) */\n");
         let missing = stage.run(&["run", "--pool", "4", "--", "./no-such-program"]);
         missing.fails("TM1209", 127);
         fs::write(stage.path("plain"), "").unwrap();
@@ -207,8 +213,8 @@ async fn who_does_not_get_its_units_in_time_leaves_the_queue_and_says_why() {
         stage.run(&["run", "--pool", "etl", "--units", "64", "--min", "64", "--", "true"]).fails("TM1205", 2);
         stage.run(&["run", "--pool", "nothing", "--", "true"]).fails("TM1201", 3);
         stage
-            .run(&["run", "--pool", "etl", "--hint", "/*+ PARALLEL(a b c 8) */", "--", "true"])
-            .fails("TM1230", 5);
+            .run(&["run", "--pool", "etl", "--wait", "0", "--hint", "/*+ PARALLEL(a b c 8) */", "--", "true"])
+            .fails("TM1204", 8);
         holder.signal(Signal::TERM).unwrap();
         assert!(holder.wait_deadline(PATIENCE).is_some());
     }

@@ -13,8 +13,7 @@ use tidemill_domain::code::Code;
 use tidemill_domain::job::pool::{PoolUse, holder};
 use tidemill_domain::job::{BatchStatus, ExitStatus};
 use tidemill_domain::pool::command::{Admitted, Answer, Release, Waits};
-use tidemill_domain::pool::weight::Lever;
-use tidemill_domain::pool::{End, Reason, ReleaseBy};
+use tidemill_domain::pool::{End, Reason, ReleaseBy, Settings};
 use tidemill_store::StoreError;
 
 /// How long one question waits in the queue. Whoever dies meanwhile keeps its place for little longer than that.
@@ -84,11 +83,15 @@ struct Asking<'a> {
 
 impl<'a> Asking<'a> {
     fn new(pools: &'a Pools, wanted: &'a PoolUse, scope: &'a StepScope) -> Result<Self, String> {
-        let parallel = wanted.parallel().map_err(|error| error.to_string())?;
+        wanted.check().map_err(|error| error.to_string())?;
         let holder = holder(scope.job(), scope.execution(), scope.step())
             .map_err(|error| format!("its name cannot be that of a holder of units: {error}"))?;
-        let part =
-            AskPart { pool: wanted.pool.clone(), parallel, sessions: wanted.sessions, least: wanted.least };
+        let part = AskPart {
+            pool: wanted.pool.clone(),
+            parallel: wanted.units,
+            sessions: wanted.sessions,
+            least: wanted.least,
+        };
         let mut ask = Ask::new(holder, part);
         ask.class = wanted.class;
         // Estimates are made of earlier runs of the same.
@@ -103,7 +106,7 @@ impl<'a> Asking<'a> {
         let mut question = Duration::ZERO;
         let mut place = None;
         loop {
-            let waited = match self.pools.hold(self.ask.clone(), question).await {
+            let waited = match self.ask(question).await {
                 Ok(Ok(hold)) => return self.granted(hold).await,
                 Ok(Err(Answer::Waits(waits))) if left.is_zero() => return self.too_long(&waits),
                 Ok(Err(Answer::Waits(waits))) => {
@@ -123,6 +126,20 @@ impl<'a> Asking<'a> {
         }
     }
 
+    /// One question, by what is set about the pool now.
+    async fn ask(&self, question: Duration) -> Result<Result<Hold, Answer>, PoolError> {
+        let mut ask = self.ask.clone();
+        // Of a pool that is not there nothing can be asked, and the answer says so.
+        if let Some(settings) = self.settings().await?
+            && let Ok(asked) = self.wanted.asked(&settings)
+        {
+            for part in &mut ask.parts {
+                (part.parallel, part.least) = (Some(asked.parallel), asked.least);
+            }
+        }
+        self.pools.hold(ask, question).await
+    }
+
     /// Tells the step what it may do. Units that it cannot use are given back.
     async fn granted(&self, hold: Hold) -> Units {
         match self.meaning(&hold).await {
@@ -137,10 +154,12 @@ impl<'a> Asking<'a> {
     async fn meaning(&self, hold: &Hold) -> Result<(), (Code, String)> {
         let Some(Admitted { ticket, .. }) = hold.parts().first() else { return Ok(()) };
         let Some(granted) = ticket.granted else { return Ok(()) };
-        let lever = self.lever().await.map_err(|error| (error.code(), error.to_string()))?;
+        let settings = self.settings().await.map_err(|error| (error.code(), error.to_string()))?;
+        // Of one that was removed meanwhile the degree was asked for, which is what most give out.
+        let settings = settings.unwrap_or_else(|| Settings::new(self.wanted.pool.clone(), 0));
         let told = self
             .wanted
-            .granted(lever, granted)
+            .granted(&settings, granted)
             .map_err(|error| (Code::HintNotRewritten, error.to_string()))?;
         let (step, pool, asked) = (self.scope.step(), &self.wanted.pool, ticket.asked);
         tracing::info!(step, pool = %pool, "step {step} has {granted} of the {asked} that it asked of pool {pool}");
@@ -148,13 +167,11 @@ impl<'a> Asking<'a> {
         Ok(())
     }
 
-    /// What the pool lowers when it has not enough.
-    async fn lever(&self) -> Result<Lever, StoreError> {
+    async fn settings(&self) -> Result<Option<Settings>, StoreError> {
         let mut tx = self.scope.store().read().await?;
         let found = tx.pool(&self.wanted.pool).await?;
         tx.rollback().await?;
-        // One that was removed meanwhile had to be asked for something: the degree is what most lower.
-        Ok(found.map_or(Lever::Parallel, |found| found.settings.weigh(None, None).0))
+        Ok(found.map(|found| found.settings))
     }
 
     fn tell_place(&self, waits: &Waits, place: &mut Option<(u32, Reason)>) {

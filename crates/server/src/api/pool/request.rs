@@ -1,7 +1,6 @@
 //! Requests for units of one pool, or of several at once: then all of them or none.
 
 use super::document::lease as lease_for;
-use super::hint::AskedHint;
 use super::lease::lease_id;
 use super::ticket::{PoolHolder, PoolLease};
 use super::{acquire, call_of, find, gone, named, object, unknown};
@@ -17,17 +16,17 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 use tidemill_domain::code::Code;
 use tidemill_domain::pool::command::{Admitted, Answer, Release, Waits};
-use tidemill_domain::pool::{Class, End, Holder, Reason, ReleaseBy, TicketId};
+use tidemill_domain::pool::{Asked, Class, End, Holder, PoolName, Reason, ReleaseBy, TicketId};
 use tidemill_engine::pool::{Ask, AskPart};
 use tidemill_store::pool::TicketRecord;
 use utoipa::ToSchema;
 
-/// Longest that an answer is held back, in seconds.
-const WAIT_SECONDS_MAX: u32 = 50;
+/// Longest that an answer is held back, in seconds: clients give up after 60.
+pub(super) const WAIT_SECONDS_MAX: u32 = 50;
 /// Most pools of one request.
 const POOLS_MAX: usize = 16;
 /// Longest text of a hint, in characters.
-const HINT_CHARS_MAX: usize = 4000;
+pub(super) const HINT_CHARS_MAX: usize = 4000;
 /// Most tickets of one run that are looked through for those of a request.
 const TICKETS_MAX: u32 = 10_000;
 
@@ -95,7 +94,7 @@ pub struct GrantedLease {
     parallel: u32,
     /// The units that it takes.
     units: u64,
-    /// The hint to run with, if one was given and can be lowered to what was granted.
+    /// The hint to run with, if one was given.
     hint: Option<String>,
     /// Whether more was asked for and is waited for.
     upgrade_pending: bool,
@@ -174,7 +173,7 @@ pub(crate) async fn make(
             let hint = |part: &Admitted| {
                 let granted = part.ticket.granted?;
                 let (_, hint) = hints.iter().find(|(pool, _)| *pool == part.pool)?;
-                hint.with(granted)
+                hint.hint_override(granted).ok().flatten()
             };
             let leases = parts.iter().map(|part| granted(part, hint(part))).collect();
             let told = PoolRequest { id, state: "running", leases, duplicate: is_duplicate, waits: None };
@@ -232,7 +231,7 @@ async fn parts(
     state: &State,
     principal: &Principal,
     body: &AskUnits,
-) -> Result<(Vec<AskPart>, Vec<(tidemill_domain::pool::PoolName, AskedHint)>), Problem> {
+) -> Result<(Vec<AskPart>, Vec<(PoolName, Asked)>), Problem> {
     if !(1..=POOLS_MAX).contains(&body.pools.len()) {
         return Err(bad("pools", "name 1 to 16 pools"));
     }
@@ -253,12 +252,10 @@ async fn parts(
         };
         if body.hint.is_some() {
             let settings = find(&mut tx, &name).await?.settings;
-            let hint = AskedHint::read(&hint_text, &settings);
-            part.parallel = part.parallel.or(hint.degree);
-            if !hint.can_be_lowered() {
-                part.least = Some(part.parallel.unwrap_or(settings.default_units));
-            }
-            hints.push((name, hint));
+            let read = Asked::new(&settings, part.parallel, part.least, Some(&hint_text))
+                .map_err(|too_long| bad("hint", too_long.to_string()))?;
+            (part.parallel, part.least) = (Some(read.parallel), read.least);
+            hints.push((name, read));
         }
         parts.push(part);
     }

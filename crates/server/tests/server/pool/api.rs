@@ -307,6 +307,10 @@ async fn the_hint_of_a_request_is_lowered_with_its_grant() {
         (&lease["asked"], &lease["parallel"], &lease["hint"]),
         (&json!(16), &json!(8), &json!("/*+ PARALLEL(8) */"))
     );
+    // Nobody could run this one with less, so the number does not make it less, and it waits.
+    let mut unreadable = request("run-2", json!([{ "pool": "ADW", "parallel": 2 }]));
+    unreadable["hint"] = json!("/*+ PARALLEL(16 */");
+    assert_eq!(app.make(&unreadable).await.status, StatusCode::ACCEPTED);
 }
 
 #[tokio::test]

@@ -332,6 +332,36 @@ async fn the_hint_to_run_with_is_what_was_granted() {
 }
 
 #[tokio::test]
+async fn a_hint_that_cannot_be_lowered_counts_whole_whatever_the_number_says() {
+    let app = App::adw().await;
+    let mut wanted = acquire("run-1", 4);
+    wanted["hint"] = json!("/*+ PARALLEL(16 */");
+
+    let answer = app.post("/acquire", &wanted).await.json();
+
+    assert_eq!(
+        fields(&answer, &["granted_parallel", "hint_override"]),
+        json!({ "granted_parallel": 16, "hint_override": "/*+ PARALLEL(16 */" })
+    );
+}
+
+#[tokio::test]
+async fn who_asks_again_without_a_hint_is_told_that_of_its_lease() {
+    let app = App::adw().await;
+    app.acquire("other", 940).await;
+    let mut wanted = acquire("run-1", 16);
+    wanted["hint"] = json!("/*+ PARALLEL(16) FULL(A) */");
+    app.post("/acquire", &wanted).await;
+
+    let again = app.acquire("run-1", 16).await;
+
+    assert_eq!(
+        fields(&again, &["duplicate", "adjusted_parallel", "hint_override"]),
+        json!({ "duplicate": true, "adjusted_parallel": 8, "hint_override": "/*+ PARALLEL(8) FULL(A) */" })
+    );
+}
+
+#[tokio::test]
 async fn one_address_does_all_when_the_body_says_what() {
     let app = App::adw().await;
     let mut wanted = acquire("run-1", 8);

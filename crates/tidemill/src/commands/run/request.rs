@@ -2,16 +2,15 @@
 
 use super::Run;
 use crate::report::Failure;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::num::NonZeroU32;
 use std::path::Path;
 use std::str::FromStr;
 use tidemill_domain::code::Code;
-use tidemill_domain::hint::{Hint, rewrite};
 use tidemill_domain::pool::command::Admitted;
 use tidemill_domain::pool::weight::Lever;
-use tidemill_domain::pool::{Holder, PoolName, Settings};
+use tidemill_domain::pool::{Asked, Holder, PoolName};
 use tidemill_engine::SystemIds;
 use tidemill_engine::pool::{Ask, AskPart};
 use tidemill_store::pool::PoolRecord;
@@ -48,16 +47,14 @@ impl FromStr for PoolSpec {
 /// What is asked for.
 pub(super) struct Request {
     pub(super) ask: Ask,
-    hint: Option<Hint>,
-    /// The pools in which a lower hint takes fewer units.
-    lowered_by: BTreeSet<PoolName>,
+    /// The same as each pool understands it, by its name.
+    asked: BTreeMap<PoolName, Asked>,
 }
 
 impl Request {
     pub(super) fn new(arguments: &Run, pools: Vec<PoolRecord>) -> Result<Self, Failure> {
-        let hint = arguments.hint.as_deref().map(parse).transpose()?;
         let mut parts: Vec<AskPart> = Vec::with_capacity(pools.len());
-        let mut lowered_by = BTreeSet::new();
+        let mut asked_of = BTreeMap::new();
         for (spec, record) in arguments.pools.iter().zip(pools) {
             let settings = record.settings;
             if parts.iter().any(|part| part.pool == settings.name) {
@@ -68,12 +65,17 @@ impl Request {
                     "name each pool once, with all that you want of it",
                 ));
             }
-            let asked = spec.units.or(arguments.units).or(hint.as_ref().map(|hint| by_hint(hint, &settings)));
-            if settings.weigh(asked, None).0 == Lever::Parallel {
-                lowered_by.insert(settings.name.clone());
-            }
-            let least = spec.least.or(arguments.min);
-            parts.push(AskPart { least, ..AskPart::new(settings.name, asked) });
+            let (units, least) = (spec.units.or(arguments.units), spec.least.or(arguments.min));
+            let asked =
+                Asked::new(&settings, units, least, arguments.hint.as_deref()).map_err(|too_long| {
+                    let fix = "give the hint comment alone, without the rest of the statement";
+                    Failure::new(Code::HintTooLong, too_long.to_string(), fix)
+                })?;
+            parts.push(AskPart {
+                least: asked.least,
+                ..AskPart::new(settings.name.clone(), Some(asked.parallel))
+            });
+            asked_of.insert(settings.name, asked);
         }
         if arguments.lease.as_secs() < LEASE_MIN_SECONDS {
             let what = format!("--lease is shorter than {LEASE_MIN_SECONDS}s");
@@ -92,40 +94,26 @@ impl Request {
             lease_for: Some(arguments.lease),
             call: None,
         };
-        let request = Self { ask, hint, lowered_by };
-        // Whether it can be lowered at all is better known before anybody waits.
-        request.lowered(NonZeroU32::MIN)?;
-        Ok(request)
+        Ok(Self { ask, asked: asked_of })
     }
 
     /// The hint for what was granted; none when none was given.
     pub(super) fn hint(&self, parts: &[Admitted]) -> Result<Option<String>, Failure> {
-        let degrees = parts.iter().filter(|part| self.lowered_by.contains(&part.pool));
-        match (degrees.filter_map(|part| part.ticket.granted).min(), &self.hint) {
-            (Some(granted), Some(_)) => self.lowered(granted),
-            (_, hint) => Ok(hint.as_ref().map(|hint| hint.text().to_owned())),
-        }
-    }
-
-    fn lowered(&self, granted: NonZeroU32) -> Result<Option<String>, Failure> {
-        let Some(hint) = self.hint.as_ref().filter(|_| !self.lowered_by.is_empty()) else { return Ok(None) };
-        rewrite(hint, granted).map(Some).map_err(|refusal| {
+        let granted =
+            parts.iter().filter_map(|part| Some((self.asked.get(&part.pool)?, part.ticket.granted?)));
+        // The pool that gave the least says it; those that give out sessions do not lower the hint.
+        let Some((asked, granted)) =
+            granted.min_by_key(|(asked, granted)| (asked.lever == Lever::Sessions, *granted))
+        else {
+            return Ok(None);
+        };
+        asked.hint_override(granted).map_err(|refusal| {
             let what = format!("the hint cannot be lowered to {granted}");
             let fix =
                 "write its parallel hints as PARALLEL(8) or PARALLEL(alias 8); see `tidemill hint parse`";
             Failure::new(Code::HintNotRewritten, what, fix).because(&refusal.to_string())
         })
     }
-}
-
-fn parse(text: &str) -> Result<Hint, Failure> {
-    let fix = "give the hint comment alone, without the rest of the statement";
-    Hint::parse(text).map_err(|too_long| Failure::new(Code::HintTooLong, too_long.to_string(), fix))
-}
-
-/// How much a hint asks for in a pool.
-fn by_hint(hint: &Hint, settings: &Settings) -> NonZeroU32 {
-    hint.degree().upper_bound(settings.default_degree, settings.default_units)
 }
 
 /// This run and no other.

@@ -61,11 +61,7 @@ pub(super) async fn explain(tx: &mut Tx, record: TicketRecord, now: Timestamp) -
         }
     }
     let ledger = ledgers.get(&record.pool);
-    let level = ledger.map(|ledger| Level {
-        usage: ledger.usage(),
-        limit: ledger.settings().limit_at(now),
-        max_units: ledger.settings().max_units,
-    });
+    let level = ledger.map(|ledger| Level::of(ledger.settings(), ledger.usage(), now));
     let place = ledger.and_then(|ledger| place(ledger, &ledgers, &record, now));
     Ok(Explained { record, level, place, log })
 }

@@ -1,17 +1,15 @@
 //! What the document's clients ask.
 
 use super::field::{BadField, Fields};
+use crate::api::pool::request::{HINT_CHARS_MAX, WAIT_SECONDS_MAX};
 use serde_json::Value;
 use std::num::NonZeroU32;
+use tidemill_domain::pool::Class;
+use tidemill_domain::pool::class::CLASSES;
+use tidemill_domain::pool::holder::LONGEST_NAME;
 
-/// Longest name of anything; those of Airflow are as long at most.
-const NAME_CHARS_MAX: usize = 250;
-/// Longest text of a hint.
-const HINT_CHARS_MAX: usize = 4000;
 /// Largest degree that is taken for one.
 const PARALLEL_MAX: i64 = 1_000_000;
-/// Longest that an answer may be held back, in seconds: clients give up after 60.
-pub const WAIT_SECONDS_MAX: i64 = 50;
 /// Longest time between two heartbeats, in seconds: a day.
 const HEARTBEAT_SECONDS_MAX: i64 = 24 * 3600;
 
@@ -107,21 +105,6 @@ pub struct Holder {
     pub map_index: i32,
 }
 
-/// How much a request matters.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum Class {
-    /// More than others.
-    Critical,
-    /// As others.
-    #[default]
-    Normal,
-    /// Less than others.
-    Bulk,
-}
-
-const CLASSES: [(&str, Class); 3] =
-    [("critical", Class::Critical), ("normal", Class::Normal), ("bulk", Class::Bulk)];
-
 /// How a batch has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
@@ -169,13 +152,13 @@ fn acquire(fields: &Fields<'_>, spec: Spec) -> Result<Acquire, BadField> {
     Ok(Acquire {
         pool: required_pool(fields, &spec)?,
         holder: holder(fields)?,
-        table_name: fields.text("table_name", NAME_CHARS_MAX)?.or(spec.table_name),
+        table_name: fields.text("table_name", LONGEST_NAME)?.or(spec.table_name),
         parallel_hint,
         hint: fields.long_text("hint", HINT_CHARS_MAX)?.or(spec.hint),
         partitions: spec.partitions,
-        class: fields.word("class", &CLASSES)?.unwrap_or_default(),
+        class: fields.word("class", &CLASSES.map(|class| (class.as_str(), class)))?.unwrap_or_default(),
         min_parallel,
-        wait_seconds: seconds(fields, "wait_seconds", 0, WAIT_SECONDS_MAX)?.unwrap_or(0),
+        wait_seconds: seconds(fields, "wait_seconds", 0, WAIT_SECONDS_MAX.into())?.unwrap_or(0),
         heartbeat_seconds: seconds(fields, "heartbeat_seconds", 1, HEARTBEAT_SECONDS_MAX)?,
     })
 }
@@ -197,7 +180,7 @@ impl Spec {
         let mut spec = Self { src_db_id: None, table_name: None, hint: None, partitions: None };
         if let Some(meta) = meta {
             spec.src_db_id = meta.number("srcDbId", 0..=i64::MAX)?;
-            spec.table_name = meta.text("tableName", NAME_CHARS_MAX)?;
+            spec.table_name = meta.text("tableName", LONGEST_NAME)?;
         }
         if let Some(resource) = resource {
             spec.hint = resource.long_text("hint", HINT_CHARS_MAX)?;
@@ -214,7 +197,7 @@ fn required_pool(fields: &Fields<'_>, spec: &Spec) -> Result<PoolKey, BadField> 
 }
 
 fn pool(fields: &Fields<'_>, spec: &Spec) -> Result<Option<PoolKey>, BadField> {
-    let name = fields.text("pool", NAME_CHARS_MAX)?;
+    let name = fields.text("pool", LONGEST_NAME)?;
     let id = fields.number("src_db_id", 0..=i64::MAX)?;
     match (name, id) {
         (Some(_), Some(_)) => Err(fields.bad("pool", "it stands beside src_db_id; say one of them")),
@@ -225,13 +208,13 @@ fn pool(fields: &Fields<'_>, spec: &Spec) -> Result<Option<PoolKey>, BadField> {
 
 fn holder(fields: &Fields<'_>) -> Result<Holder, BadField> {
     let name = |field: &str| {
-        fields.text(field, NAME_CHARS_MAX)?.ok_or_else(|| fields.bad(field, "it is missing or empty"))
+        fields.text(field, LONGEST_NAME)?.ok_or_else(|| fields.bad(field, "it is missing or empty"))
     };
     let map_index = fields.number("map_index", -1..=i64::from(i32::MAX))?;
     Ok(Holder {
         dag_id: name("dag_id")?,
         dag_run_id: name("dag_run_id")?,
-        task_id: fields.text("task_id", NAME_CHARS_MAX)?,
+        task_id: fields.text("task_id", LONGEST_NAME)?,
         map_index: map_index.and_then(|index| i32::try_from(index).ok()).unwrap_or(-1),
     })
 }

@@ -2,12 +2,9 @@
 
 use super::answer::{AcquireAnswer, StatusAnswer};
 use super::options::UnknownPool;
-use super::request::{
-    Acquire, Class as AskedClass, Holder as AskedHolder, Outcome, PoolKey, Release, Request, Status,
-};
+use super::request::{Acquire, Holder as AskedHolder, Outcome, PoolKey, Release, Request, Status};
 use super::told;
 use crate::access::Principal;
-use crate::api::pool::hint::AskedHint;
 use crate::api::pool::{acquire, gone, object};
 use crate::problem::Problem;
 use crate::state::State;
@@ -16,8 +13,8 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 use tidemill_domain::access::in_scope;
 use tidemill_domain::lease::Epoch;
-use tidemill_domain::pool::command::{Answer, Release as Command};
-use tidemill_domain::pool::{Class, End, Holder, PoolName, Reason, ReleaseBy};
+use tidemill_domain::pool::command::{Admitted, Answer, Release as Command};
+use tidemill_domain::pool::{Asked, End, Holder, PoolName, Reason, ReleaseBy};
 use tidemill_engine::pool::{Ask, AskPart};
 use tidemill_store::pool::PoolRecord;
 
@@ -51,19 +48,17 @@ impl Caller<'_> {
         let Some(pool) = self.find(&asked.pool).await? else { return Ok(self.unknown(asked)) };
         let mut part = AskPart::new(pool.clone(), asked.parallel_hint);
         (part.sessions, part.least) = (asked.partitions, asked.min_parallel);
-        let mut hint = None;
+        let mut hinted = None;
         if let Some(text) = &asked.hint {
             let Some(record) = self.record(&pool).await? else { return Ok(self.unknown(asked)) };
-            let read = AskedHint::read(text, &record.settings);
-            part.parallel = part.parallel.or(read.degree);
-            if !read.can_be_lowered() {
-                part.least = Some(part.parallel.unwrap_or(record.settings.default_units));
-            }
-            hint = Some(read);
+            let read = Asked::new(&record.settings, part.parallel, part.least, Some(text))
+                .map_err(|too_long| Problem::bad_request(too_long.to_string(), "send a shorter hint"))?;
+            (part.parallel, part.least) = (Some(read.parallel), read.least);
+            hinted = Some(read);
         }
         let degree = part.parallel;
         let ask = Ask {
-            class: class(asked.class),
+            class: asked.class,
             table: asked.table_name.clone().unwrap_or_default(),
             hint: asked.hint.clone(),
             lease_for: asked.heartbeat_seconds.map(lease),
@@ -75,8 +70,7 @@ impl Caller<'_> {
         match answer {
             Answer::Admitted { parts, is_duplicate } => {
                 let part = parts.first().ok_or_else(gone)?;
-                let granted = part.ticket.granted.unwrap_or(NonZeroU32::MIN);
-                let hint = hint.and_then(|hint| hint.with(granted));
+                let hint = self.hint_override(part, hinted).await?;
                 Ok(told::admitted(part, is_duplicate, hint, self.state.inner().document))
             }
             Answer::Waits(waits) => Ok(told::waits(&waits, degree)),
@@ -87,6 +81,19 @@ impl Caller<'_> {
             }
             _ => Err(gone()),
         }
+    }
+
+    /// The hint to run with: that of the request, or of the lease when somebody asks again without it.
+    async fn hint_override(&self, part: &Admitted, hinted: Option<Asked>) -> Result<Option<String>, Problem> {
+        let asked = match (hinted, &part.ticket.hint) {
+            (None, Some(stored)) => {
+                let record = self.record(&part.pool).await?;
+                record.and_then(|record| Asked::new(&record.settings, None, None, Some(stored)).ok())
+            }
+            (hinted, _) => hinted,
+        };
+        let granted = part.ticket.granted.unwrap_or(NonZeroU32::MIN);
+        Ok(asked.and_then(|asked| asked.hint_override(granted).ok().flatten()))
     }
 
     fn unknown(&self, asked: &Acquire) -> AcquireAnswer {
@@ -171,14 +178,6 @@ fn holder(asked: &AskedHolder) -> Result<Holder, Problem> {
     let task = asked.task_id.as_deref().unwrap_or_default();
     Holder::new(&asked.dag_id, &asked.dag_run_id, task, asked.map_index)
         .map_err(|bad| Problem::bad_request(bad.to_string(), "send shorter names of plain characters"))
-}
-
-fn class(asked: AskedClass) -> Class {
-    match asked {
-        AskedClass::Critical => Class::Critical,
-        AskedClass::Normal => Class::Normal,
-        AskedClass::Bulk => Class::Bulk,
-    }
 }
 
 /// How long a holder may be silent that means to be heard of so often.

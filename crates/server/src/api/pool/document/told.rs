@@ -4,7 +4,6 @@ use super::answer::{AcquireAnswer, Granted, ReleaseAnswer, Source, Usage, Waitin
 use super::options::DocumentOptions;
 use std::num::NonZeroU32;
 use tidemill_domain::pool::Reason;
-use tidemill_domain::pool::capacity::max_units_at;
 use tidemill_domain::pool::command::{Admitted, Level, Released, Waits};
 use tidemill_domain::time::Timestamp;
 use tidemill_store::pool::PoolRecord;
@@ -125,12 +124,7 @@ pub(super) fn source(record: &PoolRecord, now: Timestamp) -> (String, Source) {
 
 /// How full a pool is.
 pub(super) fn level(record: &PoolRecord, now: Timestamp) -> Level {
-    let settings = &record.settings;
-    Level {
-        usage: record.usage,
-        limit: settings.limit_at(now),
-        max_units: max_units_at(settings.max_units, &settings.capacity, &settings.zone, now),
-    }
+    Level::of(&record.settings, record.usage, now)
 }
 
 fn usage(level: Level) -> Usage {
