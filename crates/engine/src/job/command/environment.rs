@@ -6,7 +6,9 @@ use crate::job::scope::StepScope;
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsString;
-use tidemill_domain::job::command::{HINT_VARIABLE, OWN_PREFIX, PARALLELISM_VARIABLE, TOLD, variables};
+use tidemill_domain::job::command::{
+    HINT_VARIABLE, OWN_PREFIX, PARALLELISM_VARIABLE, TOLD, UNITS_VARIABLE, variables,
+};
 
 /// The whole environment of a command.
 pub(super) fn of(spec: &CommandSpec, scope: &StepScope) -> Result<BTreeMap<OsString, OsString>, String> {
@@ -17,7 +19,10 @@ pub(super) fn of(spec: &CommandSpec, scope: &StepScope) -> Result<BTreeMap<OsStr
         all.extend(env::vars_os().filter(|(name, _)| !name.to_string_lossy().starts_with(OWN_PREFIX)));
     }
     if let Some(granted) = scope.granted() {
-        all.insert(PARALLELISM_VARIABLE.into(), granted.units.to_string().into());
+        // The second so that a program reads the same as under `tidemill run`.
+        for name in [PARALLELISM_VARIABLE, UNITS_VARIABLE] {
+            all.insert(name.into(), granted.units.to_string().into());
+        }
         all.extend(granted.hint.as_ref().map(|hint| (HINT_VARIABLE.into(), hint.into())));
     }
     for (name, value) in &spec.environment {

@@ -133,7 +133,8 @@ async fn the_hint_says_what_is_asked_for_and_is_lowered_to_what_was_granted() {
         let tasklet = Step::tasklet("s", move |_| Ok(Notes(notes.clone())));
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("told");
-        let script = format!("echo \"$TIDEMILL_PARALLELISM $TIDEMILL_HINT\" > {}", file.display());
+        let script =
+            format!("echo \"$TIDEMILL_PARALLELISM $TIDEMILL_UNITS $TIDEMILL_HINT\" > {}", file.display());
         let command = Step::command("c", move |_| Ok(CommandSpec::new("sh").args(["-c", script.as_str()])));
         let job = Job::new("hinted").step(tasklet.pool(wanted.clone())).step(command.pool(wanted));
 
@@ -142,7 +143,7 @@ async fn the_hint_says_what_is_asked_for_and_is_lowered_to_what_was_granted() {
         assert!(run.is_completed(), "{:?}", run.end);
         let expected = Granted { units: 8, hint: Some("/*+ PARALLEL(8) FULL(t) */".to_owned()) };
         assert_eq!(*noted.lock().unwrap(), Some(expected));
-        assert_eq!(std::fs::read_to_string(file).unwrap(), "8 /*+ PARALLEL(8) FULL(t) */\n");
+        assert_eq!(std::fs::read_to_string(file).unwrap(), "8 8 /*+ PARALLEL(8) FULL(t) */\n");
     }
 }
 
@@ -167,9 +168,13 @@ async fn what_can_never_be_had_fails_at_once() {
     for stand in stands().await {
         let world = World::new();
         let missing = PoolUse::new("nowhere".parse().unwrap());
-        for (wanted, code, word) in
-            [(missing, Code::PoolNotFound, "nowhere"), (all(11), Code::RequestExceedsPool, "never has")]
-        {
+        // It counts for 16 and cannot be lowered, whatever the number says.
+        let unreadable = PoolUse { hint: Some("/*+ PARALLEL(a b c 8) */".to_owned()), ..all(4) };
+        for (wanted, code, word) in [
+            (missing, Code::PoolNotFound, "nowhere"),
+            (all(11), Code::RequestExceedsPool, "never has"),
+            (unreadable, Code::RequestExceedsPool, "never has"),
+        ] {
             let job = Job::new("impossible").step(world.step("s").pool(wanted));
 
             let run = stand.bench.run(&job, &JobParameters::new()).await.unwrap();
