@@ -1,10 +1,11 @@
 //! Pools at the command line: made, looked at, changed, operated on, moved, and audited.
 
-use crate::{Ran, Stage, both_databases};
+use crate::{Ran, Stage, both_databases, workspace};
 use serde_json::{Value, json};
 use std::fs;
 use std::num::NonZeroU32;
 use std::time::Duration;
+use tidemill_domain::pool::reason::REASONS;
 use tidemill_domain::pool::{Answer, Holder};
 use tidemill_engine::pool::{Ask, AskPart, PoolOptions, Pools};
 use tidemill_store::scratch::Scratch;
@@ -296,7 +297,7 @@ fn an_import_that_is_not_understood_changes_nothing() {
 
 #[test]
 fn every_reason_stands_in_the_reference() {
-    let document = std::fs::read_to_string(workspace().join("docs/reference/http.md")).unwrap();
+    let document = fs::read_to_string(workspace().join("docs/reference/http.md")).unwrap();
     let table = document.split("<!-- reasons -->").nth(1).unwrap().split("<!-- /reasons -->").next().unwrap();
     let mut found: Vec<&str> = table.lines().filter(|line| line.starts_with("| `")).collect();
     let mut expected: Vec<String> =
@@ -310,8 +311,8 @@ fn every_reason_stands_in_the_reference() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_migration_makes_the_documents_views_under_the_names_that_are_set() {
-    for database in scratches().await {
-        let stage = stage(&database)
+    for database in both_databases().await {
+        let stage = Stage::on(database.url())
             .with("EMR_AGENT_TABLE_REGISTRY", "my_registry")
             .with("TIDEMILL_POOLS_LIMITS_VIEW", "my_limits");
 
@@ -325,7 +326,9 @@ async fn a_migration_makes_the_documents_views_under_the_names_that_are_set() {
         tx.execute_for_test(found).await.unwrap();
         tx.execute_for_test("delete from my_seen where max_connections <> 1000").await.unwrap();
         // Fails unless there is the one row.
-        tx.execute_for_test("insert into my_seen values ((select max_connections from my_seen))").await.unwrap();
+        tx.execute_for_test("insert into my_seen values ((select max_connections from my_seen))")
+            .await
+            .unwrap();
         tx.execute_for_test("insert into my_seen select ttl from my_registry").await.unwrap();
         tx.rollback().await.unwrap();
         let bad = stage.with("EMR_AGENT_TABLE_REGISTRY", "tidemill_pool").run(&["db", "migrate"]);
