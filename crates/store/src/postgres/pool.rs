@@ -254,7 +254,7 @@ pub(crate) async fn save(
                     ending, end_call,
                     timestamptz 'epoch' + expires_at * interval '1 microsecond',
                     lease_micros, detail
-             from jsonb_to_recordset($1::text::jsonb) as saved (
+             from json_to_recordset($1::text::json) as saved (
                  id uuid, pool text, version bigint, state text, dag_id text, run_id text, task text,
                  map_index integer, table_name text, parallel bigint, units bigint, epoch bigint, enqueued_at bigint,
                  started_at bigint, ended_at bigint, ending text, end_call text, expires_at bigint,
@@ -273,7 +273,7 @@ pub(crate) async fn save(
              insert into tidemill_pool_log (pool, version, seq, at, kind, ticket_id, dag_id, run_id, event)
              select pool, version, seq, timestamptz 'epoch' + at * interval '1 microsecond', kind, ticket_id, dag_id,
                     run_id, event
-             from jsonb_to_recordset($2::text::jsonb) as saved (
+             from json_to_recordset($2::text::json) as saved (
                  pool text, version bigint, seq integer, at bigint, kind text, ticket_id uuid, dag_id text,
                  run_id text, event text
              )
@@ -281,7 +281,7 @@ pub(crate) async fn save(
          update tidemill_pool p
          set version = saved.version, usage = saved.usage, active = saved.active, waiting = saved.waiting,
              suspect = saved.suspect, changed_at = $4
-         from jsonb_to_recordset($3::text::jsonb) as saved (
+         from json_to_recordset($3::text::json) as saved (
              name text, version bigint, usage bigint, active bigint, waiting bigint, suspect bigint
          )
          where p.name = saved.name",
