@@ -26,7 +26,7 @@ pub use rules::default_rules;
 pub use signal::{Observation, Observing, Signal};
 pub use watch::Watch;
 
-use crate::clock::jitter_unit;
+use crate::clock::jittered;
 use crate::error::EngineError;
 use crate::process::Process;
 use std::sync::Arc;
@@ -161,10 +161,6 @@ async fn deliver(deliverer: &Deliverer, process: &Process, watch: &Watch) {
         }
         queued.wait(jittered(DELIVERY_PAUSE)).await;
     }
-}
-
-fn jittered(pause: Duration) -> Duration {
-    pause.mul_f64(1.0 - 0.1 * jitter_unit())
 }
 
 fn once<'a>(names: impl Iterator<Item = &'a str>) -> Result<(), BadAlerting> {

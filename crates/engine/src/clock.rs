@@ -59,6 +59,11 @@ pub fn jitter_unit() -> f64 {
     fastrand::f64()
 }
 
+/// A pause, shortened by up to a tenth, so that not all who make the same one end it together.
+pub fn jittered(pause: Duration) -> Duration {
+    pause.mul_f64(1.0 - 0.1 * jitter_unit())
+}
+
 /// Random bytes that nobody can guess, for secrets.
 pub fn random_bytes<const N: usize>() -> Result<[u8; N], getrandom::Error> {
     let mut bytes = [0; N];

@@ -1,6 +1,10 @@
 //! A lease that this process holds: kept by the process's heartbeat, checked by the monotonic clock before
 //! acting, and confirmed by the database when settling.
 
+mod duty;
+
+pub(crate) use duty::Duty;
+
 use crate::error::EngineError;
 use crate::metrics;
 use crate::process::Process;

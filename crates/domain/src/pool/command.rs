@@ -57,6 +57,8 @@ pub enum Command {
         pool: PoolName,
         /// The ticket.
         ticket: TicketId,
+        /// The doubt in which it was asked about: an answer to an earlier one says nothing.
+        doubted_at: Timestamp,
         /// So many.
         sessions: u32,
     },

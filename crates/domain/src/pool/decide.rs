@@ -8,7 +8,6 @@ use super::ladder::ladder;
 use super::reason::Reason;
 use super::ticket::{Ticket, TicketId};
 use super::weight::Weight;
-use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -101,8 +100,6 @@ impl Claimant {
 /// What a policy sees.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
-    /// The instant.
-    pub now: Timestamp,
     /// How much may be in use.
     pub limit: u64,
     /// How much is.
@@ -127,8 +124,7 @@ pub struct Grant {
 /// ```
 /// # use std::collections::BTreeSet;
 /// # use tidemill_domain::pool::decide::{Policy, View, decide};
-/// # use tidemill_domain::time::Timestamp;
-/// let view = View { now: Timestamp::EPOCH, limit: 950, usage: 0, queue: &[], held: &BTreeSet::new() };
+/// let view = View { limit: 950, usage: 0, queue: &[], held: &BTreeSet::new() };
 /// assert_eq!(decide(Policy::Document, &view), []);
 /// ```
 pub fn decide(policy: Policy, view: &View<'_>) -> Vec<Grant> {
@@ -189,7 +185,7 @@ mod tests {
 
     fn granted(policy: Policy, limit: u64, usage: u64, queue: &[Claimant]) -> Vec<u32> {
         let held = BTreeSet::new();
-        let view = View { now: Timestamp::EPOCH, limit, usage, queue, held: &held };
+        let view = View { limit, usage, queue, held: &held };
         decide(policy, &view).into_iter().map(|grant| grant.parallel.get()).collect()
     }
 
@@ -223,7 +219,7 @@ mod tests {
     fn each_who_waits_is_told_why() {
         let queue = [claimant(1, 32, 32), claimant(2, 8, 8), claimant(3, 1, 1)];
         let held = BTreeSet::new();
-        let view = View { now: Timestamp::EPOCH, limit: 20, usage: 16, queue: &queue, held: &held };
+        let view = View { limit: 20, usage: 16, queue: &queue, held: &held };
 
         let told: Vec<Reason> = reasons(&view, None).into_iter().map(|(_, reason)| reason).collect();
         assert_eq!(told, [Reason::PoolFull, Reason::BehindInQueue, Reason::LargerRequestReserved]);
@@ -246,7 +242,7 @@ mod tests {
                 }
                 queue.push(claimant);
             }
-            let view = View { now: Timestamp::EPOCH, limit, usage, queue: &queue, held: &held };
+            let view = View { limit, usage, queue: &queue, held: &held };
 
             let grants = decide(policy, &view);
 

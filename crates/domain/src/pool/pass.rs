@@ -107,7 +107,9 @@ impl<'a> Pass<'a> {
             Command::Unclaim { pool, ticket, epoch } => self.unclaim(pool, *ticket, *epoch),
             Command::Heartbeat { pool, ticket, epoch } => self.heartbeat(pool, *ticket, *epoch),
             Command::Lapsed { pool, ticket } => self.lapsed(pool, *ticket),
-            Command::Probed { pool, ticket, sessions } => self.probed(pool, *ticket, *sessions),
+            Command::Probed { pool, ticket, doubted_at, sessions } => {
+                self.probed(pool, *ticket, *doubted_at, *sessions)
+            }
             Command::Configure { settings } if !self.ledgers.contains_key(&settings.name) => {
                 let pool = settings.name.clone();
                 Ok(Said::Now(Answer::Refused { pool, reason: Reason::UnknownPool }))

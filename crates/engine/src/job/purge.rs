@@ -3,19 +3,18 @@
 //! Any number of servers may be told to; the one that has the lease `purge/history` does the work. Nothing depends on
 //! that lease: what may go is decided share by share under locks, so that somebody's order may come in between.
 
-use crate::clock::jitter_unit;
+use crate::clock::jittered;
 use crate::error::EngineError;
-use crate::lease::HeldLease;
+use crate::lease::{Duty, HeldLease};
 use crate::metrics;
 use crate::process::Process;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::job::retention::{Kept, Retention};
-use tidemill_domain::lease::{LeaseKey, Term};
+use tidemill_domain::lease::LeaseKey;
 use tidemill_store::Store;
 use tidemill_store::job::{PurgeShare, PurgeWalk, Removed};
-use tidemill_store::lease::freed_topic;
 
 /// Instances that are looked at in one transaction, unless somebody wants another number.
 pub const BATCH: u32 = 500;
@@ -80,22 +79,12 @@ pub async fn purge(
 /// Purges every hour, on whichever server has the lease, until `process` ends.
 pub async fn run(process: Process, retention: Retention) {
     let key = LeaseKey::new(KIND, "history").expect("kind and name are short and plain");
-    // Registered before the first attempt, so that no release in between is missed.
-    let mut freed = process.store().wakeup(&freed_topic(KIND));
-    loop {
-        match process.acquire(&key, Term::Process).await {
-            Ok(lease) => tokio::select! {
-                _ended = process.ended() => return,
-                () = lease.lost() => {}
-                () = keep(process.store(), &lease, retention) => {}
-            },
-            Err(EngineError::LeaseHeld { .. }) => {}
-            Err(EngineError::ProcessExpired { .. }) => return,
-            Err(error) => tracing::warn!(%error, "the lease to purge jobs was not had; will try again"),
-        }
+    let mut duty = Duty::new(&process, key, LEASE_PAUSE);
+    while let Some(lease) = duty.lease().await {
         tokio::select! {
             _ended = process.ended() => return,
-            _woken = freed.wait(jittered(LEASE_PAUSE)) => {}
+            () = lease.lost() => {}
+            () = keep(process.store(), &lease, retention) => {}
         }
     }
 }
@@ -211,8 +200,4 @@ async fn take_share(
 
 fn object(order: &PurgeOrder) -> String {
     format!("job/{}", order.job.as_deref().unwrap_or("*"))
-}
-
-fn jittered(pause: Duration) -> Duration {
-    pause.mul_f64(1.0 - 0.1 * jitter_unit())
 }

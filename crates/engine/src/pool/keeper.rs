@@ -3,18 +3,14 @@
 //! Any number of servers may run it; the one that has the lease `pool/keeper` does the work, and its writes count only
 //! while it has it.
 
-use crate::clock::jitter_unit;
+use crate::clock::jittered;
 use crate::error::EngineError;
-use crate::lease::HeldLease;
+use crate::lease::{Duty, HeldLease};
 use crate::process::Process;
 use std::time::Duration;
-use tidemill_domain::lease::{LeaseKey, Term};
+use tidemill_domain::lease::LeaseKey;
 use tidemill_domain::pool::PoolName;
-use tidemill_store::lease::freed_topic;
 use tidemill_store::{Store, Tx};
-
-/// How long tickets and records are kept, unless somebody wants it otherwise.
-pub const HISTORY: Duration = Duration::from_secs(24 * 3600);
 
 /// The kind of the lease.
 const KIND: &str = "pool";
@@ -53,22 +49,12 @@ pub struct Tidied {
 /// Keeps pools on whichever server has the lease, until `process` ends. What ended longer ago than `history` goes.
 pub async fn run(process: Process, history: Duration) {
     let key = LeaseKey::new(KIND, "keeper").expect("kind and name are short and plain");
-    // Registered before the first attempt, so that no release in between is missed.
-    let mut freed = process.store().wakeup(&freed_topic(KIND));
-    loop {
-        match process.acquire(&key, Term::Process).await {
-            Ok(lease) => tokio::select! {
-                _ended = process.ended() => return,
-                () = lease.lost() => {}
-                () = keep(process.store(), &lease, history) => {}
-            },
-            Err(EngineError::LeaseHeld { .. }) => {}
-            Err(EngineError::ProcessExpired { .. }) => return,
-            Err(error) => tracing::warn!(%error, "the lease to keep pools was not had; will try again"),
-        }
+    let mut duty = Duty::new(&process, key, LEASE_PAUSE);
+    while let Some(lease) = duty.lease().await {
         tokio::select! {
             _ended = process.ended() => return,
-            _woken = freed.wait(jittered(LEASE_PAUSE)) => {}
+            () = lease.lost() => {}
+            () = keep(process.store(), &lease, history) => {}
         }
     }
 }
@@ -156,8 +142,4 @@ async fn begin(store: &Store, lease: Option<&HeldLease>) -> Result<Tx, EngineErr
         lease.confirm(&mut tx).await?;
     }
     Ok(tx)
-}
-
-fn jittered(pause: Duration) -> Duration {
-    pause.mul_f64(1.0 - 0.1 * jitter_unit())
 }

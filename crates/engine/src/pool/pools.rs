@@ -13,7 +13,7 @@ use tidemill_domain::lease::Epoch;
 use tidemill_domain::pool::command::{Answer, Command, Release};
 use tidemill_domain::pool::estimate::Pace;
 use tidemill_domain::pool::{PoolName, TicketId};
-use tidemill_domain::time::Clock;
+use tidemill_domain::time::{Clock, Timestamp};
 use tidemill_store::Store;
 use tokio::sync::{Notify, mpsc, oneshot};
 
@@ -109,8 +109,14 @@ impl Pools {
     }
 
     /// Says how many sessions a probe has counted of a holder.
-    pub async fn probed(&self, pool: &PoolName, ticket: TicketId, sessions: u32) -> Result<(), PoolError> {
-        self.submit(Command::Probed { pool: pool.clone(), ticket, sessions }).await.map(|_| ())
+    pub async fn probed(
+        &self,
+        pool: &PoolName,
+        ticket: TicketId,
+        doubted_at: Timestamp,
+        sessions: u32,
+    ) -> Result<(), PoolError> {
+        self.submit(Command::Probed { pool: pool.clone(), ticket, doubted_at, sessions }).await.map(|_| ())
     }
 
     /// The pool with this external id.

@@ -6,9 +6,9 @@
 
 use super::error::PoolError;
 use super::pools::Pools;
-use crate::clock::jitter_unit;
-use crate::error::EngineError;
+use crate::clock::jittered;
 use crate::job::command::Group;
+use crate::lease::Duty;
 use crate::process::Process;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -16,9 +16,8 @@ use std::io;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 use tidemill_domain::job::command::OWN_PREFIX;
-use tidemill_domain::lease::{LeaseKey, Term};
+use tidemill_domain::lease::LeaseKey;
 use tidemill_domain::pool::{PoolName, State};
-use tidemill_store::lease::freed_topic;
 use tidemill_store::pool::TicketRecord;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
@@ -75,23 +74,12 @@ pub enum ProbeError {
 /// Probes whenever somebody is in doubt, on whichever server has the lease, until `process` ends.
 pub async fn run(process: Process, pools: Pools, probe: Probe) {
     let key = LeaseKey::new(KIND, probe.pool.as_str()).expect("the name of a pool is short and plain");
-    let mut freed = process.store().wakeup(&freed_topic(KIND));
-    loop {
-        match process.acquire(&key, Term::Process).await {
-            Ok(lease) => tokio::select! {
-                _ended = process.ended() => return,
-                () = lease.lost() => {}
-                () = keep(&pools, &probe) => {}
-            },
-            Err(EngineError::LeaseHeld { .. }) => {}
-            Err(EngineError::ProcessExpired { .. }) => return,
-            Err(error) => {
-                tracing::warn!(%error, "the lease to probe {} was not had; will try again", probe.pool)
-            }
-        }
+    let mut duty = Duty::new(&process, key, LEASE_PAUSE);
+    while let Some(lease) = duty.lease().await {
         tokio::select! {
             _ended = process.ended() => return,
-            _woken = freed.wait(LEASE_PAUSE.mul_f64(1.0 - 0.1 * jitter_unit())) => {}
+            () = lease.lost() => {}
+            () = keep(&pools, &probe) => {}
         }
     }
 }
@@ -116,7 +104,7 @@ async fn keep(pools: &Pools, probe: &Probe) {
             Err(_) => {}
         }
         is_well = probed.is_ok();
-        tokio::time::sleep(probe.every.mul_f64(1.0 - 0.1 * jitter_unit())).await;
+        tokio::time::sleep(jittered(probe.every)).await;
     }
 }
 
@@ -135,8 +123,9 @@ pub async fn probe_once(pools: &Pools, probe: &Probe) -> Result<usize, ProbeErro
     let mut told = 0;
     for suspect in suspects {
         let ticket = suspect.ticket.id;
+        let Some(doubted_at) = suspect.ticket.doubted_at else { continue };
         if let Some(sessions) = sessions.get(&ticket.to_string()) {
-            pools.probed(&probe.pool, ticket, *sessions).await?;
+            pools.probed(&probe.pool, ticket, doubted_at, *sessions).await?;
             told += 1;
         }
     }

@@ -9,9 +9,11 @@ use tidemill_domain::pool::command::{Release, ReleaseBy};
 use tidemill_domain::pool::event::End;
 use tidemill_domain::pool::{Holder, PoolName, Settings};
 use tidemill_domain::time::Clock;
-use tidemill_engine::pool::keeper::{self, HISTORY, Tidied};
+use tidemill_engine::pool::keeper::{self, Tidied};
 use tidemill_engine::pool::{Ask, AskPart, PoolOptions, Pools};
 use tidemill_engine::{EngineError, Process};
+
+const HISTORY: Duration = Duration::from_secs(24 * 3600);
 
 fn adw() -> PoolName {
     "ADW".parse().unwrap()

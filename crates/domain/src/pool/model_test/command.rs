@@ -63,7 +63,8 @@ impl World {
             (78..92, Some(ticket)) => self.lapsed(pool, ticket),
             (92..97, Some(ticket)) => {
                 let sessions = self.random.below(3);
-                Command::Probed { pool, ticket: ticket.id, sessions }
+                let doubted_at = ticket.doubted_at.unwrap_or(ticket.enqueued_at);
+                Command::Probed { pool, ticket: ticket.id, doubted_at, sessions }
             }
             (97..99, _) => self.configure(&pool),
             _ => Command::Look { pool },

@@ -62,7 +62,7 @@ impl Queue {
         };
         let held: BTreeSet<TicketId> =
             queue.first().filter(fits).map(|(claimant, _)| claimant.ticket).into_iter().collect();
-        let view = View { now, limit, usage, queue: &claimants, held: &held };
+        let view = View { limit, usage, queue: &claimants, held: &held };
         let told = reasons(&view, stopped(ledger.settings(), usage, now));
         let places = (1..).zip(told).map(|(position, (id, reason))| (id, (position, reason))).collect();
         let running: Vec<&Ticket> = ledger.tickets().filter(|ticket| ticket.state.counts()).collect();

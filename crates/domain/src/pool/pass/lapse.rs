@@ -92,9 +92,13 @@ impl Pass<'_> {
         &mut self,
         pool: &PoolName,
         id: TicketId,
+        doubted_at: Timestamp,
         sessions: u32,
     ) -> Result<Said, Contradiction> {
         let Some(ticket) = self.ticket(pool, id).cloned() else { return Ok(Said::Now(Answer::Gone)) };
+        if ticket.doubted_at != Some(doubted_at) {
+            return Ok(Said::Now(Answer::Done));
+        }
         match (ticket.state, sessions) {
             (State::Suspect, 0) => self.end(pool, &ticket, End::ByProbe)?,
             (State::Suspect, _) => self.happen(pool, Event::Confirmed { ticket: id })?,

@@ -122,7 +122,7 @@ impl Pass<'_> {
             let settings = ledger.settings();
             let queue = queues.get(pool).map_or(&[][..], Vec::as_slice);
             let limit = settings.limit_at(self.now);
-            let view = View { now: self.now, limit, usage: ledger.usage(), queue, held };
+            let view = View { limit, usage: ledger.usage(), queue, held };
             let grants = if settings.paused.is_some() { Vec::new() } else { decide(settings.policy, &view) };
             (pool.clone(), grants)
         };

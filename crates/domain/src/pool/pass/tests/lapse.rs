@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::pool::state::State;
+use crate::time::Timestamp;
 
 const LEASE: Duration = Duration::from_secs(60);
 
@@ -22,7 +23,26 @@ fn beat(bench: &mut Bench, ticket: TicketId, epoch: i64) -> Answer {
 }
 
 fn probe(bench: &mut Bench, ticket: TicketId, sessions: u32) -> Answer {
-    bench.one(Command::Probed { pool: pool("ADW"), ticket, sessions })
+    let known = bench.ledgers[&pool("ADW")].ticket(ticket);
+    let doubted_at = known.and_then(|ticket| ticket.doubted_at).unwrap_or(Timestamp::EPOCH);
+    bench.one(Command::Probed { pool: pool("ADW"), ticket, doubted_at, sessions })
+}
+
+#[test]
+fn an_answer_about_an_earlier_doubt_says_nothing() {
+    let mut bench = Bench::of(&[("ADW", 10)]);
+    let ticket = beating(&mut bench, "batch");
+    bench.later(60);
+    bench.lapsed("ADW", "batch");
+    let doubted_at = bench.now;
+    beat(&mut bench, ticket, 1);
+    bench.later(120);
+    bench.lapsed("ADW", "batch");
+    assert_eq!(state(&bench, "batch"), Some(State::Suspect));
+
+    bench.one(Command::Probed { pool: pool("ADW"), ticket, doubted_at, sessions: 0 });
+
+    assert_eq!((state(&bench, "batch"), bench.usage("ADW")), (Some(State::Suspect), 4));
 }
 
 /// Somebody whose units are set aside while it is away.

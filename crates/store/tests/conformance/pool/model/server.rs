@@ -15,6 +15,7 @@ use tidemill_domain::pool::estimate::Pace;
 use tidemill_domain::pool::event::End;
 use tidemill_domain::pool::settings::Pause;
 use tidemill_domain::pool::{Class, Holder, Ledger, PoolName, Ticket, TicketId};
+use tidemill_domain::time::Timestamp;
 use tidemill_domain::time::{Clock, FakeClock};
 use tidemill_store::Store;
 use tidemill_store::pool::{Lapses, PassRequest, PoolCache};
@@ -222,7 +223,10 @@ impl Server {
             },
             85..=88 => match self.told.front().cloned() {
                 Some((pool, ticket, _)) => {
-                    Command::Probed { pool, ticket, sessions: u32::try_from(self.dice.below(2)).unwrap() }
+                    let known = self.cache.ledger(&pool).and_then(|ledger| ledger.ticket(ticket));
+                    let doubted_at = known.and_then(|known| known.doubted_at).unwrap_or(Timestamp::EPOCH);
+                    let sessions = u32::try_from(self.dice.below(2)).unwrap();
+                    Command::Probed { pool, ticket, doubted_at, sessions }
                 }
                 None => self.release(),
             },
