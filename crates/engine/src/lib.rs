@@ -15,6 +15,8 @@ pub mod schedule;
 
 pub mod pool;
 
+pub mod outbox;
+
 pub mod alert;
 
 pub mod testing;

@@ -1,0 +1,125 @@
+//! A cursor: slots that are read together, each with the place of its last event. A relay has one, and for a while
+//! more when it has taken slots that were left at another place.
+
+use super::event::{Seq, Slot};
+use super::mark::Mark;
+use super::window::Window;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Slots that were read up to the same place.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Cursor {
+    /// How far.
+    pub window: Window,
+    /// The place of the last event of each slot.
+    pub slots: BTreeMap<Slot, Seq>,
+}
+
+/// Where one slot is left for its next owner.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Resting {
+    /// How far it was read.
+    pub window: Window,
+    /// The place of its last event.
+    pub seq: Seq,
+}
+
+/// Puts cursors together that are at the same place, the one that is furthest behind first.
+pub fn merged(cursors: Vec<Cursor>) -> Vec<Cursor> {
+    let mut together: Vec<Cursor> = Vec::with_capacity(cursors.len());
+    for cursor in cursors {
+        let is_same = |other: &&mut Cursor| {
+            let (one, two) = (&cursor.window, &other.window);
+            (&one.from, &one.to, one.last) == (&two.from, &two.to, two.last)
+        };
+        match together.iter_mut().find(is_same) {
+            Some(other) => {
+                other.window.high = other.window.high.max(cursor.window.high);
+                other.slots.extend(cursor.slots);
+            }
+            None => together.push(cursor),
+        }
+    }
+    together.retain(|cursor| !cursor.slots.is_empty());
+    together.sort_by(|one, two| one.window.from.cmp(&two.window.from));
+    together
+}
+
+/// Takes in slots as others have left them.
+pub fn with_taken(cursors: Vec<Cursor>, taken: impl IntoIterator<Item = (Slot, Resting)>) -> Vec<Cursor> {
+    let new = taken.into_iter().map(|(slot, resting)| Cursor {
+        window: resting.window,
+        slots: BTreeMap::from([(slot, resting.seq)]),
+    });
+    merged(cursors.into_iter().chain(new).collect())
+}
+
+/// Lets go of slots: what stays, and where each of the others is left.
+pub fn without(cursors: Vec<Cursor>, released: &[Slot]) -> (Vec<Cursor>, Vec<(Slot, Resting)>) {
+    let mut left = Vec::new();
+    let mut kept = Vec::with_capacity(cursors.len());
+    for mut cursor in cursors {
+        for slot in released {
+            if let Some(seq) = cursor.slots.remove(slot) {
+                left.push((*slot, Resting { window: cursor.window.clone(), seq }));
+            }
+        }
+        kept.push(cursor);
+    }
+    (merged(kept), left)
+}
+
+/// Up to where the cursor that is furthest behind is to be read next: to where the next one stands, so that they go on
+/// together from there. None: up to now.
+pub fn next_stop(cursors: &[Cursor]) -> Option<&Mark> {
+    let (first, others) = cursors.split_first()?;
+    others.iter().map(|other| &other.window.from).find(|mark| **mark > first.window.from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::event::EventId;
+    use super::*;
+
+    fn cursor(up_to: i64, slots: &[u8]) -> Cursor {
+        let slots = slots.iter().map(|slot| (Slot::new(*slot), Seq::new(1))).collect();
+        Cursor { window: Window::at(Mark::up_to(up_to)), slots }
+    }
+
+    #[test]
+    fn who_is_behind_catches_up_and_goes_on_together() {
+        let cursors = merged(vec![cursor(9, &[1, 2]), cursor(5, &[3])]);
+
+        let stop = next_stop(&cursors).unwrap().clone();
+        let [mut behind, other]: [Cursor; 2] = cursors.try_into().unwrap();
+        behind.window = behind.window.opened(stop).after(EventId::new(7)).closed();
+        let together = merged(vec![behind, other]);
+
+        assert_eq!(together.len(), 1);
+        assert_eq!(together[0].slots.len(), 3);
+        assert_eq!(together[0].window.high, EventId::new(7));
+        assert_eq!(next_stop(&together), None);
+    }
+
+    #[test]
+    fn what_is_let_go_keeps_its_place() {
+        let mut one = cursor(9, &[1, 2]);
+        one.window = one.window.opened(Mark::up_to(20)).after(EventId::new(12));
+
+        let (kept, left) = without(vec![one.clone()], &[Slot::new(2), Slot::new(7)]);
+        let again = with_taken(kept.clone(), left.clone());
+
+        assert_eq!(kept[0].slots.len(), 1);
+        assert_eq!(left.len(), 1);
+        assert_eq!(again, vec![one]);
+    }
+
+    #[test]
+    fn a_cursor_without_slots_is_none() {
+        let (kept, left) = without(vec![cursor(9, &[1])], &[Slot::new(1)]);
+
+        assert!(kept.is_empty());
+        assert_eq!(left.len(), 1);
+    }
+}

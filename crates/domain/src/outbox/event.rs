@@ -1,0 +1,418 @@
+//! An event: something that happened to an aggregate, to be told to others. Its aggregate decides its slot, so all
+//! events of one aggregate are in one slot, and one relay at a time publishes them.
+
+use md5::{Digest, Md5};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+/// Most bytes of a payload.
+pub const PAYLOAD_BYTES_MAX: usize = 1024 * 1024;
+/// Most bytes of all headers together, names included.
+pub const HEADER_BYTES_MAX: usize = 16 * 1024;
+/// Most headers.
+pub const HEADERS_MAX: usize = 64;
+/// Most bytes of a name: the type of an aggregate or of an event.
+pub const NAME_BYTES_MAX: usize = 200;
+/// Most bytes of the id of an aggregate.
+pub const AGGREGATE_ID_BYTES_MAX: usize = 1000;
+/// Most characters of a topic, which is what Kafka allows.
+pub const TOPIC_CHARS_MAX: usize = 249;
+
+/// The number of an event in its table. Under the lock of one aggregate, later events have higher numbers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct EventId(i64);
+
+impl EventId {
+    /// Before all events.
+    pub const ZERO: Self = Self(0);
+
+    /// Wraps a stored number.
+    pub const fn new(id: i64) -> Self {
+        Self(id)
+    }
+
+    /// The wrapped number.
+    pub const fn get(self) -> i64 {
+        self.0
+    }
+}
+
+impl fmt::Display for EventId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Not the number of an event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the id of an event is a whole number from 1 on")]
+pub struct BadEventId;
+
+impl FromStr for EventId {
+    type Err = BadEventId;
+
+    fn from_str(text: &str) -> Result<Self, BadEventId> {
+        text.parse().ok().filter(|id| *id > 0).map(Self).ok_or(BadEventId)
+    }
+}
+
+/// The place of an event among those of its slot, from 1 on, as the relays have read them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Seq(i64);
+
+impl Seq {
+    /// Before the first event of a slot.
+    pub const ZERO: Self = Self(0);
+
+    /// Wraps a stored number.
+    pub const fn new(seq: i64) -> Self {
+        Self(seq)
+    }
+
+    /// The wrapped number.
+    pub const fn get(self) -> i64 {
+        self.0
+    }
+
+    /// The place after this one.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+}
+
+impl fmt::Display for Seq {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// One of the 256 shares of the outbox.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Slot(u8);
+
+impl Slot {
+    /// How many there are; they are not divided anew when relays come and go.
+    pub const COUNT: usize = 256;
+
+    /// Wraps a number.
+    pub const fn new(slot: u8) -> Self {
+        Self(slot)
+    }
+
+    /// The slot of an aggregate: the first byte of the MD5 of its id in UTF-8, which every language and PostgreSQL
+    /// itself can compute.
+    ///
+    /// ```
+    /// # use tidemill_domain::outbox::Slot;
+    /// assert_eq!(Slot::of("order-1").get(), 0x6e);
+    /// ```
+    pub fn of(aggregate_id: &str) -> Self {
+        let [first, ..]: [u8; 16] = Md5::digest(aggregate_id.as_bytes()).into();
+        Self(first)
+    }
+
+    /// The wrapped number.
+    pub const fn get(self) -> u8 {
+        self.0
+    }
+
+    /// All slots, in order.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (0..=u8::MAX).map(Self)
+    }
+}
+
+impl fmt::Display for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The thing whose events keep their order.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Aggregate {
+    /// What sort of thing it is.
+    pub kind: String,
+    /// Which one; the key of what is published.
+    pub id: String,
+}
+
+impl Aggregate {
+    /// Where its events are.
+    pub fn slot(&self) -> Slot {
+        Slot::of(&self.id)
+    }
+}
+
+impl fmt::Display for Aggregate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.kind, self.id)
+    }
+}
+
+/// What an event says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Payload {
+    /// A JSON text, kept as it was written.
+    Json(String),
+    /// Anything else.
+    Bytes(Vec<u8>),
+    /// Nothing: whoever keeps the last event of each aggregate may forget this one.
+    Tombstone,
+}
+
+impl Payload {
+    /// How large it is.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Json(text) => text.len(),
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Tombstone => 0,
+        }
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Further words about an event, by name.
+pub type Headers = BTreeMap<String, String>;
+
+/// An event that is not accepted.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum BadEvent {
+    /// The type of the aggregate or of the event.
+    #[error("the {what} is 1 to {NAME_BYTES_MAX} bytes without control characters")]
+    Name {
+        /// Which of them.
+        what: &'static str,
+    },
+    /// There is no key, so there is no order.
+    #[error("the aggregate id is 1 to {AGGREGATE_ID_BYTES_MAX} bytes without NUL")]
+    AggregateId,
+    /// Kafka would not take it.
+    #[error("a topic is 1 to {TOPIC_CHARS_MAX} of a-z, A-Z, 0-9, '.', '_' and '-', and not '.' or '..'")]
+    Topic,
+    /// Too much.
+    #[error("the payload has {len} bytes; {PAYLOAD_BYTES_MAX} are allowed")]
+    PayloadTooLarge {
+        /// How large it is.
+        len: usize,
+    },
+    /// Not what it says it is.
+    #[error("the payload is not valid JSON: {0}")]
+    PayloadNotJson(String),
+    /// A header with a bad name or value.
+    #[error("the header {name:?} is not allowed: {why}")]
+    Header {
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// Too many words.
+    #[error("at most {HEADERS_MAX} headers of {HEADER_BYTES_MAX} bytes together are allowed")]
+    TooManyHeaders,
+    /// The headers as a whole.
+    #[error("headers are a JSON object whose values are texts")]
+    HeadersNotAnObject,
+}
+
+/// An event that was checked and may be written.
+///
+/// ```
+/// # use tidemill_domain::outbox::{NewEvent, Payload};
+/// let paid = NewEvent::new("order", "order-1", "order.paid", "orders", Payload::Json("{\"amount\":5}".into()))
+///     .unwrap()
+///     .header("trace", "abc")
+///     .unwrap();
+/// assert_eq!(paid.slot().get(), 0x6e);
+/// assert!(NewEvent::new("order", "", "order.paid", "orders", Payload::Tombstone).is_err());
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NewEvent {
+    aggregate: Aggregate,
+    event_type: String,
+    topic: String,
+    payload: Payload,
+    headers: Headers,
+}
+
+impl NewEvent {
+    /// Checks and wraps.
+    pub fn new(
+        aggregate_type: impl Into<String>,
+        aggregate_id: impl Into<String>,
+        event_type: impl Into<String>,
+        topic: impl Into<String>,
+        payload: Payload,
+    ) -> Result<Self, BadEvent> {
+        let aggregate = Aggregate { kind: aggregate_type.into(), id: aggregate_id.into() };
+        let (event_type, topic) = (event_type.into(), topic.into());
+        check_name("aggregate type", &aggregate.kind)?;
+        check_name("event type", &event_type)?;
+        let id_len = aggregate.id.len();
+        if id_len == 0 || id_len > AGGREGATE_ID_BYTES_MAX || aggregate.id.contains('\0') {
+            return Err(BadEvent::AggregateId);
+        }
+        check_topic(&topic)?;
+        check_payload(&payload)?;
+        Ok(Self { aggregate, event_type, topic, payload, headers: Headers::new() })
+    }
+
+    /// Adds a header, or replaces the one of this name.
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Result<Self, BadEvent> {
+        self.headers.insert(name.into(), value.into());
+        check_headers(&self.headers)?;
+        Ok(self)
+    }
+
+    /// Takes these headers.
+    pub fn with_headers(mut self, headers: Headers) -> Result<Self, BadEvent> {
+        check_headers(&headers)?;
+        self.headers = headers;
+        Ok(self)
+    }
+
+    /// What it happened to.
+    pub fn aggregate(&self) -> &Aggregate {
+        &self.aggregate
+    }
+
+    /// Where it is.
+    pub fn slot(&self) -> Slot {
+        self.aggregate.slot()
+    }
+
+    /// What happened.
+    pub fn event_type(&self) -> &str {
+        &self.event_type
+    }
+
+    /// Where it goes.
+    pub fn topic(&self) -> &str {
+        &self.topic
+    }
+
+    /// What it says.
+    pub fn payload(&self) -> &Payload {
+        &self.payload
+    }
+
+    /// Further words.
+    pub fn headers(&self) -> &Headers {
+        &self.headers
+    }
+}
+
+fn check_name(what: &'static str, name: &str) -> Result<(), BadEvent> {
+    let is_good = !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.chars().any(char::is_control);
+    if is_good { Ok(()) } else { Err(BadEvent::Name { what }) }
+}
+
+/// Whether Kafka would take this topic.
+pub fn check_topic(topic: &str) -> Result<(), BadEvent> {
+    let is_good = !topic.is_empty()
+        && topic.len() <= TOPIC_CHARS_MAX
+        && topic != "."
+        && topic != ".."
+        && topic.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'));
+    if is_good { Ok(()) } else { Err(BadEvent::Topic) }
+}
+
+/// Whether this may be published.
+pub fn check_payload(payload: &Payload) -> Result<(), BadEvent> {
+    if payload.len() > PAYLOAD_BYTES_MAX {
+        return Err(BadEvent::PayloadTooLarge { len: payload.len() });
+    }
+    if let Payload::Json(text) = payload {
+        serde_json::from_str::<serde::de::IgnoredAny>(text)
+            .map_err(|error| BadEvent::PayloadNotJson(error.to_string()))?;
+    }
+    Ok(())
+}
+
+/// Whether these may be published.
+pub fn check_headers(headers: &Headers) -> Result<(), BadEvent> {
+    let bad = |name: &str, why| Err(BadEvent::Header { name: name.to_owned(), why });
+    for (name, value) in headers {
+        if name.is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
+            return bad(name, "its name is 1 to 200 bytes without control characters");
+        }
+        if value.contains('\0') {
+            return bad(name, "its value contains NUL");
+        }
+    }
+    let bytes: usize = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if headers.len() > HEADERS_MAX || bytes > HEADER_BYTES_MAX {
+        return Err(BadEvent::TooManyHeaders);
+    }
+    Ok(())
+}
+
+/// Reads headers as they are stored: a JSON object of texts.
+pub fn headers_of(text: &str) -> Result<Headers, BadEvent> {
+    let headers: Headers = serde_json::from_str(text).map_err(|_| BadEvent::HeadersNotAnObject)?;
+    check_headers(&headers)?;
+    Ok(headers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn event(topic: &str, payload: Payload) -> Result<NewEvent, BadEvent> {
+        NewEvent::new("order", "order-1", "order.paid", topic, payload)
+    }
+
+    #[test]
+    fn the_slot_is_the_first_byte_of_the_md5_of_the_id() {
+        // `printf %s a | md5sum`, and the same of nothing.
+        assert_eq!(Slot::of("a").get(), 0x0c);
+        assert_eq!(Slot::of("").get(), 0xd4);
+    }
+
+    #[test]
+    fn what_cannot_be_published_is_refused() {
+        let nul = NewEvent::new("order", "a\0b", "order.paid", "orders", Payload::Tombstone);
+        let no_key = NewEvent::new("order", "", "order.paid", "orders", Payload::Tombstone);
+        let no_type = NewEvent::new("order", "1", "", "orders", Payload::Tombstone);
+        let large = event("orders", Payload::Bytes(vec![0; PAYLOAD_BYTES_MAX + 1]));
+
+        assert_eq!(nul, Err(BadEvent::AggregateId));
+        assert_eq!(no_key, Err(BadEvent::AggregateId));
+        assert_eq!(no_type, Err(BadEvent::Name { what: "event type" }));
+        assert_eq!(large, Err(BadEvent::PayloadTooLarge { len: PAYLOAD_BYTES_MAX + 1 }));
+        assert!(matches!(event("orders", Payload::Json("{".into())), Err(BadEvent::PayloadNotJson(_))));
+        for topic in ["", ".", "..", "a b", "ü", &"x".repeat(250)] {
+            assert_eq!(event(topic, Payload::Tombstone), Err(BadEvent::Topic), "{topic:?}");
+        }
+    }
+
+    #[test]
+    fn headers_are_texts_by_name() {
+        assert_eq!(headers_of("{\"a\":\"b\"}").unwrap().get("a").unwrap(), "b");
+        assert_eq!(headers_of("{\"a\":1}"), Err(BadEvent::HeadersNotAnObject));
+        assert_eq!(headers_of("[]"), Err(BadEvent::HeadersNotAnObject));
+        assert!(matches!(headers_of("{\"\":\"b\"}"), Err(BadEvent::Header { .. })));
+        let large = event("orders", Payload::Tombstone).unwrap().header("a", "b".repeat(HEADER_BYTES_MAX));
+        assert_eq!(large, Err(BadEvent::TooManyHeaders));
+    }
+
+    proptest! {
+        #[test]
+        fn an_event_is_in_the_slot_of_its_aggregate(id in "[^\\x00]{1,40}") {
+            let event = NewEvent::new("order", id.clone(), "order.paid", "orders", Payload::Tombstone).unwrap();
+            prop_assert_eq!(event.slot(), Slot::of(&id));
+        }
+    }
+}

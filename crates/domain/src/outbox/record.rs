@@ -1,0 +1,31 @@
+//! A record: an event as it is published, with its place in its slot, so that whoever reads what was published can tell
+//! what is missing and what came twice.
+
+use super::event::{Aggregate, EventId, Headers, Payload, Seq, Slot};
+use crate::lease::Epoch;
+use crate::time::Timestamp;
+
+/// An event as it is published.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Record {
+    /// The number of the event.
+    pub id: EventId,
+    /// Its slot.
+    pub slot: Slot,
+    /// The epoch of the slot under which it is published.
+    pub epoch: Epoch,
+    /// Its place among the events of its slot.
+    pub seq: Seq,
+    /// What it happened to.
+    pub aggregate: Aggregate,
+    /// What happened.
+    pub event_type: String,
+    /// Where it goes.
+    pub topic: String,
+    /// Further words.
+    pub headers: Headers,
+    /// What it says.
+    pub payload: Payload,
+    /// When it was written.
+    pub created_at: Timestamp,
+}
