@@ -16,6 +16,7 @@ pub mod alert;
 pub mod audit;
 pub mod job;
 pub mod lease;
+pub mod outbox;
 pub mod pool;
 pub mod process;
 pub mod schedule;

@@ -10,6 +10,7 @@ use tidemill_domain::lease::{Epoch, Fence, Lease, LeaseKey};
 use tidemill_domain::process::{Identity, ProcessState};
 
 pub(crate) mod job;
+pub(crate) mod outbox;
 pub(crate) mod partition;
 pub(crate) mod pool;
 pub(crate) mod schedule;

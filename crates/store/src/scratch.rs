@@ -112,6 +112,9 @@ impl crate::tx::Tx {
             crate::tx::Connection::Postgres(tx) => {
                 statement.execute(&mut **tx).await?;
             }
+            crate::tx::Connection::Alone(alone) => {
+                statement.execute(&mut **alone).await?;
+            }
             crate::tx::Connection::Sqlite(tx) => {
                 statement.execute(&mut **tx).await?;
             }

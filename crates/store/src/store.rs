@@ -118,6 +118,24 @@ impl Store {
         Ok(Tx::new(self.clone(), connection))
     }
 
+    /// For one statement that is a transaction of its own, which on PostgreSQL saves the two round trips around it. On
+    /// SQLite, and behind a pooler that works by transaction, it is [`begin`](Self::begin): so commit it in any case.
+    pub async fn alone(&self) -> Result<Tx, StoreError> {
+        let connection = match &self.inner.backend {
+            Backend::Postgres(postgres) => postgres.alone().await?,
+            Backend::Sqlite(sqlite) => sqlite.begin().await?,
+        };
+        Ok(Tx::new(self.clone(), connection))
+    }
+
+    /// [`alone`](Self::alone) for a statement that only reads; on SQLite it stands in no writer's way.
+    pub async fn alone_reading(&self) -> Result<Tx, StoreError> {
+        match &self.inner.backend {
+            Backend::Postgres(_) => self.alone().await,
+            Backend::Sqlite(_) => self.read().await,
+        }
+    }
+
     /// Registers interest in `topic`. Register before looking for work, so that a wake-up which arrives during
     /// the look is not lost.
     pub fn wakeup(&self, topic: &str) -> Wakeup {

@@ -11,6 +11,7 @@ macro_rules! on_either {
     ($self:ident, $($statement:ident)::+($($argument:expr),* $(,)?)) => {
         match &mut $self.connection {
             Connection::Postgres(tx) => postgres::$($statement)::+(&mut **tx, $($argument),*).await,
+            Connection::Alone(alone) => postgres::$($statement)::+(&mut **alone, $($argument),*).await,
             Connection::Sqlite(tx) => sqlite::$($statement)::+(&mut **tx, $($argument),*).await,
         }
     };
@@ -20,6 +21,7 @@ mod lease;
 mod process;
 
 mod job;
+mod outbox;
 mod partition;
 mod pool;
 mod schedule;
@@ -37,6 +39,7 @@ pub(crate) use job::{
     ChunkRow, ContextColumns, CounterColumns, ExecutionFilterRow, ExitColumns, StatusChange, StepEndRow,
 };
 pub(crate) use lease::Renewal;
+pub(crate) use outbox::ReadNew;
 pub(crate) use partition::{ClaimFilterRow, PartitionRows};
 
 /// A transaction on either database. Dropped without a commit, it rolls back.
@@ -50,6 +53,8 @@ pub struct Tx {
 #[derive(Debug)]
 pub(crate) enum Connection {
     Postgres(sqlx::Transaction<'static, sqlx::Postgres>),
+    /// Without a transaction: every statement commits by itself.
+    Alone(sqlx::pool::PoolConnection<sqlx::Postgres>),
     Sqlite(sqlx::Transaction<'static, sqlx::Sqlite>),
 }
 
@@ -87,6 +92,7 @@ impl Tx {
         crash_point!("before_commit");
         let committed = match self.connection {
             Connection::Postgres(tx) => tx.commit().await,
+            Connection::Alone(_) => Ok(()),
             Connection::Sqlite(tx) => tx.commit().await,
         };
         committed.map_err(|error| match StoreError::from(error) {
@@ -105,6 +111,7 @@ impl Tx {
     pub fn postgres(&mut self) -> Option<&mut sqlx::PgConnection> {
         match &mut self.connection {
             Connection::Postgres(tx) => Some(tx),
+            Connection::Alone(alone) => Some(alone),
             Connection::Sqlite(_) => None,
         }
     }
@@ -113,7 +120,7 @@ impl Tx {
     /// not end the transaction through it.
     pub fn sqlite(&mut self) -> Option<&mut sqlx::SqliteConnection> {
         match &mut self.connection {
-            Connection::Postgres(_) => None,
+            Connection::Postgres(_) | Connection::Alone(_) => None,
             Connection::Sqlite(tx) => Some(tx),
         }
     }
@@ -140,6 +147,9 @@ impl Tx {
             Connection::Postgres(tx) => {
                 sqlx::raw_sql(statement).execute(&mut **tx).await?;
             }
+            Connection::Alone(alone) => {
+                sqlx::raw_sql(statement).execute(&mut **alone).await?;
+            }
             Connection::Sqlite(tx) => {
                 sqlx::raw_sql(statement).execute(&mut **tx).await?;
             }
@@ -156,6 +166,7 @@ impl Tx {
     pub async fn rollback(self) -> Result<(), StoreError> {
         match self.connection {
             Connection::Postgres(tx) => tx.rollback().await?,
+            Connection::Alone(_) => {}
             Connection::Sqlite(tx) => tx.rollback().await?,
         }
         Ok(())

@@ -5,7 +5,7 @@ use super::event::{Seq, Slot};
 use super::mark::Mark;
 use super::window::Window;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Slots that were read up to the same place.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -70,6 +70,36 @@ pub fn without(cursors: Vec<Cursor>, released: &[Slot]) -> (Vec<Cursor>, Vec<(Sl
     (merged(kept), left)
 }
 
+/// What was read and published: for these slots, so many events each.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Advance<'a> {
+    /// The slots that were read for, those without an event included. Nothing is known about others.
+    pub slots: &'a BTreeSet<Slot>,
+    /// How far.
+    pub window: &'a Window,
+    /// How many events of each slot.
+    pub counts: &'a BTreeMap<Slot, i64>,
+}
+
+/// Moves on the slots that were read for, and only these: slots that were taken meanwhile stay where they are.
+pub fn advanced(cursors: Vec<Cursor>, advance: &Advance<'_>) -> Vec<Cursor> {
+    let mut all = Vec::with_capacity(cursors.len() + 1);
+    let mut moved = BTreeMap::new();
+    for mut cursor in cursors {
+        cursor.slots.retain(|slot, seq| {
+            if advance.slots.contains(slot) {
+                let count = advance.counts.get(slot).copied().unwrap_or_default();
+                moved.insert(*slot, Seq::new(seq.get().saturating_add(count)));
+                return false;
+            }
+            true
+        });
+        all.push(cursor);
+    }
+    all.push(Cursor { window: advance.window.clone(), slots: moved });
+    merged(all)
+}
+
 /// Up to where the cursor that is furthest behind is to be read next: to where the next one stands, so that they go on
 /// together from there. None: up to now.
 pub fn next_stop(cursors: &[Cursor]) -> Option<&Mark> {
@@ -113,6 +143,28 @@ mod tests {
         assert_eq!(kept[0].slots.len(), 1);
         assert_eq!(left.len(), 1);
         assert_eq!(again, vec![one]);
+    }
+
+    #[test]
+    fn who_was_taken_while_others_were_read_stays_where_it_is() {
+        let before = cursor(9, &[1, 2]);
+        let read_for = BTreeSet::from([Slot::new(1), Slot::new(2)]);
+        let window = before.window.clone().opened(Mark::up_to(20)).after(EventId::new(15)).closed();
+        // At the very place of the others, so it is put together with them.
+        let all = merged(vec![before, cursor(9, &[7])]);
+
+        let after = advanced(
+            all,
+            &Advance { slots: &read_for, window: &window, counts: &BTreeMap::from([(Slot::new(1), 4)]) },
+        );
+
+        assert_eq!(after.len(), 2);
+        assert_eq!(after[0], cursor(9, &[7]));
+        assert_eq!(
+            after[1].slots,
+            BTreeMap::from([(Slot::new(1), Seq::new(5)), (Slot::new(2), Seq::new(1))])
+        );
+        assert_eq!(after[1].window.from, Mark::up_to(20));
     }
 
     #[test]

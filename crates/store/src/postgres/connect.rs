@@ -86,6 +86,20 @@ impl Postgres {
         self.begin_on(&self.pool, &self.begin.read).await
     }
 
+    /// A connection without a transaction. One that died in the pool is found by the statement.
+    pub(crate) async fn alone(&self) -> Result<Connection, StoreError> {
+        if self.begin.is_pooled_by_transaction {
+            return self.begin().await;
+        }
+        match tokio::time::timeout(self.connect_timeout * 2, self.pool.acquire()).await {
+            Ok(acquired) => acquired.map(Connection::Alone).map_err(|error| answer(error, &self.place)),
+            Err(_) => {
+                let source = sqlx::Error::Io(std::io::ErrorKind::TimedOut.into());
+                Err(StoreError::Unreachable { place: self.place.to_string(), source })
+            }
+        }
+    }
+
     /// Begins a transaction. Connections that died in the pool are found here, where nothing has been done
     /// yet, and replaced.
     async fn begin_on(&self, pool: &PgPool, statement: &Arc<str>) -> Result<Connection, StoreError> {

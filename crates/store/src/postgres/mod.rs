@@ -8,6 +8,7 @@ pub(crate) mod idempotency;
 pub(crate) mod job;
 pub(crate) mod lease;
 pub(crate) mod migration;
+pub(crate) mod outbox;
 pub(crate) mod pool;
 pub(crate) mod process;
 pub(crate) mod schedule;

@@ -96,7 +96,7 @@ impl Tx {
     pub async fn plan_for_test(&mut self, statement: &str) -> Result<Vec<String>, StoreError> {
         let explain = AssertSqlSafe(format!("explain query plan {statement}"));
         match self.connection_for_test() {
-            Connection::Postgres(_) => Ok(Vec::new()),
+            Connection::Postgres(_) | Connection::Alone(_) => Ok(Vec::new()),
             Connection::Sqlite(tx) => {
                 let rows: Vec<(i64, i64, i64, String)> = sqlx::query_as(explain).fetch_all(&mut **tx).await?;
                 Ok(rows.into_iter().map(|(.., detail)| detail).collect())

@@ -1,0 +1,168 @@
+//! Who may join the relays: either all share fairly, or all have a fixed share of the same total and each its own.
+//! Who joined first is right; the newcomer is at fault.
+
+use super::instance::Instance;
+use super::relay::LiveRelay;
+
+/// Why a newcomer may not join, and whom it clashes with.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum JoinRefusal {
+    /// It has a fixed share among relays that share fairly.
+    #[error("this relay has {}, but {other} runs", .mine.settings())]
+    FixedAmongFair {
+        /// The share of the newcomer.
+        mine: Instance,
+        /// Who was there first.
+        other: LiveRelay,
+    },
+    /// It has no fixed share among relays that have one.
+    #[error("this relay has no fixed share, but {other} runs")]
+    FairAmongFixed {
+        /// Who was there first.
+        other: LiveRelay,
+    },
+    /// They do not agree how many they are, so some slots would be in two shares and some in none.
+    #[error("this relay has {}, but {other} runs", .mine.settings())]
+    TotalsDiffer {
+        /// The share of the newcomer.
+        mine: Instance,
+        /// Who was there first.
+        other: LiveRelay,
+    },
+    /// Another one is this instance.
+    #[error("this relay has {}, and so has {other}", .mine.settings())]
+    IdTaken {
+        /// The share of the newcomer.
+        mine: Instance,
+        /// Who was there first.
+        other: LiveRelay,
+    },
+}
+
+impl JoinRefusal {
+    /// Who was there first.
+    pub const fn other(&self) -> &LiveRelay {
+        match self {
+            Self::FixedAmongFair { other, .. }
+            | Self::FairAmongFixed { other }
+            | Self::TotalsDiffer { other, .. }
+            | Self::IdTaken { other, .. } => other,
+        }
+    }
+
+    /// What the reader can do about it.
+    pub const fn fix(&self) -> &'static str {
+        match self {
+            Self::FixedAmongFair { .. } => {
+                "unset RELAY_INSTANCE_ID and RELAY_TOTAL_INSTANCES for this relay, or set them for all and stop the others first"
+            }
+            Self::FairAmongFixed { .. } => {
+                "give this relay its own RELAY_INSTANCE_ID and the RELAY_TOTAL_INSTANCES of the others, or stop them and unset both for all"
+            }
+            Self::TotalsDiffer { .. } => {
+                "set the same RELAY_TOTAL_INSTANCES for all relays; to change it, stop all of them first, or unset it and RELAY_INSTANCE_ID for all, and their number may change while they run"
+            }
+            Self::IdTaken { .. } => {
+                "give this relay a RELAY_INSTANCE_ID that no other has; if the other was killed, it counts until its lease has ended, so try again some seconds later"
+            }
+        }
+    }
+}
+
+/// Whether a newcomer may join those that are there.
+pub fn admit(newcomer: Option<Instance>, live: &[LiveRelay]) -> Result<(), JoinRefusal> {
+    let Some(first) = earliest(live) else { return Ok(()) };
+    match (newcomer, first.instance) {
+        (None, None) => Ok(()),
+        (Some(mine), None) => Err(JoinRefusal::FixedAmongFair { mine, other: first.clone() }),
+        (None, Some(_)) => Err(JoinRefusal::FairAmongFixed { other: first.clone() }),
+        (Some(mine), Some(theirs)) if mine.total() != theirs.total() => {
+            Err(JoinRefusal::TotalsDiffer { mine, other: first.clone() })
+        }
+        (Some(mine), Some(_)) => match live.iter().find(|other| other.instance == Some(mine)) {
+            Some(other) => Err(JoinRefusal::IdTaken { mine, other: other.clone() }),
+            None => Ok(()),
+        },
+    }
+}
+
+/// The ids of a fixed number of relays that nobody has: events of their slots wait. None where relays share fairly, or
+/// where there are none that could say how many there are to be.
+pub fn missing_shares(live: &[LiveRelay]) -> Vec<u32> {
+    let Some(first) = earliest(live).and_then(|first| first.instance) else { return Vec::new() };
+    let is_there = |id: &u32| live.iter().filter_map(|relay| relay.instance).any(|one| one.id() == *id);
+    (0..first.total()).filter(|id| !is_there(id)).collect()
+}
+
+/// Whoever joined first; relays that live together agree with it.
+fn earliest(live: &[LiveRelay]) -> Option<&LiveRelay> {
+    live.iter().min_by_key(|relay| (relay.joined_at, relay.id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::relay::tests::relay;
+    use super::*;
+
+    fn fixed(id: u32, total: u32) -> Option<Instance> {
+        Some(Instance::new(id, total).unwrap())
+    }
+
+    #[test]
+    fn who_agrees_with_the_others_joins() {
+        assert_eq!(admit(None, &[]), Ok(()));
+        assert_eq!(admit(fixed(2, 3), &[]), Ok(()));
+        assert_eq!(admit(None, &[relay(1, None, 0), relay(2, None, 0)]), Ok(()));
+        assert_eq!(admit(fixed(2, 3), &[relay(1, fixed(0, 3), 0), relay(2, fixed(1, 3), 0)]), Ok(()));
+    }
+
+    #[test]
+    fn who_does_not_is_refused_and_told_of_the_other() {
+        fn check(newcomer: Option<Instance>, live: &[LiveRelay], other: u32, text: &str) {
+            let refusal = admit(newcomer, live).unwrap_err();
+
+            assert_eq!(refusal.other().pid, 100 + other);
+            assert_eq!(refusal.to_string(), text);
+            assert!(refusal.fix().contains("RELAY_INSTANCE_ID"), "{}", refusal.fix());
+        }
+        // The one that joined first is not the first of the list.
+        let all_fixed = [relay(5, fixed(0, 3), 0), relay(4, fixed(2, 3), 0)];
+
+        check(
+            fixed(0, 3),
+            &[relay(2, None, 0), relay(1, None, 0)],
+            1,
+            "this relay has RELAY_INSTANCE_ID=0 and RELAY_TOTAL_INSTANCES=3, \
+             but relay relay-1 (process 101 on host mill, without a fixed share) runs",
+        );
+        check(
+            None,
+            &all_fixed,
+            4,
+            "this relay has no fixed share, but relay relay-4 \
+             (process 104 on host mill, RELAY_INSTANCE_ID=2 and RELAY_TOTAL_INSTANCES=3) runs",
+        );
+        check(
+            fixed(3, 4),
+            &all_fixed,
+            4,
+            "this relay has RELAY_INSTANCE_ID=3 and RELAY_TOTAL_INSTANCES=4, but relay relay-4 \
+             (process 104 on host mill, RELAY_INSTANCE_ID=2 and RELAY_TOTAL_INSTANCES=3) runs",
+        );
+        check(
+            fixed(0, 3),
+            &all_fixed,
+            5,
+            "this relay has RELAY_INSTANCE_ID=0 and RELAY_TOTAL_INSTANCES=3, and so has relay relay-5 \
+             (process 105 on host mill, RELAY_INSTANCE_ID=0 and RELAY_TOTAL_INSTANCES=3)",
+        );
+    }
+
+    #[test]
+    fn a_share_that_nobody_has_is_missing() {
+        assert_eq!(missing_shares(&[relay(1, fixed(1, 4), 0), relay(2, fixed(3, 4), 0)]), [0, 2]);
+        assert!(missing_shares(&[relay(1, fixed(0, 1), 0)]).is_empty());
+        assert!(missing_shares(&[relay(1, None, 0)]).is_empty());
+        assert!(missing_shares(&[]).is_empty());
+    }
+}

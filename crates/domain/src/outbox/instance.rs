@@ -1,0 +1,169 @@
+//! An instance: the fixed share of a relay whose operator counts them by hand, as `RELAY_INSTANCE_ID` of
+//! `RELAY_TOTAL_INSTANCES`. Relays without one share fairly (`share.rs`).
+
+use super::event::Slot;
+use std::fmt;
+
+/// The variable that says which of the instances a relay is.
+pub const ID_VARIABLE: &str = "RELAY_INSTANCE_ID";
+/// The variable that says how many instances there are.
+pub const TOTAL_VARIABLE: &str = "RELAY_TOTAL_INSTANCES";
+
+/// Most instances: one for each slot.
+const TOTAL_MAX: u32 = 256;
+
+/// One of a fixed number of relays. Its id is below the total, and there are at most as many as slots.
+///
+/// ```
+/// # use tidemill_domain::outbox::{Instance, Slot};
+/// let second = Instance::new(1, 3).unwrap();
+/// assert!(second.has(Slot::new(4)) && !second.has(Slot::new(5)));
+/// assert_eq!(second.to_string(), "1/3");
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Instance {
+    id: u32,
+    total: u32,
+}
+
+/// Settings that are no fixed share.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum BadInstance {
+    /// Nobody can guess which one it is; two that both guess 0 would be one too many.
+    #[error("{TOTAL_VARIABLE} is {total}, but {ID_VARIABLE} is not set")]
+    IdMissing {
+        /// How many there are to be.
+        total: u32,
+    },
+    /// An id says nothing without the number of all.
+    #[error("{ID_VARIABLE} is {id}, but {TOTAL_VARIABLE} is not set")]
+    TotalMissing {
+        /// Which one it is to be.
+        id: u32,
+    },
+    /// There is no such instance.
+    #[error("{ID_VARIABLE} is {id}, but with {TOTAL_VARIABLE}={total} ids go from 0 to {}", .total.saturating_sub(1))]
+    IdOutOfRange {
+        /// Which one it is to be.
+        id: u32,
+        /// How many there are.
+        total: u32,
+    },
+    /// None, or more than can have something to do.
+    #[error("{TOTAL_VARIABLE} is {total}, but it can be 1 to {TOTAL_MAX}")]
+    TotalOutOfRange {
+        /// How many there are to be.
+        total: u32,
+    },
+}
+
+impl BadInstance {
+    /// What the reader can do about it.
+    pub const fn fix(self) -> &'static str {
+        match self {
+            Self::IdMissing { .. } | Self::TotalMissing { .. } => {
+                "set both RELAY_INSTANCE_ID and RELAY_TOTAL_INSTANCES, or unset both and relays share fairly by themselves"
+            }
+            Self::IdOutOfRange { .. } => {
+                "number the relays from 0 in RELAY_INSTANCE_ID, and set RELAY_TOTAL_INSTANCES to how many there are"
+            }
+            Self::TotalOutOfRange { .. } => {
+                "set RELAY_TOTAL_INSTANCES to how many relays there are, or unset it and RELAY_INSTANCE_ID, and relays share fairly by themselves"
+            }
+        }
+    }
+}
+
+impl Instance {
+    /// Checks and wraps.
+    pub const fn new(id: u32, total: u32) -> Result<Self, BadInstance> {
+        if total == 0 || total > TOTAL_MAX {
+            return Err(BadInstance::TotalOutOfRange { total });
+        }
+        if id >= total {
+            return Err(BadInstance::IdOutOfRange { id, total });
+        }
+        Ok(Self { id, total })
+    }
+
+    /// What two settings say, each of which may be absent. With neither there is no fixed share.
+    pub fn from_settings(id: Option<u32>, total: Option<u32>) -> Result<Option<Self>, BadInstance> {
+        match (id, total) {
+            (None, None) => Ok(None),
+            (Some(id), None) => Err(BadInstance::TotalMissing { id }),
+            (None, Some(total)) => Err(BadInstance::IdMissing { total }),
+            (Some(id), Some(total)) => Self::new(id, total).map(Some),
+        }
+    }
+
+    /// Which one, from 0 on.
+    pub const fn id(self) -> u32 {
+        self.id
+    }
+
+    /// How many there are.
+    pub const fn total(self) -> u32 {
+        self.total
+    }
+
+    /// Whether the slot is in its share. All instances of a total together have every slot once.
+    pub fn has(self, slot: Slot) -> bool {
+        u32::from(slot.get()) % self.total == self.id
+    }
+
+    /// As it is written in settings.
+    pub fn settings(self) -> String {
+        format!("{ID_VARIABLE}={} and {TOTAL_VARIABLE}={}", self.id, self.total)
+    }
+}
+
+impl fmt::Display for Instance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.id, self.total)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn both_settings_or_none() {
+        assert_eq!(Instance::from_settings(None, None), Ok(None));
+        assert_eq!(Instance::from_settings(Some(2), Some(3)), Ok(Some(Instance { id: 2, total: 3 })));
+        assert_eq!(Instance::from_settings(Some(0), None), Err(BadInstance::TotalMissing { id: 0 }));
+        assert_eq!(Instance::from_settings(None, Some(1)), Err(BadInstance::IdMissing { total: 1 }));
+    }
+
+    #[test]
+    fn what_is_out_of_range_says_what_is_in_it() {
+        fn check(id: u32, total: u32, text: &str) {
+            let bad = Instance::from_settings(Some(id), Some(total)).unwrap_err();
+
+            assert_eq!(bad.to_string(), text);
+            assert!(bad.fix().contains(ID_VARIABLE) && bad.fix().contains(TOTAL_VARIABLE));
+        }
+
+        check(3, 3, "RELAY_INSTANCE_ID is 3, but with RELAY_TOTAL_INSTANCES=3 ids go from 0 to 2");
+        check(0, 0, "RELAY_TOTAL_INSTANCES is 0, but it can be 1 to 256");
+        check(0, 257, "RELAY_TOTAL_INSTANCES is 257, but it can be 1 to 256");
+    }
+
+    proptest! {
+        #[test]
+        fn every_slot_is_in_one_share(total in 1..=TOTAL_MAX) {
+            for slot in Slot::all() {
+                let having = (0..total).filter(|id| Instance::new(*id, total).unwrap().has(slot));
+                prop_assert_eq!(having.count(), 1);
+            }
+        }
+
+        #[test]
+        fn any_settings_are_a_share_or_refused(id in 0..300_u32, total in 0..300_u32) {
+            let is_good = (1..=256).contains(&total) && id < total;
+
+            prop_assert_eq!(Instance::new(id, total).is_ok(), is_good);
+        }
+    }
+}

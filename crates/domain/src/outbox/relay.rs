@@ -1,0 +1,113 @@
+//! A relay: a process that publishes events, for as long as it has joined. Joining again makes it another relay, so one
+//! that no longer counts never comes back.
+
+use super::instance::Instance;
+use crate::time::Timestamp;
+use std::fmt;
+use std::str::FromStr;
+use uuid::Uuid;
+
+/// One relay, from joining to its end. Never used again.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct RelayId(Uuid);
+
+impl RelayId {
+    /// Wraps an id that came from the engine's id source or from a stored row.
+    pub const fn new(id: Uuid) -> Self {
+        Self(id)
+    }
+
+    /// The wrapped id.
+    pub const fn as_uuid(self) -> Uuid {
+        self.0
+    }
+}
+
+impl fmt::Display for RelayId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Not the id of a relay.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the id of a relay is a UUID such as 018f3c5e-1d2b-7cc3-9b1a-6f0a4e7d2c11")]
+pub struct BadRelayId;
+
+impl FromStr for RelayId {
+    type Err = BadRelayId;
+
+    fn from_str(text: &str) -> Result<Self, BadRelayId> {
+        Uuid::try_parse(text).map(Self).map_err(|_| BadRelayId)
+    }
+}
+
+/// A relay that counts: it has joined, has not ended, and its lease has not passed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LiveRelay {
+    /// Which one.
+    pub id: RelayId,
+    /// The name of its process.
+    pub name: String,
+    /// Host that it runs on.
+    pub host: String,
+    /// Operating-system process id on that host.
+    pub pid: u32,
+    /// Its fixed share; none: it shares fairly with the others.
+    pub instance: Option<Instance>,
+    /// Since when it counts.
+    pub joined_at: Timestamp,
+    /// How many slots it has.
+    pub slots: usize,
+}
+
+/// For people who have to find it.
+impl fmt::Display for LiveRelay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "relay {} (process {} on host {}, ", self.name, self.pid, self.host)?;
+        match self.instance {
+            Some(instance) => write!(f, "{})", instance.settings()),
+            None => write!(f, "without a fixed share)"),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A relay that joined as the n-th and has so many slots.
+    pub(crate) fn relay(n: u32, instance: Option<Instance>, slots: usize) -> LiveRelay {
+        LiveRelay {
+            id: RelayId::new(Uuid::from_u128(u128::from(n))),
+            name: format!("relay-{n}"),
+            host: "mill".to_owned(),
+            pid: 100 + n,
+            instance,
+            joined_at: Timestamp::from_micros(i64::from(n)),
+            slots,
+        }
+    }
+
+    #[test]
+    fn an_id_comes_back_from_its_text() {
+        let id = relay(7, None, 0).id;
+
+        assert_eq!(id.to_string().parse(), Ok(id));
+        assert_eq!("7".parse::<RelayId>(), Err(BadRelayId));
+    }
+
+    #[test]
+    fn people_can_find_it() {
+        let fixed = Instance::new(1, 3).unwrap();
+
+        assert_eq!(
+            relay(7, Some(fixed), 0).to_string(),
+            "relay relay-7 (process 107 on host mill, RELAY_INSTANCE_ID=1 and RELAY_TOTAL_INSTANCES=3)"
+        );
+        assert_eq!(
+            relay(8, None, 0).to_string(),
+            "relay relay-8 (process 108 on host mill, without a fixed share)"
+        );
+    }
+}

@@ -1,0 +1,231 @@
+//! The share of a relay: which slots it is to have, so which it takes and which it lets go.
+//!
+//! Every relay decides for itself, from what it saw a moment ago. No two have the same slot even if they see different
+//! things, because the database gives only what is free, and only the owner lets go. What is decided here is that they
+//! come to an agreement, and that as few slots as possible move:
+//!
+//! - The sizes of fair shares differ by at most one and come to 256. With more than 256 relays, some have none and wait.
+//! - A relay lets go only what it has beyond its share, and takes only what it lacks.
+//! - Whoever has more than the smaller of the two sizes keeps the larger one, the oldest first. While relays only move
+//!   towards their shares, this never changes: who lets go down to its share still has more than the smaller size if
+//!   its share is the larger one. So as long as nobody joins or ends, all agree on the shares however old their view
+//!   is, and no slot moves twice.
+//!
+//! It takes two turns of each: in one, those with too many let go; in the next, those with too few take.
+
+use super::event::Slot;
+use super::instance::Instance;
+use super::relay::{LiveRelay, RelayId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a relay is to do. It takes or lets go, never both.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Plan {
+    /// Free slots to ask for, the most wanted first. Others may be faster.
+    pub take: Vec<Slot>,
+    /// Slots to let go once what was read of them is settled.
+    pub release: Vec<Slot>,
+}
+
+impl Plan {
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.take.is_empty() && self.release.is_empty()
+    }
+}
+
+/// What `me` is to do, given the relays that count, its own slots and those without owner. Who no longer counts has
+/// nothing to do.
+///
+/// ```
+/// # use tidemill_domain::outbox::{LiveRelay, RelayId, Slot, share};
+/// # use tidemill_domain::time::Timestamp;
+/// # let relay = |n: u128, slots| LiveRelay {
+/// #     id: RelayId::new(uuid::Uuid::from_u128(n)), name: String::new(), host: String::new(), pid: 1,
+/// #     instance: None, joined_at: Timestamp::EPOCH, slots,
+/// # };
+/// let (old, new) = (relay(1, 256), relay(2, 0));
+/// let all = Slot::all().collect();
+/// let plan = share::plan(old.id, &[old, new], &all, &[].into());
+/// assert_eq!(plan.release.len(), 128);
+/// ```
+pub fn plan(me: RelayId, live: &[LiveRelay], mine: &BTreeSet<Slot>, free: &BTreeSet<Slot>) -> Plan {
+    let Some(relay) = live.iter().find(|relay| relay.id == me) else { return Plan::default() };
+    match relay.instance {
+        Some(instance) => fixed(instance, mine, free),
+        None => fair(me, live, mine, free),
+    }
+}
+
+/// How many slots each relay is to have where they share fairly.
+pub fn sizes(live: &[LiveRelay]) -> BTreeMap<RelayId, usize> {
+    let count = live.len().max(1);
+    let (smaller, larger_count) = (Slot::COUNT / count, Slot::COUNT % count);
+    let mut ranked: Vec<&LiveRelay> = live.iter().collect();
+    ranked.sort_by_key(|relay| (relay.slots <= smaller, relay.joined_at, relay.id));
+    ranked
+        .into_iter()
+        .enumerate()
+        .map(|(place, relay)| (relay.id, smaller + usize::from(place < larger_count)))
+        .collect()
+}
+
+fn fair(me: RelayId, live: &[LiveRelay], mine: &BTreeSet<Slot>, free: &BTreeSet<Slot>) -> Plan {
+    let sizes = sizes(live);
+    let lacks = |id: RelayId, slots: usize| sizes.get(&id).map_or(0, |size| size.saturating_sub(slots));
+    let size = sizes.get(&me).copied().unwrap_or_default();
+    let surplus = mine.len().saturating_sub(size);
+    let release = mine.iter().rev().take(surplus).copied().collect();
+
+    // Each begins where those before it end, so that relays that look at the same time do not all reach for the same
+    // slots; and goes round, so that nothing stays free because somebody is slow.
+    let free: Vec<Slot> = free.difference(mine).copied().collect();
+    let before: usize =
+        live.iter().filter(|other| other.id < me).map(|other| lacks(other.id, other.slots)).sum();
+    let begin = before % free.len().max(1);
+    let wanted = lacks(me, mine.len()).min(free.len());
+    let take = free.iter().cycle().skip(begin).take(wanted).copied().collect();
+    Plan { take, release }
+}
+
+fn fixed(instance: Instance, mine: &BTreeSet<Slot>, free: &BTreeSet<Slot>) -> Plan {
+    Plan {
+        take: free.difference(mine).copied().filter(|slot| instance.has(*slot)).collect(),
+        release: mine.iter().copied().filter(|slot| !instance.has(*slot)).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::relay::tests::relay;
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Relays that share fairly, and so many slots of each; what is left of the 256 is free.
+    fn state() -> impl Strategy<Value = Vec<LiveRelay>> {
+        prop::collection::vec(0..140_usize, 1..12).prop_map(|counts| {
+            let mut left = Slot::COUNT;
+            let having = counts.into_iter().zip(1..).map(|(count, n)| {
+                let count = count.min(left);
+                left -= count;
+                relay(n, None, count)
+            });
+            having.collect()
+        })
+    }
+
+    /// The slots of each relay, and the free ones.
+    fn deal(live: &[LiveRelay]) -> (Vec<BTreeSet<Slot>>, BTreeSet<Slot>) {
+        let mut slots = Slot::all();
+        let owned = live.iter().map(|relay| slots.by_ref().take(relay.slots).collect()).collect();
+        (owned, slots.collect())
+    }
+
+    proptest! {
+        #[test]
+        fn fair_sizes_come_to_all_slots_and_differ_by_one(live in state()) {
+            let sizes: Vec<usize> = sizes(&live).into_values().collect();
+
+            prop_assert_eq!(sizes.len(), live.len());
+            prop_assert_eq!(sizes.iter().sum::<usize>(), Slot::COUNT);
+            prop_assert!(sizes.iter().max().unwrap() - sizes.iter().min().unwrap() <= 1);
+        }
+
+        /// Somebody is anywhere between what it had and its share: all still agree.
+        #[test]
+        fn moving_towards_the_shares_does_not_change_them(
+            live in state(),
+            progress in prop::collection::vec(0..=100_usize, 12),
+        ) {
+            let before = sizes(&live);
+
+            let mut on_the_way = live;
+            for (relay, percent) in on_the_way.iter_mut().zip(progress) {
+                let size = before[&relay.id];
+                relay.slots = (relay.slots * (100 - percent) + size * percent) / 100;
+            }
+
+            prop_assert_eq!(sizes(&on_the_way), before);
+        }
+
+        #[test]
+        fn a_relay_lets_go_only_surplus_and_takes_only_what_it_lacks(live in state()) {
+            let (owned, free) = deal(&live);
+            let sizes = sizes(&live);
+
+            for (relay, mine) in live.iter().zip(&owned) {
+                let plan = plan(relay.id, &live, mine, &free);
+
+                let size = sizes[&relay.id];
+                let taken: BTreeSet<Slot> = plan.take.iter().copied().collect();
+                let released: BTreeSet<Slot> = plan.release.iter().copied().collect();
+                prop_assert_eq!((taken.len(), released.len()), (plan.take.len(), plan.release.len()));
+                prop_assert!(taken.is_subset(&free) && released.is_subset(mine));
+                prop_assert_eq!(taken.len(), size.saturating_sub(mine.len()).min(free.len()));
+                prop_assert_eq!(released.len(), mine.len().saturating_sub(size));
+            }
+        }
+
+        /// When there is enough for all, nobody asks for what another asks for.
+        #[test]
+        fn who_look_at_once_reach_for_different_slots(live in state()) {
+            let (owned, free) = deal(&live);
+
+            let wanted: Vec<Slot> = live
+                .iter()
+                .zip(&owned)
+                .flat_map(|(relay, mine)| plan(relay.id, &live, mine, &free).take)
+                .collect();
+
+            let different: BTreeSet<Slot> = wanted.iter().copied().collect();
+            prop_assert_eq!(different.len(), wanted.len().min(free.len()));
+        }
+    }
+
+    #[test]
+    fn a_fourth_relay_is_given_a_quarter_by_the_others() {
+        let live = [relay(1, None, 86), relay(2, None, 85), relay(3, None, 85), relay(4, None, 0)];
+        let (owned, free) = deal(&live);
+
+        let released: Vec<usize> = live
+            .iter()
+            .zip(&owned)
+            .map(|(relay, mine)| plan(relay.id, &live, mine, &free).release.len())
+            .collect();
+
+        assert_eq!(released, [22, 21, 21, 0]);
+    }
+
+    #[test]
+    fn more_relays_than_slots_leave_some_waiting() {
+        let mut live: Vec<LiveRelay> = (0..256).map(|n| relay(n + 100, None, 1)).collect();
+        // One that joined earlier by its clock, and has nothing.
+        live.push(relay(1, None, 0));
+
+        let sizes = sizes(&live);
+
+        assert_eq!(sizes[&live[256].id], 0);
+        assert!(live[..256].iter().all(|relay| sizes[&relay.id] == 1));
+    }
+
+    #[test]
+    fn a_fixed_share_is_taken_when_it_is_free_and_nothing_else() {
+        let instance = Instance::new(1, 3).unwrap();
+        let live = [relay(1, Some(instance), 2)];
+        let mine = BTreeSet::from([1, 4].map(Slot::new));
+        let free = BTreeSet::from([0, 7, 9, 10].map(Slot::new));
+
+        let plan = plan(live[0].id, &live, &mine, &free);
+
+        assert_eq!(plan, Plan { take: [7, 10].map(Slot::new).to_vec(), release: vec![] });
+    }
+
+    #[test]
+    fn who_no_longer_counts_has_nothing_to_do() {
+        let all: BTreeSet<Slot> = Slot::all().collect();
+
+        let plan = plan(relay(1, None, 256).id, &[relay(2, None, 0)], &all, &all);
+
+        assert!(plan.is_empty());
+    }
+}

@@ -1,0 +1,98 @@
+//! An event as it is stored, for people to look at. Programs of others write the table too, so what the database cannot
+//! check may break our rules: it is then shown as it is, and why it is not accepted.
+
+use super::event::{Aggregate, BadEvent, EventId, Headers, Payload, Slot, headers_of};
+use crate::time::Timestamp;
+
+/// An event as it is stored.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StoredEvent {
+    /// Its number.
+    pub id: EventId,
+    /// The number of its transaction; on SQLite, where transactions follow each other, that of the event.
+    pub xid: u64,
+    /// Where it is.
+    pub slot: Slot,
+    /// What it happened to.
+    pub aggregate: Aggregate,
+    /// What happened.
+    pub event_type: String,
+    /// Where it goes.
+    pub topic: String,
+    /// What it says.
+    pub payload: Payload,
+    /// Further words.
+    pub headers: StoredHeaders,
+    /// When it was written.
+    pub created_at: Timestamp,
+}
+
+/// Headers as they are stored.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum StoredHeaders {
+    /// Such as we would have written.
+    Good(Headers),
+    /// Such as only others write.
+    Bad {
+        /// As they stand there.
+        text: String,
+        /// What is wrong with them.
+        why: BadEvent,
+    },
+}
+
+impl StoredHeaders {
+    /// Reads what is stored; nothing stands for no headers.
+    ///
+    /// ```
+    /// # use tidemill_domain::outbox::{BadEvent, StoredHeaders};
+    /// assert_eq!(StoredHeaders::of(None), StoredHeaders::Good(Default::default()));
+    /// let bad = StoredHeaders::of(Some("{\"a\":1}".to_owned()));
+    /// assert_eq!(bad.good(), Err(&BadEvent::HeadersNotAnObject));
+    /// ```
+    pub fn of(text: Option<String>) -> Self {
+        let Some(text) = text else { return Self::Good(Headers::new()) };
+        match headers_of(&text) {
+            Ok(headers) => Self::Good(headers),
+            Err(why) => Self::Bad { text, why },
+        }
+    }
+
+    /// The headers, or what is wrong with them.
+    pub fn good(&self) -> Result<&Headers, &BadEvent> {
+        match self {
+            Self::Good(headers) => Ok(headers),
+            Self::Bad { why, .. } => Err(why),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::event::{HEADERS_MAX, NewEvent};
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn headers_that_were_accepted_are_read_back(
+            headers in prop::collection::btree_map("[^\\x00-\\x1f\\x7f-\\x9f]{1,40}", "[^\\x00]{0,40}", 0..HEADERS_MAX),
+        ) {
+            let event = NewEvent::new("order", "1", "order.paid", "orders", Payload::Tombstone);
+            let event = event.unwrap().with_headers(headers.clone()).unwrap();
+            let text = serde_json::to_string(event.headers()).unwrap();
+            prop_assert_eq!(StoredHeaders::of(Some(text)), StoredHeaders::Good(headers));
+        }
+
+        #[test]
+        fn any_text_is_headers_or_is_kept_as_it_is(text in "\\PC{0,40}") {
+            match StoredHeaders::of(Some(text.clone())) {
+                StoredHeaders::Good(headers) => prop_assert_eq!(headers_of(&text), Ok(headers)),
+                StoredHeaders::Bad { text: kept, why } => {
+                    prop_assert_eq!(&kept, &text);
+                    prop_assert_eq!(headers_of(&text), Err(why));
+                }
+            }
+        }
+    }
+}

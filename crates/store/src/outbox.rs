@@ -1,0 +1,10 @@
+//! The outbox: events, the relays that publish them, and how far each slot was read.
+
+pub mod reading;
+pub mod relay;
+
+/// Topic of the wake-up that is sent when events were written.
+pub const EVENTS: &str = "outbox";
+
+/// Topic of the wake-up that is sent when slots can be had.
+pub const SLOTS: &str = "outbox_slots";

@@ -1,0 +1,128 @@
+//! Reading a window page by page.
+//!
+//! On PostgreSQL there are two ways. A window of a page at most is read at once by the index of transactions. A larger
+//! one is frozen first and read in the order of ids, from the lowest id on that is in it; what was running at its first
+//! mark may have much lower ids and is found by the index of transactions, so that one late event does not make the
+//! reader go through everything that was written since.
+
+use crate::error::StoreError;
+use crate::row::outbox::ReadRow;
+use crate::tx::Tx;
+use std::collections::HashSet;
+use tidemill_domain::outbox::cursor::Cursor;
+use tidemill_domain::outbox::mark::Mark;
+use tidemill_domain::outbox::stored::StoredEvent;
+use tidemill_domain::outbox::{EventId, Slot, Window};
+
+/// What to read next.
+#[derive(Clone, Debug)]
+pub struct Reading<'a> {
+    /// How far these slots were read.
+    pub cursor: &'a Cursor,
+    /// Where a new window ends; now, when there is none.
+    pub stop: Option<&'a Mark>,
+    /// Up to this id, nothing is read.
+    pub floor: EventId,
+    /// The lowest id of the window, if it was found before.
+    pub low: Option<EventId>,
+    /// Most events at once.
+    pub limit: u32,
+}
+
+/// What was read.
+#[derive(Clone, Debug)]
+pub struct Page {
+    /// The events, in the order in which they are to be published.
+    pub events: Vec<StoredEvent>,
+    /// The window that they are of, before them.
+    pub opened: Window,
+    /// How far was read with them.
+    pub window: Window,
+    /// The lowest id of the window, for its next page.
+    pub low: Option<EventId>,
+    /// The mark of the instant of reading, if a window was opened; and which history of the server it is from.
+    pub seen: Option<(Mark, Option<String>)>,
+    /// How many statements it took.
+    pub queries: u32,
+}
+
+impl Tx {
+    /// Reads the next page. None on SQLite when other programs have left out slots: fill them in first.
+    pub async fn read_outbox(&mut self, reading: &Reading<'_>) -> Result<Option<Page>, StoreError> {
+        let slots: Vec<Slot> = reading.cursor.slots.keys().copied().collect();
+        let mut page = Page {
+            events: Vec::new(),
+            opened: reading.cursor.window.clone(),
+            window: reading.cursor.window.clone(),
+            low: reading.low,
+            seen: None,
+            queries: 0,
+        };
+        if page.window.to.is_none() {
+            let limit = i64::from(reading.limit) + 1;
+            page.queries += 1;
+            let Some((now, timeline, rows)) =
+                self.outbox_read_new(&page.window.from, reading.stop, reading.floor, &slots, limit).await?
+            else {
+                return Ok(None);
+            };
+            let now: Mark =
+                now.parse().map_err(|_| crate::row::damaged("pg_current_snapshot", "mark", &now))?;
+            let is_whole = rows.len() <= reading.limit as usize;
+            page.window = page.window.opened(reading.stop.unwrap_or(&now).clone());
+            page.opened = page.window.clone();
+            page.seen = Some((now, timeline));
+            page.low = None;
+            if is_whole {
+                page.events = sorted(rows, &page.window)?;
+                if let Some(last) = page.events.last() {
+                    page.window = page.window.after(last.id);
+                }
+                page.window = page.window.closed();
+                return Ok(Some(page));
+            }
+        }
+        if page.low.is_none() {
+            page.queries += 1;
+            page.low = Some(EventId::new(self.outbox_read_low(&page.window).await?.unwrap_or(0)));
+        }
+        page.queries += 1;
+        let low = page.low.unwrap_or_default();
+        let rows =
+            self.outbox_read_page(&page.window, reading.floor, low, &slots, i64::from(reading.limit)).await?;
+        let is_last = rows.len() < reading.limit as usize;
+        page.events = sorted(rows, &page.window)?;
+        if let Some(last) = page.events.last() {
+            page.window = page.window.after(last.id);
+        }
+        if is_last {
+            page.window = page.window.closed();
+            page.low = None;
+        }
+        Ok(Some(page))
+    }
+
+    /// Computes the slots that other programs have left out; how many. Only SQLite needs it.
+    pub async fn fill_slots(&mut self, limit: u32) -> Result<u64, StoreError> {
+        let rows = self.outbox_slotless(limit.into()).await?;
+        let slots: Vec<(i64, u8)> =
+            rows.iter().map(|(id, aggregate)| (*id, Slot::of(aggregate).get())).collect();
+        self.outbox_set_slots(&slots).await?;
+        Ok(slots.len() as u64)
+    }
+}
+
+/// In the order of ids, each once, and only what the window is about.
+fn sorted(rows: Vec<ReadRow>, window: &Window) -> Result<Vec<StoredEvent>, StoreError> {
+    let mut known = HashSet::with_capacity(rows.len());
+    let mut events = Vec::with_capacity(rows.len());
+    for row in rows {
+        let event = StoredEvent::try_from(row)?;
+        let is_in = window.to.as_ref().is_none_or(|to| to.sees(event.xid));
+        if is_in && !window.covers(event.id, event.xid) && known.insert(event.id) {
+            events.push(event);
+        }
+    }
+    events.sort_unstable_by_key(|event| event.id);
+    Ok(events)
+}

@@ -1,0 +1,287 @@
+//! Relays: joining, keeping the lease, taking and leaving slots, and the acknowledgement.
+//!
+//! The row of a relay is its lease and its position in one: whatever it settles is an update of that row, which nobody
+//! can do any more once the relay was retired. So there is one fence for all its slots.
+
+use super::SLOTS;
+use crate::codec::DbTime;
+use crate::crash_point;
+use crate::error::StoreError;
+use crate::row::outbox::{JoinRow, LeftRow, cursors_of, cursors_text, window_text};
+use crate::tx::Tx;
+use std::time::Duration;
+use tidemill_domain::lease::Epoch;
+use tidemill_domain::outbox::cursor::{self, Cursor, Resting};
+use tidemill_domain::outbox::mark::Mark;
+use tidemill_domain::outbox::{EventId, Instance, JoinRefusal, LiveRelay, RelayId, Slot, admit};
+use tidemill_domain::process::{Identity, ProcessId};
+use tidemill_domain::time::Timestamp;
+
+/// A relay that would like to join.
+#[derive(Clone, Debug)]
+pub struct Joining<'a> {
+    /// Its id, which nobody had before.
+    pub id: RelayId,
+    /// The process that it runs in.
+    pub process: ProcessId,
+    /// Who that is.
+    pub identity: &'a Identity,
+    /// Where it publishes.
+    pub sink: &'a str,
+    /// Its fixed share, if it has one.
+    pub instance: Option<Instance>,
+    /// How long its word counts.
+    pub lease: Duration,
+}
+
+/// What a relay sees when it looks around.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// How many acknowledgements of its own are written down.
+    pub acks: i64,
+    /// The mark of this instant.
+    pub mark: Mark,
+    /// Which history of the server this is; none on SQLite.
+    pub timeline: Option<String>,
+    /// After a restore: events up to here are not read by marks.
+    pub floor: EventId,
+    /// The relays whose lease is good, itself included.
+    pub live: Vec<LiveRelay>,
+    /// Relays whose lease has passed and who still have slots.
+    pub has_lapsed: bool,
+    /// The slots that nobody has.
+    pub free: Vec<Slot>,
+    /// Whether there is something to read for the slots that were asked for.
+    pub has_events: bool,
+    /// Whether an excepted event of these slots is due.
+    pub is_due: bool,
+}
+
+/// The fence of a relay: its row as it knows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RelayFence {
+    /// Who.
+    pub id: RelayId,
+    /// How many acknowledgements it has written; another number means that this is not the row it knows.
+    pub acks: i64,
+    /// For how long its word counts from the next acknowledgement on.
+    pub lease: Duration,
+}
+
+/// What a look is about.
+#[derive(Clone, Debug)]
+pub struct Looking<'a> {
+    /// Who looks.
+    pub fence: RelayFence,
+    /// The mark up to which its slots were read.
+    pub from: &'a Mark,
+    /// Its slots.
+    pub slots: &'a [Slot],
+    /// How far they were read, when that is to be written down; this counts as an acknowledgement.
+    pub cursors: Option<&'a [Cursor]>,
+}
+
+/// Slots that were taken.
+#[derive(Clone, Debug)]
+pub struct Taken {
+    /// All cursors, the new slots among them.
+    pub cursors: Vec<Cursor>,
+    /// The epoch of each new slot.
+    pub epochs: Vec<(Slot, Epoch)>,
+}
+
+impl Tx {
+    /// Lets a relay join, unless its settings contradict those of the others.
+    pub async fn join_outbox(
+        &mut self,
+        joining: &Joining<'_>,
+    ) -> Result<Result<(), JoinRefusal>, StoreError> {
+        // One at a time, so that two newcomers see each other.
+        self.outbox_lock().await?;
+        let now = self.now().await?;
+        let live = self.live_relays_at(now).await?;
+        if let Err(refusal) = admit(joining.instance, &live) {
+            return Ok(Err(refusal));
+        }
+        let row = JoinRow {
+            id: joining.id.into(),
+            process: joining.process.into(),
+            name: &joining.identity.name,
+            host: &joining.identity.host,
+            pid: joining.identity.pid.into(),
+            sink: joining.sink,
+            instance: joining.instance.map(|instance| i64::from(instance.id())),
+            total: joining.instance.map(|instance| i64::from(instance.total())),
+            joined_at: now.into(),
+            until: now.plus(joining.lease).into(),
+        };
+        self.outbox_relay_insert(&row).await?;
+        self.wake(SLOTS);
+        Ok(Ok(()))
+    }
+
+    /// The relays whose lease is good, the eldest first.
+    pub async fn live_relays(&mut self) -> Result<Vec<LiveRelay>, StoreError> {
+        let now = self.now().await?;
+        self.live_relays_at(now).await
+    }
+
+    async fn live_relays_at(&mut self, now: Timestamp) -> Result<Vec<LiveRelay>, StoreError> {
+        let rows = self.outbox_relay_list().await?;
+        rows.into_iter().filter(|row| row.is_live(now)).map(LiveRelay::try_from).collect()
+    }
+
+    /// Renews the lease of a relay and looks around; none when it has ended or its row is not the one it knows.
+    pub async fn look_around(&mut self, looking: &Looking<'_>) -> Result<Option<View>, StoreError> {
+        let now = self.fake_now().map(DbTime);
+        let cursors = looking.cursors.map(cursors_text).transpose()?;
+        let row = self.outbox_look(looking, cursors.as_deref(), now).await?;
+        let Some(acks) = row.acks else { return Ok(None) };
+        let now = Timestamp::from(row.now);
+        let mark = row.mark()?;
+        let relays = row.relays()?;
+        let has_lapsed = relays.iter().any(|relay| !relay.is_live(now));
+        let live = relays
+            .into_iter()
+            .filter(|relay| relay.is_live(now))
+            .map(LiveRelay::try_from)
+            .collect::<Result<_, _>>()?;
+        Ok(Some(View {
+            acks,
+            mark,
+            timeline: row.timeline.clone(),
+            floor: EventId::new(row.floor_id),
+            live,
+            has_lapsed,
+            free: row.free()?,
+            has_events: row.has_events,
+            is_due: row.is_due,
+        }))
+    }
+
+    /// What a relay has written down of itself: its acknowledgements, where its slots are, and their epochs. None when
+    /// it has ended.
+    pub async fn relay_position(
+        &mut self,
+        id: RelayId,
+    ) -> Result<Option<(i64, Vec<Cursor>, Vec<(Slot, Epoch)>)>, StoreError> {
+        let Some(row) = self.outbox_relay_position(id.into()).await? else { return Ok(None) };
+        let epochs = self.outbox_slot_epochs(id.into()).await?;
+        let epochs = epochs
+            .into_iter()
+            .map(|(slot, epoch)| Ok((slot_of(slot)?, Epoch::new(epoch))))
+            .collect::<Result<Vec<_>, StoreError>>()?;
+        Ok(Some((row.0, cursors_of(&row.1, id)?, epochs)))
+    }
+
+    /// Takes slots of these that are free; none when the relay has ended, and then nothing is to be committed.
+    pub async fn take_slots(
+        &mut self,
+        fence: RelayFence,
+        cursors: Vec<Cursor>,
+        wanted: &[Slot],
+    ) -> Result<Option<Taken>, StoreError> {
+        let rows = self.outbox_slot_lock_free(wanted).await?;
+        let mut resting = Vec::with_capacity(rows.len());
+        let mut epochs = Vec::with_capacity(rows.len());
+        for row in &rows {
+            resting.push((row.slot()?, Resting { window: row.window()?, seq: row.seq() }));
+            epochs.push((row.slot()?, row.epoch().next()));
+        }
+        let cursors = cursor::with_taken(cursors, resting);
+        if !self.acknowledge(fence, &cursors, 0).await? {
+            return Ok(None);
+        }
+        let slots: Vec<Slot> = epochs.iter().map(|(slot, _)| *slot).collect();
+        let now = self.now().await?;
+        self.outbox_slot_take(fence.id.into(), &slots, now.into()).await?;
+        crash_point!("outbox_slots_taken");
+        Ok(Some(Taken { cursors, epochs }))
+    }
+
+    /// Leaves slots where they are for others; none when the relay has ended, and then nothing is to be committed.
+    pub async fn leave_slots(
+        &mut self,
+        fence: RelayFence,
+        cursors: Vec<Cursor>,
+        leaving: &[Slot],
+    ) -> Result<Option<Vec<Cursor>>, StoreError> {
+        let (kept, left) = cursor::without(cursors, leaving);
+        if !self.acknowledge(fence, &kept, 0).await? {
+            return Ok(None);
+        }
+        self.outbox_slot_leave(fence.id.into(), &left_rows(&left)?).await?;
+        self.wake(SLOTS);
+        crash_point!("outbox_slots_left");
+        Ok(Some(kept))
+    }
+
+    /// Writes down how far the slots of a relay are published, which also renews its lease. False when it has ended or
+    /// its row is not the one it knows: then nothing was written.
+    pub async fn acknowledge(
+        &mut self,
+        fence: RelayFence,
+        cursors: &[Cursor],
+        published: u64,
+    ) -> Result<bool, StoreError> {
+        let now = self.fake_now().map(DbTime);
+        let published = i64::try_from(published).unwrap_or(i64::MAX);
+        let done = self.outbox_relay_acknowledge(fence, &cursors_text(cursors)?, published, now).await?;
+        Ok(done == 1)
+    }
+
+    /// Ends a relay in order: its slots are left where they are. False when it had ended already.
+    pub async fn leave_outbox(&mut self, id: RelayId) -> Result<bool, StoreError> {
+        let now = self.now().await?;
+        let Some((_, cursors)) = self.outbox_relay_lock(id.into()).await? else { return Ok(false) };
+        self.end_relay(id, &cursors, now).await?;
+        Ok(true)
+    }
+
+    /// Ends the relays whose lease has passed, and frees their slots; who they were.
+    pub async fn retire_relays(&mut self) -> Result<Vec<RelayId>, StoreError> {
+        let now = self.now().await?;
+        let rows = self.outbox_relay_lock_lapsed(now.into()).await?;
+        let mut retired = Vec::with_capacity(rows.len());
+        for (id, cursors) in rows {
+            let id = RelayId::from(id);
+            self.end_relay(id, &cursors, now).await?;
+            retired.push(id);
+        }
+        Ok(retired)
+    }
+
+    /// Its row is locked, so it acknowledges nothing meanwhile.
+    pub(crate) async fn end_relay(
+        &mut self,
+        id: RelayId,
+        cursors: &str,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let cursors = cursors_of(cursors, id)?;
+        let slots: Vec<Slot> = cursors.iter().flat_map(|cursor| cursor.slots.keys().copied()).collect();
+        let (_, left) = cursor::without(cursors, &slots);
+        self.outbox_slot_leave(id.into(), &left_rows(&left)?).await?;
+        self.outbox_slot_free(id.into()).await?;
+        self.outbox_relay_end(id.into(), now.into()).await?;
+        self.wake(SLOTS);
+        crash_point!("outbox_relay_ended");
+        Ok(())
+    }
+}
+
+fn left_rows(left: &[(Slot, Resting)]) -> Result<Vec<LeftRow>, StoreError> {
+    left.iter()
+        .map(|(slot, resting)| {
+            Ok(LeftRow {
+                slot: i16::from(slot.get()),
+                place: window_text(&resting.window)?,
+                seq: resting.seq.get(),
+            })
+        })
+        .collect()
+}
+
+fn slot_of(slot: i16) -> Result<Slot, StoreError> {
+    crate::row::outbox::slot_of(slot)
+}

@@ -1,0 +1,11 @@
+//! Statements on the outbox.
+
+pub(crate) mod reading;
+pub(crate) mod relay;
+
+use tidemill_domain::outbox::Slot;
+
+/// Slots as an array of the server.
+pub(crate) fn numbers(slots: &[Slot]) -> Vec<i16> {
+    slots.iter().map(|slot| i16::from(slot.get())).collect()
+}

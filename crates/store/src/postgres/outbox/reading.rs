@@ -1,0 +1,171 @@
+//! Statements that read `outbox_event`.
+
+use super::numbers;
+use crate::row::outbox::ReadRow;
+use crate::tx::ReadNew;
+use sqlx::PgConnection;
+use tidemill_domain::outbox::{EventId, Mark, Slot, Window};
+
+/// A row of [`read_new`]: the mark comes even when there is no event.
+#[derive(sqlx::FromRow)]
+struct NewRow {
+    mark: String,
+    timeline: String,
+    id: Option<i64>,
+    #[sqlx(flatten)]
+    rest: Rest,
+}
+
+#[derive(sqlx::FromRow)]
+struct Rest {
+    xid: Option<String>,
+    slot: Option<i16>,
+    aggregate_type: Option<String>,
+    aggregate_id: Option<String>,
+    event_type: Option<String>,
+    topic: Option<String>,
+    payload: Option<String>,
+    payload_bytes: Option<Vec<u8>>,
+    headers: Option<String>,
+    created_at: Option<crate::codec::DbTime>,
+}
+
+impl NewRow {
+    fn event(self) -> Option<ReadRow> {
+        let rest = self.rest;
+        Some(ReadRow {
+            id: self.id?,
+            xid: rest.xid?,
+            slot: rest.slot?,
+            aggregate_type: rest.aggregate_type?,
+            aggregate_id: rest.aggregate_id?,
+            event_type: rest.event_type?,
+            topic: rest.topic?,
+            payload: rest.payload,
+            payload_bytes: rest.payload_bytes,
+            headers: rest.headers,
+            created_at: rest.created_at?,
+        })
+    }
+}
+
+/// What committed since a mark, at most so much of it, in no useful order; by the index of transactions. The mark that
+/// it tells is the snapshot of the statement itself, so it is exactly what the statement could see.
+pub(crate) async fn read_new(
+    connection: &mut PgConnection,
+    from: &Mark,
+    stop: Option<&Mark>,
+    floor: EventId,
+    slots: &[Slot],
+    limit: i64,
+) -> Result<Option<ReadNew>, sqlx::Error> {
+    let rows: Vec<NewRow> = sqlx::query_as(
+        "select n.mark, n.timeline, e.*
+         from (select pg_current_snapshot()::text as mark,
+                      substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) as timeline) n
+         left join lateral (
+             (select id, xid::text as xid, slot, aggregate_type, aggregate_id, event_type, topic,
+                     payload, payload_bytes, headers, created_at
+              from outbox_event
+              where xid >= $1::text::xid8 and xid < $2::text::xid8 and slot = any($5) and id > $4
+              order by outbox_event.xid, id
+              limit $6)
+             union all
+             (select id, xid::text, slot, aggregate_type, aggregate_id, event_type, topic,
+                     payload, payload_bytes, headers, created_at
+              from outbox_event
+              where xid = any($3::text[]::xid8[]) and slot = any($5) and id > $4
+              limit $6)
+         ) e on true",
+    )
+    .bind(from.xmax().to_string())
+    .bind(stop.map_or(u64::MAX, Mark::xmax).to_string())
+    .bind(from.running().iter().map(u64::to_string).collect::<Vec<_>>())
+    .bind(floor.get())
+    .bind(numbers(slots))
+    .bind(limit)
+    .fetch_all(connection)
+    .await?;
+    let Some(first) = rows.first() else { return Ok(None) };
+    let (mark, timeline) = (first.mark.clone(), first.timeline.clone());
+    Ok(Some((mark, Some(timeline), rows.into_iter().filter_map(NewRow::event).collect())))
+}
+
+/// The lowest id of what began after the first mark of a window; by the index of transactions, all of it.
+pub(crate) async fn read_low(
+    connection: &mut PgConnection,
+    window: &Window,
+) -> Result<Option<i64>, sqlx::Error> {
+    let to = window.to.as_ref().unwrap_or(&window.from);
+    // Without `offset 0` the planner would look for the minimum by the primary key, from the first event on.
+    sqlx::query_scalar(
+        "select min(id)
+         from (select id
+               from outbox_event
+               where xid >= $1::text::xid8 and xid < $2::text::xid8
+               offset 0) as window_of_events",
+    )
+    .bind(window.from.xmax().to_string())
+    .bind(to.xmax().to_string())
+    .fetch_one(connection)
+    .await
+}
+
+/// A page of a frozen window in the order of ids. What began after its first mark is found by the primary key (the
+/// functions hide the transaction from the planner, which would otherwise sort the whole window for each page); what was
+/// running then, by the index of transactions. An event can be in both.
+pub(crate) async fn read_page(
+    connection: &mut PgConnection,
+    window: &Window,
+    floor: EventId,
+    low: EventId,
+    slots: &[Slot],
+    limit: i64,
+) -> Result<Vec<ReadRow>, sqlx::Error> {
+    let to = window.to.as_ref().unwrap_or(&window.from);
+    let after = window.last.max(floor);
+    sqlx::query_as(
+        "(select id, xid::text as xid, slot, aggregate_type, aggregate_id, event_type, topic,
+                 payload, payload_bytes, headers, created_at
+          from outbox_event
+          where id > $5 and slot = any($6)
+              and not pg_visible_in_snapshot(xid, (select $1::text::pg_snapshot))
+              and pg_visible_in_snapshot(xid, (select $2::text::pg_snapshot))
+          order by id
+          limit $7)
+         union all
+         (select id, xid::text, slot, aggregate_type, aggregate_id, event_type, topic,
+                 payload, payload_bytes, headers, created_at
+          from outbox_event
+          where xid = any($3::text[]::xid8[]) and id > $4 and slot = any($6)
+              and pg_visible_in_snapshot(xid, (select $2::text::pg_snapshot))
+          order by id
+          limit $7)
+         order by id
+         limit $7",
+    )
+    .bind(window.from.to_string())
+    .bind(to.to_string())
+    .bind(window.from.running().iter().map(u64::to_string).collect::<Vec<_>>())
+    .bind(after.get())
+    .bind(after.get().max(low.get().saturating_sub(1)))
+    .bind(numbers(slots))
+    .bind(limit)
+    .fetch_all(connection)
+    .await
+}
+
+/// The server computes the slots itself.
+pub(crate) async fn slotless(
+    _connection: &mut PgConnection,
+    _limit: i64,
+) -> Result<Vec<(i64, String)>, sqlx::Error> {
+    Ok(Vec::new())
+}
+
+pub(crate) async fn set_slots(
+    _connection: &mut PgConnection,
+    _slots: &[(i64, u8)],
+) -> Result<(), sqlx::Error> {
+    Ok(())
+}

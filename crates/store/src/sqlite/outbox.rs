@@ -1,0 +1,12 @@
+//! Statements on the outbox.
+
+pub(crate) mod reading;
+pub(crate) mod relay;
+
+use tidemill_domain::outbox::Slot;
+
+/// Slots as a list in JSON.
+pub(crate) fn numbers(slots: &[Slot]) -> String {
+    let numbers: Vec<String> = slots.iter().map(Slot::to_string).collect();
+    format!("[{}]", numbers.join(","))
+}
