@@ -4,8 +4,7 @@
 //! `tidemill explain CODE` prints; a test fails when one is missing.
 //!
 //! Ranges: 00xx the program itself, 01xx configuration, 02xx database, 03xx processes and leases,
-//! 04xx alerts, 05xx the server, 10xx jobs, 12xx pools. The other pillars have 14xx (outbox) and
-//! 16xx (render).
+//! 04xx alerts, 05xx the server, 10xx jobs, 12xx pools, 14xx the outbox. Renders have 16xx.
 
 use std::fmt;
 use std::str::FromStr;
@@ -186,6 +185,7 @@ codes! {
     1211 ViewNameTaken -> Conflict, "the name of a view is taken";
     1230 HintNotRewritten -> Conflict, "the hint cannot be rewritten";
     1231 HintTooLong -> Usage, "the hint is too long";
+    1401 BadEvent -> Usage, "the event is not accepted";
 }
 
 impl Code {

@@ -1,7 +1,10 @@
 //! The outbox: events, the relays that publish them, and how far each slot was read.
 
+pub mod event;
 pub mod reading;
 pub mod relay;
+
+pub use event::{EventFilter, publish_on};
 
 /// Topic of the wake-up that is sent when events were written.
 pub const EVENTS: &str = "outbox";

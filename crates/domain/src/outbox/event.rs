@@ -1,6 +1,7 @@
 //! An event: something that happened to an aggregate, to be told to others. Its aggregate decides its slot, so all
 //! events of one aggregate are in one slot, and one relay at a time publishes them.
 
+use crate::code::Code;
 use md5::{Digest, Md5};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -226,6 +227,13 @@ pub enum BadEvent {
     HeadersNotAnObject,
 }
 
+impl BadEvent {
+    /// Its stable code.
+    pub const fn code(&self) -> Code {
+        Code::BadEvent
+    }
+}
+
 /// An event that was checked and may be written.
 ///
 /// ```
@@ -313,7 +321,8 @@ impl NewEvent {
     }
 }
 
-fn check_name(what: &'static str, name: &str) -> Result<(), BadEvent> {
+/// Whether this can be the type of an aggregate or of an event.
+pub fn check_name(what: &'static str, name: &str) -> Result<(), BadEvent> {
     let is_good = !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.chars().any(char::is_control);
     if is_good { Ok(()) } else { Err(BadEvent::Name { what }) }
 }

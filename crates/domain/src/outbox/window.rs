@@ -100,7 +100,7 @@ mod tests {
                 window = window.closed();
             }
 
-            let last = marks.iter().step_by(skipped).last().unwrap();
+            let last = marks.iter().step_by(skipped).next_back().unwrap();
             let mut expected: Vec<u64> = events.into_iter().filter(|xid| last.sees(*xid)).collect();
             let mut found: Vec<u64> = read.iter().map(|(_, xid)| *xid).collect();
             let ids: std::collections::BTreeSet<EventId> = read.iter().map(|(id, _)| *id).collect();

@@ -17,17 +17,18 @@ $$;
 
 -- Events, written in the transaction of what they tell of, and never changed. `xid` stands before `id`, so that a
 -- transaction has its number before the event has its own. Without payload and payload_bytes an event is a tombstone.
+-- The slot may be null only as far as its own column tells: whoever leaves out the aggregate's id is told so by that one.
 create table outbox_event (
     xid xid8 not null default pg_current_xact_id(),
     id bigint not null generated always as identity (cache 1),
-    slot smallint not null generated always as (get_byte(decode(md5(aggregate_id), 'hex'), 0)) stored,
+    slot smallint generated always as (get_byte(decode(md5(aggregate_id), 'hex'), 0)) stored,
     aggregate_type text not null check (octet_length(aggregate_type) between 1 and 200),
     aggregate_id text not null check (octet_length(aggregate_id) between 1 and 1000),
     event_type text not null check (octet_length(event_type) between 1 and 200),
     topic text not null check (topic ~ '^[a-zA-Z0-9._-]{1,249}$' and topic not in ('.', '..')),
-    payload text check (octet_length(payload) <= 1048576 and payload::json is not null),
+    payload text check (payload is null or (octet_length(payload) <= 1048576 and payload::json is not null)),
     payload_bytes bytea check (octet_length(payload_bytes) <= 1048576),
-    headers text check (octet_length(headers) <= 32768 and tidemill_outbox_headers_are_good(headers)),
+    headers text check (octet_length(headers) <= 131072 and tidemill_outbox_headers_are_good(headers)),
     created_at timestamptz not null default now(),
     primary key (id),
     check (payload is null or payload_bytes is null)

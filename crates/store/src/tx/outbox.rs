@@ -1,5 +1,8 @@
 //! Statements on the outbox.
 
+mod event;
+
+pub(crate) use event::EventFilterRow;
 mod reading;
 mod relay;
 

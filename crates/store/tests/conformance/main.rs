@@ -38,6 +38,7 @@ mod lease;
 mod lease_model;
 mod migration;
 mod oracle;
+mod outbox;
 mod pool;
 mod pooler;
 mod process;

@@ -1,0 +1,145 @@
+//! Writing events in the transaction of what they tell of, and looking at them.
+
+use super::EVENTS;
+use crate::error::StoreError;
+use crate::postgres;
+use crate::tx::{EventFilterRow, Tx};
+use sqlx::PgConnection;
+use std::slice;
+use tidemill_domain::outbox::{EventId, NewEvent, StoredEvent};
+
+/// Most events in one statement.
+const EVENTS_MAX: usize = 10_000;
+
+/// Most bytes of payloads in one statement, unless one event alone has more: a statement is made in memory, here and in
+/// the server.
+const BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// What to list of the events; an absent condition is always met.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct EventFilter {
+    /// Only events before this one, for paging.
+    pub before: Option<EventId>,
+    /// Only of this type of aggregate.
+    pub aggregate_type: Option<String>,
+    /// Only of the aggregate of this id.
+    pub aggregate_id: Option<String>,
+    /// Only to this topic.
+    pub topic: Option<String>,
+    /// Only of this type.
+    pub event_type: Option<String>,
+}
+
+/// Writes an event in a transaction of your own, made with `sqlx`, of the PostgreSQL database that Tidemill is in. It
+/// commits or rolls back with that transaction. Nobody can tell the relays when you commit, so they find the event when
+/// they look by themselves: within a second.
+pub async fn publish_on(connection: &mut PgConnection, event: &NewEvent) -> Result<EventId, StoreError> {
+    one(postgres::outbox::event::insert(connection, slice::from_ref(event), None).await?)
+}
+
+impl Tx {
+    /// Writes an event, which is published once this transaction has committed, and not if it rolls back. Write it when
+    /// the row of its aggregate is locked or changed already: then the events of one aggregate have their numbers in the
+    /// order in which things happened.
+    pub async fn publish(&mut self, event: &NewEvent) -> Result<EventId, StoreError> {
+        one(self.outbox_insert(slice::from_ref(event)).await?)
+    }
+
+    /// [`publish`](Self::publish) for many, in one statement unless they are very many or large. Their numbers, in the
+    /// same order; each is higher than the one before.
+    pub async fn publish_all(&mut self, events: &[NewEvent]) -> Result<Vec<EventId>, StoreError> {
+        let mut ids = Vec::with_capacity(events.len());
+        for some in portions(events) {
+            let mut numbers = self.outbox_insert(some).await?;
+            // Numbers are drawn in the order of the rows; in which order they are returned is nobody's promise.
+            numbers.sort_unstable();
+            ids.extend(numbers.into_iter().map(EventId::new));
+        }
+        Ok(ids)
+    }
+
+    async fn outbox_insert(&mut self, events: &[NewEvent]) -> Result<Vec<i64>, StoreError> {
+        let now = self.fake_now().map(Into::into);
+        let ids = self.outbox_event_insert(events, now).await?;
+        self.wake(EVENTS);
+        Ok(ids)
+    }
+
+    /// The event of this number, published or not; none when it is not there, or no longer.
+    pub async fn outbox_event(&mut self, id: EventId) -> Result<Option<StoredEvent>, StoreError> {
+        self.outbox_event_find(id.get()).await?.map(TryInto::try_into).transpose()
+    }
+
+    /// At most `limit` events, the newest first. Their payloads are in it, so keep the limit small.
+    pub async fn outbox_events(
+        &mut self,
+        filter: &EventFilter,
+        limit: u32,
+    ) -> Result<Vec<StoredEvent>, StoreError> {
+        let rows = self
+            .outbox_event_list(&EventFilterRow {
+                before: filter.before.map(EventId::get),
+                aggregate_type: filter.aggregate_type.as_deref(),
+                aggregate_id: filter.aggregate_id.as_deref(),
+                topic: filter.topic.as_deref(),
+                event_type: filter.event_type.as_deref(),
+                limit: limit.into(),
+            })
+            .await?;
+        rows.into_iter().map(TryInto::try_into).collect()
+    }
+}
+
+fn one(ids: Vec<i64>) -> Result<EventId, StoreError> {
+    let id = ids.first().copied().ok_or(sqlx::Error::RowNotFound)?;
+    Ok(EventId::new(id))
+}
+
+/// The events, in order, in as few parts as a statement can take.
+fn portions(events: &[NewEvent]) -> impl Iterator<Item = &[NewEvent]> {
+    let mut rest = events;
+    std::iter::from_fn(move || {
+        let mut bytes = 0_usize;
+        let fits = rest.iter().take(EVENTS_MAX).take_while(|event| {
+            bytes += event.payload().len();
+            bytes <= BYTES_MAX
+        });
+        let count = fits.count().max(1).min(rest.len());
+        let (some, others) = rest.split_at(count);
+        rest = others;
+        (!some.is_empty()).then_some(some)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use tidemill_domain::outbox::Payload;
+
+    fn event(bytes: usize) -> NewEvent {
+        NewEvent::new("order", "1", "order.paid", "orders", Payload::Bytes(vec![0; bytes])).unwrap()
+    }
+
+    #[test]
+    fn few_small_events_are_one_statement_and_none_are_none() {
+        assert_eq!(portions(&vec![event(1); 1000]).count(), 1);
+        assert_eq!(portions(&[]).count(), 0);
+        assert_eq!(portions(&vec![event(0); EVENTS_MAX + 1]).count(), 2);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(16))]
+        #[test]
+        fn portions_are_all_events_in_order_and_none_is_too_large(
+            sizes in prop::collection::vec(1..=1024 * 1024_usize, 0..60),
+        ) {
+            let events: Vec<NewEvent> = sizes.iter().map(|size| event(*size)).collect();
+            for some in portions(&events) {
+                let bytes: usize = some.iter().map(|event| event.payload().len()).sum();
+                prop_assert!(!some.is_empty() && (bytes <= BYTES_MAX || some.len() == 1));
+            }
+            prop_assert_eq!(portions(&events).flatten().cloned().collect::<Vec<_>>(), events);
+        }
+    }
+}

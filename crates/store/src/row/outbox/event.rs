@@ -1,0 +1,71 @@
+//! Rows of `outbox_event`.
+
+use crate::codec::DbTime;
+use crate::error::StoreError;
+use crate::row::damaged;
+use tidemill_domain::outbox::{Aggregate, EventId, NewEvent, Payload, Slot, StoredEvent, StoredHeaders};
+
+const TABLE: &str = "outbox_event";
+
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct EventRow {
+    pub(crate) id: i64,
+    /// A number of 64 bits without a sign, which SQL has no type for.
+    pub(crate) xid: String,
+    /// None on SQLite where another program wrote the event and no relay has looked yet.
+    pub(crate) slot: Option<i16>,
+    pub(crate) aggregate_type: String,
+    pub(crate) aggregate_id: String,
+    pub(crate) event_type: String,
+    pub(crate) topic: String,
+    pub(crate) payload: Option<String>,
+    pub(crate) payload_bytes: Option<Vec<u8>>,
+    pub(crate) headers: Option<String>,
+    pub(crate) created_at: DbTime,
+}
+
+impl TryFrom<EventRow> for StoredEvent {
+    type Error = StoreError;
+
+    fn try_from(row: EventRow) -> Result<Self, StoreError> {
+        let aggregate = Aggregate { kind: row.aggregate_type, id: row.aggregate_id };
+        let slot = match row.slot {
+            Some(slot) => Slot::new(u8::try_from(slot).map_err(|_| damaged(TABLE, "slot", row.id))?),
+            None => aggregate.slot(),
+        };
+        Ok(Self {
+            id: EventId::new(row.id),
+            xid: row.xid.parse().map_err(|_| damaged(TABLE, "xid", row.id))?,
+            slot,
+            aggregate,
+            event_type: row.event_type,
+            topic: row.topic,
+            payload: payload_of(row.payload, row.payload_bytes),
+            headers: StoredHeaders::of(row.headers),
+            created_at: row.created_at.into(),
+        })
+    }
+}
+
+/// The payload of its two columns, of which at most one has a value.
+pub(crate) fn payload_of(text: Option<String>, bytes: Option<Vec<u8>>) -> Payload {
+    match (text, bytes) {
+        (Some(text), _) => Payload::Json(text),
+        (None, Some(bytes)) => Payload::Bytes(bytes),
+        (None, None) => Payload::Tombstone,
+    }
+}
+
+/// The two columns of a payload.
+pub(crate) fn payload_columns(payload: &Payload) -> (Option<&str>, Option<&[u8]>) {
+    match payload {
+        Payload::Json(text) => (Some(text), None),
+        Payload::Bytes(bytes) => (None, Some(bytes)),
+        Payload::Tombstone => (None, None),
+    }
+}
+
+/// The headers of an event as they are stored; nothing where there are none.
+pub(crate) fn headers_column(event: &NewEvent) -> Option<String> {
+    (!event.headers().is_empty()).then(|| serde_json::json!(event.headers()).to_string())
+}
