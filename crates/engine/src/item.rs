@@ -3,7 +3,7 @@
 //! Each reader and writer has a name, under which its position is saved for a restart. No two of one step may
 //! have the same.
 //!
-//! Reading order: [`reader`] and [`writer`] (of files), `file_output` (how a file is written exactly once),
+//! Reading order: [`reader`] and [`writer`] (of files and events), `file_output` (how a file is written exactly once),
 //! [`compose`] (parts that are made of others).
 
 pub mod compose;
@@ -21,4 +21,4 @@ pub use compose::{
 pub use encoding::Encoding;
 pub use file_output::OutputError;
 pub use reader::{CsvReader, FixedWidthReader, InputError, ItemsReader, JsonLinesReader};
-pub use writer::{CsvWriter, ItemsWriter, JsonLinesWriter, TextWriter};
+pub use writer::{CsvWriter, ItemsWriter, JsonLinesWriter, OutboxWriter, TextWriter};

@@ -1,12 +1,13 @@
-//! Writers of files.
+//! Writers of files, and of events.
 //!
 //! Reading order: [`mod@file`], the writer that all formats share; [`csv`], [`json_lines`] and [`text`], the
-//! formats.
+//! formats; [`outbox`], the writer of events.
 
 pub mod csv;
 pub mod file;
 pub mod items;
 pub mod json_lines;
+pub mod outbox;
 pub mod text;
 
 #[cfg(test)]
@@ -16,4 +17,5 @@ pub use self::csv::CsvWriter;
 pub use file::FileWriter;
 pub use items::ItemsWriter;
 pub use json_lines::JsonLinesWriter;
+pub use outbox::OutboxWriter;
 pub use text::TextWriter;

@@ -1,19 +1,19 @@
 -- Events, written in the transaction of what they tell of, and never changed. SQLite cannot compute the slot; Tidemill
 -- writes it, and fills it in where other programs leave it out. Without payload and payload_bytes an event is a
--- tombstone. A column of SQLite takes values of every class, so each says which one it wants.
+-- tombstone.
 create table outbox_event (
     id integer primary key autoincrement,
-    slot integer check (slot is null or (typeof(slot) = 'integer' and slot between 0 and 255)),
-    aggregate_type text not null check (typeof(aggregate_type) = 'text' and length(cast(aggregate_type as blob)) between 1 and 200),
-    aggregate_id text not null check (typeof(aggregate_id) = 'text' and length(cast(aggregate_id as blob)) between 1 and 1000 and instr(aggregate_id, char(0)) = 0),
-    event_type text not null check (typeof(event_type) = 'text' and length(cast(event_type as blob)) between 1 and 200),
-    topic text not null check (typeof(topic) = 'text' and length(cast(topic as blob)) between 1 and 249 and length(cast(topic as blob)) = length(topic) and topic not glob '*[^a-zA-Z0-9._-]*' and topic not in ('.', '..')),
-    payload text check (payload is null or (typeof(payload) = 'text' and length(cast(payload as blob)) <= 1048576 and json_valid(payload))),
-    payload_bytes blob check (payload_bytes is null or (typeof(payload_bytes) = 'blob' and length(payload_bytes) <= 1048576)),
-    headers text check (headers is null or (typeof(headers) = 'text' and length(cast(headers as blob)) <= 131072 and json_valid(headers) and json_type(headers) = 'object')),
-    created_at integer not null default (cast((julianday('now') - 2440587.5) * 86400000000 as integer)) check (typeof(created_at) = 'integer'),
+    slot integer check (slot between 0 and 255),
+    aggregate_type text not null check (length(cast(aggregate_type as blob)) between 1 and 200),
+    aggregate_id text not null check (length(cast(aggregate_id as blob)) between 1 and 1000 and instr(aggregate_id, char(0)) = 0),
+    event_type text not null check (length(cast(event_type as blob)) between 1 and 200),
+    topic text not null check (length(cast(topic as blob)) between 1 and 249 and length(cast(topic as blob)) = length(topic) and topic not glob '*[^a-zA-Z0-9._-]*' and topic not in ('.', '..')),
+    payload text check (payload is null or (length(cast(payload as blob)) <= 1048576 and json_valid(payload))),
+    payload_bytes blob check (length(payload_bytes) <= 1048576),
+    headers text check (headers is null or (length(cast(headers as blob)) <= 131072 and json_valid(headers) and json_type(headers) = 'object')),
+    created_at integer not null default (cast((julianday('now') - 2440587.5) * 86400000000 as integer)),
     check (payload is null or payload_bytes is null)
-);
+) strict;
 
 create index outbox_event_slotless on outbox_event (id) where slot is null;
 

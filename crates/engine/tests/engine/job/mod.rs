@@ -8,6 +8,7 @@ mod gate;
 mod ghost;
 mod launch_vector;
 mod limit;
+mod outbox;
 mod partition;
 mod partition_elsewhere;
 mod pool;

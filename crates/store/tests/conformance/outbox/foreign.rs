@@ -155,9 +155,14 @@ async fn the_refusal_names_what_is_wrong(bench: Bench) {
             "aggregate_id",
             "''",
             "outbox_event_aggregate_id_check",
-            "CHECK constraint failed: typeof(aggregate_id)",
+            "CHECK constraint failed: length(cast(aggregate_id as blob))",
         ),
-        ("topic", "'a b'", "outbox_event_topic_check", "CHECK constraint failed: typeof(topic)"),
+        (
+            "topic",
+            "'a b'",
+            "outbox_event_topic_check",
+            "CHECK constraint failed: length(cast(topic as blob))",
+        ),
         ("payload", "'{'", "invalid input syntax for type json", "CHECK constraint failed: payload is null"),
         ("headers", "'[]'", "outbox_event_headers_check", "CHECK constraint failed: headers is null"),
     ];

@@ -1,0 +1,78 @@
+//! Writing events, which relays publish once the chunk has committed.
+
+use crate::job::component::{Delivery, ItemStream, ItemWriter};
+use crate::job::scope::ChunkScope;
+use tidemill_domain::item::{ErrorKind, ItemError};
+use tidemill_domain::outbox::{BadEvent, NewEvent};
+
+/// Writes an event for each item to the outbox, in the transaction of the chunk: each is there exactly once, and none
+/// without the rows that were written with it. With a table in a
+/// [`CompositeWriter`](crate::item::CompositeWriter), rows and events commit together.
+///
+/// An event that is not accepted is an error of the item, of kind [`ErrorKind::VALIDATION`], so that it can be skipped.
+///
+/// ```
+/// use tidemill_domain::outbox::{NewEvent, Payload};
+/// use tidemill_engine::item::OutboxWriter;
+///
+/// let writer = OutboxWriter::new(|order: &u64| {
+///     let payload = Payload::Json(format!("{{\"order\":{order}}}"));
+///     Ok(NewEvent::new("order", order.to_string(), "order.loaded", "orders", payload)?)
+/// });
+/// # let _typed: Box<dyn std::any::Any> = Box::new(writer);
+/// ```
+#[derive(Debug)]
+pub struct OutboxWriter<F> {
+    event: F,
+}
+
+/// An event of an item that is not accepted, with the code that people find its page by.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: the event is not accepted: {why}", why.code())]
+struct Refused {
+    why: BadEvent,
+}
+
+impl<F> OutboxWriter<F> {
+    /// Writes the event that `event` makes of an item.
+    pub fn new<T>(event: F) -> Self
+    where
+        F: FnMut(&T) -> Result<NewEvent, ItemError> + Send + 'static,
+    {
+        Self { event }
+    }
+}
+
+impl<F: Send + 'static> ItemStream for OutboxWriter<F> {}
+
+impl<T, F> ItemWriter<T> for OutboxWriter<F>
+where
+    T: Sync,
+    F: FnMut(&T) -> Result<NewEvent, ItemError> + Send + 'static,
+{
+    async fn write(&mut self, items: &[T], chunk: &mut ChunkScope) -> Result<(), ItemError> {
+        let events = items.iter().map(|item| (self.event)(item).map_err(refused));
+        let events = events.collect::<Result<Vec<_>, _>>()?;
+        if !events.is_empty() {
+            chunk.tx().await?.publish_all(&events).await?;
+        }
+        Ok(())
+    }
+
+    /// Not so: events are published in the order of their numbers, which a chunk that is written ahead would draw too
+    /// early.
+    fn is_concurrent(&self) -> bool {
+        false
+    }
+
+    fn delivery(&self) -> Delivery {
+        Delivery::ExactlyOnce
+    }
+}
+
+fn refused(error: ItemError) -> ItemError {
+    match error.source().and_then(|source| source.downcast_ref::<BadEvent>()) {
+        Some(why) => ItemError::of(ErrorKind::VALIDATION, Refused { why: why.clone() }),
+        None => error,
+    }
+}
