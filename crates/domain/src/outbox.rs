@@ -20,10 +20,10 @@ pub mod share;
 
 pub use admission::{JoinRefusal, admit, missing_shares};
 pub use cursor::Cursor;
+pub use event::{Aggregate, BadEvent, EventId, Headers, NewEvent, Payload, Seq, Slot};
 pub use instance::{BadInstance, Instance};
 pub use mark::Mark;
 pub use record::Record;
 pub use relay::{LiveRelay, RelayId};
-pub use event::{Aggregate, BadEvent, EventId, Headers, NewEvent, Payload, Seq, Slot};
 pub use stored::{StoredEvent, StoredHeaders};
 pub use window::Window;

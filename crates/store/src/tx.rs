@@ -39,8 +39,8 @@ pub(crate) use job::{
     ChunkRow, ContextColumns, CounterColumns, ExecutionFilterRow, ExitColumns, StatusChange, StepEndRow,
 };
 pub(crate) use lease::Renewal;
-pub(crate) use outbox::ReadNew;
 pub(crate) use outbox::EventFilterRow;
+pub(crate) use outbox::ReadNew;
 pub(crate) use partition::{ClaimFilterRow, PartitionRows};
 
 /// A transaction on either database. Dropped without a commit, it rolls back.

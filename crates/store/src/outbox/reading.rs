@@ -6,7 +6,7 @@
 //! reader go through everything that was written since.
 
 use crate::error::StoreError;
-use crate::row::outbox::ReadRow;
+use crate::row::outbox::event::EventRow;
 use crate::tx::Tx;
 use std::collections::HashSet;
 use tidemill_domain::outbox::cursor::Cursor;
@@ -113,7 +113,7 @@ impl Tx {
 }
 
 /// In the order of ids, each once, and only what the window is about.
-fn sorted(rows: Vec<ReadRow>, window: &Window) -> Result<Vec<StoredEvent>, StoreError> {
+fn sorted(rows: Vec<EventRow>, window: &Window) -> Result<Vec<StoredEvent>, StoreError> {
     let mut known = HashSet::with_capacity(rows.len());
     let mut events = Vec::with_capacity(rows.len());
     for row in rows {

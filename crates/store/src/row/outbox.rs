@@ -7,10 +7,7 @@ use crate::error::StoreError;
 use serde::Deserialize;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::outbox::cursor::Cursor;
-use tidemill_domain::outbox::{
-    Aggregate, EventId, Instance, LiveRelay, Mark, Payload, RelayId, Seq, Slot, StoredEvent, StoredHeaders,
-    Window,
-};
+use tidemill_domain::outbox::{Instance, LiveRelay, Mark, RelayId, Seq, Slot, Window};
 use tidemill_domain::time::Timestamp;
 
 pub(crate) const EVENT: &str = "outbox_event";
@@ -192,42 +189,4 @@ pub(crate) struct LeftRow {
     pub(crate) slot: i16,
     pub(crate) place: String,
     pub(crate) seq: i64,
-}
-
-/// An event that is read.
-#[derive(Clone, Debug, sqlx::FromRow)]
-pub(crate) struct ReadRow {
-    pub(crate) id: i64,
-    pub(crate) xid: String,
-    pub(crate) slot: i16,
-    pub(crate) aggregate_type: String,
-    pub(crate) aggregate_id: String,
-    pub(crate) event_type: String,
-    pub(crate) topic: String,
-    pub(crate) payload: Option<String>,
-    pub(crate) payload_bytes: Option<Vec<u8>>,
-    pub(crate) headers: Option<String>,
-    pub(crate) created_at: DbTime,
-}
-
-impl TryFrom<ReadRow> for StoredEvent {
-    type Error = StoreError;
-
-    fn try_from(row: ReadRow) -> Result<Self, StoreError> {
-        Ok(Self {
-            id: EventId::new(row.id),
-            xid: row.xid.parse().map_err(|_| damaged(EVENT, "xid", row.id))?,
-            slot: slot_of(row.slot)?,
-            aggregate: Aggregate { kind: row.aggregate_type, id: row.aggregate_id },
-            event_type: row.event_type,
-            topic: row.topic,
-            payload: match (row.payload, row.payload_bytes) {
-                (Some(text), _) => Payload::Json(text),
-                (None, Some(bytes)) => Payload::Bytes(bytes),
-                (None, None) => Payload::Tombstone,
-            },
-            headers: StoredHeaders::of(row.headers),
-            created_at: row.created_at.into(),
-        })
-    }
 }

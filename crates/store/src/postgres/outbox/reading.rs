@@ -1,7 +1,7 @@
 //! Statements that read `outbox_event`.
 
 use super::numbers;
-use crate::row::outbox::ReadRow;
+use crate::row::outbox::event::EventRow;
 use crate::tx::ReadNew;
 use sqlx::PgConnection;
 use tidemill_domain::outbox::{EventId, Mark, Slot, Window};
@@ -31,12 +31,12 @@ struct Rest {
 }
 
 impl NewRow {
-    fn event(self) -> Option<ReadRow> {
+    fn event(self) -> Option<EventRow> {
         let rest = self.rest;
-        Some(ReadRow {
+        Some(EventRow {
             id: self.id?,
             xid: rest.xid?,
-            slot: rest.slot?,
+            slot: rest.slot,
             aggregate_type: rest.aggregate_type?,
             aggregate_id: rest.aggregate_id?,
             event_type: rest.event_type?,
@@ -121,7 +121,7 @@ pub(crate) async fn read_page(
     low: EventId,
     slots: &[Slot],
     limit: i64,
-) -> Result<Vec<ReadRow>, sqlx::Error> {
+) -> Result<Vec<EventRow>, sqlx::Error> {
     let to = window.to.as_ref().unwrap_or(&window.from);
     let after = window.last.max(floor);
     sqlx::query_as(

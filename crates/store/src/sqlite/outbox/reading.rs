@@ -1,7 +1,7 @@
 //! Statements that read `outbox_event`. There is one writer at a time, so the order of ids is that of commits.
 
 use super::numbers;
-use crate::row::outbox::ReadRow;
+use crate::row::outbox::event::EventRow;
 use crate::tx::ReadNew;
 use sqlx::SqliteConnection;
 use tidemill_domain::outbox::{EventId, Mark, Slot, Window};
@@ -48,7 +48,7 @@ pub(crate) async fn read_page(
     low: EventId,
     slots: &[Slot],
     limit: i64,
-) -> Result<Vec<ReadRow>, sqlx::Error> {
+) -> Result<Vec<EventRow>, sqlx::Error> {
     let after = window.last.get().max(floor.get()).max(low.get().saturating_sub(1));
     read(connection, after, window.to.as_ref().unwrap_or(&window.from), slots, limit).await
 }
@@ -59,7 +59,7 @@ async fn read(
     to: &Mark,
     slots: &[Slot],
     limit: i64,
-) -> Result<Vec<ReadRow>, sqlx::Error> {
+) -> Result<Vec<EventRow>, sqlx::Error> {
     sqlx::query_as(
         "select id, cast(id as text) as xid, slot, aggregate_type, aggregate_id, event_type, topic,
                 payload, payload_bytes, headers, created_at

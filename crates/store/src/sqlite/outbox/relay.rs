@@ -75,7 +75,7 @@ pub(crate) async fn look(
     sqlx::query_as(
         "select $1 as acks,
                 $2 as now,
-                (select coalesce(max(id), 0) + 1 || ':' || (coalesce(max(id), 0) + 1) || ':' from outbox_event) as mark,
+                (select (coalesce(max(id), 0) + 1) || ':' || (coalesce(max(id), 0) + 1) || ':' from outbox_event) as mark,
                 null as timeline,
                 (select floor_id from tidemill_outbox) as floor_id,
                 (select json_group_array(json_object(

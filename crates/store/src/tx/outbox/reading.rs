@@ -1,11 +1,11 @@
 //! Statements that read events.
 
 use super::{Answer, Connection, Tx, postgres, sqlite};
-use crate::row::outbox::ReadRow;
+use crate::row::outbox::event::EventRow;
 use tidemill_domain::outbox::{EventId, Mark, Slot, Window};
 
 /// The mark and the history of the instant of reading, and what was read.
-pub(crate) type ReadNew = (String, Option<String>, Vec<ReadRow>);
+pub(crate) type ReadNew = (String, Option<String>, Vec<EventRow>);
 
 impl Tx {
     pub(crate) async fn outbox_read_new(
@@ -30,7 +30,7 @@ impl Tx {
         low: EventId,
         slots: &[Slot],
         limit: i64,
-    ) -> Answer<Vec<ReadRow>> {
+    ) -> Answer<Vec<EventRow>> {
         on_either!(self, outbox::reading::read_page(window, floor, low, slots, limit))
     }
 

@@ -5,7 +5,7 @@ use crate::Bench;
 use std::time::Duration;
 use tidemill_domain::outbox::event::{HEADER_BYTES_MAX, PAYLOAD_BYTES_MAX};
 use tidemill_domain::outbox::{EventId, NewEvent, Payload, Slot, StoredHeaders};
-use tidemill_store::outbox::{EventFilter, EVENTS, publish_on};
+use tidemill_store::outbox::{EVENTS, EventFilter, publish_on};
 use tidemill_store::sqlx::{self, Connection};
 use tidemill_store::wakeup::Woken;
 use tidemill_testkit::CommitProxy;
