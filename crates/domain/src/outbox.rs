@@ -6,6 +6,7 @@
 //! and which slots each relay has).
 
 pub mod event;
+pub mod line;
 pub mod record;
 pub mod stored;
 
@@ -26,4 +27,9 @@ pub use mark::Mark;
 pub use record::Record;
 pub use relay::{LiveRelay, RelayId};
 pub use stored::{StoredEvent, StoredHeaders};
+mod numbers;
+pub mod verify;
+pub use event::{Aggregate, BadEvent, EventId, NewEvent, Payload, Seq, Slot};
+pub use line::Published;
+pub use verify::{Auditor, Verdict};
 pub use window::Window;

@@ -1,0 +1,173 @@
+//! The auditor of the outbox: compares what was published with what the table says was read.
+//!
+//! It is fed in rounds. In each, first the table: how far every slot was read, what is excepted, and the events, all
+//! from one snapshot; then what the sink has got since the last round. In this order whatever counts as read has to be
+//! in the sink. What is published while the round goes on is not in the snapshot: it is looked up afterwards.
+
+use super::event::{Aggregate, EventId, Seq, Slot};
+use super::line::Published;
+use super::numbers::Numbers;
+use md5::{Digest, Md5};
+use std::collections::HashMap;
+
+mod verdict;
+
+#[cfg(test)]
+mod tests;
+
+pub use verdict::{Excused, Found, PLACES_MAX, Place, Reordered, Repeated, Verdict};
+
+/// Why an event that was read is not in the sink.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Excuse {
+    /// It is to be tried again.
+    Waiting,
+    /// It stands behind another one of its aggregate.
+    Held,
+    /// It was tried as often as it may be.
+    Parked,
+    /// Somebody has decided that it is not published.
+    Skipped,
+}
+
+/// Reads what was published and what the table says, and tells what does not fit. A bit or two for each event, and some
+/// bytes for each aggregate.
+#[derive(Debug, Default)]
+pub struct Auditor {
+    records: u64,
+    published: Numbers,
+    repeated: Numbers,
+    repeats: Found<Repeated>,
+    reordered: Found<Reordered>,
+    torn: Found<Place>,
+    /// The highest event of each aggregate, and where it is. A hash stands for the aggregate.
+    heads: HashMap<[u8; 16], (EventId, Place)>,
+    seqs: HashMap<Slot, Numbers>,
+    /// Events of the table that count as read, and the others.
+    read: Numbers,
+    pending: Numbers,
+    excused: Numbers,
+    excuses: Excused,
+    /// The places of those that are excused.
+    excused_seqs: HashMap<Slot, Numbers>,
+    acknowledged: HashMap<Slot, Seq>,
+    lowest: Option<EventId>,
+}
+
+impl Auditor {
+    /// One that has seen nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A round begins. `lowest` is the first event that the table still has.
+    pub fn begin(&mut self, lowest: Option<EventId>) {
+        self.excused = Numbers::default();
+        self.excuses = Excused::default();
+        self.excused_seqs.clear();
+        self.lowest = lowest;
+    }
+
+    /// The table says: this slot was read up to here.
+    pub fn slot(&mut self, slot: Slot, seq: Seq) {
+        self.acknowledged.insert(slot, seq);
+    }
+
+    /// The table says: this event is excepted.
+    pub fn exception(&mut self, id: EventId, slot: Slot, seq: Seq, excuse: Excuse) {
+        self.excused.insert(id.get());
+        self.excused_seqs.entry(slot).or_default().insert(seq.get());
+        self.excuses.count(excuse);
+    }
+
+    /// The table has this event, and it counts as read.
+    pub fn read(&mut self, id: EventId) {
+        self.pending.remove(id.get());
+        self.read.insert(id.get());
+    }
+
+    /// The table has this event, and nobody has read it yet.
+    pub fn pending(&mut self, id: EventId) {
+        self.pending.insert(id.get());
+    }
+
+    /// The sink has this.
+    pub fn published(&mut self, place: Place, published: &Published) {
+        self.records += 1;
+        self.seqs.entry(published.slot).or_default().insert(published.seq.get());
+        if !self.published.insert(published.id.get()) {
+            self.repeated.insert(published.id.get());
+            self.repeats.push(Repeated { id: published.id, place });
+            return;
+        }
+        let head = self.heads.entry(hash(&published.aggregate)).or_insert((published.id, place));
+        if published.id >= head.0 {
+            *head = (published.id, place);
+            return;
+        }
+        self.reordered.push(Reordered {
+            aggregate: published.aggregate.clone(),
+            id: published.id,
+            place,
+            after: head.0,
+            after_place: head.1,
+        });
+    }
+
+    /// The sink has something here that is no record, or only a part of one.
+    pub fn torn(&mut self, place: Place) {
+        self.torn.push(place);
+    }
+
+    /// What the sink has and the snapshot has not, though it goes back far enough: published since, or unknown. To be
+    /// looked up in the table now; what it has is [`pending`](Self::pending).
+    pub fn unconfirmed(&self) -> Vec<EventId> {
+        self.strange().filter(|id| !self.is_forgotten(*id)).collect()
+    }
+
+    /// What is known after the rounds so far.
+    pub fn verdict(&self) -> Verdict {
+        let lost = self.read.without([&self.published, &self.excused]);
+        let forgotten = self.strange().filter(|id| self.is_forgotten(*id)).count();
+        Verdict {
+            records: self.records,
+            events: self.published.len(),
+            lost: Found::smallest(lost.map(EventId::new)),
+            reordered: self.reordered.clone(),
+            repeated: self.repeats.clone(),
+            repeated_events: self.repeated.len(),
+            unknown: Found::smallest(self.strange().filter(|id| !self.is_forgotten(*id))),
+            forgotten: u64::try_from(forgotten).unwrap_or(u64::MAX),
+            torn: self.torn.clone(),
+            gaps: Found::smallest(self.gaps()),
+            pending: u64::try_from(self.pending.without([&self.published]).count()).unwrap_or(u64::MAX),
+            excused: self.excuses,
+        }
+    }
+
+    /// In the sink and not known from the table.
+    fn strange(&self) -> impl Iterator<Item = EventId> + '_ {
+        self.published.without([&self.read, &self.pending]).map(EventId::new)
+    }
+
+    fn is_forgotten(&self, id: EventId) -> bool {
+        self.lowest.is_none_or(|lowest| id < lowest)
+    }
+
+    /// Places of slots, up to where they were read, that neither the sink nor an exception has.
+    fn gaps(&self) -> impl Iterator<Item = (Slot, Seq)> + '_ {
+        self.acknowledged.iter().flat_map(|(slot, last)| {
+            let sets = [self.seqs.get(slot), self.excused_seqs.get(slot)];
+            Numbers::missing_up_to(last.get(), sets).map(|seq| (*slot, Seq::new(seq)))
+        })
+    }
+}
+
+/// Stands for an aggregate. The length keeps the type and the id apart.
+fn hash(aggregate: &Aggregate) -> [u8; 16] {
+    let mut hash = Md5::new();
+    hash.update(aggregate.kind.len().to_le_bytes());
+    hash.update(aggregate.kind.as_bytes());
+    hash.update(aggregate.id.as_bytes());
+    hash.finalize().into()
+}

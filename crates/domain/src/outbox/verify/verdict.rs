@@ -1,0 +1,172 @@
+//! What the auditor tells: how many of each kind, and where the first of them are.
+
+use super::super::event::{Aggregate, EventId, Seq, Slot};
+use super::Excuse;
+use std::collections::BinaryHeap;
+use std::fmt;
+
+/// So many places are told; the rest is counted.
+pub const PLACES_MAX: usize = 20;
+
+/// Where something is in what was published.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Place {
+    /// Which file, in the order in which they are read.
+    pub file: usize,
+    /// Which line of it, from 1 on.
+    pub line: u64,
+}
+
+/// How many were found, and the first of them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Found<T> {
+    /// How many.
+    pub count: u64,
+    /// The first [`PLACES_MAX`].
+    pub first: Vec<T>,
+}
+
+impl<T> Default for Found<T> {
+    fn default() -> Self {
+        Self { count: 0, first: Vec::new() }
+    }
+}
+
+impl<T> Found<T> {
+    pub(super) fn push(&mut self, found: T) {
+        self.count += 1;
+        if self.first.len() < PLACES_MAX {
+            self.first.push(found);
+        }
+    }
+}
+
+impl<T: Ord> Found<T> {
+    /// Counts all, and keeps the smallest.
+    pub(super) fn smallest(all: impl Iterator<Item = T>) -> Self {
+        let (mut count, mut first) = (0, BinaryHeap::with_capacity(PLACES_MAX + 1));
+        for found in all {
+            count += 1;
+            first.push(found);
+            if first.len() > PLACES_MAX {
+                first.pop();
+            }
+        }
+        Self { count, first: first.into_sorted_vec() }
+    }
+}
+
+/// An event that came again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Repeated {
+    /// Which one.
+    pub id: EventId,
+    /// Where it came again.
+    pub place: Place,
+}
+
+/// An event that came for the first time after a later one of its aggregate.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Reordered {
+    /// Of which aggregate.
+    pub aggregate: Aggregate,
+    /// Which event.
+    pub id: EventId,
+    /// Where it is.
+    pub place: Place,
+    /// The later one.
+    pub after: EventId,
+    /// Where that is.
+    pub after_place: Place,
+}
+
+/// Events that were read and need not be in the sink, by why.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Excused {
+    /// To be tried again.
+    pub waiting: u64,
+    /// Behind another one.
+    pub held: u64,
+    /// Tried often enough.
+    pub parked: u64,
+    /// Not to be published.
+    pub skipped: u64,
+}
+
+impl Excused {
+    pub(super) fn count(&mut self, excuse: Excuse) {
+        *match excuse {
+            Excuse::Waiting => &mut self.waiting,
+            Excuse::Held => &mut self.held,
+            Excuse::Parked => &mut self.parked,
+            Excuse::Skipped => &mut self.skipped,
+        } += 1;
+    }
+
+    /// All of them.
+    pub fn total(self) -> u64 {
+        self.waiting + self.held + self.parked + self.skipped
+    }
+}
+
+/// What was published, compared with what the table says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Verdict {
+    /// Whole records in the sink.
+    pub records: u64,
+    /// Of so many events.
+    pub events: u64,
+    /// Count as read, and are neither in the sink nor excused.
+    pub lost: Found<EventId>,
+    /// Came after a later event of their aggregate.
+    pub reordered: Found<Reordered>,
+    /// Records of events that had come before.
+    pub repeated: Found<Repeated>,
+    /// Of so many events.
+    pub repeated_events: u64,
+    /// In the sink, and not in the table although it goes back so far.
+    pub unknown: Found<EventId>,
+    /// In the sink, and from before the first event that the table still has.
+    pub forgotten: u64,
+    /// Lines that are no record.
+    pub torn: Found<Place>,
+    /// Places in the order of a slot that nothing has; an event that is no longer in the table may be missing there.
+    pub gaps: Found<(Slot, Seq)>,
+    /// Not read yet.
+    pub pending: u64,
+    /// Read, and not in the sink for a reason.
+    pub excused: Excused,
+}
+
+impl Verdict {
+    /// Whether nothing is lost and nothing is out of order. That events come again is allowed.
+    pub fn is_clean(&self) -> bool {
+        self.lost.count == 0 && self.reordered.count == 0
+    }
+}
+
+/// On one line.
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { records, events, pending, repeated_events, .. } = self;
+        let (lost, reordered, repeated) = (self.lost.count, self.reordered.count, self.repeated.count);
+        write!(
+            f,
+            "{records} records of {events} events: {lost} lost, {reordered} reordered, {repeated} duplicated"
+        )?;
+        if repeated > 0 {
+            write!(f, " (of {repeated_events} events)")?;
+        }
+        write!(
+            f,
+            ", {} unknown, {} torn, {} gaps, {pending} pending",
+            self.unknown.count, self.torn.count, self.gaps.count
+        )?;
+        let Excused { waiting, held, parked, skipped } = self.excused;
+        write!(f, ", {} excused", self.excused.total())?;
+        if self.excused.total() > 0 {
+            write!(f, " ({waiting} waiting, {held} held, {parked} parked, {skipped} skipped)")?;
+        }
+        Ok(())
+    }
+}
