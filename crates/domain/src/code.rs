@@ -4,7 +4,9 @@
 //! `tidemill explain CODE` prints; a test fails when one is missing.
 //!
 //! Ranges: 00xx the program itself, 01xx configuration, 02xx database, 03xx processes and leases,
+//! (render).
 //! 04xx alerts, 05xx the server, 10xx jobs, 12xx pools, 14xx the outbox. Renders have 16xx.
+//! 04xx alerts, 05xx the server, 10xx jobs, 12xx pools, 14xx the outbox. The last pillar has 16xx
 
 use std::fmt;
 use std::str::FromStr;
@@ -186,6 +188,8 @@ codes! {
     1230 HintNotRewritten -> Conflict, "the hint cannot be rewritten";
     1231 HintTooLong -> Usage, "the hint is too long";
     1401 BadEvent -> Usage, "the event is not accepted";
+    1402 BadSink -> Usage, "the sink is not understood";
+    1403 VerifyFailed -> Failure, "the published records do not match the outbox";
 }
 
 impl Code {

@@ -1,7 +1,13 @@
 //! The outbox: relays that publish what was committed, in order for each aggregate.
 //!
-//! Reading order: [`publisher`] (where records go).
+//! Reading order: [`publisher`] (where records go), [`sink`] (files and the standard output), [`verify`] (what arrived,
+//! compared with the table).
 
 pub mod publisher;
+pub mod sink;
+
+pub mod verify;
 
 pub use publisher::{Outcome, Publisher};
+pub use sink::{SinkError, SinkOptions};
+pub use verify::{Verified, Verifier, VerifyError};

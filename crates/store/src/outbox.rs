@@ -11,3 +11,5 @@ pub const EVENTS: &str = "outbox";
 
 /// Topic of the wake-up that is sent when slots can be had.
 pub const SLOTS: &str = "outbox_slots";
+pub mod audit;
+pub use audit::{AuditFrom, AuditedEvent, AuditedException, OutboxStanding};

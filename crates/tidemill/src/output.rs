@@ -32,6 +32,11 @@ impl Listing {
         self.rows.push(row);
     }
 
+    /// Whether it has no row.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// Writes the listing to standard output.
     pub(crate) fn print(&self, output: Output) -> Result<(), Failure> {
         let mut text = Vec::new();

@@ -32,11 +32,6 @@ impl Numbers {
         }
     }
 
-    pub(super) fn contains(&self, number: i64) -> bool {
-        let (block, bit) = place(number);
-        self.blocks.get(&block).is_some_and(|bits| bits & bit != 0)
-    }
-
     /// How many there are.
     pub(super) fn len(&self) -> u64 {
         self.len
@@ -103,7 +98,6 @@ mod tests {
             let missing: Vec<i64> = (1..=last).filter(|number| !both.contains(number)).collect();
             let sets = [Some(&first), None, Some(&second)];
             prop_assert_eq!(Numbers::missing_up_to(last, sets).collect::<Vec<_>>(), missing);
-            prop_assert!(two.iter().all(|number| first.contains(*number) == one.contains(number)));
         }
 
         #[test]

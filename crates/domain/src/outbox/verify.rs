@@ -60,11 +60,15 @@ impl Auditor {
         Self::default()
     }
 
-    /// A round begins. `lowest` is the first event that the table still has.
-    pub fn begin(&mut self, lowest: Option<EventId>) {
+    /// A round begins: what was excepted may no longer be.
+    pub fn begin(&mut self) {
         self.excused = Numbers::default();
         self.excuses = Excused::default();
         self.excused_seqs.clear();
+    }
+
+    /// The table says: this is the first event that it still has.
+    pub fn lowest(&mut self, lowest: Option<EventId>) {
         self.lowest = lowest;
     }
 

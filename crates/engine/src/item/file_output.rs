@@ -326,7 +326,7 @@ fn publish(file: &File, part: &Path, target: &Path, existing: Existing) -> Resul
 }
 
 /// Makes sure that a name in a folder outlives a power failure.
-fn sync_folder(file: &Path) -> io::Result<()> {
+pub(crate) fn sync_folder(file: &Path) -> io::Result<()> {
     let folder = match file.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),

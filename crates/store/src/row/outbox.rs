@@ -1,5 +1,6 @@
 //! Rows of the outbox.
 
+pub(crate) mod audit;
 pub(crate) mod event;
 use super::damaged;
 use crate::codec::{DbId, DbTime};

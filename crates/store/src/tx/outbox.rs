@@ -1,5 +1,6 @@
 //! Statements on the outbox.
 
+mod audit;
 mod event;
 
 pub(crate) use event::EventFilterRow;

@@ -9,7 +9,7 @@ mod outcome;
 mod progress;
 mod purge;
 mod run;
-mod signals;
+pub(super) mod signals;
 mod step;
 mod work;
 

@@ -12,6 +12,7 @@ mod explain;
 mod hint;
 mod job;
 mod lease;
+mod outbox;
 mod pool;
 mod process;
 mod run;
@@ -48,6 +49,9 @@ pub(crate) enum Command {
     /// Pools of scarce units: who has them, who waits, and what is done about it
     #[command(subcommand)]
     Pool(pool::PoolCommand),
+    /// The outbox: events that were committed together with the data, and what became of them
+    #[command(subcommand)]
+    Outbox(outbox::OutboxCommand),
     /// Why a run waits for units of a pool, or got what it got
     Why(why::Why),
     /// Run a command with units of pools, and give them back at every end
@@ -143,6 +147,7 @@ async fn run_ours(command: Command, context: &Context) -> Result<Exit, Failure> 
         Command::Executions(executions) => job::executions(executions, context).await,
         Command::Schedule(schedule) => schedule::run(schedule, context).await,
         Command::Pool(pool) => pool::run(pool, context).await,
+        Command::Outbox(outbox) => outbox::run(outbox, context).await,
         Command::Why(why) => why::run(&why, context).await,
         Command::Process(process) => process::run(&process, context).await,
         Command::Hint(hint) => hint::run(&hint, context),

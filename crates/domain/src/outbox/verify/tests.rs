@@ -28,7 +28,8 @@ impl History {
     /// An auditor that knows the table after all of it was read.
     fn table(&self) -> Auditor {
         let mut auditor = Auditor::new();
-        auditor.begin(self.records.first().map(|record| record.id));
+        auditor.begin();
+        auditor.lowest(self.records.first().map(|record| record.id));
         for record in &self.records {
             auditor.slot(record.slot, record.seq);
             auditor.read(record.id);
@@ -118,7 +119,8 @@ proptest! {
         prop_assert_eq!(auditor.verdict().gaps.count, 0);
 
         // The exception is gone in the next round, and the record has not come.
-        auditor.begin(Some(EventId::new(1)));
+        auditor.begin();
+        auditor.lowest(Some(EventId::new(1)));
         prop_assert_eq!(auditor.verdict().lost.first, vec![dropped.id]);
         feed(&mut auditor, &[dropped]);
         prop_assert_eq!(auditor.verdict().lost.count, 0);
@@ -175,7 +177,8 @@ proptest! {
     ) {
         let (cut, acknowledged) = (cut.index(history.records.len()), acknowledged.index(history.records.len()));
         let mut auditor = Auditor::new();
-        auditor.begin(Some(EventId::new(1)));
+        auditor.begin();
+        auditor.lowest(Some(EventId::new(1)));
         for (n, record) in history.records.iter().enumerate() {
             if n < acknowledged {
                 auditor.slot(record.slot, record.seq);
@@ -212,7 +215,8 @@ proptest! {
 fn what_the_table_has_not_is_looked_up_and_then_unknown_or_forgotten() {
     let history = History::of(&[1, 1, 2, 2, 3]);
     let mut auditor = Auditor::new();
-    auditor.begin(Some(EventId::new(3)));
+    auditor.begin();
+    auditor.lowest(Some(EventId::new(3)));
     auditor.read(EventId::new(3));
     feed(&mut auditor, &history.records);
 

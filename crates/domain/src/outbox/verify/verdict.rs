@@ -33,7 +33,8 @@ impl<T> Default for Found<T> {
 }
 
 impl<T> Found<T> {
-    pub(super) fn push(&mut self, found: T) {
+    /// One more.
+    pub fn push(&mut self, found: T) {
         self.count += 1;
         if self.first.len() < PLACES_MAX {
             self.first.push(found);

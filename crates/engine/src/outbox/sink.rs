@@ -1,0 +1,137 @@
+//! Sinks that need no network: a file, and the standard output. Both get one line for each record.
+//!
+//! Reading order: [`batch`] (records as lines), [`file`](mod@file), [`stdout`], [`null`] (for measuring), [`tail`] (what
+//! was written is read back).
+
+mod batch;
+
+pub mod file;
+pub mod null;
+pub mod stdout;
+pub mod tail;
+
+pub use file::FileSink;
+pub use null::NullSink;
+pub use stdout::StdoutSink;
+
+use super::publisher::{Outcome, Publisher};
+use crate::clock::SystemClock;
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use tidemill_domain::code::Code;
+use tidemill_domain::outbox::Record;
+use tidemill_domain::time::Clock;
+use tokio::task::JoinError;
+
+/// Which sink somebody wants.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SinkAddress {
+    /// `file:PATH`
+    File(PathBuf),
+    /// `stdout`
+    Stdout,
+}
+
+/// Not the name of a sink.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum SinkError {
+    /// There is none of this kind.
+    #[error("there is no sink {0:?}")]
+    Unknown(String),
+    /// It does not say which file.
+    #[error("the sink file: has no path")]
+    NoPath,
+    /// It cannot be read back.
+    #[error("what went to the sink {0} cannot be read back")]
+    Unreadable(String),
+}
+
+impl SinkError {
+    /// Its stable code.
+    pub fn code(&self) -> Code {
+        Code::BadSink
+    }
+
+    /// What the reader can do about it.
+    pub fn fix(&self) -> String {
+        match self {
+            Self::Unknown(_) | Self::NoPath => {
+                "use file:PATH, such as file:/var/spool/events.jsonl, or stdout".into()
+            }
+            Self::Unreadable(_) => "name the file that the records are in: file:PATH".into(),
+        }
+    }
+}
+
+impl FromStr for SinkAddress {
+    type Err = SinkError;
+
+    fn from_str(text: &str) -> Result<Self, SinkError> {
+        match text.split_once(':') {
+            Some(("file", "")) => Err(SinkError::NoPath),
+            Some(("file", path)) => Ok(Self::File(path.into())),
+            None if text == "stdout" => Ok(Self::Stdout),
+            _ => Err(SinkError::Unknown(text.chars().take(100).collect())),
+        }
+    }
+}
+
+impl fmt::Display for SinkAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "file:{}", path.display()),
+            Self::Stdout => f.write_str("stdout"),
+        }
+    }
+}
+
+/// How records are written.
+#[derive(Clone, Debug)]
+pub struct SinkOptions {
+    /// Tells when a record was published.
+    pub clock: Arc<dyn Clock>,
+    /// The longest line that is accepted, if readers have a limit.
+    pub max_record_bytes: Option<usize>,
+}
+
+impl Default for SinkOptions {
+    fn default() -> Self {
+        Self { clock: Arc::new(SystemClock::new()), max_record_bytes: None }
+    }
+}
+
+/// The sink of this name. Nothing is opened yet: a file that cannot be written to now may be there when the first record
+/// comes.
+pub fn open(text: &str, options: SinkOptions) -> Result<Arc<dyn Publisher>, SinkError> {
+    Ok(match text.parse()? {
+        SinkAddress::File(path) => Arc::new(FileSink::new(path, options)),
+        SinkAddress::Stdout => Arc::new(StdoutSink::new(options)),
+    })
+}
+
+/// What a thread that writes has answered. If it was lost, so may be what it wrote.
+fn outcomes_of(answer: Result<Vec<Outcome>, JoinError>, records: &[Record]) -> Vec<Outcome> {
+    let lost = |error: JoinError| Outcome::Unavailable { why: format!("the writing thread ended: {error}") };
+    answer.unwrap_or_else(|error| vec![lost(error); records.len()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sink_is_known_by_its_name() {
+        let options = SinkOptions::default;
+
+        assert_eq!(open("file:/a:b", options()).unwrap().name(), "file:/a:b");
+        assert_eq!(open("stdout", options()).unwrap().name(), "stdout");
+        assert_eq!(open("file:", options()).unwrap_err(), SinkError::NoPath);
+        for text in ["", "kafka:host", "stdout:", "File:/a", "/var/events", "null"] {
+            let error = open(text, options()).unwrap_err();
+            assert_eq!(error, SinkError::Unknown(text.into()));
+            assert!(error.fix().contains("file:PATH") && error.fix().contains("stdout"));
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! A file as a sink. Several relays may append to one file, also such as no longer should: there is no lock, because one
+//! that was stopped would keep it.
+//!
+//! - A batch is one `write` to a file that was opened for appending: on a local file system those of several writers
+//!   follow each other whole. It counts as delivered once it is synced.
+//! - A writer that is killed, or a disk that is full, can leave a part of a line. Whoever comes next starts on a fresh
+//!   line. If the part came between its look and its write, it turns the last byte of the part into the line break: the
+//!   part is worth nothing, and its own first record must be whole before those behind it are.
+//! - Before each batch it is seen whether the path still leads to the open file, so that logs can be rotated by renaming.
+//!   A file that was removed meanwhile has taken nothing.
+
+use super::super::publisher::{Publisher, Publishing};
+use super::SinkOptions;
+use super::batch::Batch;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, ErrorKind, Seek, Write};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use tidemill_domain::outbox::Record;
+
+/// Appends records to a file.
+#[derive(Debug)]
+pub struct FileSink {
+    options: SinkOptions,
+    path: PathBuf,
+    open: Arc<Mutex<Option<File>>>,
+}
+
+impl FileSink {
+    /// Appends to the file at this path, which is made when the first record comes.
+    pub fn new(path: impl Into<PathBuf>, options: SinkOptions) -> Self {
+        Self { options, path: path.into(), open: Arc::default() }
+    }
+}
+
+impl Publisher for FileSink {
+    fn name(&self) -> String {
+        format!("file:{}", self.path.display())
+    }
+
+    fn publish<'a>(&'a self, records: &'a [Record]) -> Publishing<'a> {
+        let batch = Batch::new(records, &self.options);
+        let (open, path) = (self.open.clone(), self.path.clone());
+        Box::pin(async move {
+            let written = tokio::task::spawn_blocking(move || {
+                let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
+                let (written, why) = match append(&mut open, &path, &batch) {
+                    Ok(written) if written == batch.lines().len() => (written, None),
+                    Ok(written) => (written, Some("only a part could be written".to_owned())),
+                    Err(error) => (0, Some(error.to_string())),
+                };
+                if why.is_some() {
+                    // Whatever is wrong with it, the next attempt begins anew.
+                    *open = None;
+                }
+                batch.outcomes(written, why.map(|why| format!("{}: {why}", path.display())))
+            });
+            super::outcomes_of(written.await, records)
+        })
+    }
+}
+
+/// Appends a batch; how many bytes of its lines are safely there.
+fn append(open: &mut Option<File>, path: &Path, batch: &Batch) -> io::Result<usize> {
+    if batch.lines().is_empty() {
+        return Ok(0);
+    }
+    let mut file = match open.take() {
+        Some(file) if is_at(&file, path)? => file,
+        _ => create(path)?,
+    };
+    let before = file.metadata()?;
+    if !before.is_file() {
+        // A device has no end to look at, and cannot be synced.
+        let written = write(&file, batch.lines())?;
+        *open = Some(file);
+        return Ok(written);
+    }
+    let is_fresh = before.len() == 0 || byte_at(&file, before.len() - 1)? == Some(b'\n');
+    let bytes = if is_fresh { batch.lines() } else { batch.lines_on_a_fresh_line() };
+    let written = write(&file, bytes)?;
+    if is_fresh {
+        let start = file.stream_position()?.saturating_sub(written as u64);
+        set_apart(&file, start)?;
+    }
+    file.sync_data()?;
+    if file.metadata()?.nlink() == 0 {
+        return Err(io::Error::other("the file was removed while it was written to"));
+    }
+    *open = Some(file);
+    Ok(if is_fresh { written } else { written.saturating_sub(1) })
+}
+
+/// One call, so that nothing of another writer comes between.
+fn write(mut file: &File, bytes: &[u8]) -> io::Result<usize> {
+    loop {
+        match file.write(bytes) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            other => return other,
+        }
+    }
+}
+
+/// Makes sure that what begins at `start` begins a line.
+fn set_apart(file: &File, start: u64) -> io::Result<()> {
+    let Some(before) = start.checked_sub(1) else { return Ok(()) };
+    if byte_at(file, before)? == Some(b'\n') {
+        return Ok(());
+    }
+    // Linux appends whatever is written to a file for appending, wherever it was told to go.
+    let flags = fcntl_getfl(file)?;
+    fcntl_setfl(file, flags.difference(OFlags::APPEND))?;
+    let written = file.write_all_at(b"\n", before);
+    fcntl_setfl(file, flags)?;
+    written
+}
+
+fn byte_at(file: &File, place: u64) -> io::Result<Option<u8>> {
+    let mut byte = [0];
+    let read = file.read_at(&mut byte, place)?;
+    Ok((read == 1).then_some(byte[0]))
+}
+
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    match fs::metadata(path) {
+        Ok(there) => Ok(identity(&there) == identity(&file.metadata()?)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// What tells a file from all others.
+pub(super) fn identity(metadata: &Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
+}
+
+fn create(path: &Path) -> io::Result<File> {
+    // A pipe without a reader would keep us waiting for one.
+    match fs::metadata(path) {
+        Ok(there) if !there.is_file() && !there.is_dir() && !is_device(&there) => {
+            return Err(io::Error::other("this is not a file"));
+        }
+        _ => {}
+    }
+    let file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
+    if file.metadata()?.is_file() {
+        crate::item::file_output::sync_folder(path)?;
+    }
+    Ok(file)
+}
+
+fn is_device(metadata: &Metadata) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    metadata.file_type().is_char_device()
+}

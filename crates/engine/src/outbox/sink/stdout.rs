@@ -1,0 +1,61 @@
+//! The standard output as a sink: for a pipe into another program. Whether that has read what it got, nobody knows; if
+//! it has gone away, the records wait.
+
+use super::super::publisher::{Publisher, Publishing};
+use super::SinkOptions;
+use super::batch::Batch;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use tidemill_domain::outbox::Record;
+
+/// Writes records to the standard output.
+#[derive(Debug)]
+pub struct StdoutSink {
+    options: SinkOptions,
+    /// Whether a write has failed in the middle of a line.
+    is_torn: Arc<Mutex<bool>>,
+}
+
+impl StdoutSink {
+    /// The one of this process.
+    pub fn new(options: SinkOptions) -> Self {
+        Self { options, is_torn: Arc::default() }
+    }
+}
+
+impl Publisher for StdoutSink {
+    fn name(&self) -> String {
+        "stdout".to_owned()
+    }
+
+    fn publish<'a>(&'a self, records: &'a [Record]) -> Publishing<'a> {
+        let batch = Batch::new(records, &self.options);
+        let is_torn = self.is_torn.clone();
+        Box::pin(async move {
+            let written = tokio::task::spawn_blocking(move || {
+                let mut is_torn = is_torn.lock().unwrap_or_else(PoisonError::into_inner);
+                let lines = if *is_torn { batch.lines_on_a_fresh_line() } else { batch.lines() };
+                let written = write(lines);
+                *is_torn = written.is_err();
+                match written {
+                    Ok(()) => {
+                        let all = batch.lines().len();
+                        batch.outcomes(all, None)
+                    }
+                    Err(error) => batch.outcomes(0, Some(format!("the standard output: {error}"))),
+                }
+            });
+            super::outcomes_of(written.await, records)
+        })
+    }
+}
+
+/// Past the buffer of the standard library, which would keep a part of what could not be written and send it later.
+fn write(lines: &[u8]) -> io::Result<()> {
+    let mut file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+    file.write_all(lines)?;
+    // A pipe cannot be synced; a file can, and what is in it then outlives a power failure.
+    if file.metadata()?.is_file() { file.sync_data() } else { Ok(()) }
+}

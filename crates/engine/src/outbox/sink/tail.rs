@@ -1,0 +1,148 @@
+//! Reads what a file sink has got since the last time, also while relays write, and when the file is replaced by
+//! another one of the same name.
+
+use super::file::identity;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use tidemill_domain::outbox::verify::Place;
+use tidemill_domain::outbox::{Published, line};
+
+/// So much is read at once.
+const AT_ONCE: usize = 1024 * 1024;
+
+/// Something that was found in a file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Found {
+    /// A record.
+    Published(Published),
+    /// No record, or a part of one.
+    Torn,
+}
+
+/// Files of one sink, the oldest first, of which the last may still grow.
+#[derive(Debug, Default)]
+pub struct Tail {
+    paths: Vec<PathBuf>,
+    parts: Vec<Part>,
+}
+
+/// A file, and how far it was read.
+#[derive(Debug)]
+struct Part {
+    path: PathBuf,
+    file: File,
+    /// The first byte of the first line that was not read.
+    offset: u64,
+    lines: u64,
+    /// Where it ended.
+    end: u64,
+}
+
+impl Tail {
+    /// Reads these, in this order.
+    pub fn new(paths: Vec<PathBuf>) -> Self {
+        Self { paths, parts: Vec::new() }
+    }
+
+    /// Tells of each whole line that is new, up to where the files end now. A line without its line break is not whole.
+    pub fn read(&mut self, mut found: impl FnMut(Place, Found)) -> io::Result<()> {
+        for path in &self.paths {
+            // One that was renamed may still get something: its writer had looked before.
+            if let Some(file) = open(path)?
+                && !self.parts.iter().any(|part| part.is(&file))
+            {
+                self.parts.push(Part { path: path.clone(), file: file.0, offset: 0, lines: 0, end: 0 });
+            }
+        }
+        for (n, part) in self.parts.iter_mut().enumerate() {
+            part.read(|line, what| found(Place { file: n, line }, what))?;
+        }
+        Ok(())
+    }
+
+    /// Where a file ended in the middle of a line: somebody was writing it, or was killed.
+    pub fn unfinished(&self) -> impl Iterator<Item = Place> + '_ {
+        let parts = self.parts.iter().enumerate().filter(|(_, part)| part.end > part.offset);
+        parts.map(|(file, part)| Place { file, line: part.lines + 1 })
+    }
+
+    /// Whether none of the files was ever there.
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// A place, as people read it.
+    pub fn name(&self, place: Place) -> String {
+        let path = self.parts.get(place.file).map(|part| part.path.display().to_string());
+        format!("{}:{}", path.unwrap_or_default(), place.line)
+    }
+}
+
+type Opened = (File, (u64, u64));
+
+fn open(path: &Path) -> io::Result<Option<Opened>> {
+    // Opening a pipe would wait for a writer.
+    match fs::metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+        Ok(there) if !there.is_file() => return Err(io::Error::other("this is not a file")),
+        Ok(_) => {}
+    }
+    let file = File::open(path)?;
+    let identity = identity(&file.metadata()?);
+    Ok(Some((file, identity)))
+}
+
+impl Part {
+    fn is(&self, (_, other): &Opened) -> bool {
+        self.file.metadata().is_ok_and(|metadata| identity(&metadata) == *other)
+    }
+
+    fn read(&mut self, mut found: impl FnMut(u64, Found)) -> io::Result<()> {
+        let end = self.file.metadata()?.len();
+        if end < self.offset {
+            // Somebody has emptied it.
+            (self.offset, self.lines) = (0, 0);
+        }
+        self.end = end;
+        let mut bytes = Vec::new();
+        let mut at = self.offset;
+        while at < end {
+            let known = bytes.len();
+            let most = usize::try_from(end - at).unwrap_or(AT_ONCE).min(AT_ONCE);
+            bytes.resize(known + most, 0);
+            let read = self.file.read_at(&mut bytes[known..], at)?;
+            bytes.truncate(known + read);
+            if read == 0 {
+                break;
+            }
+            at += read as u64;
+            let mut start = 0;
+            for place in memchr::memchr_iter(b'\n', &bytes[known..]) {
+                self.lines += 1;
+                self.tell(&bytes[start..known + place], &mut found);
+                start = known + place + 1;
+            }
+            self.offset += start as u64;
+            bytes.drain(..start);
+        }
+        Ok(())
+    }
+
+    fn tell(&self, text: &[u8], found: &mut impl FnMut(u64, Found)) {
+        if text.is_empty() {
+            return;
+        }
+        match line::read(text) {
+            Some(published) => found(self.lines, Found::Published(published)),
+            None => {
+                found(self.lines, Found::Torn);
+                if let Some(published) = line::read_behind(text) {
+                    found(self.lines, Found::Published(published));
+                }
+            }
+        }
+    }
+}

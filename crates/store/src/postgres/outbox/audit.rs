@@ -1,0 +1,80 @@
+//! Statements for the audit of the outbox.
+
+use crate::row::outbox::audit::{
+    AuditEventRow, AuditExceptionRow, AuditNameRow, AuditRelayRow, AuditSlotRow,
+};
+use sqlx::PgConnection;
+
+pub(crate) async fn relays(connection: &mut PgConnection) -> Result<Vec<AuditRelayRow>, sqlx::Error> {
+    sqlx::query_as(
+        "select id, cursors
+         from tidemill_outbox_relay
+         where ended_at is null",
+    )
+    .fetch_all(connection)
+    .await
+}
+
+pub(crate) async fn slots(connection: &mut PgConnection) -> Result<Vec<AuditSlotRow>, sqlx::Error> {
+    sqlx::query_as(
+        "select slot, owner, place, seq
+         from tidemill_outbox_slot
+         order by slot",
+    )
+    .fetch_all(connection)
+    .await
+}
+
+pub(crate) async fn exceptions(connection: &mut PgConnection) -> Result<Vec<AuditExceptionRow>, sqlx::Error> {
+    sqlx::query_as("select event_id, slot, seq, state from tidemill_outbox_exception")
+        .fetch_all(connection)
+        .await
+}
+
+/// Marks tell nothing about events up to this one.
+pub(crate) async fn floor(connection: &mut PgConnection) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar("select floor_id from tidemill_outbox").fetch_one(connection).await
+}
+
+/// What had committed when this transaction began to look.
+pub(crate) async fn mark(connection: &mut PgConnection) -> Result<String, sqlx::Error> {
+    sqlx::query_scalar("select pg_current_snapshot()::text").fetch_one(connection).await
+}
+
+pub(crate) async fn lowest(connection: &mut PgConnection) -> Result<Option<i64>, sqlx::Error> {
+    sqlx::query_scalar("select min(id) from outbox_event").fetch_one(connection).await
+}
+
+/// In the order of the index on transactions, so that later ones can be read alone.
+pub(crate) async fn events(
+    connection: &mut PgConnection,
+    after: (i64, i64),
+    limit: i64,
+) -> Result<Vec<AuditEventRow>, sqlx::Error> {
+    sqlx::query_as(
+        "select id, xid::text::bigint as xid, slot, null::text as aggregate_id
+         from outbox_event
+         where (xid, id) > ($1::bigint::text::xid8, $2)
+         order by outbox_event.xid, id
+         limit $3",
+    )
+    .bind(after.0)
+    .bind(after.1)
+    .bind(limit)
+    .fetch_all(connection)
+    .await
+}
+
+pub(crate) async fn names(
+    connection: &mut PgConnection,
+    ids: &[i64],
+) -> Result<Vec<AuditNameRow>, sqlx::Error> {
+    sqlx::query_as(
+        "select id, aggregate_type, aggregate_id
+         from outbox_event
+         where id = any($1)",
+    )
+    .bind(ids)
+    .fetch_all(connection)
+    .await
+}

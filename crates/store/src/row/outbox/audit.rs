@@ -1,0 +1,100 @@
+//! Rows of the outbox as its audit reads them.
+
+use crate::codec::DbId;
+use crate::error::StoreError;
+use crate::outbox::audit::AuditedException;
+use crate::row::damaged;
+use tidemill_domain::outbox::verify::Excuse;
+use tidemill_domain::outbox::{Aggregate, Cursor, EventId, Seq, Slot, Window};
+
+/// A relay that has not ended, and how far it has read.
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct AuditRelayRow {
+    pub(crate) id: DbId,
+    pub(crate) cursors: String,
+}
+
+impl AuditRelayRow {
+    pub(crate) fn cursors(&self) -> Result<Vec<Cursor>, StoreError> {
+        serde_json::from_str(&self.cursors)
+            .map_err(|_| damaged("tidemill_outbox_relay", "cursors", self.id.0))
+    }
+}
+
+/// A slot: who has it, or where it was left.
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct AuditSlotRow {
+    pub(crate) slot: i16,
+    pub(crate) owner: Option<DbId>,
+    pub(crate) place: String,
+    pub(crate) seq: i64,
+}
+
+impl AuditSlotRow {
+    pub(crate) fn slot(&self) -> Result<Slot, StoreError> {
+        u8::try_from(self.slot).map(Slot::new).map_err(|_| damaged("tidemill_outbox_slot", "slot", self.slot))
+    }
+
+    pub(crate) fn place(&self) -> Result<Window, StoreError> {
+        serde_json::from_str(&self.place).map_err(|_| damaged("tidemill_outbox_slot", "place", self.slot))
+    }
+}
+
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct AuditExceptionRow {
+    event_id: i64,
+    slot: i16,
+    seq: i64,
+    state: String,
+}
+
+impl TryFrom<AuditExceptionRow> for AuditedException {
+    type Error = StoreError;
+
+    fn try_from(row: AuditExceptionRow) -> Result<Self, StoreError> {
+        let bad = |column| damaged("tidemill_outbox_exception", column, row.event_id);
+        Ok(Self {
+            id: EventId::new(row.event_id),
+            slot: u8::try_from(row.slot).map(Slot::new).map_err(|_| bad("slot"))?,
+            seq: Seq::new(row.seq),
+            excuse: match row.state.as_str() {
+                "waiting" => Excuse::Waiting,
+                "held" => Excuse::Held,
+                "parked" => Excuse::Parked,
+                "skipped" => Excuse::Skipped,
+                _ => return Err(bad("state")),
+            },
+        })
+    }
+}
+
+/// An event without what it says. On SQLite the slot may not be filled in yet; then the id of the aggregate is there.
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct AuditEventRow {
+    pub(crate) id: i64,
+    pub(crate) xid: i64,
+    slot: Option<i16>,
+    aggregate_id: Option<String>,
+}
+
+impl AuditEventRow {
+    pub(crate) fn slot(&self) -> Result<Slot, StoreError> {
+        let stored = self.slot.and_then(|slot| u8::try_from(slot).ok()).map(Slot::new);
+        let computed = || self.aggregate_id.as_deref().map(Slot::of);
+        stored.or_else(computed).ok_or_else(|| damaged("outbox_event", "slot", self.id))
+    }
+}
+
+/// Whose event it is.
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct AuditNameRow {
+    id: i64,
+    aggregate_type: String,
+    aggregate_id: String,
+}
+
+impl From<AuditNameRow> for (EventId, Aggregate) {
+    fn from(row: AuditNameRow) -> Self {
+        (EventId::new(row.id), Aggregate { kind: row.aggregate_type, id: row.aggregate_id })
+    }
+}

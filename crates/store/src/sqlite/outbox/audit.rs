@@ -1,0 +1,85 @@
+//! Statements for the audit of the outbox. An event counts as its own transaction.
+
+use crate::row::outbox::audit::{
+    AuditEventRow, AuditExceptionRow, AuditNameRow, AuditRelayRow, AuditSlotRow,
+};
+use crate::row::pool::listed;
+use sqlx::SqliteConnection;
+use tidemill_domain::outbox::Mark;
+
+pub(crate) async fn relays(connection: &mut SqliteConnection) -> Result<Vec<AuditRelayRow>, sqlx::Error> {
+    sqlx::query_as(
+        "select id, cursors
+         from tidemill_outbox_relay
+         where ended_at is null",
+    )
+    .fetch_all(connection)
+    .await
+}
+
+pub(crate) async fn slots(connection: &mut SqliteConnection) -> Result<Vec<AuditSlotRow>, sqlx::Error> {
+    sqlx::query_as(
+        "select slot, owner, place, seq
+         from tidemill_outbox_slot
+         order by slot",
+    )
+    .fetch_all(connection)
+    .await
+}
+
+pub(crate) async fn exceptions(
+    connection: &mut SqliteConnection,
+) -> Result<Vec<AuditExceptionRow>, sqlx::Error> {
+    sqlx::query_as("select event_id, slot, seq, state from tidemill_outbox_exception")
+        .fetch_all(connection)
+        .await
+}
+
+/// Marks tell nothing about events up to this one.
+pub(crate) async fn floor(connection: &mut SqliteConnection) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar("select floor_id from tidemill_outbox").fetch_one(connection).await
+}
+
+/// What had committed when this transaction began to look.
+pub(crate) async fn mark(connection: &mut SqliteConnection) -> Result<String, sqlx::Error> {
+    let last: Option<i64> =
+        sqlx::query_scalar("select max(id) from outbox_event").fetch_one(connection).await?;
+    Ok(Mark::up_to(last.unwrap_or(0)).to_string())
+}
+
+pub(crate) async fn lowest(connection: &mut SqliteConnection) -> Result<Option<i64>, sqlx::Error> {
+    sqlx::query_scalar("select min(id) from outbox_event").fetch_one(connection).await
+}
+
+/// In the order of ids, which is that of transactions.
+pub(crate) async fn events(
+    connection: &mut SqliteConnection,
+    after: (i64, i64),
+    limit: i64,
+) -> Result<Vec<AuditEventRow>, sqlx::Error> {
+    sqlx::query_as(
+        "select id, id as xid, slot, case when slot is null then aggregate_id end as aggregate_id
+         from outbox_event
+         where id > $1
+         order by id
+         limit $2",
+    )
+    .bind(after.0)
+    .bind(limit)
+    .fetch_all(connection)
+    .await
+}
+
+pub(crate) async fn names(
+    connection: &mut SqliteConnection,
+    ids: &[i64],
+) -> Result<Vec<AuditNameRow>, sqlx::Error> {
+    sqlx::query_as(
+        "select id, aggregate_type, aggregate_id
+         from outbox_event
+         where id in (select value from json_each($1))",
+    )
+    .bind(listed(&ids)?)
+    .fetch_all(connection)
+    .await
+}

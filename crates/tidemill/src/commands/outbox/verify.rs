@@ -1,0 +1,197 @@
+//! `outbox verify`: says whether what was published is what the table says, and where it is not.
+
+use crate::commands::job::signals::Signals;
+use crate::config::Output;
+use crate::context::Context;
+use crate::output::{Listing, write_stdout};
+use crate::report::Failure;
+use clap::Args;
+use serde_json::{Value, json};
+use std::time::Duration;
+use tidemill_domain::code::{Code, Exit};
+use tidemill_domain::duration;
+use tidemill_domain::outbox::Verdict;
+use tidemill_engine::outbox::sink::SinkAddress;
+use tidemill_engine::outbox::{SinkError, Verified, Verifier, VerifyError};
+
+/// What to verify
+#[derive(Args, Debug)]
+pub(crate) struct Verify {
+    /// Where the records are: file:PATH; repeat it for the files of a rotated log, the oldest first
+    #[arg(long = "sink", value_name = "SINK", required = true)]
+    sinks: Vec<String>,
+    /// Go on until stopped, and tell whenever something has changed
+    #[arg(long)]
+    follow: bool,
+    /// How often to look
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse, requires = "follow")]
+    every: Duration,
+}
+
+pub(super) async fn run(arguments: Verify, context: &Context) -> Result<Exit, Failure> {
+    let sinks = arguments.sinks.iter().map(|sink| sink.parse());
+    let sinks = sinks.collect::<Result<Vec<SinkAddress>, SinkError>>()?;
+    let store = context.store().await?;
+    let mut verifier = Verifier::new(store.clone(), &sinks)?;
+    let answer = if arguments.follow {
+        follow(&mut verifier, arguments.every, context).await
+    } else {
+        once(&mut verifier, &sinks, context).await
+    };
+    store.close().await;
+    answer
+}
+
+async fn once(verifier: &mut Verifier, sinks: &[SinkAddress], context: &Context) -> Result<Exit, Failure> {
+    let verified = verifier.look().await?;
+    if let (true, Some(SinkAddress::File(path))) = (verifier.has_no_file(), sinks.last()) {
+        return Err(VerifyError::NoFile(path.display().to_string()).into());
+    }
+    print(&verified, verifier, context)?;
+    judge(&verified.verdict)
+}
+
+async fn follow(verifier: &mut Verifier, every: Duration, context: &Context) -> Result<Exit, Failure> {
+    let mut signals = Signals::new()?;
+    let mut last = None;
+    loop {
+        let verified = verifier.look().await?;
+        if last.as_ref() != Some(&verified) {
+            print(&verified, verifier, context)?;
+            judge(&verified.verdict)?;
+            last = Some(verified);
+        }
+        tokio::select! {
+            () = tokio::time::sleep(every) => {}
+            () = signals.next() => return Ok(Exit::Ok),
+        }
+    }
+}
+
+fn judge(verdict: &Verdict) -> Result<Exit, Failure> {
+    if verdict.is_clean() {
+        return Ok(Exit::Ok);
+    }
+    let what =
+        format!("{} events are lost, and {} are out of order", verdict.lost.count, verdict.reordered.count);
+    let fix = "name all files of the sink, the oldest first; then see `tidemill explain TM1403`";
+    Err(Failure::new(Code::VerifyFailed, what, fix))
+}
+
+fn print(verified: &Verified, verifier: &Verifier, context: &Context) -> Result<(), Failure> {
+    let summary = format!("{}\n", verified.verdict);
+    match context.output() {
+        Output::Json => write_stdout(format!("{:#}\n", object(verified, verifier)).as_bytes()),
+        Output::Jsonl => write_stdout(format!("{}\n", object(verified, verifier)).as_bytes()),
+        Output::Csv => {
+            context.note(summary.trim_end());
+            findings(verified, verifier).print(Output::Csv)
+        }
+        Output::Table => {
+            write_stdout(summary.as_bytes())?;
+            let findings = findings(verified, verifier);
+            if findings.is_empty() { Ok(()) } else { findings.print(Output::Table) }
+        }
+    }
+}
+
+/// The first of each kind, for people.
+fn findings(verified: &Verified, verifier: &Verifier) -> Listing {
+    let columns = &["what", "event", "aggregate", "place", "after"];
+    let mut listing = Listing::new("tidemill.outbox_finding/v1", columns, "Nothing was found.");
+    let verdict = &verified.verdict;
+    let mut push = |what: &str, [event, aggregate, place, after]: [Value; 4]| {
+        listing.push(vec![json!(what), event, aggregate, place, after]);
+    };
+    for id in &verdict.lost.first {
+        let aggregate = verified.lost.get(id).map(ToString::to_string);
+        push("lost", [json!(id), json!(aggregate), Value::Null, Value::Null]);
+    }
+    for found in &verdict.reordered.first {
+        let after = format!("{} at {}", found.after, verifier.place(found.after_place));
+        let aggregate = json!(found.aggregate.to_string());
+        push("reordered", [json!(found.id), aggregate, json!(verifier.place(found.place)), json!(after)]);
+    }
+    for found in &verdict.repeated.first {
+        push("duplicated", [json!(found.id), Value::Null, json!(verifier.place(found.place)), Value::Null]);
+    }
+    for id in &verdict.unknown.first {
+        push("unknown", [json!(id), Value::Null, Value::Null, Value::Null]);
+    }
+    for place in &verdict.torn.first {
+        push("torn", [Value::Null, Value::Null, json!(verifier.place(*place)), Value::Null]);
+    }
+    for (slot, seq) in &verdict.gaps.first {
+        push("gap", [Value::Null, Value::Null, json!(format!("slot {slot}, {seq}")), Value::Null]);
+    }
+    listing
+}
+
+/// All of it, for programs.
+fn object(verified: &Verified, verifier: &Verifier) -> Value {
+    let verdict = &verified.verdict;
+    let place = |place| verifier.place(place);
+    let lost = verdict.lost.first.iter().map(|id| {
+        let aggregate = verified.lost.get(id);
+        json!({
+            "id": id,
+            "aggregate_type": aggregate.map(|aggregate| &aggregate.kind),
+            "aggregate_id": aggregate.map(|aggregate| &aggregate.id),
+        })
+    });
+    let reordered = verdict.reordered.first.iter().map(|found| {
+        json!({
+            "id": found.id,
+            "aggregate_type": found.aggregate.kind,
+            "aggregate_id": found.aggregate.id,
+            "place": place(found.place),
+            "after": { "id": found.after, "place": place(found.after_place) },
+        })
+    });
+    let repeated =
+        verdict.repeated.first.iter().map(|found| json!({ "id": found.id, "place": place(found.place) }));
+    let gaps = verdict.gaps.first.iter().map(|(slot, seq)| json!({ "slot": slot, "seq": seq }));
+    let excused = verdict.excused;
+    json!({
+        "schema": "tidemill.outbox_verify/v1",
+        "is_clean": verdict.is_clean(),
+        "records": verdict.records,
+        "events": verdict.events,
+        "lost": { "count": verdict.lost.count, "first": lost.collect::<Value>() },
+        "reordered": { "count": verdict.reordered.count, "first": reordered.collect::<Value>() },
+        "duplicated": {
+            "count": verdict.repeated.count,
+            "events": verdict.repeated_events,
+            "first": repeated.collect::<Value>(),
+        },
+        "unknown": { "count": verdict.unknown.count, "first": verdict.unknown.first },
+        "forgotten": verdict.forgotten,
+        "torn": {
+            "count": verdict.torn.count,
+            "first": verdict.torn.first.iter().map(|found| json!(place(*found))).collect::<Value>(),
+        },
+        "gaps": { "count": verdict.gaps.count, "first": gaps.collect::<Value>() },
+        "pending": verdict.pending,
+        "excused": {
+            "waiting": excused.waiting,
+            "held": excused.held,
+            "parked": excused.parked,
+            "skipped": excused.skipped,
+        },
+    })
+}
+
+impl From<VerifyError> for Failure {
+    fn from(error: VerifyError) -> Self {
+        match error {
+            VerifyError::Store(error) => error.into(),
+            error => Self::new(error.code(), error.to_string(), error.fix()).because_of(&error),
+        }
+    }
+}
+
+impl From<SinkError> for Failure {
+    fn from(error: SinkError) -> Self {
+        Self::new(error.code(), error.to_string(), error.fix())
+    }
+}
