@@ -1,9 +1,10 @@
 //! The outbox: what happened, published in order for each aggregate by any number of relays.
 //!
 //! Reading order: [`event`] (what is published, and in which of the 256 slots), [`stored`] and [`record`] (an event in
-//! its table, and on its way out), [`mark`] and [`window`] (how far a slot was read without losing what commits late),
-//! [`cursor`] (slots that are read together); then [`relay`], [`instance`], [`admission`] and [`share`] (who publishes,
-//! and which slots each relay has).
+//! its table, and on its way out as a [`line`]), [`mark`] and [`window`] (how far a slot was read without losing what
+//! commits late), [`cursor`] and [`place`] (slots that are read together, and where each one stands); then [`relay`],
+//! [`instance`], [`admission`] and [`share`] (who publishes, and which slots each relay has), [`partition`] and
+//! [`restore`] (what is kept, and whether marks still mean anything), [`verify`] (what arrived).
 
 pub mod event;
 pub mod line;
@@ -12,6 +13,7 @@ pub mod stored;
 
 pub mod cursor;
 pub mod mark;
+pub mod place;
 pub mod window;
 
 pub mod admission;
@@ -19,17 +21,23 @@ pub mod instance;
 pub mod relay;
 pub mod share;
 
+pub mod count;
+pub mod partition;
+pub mod restore;
+
+mod numbers;
+pub mod verify;
+
 pub use admission::{JoinRefusal, admit, missing_shares};
+pub use count::Count;
 pub use cursor::Cursor;
 pub use event::{Aggregate, BadEvent, EventId, Headers, NewEvent, Payload, Seq, Slot};
 pub use instance::{BadInstance, Instance};
+pub use line::Published;
 pub use mark::Mark;
+pub use place::Place;
 pub use record::Record;
 pub use relay::{LiveRelay, RelayId};
 pub use stored::{StoredEvent, StoredHeaders};
-mod numbers;
-pub mod verify;
-pub use event::{Aggregate, BadEvent, EventId, NewEvent, Payload, Seq, Slot};
-pub use line::Published;
 pub use verify::{Auditor, Verdict};
 pub use window::Window;
