@@ -13,3 +13,16 @@ pub const EVENTS: &str = "outbox";
 pub const SLOTS: &str = "outbox_slots";
 pub mod audit;
 pub use audit::{AuditFrom, AuditedEvent, AuditedException, OutboxStanding};
+pub mod lag;
+pub mod notice;
+pub mod partition;
+pub mod place;
+pub mod restore;
+pub mod retention;
+pub use lag::{Backlog, ExceptionCounts, OutboxStats, SlotLag};
+pub use notice::{Notice, NoticeError};
+pub use partition::{Extended, Partition};
+pub use restore::Checked;
+pub use retention::Retained;
+/// The outbox, as the audit log names it.
+const OBJECT: &str = "outbox/all";

@@ -1,5 +1,9 @@
 //! Rows of the outbox.
 
+pub(crate) mod lag;
+pub(crate) mod partition;
+pub(crate) mod place;
+pub(crate) mod restore;
 pub(crate) mod audit;
 pub(crate) mod event;
 use super::damaged;

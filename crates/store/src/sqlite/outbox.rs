@@ -1,5 +1,11 @@
 //! Statements on the outbox.
 
+pub(crate) mod lag;
+pub(crate) mod notice;
+pub(crate) mod partition;
+pub(crate) mod place;
+pub(crate) mod restore;
+pub(crate) mod retention;
 pub(crate) mod audit;
 pub(crate) mod event;
 pub(crate) mod reading;

@@ -1,5 +1,11 @@
 //! Statements on the outbox.
 
+mod lag;
+mod notice;
+mod partition;
+mod place;
+mod restore;
+mod retention;
 mod audit;
 mod event;
 

@@ -1,0 +1,215 @@
+//! What is measured about the outbox: what was not read yet, what is excepted, and who reads. What is not known is
+//! told as not known.
+
+use crate::error::StoreError;
+use crate::outbox::Partition;
+use crate::outbox::retention::RELAYS_KEPT;
+use crate::row::outbox::lag::ShareRow;
+use crate::row::outbox::place::PlaceColumns;
+use crate::tx::Tx;
+use std::collections::{BTreeMap, BTreeSet};
+use tidemill_domain::lease::Epoch;
+use tidemill_domain::outbox::restore::Standing;
+use tidemill_domain::outbox::{Count, RelayId, Slot};
+use tidemill_domain::time::Timestamp;
+
+/// What was not read yet of one slot.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SlotLag {
+    /// Which slot.
+    pub slot: Slot,
+    /// The relay that has it.
+    pub owner: Option<RelayId>,
+    /// How many owners it has had.
+    pub epoch: Epoch,
+    /// How many events.
+    pub rows: Count,
+    /// When the oldest of them was written; none when there is none, or none was found before the count was stopped.
+    pub oldest: Option<Timestamp>,
+}
+
+/// What was not read yet of all slots.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Backlog {
+    /// How many events.
+    pub rows: Count,
+    /// When the oldest of them was written; none when there is none.
+    pub oldest: Option<Timestamp>,
+}
+
+impl Backlog {
+    /// Of all slots together.
+    pub fn of(slots: &[SlotLag]) -> Self {
+        let rows = slots.iter().map(|lag| lag.rows).fold(Count::Exactly(0), Count::plus);
+        Self { rows, oldest: slots.iter().filter_map(|lag| lag.oldest).min() }
+    }
+}
+
+/// How many events are excepted, by state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ExceptionCounts {
+    /// The next attempt has its time.
+    pub waiting: Count,
+    /// Behind another one of their aggregate.
+    pub held: Count,
+    /// Nobody tries any more.
+    pub parked: Count,
+    /// Not published, by the word of an operator.
+    pub skipped: Count,
+}
+
+/// All that is measured.
+#[derive(Clone, PartialEq, Debug)]
+pub struct OutboxStats {
+    /// What was not read yet; none when nobody can say, because the database was restored into another server and no
+    /// relay has come since.
+    pub lag: Option<Vec<SlotLag>>,
+    /// What is excepted.
+    pub exceptions: ExceptionCounts,
+    /// How many events are in the default partition; none where there are no partitions.
+    pub default_rows: Option<Count>,
+    /// The partitions; empty where there are none.
+    pub partitions: Vec<Partition>,
+    /// How many relays are alive.
+    pub relays: u64,
+    /// How many slots no live relay has.
+    pub unowned: u64,
+    /// Fixed shares that no live relay has.
+    pub missing_shares: Vec<u32>,
+    /// Bytes of the write-ahead log that acknowledgements cost for each event; none when nobody has counted.
+    pub wal_bytes_per_event: Option<f64>,
+    /// The instant of the look.
+    pub at: Timestamp,
+}
+
+impl Tx {
+    /// What was not read yet, slot by slot; not counted further than `count_max` in all. None when the marks of the
+    /// outbox are not from this server.
+    pub async fn outbox_lag(&mut self, count_max: u32) -> Result<Option<Vec<SlotLag>>, StoreError> {
+        if self.outbox_standing().await? == Standing::Restored {
+            return Ok(None);
+        }
+        let places = self.outbox_places().await?;
+        let columns = PlaceColumns::new(&places, self.outbox_floor().await?);
+        let rows = self.outbox_unread(&columns, i64::from(count_max) + 1).await?;
+        let mut found: BTreeMap<Slot, (u64, Timestamp)> = BTreeMap::new();
+        for row in rows {
+            let Some(slot) = row.slot() else { continue };
+            let (count, oldest) = found.entry(slot).or_insert((0, row.oldest.0));
+            *count += u64::try_from(row.rows).unwrap_or(0);
+            *oldest = (*oldest).min(row.oldest.0);
+        }
+        let is_all = found.values().map(|(count, _)| count).sum::<u64>() <= count_max.into();
+        let lag = |place: tidemill_domain::outbox::Place| {
+            let found = found.get(&place.slot);
+            let count = found.map_or(0, |(count, _)| *count);
+            SlotLag {
+                slot: place.slot,
+                owner: place.owner,
+                epoch: place.epoch,
+                rows: if is_all { Count::Exactly(count) } else { Count::AtLeast(count) },
+                oldest: found.map(|(_, oldest)| *oldest),
+            }
+        };
+        Ok(Some(places.into_iter().map(lag).collect()))
+    }
+
+    /// How many events are excepted, each state counted up to `count_max`.
+    pub async fn outbox_exceptions_by_state(
+        &mut self,
+        count_max: u32,
+    ) -> Result<ExceptionCounts, StoreError> {
+        let rows = self.outbox_exception_counts(i64::from(count_max) + 1).await?;
+        let of = |state: &str| {
+            let count = rows.iter().find(|(name, _)| name == state).map_or(0, |(_, count)| *count);
+            Count::up_to(count_max.into(), u64::try_from(count).unwrap_or(0))
+        };
+        Ok(ExceptionCounts {
+            waiting: of("waiting"),
+            held: of("held"),
+            parked: of("parked"),
+            skipped: of("skipped"),
+        })
+    }
+
+    /// How many events are in the default partition, counted up to `count_max`; none where there are no partitions.
+    pub async fn outbox_default_rows(&mut self, count_max: u32) -> Result<Option<Count>, StoreError> {
+        if self.postgres().is_none() {
+            return Ok(None);
+        }
+        let count = self.outbox_default_count(i64::from(count_max) + 1).await?;
+        Ok(Some(Count::up_to(count_max.into(), u64::try_from(count).unwrap_or(0))))
+    }
+
+    /// How many slots no live relay has.
+    pub async fn outbox_unowned_slots(&mut self) -> Result<u64, StoreError> {
+        let now = self.now().await?;
+        Ok(u64::try_from(self.outbox_unowned(now.into()).await?).unwrap_or(0))
+    }
+
+    /// How many relays are alive, and which fixed shares none of them has.
+    pub async fn outbox_relays_alive(&mut self) -> Result<(u64, Vec<u32>), StoreError> {
+        let now = self.now().await?;
+        let rows = self.outbox_shares(now.into()).await?;
+        Ok((rows.len() as u64, missing_shares(&rows)))
+    }
+
+    /// All that is measured, not counted further than `count_max` each.
+    pub async fn outbox_stats(&mut self, count_max: u32) -> Result<OutboxStats, StoreError> {
+        let (relays, missing_shares) = self.outbox_relays_alive().await?;
+        Ok(OutboxStats {
+            lag: self.outbox_lag(count_max).await?,
+            exceptions: self.outbox_exceptions_by_state(count_max).await?,
+            default_rows: self.outbox_default_rows(count_max).await?,
+            partitions: self.outbox_partitions().await?,
+            relays,
+            unowned: self.outbox_unowned_slots().await?,
+            missing_shares,
+            wal_bytes_per_event: self.outbox_wal_bytes_per_event().await?,
+            at: self.now().await?,
+        })
+    }
+
+    /// What acknowledgements cost, if the extension `pg_stat_statements` is there and lets us see it.
+    #[expect(clippy::cast_precision_loss, reason = "nobody writes as many bytes as a f64 can count")]
+    async fn outbox_wal_bytes_per_event(&mut self) -> Result<Option<f64>, StoreError> {
+        let Some(view) = self.outbox_statistics().await? else { return Ok(None) };
+        let kept_since = self.now().await?.minus(RELAYS_KEPT);
+        self.savepoint().await?;
+        match self.outbox_wal(&view, kept_since.into()).await {
+            Ok(found) => {
+                self.release_savepoint().await?;
+                Ok(found.map(|(bytes, events)| bytes as f64 / events as f64))
+            }
+            // There, but not loaded, or not for us to see.
+            Err(sqlx::Error::Database(_)) => {
+                self.rollback_to_savepoint().await?;
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Fixed shares that none of these has. They agree on how many there are; a newcomer that does not is refused.
+fn missing_shares(live: &[ShareRow]) -> Vec<u32> {
+    let number = |number: Option<i32>| number.and_then(|number| u32::try_from(number).ok());
+    let total = live.iter().filter_map(|row| number(row.total)).max().unwrap_or(0);
+    let there: BTreeSet<u32> = live.iter().filter_map(|row| number(row.instance)).collect();
+    (0..total).filter(|instance| !there.contains(instance)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_that_nobody_has_is_missing() {
+        let row = |instance, total| ShareRow { instance: Some(instance), total: Some(total) };
+
+        assert_eq!(missing_shares(&[row(0, 3), row(2, 3)]), [1]);
+        assert!(missing_shares(&[row(0, 1)]).is_empty());
+        assert!(missing_shares(&[ShareRow { instance: None, total: None }]).is_empty());
+        assert!(missing_shares(&[]).is_empty());
+    }
+}

@@ -1,0 +1,61 @@
+//! A trigger wakes relays when other programs write events. Without it they look once a second; with it every
+//! transaction that writes an event sends a notification, and those commit one after the other.
+
+use crate::error::StoreError;
+use crate::outbox::OBJECT;
+use crate::tx::Tx;
+use tidemill_domain::audit::{Actor, AuditEntry};
+
+/// Why the trigger is not there.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NoticeError {
+    /// SQLite can not do it.
+    #[error("this database has no notifications")]
+    Unsupported,
+    /// The database.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<sqlx::Error> for NoticeError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+impl Tx {
+    /// Whether the trigger is there; none where there can be none.
+    pub async fn outbox_notice(&mut self) -> Result<Option<bool>, StoreError> {
+        Ok(self.outbox_notice_is_on().await?)
+    }
+
+    /// Makes the trigger, or takes it away. False when it was so already. Waits for those who write events, for half a
+    /// second.
+    pub async fn set_outbox_notice(&mut self, notice: Notice, actor: &Actor) -> Result<bool, NoticeError> {
+        let was_on = self.outbox_notice_is_on().await?.ok_or(NoticeError::Unsupported)?;
+        let is_on = notice == Notice::On;
+        if was_on == is_on {
+            return Ok(false);
+        }
+        self.outbox_hurry().await?;
+        match notice {
+            Notice::On => self.outbox_notice_create().await?,
+            Notice::Off => self.outbox_notice_drop().await?,
+        }
+        let word = |is_on| if is_on { "on" } else { "off" };
+        let entry =
+            AuditEntry::new(actor.clone(), "outbox.notice", OBJECT).from_to(word(was_on), word(is_on));
+        self.audit(&entry).await?;
+        Ok(true)
+    }
+}
+
+/// Whether relays are to be woken when other programs write events.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Notice {
+    /// They are.
+    On,
+    /// They look once a second.
+    Off,
+}

@@ -1,0 +1,124 @@
+//! The marks of the outbox belong to one server. When the database was restored into another one, nothing that they say
+//! holds for what is written there: then all events that were not read become exceptions, in their order, and slots
+//! begin anew at a mark of this server.
+
+use crate::error::StoreError;
+use crate::outbox::OBJECT;
+use crate::row::outbox::place::PlaceColumns;
+use crate::row::outbox::restore::ServerRow;
+use crate::store::Store;
+use crate::tx::Tx;
+use std::collections::BTreeMap;
+use tidemill_domain::audit::{Actor, AuditEntry};
+use tidemill_domain::outbox::restore::{ServerIdentity, Standing, check};
+use tidemill_domain::outbox::{EventId, Mark, Place, Window};
+
+/// What was found, and done about it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Checked {
+    /// What was found.
+    pub standing: Standing,
+    /// How many events became exceptions.
+    pub excepted: u64,
+}
+
+impl Store {
+    /// Compares the marks of the outbox with the server, and sets right what is not. To be done before anything is read
+    /// from the outbox over a new connection; it costs a few short statements.
+    pub async fn check_outbox(&self) -> Result<Checked, StoreError> {
+        let mut tx = self.begin().await?;
+        let standing = tx.outbox_standing().await?;
+        if standing == Standing::Same {
+            tx.rollback().await?;
+            return Ok(Checked { standing, excepted: 0 });
+        }
+        let checked = tx.reconcile_outbox().await?;
+        tx.commit().await?;
+        Ok(checked)
+    }
+}
+
+impl Tx {
+    /// The server, as it is now; none on SQLite, whose marks mean the same wherever the file is.
+    pub async fn outbox_server(&mut self) -> Result<Option<ServerIdentity>, StoreError> {
+        self.outbox_server_row().await?.map(TryInto::try_into).transpose()
+    }
+
+    /// Whether the marks of the outbox are from this server.
+    pub async fn outbox_standing(&mut self) -> Result<Standing, StoreError> {
+        // The marks before the server: of the other order, a relay that goes on meanwhile would look like a restore.
+        let places = self.outbox_places().await?;
+        let known = self.outbox_row().await?.known();
+        Ok(match self.outbox_server().await? {
+            Some(server) => check(&known, &server, newest(&places)),
+            None => Standing::Same,
+        })
+    }
+
+    /// Writes down which server this is. If it is another one than that of the marks, ends all relays, makes exceptions
+    /// of all events that were not read, and lets all slots begin anew. Waits for those who write events, for at most
+    /// five seconds ([`StoreError::Busy`] then).
+    pub async fn reconcile_outbox(&mut self) -> Result<Checked, StoreError> {
+        self.outbox_lock().await?;
+        let standing = self.outbox_standing().await?;
+        let Some(server) = self.outbox_server_row().await? else {
+            return Ok(Checked { standing, excepted: 0 });
+        };
+        let excepted = match standing {
+            Standing::Same => return Ok(Checked { standing, excepted: 0 }),
+            Standing::First => 0,
+            Standing::NewTimeline => {
+                self.audit(&entry("outbox.new_timeline", &server)).await?;
+                0
+            }
+            Standing::Restored => {
+                let excepted = self.begin_anew().await?;
+                let why = format!("{excepted} events were not read before and are excepted");
+                self.audit(&entry("outbox.restored", &server).because(&why)).await?;
+                self.wake("outbox");
+                excepted
+            }
+        };
+        let now = self.now().await?;
+        self.outbox_record_server(&server, now.into()).await?;
+        Ok(Checked { standing, excepted })
+    }
+
+    async fn begin_anew(&mut self) -> Result<u64, StoreError> {
+        self.outbox_lock_writers().await?;
+        let now = self.now().await?;
+        let places = self.outbox_places().await?;
+        let floor = self.outbox_floor().await?;
+        self.outbox_retire_all(now.into()).await?;
+        let unread = self.outbox_except_unread(&PlaceColumns::new(&places, floor), now.into()).await?;
+        let floor = EventId::new(self.outbox_raise_floor(now.into()).await?);
+        // Nobody writes events now: whoever is about to, this mark does not see.
+        let Some(server) = self.outbox_server().await? else { return Ok(0) };
+        let last: BTreeMap<i16, i64> = unread.iter().map(|(slot, seq, _)| (*slot, *seq)).collect();
+        let (mut slots, mut windows, mut seqs) = (Vec::new(), Vec::new(), Vec::new());
+        for place in &places {
+            let slot = i16::from(place.slot.get());
+            let high = place.window.high.max(floor);
+            let window = Window { high, ..Window::at(server.mark.clone()) };
+            slots.push(slot);
+            windows.push(serde_json::json!(window).to_string());
+            seqs.push(last.get(&slot).copied().unwrap_or(place.seq.get()));
+        }
+        self.outbox_rest(&slots, &windows, &seqs).await?;
+        Ok(unread.iter().map(|(.., count)| u64::try_from(*count).unwrap_or(0)).sum())
+    }
+}
+
+/// The newest mark that is stored.
+fn newest(places: &[Place]) -> Option<&Mark> {
+    let marks = places.iter().map(|place| place.window.to.as_ref().unwrap_or(&place.window.from));
+    marks.max_by_key(|mark| mark.xmax())
+}
+
+fn entry(action: &str, server: &ServerRow) -> AuditEntry {
+    let system = server.system_identifier.as_deref().unwrap_or("unknown");
+    AuditEntry {
+        to: Some(format!("{system}/{}", server.timeline)),
+        ..AuditEntry::new(Actor::system(), action, OBJECT)
+    }
+}

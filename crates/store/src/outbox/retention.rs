@@ -1,0 +1,137 @@
+//! Events are forgotten that every slot has passed, that are old, and that nobody needs any more: on PostgreSQL by
+//! dropping whole partitions, on SQLite and in the default partition in portions.
+//!
+//! That a partition may go is decided in two steps. The first looks at all its events, under no lock, and keeps the mark
+//! of its look. The second has the table for itself, for an instant: it only makes sure that nothing was written since
+//! that mark. Slots never go back and what was read is never excepted later, so what the first has found still holds.
+
+use crate::error::StoreError;
+use crate::outbox::Partition;
+use crate::row::outbox::place::PlaceColumns;
+use crate::store::Store;
+use crate::tx::Tx;
+use std::time::Duration;
+use tidemill_domain::outbox::EventId;
+use tidemill_domain::outbox::partition::Range;
+use tidemill_domain::outbox::restore::Standing;
+use tidemill_domain::time::Timestamp;
+
+/// Events that go in one transaction.
+const PORTION: u32 = 1_000;
+
+/// How long relays are remembered that have ended.
+pub(crate) const RELAYS_KEPT: Duration = Duration::from_secs(24 * 3600);
+
+/// What was forgotten.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Retained {
+    /// Partitions that were dropped.
+    pub dropped: Vec<Range>,
+    /// Events that were deleted.
+    pub deleted: u64,
+    /// Relays that were.
+    pub relays: u64,
+    /// Whether there is more to forget: it was too much for one round, or somebody was in the way.
+    pub is_short: bool,
+}
+
+impl Store {
+    /// Forgets events that were written longer than `keep_for` ago, in at most so many partitions and portions.
+    pub async fn retain_outbox(&self, keep_for: Duration, most: usize) -> Result<Retained, StoreError> {
+        let mut retained = Retained::default();
+        let mut tx = self.read().await?;
+        // What marks of another server say of what was written here is not to be believed.
+        if tx.outbox_standing().await? == Standing::Restored {
+            return Ok(Retained { is_short: true, ..retained });
+        }
+        let before = tx.now().await?.minus(keep_for);
+        let candidates = tx.outbox_old_partitions(before).await?;
+        tx.rollback().await?;
+        for range in candidates.into_iter().take(most) {
+            match self.drop_passed(range, before).await {
+                Ok(true) => retained.dropped.push(range),
+                Ok(false) => {}
+                Err(StoreError::Busy(error)) => {
+                    tracing::debug!(%error, "a partition of the outbox was not dropped; will try again");
+                    retained.is_short = true;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        for turn in 1..=most {
+            let deleted = self.delete_passed(before).await?;
+            retained.deleted += deleted;
+            if deleted < PORTION.into() {
+                break;
+            }
+            retained.is_short |= turn == most;
+        }
+        let mut tx = self.begin().await?;
+        let ended_before = tx.now().await?.minus(RELAYS_KEPT);
+        retained.relays = tx.outbox_delete_relays(ended_before.into(), PORTION.into()).await?;
+        tx.commit().await?;
+        Ok(retained)
+    }
+
+    /// Whether the partition is gone.
+    async fn drop_passed(&self, range: Range, before: Timestamp) -> Result<bool, StoreError> {
+        let mut tx = self.read().await?;
+        let places = tx.outbox_place_columns().await?;
+        let excepted = tx.outbox_is_excepted(range).await?;
+        let mark = match excepted {
+            true => None,
+            false => tx.outbox_passed(range, &places, before.into()).await?,
+        };
+        tx.rollback().await?;
+        let Some(mark) = mark else { return Ok(false) };
+
+        let mut tx = self.begin().await?;
+        if !tx.outbox_keeper_lock().await? || !tx.outbox_has(range).await? {
+            return Ok(false);
+        }
+        tx.outbox_hurry().await?;
+        tx.outbox_lock_alone().await?;
+        if tx.outbox_is_written_since(range, &mark, places.floor).await?
+            || tx.outbox_is_excepted(range).await?
+        {
+            return Ok(false);
+        }
+        tx.outbox_partition_drop(range).await?;
+        tx.commit().await?;
+        Ok(true)
+    }
+
+    async fn delete_passed(&self, before: Timestamp) -> Result<u64, StoreError> {
+        let mut tx = self.begin().await?;
+        let places = tx.outbox_place_columns().await?;
+        let deleted = tx.outbox_delete_passed(&places, before.into(), PORTION.into()).await?;
+        tx.commit().await?;
+        Ok(deleted)
+    }
+}
+
+impl Tx {
+    pub(super) async fn outbox_place_columns(&mut self) -> Result<PlaceColumns, StoreError> {
+        let places = self.outbox_places().await?;
+        Ok(PlaceColumns::new(&places, self.outbox_floor().await?))
+    }
+
+    /// Partitions that are behind and whose last event is old, the oldest first.
+    async fn outbox_old_partitions(&mut self, before: Timestamp) -> Result<Vec<Range>, StoreError> {
+        let last = EventId::new(self.outbox_last_id().await?);
+        let mut old = Vec::new();
+        for partition in self.outbox_partitions().await?.iter().filter(|partition| partition.is_ours()) {
+            let Some(range) = partition.range.filter(|range| range.is_behind(last)) else { continue };
+            let newest = self.outbox_partition_newest(range).await?;
+            if newest.is_none_or(|newest| newest.0 < before) {
+                old.push(range);
+            }
+        }
+        Ok(old)
+    }
+
+    async fn outbox_has(&mut self, range: Range) -> Result<bool, StoreError> {
+        let is_it = |partition: &Partition| partition.is_ours() && partition.range == Some(range);
+        Ok(self.outbox_partitions().await?.iter().any(is_it))
+    }
+}

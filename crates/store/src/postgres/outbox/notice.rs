@@ -1,0 +1,48 @@
+//! The trigger that wakes relays when other programs write events.
+
+use sqlx::PgConnection;
+
+/// Whether it is there.
+pub(crate) async fn is_on(connection: &mut PgConnection) -> Result<Option<bool>, sqlx::Error> {
+    sqlx::query_scalar(
+        "select exists (
+             select from pg_trigger
+             where tgrelid = 'outbox_event'::regclass
+               and tgname = 'tidemill_outbox_notice'
+         )",
+    )
+    .fetch_one(connection)
+    .await
+    .map(Some)
+}
+
+/// Once for each statement, not for each event; the same notification is sent once for each transaction. Channel and
+/// payload are those of a wake-up for the topic `outbox`. Waits for all who write.
+pub(crate) async fn create(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    sqlx::raw_sql(
+        "create or replace function tidemill_outbox_notice() returns trigger language plpgsql as $$
+         begin
+             perform pg_notify('tidemill', 'outbox');
+             return null;
+         end
+         $$;
+         create or replace trigger tidemill_outbox_notice
+         after insert on outbox_event
+         for each statement
+         execute function tidemill_outbox_notice()",
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Waits for all who use the table.
+pub(crate) async fn drop(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    sqlx::raw_sql(
+        "drop trigger if exists tidemill_outbox_notice on outbox_event;
+         drop function if exists tidemill_outbox_notice()",
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}

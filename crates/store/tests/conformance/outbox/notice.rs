@@ -1,0 +1,53 @@
+//! The trigger that wakes relays.
+
+use super::write;
+use crate::Bench;
+use std::time::Duration;
+use tidemill_domain::audit::Actor;
+use tidemill_store::audit::AuditFilter;
+use tidemill_store::outbox::{Notice, NoticeError};
+use tidemill_store::wakeup::Woken;
+
+const BRIEFLY: Duration = Duration::from_millis(300);
+const SOON: Duration = Duration::from_secs(10);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_the_trigger_what_others_write_wakes_relays() {
+    let Some(bench) = Bench::postgres().await else { return };
+    let mut wakeup = bench.store.wakeup("outbox");
+    // Whoever begins to listen is woken once.
+    assert_eq!(wakeup.wait(SOON).await, Woken::Called);
+    write(&bench.store, "a", bench.now()).await;
+    assert_eq!(wakeup.wait(BRIEFLY).await, Woken::TimedOut);
+
+    let mut tx = bench.begin().await;
+    assert_eq!(tx.outbox_notice().await.unwrap(), Some(false));
+    assert!(tx.set_outbox_notice(Notice::On, &Actor::system()).await.unwrap());
+    assert!(!tx.set_outbox_notice(Notice::On, &Actor::system()).await.unwrap());
+    tx.commit().await.unwrap();
+    write(&bench.store, "a", bench.now()).await;
+    assert_eq!(wakeup.wait(SOON).await, Woken::Called);
+
+    let mut tx = bench.begin().await;
+    assert_eq!(tx.outbox_notice().await.unwrap(), Some(true));
+    assert!(tx.set_outbox_notice(Notice::Off, &Actor::system()).await.unwrap());
+    tx.commit().await.unwrap();
+    write(&bench.store, "a", bench.now()).await;
+    assert_eq!(wakeup.wait(BRIEFLY).await, Woken::TimedOut);
+
+    let filter = AuditFilter { action: Some("outbox.notice".into()), ..AuditFilter::default() };
+    let entries = bench.begin().await.audit_entries(&filter, 10).await.unwrap();
+    let told: Vec<_> = entries.iter().map(|record| record.entry.to.as_deref().unwrap()).collect();
+    assert_eq!(told, ["off", "on"]);
+}
+
+#[tokio::test]
+async fn without_notifications_the_trigger_is_refused() {
+    let bench = Bench::sqlite().await;
+    let mut tx = bench.begin().await;
+
+    let refused = tx.set_outbox_notice(Notice::On, &Actor::system()).await;
+
+    assert!(matches!(refused, Err(NoticeError::Unsupported)));
+    assert_eq!(tx.outbox_notice().await.unwrap(), None);
+}
