@@ -93,33 +93,12 @@ impl Tx {
     pub async fn outbox_standing(&mut self) -> Result<OutboxStanding, StoreError> {
         let mark = self.outbox_audit_mark().await?;
         let mark = mark.parse().map_err(|_| damaged("outbox_event", "xid", mark))?;
-        let mut places = HashMap::new();
-        let mut owners = HashMap::new();
-        for row in self.outbox_audit_slots().await? {
-            let slot = row.slot()?;
-            match row.owner {
-                Some(owner) => {
-                    owners.insert(slot, owner.0);
-                }
-                None => {
-                    places.insert(slot, (row.place()?, Seq::new(row.seq)));
-                }
-            }
-        }
-        // An owner knows better than the row of the slot how far it has come.
-        for row in self.outbox_audit_relays().await? {
-            for cursor in row.cursors()? {
-                for (slot, seq) in cursor.slots {
-                    if owners.get(&slot) == Some(&row.id.0) {
-                        places.insert(slot, (cursor.window.clone(), seq));
-                    }
-                }
-            }
-        }
+        let places = self.outbox_places().await?;
+        let places = places.into_iter().map(|place| (place.slot, (place.window, place.seq))).collect();
         let exceptions = self.outbox_audit_exceptions().await?;
         Ok(OutboxStanding {
             places,
-            floor: EventId::new(self.outbox_audit_floor().await?),
+            floor: self.outbox_floor().await?,
             mark,
             lowest: self.outbox_lowest().await?,
             exceptions: exceptions.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?,

@@ -86,7 +86,7 @@ impl Tx {
     /// What was not read yet, slot by slot; not counted further than `count_max` in all. None when the marks of the
     /// outbox are not from this server.
     pub async fn outbox_lag(&mut self, count_max: u32) -> Result<Option<Vec<SlotLag>>, StoreError> {
-        if self.outbox_standing().await? == Standing::Restored {
+        if self.outbox_server_standing().await? == Standing::Restored {
             return Ok(None);
         }
         let places = self.outbox_places().await?;

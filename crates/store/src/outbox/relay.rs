@@ -7,7 +7,7 @@ use super::SLOTS;
 use crate::codec::DbTime;
 use crate::crash_point;
 use crate::error::StoreError;
-use crate::row::outbox::{JoinRow, LeftRow, cursors_of, cursors_text, window_text};
+use crate::row::outbox::relay::{JoinRow, LeftRow, cursors_of, cursors_text, window_text};
 use crate::tx::Tx;
 use std::time::Duration;
 use tidemill_domain::lease::Epoch;
@@ -283,5 +283,5 @@ fn left_rows(left: &[(Slot, Resting)]) -> Result<Vec<LeftRow>, StoreError> {
 }
 
 fn slot_of(slot: i16) -> Result<Slot, StoreError> {
-    crate::row::outbox::slot_of(slot)
+    crate::row::outbox::relay::slot_of(slot)
 }

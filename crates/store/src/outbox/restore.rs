@@ -27,7 +27,7 @@ impl Store {
     /// from the outbox over a new connection; it costs a few short statements.
     pub async fn check_outbox(&self) -> Result<Checked, StoreError> {
         let mut tx = self.begin().await?;
-        let standing = tx.outbox_standing().await?;
+        let standing = tx.outbox_server_standing().await?;
         if standing == Standing::Same {
             tx.rollback().await?;
             return Ok(Checked { standing, excepted: 0 });
@@ -45,7 +45,7 @@ impl Tx {
     }
 
     /// Whether the marks of the outbox are from this server.
-    pub async fn outbox_standing(&mut self) -> Result<Standing, StoreError> {
+    pub async fn outbox_server_standing(&mut self) -> Result<Standing, StoreError> {
         // The marks before the server: of the other order, a relay that goes on meanwhile would look like a restore.
         let places = self.outbox_places().await?;
         let known = self.outbox_row().await?.known();
@@ -60,7 +60,7 @@ impl Tx {
     /// five seconds ([`StoreError::Busy`] then).
     pub async fn reconcile_outbox(&mut self) -> Result<Checked, StoreError> {
         self.outbox_lock().await?;
-        let standing = self.outbox_standing().await?;
+        let standing = self.outbox_server_standing().await?;
         let Some(server) = self.outbox_server_row().await? else {
             return Ok(Checked { standing, excepted: 0 });
         };

@@ -41,7 +41,7 @@ impl Store {
         let mut retained = Retained::default();
         let mut tx = self.read().await?;
         // What marks of another server say of what was written here is not to be believed.
-        if tx.outbox_standing().await? == Standing::Restored {
+        if tx.outbox_server_standing().await? == Standing::Restored {
             return Ok(Retained { is_short: true, ..retained });
         }
         let before = tx.now().await?.minus(keep_for);

@@ -1,19 +1,20 @@
 //! Statements on the outbox.
 
+mod event;
+mod reading;
+mod relay;
+
 mod lag;
 mod notice;
 mod partition;
 mod place;
 mod restore;
 mod retention;
-mod audit;
-mod event;
 
-pub(crate) use event::EventFilterRow;
-mod reading;
-mod relay;
+mod audit;
 
 use super::{Answer, Connection, Tx};
 use crate::{postgres, sqlite};
 
+pub(crate) use event::EventFilterRow;
 pub(crate) use reading::ReadNew;

@@ -1,5 +1,7 @@
 //! The outbox.
 
+mod event;
+mod foreign;
 mod lag;
 mod notice;
 mod partition;
@@ -9,8 +11,10 @@ mod retention;
 
 use crate::Bench;
 use std::collections::BTreeMap;
-use tidemill_domain::outbox::{Cursor, EventId, Mark, Seq, Slot, Window};
+use tidemill_domain::outbox::{Cursor, EventId, Mark, NewEvent, Payload, Seq, Slot, StoredEvent, Window};
+
 use tidemill_domain::time::Timestamp;
+use tidemill_store::outbox::EventFilter;
 use tidemill_store::{Store, Tx};
 use uuid::Uuid;
 
@@ -164,14 +168,7 @@ async fn except(bench: &Bench, event: EventId, aggregate: &str, state: &str) {
 /// Lets the next event have the id after this one. PostgreSQL only.
 async fn go_to(store: &Store, id: i64) {
     run(store, &format!("select setval(pg_get_serial_sequence('outbox_event', 'id'), {id})")).await;
-//! The outbox: one file per part of the story; this one has what they share.
-
-mod event;
-mod foreign;
-
-use crate::Bench;
-use tidemill_domain::outbox::{NewEvent, Payload, StoredEvent};
-use tidemill_store::outbox::EventFilter;
+}
 
 /// An event of an order.
 fn paid(order: &str) -> NewEvent {

@@ -6,15 +6,9 @@
 use super::numbers;
 use crate::codec::{DbId, DbTime};
 use crate::outbox::relay::{Looking, RelayFence};
-use crate::row::outbox::{FreeSlotRow, JoinRow, LeftRow, LookRow, RelayRow};
+use crate::row::outbox::relay::{FreeSlotRow, JoinRow, LeftRow, LookRow, RelayRow};
 use sqlx::PgConnection;
 use tidemill_domain::outbox::Slot;
-
-/// Newcomers one at a time.
-pub(crate) async fn lock(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
-    sqlx::query("select from tidemill_outbox for update").execute(connection).await?;
-    Ok(())
-}
 
 pub(crate) async fn insert(connection: &mut PgConnection, row: &JoinRow<'_>) -> Result<(), sqlx::Error> {
     sqlx::query(

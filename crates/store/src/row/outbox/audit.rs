@@ -1,44 +1,10 @@
 //! Rows of the outbox as its audit reads them.
 
-use crate::codec::DbId;
 use crate::error::StoreError;
 use crate::outbox::audit::AuditedException;
 use crate::row::damaged;
 use tidemill_domain::outbox::verify::Excuse;
-use tidemill_domain::outbox::{Aggregate, Cursor, EventId, Seq, Slot, Window};
-
-/// A relay that has not ended, and how far it has read.
-#[derive(Clone, Debug, sqlx::FromRow)]
-pub(crate) struct AuditRelayRow {
-    pub(crate) id: DbId,
-    pub(crate) cursors: String,
-}
-
-impl AuditRelayRow {
-    pub(crate) fn cursors(&self) -> Result<Vec<Cursor>, StoreError> {
-        serde_json::from_str(&self.cursors)
-            .map_err(|_| damaged("tidemill_outbox_relay", "cursors", self.id.0))
-    }
-}
-
-/// A slot: who has it, or where it was left.
-#[derive(Clone, Debug, sqlx::FromRow)]
-pub(crate) struct AuditSlotRow {
-    pub(crate) slot: i16,
-    pub(crate) owner: Option<DbId>,
-    pub(crate) place: String,
-    pub(crate) seq: i64,
-}
-
-impl AuditSlotRow {
-    pub(crate) fn slot(&self) -> Result<Slot, StoreError> {
-        u8::try_from(self.slot).map(Slot::new).map_err(|_| damaged("tidemill_outbox_slot", "slot", self.slot))
-    }
-
-    pub(crate) fn place(&self) -> Result<Window, StoreError> {
-        serde_json::from_str(&self.place).map_err(|_| damaged("tidemill_outbox_slot", "place", self.slot))
-    }
-}
+use tidemill_domain::outbox::{Aggregate, EventId, Seq, Slot};
 
 #[derive(Clone, Debug, sqlx::FromRow)]
 pub(crate) struct AuditExceptionRow {

@@ -1,31 +1,9 @@
 //! Statements for the audit of the outbox. An event counts as its own transaction.
 
-use crate::row::outbox::audit::{
-    AuditEventRow, AuditExceptionRow, AuditNameRow, AuditRelayRow, AuditSlotRow,
-};
+use crate::row::outbox::audit::{AuditEventRow, AuditExceptionRow, AuditNameRow};
 use crate::row::pool::listed;
 use sqlx::SqliteConnection;
 use tidemill_domain::outbox::Mark;
-
-pub(crate) async fn relays(connection: &mut SqliteConnection) -> Result<Vec<AuditRelayRow>, sqlx::Error> {
-    sqlx::query_as(
-        "select id, cursors
-         from tidemill_outbox_relay
-         where ended_at is null",
-    )
-    .fetch_all(connection)
-    .await
-}
-
-pub(crate) async fn slots(connection: &mut SqliteConnection) -> Result<Vec<AuditSlotRow>, sqlx::Error> {
-    sqlx::query_as(
-        "select slot, owner, place, seq
-         from tidemill_outbox_slot
-         order by slot",
-    )
-    .fetch_all(connection)
-    .await
-}
 
 pub(crate) async fn exceptions(
     connection: &mut SqliteConnection,
@@ -33,11 +11,6 @@ pub(crate) async fn exceptions(
     sqlx::query_as("select event_id, slot, seq, state from tidemill_outbox_exception")
         .fetch_all(connection)
         .await
-}
-
-/// Marks tell nothing about events up to this one.
-pub(crate) async fn floor(connection: &mut SqliteConnection) -> Result<i64, sqlx::Error> {
-    sqlx::query_scalar("select floor_id from tidemill_outbox").fetch_one(connection).await
 }
 
 /// What had committed when this transaction began to look.

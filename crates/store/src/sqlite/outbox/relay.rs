@@ -3,16 +3,11 @@
 use super::numbers;
 use crate::codec::{DbId, DbTime};
 use crate::outbox::relay::{Looking, RelayFence};
-use crate::row::outbox::{FreeSlotRow, JoinRow, LeftRow, LookRow, RelayRow};
+use crate::row::outbox::relay::{FreeSlotRow, JoinRow, LeftRow, LookRow, RelayRow};
 use crate::sqlite::clock;
 use sqlx::SqliteConnection;
 use tidemill_domain::outbox::Slot;
 use tidemill_domain::time::Timestamp;
-
-/// There is one writer at a time anyway.
-pub(crate) async fn lock(_connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
-    Ok(())
-}
 
 pub(crate) async fn insert(connection: &mut SqliteConnection, row: &JoinRow<'_>) -> Result<(), sqlx::Error> {
     sqlx::query(

@@ -1,26 +1,12 @@
 //! Statements for the audit of the outbox.
 
-use crate::row::outbox::audit::{
-    AuditEventRow, AuditExceptionRow, AuditNameRow, AuditRelayRow, AuditSlotRow,
-};
+use crate::row::outbox::audit::{AuditEventRow, AuditExceptionRow, AuditNameRow};
 use crate::tx::{Answer, Connection, Tx};
 use crate::{postgres, sqlite};
 
 impl Tx {
-    pub(crate) async fn outbox_audit_relays(&mut self) -> Answer<Vec<AuditRelayRow>> {
-        on_either!(self, outbox::audit::relays())
-    }
-
-    pub(crate) async fn outbox_audit_slots(&mut self) -> Answer<Vec<AuditSlotRow>> {
-        on_either!(self, outbox::audit::slots())
-    }
-
     pub(crate) async fn outbox_audit_exceptions(&mut self) -> Answer<Vec<AuditExceptionRow>> {
         on_either!(self, outbox::audit::exceptions())
-    }
-
-    pub(crate) async fn outbox_audit_floor(&mut self) -> Answer<i64> {
-        on_either!(self, outbox::audit::floor())
     }
 
     pub(crate) async fn outbox_audit_mark(&mut self) -> Answer<String> {

@@ -3,14 +3,10 @@
 use super::{Answer, Connection, Tx, postgres, sqlite};
 use crate::codec::{DbId, DbTime};
 use crate::outbox::relay::{Looking, RelayFence};
-use crate::row::outbox::{FreeSlotRow, JoinRow, LeftRow, LookRow, RelayRow};
+use crate::row::outbox::relay::{FreeSlotRow, JoinRow, LeftRow, LookRow, RelayRow};
 use tidemill_domain::outbox::Slot;
 
 impl Tx {
-    pub(crate) async fn outbox_lock(&mut self) -> Answer<()> {
-        on_either!(self, outbox::relay::lock())
-    }
-
     pub(crate) async fn outbox_relay_insert(&mut self, row: &JoinRow<'_>) -> Answer<()> {
         on_either!(self, outbox::relay::insert(row))
     }
