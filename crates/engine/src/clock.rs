@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tidemill_domain::access::Token;
+use tidemill_domain::outbox::RelayId;
 use tidemill_domain::pool::TicketId;
 use tidemill_domain::process::ProcessId;
 use tidemill_domain::time::{Clock, Monotonic, Timestamp};
@@ -51,6 +52,11 @@ impl SystemIds {
     /// The id of a ticket that somebody is about to get; later ones sort after earlier ones.
     pub fn ticket(&self) -> TicketId {
         TicketId::new(Uuid::now_v7())
+    }
+
+    /// The id of a relay that is about to join the others.
+    pub fn relay(&self) -> RelayId {
+        RelayId::new(Uuid::now_v7())
     }
 }
 
