@@ -18,6 +18,7 @@ mod command;
 mod decision;
 mod job_step;
 mod names;
+mod outbox;
 mod partition;
 mod process;
 mod read;

@@ -4,6 +4,7 @@
 mod call;
 mod chunk;
 mod flow;
+mod outbox;
 mod parameter;
 mod pool;
 mod reference;

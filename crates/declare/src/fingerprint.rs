@@ -32,7 +32,7 @@ impl Names {
     fn below(key: &str) -> Self {
         match key {
             "map" => Self::Ordered,
-            "parameters" | "on" | "env" | "conf" | "exit_codes" => Self::Free,
+            "parameters" | "on" | "env" | "conf" | "exit_codes" | "headers" => Self::Free,
             _ => Self::Known,
         }
     }
@@ -107,6 +107,7 @@ mod tests {
             "job: a\nsteps: [b, c]\nmap: { y: 2, x: 1 }\n",
             "job: a\nsteps: [b, c]\nmap: { x: 1, y: 2, description: 3 }\n",
             "job: a\nsteps: [b, c]\nmap: { x: 1, y: 2 }\nparameters: { description: 1 }\n",
+            "job: a\nsteps: [b, c]\nmap: { x: 1, y: 2 }\nheaders: { description: 1 }\n",
             "job: a\nsteps: [b, c]\nmap: { x: 1, y: 2 }\nparameters: {}\n",
             "job: a\nsteps: [b, c]\n",
         ] {

@@ -133,6 +133,17 @@ pub struct ChunkFile {
     pub retry: Option<RetryFile>,
 }
 
+impl ChunkFile {
+    /// The events that it writes, alone or beside rows.
+    pub fn events(&self) -> Option<&OutboxFile> {
+        match &self.write.value {
+            WriteFile::Outbox(events) => Some(events),
+            WriteFile::Sql { events, .. } => events.as_deref(),
+            WriteFile::Csv(_) | WriteFile::JsonLines { .. } => None,
+        }
+    }
+}
+
 /// How a step is divided. Texts are templates: `${name}` is a parameter.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PartitionsFile {
@@ -215,7 +226,11 @@ pub enum WriteFile {
         mode: WriteMode,
         /// Which columns; empty: those of `map`.
         columns: Vec<At<String>>,
+        /// Events in the same transaction.
+        events: Option<Box<OutboxFile>>,
     },
+    /// Events only.
+    Outbox(Box<OutboxFile>),
     /// A CSV file.
     Csv(CsvFile),
     /// A file with one JSON document per line.
@@ -223,6 +238,23 @@ pub enum WriteFile {
         /// The file; a template.
         path: At<String>,
     },
+}
+
+/// Events to write, one for each item that is written. Expressions see the item as `row`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct OutboxFile {
+    /// Where they go; a template.
+    pub topic: At<String>,
+    /// What sort of thing they happened to; a template.
+    pub aggregate_type: At<String>,
+    /// A CEL expression: which one.
+    pub aggregate_id: At<String>,
+    /// What happened; a template.
+    pub event_type: At<String>,
+    /// A CEL expression; none: the whole item.
+    pub payload: Option<At<String>>,
+    /// Name and CEL expression.
+    pub headers: Vec<(At<String>, At<String>)>,
 }
 
 /// How rows are written.

@@ -4,6 +4,7 @@
 mod chunk;
 mod endpoint;
 mod fields;
+mod outbox;
 mod parameter;
 mod pool;
 mod scalar;

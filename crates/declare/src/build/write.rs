@@ -2,11 +2,12 @@
 
 use super::Builder;
 use super::names::rendered;
+use super::outbox::Events;
 use crate::model::{ChunkFile, CsvFile, Names, ReadFile, WriteFile, WriteMode};
 use crate::template::Template;
 use tidemill_domain::item::{ItemError, Row};
 use tidemill_engine::item::sql::{Mode, SqlWriter};
-use tidemill_engine::item::{BoxWriter, CsvWriter, Encoding, JsonLinesWriter};
+use tidemill_engine::item::{BoxWriter, CompositeWriter, CsvWriter, Encoding, JsonLinesWriter};
 use tidemill_engine::job::StepScope;
 
 /// Under which name positions are saved. It never changes, or no step could be restarted by a later version.
@@ -15,7 +16,8 @@ const NAME: &str = "write";
 /// A writer to be made for each run of the step.
 #[derive(Clone, Debug)]
 pub(super) enum Writing {
-    Sql { table: String, columns: Vec<String>, mode: Mode },
+    Sql { table: String, columns: Vec<String>, mode: Mode, events: Option<Events> },
+    Outbox(Events),
     Csv { path: Template, file: CsvFile, columns: Vec<String>, encoding: Encoding },
     JsonLines { path: Template },
 }
@@ -23,7 +25,12 @@ pub(super) enum Writing {
 impl Builder<'_> {
     pub(super) fn writing(&mut self, chunk: &ChunkFile) -> Option<Writing> {
         Some(match &chunk.write.value {
-            WriteFile::Sql { table, mode, columns } => {
+            WriteFile::Outbox(events) => Writing::Outbox(self.events(events)?),
+            WriteFile::Sql { table, mode, columns, events } => {
+                let events = match events {
+                    Some(events) => Some(self.events(events)?),
+                    None => None,
+                };
                 let given = columns.iter().map(|column| column.value.clone()).collect();
                 let columns = columns_of(given, chunk);
                 if columns.is_empty() {
@@ -37,6 +44,7 @@ impl Builder<'_> {
                 Writing::Sql {
                     table: table.value.clone(),
                     columns,
+                    events,
                     mode: match mode {
                         WriteMode::Copy => Mode::Copy,
                         WriteMode::Insert => Mode::Insert,
@@ -83,9 +91,17 @@ impl Writing {
     /// The writer of one run.
     pub(super) fn writer(&self, scope: &StepScope, names: &Names) -> Result<BoxWriter<Row>, ItemError> {
         Ok(match self {
-            Self::Sql { table, columns, mode } => {
-                BoxWriter::new(SqlWriter::rows(scope.store(), table, columns).mode(mode.clone()))
+            Self::Sql { table, columns, mode, events } => {
+                let rows = SqlWriter::rows(scope.store(), table, columns).mode(mode.clone());
+                match events {
+                    // The rows first: an event has its number drawn when the row of its aggregate is locked.
+                    Some(events) => {
+                        BoxWriter::new(CompositeWriter::new().and(rows).and(events.writer(names)?))
+                    }
+                    None => BoxWriter::new(rows),
+                }
             }
+            Self::Outbox(events) => BoxWriter::new(events.writer(names)?),
             Self::Csv { path, file, columns, encoding } => {
                 let mut writer = CsvWriter::rows(NAME, rendered(path, names)?)
                     .delimiter(file.delimiter)

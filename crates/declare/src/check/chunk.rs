@@ -27,6 +27,9 @@ impl Checker<'_> {
         self.columns(chunk);
         self.files(chunk);
         self.shares(chunk);
+        if let Some(events) = chunk.events() {
+            self.events(events);
+        }
     }
 
     /// Whether it is known which columns are written.
@@ -38,7 +41,7 @@ impl Checker<'_> {
         };
         let made = if mapped.is_empty() { read } else { mapped };
         match &chunk.write.value {
-            WriteFile::Sql { table, mode, columns } => {
+            WriteFile::Sql { table, mode, columns, .. } => {
                 self.fixed(table, "a table");
                 let named: Vec<&str> = columns.iter().map(|column| column.value.as_str()).collect();
                 self.unknown_columns(table, columns, &made);
@@ -71,7 +74,7 @@ impl Checker<'_> {
                     );
                 }
             }
-            WriteFile::JsonLines { .. } => {}
+            WriteFile::JsonLines { .. } | WriteFile::Outbox(_) => {}
         }
     }
 
@@ -123,7 +126,7 @@ impl Checker<'_> {
         };
         let written = match &chunk.write.value {
             WriteFile::Csv(CsvFile { path, .. }) | WriteFile::JsonLines { path } => Some(path),
-            WriteFile::Sql { .. } => None,
+            WriteFile::Sql { .. } | WriteFile::Outbox(_) => None,
         };
         let reject = chunk.skip.as_ref().and_then(|skip| skip.reject.as_ref());
         let reject = reject.filter(|reject| reject.value != "table");

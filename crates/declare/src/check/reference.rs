@@ -52,7 +52,12 @@ fn chunk_texts(chunk: &ChunkFile) -> Vec<(&At<String>, Kind, &'static [&'static 
     match &chunk.write.value {
         WriteFile::Csv(csv) => texts.push((&csv.path, Kind::Plain, own)),
         WriteFile::JsonLines { path } => texts.push((path, Kind::Plain, own)),
-        WriteFile::Sql { .. } => {}
+        WriteFile::Sql { .. } | WriteFile::Outbox(_) => {}
+    }
+    if let Some(events) = chunk.events() {
+        texts.extend(
+            [&events.topic, &events.aggregate_type, &events.event_type].map(|text| (text, Kind::Plain, own)),
+        );
     }
     let reject = chunk.skip.as_ref().and_then(|skip| skip.reject.as_ref());
     texts.extend(reject.map(|text| (text, Kind::Plain, own)));
@@ -80,6 +85,7 @@ impl Checker<'_> {
                     ReadFile::Csv(csv) if !csv.columns.is_empty() => Some(csv.columns.as_slice()),
                     _ => None,
                 };
+                self.event_expressions(chunk, columns);
                 for expression in
                     chunk.filter.iter().chain(chunk.map.iter().map(|(_, expression)| expression))
                 {
@@ -87,6 +93,17 @@ impl Checker<'_> {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Events are made of what is written: of the columns of `map`, where there is one.
+    fn event_expressions(&mut self, chunk: &ChunkFile, read: Option<&[String]>) {
+        let Some(events) = chunk.events() else { return };
+        let mapped: Vec<String> = chunk.map.iter().map(|(column, _)| column.value.clone()).collect();
+        let columns = if mapped.is_empty() { read } else { Some(mapped.as_slice()) };
+        let of_items = std::iter::once(&events.aggregate_id).chain(&events.payload);
+        for expression in of_items.chain(events.headers.iter().map(|(_, expression)| expression)) {
+            self.expression(expression, &["row", "parameters"], columns);
         }
     }
 

@@ -1,6 +1,7 @@
-//! Where items come from and where they go: CSV, JSON lines, SQL.
+//! Where items come from and where they go: CSV, JSON lines, SQL, and the outbox.
 
 use super::fields::{Fields, Reader, Table};
+use super::outbox::rows_and_events;
 use super::scalar::{Truth, shown};
 use crate::document::{Content, Node};
 use crate::model::{At, CsvFile, ReadFile, WriteFile, WriteMode};
@@ -13,8 +14,8 @@ const READ: Table = Table {
 
 const WRITE: Table = Table {
     what: "write",
-    keys: &["sql", "csv", "jsonl"],
-    example: "write: { sql: { table: t, mode: insert } }, or with csv or jsonl",
+    keys: &["sql", "csv", "jsonl", "outbox"],
+    example: "write: { sql: { table: t, mode: insert } }, or with csv, jsonl or outbox",
 };
 
 const CSV: Table = Table {
@@ -52,15 +53,17 @@ impl Reader<'_> {
     }
 
     pub(super) fn write(&mut self, node: &Node) -> Option<At<WriteFile>> {
-        if let Content::Map(entries) = &node.content
-            && let Some((key, _)) = entries.iter().find(|(key, _)| key.name == "outbox")
-        {
-            let what = "write: outbox is not there yet: this version has no outbox";
-            self.wrong_key(key, what, None, "write to a table with sql, or to a file with csv or jsonl");
-            return None;
+        if let Some((rows, events)) = rows_and_events(node) {
+            let (rows, events) = (self.rows(rows), self.outbox(events));
+            let mut write = rows?;
+            if let WriteFile::Sql { events: beside, .. } = &mut write {
+                *beside = Some(Box::new(events?));
+            }
+            return Some(At { value: write, place: node.place });
         }
         let (kind, value) = self.one_of(node, WRITE)?;
         let write = match kind {
+            "outbox" => WriteFile::Outbox(Box::new(self.outbox(value)?)),
             "csv" => WriteFile::Csv(self.csv(value)?),
             "jsonl" => WriteFile::JsonLines { path: self.json_lines(value)? },
             _ => self.rows(value)?,
@@ -86,7 +89,9 @@ impl Reader<'_> {
             [.., (key, _)] => {
                 let names = found.iter().map(|(key, _)| key.name.as_str()).collect::<Vec<_>>().join(" and ");
                 let what = format!("{} is one thing, and here are {names}", table.what);
-                self.wrong_key(key, what, None, "take one of them out, or make two steps");
+                let why =
+                    table.keys.contains(&"outbox").then(|| "only sql and outbox go together".to_owned());
+                self.wrong_key(key, what, why, "take one of them out, or make two steps");
                 None
             }
         }
@@ -207,7 +212,7 @@ impl Reader<'_> {
             }
             Mode::Upsert => WriteMode::Upsert(key),
         };
-        Some(WriteFile::Sql { table: table?, mode, columns: columns? })
+        Some(WriteFile::Sql { table: table?, mode, columns: columns?, events: None })
     }
 }
 

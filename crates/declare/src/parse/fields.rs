@@ -18,7 +18,7 @@ pub(super) struct Table {
 }
 
 /// What people call our keys elsewhere.
-const OTHER_WORDS: [(&str, &str); 28] = [
+const OTHER_WORDS: [(&str, &str); 33] = [
     ("separator", "delimiter"),
     ("seperator", "delimiter"),
     ("sep", "delimiter"),
@@ -47,6 +47,11 @@ const OTHER_WORDS: [(&str, &str); 28] = [
     ("parallelism", "units"),
     ("least", "min"),
     ("priority", "class"),
+    ("key", "aggregate_id"),
+    ("id", "aggregate_id"),
+    ("type", "event_type"),
+    ("body", "payload"),
+    ("value", "payload"),
 ];
 
 /// A table that was found.

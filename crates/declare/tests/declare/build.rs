@@ -2,6 +2,7 @@
 
 mod flow;
 mod issue;
+mod outbox;
 mod parameter;
 mod pool;
 mod row;

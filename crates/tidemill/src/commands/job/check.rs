@@ -211,8 +211,12 @@ fn chunk_words(chunk: &ChunkFile) -> String {
             };
             format!("table {} ({mode})", table.value)
         }
+        WriteFile::Outbox(events) => format!("topic {} of the outbox", events.topic.value),
     };
     let mut text = format!("chunks of {} from {from} to {to}", chunk.size);
+    if let (WriteFile::Sql { .. }, Some(events)) = (&chunk.write.value, chunk.events()) {
+        text.push_str(&format!(" and topic {} of the outbox", events.topic.value));
+    }
     match chunk.partitions.as_ref().map(|partitions| &partitions.value.by) {
         Some(PartitionBy::File { pattern }) => {
             text.push_str(&format!(", a partition per file of {}", pattern.value))

@@ -1,0 +1,109 @@
+//! The events that a step writes: what each item becomes.
+
+use super::Builder;
+use super::names::rendered;
+use crate::expression::{Expression, Scope};
+use crate::model::{Names, OutboxFile};
+use crate::template::Template;
+use std::sync::Arc;
+use tidemill_domain::item::{ItemError, Row, Value};
+use tidemill_domain::outbox::event::{check_name, check_topic};
+use tidemill_domain::outbox::{BadEvent, Headers, NewEvent, Payload};
+use tidemill_engine::item::OutboxWriter;
+
+/// What the events of a step are made of. The same for each run.
+#[derive(Clone, Debug)]
+pub(super) struct Events {
+    topic: Template,
+    aggregate_type: Template,
+    event_type: Template,
+    of_item: Arc<OfItem>,
+}
+
+/// What differs from item to item.
+#[derive(Debug)]
+struct OfItem {
+    aggregate_id: Arc<Expression>,
+    /// None: the whole item.
+    payload: Option<Arc<Expression>>,
+    headers: Vec<(String, Arc<Expression>)>,
+}
+
+impl Builder<'_> {
+    pub(super) fn events(&mut self, file: &OutboxFile) -> Option<Events> {
+        let payload = match &file.payload {
+            Some(text) => Some(self.expression(text)?),
+            None => None,
+        };
+        let headers =
+            file.headers.iter().map(|(name, text)| Some((name.value.clone(), self.expression(text)?)));
+        let headers = headers.collect::<Option<Vec<_>>>()?;
+        let aggregate_id = self.expression(&file.aggregate_id)?;
+        Some(Events {
+            topic: self.template(&file.topic)?,
+            aggregate_type: self.template(&file.aggregate_type)?,
+            event_type: self.template(&file.event_type)?,
+            of_item: Arc::new(OfItem { aggregate_id, payload, headers }),
+        })
+    }
+}
+
+impl Events {
+    /// The writer of one run. What all events share is looked at here: with a bad topic no item could be written, and
+    /// leaving them all out is no help.
+    pub(super) fn writer(
+        &self,
+        names: &Names,
+    ) -> Result<OutboxWriter<impl FnMut(&Row) -> Result<NewEvent, ItemError> + Send + 'static>, ItemError>
+    {
+        let topic = rendered(&self.topic, names)?;
+        let aggregate_type = rendered(&self.aggregate_type, names)?;
+        let event_type = rendered(&self.event_type, names)?;
+        check_topic(&topic)
+            .and_then(|()| check_name("aggregate type", &aggregate_type))
+            .and_then(|()| check_name("event type", &event_type))
+            .map_err(unusable)?;
+        let (of_item, parameters) = (self.of_item.clone(), names.clone());
+        Ok(OutboxWriter::new(move |row: &Row| {
+            let scope = Scope { row: Some(row), parameters: &parameters, others: &Names::new() };
+            // An item without a key has an empty one, which is not accepted.
+            let key = text(of_item.aggregate_id.value(&scope)?).unwrap_or_default();
+            let payload = of_item.payload(row, &scope)?;
+            let event = NewEvent::new(&*aggregate_type, key, &*event_type, &*topic, payload)?;
+            Ok(event.with_headers(of_item.headers(&scope)?)?)
+        }))
+    }
+}
+
+impl OfItem {
+    /// A document as JSON, bytes as they are, and without a value a tombstone.
+    fn payload(&self, row: &Row, scope: &Scope<'_>) -> Result<Payload, ItemError> {
+        let Some(expression) = &self.payload else { return Ok(Payload::Json(row.to_json().to_string())) };
+        Ok(match expression.value(scope)? {
+            Value::Null => Payload::Tombstone,
+            Value::Bytes(bytes) => Payload::Bytes(bytes),
+            value => Payload::Json(value.to_json().to_string()),
+        })
+    }
+
+    /// Those that have a value.
+    fn headers(&self, scope: &Scope<'_>) -> Result<Headers, ItemError> {
+        let mut headers = Headers::new();
+        for (name, expression) in &self.headers {
+            headers.extend(text(expression.value(scope)?).map(|value| (name.clone(), value)));
+        }
+        Ok(headers)
+    }
+}
+
+fn text(value: Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::Text(text) => Some(text),
+        other => Some(other.to_string()),
+    }
+}
+
+fn unusable(bad: BadEvent) -> ItemError {
+    ItemError::fatal(format!("{}: the events are not accepted: {bad}", bad.code()))
+}
