@@ -25,6 +25,7 @@ const STEP_CHUNKS: &str = "tidemill_step_chunks_total";
 
 /// Tells the recorder what the metrics mean.
 pub fn describe() {
+    crate::outbox::metrics::describe();
     crate::pool::metrics::describe();
     describe_counter!(ALERT_CHANGES, "Alerts that fired or were over, by rule and notice.");
     describe_counter!(ALERT_DELIVERIES, "Attempts to deliver a notice, by channel and outcome.");

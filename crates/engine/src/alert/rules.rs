@@ -1,6 +1,9 @@
 //! The rules that are there without any configuration. Pillars add theirs here.
 
 use super::channel::LOG;
+use super::signal::outbox::{
+    OUTBOX_DEFAULT_ROWS, OUTBOX_LAG_SECONDS, OUTBOX_MISSING_SHARES, OUTBOX_PARKED, OUTBOX_UNOWNED_SLOTS,
+};
 use super::signal::pool::{
     POOL_OLDEST_WAIT_SECONDS, POOL_TIMEOUTS, POOL_UTILIZATION_PERCENT, POOL_WAIT_SECONDS,
 };
@@ -29,8 +32,8 @@ pub fn default_rules() -> Vec<Rule> {
         hold: minute,
         ..defaults.clone()
     };
-    let pools = pools(&defaults);
-    let rules = [defaults, database_slow].into_iter().chain(pools).map(Rule::new);
+    let (pools, outbox) = (pools(&defaults), outbox(&defaults));
+    let rules = [defaults, database_slow].into_iter().chain(pools).chain(outbox).map(Rule::new);
     rules.map(|rule| rule.expect("the shipped rules keep to the bounds of a rule")).collect()
 }
 
@@ -55,6 +58,27 @@ fn pools(defaults: &RuleFields) -> [RuleFields; 4] {
     ]
 }
 
+/// Events that wait for too long, that nobody tries any more, that came where they should not, and shares of the outbox
+/// that nobody has. A slot is taken within seconds, so one without an owner for a minute is not on its way to the next.
+fn outbox(defaults: &RuleFields) -> [RuleFields; 5] {
+    let minute = Duration::from_secs(60);
+    let rule = |name: &str, signal: &str, above: f64, hold: Duration| RuleFields {
+        name: name.to_owned(),
+        signal: signal.to_owned(),
+        condition: Condition::Above(above),
+        hold,
+        ..defaults.clone()
+    };
+    let critical = |rule: RuleFields| RuleFields { severity: Severity::Critical, ..rule };
+    [
+        rule("outbox_lag", OUTBOX_LAG_SECONDS, 60.0, minute),
+        rule("outbox_events_parked", OUTBOX_PARKED, 0.0, Duration::ZERO),
+        rule("outbox_default_partition", OUTBOX_DEFAULT_ROWS, 0.0, Duration::ZERO),
+        critical(rule("outbox_unowned", OUTBOX_UNOWNED_SLOTS, 0.0, minute)),
+        critical(rule("outbox_share_missing", OUTBOX_MISSING_SHARES, 0.0, minute)),
+    ]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,7 +97,12 @@ mod tests {
                 "high_connection_usage",
                 "long_queue_time",
                 "acquire_timeouts",
-                "oldest_waiter"
+                "oldest_waiter",
+                "outbox_lag",
+                "outbox_events_parked",
+                "outbox_default_partition",
+                "outbox_unowned",
+                "outbox_share_missing"
             ]
         );
     }

@@ -1,5 +1,6 @@
 //! What can be seen: each signal tells a value for each of its subjects. Pillars add their own.
 
+pub mod outbox;
 pub mod pool;
 
 use crate::error::EngineError;
@@ -53,6 +54,11 @@ pub const KNOWN: &[(&str, &str)] = &[
     (pool::POOL_OLDEST_WAIT_SECONDS, "seconds that the oldest request in the queue of a pool has waited"),
     (pool::POOL_TIMEOUTS, "requests that left the queue of a pool without units in the last minute"),
     (pool::POOL_SUSPECT_LEASES, "leases of a pool whose holders have not been heard of"),
+    (outbox::OUTBOX_LAG_SECONDS, "seconds since the oldest event was written that no relay has read yet"),
+    (outbox::OUTBOX_PARKED, "events that nobody tries to publish any more"),
+    (outbox::OUTBOX_DEFAULT_ROWS, "events in the default partition of the outbox"),
+    (outbox::OUTBOX_UNOWNED_SLOTS, "slots of an outbox in use that no live relay has"),
+    (outbox::OUTBOX_MISSING_SHARES, "fixed shares of the outbox that no live relay has"),
 ];
 
 /// How far back deaths are counted.
@@ -62,7 +68,7 @@ const DEATHS_WITHIN: Duration = Duration::from_secs(300);
 pub fn known(clock: Arc<dyn Clock>) -> Vec<Box<dyn Signal>> {
     let foundation: [Box<dyn Signal>; 3] =
         [Box::new(ProcessesDied), Box::new(ProcessesLive), Box::new(DatabaseSeconds { clock })];
-    foundation.into_iter().chain(pool::signals()).collect()
+    foundation.into_iter().chain(pool::signals()).chain(outbox::signals()).collect()
 }
 
 #[derive(Debug)]

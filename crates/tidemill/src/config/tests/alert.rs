@@ -9,7 +9,9 @@ use tidemill_domain::code::Code;
 
 /// As they are told to people.
 const SIGNALS: &str = "processes_died, processes_live, database_seconds, pool_utilization_percent, \
-                       pool_wait_seconds, pool_oldest_wait_seconds, pool_timeouts, pool_suspect_leases";
+                       pool_wait_seconds, pool_oldest_wait_seconds, pool_timeouts, pool_suspect_leases, \
+                       outbox_lag_seconds, outbox_parked, outbox_default_rows, outbox_unowned_slots, \
+                       outbox_missing_shares";
 
 fn rules(stage: &Stage) -> Vec<RuleSettings> {
     stage.load().unwrap().settings.alert.rules
@@ -49,7 +51,12 @@ fn without_any_file_the_shipped_rules_are_there() {
             "high_connection_usage",
             "long_queue_time",
             "acquire_timeouts",
-            "oldest_waiter"
+            "oldest_waiter",
+            "outbox_lag",
+            "outbox_events_parked",
+            "outbox_default_partition",
+            "outbox_unowned",
+            "outbox_share_missing"
         ]
     );
     assert!(rules(&stage).iter().all(|settings| settings.is_enabled));
