@@ -28,15 +28,15 @@ pub mod restore;
 mod numbers;
 pub mod verify;
 
+#[cfg(test)]
+mod model_test;
+
 pub use admission::{JoinRefusal, admit, missing_shares};
 pub use count::Count;
 pub use cursor::Cursor;
 pub use event::{Aggregate, BadEvent, EventId, Headers, NewEvent, Payload, Seq, Slot};
 pub use instance::{BadInstance, Instance};
 pub use line::Published;
-#[cfg(test)]
-mod model_test;
-pub use event::{Aggregate, BadEvent, EventId, NewEvent, Payload, Seq, Slot};
 pub use mark::Mark;
 pub use place::Place;
 pub use record::Record;
