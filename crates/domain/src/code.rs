@@ -190,6 +190,8 @@ codes! {
     1401 BadEvent -> Usage, "the event is not accepted";
     1402 BadSink -> Usage, "the sink is not understood";
     1403 VerifyFailed -> Failure, "the published records do not match the outbox";
+    1404 UnknownException -> NotFound, "there is no such excepted event";
+    1405 ExceptionRefused -> Conflict, "the event does not allow this now";
 }
 
 impl Code {

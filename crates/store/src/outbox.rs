@@ -33,3 +33,6 @@ pub const SLOTS: &str = "outbox_slots";
 
 /// The outbox, as the audit log names it.
 const OBJECT: &str = "outbox/all";
+pub mod exception;
+/// Wakes those who publish.
+pub const TOPIC: &str = "outbox";

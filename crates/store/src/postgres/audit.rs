@@ -30,6 +30,36 @@ pub(crate) async fn insert(
     Ok(())
 }
 
+/// Many at once, in their order.
+pub(crate) async fn insert_all(
+    connection: &mut PgConnection,
+    entries: &[AuditEntry],
+    now: DbTime,
+) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "insert into tidemill_audit
+             (at, actor, role, action, object, from_state, to_state, reason, request_id)
+         select $1, new.actor, new.role, new.action, new.object, new.from_state, new.to_state, new.reason,
+                new.request_id
+         from unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[])
+             with ordinality
+             as new (actor, role, action, object, from_state, to_state, reason, request_id, place)
+         order by new.place",
+    )
+    .bind(now)
+    .bind(entries.iter().map(|entry| entry.actor.name.as_str()).collect::<Vec<_>>())
+    .bind(entries.iter().map(|entry| entry.actor.role.as_str()).collect::<Vec<_>>())
+    .bind(entries.iter().map(|entry| entry.action.as_str()).collect::<Vec<_>>())
+    .bind(entries.iter().map(|entry| entry.object.as_str()).collect::<Vec<_>>())
+    .bind(entries.iter().map(|entry| entry.from.as_deref()).collect::<Vec<_>>())
+    .bind(entries.iter().map(|entry| entry.to.as_deref()).collect::<Vec<_>>())
+    .bind(entries.iter().map(|entry| entry.reason.as_deref()).collect::<Vec<_>>())
+    .bind(entries.iter().map(|entry| entry.actor.request_id.as_deref()).collect::<Vec<_>>())
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
 /// The newest first; pages by the smallest id of the page before.
 pub(crate) async fn list(
     connection: &mut PgConnection,

@@ -1,5 +1,6 @@
 //! Rows of the outbox.
 
+pub(crate) mod exception;
 pub(crate) mod audit;
 pub(crate) mod event;
 pub(crate) mod lag;

@@ -3,6 +3,7 @@
 use crate::codec::DbTime;
 use crate::row::AuditRow;
 use crate::tx::AuditFilterRow;
+use serde_json::json;
 use sqlx::SqliteConnection;
 use tidemill_domain::audit::AuditEntry;
 
@@ -25,6 +26,36 @@ pub(crate) async fn insert(
     .bind(&entry.to)
     .bind(&entry.reason)
     .bind(&entry.actor.request_id)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Many at once, in their order.
+pub(crate) async fn insert_all(
+    connection: &mut SqliteConnection,
+    entries: &[AuditEntry],
+    now: DbTime,
+) -> Result<(), sqlx::Error> {
+    let rows: Vec<_> = entries
+        .iter()
+        .map(|entry| {
+            let actor = &entry.actor;
+            let who = (&actor.name, actor.role.as_str(), &actor.request_id);
+            json!([who.0, who.1, entry.action, entry.object, entry.from, entry.to, entry.reason, who.2])
+        })
+        .collect();
+    sqlx::query(
+        "insert into tidemill_audit
+             (at, actor, role, action, object, from_state, to_state, reason, request_id)
+         select $1, json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
+                json_extract(value, '$[3]'), json_extract(value, '$[4]'), json_extract(value, '$[5]'),
+                json_extract(value, '$[6]'), json_extract(value, '$[7]')
+         from json_each($2)
+         order by key",
+    )
+    .bind(now)
+    .bind(json!(rows).to_string())
     .execute(connection)
     .await?;
     Ok(())

@@ -1,5 +1,6 @@
 //! Statements on the outbox.
 
+pub(crate) mod exception;
 pub(crate) mod audit;
 pub(crate) mod event;
 pub(crate) mod lag;

@@ -11,6 +11,10 @@ impl Tx {
         on_either!(self, audit::insert(entry, now))
     }
 
+    pub(crate) async fn audit_insert_all(&mut self, entries: &[AuditEntry], now: DbTime) -> Answer<()> {
+        on_either!(self, audit::insert_all(entries, now))
+    }
+
     pub(crate) async fn audit_list(&mut self, filter: &AuditFilterRow<'_>) -> Answer<Vec<AuditRow>> {
         on_either!(self, audit::list(filter))
     }

@@ -1,5 +1,8 @@
 //! Statements on the outbox.
 
+mod exception;
+
+pub(crate) use exception::{EditColumns, ExceptionChange, ExceptionFilterRow, NewExceptionRow};
 mod event;
 mod reading;
 mod relay;

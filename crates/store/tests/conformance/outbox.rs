@@ -1,3 +1,6 @@
+//! The outbox: events, and what becomes of them.
+
+mod exception;
 //! The outbox.
 
 mod event;

@@ -1,0 +1,251 @@
+//! An exception: an event that was not taken, or one that waits behind such an event of its aggregate. All other
+//! aggregates go on.
+//!
+//! ```text
+//!   refused ──► waiting ──attempts used up, or refused for good──► parked
+//!   read behind one that is open ──► held ──it is the first now──► waiting
+//!   waiting, parked ──replay, edit, redirect──► waiting, due at once
+//!   waiting, held, parked ──skip──► skipped (for ever)
+//!   delivered: the exception is gone
+//! ```
+//!
+//! Invariants: of the open exceptions of an aggregate the first one is waiting or parked and all others are held; who
+//! was skipped never comes back; nothing counts as delivered while an earlier event of its aggregate is open.
+
+mod state;
+mod verb;
+
+#[cfg(test)]
+mod tests;
+
+use super::event::EventId;
+use crate::backoff::{Backoff, BadBackoff};
+use crate::code::Code;
+use crate::time::Timestamp;
+pub use state::{ExceptionState, NotAState, StateWord};
+use std::time::Duration;
+pub use verb::{Edit, Redirect, Verb};
+
+/// Most attempts before an event is parked, unless told otherwise.
+pub const ATTEMPTS_MAX: u32 = 10;
+
+/// How often and when an event is tried again.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct RetryPolicy {
+    /// The waits between attempts.
+    pub backoff: Backoff,
+    /// Most attempts, the first one included.
+    pub attempts_max: u32,
+}
+
+impl RetryPolicy {
+    /// Ten attempts, from five seconds to ten minutes apart.
+    pub fn standard() -> Result<Self, BadBackoff> {
+        let backoff = Backoff::new(Duration::from_secs(5), 2.0, Duration::from_secs(600), 0.1)?;
+        Ok(Self { backoff, attempts_max: ATTEMPTS_MAX })
+    }
+}
+
+/// Where an excepted event stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Exception {
+    /// What is to become of it.
+    pub state: ExceptionState,
+    /// How often it was tried since somebody last wanted it replayed.
+    pub attempts: u32,
+    /// Grows with whatever an operator or an attempt changes. Whoever settles an attempt names the one that it saw.
+    pub revision: i64,
+}
+
+/// What becomes of an event that was refused, after `attempts` earlier attempts: it waits, or it is parked. `unit` is a
+/// random number from 0 to 1.
+///
+/// ```
+/// # use tidemill_domain::outbox::exception::{ExceptionState, RetryPolicy, after_refusal};
+/// # use tidemill_domain::time::Timestamp;
+/// let (policy, now) = (RetryPolicy::standard().unwrap(), Timestamp::from_micros(0));
+/// assert!(matches!(after_refusal(0, false, &policy, now, 0.0), ExceptionState::Waiting { .. }));
+/// assert_eq!(after_refusal(9, false, &policy, now, 0.0), ExceptionState::Parked);
+/// assert_eq!(after_refusal(0, true, &policy, now, 0.0), ExceptionState::Parked);
+/// ```
+pub fn after_refusal(
+    attempts: u32,
+    is_permanent: bool,
+    policy: &RetryPolicy,
+    now: Timestamp,
+    unit: f64,
+) -> ExceptionState {
+    let attempts = attempts.saturating_add(1);
+    if is_permanent || attempts >= policy.attempts_max {
+        return ExceptionState::Parked;
+    }
+    ExceptionState::Waiting { next_attempt_at: now.plus(policy.backoff.delay(attempts, unit)) }
+}
+
+/// What an event is when it becomes an exception.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// No earlier event of its aggregate is open.
+    First,
+    /// At least one is.
+    Behind,
+}
+
+/// The state of a new exception for which the relay wants `asked`. What the relay knew of the aggregate may be old: an
+/// operator may have skipped the event that it was to be held behind.
+pub fn admitted(asked: ExceptionState, place: Place, now: Timestamp) -> ExceptionState {
+    match (asked, place) {
+        (ExceptionState::Skipped, _) => ExceptionState::Skipped,
+        (_, Place::Behind) => ExceptionState::Held,
+        (asked, Place::First) => first(asked, now),
+    }
+}
+
+/// The state of an exception that is the first open one of its aggregate. This alone does not change its revision:
+/// whoever has just delivered the event may still say so.
+pub fn first(state: ExceptionState, now: Timestamp) -> ExceptionState {
+    match state {
+        ExceptionState::Held => ExceptionState::Waiting { next_attempt_at: now },
+        ExceptionState::Waiting { .. } | ExceptionState::Parked | ExceptionState::Skipped => state,
+    }
+}
+
+/// What came of an attempt.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Attempt {
+    /// The sink has it.
+    Delivered,
+    /// The sink does not want it; what [`after_refusal`] said.
+    Refused(ExceptionState),
+}
+
+/// An attempt that is to be settled: the exception as it is now, if it is still there, and what was seen and done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Attempted {
+    /// As it is now.
+    pub exception: Option<Exception>,
+    /// The revision that the attempt was made with.
+    pub seen: i64,
+    /// What came of it.
+    pub attempt: Attempt,
+}
+
+/// What becomes of an exception after an attempt.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Settlement {
+    /// It is over.
+    Gone,
+    /// It goes on like this.
+    Now(Exception),
+    /// Nothing: it is not what the attempt was made with, or an earlier one of its aggregate is still open.
+    Left,
+}
+
+/// Settles attempts at events of one aggregate, in the order of their places. What an operator did in between wins: a
+/// skipped event stays skipped, and one that was edited, redirected or replayed is sent again, with those behind it.
+pub fn settle(attempts: &[Attempted], now: Timestamp) -> Vec<Settlement> {
+    let mut is_open_before = false;
+    let mut settlements = Vec::with_capacity(attempts.len());
+    for Attempted { exception, seen, attempt } in attempts {
+        let open = exception.filter(|exception| exception.state.is_open());
+        settlements.push(match (open, attempt) {
+            (None, _) => Settlement::Left,
+            (Some(_), _) if is_open_before => Settlement::Left,
+            (Some(exception), _) if exception.revision != *seen => {
+                is_open_before = true;
+                Settlement::Left
+            }
+            (Some(_), Attempt::Delivered) => Settlement::Gone,
+            (Some(exception), Attempt::Refused(state)) => {
+                let state = first(*state, now);
+                is_open_before = state.is_open();
+                let attempts = exception.attempts.saturating_add(1);
+                Settlement::Now(Exception { state, attempts, revision: exception.revision.saturating_add(1) })
+            }
+        });
+    }
+    settlements
+}
+
+/// An excepted event, as an operator's order is judged by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Excepted {
+    /// Where it stands.
+    pub exception: Exception,
+    /// The first open event of its aggregate, when it is held.
+    pub behind: Option<EventId>,
+    /// Whether the event itself is still in its table.
+    pub original: Original,
+}
+
+/// Whether the event of an exception is still in its table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Original {
+    /// It is.
+    Kept,
+    /// It is not, so there is nothing to publish.
+    Gone,
+}
+
+/// Why an order changes nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExceptionRefusal {
+    /// It was never refused, or it has arrived.
+    #[error("there is no such excepted event")]
+    Unknown,
+    /// That is final.
+    #[error("the event was skipped, and whoever reads may have seen later ones since")]
+    Skipped,
+    /// It would overtake another one.
+    #[error("the event waits behind event {head} of its aggregate")]
+    Behind {
+        /// The first open event of the aggregate.
+        head: EventId,
+    },
+    /// There is nothing that could be sent.
+    #[error("the event is no longer in the table outbox_event")]
+    Gone,
+}
+
+impl ExceptionRefusal {
+    /// Its stable code.
+    pub const fn code(&self) -> Code {
+        match self {
+            Self::Unknown => Code::UnknownException,
+            Self::Skipped | Self::Behind { .. } | Self::Gone => Code::ExceptionRefused,
+        }
+    }
+
+    /// What the reader can do about it.
+    pub fn fix(&self) -> String {
+        match self {
+            Self::Unknown => "see `tidemill outbox dead --all`; what was delivered is not listed".to_owned(),
+            Self::Skipped => "publish a new event that corrects it, if one is needed".to_owned(),
+            Self::Behind { head } => format!("replay event {head}; this one follows by itself"),
+            Self::Gone => "skip it, and publish a new event if one is needed".to_owned(),
+        }
+    }
+}
+
+/// What is to become of an exception by an operator's order, or why not. Total.
+pub fn operate(excepted: Excepted, verb: &Verb, now: Timestamp) -> Result<Exception, ExceptionRefusal> {
+    use ExceptionState::{Held, Parked, Skipped, Waiting};
+    let Excepted { exception, behind, original } = excepted;
+    let changed =
+        |state, attempts| Ok(Exception { state, attempts, revision: exception.revision.saturating_add(1) });
+    match (exception.state, verb) {
+        (Skipped, _) => Err(ExceptionRefusal::Skipped),
+        (Waiting { .. } | Held | Parked, Verb::Skip) => changed(Skipped, exception.attempts),
+        (Waiting { .. } | Held | Parked, _) if original == Original::Gone => Err(ExceptionRefusal::Gone),
+        (Held, Verb::Replay) => Err(match behind {
+            Some(head) => ExceptionRefusal::Behind { head },
+            None => ExceptionRefusal::Unknown,
+        }),
+        // What it says is changed; its turn is not.
+        (Held, Verb::Edit(_) | Verb::Redirect(_)) => changed(Held, exception.attempts),
+        (Waiting { .. } | Parked, Verb::Replay | Verb::Edit(_) | Verb::Redirect(_)) => {
+            changed(Waiting { next_attempt_at: now }, 0)
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! The rules of exceptions, alone and put together for one aggregate.
+
+use super::*;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The exceptions of one aggregate by place, changed by the rules and nothing else.
+#[derive(Default)]
+struct Aggregate {
+    rows: BTreeMap<i64, Exception>,
+    next: i64,
+    delivered: Vec<i64>,
+    skipped: BTreeSet<i64>,
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// The relay reads an event, and it is refused, or held because the relay thinks that it has to be.
+    Read {
+        is_held: bool,
+        is_permanent: bool,
+    },
+    /// The relay tries the first ones; an operator acts in between on one of them; the relay settles.
+    Try {
+        many: usize,
+        refused_at: usize,
+        is_permanent: bool,
+        meanwhile: Option<(usize, Order)>,
+    },
+    Operate(usize, Order),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Order {
+    Skip,
+    Replay,
+    Edit,
+}
+
+impl Order {
+    fn verb(self) -> Verb {
+        match self {
+            Self::Skip => Verb::Skip,
+            Self::Replay => Verb::Replay,
+            Self::Edit => Verb::Edit(Edit::new(None, None).unwrap()),
+        }
+    }
+}
+
+fn order() -> impl Strategy<Value = Order> {
+    prop_oneof![Just(Order::Skip), Just(Order::Replay), Just(Order::Edit)]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        3 => (any::<bool>(), any::<bool>()).prop_map(|(is_held, is_permanent)| Step::Read { is_held, is_permanent }),
+        3 => (1..5_usize, 0..6_usize, any::<bool>(), prop::option::of((0..5_usize, order())))
+            .prop_map(|(many, refused_at, is_permanent, meanwhile)| {
+                Step::Try { many, refused_at, is_permanent, meanwhile }
+            }),
+        1 => (0..8_usize, order()).prop_map(|(which, order)| Step::Operate(which, order)),
+    ]
+}
+
+impl Aggregate {
+    fn open(&self) -> Vec<(i64, Exception)> {
+        self.rows.iter().filter(|(_, row)| row.state.is_open()).map(|(seq, row)| (*seq, *row)).collect()
+    }
+
+    fn promote(&mut self, now: Timestamp) {
+        if let Some(row) = self.rows.values_mut().find(|row| row.state.is_open()) {
+            row.state = first(row.state, now);
+        }
+    }
+
+    fn operate(&mut self, which: usize, order: Order, now: Timestamp) {
+        let Some(seq) = self.rows.keys().nth(which % self.rows.len().max(1)).copied() else { return };
+        let head = self.open().first().map(|(seq, _)| EventId::new(*seq));
+        let exception = self.rows[&seq];
+        let behind = head.filter(|_| exception.state == ExceptionState::Held);
+        let excepted = Excepted { exception, behind, original: Original::Kept };
+        if let Ok(after) = operate(excepted, &order.verb(), now) {
+            assert!(order.verb().applies_to(exception.state.word()));
+            assert!(after.revision > exception.revision);
+            self.rows.insert(seq, after);
+        }
+        self.promote(now);
+    }
+
+    fn take(&mut self, step: &Step, policy: &RetryPolicy, now: Timestamp) {
+        match step {
+            Step::Read { is_held, is_permanent } => {
+                self.next += 1;
+                let refused = after_refusal(0, *is_permanent, policy, now, 0.5);
+                let asked = if *is_held { ExceptionState::Held } else { refused };
+                let place = if self.open().is_empty() { Place::First } else { Place::Behind };
+                let state = admitted(asked, place, now);
+                let attempts = u32::from(!*is_held && place == Place::First);
+                self.rows.insert(self.next, Exception { state, attempts, revision: 0 });
+            }
+            Step::Operate(which, order) => self.operate(*which, *order, now),
+            Step::Try { many, refused_at, is_permanent, meanwhile } => {
+                let open = self.open();
+                if !matches!(open.first(), Some((_, Exception { state: ExceptionState::Waiting { .. }, .. })))
+                {
+                    return;
+                }
+                let tried: Vec<(i64, Exception)> = open.into_iter().take(*many).collect();
+                if let Some((which, order)) = meanwhile {
+                    self.operate(*which, *order, now);
+                }
+                let attempts: Vec<Attempted> = tried
+                    .iter()
+                    .take(refused_at + 1)
+                    .enumerate()
+                    .map(|(n, (seq, seen))| Attempted {
+                        exception: self.rows.get(seq).copied(),
+                        seen: seen.revision,
+                        attempt: if n == *refused_at {
+                            Attempt::Refused(after_refusal(seen.attempts, *is_permanent, policy, now, 0.5))
+                        } else {
+                            Attempt::Delivered
+                        },
+                    })
+                    .collect();
+                for ((seq, _), settlement) in tried.iter().zip(settle(&attempts, now)) {
+                    match settlement {
+                        Settlement::Left => {}
+                        Settlement::Gone => {
+                            self.rows.remove(seq);
+                            self.delivered.push(*seq);
+                        }
+                        Settlement::Now(after) => {
+                            self.rows.insert(*seq, after);
+                        }
+                    }
+                }
+                self.promote(now);
+            }
+        }
+    }
+
+    fn check(&mut self, policy: &RetryPolicy) {
+        for (n, (seq, row)) in self.open().into_iter().enumerate() {
+            assert_eq!(row.state == ExceptionState::Held, n > 0, "{seq} is {row:?}");
+            assert!(row.attempts <= policy.attempts_max, "{seq} is {row:?}");
+        }
+        for (seq, row) in &self.rows {
+            if row.state == ExceptionState::Skipped {
+                self.skipped.insert(*seq);
+            }
+        }
+        for seq in &self.skipped {
+            assert_eq!(self.rows[seq].state, ExceptionState::Skipped, "{seq} came back");
+        }
+        assert!(self.delivered.windows(2).all(|pair| pair[0] < pair[1]), "{:?}", self.delivered);
+    }
+}
+
+proptest! {
+    /// One head with the lowest place, nobody comes back, attempts are bounded, and what counts as delivered does so in
+    /// order, whatever operators do in between.
+    #[test]
+    fn the_events_of_an_aggregate_keep_their_order(steps in prop::collection::vec(step(), 1..60)) {
+        let policy = RetryPolicy { attempts_max: 3, ..RetryPolicy::standard().unwrap() };
+        let mut aggregate = Aggregate::default();
+        for (n, step) in steps.iter().enumerate() {
+            aggregate.take(step, &policy, Timestamp::from_micros(i64::try_from(n).unwrap()));
+            aggregate.check(&policy);
+        }
+    }
+
+    #[test]
+    fn a_refused_event_waits_within_bounds_or_is_parked(
+        attempts: u32, is_permanent: bool, attempts_max in 0..50_u32, unit: f64, micros in 0..1_000_000_i64,
+    ) {
+        let policy = RetryPolicy { attempts_max, ..RetryPolicy::standard().unwrap() };
+        let now = Timestamp::from_micros(micros);
+        match after_refusal(attempts, is_permanent, &policy, now, unit) {
+            ExceptionState::Waiting { next_attempt_at } => {
+                prop_assert!(!is_permanent && attempts < attempts_max);
+                let wait = next_attempt_at.since(now);
+                prop_assert!((Duration::from_millis(4400)..=Duration::from_secs(600)).contains(&wait), "{wait:?}");
+            }
+            state => {
+                prop_assert_eq!(state, ExceptionState::Parked);
+                prop_assert!(is_permanent || attempts.saturating_add(1) >= attempts_max);
+            }
+        }
+    }
+}
+
+fn waiting(revision: i64) -> Exception {
+    let state = ExceptionState::Waiting { next_attempt_at: Timestamp::from_micros(0) };
+    Exception { state, attempts: 1, revision }
+}
+
+fn excepted(state: ExceptionState) -> Excepted {
+    let exception = Exception { state, ..waiting(4) };
+    let behind = (state == ExceptionState::Held).then(|| EventId::new(7));
+    Excepted { exception, behind, original: Original::Kept }
+}
+
+#[test]
+fn a_held_event_is_not_replayed_before_the_one_it_waits_behind() {
+    let now = Timestamp::from_micros(5);
+
+    let refused = operate(excepted(ExceptionState::Held), &Verb::Replay, now).unwrap_err();
+
+    assert_eq!(refused, ExceptionRefusal::Behind { head: EventId::new(7) });
+    assert!(refused.fix().contains("replay event 7"));
+}
+
+#[test]
+fn what_a_held_event_says_can_be_changed_but_not_its_turn() {
+    let redirect = Verb::Redirect(Redirect::new("elsewhere").unwrap());
+
+    let after = operate(excepted(ExceptionState::Held), &redirect, Timestamp::from_micros(5)).unwrap();
+
+    assert_eq!((after.state, after.revision), (ExceptionState::Held, 5));
+}
+
+#[test]
+fn a_replay_begins_anew_and_at_once() {
+    let now = Timestamp::from_micros(5);
+
+    let after = operate(excepted(ExceptionState::Parked), &Verb::Replay, now).unwrap();
+
+    assert_eq!(
+        after,
+        Exception { state: ExceptionState::Waiting { next_attempt_at: now }, attempts: 0, revision: 5 }
+    );
+}
+
+#[test]
+fn an_event_that_is_gone_can_only_be_skipped() {
+    let gone = Excepted { original: Original::Gone, ..excepted(ExceptionState::Parked) };
+    let now = Timestamp::from_micros(5);
+
+    assert_eq!(operate(gone, &Verb::Replay, now), Err(ExceptionRefusal::Gone));
+    assert_eq!(operate(gone, &Verb::Skip, now).unwrap().state, ExceptionState::Skipped);
+}
+
+#[test]
+fn those_behind_an_event_that_was_edited_meanwhile_are_sent_again() {
+    let delivered =
+        |exception| Attempted { exception: Some(exception), seen: 1, attempt: Attempt::Delivered };
+    let held = Exception { state: ExceptionState::Held, ..waiting(1) };
+
+    let settled =
+        settle(&[delivered(waiting(1)), delivered(waiting(2)), delivered(held)], Timestamp::from_micros(0));
+
+    assert_eq!(settled, [Settlement::Gone, Settlement::Left, Settlement::Left]);
+}
+
+#[test]
+fn what_no_sink_would_take_is_no_edit() {
+    use super::super::event::Payload;
+
+    assert!(Edit::new(Some(Payload::Json("{".to_owned())), None).is_err());
+    assert!(Edit::new(None, Some([(String::new(), "b".to_owned())].into())).is_err());
+    assert!(Redirect::new("no topic").is_err());
+}
+
+#[test]
+fn every_state_has_a_word_that_reads_back() {
+    for word in StateWord::ALL {
+        assert_eq!(word.as_str().parse(), Ok(word));
+    }
+    assert_eq!("dead".parse::<StateWord>(), Err(NotAState));
+}

@@ -1,0 +1,83 @@
+//! What an operator may do with an excepted event.
+
+use super::super::event::{BadEvent, Headers, Payload, check_headers, check_payload, check_topic};
+use super::StateWord;
+
+/// What an operator may do with an excepted event.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verb {
+    /// Never publish it.
+    Skip,
+    /// Try it again at once, as if it had never been refused.
+    Replay,
+    /// Publish something else in its place; then as a replay.
+    Edit(Edit),
+    /// Publish it elsewhere; then as a replay.
+    Redirect(Redirect),
+}
+
+impl Verb {
+    /// Its word.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Skip => "skip",
+            Self::Replay => "replay",
+            Self::Edit(_) => "edit",
+            Self::Redirect(_) => "redirect",
+        }
+    }
+
+    /// Whether it can be done to events in this state. An order about all events of a kind passes over the others.
+    pub const fn applies_to(&self, state: StateWord) -> bool {
+        match (state, self) {
+            (StateWord::Skipped, _) | (StateWord::Held, Self::Replay) => false,
+            (StateWord::Waiting | StateWord::Held | StateWord::Parked, _) => true,
+        }
+    }
+}
+
+/// What is published in place of what an event says. What is not given stays.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Edit {
+    payload: Option<Payload>,
+    headers: Option<Headers>,
+}
+
+impl Edit {
+    /// Checks and wraps.
+    pub fn new(payload: Option<Payload>, headers: Option<Headers>) -> Result<Self, BadEvent> {
+        payload.as_ref().map(check_payload).transpose()?;
+        headers.as_ref().map(check_headers).transpose()?;
+        Ok(Self { payload, headers })
+    }
+
+    /// What it says.
+    pub fn payload(&self) -> Option<&Payload> {
+        self.payload.as_ref()
+    }
+
+    /// Further words.
+    pub fn headers(&self) -> Option<&Headers> {
+        self.headers.as_ref()
+    }
+}
+
+/// Where an event goes instead.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Redirect {
+    topic: String,
+}
+
+impl Redirect {
+    /// Checks and wraps.
+    pub fn new(topic: impl Into<String>) -> Result<Self, BadEvent> {
+        let topic = topic.into();
+        check_topic(&topic)?;
+        Ok(Self { topic })
+    }
+
+    /// The topic.
+    pub fn topic(&self) -> &str {
+        &self.topic
+    }
+}

@@ -1,0 +1,224 @@
+//! Events that were not taken, and those of their aggregates that wait behind them. Here is what a relay does with
+//! them, in its own transaction and after its lease was confirmed there; people are in [`list`] and [`operate`].
+//!
+//! Whoever changes the exceptions of a slot locks them first, so that a relay that adds an event behind another one and
+//! an operator who skips that one see each other.
+
+pub mod due;
+pub mod list;
+pub mod operate;
+
+pub use due::{Due, DueEvent};
+pub use list::{Content, ExceptionDetail, ExceptionFilter, ExceptionRecord};
+pub use operate::{Operated, Operation, Selection};
+
+use crate::error::StoreError;
+use crate::row::outbox::exception::{AggregateRow, StandingRow};
+use crate::tx::{ExceptionChange, NewExceptionRow, Tx};
+use std::collections::{BTreeMap, BTreeSet};
+use tidemill_domain::outbox::exception::{self, Attempt, Attempted, ExceptionState, Place, Settlement};
+use tidemill_domain::outbox::{Aggregate, EventId, Seq, Slot};
+use tidemill_domain::time::Timestamp;
+
+/// Most characters that are kept of an error.
+const ERROR_CHARS_MAX: usize = 2000;
+
+/// An event that becomes an exception.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NewException {
+    /// Which event.
+    pub event_id: EventId,
+    /// Its slot.
+    pub slot: Slot,
+    /// Its place in the slot.
+    pub seq: Seq,
+    /// What it happened to.
+    pub aggregate: Aggregate,
+    /// What happened.
+    pub event_type: String,
+    /// How often it was tried; zero when it is held.
+    pub attempts: u32,
+    /// What is to become of it. Behind an open event of its aggregate it is held in any case, and the first one is not.
+    pub state: ExceptionState,
+    /// Why it was not taken.
+    pub error: Option<String>,
+}
+
+/// An attempt at an excepted event that is over.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Settled {
+    /// Which event.
+    pub event_id: EventId,
+    /// The revision that it was sent with.
+    pub revision: i64,
+    /// What came of it.
+    pub what: SettledAs,
+}
+
+/// What came of an attempt.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SettledAs {
+    /// The sink has it.
+    Delivered,
+    /// The sink does not want it.
+    Refused {
+        /// What `after_refusal` said.
+        state: ExceptionState,
+        /// Why.
+        error: String,
+    },
+}
+
+/// What was settled.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Settling {
+    /// How many exceptions changed or are gone.
+    pub changed: u64,
+    /// Aggregates of the settled events whose later events need not wait any more.
+    pub unblocked: Vec<(Slot, Aggregate)>,
+}
+
+impl Tx {
+    /// Makes exceptions of events. An event that is one already stays as it is.
+    pub async fn outbox_except(&mut self, new: &[NewException], now: Timestamp) -> Result<(), StoreError> {
+        if new.is_empty() {
+            return Ok(());
+        }
+        self.lock_exceptions(new.iter().map(|new| new.slot)).await?;
+        let ids: Vec<i64> = new.iter().map(|new| new.event_id.get()).collect();
+        let known: BTreeSet<i64> = self.exception_known(&ids).await?.into_iter().collect();
+        let mut fresh: Vec<&NewException> =
+            new.iter().filter(|new| !known.contains(&new.event_id.get())).collect();
+        fresh.sort_by_key(|new| (new.slot, new.seq));
+        let mut blocked = self.open_aggregates(fresh.iter().map(|new| (new.slot, &new.aggregate))).await?;
+        let mut rows = Vec::with_capacity(fresh.len());
+        for new in fresh {
+            let key = (new.slot, new.aggregate.clone());
+            let place = if blocked.contains(&key) { Place::Behind } else { Place::First };
+            let state = exception::admitted(new.state, place, now);
+            if state.is_open() {
+                blocked.insert(key);
+            }
+            rows.push(NewExceptionRow::new(new, state, new.error.as_deref().map(storable)));
+        }
+        Ok(self.exception_insert(&rows, now.into()).await?)
+    }
+
+    /// The aggregates of these slots whose later events have to wait.
+    pub async fn outbox_blocked(&mut self, slots: &[Slot]) -> Result<Vec<(Slot, Aggregate)>, StoreError> {
+        let rows = self.exception_blocked(&numbers(slots)).await?;
+        rows.into_iter().map(AggregateRow::key).collect()
+    }
+
+    /// Settles attempts. What an operator did since the attempt was made wins; whoever becomes the first of its
+    /// aggregate is due at once.
+    pub async fn outbox_settle(
+        &mut self,
+        settled: &[Settled],
+        now: Timestamp,
+    ) -> Result<Settling, StoreError> {
+        let by_id: BTreeMap<i64, &Settled> = settled.iter().map(|one| (one.event_id.get(), one)).collect();
+        let ids: Vec<i64> = by_id.keys().copied().collect();
+        let standing = self.lock_standing(&ids).await?;
+        let mut aggregates: BTreeMap<(Slot, Aggregate), Vec<&StandingRow>> = BTreeMap::new();
+        for row in &standing {
+            aggregates.entry(row.key()?).or_default().push(row);
+        }
+        let (mut gone, mut changes) = (Vec::new(), Vec::new());
+        for rows in aggregates.values() {
+            let attempts = attempted(rows, &by_id)?;
+            for (row, settlement) in rows.iter().zip(exception::settle(&attempts, now)) {
+                match settlement {
+                    Settlement::Left => {}
+                    Settlement::Gone => gone.push((row.event_id, row.revision)),
+                    Settlement::Now(after) => {
+                        let error = by_id.get(&row.event_id).and_then(|settled| error_of(&settled.what));
+                        changes.push(ExceptionChange::new(row.event_id, row.revision, after, error));
+                    }
+                }
+            }
+        }
+        let mut changed = 0;
+        if !gone.is_empty() {
+            changed += self.exception_delete(&gone).await?;
+        }
+        if !changes.is_empty() {
+            changed += self.exception_save(&changes, now.into()).await?;
+        }
+        let keys: Vec<(Slot, Aggregate)> = aggregates.into_keys().collect();
+        self.promote(&keys, now).await?;
+        let open = self.open_aggregates(keys.iter().map(|(slot, aggregate)| (*slot, aggregate))).await?;
+        let unblocked = keys.into_iter().filter(|key| !open.contains(key)).collect();
+        Ok(Settling { changed, unblocked })
+    }
+
+    /// Locks the exceptions of these slots against all others who would change them.
+    async fn lock_exceptions(&mut self, slots: impl Iterator<Item = Slot>) -> Result<(), StoreError> {
+        let slots: BTreeSet<Slot> = slots.collect();
+        let slots: Vec<Slot> = slots.into_iter().collect();
+        Ok(self.exception_lock(&numbers(&slots)).await?)
+    }
+
+    /// Those of these events that are exceptions, locked, in the order of their places.
+    async fn lock_standing(&mut self, ids: &[i64]) -> Result<Vec<StandingRow>, StoreError> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let slots = self.exception_slots(ids).await?;
+        self.exception_lock(&slots).await?;
+        Ok(self.exception_standing(ids).await?)
+    }
+
+    /// Makes the first open exception of each of these aggregates due, if it was held.
+    async fn promote(&mut self, keys: &[(Slot, Aggregate)], now: Timestamp) -> Result<(), StoreError> {
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let rows: Vec<AggregateRow> = keys.iter().map(|(slot, key)| AggregateRow::new(*slot, key)).collect();
+        Ok(self.exception_promote(&rows, now.into()).await?)
+    }
+
+    /// Which of these aggregates have an open exception.
+    async fn open_aggregates<'a>(
+        &mut self,
+        keys: impl Iterator<Item = (Slot, &'a Aggregate)>,
+    ) -> Result<BTreeSet<(Slot, Aggregate)>, StoreError> {
+        let keys: BTreeSet<(Slot, &Aggregate)> = keys.collect();
+        if keys.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        let rows: Vec<AggregateRow> =
+            keys.into_iter().map(|(slot, aggregate)| AggregateRow::new(slot, aggregate)).collect();
+        self.exception_open(&rows).await?.into_iter().map(AggregateRow::key).collect()
+    }
+}
+
+/// The attempts at the events of one aggregate.
+fn attempted(rows: &[&StandingRow], settled: &BTreeMap<i64, &Settled>) -> Result<Vec<Attempted>, StoreError> {
+    let settled = rows.iter().filter_map(|row| Some((row, settled.get(&row.event_id)?)));
+    settled
+        .map(|(row, settled)| {
+            let attempt = match &settled.what {
+                SettledAs::Delivered => Attempt::Delivered,
+                SettledAs::Refused { state, .. } => Attempt::Refused(*state),
+            };
+            Ok(Attempted { exception: Some(row.exception()?), seen: settled.revision, attempt })
+        })
+        .collect()
+}
+
+fn error_of(what: &SettledAs) -> Option<String> {
+    match what {
+        SettledAs::Delivered => None,
+        SettledAs::Refused { error, .. } => Some(storable(error)),
+    }
+}
+
+/// What is wrong with an event may be the very character that PostgreSQL cannot hold.
+fn storable(text: &str) -> String {
+    text.chars().take(ERROR_CHARS_MAX).map(|c| if c == '\0' { '\u{fffd}' } else { c }).collect()
+}
+
+fn numbers(slots: &[Slot]) -> Vec<i16> {
+    slots.iter().map(|slot| i16::from(slot.get())).collect()
+}

@@ -1,0 +1,106 @@
+//! Which excepted events are to be tried now, as they would be published.
+
+use super::{Settled, SettledAs, numbers};
+use crate::error::StoreError;
+use crate::row::outbox::exception::DueRow;
+use crate::tx::Tx;
+use tidemill_domain::outbox::event::Headers;
+use tidemill_domain::outbox::exception::ExceptionState;
+use tidemill_domain::outbox::{Aggregate, EventId, Payload, Seq, Slot};
+use tidemill_domain::time::Timestamp;
+
+/// An excepted event that is to be tried now, with what operators have changed of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DueEvent {
+    /// The number of the event.
+    pub id: EventId,
+    /// Its slot.
+    pub slot: Slot,
+    /// Its place in the slot.
+    pub seq: Seq,
+    /// What it happened to.
+    pub aggregate: Aggregate,
+    /// What happened.
+    pub event_type: String,
+    /// Where it goes.
+    pub topic: String,
+    /// Further words.
+    pub headers: Headers,
+    /// What it says.
+    pub payload: Payload,
+    /// When it was written.
+    pub created_at: Timestamp,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// To be named when the attempt is settled.
+    pub revision: i64,
+}
+
+/// What is to be tried now.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Due {
+    /// The events of one aggregate stand together, in their order.
+    pub events: Vec<DueEvent>,
+    /// Events that cannot be published, because their row is gone or makes no sense: to be settled like this.
+    pub unpublishable: Vec<Settled>,
+}
+
+impl Tx {
+    /// What is to be tried now in these slots: at most `heads_max` events that are due, each with those that are held
+    /// behind it, and at most `events_max` altogether, of each aggregate about as many.
+    pub async fn outbox_due(
+        &mut self,
+        slots: &[Slot],
+        now: Timestamp,
+        heads_max: u32,
+        events_max: u32,
+    ) -> Result<Due, StoreError> {
+        let heads_max = heads_max.min(events_max);
+        let slots = numbers(slots);
+        let rows = self.exception_due(&slots, now.into(), heads_max.into(), events_max.into()).await?;
+        let mut due = Due::default();
+        // The aggregate whose rest cannot be tried.
+        let mut cut = None;
+        for row in rows {
+            let (head, id, revision) = (row.head, row.event_id, row.revision);
+            if cut == Some(head) {
+                continue;
+            }
+            match event(row)? {
+                Ok(event) => due.events.push(event),
+                Err(error) => {
+                    cut = Some(head);
+                    // Behind others, its turn comes when they are gone.
+                    if id == head {
+                        let what = SettledAs::Refused { state: ExceptionState::Parked, error };
+                        due.unpublishable.push(Settled { event_id: EventId::new(id), revision, what });
+                    }
+                }
+            }
+        }
+        Ok(due)
+    }
+}
+
+/// The event as it would be published, or why it cannot be.
+fn event(row: DueRow) -> Result<Result<DueEvent, String>, StoreError> {
+    let (slot, attempts) = (row.slot()?, row.attempts()?);
+    let content = match row.content.content(row.event_id)? {
+        Some(Ok(content)) => content,
+        Some(Err(bad)) => return Ok(Err(bad.to_string())),
+        None => return Ok(Err("the event is no longer in the table outbox_event".to_owned())),
+    };
+    Ok(Ok(DueEvent {
+        id: EventId::new(row.event_id),
+        slot,
+        seq: Seq::new(row.seq),
+        attempts,
+        revision: row.revision,
+        aggregate: Aggregate { kind: row.aggregate_type, id: row.aggregate_id },
+        event_type: row.event_type,
+        topic: content.topic,
+        headers: content.headers,
+        payload: content.payload,
+        created_at: content.created_at,
+    }))
+}

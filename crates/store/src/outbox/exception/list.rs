@@ -1,0 +1,145 @@
+//! What people see of excepted events. Pages go from the oldest to the newest, each from the last id of the one before.
+
+use crate::error::StoreError;
+use crate::tx::{ExceptionFilterRow, Tx};
+use tidemill_domain::outbox::event::{BadEvent, Headers};
+use tidemill_domain::outbox::exception::{Excepted, Exception, Original, StateWord};
+use tidemill_domain::outbox::{Aggregate, EventId, Payload, Seq, Slot};
+use tidemill_domain::time::Timestamp;
+
+/// Which excepted events; an absent condition is always met.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ExceptionFilter {
+    /// Only those in one of these states; in any when there are none.
+    pub states: Vec<StateWord>,
+    /// Only those of this slot.
+    pub slot: Option<Slot>,
+    /// Only those of aggregates of this type.
+    pub aggregate_type: Option<String>,
+    /// Only those of the aggregate with this id.
+    pub aggregate_id: Option<String>,
+    /// Only those that go to this topic now.
+    pub topic: Option<String>,
+    /// Only those of this type.
+    pub event_type: Option<String>,
+    /// Only those whose error contains this text.
+    pub error_contains: Option<String>,
+}
+
+/// An excepted event, without what it says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ExceptionRecord {
+    /// Which event.
+    pub id: EventId,
+    /// Its slot.
+    pub slot: Slot,
+    /// Its place in the slot.
+    pub seq: Seq,
+    /// What it happened to.
+    pub aggregate: Aggregate,
+    /// What happened.
+    pub event_type: String,
+    /// Where it goes, after a redirection; unknown when the event itself is gone.
+    pub topic: Option<String>,
+    /// Where it stands.
+    pub exception: Exception,
+    /// The first open event of its aggregate, when it is held.
+    pub behind: Option<EventId>,
+    /// Why it was last not taken.
+    pub error: Option<String>,
+    /// Since when it is an exception.
+    pub since: Timestamp,
+    /// When it last changed.
+    pub updated_at: Timestamp,
+    /// Whether somebody has changed what it says.
+    pub is_edited: bool,
+    /// Whether somebody has changed where it goes.
+    pub is_redirected: bool,
+    /// Whether the event itself is still there.
+    pub original: Original,
+}
+
+/// What would be published of an excepted event.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Content {
+    /// Where it goes.
+    pub topic: String,
+    /// Further words.
+    pub headers: Headers,
+    /// What it says.
+    pub payload: Payload,
+    /// When it was written.
+    pub created_at: Timestamp,
+}
+
+/// All about one excepted event.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ExceptionDetail {
+    /// Where it stands.
+    pub record: ExceptionRecord,
+    /// What would be published; none when the event itself is gone, and an error when it makes no sense.
+    pub content: Option<Result<Content, BadEvent>>,
+}
+
+impl ExceptionRecord {
+    /// What an order is judged by.
+    pub fn excepted(&self) -> Excepted {
+        Excepted { exception: self.exception, behind: self.behind, original: self.original }
+    }
+}
+
+impl ExceptionFilter {
+    /// Whether it lets an event through. The statements that list decide the same.
+    pub fn matches(&self, record: &ExceptionRecord) -> bool {
+        fn is<T: PartialEq + ?Sized>(wanted: Option<&T>, found: Option<&T>) -> bool {
+            wanted.is_none() || wanted == found
+        }
+        let is_in_state = self.states.is_empty() || self.states.contains(&record.exception.state.word());
+        let error = record.error.as_deref().unwrap_or_default();
+        let has_error = self.error_contains.as_deref().is_none_or(|part| error.contains(part));
+        is_in_state
+            && has_error
+            && is(self.slot.as_ref(), Some(&record.slot))
+            && is(self.aggregate_type.as_deref(), Some(&record.aggregate.kind))
+            && is(self.aggregate_id.as_deref(), Some(&record.aggregate.id))
+            && is(self.topic.as_deref(), record.topic.as_deref())
+            && is(self.event_type.as_deref(), Some(&record.event_type))
+    }
+
+    fn row<'a>(&'a self, states: &'a [&'a str]) -> ExceptionFilterRow<'a> {
+        ExceptionFilterRow {
+            states,
+            slot: self.slot.map(|slot| i16::from(slot.get())),
+            aggregate_type: self.aggregate_type.as_deref(),
+            aggregate_id: self.aggregate_id.as_deref(),
+            topic: self.topic.as_deref(),
+            event_type: self.event_type.as_deref(),
+            error_contains: self.error_contains.as_deref(),
+        }
+    }
+}
+
+impl Tx {
+    /// At most `limit` excepted events, from behind the event `after` on.
+    pub async fn outbox_exceptions(
+        &mut self,
+        filter: &ExceptionFilter,
+        after: EventId,
+        limit: u32,
+    ) -> Result<Vec<ExceptionRecord>, StoreError> {
+        let wanted = if filter.states.is_empty() { &StateWord::ALL[..] } else { &filter.states };
+        let states: Vec<&str> = wanted.iter().map(|state| state.as_str()).collect();
+        let rows = self.exception_list(&filter.row(&states), after.get(), limit.into()).await?;
+        rows.into_iter().map(TryInto::try_into).collect()
+    }
+
+    /// All about one excepted event; none when there is no such one.
+    pub async fn outbox_exception(&mut self, id: EventId) -> Result<Option<ExceptionDetail>, StoreError> {
+        let Some(row) = self.exception_find(&[id.get()]).await?.pop() else { return Ok(None) };
+        let content = match self.exception_content(id.get()).await? {
+            Some(row) => row.content(id.get())?,
+            None => None,
+        };
+        Ok(Some(ExceptionDetail { record: row.try_into()?, content }))
+    }
+}

@@ -1,0 +1,144 @@
+//! With many exceptions, every statement on them finds its rows by an index.
+//!
+//! As for jobs: PostgreSQL tells the plans of what really runs, and of SQLite every statement is taken from the source.
+
+use super::operate::{edit, order};
+use super::{delivered, due, new, settle, waiting};
+use crate::Bench;
+use crate::told::{Told, explaining, reads_a_whole_table};
+use std::path::Path;
+use tidemill_domain::outbox::exception::{ExceptionState, Verb};
+use tidemill_domain::outbox::{EventId, Slot};
+
+/// Enough that the planner does not prefer to read a whole table.
+const FILL: &str = "
+    insert into outbox_event (aggregate_type, aggregate_id, event_type, topic, payload)
+    select 'order', 'a' || n / 10, 'order.paid', 'orders', '{}'
+    from generate_series(1, 20000) as n;
+    insert into tidemill_outbox_exception
+        (event_id, slot, seq, aggregate_type, aggregate_id, event_type, state, attempts, next_attempt_at, error, since,
+         updated_at)
+    select id, slot, id, aggregate_type, aggregate_id, event_type,
+           case when id % 10 <> 0 then 'held' when id % 100 = 0 then 'waiting' else 'parked' end, 1,
+           case when id % 100 = 0 then timestamptz '2026-11-15T02:00:00Z' - id * interval '1 second' end, 'no',
+           timestamptz '2026-11-15T02:00:00Z', timestamptz '2026-11-15T02:00:00Z'
+    from outbox_event;
+    analyze";
+
+/// The partition with the events; the others are empty.
+fn is_long(table: &str) -> bool {
+    matches!(table, "tidemill_outbox_exception" | "outbox_event_p1")
+}
+
+#[tokio::test]
+async fn no_statement_on_postgresql_reads_all_exceptions() {
+    let Some(bench) = Bench::postgres().await else { return };
+
+    let plans = plans(&bench).await;
+
+    let scans: Vec<&String> = plans.iter().filter(|plan| reads_a_whole_table(plan, is_long)).collect();
+    assert!(scans.is_empty(), "{scans:#?}");
+    let is_about = |plan: &&String| plan.contains("\"Relation Name\": \"tidemill_outbox_exception\"");
+    assert!(plans.iter().filter(is_about).count() > 10, "too few plans");
+}
+
+#[tokio::test]
+async fn a_lost_index_of_exceptions_on_postgresql_is_noticed() {
+    let Some(bench) = Bench::postgres().await else { return };
+    let mut tx = bench.begin().await;
+    tx.execute_for_test("drop index tidemill_outbox_exception_aggregate").await.unwrap();
+    tx.commit().await.unwrap();
+
+    assert!(plans(&bench).await.iter().any(|plan| reads_a_whole_table(plan, is_long)));
+}
+
+/// Fills the tables, lets a relay and an operator do what they do, and returns the plans that the server told.
+async fn plans(bench: &Bench) -> Vec<String> {
+    let mut tx = bench.begin().await;
+    tx.execute_for_test(FILL).await.unwrap();
+    tx.commit().await.unwrap();
+    let explaining = explaining(bench).await;
+    let told = Told::default();
+    let listening = told.listen();
+    use_all(&explaining).await;
+    drop(listening);
+    explaining.store.close().await;
+    told.messages()
+}
+
+async fn use_all(bench: &Bench) {
+    let found = due(bench, 10, 50).await;
+    assert!((40..=50).contains(&found.events.len()));
+    settle(bench, &found.events.iter().map(delivered).collect::<Vec<_>>()).await;
+    let mut tx = bench.begin().await;
+    let slots: Vec<Slot> = (0..8).map(Slot::new).collect();
+    assert!(!tx.outbox_blocked(&slots).await.unwrap().is_empty());
+    let aggregate = "a1".to_owned();
+    tx.outbox_except(
+        &[new(20_001, &aggregate, ExceptionState::Held), new(20_002, "z", waiting(bench.now()))],
+        bench.now(),
+    )
+    .await
+    .unwrap();
+    tx.commit().await.unwrap();
+    order(bench, 30, Verb::Skip).await.unwrap();
+    order(bench, 40, Verb::Replay).await.unwrap();
+    order(bench, 50, edit("{}")).await.unwrap();
+    let mut tx = bench.store.read().await.unwrap();
+    assert!(tx.outbox_exception(EventId::new(60)).await.unwrap().is_some());
+    tx.rollback().await.unwrap();
+}
+
+#[tokio::test]
+async fn no_statement_on_sqlite_reads_all_exceptions() {
+    let bench = Bench::sqlite().await;
+    let statements = statements();
+    assert!(statements.len() > 12, "only {} statements were found", statements.len());
+
+    assert_eq!(scans(&bench, &statements).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_lost_index_of_exceptions_on_sqlite_is_noticed() {
+    let bench = Bench::sqlite().await;
+    let mut tx = bench.begin().await;
+    tx.execute_for_test("drop index tidemill_outbox_exception_aggregate").await.unwrap();
+    tx.commit().await.unwrap();
+
+    assert!(!scans(&bench, &statements()).await.is_empty());
+}
+
+/// The statements that read all exceptions or events.
+async fn scans(bench: &Bench, statements: &[String]) -> Vec<String> {
+    let mut found = Vec::new();
+    for statement in statements {
+        let mut tx = bench.begin().await;
+        let lines = tx.plan_for_test(statement).await.unwrap();
+        let names = ["x", "e", "open", "over", "tidemill_outbox_exception", "outbox_event"];
+        let is_whole = |line: &String| {
+            line.strip_prefix("SCAN ").is_some_and(|rest| {
+                names.contains(&rest.split(' ').next().unwrap_or_default()) && !line.contains("USING INDEX")
+            })
+        };
+        if lines.iter().any(is_whole) {
+            found.push(format!("{statement}\n{lines:#?}"));
+        }
+    }
+    found
+}
+
+fn statements() -> Vec<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/sqlite/outbox");
+    let mut statements = Vec::new();
+    for file in ["exception.rs", "exception/operate.rs"] {
+        let source = std::fs::read_to_string(folder.join(file)).unwrap();
+        let code: Vec<&str> = source.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+        let texts = code.join("\n");
+        let begins = |text: &&str| {
+            let word = text.split_whitespace().next().unwrap_or_default();
+            matches!(word, "select" | "insert" | "update" | "delete" | "with")
+        };
+        statements.extend(texts.split('"').skip(1).step_by(2).filter(begins).map(str::to_owned));
+    }
+    statements
+}
