@@ -38,7 +38,6 @@ pub use event::{Aggregate, BadEvent, EventId, Headers, NewEvent, Payload, Seq, S
 pub use instance::{BadInstance, Instance};
 pub use line::Published;
 pub mod exception;
-pub use event::{Aggregate, BadEvent, EventId, NewEvent, Payload, Seq, Slot};
 pub use exception::{Exception, ExceptionState};
 pub use mark::Mark;
 pub use place::Place;

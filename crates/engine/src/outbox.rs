@@ -1,11 +1,14 @@
 //! The outbox: relays that publish what was committed, in order for each aggregate.
 //!
-//! Reading order: [`publisher`] (where records go), [`sink`] (files and the standard output), [`verify`] (what arrived,
-//! compared with the table).
+//! Reading order: [`publisher`] (where records go), [`sink`] (files and the standard output), [`relay`] (what takes them
+//! there), [`keeper`] (what is seen to now and then), [`verify`] (what arrived, compared with the table).
 
-pub mod keeper;
 pub mod publisher;
 pub mod sink;
+
+pub mod relay;
+
+pub mod keeper;
 
 pub mod verify;
 
@@ -13,5 +16,6 @@ pub(crate) mod metrics;
 
 pub use keeper::{KeeperOptions, Kept};
 pub use publisher::{Outcome, Publisher};
+pub use relay::{Relay, RelayError, RelayOptions};
 pub use sink::{SinkError, SinkOptions};
 pub use verify::{Verified, Verifier, VerifyError};

@@ -1,10 +1,11 @@
 //! The outbox: events, the relays that publish them, and how far each slot was read.
 //!
 //! Reading order: [`event`] (how events are written, and what people see of them), [`relay`] (who publishes), [`reading`]
-//! (what is published next), [`place`] (how far each slot is); then what is seen to now and then: [`partition`],
+//! (what is published next), [`exception`] (what was refused), [`place`] (how far each slot is); then what is seen to now and then: [`partition`],
 //! [`retention`], [`restore`], [`notice`], [`lag`]; and [`audit`], what verify compares with.
 
 pub mod event;
+pub mod exception;
 pub mod reading;
 pub mod relay;
 
@@ -33,6 +34,3 @@ pub const SLOTS: &str = "outbox_slots";
 
 /// The outbox, as the audit log names it.
 const OBJECT: &str = "outbox/all";
-pub mod exception;
-/// Wakes those who publish.
-pub const TOPIC: &str = "outbox";

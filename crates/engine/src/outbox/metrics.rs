@@ -13,6 +13,7 @@ const WAL: &str = "tidemill_outbox_wal_bytes_per_event";
 
 /// Tells the recorder what the metrics mean.
 pub(crate) fn describe() {
+    super::relay::describe();
     describe_gauge!(DEFAULT_ROWS, "Events in the default partition, because no other one was there.");
     describe_gauge!(EXCEPTIONS, "Events that were not taken, and those behind them, by state.");
     describe_gauge!(LAG, "Events that no relay has read yet.");

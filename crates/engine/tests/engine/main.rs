@@ -9,6 +9,7 @@ mod keeper;
 mod lease;
 mod metering;
 mod outage;
+mod outbox;
 mod pool;
 mod probe;
 mod schedule;

@@ -1,8 +1,8 @@
 //! Rows of the outbox.
 
-pub(crate) mod exception;
 pub(crate) mod audit;
 pub(crate) mod event;
+pub(crate) mod exception;
 pub(crate) mod lag;
 pub(crate) mod partition;
 pub(crate) mod place;

@@ -1,8 +1,8 @@
 //! Statements on the outbox.
 
-pub(crate) mod exception;
 pub(crate) mod audit;
 pub(crate) mod event;
+pub(crate) mod exception;
 pub(crate) mod lag;
 pub(crate) mod notice;
 pub(crate) mod partition;

@@ -1,9 +1,7 @@
 //! Statements on the outbox.
 
-mod exception;
-
-pub(crate) use exception::{EditColumns, ExceptionChange, ExceptionFilterRow, NewExceptionRow};
 mod event;
+mod exception;
 mod reading;
 mod relay;
 
@@ -20,4 +18,5 @@ use super::{Answer, Connection, Tx};
 use crate::{postgres, sqlite};
 
 pub(crate) use event::EventFilterRow;
+pub(crate) use exception::{EditColumns, ExceptionChange, ExceptionFilterRow, NewExceptionRow};
 pub(crate) use reading::ReadNew;

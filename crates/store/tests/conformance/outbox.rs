@@ -1,9 +1,7 @@
 //! The outbox: events, and what becomes of them.
 
-mod exception;
-//! The outbox.
-
 mod event;
+mod exception;
 mod foreign;
 mod lag;
 mod notice;

@@ -3,7 +3,7 @@
 
 use super::{ExceptionFilter, ExceptionRecord};
 use crate::error::StoreError;
-use crate::outbox::TOPIC;
+use crate::outbox::EVENTS;
 use crate::tx::{EditColumns, ExceptionChange, Tx};
 use std::collections::{BTreeMap, BTreeSet};
 use tidemill_domain::audit::{Actor, AuditEntry};
@@ -98,7 +98,7 @@ impl Tx {
         self.save_order(&changes, operation.verb, now).await?;
         self.promote(&aggregates.into_iter().collect::<Vec<_>>(), now).await?;
         self.audit_insert_all(&entries, now.into()).await?;
-        self.wake(TOPIC);
+        self.wake(EVENTS);
         Ok(operated)
     }
 

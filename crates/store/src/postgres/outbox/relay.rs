@@ -114,8 +114,9 @@ pub(crate) async fn position(
         .await
 }
 
-/// The fence: nothing happens to a relay that has ended, or whose row is not the one it knows. By the primary key, and
-/// in place.
+/// The fence: nothing happens to a relay that has ended, or whose row is not the one it knows. What nobody else has taken
+/// over may still be settled when the lease has passed, but that does not bring the lease back. By the primary key, and in
+/// place.
 pub(crate) async fn acknowledge(
     connection: &mut PgConnection,
     fence: RelayFence,
@@ -126,7 +127,9 @@ pub(crate) async fn acknowledge(
     let done = sqlx::query(
         "update tidemill_outbox_relay
          set acks = acks + 1, published = published + $4, cursors = $3,
-             until = greatest(until, coalesce($5, clock_timestamp()) + $6)
+             until = case when until > coalesce($5, clock_timestamp())
+                          then greatest(until, coalesce($5, clock_timestamp()) + $6)
+                          else until end
          where id = $1 and ended_at is null and acks = $2",
     )
     .bind(DbId::from(fence.id))

@@ -105,7 +105,8 @@ pub(crate) async fn position(
         .await
 }
 
-/// The fence: nothing happens to a relay that has ended, or whose row is not the one it knows.
+/// The fence: nothing happens to a relay that has ended, or whose row is not the one it knows. What nobody else has taken
+/// over may still be settled when the lease has passed, but that does not bring the lease back.
 pub(crate) async fn acknowledge(
     connection: &mut SqliteConnection,
     fence: RelayFence,
@@ -119,7 +120,8 @@ pub(crate) async fn acknowledge(
     };
     let done = sqlx::query(
         "update tidemill_outbox_relay
-         set acks = acks + 1, published = published + $4, cursors = $3, until = max(until, $5)
+         set acks = acks + 1, published = published + $4, cursors = $3,
+             until = case when until > $6 then max(until, $5) else until end
          where id = $1 and ended_at is null and acks = $2",
     )
     .bind(DbId::from(fence.id))
@@ -127,6 +129,7 @@ pub(crate) async fn acknowledge(
     .bind(cursors)
     .bind(published)
     .bind(DbTime(Timestamp::from(now).plus(fence.lease)))
+    .bind(now)
     .execute(connection)
     .await?;
     Ok(done.rows_affected())

@@ -1,0 +1,190 @@
+//! A relay: joins, takes its share of the slots, reads what is new, publishes it, and writes down how far it is.
+//!
+//! It acts on its lease only as long as it can be sure of it by its own monotonic clock. When it cannot renew in time,
+//! or finds that others have given it up, it drops everything and joins again as another relay.
+
+mod batch;
+mod excepted;
+mod keeping;
+mod member;
+mod metrics;
+mod trust;
+
+use super::keeper::KeeperOptions;
+use super::publisher::Publisher;
+use crate::clock::{SystemIds, jitter_unit};
+use member::{Ended, Member};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+use tidemill_domain::backoff::Backoff;
+use tidemill_domain::code::Code;
+use tidemill_domain::outbox::exception::RetryPolicy;
+use tidemill_domain::outbox::{Instance, JoinRefusal};
+use tidemill_domain::process::{Identity, ProcessId};
+use tidemill_domain::time::Clock;
+use tidemill_store::outbox::relay::Joining;
+use tidemill_store::{Store, StoreError};
+use tokio::sync::watch;
+
+/// How a relay works.
+#[derive(Clone, Debug)]
+pub struct RelayOptions {
+    /// The process that it runs in.
+    pub process: ProcessId,
+    /// Who that is.
+    pub identity: Identity,
+    /// Its fixed share; none: it shares fairly with the others.
+    pub instance: Option<Instance>,
+    /// How long its word counts; the time after which others take over from a relay that died.
+    pub lease: Duration,
+    /// Most events that are read and published at once.
+    pub batch: NonZeroU32,
+    /// How many publications of one batch run side by side, each of its own slots.
+    pub senders: usize,
+    /// How long one publication may take.
+    pub timeout: Duration,
+    /// When an event that was refused is tried again.
+    pub retry: RetryPolicy,
+    /// Longest pause between two looks.
+    pub poll: Duration,
+    /// Pause before the first look.
+    pub initial_delay: Duration,
+    /// A batch that takes longer is worth a warning.
+    pub slow: Duration,
+    /// How the outbox is kept by the relay that has its first slot.
+    pub keeper: KeeperOptions,
+}
+
+impl RelayOptions {
+    /// The usual ones.
+    pub fn new(process: ProcessId, identity: Identity, retry: RetryPolicy) -> Self {
+        Self {
+            process,
+            identity,
+            instance: None,
+            lease: Duration::from_secs(5),
+            batch: NonZeroU32::new(500).unwrap_or(NonZeroU32::MIN),
+            senders: 1,
+            timeout: Duration::from_secs(10),
+            retry,
+            poll: Duration::from_secs(1),
+            initial_delay: Duration::ZERO,
+            slow: Duration::from_secs(3),
+            keeper: KeeperOptions::default(),
+        }
+    }
+}
+
+/// Why a relay does not run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RelayError {
+    /// Its settings contradict those of the others.
+    #[error("this relay may not join: {0}")]
+    Refused(#[from] JoinRefusal),
+}
+
+impl RelayError {
+    /// Its stable code.
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Refused(_) => Code::RelayRefused,
+        }
+    }
+
+    /// What the reader can do about it.
+    pub fn fix(&self) -> String {
+        match self {
+            Self::Refused(refusal) => refusal.fix().to_owned(),
+        }
+    }
+}
+
+/// A relay that can be run.
+#[derive(Clone, Debug)]
+pub struct Relay {
+    store: Store,
+    clock: Arc<dyn Clock>,
+    publisher: Arc<dyn Publisher>,
+    options: RelayOptions,
+}
+
+impl Relay {
+    /// A relay of this outbox that publishes there.
+    pub fn new(
+        store: Store,
+        clock: Arc<dyn Clock>,
+        publisher: Arc<dyn Publisher>,
+        options: RelayOptions,
+    ) -> Self {
+        Self { store, clock, publisher, options }
+    }
+
+    /// Publishes until told to stop; then what is in hand is brought to its end and the slots are left for others.
+    /// Whatever else goes wrong is tried again.
+    pub async fn run(&self, mut stop: watch::Receiver<bool>) -> Result<(), RelayError> {
+        tokio::select! {
+            () = tokio::time::sleep(self.options.initial_delay) => {}
+            _told = stop.wait_for(|stop| *stop) => return Ok(()),
+        }
+        let mut failures = 0_u32;
+        let mut refused_since = None;
+        while !*stop.borrow() {
+            match Member::join(self).await {
+                Ok(Ok(mut member)) => {
+                    (failures, refused_since) = (0, None);
+                    let ended = member.work(&mut stop).await;
+                    member.end(ended).await;
+                    if matches!(ended, Ended::Stopped) {
+                        return Ok(());
+                    }
+                }
+                // Who was killed and started again meets itself, until its old lease has passed.
+                Ok(Err(refusal)) => {
+                    let now = self.clock.monotonic();
+                    let since = *refused_since.get_or_insert(now);
+                    if now.since(since) > self.options.lease + Duration::from_secs(1) {
+                        return Err(refusal.into());
+                    }
+                    failures = failures.max(4);
+                }
+                Err(error) => {
+                    failures = failures.saturating_add(1);
+                    warn(&error, "the relay could not join");
+                }
+            }
+            tokio::select! {
+                () = tokio::time::sleep(pause(failures)) => {}
+                _told = stop.wait_for(|stop| *stop) => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+
+    fn joining(&self) -> Joining<'_> {
+        Joining {
+            id: SystemIds.relay(),
+            process: self.options.process,
+            identity: &self.options.identity,
+            sink: "",
+            instance: self.options.instance,
+            lease: self.options.lease,
+        }
+    }
+}
+
+pub(super) use metrics::describe;
+
+/// How long to wait after so many failures in a row.
+fn pause(failures: u32) -> Duration {
+    match Backoff::new(Duration::from_millis(25), 2.0, Duration::from_secs(1), 0.5) {
+        Ok(backoff) if failures > 0 => backoff.delay(failures, jitter_unit()),
+        _ => Duration::ZERO,
+    }
+}
+
+/// Warns of an error after which the same thing is tried again.
+fn warn(error: &StoreError, what: &str) {
+    tracing::warn!(%error, "{what}; will try again");
+}

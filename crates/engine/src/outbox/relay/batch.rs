@@ -1,0 +1,393 @@
+//! One batch: read, published while the next one is read, and written down.
+
+use super::member::{Ended, Member};
+use super::{metrics, warn};
+use crate::clock::jitter_unit;
+use crate::outbox::publisher::{Outcome, Publisher};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+use tidemill_domain::lease::Epoch;
+use tidemill_domain::outbox::cursor::{self, Advance, Cursor};
+use tidemill_domain::outbox::exception::{ExceptionState, after_refusal};
+use tidemill_domain::outbox::{Aggregate, EventId, Record, Seq, Slot, StoredEvent, Window};
+use tidemill_store::outbox::exception::NewException;
+use tidemill_store::outbox::reading::{Page, Reading};
+use tidemill_store::{StoreError, crash_point};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// What was read at once.
+#[derive(Debug)]
+pub(super) struct Batch {
+    /// The slots that were read for.
+    slots: BTreeSet<Slot>,
+    page: Page,
+    is_full: bool,
+}
+
+impl Batch {
+    pub(super) fn is_empty(&self) -> bool {
+        self.page.events.is_empty()
+    }
+
+    /// Whether there was nothing behind it.
+    pub(super) fn is_last(&self) -> bool {
+        self.page.window.to.is_none() && !self.is_full
+    }
+
+    /// Forgets slots that this relay no longer has.
+    pub(super) fn forget(&mut self, released: &[Slot]) {
+        self.slots.retain(|slot| !released.contains(slot));
+        self.page.events.retain(|event| !released.contains(&event.slot));
+    }
+
+    /// Where all slots are after the first `settled` events of it.
+    pub(super) fn advanced(&self, cursors: &[Cursor], settled: usize) -> Vec<Cursor> {
+        let events = self.page.events.get(..settled).unwrap_or_default();
+        let mut counts: BTreeMap<Slot, i64> = BTreeMap::new();
+        for event in events {
+            *counts.entry(event.slot).or_default() += 1;
+        }
+        let partly: Window;
+        let window = if settled == self.page.events.len() {
+            &self.page.window
+        } else {
+            partly = self.page.opened.clone().after(events.last().map_or(EventId::ZERO, |event| event.id));
+            &partly
+        };
+        cursor::advanced(cursors.to_vec(), &Advance { slots: &self.slots, window, counts: &counts })
+    }
+}
+
+/// What became of an event of a batch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Fate {
+    /// It is out.
+    Published,
+    /// It becomes an exception: the state that it asks for, how often it was tried, and why.
+    Excepted(ExceptionState, u32, Option<String>),
+    /// Not yet known.
+    Open,
+}
+
+impl Member<'_> {
+    /// Reads the next batch, and tries again as long as the lease can be trusted.
+    pub(super) async fn read_patiently(&mut self) -> Result<Batch, Ended> {
+        let mut failures = 0;
+        loop {
+            match self.read(&self.cursors, None).await {
+                Ok(batch) => return Ok(batch),
+                Err(error) => {
+                    warn(&error, "events could not be read");
+                    failures += 1;
+                    self.wait_after(failures).await?;
+                    // Renews, so that a database that comes back in time finds this relay still there.
+                    self.look_at = self.now();
+                    if let Ok(Some(view)) = self.try_view(false).await {
+                        self.check_server(&view)?;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reads for the slots that are furthest behind.
+    async fn read(&self, cursors: &[Cursor], low: Option<EventId>) -> Result<Batch, StoreError> {
+        let Some(first) = cursors.first() else { return Err(nothing_to_read()) };
+        let limit = self.relay.options.batch.get();
+        let stop = cursor::next_stop(cursors);
+        let reading = Reading { cursor: first, stop, floor: self.floor, low, limit };
+        let page = loop {
+            let read = self.in_time(async {
+                let mut tx = self.relay.store.alone_reading().await?;
+                let page = tx.read_outbox(&reading).await?;
+                tx.commit().await?;
+                Ok(page)
+            });
+            match read.await? {
+                Some(page) => break page,
+                None => self.fill_slots().await?,
+            }
+        };
+        metrics::read(page.queries, page.events.is_empty());
+        let is_full = page.events.len() >= limit as usize || stop.is_some();
+        Ok(Batch { slots: first.slots.keys().copied().collect(), page, is_full })
+    }
+
+    async fn fill_slots(&self) -> Result<(), StoreError> {
+        metrics::queried(2);
+        self.in_time(async {
+            let mut tx = self.relay.store.begin().await?;
+            tx.fill_slots(10_000).await?;
+            tx.commit().await
+        })
+        .await
+    }
+
+    /// Publishes a batch and writes down how far that is; the next one, if it was read meanwhile.
+    pub(super) async fn publish(
+        &mut self,
+        batch: Batch,
+        stop: &watch::Receiver<bool>,
+    ) -> Result<Option<Batch>, Ended> {
+        let started = self.now();
+        let count = batch.page.events.len();
+        if let Some(instance) = self.relay.options.instance {
+            let id = instance.id();
+            tracing::info!("[Instance-{id}] Processing {count} events (partition {instance})");
+        }
+        let after = batch.advanced(&self.cursors, count);
+        let low = batch.page.low.filter(|_| batch.page.window.to.is_some());
+        let reading_ahead = async {
+            // Only a full batch has more behind it.
+            if batch.is_full { self.read(&after, low).await.ok() } else { None }
+        };
+        let publishing = self.fates(&batch, stop);
+        let (fates, ahead) = self.while_alive(async { tokio::join!(publishing, reading_ahead) }).await?;
+        crash_point!("outbox_published");
+        let is_whole = self.settle(&batch, fates).await?;
+        let spent = self.now().since(started);
+        metrics::batch(spent);
+        if spent > self.relay.options.slow {
+            tracing::warn!(relay.id = %self.id, "relay {} took {spent:?} for a batch of {count} events", self.id);
+        }
+        // What was read ahead begins where this batch ends.
+        Ok(ahead.filter(|_| is_whole))
+    }
+
+    /// Publishes until something is known of every event, or nobody wants to wait any more.
+    async fn fates(&self, batch: &Batch, stop: &watch::Receiver<bool>) -> Vec<Fate> {
+        let (mut fates, records) = self.prepared(batch);
+        let mut open: Vec<(usize, Record)> = records;
+        let mut failures = 0;
+        while !open.is_empty() {
+            let records: Vec<Record> = open.iter().map(|(_, record)| record.clone()).collect();
+            let outcomes = self.send(records).await;
+            let now = self.relay.clock.now();
+            let mut why_not = None;
+            for ((n, record), outcome) in open.iter().zip(outcomes) {
+                let fate = match outcome {
+                    Outcome::Delivered => Fate::Published,
+                    Outcome::Held => Fate::Excepted(ExceptionState::Held, 0, None),
+                    Outcome::Refused { why, is_permanent } => {
+                        metrics::refused();
+                        tracing::warn!(event.id = %record.id, "event {} was refused: {why}", record.id);
+                        let state =
+                            after_refusal(0, is_permanent, &self.relay.options.retry, now, jitter_unit());
+                        Fate::Excepted(state, 1, Some(why))
+                    }
+                    Outcome::Unavailable { why } => {
+                        why_not.get_or_insert(why);
+                        Fate::Open
+                    }
+                };
+                if let Some(place) = fates.get_mut(*n) {
+                    *place = fate;
+                }
+            }
+            open.retain(|(n, _)| fates.get(*n) == Some(&Fate::Open));
+            let Some(why) = why_not else { break };
+            failures += 1;
+            metrics::unavailable();
+            tracing::warn!("{} does not take events: {why}; will try again", self.relay.publisher.name());
+            if *stop.borrow() {
+                break;
+            }
+            tokio::time::sleep(super::pause(failures + 2)).await;
+        }
+        fates
+    }
+
+    /// What can be sent, and what is known of the rest without sending it.
+    fn prepared(&self, batch: &Batch) -> (Vec<Fate>, Vec<(usize, Record)>) {
+        let mut fates = vec![Fate::Open; batch.page.events.len()];
+        let mut records = Vec::with_capacity(fates.len());
+        let mut refused: HashSet<&Aggregate> = HashSet::new();
+        let mut seqs = self.seqs();
+        for ((n, event), fate) in batch.page.events.iter().enumerate().zip(&mut fates) {
+            let seq = seqs.entry(event.slot).or_default();
+            *seq = seq.next();
+            if self.blocked.contains(&event.aggregate) || refused.contains(&event.aggregate) {
+                *fate = Fate::Excepted(ExceptionState::Held, 0, None);
+                continue;
+            }
+            match self.record(event, *seq) {
+                Ok(record) => records.push((n, record)),
+                Err(why) => {
+                    refused.insert(&event.aggregate);
+                    *fate = Fate::Excepted(ExceptionState::Parked, 1, Some(why));
+                }
+            }
+        }
+        (fates, records)
+    }
+
+    fn seqs(&self) -> BTreeMap<Slot, Seq> {
+        self.cursors.iter().flat_map(|cursor| cursor.slots.iter().map(|(slot, seq)| (*slot, *seq))).collect()
+    }
+
+    /// An event on its way out; why it cannot go, if other programs have written what nobody can send.
+    pub(super) fn record(&self, event: &StoredEvent, seq: Seq) -> Result<Record, String> {
+        let headers = event.headers.good().map_err(ToString::to_string)?.clone();
+        Ok(Record {
+            id: event.id,
+            slot: event.slot,
+            epoch: self.epochs.get(&event.slot).copied().unwrap_or(Epoch::ZERO),
+            seq,
+            aggregate: event.aggregate.clone(),
+            event_type: event.event_type.clone(),
+            topic: event.topic.clone(),
+            headers,
+            payload: event.payload.clone(),
+            created_at: event.created_at,
+        })
+    }
+
+    /// Sends records in their order; with several senders, each has its own slots.
+    pub(super) async fn send(&self, records: Vec<Record>) -> Vec<Outcome> {
+        let (senders, timeout) = (self.relay.options.senders.max(1), self.relay.options.timeout);
+        let publisher = &self.relay.publisher;
+        if senders == 1 || records.len() < senders {
+            return publish_in_time(publisher, &records, timeout).await;
+        }
+        let total = records.len();
+        let mut shares: Vec<(Vec<usize>, Vec<Record>)> = vec![Default::default(); senders];
+        for (n, record) in records.into_iter().enumerate() {
+            if let Some((places, share)) = shares.get_mut(usize::from(record.slot.get()) % senders) {
+                places.push(n);
+                share.push(record);
+            }
+        }
+        let mut sending = JoinSet::new();
+        for (places, share) in shares {
+            let publisher = publisher.clone();
+            sending.spawn(async move { (places, publish_in_time(&publisher, &share, timeout).await) });
+        }
+        let mut outcomes = vec![Outcome::Unavailable { why: "the sender ended".to_owned() }; total];
+        while let Some(sent) = sending.join_next().await {
+            let Ok((places, answers)) = sent else { continue };
+            for (place, answer) in places.into_iter().zip(answers) {
+                if let Some(outcome) = outcomes.get_mut(place) {
+                    *outcome = answer;
+                }
+            }
+        }
+        outcomes
+    }
+
+    /// Writes down how far the batch is published: up to the first event of which nothing is known. Whether that was
+    /// all of it.
+    async fn settle(&mut self, batch: &Batch, fates: Vec<Fate>) -> Result<bool, Ended> {
+        let settled = fates.iter().position(|fate| *fate == Fate::Open).unwrap_or(fates.len());
+        if settled == 0 {
+            return Ok(false);
+        }
+        let published = fates.iter().take(settled).filter(|fate| **fate == Fate::Published).count();
+        let mut seqs = self.seqs();
+        let mut exceptions = Vec::new();
+        for (event, fate) in batch.page.events.iter().zip(fates).take(settled) {
+            let seq = seqs.entry(event.slot).or_default();
+            *seq = seq.next();
+            if let Fate::Excepted(state, attempts, error) = fate {
+                exceptions.push(NewException {
+                    event_id: event.id,
+                    slot: event.slot,
+                    seq: *seq,
+                    aggregate: event.aggregate.clone(),
+                    event_type: event.event_type.clone(),
+                    attempts,
+                    state,
+                    error,
+                });
+            }
+        }
+        let cursors = batch.advanced(&self.cursors, settled);
+        self.acknowledge(cursors, published, &exceptions).await?;
+        self.blocked.extend(exceptions.into_iter().map(|exception| exception.aggregate));
+        metrics::published(published);
+        Ok(settled == batch.page.events.len())
+    }
+
+    /// Writes down positions and exceptions, exactly once: whether a write whose answer was lost has happened is seen in
+    /// the number of acknowledgements.
+    async fn acknowledge(
+        &mut self,
+        cursors: Vec<Cursor>,
+        published: usize,
+        exceptions: &[NewException],
+    ) -> Result<(), Ended> {
+        let mut failures = 0;
+        loop {
+            let sent = self.now();
+            match self.try_acknowledge(&cursors, published, exceptions).await {
+                Ok(true) => {
+                    self.trust.renew(sent);
+                    self.acks += 1;
+                    self.cursors = cursors;
+                    return Ok(());
+                }
+                Ok(false) => return Err(Ended::Fenced),
+                Err(error) => {
+                    warn(&error, "events could not be acknowledged");
+                    failures += 1;
+                    self.wait_after(failures).await?;
+                    let before = self.acks;
+                    self.reload().await?;
+                    if self.acks > before {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    async fn try_acknowledge(
+        &self,
+        cursors: &[Cursor],
+        published: usize,
+        exceptions: &[NewException],
+    ) -> Result<bool, StoreError> {
+        metrics::queried(1);
+        self.in_time(async {
+            let published = published as u64;
+            if exceptions.is_empty() {
+                let mut tx = self.relay.store.alone().await?;
+                let is_ours = tx.acknowledge(self.fence(), cursors, published).await?;
+                tx.commit().await?;
+                return Ok(is_ours);
+            }
+            let mut tx = self.relay.store.begin().await?;
+            if !tx.acknowledge(self.fence(), cursors, published).await? {
+                return Ok(false);
+            }
+            let now = tx.now().await?;
+            tx.outbox_except(exceptions, now).await?;
+            tx.commit().await?;
+            Ok(true)
+        })
+        .await
+    }
+}
+
+async fn publish_in_time(
+    publisher: &Arc<dyn Publisher>,
+    records: &[Record],
+    timeout: Duration,
+) -> Vec<Outcome> {
+    if records.is_empty() {
+        return Vec::new();
+    }
+    match tokio::time::timeout(timeout, publisher.publish(records)).await {
+        Ok(outcomes) => outcomes,
+        Err(_) => {
+            let why = format!("no answer within {timeout:?}");
+            vec![Outcome::Unavailable { why }; records.len()]
+        }
+    }
+}
+
+/// Only asked for when there is a cursor.
+fn nothing_to_read() -> StoreError {
+    StoreError::Failed(tidemill_store::sqlx::Error::RowNotFound)
+}

@@ -1,0 +1,134 @@
+//! Events that were refused, and those that wait behind them: tried again when they are due.
+
+use super::member::{Ended, Member};
+use super::{metrics, warn};
+use crate::clock::jitter_unit;
+use crate::outbox::publisher::Outcome;
+use tidemill_domain::lease::Epoch;
+use tidemill_domain::outbox::exception::after_refusal;
+use tidemill_domain::outbox::{Record, Slot};
+use tidemill_domain::time::Timestamp;
+use tidemill_store::StoreError;
+use tidemill_store::outbox::exception::{Due, DueEvent, Settled, SettledAs};
+use tokio::sync::watch;
+
+/// Most aggregates that are tried again at once.
+const HEADS_MAX: u32 = 100;
+
+/// After so many rounds the new events have their turn again.
+const ROUNDS_MAX: u32 = 20;
+
+impl Member<'_> {
+    /// Tries what is due. When the sink takes nothing at all, that counts as no attempt.
+    pub(super) async fn publish_due(&mut self, stop: &watch::Receiver<bool>) -> Result<(), Ended> {
+        for _ in 0..ROUNDS_MAX {
+            if *stop.borrow() {
+                return Ok(());
+            }
+            let (due, now) = match self.due().await {
+                Ok(found) => found,
+                Err(error) => {
+                    warn(&error, "events that are due could not be read");
+                    return Ok(());
+                }
+            };
+            if due.events.is_empty() && due.unpublishable.is_empty() {
+                return Ok(());
+            }
+            let records = due.events.iter().map(|event| self.record_again(event)).collect();
+            let outcomes = self.while_alive(self.send(records)).await?;
+            let mut settled = due.unpublishable;
+            let mut is_sink_down = false;
+            for (event, outcome) in due.events.iter().zip(outcomes) {
+                let what = match outcome {
+                    Outcome::Delivered => SettledAs::Delivered,
+                    Outcome::Refused { why, is_permanent } => {
+                        metrics::refused();
+                        let retry = &self.relay.options.retry;
+                        let state = after_refusal(event.attempts, is_permanent, retry, now, jitter_unit());
+                        SettledAs::Refused { state, error: why }
+                    }
+                    Outcome::Held => continue,
+                    Outcome::Unavailable { why } => {
+                        if !is_sink_down {
+                            metrics::unavailable();
+                            tracing::warn!("{} does not take events: {why}", self.relay.publisher.name());
+                        }
+                        is_sink_down = true;
+                        continue;
+                    }
+                };
+                settled.push(Settled { event_id: event.id, revision: event.revision, what });
+            }
+            self.settle_due(&settled).await?;
+            if is_sink_down {
+                return Ok(());
+            }
+        }
+        // There is more.
+        self.look_at = self.now();
+        Ok(())
+    }
+
+    async fn due(&self) -> Result<(Due, Timestamp), StoreError> {
+        let slots: Vec<Slot> = self.epochs.keys().copied().collect();
+        metrics::queried(2);
+        self.in_time(async {
+            let mut tx = self.relay.store.read().await?;
+            let now = tx.now().await?;
+            let due = tx.outbox_due(&slots, now, HEADS_MAX, self.relay.options.batch.get()).await?;
+            tx.commit().await?;
+            Ok((due, now))
+        })
+        .await
+    }
+
+    /// Under the fence, like everything that a relay settles.
+    async fn settle_due(&mut self, settled: &[Settled]) -> Result<(), Ended> {
+        let delivered = settled.iter().filter(|one| one.what == SettledAs::Delivered).count();
+        let sent = self.now();
+        metrics::queried(2);
+        let settling = self.in_time(async {
+            let mut tx = self.relay.store.begin().await?;
+            if !tx.acknowledge(self.fence(), &self.cursors, delivered as u64).await? {
+                return Ok(None);
+            }
+            let now = tx.now().await?;
+            let settling = tx.outbox_settle(settled, now).await?;
+            tx.commit().await?;
+            Ok(Some(settling))
+        });
+        match settling.await {
+            Ok(Some(settling)) => {
+                self.trust.renew(sent);
+                self.acks += 1;
+                metrics::published(delivered);
+                for (_, aggregate) in settling.unblocked {
+                    self.blocked.remove(&aggregate);
+                }
+                Ok(())
+            }
+            Ok(None) => Err(Ended::Fenced),
+            Err(error) => {
+                warn(&error, "events that were tried again could not be settled");
+                // Whether it has happened is seen in what is written down.
+                self.reload().await
+            }
+        }
+    }
+
+    fn record_again(&self, event: &DueEvent) -> Record {
+        Record {
+            id: event.id,
+            slot: event.slot,
+            epoch: self.epochs.get(&event.slot).copied().unwrap_or(Epoch::ZERO),
+            seq: event.seq,
+            aggregate: event.aggregate.clone(),
+            event_type: event.event_type.clone(),
+            topic: event.topic.clone(),
+            headers: event.headers.clone(),
+            payload: event.payload.clone(),
+            created_at: event.created_at,
+        }
+    }
+}

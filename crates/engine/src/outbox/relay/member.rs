@@ -1,0 +1,428 @@
+//! A relay that has joined: what it has, how it keeps it, and its turn of work.
+
+use super::batch::Batch;
+use super::keeping::Keeping;
+use super::trust::Trust;
+use super::{Relay, metrics, pause, warn};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::time::Duration;
+use tidemill_domain::lease::Epoch;
+use tidemill_domain::outbox::cursor::Cursor;
+use tidemill_domain::outbox::share::plan;
+use tidemill_domain::outbox::{Aggregate, EventId, JoinRefusal, Mark, RelayId, Slot};
+use tidemill_domain::time::Monotonic;
+use tidemill_store::StoreError;
+use tidemill_store::outbox::relay::{Looking, RelayFence, View};
+use tidemill_store::outbox::{EVENTS, SLOTS};
+use tidemill_store::wakeup::Wakeup;
+use tokio::sync::watch;
+
+/// Least time between two reads that find little, so that single events become batches.
+const GATHER: Duration = Duration::from_millis(20);
+
+/// After so many looks, a position that moved without an event is written down, so that a successor does not have to
+/// read from far back.
+const LOOKS_PER_POSITION: u32 = 10;
+
+/// Why a membership ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Ended {
+    /// It was told to stop.
+    Stopped,
+    /// It could not renew in time, by its own clock.
+    Lapsed,
+    /// Others have given it up, or its row is not the one it knows.
+    Fenced,
+    /// The database is another one than before: positions have to be read again.
+    Moved,
+}
+
+/// A relay that has joined.
+#[derive(Debug)]
+pub(super) struct Member<'a> {
+    pub(super) relay: &'a Relay,
+    pub(super) id: RelayId,
+    pub(super) acks: i64,
+    pub(super) cursors: Vec<Cursor>,
+    pub(super) epochs: BTreeMap<Slot, Epoch>,
+    /// Aggregates that have an open exception. One too many does no harm: its events go the way of exceptions.
+    pub(super) blocked: HashSet<Aggregate>,
+    pub(super) floor: EventId,
+    pub(super) trust: Trust,
+    timeline: Option<String>,
+    looks: u32,
+    pub(super) look_at: Monotonic,
+    is_idle: bool,
+    is_due: bool,
+    keeping: Keeping,
+}
+
+impl<'a> Member<'a> {
+    /// Joins; refused when its settings contradict those of the others.
+    pub(super) async fn join(relay: &'a Relay) -> Result<Result<Self, JoinRefusal>, StoreError> {
+        let sink = relay.publisher.name();
+        let joining = tidemill_store::outbox::relay::Joining { sink: &sink, ..relay.joining() };
+        // Before any mark is trusted.
+        relay.store.check_outbox().await?;
+        let sent = relay.clock.monotonic();
+        let mut tx = relay.store.begin().await?;
+        if let Err(refusal) = tx.join_outbox(&joining).await? {
+            return Ok(Err(refusal));
+        }
+        tx.commit().await?;
+        tracing::info!(relay.id = %joining.id, "relay {} has joined and publishes to {sink}", joining.id);
+        Ok(Ok(Self {
+            relay,
+            id: joining.id,
+            acks: 0,
+            cursors: Vec::new(),
+            epochs: BTreeMap::new(),
+            blocked: HashSet::new(),
+            floor: EventId::ZERO,
+            trust: Trust::new(relay.clock.clone(), relay.options.lease, sent),
+            timeline: None,
+            looks: 0,
+            look_at: sent,
+            is_idle: false,
+            is_due: false,
+            keeping: Keeping::new(sent),
+        }))
+    }
+
+    /// Works until the membership ends.
+    pub(super) async fn work(&mut self, stop: &mut watch::Receiver<bool>) -> Ended {
+        match self.turns(stop).await {
+            Ok(()) => Ended::Stopped,
+            Err(ended) => ended,
+        }
+    }
+
+    async fn turns(&mut self, stop: &mut watch::Receiver<bool>) -> Result<(), Ended> {
+        // Registered before the first look, so that nothing in between is missed.
+        let (mut events, mut slots) = (self.relay.store.wakeup(EVENTS), self.relay.store.wakeup(SLOTS));
+        let mut ahead = None;
+        while !*stop.borrow() {
+            if self.look_at <= self.now() {
+                self.look(&mut ahead).await?;
+                if std::mem::take(&mut self.is_due) {
+                    self.publish_due(stop).await?;
+                }
+            }
+            let batch = match ahead.take() {
+                Some(batch) => batch,
+                None if self.is_idle || self.cursors.is_empty() => {
+                    self.rest(&mut events, &mut slots, stop).await;
+                    continue;
+                }
+                None => self.read_patiently().await?,
+            };
+            if batch.is_empty() {
+                self.cursors = batch.advanced(&self.cursors, 0);
+                self.is_idle = batch.is_last() && self.cursors.len() == 1;
+                continue;
+            }
+            let started = self.now();
+            ahead = self.publish(batch, stop).await?;
+            if ahead.is_none() {
+                // Little was there, so what comes now is gathered for a moment.
+                let spent = self.now().since(started);
+                tokio::time::sleep(GATHER.saturating_sub(spent)).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for something to do.
+    async fn rest(&mut self, events: &mut Wakeup, slots: &mut Wakeup, stop: &mut watch::Receiver<bool>) {
+        let left = self.look_at.since(self.now());
+        tokio::select! {
+            woken = events.wait(left) => self.is_idle = woken == tidemill_store::wakeup::Woken::TimedOut,
+            woken = slots.wait(left) => {
+                if woken == tidemill_store::wakeup::Woken::Called {
+                    self.look_at = self.now();
+                }
+            }
+            _told = stop.wait_for(|stop| *stop) => {}
+        }
+    }
+
+    /// Renews, and sees to the slots.
+    async fn look(&mut self, ahead: &mut Option<Batch>) -> Result<(), Ended> {
+        self.looks = self.looks.wrapping_add(1);
+        let is_at_rest = matches!(self.cursors.as_slice(), [only] if only.window.to.is_none());
+        let writes = is_at_rest && self.looks.is_multiple_of(LOOKS_PER_POSITION);
+        let view = self.view(writes).await?;
+        let now = self.now();
+        self.look_at = now.plus(crate::clock::jittered(self.relay.options.poll));
+        self.acks = view.acks;
+        self.floor = view.floor;
+        self.is_due = view.is_due;
+        self.check_server(&view)?;
+        if is_at_rest && !view.has_events {
+            for cursor in &mut self.cursors {
+                cursor.window.from = view.mark.clone().max(cursor.window.from.clone());
+            }
+        } else {
+            self.is_idle = false;
+        }
+        if view.has_lapsed {
+            self.retire().await;
+            self.look_at = now;
+        }
+        self.share(&view, ahead).await?;
+        let keeps = self.epochs.contains_key(&Slot::new(0));
+        self.keeping.look(keeps, self.now(), self.relay);
+        Ok(())
+    }
+
+    async fn view(&mut self, writes: bool) -> Result<View, Ended> {
+        let mut failures = 0;
+        loop {
+            match self.try_view(writes).await {
+                Ok(Some(view)) => return Ok(view),
+                Ok(None) => return Err(Ended::Fenced),
+                Err(error) => {
+                    warn(&error, "the relay could not look around");
+                    failures += 1;
+                    // What was written down, if anything, is known by the number of acknowledgements.
+                    self.wait_after(failures).await?;
+                    self.reload().await?;
+                }
+            }
+        }
+    }
+
+    pub(super) async fn try_view(&self, writes: bool) -> Result<Option<View>, StoreError> {
+        let slots: Vec<Slot> = self.epochs.keys().copied().collect();
+        let nothing = Mark::up_to(0);
+        let from = self.cursors.first().map_or(&nothing, |cursor| &cursor.window.from);
+        let cursors = writes.then_some(self.cursors.as_slice());
+        let looking = Looking { fence: self.fence(), from, slots: &slots, cursors };
+        let sent = self.now();
+        metrics::queried(1);
+        let view = self
+            .in_time(async {
+                let mut tx = self.relay.store.alone().await?;
+                let view = tx.look_around(&looking).await?;
+                tx.commit().await?;
+                Ok(view)
+            })
+            .await?;
+        if view.is_some() {
+            self.trust.renew(sent);
+        }
+        Ok(view)
+    }
+
+    /// Marks of another history of the server mean something else.
+    pub(super) fn check_server(&mut self, view: &View) -> Result<(), Ended> {
+        let is_ahead = self.cursors.iter().any(|cursor| cursor.window.from.xmax() > view.mark.xmax());
+        if is_ahead || self.timeline.is_some() && self.timeline != view.timeline {
+            tracing::warn!(relay.id = %self.id, "the database is not the one of before; relay {} begins anew", self.id);
+            return Err(Ended::Moved);
+        }
+        self.timeline.clone_from(&view.timeline);
+        Ok(())
+    }
+
+    /// Ends relays that are silent; whoever comes first does it.
+    async fn retire(&self) {
+        let retiring = self.in_time(async {
+            let mut tx = self.relay.store.begin().await?;
+            let retired = tx.retire_relays().await?;
+            tx.commit().await?;
+            Ok(retired)
+        });
+        match retiring.await {
+            Ok(retired) => {
+                for id in retired {
+                    metrics::retired();
+                    tracing::warn!(relay.id = %id, "relay {id} was silent for too long; its slots are free");
+                }
+            }
+            Err(error) => warn(&error, "silent relays could not be retired"),
+        }
+    }
+
+    /// Takes free slots that are due to this relay, and leaves those that are due to others. Nothing is in flight, and
+    /// what was read ahead of slots that are left is forgotten.
+    async fn share(&mut self, view: &View, ahead: &mut Option<Batch>) -> Result<(), Ended> {
+        let mine: BTreeSet<Slot> = self.epochs.keys().copied().collect();
+        let free: BTreeSet<Slot> = view.free.iter().copied().collect();
+        let plan = plan(self.id, &view.live, &mine, &free);
+        if !plan.release.is_empty() {
+            if let Some(batch) = ahead {
+                batch.forget(&plan.release);
+            }
+            if let Err(error) = self.leave(&plan.release).await? {
+                warn(&error, "slots could not be left");
+                *ahead = None;
+                self.reload().await?;
+            }
+        }
+        if !plan.take.is_empty()
+            && let Err(error) = self.take(&plan.take).await?
+        {
+            warn(&error, "slots could not be taken");
+            *ahead = None;
+            self.reload().await?;
+        }
+        metrics::slots(self.epochs.len());
+        Ok(())
+    }
+
+    async fn take(&mut self, wanted: &[Slot]) -> Result<Result<(), StoreError>, Ended> {
+        let sent = self.now();
+        let taking = self.in_time(async {
+            let mut tx = self.relay.store.begin().await?;
+            let taken = tx.take_slots(self.fence(), self.cursors.clone(), wanted).await?;
+            let Some(taken) = taken else { return Ok(None) };
+            let slots: Vec<Slot> = taken.epochs.iter().map(|(slot, _)| *slot).collect();
+            let blocked = tx.outbox_blocked(&slots).await?;
+            tx.commit().await?;
+            Ok(Some((taken, blocked)))
+        });
+        match taking.await {
+            Ok(Some((taken, blocked))) => {
+                self.trust.renew(sent);
+                self.acks += 1;
+                self.cursors = taken.cursors;
+                self.epochs.extend(taken.epochs);
+                self.blocked.extend(blocked.into_iter().map(|(_, aggregate)| aggregate));
+                self.is_idle = false;
+                Ok(Ok(()))
+            }
+            Ok(None) => Err(Ended::Fenced),
+            Err(error) => Ok(Err(error)),
+        }
+    }
+
+    async fn leave(&mut self, leaving: &[Slot]) -> Result<Result<(), StoreError>, Ended> {
+        let sent = self.now();
+        let leaving_them = self.in_time(async {
+            let mut tx = self.relay.store.begin().await?;
+            let Some(kept) = tx.leave_slots(self.fence(), self.cursors.clone(), leaving).await? else {
+                return Ok(None);
+            };
+            tx.commit().await?;
+            Ok(Some(kept))
+        });
+        match leaving_them.await {
+            Ok(Some(kept)) => {
+                self.trust.renew(sent);
+                self.acks += 1;
+                self.cursors = kept;
+                self.epochs.retain(|slot, _| !leaving.contains(slot));
+                self.blocked.retain(|aggregate| !leaving.contains(&aggregate.slot()));
+                Ok(Ok(()))
+            }
+            Ok(None) => Err(Ended::Fenced),
+            Err(error) => Ok(Err(error)),
+        }
+    }
+
+    /// Reads what is written down of this relay, for when the answer to a change was lost.
+    pub(super) async fn reload(&mut self) -> Result<(), Ended> {
+        let mut failures = 0;
+        loop {
+            let loading = self.in_time(async {
+                let mut tx = self.relay.store.read().await?;
+                let Some(position) = tx.relay_position(self.id).await? else { return Ok(None) };
+                let slots: Vec<Slot> = position.2.iter().map(|(slot, _)| *slot).collect();
+                let blocked = tx.outbox_blocked(&slots).await?;
+                tx.commit().await?;
+                Ok(Some((position, blocked)))
+            });
+            match loading.await {
+                Ok(Some(((acks, cursors, epochs), blocked))) => {
+                    self.acks = acks;
+                    self.cursors = cursors;
+                    self.epochs = epochs.into_iter().collect();
+                    self.blocked = blocked.into_iter().map(|(_, aggregate)| aggregate).collect();
+                    self.is_idle = false;
+                    return Ok(());
+                }
+                Ok(None) => return Err(Ended::Fenced),
+                Err(error) => {
+                    warn(&error, "the relay could not read its position");
+                    failures += 1;
+                    self.wait_after(failures).await?;
+                }
+            }
+        }
+    }
+
+    /// Waits before another attempt; an error when the lease cannot be trusted any more.
+    pub(super) async fn wait_after(&self, failures: u32) -> Result<(), Ended> {
+        tokio::time::sleep(pause(failures).min(self.trust.left())).await;
+        if self.trust.is_over() { Err(Ended::Lapsed) } else { Ok(()) }
+    }
+
+    /// Not longer than the lease can be trusted.
+    pub(super) async fn in_time<T>(
+        &self,
+        work: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        match tokio::time::timeout(self.trust.left().max(Duration::from_millis(1)), work).await {
+            Ok(done) => done,
+            Err(_) => Err(StoreError::Unreachable {
+                place: self.relay.store.place(),
+                source: tidemill_store::sqlx::Error::Io(std::io::ErrorKind::TimedOut.into()),
+            }),
+        }
+    }
+
+    /// Does something that may take longer than a lease, and keeps the lease meanwhile.
+    pub(super) async fn while_alive<T>(&self, work: impl Future<Output = T>) -> Result<T, Ended> {
+        let beating = async {
+            loop {
+                tokio::time::sleep(self.relay.options.lease / 4).await;
+                match self.try_view(false).await {
+                    Ok(Some(_)) => {}
+                    Ok(None) => return Ended::Fenced,
+                    Err(error) => warn(&error, "the relay could not renew its lease"),
+                }
+            }
+        };
+        tokio::select! {
+            done = work => Ok(done),
+            ended = beating => Err(ended),
+            () = self.trust.over() => Err(Ended::Lapsed),
+        }
+    }
+
+    pub(super) fn fence(&self) -> RelayFence {
+        RelayFence { id: self.id, acks: self.acks, lease: self.relay.options.lease }
+    }
+
+    pub(super) fn now(&self) -> Monotonic {
+        self.relay.clock.monotonic()
+    }
+
+    /// Says goodbye where that is possible; otherwise the lease passes.
+    pub(super) async fn end(&self, ended: Ended) {
+        metrics::slots(0);
+        let id = self.id;
+        match ended {
+            Ended::Stopped => tracing::info!(relay.id = %id, "relay {id} stops and leaves its slots"),
+            Ended::Lapsed => {
+                tracing::error!(relay.id = %id, "relay {id} could not renew its lease and has given up its slots")
+            }
+            Ended::Fenced => {
+                crate::metrics::fencing_rejected("outbox_slot");
+                tracing::error!(relay.id = %id, "relay {id} was given up by others; it stops and joins anew");
+            }
+            Ended::Moved => {}
+        }
+        let leaving = async {
+            let mut tx = self.relay.store.begin().await?;
+            tx.leave_outbox(id).await?;
+            tx.commit().await
+        };
+        match tokio::time::timeout(self.relay.options.lease, leaving).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, relay.id = %id, "relay {id} could not say that it ends"),
+            Err(_) => tracing::warn!(relay.id = %id, "relay {id} could not say in time that it ends"),
+        }
+    }
+}

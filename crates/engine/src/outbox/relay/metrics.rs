@@ -1,0 +1,57 @@
+//! The metrics of relays: one function per event, so that a name is written once.
+
+use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
+use std::time::Duration;
+
+const BATCH_DURATION: &str = "tidemill_outbox_batch_duration_seconds";
+const PUBLISHED: &str = "tidemill_outbox_published_total";
+const QUERIES: &str = "tidemill_outbox_queries_total";
+const READS: &str = "tidemill_outbox_reads_total";
+const REFUSED: &str = "tidemill_outbox_refused_total";
+const RELAYS_RETIRED: &str = "tidemill_outbox_relays_retired_total";
+const SINK_FAILURES: &str = "tidemill_outbox_sink_failures_total";
+const SLOTS: &str = "tidemill_outbox_slots";
+
+pub(in crate::outbox) fn describe() {
+    describe_histogram!(BATCH_DURATION, "How long batches take from reading to their acknowledgement.");
+    describe_counter!(PUBLISHED, "Events that this process has published and acknowledged.");
+    describe_counter!(QUERIES, "Statements that the relay of this process has sent to the database.");
+    describe_counter!(READS, "Reads of the outbox by this process, by whether they found anything.");
+    describe_counter!(REFUSED, "Events that the sink refused.");
+    describe_counter!(RELAYS_RETIRED, "Silent relays that this process has retired.");
+    describe_counter!(SINK_FAILURES, "Publications that failed as a whole, so that they are tried again.");
+    describe_gauge!(SLOTS, "Slots that the relay of this process has.");
+}
+
+pub(super) fn batch(spent: Duration) {
+    histogram!(BATCH_DURATION).record(spent.as_secs_f64());
+}
+
+pub(super) fn published(events: usize) {
+    counter!(PUBLISHED).increment(events as u64);
+}
+
+pub(super) fn queried(statements: u32) {
+    counter!(QUERIES).increment(statements.into());
+}
+
+pub(super) fn read(statements: u32, is_empty: bool) {
+    queried(statements);
+    counter!(READS, "found" => if is_empty { "nothing" } else { "events" }).increment(1);
+}
+
+pub(super) fn refused() {
+    counter!(REFUSED).increment(1);
+}
+
+pub(super) fn retired() {
+    counter!(RELAYS_RETIRED).increment(1);
+}
+
+pub(super) fn slots(held: usize) {
+    gauge!(SLOTS).set(held as f64);
+}
+
+pub(super) fn unavailable() {
+    counter!(SINK_FAILURES).increment(1);
+}
