@@ -32,6 +32,14 @@ pub use tidemill_engine::{EngineError, HeldLease, Process, ProcessOptions, Syste
 pub use tidemill_engine::{item, job, testing};
 pub use tidemill_store::{Init, Pooler, Store, StoreError, StoreOptions, Tx, sqlx};
 
+/// Events that commit with the data, and are published afterwards.
+pub mod outbox {
+    pub use tidemill_domain::outbox::{
+        Aggregate, BadEvent, EventId, Headers, NewEvent, Payload, Slot, StoredEvent, StoredHeaders,
+    };
+    pub use tidemill_store::outbox::{EventFilter, publish_on};
+}
+
 /// What a program usually needs.
 ///
 /// ```
@@ -69,14 +77,15 @@ pub mod prelude {
         BatchStatus, Counters, ExecutionContext, ExecutionId, ExitStatus, InstanceId, JobParameter,
         JobParameters, ParameterValue, StepExecutionId,
     };
+    pub use tidemill_domain::outbox::{NewEvent, Payload};
     pub use tidemill_engine::item::sql::{
         CursorReader, Database, KeysetReader, Mode, OffsetReader, SqlQuery, SqlWriter,
     };
     pub use tidemill_engine::item::{
         AsyncProcessor, BoxProcessor, BoxReader, BoxWriter, ClassifierProcessor, ClassifierWriter,
         CompositeProcessor, CompositeWriter, CsvReader, CsvWriter, Encoding, FixedWidthReader, InputError,
-        ItemsReader, ItemsWriter, JsonLinesReader, JsonLinesWriter, OutputError, ProcessorExt, ReaderExt,
-        TextWriter, ValidatingProcessor,
+        ItemsReader, ItemsWriter, JsonLinesReader, JsonLinesWriter, OutboxWriter, OutputError, ProcessorExt,
+        ReaderExt, TextWriter, ValidatingProcessor,
     };
     pub use tidemill_engine::job::listener::{
         ChunkListener, ItemListener, JobListener, JobRun, RetryListener, SkipListener, StepListener, StepRun,

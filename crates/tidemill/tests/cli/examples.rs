@@ -77,6 +77,21 @@ what became of the ticks
     assert_eq!(said, expected.lines().collect::<Vec<_>>());
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_payment_and_its_event_are_both_there_or_neither() {
+    for database in both_databases().await {
+        let program = Program::new("outbox_event", Stage::new());
+
+        let ran = program.run(&[database.url()]);
+
+        let mut expected = vec!["payment/1 payment.made to payments"];
+        if database.url().starts_with("postgres") {
+            expected.push("payment/3 payment.made to payments");
+        }
+        assert_eq!(ran.succeeds().stdout.lines().collect::<Vec<_>>(), expected);
+    }
+}
+
 #[test]
 fn a_job_that_failed_goes_on_where_it_was() {
     let program = Program::new("restart_after_crash", Stage::new());

@@ -14,6 +14,7 @@ crate::on_both![
     headers_that_only_others_write_are_shown_as_they_are,
     plain_sql_and_our_own_functions_share_one_order,
     nobody_chooses_the_number_of_an_event,
+    who_writes_events_needs_no_other_right,
 ];
 
 /// As the documents show it.
@@ -221,4 +222,25 @@ async fn nobody_chooses_the_number_of_an_event(bench: Bench) {
         );
         assert_eq!(ids, [1, 2]);
     }
+}
+
+/// The role is made and used in one transaction, so that nothing of it stays in the server.
+async fn who_writes_events_needs_no_other_right(bench: Bench) {
+    if is_sqlite(&bench) {
+        return; // It has no rights but those to the file.
+    }
+    let mut tx = bench.begin().await;
+    for sql in [
+        "create role tidemill_test_shop",
+        "grant insert on outbox_event to tidemill_test_shop",
+        "set local role tidemill_test_shop",
+        PLAIN,
+        &with("headers", "'{\"a\":\"b\"}'"),
+    ] {
+        tx.execute_for_test(sql).await.unwrap();
+    }
+
+    let read = tx.execute_for_test("select * from outbox_event").await;
+
+    assert!(matches!(read, Err(StoreError::NotPermitted(_))), "{read:?}");
 }
