@@ -1,3 +1,6 @@
+//! The outbox, on both databases.
+
+mod audit;
 //! The outbox: events, and what becomes of them.
 
 mod event;

@@ -72,3 +72,42 @@ impl Batch {
         self.fates.into_iter().map(outcome).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidemill_domain::lease::Epoch;
+    use tidemill_domain::outbox::{Aggregate, EventId, Payload, Seq};
+    use tidemill_domain::time::Timestamp;
+
+    fn record(id: i64) -> Record {
+        let aggregate = Aggregate { kind: "order".into(), id: "a".into() };
+        Record {
+            id: EventId::new(id),
+            slot: aggregate.slot(),
+            epoch: Epoch::new(1),
+            seq: Seq::new(id),
+            aggregate,
+            event_type: "order.paid".into(),
+            topic: "orders".into(),
+            headers: Default::default(),
+            payload: Payload::Tombstone,
+            created_at: Timestamp::EPOCH,
+        }
+    }
+
+    #[test]
+    fn of_a_batch_that_was_cut_only_whole_lines_are_delivered() {
+        let records = [record(1), record(2), record(3)];
+        let batch = || Batch::new(&records, &SinkOptions::default());
+        let len = batch().lines().len() / 3;
+        let delivered = |written| {
+            let outcomes = batch().outcomes(written, Some("full".into()));
+            outcomes.iter().take_while(|outcome| **outcome == Outcome::Delivered).count()
+        };
+
+        let counts = [0, len - 1, len, 2 * len - 1, 2 * len, 3 * len - 1, 3 * len].map(delivered);
+
+        assert_eq!(counts, [0, 0, 1, 1, 2, 2, 3]);
+    }
+}

@@ -155,3 +155,23 @@ fn is_device(metadata: &Metadata) -> bool {
     use std::os::unix::fs::FileTypeExt;
     metadata.file_type().is_char_device()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_between_the_look_and_the_write_is_set_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events");
+        fs::write(&path, "whole\n{\"torn").unwrap();
+        let file = create(&path).unwrap();
+
+        write(&file, b"first\n").unwrap();
+        set_apart(&file, 12).unwrap();
+        write(&file, b"second\n").unwrap();
+        set_apart(&file, 18).unwrap();
+
+        assert_eq!(fs::read_to_string(&path).unwrap(), "whole\n{\"tor\nfirst\nsecond\n");
+    }
+}
