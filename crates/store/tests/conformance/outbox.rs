@@ -1,8 +1,6 @@
-//! The outbox, on both databases.
-
-mod audit;
 //! The outbox: events, and what becomes of them.
 
+mod audit;
 mod event;
 mod exception;
 mod foreign;

@@ -1,6 +1,6 @@
 //! An event that is refused holds back its aggregate, and nothing else.
 
-use super::{Kept, SOON, Site};
+use super::site::{Kept, SOON, Site};
 use std::num::NonZeroU32;
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! A relay publishes everything once and in order, shares with others, and is replaced when it dies.
 
-use super::{Kept, Running, Site, assert_in_order};
+use super::site::{Kept, Running, Site, assert_in_order};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use std::time::Duration;

@@ -1,0 +1,170 @@
+//! Relays on both databases, in real time.
+
+use std::collections::{HashMap, HashSet};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tidemill_domain::outbox::exception::RetryPolicy;
+use tidemill_domain::outbox::{EventId, Record};
+use tidemill_domain::process::{Identity, ProcessId};
+use tidemill_engine::outbox::relay::{Relay, RelayError, RelayOptions};
+use tidemill_engine::outbox::{Outcome, Publisher};
+use tidemill_engine::{SystemClock, SystemIds};
+use tidemill_store::Store;
+use tidemill_store::scratch::Scratch;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// Far longer than anything here takes, so that a hang is seen.
+pub(super) const SOON: Duration = Duration::from_secs(30);
+
+/// A database with an outbox.
+pub(super) struct Site {
+    pub(super) scratch: Scratch,
+    pub(super) store: Store,
+}
+
+impl Site {
+    pub(super) async fn both() -> Vec<Self> {
+        let mut scratches = vec![Scratch::file()];
+        scratches.extend(Scratch::postgres().await);
+        let mut sites = Vec::new();
+        for scratch in scratches {
+            let store = scratch.store(None).await.unwrap();
+            sites.push(Self { scratch, store });
+        }
+        sites
+    }
+
+    /// A relay with connections of its own.
+    pub(super) async fn relay(&self, kept: &Kept, adapt: impl FnOnce(&mut RelayOptions)) -> Running {
+        let store = self.scratch.store(None).await.unwrap();
+        let identity = Identity { name: "relay".into(), host: "mill".into(), pid: 7, version: "0".into() };
+        let process: ProcessId = SystemIds.process();
+        let mut options = RelayOptions::new(process, identity, RetryPolicy::standard().unwrap());
+        adapt(&mut options);
+        let relay = Relay::new(store, Arc::new(SystemClock::new()), Arc::new(kept.clone()), options);
+        let (stop, stopped) = watch::channel(false);
+        Running { stop, task: tokio::spawn(async move { relay.run(stopped).await }) }
+    }
+
+    /// Writes events of these aggregates by plain SQL, as other programs do.
+    pub(super) async fn write(&self, aggregates: &[&str]) {
+        let mut tx = self.store.begin().await.unwrap();
+        for aggregate in aggregates {
+            tx.execute_for_test(&format!(
+                "insert into outbox_event (aggregate_type, aggregate_id, event_type, topic, payload)
+                 values ('order', '{aggregate}', 'order.paid', 'orders', '{{\"a\":1}}')"
+            ))
+            .await
+            .unwrap();
+        }
+        tx.commit().await.unwrap();
+    }
+}
+
+/// A relay that runs.
+pub(super) struct Running {
+    pub(super) stop: watch::Sender<bool>,
+    pub(super) task: JoinHandle<Result<(), RelayError>>,
+}
+
+impl Running {
+    pub(super) async fn stop(self) {
+        self.stop.send_replace(true);
+        tokio::time::timeout(SOON, self.task).await.expect("an end").unwrap().unwrap();
+    }
+
+    /// As if it were killed: it says nothing to anybody.
+    pub(super) fn kill(self) {
+        self.task.abort();
+    }
+}
+
+/// Keeps what is published.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Kept {
+    pub(super) records: Arc<Mutex<Vec<Record>>>,
+    /// Aggregates whose events are refused; true: for good.
+    pub(super) refused: Arc<Mutex<HashMap<String, bool>>>,
+    /// Nothing is taken.
+    pub(super) is_down: Arc<AtomicBool>,
+}
+
+impl Kept {
+    pub(super) fn records(&self) -> Vec<Record> {
+        self.records.lock().unwrap().clone()
+    }
+
+    pub(super) fn refuse(&self, aggregate: &str, is_permanent: bool) {
+        self.refused.lock().unwrap().insert(aggregate.to_owned(), is_permanent);
+    }
+
+    pub(super) fn accept_all(&self) {
+        self.refused.lock().unwrap().clear();
+    }
+
+    /// The ids of what came of an aggregate, in the order in which it came.
+    pub(super) fn of(&self, aggregate: &str) -> Vec<EventId> {
+        let records = self.records();
+        records.iter().filter(|record| record.aggregate.id == aggregate).map(|record| record.id).collect()
+    }
+
+    pub(super) async fn until(&self, count: usize) -> Vec<Record> {
+        let reached = async {
+            loop {
+                let records = self.records();
+                let known: HashSet<EventId> = records.iter().map(|record| record.id).collect();
+                if known.len() >= count {
+                    return records;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(SOON, reached).await.expect("all events")
+    }
+}
+
+impl Publisher for Kept {
+    fn name(&self) -> String {
+        "kept".to_owned()
+    }
+
+    fn publish<'a>(
+        &'a self,
+        records: &'a [Record],
+    ) -> Pin<Box<dyn Future<Output = Vec<Outcome>> + Send + 'a>> {
+        Box::pin(async move {
+            if self.is_down.load(Ordering::Relaxed) {
+                return vec![Outcome::Unavailable { why: "nobody is there".into() }; records.len()];
+            }
+            let refused = self.refused.lock().unwrap().clone();
+            let mut seen = HashSet::new();
+            let mut outcome = |record: &Record| match refused.get(&record.aggregate.id) {
+                None => {
+                    self.records.lock().unwrap().push(record.clone());
+                    Outcome::Delivered
+                }
+                Some(_) if !seen.insert(record.aggregate.clone()) => Outcome::Held,
+                Some(is_permanent) => {
+                    Outcome::Refused { why: "too ugly".into(), is_permanent: *is_permanent }
+                }
+            };
+            records.iter().map(&mut outcome).collect()
+        })
+    }
+}
+
+/// The first time that each event came, by aggregate, must be in the order of ids.
+pub(super) fn assert_in_order(records: &[Record]) {
+    let mut last: HashMap<&str, EventId> = HashMap::new();
+    let mut known = HashSet::new();
+    for record in records {
+        if !known.insert(record.id) {
+            continue;
+        }
+        let before = last.insert(&record.aggregate.id, record.id).unwrap_or_default();
+        assert!(before < record.id, "{} came after {before} of {}", record.id, record.aggregate.id);
+    }
+}
