@@ -15,6 +15,7 @@ mod lease;
 mod outbox;
 mod pool;
 mod process;
+mod relay;
 mod run;
 mod schedule;
 mod serve;
@@ -52,6 +53,8 @@ pub(crate) enum Command {
     /// The outbox: events that were committed together with the data, and what became of them
     #[command(subcommand)]
     Outbox(outbox::OutboxCommand),
+    /// Publish the outbox, together with the other relays, until told to stop
+    Relay(relay::RelayArguments),
     /// Why a run waits for units of a pool, or got what it got
     Why(why::Why),
     /// Run a command with units of pools, and give them back at every end
@@ -148,6 +151,7 @@ async fn run_ours(command: Command, context: &Context) -> Result<Exit, Failure> 
         Command::Schedule(schedule) => schedule::run(schedule, context).await,
         Command::Pool(pool) => pool::run(pool, context).await,
         Command::Outbox(outbox) => outbox::run(outbox, context).await,
+        Command::Relay(relay) => relay::run(relay, context).await,
         Command::Why(why) => why::run(&why, context).await,
         Command::Process(process) => process::run(&process, context).await,
         Command::Hint(hint) => hint::run(&hint, context),
