@@ -23,10 +23,24 @@ pub struct Reading<'a> {
     pub stop: Option<&'a Mark>,
     /// Up to this id, nothing is read.
     pub floor: EventId,
-    /// The lowest id of the window, if it was found before.
-    pub low: Option<EventId>,
+    /// What the page before has told about its window; of no use for another one.
+    pub low: Option<Low>,
     /// Most events at once.
     pub limit: u32,
+}
+
+/// The lowest id of a window. It names the window, because taking it for that of another one would lose what lies below.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Low {
+    from: Mark,
+    to: Option<Mark>,
+    id: EventId,
+}
+
+impl Low {
+    fn is_of(&self, window: &Window) -> bool {
+        (&self.from, &self.to) == (&window.from, &window.to)
+    }
 }
 
 /// What was read.
@@ -39,7 +53,7 @@ pub struct Page {
     /// How far was read with them.
     pub window: Window,
     /// The lowest id of the window, for its next page.
-    pub low: Option<EventId>,
+    pub low: Option<Low>,
     /// The mark of the instant of reading, if a window was opened; and which history of the server it is from.
     pub seen: Option<(Mark, Option<String>)>,
     /// How many statements it took.
@@ -54,7 +68,7 @@ impl Tx {
             events: Vec::new(),
             opened: reading.cursor.window.clone(),
             window: reading.cursor.window.clone(),
-            low: reading.low,
+            low: reading.low.clone().filter(|low| low.is_of(&reading.cursor.window)),
             seen: None,
             queries: 0,
         };
@@ -82,12 +96,15 @@ impl Tx {
                 return Ok(Some(page));
             }
         }
-        if page.low.is_none() {
-            page.queries += 1;
-            page.low = Some(EventId::new(self.outbox_read_low(&page.window).await?.unwrap_or(0)));
-        }
+        let low = match &page.low {
+            Some(low) => low.id,
+            None => {
+                page.queries += 1;
+                EventId::new(self.outbox_read_low(&page.window).await?.unwrap_or(0))
+            }
+        };
+        page.low = Some(Low { from: page.window.from.clone(), to: page.window.to.clone(), id: low });
         page.queries += 1;
-        let low = page.low.unwrap_or_default();
         let rows =
             self.outbox_read_page(&page.window, reading.floor, low, &slots, i64::from(reading.limit)).await?;
         let is_last = rows.len() < reading.limit as usize;

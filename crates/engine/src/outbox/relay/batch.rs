@@ -12,7 +12,7 @@ use tidemill_domain::outbox::cursor::{self, Advance, Cursor};
 use tidemill_domain::outbox::exception::{ExceptionState, after_refusal};
 use tidemill_domain::outbox::{Aggregate, EventId, Record, Seq, Slot, StoredEvent, Window};
 use tidemill_store::outbox::exception::NewException;
-use tidemill_store::outbox::reading::{Page, Reading};
+use tidemill_store::outbox::reading::{Low, Page, Reading};
 use tidemill_store::{StoreError, crash_point};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -93,7 +93,7 @@ impl Member<'_> {
     }
 
     /// Reads for the slots that are furthest behind.
-    async fn read(&self, cursors: &[Cursor], low: Option<EventId>) -> Result<Batch, StoreError> {
+    async fn read(&self, cursors: &[Cursor], low: Option<Low>) -> Result<Batch, StoreError> {
         let Some(first) = cursors.first() else { return Err(nothing_to_read()) };
         let limit = self.relay.options.batch.get();
         let stop = cursor::next_stop(cursors);
@@ -138,7 +138,7 @@ impl Member<'_> {
             tracing::info!("[Instance-{id}] Processing {count} events (partition {instance})");
         }
         let after = batch.advanced(&self.cursors, count);
-        let low = batch.page.low.filter(|_| batch.page.window.to.is_some());
+        let low = batch.page.low.clone();
         let reading_ahead = async {
             // Only a full batch has more behind it.
             if batch.is_full { self.read(&after, low).await.ok() } else { None }

@@ -43,6 +43,7 @@ pub(crate) async fn list(connection: &mut SqliteConnection) -> Result<Vec<RelayR
     .await
 }
 
+/// The mark is how far ids were given out: that does not go back when events are removed.
 pub(crate) async fn look(
     connection: &mut SqliteConnection,
     looking: &Looking<'_>,
@@ -70,7 +71,8 @@ pub(crate) async fn look(
     sqlx::query_as(
         "select $1 as acks,
                 $2 as now,
-                (select (coalesce(max(id), 0) + 1) || ':' || (coalesce(max(id), 0) + 1) || ':' from outbox_event) as mark,
+                (select (coalesce(max(seq), 0) + 1) || ':' || (coalesce(max(seq), 0) + 1) || ':'
+                 from sqlite_sequence where name = 'outbox_event') as mark,
                 null as timeline,
                 (select floor_id from tidemill_outbox) as floor_id,
                 (select json_group_array(json_object(
