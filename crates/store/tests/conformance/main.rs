@@ -32,6 +32,7 @@ mod alert;
 mod audit;
 mod connect;
 mod demo;
+mod dice;
 mod item;
 mod job;
 mod lease;

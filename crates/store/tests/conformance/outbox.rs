@@ -1,3 +1,12 @@
+//! The outbox.
+
+mod interleaving;
+mod naive;
+mod reader;
+mod relay;
+mod stage;
+mod stress;
+mod window;
 //! The outbox: events, and what becomes of them.
 
 mod audit;

@@ -1,17 +1,16 @@
 //! Pools under stress: three servers decide at the same time about the same pools, crash, forget, repeat and reorder, and
 //! the clock jumps. After each pass an auditor of the tests' own follows the log and compares it with the rows.
 //!
-//! Reading order: `dice` (what is random, by a seed), `server` (what can happen), `auditor` (what has to hold).
+//! Reading order: `server` (what can happen), `auditor` (what has to hold).
 
 mod auditor;
-mod dice;
 mod server;
 
 use self::auditor::Auditor;
-use self::dice::Dice;
 use self::server::Server;
 use super::ann;
 use crate::Bench;
+use crate::dice::{self, Dice};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,16 +34,13 @@ crate::on_both![
 /// What all servers do together.
 const OPERATIONS: usize = 10_000;
 
-/// The variable that repeats a run, as far as the servers come by in the same order.
-const SEED: &str = "TIDEMILL_TEST_SEED";
-
 /// The pools, with what there is of each at first.
 const POOLS: [(&str, u32, Policy); 3] =
     [("ADW", 24, Policy::Document), ("ERP", 10, Policy::Fifo), ("HR", 6, Policy::Document)];
 
 async fn three_servers_never_give_out_more_than_there_is(bench: Bench) {
-    let seed = std::env::var(SEED).ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(dice::seed);
-    let told = format!("repeat with {SEED}={seed}");
+    let seed = dice::seed();
+    let told = dice::repeat(seed);
     create_pools(&bench).await;
     let auditor = Arc::new(Mutex::new(Auditor::new(names())));
     let past = Arc::default();

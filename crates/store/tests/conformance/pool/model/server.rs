@@ -2,8 +2,8 @@
 
 use super::super::ann;
 use super::auditor::Auditor;
-use super::dice::Dice;
 use super::{POOLS, names};
+use crate::dice::Dice;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU32;
 use std::sync::Arc;
