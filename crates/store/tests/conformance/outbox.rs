@@ -1,24 +1,22 @@
-//! The outbox.
-
-mod interleaving;
-mod naive;
-mod reader;
-mod relay;
-mod stage;
-mod stress;
-mod window;
 //! The outbox: events, and what becomes of them.
 
 mod audit;
 mod event;
 mod exception;
 mod foreign;
+mod interleaving;
 mod lag;
+mod naive;
 mod notice;
 mod partition;
 mod place;
+mod reader;
+mod relay;
 mod restore;
 mod retention;
+mod stage;
+mod stress;
+mod window;
 
 use crate::Bench;
 use std::collections::BTreeMap;
