@@ -59,20 +59,23 @@ pub struct View {
 
 /// The fence of a relay: its row as it knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RelayFence {
+pub struct RelayFence<'a> {
     /// Who.
     pub id: RelayId,
     /// How many acknowledgements it has written; another number means that this is not the row it knows.
     pub acks: i64,
     /// For how long its word counts from the next acknowledgement on.
     pub lease: Duration,
+    /// The history of the server that its marks are from, if it has seen one. After a fail-over the same numbers may
+    /// belong to other transactions.
+    pub timeline: Option<&'a str>,
 }
 
 /// What a look is about.
 #[derive(Clone, Debug)]
 pub struct Looking<'a> {
     /// Who looks.
-    pub fence: RelayFence,
+    pub fence: RelayFence<'a>,
     /// The mark up to which its slots were read.
     pub from: &'a Mark,
     /// Its slots.
@@ -177,7 +180,7 @@ impl Tx {
     /// Takes slots of these that are free; none when the relay has ended, and then nothing is to be committed.
     pub async fn take_slots(
         &mut self,
-        fence: RelayFence,
+        fence: RelayFence<'_>,
         cursors: Vec<Cursor>,
         wanted: &[Slot],
     ) -> Result<Option<Taken>, StoreError> {
@@ -202,7 +205,7 @@ impl Tx {
     /// Leaves slots where they are for others; none when the relay has ended, and then nothing is to be committed.
     pub async fn leave_slots(
         &mut self,
-        fence: RelayFence,
+        fence: RelayFence<'_>,
         cursors: Vec<Cursor>,
         leaving: &[Slot],
     ) -> Result<Option<Vec<Cursor>>, StoreError> {
@@ -220,7 +223,7 @@ impl Tx {
     /// its row is not the one it knows: then nothing was written.
     pub async fn acknowledge(
         &mut self,
-        fence: RelayFence,
+        fence: RelayFence<'_>,
         cursors: &[Cursor],
         published: u64,
     ) -> Result<bool, StoreError> {

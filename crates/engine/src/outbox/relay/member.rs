@@ -391,8 +391,9 @@ impl<'a> Member<'a> {
         }
     }
 
-    pub(super) fn fence(&self) -> RelayFence {
-        RelayFence { id: self.id, acks: self.acks, lease: self.relay.options.lease }
+    pub(super) fn fence(&self) -> RelayFence<'_> {
+        let timeline = self.timeline.as_deref();
+        RelayFence { id: self.id, acks: self.acks, lease: self.relay.options.lease, timeline }
     }
 
     pub(super) fn now(&self) -> Monotonic {

@@ -63,6 +63,7 @@ pub(crate) async fn look(
                       cursors = coalesce($8, cursors)
                   from clock
                   where id = $1 and ended_at is null and acks = $7 and until > clock.now
+                      and ($8::text is null or $9::text is null or $9 = substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))
                   returning acks
               ),
               owned as (select owner, count(*) as slots from tidemill_outbox_slot where owner is not null group by owner)
@@ -100,6 +101,7 @@ pub(crate) async fn look(
     .bind(numbers(looking.slots))
     .bind(looking.fence.acks)
     .bind(cursors)
+    .bind(looking.fence.timeline)
     .fetch_one(connection)
     .await
 }
@@ -119,7 +121,7 @@ pub(crate) async fn position(
 /// place.
 pub(crate) async fn acknowledge(
     connection: &mut PgConnection,
-    fence: RelayFence,
+    fence: RelayFence<'_>,
     cursors: &str,
     published: i64,
     now: Option<DbTime>,
@@ -130,7 +132,8 @@ pub(crate) async fn acknowledge(
              until = case when until > coalesce($5, clock_timestamp())
                           then greatest(until, coalesce($5, clock_timestamp()) + $6)
                           else until end
-         where id = $1 and ended_at is null and acks = $2",
+         where id = $1 and ended_at is null and acks = $2
+             and ($7::text is null or $7 = substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))",
     )
     .bind(DbId::from(fence.id))
     .bind(fence.acks)
@@ -138,6 +141,7 @@ pub(crate) async fn acknowledge(
     .bind(published)
     .bind(now)
     .bind(fence.lease)
+    .bind(fence.timeline)
     .execute(connection)
     .await?;
     Ok(done.rows_affected())

@@ -111,7 +111,7 @@ pub(crate) async fn position(
 /// over may still be settled when the lease has passed, but that does not bring the lease back.
 pub(crate) async fn acknowledge(
     connection: &mut SqliteConnection,
-    fence: RelayFence,
+    fence: RelayFence<'_>,
     cursors: &str,
     published: i64,
     now: Option<DbTime>,

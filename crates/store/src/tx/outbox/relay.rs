@@ -30,7 +30,7 @@ impl Tx {
 
     pub(crate) async fn outbox_relay_acknowledge(
         &mut self,
-        fence: RelayFence,
+        fence: RelayFence<'_>,
         cursors: &str,
         published: i64,
         now: Option<DbTime>,

@@ -25,7 +25,7 @@ pub(super) struct Settled {
 #[derive(Debug)]
 pub(super) struct Reader {
     pub(super) store: Store,
-    pub(super) fence: RelayFence,
+    pub(super) fence: RelayFence<'static>,
     pub(super) cursors: Vec<Cursor>,
     pub(super) epochs: BTreeMap<Slot, Epoch>,
     pub(super) floor: EventId,
@@ -62,7 +62,7 @@ impl Reader {
         tx.commit().await.unwrap();
         Self {
             store: store.clone(),
-            fence: RelayFence { id, acks: 0, lease: LEASE },
+            fence: RelayFence { id, acks: 0, lease: LEASE, timeline: None },
             cursors: Vec::new(),
             epochs: BTreeMap::new(),
             floor: EventId::ZERO,
