@@ -13,8 +13,8 @@ async fn outbox(scratch: &Scratch, read: u32) -> Stage {
     let mut tx = store.begin().await.unwrap();
     for _ in 0..4 {
         tx.execute_for_test(
-            "insert into outbox_event (aggregate_type, aggregate_id, event_type, topic)
-             values ('order', 'order-1', 'order.paid', 'orders')",
+            "insert into outbox_event (aggregate_type, aggregate_id, event_type, topic, payload)
+             values ('order', 'order-1', 'order.paid', 'orders', '{}')",
         )
         .await
         .unwrap();
