@@ -6,6 +6,7 @@ pub mod audit;
 pub mod execution;
 pub mod job;
 pub mod lease;
+pub mod outbox;
 pub mod pool;
 pub mod process;
 pub mod schedule;
@@ -70,6 +71,15 @@ use utoipa::OpenApi;
         pool::lease::heartbeat,
         pool::lease::give_back,
         pool::lease::release,
+        outbox::exception::list,
+        outbox::exception::show,
+        outbox::exception::operate::skip,
+        outbox::exception::operate::replay,
+        outbox::exception::operate::edit,
+        outbox::exception::operate::redirect,
+        outbox::exception::bulk::skip,
+        outbox::exception::bulk::replay,
+        outbox::exception::bulk::redirect,
         token::list,
         token::create,
         token::revoke

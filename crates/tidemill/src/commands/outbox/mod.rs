@@ -1,5 +1,8 @@
 //! `tidemill outbox`: events that were committed together with the data, and what became of them.
 
+mod dead;
+mod filter;
+mod operate;
 mod verify;
 
 use crate::context::Context;
@@ -12,10 +15,25 @@ use tidemill_domain::code::Exit;
 pub(crate) enum OutboxCommand {
     /// Compare what was published with the table: what is lost, came twice or is out of order
     Verify(verify::Verify),
+    /// The events that a sink refused and nobody tries any more; with an id, all about one
+    Dead(dead::Dead),
+    /// Never publish events that were refused; those behind them go on
+    Skip(operate::Many),
+    /// Try events that were refused again at once
+    Replay(operate::Many),
+    /// Publish events that were refused to another topic
+    Redirect(operate::RedirectArguments),
+    /// Publish something else in place of events that were refused
+    Edit(operate::EditArguments),
 }
 
 pub(super) async fn run(command: OutboxCommand, context: &Context) -> Result<Exit, Failure> {
     match command {
         OutboxCommand::Verify(arguments) => verify::run(arguments, context).await,
+        OutboxCommand::Dead(arguments) => dead::run(arguments, context).await,
+        OutboxCommand::Skip(arguments) => operate::skip(arguments, context).await,
+        OutboxCommand::Replay(arguments) => operate::replay(arguments, context).await,
+        OutboxCommand::Redirect(arguments) => operate::redirect(arguments, context).await,
+        OutboxCommand::Edit(arguments) => operate::edit(arguments, context).await,
     }
 }

@@ -1,0 +1,3 @@
+//! The outbox: events that were not taken, and what operators do about them.
+
+pub mod exception;

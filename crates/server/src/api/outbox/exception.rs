@@ -1,0 +1,280 @@
+//! Events that a sink has refused, and those that wait behind them. What an event says is shown of one at a time, to
+//! those who may see payloads.
+
+pub mod bulk;
+pub mod operate;
+
+use crate::api::{Asked, id, limit};
+use crate::problem::Problem;
+use crate::state::State;
+use axum::Json;
+use axum::extract::{Path, State as Given};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use tidemill_domain::outbox::exception::{ExceptionRefusal, ExceptionState, Original, StateWord};
+use tidemill_domain::outbox::{EventId, Slot};
+use tidemill_store::outbox::exception::{ExceptionDetail, ExceptionFilter, ExceptionRecord};
+use utoipa::{IntoParams, ToSchema};
+
+/// What to list.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub struct ListExceptions {
+    /// At most so many; 50 when not given, 500 at most.
+    limit: Option<u32>,
+    /// Only events behind this one: the last id of the page before.
+    after: Option<i64>,
+    /// Only those in this state: `waiting`, `held`, `parked` or `skipped`.
+    state: Option<String>,
+    /// Only those of this slot, 0 to 255.
+    slot: Option<u8>,
+    /// Only those of aggregates of this type.
+    aggregate_type: Option<String>,
+    /// Only those of the aggregate with this id.
+    aggregate_id: Option<String>,
+    /// Only those that go to this topic.
+    topic: Option<String>,
+    /// Only those of this type.
+    event_type: Option<String>,
+    /// Only those whose error contains this text.
+    error: Option<String>,
+}
+
+/// Which excepted events an order is about; an absent condition is always met.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EventFilter {
+    /// Only those in this state: `waiting`, `held` or `parked`.
+    pub(super) state: Option<String>,
+    /// Only those of this slot, 0 to 255.
+    pub(super) slot: Option<u8>,
+    /// Only those of aggregates of this type.
+    pub(super) aggregate_type: Option<String>,
+    /// Only those of the aggregate with this id.
+    pub(super) aggregate_id: Option<String>,
+    /// Only those that go to this topic.
+    pub(super) topic: Option<String>,
+    /// Only those of this type.
+    pub(super) event_type: Option<String>,
+    /// Only those whose error contains this text.
+    pub(super) error: Option<String>,
+}
+
+/// An event that a sink has refused, or that waits behind one.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Exception {
+    /// The number of the event.
+    id: i64,
+    /// Its slot.
+    slot: u8,
+    /// Its place among the events of its slot.
+    seq: i64,
+    /// What sort of thing it happened to.
+    aggregate_type: String,
+    /// To which one.
+    aggregate_id: String,
+    /// What happened.
+    event_type: String,
+    /// Where it goes; unknown when the event itself is gone.
+    topic: Option<String>,
+    /// `waiting`, `held`, `parked` or `skipped`.
+    state: String,
+    /// When it is tried again.
+    next_attempt_at: Option<String>,
+    /// The event that comes first, when it is held.
+    behind: Option<i64>,
+    /// How often it was tried.
+    attempts: u32,
+    /// Why it was last not taken.
+    error: Option<String>,
+    /// Since when it is an exception.
+    since: String,
+    /// When it last changed.
+    updated_at: String,
+    /// Whether somebody has changed what it says.
+    is_edited: bool,
+    /// Whether somebody has changed where it goes.
+    is_redirected: bool,
+    /// Whether the event is no longer in its table.
+    is_gone: bool,
+}
+
+/// A page of excepted events.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Exceptions {
+    /// The oldest first.
+    items: Vec<Exception>,
+    /// Ask with `after` this for the next page; none when this was the last.
+    next: Option<i64>,
+}
+
+/// What an event says.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum EventPayload {
+    /// JSON, as it is written.
+    Json {
+        /// The text.
+        text: String,
+    },
+    /// Anything else.
+    Bytes {
+        /// In base64, with padding.
+        base64: String,
+    },
+    /// Nothing.
+    Tombstone {},
+}
+
+/// All about one excepted event.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct OneException {
+    /// Where it stands.
+    exception: Exception,
+    /// When the event was written; unknown when it is gone.
+    created_at: Option<String>,
+    /// What would be published; none when the event is gone or cannot be read.
+    payload: Option<EventPayload>,
+    /// Further words that would be published with it.
+    headers: Option<BTreeMap<String, String>>,
+    /// Why the event cannot be read.
+    unreadable: Option<String>,
+}
+
+impl From<ExceptionRecord> for Exception {
+    fn from(record: ExceptionRecord) -> Self {
+        let next_attempt_at = match record.exception.state {
+            ExceptionState::Waiting { next_attempt_at } => Some(next_attempt_at.to_string()),
+            ExceptionState::Held | ExceptionState::Parked | ExceptionState::Skipped => None,
+        };
+        Self {
+            id: record.id.get(),
+            slot: record.slot.get(),
+            seq: record.seq.get(),
+            aggregate_type: record.aggregate.kind,
+            aggregate_id: record.aggregate.id,
+            event_type: record.event_type,
+            topic: record.topic,
+            state: record.exception.state.word().as_str().to_owned(),
+            next_attempt_at,
+            behind: record.behind.map(EventId::get),
+            attempts: record.exception.attempts,
+            error: record.error,
+            since: record.since.to_string(),
+            updated_at: record.updated_at.to_string(),
+            is_edited: record.is_edited,
+            is_redirected: record.is_redirected,
+            is_gone: record.original == Original::Gone,
+        }
+    }
+}
+
+impl From<ExceptionDetail> for OneException {
+    fn from(detail: ExceptionDetail) -> Self {
+        let exception = Exception::from(detail.record);
+        let unreadable = |why| Self {
+            exception: exception.clone(),
+            created_at: None,
+            payload: None,
+            headers: None,
+            unreadable: why,
+        };
+        match detail.content {
+            None => unreadable(None),
+            Some(Err(bad)) => unreadable(Some(bad.to_string())),
+            Some(Ok(content)) => Self {
+                exception: exception.clone(),
+                created_at: Some(content.created_at.to_string()),
+                payload: Some(content.payload.into()),
+                headers: Some(content.headers),
+                unreadable: None,
+            },
+        }
+    }
+}
+
+impl From<tidemill_domain::outbox::Payload> for EventPayload {
+    fn from(payload: tidemill_domain::outbox::Payload) -> Self {
+        use tidemill_domain::outbox::Payload as Stored;
+        match payload {
+            Stored::Json(text) => Self::Json { text },
+            Stored::Bytes(bytes) => Self::Bytes { base64: STANDARD.encode(bytes) },
+            Stored::Tombstone => Self::Tombstone {},
+        }
+    }
+}
+
+impl EventFilter {
+    /// As the store takes it.
+    pub(super) fn checked(self) -> Result<ExceptionFilter, Problem> {
+        let state = self.state.map(|word| word.parse::<StateWord>()).transpose();
+        let state = state.map_err(|error| {
+            Problem::bad_request(format!("the state is {error}"), "use one of these, or none for all")
+        })?;
+        Ok(ExceptionFilter {
+            states: state.into_iter().collect(),
+            slot: self.slot.map(Slot::new),
+            aggregate_type: self.aggregate_type,
+            aggregate_id: self.aggregate_id,
+            topic: self.topic,
+            event_type: self.event_type,
+            error_contains: self.error,
+        })
+    }
+}
+
+/// Why an order was refused, as a problem.
+pub(super) fn refused(id: EventId, refusal: ExceptionRefusal) -> Problem {
+    Problem::new(refusal.code(), format!("event {id}: {refusal}"), refusal.fix())
+}
+
+/// The events that were not taken, and those that wait behind them, without what they say.
+#[utoipa::path(get, path = "/api/v1/outbox/exceptions", params(ListExceptions), responses((status = 200, body = Exceptions)))]
+pub(crate) async fn list(
+    Given(state): Given<State>,
+    Asked(asked): Asked<ListExceptions>,
+) -> Result<Json<Exceptions>, Problem> {
+    let limit = limit(asked.limit)?;
+    let filter = EventFilter {
+        state: asked.state,
+        slot: asked.slot,
+        aggregate_type: asked.aggregate_type,
+        aggregate_id: asked.aggregate_id,
+        topic: asked.topic,
+        event_type: asked.event_type,
+        error: asked.error,
+    };
+    let filter = filter.checked()?;
+    let mut tx = state.store().read().await?;
+    let after = EventId::new(asked.after.unwrap_or(0));
+    // One more than asked for tells whether there is a next page.
+    let mut records = tx.outbox_exceptions(&filter, after, limit + 1).await?;
+    tx.rollback().await?;
+    let has_more = records.len() > limit as usize;
+    records.truncate(limit as usize);
+    let next = if has_more { records.last().map(|record| record.id.get()) } else { None };
+    Ok(Json(Exceptions { items: records.into_iter().map(Exception::from).collect(), next }))
+}
+
+/// One of them, with what it says.
+#[utoipa::path(get, path = "/api/v1/outbox/exceptions/{id}", params(("id" = i64, Path, description = "Id of the event")), responses((status = 200, body = OneException), (status = 404, body = crate::problem::ProblemBody)))]
+pub(crate) async fn show(
+    Given(state): Given<State>,
+    Path(text): Path<String>,
+) -> Result<Json<OneException>, Problem> {
+    Ok(Json(find(&state, EventId::new(id(&text)?)).await?.into()))
+}
+
+async fn find(state: &State, id: EventId) -> Result<ExceptionDetail, Problem> {
+    let mut tx = state.store().read().await?;
+    let found = tx.outbox_exception(id).await?;
+    tx.rollback().await?;
+    found.ok_or_else(|| refused(id, ExceptionRefusal::Unknown))
+}
+
+/// What a change of events that go to this topic is a change of, for scopes; of any topic when there is none.
+fn object(topic: Option<&str>) -> String {
+    format!("outbox/{}", topic.unwrap_or("*"))
+}

@@ -1,0 +1,177 @@
+//! What an operator may do with many excepted events at once: those that are named, or all that a filter lets through.
+
+use super::operate::redirection;
+use super::{EventFilter, object};
+use crate::access::Principal;
+use crate::api::execution::operate::checked;
+use crate::api::{Body, limit};
+use crate::mutation;
+use crate::problem::Problem;
+use crate::state::State;
+use axum::Extension;
+use axum::extract::State as Given;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tidemill_domain::outbox::EventId;
+use tidemill_domain::outbox::exception::Verb;
+use tidemill_store::outbox::exception::{Operated, Operation, Selection};
+use utoipa::ToSchema;
+
+/// An order about many events: `ids`, or a `filter`.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ManyEvents {
+    /// Why, for those who wonder later.
+    reason: String,
+    /// These events, at most 500.
+    ids: Option<Vec<i64>>,
+    /// All that this lets through and that the order can be given for; an empty one lets all through.
+    filter: Option<EventFilter>,
+    /// With a filter: only events behind this one, which is `next` of the answer before.
+    after: Option<i64>,
+    /// With a filter: at most so many; 50 when not given, 500 at most.
+    limit: Option<u32>,
+}
+
+/// A redirection of many events.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RedirectEvents {
+    /// The topic.
+    topic: String,
+    /// Which events, and why.
+    events: ManyEvents,
+}
+
+/// What became of an order about many events.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ManyChanged {
+    /// The events that it was done to.
+    changed: Vec<i64>,
+    /// Those that it was not done to.
+    refused: Vec<RefusedEvent>,
+    /// There are more: send the same again with `after` this.
+    next: Option<i64>,
+}
+
+/// An event that an order was not done to.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct RefusedEvent {
+    /// Which.
+    id: i64,
+    /// The stable code.
+    code: String,
+    /// Why.
+    detail: String,
+    /// What the caller can do about it.
+    remedy: String,
+}
+
+impl From<Operated> for ManyChanged {
+    fn from(operated: Operated) -> Self {
+        let refused = operated.refused.into_iter().map(|(id, refusal)| RefusedEvent {
+            id: id.get(),
+            code: refusal.code().to_string(),
+            detail: refusal.to_string(),
+            remedy: refusal.fix(),
+        });
+        Self {
+            changed: operated.changed.into_iter().map(EventId::get).collect(),
+            refused: refused.collect(),
+            next: operated.next.map(EventId::get),
+        }
+    }
+}
+
+/// Never publishes these events; those behind them go on.
+#[utoipa::path(post, path = "/api/v1/outbox/exceptions/skip", request_body = ManyEvents, responses((status = 200, body = ManyChanged)))]
+pub(crate) async fn skip(
+    Given(state): Given<State>,
+    Extension(principal): Extension<Principal>,
+    headers: HeaderMap,
+    Body(body): Body<ManyEvents>,
+) -> Result<Response, Problem> {
+    let what = json!(body).to_string();
+    order(&state, &principal, &headers, Wanted { verb: Verb::Skip, what, events: body }).await
+}
+
+/// Tries these events again at once.
+#[utoipa::path(post, path = "/api/v1/outbox/exceptions/replay", request_body = ManyEvents, responses((status = 200, body = ManyChanged)))]
+pub(crate) async fn replay(
+    Given(state): Given<State>,
+    Extension(principal): Extension<Principal>,
+    headers: HeaderMap,
+    Body(body): Body<ManyEvents>,
+) -> Result<Response, Problem> {
+    let what = json!(body).to_string();
+    order(&state, &principal, &headers, Wanted { verb: Verb::Replay, what, events: body }).await
+}
+
+/// Publishes these events to another topic, at once or when their turn comes.
+#[utoipa::path(post, path = "/api/v1/outbox/exceptions/redirect", request_body = RedirectEvents, responses((status = 200, body = ManyChanged)))]
+pub(crate) async fn redirect(
+    Given(state): Given<State>,
+    Extension(principal): Extension<Principal>,
+    headers: HeaderMap,
+    Body(body): Body<RedirectEvents>,
+) -> Result<Response, Problem> {
+    let what = json!(body).to_string();
+    let verb = redirection(&body.topic, &principal)?;
+    order(&state, &principal, &headers, Wanted { verb, what, events: body.events }).await
+}
+
+/// What is wanted of which events.
+struct Wanted {
+    verb: Verb,
+    /// The body as text.
+    what: String,
+    events: ManyEvents,
+}
+
+/// Gives an order. Whoever is limited to some topics has to name one of them in the filter.
+async fn order(
+    state: &State,
+    principal: &Principal,
+    headers: &HeaderMap,
+    wanted: Wanted,
+) -> Result<Response, Problem> {
+    let Wanted { verb, what, events } = wanted;
+    let reason = checked(&events.reason)?.to_owned();
+    let (selection, limit, object) = selection(events)?;
+    let what = format!("POST /api/v1/outbox/exceptions/{} {what}", verb.as_str());
+    let actor = principal.actor();
+    mutation::run(state, principal, &object, headers, &what, async |tx| {
+        let operation = Operation { verb: &verb, actor: &actor, reason: &reason, limit };
+        let operated = tx.operate_outbox(&selection, &operation).await?;
+        Ok((StatusCode::OK, json!(ManyChanged::from(operated))))
+    })
+    .await
+}
+
+/// Most ids in one request.
+const IDS_MAX: usize = 500;
+
+fn selection(events: ManyEvents) -> Result<(Selection, u32, String), Problem> {
+    match (events.ids, events.filter) {
+        (Some(ids), None) if (1..=IDS_MAX).contains(&ids.len()) => {
+            let ids = ids.into_iter().map(EventId::new).collect();
+            Ok((Selection::Selected(ids), limit(Some(500))?, object(None)))
+        }
+        (Some(_), None) => Err(Problem::bad_request(
+            "the list of ids is empty or too long",
+            format!("name 1 to {IDS_MAX} events, or use a filter"),
+        )),
+        (None, Some(filter)) => {
+            let filter = filter.checked()?;
+            let object = object(filter.topic.as_deref());
+            let after = EventId::new(events.after.unwrap_or(0));
+            Ok((Selection::Matching { filter, after }, limit(events.limit)?, object))
+        }
+        (None, None) | (Some(_), Some(_)) => Err(Problem::bad_request(
+            "it has to be said which events are meant, in one way",
+            "give `ids` or a `filter`; an empty filter means all",
+        )),
+    }
+}

@@ -1,0 +1,140 @@
+//! `outbox dead`: the events that were not taken; with an id, all about one, and what it says.
+
+use super::filter::{Breadth, Filter, event_id};
+use super::operate::failure;
+use crate::context::Context;
+use crate::output::{Listing, print_fields};
+use crate::report::Failure;
+use clap::Args;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use tidemill_domain::code::Exit;
+use tidemill_domain::outbox::exception::{ExceptionRefusal, ExceptionState, Original};
+use tidemill_domain::outbox::{EventId, Payload};
+use tidemill_store::outbox::exception::{ExceptionDetail, ExceptionRecord};
+
+/// Which events to show.
+#[derive(Args, Debug)]
+pub(crate) struct Dead {
+    /// All about the event with this id, and what it says
+    #[arg(
+        value_name = "EVENT_ID",
+        value_parser = event_id,
+        conflicts_with_all = ["all", "state", "slot", "aggregate_type", "aggregate_id", "of_topic", "event_type", "error", "after", "limit"]
+    )]
+    id: Option<EventId>,
+    /// Also those that are tried again, and those that wait behind others
+    #[arg(long, conflicts_with = "state")]
+    all: bool,
+    #[command(flatten)]
+    filter: Filter,
+    /// Only those behind the event with this id
+    #[arg(long, value_name = "ID", value_parser = event_id)]
+    after: Option<EventId>,
+    /// At most so many events
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    limit: u32,
+}
+
+pub(super) async fn run(arguments: Dead, context: &Context) -> Result<Exit, Failure> {
+    let store = context.store().await?;
+    let mut tx = store.read().await?;
+    if let Some(id) = arguments.id {
+        let found = tx.outbox_exception(id).await?;
+        tx.rollback().await?;
+        store.close().await;
+        let detail = found.ok_or_else(|| failure(id, ExceptionRefusal::Unknown))?;
+        print(&detail, context)?;
+        return Ok(Exit::Ok);
+    }
+    let filter = arguments.filter.with(if arguments.all { Breadth::Open } else { Breadth::Parked });
+    let records =
+        tx.outbox_exceptions(&filter, arguments.after.unwrap_or(EventId::ZERO), arguments.limit).await?;
+    tx.rollback().await?;
+    store.close().await;
+    let columns = &[
+        "event",
+        "state",
+        "aggregate_type",
+        "aggregate_id",
+        "event_type",
+        "topic",
+        "attempts",
+        "next_attempt_at",
+        "behind",
+        "error",
+    ];
+    let mut listing = Listing::new("tidemill.outbox_exception/v1", columns, "No such event was refused.");
+    for record in &records {
+        listing.push(vec![
+            json!(record.id.get()),
+            json!(record.exception.state.word().as_str()),
+            json!(record.aggregate.kind),
+            json!(record.aggregate.id),
+            json!(record.event_type),
+            json!(record.topic),
+            json!(record.exception.attempts),
+            next_attempt_at(record),
+            json!(record.behind.map(EventId::get)),
+            json!(record.error),
+        ]);
+    }
+    listing.print(context.output())?;
+    if let Some(last) = records.last().filter(|_| records.len() == arguments.limit as usize) {
+        context.note(&format!("there may be more: go on with --after {}", last.id));
+    }
+    Ok(Exit::Ok)
+}
+
+fn next_attempt_at(record: &ExceptionRecord) -> Value {
+    match record.exception.state {
+        ExceptionState::Waiting { next_attempt_at } => json!(next_attempt_at.to_string()),
+        ExceptionState::Held | ExceptionState::Parked | ExceptionState::Skipped => Value::Null,
+    }
+}
+
+/// One event, field by field.
+fn print(detail: &ExceptionDetail, context: &Context) -> Result<(), Failure> {
+    let record = &detail.record;
+    let content = detail.content.as_ref().and_then(|content| content.as_ref().ok());
+    let unreadable = detail.content.as_ref().and_then(|content| content.as_ref().err());
+    let (payload, payload_hex) = match content.map(|content| &content.payload) {
+        Some(Payload::Json(text)) => (Some(text), None),
+        Some(Payload::Bytes(bytes)) => (None, Some(hex(bytes))),
+        Some(Payload::Tombstone) | None => (None, None),
+    };
+    let fields = [
+        ("event", json!(record.id.get())),
+        ("state", json!(record.exception.state.word().as_str())),
+        ("next_attempt_at", next_attempt_at(record)),
+        ("behind", json!(record.behind.map(EventId::get))),
+        ("attempts", json!(record.exception.attempts)),
+        ("error", json!(record.error)),
+        ("since", json!(record.since.to_string())),
+        ("updated_at", json!(record.updated_at.to_string())),
+        ("slot", json!(record.slot.get())),
+        ("seq", json!(record.seq.get())),
+        ("aggregate_type", json!(record.aggregate.kind)),
+        ("aggregate_id", json!(record.aggregate.id)),
+        ("event_type", json!(record.event_type)),
+        ("topic", json!(record.topic)),
+        ("is_redirected", json!(record.is_redirected)),
+        ("is_edited", json!(record.is_edited)),
+        ("is_gone", json!(record.original == Original::Gone)),
+        ("created_at", json!(content.map(|content| content.created_at.to_string()))),
+        ("headers", json!(content.map(|content| &content.headers))),
+        ("is_tombstone", json!(content.map(|content| content.payload == Payload::Tombstone))),
+        ("payload", json!(payload)),
+        ("payload_hex", json!(payload_hex)),
+        ("unreadable", json!(unreadable.map(ToString::to_string))),
+    ];
+    print_fields("tidemill.outbox_exception_detail/v1", &fields, context.output())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        let _infallible = write!(text, "{byte:02x}");
+    }
+    text
+}
