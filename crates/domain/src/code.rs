@@ -192,6 +192,7 @@ codes! {
     1403 VerifyFailed -> Failure, "the published records do not match the outbox";
     1404 UnknownException -> NotFound, "there is no such excepted event";
     1405 ExceptionRefused -> Conflict, "the event does not allow this now";
+    1406 NoticeUnsupported -> Conflict, "this database has no notifications";
     1407 RelayRefused -> Conflict, "the relay may not join the others";
 }
 

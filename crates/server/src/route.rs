@@ -161,6 +161,7 @@ pub fn routes() -> Vec<Route> {
         route(g.clone(), "/api/v1/tokens", Needs(Administer), Api, get(api::token::list)),
         route(p.clone(), "/api/v1/tokens", Needs(Administer), Api, post(api::token::create)),
         route(d.clone(), "/api/v1/tokens/{id}", Needs(Administer), Api, delete(api::token::revoke)),
+        route(g.clone(), "/api/v1/outbox/stats", Needs(View), Api, get(api::outbox::stats::show)),
         route(g.clone(), "/api/v1/pools", Needs(View), Api, get(api::pool::list)),
         route(p.clone(), "/api/v1/pools", Needs(Administer), Api, post(api::pool::define::create)),
         route(g.clone(), "/api/v1/pools/{name}", Needs(View), Api, get(api::pool::show)),

@@ -1,5 +1,6 @@
 //! Alerts from signal to channel, with a clock that the test moves.
 
+mod outbox;
 mod pool;
 
 use crate::{Bench, TTL, options};

@@ -1,3 +1,6 @@
+//! The outbox.
+
+mod keeper;
 //! The outbox: where records go, and whether they have arrived.
 
 mod excepted;

@@ -54,6 +54,7 @@ use utoipa::OpenApi;
         schedule::ticks,
         schedule::pause,
         schedule::resume,
+        outbox::stats::show,
         pool::list,
         pool::show,
         pool::define::create,

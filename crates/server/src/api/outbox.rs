@@ -1,3 +1,4 @@
 //! The outbox: events that were not taken, and what operators do about them.
 
 pub mod exception;
+pub mod stats;

@@ -10,6 +10,7 @@ mod job;
 mod jwt;
 mod lambda;
 mod live;
+mod outbox;
 mod outbox_exception;
 mod pool;
 mod schedule;

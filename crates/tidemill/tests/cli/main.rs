@@ -21,6 +21,7 @@ mod job_check;
 mod job_file;
 mod metrics;
 mod outbox_exception;
+mod outbox_stats;
 mod outbox_verify;
 mod output;
 mod partitions;

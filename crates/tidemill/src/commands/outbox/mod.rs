@@ -4,6 +4,8 @@ mod dead;
 mod filter;
 mod operate;
 mod verify;
+mod notice;
+mod stats;
 
 use crate::context::Context;
 use crate::report::Failure;
@@ -25,6 +27,11 @@ pub(crate) enum OutboxCommand {
     Redirect(operate::RedirectArguments),
     /// Publish something else in place of events that were refused
     Edit(operate::EditArguments),
+    /// What was not published yet, what is excepted, and who relays
+    Stats(stats::Stats),
+    /// Whether relays are woken at once when other programs write events
+    #[command(subcommand)]
+    Notice(notice::NoticeCommand),
 }
 
 pub(super) async fn run(command: OutboxCommand, context: &Context) -> Result<Exit, Failure> {
@@ -35,5 +42,7 @@ pub(super) async fn run(command: OutboxCommand, context: &Context) -> Result<Exi
         OutboxCommand::Replay(arguments) => operate::replay(arguments, context).await,
         OutboxCommand::Redirect(arguments) => operate::redirect(arguments, context).await,
         OutboxCommand::Edit(arguments) => operate::edit(arguments, context).await,
+        OutboxCommand::Stats(arguments) => stats::run(&arguments, context).await,
+        OutboxCommand::Notice(notice) => notice::run(&notice, context).await,
     }
 }

@@ -1,0 +1,116 @@
+//! The signals and shipped rules of the outbox.
+
+use super::{Recorder, STEP};
+use crate::Bench;
+use std::sync::Arc;
+use std::time::Duration;
+use tidemill_domain::time::Clock;
+use tidemill_engine::alert::{Alerting, Channel, LogChannel, Watch, default_rules, signal};
+use tidemill_store::Store;
+use tidemill_store::scratch::Scratch;
+
+async fn run(store: &Store, sql: &str) {
+    let mut tx = store.begin().await.unwrap();
+    tx.execute_for_test(sql).await.unwrap();
+    tx.commit().await.unwrap();
+}
+
+/// What a signal says of the whole outbox; none when it says nothing.
+async fn seen(store: &Store, clock: Arc<dyn Clock>, name: &str) -> Option<f64> {
+    let signals = signal::known(clock);
+    let signal = signals.iter().find(|signal| signal.name() == name).unwrap();
+    signal.observe(store).await.unwrap().first().map(|seen| seen.value)
+}
+
+fn event(at: i64) -> String {
+    format!(
+        "insert into outbox_event (aggregate_type, aggregate_id, event_type, topic, payload, created_at, slot)
+         values ('order', 'a', 'paid', 'orders', '{{}}', {at}, 12)"
+    )
+}
+
+fn relay(now: i64, share: &str) -> String {
+    let until = now + 5_000_000;
+    format!(
+        "insert into tidemill_outbox_relay (id, process, name, host, pid, sink, instance, total, joined_at, until)
+         values ('00000000-0000-0000-0000-000000000001', 'p', 'relay', 'host', 7, 'null', {share}, {now}, {until})"
+    )
+}
+
+#[tokio::test]
+async fn an_outbox_that_nobody_uses_alarms_nobody() {
+    let bench = Bench::new().await;
+
+    for (name, _) in signal::KNOWN.iter().filter(|(name, _)| name.starts_with("outbox_")) {
+        let value = seen(&bench.store, bench.clock.clone(), name).await;
+        assert!(value.is_none_or(|value| value == 0.0), "{name}: {value:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_seen() {
+    let bench = Bench::new().await;
+    let now = bench.clock.now().as_micros();
+    run(&bench.store, &event(now)).await;
+    run(&bench.store, &relay(now, "1, 3")).await;
+    run(
+        &bench.store,
+        &format!(
+            "insert into tidemill_outbox_exception
+                 (event_id, slot, seq, aggregate_type, aggregate_id, event_type, state, since, updated_at)
+             values (1, 12, 1, 'order', 'a', 'paid', 'parked', {now}, {now})"
+        ),
+    )
+    .await;
+    bench.clock.advance(Duration::from_secs(4));
+
+    let value = async |name: &str| seen(&bench.store, bench.clock.clone(), name).await;
+    assert_eq!(value("outbox_lag_seconds").await, Some(4.0));
+    assert_eq!(value("outbox_parked").await, Some(1.0));
+    assert_eq!(value("outbox_missing_shares").await, Some(2.0));
+    assert_eq!(value("outbox_unowned_slots").await, Some(256.0));
+    assert_eq!(value("outbox_default_rows").await, None);
+}
+
+/// On PostgreSQL, because marks of SQLite always hold.
+#[tokio::test]
+async fn what_nobody_can_know_is_no_number() {
+    let Some(scratch) = Scratch::postgres().await else { return };
+    let store = scratch.store(None).await.unwrap();
+    run(
+        &store,
+        "update tidemill_outbox_slot set place = '{\"from\":\"90000000000:90000000000:\"}' where slot = 7",
+    )
+    .await;
+
+    let clock: Arc<dyn Clock> = Arc::new(tidemill_engine::SystemClock::new());
+    assert!(seen(&store, clock.clone(), "outbox_lag_seconds").await.unwrap().is_nan());
+    assert_eq!(seen(&store, clock, "outbox_default_rows").await, Some(0.0));
+}
+
+#[tokio::test]
+async fn an_event_that_nobody_reads_alarms_after_a_minute_of_lag() {
+    let bench = Bench::new().await;
+    let rules = default_rules().into_iter().filter(|rule| rule.name() == "outbox_lag").collect();
+    let channels: Vec<Arc<dyn Channel>> = vec![Arc::new(LogChannel), Arc::new(Recorder::default())];
+    let signals = signal::known(bench.clock.clone());
+    let mut alerting = Alerting::new(rules, signals, channels, bench.clock.clone()).unwrap();
+    let process = bench.process("one").await;
+    let watch = Watch::take(&process).await.unwrap();
+    run(&bench.store, &event(bench.clock.now().as_micros())).await;
+    let mut fired_after = None;
+    for turn in 1..60 {
+        bench.clock.advance(STEP);
+        process.heartbeat().await.unwrap();
+        if alerting.evaluator.run_once(&watch).await.unwrap().fired > 0 {
+            fired_after = Some(STEP * turn);
+            break;
+        }
+    }
+
+    let fired_after = fired_after.expect("the rule fires");
+    assert!(
+        fired_after > Duration::from_secs(110) && fired_after <= Duration::from_secs(140),
+        "{fired_after:?}"
+    );
+}

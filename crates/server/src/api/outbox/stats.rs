@@ -1,0 +1,170 @@
+//! How the outbox stands. What is not known is null, never 0.
+
+use crate::api::Asked;
+use crate::problem::Problem;
+use crate::state::State;
+use axum::Json;
+use axum::extract::State as Given;
+use serde::{Deserialize, Serialize};
+use tidemill_domain::outbox;
+use tidemill_store::outbox::{Backlog, OutboxStats, SlotLag};
+use utoipa::{IntoParams, ToSchema};
+
+/// How far is counted.
+const COUNT_MAX: u32 = 10_000;
+
+/// What to tell.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub struct ShowOutboxStats {
+    /// Whether to tell it slot by slot as well.
+    #[serde(default)]
+    slots: bool,
+}
+
+/// A number that was counted only so far.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct OutboxCount {
+    /// So many there are for sure.
+    at_least: u64,
+    /// Whether there are no more.
+    is_exact: bool,
+}
+
+/// One slot.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct OutboxSlot {
+    /// Its number, from 0 to 255.
+    slot: u8,
+    /// The relay that has it.
+    owner: Option<String>,
+    /// How many owners it has had.
+    epoch: i64,
+    /// Events that were not read yet; null when it is not known.
+    unread: Option<OutboxCount>,
+    /// When the oldest of them was written.
+    oldest_at: Option<String>,
+}
+
+/// One partition of the table of events.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct OutboxPartition {
+    /// Its name.
+    name: String,
+    /// The first id in it; null for the default partition.
+    from: Option<i64>,
+    /// The first id after it.
+    to: Option<i64>,
+    /// About how many events it has; null when nobody has estimated that.
+    rows: Option<u64>,
+    /// How large it is, with its indexes.
+    bytes: u64,
+}
+
+/// Events that were not taken, and those behind them.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct OutboxExceptions {
+    /// The next attempt has its time.
+    waiting: Option<OutboxCount>,
+    /// Behind another one of their aggregate.
+    held: Option<OutboxCount>,
+    /// Nobody tries any more.
+    parked: Option<OutboxCount>,
+    /// Not published, by the word of an operator.
+    skipped: Option<OutboxCount>,
+}
+
+/// How the outbox stands.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct OutboxStanding {
+    /// The instant of the look.
+    at: String,
+    /// Events that no relay has read yet; null when it is not known.
+    unread: Option<OutboxCount>,
+    /// When the oldest of them was written; null when there is none, or it is not known.
+    oldest_at: Option<String>,
+    /// What is excepted.
+    exceptions: OutboxExceptions,
+    /// Relays that are alive.
+    relays: u64,
+    /// Slots that no live relay has.
+    unowned_slots: u64,
+    /// Fixed shares that no live relay has.
+    missing_shares: Vec<u32>,
+    /// Events in the default partition; null where there are no partitions.
+    default_rows: Option<OutboxCount>,
+    /// Bytes of the write-ahead log that acknowledgements cost for each event; null when nobody has counted.
+    wal_bytes_per_event: Option<f64>,
+    /// The partitions; empty where there are none.
+    partitions: Vec<OutboxPartition>,
+    /// Slot by slot, if that was asked for and is known.
+    slots: Option<Vec<OutboxSlot>>,
+}
+
+/// How the outbox stands.
+#[utoipa::path(
+    get,
+    path = "/api/v1/outbox/stats",
+    params(ShowOutboxStats),
+    responses((status = 200, body = OutboxStanding))
+)]
+pub(crate) async fn show(
+    Given(state): Given<State>,
+    Asked(asked): Asked<ShowOutboxStats>,
+) -> Result<Json<OutboxStanding>, Problem> {
+    let mut tx = state.store().read().await?;
+    let stats = tx.outbox_stats(COUNT_MAX).await?;
+    tx.rollback().await?;
+    Ok(Json(standing(&stats, asked.slots)))
+}
+
+fn standing(stats: &OutboxStats, with_slots: bool) -> OutboxStanding {
+    let backlog = stats.lag.as_deref().map(Backlog::of);
+    let exceptions = stats.exceptions;
+    let slots = |lag: &Vec<SlotLag>| lag.iter().map(slot).collect();
+    OutboxStanding {
+        at: stats.at.to_string(),
+        unread: backlog.and_then(|backlog| counted(backlog.rows)),
+        oldest_at: backlog.and_then(|backlog| backlog.oldest).map(|oldest| oldest.to_string()),
+        exceptions: OutboxExceptions {
+            waiting: counted(exceptions.waiting),
+            held: counted(exceptions.held),
+            parked: counted(exceptions.parked),
+            skipped: counted(exceptions.skipped),
+        },
+        relays: stats.relays,
+        unowned_slots: stats.unowned,
+        missing_shares: stats.missing_shares.clone(),
+        default_rows: stats.default_rows.and_then(counted),
+        wal_bytes_per_event: stats.wal_bytes_per_event,
+        partitions: stats
+            .partitions
+            .iter()
+            .map(|partition| OutboxPartition {
+                name: partition.name.clone(),
+                from: partition.range.map(|range| range.from),
+                to: partition.range.map(|range| range.to),
+                rows: partition.rows,
+                bytes: partition.bytes,
+            })
+            .collect(),
+        slots: stats.lag.as_ref().filter(|_| with_slots).map(slots),
+    }
+}
+
+fn slot(lag: &SlotLag) -> OutboxSlot {
+    OutboxSlot {
+        slot: lag.slot.get(),
+        owner: lag.owner.map(|owner| owner.to_string()),
+        epoch: lag.epoch.get(),
+        unread: counted(lag.rows),
+        oldest_at: lag.oldest.map(|oldest| oldest.to_string()),
+    }
+}
+
+fn counted(count: outbox::Count) -> Option<OutboxCount> {
+    match count {
+        outbox::Count::AtLeast(0) => None,
+        known => Some(OutboxCount { at_least: known.least(), is_exact: known.is_exact() }),
+    }
+}

@@ -1,0 +1,3 @@
+//! The outbox over HTTP.
+
+mod stats;

@@ -1,0 +1,114 @@
+//! `tidemill outbox stats`: what was not published yet, what is excepted, and who relays. What is not known is said to
+//! be unknown.
+
+use crate::config::Output;
+use crate::context::Context;
+use crate::output::{Listing, print_fields};
+use crate::report::Failure;
+use clap::Args;
+use serde_json::{Value, json};
+use tidemill_domain::code::Exit;
+use tidemill_domain::outbox::Count;
+use tidemill_store::outbox::{Backlog, OutboxStats, SlotLag};
+
+/// How the outbox stands
+#[derive(Args, Debug)]
+pub(crate) struct Stats {
+    /// Slot by slot
+    #[arg(long)]
+    slots: bool,
+    /// How far is counted
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    count: u32,
+}
+
+pub(super) async fn run(arguments: &Stats, context: &Context) -> Result<Exit, Failure> {
+    let store = context.store().await?;
+    let mut tx = store.read().await?;
+    let stats = tx.outbox_stats(arguments.count).await?;
+    tx.rollback().await?;
+    store.close().await;
+    match arguments.slots {
+        true => slots(&stats, context.output())?,
+        false => whole(&stats, context.output())?,
+    }
+    Ok(Exit::Ok)
+}
+
+fn whole(stats: &OutboxStats, output: Output) -> Result<(), Failure> {
+    let is_for_people = output == Output::Table;
+    let count = |known: Option<Count>| counted(known, is_for_people);
+    let backlog = stats.lag.as_deref().map(Backlog::of);
+    let exceptions = stats.exceptions;
+    let age = match backlog {
+        Some(Backlog { oldest: Some(oldest), .. }) => json!(stats.at.since(oldest).as_secs_f64()),
+        Some(Backlog { rows: Count::Exactly(0), .. }) => Value::Null,
+        _ => unknown(is_for_people),
+    };
+    let partitions: Vec<Value> = stats
+        .partitions
+        .iter()
+        .map(|partition| match is_for_people {
+            true => json!(format!(
+                "{} ({}, {} bytes)",
+                partition.name,
+                partition.rows.map_or_else(|| "rows unknown".to_owned(), |rows| format!("about {rows} rows")),
+                partition.bytes
+            )),
+            false => json!({
+                "name": partition.name,
+                "from": partition.range.map(|range| range.from),
+                "to": partition.range.map(|range| range.to),
+                "rows": partition.rows,
+                "bytes": partition.bytes,
+            }),
+        })
+        .collect();
+    let wal = stats.wal_bytes_per_event.map_or_else(|| unknown(is_for_people), |bytes| json!(bytes));
+    let fields = [
+        ("unread", count(backlog.map(|backlog| backlog.rows))),
+        ("oldest_seconds", age),
+        ("waiting", count(Some(exceptions.waiting))),
+        ("held", count(Some(exceptions.held))),
+        ("parked", count(Some(exceptions.parked))),
+        ("skipped", count(Some(exceptions.skipped))),
+        ("relays", json!(stats.relays)),
+        ("unowned_slots", json!(stats.unowned)),
+        ("missing_shares", json!(stats.missing_shares)),
+        ("default_rows", stats.default_rows.map_or(Value::Null, |rows| count(Some(rows)))),
+        ("wal_bytes_per_event", wal),
+        ("partitions", json!(partitions)),
+    ];
+    print_fields("tidemill.outbox_stats/v1", &fields, output)
+}
+
+fn slots(stats: &OutboxStats, output: Output) -> Result<(), Failure> {
+    let is_for_people = output == Output::Table;
+    let columns = &["slot", "owner", "epoch", "unread", "oldest_at", "oldest_seconds"];
+    let empty = "Nobody can say: the database was restored into another server, and no relay has come since.";
+    let mut listing = Listing::new("tidemill.outbox_slot/v1", columns, empty);
+    for SlotLag { slot, owner, epoch, rows, oldest } in stats.lag.iter().flatten() {
+        listing.push(vec![
+            json!(slot.get()),
+            json!(owner.map(|owner| owner.to_string())),
+            json!(epoch.get()),
+            counted(Some(*rows), is_for_people),
+            json!(oldest.map(|oldest| oldest.to_string())),
+            json!(oldest.map(|oldest| stats.at.since(oldest).as_secs_f64())),
+        ]);
+    }
+    listing.print(output)
+}
+
+/// For people in words; for programs the number with whether it is exact, and nothing where nothing is known.
+fn counted(count: Option<Count>, is_for_people: bool) -> Value {
+    match count {
+        None | Some(Count::AtLeast(0)) => unknown(is_for_people),
+        Some(count) if is_for_people => json!(count.to_string()),
+        Some(count) => json!({ "at_least": count.least(), "is_exact": count.is_exact() }),
+    }
+}
+
+fn unknown(is_for_people: bool) -> Value {
+    if is_for_people { json!("unknown") } else { Value::Null }
+}
