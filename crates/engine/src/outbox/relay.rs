@@ -145,6 +145,7 @@ impl Relay {
                     let now = self.clock.monotonic();
                     let since = *refused_since.get_or_insert(now);
                     if now.since(since) > self.options.lease + Duration::from_secs(1) {
+                        metrics::join_refused();
                         return Err(refusal.into());
                     }
                     failures = failures.max(4);

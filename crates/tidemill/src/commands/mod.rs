@@ -114,6 +114,7 @@ impl Command {
         match self {
             Self::Serve(serve) => serve.as_flags(),
             Self::Job(job) => job.as_flags(),
+            Self::Relay(relay) => relay.as_flags(),
             _ => Vec::new(),
         }
     }
@@ -151,7 +152,7 @@ async fn run_ours(command: Command, context: &Context) -> Result<Exit, Failure> 
         Command::Schedule(schedule) => schedule::run(schedule, context).await,
         Command::Pool(pool) => pool::run(pool, context).await,
         Command::Outbox(outbox) => outbox::run(outbox, context).await,
-        Command::Relay(relay) => relay::run(relay, context).await,
+        Command::Relay(_) => relay::run(context).await,
         Command::Why(why) => why::run(&why, context).await,
         Command::Process(process) => process::run(&process, context).await,
         Command::Hint(hint) => hint::run(&hint, context),

@@ -1,5 +1,6 @@
-//! `tidemill relay`: publishes the outbox until told to stop.
+//! `tidemill relay`: publishes the outbox until told to stop. A server with a sink has such a relay too.
 
+use crate::commands::Flag;
 use crate::commands::job::signals::Signals;
 use crate::context::Context;
 use crate::report::Failure;
@@ -7,35 +8,54 @@ use clap::Args;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
+use tidemill_domain::backoff::Backoff;
 use tidemill_domain::code::{Code, Exit};
-use tidemill_domain::duration;
 use tidemill_domain::outbox::exception::RetryPolicy;
 use tidemill_domain::outbox::{BadInstance, Instance};
-use tidemill_engine::outbox::{Relay, RelayError, RelayOptions, SinkOptions, sink};
+use tidemill_engine::outbox::{KeeperOptions, Publisher, Relay, RelayError, RelayOptions, SinkOptions, sink};
 use tidemill_engine::{EngineError, Process, ProcessOptions, SystemClock, reaper};
+use tidemill_store::Store;
 use tokio::sync::watch;
+use tokio::task::{JoinError, JoinHandle};
 
-/// How to publish
+/// How to publish. Defaults are the configuration's
 #[derive(Args, Debug)]
 pub(crate) struct RelayArguments {
-    /// Where events go: file:PATH or stdout
+    /// Where events go: file:PATH or stdout; overrides outbox.sink
     #[arg(long, value_name = "SINK")]
-    sink: String,
-    /// Most events that are read and published at once
-    #[arg(long, value_name = "COUNT", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    batch: u32,
-    /// Which of a fixed number of relays this one is, from 0 on
-    #[arg(long, value_name = "ID")]
-    instance: Option<u32>,
-    /// How many relays there are
+    sink: Option<String>,
+    /// Most events that are read and published at once, overrides outbox.batch_size
     #[arg(long, value_name = "COUNT")]
-    total: Option<u32>,
-    /// How long a silent relay keeps its slots
-    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = lease)]
-    lease: Duration,
-    /// The longest record that the sink takes, in bytes
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..))]
-    max_record: Option<u32>,
+    batch: Option<String>,
+    /// Which of a fixed number of relays this one is, from 0 on; overrides outbox.instance_id
+    #[arg(long, value_name = "ID")]
+    instance: Option<String>,
+    /// How many relays there are, overrides outbox.total_instances
+    #[arg(long, value_name = "COUNT")]
+    total: Option<String>,
+    /// How long a silent relay keeps its slots, overrides outbox.lease
+    #[arg(long, value_name = "DURATION")]
+    lease: Option<String>,
+    /// The longest record that the sink takes, in bytes; overrides outbox.max_record
+    #[arg(long, value_name = "BYTES")]
+    max_record: Option<String>,
+}
+
+impl RelayArguments {
+    /// Its flags as the configuration takes them.
+    pub(super) fn as_flags(&self) -> Vec<Flag> {
+        [
+            ("outbox.sink", "--sink", &self.sink),
+            ("outbox.batch_size", "--batch", &self.batch),
+            ("outbox.instance_id", "--instance", &self.instance),
+            ("outbox.total_instances", "--total", &self.total),
+            ("outbox.lease", "--lease", &self.lease),
+            ("outbox.max_record", "--max-record", &self.max_record),
+        ]
+        .into_iter()
+        .filter_map(|(key, flag, value)| value.clone().map(|value| (key, flag, value)))
+        .collect()
+    }
 }
 
 /// How long what is in hand may take to come to its end once we are asked to stop.
@@ -44,45 +64,24 @@ const GRACE: Duration = Duration::from_secs(20);
 /// What is left of the 25 seconds for the last words of this process.
 const GOODBYE: Duration = Duration::from_secs(2);
 
-pub(super) async fn run(arguments: RelayArguments, context: &Context) -> Result<Exit, Failure> {
+/// How long a server waits before its relay asks again to join others that have refused it.
+const ASKING_AGAIN: Duration = Duration::from_secs(30);
+
+pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
     let mut signals = Signals::new()?;
     let clock = Arc::new(SystemClock::new());
-    let max_record_bytes = arguments.max_record.map(|bytes| bytes as usize);
-    let publisher = sink::open(&arguments.sink, SinkOptions { clock: clock.clone(), max_record_bytes })?;
-    let instance = Instance::from_settings(arguments.instance, arguments.total)?;
-    let retry = RetryPolicy::standard().map_err(|error| Failure::unexpected("no backoff", &error))?;
+    let Some(wanted) = Wanted::of(context, clock.clone())? else {
+        let fix = "add --sink file:PATH or --sink stdout, or set outbox.sink";
+        return Err(Failure::new(Code::BadSink, "nobody said where to publish", fix));
+    };
     let store = context.store().await?;
     let options = ProcessOptions { identity: context.identity(), ttl: context.settings().process.lease };
     let process = Process::start(store.clone(), clock.clone(), options).await?;
-    let mut options = RelayOptions::new(process.id(), context.identity(), retry);
-    options.instance = instance;
-    options.batch = NonZeroU32::new(arguments.batch).unwrap_or(NonZeroU32::MIN);
-    options.lease = arguments.lease;
-    let name = publisher.name();
-    let relay = Relay::new(store.clone(), clock, publisher, options);
     let reaping = tokio::spawn(reaper::run(process.clone()));
+    let name = wanted.publisher.name();
+    let relay = wanted.relay(context, &store, clock, &process);
     context.note(&format!("publishing to {name}; a signal ends it after the batch in hand"));
-    let (stop, told) = watch::channel(false);
-    let mut publishing = tokio::spawn(async move { relay.run(told).await });
-    let ended = tokio::select! {
-        () = signals.next() => None,
-        _ended = process.ended() => Some(Err(EngineError::ProcessExpired { id: process.id() }.into())),
-        ended = &mut publishing => Some(published(ended)),
-    };
-    stop.send_replace(true);
-    let ended = match ended {
-        // It ended by itself.
-        Some(ended) if publishing.is_finished() => ended,
-        other => {
-            let drained = tokio::select! {
-                drained = tokio::time::timeout(GRACE, &mut publishing) => drained.ok().map(published),
-                () = signals.next() => None,
-            };
-            // What was not acknowledged is published again by whoever comes next.
-            publishing.abort();
-            other.or(drained).unwrap_or(Ok(()))
-        }
-    };
+    let ended = publish(relay, &process, &mut signals).await;
     reaping.abort();
     let _lapses_otherwise = tokio::time::timeout(GOODBYE, async {
         let stopped = process.stop().await;
@@ -93,18 +92,97 @@ pub(super) async fn run(arguments: RelayArguments, context: &Context) -> Result<
     ended.map(|()| Exit::Ok)
 }
 
-fn published(ended: Result<Result<(), RelayError>, tokio::task::JoinError>) -> Result<(), Failure> {
+/// Publishes until a signal comes, and then to the end of what is in hand.
+async fn publish(relay: Relay, process: &Process, signals: &mut Signals) -> Result<(), Failure> {
+    let (stop, told) = watch::channel(false);
+    let mut publishing: JoinHandle<_> = tokio::spawn(async move { relay.run(told).await });
+    let was_told = tokio::select! {
+        ended = &mut publishing => return outcome(ended),
+        () = signals.next() => true,
+        // A supervisor starts it again; it comes back as a new process.
+        _ended = process.ended() => false,
+    };
+    stop.send_replace(true);
+    let drained = tokio::select! {
+        drained = tokio::time::timeout(GRACE, &mut publishing) => drained.map_or(Ok(()), outcome),
+        () = signals.next() => Ok(()),
+    };
+    // What was not acknowledged is published again by whoever comes next.
+    publishing.abort();
+    if was_told { drained } else { Err(EngineError::ProcessExpired { id: process.id() }.into()) }
+}
+
+fn outcome(ended: Result<Result<(), RelayError>, JoinError>) -> Result<(), Failure> {
     match ended {
         Ok(ended) => ended.map_err(Failure::from),
         Err(error) => Err(Failure::unexpected("the relay ended", &error)),
     }
 }
 
-/// Renewing it takes a moment, so it cannot be very short.
-fn lease(text: &str) -> Result<Duration, String> {
-    let lease = duration::parse(text).map_err(|error| error.to_string())?;
-    let allowed = Duration::from_secs(1)..=Duration::from_secs(3600);
-    if allowed.contains(&lease) { Ok(lease) } else { Err("a lease is from 1s to 1h".to_owned()) }
+/// A relay as the configuration wants it, of which nothing runs yet.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    publisher: Arc<dyn Publisher>,
+    instance: Option<Instance>,
+    retry: RetryPolicy,
+}
+
+impl Wanted {
+    /// None when there is no sink.
+    pub(super) fn of(context: &Context, clock: Arc<SystemClock>) -> Result<Option<Self>, Failure> {
+        let settings = &context.settings().outbox;
+        let Some(name) = &settings.sink else { return Ok(None) };
+        let max_record_bytes = settings.max_record.map(|bytes| bytes as usize);
+        let publisher = sink::open(name, SinkOptions { clock, max_record_bytes })?;
+        let instance = Instance::from_settings(settings.instance_id, settings.total_instances)?;
+        let backoff = Backoff::new(settings.base_backoff, 2.0, settings.max_backoff, 0.1).map_err(|_| {
+            let what = "outbox.max_backoff is shorter than outbox.base_backoff";
+            Failure::new(Code::BadValue, what, "set outbox.max_backoff to at least outbox.base_backoff")
+        })?;
+        let retry = RetryPolicy { backoff, attempts_max: settings.max_attempts };
+        Ok(Some(Self { publisher, instance, retry }))
+    }
+
+    /// The relay of this process.
+    pub(super) fn relay(
+        self,
+        context: &Context,
+        store: &Store,
+        clock: Arc<SystemClock>,
+        process: &Process,
+    ) -> Relay {
+        let settings = &context.settings().outbox;
+        let options = RelayOptions {
+            instance: self.instance,
+            lease: settings.lease,
+            batch: NonZeroU32::new(settings.batch_size).unwrap_or(NonZeroU32::MIN),
+            senders: settings.senders as usize,
+            timeout: settings.timeout,
+            // Each look renews the lease.
+            poll: settings.poll.min(settings.lease / 4),
+            initial_delay: settings.initial_delay,
+            slow: settings.slow_batch,
+            keeper: KeeperOptions {
+                partition_rows: settings.partition_rows.into(),
+                keep_for: settings.keep_for,
+                ..KeeperOptions::default()
+            },
+            ..RelayOptions::new(process.id(), context.identity(), self.retry)
+        };
+        Relay::new(store.clone(), clock, self.publisher, options)
+    }
+}
+
+/// The relay of a server: others that refuse it may be gone some time later.
+pub(super) async fn stay(relay: Relay, mut stop: watch::Receiver<bool>) {
+    while let Err(error) = relay.run(stop.clone()).await {
+        let (code, fix) = (error.code(), error.fix());
+        tracing::error!(%code, %fix, "{error}; this server publishes nothing, and asks again in {ASKING_AGAIN:?}");
+        tokio::select! {
+            () = tokio::time::sleep(ASKING_AGAIN) => {}
+            _told = stop.wait_for(|stop| *stop) => return,
+        }
+    }
 }
 
 impl From<RelayError> for Failure {

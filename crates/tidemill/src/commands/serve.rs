@@ -1,6 +1,6 @@
 //! `tidemill serve`: the server, this process's heartbeat, and the loops that belong to every server.
 
-use crate::commands::Flag;
+use crate::commands::{Flag, relay};
 use crate::config::{Auth, LambdaSignature, Tls, Unknown, WebhookFormat};
 use crate::context::Context;
 use crate::report::Failure;
@@ -16,6 +16,7 @@ use tidemill_engine::alert::channel::{Channel, LogChannel};
 use tidemill_engine::alert::{Alerting, signal};
 use tidemill_engine::job::partition::run_worker;
 use tidemill_engine::job::{Launcher, purge, recovery};
+use tidemill_engine::outbox::Relay;
 use tidemill_engine::pool::{Pools, Probe, gauge, keeper, probe};
 use tidemill_engine::process::End;
 use tidemill_engine::{Process, ProcessOptions, SystemClock, reaper, schedule};
@@ -108,6 +109,7 @@ pub(super) struct Serving {
     prints_emf: bool,
     probes: Vec<Probe>,
     history: Duration,
+    relay: Option<Relay>,
 }
 
 impl Serving {
@@ -122,6 +124,7 @@ impl Serving {
         let settings = &context.settings().server;
         let clock = Arc::new(SystemClock::new());
         let alerting = alerting(context, clock.clone())?;
+        let wanted = relay::Wanted::of(context, clock.clone())?;
         let options = ProcessOptions { identity: context.identity(), ttl: context.settings().process.lease };
         let process = Process::start(store.clone(), clock.clone(), options).await?;
         let jobs = context.jobs().clone();
@@ -133,6 +136,7 @@ impl Serving {
         let launcher = Launcher::new(store.clone(), process.clone(), clock.clone(), jobs)
             .max_running(context.settings().jobs.max_running as usize)
             .pools(pools.clone());
+        let relay = wanted.map(|wanted| wanted.relay(context, store, clock.clone(), &process));
         let parts = Parts {
             store: store.clone(),
             process: process.clone(),
@@ -174,6 +178,7 @@ impl Serving {
                     prints_emf: settings.emf,
                     probes: context.settings().probes.clone(),
                     history: context.settings().pools.history,
+                    relay,
                 })
             }
             Err(failure) => {
@@ -196,6 +201,7 @@ impl Serving {
             prints_emf,
             probes,
             history,
+            relay,
         } = self;
         let mut loops = JoinSet::new();
         loops.spawn(reaper::run(process.clone()));
@@ -216,6 +222,12 @@ impl Serving {
         let scheduling = loops.spawn(schedule::run(launcher.clone()));
         let (expired, mut told) = (process.clone(), shutdown.clone());
         let (stop, mut stopped) = watch::channel(false);
+        let leaving = stopped.clone();
+        let mut relaying = tokio::spawn(async move {
+            if let Some(relay) = relay {
+                relay::stay(relay, leaving).await;
+            }
+        });
         let serving = server.run(async move {
             tokio::select! {
                 _told = told.wait_for(|stop| *stop) => {}
@@ -233,7 +245,7 @@ impl Serving {
                 scheduling.abort();
                 launcher.stop_all(GRACE).await;
             };
-            tokio::join!(serving, stopping);
+            let _panicked = tokio::join!(serving, stopping, &mut relaying);
             // Those that the last requests have launched.
             launcher.stop_all(Duration::ZERO).await;
         };
@@ -245,6 +257,7 @@ impl Serving {
             } => tracing::warn!("executions have not ended within {STOPPING_MAX:?}; they are left to be recovered"),
         }
         loops.abort_all();
+        relaying.abort();
         let last_words = async {
             if prints_emf {
                 telemetry::emf::print(&pools).await;

@@ -149,6 +149,14 @@ choices! {
         Allow = "allow",
     }
 
+    /// Whether what happens becomes events of the outbox.
+    Events {
+        /// It does not.
+        Off = "off",
+        /// It does, in the same transaction.
+        On = "on",
+    }
+
     /// Whether browsers reach the server over TLS.
     Tls {
         /// They do not.
@@ -198,7 +206,7 @@ mod tests {
             )+};
         }
 
-        check!(Init Pooler Synchronous LogLevel LogFormat Auth JwtAlgorithm LambdaSignature Unknown Tls Output ColorChoice);
+        check!(Init Pooler Synchronous LogLevel LogFormat Auth JwtAlgorithm LambdaSignature Unknown Events Tls Output ColorChoice);
         assert_eq!("x".parse::<LogFormat>().unwrap_err().to_string(), "not one of pretty, json, columns");
     }
 }

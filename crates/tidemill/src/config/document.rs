@@ -1,5 +1,6 @@
 //! Reading a TOML file into the layers, with the place of each value and of everything that is unknown.
 
+use super::alias::{self, Alias};
 use super::error::{ConfigError, excerpt};
 use super::key::{self, Key, Kind};
 use super::layer::{Form, Given, Layers};
@@ -46,6 +47,7 @@ struct Finding {
 enum Found {
     Value { key: &'static Key, text: Secret, form: Form },
     Field { path: String, key: &'static Key, text: Secret, form: Form },
+    Aliased { alias: &'static Alias, text: Secret, form: Form },
     Unknown { name: String, why: String, nearest: Option<String> },
 }
 
@@ -57,6 +59,10 @@ fn walk(table: &DeTable<'_>, prefix: &str, findings: &mut Vec<Finding>) {
         let is_one_name = !name.get_ref().is_empty() && !name.get_ref().contains('.');
         if is_one_name && let Some(place) = section::place(&path) {
             walk_section(place, prefix, name, value, findings);
+            continue;
+        }
+        if is_one_name && (alias::is_table(&path) || alias::find(&path).is_some()) {
+            walk_alias(&path, name, value, findings);
             continue;
         }
         match (value.get_ref(), key::find(&path)) {
@@ -79,6 +85,32 @@ fn walk(table: &DeTable<'_>, prefix: &str, findings: &mut Vec<Finding>) {
                 findings.push(unknown(name.span().start, &path, why, None));
             }
             _ => findings.push(stranger(name.span().start, prefix, name.get_ref())),
+        }
+    }
+}
+
+/// A name that the document has for something of ours, or a table above it.
+fn walk_alias(
+    path: &str,
+    name: &Spanned<DeString<'_>>,
+    value: &Spanned<DeValue<'_>>,
+    findings: &mut Vec<Finding>,
+) {
+    match (value.get_ref(), alias::find(path)) {
+        (DeValue::Table(inner), None) => walk(inner, path, findings),
+        (_, None) => {
+            let why = format!("{path} is a table with the keys {}", alias::names_below(path).join(", "));
+            findings.push(unknown(name.span().start, path, why, None));
+        }
+        (DeValue::Table(_) | DeValue::Array(_), Some(alias)) => {
+            let why = format!("{path} takes a single value: {}", alias.key.kind.allowed());
+            findings.push(unknown(name.span().start, path, why, None));
+        }
+        (value_of_key, Some(alias)) => {
+            let (text, form) = scalar(value_of_key);
+            let (text, form) = alias.translated(text, form);
+            let what = Found::Aliased { alias, text: Secret::new(text), form };
+            findings.push(Finding { offset: value.span().start, what });
         }
     }
 }
@@ -136,6 +168,7 @@ fn lines(items: &DeArray<'_>) -> String {
 fn stranger(offset: usize, prefix: &str, name: &str) -> Finding {
     let mut siblings = key::names_below(prefix);
     siblings.extend(section::names_below(prefix));
+    siblings.extend(alias::names_below(prefix));
     let why = match prefix {
         "" => format!("the names at the top are {}", siblings.join(", ")),
         _ => format!("the keys of {prefix} are {}", siblings.join(", ")),
@@ -181,12 +214,16 @@ fn decimal(number: &DeInteger<'_>) -> String {
 fn place(path: &Path, text: &str, mut findings: Vec<Finding>, layers: &mut Layers) {
     findings.sort_by_key(|finding| finding.offset);
     let mut cursor = Cursor::new(path, text);
+    let mut aliased = Vec::new();
     for Finding { offset, what } in findings {
         let origin = cursor.at(offset);
         match what {
             Found::Value { key, text, form } => layers.give(Given { key, text, form, origin }),
             Found::Field { path, key, text, form } => {
                 layers.give_field(path, Given { key, text, form, origin });
+            }
+            Found::Aliased { alias, text, form } => {
+                aliased.push((alias, Given { key: alias.key, text, form, origin }));
             }
             Found::Unknown { name, why, nearest } => {
                 layers.problems.push(ConfigError::UnknownKey {
@@ -196,6 +233,13 @@ fn place(path: &Path, text: &str, mut findings: Vec<Finding>, layers: &mut Layer
                     nearest,
                 });
             }
+        }
+    }
+    // Only now is it known what else the file says.
+    for (alias, given) in aliased {
+        match layers.values.get(alias.key.path).and_then(|known| alias.clash(&given, known)) {
+            Some(problem) => layers.problems.push(problem),
+            None => layers.give(given),
         }
     }
 }

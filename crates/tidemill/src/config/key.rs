@@ -4,10 +4,12 @@
 //! variable.
 
 use super::choice::{
-    Auth, ColorChoice, Init, LambdaSignature, LogFormat, LogLevel, Output, Pooler, Synchronous, Tls, Unknown,
+    Auth, ColorChoice, Events, Init, LambdaSignature, LogFormat, LogLevel, Output, Pooler, Synchronous, Tls,
+    Unknown,
 };
 use std::time::Duration;
 use tidemill_domain::duration;
+use tidemill_domain::outbox::instance;
 
 /// What a key accepts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -191,6 +193,8 @@ keys! {
         "How long a server keeps instances of jobs after their end; for ever when not set.";
     JOBS_KEEP_INSTANCES "jobs.keep_instances", Kind::Number { least: 1, most: 1_000_000 }, None,
         "How many of the newest instances of each job a server keeps; all when not set.";
+    JOBS_EVENTS "jobs.events", Kind::Word(Events::NAMES), Some("off"),
+        "Whether what happens to executions of jobs becomes events of the outbox.";
     POOLS_DEFAULT_THRESHOLD_PERCENT "pools.default_threshold_percent",
         Kind::Number { least: 1, most: 100 }, Some("95"),
         "Of a new pool, how much may be in use, in percent.";
@@ -212,6 +216,42 @@ keys! {
         "Whether `available` of a grant is counted up to the end of the pool, as the document does.";
     POOLS_UNKNOWN "pools.unknown", Kind::Word(Unknown::NAMES), Some("refuse"),
         "What becomes of requests of the document's clients for a pool that does not exist.";
+    POOLS_EVENTS "pools.events", Kind::Word(Events::NAMES), Some("off"),
+        "Whether what happens to pools becomes events of the outbox.";
+    OUTBOX_SINK "outbox.sink", Kind::Text { longest: 4096 }, None,
+        "Where relays publish: file:PATH or stdout; a server has no relay when not set.";
+    OUTBOX_BATCH_SIZE "outbox.batch_size", Kind::Number { least: 1, most: 10_000 }, Some("500"),
+        "Most events that a relay reads and publishes at once.";
+    OUTBOX_POLL "outbox.poll", duration(10, 60), Some("1s"),
+        "Longest pause between two looks of a relay.";
+    OUTBOX_INITIAL_DELAY "outbox.initial_delay", duration(0, 3_600), Some("0s"),
+        "Pause before the first look of a relay.";
+    OUTBOX_SENDERS "outbox.senders", Kind::Number { least: 1, most: 256 }, Some("1"),
+        "How many publications of one batch run side by side.";
+    OUTBOX_TIMEOUT "outbox.timeout", duration(100, 3_600), Some("10s"),
+        "How long one publication may take.";
+    OUTBOX_BASE_BACKOFF "outbox.base_backoff", duration(1, 86_400), Some("5s"),
+        "How long an event that was refused waits for its second attempt.";
+    OUTBOX_MAX_BACKOFF "outbox.max_backoff", duration(1, 86_400), Some("10m"),
+        "How long an event that was refused waits for another attempt at most.";
+    OUTBOX_MAX_ATTEMPTS "outbox.max_attempts", Kind::Number { least: 1, most: 1_000_000 }, Some("10"),
+        "After how many attempts an event is parked.";
+    OUTBOX_SLOW_BATCH "outbox.slow_batch", duration(1, 86_400), Some("3s"),
+        "A batch that takes longer is worth a warning.";
+    OUTBOX_LEASE "outbox.lease", duration(1_000, 3_600), Some("5s"),
+        "How long a silent relay keeps its slots.";
+    OUTBOX_KEEP_FOR "outbox.keep_for", duration(60_000, 3650 * 86_400), Some("7d"),
+        "How long events are kept that were published.";
+    OUTBOX_PARTITION_ROWS "outbox.partition_rows", Kind::Number { least: 1_000, most: 1_000_000_000 }, Some("1000000"),
+        "Events of one partition of the table of events.";
+    OUTBOX_MAX_RECORD "outbox.max_record", Kind::Number { least: 1_000, most: 1_000_000_000 }, None,
+        "The longest record that the sink takes, in bytes; any when not set.";
+    OUTBOX_INSTANCE_ID "outbox.instance_id", Kind::Number { least: 0, most: 1_000_000 }, None,
+        "Which of a fixed number of relays this one is; all share fairly when not set.";
+    OUTBOX_TOTAL_INSTANCES "outbox.total_instances", Kind::Number { least: 0, most: 1_000_000 }, None,
+        "How many relays there are, when their number is fixed.";
+    OUTBOX_EVENTS_TOPIC "outbox.events_topic", Kind::Text { longest: 249 }, Some("tidemill.events"),
+        "The topic of the events of jobs and pools.";
     LAMBDA_FUNCTION "lambda.function", Kind::Text { longest: 64 }, Some("emr-batch-agent"),
         "The function that callers in the form of AWS Lambda find.";
     LAMBDA_SIGNATURE "lambda.signature", Kind::Word(LambdaSignature::NAMES), Some("off"),
@@ -226,7 +266,7 @@ keys! {
         "Whether output is coloured.";
 }
 
-/// What the document's own program reads its environment by. These names say the same as ours, and ours win.
+/// What the programs of the documents read their environment by. These names say the same as ours, and ours win.
 fn document_name(path: &str) -> Option<&'static str> {
     Some(match path {
         "pools.default_threshold_percent" => "DEFAULT_THRESHOLD_PERCENT",
@@ -236,6 +276,8 @@ fn document_name(path: &str) -> Option<&'static str> {
         "pools.min_units" => "MIN_PARALLEL",
         "pools.registry_view" => "EMR_AGENT_TABLE_REGISTRY",
         "pools.limits_view" => "EMR_AGENT_TABLE_LIMITS",
+        "outbox.instance_id" => instance::ID_VARIABLE,
+        "outbox.total_instances" => instance::TOTAL_VARIABLE,
         _ => return None,
     })
 }
@@ -287,7 +329,7 @@ mod tests {
     fn names_are_listed_once_per_table() {
         assert_eq!(
             names_below(""),
-            ["database", "process", "server", "jobs", "pools", "lambda", "log", "output", "color"]
+            ["database", "process", "server", "jobs", "pools", "outbox", "lambda", "log", "output", "color"]
         );
         assert_eq!(names_below("process"), ["name", "lease"]);
         assert!(names_below("proc").is_empty());

@@ -9,6 +9,7 @@ pub mod key;
 
 pub mod alert;
 
+mod alias;
 mod check;
 mod choice;
 mod connection;
@@ -33,8 +34,8 @@ mod url;
 mod tests;
 
 pub use choice::{
-    Auth, ColorChoice, Init, JwtAlgorithm, LambdaSignature, LogFormat, LogLevel, NotAChoice, Output, Pooler,
-    Synchronous, Tls, Unknown, WebhookFormat,
+    Auth, ColorChoice, Events, Init, JwtAlgorithm, LambdaSignature, LogFormat, LogLevel, NotAChoice, Output,
+    Pooler, Synchronous, Tls, Unknown, WebhookFormat,
 };
 pub use connection::ConnectionSettings;
 pub use error::ConfigError;
@@ -44,5 +45,5 @@ pub use lambda::LambdaKey;
 pub use load::{Loaded, SectionValue, Value, load};
 pub use origin::Origin;
 pub use secret::Secret;
-pub use settings::{Database, Document, Jobs, Lambda, Log, Pools, Process, Server, Settings};
+pub use settings::{Database, Document, Jobs, Lambda, Log, Outbox, Pools, Process, Server, Settings};
 pub use sources::Sources;

@@ -3,7 +3,8 @@
 use super::alert::Alert;
 use super::check::Checked;
 use super::choice::{
-    Auth, ColorChoice, Init, LambdaSignature, LogFormat, LogLevel, Output, Pooler, Synchronous, Tls, Unknown,
+    Auth, ColorChoice, Events, Init, LambdaSignature, LogFormat, LogLevel, Output, Pooler, Synchronous, Tls,
+    Unknown,
 };
 use super::connection::ConnectionSettings;
 use super::jwt::IssuerSettings;
@@ -30,6 +31,8 @@ pub struct Settings {
     pub jobs: Jobs,
     /// The pools.
     pub pools: Pools,
+    /// The outbox.
+    pub outbox: Outbox,
     /// The answers to the document's clients.
     pub document: Document,
     /// Callers in the form of AWS Lambda.
@@ -110,6 +113,8 @@ pub struct Jobs {
     pub keep_for: Option<Duration>,
     /// How many of the newest instances of each job it keeps, if not all.
     pub keep_instances: Option<u32>,
+    /// Whether what happens to executions becomes events.
+    pub events: Events,
 }
 
 /// What is taken of pools where nothing else is said.
@@ -131,6 +136,47 @@ pub struct Pools {
     pub registry_view: String,
     /// The view that shows limits to other tools.
     pub limits_view: String,
+    /// Whether what happens to pools becomes events.
+    pub events: Events,
+}
+
+/// The outbox: how relays publish, and what is kept.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Outbox {
+    /// Where relays publish; a server has no relay without it.
+    pub sink: Option<String>,
+    /// Most events at once.
+    pub batch_size: u32,
+    /// Longest pause between two looks.
+    pub poll: Duration,
+    /// Pause before the first look.
+    pub initial_delay: Duration,
+    /// How many publications of one batch run side by side.
+    pub senders: u32,
+    /// How long one publication may take.
+    pub timeout: Duration,
+    /// The first wait of an event that was refused.
+    pub base_backoff: Duration,
+    /// The longest wait of an event that was refused.
+    pub max_backoff: Duration,
+    /// After how many attempts an event is parked.
+    pub max_attempts: u32,
+    /// A batch that takes longer is worth a warning.
+    pub slow_batch: Duration,
+    /// How long a silent relay keeps its slots.
+    pub lease: Duration,
+    /// How long events are kept that were published.
+    pub keep_for: Duration,
+    /// Events of one partition.
+    pub partition_rows: u32,
+    /// The longest record that the sink takes, in bytes.
+    pub max_record: Option<u32>,
+    /// Which of a fixed number of relays this one is.
+    pub instance_id: Option<u32>,
+    /// How many relays there are, when their number is fixed.
+    pub total_instances: Option<u32>,
+    /// The topic of the events of jobs and pools.
+    pub events_topic: String,
 }
 
 /// How the clients of the EMR Batch Agent's document are answered. The keys stand below `pools`.
@@ -200,6 +246,7 @@ impl Settings {
                 folder: values.optional_text(&key::JOBS_FOLDER).map(PathBuf::from),
                 keep_for: values.optional_duration(&key::JOBS_KEEP_FOR),
                 keep_instances: values.optional_number(&key::JOBS_KEEP_INSTANCES),
+                events: values.choice(&key::JOBS_EVENTS),
             },
             pools: Pools {
                 default_threshold_percent: values.number(&key::POOLS_DEFAULT_THRESHOLD_PERCENT),
@@ -210,6 +257,26 @@ impl Settings {
                 history: values.duration(&key::POOLS_HISTORY),
                 registry_view: values.text(&key::POOLS_REGISTRY_VIEW),
                 limits_view: values.text(&key::POOLS_LIMITS_VIEW),
+                events: values.choice(&key::POOLS_EVENTS),
+            },
+            outbox: Outbox {
+                sink: values.optional_text(&key::OUTBOX_SINK),
+                batch_size: values.number(&key::OUTBOX_BATCH_SIZE),
+                poll: values.duration(&key::OUTBOX_POLL),
+                initial_delay: values.duration(&key::OUTBOX_INITIAL_DELAY),
+                senders: values.number(&key::OUTBOX_SENDERS),
+                timeout: values.duration(&key::OUTBOX_TIMEOUT),
+                base_backoff: values.duration(&key::OUTBOX_BASE_BACKOFF),
+                max_backoff: values.duration(&key::OUTBOX_MAX_BACKOFF),
+                max_attempts: values.number(&key::OUTBOX_MAX_ATTEMPTS),
+                slow_batch: values.duration(&key::OUTBOX_SLOW_BATCH),
+                lease: values.duration(&key::OUTBOX_LEASE),
+                keep_for: values.duration(&key::OUTBOX_KEEP_FOR),
+                partition_rows: values.number(&key::OUTBOX_PARTITION_ROWS),
+                max_record: values.optional_number(&key::OUTBOX_MAX_RECORD),
+                instance_id: values.optional_number(&key::OUTBOX_INSTANCE_ID),
+                total_instances: values.optional_number(&key::OUTBOX_TOTAL_INSTANCES),
+                events_topic: values.text(&key::OUTBOX_EVENTS_TOPIC),
             },
             document: Document {
                 compat_available: values.truth(&key::POOLS_COMPAT_AVAILABLE),

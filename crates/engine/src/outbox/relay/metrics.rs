@@ -4,6 +4,7 @@ use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gau
 use std::time::Duration;
 
 const BATCH_DURATION: &str = "tidemill_outbox_batch_duration_seconds";
+const JOINS_REFUSED: &str = "tidemill_outbox_joins_refused_total";
 const PUBLISHED: &str = "tidemill_outbox_published_total";
 const QUERIES: &str = "tidemill_outbox_queries_total";
 const READS: &str = "tidemill_outbox_reads_total";
@@ -14,6 +15,7 @@ const SLOTS: &str = "tidemill_outbox_slots";
 
 pub(in crate::outbox) fn describe() {
     describe_histogram!(BATCH_DURATION, "How long batches take from reading to their acknowledgement.");
+    describe_counter!(JOINS_REFUSED, "Times that the relay of this process was refused by its settings.");
     describe_counter!(PUBLISHED, "Events that this process has published and acknowledged.");
     describe_counter!(QUERIES, "Statements that the relay of this process has sent to the database.");
     describe_counter!(READS, "Reads of the outbox by this process, by whether they found anything.");
@@ -25,6 +27,10 @@ pub(in crate::outbox) fn describe() {
 
 pub(super) fn batch(spent: Duration) {
     histogram!(BATCH_DURATION).record(spent.as_secs_f64());
+}
+
+pub(super) fn join_refused() {
+    counter!(JOINS_REFUSED).increment(1);
 }
 
 pub(super) fn published(events: usize) {

@@ -8,6 +8,7 @@ mod connection;
 mod hostile;
 mod jwt;
 mod lambda;
+mod outbox;
 mod places;
 mod pools;
 mod precedence;

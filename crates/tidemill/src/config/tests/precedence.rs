@@ -1,7 +1,7 @@
 //! Which layer wins, and who is said to have set a value.
 
 use super::stage::Stage;
-use crate::config::{Init, LogLevel, Origin, Output, key};
+use crate::config::{Events, Init, LogLevel, Origin, Output, key};
 use std::time::Duration;
 
 /// The layers from weakest to strongest. Each sets `process.lease` to its own number of seconds.
@@ -106,6 +106,7 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
         folder = "jobs"
         keep_for = "90d"
         keep_instances = 100
+        events = "on"
         [pools]
         default_threshold_percent = 80
         default_wait = "10s"
@@ -117,6 +118,25 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
         limits_view = "limits"
         compat_available = true
         unknown = "allow"
+        events = "on"
+        [outbox]
+        sink = "file:/var/spool/events.jsonl"
+        batch_size = 100
+        poll = "2s"
+        initial_delay = "3s"
+        senders = 2
+        timeout = "4s"
+        base_backoff = "1s"
+        max_backoff = "5m"
+        max_attempts = 3
+        slow_batch = "6s"
+        lease = "7s"
+        keep_for = "8d"
+        partition_rows = 9000
+        max_record = 1048576
+        instance_id = 1
+        total_instances = 3
+        events_topic = "ops"
         [lambda]
         function = "agent"
         signature = "verify"
@@ -154,6 +174,7 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
             "jobs",
             "90d",
             "100",
+            "on",
             "80",
             "10s",
             "2m",
@@ -164,6 +185,24 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
             "limits",
             "true",
             "allow",
+            "on",
+            "file:/var/spool/events.jsonl",
+            "100",
+            "2s",
+            "3s",
+            "2",
+            "4s",
+            "1s",
+            "5m",
+            "3",
+            "6s",
+            "7s",
+            "8d",
+            "9000",
+            "1048576",
+            "1",
+            "3",
+            "ops",
             "agent",
             "verify",
             "trace",
@@ -182,6 +221,14 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
     assert_eq!(loaded.settings.jobs.keep_instances, Some(100));
     assert_eq!(loaded.settings.pools.history, Duration::from_secs(2 * 86_400));
     assert_eq!((&*loaded.settings.pools.registry_view, loaded.settings.pools.min_units), ("registry", 1));
+    assert_eq!((loaded.settings.jobs.events, loaded.settings.pools.events), (Events::On, Events::On));
+    assert_eq!(loaded.settings.outbox.sink.as_deref(), Some("file:/var/spool/events.jsonl"));
+    assert_eq!((loaded.settings.outbox.senders, loaded.settings.outbox.max_attempts), (2, 3));
+    assert_eq!(loaded.settings.outbox.keep_for, Duration::from_secs(8 * 86_400));
+    assert_eq!(
+        (loaded.settings.outbox.max_record, &*loaded.settings.outbox.events_topic),
+        (Some(1 << 20), "ops")
+    );
     assert_eq!(loaded.files, [stage.path("project/tidemill.toml")]);
 }
 
