@@ -1,9 +1,7 @@
-//! The outbox.
-
-mod keeper;
 //! The outbox: where records go, and whether they have arrived.
 
 mod excepted;
+mod keeper;
 mod relay;
 mod sink;
 mod site;

@@ -2,10 +2,10 @@
 
 mod dead;
 mod filter;
-mod operate;
-mod verify;
 mod notice;
+mod operate;
 mod stats;
+mod verify;
 
 use crate::context::Context;
 use crate::report::Failure;
