@@ -188,6 +188,11 @@ impl Serving {
         }
     }
 
+    /// Publishes nothing, whatever is configured.
+    pub(super) fn without_relay(self) -> Self {
+        Self { relay: None, ..self }
+    }
+
     /// Serves until told to stop; an error when the process ended by itself.
     pub(super) async fn run(self, mut shutdown: watch::Receiver<bool>) -> Result<(), Failure> {
         let Self {

@@ -15,5 +15,7 @@ fn the_demo_verifies_itself_and_leaves_nothing_behind() {
     );
     let tells_the_night = |line: &str| line.contains("1200 batches") && line.contains(", 0 violations");
     assert!(ran.stdout.lines().any(tells_the_night), "{ran:#?}");
+    let tells_the_outbox = |line: &str| line.contains("one killed: 0 lost, 0 reordered");
+    assert!(ran.stdout.lines().any(tells_the_outbox), "{ran:#?}");
     assert_eq!(std::fs::read_dir(stage.folder.path()).unwrap().count(), 0);
 }

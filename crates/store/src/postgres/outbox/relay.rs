@@ -63,7 +63,7 @@ pub(crate) async fn look(
                       cursors = coalesce($8, cursors)
                   from clock
                   where id = $1 and ended_at is null and acks = $7 and until > clock.now
-                      and ($8::text is null or $9::text is null or $9 = substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))
+                      and ($9::text is null or $9 = substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))
                   returning acks
               ),
               owned as (select owner, count(*) as slots from tidemill_outbox_slot where owner is not null group by owner)

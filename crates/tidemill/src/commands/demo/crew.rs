@@ -27,6 +27,29 @@ pub(super) struct Setup {
     pub(super) log_level: LogLevel,
 }
 
+impl Setup {
+    /// This program again, as another process that knows nothing of the reader's own configuration.
+    pub(super) fn command(&self) -> std::io::Result<Command> {
+        let mut command = Command::new(std::env::current_exe()?);
+        for (name, _) in std::env::vars_os() {
+            let name = name.to_string_lossy();
+            if name.starts_with("TIDEMILL_") || name.starts_with("RELAY_") {
+                command.env_remove(&*name);
+            }
+        }
+        // That a process is lost is part of the play, and nobody needs to be warned of it.
+        let is_told = matches!(self.log_level, LogLevel::Info | LogLevel::Debug | LogLevel::Trace);
+        command
+            .env("TIDEMILL_DATABASE_INIT", "embedded")
+            .env("TIDEMILL_LOG_LEVEL", self.log_level.as_str())
+            .env("XDG_CONFIG_HOME", &self.folder)
+            .current_dir(&self.folder)
+            .stderr(if is_told { Stdio::inherit() } else { Stdio::null() })
+            .kill_on_drop(true);
+        Ok(command)
+    }
+}
+
 pub(super) struct Crew {
     members: Vec<Member>,
     told: mpsc::UnboundedReceiver<(usize, Value)>,
@@ -50,33 +73,19 @@ impl Crew {
     pub(super) fn start(setup: &Setup) -> Result<Self, Failure> {
         let (sender, told) = mpsc::unbounded_channel();
         let failed = |error: std::io::Error| Failure::unexpected("a worker could not be started", &error);
-        let program = std::env::current_exe().map_err(failed)?;
-        // That a process is lost is part of the play, and nobody needs to be warned of it.
-        let is_told = matches!(setup.log_level, LogLevel::Info | LogLevel::Debug | LogLevel::Trace);
         let mut members = Vec::new();
         for number in 0..setup.workers {
-            let mut command = Command::new(&program);
-            // Nothing of the reader's own configuration may reach the demo.
-            for (name, _) in std::env::vars_os() {
-                if name.to_string_lossy().starts_with("TIDEMILL_") {
-                    command.env_remove(name);
-                }
-            }
-            let mut child = command
+            let mut child = setup
+                .command()
+                .map_err(failed)?
                 .args(["demo-worker", "--database", &setup.url])
                 .args(["--things", &setup.things.to_string(), "--workers", &setup.workers.to_string()])
                 // The dashboard is a process, too.
                 .args(["--others", "1"])
                 .env("TIDEMILL_PROCESS_NAME", format!("worker-{}", number + 1))
                 .env("TIDEMILL_PROCESS_LEASE", format!("{}ms", setup.lease.as_millis()))
-                .env("TIDEMILL_DATABASE_INIT", "embedded")
-                .env("TIDEMILL_LOG_LEVEL", setup.log_level.as_str())
-                .env("XDG_CONFIG_HOME", &setup.folder)
-                .current_dir(&setup.folder)
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
-                .stderr(if is_told { Stdio::inherit() } else { Stdio::null() })
-                .kill_on_drop(true)
                 .spawn()
                 .map_err(failed)?;
             let (stdin, stdout) = (child.stdin.take(), child.stdout.take());

@@ -1,10 +1,11 @@
 //! `tidemill demo`: on an embedded database of its own, an import that fails and goes on, a night of batches that share
-//! two databases, and real processes, one killed, one frozen; what is promised is then verified against what the database holds, and all of it can be
-//! watched.
+//! two databases, events that two relays publish until one is killed, and workers, one killed, one frozen; what is
+//! promised is then verified against what the database holds, and all of it can be watched.
 
 mod crew;
 mod import;
 mod night;
+mod relays;
 mod verdict;
 pub(crate) mod worker;
 
@@ -46,7 +47,7 @@ pub(super) async fn run(arguments: &Demo, context: &Context) -> Result<Exit, Fai
     let folder = tempfile::tempdir().map_err(failed)?;
     let url = format!("sqlite://{}/tidemill.db", folder.path().display());
     let store = Store::connect(&url).await?;
-    let serving = serve(arguments, context, &store).await?;
+    let serving = serve(arguments, context, &store).await?.without_relay();
     let server = serving.process.id();
     context.note(&format!("the dashboard is at http://{}/", serving.server.address()));
     context
@@ -90,6 +91,7 @@ async fn perform(
     let mut verdicts = Verdicts::default();
     import::perform(store, &setup.folder, context, &mut verdicts).await?;
     night::perform(context, &mut verdicts).await?;
+    relays::perform(store, setup, context, &mut verdicts).await?;
     let mut crew = Crew::start(setup)?;
     let played = play(&mut crew, store, server, context, &mut verdicts).await;
     crew.end().await;
