@@ -10,6 +10,7 @@ mod naive;
 mod notice;
 mod partition;
 mod place;
+mod plan;
 mod reader;
 mod relay;
 mod restore;

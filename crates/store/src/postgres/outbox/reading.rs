@@ -1,4 +1,9 @@
 //! Statements that read `outbox_event`.
+//!
+//! Most of it was published long ago and is only kept, so every statement has to go by an index, whatever the planner
+//! knows about the table and whether or not it knows the values. Therefore the events of one transaction are asked for as
+//! a range with an order and a limit: an equality, or no order, lets it hope to come upon them soon by going through the
+//! whole table.
 
 use super::numbers;
 use crate::row::outbox::event::EventRow;
@@ -71,10 +76,15 @@ pub(crate) async fn read_new(
               order by outbox_event.xid, id
               limit $6)
              union all
-             (select id, xid::text, slot, aggregate_type, aggregate_id, event_type, topic,
-                     payload, payload_bytes, headers, created_at
-              from outbox_event
-              where xid = any($3::text[]::xid8[]) and slot = any($5) and id > $4
+             (select l.*
+              from unnest($3::text[]) as r (running)
+              cross join lateral (
+                  select id, xid::text, slot, aggregate_type, aggregate_id, event_type, topic,
+                         payload, payload_bytes, headers, created_at
+                  from outbox_event
+                  where xid >= r.running::xid8 and xid <= r.running::xid8 and slot = any($5) and id > $4
+                  order by outbox_event.xid, id
+                  limit $6) as l
               limit $6)
          ) e on true",
     )
@@ -134,11 +144,16 @@ pub(crate) async fn read_page(
           order by id
           limit $7)
          union all
-         (select id, xid::text, slot, aggregate_type, aggregate_id, event_type, topic,
-                 payload, payload_bytes, headers, created_at
-          from outbox_event
-          where xid = any($3::text[]::xid8[]) and id > $4 and slot = any($6)
-              and pg_visible_in_snapshot(xid, (select $2::text::pg_snapshot))
+         (select l.*
+          from unnest($3::text[]) as r (running)
+          cross join lateral (
+              select id, xid::text, slot, aggregate_type, aggregate_id, event_type, topic,
+                     payload, payload_bytes, headers, created_at
+              from outbox_event
+              where xid >= r.running::xid8 and xid <= r.running::xid8 and id > $4 and slot = any($6)
+                  and pg_visible_in_snapshot(xid, (select $2::text::pg_snapshot))
+              order by outbox_event.xid, id
+              limit $7) as l
           order by id
           limit $7)
          order by id

@@ -46,7 +46,8 @@ pub(crate) async fn list(connection: &mut PgConnection) -> Result<Vec<RelayRow>,
 }
 
 /// Renews and looks in one statement, so that an idle relay costs one query a second. What is not visible cannot have
-/// been read, so whatever is found beyond the mark is new.
+/// been read, so whatever is found beyond the mark is new. It is found by the index of transactions, for which alone it is
+/// sorted (see `reading`); an order inside of `exists` would be ignored.
 pub(crate) async fn look(
     connection: &mut PgConnection,
     looking: &Looking<'_>,
@@ -83,12 +84,22 @@ pub(crate) async fn look(
                  where r.ended_at is null) as relays,
                 (select coalesce(json_agg(slot order by slot), '[]')::text
                  from tidemill_outbox_slot where owner is null) as free,
-                (exists (select from outbox_event
-                         where xid >= $4::text::xid8 and slot = any($6)
-                             and id > (select floor_id from tidemill_outbox))
-                 or exists (select from outbox_event
-                            where xid = any($5::text[]::xid8[]) and slot = any($6)
-                                and id > (select floor_id from tidemill_outbox))) as has_events,
+                ((select id
+                  from outbox_event
+                  where xid >= $4::text::xid8 and slot = any($6)
+                      and id > (select floor_id from tidemill_outbox)
+                  order by xid, id
+                  limit 1) is not null
+                 or exists (
+                     select
+                     from unnest($5::text[]) as r (running)
+                     cross join lateral (
+                         select id
+                         from outbox_event
+                         where xid >= r.running::xid8 and xid <= r.running::xid8 and slot = any($6)
+                             and id > (select floor_id from tidemill_outbox)
+                         order by xid, id
+                         limit 1) as l)) as has_events,
                 exists (select from tidemill_outbox_exception
                         where state = 'waiting' and next_attempt_at <= clock.now and slot = any($6)) as is_due
          from clock",

@@ -95,7 +95,7 @@ async fn everything_that_committed_is_settled_once_and_in_order() {
 /// Several in each slot, so that slots have more to keep in order than one aggregate.
 fn aggregates() -> Vec<String> {
     let names = (0..).map(|n| format!("aggregate {n}"));
-    names.filter(|name| Slot::of(name).get() % 64 == 0).take(AGGREGATES).collect()
+    names.filter(|name| Slot::of(name).get().is_multiple_of(64)).take(AGGREGATES).collect()
 }
 
 /// A program that has to do with several aggregates at a time. It locks them in one order, as every program does that

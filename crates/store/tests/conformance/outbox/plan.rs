@@ -1,0 +1,137 @@
+//! With many events that were published long ago, reading and looking touch only what is new. PostgreSQL tells what each
+//! statement that really runs has touched; each runs often enough that the server makes its plan once for all values.
+
+use super::reader::Reader;
+use super::stage::{TABLES, Writer};
+use crate::Bench;
+use crate::told::{Told, explaining};
+use serde_json::Value;
+
+/// Events that are kept.
+const KEPT: u64 = 200_000;
+
+/// Enough where the plan does not depend on how many there are.
+const FEWER: u64 = 20_000;
+
+/// Most rows that a statement may touch: some pages, but by no means all that is kept.
+const TOUCHED_MAX: u64 = 300;
+
+/// How the events that are kept were written.
+enum Past {
+    /// By one transaction, as a migration from elsewhere would.
+    AtOnce,
+    /// By many.
+    ByMany,
+}
+
+#[tokio::test]
+async fn what_was_written_by_many_and_is_kept_is_not_touched() {
+    let Some(bench) = Bench::postgres().await else { return };
+
+    check(&plans(&bench, Past::ByMany, KEPT, "analyze outbox_event").await);
+}
+
+#[tokio::test]
+async fn what_was_written_at_once_and_is_kept_is_not_touched() {
+    let Some(bench) = Bench::postgres().await else { return };
+
+    check(&plans(&bench, Past::AtOnce, KEPT, "analyze outbox_event").await);
+}
+
+#[tokio::test]
+async fn what_is_kept_is_not_touched_before_the_server_knows_how_much_there_is() {
+    let Some(bench) = Bench::postgres().await else { return };
+
+    check(&plans(&bench, Past::ByMany, FEWER, "").await);
+}
+
+#[tokio::test]
+async fn a_lost_index_of_transactions_is_noticed() {
+    let Some(bench) = Bench::postgres().await else { return };
+
+    let plans = plans(&bench, Past::ByMany, FEWER, "drop index outbox_event_xid").await;
+
+    assert!(plans.iter().any(|plan| touched(plan) > TOUCHED_MAX));
+}
+
+fn check(plans: &[Value]) {
+    let wasteful: Vec<String> = plans
+        .iter()
+        .filter(|plan| touched(plan) > TOUCHED_MAX)
+        .map(|plan| format!("{} rows: {plan:#}", touched(plan)))
+        .collect();
+    assert!(wasteful.is_empty(), "{} of {} plans: {}", wasteful.len(), plans.len(), wasteful[0]);
+    for index in ["outbox_event_p1_xid_id_idx", "outbox_event_p1_pkey"] {
+        let uses = plans.iter().filter(|plan| plan.to_string().contains(index)).count();
+        assert!(uses >= 20, "only {uses} plans use {index}");
+    }
+}
+
+/// Fills the table, lets a relay read and look in every way, and returns the plans of the statements about events.
+async fn plans(bench: &Bench, past: Past, kept: u64, then: &str) -> Vec<Value> {
+    let url = bench.scratch.url();
+    let (mut long, mut quick) = (Writer::new(url).await, Writer::new(url).await);
+    quick.run(TABLES).await;
+    let xid = match past {
+        Past::AtOnce => "pg_current_xact_id()",
+        // Lower than those of the server, however new it is.
+        Past::ByMany => "(3 + n % 700)::text::xid8",
+    };
+    quick
+        .run(&format!(
+            "insert into outbox_event (xid, aggregate_type, aggregate_id, event_type, topic, payload)
+             select {xid}, 'thing', n::text, 'thing.changed', 'things', '1' from generate_series(1, {kept}) as n"
+        ))
+        .await;
+    quick.run(then).await;
+    // All of them were read.
+    quick
+        .run("update tidemill_outbox_slot set place = '{\"from\":\"' || pg_current_snapshot()::text || '\"}'")
+        .await;
+    for setting in ["log_analyze = on", "log_timing = off"] {
+        let database = url.rsplit('/').next().unwrap().split('?').next().unwrap();
+        quick.run(&format!("alter database {database} set auto_explain.{setting}")).await;
+    }
+    let explaining = explaining(bench).await;
+    let told = Told::default();
+    let listening = told.listen();
+    let mut relay = Reader::of_all(&explaining.store, 1, 5).await;
+    for _ in 0..10 {
+        long.begin().await;
+        long.event("long").await;
+        quick.commit_event("quick").await;
+        assert!(relay.look().await.unwrap().has_events);
+        relay.drain().await;
+        // From here on one is running at the mark that all is read up to.
+        assert!(!relay.look().await.unwrap().has_events);
+        relay.drain().await;
+        for n in 0..12 {
+            quick.commit_event(&format!("quick{n}")).await;
+        }
+        long.commit().await;
+        relay.drain().await;
+    }
+    drop(listening);
+    assert_eq!(relay.settled.len(), 140);
+    let json = |plan: &String| plan.find('{').and_then(|at| serde_json::from_str(&plan[at..]).ok());
+    let is_about_events = |plan: &Value| plan.to_string().contains("\"outbox_event_p1\"");
+    told.messages().iter().filter_map(json).filter(is_about_events).collect()
+}
+
+/// How many events a statement has touched.
+fn touched(plan: &Value) -> u64 {
+    let text = |key: &str| plan.get(key).and_then(Value::as_str).unwrap_or_default();
+    let number = |key: &str| plan.get(key).and_then(Value::as_f64).unwrap_or_default();
+    let mut rows = 0;
+    if text("Relation Name").starts_with("outbox_event") {
+        let once = number("Actual Rows")
+            + number("Rows Removed by Filter")
+            + number("Rows Removed by Index Recheck");
+        rows += (once * number("Actual Loops")) as u64;
+    }
+    rows + match plan {
+        Value::Object(fields) => fields.values().map(touched).sum(),
+        Value::Array(items) => items.iter().map(touched).sum(),
+        _ => 0,
+    }
+}
