@@ -31,9 +31,9 @@ impl Batch {
         self.page.events.is_empty()
     }
 
-    /// Whether there was nothing behind it.
+    /// Whether there was nothing behind it: it is the end of a window that goes up to now.
     pub(super) fn is_last(&self) -> bool {
-        self.page.window.to.is_none() && !self.is_full
+        self.page.window.to.is_none() && self.page.seen.is_some() && !self.is_full
     }
 
     /// Forgets slots that this relay no longer has.
