@@ -6,7 +6,8 @@ use crate::row::outbox::place::PlaceColumns;
 use sqlx::{AssertSqlSafe, PgConnection};
 
 /// Events that were not read, by slot, the oldest transactions first. What no mark saw as begun, and what one saw as
-/// running, are found by the index on `(xid, id)`; everything else was read.
+/// running, are found by the index on `(xid, id)`; everything else was read. The index is read in its order until
+/// enough was found, also with a long backlog: for that the statement is planned for its limit, each time.
 pub(crate) async fn unread(
     connection: &mut PgConnection,
     places: &PlaceColumns,
@@ -22,16 +23,20 @@ pub(crate) async fn unread(
          ),
          later as (
              select e.slot, e.created_at
-             from outbox_event e
+             from (
+                 select xid, id, slot, created_at
+                 from outbox_event
+                 where xid >= (select xid from begun)
+                   and id > $5
+                 order by xid, id
+                 offset 0
+             ) as e
              join place p on p.slot = e.slot
-             where e.xid >= (select xid from begun)
-               and e.id > $5
-               and not coalesce(
+             where not coalesce(
                    pg_visible_in_snapshot(e.xid, p.seen)
                    or (e.id <= p.last and pg_visible_in_snapshot(e.xid, p.paged)),
                    false
                )
-             order by e.xid, e.id
              limit $6
          ),
          running as (
@@ -58,6 +63,7 @@ pub(crate) async fn unread(
     .bind(&places.last)
     .bind(places.floor)
     .bind(limit)
+    .persistent(false)
     .fetch_all(connection)
     .await
 }

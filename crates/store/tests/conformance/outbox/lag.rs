@@ -122,6 +122,29 @@ async fn what_was_being_written_at_the_mark_is_counted() {
     assert_eq!(Backlog::of(&lag(&bench, 10).await).rows, Count::Exactly(1));
 }
 
+/// With a long backlog, the look reads no more than it counts. Only PostgreSQL chooses its plans by size.
+#[tokio::test]
+async fn a_long_backlog_is_not_read_whole() {
+    let Some(bench) = Bench::postgres().await else { return };
+    run(
+        &bench.store,
+        "insert into outbox_event (aggregate_type, aggregate_id, event_type, topic, payload)
+         select 'order', 'a' || n % 500, 'order.paid', 'orders', '{}' from generate_series(1, 20000) as n;
+         analyze outbox_event",
+    )
+    .await;
+    let read = "select coalesce(sum(idx_tup_fetch + seq_tup_read), 0)::bigint
+                from pg_stat_xact_user_tables
+                where relname like 'outbox_event%'";
+    let mut tx = bench.store.read().await.unwrap();
+
+    let lag = tx.outbox_lag(100).await.unwrap().unwrap();
+
+    let rows: i64 = sqlx::query_scalar(read).fetch_one(tx.postgres().unwrap()).await.unwrap();
+    assert_eq!(Backlog::of(&lag).rows, Count::AtLeast(101));
+    assert!(rows < 1_000, "{rows}");
+}
+
 /// Only on SQLite do other programs leave the slot out.
 #[tokio::test]
 async fn events_without_a_slot_are_counted_where_they_will_be() {
