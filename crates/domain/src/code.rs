@@ -194,6 +194,7 @@ codes! {
     1405 ExceptionRefused -> Conflict, "the event does not allow this now";
     1406 NoticeUnsupported -> Conflict, "this database has no notifications";
     1407 RelayRefused -> Conflict, "the relay may not join the others";
+    1408 EventNotFound -> NotFound, "there is no such event";
 }
 
 impl Code {

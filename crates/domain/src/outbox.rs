@@ -4,7 +4,8 @@
 //! its table, and on its way out as a [`line`]), [`mark`] and [`window`] (how far a slot was read without losing what
 //! commits late), [`cursor`] and [`place`] (slots that are read together, and where each one stands); then [`relay`],
 //! [`instance`], [`admission`] and [`share`] (who publishes, and which slots each relay has), [`partition`] and
-//! [`restore`] (what is kept, and whether marks still mean anything), [`verify`] (what arrived).
+//! [`restore`] (what is kept, and whether marks still mean anything), [`verify`] and [`fate`] (what arrived, and
+//! what became of an event).
 
 pub mod event;
 pub mod line;
@@ -28,6 +29,8 @@ pub mod restore;
 mod numbers;
 pub mod verify;
 
+pub mod fate;
+
 #[cfg(test)]
 mod model_test;
 
@@ -39,6 +42,7 @@ pub use instance::{BadInstance, Instance};
 pub use line::Published;
 pub mod exception;
 pub use exception::{Exception, ExceptionState};
+pub use fate::Fate;
 pub use mark::Mark;
 pub use place::Place;
 pub use record::Record;

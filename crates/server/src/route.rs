@@ -256,6 +256,17 @@ pub fn routes() -> Vec<Route> {
             Api,
             post(api::outbox::exception::operate::edit),
         ),
+        route(p.clone(), "/api/v1/outbox/events", Needs(Operate), Api, post(api::outbox::event::add)),
+        route(g.clone(), "/api/v1/outbox/events", Needs(View), Api, get(api::outbox::event::list)),
+        route(
+            g.clone(),
+            "/api/v1/outbox/events/{id}",
+            // It has the payload.
+            Needs(Administer),
+            Api,
+            get(api::outbox::event::show),
+        ),
+        route(g.clone(), "/api/v1/outbox/relays", Needs(View), Api, get(api::outbox::relay::list)),
         route(p.clone(), "/acquire", Needs(Request), Document, post(api::pool::document::handle::acquire)),
         route(p.clone(), "/release", Needs(Request), Document, post(api::pool::document::handle::release)),
         route(g.clone(), "/status", Needs(Request), Document, get(api::pool::document::handle::status)),

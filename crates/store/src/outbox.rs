@@ -1,9 +1,10 @@
 //! The outbox: events, the relays that publish them, and how far each slot was read.
 //!
-//! Reading order: [`event`] (how events are written, and what people see of them), [`relay`] (who publishes), [`reading`]
+//! Reading order: [`event`] and [`detail`] (how events are written, and what people see of them), [`relay`] (who publishes), [`reading`]
 //! (what is published next), [`exception`] (what was refused), [`place`] (how far each slot is); then what is seen to now and then: [`partition`],
 //! [`retention`], [`restore`], [`notice`], [`lag`]; and [`audit`], what verify compares with.
 
+pub mod detail;
 pub mod event;
 pub mod exception;
 pub mod reading;
@@ -19,6 +20,7 @@ pub mod retention;
 pub mod audit;
 
 pub use audit::{AuditFrom, AuditedEvent, AuditedException, OutboxStanding};
+pub use detail::{EventDetail, RelayDetail};
 pub use event::{EventFilter, publish_on};
 pub use lag::{Backlog, ExceptionCounts, OutboxStats, SlotLag};
 pub use notice::{Notice, NoticeError};

@@ -81,6 +81,10 @@ use utoipa::OpenApi;
         outbox::exception::bulk::skip,
         outbox::exception::bulk::replay,
         outbox::exception::bulk::redirect,
+        outbox::event::add,
+        outbox::event::list,
+        outbox::event::show,
+        outbox::relay::list,
         token::list,
         token::create,
         token::revoke

@@ -1,6 +1,7 @@
 //! Statements on the outbox.
 
 pub(crate) mod audit;
+pub(crate) mod detail;
 pub(crate) mod event;
 pub(crate) mod exception;
 pub(crate) mod lag;

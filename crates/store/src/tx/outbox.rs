@@ -1,5 +1,6 @@
 //! Statements on the outbox.
 
+mod detail;
 mod event;
 mod exception;
 mod reading;

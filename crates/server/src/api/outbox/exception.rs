@@ -4,13 +4,12 @@
 pub mod bulk;
 pub mod operate;
 
+use crate::api::outbox::event::EventPayload;
 use crate::api::{Asked, id, limit};
 use crate::problem::Problem;
 use crate::state::State;
 use axum::Json;
 use axum::extract::{Path, State as Given};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use tidemill_domain::outbox::exception::{ExceptionRefusal, ExceptionState, Original, StateWord};
@@ -110,24 +109,6 @@ pub struct Exceptions {
     next: Option<i64>,
 }
 
-/// What an event says.
-#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
-#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
-pub enum EventPayload {
-    /// JSON, as it is written.
-    Json {
-        /// The text.
-        text: String,
-    },
-    /// Anything else.
-    Bytes {
-        /// In base64, with padding.
-        base64: String,
-    },
-    /// Nothing.
-    Tombstone {},
-}
-
 /// All about one excepted event.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct OneException {
@@ -191,17 +172,6 @@ impl From<ExceptionDetail> for OneException {
                 headers: Some(content.headers),
                 unreadable: None,
             },
-        }
-    }
-}
-
-impl From<tidemill_domain::outbox::Payload> for EventPayload {
-    fn from(payload: tidemill_domain::outbox::Payload) -> Self {
-        use tidemill_domain::outbox::Payload as Stored;
-        match payload {
-            Stored::Json(text) => Self::Json { text },
-            Stored::Bytes(bytes) => Self::Bytes { base64: STANDARD.encode(bytes) },
-            Stored::Tombstone => Self::Tombstone {},
         }
     }
 }

@@ -1,7 +1,9 @@
 //! `tidemill outbox`: events that were committed together with the data, and what became of them.
 
+mod add;
 mod dead;
 mod filter;
+mod look;
 mod notice;
 mod operate;
 mod stats;
@@ -11,10 +13,23 @@ use crate::context::Context;
 use crate::report::Failure;
 use clap::Subcommand;
 use tidemill_domain::code::Exit;
+use tidemill_domain::outbox::EventId;
 
 /// Events that were committed together with the data
 #[derive(Subcommand, Debug)]
 pub(crate) enum OutboxCommand {
+    /// Write one event by hand
+    Add(add::Add),
+    /// The events, the newest first
+    List(look::List),
+    /// All about one event: what it says, and what became of it
+    Show {
+        /// Its id
+        #[arg(value_name = "EVENT_ID")]
+        id: EventId,
+    },
+    /// The relays that publish, with their slots
+    Relays,
     /// Compare what was published with the table: what is lost, came twice or is out of order
     Verify(verify::Verify),
     /// The events that a sink refused and nobody tries any more; with an id, all about one
@@ -36,6 +51,10 @@ pub(crate) enum OutboxCommand {
 
 pub(super) async fn run(command: OutboxCommand, context: &Context) -> Result<Exit, Failure> {
     match command {
+        OutboxCommand::Add(arguments) => add::run(arguments, context).await,
+        OutboxCommand::List(arguments) => look::list(arguments, context).await,
+        OutboxCommand::Show { id } => look::show(id, context).await,
+        OutboxCommand::Relays => look::relays(context).await,
         OutboxCommand::Verify(arguments) => verify::run(arguments, context).await,
         OutboxCommand::Dead(arguments) => dead::run(arguments, context).await,
         OutboxCommand::Skip(arguments) => operate::skip(arguments, context).await,

@@ -168,12 +168,12 @@ pub(super) fn failure(id: EventId, refusal: ExceptionRefusal) -> Failure {
     Failure::new(refusal.code(), format!("event {id}: {refusal}"), refusal.fix())
 }
 
-fn bad_event(bad: &BadEvent) -> Failure {
+pub(super) fn bad_event(bad: &BadEvent) -> Failure {
     Failure::new(Code::BadEvent, bad.to_string(), "correct it, and try again")
 }
 
 /// The content of a file, or of standard input; no more than a payload may have.
-fn read(file: &str, is_bytes: bool) -> Result<Payload, Failure> {
+pub(super) fn read(file: &str, is_bytes: bool) -> Result<Payload, Failure> {
     let most = u64::try_from(PAYLOAD_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
     let mut bytes = Vec::new();
     let read = match file {
@@ -197,7 +197,7 @@ fn redirection(text: &str) -> Result<Redirect, String> {
     Redirect::new(text).map_err(|bad| bad.to_string())
 }
 
-fn header(text: &str) -> Result<(String, String), String> {
+pub(super) fn header(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or_else(|| "write NAME=VALUE".to_owned())?;
     Ok((name.to_owned(), value.to_owned()))
 }

@@ -1,8 +1,9 @@
 //! What an operator may do with one excepted event.
 
-use super::{EventPayload, Exception, find, object, refused};
+use super::{Exception, find, object, refused};
 use crate::access::Principal;
 use crate::api::execution::operate::{Order, checked};
+use crate::api::outbox::event::{EventPayload, bad_event};
 use crate::api::{Body, id};
 use crate::mutation;
 use crate::problem::Problem;
@@ -11,14 +12,10 @@ use axum::Extension;
 use axum::extract::{Path, State as Given};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
-use tidemill_domain::code::Code;
 use tidemill_domain::outbox::EventId;
-use tidemill_domain::outbox::event::BadEvent;
 use tidemill_domain::outbox::exception::{Edit, ExceptionRefusal, Redirect, Verb};
 use tidemill_store::outbox::exception::{Operation, Selection};
 use utoipa::ToSchema;
@@ -88,7 +85,7 @@ pub(crate) async fn edit(
         let remedy = "give `payload`, `headers` or both; to try it again unchanged, replay it";
         return Err(Problem::bad_request("the edit changes nothing", remedy));
     }
-    let payload = body.payload.clone().map(stored).transpose()?;
+    let payload = body.payload.clone().map(EventPayload::stored).transpose()?;
     let verb = Verb::Edit(Edit::new(payload, body.headers.clone()).map_err(|bad| bad_event(&bad))?);
     asked.order(&verb, &body.reason, &json!(body)).await
 }
@@ -113,24 +110,6 @@ pub(super) fn redirection(topic: &str, principal: &Principal) -> Result<Verb, Pr
     let redirect = Redirect::new(topic).map_err(|bad| bad_event(&bad))?;
     principal.check_scope(&object(Some(topic)))?;
     Ok(Verb::Redirect(redirect))
-}
-
-fn bad_event(bad: &BadEvent) -> Problem {
-    Problem::new(Code::BadEvent, bad.to_string(), "correct it, and send it again")
-}
-
-fn stored(payload: EventPayload) -> Result<tidemill_domain::outbox::Payload, Problem> {
-    use tidemill_domain::outbox::Payload as Stored;
-    Ok(match payload {
-        EventPayload::Json { text } => Stored::Json(text),
-        EventPayload::Bytes { base64 } => Stored::Bytes(STANDARD.decode(base64).map_err(|_| {
-            Problem::bad_request(
-                "the bytes of the payload are not base64",
-                "use the usual alphabet, with padding",
-            )
-        })?),
-        EventPayload::Tombstone {} => Stored::Tombstone,
-    })
 }
 
 /// A request about one event.

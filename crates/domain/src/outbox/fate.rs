@@ -1,0 +1,60 @@
+//! What became of an event, as far as its table and the positions of relays tell.
+
+use super::exception::StateWord;
+
+/// What became of an event.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Fate {
+    /// No relay has acknowledged it.
+    Pending,
+    /// It was published.
+    Published,
+    /// It is an exception.
+    Excepted(StateWord),
+}
+
+impl Fate {
+    /// By whether the position of its slot has passed it, and by its exception. An exception counts more: it is made
+    /// when the event is read, and gone when the event has arrived.
+    ///
+    /// ```
+    /// # use tidemill_domain::outbox::{Fate, exception::StateWord};
+    /// assert_eq!(Fate::of(true, None).as_str(), "published");
+    /// assert_eq!(Fate::of(true, Some(StateWord::Parked)).as_str(), "parked");
+    /// ```
+    pub const fn of(is_read: bool, exception: Option<StateWord>) -> Self {
+        match (exception, is_read) {
+            (Some(state), _) => Self::Excepted(state),
+            (None, true) => Self::Published,
+            (None, false) => Self::Pending,
+        }
+    }
+
+    /// The word that is shown.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Published => "published",
+            Self::Excepted(state) => state.as_str(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_fate_has_a_word_of_its_own() {
+        let excepted = StateWord::ALL.map(Fate::Excepted);
+        let all = [Fate::Pending, Fate::Published].into_iter().chain(excepted);
+
+        let words: std::collections::BTreeSet<_> = all.map(Fate::as_str).collect();
+
+        assert_eq!(words.len(), 6);
+        for state in StateWord::ALL {
+            assert_eq!(Fate::of(false, Some(state)), Fate::Excepted(state));
+        }
+        assert_eq!(Fate::of(false, None), Fate::Pending);
+    }
+}

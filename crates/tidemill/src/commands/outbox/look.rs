@@ -1,0 +1,175 @@
+//! What people see of the outbox: `outbox list`, `show` and `relays`.
+
+use crate::context::Context;
+use crate::output::{Listing, print_fields};
+use crate::report::Failure;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use clap::Args;
+use serde_json::{Value, json};
+use tidemill_domain::code::{Code, Exit};
+use tidemill_domain::outbox::exception::ExceptionState;
+use tidemill_domain::outbox::{EventId, Headers, Payload, StoredHeaders};
+use tidemill_store::outbox::exception::ExceptionDetail;
+use tidemill_store::outbox::{EventDetail, EventFilter};
+
+/// Which events to list.
+#[derive(Args, Debug)]
+pub(crate) struct List {
+    /// Only of aggregates of this type
+    #[arg(long = "type", value_name = "TYPE")]
+    aggregate_type: Option<String>,
+    /// Only of the aggregate with this id
+    #[arg(long = "id", value_name = "ID")]
+    aggregate_id: Option<String>,
+    /// Only of this type
+    #[arg(long, value_name = "TYPE")]
+    event: Option<String>,
+    /// Only to this topic
+    #[arg(long)]
+    topic: Option<String>,
+    /// Only events before this one, for the next page
+    #[arg(long, value_name = "EVENT_ID")]
+    before: Option<EventId>,
+    /// At most so many events
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    limit: u32,
+}
+
+pub(super) async fn list(arguments: List, context: &Context) -> Result<Exit, Failure> {
+    let filter = EventFilter {
+        before: arguments.before,
+        aggregate_type: arguments.aggregate_type,
+        aggregate_id: arguments.aggregate_id,
+        topic: arguments.topic,
+        event_type: arguments.event,
+    };
+    let store = context.store().await?;
+    let mut tx = store.read().await?;
+    let events = tx.outbox_events(&filter, arguments.limit).await?;
+    tx.rollback().await?;
+    store.close().await;
+    let columns = &["event", "at", "aggregate_type", "aggregate_id", "event_type", "topic", "slot", "bytes"];
+    let mut listing = Listing::new("tidemill.outbox_event/v1", columns, "No such events.");
+    for event in &events {
+        listing.push(vec![
+            json!(event.id.get()),
+            json!(event.created_at.to_string()),
+            json!(event.aggregate.kind),
+            json!(event.aggregate.id),
+            json!(event.event_type),
+            json!(event.topic),
+            json!(event.slot.get()),
+            // A tombstone has none, which is not the same as an empty payload.
+            if event.payload == Payload::Tombstone { Value::Null } else { json!(event.payload.len()) },
+        ]);
+    }
+    listing.print(context.output())?;
+    if let Some(last) = events.last().filter(|_| events.len() == arguments.limit as usize) {
+        context.note(&format!("there may be more: go on with --before {}", last.id));
+    }
+    Ok(Exit::Ok)
+}
+
+pub(super) async fn show(id: EventId, context: &Context) -> Result<Exit, Failure> {
+    let store = context.store().await?;
+    let mut tx = store.read().await?;
+    let found = tx.outbox_event_detail(id).await?;
+    tx.rollback().await?;
+    store.close().await;
+    let detail = found.ok_or_else(|| {
+        let fix = "see `tidemill outbox list`; events that were published long ago are forgotten";
+        Failure::new(Code::EventNotFound, format!("there is no event {id}"), fix)
+    })?;
+    print_fields("tidemill.outbox_event_detail/v1", &fields(&detail), context.output())?;
+    Ok(Exit::Ok)
+}
+
+fn fields(detail: &EventDetail) -> Vec<(&'static str, Value)> {
+    let event = &detail.event;
+    let (headers, bad_headers): (Option<&Headers>, _) = match &event.headers {
+        StoredHeaders::Good(headers) => (Some(headers), None),
+        StoredHeaders::Bad { text, why } => (None, Some((text, why))),
+    };
+    let (payload, payload_base64) = match &event.payload {
+        Payload::Json(text) => (Some(text), None),
+        Payload::Bytes(bytes) => (None, Some(STANDARD.encode(bytes))),
+        Payload::Tombstone => (None, None),
+    };
+    let mut fields = vec![
+        ("event", json!(event.id.get())),
+        ("state", json!(detail.fate.as_str())),
+        ("at", json!(event.created_at.to_string())),
+        ("aggregate_type", json!(event.aggregate.kind)),
+        ("aggregate_id", json!(event.aggregate.id)),
+        ("event_type", json!(event.event_type)),
+        ("topic", json!(event.topic)),
+        ("slot", json!(event.slot.get())),
+        ("owner", json!(detail.owner.map(|owner| owner.to_string()))),
+        ("epoch", json!(detail.epoch.get())),
+        ("headers", json!(headers)),
+        ("unreadable_headers", json!(bad_headers.map(|(text, why)| format!("{why}: {text}")))),
+        ("is_tombstone", json!(event.payload == Payload::Tombstone)),
+        ("payload", json!(payload)),
+        ("payload_base64", json!(payload_base64)),
+    ];
+    fields.extend(detail.exception.as_ref().map(excepted).into_iter().flatten());
+    fields
+}
+
+/// What `outbox dead` tells more of.
+fn excepted(detail: &ExceptionDetail) -> Vec<(&'static str, Value)> {
+    let record = &detail.record;
+    let next_attempt_at = match record.exception.state {
+        ExceptionState::Waiting { next_attempt_at } => Some(next_attempt_at.to_string()),
+        ExceptionState::Held | ExceptionState::Parked | ExceptionState::Skipped => None,
+    };
+    vec![
+        ("attempts", json!(record.exception.attempts)),
+        ("next_attempt_at", json!(next_attempt_at)),
+        ("behind", json!(record.behind.map(EventId::get))),
+        ("error", json!(record.error)),
+        ("is_edited", json!(record.is_edited)),
+        ("is_redirected", json!(record.is_redirected)),
+    ]
+}
+
+pub(super) async fn relays(context: &Context) -> Result<Exit, Failure> {
+    let store = context.store().await?;
+    let mut tx = store.read().await?;
+    let relays = tx.outbox_relays().await?;
+    tx.rollback().await?;
+    store.close().await;
+    let columns = &[
+        "relay",
+        "name",
+        "host",
+        "pid",
+        "process",
+        "sink",
+        "instance",
+        "slots",
+        "published",
+        "joined_at",
+        "until",
+    ];
+    let mut listing = Listing::new("tidemill.outbox_relay/v1", columns, "No relay is running.");
+    for detail in &relays {
+        let relay = &detail.relay;
+        listing.push(vec![
+            json!(relay.id.to_string()),
+            json!(relay.name),
+            json!(relay.host),
+            json!(relay.pid),
+            json!(detail.process.to_string()),
+            json!(detail.sink),
+            json!(relay.instance.map(|instance| instance.to_string())),
+            json!(relay.slots),
+            json!(detail.published),
+            json!(relay.joined_at.to_string()),
+            json!(detail.until.to_string()),
+        ]);
+    }
+    listing.print(context.output())?;
+    Ok(Exit::Ok)
+}
