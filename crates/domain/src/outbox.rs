@@ -5,7 +5,7 @@
 //! commits late), [`cursor`] and [`place`] (slots that are read together, and where each one stands); then [`relay`],
 //! [`instance`], [`admission`] and [`share`] (who publishes, and which slots each relay has), [`partition`] and
 //! [`restore`] (what is kept, and whether marks still mean anything), [`verify`] and [`fate`] (what arrived, and
-//! what became of an event).
+//! what became of an event), [`telling`] (what Tidemill itself tells).
 
 pub mod event;
 pub mod line;
@@ -31,6 +31,8 @@ pub mod verify;
 
 pub mod fate;
 
+pub mod telling;
+
 #[cfg(test)]
 mod model_test;
 
@@ -48,5 +50,6 @@ pub use place::Place;
 pub use record::Record;
 pub use relay::{LiveRelay, RelayId};
 pub use stored::{StoredEvent, StoredHeaders};
+pub use telling::Telling;
 pub use verify::{Auditor, Verdict};
 pub use window::Window;

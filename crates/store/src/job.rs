@@ -25,6 +25,8 @@ pub mod units;
 
 pub mod purge;
 
+mod telling;
+
 pub mod list;
 pub mod record;
 pub mod reject;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+use tidemill_domain::outbox::Telling;
 use tidemill_domain::time::Clock;
 
 /// When the schema is created and brought up to date without being asked.
@@ -57,6 +58,8 @@ pub struct StoreOptions {
     pub pooler: Pooler,
     /// A password that is kept out of the URL.
     pub password: Option<String>,
+    /// What of our own doings becomes events.
+    pub telling: Telling,
     /// Tells the time instead of the database; for tests.
     pub clock: Option<Arc<dyn Clock>>,
 }
@@ -71,6 +74,7 @@ impl Default for StoreOptions {
             synchronous: Synchronous::default(),
             pooler: Pooler::default(),
             password: None,
+            telling: Telling::default(),
             clock: None,
         }
     }
@@ -87,6 +91,7 @@ impl fmt::Debug for StoreOptions {
             .field("synchronous", &self.synchronous)
             .field("pooler", &self.pooler)
             .field("password", &self.password.as_ref().map(|_| "***"))
+            .field("telling", &self.telling)
             .field("clock", &self.clock)
             .finish()
     }

@@ -12,6 +12,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::audit::Actor;
+use tidemill_domain::outbox::Telling;
 use tidemill_domain::time::Clock;
 
 /// One database, and this process's connections to it. Cheap to clone.
@@ -24,6 +25,7 @@ struct Inner {
     backend: Backend,
     url: DatabaseUrl,
     clock: Option<Arc<dyn Clock>>,
+    telling: Telling,
     hub: Hub,
 }
 
@@ -60,7 +62,13 @@ impl Store {
             Place::SqliteMemory => Backend::Sqlite(sqlite::Sqlite::open_memory(options).await?),
         };
         Ok(Self {
-            inner: Arc::new(Inner { backend, url, clock: options.clock.clone(), hub: Hub::default() }),
+            inner: Arc::new(Inner {
+                backend,
+                url,
+                clock: options.clock.clone(),
+                telling: options.telling.clone(),
+                hub: Hub::default(),
+            }),
         })
     }
 
@@ -175,6 +183,10 @@ impl Store {
             (Backend::Sqlite(_), Some(path)) => Reading::SqliteFile(path.to_owned()),
             (Backend::Sqlite(_), None) => Reading::SqliteMemory,
         }
+    }
+
+    pub(crate) fn telling(&self) -> &Telling {
+        &self.inner.telling
     }
 
     pub(crate) fn clock(&self) -> Option<&Arc<dyn Clock>> {

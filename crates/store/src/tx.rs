@@ -4,6 +4,7 @@
 use crate::error::StoreError;
 use crate::store::Store;
 use crate::{crash_point, postgres, sqlite};
+use tidemill_domain::outbox::Telling;
 use tidemill_domain::time::Timestamp;
 
 /// Runs the statement of the same name on whichever database this is.
@@ -80,6 +81,11 @@ impl Tx {
     /// trip where nothing is decided by it.
     pub(crate) fn fake_now(&self) -> Option<Timestamp> {
         self.store.clock().map(|clock| clock.now())
+    }
+
+    /// What of our own doings becomes events.
+    pub(crate) fn telling(&self) -> &Telling {
+        self.store.telling()
     }
 
     /// Wakes those who wait for `topic` once this transaction has committed.

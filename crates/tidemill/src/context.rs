@@ -9,6 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 use tidemill_domain::audit::{Actor, Role};
 use tidemill_domain::code::Code;
+use tidemill_domain::outbox::Telling;
 use tidemill_domain::pool::PoolName;
 use tidemill_domain::pool::estimate::Pace;
 use tidemill_domain::process::Identity;
@@ -98,12 +99,12 @@ impl Context {
 
     /// Opens the store without a look at its schema.
     pub(crate) async fn bare_store(&self) -> Result<Store, Failure> {
-        Ok(Store::open(self.database_url()?, &self.store_options()).await?)
+        Ok(Store::open(self.database_url()?, &self.store_options()?).await?)
     }
 
-    fn store_options(&self) -> StoreOptions {
+    fn store_options(&self) -> Result<StoreOptions, Failure> {
         let database = &self.settings().database;
-        StoreOptions {
+        Ok(StoreOptions {
             max_connections: database.max_connections,
             connect_timeout: database.connect_timeout,
             busy_timeout: database.busy_timeout,
@@ -119,8 +120,24 @@ impl Context {
                 config::Pooler::Transaction => Pooler::Transaction,
             },
             password: database.password.as_ref().map(|secret| secret.expose().to_owned()),
+            telling: self.telling()?,
             clock: None,
+        })
+    }
+
+    /// What of our own doings becomes events.
+    fn telling(&self) -> Result<Telling, Failure> {
+        let settings = self.settings();
+        let mut telling = Telling::new(&settings.outbox.events_topic).map_err(|bad| {
+            Failure::new(Code::BadValue, format!("outbox.events_topic: {bad}"), "set it to another topic")
+        })?;
+        if settings.jobs.events == config::Events::On {
+            telling = telling.of_jobs();
         }
+        if settings.pools.events == config::Events::On {
+            telling = telling.of_pools();
+        }
+        Ok(telling)
     }
 
     /// How pools are run.

@@ -1,5 +1,6 @@
 //! The course of an execution, as its own process writes it down.
 
+use super::telling::Told;
 use super::{columns, object};
 use crate::error::StoreError;
 use crate::tx::{StatusChange, Tx};
@@ -7,6 +8,7 @@ use tidemill_domain::audit::{Actor, AuditEntry, Role};
 use tidemill_domain::job::lifecycle::{self, ExecutionEvent};
 use tidemill_domain::job::{BatchStatus, ExecutionId, ExitStatus};
 use tidemill_domain::lease::{Fence, LeaseKey};
+use tidemill_domain::outbox::telling::ExecutionTold;
 use tidemill_domain::process::ProcessId;
 
 impl Tx {
@@ -23,10 +25,13 @@ impl Tx {
         }
         let Some(head) = self.job_execution_lock(id.get()).await? else { return Ok(false) };
         let Ok(status) = lifecycle::next(head.status()?, ExecutionEvent::Begin) else { return Ok(false) };
-        let now = self.now().await?.into();
+        let at = self.now().await?;
+        let now = at.into();
         let change =
             StatusChange { id: id.get(), status, started_at: Some(now), ended_at: None, exit: None, now };
         self.job_execution_save_status(&change).await?;
+        self.tell_of_execution(id, Told { what: ExecutionTold::Started, status, exit_code: None, at })
+            .await?;
         Ok(true)
     }
 
@@ -78,6 +83,8 @@ impl Tx {
             .from_to(before.as_str(), after.as_str())
             .because(&exit.code);
         self.audit_insert(&entry, now.into()).await?;
+        let (what, exit_code) = (ExecutionTold::Ended, Some(exit.code.as_str()));
+        self.tell_of_execution(id, Told { what, status: after, exit_code, at: now }).await?;
         // The id of an execution is never used again, so the row of its lease is not needed either.
         Ok(self.lease_forget(lease, fence).await? == 1)
     }

@@ -1,5 +1,6 @@
 //! Launching: which instance it is, whether it may run, and the rows that a run begins with.
 
+use super::telling::Told;
 use super::{columns, lease_key, object};
 use crate::codec::DbId;
 use crate::crash_point;
@@ -15,6 +16,7 @@ use tidemill_domain::job::next::RUN_ID;
 use tidemill_domain::job::parameter::ParametersInvalid;
 use tidemill_domain::job::{BatchStatus, ExecutionContext, ExecutionId, InstanceId, JobParameters};
 use tidemill_domain::lease::{LeaseKey, Term};
+use tidemill_domain::outbox::telling::ExecutionTold;
 use tidemill_domain::process::ProcessId;
 
 /// What is to be launched, and by whom.
@@ -131,6 +133,8 @@ impl Tx {
         let entry = AuditEntry::new(request.actor.clone(), "execution.launch", &object(execution))
             .because(&format!("job {}", request.job));
         self.audit_insert(&entry, now.into()).await?;
+        let (what, status) = (ExecutionTold::Launched, BatchStatus::Starting);
+        self.tell_of_execution(execution, Told { what, status, exit_code: None, at: now }).await?;
         crash_point!("job_launched");
         let parameters = request.parameters.clone();
         let instance = InstanceId::new(instance);

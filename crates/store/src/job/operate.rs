@@ -1,5 +1,6 @@
 //! What people may do to an execution: stop it, give it up, declare it over.
 
+use super::telling::Told;
 use super::{columns, lease_key, object, stop_topic};
 use crate::error::StoreError;
 use crate::row::job::ExecutionHeadRow;
@@ -8,6 +9,7 @@ use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::job::lifecycle::{self, ExecutionEvent, ExecutionRefusal};
 use tidemill_domain::job::{BatchStatus, ExecutionId, ExitStatus};
 use tidemill_domain::lease::{Fence, Lease, Life};
+use tidemill_domain::outbox::telling::ExecutionTold;
 
 /// What became of an operator's order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,7 +53,7 @@ impl Tx {
             self.job_execution_save_status(&change).await?;
             let reason_text = reason.map(columns::storable);
             self.job_note_save_stop(id, &actor.name, reason_text.as_deref(), now.into()).await?;
-            self.audit_order(&head, actor, "execution.stop", to, reason).await?;
+            self.audit_order(&head, actor, ExecutionTold::Stopping, to, reason).await?;
         }
         // The first wake-up may have been lost.
         self.wake(&stop_topic(id));
@@ -85,7 +87,7 @@ impl Tx {
                 StatusChange { id: id.get(), status: to, started_at: None, ended_at, exit: None, now };
             self.job_execution_save_status(&change).await?;
             self.job_orphan_restart_taken(id.get()).await?;
-            self.audit_order(&head, actor, "execution.abandon", to, Some(reason)).await?;
+            self.audit_order(&head, actor, ExecutionTold::Abandoned, to, Some(reason)).await?;
         }
         Ok(Operated::Done { from, to })
     }
@@ -123,7 +125,7 @@ impl Tx {
         let message = columns::exit(&exit).0.message;
         self.job_step_fail_unknown(id.get(), &message, now).await?;
         self.save_end(id, to, &exit, now, false).await?;
-        self.audit_order(&head, actor, "execution.recover", to, Some(reason)).await?;
+        self.audit_order(&head, actor, ExecutionTold::Recovered, to, Some(reason)).await?;
         Ok(Operated::Done { from, to })
     }
 
@@ -151,11 +153,19 @@ impl Tx {
         &mut self,
         head: &ExecutionHeadRow,
         actor: &Actor,
-        action: &str,
+        what: ExecutionTold,
         to: BatchStatus,
         reason: Option<&str>,
     ) -> Result<(), StoreError> {
-        let object = object(ExecutionId::new(head.job_execution_id));
+        let action = match what {
+            ExecutionTold::Stopping => "execution.stop",
+            ExecutionTold::Abandoned => "execution.abandon",
+            _ => "execution.recover",
+        };
+        let id = ExecutionId::new(head.job_execution_id);
+        let at = self.now().await?;
+        self.tell_of_execution(id, Told { what, status: to, exit_code: None, at }).await?;
+        let object = object(id);
         let entry =
             AuditEntry::new(actor.clone(), action, &object).from_to(head.status()?.as_str(), to.as_str());
         self.audit(&if let Some(reason) = reason { entry.because(reason) } else { entry }).await

@@ -1,6 +1,7 @@
 //! What becomes of executions whose process is gone: they fail, and some are restarted by themselves.
 
 use super::record::{ParameterRecord, job_parameters};
+use super::telling::Told;
 use super::{RESTART_DUE, lease_key, object};
 use crate::error::StoreError;
 use crate::row::damaged;
@@ -9,6 +10,7 @@ use crate::tx::Tx;
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::job::lifecycle::{self, ExecutionEvent};
 use tidemill_domain::job::{BatchStatus, ExecutionId, ExitStatus, JobParameters};
+use tidemill_domain::outbox::telling::ExecutionTold;
 use tidemill_domain::time::Timestamp;
 
 /// An execution that failed because its process is gone.
@@ -86,6 +88,8 @@ impl Tx {
             .from_to(before.as_str(), after.as_str())
             .because(&exit.description);
         self.audit_insert(&entry, now.into()).await?;
+        let (what, exit_code) = (ExecutionTold::Lost, Some(exit.code.as_str()));
+        self.tell_of_execution(execution, Told { what, status: after, exit_code, at: now }).await?;
         if is_restart_due {
             self.wake(RESTART_DUE);
         }

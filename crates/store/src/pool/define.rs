@@ -117,6 +117,9 @@ impl Tx {
             entry = entry.because(reason);
         }
         self.audit_insert(&entry, now.into()).await?;
+        if let Some(event) = self.telling().of_removal(name, now) {
+            self.publish(&event).await?;
+        }
         self.wake(POOL_CHANGED);
         Ok(Defined::Done)
     }

@@ -9,6 +9,7 @@ use crate::row::pool::{SavedPass, SavedPool, SavedRecord, SavedTicket};
 use crate::store::Store;
 use crate::tx::Tx;
 use std::collections::{BTreeMap, BTreeSet};
+use tidemill_domain::outbox::NewEvent;
 use tidemill_domain::pool::command::{Answer, Command, Level, Released};
 use tidemill_domain::pool::estimate::Pace;
 use tidemill_domain::pool::pass::{Outcome, pass};
@@ -157,9 +158,25 @@ impl Tx {
             return Ok(());
         }
         self.pool_save(&saved, now.into()).await?;
+        self.tell_of_pools(outcome).await?;
         crash_point!("pool_saved");
         if concerns_others {
             self.wake(POOL_CHANGED);
+        }
+        Ok(())
+    }
+
+    /// Tells what was decided, if it is to be told.
+    async fn tell_of_pools(&mut self, outcome: &Outcome) -> Result<(), StoreError> {
+        if !self.telling().tells_of_pools() {
+            return Ok(());
+        }
+        let records =
+            outcome.records.iter().flat_map(|(pool, records)| records.iter().map(move |one| (pool, one)));
+        let told = records.filter_map(|(pool, record)| self.telling().of_record(pool, record));
+        let events: Vec<NewEvent> = told.collect();
+        if !events.is_empty() {
+            self.publish_all(&events).await?;
         }
         Ok(())
     }

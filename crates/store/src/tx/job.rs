@@ -70,6 +70,10 @@ impl Tx {
         on_either!(self, job::execution::find(id))
     }
 
+    pub(crate) async fn job_execution_job(&mut self, id: i64) -> Answer<Option<(i64, String)>> {
+        on_either!(self, job::execution::job(id))
+    }
+
     pub(crate) async fn job_execution_lock(&mut self, id: i64) -> Answer<Option<ExecutionHeadRow>> {
         on_either!(self, job::execution::lock(id))
     }

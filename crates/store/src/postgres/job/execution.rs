@@ -41,6 +41,22 @@ pub(crate) async fn find(
     .await
 }
 
+/// Its instance, and the name of the job.
+pub(crate) async fn job(
+    connection: &mut PgConnection,
+    id: i64,
+) -> Result<Option<(i64, String)>, sqlx::Error> {
+    sqlx::query_as(
+        "select i.job_instance_id, i.job_name
+         from batch_job_execution e
+         join batch_job_instance i on i.job_instance_id = e.job_instance_id
+         where e.job_execution_id = $1",
+    )
+    .bind(id)
+    .fetch_optional(connection)
+    .await
+}
+
 pub(crate) async fn lock(
     connection: &mut PgConnection,
     id: i64,
