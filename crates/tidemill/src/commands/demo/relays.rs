@@ -80,6 +80,8 @@ fn start(setup: &Setup, sink: &str, number: usize) -> Result<Child, Failure> {
         .map_err(failed)?
         .args(["relay", "--database", &setup.url, "--sink", sink])
         .env("TIDEMILL_PROCESS_NAME", format!("relay-{}", number + 1))
+        // The killed one must not count as alive any more when the workers share things.
+        .env("TIDEMILL_PROCESS_LEASE", LEASE)
         .env("TIDEMILL_OUTBOX_LEASE", LEASE)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
