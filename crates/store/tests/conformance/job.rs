@@ -29,16 +29,20 @@ mod reject;
 mod spring;
 mod step;
 
-fn ann() -> Actor {
+pub(crate) fn ann() -> Actor {
     Actor { name: "ann".into(), role: Role::Operator, request_id: None }
 }
 
-fn day(day: &str) -> JobParameters {
+pub(crate) fn day(day: &str) -> JobParameters {
     JobParameters::new().with("day", day)
 }
 
 /// A job that may be restarted and that asks nothing of its parameters.
-fn request<'a>(parameters: &'a JobParameters, by: ProcessId, actor: &'a Actor) -> LaunchRequest<'a> {
+pub(crate) fn request<'a>(
+    parameters: &'a JobParameters,
+    by: ProcessId,
+    actor: &'a Actor,
+) -> LaunchRequest<'a> {
     LaunchRequest {
         job: "load",
         parameters,
@@ -61,7 +65,7 @@ async fn try_launch(bench: &Bench, request: &LaunchRequest<'_>) -> Result<Launch
 }
 
 /// Launches and begins.
-async fn launch(bench: &Bench, parameters: &JobParameters, by: ProcessId) -> Launched {
+pub(crate) async fn launch(bench: &Bench, parameters: &JobParameters, by: ProcessId) -> Launched {
     let launched = try_launch(bench, &request(parameters, by, &ann())).await.unwrap();
     let mut tx = bench.begin().await;
     assert!(tx.begin_execution(launched.execution, &launched.lease, launched.granted.fence).await.unwrap());
@@ -69,7 +73,7 @@ async fn launch(bench: &Bench, parameters: &JobParameters, by: ProcessId) -> Lau
     launched
 }
 
-async fn end(bench: &Bench, launched: &Launched, status: BatchStatus) -> bool {
+pub(crate) async fn end(bench: &Bench, launched: &Launched, status: BatchStatus) -> bool {
     let mut tx = bench.begin().await;
     let (lease, fence) = (&launched.lease, launched.granted.fence);
     let exit = ExitStatus::new(status.as_str());

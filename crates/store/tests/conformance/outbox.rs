@@ -1,6 +1,7 @@
 //! The outbox: events, and what becomes of them.
 
 mod audit;
+mod detail;
 mod event;
 mod exception;
 mod foreign;
@@ -17,6 +18,7 @@ mod restore;
 mod retention;
 mod stage;
 mod stress;
+mod telling;
 mod window;
 
 use crate::Bench;

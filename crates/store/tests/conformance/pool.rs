@@ -34,11 +34,11 @@ fn ann() -> Actor {
     Actor { name: "ann".into(), role: Role::Operator, request_id: None }
 }
 
-fn adw() -> PoolName {
+pub(crate) fn adw() -> PoolName {
     "ADW".parse().unwrap()
 }
 
-async fn create(bench: &Bench, max_units: u32) -> Settings {
+pub(crate) async fn create(bench: &Bench, max_units: u32) -> Settings {
     let mut settings = Settings::new(adw(), max_units);
     settings.external_id = Some(4);
     settings.threshold_percent = 100;
@@ -55,7 +55,7 @@ fn ticket_id() -> TicketId {
     TicketId::new(Uuid::from_u64_pair(std::process::id().into(), number))
 }
 
-fn acquire(run: &str, units: u32) -> Acquire {
+pub(crate) fn acquire(run: &str, units: u32) -> Acquire {
     let request = ticket_id();
     let parallel = NonZeroU32::new(units);
     Acquire {
@@ -71,7 +71,7 @@ fn acquire(run: &str, units: u32) -> Acquire {
     }
 }
 
-fn release(run: &str) -> Release {
+pub(crate) fn release(run: &str) -> Release {
     Release {
         pool: adw(),
         by: ReleaseBy::Run { dag_id: "dag".into(), run_id: run.into() },
@@ -87,11 +87,11 @@ async fn pass(bench: &Bench, cache: &mut PoolCache, commands: &[Command]) -> Vec
     bench.store.pool_pass(cache, request).await.unwrap().answers
 }
 
-async fn ask(bench: &Bench, cache: &mut PoolCache, acquire: Acquire) -> Answer {
+pub(crate) async fn ask(bench: &Bench, cache: &mut PoolCache, acquire: Acquire) -> Answer {
     pass(bench, cache, &[Command::Acquire(Box::new(acquire))]).await.remove(0)
 }
 
-async fn give_back(bench: &Bench, cache: &mut PoolCache, release: Release) -> Answer {
+pub(crate) async fn give_back(bench: &Bench, cache: &mut PoolCache, release: Release) -> Answer {
     pass(bench, cache, &[Command::Release(Box::new(release))]).await.remove(0)
 }
 
