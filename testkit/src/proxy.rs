@@ -1,9 +1,11 @@
-//! A proxy in front of a PostgreSQL that counts statements, and loses one commit when it is told to.
+//! A proxy in front of a PostgreSQL that counts statements, and loses one commit when it is told to: that of a
+//! transaction, or of a statement that commits by itself.
 //!
-//! It reads what the client sends message by message, so it knows in which transaction a `commit` comes; what the
-//! server answers passes through as it is.
+//! It reads what the client sends message by message, so it knows in which transaction a `commit` comes, and which
+//! statement is run; what the server answers passes through as it is.
 
 use crate::error::ServerError;
+use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -36,11 +38,26 @@ pub struct CommitProxy {
 
 #[derive(Debug, Default)]
 struct Shared {
-    plan: Mutex<Option<(Loss, Vec<u8>)>>,
+    plan: Mutex<Option<Plan>>,
     statements: AtomicU32,
     lost: AtomicU32,
     is_over: AtomicBool,
     streams: Mutex<Vec<TcpStream>>,
+}
+
+/// What is to be lost next.
+#[derive(Clone, Debug)]
+struct Plan {
+    loss: Loss,
+    marker: Vec<u8>,
+    of: Of,
+}
+
+/// What commits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Of {
+    Transaction,
+    Statement,
 }
 
 impl CommitProxy {
@@ -68,7 +85,13 @@ impl CommitProxy {
     /// Loses the next commit of a transaction in which the client has sent these bytes, and closes its
     /// connection.
     pub fn lose(&self, loss: Loss, marker: &[u8]) {
-        *locked(&self.shared.plan) = Some((loss, marker.to_vec()));
+        *locked(&self.shared.plan) = Some(Plan { loss, marker: marker.to_vec(), of: Of::Transaction });
+    }
+
+    /// Loses the next statement outside a transaction that has these bytes in its text, and closes its connection.
+    /// Only prepared statements are looked at.
+    pub fn lose_statement(&self, loss: Loss, marker: &[u8]) {
+        *locked(&self.shared.plan) = Some(Plan { loss, marker: marker.to_vec(), of: Of::Statement });
     }
 
     /// How many times the server was asked to run something.
@@ -139,7 +162,7 @@ fn carry_requests(
         first = read_message(&mut client, None)?;
         server.write_all(&first)?;
     }
-    let mut has_marker = false;
+    let mut talk = Talk::default();
     loop {
         let mut kind = [0];
         client.read_exact(&mut kind)?;
@@ -148,13 +171,8 @@ fn carry_requests(
             shared.statements.fetch_add(1, Ordering::SeqCst);
         }
         let plan = locked(&shared.plan).clone();
-        has_marker |= plan.is_some_and(|(_, marker)| contains(&message, &marker));
-        if !is_end(&message) {
-            server.write_all(&message)?;
-            continue;
-        }
-        let loss = locked(&shared.plan).take_if(|_| has_marker && is_commit(&message)).map(|(loss, _)| loss);
-        has_marker = false;
+        let is_lost = talk.hears(&message, plan.as_ref());
+        let loss = locked(&shared.plan).take_if(|_| is_lost).map(|plan| plan.loss);
         if loss.is_some() {
             shared.lost.fetch_add(1, Ordering::SeqCst);
         }
@@ -165,6 +183,45 @@ fn carry_requests(
                 return server.write_all(&message);
             }
             None => server.write_all(&message)?,
+        }
+    }
+}
+
+/// What is known of the client of one connection.
+#[derive(Default)]
+struct Talk {
+    /// The texts of its prepared statements, by their names.
+    texts: HashMap<Vec<u8>, Vec<u8>>,
+    is_in_transaction: bool,
+    /// Whether its transaction, or its statement outside of one, has the marker.
+    has_marker: bool,
+}
+
+impl Talk {
+    /// Takes note of a message; whether it is the one to lose.
+    fn hears(&mut self, message: &[u8], plan: Option<&Plan>) -> bool {
+        let (kind, body) = (message[0], &message[5..]);
+        if kind == b'P' {
+            let mut parts = body.splitn(2, |byte| *byte == 0);
+            let (name, text) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+            self.texts.insert(name.to_vec(), text.to_vec());
+        }
+        self.is_in_transaction |= begins(message, &["begin"]);
+        let is_end = is_end(message);
+        match plan.map(|plan| (plan.of, &plan.marker)) {
+            Some((Of::Transaction, marker)) => self.has_marker |= contains(message, marker),
+            Some((Of::Statement, marker)) if kind == b'B' && !self.is_in_transaction => {
+                // The name of the portal, then that of the statement.
+                let name = body.split(|byte| *byte == 0).nth(1).unwrap_or_default();
+                self.has_marker = self.texts.get(name).is_some_and(|text| contains(text, marker));
+            }
+            Some((Of::Statement, _)) | None => {}
+        }
+        self.is_in_transaction &= !is_end;
+        match plan.map(|plan| plan.of) {
+            Some(Of::Statement) => kind == b'S' && std::mem::take(&mut self.has_marker),
+            _ if is_end => std::mem::take(&mut self.has_marker) && is_commit(message),
+            _ => false,
         }
     }
 }

@@ -99,6 +99,44 @@ fn a_request_that_is_lost_never_reaches_the_server() {
     assert_eq!(proxy.lost(), 1);
 }
 
+/// A message of a prepared statement.
+fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+    let length = u8::try_from(body.len() + 4).unwrap();
+    [&[kind, 0, 0, 0, length], body].concat()
+}
+
+#[test]
+fn a_statement_that_commits_by_itself_is_known_by_the_text_that_was_prepared_before() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let proxy =
+        CommitProxy::in_front_of(&format!("postgres://tidemill@{}/db", listener.local_addr().unwrap()));
+    let proxy = proxy.unwrap();
+    let mut client = connect(&proxy);
+    let (mut server, _) = listener.accept().unwrap();
+    server.set_read_timeout(Some(WAIT)).unwrap();
+    let mut got = vec![0; 8];
+    server.read_exact(&mut got).unwrap();
+    let prepare = [message(b'P', b"one\0update a\0\0\0"), message(b'P', b"two\0update b\0\0\0")].concat();
+    let run = |name: &str| {
+        let bind = message(b'B', format!("\0{name}\0").as_bytes());
+        [bind, message(b'E', b"\0\0\0\0\0"), message(b'S', b"")].concat()
+    };
+    let mut passes = |sent: &[u8]| {
+        client.write_all(sent).unwrap();
+        let mut got = vec![0; sent.len()];
+        server.read_exact(&mut got).unwrap();
+        server.write_all(ANSWER).unwrap();
+        let mut answer = [0; 6];
+        client.read_exact(&mut answer).is_ok()
+    };
+
+    assert!(passes(&prepare));
+    proxy.lose_statement(Loss::Answer, b"update b");
+    assert!(passes(&run("one")));
+    assert!(!passes(&run("two")));
+    assert_eq!(proxy.lost(), 1);
+}
+
 #[test]
 fn a_transaction_without_the_marker_is_left_alone() {
     let (url, _statements) = server();
