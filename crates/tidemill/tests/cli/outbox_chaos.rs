@@ -7,8 +7,10 @@
 #![expect(clippy::print_stdout, reason = "the figures are what one runs it for by hand")]
 
 mod crew;
+mod latency;
 mod ledger;
 mod load;
+mod point;
 mod pulse;
 
 use crew::Crew;

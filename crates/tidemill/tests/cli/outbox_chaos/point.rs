@@ -1,0 +1,130 @@
+//! A relay dies at every point that there is, and its successor goes on where it was.
+
+use super::ledger::{self, Ledger};
+use super::{BATCH, LEASE, PATIENCE};
+use crate::{Stage, both_databases};
+use std::fs::File;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
+use std::time::Duration;
+use tidemill_store::Store;
+use tidemill_store::scratch::Scratch;
+use tidemill_testkit::{Guarded, Signal};
+use tokio::task::JoinSet;
+
+/// Points, and at which pass to die. Which commit is which does not matter here: one of each kind is hit.
+const POINTS: &[(&str, &[u32])] = &[
+    ("outbox_slots_taken", &[1]),
+    ("outbox_published", &[1, 3]),
+    ("outbox_slots_left", &[1]),
+    ("outbox_relay_ended", &[1]),
+    ("before_commit", &[2, 4, 6]),
+    ("after_commit", &[2, 4, 6]),
+];
+
+/// Events that are there when the relay starts, and again when it is dead: several batches each.
+const EVENTS: usize = 3 * BATCH;
+
+fn relay(stage: &Stage, name: &str, point: Option<&str>) -> Guarded {
+    let (batch, lease) = (BATCH.to_string(), format!("{}s", LEASE.as_secs()));
+    let arguments = ["relay", "--sink", "file:events.jsonl", "--batch", &batch, "--lease", &lease];
+    let mut command = stage.command(&arguments);
+    command.envs(point.map(|point| ("TIDEMILL_CRASH_AT", point)));
+    command.stdout(Stdio::null()).stderr(File::create(stage.path(name)).unwrap());
+    Guarded::spawn(command).unwrap()
+}
+
+async fn write(store: &Store) {
+    let row = |n: usize| format!("('thing', 'thing-{}', 'thing.moved', 'things', '{{}}')", n % 100);
+    let rows: Vec<String> = (0..EVENTS).map(row).collect();
+    let mut tx = store.begin().await.unwrap();
+    let sql = format!(
+        "insert into outbox_event (aggregate_type, aggregate_id, event_type, topic, payload) values {}",
+        rows.join(", ")
+    );
+    tx.execute_for_test(&sql).await.unwrap();
+    tx.commit().await.unwrap();
+}
+
+/// What is in the file, once all of so many events are there.
+async fn look(stage: &Stage, store: &Store, events: usize) -> Option<Ledger> {
+    let file = stage.path("events.jsonl");
+    if !file.exists() {
+        return None;
+    }
+    let ledger = Ledger::read(&file, store).await;
+    (ledger.events == events && ledger.lost.is_empty()).then_some(ledger)
+}
+
+/// Lets a relay work alone until it is dead, or has published all there is; whether it is dead.
+async fn die_or_publish(relay: &mut Guarded, stage: &Stage, store: &Store, events: usize) -> bool {
+    let done = async {
+        loop {
+            if relay.wait_deadline(Duration::from_millis(100)).is_some() {
+                return true;
+            }
+            if look(stage, store, events).await.is_some() {
+                return false;
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, done).await.expect("it dies or publishes")
+}
+
+/// Waits until all of so many events are in the file.
+async fn published(stage: &Stage, store: &Store, events: usize) -> Ledger {
+    let all = async {
+        loop {
+            if let Some(ledger) = look(stage, store, events).await {
+                return ledger;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, all).await.expect("all events are published")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_relay_that_dies_at_any_point_loses_nothing_and_repeats_one_batch_at_most() {
+    // Most of the time is spent waiting for leases to lapse.
+    let mut databases = JoinSet::new();
+    for scratch in both_databases().await {
+        databases.spawn(sweep(scratch));
+    }
+    databases.join_all().await;
+}
+
+async fn sweep(scratch: Scratch) {
+    let stage = Stage::on(scratch.url());
+    let store = scratch.store(None).await.unwrap();
+    ledger::prepare(&store).await;
+    let mut events = 0;
+    for (name, passes) in POINTS {
+        for pass in *passes {
+            let point = format!("{name}:{pass}");
+            write(&store).await;
+            let mut dying = relay(&stage, "dying.log", Some(&point));
+            let has_died = die_or_publish(&mut dying, &stage, &store, events + EVENTS).await;
+            // A second one makes it leave some slots, and a signal makes it end.
+            let mut heir = relay(&stage, "heir.log", None);
+            if !has_died && dying.wait_deadline(LEASE * 2).is_none() {
+                dying.signal(Signal::TERM).unwrap();
+            }
+            let died = dying.wait_deadline(PATIENCE).expect("an end");
+            assert_eq!(died.signal(), Some(6), "{point} was not passed on {}", scratch.url());
+            write(&store).await;
+
+            events += 2 * EVENTS;
+            let ledger = published(&stage, &store, events).await;
+            assert!(ledger.reordered.is_empty(), "{point}: {ledger:#?}");
+            for (membership, count) in &ledger.repeated {
+                assert!(*count <= BATCH, "{point}: {membership:?} has published {count} events in vain");
+                assert_ne!(membership.0, i64::from(heir.pid()), "{point}: nothing was done to the heir");
+            }
+            heir.signal(Signal::TERM).unwrap();
+            assert!(heir.wait_deadline(PATIENCE).expect("an end").success(), "{point}");
+        }
+    }
+    stage.run(&["outbox", "verify", "--sink", "file:events.jsonl"]).succeeds();
+    store.close().await;
+}
