@@ -1,11 +1,12 @@
 //! `cargo xtask chaos jobs` and `chaos partitions`: kill a job, or the processes that run its partitions, at random
-//! times, again and again, and look whether the work is exact.
+//! times, again and again, and look whether the work is exact. `chaos outbox` does so with relays, see `outbox`.
 //!
 //! The job copies a table, on SQLite and on PostgreSQL at the same time. Whenever a copy is complete it is compared
 //! with what it was copied from, and another one begins on an empty database, until all kills have been dealt.
 
 mod crew;
 mod ledger;
+mod outbox;
 mod round;
 mod stand;
 
@@ -69,13 +70,12 @@ impl Limits<'_> {
 
 /// Deals the kills that `arguments` ask for.
 pub(crate) fn run(arguments: &[String], cancel: &Cancel) -> ExitCode {
+    if let Some(("outbox", rest)) = arguments.split_first().map(|(first, rest)| (first.as_str(), rest)) {
+        return outbox::run(rest, cancel);
+    }
     let order = match parse(arguments, fastrand::u64(..SEEDS)) {
         Ok(order) => order,
-        Err(problem) => {
-            eprintln!("xtask: chaos: {problem}\n");
-            eprint!("{}", super::help::TEXT);
-            return ExitCode::from(crate::USAGE);
-        }
+        Err(problem) => return misunderstood(&problem),
     };
     println!("{} kills, {} rows, --seed {}", order.kills, order.rows, order.seed);
     let example = match order.what {
@@ -98,6 +98,13 @@ pub(crate) fn run(arguments: &[String], cancel: &Cancel) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Says what cannot be done, and what can.
+fn misunderstood(problem: &str) -> ExitCode {
+    eprintln!("xtask: chaos: {problem}\n");
+    eprint!("{}", super::help::TEXT);
+    ExitCode::from(crate::USAGE)
 }
 
 fn deal(order: Order, example: &str, limits: Limits<'_>) -> Result<String, String> {
@@ -158,7 +165,7 @@ fn parse(arguments: &[String], seed: u64) -> Result<Order, String> {
         Some((first, rest)) if first == "partitions" => {
             (Order { what: What::Partitions, kills: 20, rows: 1_000_000, seed, workers: 4 }, rest)
         }
-        _ => return Err("say `jobs` or `partitions`".to_owned()),
+        _ => return Err("say `jobs`, `partitions` or `outbox`".to_owned()),
     };
     while let Some((name, more)) = rest.split_first() {
         let Some((value, more)) = more.split_first() else { return Err(format!("{name} needs a number")) };
@@ -203,8 +210,8 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_refused() {
-        check("", Err("say `jobs` or `partitions`"));
-        check("pools", Err("say `jobs` or `partitions`"));
+        check("", Err("say `jobs`, `partitions` or `outbox`"));
+        check("pools", Err("say `jobs`, `partitions` or `outbox`"));
         check("jobs --kills", Err("--kills needs a number"));
         check("jobs --kills many", Err("--kills needs a number, not \"many\""));
         check("jobs --workers 3", Err("cannot understand --workers"));

@@ -18,6 +18,8 @@ Commands:
                                [--kills 100] [--rows 200000] [--seed N]
   chaos partitions             kill the processes that run the partitions of a job, and the one that runs the job;
                                [--kills 20] [--rows 1000000] [--workers 4] [--seed N]
+  chaos outbox                 kill and stop relays, restart their database and lose what it answers, and look whether
+                               anything is lost, out of order or there too often; [--kills 100] [--minutes 5] [--seed N]
   help                         show this
 
 Environment:

@@ -1,0 +1,82 @@
+//! `cargo xtask chaos outbox`: the test of the outbox that kills relays, for as long and as often as one likes.
+
+use super::{SEEDS, misunderstood};
+use crate::process::{cargo, run_in_terminal};
+use crate::supervise::Cancel;
+use std::process::ExitCode;
+
+const TEST: &str =
+    "outbox_chaos::nothing_is_lost_or_out_of_order_on_postgres_whatever_happens_to_relays_and_database";
+
+/// What was asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Order {
+    kills: u64,
+    minutes: u64,
+    seed: u64,
+}
+
+/// Runs the test with what `arguments` ask for.
+pub(super) fn run(arguments: &[String], cancel: &Cancel) -> ExitCode {
+    let order = match parse(arguments, fastrand::u64(..SEEDS)) {
+        Ok(order) => order,
+        Err(problem) => return misunderstood(&problem),
+    };
+    println!("{} kills in about {} minutes, --seed {}", order.kills, order.minutes, order.seed);
+    let words = ["test", "-p", "tidemill", "--test", "cli", "--", "--exact", TEST, "--nocapture"];
+    let mut command = cargo(&words);
+    command.env("TIDEMILL_TEST_KILLS", order.kills.to_string());
+    command.env("TIDEMILL_TEST_SECONDS", (order.minutes * 60).to_string());
+    command.env("TIDEMILL_TEST_SEED", order.seed.to_string());
+    match run_in_terminal(command, cancel) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("xtask: chaos: {problem}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn parse(arguments: &[String], seed: u64) -> Result<Order, String> {
+    let mut order = Order { kills: 100, minutes: 5, seed };
+    let mut rest = arguments;
+    while let Some((name, more)) = rest.split_first() {
+        let Some((value, more)) = more.split_first() else { return Err(format!("{name} needs a number")) };
+        let number: u64 = value.parse().map_err(|_| format!("{name} needs a number, not {value:?}"))?;
+        match name.as_str() {
+            "--kills" => order.kills = number,
+            "--minutes" => order.minutes = number,
+            "--seed" => order.seed = number,
+            _ => return Err(format!("cannot understand {name}")),
+        }
+        rest = more;
+    }
+    if order.kills == 0 || order.minutes == 0 {
+        return Err("without kills and minutes there is nothing to see".to_owned());
+    }
+    Ok(order)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(given: &str, expected: Result<Order, &str>) {
+        let given: Vec<String> = given.split_whitespace().map(str::to_owned).collect();
+        assert_eq!(parse(&given, 7), expected.map_err(str::to_owned));
+    }
+
+    #[test]
+    fn what_is_not_said_has_a_default() {
+        check("", Ok(Order { kills: 100, minutes: 5, seed: 7 }));
+        check("--kills 3 --seed 9 --minutes 1", Ok(Order { kills: 3, minutes: 1, seed: 9 }));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        check("--kills", Err("--kills needs a number"));
+        check("--kills many", Err("--kills needs a number, not \"many\""));
+        check("--rows 3", Err("cannot understand --rows"));
+        check("--kills 0", Err("without kills and minutes there is nothing to see"));
+    }
+}
