@@ -1,3 +1,4 @@
 //! The outbox over HTTP.
 
+mod event;
 mod stats;

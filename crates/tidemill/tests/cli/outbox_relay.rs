@@ -1,0 +1,292 @@
+//! The relay as a process: by itself and inside a server; and events at the command line.
+
+use crate::pool::json_of;
+use crate::serve::Served;
+use crate::{Ran, Stage, both_databases};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use tidemill_domain::outbox::{NewEvent, Payload};
+use tidemill_store::scratch::Scratch;
+use tidemill_testkit::{Guarded, Signal};
+
+const PATIENCE: Duration = Duration::from_secs(25);
+const FILE: &str = "file:events.jsonl";
+
+/// A database with its schema.
+async fn stage(database: &Scratch) -> Stage {
+    database.store(None).await.unwrap().close().await;
+    Stage::on(database.url())
+}
+
+fn add(stage: &Stage, order: &str) -> i64 {
+    let what =
+        ["outbox", "add", "--type", "order", "--id", order, "--event", "order.paid", "--topic", "orders"];
+    let said = ["--payload", "{\"amount\": 5}", "--header", "trace=abc", "-o", "json"];
+    json_of(&stage.run(&[&what[..], &said].concat()))["event"].as_i64().unwrap()
+}
+
+/// A relay that logs to a file.
+fn relay(stage: &Stage, log: &str, arguments: &[&str]) -> Guarded {
+    let mut command = stage.command(&[&["relay", "-v"], arguments].concat());
+    command.stderr(fs::File::create(stage.path(log)).unwrap());
+    Guarded::spawn(command).unwrap()
+}
+
+fn lines(path: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Waits until a file has so many lines.
+#[track_caller]
+fn wait_for(path: &Path, count: usize) -> Vec<Value> {
+    let started = Instant::now();
+    loop {
+        let found = lines(path);
+        if found.len() >= count {
+            return found;
+        }
+        assert!(started.elapsed() < PATIENCE, "{} has {} lines", path.display(), found.len());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Waits until a log says this.
+#[track_caller]
+fn wait_for_text(path: &Path, text: &str) {
+    let started = Instant::now();
+    while !fs::read_to_string(path).unwrap_or_default().contains(text) {
+        assert!(started.elapsed() < PATIENCE, "{}", fs::read_to_string(path).unwrap_or_default());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[track_caller]
+fn ends_in_order(mut child: Guarded) {
+    child.signal(Signal::TERM).unwrap();
+    let ended = child.wait_deadline(PATIENCE).expect("it ends within 25 seconds");
+    assert!(ended.success(), "{ended:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_added_is_published_and_shown_as_such() {
+    for database in both_databases().await {
+        let stage = stage(&database).await;
+        let id = add(&stage, "order-1");
+        let show = |id: i64| json_of(&stage.run(&["outbox", "show", &id.to_string(), "-o", "json"]));
+        assert_eq!((&show(id)["state"], &show(id)["slot"]), (&json!("pending"), &json!(0x6e)));
+
+        let child = relay(&stage, "relay.log", &["--sink", FILE]);
+        let line = wait_for(&stage.path("events.jsonl"), 1).remove(0);
+
+        assert_eq!((&line["id"], &line["payload"]), (&json!(id), &json!({ "amount": 5 })));
+        assert_eq!((&line["topic"], &line["headers"]), (&json!("orders"), &json!({ "trace": "abc" })));
+        let relays = json_of(&stage.run(&["outbox", "relays", "-o", "json"]));
+        let relay = &relays["items"][0];
+        assert_eq!((&relay["sink"], &relay["slots"]), (&json!(FILE), &json!(256)));
+        ends_in_order(child);
+        let shown = show(id);
+        assert_eq!((&shown["state"], &shown["payload"]), (&json!("published"), &json!("{\"amount\": 5}")));
+        assert_eq!(shown["owner"], Value::Null);
+        let listed = stage.run(&["outbox", "list", "--id", "order-1", "-o", "csv"]);
+        assert!(listed.succeeds().stdout.contains(",order,order-1,order.paid,orders,110,13"), "{listed:#?}");
+        assert!(stage.run(&["outbox", "relays"]).succeeds().stdout.contains("No relay is running."));
+        assert!(stage.run(&["outbox", "verify", "--sink", FILE]).succeeds().stdout.contains("0 lost"));
+        let processes = stage.run(&["process", "list", "-o", "csv"]);
+        assert!(processes.stdout.contains(",stopped,"), "{processes:#?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_signal_ends_it_after_the_batch_in_hand_and_another_goes_on_there() {
+    for database in both_databases().await {
+        let stage = stage(&database).await;
+        let store = database.store(None).await.unwrap();
+        let mut tx = store.begin().await.unwrap();
+        let event = |n: u32| {
+            let payload = Payload::Json(n.to_string());
+            NewEvent::new("order", (n % 7).to_string(), "order.paid", "orders", payload).unwrap()
+        };
+        tx.publish_all(&(0..3_000).map(event).collect::<Vec<_>>()).await.unwrap();
+        tx.commit().await.unwrap();
+        store.close().await;
+
+        let first = relay(&stage, "first.log", &["--sink", FILE, "--batch", "50"]);
+        wait_for(&stage.path("events.jsonl"), 1);
+        ends_in_order(first);
+        let published = lines(&stage.path("events.jsonl")).len();
+        let second = relay(&stage, "second.log", &["--sink", FILE]);
+        wait_for(&stage.path("events.jsonl"), 3_000);
+        ends_in_order(second);
+
+        // Nothing is lost, and nothing came twice: all that was written was also acknowledged.
+        assert!(published % 50 == 0 && published < 3_000, "{published}");
+        assert_eq!(lines(&stage.path("events.jsonl")).len(), 3_000);
+        let verified = json_of(&stage.run(&["outbox", "verify", "--sink", FILE, "-o", "json"]));
+        assert_eq!((&verified["is_clean"], &verified["duplicated"]["count"]), (&json!(true), &json!(0)));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn shares_that_contradict_each_other_are_refused_by_name() {
+    for database in both_databases().await {
+        let stage = stage(&database).await.with("TIDEMILL_OUTBOX_LEASE", "1s");
+        let with = |id: &str, total: &str| {
+            let mut command = stage.command(&["relay", "--sink", "stdout"]);
+            command.env("RELAY_INSTANCE_ID", id).env("RELAY_TOTAL_INSTANCES", total);
+            command
+        };
+        let mut first = stage.command(&["relay", "--sink", FILE, "-v"]);
+        first.env("RELAY_INSTANCE_ID", "0").env("RELAY_TOTAL_INSTANCES", "3");
+        first.env("TIDEMILL_PROCESS_NAME", "first-relay");
+        first.stderr(fs::File::create(stage.path("first.log")).unwrap());
+        let first = Guarded::spawn(first).unwrap();
+        wait_for_text(&stage.path("first.log"), "has joined");
+
+        // Each waits as long as a lease, so all at once.
+        let refused = [with("0", "3"), with("1", "4"), with("", "")]
+            .map(|mut command| std::thread::spawn(move || Ran::of(command.output().unwrap())));
+        let [taken, other_total, fair] = refused.map(|ran| ran.join().unwrap());
+        for ran in [&taken, &other_total, &fair] {
+            ran.fails("TM1407", 5);
+            assert!(ran.stderr.contains("first-relay"), "{ran:#?}");
+        }
+        assert!(taken.stderr.contains("and so has relay first-relay"), "{taken:#?}");
+        assert!(other_total.stderr.contains("RELAY_TOTAL_INSTANCES=4, but"), "{other_total:#?}");
+        assert!(fair.stderr.contains("no fixed share"), "{fair:#?}");
+
+        // Of slots 0 to 255, it has those that a third leaves 0 of; 0x6f of order-1 is not among them.
+        let mine = ["a", "b", "c", "d", "e", "f", "g", "h"].map(|order| add(&stage, order));
+        assert_eq!(mine.len(), 8);
+        wait_for_text(&stage.path("first.log"), "(partition 0/3)");
+        let log = fs::read_to_string(stage.path("first.log")).unwrap();
+        assert!(log.contains("[Instance-0] Processing "), "{log}");
+        assert!(
+            lines(&stage.path("events.jsonl")).iter().all(|line| line["slot"].as_u64().unwrap() % 3 == 0)
+        );
+        ends_in_order(first);
+    }
+}
+
+#[test]
+fn settings_that_are_no_share_are_refused_before_anything_else() {
+    let stage = Stage::on("postgres://nobody@127.0.0.1:1/x");
+    let relay = |id: &str, total: &str| {
+        let mut command = stage.command(&["relay", "--sink", "stdout"]);
+        command.env("RELAY_INSTANCE_ID", id).env("RELAY_TOTAL_INSTANCES", total);
+        Ran::of(command.output().unwrap())
+    };
+
+    let missing = relay("", "3");
+    assert!(missing.fails("TM1407", 5).stderr.contains("RELAY_INSTANCE_ID is not set"), "{missing:#?}");
+    let beyond = relay("3", "3");
+    assert!(beyond.fails("TM1407", 5).stderr.contains("ids go from 0 to 2"), "{beyond:#?}");
+    let none = relay("0", "0");
+    assert!(none.fails("TM1407", 5).stderr.contains("1 to 256"), "{none:#?}");
+    let no_number = relay("one", "3");
+    assert!(no_number.fails("TM0102", 2).stderr.contains("RELAY_INSTANCE_ID"), "{no_number:#?}");
+    let flag = stage.run(&["relay", "--sink", "stdout", "--instance", "1"]);
+    assert!(flag.fails("TM1407", 5).stderr.contains("RELAY_TOTAL_INSTANCES is not set"), "{flag:#?}");
+    stage.run(&["relay"]).fails("TM1402", 2);
+    stage.run(&["relay", "--sink", "kafka:host"]).fails("TM1402", 2);
+    let backoff = stage.with("TIDEMILL_OUTBOX_MAX_BACKOFF", "1s").run(&["relay", "--sink", "stdout"]);
+    assert!(backoff.fails("TM0102", 2).stderr.contains("outbox.base_backoff"), "{backoff:#?}");
+}
+
+#[test]
+fn the_standard_output_has_nothing_but_records() {
+    let stage = Stage::new();
+    add(&stage, "a");
+    let mut command = stage.command(&["relay", "--sink", "stdout", "-v"]);
+    command.stdout(fs::File::create(stage.path("out.jsonl")).unwrap());
+    command.stderr(fs::File::create(stage.path("relay.log")).unwrap());
+    let child = Guarded::spawn(command).unwrap();
+
+    let line = wait_for(&stage.path("out.jsonl"), 1).remove(0);
+    ends_in_order(child);
+
+    assert_eq!((line["aggregate_id"].as_str(), lines(&stage.path("out.jsonl")).len()), (Some("a"), 1));
+    assert!(fs::read_to_string(stage.path("relay.log")).unwrap().contains("publishing to stdout"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_with_a_sink_publishes_at_once_what_it_is_sent() {
+    for database in both_databases().await {
+        let stage = stage(&database).await.with("TIDEMILL_OUTBOX_SINK", FILE);
+        let served = Served::start(&stage, &[]);
+        let post = |n: usize| {
+            let event = json!({
+                "aggregate_type": "order", "aggregate_id": format!("order-{n}"), "event_type": "order.paid",
+                "topic": "orders", "payload": { "type": "json", "text": "{}" },
+            });
+            let (status, body) = served.post("/api/v1/outbox/events", &event.to_string());
+            assert_eq!(status, 201, "{body}");
+        };
+        // The relay has joined when the first has arrived.
+        post(0);
+        wait_for(&stage.path("events.jsonl"), 1);
+
+        let mut took = Vec::new();
+        for n in 1..=10 {
+            post(n);
+            let committed = Instant::now();
+            wait_for(&stage.path("events.jsonl"), n + 1);
+            took.push(committed.elapsed());
+        }
+        took.sort();
+
+        let (_, relays) = served.get("/api/v1/outbox/relays", None);
+        assert!(relays.contains("\"slots\":256"), "{relays}");
+        println!("from the answer to the file: {:?} in the middle, {:?} at most", took[5], took[9]);
+        // Polling alone would take half a second on average.
+        assert!(took[5] < Duration::from_millis(400), "{took:?}");
+        ends_in_order(served.child);
+        assert!(stage.run(&["outbox", "relays"]).succeeds().stdout.contains("No relay is running."));
+    }
+}
+
+#[test]
+fn a_server_whose_relay_is_refused_serves_all_the_same() {
+    let stage = Stage::new().with("TIDEMILL_OUTBOX_LEASE", "1s").with("TIDEMILL_OUTBOX_SINK", FILE);
+    add(&stage, "a");
+    let fixed = relay(&stage, "relay.log", &["--instance", "0", "--total", "2"]);
+    wait_for_text(&stage.path("relay.log"), "has joined");
+
+    let served = Served::start(&stage, &[]);
+    wait_for_text(&stage.path("serve.log"), "this relay may not join");
+
+    assert_eq!(served.get("/healthz/ready", None).0, 200);
+    let (_, metrics) = served.get("/metrics", None);
+    assert!(metrics.contains("tidemill_outbox_joins_refused_total 1"), "{metrics}");
+    ends_in_order(served.child);
+    ends_in_order(fixed);
+}
+
+#[test]
+fn an_event_is_written_in_every_form_and_what_is_not_one_is_refused() {
+    let stage = Stage::new();
+    let what =
+        ["outbox", "add", "--type", "order", "--id", "a", "--event", "order.paid", "--topic", "orders"];
+    let add = |more: &[&str]| stage.run(&[&what[..], more].concat());
+    let show = |id: &str| json_of(&stage.run(&["outbox", "show", id, "-o", "json"]));
+    fs::write(stage.path("payload.json"), "{\"n\":1}").unwrap();
+
+    add(&["--payload-file", "payload.json"]).succeeds();
+    add(&["--payload-base64", "AP8="]).succeeds();
+    add(&["--tombstone"]).succeeds();
+
+    assert_eq!(show("1")["payload"], "{\"n\":1}");
+    assert_eq!((&show("2")["payload_base64"], &show("2")["payload"]), (&json!("AP8="), &Value::Null));
+    assert_eq!((&show("3")["is_tombstone"], &show("3")["payload"]), (&json!(true), &Value::Null));
+    add(&["--payload", "{"]).fails("TM1401", 2);
+    add(&["--payload-base64", "no"]).fails("TM1401", 2);
+    add(&["--payload", "{}", "--tombstone"]).fails("TM0002", 2);
+    add(&[]).fails("TM0002", 2);
+    stage.run(&["outbox", "show", "99"]).fails("TM1408", 3);
+    let page = stage.run(&["outbox", "list", "--limit", "2", "-o", "jsonl"]);
+    assert_eq!(page.succeeds().stdout.lines().count(), 2);
+    assert!(page.stderr.contains("--before 2"), "{page:#?}");
+    assert_eq!(stage.run(&["outbox", "list", "--before", "2", "-o", "jsonl"]).stdout.lines().count(), 1);
+}
