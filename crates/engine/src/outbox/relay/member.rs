@@ -153,7 +153,7 @@ impl<'a> Member<'a> {
         let writes = is_at_rest && self.looks.is_multiple_of(LOOKS_PER_POSITION);
         let view = self.view(writes).await?;
         let now = self.now();
-        self.look_at = now.plus(crate::clock::jittered(self.relay.options.poll));
+        self.look_at = now.plus(self.relay.options.poll);
         self.acks = view.acks;
         self.floor = view.floor;
         self.is_due = view.is_due;
