@@ -157,9 +157,10 @@ async fn shares_that_contradict_each_other_are_refused_by_name() {
         assert!(other_total.stderr.contains("RELAY_TOTAL_INSTANCES=4, but"), "{other_total:#?}");
         assert!(fair.stderr.contains("no fixed share"), "{fair:#?}");
 
-        // Of slots 0 to 255, it has those that a third leaves 0 of; 0x6f of order-1 is not among them.
-        let mine = ["a", "b", "c", "d", "e", "f", "g", "h"].map(|order| add(&stage, order));
-        assert_eq!(mine.len(), 8);
+        // Some of these are in its slots, and some are not.
+        for order in ["a", "b", "c", "d", "e", "f", "g", "h"] {
+            add(&stage, order);
+        }
         wait_for_text(&stage.path("first.log"), "(partition 0/3)");
         let log = fs::read_to_string(stage.path("first.log")).unwrap();
         assert!(log.contains("[Instance-0] Processing "), "{log}");
