@@ -5,6 +5,7 @@
 
 mod history;
 mod jobs;
+mod outbox;
 mod pools;
 
 use anyhow::{Result, bail};
@@ -17,9 +18,11 @@ fn main() -> Result<()> {
         ["jobs-child", case] => jobs::child(case),
         ["history", rest @ ..] => history::run(rest),
         ["pools", rest @ ..] => pools::run(rest),
+        ["outbox", rest @ ..] => outbox::run(rest),
         _ => bail!(
             "usage: tidemill-bench jobs [--rows N] [--rounds N] [--long] | history [--executions N] [--rounds N] | \
-             pools [--seconds N] [--clients N] [--leases N] [--pools N]"
+             pools [--seconds N] [--clients N] [--leases N] [--pools N] | \
+             outbox [--events N] [--rounds N] [--retained N] [--idle-seconds N]"
         ),
     }
 }

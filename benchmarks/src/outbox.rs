@@ -1,0 +1,106 @@
+//! Relays that publish to nobody, so that only the database is measured: rows that are claimed and marked, rows that are
+//! marked by the owner of their slot, and ours, whose rows are never written again. They take turns on one server, so that
+//! a machine that is busy for a while is busy for all of them. Then again while an old snapshot keeps the server from
+//! cleaning up; one late event among many that were read; and what a relay costs that has nothing to do.
+
+mod case;
+mod classic;
+mod idle;
+mod ours;
+mod report;
+mod stage;
+mod window;
+
+use anyhow::{Context, Result, bail, ensure};
+use case::{Case, Design, Measured};
+use report::Report;
+use stage::Stage;
+use tidemill_testkit::{PostgresOptions, PrivatePostgres};
+
+struct Options {
+    events: u64,
+    rounds: usize,
+    retained: u64,
+    idle_seconds: u64,
+}
+
+impl Options {
+    fn parse(words: &[&str]) -> Result<Self> {
+        let mut options = Self { events: 300_000, rounds: 5, retained: 1_000_000, idle_seconds: 30 };
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            let mut number =
+                || words.next().context("a number is missing")?.parse::<u64>().context("not a number");
+            match *word {
+                "--events" => options.events = number()?,
+                "--rounds" => options.rounds = usize::try_from(number()?)?,
+                "--retained" => options.retained = number()?,
+                "--idle-seconds" => options.idle_seconds = number()?,
+                other => bail!(
+                    "cannot understand {other:?}; there are --events N, --rounds N, --retained N and --idle-seconds N"
+                ),
+            }
+        }
+        ensure!((10_000..=900_000).contains(&options.events), "there are from 10000 to 900000 events");
+        ensure!((1..=100).contains(&options.rounds), "there are from 1 to 100 rounds");
+        ensure!(
+            (10_000..=1_900_000).contains(&options.retained),
+            "from 10000 to 1900000 events are retained"
+        );
+        ensure!((1..=600).contains(&options.idle_seconds), "a relay is watched from 1 to 600 seconds");
+        Ok(options)
+    }
+}
+
+/// Runs the benchmark and prints its tables and its JSON; an error when something is not as it is wanted.
+pub(crate) fn run(words: &[&str]) -> Result<()> {
+    let options = Options::parse(words)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let settings = [
+        ("shared_buffers", "512MB"),
+        // A checkpoint in the middle would be counted for whoever is at it.
+        ("max_wal_size", "2GB"),
+        ("checkpoint_timeout", "1h"),
+        ("shared_preload_libraries", "pg_stat_statements"),
+    ];
+    let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+    let postgres = PrivatePostgres::start(&PostgresOptions { standby: false, settings })?;
+    let report = runtime.block_on(measure(&postgres, &options))?;
+    print!("{}", report.table());
+    println!("{}", report.json());
+    let missed = report.missed();
+    ensure!(missed.is_empty(), "missed: {}", missed.join("; "));
+    Ok(())
+}
+
+async fn measure(postgres: &PrivatePostgres, options: &Options) -> Result<Report> {
+    let mut stage = Stage::prepare(postgres).await?;
+    let mut report = Report::new(options.events, options.rounds);
+    for case in Case::ONCE {
+        report.add(case, one(&mut stage, case, options.events).await?);
+    }
+    for round in 0..options.rounds {
+        let mut cases = Case::COMPARED;
+        cases.rotate_left(round % Case::COMPARED.len());
+        for case in cases {
+            report.add(case, one(&mut stage, case, options.events).await?);
+        }
+        eprintln!("round {} of {}", round + 1, options.rounds);
+    }
+    report.late = Some(window::measure(&mut stage, options.retained).await?);
+    report.idle = Some(idle::measure(&mut stage, options.idle_seconds).await?);
+    Ok(report)
+}
+
+async fn one(stage: &mut Stage, case: Case, events: u64) -> Result<Measured> {
+    let pin = if case.is_pinned { Some(stage.pin().await?) } else { None };
+    let measured = match case.design {
+        Design::Claim | Design::Flags => classic::run(stage, case, events).await?,
+        Design::Ours => ours::run(stage, case, events).await?,
+    };
+    if let Some(pin) = pin {
+        pin.release().await?;
+    }
+    eprintln!("{}: {:.0} events/s", case.name(), measured.events_per_second());
+    Ok(measured)
+}
