@@ -156,7 +156,7 @@ fn an_unknown_key_is_reported_with_its_neighbours() {
         "[alerts]\nx = 1",
         (1, 2),
         "alerts",
-        "the names at the top are database, process, server, jobs, pools, lambda, log, output, color, alert, jwt, connections",
+        "the names at the top are database, process, server, jobs, pools, outbox, lambda, log, output, color, alert, jwt, connections",
         "did you mean alert?",
     );
     let name = "a name is 1 to 63 of a-z, 0-9, _ and -, starting with a letter";
