@@ -158,15 +158,13 @@ impl Member<'_> {
 
     /// Publishes until something is known of every event, or nobody wants to wait any more.
     async fn fates(&self, batch: &Batch, stop: &watch::Receiver<bool>) -> Vec<Fate> {
-        let (mut fates, records) = self.prepared(batch);
-        let mut open: Vec<(usize, Record)> = records;
+        let (mut fates, mut places, mut records) = self.prepared(batch);
         let mut failures = 0;
-        while !open.is_empty() {
-            let records: Vec<Record> = open.iter().map(|(_, record)| record.clone()).collect();
-            let outcomes = self.send(records).await;
+        while !records.is_empty() {
+            let outcomes = self.send(&records).await;
             let now = self.relay.clock.now();
             let mut why_not = None;
-            for ((n, record), outcome) in open.iter().zip(outcomes) {
+            for ((n, record), outcome) in places.iter().zip(&records).zip(outcomes) {
                 let fate = match outcome {
                     Outcome::Delivered => Fate::Published,
                     Outcome::Held => Fate::Excepted(ExceptionState::Held, 0, None),
@@ -186,8 +184,11 @@ impl Member<'_> {
                     *place = fate;
                 }
             }
-            open.retain(|(n, _)| fates.get(*n) == Some(&Fate::Open));
             let Some(why) = why_not else { break };
+            let is_open = |n: &usize| fates.get(*n) == Some(&Fate::Open);
+            let mut are_open = places.iter().map(is_open);
+            records.retain(|_| are_open.next().unwrap_or_default());
+            places.retain(is_open);
             failures += 1;
             metrics::unavailable();
             tracing::warn!("{} does not take events: {why}; will try again", self.relay.publisher.name());
@@ -199,10 +200,10 @@ impl Member<'_> {
         fates
     }
 
-    /// What can be sent, and what is known of the rest without sending it.
-    fn prepared(&self, batch: &Batch) -> (Vec<Fate>, Vec<(usize, Record)>) {
+    /// What is known of each event without sending it; and what can be sent, after the places of those events.
+    fn prepared(&self, batch: &Batch) -> (Vec<Fate>, Vec<usize>, Vec<Record>) {
         let mut fates = vec![Fate::Open; batch.page.events.len()];
-        let mut records = Vec::with_capacity(fates.len());
+        let (mut places, mut records) = (Vec::with_capacity(fates.len()), Vec::with_capacity(fates.len()));
         let mut refused: HashSet<&Aggregate> = HashSet::new();
         let mut seqs = self.seqs();
         for ((n, event), fate) in batch.page.events.iter().enumerate().zip(&mut fates) {
@@ -213,14 +214,17 @@ impl Member<'_> {
                 continue;
             }
             match self.record(event, *seq) {
-                Ok(record) => records.push((n, record)),
+                Ok(record) => {
+                    places.push(n);
+                    records.push(record);
+                }
                 Err(why) => {
                     refused.insert(&event.aggregate);
                     *fate = Fate::Excepted(ExceptionState::Parked, 1, Some(why));
                 }
             }
         }
-        (fates, records)
+        (fates, places, records)
     }
 
     fn seqs(&self) -> BTreeMap<Slot, Seq> {
@@ -245,18 +249,18 @@ impl Member<'_> {
     }
 
     /// Sends records in their order; with several senders, each has its own slots.
-    pub(super) async fn send(&self, records: Vec<Record>) -> Vec<Outcome> {
+    pub(super) async fn send(&self, records: &[Record]) -> Vec<Outcome> {
         let (senders, timeout) = (self.relay.options.senders.max(1), self.relay.options.timeout);
         let publisher = &self.relay.publisher;
         if senders == 1 || records.len() < senders {
-            return publish_in_time(publisher, &records, timeout).await;
+            return publish_in_time(publisher, records, timeout).await;
         }
         let total = records.len();
         let mut shares: Vec<(Vec<usize>, Vec<Record>)> = vec![Default::default(); senders];
-        for (n, record) in records.into_iter().enumerate() {
+        for (n, record) in records.iter().enumerate() {
             if let Some((places, share)) = shares.get_mut(usize::from(record.slot.get()) % senders) {
                 places.push(n);
-                share.push(record);
+                share.push(record.clone());
             }
         }
         let mut sending = JoinSet::new();

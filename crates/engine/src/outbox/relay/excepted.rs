@@ -35,8 +35,8 @@ impl Member<'_> {
             if due.events.is_empty() && due.unpublishable.is_empty() {
                 return Ok(());
             }
-            let records = due.events.iter().map(|event| self.record_again(event)).collect();
-            let outcomes = self.while_alive(self.send(records)).await?;
+            let records: Vec<_> = due.events.iter().map(|event| self.record_again(event)).collect();
+            let outcomes = self.while_alive(self.send(&records)).await?;
             let mut settled = due.unpublishable;
             let mut is_sink_down = false;
             for (event, outcome) in due.events.iter().zip(outcomes) {
