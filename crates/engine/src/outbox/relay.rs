@@ -68,8 +68,7 @@ impl RelayOptions {
             senders: 1,
             timeout: Duration::from_secs(10),
             retry,
-            // Pauses are shortened by up to a tenth, and at most one look a second is wanted.
-            poll: Duration::from_millis(1_100),
+            poll: Duration::from_secs(1),
             initial_delay: Duration::ZERO,
             slow: Duration::from_secs(3),
             keeper: KeeperOptions::default(),
