@@ -177,6 +177,17 @@ impl Tx {
         Ok(Some((row.0, cursors_of(&row.1, id)?, epochs)))
     }
 
+    /// [`relay_position`](Self::relay_position), locked: a change that is under way comes to its end first.
+    pub async fn lock_relay_position(
+        &mut self,
+        id: RelayId,
+    ) -> Result<Option<(i64, Vec<Cursor>, Vec<(Slot, Epoch)>)>, StoreError> {
+        match self.outbox_relay_lock(id.into()).await? {
+            Some(_) => self.relay_position(id).await,
+            None => Ok(None),
+        }
+    }
+
     /// Takes slots of these that are free; none when the relay has ended, and then nothing is to be committed.
     pub async fn take_slots(
         &mut self,

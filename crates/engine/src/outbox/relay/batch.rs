@@ -76,7 +76,8 @@ impl Member<'_> {
     pub(super) async fn read_patiently(&mut self) -> Result<Batch, Ended> {
         let mut failures = 0;
         loop {
-            match self.read(&self.cursors, None).await {
+            // A large window may take longer than a lease.
+            match self.while_alive(self.read(&self.cursors, None)).await? {
                 Ok(batch) => return Ok(batch),
                 Err(error) => {
                     warn(&error, "events could not be read");
@@ -84,8 +85,10 @@ impl Member<'_> {
                     self.wait_after(failures).await?;
                     // Renews, so that a database that comes back in time finds this relay still there.
                     self.look_at = self.now();
-                    if let Ok(Some(view)) = self.try_view(false).await {
-                        self.check_server(&view)?;
+                    match self.try_view(false).await {
+                        Ok(Some(view)) => self.check_server(&view)?,
+                        Ok(None) => return Err(Ended::Fenced),
+                        Err(_) => {}
                     }
                 }
             }
@@ -99,13 +102,10 @@ impl Member<'_> {
         let stop = cursor::next_stop(cursors);
         let reading = Reading { cursor: first, stop, floor: self.floor, low, limit };
         let page = loop {
-            let read = self.in_time(async {
-                let mut tx = self.relay.store.alone_reading().await?;
-                let page = tx.read_outbox(&reading).await?;
-                tx.commit().await?;
-                Ok(page)
-            });
-            match read.await? {
+            let mut tx = self.relay.store.alone_reading().await?;
+            let page = tx.read_outbox(&reading).await?;
+            tx.commit().await?;
+            match page {
                 Some(page) => break page,
                 None => self.fill_slots().await?,
             }
@@ -185,6 +185,7 @@ impl Member<'_> {
                 }
             }
             let Some(why) = why_not else { break };
+            hold_back(&mut fates, &places, &records);
             let is_open = |n: &usize| fates.get(*n) == Some(&Fate::Open);
             let mut are_open = places.iter().map(is_open);
             records.retain(|_| are_open.next().unwrap_or_default());
@@ -371,6 +372,20 @@ impl Member<'_> {
             Ok(true)
         })
         .await
+    }
+}
+
+/// Nothing of an aggregate is sent again after one of its records was refused: it waits behind it.
+fn hold_back(fates: &mut [Fate], places: &[usize], records: &[Record]) {
+    let mut refused: HashSet<&Aggregate> = HashSet::new();
+    for (n, record) in places.iter().zip(records) {
+        match fates.get_mut(*n) {
+            Some(Fate::Excepted(..)) => drop(refused.insert(&record.aggregate)),
+            Some(open @ Fate::Open) if refused.contains(&record.aggregate) => {
+                *open = Fate::Excepted(ExceptionState::Held, 0, None);
+            }
+            _ => {}
+        }
     }
 }
 

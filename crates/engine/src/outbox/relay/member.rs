@@ -165,8 +165,7 @@ impl<'a> Member<'a> {
         } else {
             self.is_idle = false;
         }
-        if view.has_lapsed {
-            self.retire().await;
+        if view.has_lapsed && self.retire().await {
             self.look_at = now;
         }
         self.share(&view, ahead).await?;
@@ -225,8 +224,8 @@ impl<'a> Member<'a> {
         Ok(())
     }
 
-    /// Ends relays that are silent; whoever comes first does it.
-    async fn retire(&self) {
+    /// Ends relays that are silent; whoever comes first does it. Whether there was one.
+    async fn retire(&self) -> bool {
         let retiring = self.in_time(async {
             let mut tx = self.relay.store.begin().await?;
             let retired = tx.retire_relays().await?;
@@ -235,12 +234,16 @@ impl<'a> Member<'a> {
         });
         match retiring.await {
             Ok(retired) => {
-                for id in retired {
+                for id in &retired {
                     metrics::retired();
                     tracing::warn!(relay.id = %id, "relay {id} was silent for too long; its slots are free");
                 }
+                !retired.is_empty()
             }
-            Err(error) => warn(&error, "silent relays could not be retired"),
+            Err(error) => {
+                warn(&error, "silent relays could not be retired");
+                false
+            }
         }
     }
 
@@ -326,8 +329,9 @@ impl<'a> Member<'a> {
         let mut failures = 0;
         loop {
             let loading = self.in_time(async {
-                let mut tx = self.relay.store.read().await?;
-                let Some(position) = tx.relay_position(self.id).await? else { return Ok(None) };
+                // Behind a change of our own that may still be on its way.
+                let mut tx = self.relay.store.begin().await?;
+                let Some(position) = tx.lock_relay_position(self.id).await? else { return Ok(None) };
                 let slots: Vec<Slot> = position.2.iter().map(|(slot, _)| *slot).collect();
                 let blocked = tx.outbox_blocked(&slots).await?;
                 tx.commit().await?;
@@ -384,10 +388,12 @@ impl<'a> Member<'a> {
                 }
             }
         };
+        // Whoever was stopped for a while first sees that its time is over, before it goes on with its work.
         tokio::select! {
-            done = work => Ok(done),
-            ended = beating => Err(ended),
+            biased;
             () = self.trust.over() => Err(Ended::Lapsed),
+            ended = beating => Err(ended),
+            done = work => Ok(done),
         }
     }
 

@@ -17,8 +17,9 @@ use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Seek, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use tidemill_domain::outbox::Record;
+use tokio::sync::Mutex;
 
 /// Appends records to a file.
 #[derive(Debug)]
@@ -44,8 +45,9 @@ impl Publisher for FileSink {
         let batch = Batch::new(records, &self.options);
         let (open, path) = (self.open.clone(), self.path.clone());
         Box::pin(async move {
+            // Waited for here and not in the thread: who gives up waiting has written nothing, and writes nothing later.
+            let mut open = open.lock_owned().await;
             let written = tokio::task::spawn_blocking(move || {
-                let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
                 let (written, why) = match append(&mut open, &path, &batch) {
                     Ok(written) if written == batch.lines().len() => (written, None),
                     Ok(written) => (written, Some("only a part could be written".to_owned())),

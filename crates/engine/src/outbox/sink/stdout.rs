@@ -7,8 +7,9 @@ use super::batch::Batch;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use tidemill_domain::outbox::Record;
+use tokio::sync::Mutex;
 
 /// Writes records to the standard output.
 #[derive(Debug)]
@@ -34,8 +35,9 @@ impl Publisher for StdoutSink {
         let batch = Batch::new(records, &self.options);
         let is_torn = self.is_torn.clone();
         Box::pin(async move {
+            // As in a file: who gives up waiting writes nothing later.
+            let mut is_torn = is_torn.lock_owned().await;
             let written = tokio::task::spawn_blocking(move || {
-                let mut is_torn = is_torn.lock().unwrap_or_else(PoisonError::into_inner);
                 let lines = if *is_torn { batch.lines_on_a_fresh_line() } else { batch.lines() };
                 let written = write(lines);
                 *is_torn = written.is_err();
