@@ -213,9 +213,11 @@ impl Report {
     }
 }
 
+/// Of an even number, the mean of the two in the middle: the higher one would flatter.
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+    let at = |index: usize| values.get(index).copied().unwrap_or(f64::NAN);
+    f64::midpoint(at(values.len().saturating_sub(1) / 2), at(values.len() / 2))
 }
 
 #[cfg(test)]
@@ -255,6 +257,13 @@ mod tests {
         assert_eq!(changed(Case::OURS_PINNED, |m| m.seconds = 1.01), ["speed kept under an old snapshot"]);
         assert_eq!(changed(Case::OURS, |m| m.wal_bytes += 1.0), ["log of the server, bytes per event"]);
         assert_eq!(changed(Case::OURS_PINNED, |m| m.dead = 1), ["dead rows"]);
+    }
+
+    #[test]
+    fn the_median_of_two_lies_between_them() {
+        assert_eq!(median(vec![3.0, 1.0]), 2.0);
+        assert_eq!(median(vec![3.0, 1.0, 1.5]), 1.5);
+        assert!(median(Vec::new()).is_nan());
     }
 
     #[test]
