@@ -4,9 +4,7 @@
 //! `tidemill explain CODE` prints; a test fails when one is missing.
 //!
 //! Ranges: 00xx the program itself, 01xx configuration, 02xx database, 03xx processes and leases,
-//! (render).
 //! 04xx alerts, 05xx the server, 10xx jobs, 12xx pools, 14xx the outbox. Renders have 16xx.
-//! 04xx alerts, 05xx the server, 10xx jobs, 12xx pools, 14xx the outbox. The last pillar has 16xx
 
 use std::fmt;
 use std::str::FromStr;
