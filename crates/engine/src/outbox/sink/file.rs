@@ -18,6 +18,7 @@ use std::io::{self, ErrorKind, Seek, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use tidemill_domain::outbox::Record;
 use tokio::sync::Mutex;
 
@@ -80,7 +81,7 @@ fn append(open: &mut Option<File>, path: &Path, batch: &Batch) -> io::Result<usi
         *open = Some(file);
         return Ok(written);
     }
-    let is_fresh = before.len() == 0 || byte_at(&file, before.len() - 1)? == Some(b'\n');
+    let is_fresh = is_fresh(&file, before.len())?;
     let bytes = if is_fresh { batch.lines() } else { batch.lines_on_a_fresh_line() };
     let written = write(&file, bytes)?;
     if is_fresh {
@@ -93,6 +94,19 @@ fn append(open: &mut Option<File>, path: &Path, batch: &Batch) -> io::Result<usi
     }
     *open = Some(file);
     Ok(if is_fresh { written } else { written.saturating_sub(1) })
+}
+
+/// Whether a file of this length ends with a whole line, or is empty.
+fn is_fresh(file: &File, mut len: u64) -> io::Result<bool> {
+    while len > 0 && byte_at(file, len - 1)? != Some(b'\n') {
+        // The length grows while another writer is in the middle of its call; that of a part that was left does not.
+        std::thread::sleep(Duration::from_millis(1));
+        let before = std::mem::replace(&mut len, file.metadata()?.len());
+        if len == before {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// One call, so that nothing of another writer comes between.
