@@ -35,6 +35,11 @@ pub trait Publisher: fmt::Debug + Send + Sync {
     /// What people call it, such as `file:/var/spool/events.jsonl`. Holds no secret.
     fn name(&self) -> String;
 
+    /// Whether it will never take a record again, so that waiting for it is of no use.
+    fn is_gone(&self) -> bool {
+        false
+    }
+
     /// Publishes records in their order and says what became of each, in the same order. Of one aggregate, nothing is
     /// delivered after a record that was not. The same record may come again, when nobody could write down that it had
     /// arrived.

@@ -8,11 +8,13 @@ mod excepted;
 mod keeping;
 mod member;
 mod metrics;
+mod sink;
+mod slots;
 mod trust;
 
 use super::keeper::KeeperOptions;
 use super::publisher::Publisher;
-use crate::clock::{SystemIds, jitter_unit};
+use crate::clock::jitter_unit;
 use member::{Ended, Member};
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -23,7 +25,6 @@ use tidemill_domain::outbox::exception::RetryPolicy;
 use tidemill_domain::outbox::{Instance, JoinRefusal};
 use tidemill_domain::process::{Identity, ProcessId};
 use tidemill_domain::time::Clock;
-use tidemill_store::outbox::relay::Joining;
 use tidemill_store::{Store, StoreError};
 use tokio::sync::watch;
 
@@ -83,6 +84,12 @@ pub enum RelayError {
     /// Its settings contradict those of the others.
     #[error("this relay may not join: {0}")]
     Refused(#[from] JoinRefusal),
+    /// Its sink is gone for ever.
+    #[error("nobody takes events from {sink} any more; what was not published waits in the outbox")]
+    SinkGone {
+        /// What people call it.
+        sink: String,
+    },
 }
 
 impl RelayError {
@@ -90,6 +97,7 @@ impl RelayError {
     pub fn code(&self) -> Code {
         match self {
             Self::Refused(_) => Code::RelayRefused,
+            Self::SinkGone { .. } => Code::SinkGone,
         }
     }
 
@@ -97,6 +105,7 @@ impl RelayError {
     pub fn fix(&self) -> String {
         match self {
             Self::Refused(refusal) => refusal.fix().to_owned(),
+            Self::SinkGone { .. } => "start the relay again with a reader that stays".to_owned(),
         }
     }
 }
@@ -128,16 +137,23 @@ impl Relay {
             () = tokio::time::sleep(self.options.initial_delay) => {}
             _told = stop.wait_for(|stop| *stop) => return Ok(()),
         }
-        let mut failures = 0_u32;
+        let (mut failures, mut steps_aside) = (0_u32, 0_u32);
         let mut refused_since = None;
         while !*stop.borrow() {
-            match Member::join(self).await {
+            let wait = match Member::join(self).await {
                 Ok(Ok(mut member)) => {
                     (failures, refused_since) = (0, None);
                     let ended = member.work(&mut stop).await;
                     member.end(ended).await;
-                    if matches!(ended, Ended::Stopped) {
-                        return Ok(());
+                    match ended {
+                        Ended::Stopped => return Ok(()),
+                        Ended::SinkGone => return Err(RelayError::SinkGone { sink: self.publisher.name() }),
+                        Ended::Aside => {
+                            steps_aside =
+                                if member.has_published { 1 } else { steps_aside.saturating_add(1) };
+                            pause(steps_aside, self.options.lease * 2, self.options.lease * 12)
+                        }
+                        Ended::Lapsed | Ended::Fenced | Ended::Moved => Duration::ZERO,
                     }
                 }
                 // Who was killed and started again meets itself, until its old lease has passed.
@@ -148,38 +164,33 @@ impl Relay {
                         metrics::join_refused();
                         return Err(refusal.into());
                     }
-                    failures = failures.max(4);
+                    short_pause(4)
                 }
                 Err(error) => {
                     failures = failures.saturating_add(1);
                     warn(&error, "the relay could not join");
+                    short_pause(failures)
                 }
-            }
+            };
             tokio::select! {
-                () = tokio::time::sleep(pause(failures)) => {}
+                () = tokio::time::sleep(wait) => {}
                 _told = stop.wait_for(|stop| *stop) => return Ok(()),
             }
         }
         Ok(())
     }
-
-    fn joining(&self) -> Joining<'_> {
-        Joining {
-            id: SystemIds.relay(),
-            process: self.options.process,
-            identity: &self.options.identity,
-            sink: "",
-            instance: self.options.instance,
-            lease: self.options.lease,
-        }
-    }
 }
 
 pub(super) use metrics::describe;
 
-/// How long to wait after so many failures in a row.
-fn pause(failures: u32) -> Duration {
-    match Backoff::new(Duration::from_millis(25), 2.0, Duration::from_secs(1), 0.5) {
+/// How long to wait after so many failures in a row of what is soon tried again.
+fn short_pause(failures: u32) -> Duration {
+    pause(failures, Duration::from_millis(25), Duration::from_secs(1))
+}
+
+/// Twice as long after each failure, and up to half of it less, so that those who failed together come back apart.
+fn pause(failures: u32, first: Duration, longest: Duration) -> Duration {
+    match Backoff::new(first, 2.0, longest, 0.5) {
         Ok(backoff) if failures > 0 => backoff.delay(failures, jitter_unit()),
         _ => Duration::ZERO,
     }

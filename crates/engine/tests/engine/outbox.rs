@@ -1,5 +1,6 @@
 //! The outbox: where records go, and whether they have arrived.
 
+mod down;
 mod excepted;
 mod keeper;
 mod relay;

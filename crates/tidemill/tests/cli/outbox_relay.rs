@@ -301,3 +301,24 @@ fn an_event_is_written_in_every_form_and_what_is_not_one_is_refused() {
     assert!(page.stderr.contains("--before 2"), "{page:#?}");
     assert_eq!(stage.run(&["outbox", "list", "--before", "2", "-o", "jsonl"]).stdout.lines().count(), 1);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_that_goes_away_ends_the_relay_and_loses_nothing() {
+    for database in both_databases().await {
+        let stage = stage(&database).await;
+        let mut command = stage.command(&["relay", "--sink", "stdout"]);
+        let (reader, writer) = std::io::pipe().unwrap();
+        command.stdout(writer).stderr(fs::File::create(stage.path("relay.log")).unwrap());
+        let mut child = Guarded::spawn(command).unwrap();
+        drop(reader);
+
+        let id = add(&stage, "order-1");
+        let ended = child.wait_deadline(PATIENCE).expect("it ends by itself");
+
+        let log = fs::read_to_string(stage.path("relay.log")).unwrap();
+        assert_eq!(ended.code(), Some(1), "{log}");
+        assert!(log.contains("TM1412"), "{log}");
+        let shown = json_of(&stage.run(&["outbox", "show", &id.to_string(), "-o", "json"]));
+        assert_eq!(shown["state"], json!("pending"));
+    }
+}

@@ -1,7 +1,8 @@
 //! One batch: read, published while the next one is read, and written down.
 
 use super::member::{Ended, Member};
-use super::{metrics, warn};
+use super::sink::SinkDown;
+use super::{metrics, short_pause, warn};
 use crate::clock::jitter_unit;
 use crate::outbox::publisher::{Outcome, Publisher};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -72,8 +73,8 @@ enum Fate {
 }
 
 impl Member<'_> {
-    /// Reads the next batch, and tries again as long as the lease can be trusted.
-    pub(super) async fn read_patiently(&mut self) -> Result<Batch, Ended> {
+    /// Reads the next batch, and tries again as long as the lease can be trusted. None without slots.
+    pub(super) async fn read_patiently(&mut self) -> Result<Option<Batch>, Ended> {
         let mut failures = 0;
         loop {
             // A large window may take longer than a lease.
@@ -95,9 +96,9 @@ impl Member<'_> {
         }
     }
 
-    /// Reads for the slots that are furthest behind.
-    async fn read(&self, cursors: &[Cursor], low: Option<Low>) -> Result<Batch, StoreError> {
-        let Some(first) = cursors.first() else { return Err(nothing_to_read()) };
+    /// Reads for the slots that are furthest behind. None without slots.
+    async fn read(&self, cursors: &[Cursor], low: Option<Low>) -> Result<Option<Batch>, StoreError> {
+        let Some(first) = cursors.first() else { return Ok(None) };
         let limit = self.relay.options.batch.get();
         let stop = cursor::next_stop(cursors);
         let reading = Reading { cursor: first, stop, floor: self.floor, low, limit };
@@ -112,7 +113,7 @@ impl Member<'_> {
         };
         metrics::read(page.queries, page.events.is_empty());
         let is_full = page.events.len() >= limit as usize || stop.is_some();
-        Ok(Batch { slots: first.slots.keys().copied().collect(), page, is_full })
+        Ok(Some(Batch { slots: first.slots.keys().copied().collect(), page, is_full }))
     }
 
     async fn fill_slots(&self) -> Result<(), StoreError> {
@@ -141,12 +142,17 @@ impl Member<'_> {
         let low = batch.page.low.clone();
         let reading_ahead = async {
             // Only a full batch has more behind it.
-            if batch.is_full { self.read(&after, low).await.ok() } else { None }
+            if batch.is_full { self.read(&after, low).await.ok().flatten() } else { None }
         };
         let publishing = self.fates(&batch, stop);
         let (fates, ahead) = self.while_alive(async { tokio::join!(publishing, reading_ahead) }).await?;
+        let (fates, sink_down) = fates;
         crash_point!("outbox_published");
         let is_whole = self.settle(&batch, fates).await?;
+        self.sink_down = sink_down;
+        if sink_down.is_some() && self.relay.publisher.is_gone() {
+            return Err(Ended::SinkGone);
+        }
         let spent = self.now().since(started);
         metrics::batch(spent);
         if spent > self.relay.options.slow {
@@ -156,14 +162,18 @@ impl Member<'_> {
         Ok(ahead.filter(|_| is_whole))
     }
 
-    /// Publishes until something is known of every event, or nobody wants to wait any more.
-    async fn fates(&self, batch: &Batch, stop: &watch::Receiver<bool>) -> Vec<Fate> {
+    /// Publishes until something is known of every event, or it is time to look around. Also since when the sink takes
+    /// nothing, if that is so.
+    async fn fates(&self, batch: &Batch, stop: &watch::Receiver<bool>) -> (Vec<Fate>, Option<SinkDown>) {
         let (mut fates, mut places, mut records) = self.prepared(batch);
-        let mut failures = 0;
+        let mut sink_down = self.sink_down;
         while !records.is_empty() {
             let outcomes = self.send(&records).await;
             let now = self.relay.clock.now();
             let mut why_not = None;
+            if outcomes.contains(&Outcome::Delivered) {
+                sink_down = None;
+            }
             for ((n, record), outcome) in places.iter().zip(&records).zip(outcomes) {
                 let fate = match outcome {
                     Outcome::Delivered => Fate::Published,
@@ -184,21 +194,25 @@ impl Member<'_> {
                     *place = fate;
                 }
             }
-            let Some(why) = why_not else { break };
+            let Some(why) = why_not else { return (fates, None) };
             hold_back(&mut fates, &places, &records);
             let is_open = |n: &usize| fates.get(*n) == Some(&Fate::Open);
             let mut are_open = places.iter().map(is_open);
             records.retain(|_| are_open.next().unwrap_or_default());
             places.retain(is_open);
-            failures += 1;
+            let down = SinkDown::again(sink_down, self.now());
+            sink_down = Some(down);
             metrics::unavailable();
             tracing::warn!("{} does not take events: {why}; will try again", self.relay.publisher.name());
-            if *stop.borrow() {
+            if *stop.borrow() || self.relay.publisher.is_gone() {
                 break;
             }
-            tokio::time::sleep(super::pause(failures + 2)).await;
+            tokio::time::sleep(short_pause(down.failures + 2)).await;
+            if self.look_at <= self.now() {
+                break;
+            }
         }
-        fates
+        (fates, sink_down)
     }
 
     /// What is known of each event without sending it; and what can be sent, after the places of those events.
@@ -311,6 +325,7 @@ impl Member<'_> {
         self.acknowledge(cursors, published, &exceptions).await?;
         self.blocked.extend(exceptions.into_iter().map(|exception| exception.aggregate));
         metrics::published(published);
+        self.has_published |= published > 0;
         Ok(settled == batch.page.events.len())
     }
 
@@ -404,9 +419,4 @@ async fn publish_in_time(
             vec![Outcome::Unavailable { why }; records.len()]
         }
     }
-}
-
-/// Only asked for when there is a cursor.
-fn nothing_to_read() -> StoreError {
-    StoreError::Failed(tidemill_store::sqlx::Error::RowNotFound)
 }

@@ -62,7 +62,7 @@ impl Member<'_> {
             }
             self.settle_due(&settled).await?;
             if is_sink_down {
-                return Ok(());
+                return if self.relay.publisher.is_gone() { Err(Ended::SinkGone) } else { Ok(()) };
             }
         }
         // There is more.

@@ -2,17 +2,18 @@
 
 use super::batch::Batch;
 use super::keeping::Keeping;
+use super::sink::SinkDown;
 use super::trust::Trust;
-use super::{Relay, metrics, pause, warn};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use super::{Relay, metrics, short_pause, warn};
+use crate::clock::SystemIds;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::outbox::cursor::Cursor;
-use tidemill_domain::outbox::share::plan;
 use tidemill_domain::outbox::{Aggregate, EventId, JoinRefusal, Mark, RelayId, Slot};
 use tidemill_domain::time::Monotonic;
 use tidemill_store::StoreError;
-use tidemill_store::outbox::relay::{Looking, RelayFence, View};
+use tidemill_store::outbox::relay::{Joining, Looking, RelayFence, View};
 use tidemill_store::outbox::{EVENTS, SLOTS};
 use tidemill_store::wakeup::Wakeup;
 use tokio::sync::watch;
@@ -35,6 +36,10 @@ pub(super) enum Ended {
     Fenced,
     /// The database is another one than before: positions have to be read again.
     Moved,
+    /// Its sink has taken nothing for long, and there are others who may have more luck with theirs.
+    Aside,
+    /// Its sink will never take anything again.
+    SinkGone,
 }
 
 /// A relay that has joined.
@@ -52,8 +57,11 @@ pub(super) struct Member<'a> {
     timeline: Option<String>,
     looks: u32,
     pub(super) look_at: Monotonic,
-    is_idle: bool,
+    pub(super) is_idle: bool,
     is_due: bool,
+    pub(super) sink_down: Option<SinkDown>,
+    /// Whether this membership has brought out anything.
+    pub(super) has_published: bool,
     keeping: Keeping,
 }
 
@@ -61,7 +69,14 @@ impl<'a> Member<'a> {
     /// Joins; refused when its settings contradict those of the others.
     pub(super) async fn join(relay: &'a Relay) -> Result<Result<Self, JoinRefusal>, StoreError> {
         let sink = relay.publisher.name();
-        let joining = tidemill_store::outbox::relay::Joining { sink: &sink, ..relay.joining() };
+        let joining = Joining {
+            id: SystemIds.relay(),
+            process: relay.options.process,
+            identity: &relay.options.identity,
+            sink: &sink,
+            instance: relay.options.instance,
+            lease: relay.options.lease,
+        };
         // Before any mark is trusted.
         relay.store.check_outbox().await?;
         let sent = relay.clock.monotonic();
@@ -85,6 +100,8 @@ impl<'a> Member<'a> {
             look_at: sent,
             is_idle: false,
             is_due: false,
+            sink_down: None,
+            has_published: false,
             keeping: Keeping::new(sent),
         }))
     }
@@ -108,13 +125,13 @@ impl<'a> Member<'a> {
                     self.publish_due(stop).await?;
                 }
             }
-            let batch = match ahead.take() {
-                Some(batch) => batch,
-                None if self.is_idle || self.cursors.is_empty() => {
-                    self.rest(&mut events, &mut slots, stop).await;
-                    continue;
-                }
-                None => self.read_patiently().await?,
+            let found = match ahead.take() {
+                None if !self.is_idle => self.read_patiently().await?,
+                found => found,
+            };
+            let Some(batch) = found else {
+                self.rest(&mut events, &mut slots, stop).await;
+                continue;
             };
             if batch.is_empty() {
                 self.cursors = batch.advanced(&self.cursors, 0);
@@ -158,6 +175,7 @@ impl<'a> Member<'a> {
         self.floor = view.floor;
         self.is_due = view.is_due;
         self.check_server(&view)?;
+        self.check_sink(&view)?;
         if is_at_rest && !view.has_events {
             for cursor in &mut self.cursors {
                 cursor.window.from = view.mark.clone().max(cursor.window.from.clone());
@@ -224,106 +242,6 @@ impl<'a> Member<'a> {
         Ok(())
     }
 
-    /// Ends relays that are silent; whoever comes first does it. Whether there was one.
-    async fn retire(&self) -> bool {
-        let retiring = self.in_time(async {
-            let mut tx = self.relay.store.begin().await?;
-            let retired = tx.retire_relays().await?;
-            tx.commit().await?;
-            Ok(retired)
-        });
-        match retiring.await {
-            Ok(retired) => {
-                for id in &retired {
-                    metrics::retired();
-                    tracing::warn!(relay.id = %id, "relay {id} was silent for too long; its slots are free");
-                }
-                !retired.is_empty()
-            }
-            Err(error) => {
-                warn(&error, "silent relays could not be retired");
-                false
-            }
-        }
-    }
-
-    /// Takes free slots that are due to this relay, and leaves those that are due to others. Nothing is in flight, and
-    /// what was read ahead of slots that are left is forgotten.
-    async fn share(&mut self, view: &View, ahead: &mut Option<Batch>) -> Result<(), Ended> {
-        let mine: BTreeSet<Slot> = self.epochs.keys().copied().collect();
-        let free: BTreeSet<Slot> = view.free.iter().copied().collect();
-        let plan = plan(self.id, &view.live, &mine, &free);
-        if !plan.release.is_empty() {
-            if let Some(batch) = ahead {
-                batch.forget(&plan.release);
-            }
-            if let Err(error) = self.leave(&plan.release).await? {
-                warn(&error, "slots could not be left");
-                *ahead = None;
-                self.reload().await?;
-            }
-        }
-        if !plan.take.is_empty()
-            && let Err(error) = self.take(&plan.take).await?
-        {
-            warn(&error, "slots could not be taken");
-            *ahead = None;
-            self.reload().await?;
-        }
-        metrics::slots(self.epochs.len());
-        Ok(())
-    }
-
-    async fn take(&mut self, wanted: &[Slot]) -> Result<Result<(), StoreError>, Ended> {
-        let sent = self.now();
-        let taking = self.in_time(async {
-            let mut tx = self.relay.store.begin().await?;
-            let taken = tx.take_slots(self.fence(), self.cursors.clone(), wanted).await?;
-            let Some(taken) = taken else { return Ok(None) };
-            let slots: Vec<Slot> = taken.epochs.iter().map(|(slot, _)| *slot).collect();
-            let blocked = tx.outbox_blocked(&slots).await?;
-            tx.commit().await?;
-            Ok(Some((taken, blocked)))
-        });
-        match taking.await {
-            Ok(Some((taken, blocked))) => {
-                self.trust.renew(sent);
-                self.acks += 1;
-                self.cursors = taken.cursors;
-                self.epochs.extend(taken.epochs);
-                self.blocked.extend(blocked.into_iter().map(|(_, aggregate)| aggregate));
-                self.is_idle = false;
-                Ok(Ok(()))
-            }
-            Ok(None) => Err(Ended::Fenced),
-            Err(error) => Ok(Err(error)),
-        }
-    }
-
-    async fn leave(&mut self, leaving: &[Slot]) -> Result<Result<(), StoreError>, Ended> {
-        let sent = self.now();
-        let leaving_them = self.in_time(async {
-            let mut tx = self.relay.store.begin().await?;
-            let Some(kept) = tx.leave_slots(self.fence(), self.cursors.clone(), leaving).await? else {
-                return Ok(None);
-            };
-            tx.commit().await?;
-            Ok(Some(kept))
-        });
-        match leaving_them.await {
-            Ok(Some(kept)) => {
-                self.trust.renew(sent);
-                self.acks += 1;
-                self.cursors = kept;
-                self.epochs.retain(|slot, _| !leaving.contains(slot));
-                self.blocked.retain(|aggregate| !leaving.contains(&aggregate.slot()));
-                Ok(Ok(()))
-            }
-            Ok(None) => Err(Ended::Fenced),
-            Err(error) => Ok(Err(error)),
-        }
-    }
-
     /// Reads what is written down of this relay, for when the answer to a change was lost.
     pub(super) async fn reload(&mut self) -> Result<(), Ended> {
         let mut failures = 0;
@@ -358,7 +276,7 @@ impl<'a> Member<'a> {
 
     /// Waits before another attempt; an error when the lease cannot be trusted any more.
     pub(super) async fn wait_after(&self, failures: u32) -> Result<(), Ended> {
-        tokio::time::sleep(pause(failures).min(self.trust.left())).await;
+        tokio::time::sleep(short_pause(failures).min(self.trust.left())).await;
         if self.trust.is_over() { Err(Ended::Lapsed) } else { Ok(()) }
     }
 
@@ -419,7 +337,12 @@ impl<'a> Member<'a> {
                 crate::metrics::fencing_rejected("outbox_slot");
                 tracing::error!(relay.id = %id, "relay {id} was given up by others; it stops and joins anew");
             }
-            Ended::Moved => {}
+            Ended::Aside => tracing::error!(
+                relay.id = %id,
+                "{} has taken nothing for long; relay {id} leaves its slots to the others for a while",
+                self.relay.publisher.name()
+            ),
+            Ended::Moved | Ended::SinkGone => {}
         }
         let leaving = async {
             let mut tx = self.relay.store.begin().await?;

@@ -1,5 +1,5 @@
 //! The standard output as a sink: for a pipe into another program. Whether that has read what it got, nobody knows; if
-//! it has gone away, the records wait.
+//! it has gone away, nothing is delivered any more.
 
 use super::super::publisher::{Publisher, Publishing};
 use super::SinkOptions;
@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tidemill_domain::outbox::Record;
 use tokio::sync::Mutex;
 
@@ -17,12 +18,14 @@ pub struct StdoutSink {
     options: SinkOptions,
     /// Whether a write has failed in the middle of a line.
     is_torn: Arc<Mutex<bool>>,
+    /// Whether nobody reads it any more.
+    is_gone: Arc<AtomicBool>,
 }
 
 impl StdoutSink {
     /// The one of this process.
     pub fn new(options: SinkOptions) -> Self {
-        Self { options, is_torn: Arc::default() }
+        Self { options, is_torn: Arc::default(), is_gone: Arc::default() }
     }
 }
 
@@ -31,9 +34,13 @@ impl Publisher for StdoutSink {
         "stdout".to_owned()
     }
 
+    fn is_gone(&self) -> bool {
+        self.is_gone.load(Ordering::Relaxed)
+    }
+
     fn publish<'a>(&'a self, records: &'a [Record]) -> Publishing<'a> {
         let batch = Batch::new(records, &self.options);
-        let is_torn = self.is_torn.clone();
+        let (is_torn, is_gone) = (self.is_torn.clone(), self.is_gone.clone());
         Box::pin(async move {
             // As in a file: who gives up waiting writes nothing later.
             let mut is_torn = is_torn.lock_owned().await;
@@ -46,7 +53,10 @@ impl Publisher for StdoutSink {
                         let all = batch.lines().len();
                         batch.outcomes(all, None)
                     }
-                    Err(error) => batch.outcomes(0, Some(format!("the standard output: {error}"))),
+                    Err(error) => {
+                        is_gone.fetch_or(error.kind() == io::ErrorKind::BrokenPipe, Ordering::Relaxed);
+                        batch.outcomes(0, Some(format!("the standard output: {error}")))
+                    }
                 }
             });
             super::outcomes_of(written.await, records)

@@ -90,6 +90,8 @@ pub(super) struct Kept {
     pub(super) refused: Arc<Mutex<HashMap<String, bool>>>,
     /// Nothing is taken.
     pub(super) is_down: Arc<AtomicBool>,
+    /// Nor ever will be.
+    pub(super) is_gone: Arc<AtomicBool>,
 }
 
 impl Kept {
@@ -129,6 +131,10 @@ impl Kept {
 impl Publisher for Kept {
     fn name(&self) -> String {
         "kept".to_owned()
+    }
+
+    fn is_gone(&self) -> bool {
+        self.is_gone.load(Ordering::Relaxed)
     }
 
     fn publish<'a>(

@@ -1,0 +1,112 @@
+//! The slots of a relay: its share of them, and what silent relays have left.
+
+use super::batch::Batch;
+use super::member::{Ended, Member};
+use super::{metrics, warn};
+use std::collections::BTreeSet;
+use tidemill_domain::outbox::Slot;
+use tidemill_domain::outbox::share::plan;
+use tidemill_store::StoreError;
+use tidemill_store::outbox::relay::View;
+
+impl Member<'_> {
+    /// Ends relays that are silent; whoever comes first does it. Whether there was one.
+    pub(super) async fn retire(&self) -> bool {
+        let retiring = self.in_time(async {
+            let mut tx = self.relay.store.begin().await?;
+            let retired = tx.retire_relays().await?;
+            tx.commit().await?;
+            Ok(retired)
+        });
+        match retiring.await {
+            Ok(retired) => {
+                for id in &retired {
+                    metrics::retired();
+                    tracing::warn!(relay.id = %id, "relay {id} was silent for too long; its slots are free");
+                }
+                !retired.is_empty()
+            }
+            Err(error) => {
+                warn(&error, "silent relays could not be retired");
+                false
+            }
+        }
+    }
+
+    /// Takes free slots that are due to this relay, and leaves those that are due to others. Nothing is in flight, and
+    /// what was read ahead of slots that are left is forgotten.
+    pub(super) async fn share(&mut self, view: &View, ahead: &mut Option<Batch>) -> Result<(), Ended> {
+        let mine: BTreeSet<Slot> = self.epochs.keys().copied().collect();
+        let free: BTreeSet<Slot> = view.free.iter().copied().collect();
+        let plan = plan(self.id, &view.live, &mine, &free);
+        if !plan.release.is_empty() {
+            if let Some(batch) = ahead {
+                batch.forget(&plan.release);
+            }
+            if let Err(error) = self.leave(&plan.release).await? {
+                warn(&error, "slots could not be left");
+                *ahead = None;
+                self.reload().await?;
+            }
+        }
+        if !plan.take.is_empty()
+            && let Err(error) = self.take(&plan.take).await?
+        {
+            warn(&error, "slots could not be taken");
+            *ahead = None;
+            self.reload().await?;
+        }
+        metrics::slots(self.epochs.len());
+        Ok(())
+    }
+
+    async fn take(&mut self, wanted: &[Slot]) -> Result<Result<(), StoreError>, Ended> {
+        let sent = self.now();
+        let taking = self.in_time(async {
+            let mut tx = self.relay.store.begin().await?;
+            let taken = tx.take_slots(self.fence(), self.cursors.clone(), wanted).await?;
+            let Some(taken) = taken else { return Ok(None) };
+            let slots: Vec<Slot> = taken.epochs.iter().map(|(slot, _)| *slot).collect();
+            let blocked = tx.outbox_blocked(&slots).await?;
+            tx.commit().await?;
+            Ok(Some((taken, blocked)))
+        });
+        match taking.await {
+            Ok(Some((taken, blocked))) => {
+                self.trust.renew(sent);
+                self.acks += 1;
+                self.cursors = taken.cursors;
+                self.epochs.extend(taken.epochs);
+                self.blocked.extend(blocked.into_iter().map(|(_, aggregate)| aggregate));
+                self.is_idle = false;
+                Ok(Ok(()))
+            }
+            Ok(None) => Err(Ended::Fenced),
+            Err(error) => Ok(Err(error)),
+        }
+    }
+
+    async fn leave(&mut self, leaving: &[Slot]) -> Result<Result<(), StoreError>, Ended> {
+        let sent = self.now();
+        let leaving_them = self.in_time(async {
+            let mut tx = self.relay.store.begin().await?;
+            let Some(kept) = tx.leave_slots(self.fence(), self.cursors.clone(), leaving).await? else {
+                return Ok(None);
+            };
+            tx.commit().await?;
+            Ok(Some(kept))
+        });
+        match leaving_them.await {
+            Ok(Some(kept)) => {
+                self.trust.renew(sent);
+                self.acks += 1;
+                self.cursors = kept;
+                self.epochs.retain(|slot, _| !leaving.contains(slot));
+                self.blocked.retain(|aggregate| !leaving.contains(&aggregate.slot()));
+                Ok(Ok(()))
+            }
+            Ok(None) => Err(Ended::Fenced),
+            Err(error) => Ok(Err(error)),
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Sinks that take nothing: for one relay, for all of them, and for ever.
+
+use super::site::{Kept, SOON, Site, assert_in_order};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tidemill_domain::code::Code;
+use tidemill_engine::outbox::RelayOptions;
+
+fn fast(options: &mut RelayOptions) {
+    options.lease = Duration::from_secs(1);
+    options.poll = Duration::from_millis(200);
+    options.timeout = Duration::from_millis(200);
+}
+
+fn down() -> Kept {
+    let kept = Kept::default();
+    kept.is_down.store(true, Ordering::Relaxed);
+    kept
+}
+
+#[tokio::test]
+async fn a_relay_whose_sink_is_down_makes_room_for_one_whose_sink_is_not() {
+    for site in Site::both().await {
+        let (broken, working) = (down(), Kept::default());
+        let names: Vec<String> = (0..60).map(|n| format!("order-{n}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        site.write(&names).await;
+        let first = site.relay(&broken, fast).await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+
+        let second = site.relay(&working, fast).await;
+        let records = working.until(60).await;
+
+        assert_in_order(&records);
+        assert_eq!((records.len(), broken.records().len()), (60, 0));
+        first.stop().await;
+        second.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_sink_that_is_down_for_all_is_waited_for() {
+    for site in Site::both().await {
+        let kept = down();
+        let names: Vec<String> = (0..60).map(|n| format!("order-{n}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        site.write(&names).await;
+        let relays = [site.relay(&kept, fast).await, site.relay(&kept, fast).await];
+
+        // Long enough for one of them to step aside.
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        kept.is_down.store(false, Ordering::Relaxed);
+        site.write(&names).await;
+        let records = kept.until(120).await;
+
+        assert_in_order(&records);
+        assert_eq!(records.len(), 120);
+        for relay in relays {
+            relay.stop().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_sink_that_is_gone_ends_the_relay_at_once() {
+    for site in Site::both().await {
+        let kept = down();
+        kept.is_gone.store(true, Ordering::Relaxed);
+        site.write(&["order-1"]).await;
+
+        let relay = site.relay(&kept, fast).await;
+        let ended = tokio::time::timeout(SOON, relay.task).await.expect("an end").unwrap();
+
+        assert_eq!(ended.unwrap_err().code(), Code::SinkGone);
+        let mut tx = site.store.read().await.unwrap();
+        assert!(tx.outbox_relays().await.unwrap().is_empty(), "it has left");
+    }
+}
