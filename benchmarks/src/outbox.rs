@@ -80,8 +80,8 @@ async fn measure(postgres: &PrivatePostgres, options: &Options) -> Result<Report
         report.add(case, one(&mut stage, case, options.events).await?);
     }
     for round in 0..options.rounds {
-        let mut cases = Case::COMPARED;
-        cases.rotate_left(round % Case::COMPARED.len());
+        let mut cases = Case::ROUND;
+        cases.rotate_left(round % Case::ROUND.len());
         for case in cases {
             report.add(case, one(&mut stage, case, options.events).await?);
         }
@@ -93,14 +93,10 @@ async fn measure(postgres: &PrivatePostgres, options: &Options) -> Result<Report
 }
 
 async fn one(stage: &mut Stage, case: Case, events: u64) -> Result<Measured> {
-    let pin = if case.is_pinned { Some(stage.pin().await?) } else { None };
     let measured = match case.design {
         Design::Claim | Design::Flags => classic::run(stage, case, events).await?,
         Design::Ours => ours::run(stage, case, events).await?,
     };
-    if let Some(pin) = pin {
-        pin.release().await?;
-    }
     eprintln!("{}: {:.0} events/s", case.name(), measured.events_per_second());
     Ok(measured)
 }

@@ -30,8 +30,13 @@ impl Case {
     pub(super) const OURS_PINNED: Self = Self { design: Design::Ours, relays: 3, is_pinned: true };
     pub(super) const CLAIM_PINNED: Self = Self { design: Design::Claim, relays: 3, is_pinned: true };
 
-    /// What is compared, in every round.
-    pub(super) const COMPARED: [Self; 4] = [Self::CLAIM, Self::OURS, Self::FLAGS, Self::OURS_PINNED];
+    /// What is compared.
+    pub(super) const COMPARED: [Self; 4] = [Self::CLAIM, Self::FLAGS, Self::OURS, Self::OURS_PINNED];
+
+    /// What is measured in every round: there and back again where the difference is small, so that whatever gets slower
+    /// or faster meanwhile meets both.
+    pub(super) const ROUND: [Self; 6] =
+        [Self::CLAIM, Self::OURS, Self::OURS_PINNED, Self::FLAGS, Self::OURS_PINNED, Self::OURS];
 
     /// What is only told, so once is enough.
     pub(super) const ONCE: [Self; 4] = [

@@ -26,6 +26,7 @@ pub(super) async fn run(stage: &mut Stage, case: Case, events: u64) -> Result<Me
     for _ in 0..case.relays {
         connections.push(PgConnection::connect(&stage.url).await?);
     }
+    let pin = stage.pin(case).await?;
     let counting = stage.begin_counting().await?;
     let clock = SystemClock::new();
     let begin = clock.monotonic();
@@ -49,6 +50,9 @@ pub(super) async fn run(stage: &mut Stage, case: Case, events: u64) -> Result<Me
     let (ended, connections) =
         tokio::time::timeout(AT_LAST, ended).await.context("the relays do not come to an end")??;
     let (wal_bytes, statements) = stage.counted(&counting).await?;
+    if let Some(pin) = pin {
+        pin.release().await?;
+    }
     for connection in connections {
         connection.close().await?;
     }

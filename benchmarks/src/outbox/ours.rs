@@ -38,6 +38,7 @@ pub(super) async fn run(stage: &mut Stage, case: Case, events: u64) -> Result<Me
     stage.tidy("outbox_event").await?;
     until_shared(stage, case.relays).await?;
 
+    let pin = stage.pin(case).await?;
     let counting = stage.begin_counting().await?;
     let begin = clock.monotonic();
     gate.open.send_replace(true);
@@ -46,6 +47,9 @@ pub(super) async fn run(stage: &mut Stage, case: Case, events: u64) -> Result<Me
         .context("the relays do not come to an end")??;
     let seconds = clock.monotonic().since(begin).as_secs_f64();
     let (wal_bytes, statements) = stage.counted(&counting).await?;
+    if let Some(pin) = pin {
+        pin.release().await?;
+    }
     for relay in relays {
         relay.stop().await?;
     }

@@ -72,11 +72,8 @@ impl Report {
         median(self.figures(case, Measured::events_per_second))
     }
 
-    /// The median of the ratios of each round, whose measurements lie close together.
     fn speed_ratio(&self, one: Case, other: Case) -> f64 {
-        let ones = self.figures(one, Measured::events_per_second);
-        let others = self.figures(other, Measured::events_per_second);
-        median(ones.iter().zip(&others).map(|(one, other)| one / other).collect())
+        self.speed(one) / self.speed(other)
     }
 
     /// The worst of all rounds, whether or not somebody had an old snapshot.

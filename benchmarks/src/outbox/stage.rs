@@ -1,6 +1,7 @@
 //! The server that everybody is measured on, and what it tells about itself. Whoever measures has a role of its own, so
 //! that its statements are not counted.
 
+use super::case::Case;
 use anyhow::{Context, Result};
 use std::time::Duration;
 use tidemill_store::sqlx::{self, AssertSqlSafe, Connection, PgConnection};
@@ -107,13 +108,17 @@ impl Stage {
         self.run("vacuum tidemill_outbox_slot, tidemill_outbox_relay").await
     }
 
-    /// Takes a snapshot and keeps it, as somebody with a long report does.
-    pub(super) async fn pin(&self) -> Result<Pin> {
+    /// Where the case wants it, takes a snapshot for the run and keeps it, as somebody with a long report does. What was
+    /// loaded before is the same with and without.
+    pub(super) async fn pin(&self, case: Case) -> Result<Option<Pin>> {
+        if !case.is_pinned {
+            return Ok(None);
+        }
         let mut session = self.session().await?;
         sqlx::raw_sql("begin isolation level repeatable read; select count(*) from pg_class")
             .execute(&mut session)
             .await?;
-        Ok(Pin(session))
+        Ok(Some(Pin(session)))
     }
 
     /// Forgets what was counted before.
