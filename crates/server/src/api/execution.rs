@@ -20,6 +20,7 @@ use utoipa::{IntoParams, ToSchema};
 
 /// What to list.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct ListExecutions {
     /// At most so many; 50 when not given, 500 at most.

@@ -17,6 +17,7 @@ use utoipa::{IntoParams, ToSchema};
 
 /// What to list.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct ListJobs {
     /// At most so many; 50 when not given, 500 at most.
@@ -25,6 +26,7 @@ pub struct ListJobs {
 
 /// Which page of the instances to list.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct ListInstances {
     /// At most so many; 50 when not given, 500 at most.

@@ -11,6 +11,7 @@ use utoipa::{IntoParams, ToSchema};
 
 /// What to list.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct ListLeases {
     /// At most so many; 50 when not given, 500 at most.

@@ -23,6 +23,7 @@ use utoipa::{IntoParams, ToSchema};
 
 /// What to list.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct ListSchedules {
     /// At most so many; 50 when not given, 500 at most.
@@ -31,6 +32,7 @@ pub struct ListSchedules {
 
 /// Which page of the ticks to list.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct ListTicks {
     /// At most so many; 50 when not given, 500 at most.

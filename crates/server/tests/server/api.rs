@@ -149,6 +149,23 @@ fn the_description_of_the_api_is_the_one_that_was_agreed() {
 }
 
 #[test]
+fn a_parameter_is_in_the_path_exactly_if_the_path_has_a_place_for_it() {
+    let described = serde_json::to_value(Api::openapi()).unwrap();
+    let mut queries = 0;
+    for (path, methods) in described["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            for parameter in operation["parameters"].as_array().into_iter().flatten() {
+                let place = format!("{{{}}}", parameter["name"].as_str().unwrap());
+                let expected = if path.contains(&place) { "path" } else { "query" };
+                assert_eq!(parameter["in"], expected, "{method} {path}: {parameter}");
+                queries += usize::from(expected == "query");
+            }
+        }
+    }
+    assert!(queries > 0, "no list can be limited");
+}
+
+#[test]
 fn every_api_route_is_described() {
     let described = serde_json::to_value(Api::openapi()).unwrap();
     for route in tidemill_server::route::routes().iter().filter(|route| route.path.starts_with("/api/")) {

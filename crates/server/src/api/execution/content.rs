@@ -25,6 +25,7 @@ pub struct Context {
 
 /// Which page of the rejects to list.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct ListRejects {
     /// At most so many; 50 when not given, 500 at most.

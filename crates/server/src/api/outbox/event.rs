@@ -68,6 +68,7 @@ pub struct AddedEvent {
 
 /// What to list.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct ListEvents {
     /// At most so many; 50 when not given, 500 at most.

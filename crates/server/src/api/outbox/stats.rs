@@ -15,6 +15,7 @@ const COUNT_MAX: u32 = 10_000;
 
 /// What to tell.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct ShowOutboxStats {
     /// Whether to tell it slot by slot as well.

@@ -30,6 +30,7 @@ pub struct Beat {
 
 /// How a lease is given back.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct GiveBack {
     /// As it was told with the lease. An older attempt gives nothing back.

@@ -16,6 +16,7 @@ use utoipa::{IntoParams, ToSchema};
 
 /// What to list.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct ListTickets {
     /// At most so many; 50 when not given, 500 at most.
