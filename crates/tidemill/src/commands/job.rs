@@ -9,7 +9,6 @@ mod outcome;
 mod progress;
 mod purge;
 mod run;
-pub(super) mod signals;
 mod step;
 mod work;
 

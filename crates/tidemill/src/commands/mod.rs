@@ -19,6 +19,7 @@ mod relay;
 mod run;
 mod schedule;
 mod serve;
+mod signals;
 mod token;
 mod why;
 

@@ -1,7 +1,7 @@
 //! `tidemill relay`: publishes the outbox until told to stop. A server with a sink has such a relay too.
 
 use crate::commands::Flag;
-use crate::commands::job::signals::Signals;
+use crate::commands::signals::Signals;
 use crate::context::Context;
 use crate::report::Failure;
 use clap::Args;

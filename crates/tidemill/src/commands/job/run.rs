@@ -1,7 +1,7 @@
 //! `job run` and `job restart`: one execution, in this very process, until it ends.
 
-use super::signals::Signals;
 use super::{outcome, progress};
+use crate::commands::signals::Signals;
 use crate::context::Context;
 use crate::declared::{Definitions, is_file};
 use crate::report::Failure;

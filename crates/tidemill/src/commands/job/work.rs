@@ -1,7 +1,7 @@
 //! `job work`: lends this process to jobs that others run.
 
 use super::run::{GOODBYE, GRACE};
-use super::signals::Signals;
+use crate::commands::signals::Signals;
 use crate::context::Context;
 use crate::report::Failure;
 use std::sync::Arc;

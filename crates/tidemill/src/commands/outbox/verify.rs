@@ -1,6 +1,6 @@
 //! `outbox verify`: says whether what was published is what the table says, and where it is not.
 
-use crate::commands::job::signals::Signals;
+use crate::commands::signals::Signals;
 use crate::config::Output;
 use crate::context::Context;
 use crate::output::{Listing, write_stdout};

@@ -4,13 +4,13 @@ use crate::report::Failure;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The signals that ask this process to end.
-pub(in crate::commands) struct Signals {
+pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl Signals {
-    pub(in crate::commands) fn new() -> Result<Self, Failure> {
+    pub(super) fn new() -> Result<Self, Failure> {
         let deaf = |error: std::io::Error| Failure::unexpected("signals cannot be received", &error);
         Ok(Self {
             terminate: signal(SignalKind::terminate()).map_err(deaf)?,
@@ -18,7 +18,7 @@ impl Signals {
         })
     }
 
-    pub(in crate::commands) async fn next(&mut self) {
+    pub(super) async fn next(&mut self) {
         tokio::select! {
             _signal = self.terminate.recv() => {}
             _signal = self.interrupt.recv() => {}
