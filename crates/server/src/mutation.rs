@@ -3,6 +3,8 @@
 use crate::access::Principal;
 use crate::problem::Problem;
 use crate::state::State;
+use axum::Extension;
+use axum::extract::State as Given;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::Value;
@@ -10,6 +12,9 @@ use sha2::{Digest, Sha256};
 use tidemill_domain::code::Code;
 use tidemill_store::Tx;
 use tidemill_store::idempotency::Claim;
+
+/// Who asks for a change, and of which server.
+pub(crate) type Caller = (Given<State>, Extension<Principal>, HeaderMap);
 
 const KEY: &str = "idempotency-key";
 const KEY_CHARS_MAX: usize = 200;
@@ -29,6 +34,19 @@ pub(crate) async fn run(
     Ok(answer(status, body))
 }
 
+/// [`run`], for a change whose object is not known before it is looked for: `change` itself checks the scope. An answer
+/// that was given before is given again also when the object is gone by now.
+pub(crate) async fn run_finding(
+    state: &State,
+    principal: &Principal,
+    headers: &HeaderMap,
+    what: &str,
+    change: impl AsyncFnOnce(&mut Tx) -> Result<(StatusCode, Value), Problem>,
+) -> Result<Response, Problem> {
+    let (status, body) = once(state, principal, headers, what, change).await?;
+    Ok(answer(status, body))
+}
+
 /// [`run`], for those who add something to the answer: its status and its body.
 pub(crate) async fn run_for_body(
     state: &State,
@@ -39,6 +57,17 @@ pub(crate) async fn run_for_body(
     change: impl AsyncFnOnce(&mut Tx) -> Result<(StatusCode, Value), Problem>,
 ) -> Result<(u16, String), Problem> {
     principal.check_scope(object)?;
+    once(state, principal, headers, what, change).await
+}
+
+/// Does it in a transaction, or answers as before.
+async fn once(
+    state: &State,
+    principal: &Principal,
+    headers: &HeaderMap,
+    what: &str,
+    change: impl AsyncFnOnce(&mut Tx) -> Result<(StatusCode, Value), Problem>,
+) -> Result<(u16, String), Problem> {
     let key = key(headers)?;
     let fingerprint = Sha256::digest(what.as_bytes()).to_vec();
     let mut tx = state.store().begin().await?;

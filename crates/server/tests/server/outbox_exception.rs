@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tidemill_domain::audit::Role;
 use tidemill_domain::outbox::exception::ExceptionState;
 use tidemill_domain::outbox::{Aggregate, EventId, Seq, Slot};
-use tidemill_store::outbox::exception::NewException;
+use tidemill_store::outbox::exception::{NewException, Settled, SettledAs};
 
 const PATH: &str = "/api/v1/outbox/exceptions";
 
@@ -194,6 +194,39 @@ async fn many_events_are_changed_at_once_and_the_same_request_only_once() {
         json!({ "reason": "x", "filter": { "state": "dead" } }),
     ] {
         assert_eq!(post(&app, Role::Operator, "/skip", &bad).await.status, StatusCode::BAD_REQUEST, "{bad}");
+    }
+}
+
+#[tokio::test]
+async fn the_answer_to_an_order_is_the_same_when_the_event_was_delivered_meanwhile() {
+    let app = refused().await;
+    let bearer = format!("Bearer {}", app.token(Role::Admin).await);
+    let orders = [
+        ("/1/replay", json!({ "reason": "fixed" })),
+        ("/2/edit", json!({ "reason": "fixed", "payload": { "type": "tombstone" } })),
+        ("/3/redirect", json!({ "reason": "fixed", "topic": "carts.v2" })),
+    ];
+    let send = async |key: &str, path: &str, body: &Value| {
+        let headers = [("authorization", bearer.as_str()), ("idempotency-key", key)];
+        app.ask(Method::POST, &format!("{PATH}{path}"), &headers, &body.to_string()).await
+    };
+    let mut answers = Vec::new();
+    for (path, body) in &orders {
+        answers.push(send(path, path, body).await);
+    }
+
+    let mut tx = app.store.begin().await.unwrap();
+    let now = tx.now().await.unwrap();
+    let delivered =
+        [1, 2, 3].map(|id| Settled { event_id: EventId::new(id), revision: 1, what: SettledAs::Delivered });
+    assert_eq!(tx.outbox_settle(&delivered, now).await.unwrap().changed, 3);
+    tx.commit().await.unwrap();
+
+    for ((path, body), first) in orders.iter().zip(&answers) {
+        let again = send(path, path, body).await;
+        assert_eq!((first.status, again.status), (StatusCode::OK, StatusCode::OK), "{path}: {again:?}");
+        assert_eq!(again.json(), first.json(), "{path}");
+        assert_eq!(send("new", path, body).await.status, StatusCode::NOT_FOUND, "{path}");
     }
 }
 

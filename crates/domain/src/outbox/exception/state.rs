@@ -26,6 +26,14 @@ impl ExceptionState {
         !matches!(self, Self::Skipped)
     }
 
+    /// When it is tried again, if it is.
+    pub const fn next_attempt_at(self) -> Option<Timestamp> {
+        match self {
+            Self::Waiting { next_attempt_at } => Some(next_attempt_at),
+            Self::Held | Self::Parked | Self::Skipped => None,
+        }
+    }
+
     /// Its word.
     pub const fn word(self) -> StateWord {
         match self {

@@ -263,6 +263,16 @@ fn what_no_sink_would_take_is_no_edit() {
 }
 
 #[test]
+fn only_what_waits_is_tried_again_at_some_instant() {
+    let at = Timestamp::from_micros(5);
+
+    assert_eq!(ExceptionState::Waiting { next_attempt_at: at }.next_attempt_at(), Some(at));
+    for state in [ExceptionState::Held, ExceptionState::Parked, ExceptionState::Skipped] {
+        assert_eq!(state.next_attempt_at(), None);
+    }
+}
+
+#[test]
 fn every_state_has_a_word_that_reads_back() {
     for word in StateWord::ALL {
         assert_eq!(word.as_str().parse(), Ok(word));

@@ -12,7 +12,7 @@ use axum::Json;
 use axum::extract::{Path, State as Given};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use tidemill_domain::outbox::exception::{ExceptionRefusal, ExceptionState, Original, StateWord};
+use tidemill_domain::outbox::exception::{ExceptionRefusal, Original, StateWord};
 use tidemill_domain::outbox::{EventId, Slot};
 use tidemill_store::outbox::exception::{ExceptionDetail, ExceptionFilter, ExceptionRecord};
 use utoipa::{IntoParams, ToSchema};
@@ -127,10 +127,6 @@ pub struct OneException {
 
 impl From<ExceptionRecord> for Exception {
     fn from(record: ExceptionRecord) -> Self {
-        let next_attempt_at = match record.exception.state {
-            ExceptionState::Waiting { next_attempt_at } => Some(next_attempt_at.to_string()),
-            ExceptionState::Held | ExceptionState::Parked | ExceptionState::Skipped => None,
-        };
         Self {
             id: record.id.get(),
             slot: record.slot.get(),
@@ -140,7 +136,7 @@ impl From<ExceptionRecord> for Exception {
             event_type: record.event_type,
             topic: record.topic,
             state: record.exception.state.word().as_str().to_owned(),
-            next_attempt_at,
+            next_attempt_at: record.exception.state.next_attempt_at().map(|at| at.to_string()),
             behind: record.behind.map(EventId::get),
             attempts: record.exception.attempts,
             error: record.error,

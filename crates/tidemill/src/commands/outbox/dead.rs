@@ -9,7 +9,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use tidemill_domain::code::Exit;
-use tidemill_domain::outbox::exception::{ExceptionRefusal, ExceptionState, Original};
+use tidemill_domain::outbox::exception::{ExceptionRefusal, Original};
 use tidemill_domain::outbox::{EventId, Payload};
 use tidemill_store::outbox::exception::{ExceptionDetail, ExceptionRecord};
 
@@ -87,10 +87,7 @@ pub(super) async fn run(arguments: Dead, context: &Context) -> Result<Exit, Fail
 }
 
 fn next_attempt_at(record: &ExceptionRecord) -> Value {
-    match record.exception.state {
-        ExceptionState::Waiting { next_attempt_at } => json!(next_attempt_at.to_string()),
-        ExceptionState::Held | ExceptionState::Parked | ExceptionState::Skipped => Value::Null,
-    }
+    json!(record.exception.state.next_attempt_at().map(|at| at.to_string()))
 }
 
 /// One event, field by field.

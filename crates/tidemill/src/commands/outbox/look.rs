@@ -8,7 +8,6 @@ use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use serde_json::{Value, json};
 use tidemill_domain::code::{Code, Exit};
-use tidemill_domain::outbox::exception::ExceptionState;
 use tidemill_domain::outbox::{EventId, Headers, Payload, StoredHeaders};
 use tidemill_store::outbox::exception::ExceptionDetail;
 use tidemill_store::outbox::{EventDetail, EventFilter};
@@ -120,10 +119,7 @@ fn fields(detail: &EventDetail) -> Vec<(&'static str, Value)> {
 /// What `outbox dead` tells more of.
 fn excepted(detail: &ExceptionDetail) -> Vec<(&'static str, Value)> {
     let record = &detail.record;
-    let next_attempt_at = match record.exception.state {
-        ExceptionState::Waiting { next_attempt_at } => Some(next_attempt_at.to_string()),
-        ExceptionState::Held | ExceptionState::Parked | ExceptionState::Skipped => None,
-    };
+    let next_attempt_at = record.exception.state.next_attempt_at().map(|at| at.to_string());
     vec![
         ("attempts", json!(record.exception.attempts)),
         ("next_attempt_at", json!(next_attempt_at)),

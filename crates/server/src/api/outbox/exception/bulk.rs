@@ -1,16 +1,14 @@
 //! What an operator may do with many excepted events at once: those that are named, or all that a filter lets through.
 
-use super::operate::redirection;
+use super::operate::{check_target, redirection};
 use super::{EventFilter, object};
-use crate::access::Principal;
 use crate::api::execution::operate::checked;
 use crate::api::{Body, limit};
-use crate::mutation;
+use crate::mutation::{self, Caller};
 use crate::problem::Problem;
-use crate::state::State;
 use axum::Extension;
 use axum::extract::State as Given;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -87,63 +85,36 @@ impl From<Operated> for ManyChanged {
 
 /// Never publishes these events; those behind them go on.
 #[utoipa::path(post, path = "/api/v1/outbox/exceptions/skip", request_body = ManyEvents, responses((status = 200, body = ManyChanged)))]
-pub(crate) async fn skip(
-    Given(state): Given<State>,
-    Extension(principal): Extension<Principal>,
-    headers: HeaderMap,
-    Body(body): Body<ManyEvents>,
-) -> Result<Response, Problem> {
-    let what = json!(body).to_string();
-    order(&state, &principal, &headers, Wanted { verb: Verb::Skip, what, events: body }).await
+pub(crate) async fn skip(caller: Caller, Body(body): Body<ManyEvents>) -> Result<Response, Problem> {
+    order(caller, &Verb::Skip, &body, &body).await
 }
 
 /// Tries these events again at once.
 #[utoipa::path(post, path = "/api/v1/outbox/exceptions/replay", request_body = ManyEvents, responses((status = 200, body = ManyChanged)))]
-pub(crate) async fn replay(
-    Given(state): Given<State>,
-    Extension(principal): Extension<Principal>,
-    headers: HeaderMap,
-    Body(body): Body<ManyEvents>,
-) -> Result<Response, Problem> {
-    let what = json!(body).to_string();
-    order(&state, &principal, &headers, Wanted { verb: Verb::Replay, what, events: body }).await
+pub(crate) async fn replay(caller: Caller, Body(body): Body<ManyEvents>) -> Result<Response, Problem> {
+    order(caller, &Verb::Replay, &body, &body).await
 }
 
 /// Publishes these events to another topic, at once or when their turn comes.
 #[utoipa::path(post, path = "/api/v1/outbox/exceptions/redirect", request_body = RedirectEvents, responses((status = 200, body = ManyChanged)))]
-pub(crate) async fn redirect(
-    Given(state): Given<State>,
-    Extension(principal): Extension<Principal>,
-    headers: HeaderMap,
-    Body(body): Body<RedirectEvents>,
-) -> Result<Response, Problem> {
-    let what = json!(body).to_string();
-    let verb = redirection(&body.topic, &principal)?;
-    order(&state, &principal, &headers, Wanted { verb, what, events: body.events }).await
-}
-
-/// What is wanted of which events.
-struct Wanted {
-    verb: Verb,
-    /// The body as text.
-    what: String,
-    events: ManyEvents,
+pub(crate) async fn redirect(caller: Caller, Body(body): Body<RedirectEvents>) -> Result<Response, Problem> {
+    order(caller, &redirection(&body.topic)?, &body.events, &body).await
 }
 
 /// Gives an order. Whoever is limited to some topics has to name one of them in the filter.
 async fn order(
-    state: &State,
-    principal: &Principal,
-    headers: &HeaderMap,
-    wanted: Wanted,
+    caller: Caller,
+    verb: &Verb,
+    events: &ManyEvents,
+    body: &impl Serialize,
 ) -> Result<Response, Problem> {
-    let Wanted { verb, what, events } = wanted;
-    let reason = checked(&events.reason)?.to_owned();
-    let (selection, limit, object) = selection(events)?;
-    let what = format!("POST /api/v1/outbox/exceptions/{} {what}", verb.as_str());
-    let actor = principal.actor();
-    mutation::run(state, principal, &object, headers, &what, async |tx| {
-        let operation = Operation { verb: &verb, actor: &actor, reason: &reason, limit };
+    let (Given(state), Extension(principal), headers) = caller;
+    let (reason, actor) = (checked(&events.reason)?, principal.actor());
+    check_target(&principal, verb)?;
+    let (selection, limit, object) = selection(events.clone())?;
+    let what = format!("POST /api/v1/outbox/exceptions/{} {}", verb.as_str(), json!(body));
+    mutation::run(&state, &principal, &object, &headers, &what, async |tx| {
+        let operation = Operation { verb, actor: &actor, reason, limit };
         let operated = tx.operate_outbox(&selection, &operation).await?;
         Ok((StatusCode::OK, json!(ManyChanged::from(operated))))
     })

@@ -1,16 +1,15 @@
 //! What an operator may do with one excepted event.
 
-use super::{Exception, find, object, refused};
+use super::{Exception, object, refused};
 use crate::access::Principal;
 use crate::api::execution::operate::{Order, checked};
 use crate::api::outbox::event::{EventPayload, bad_event};
 use crate::api::{Body, id};
-use crate::mutation;
+use crate::mutation::{self, Caller};
 use crate::problem::Problem;
-use crate::state::State;
 use axum::Extension;
 use axum::extract::{Path, State as Given};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -45,99 +44,86 @@ pub struct RedirectEvent {
 /// Never publishes an event; those behind it go on.
 #[utoipa::path(post, path = "/api/v1/outbox/exceptions/{id}/skip", params(("id" = i64, Path, description = "Id of the event")), request_body = Order, responses((status = 200, body = Exception), (status = 404, body = crate::problem::ProblemBody), (status = 409, body = crate::problem::ProblemBody)))]
 pub(crate) async fn skip(
-    Given(state): Given<State>,
-    Extension(principal): Extension<Principal>,
-    Path(text): Path<String>,
-    headers: HeaderMap,
+    caller: Caller,
+    Path(id): Path<String>,
     Body(body): Body<Order>,
 ) -> Result<Response, Problem> {
-    let asked =
-        Asked { state: &state, principal: &principal, headers: &headers, id: EventId::new(id(&text)?) };
-    asked.order(&Verb::Skip, &body.reason, &json!(body)).await
+    order(caller, &id, &Verb::Skip, &body.reason, &body).await
 }
 
 /// Tries an event again at once, as if it had never been refused.
 #[utoipa::path(post, path = "/api/v1/outbox/exceptions/{id}/replay", params(("id" = i64, Path, description = "Id of the event")), request_body = Order, responses((status = 200, body = Exception), (status = 404, body = crate::problem::ProblemBody), (status = 409, body = crate::problem::ProblemBody)))]
 pub(crate) async fn replay(
-    Given(state): Given<State>,
-    Extension(principal): Extension<Principal>,
-    Path(text): Path<String>,
-    headers: HeaderMap,
+    caller: Caller,
+    Path(id): Path<String>,
     Body(body): Body<Order>,
 ) -> Result<Response, Problem> {
-    let asked =
-        Asked { state: &state, principal: &principal, headers: &headers, id: EventId::new(id(&text)?) };
-    asked.order(&Verb::Replay, &body.reason, &json!(body)).await
+    order(caller, &id, &Verb::Replay, &body.reason, &body).await
 }
 
 /// Publishes something else in place of an event, at once or when its turn comes.
 #[utoipa::path(post, path = "/api/v1/outbox/exceptions/{id}/edit", params(("id" = i64, Path, description = "Id of the event")), request_body = EditEvent, responses((status = 200, body = Exception), (status = 400, body = crate::problem::ProblemBody), (status = 404, body = crate::problem::ProblemBody), (status = 409, body = crate::problem::ProblemBody)))]
 pub(crate) async fn edit(
-    Given(state): Given<State>,
-    Extension(principal): Extension<Principal>,
-    Path(text): Path<String>,
-    headers: HeaderMap,
+    caller: Caller,
+    Path(id): Path<String>,
     Body(body): Body<EditEvent>,
 ) -> Result<Response, Problem> {
-    let asked =
-        Asked { state: &state, principal: &principal, headers: &headers, id: EventId::new(id(&text)?) };
     if body.payload.is_none() && body.headers.is_none() {
         let remedy = "give `payload`, `headers` or both; to try it again unchanged, replay it";
         return Err(Problem::bad_request("the edit changes nothing", remedy));
     }
     let payload = body.payload.clone().map(EventPayload::stored).transpose()?;
-    let verb = Verb::Edit(Edit::new(payload, body.headers.clone()).map_err(|bad| bad_event(&bad))?);
-    asked.order(&verb, &body.reason, &json!(body)).await
+    let edit = Edit::new(payload, body.headers.clone()).map_err(|bad| bad_event(&bad))?;
+    order(caller, &id, &Verb::Edit(edit), &body.reason, &body).await
 }
 
 /// Publishes an event to another topic, at once or when its turn comes.
 #[utoipa::path(post, path = "/api/v1/outbox/exceptions/{id}/redirect", params(("id" = i64, Path, description = "Id of the event")), request_body = RedirectEvent, responses((status = 200, body = Exception), (status = 400, body = crate::problem::ProblemBody), (status = 404, body = crate::problem::ProblemBody), (status = 409, body = crate::problem::ProblemBody)))]
 pub(crate) async fn redirect(
-    Given(state): Given<State>,
-    Extension(principal): Extension<Principal>,
-    Path(text): Path<String>,
-    headers: HeaderMap,
+    caller: Caller,
+    Path(id): Path<String>,
     Body(body): Body<RedirectEvent>,
 ) -> Result<Response, Problem> {
-    let asked =
-        Asked { state: &state, principal: &principal, headers: &headers, id: EventId::new(id(&text)?) };
-    let verb = redirection(&body.topic, &principal)?;
-    asked.order(&verb, &body.reason, &json!(body)).await
+    order(caller, &id, &redirection(&body.topic)?, &body.reason, &body).await
 }
 
-/// A redirection to a topic that lies within the caller's scopes: they limit where it publishes, too.
-pub(super) fn redirection(topic: &str, principal: &Principal) -> Result<Verb, Problem> {
-    let redirect = Redirect::new(topic).map_err(|bad| bad_event(&bad))?;
-    principal.check_scope(&object(Some(topic)))?;
-    Ok(Verb::Redirect(redirect))
+/// A redirection to this topic.
+pub(super) fn redirection(topic: &str) -> Result<Verb, Problem> {
+    Ok(Verb::Redirect(Redirect::new(topic).map_err(|bad| bad_event(&bad))?))
 }
 
-/// A request about one event.
-struct Asked<'a> {
-    state: &'a State,
-    principal: &'a Principal,
-    headers: &'a HeaderMap,
-    id: EventId,
-}
-
-impl Asked<'_> {
-    /// Gives an order, and answers with the event as it stands then. Whoever is limited to some topics may give orders
-    /// about their events only.
-    async fn order(&self, verb: &Verb, reason: &str, body: &serde_json::Value) -> Result<Response, Problem> {
-        let (id, reason, actor) = (self.id, checked(reason)?, self.principal.actor());
-        let found = find(self.state, id).await?;
-        let object = object(found.record.topic.as_deref());
-        let what = format!("POST /api/v1/outbox/exceptions/{id}/{} {body}", verb.as_str());
-        mutation::run(self.state, self.principal, &object, self.headers, &what, async |tx| {
-            let operation = Operation { verb, actor: &actor, reason, limit: 1 };
-            let operated = tx.operate_outbox(&Selection::One(id), &operation).await?;
-            if let Some((id, refusal)) = operated.refused.first() {
-                return Err(refused(*id, *refusal));
-            }
-            let after = tx.outbox_exception(id).await?;
-            let after = after.ok_or_else(|| refused(id, ExceptionRefusal::Unknown))?;
-            Ok((StatusCode::OK, json!(Exception::from(after.record))))
-        })
-        .await
+/// Refuses a redirection to a topic beyond the caller's scopes: they limit where it publishes, too.
+pub(super) fn check_target(principal: &Principal, verb: &Verb) -> Result<(), Problem> {
+    match verb {
+        Verb::Redirect(redirect) => principal.check_scope(&object(Some(redirect.topic()))),
+        Verb::Skip | Verb::Replay | Verb::Edit(_) => Ok(()),
     }
+}
+
+/// Gives an order, and answers with the event as it stands then. Whoever is limited to some topics may give orders about
+/// their events only.
+async fn order(
+    caller: Caller,
+    text: &str,
+    verb: &Verb,
+    reason: &str,
+    body: &impl Serialize,
+) -> Result<Response, Problem> {
+    let (Given(state), Extension(principal), headers) = caller;
+    let (id, reason, actor) = (EventId::new(id(text)?), checked(reason)?, principal.actor());
+    check_target(&principal, verb)?;
+    let what = format!("POST /api/v1/outbox/exceptions/{id}/{} {}", verb.as_str(), json!(body));
+    mutation::run_finding(&state, &principal, &headers, &what, async |tx| {
+        let unknown = || refused(id, ExceptionRefusal::Unknown);
+        let found = tx.outbox_exception(id).await?.ok_or_else(unknown)?;
+        principal.check_scope(&object(found.record.topic.as_deref()))?;
+        let operation = Operation { verb, actor: &actor, reason, limit: 1 };
+        let operated = tx.operate_outbox(&Selection::One(id), &operation).await?;
+        if let Some((id, refusal)) = operated.refused.first() {
+            return Err(refused(*id, *refusal));
+        }
+        let after = tx.outbox_exception(id).await?.ok_or_else(unknown)?;
+        Ok((StatusCode::OK, json!(Exception::from(after.record))))
+    })
+    .await
 }
