@@ -256,7 +256,14 @@ pub fn routes() -> Vec<Route> {
             Api,
             post(api::outbox::exception::operate::edit),
         ),
-        route(p.clone(), "/api/v1/outbox/events", Needs(Operate), Api, post(api::outbox::event::add)),
+        route(
+            p.clone(),
+            "/api/v1/outbox/events",
+            // It writes the payload.
+            Needs(Administer),
+            Api,
+            post(api::outbox::event::add),
+        ),
         route(g.clone(), "/api/v1/outbox/events", Needs(View), Api, get(api::outbox::event::list)),
         route(
             g.clone(),

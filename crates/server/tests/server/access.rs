@@ -3,7 +3,7 @@
 use crate::App;
 use axum::http::{Method, StatusCode};
 use std::time::Duration;
-use tidemill_domain::access::{ROLES, allows};
+use tidemill_domain::access::{Permission, ROLES, allows};
 use tidemill_domain::audit::{Actor, Role};
 use tidemill_server::route::{Access, Surface, routes};
 
@@ -39,6 +39,20 @@ async fn every_route_lets_in_exactly_who_may() {
             assert_eq!(status != StatusCode::FORBIDDEN, expected, "{role} {route:?}: {status}");
             assert_ne!(status, StatusCode::UNAUTHORIZED, "{role} {route:?}");
         }
+    }
+}
+
+#[test]
+fn who_reads_or_writes_the_payload_of_an_event_administers() {
+    let payloads = [
+        (Method::POST, "/api/v1/outbox/events"),
+        (Method::GET, "/api/v1/outbox/events/{id}"),
+        (Method::GET, "/api/v1/outbox/exceptions/{id}"),
+        (Method::POST, "/api/v1/outbox/exceptions/{id}/edit"),
+    ];
+    for (method, path) in payloads {
+        let route = routes().into_iter().find(|route| route.method == method && route.path == path).unwrap();
+        assert_eq!(route.access, Access::Needs(Permission::Administer), "{route:?}");
     }
 }
 

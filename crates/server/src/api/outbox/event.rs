@@ -15,6 +15,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
+use tidemill_domain::audit::AuditEntry;
 use tidemill_domain::code::Code;
 use tidemill_domain::outbox::{BadEvent, EventId, NewEvent, Payload, StoredEvent};
 use tidemill_store::outbox::{EventDetail, EventFilter};
@@ -204,6 +205,7 @@ pub(crate) async fn add(
     let object = format!("outbox/{}", event.topic());
     mutation::run(&state, &principal, &object, &headers, &what, async |tx| {
         let id = tx.publish(&event).await?;
+        tx.audit(&AuditEntry::new(principal.actor(), "event.add", &format!("event/{id}"))).await?;
         Ok((StatusCode::CREATED, json!(AddedEvent { id: id.get(), slot: event.slot().get() })))
     })
     .await

@@ -36,7 +36,7 @@ fn ids(list: &Value) -> Vec<i64> {
 async fn an_event_is_written_and_shown_with_what_became_of_it() {
     let app = App::closed().await;
 
-    let added = add(&app, Role::Operator, &paid("order-1")).await;
+    let added = add(&app, Role::Admin, &paid("order-1")).await;
     let shown = look(&app, Role::Admin, &format!("{PATH}/1")).await;
 
     assert_eq!((added.status, added.json()), (StatusCode::CREATED, json!({ "id": 1, "slot": 0x6e })));
@@ -47,13 +47,27 @@ async fn an_event_is_written_and_shown_with_what_became_of_it() {
 }
 
 #[tokio::test]
+async fn who_wrote_an_event_by_hand_is_in_the_audit_log_and_what_it_says_is_not() {
+    let app = App::closed().await;
+
+    add(&app, Role::Admin, &paid("order-1")).await;
+    let audit = look(&app, Role::Viewer, "/api/v1/audit?action=event.add").await;
+
+    assert_eq!(
+        (&audit["items"][0]["object"], &audit["items"][0]["role"]),
+        (&json!("event/1"), &json!("admin"))
+    );
+    assert!(!audit.to_string().contains("secret"), "{audit}");
+}
+
+#[tokio::test]
 async fn bytes_and_tombstones_are_written_as_such() {
     let app = App::closed().await;
     for payload in [json!({ "type": "bytes", "base64": "AP8=" }), json!({ "type": "tombstone" })] {
         let mut event = paid("order-1");
         event["payload"] = payload.clone();
 
-        let id = add(&app, Role::Operator, &event).await.json()["id"].clone();
+        let id = add(&app, Role::Admin, &event).await.json()["id"].clone();
 
         assert_eq!(look(&app, Role::Admin, &format!("{PATH}/{id}")).await["payload"], payload);
     }
@@ -63,7 +77,7 @@ async fn bytes_and_tombstones_are_written_as_such() {
 async fn events_are_listed_in_pages_without_what_they_say() {
     let app = App::closed().await;
     for order in ["a", "b", "a"] {
-        assert_eq!(add(&app, Role::Operator, &paid(order)).await.status, StatusCode::CREATED);
+        assert_eq!(add(&app, Role::Admin, &paid(order)).await.status, StatusCode::CREATED);
     }
 
     let first = look(&app, Role::Viewer, &format!("{PATH}?limit=2")).await;
@@ -78,7 +92,7 @@ async fn events_are_listed_in_pages_without_what_they_say() {
 #[tokio::test]
 async fn the_same_request_under_its_key_writes_one_event() {
     let app = App::closed().await;
-    let bearer = format!("Bearer {}", app.token(Role::Operator).await);
+    let bearer = format!("Bearer {}", app.token(Role::Admin).await);
     let headers = [("authorization", bearer.as_str()), ("idempotency-key", "one")];
     let body = paid("a").to_string();
 
@@ -100,7 +114,7 @@ async fn what_no_sink_would_take_is_refused_and_nothing_is_written() {
         let mut event = paid("a");
         event[key] = value;
 
-        let answer = add(&app, Role::Operator, &event).await;
+        let answer = add(&app, Role::Admin, &event).await;
 
         assert_eq!((answer.status, &answer.json()["code"]), (StatusCode::BAD_REQUEST, &json!("TM1401")));
     }
@@ -110,10 +124,12 @@ async fn what_no_sink_would_take_is_refused_and_nothing_is_written() {
 #[tokio::test]
 async fn who_may_not_is_refused_and_what_is_not_there_is_told() {
     let app = App::closed().await;
-    assert_eq!(add(&app, Role::Viewer, &paid("a")).await.status, StatusCode::FORBIDDEN);
-    assert_eq!(add(&app, Role::Operator, &paid("a")).await.status, StatusCode::CREATED);
+    // It writes and has the payload.
+    for role in [Role::Viewer, Role::Operator] {
+        assert_eq!(add(&app, role, &paid("a")).await.status, StatusCode::FORBIDDEN);
+    }
+    assert_eq!(add(&app, Role::Admin, &paid("a")).await.status, StatusCode::CREATED);
 
-    // It has the payload.
     let shown = app.ask_as(Role::Operator, Method::GET, &format!("{PATH}/1"), "").await;
     let missing = app.ask_as(Role::Admin, Method::GET, &format!("{PATH}/9"), "").await;
 

@@ -8,6 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use serde_json::json;
+use tidemill_domain::audit::AuditEntry;
 use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::outbox::{Headers, NewEvent, Payload};
 
@@ -58,6 +59,7 @@ pub(super) async fn run(arguments: Add, context: &Context) -> Result<Exit, Failu
     let store = context.store().await?;
     let mut tx = store.begin().await?;
     let id = tx.publish(&event).await?;
+    tx.audit(&AuditEntry::new(context.actor(), "event.add", &format!("event/{id}"))).await?;
     tx.commit().await?;
     store.close().await;
     let fields = [("event", json!(id.get())), ("slot", json!(event.slot().get()))];
