@@ -43,6 +43,9 @@ pub enum SinkError {
     /// It does not say which file.
     #[error("the sink file: has no path")]
     NoPath,
+    /// What is written there is not kept, or cannot be seen to be.
+    #[error("{0} is not a regular file")]
+    NotAFile(String),
     /// It cannot be read back.
     #[error("what went to the sink {0} cannot be read back")]
     Unreadable(String),
@@ -59,6 +62,9 @@ impl SinkError {
         match self {
             Self::Unknown(_) | Self::NoPath => {
                 "use file:PATH, such as file:/var/spool/events.jsonl, or stdout".into()
+            }
+            Self::NotAFile(_) => {
+                "name a regular file, or one that is not there yet; for another program, use stdout and a pipe".into()
             }
             Self::Unreadable(_) => "name the file that the records are in: file:PATH".into(),
         }
@@ -106,6 +112,9 @@ impl Default for SinkOptions {
 /// comes.
 pub fn open(text: &str, options: SinkOptions) -> Result<Arc<dyn Publisher>, SinkError> {
     Ok(match text.parse()? {
+        SinkAddress::File(path) if !file::may_be_made(&path) => {
+            return Err(SinkError::NotAFile(path.display().to_string()));
+        }
         SinkAddress::File(path) => Arc::new(FileSink::new(path, options)),
         SinkAddress::Stdout => Arc::new(StdoutSink::new(options)),
     })

@@ -7,6 +7,7 @@ use super::sink::tail::{Found, Tail};
 use super::sink::{SinkAddress, SinkError};
 use std::collections::HashMap;
 use std::io;
+use std::path::Path;
 use tidemill_domain::code::Code;
 use tidemill_domain::outbox::verify::{Auditor, Place, Verdict};
 use tidemill_domain::outbox::{Aggregate, EventId};
@@ -48,7 +49,9 @@ impl VerifyError {
     pub fn fix(&self) -> String {
         match self {
             Self::Sink(error) => error.fix(),
-            Self::NoFile(_) => "name the file that relays publish to".into(),
+            Self::NoFile(_) => {
+                "name the files that relays publish to; see the sinks of `tidemill outbox relays`".into()
+            }
             Self::File(_) => "give this user read access to the files of the sink".into(),
             Self::Store(error) => error.fix(),
         }
@@ -105,9 +108,9 @@ impl Verifier {
         Ok(Verified { verdict, lost })
     }
 
-    /// Whether there was no file to read.
-    pub fn has_no_file(&self) -> bool {
-        self.tail.is_empty()
+    /// The first of the named files that was never there. What is in it counts as lost.
+    pub fn missing(&self) -> Option<&Path> {
+        self.tail.missing()
     }
 
     /// A place, as people read it.

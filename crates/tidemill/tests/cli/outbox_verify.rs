@@ -87,8 +87,25 @@ async fn what_cannot_be_read_back_is_refused() {
     assert!(unknown.stderr.contains("file:PATH"), "{}", unknown.stderr);
     verify("stdout").fails("TM1402", 2);
     verify("file:").fails("TM1402", 2);
-    verify("file:nowhere.jsonl").fails("TM1402", 2);
     verify("file:.").fails("TM1402", 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_is_not_there_is_named_and_its_events_are_not_called_lost() {
+    let scratch = Scratch::file();
+    let stage = outbox(&scratch, 4).await;
+    write(&stage, &[3, 4]);
+
+    for arguments in [
+        &["outbox", "verify", "--sink", "file:nowhere.jsonl"][..],
+        &["outbox", "verify", "--sink", "file:nowhere.jsonl", "--sink", "file:events.jsonl"],
+        &["outbox", "verify", "--sink", "file:nowhere.jsonl", "--sink", "file:events.jsonl", "--follow"],
+    ] {
+        let ran = stage.run(arguments);
+        ran.fails("TM1402", 2);
+        assert!(ran.stderr.contains("there is no file nowhere.jsonl"), "{ran:#?}");
+        assert!(ran.stderr.contains("outbox relays") && ran.stdout.is_empty(), "{ran:#?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

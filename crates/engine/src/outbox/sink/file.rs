@@ -6,6 +6,8 @@
 //! - A writer that is killed, or a disk that is full, can leave a part of a line. Whoever comes next starts on a fresh
 //!   line. If the part came between its look and its write, it turns the last byte of the part into the line break: the
 //!   part is worth nothing, and its own first record must be whole before those behind it are.
+//! - What events say is business data: a file that is made here can be read by its owner only. Nothing but a regular file
+//!   is written to: what cannot be synced and read back is not delivered.
 //! - Before each batch it is seen whether the path still leads to the open file, so that logs can be rotated by renaming.
 //!   A file that was removed meanwhile has taken nothing.
 
@@ -15,7 +17,7 @@ use super::batch::Batch;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Seek, Write};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,9 +33,12 @@ pub struct FileSink {
 }
 
 impl FileSink {
-    /// Appends to the file at this path, which is made when the first record comes.
+    /// Appends to the file at this path, which is made when the first record comes. Its name has the whole path, so that
+    /// people who look from elsewhere know which file is meant.
     pub fn new(path: impl Into<PathBuf>, options: SinkOptions) -> Self {
-        Self { options, path: path.into(), open: Arc::default() }
+        let path = path.into();
+        let path = std::path::absolute(&path).unwrap_or(path);
+        Self { options, path, open: Arc::default() }
     }
 }
 
@@ -74,14 +79,7 @@ fn append(open: &mut Option<File>, path: &Path, batch: &Batch) -> io::Result<usi
         Some(file) if is_at(&file, path)? => file,
         _ => create(path)?,
     };
-    let before = file.metadata()?;
-    if !before.is_file() {
-        // A device has no end to look at, and cannot be synced.
-        let written = write(&file, batch.lines())?;
-        *open = Some(file);
-        return Ok(written);
-    }
-    let is_fresh = is_fresh(&file, before.len())?;
+    let is_fresh = is_fresh(&file, file.metadata()?.len())?;
     let bytes = if is_fresh { batch.lines() } else { batch.lines_on_a_fresh_line() };
     let written = write(&file, bytes)?;
     if is_fresh {
@@ -153,23 +151,18 @@ pub(super) fn identity(metadata: &Metadata) -> (u64, u64) {
 }
 
 fn create(path: &Path) -> io::Result<File> {
-    // A pipe without a reader would keep us waiting for one.
-    match fs::metadata(path) {
-        Ok(there) if !there.is_file() && !there.is_dir() && !is_device(&there) => {
-            return Err(io::Error::other("this is not a file"));
-        }
-        _ => {}
+    // Looked at before it is opened: a pipe without a reader would keep us waiting for one.
+    if !may_be_made(path) {
+        return Err(io::Error::other("this is not a regular file"));
     }
-    let file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
-    if file.metadata()?.is_file() {
-        crate::item::file_output::sync_folder(path)?;
-    }
+    let file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
+    crate::item::file_output::sync_folder(path)?;
     Ok(file)
 }
 
-fn is_device(metadata: &Metadata) -> bool {
-    use std::os::unix::fs::FileTypeExt;
-    metadata.file_type().is_char_device()
+/// Whether there is a regular file, or nothing yet.
+pub(super) fn may_be_made(path: &Path) -> bool {
+    fs::metadata(path).map_or(true, |there| there.is_file())
 }
 
 #[cfg(test)]

@@ -26,6 +26,8 @@ pub enum Found {
 pub struct Tail {
     paths: Vec<PathBuf>,
     parts: Vec<Part>,
+    /// Those of the paths where there was nothing so far.
+    missing: Vec<PathBuf>,
 }
 
 /// A file, and how far it was read.
@@ -43,16 +45,16 @@ struct Part {
 impl Tail {
     /// Reads these, in this order.
     pub fn new(paths: Vec<PathBuf>) -> Self {
-        Self { paths, parts: Vec::new() }
+        Self { missing: paths.clone(), paths, parts: Vec::new() }
     }
 
     /// Tells of each whole line that is new, up to where the files end now. A line without its line break is not whole.
     pub fn read(&mut self, mut found: impl FnMut(Place, Found)) -> io::Result<()> {
         for path in &self.paths {
+            let Some(file) = open(path)? else { continue };
+            self.missing.retain(|missing| missing != path);
             // One that was renamed may still get something: its writer had looked before.
-            if let Some(file) = open(path)?
-                && !self.parts.iter().any(|part| part.is(&file))
-            {
+            if !self.parts.iter().any(|part| part.is(&file)) {
                 self.parts.push(Part { path: path.clone(), file: file.0, offset: 0, lines: 0, end: 0 });
             }
         }
@@ -68,9 +70,9 @@ impl Tail {
         parts.map(|(file, part)| Place { file, line: part.lines + 1 })
     }
 
-    /// Whether none of the files was ever there.
-    pub fn is_empty(&self) -> bool {
-        self.parts.is_empty()
+    /// The first of the files that was never there.
+    pub fn missing(&self) -> Option<&Path> {
+        self.missing.first().map(PathBuf::as_path)
     }
 
     /// A place, as people read it.

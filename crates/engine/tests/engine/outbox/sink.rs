@@ -2,10 +2,11 @@
 
 use super::{options, record};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use tidemill_domain::outbox::{Payload, line};
 use tidemill_engine::outbox::sink::{FileSink, open};
-use tidemill_engine::outbox::{Outcome, Publisher, SinkOptions};
+use tidemill_engine::outbox::{Outcome, Publisher, SinkError, SinkOptions};
 
 fn ids(path: &Path) -> Vec<Option<i64>> {
     let text = fs::read(path).unwrap();
@@ -79,16 +80,69 @@ async fn a_part_of_a_line_that_somebody_left_stands_alone() {
     assert_eq!(ids(&path), [None, None, Some(3), Some(4)]);
 }
 
+/// A file that is as long as its file system allows; it takes no room there.
+fn fill(path: &Path) {
+    let file = fs::File::create(path).unwrap();
+    let (mut fits, mut is_too_long) = (0, u64::MAX >> 1);
+    while is_too_long - fits > 1 {
+        let middle = fits + (is_too_long - fits) / 2;
+        match file.set_len(middle) {
+            Ok(()) => fits = middle,
+            Err(_) => is_too_long = middle,
+        }
+    }
+    file.set_len(fits).unwrap();
+}
+
 #[tokio::test]
-async fn a_full_disk_is_about_the_sink_and_not_about_records() {
-    let sink = open("file:/dev/full", options()).unwrap();
+async fn a_file_that_takes_no_more_is_about_the_sink_and_not_about_records() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("events.jsonl");
+    fill(&path);
+    let sink = FileSink::new(&path, options());
 
     let outcomes = sink.publish(&[record(1, "a"), record(2, "b")]).await;
 
     assert_eq!(outcomes.len(), 2);
     for outcome in &outcomes {
         assert!(matches!(outcome, Outcome::Unavailable { .. }));
-        assert!(why(outcome).contains("/dev/full") && why(outcome).contains("No space left"), "{outcome:?}");
+        assert!(why(outcome).contains("events.jsonl: File too large"), "{outcome:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_made_is_for_its_owner_only_and_what_is_there_stays_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let (new, shared) = (folder.path().join("new.jsonl"), folder.path().join("shared.jsonl"));
+    fs::write(&shared, "").unwrap();
+    fs::set_permissions(&shared, fs::Permissions::from_mode(0o640)).unwrap();
+
+    for path in [&new, &shared] {
+        assert_eq!(FileSink::new(path, options()).publish(&[record(1, "a")]).await, [Outcome::Delivered]);
+    }
+
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&new), mode(&shared)), (0o600, 0o640));
+}
+
+#[test]
+fn a_sink_has_the_whole_path_in_its_name() {
+    let here = std::env::current_dir().unwrap();
+
+    let sink = open("file:some/events.jsonl", options()).unwrap();
+
+    assert_eq!(sink.name(), format!("file:{}/some/events.jsonl", here.display()));
+}
+
+#[test]
+fn what_is_no_regular_file_is_refused_before_anything_is_published() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    make_pipe(&pipe);
+
+    for path in [folder.path(), &pipe, Path::new("/dev/null")] {
+        let error = open(&format!("file:{}", path.display()), options()).unwrap_err();
+        assert_eq!(error, SinkError::NotAFile(path.display().to_string()));
     }
 }
 
@@ -113,7 +167,7 @@ async fn where_nothing_can_be_appended_nothing_is_delivered() {
     let pipe = folder.path().join("pipe");
     make_pipe(&pipe);
 
-    for path in [folder.path(), Path::new("/proc/version"), &pipe] {
+    for path in [folder.path(), Path::new("/proc/version"), Path::new("/dev/null"), &pipe] {
         let outcomes = FileSink::new(path, options()).publish(&[record(1, "a")]).await;
         assert!(matches!(outcomes[0], Outcome::Unavailable { .. }), "{path:?}: {outcomes:?}");
     }

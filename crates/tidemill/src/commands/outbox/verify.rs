@@ -36,17 +36,15 @@ pub(super) async fn run(arguments: Verify, context: &Context) -> Result<Exit, Fa
     let answer = if arguments.follow {
         follow(&mut verifier, arguments.every, context).await
     } else {
-        once(&mut verifier, &sinks, context).await
+        once(&mut verifier, context).await
     };
     store.close().await;
     answer
 }
 
-async fn once(verifier: &mut Verifier, sinks: &[SinkAddress], context: &Context) -> Result<Exit, Failure> {
+async fn once(verifier: &mut Verifier, context: &Context) -> Result<Exit, Failure> {
     let verified = verifier.look().await?;
-    if let (true, Some(SinkAddress::File(path))) = (verifier.has_no_file(), sinks.last()) {
-        return Err(VerifyError::NoFile(path.display().to_string()).into());
-    }
+    no_file_is_missing(verifier)?;
     print(&verified, verifier, context)?;
     judge(&verified.verdict)
 }
@@ -56,6 +54,10 @@ async fn follow(verifier: &mut Verifier, every: Duration, context: &Context) -> 
     let mut last = None;
     loop {
         let verified = verifier.look().await?;
+        // A relay makes its file with the first record.
+        if !verified.verdict.is_clean() {
+            no_file_is_missing(verifier)?;
+        }
         if last.as_ref() != Some(&verified) {
             print(&verified, verifier, context)?;
             judge(&verified.verdict)?;
@@ -66,6 +68,11 @@ async fn follow(verifier: &mut Verifier, every: Duration, context: &Context) -> 
             () = signals.next() => return Ok(Exit::Ok),
         }
     }
+}
+
+/// Without one of its files, nothing can be said about a sink.
+fn no_file_is_missing(verifier: &Verifier) -> Result<(), VerifyError> {
+    verifier.missing().map_or(Ok(()), |path| Err(VerifyError::NoFile(path.display().to_string())))
 }
 
 fn judge(verdict: &Verdict) -> Result<Exit, Failure> {
