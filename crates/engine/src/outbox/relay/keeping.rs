@@ -38,7 +38,8 @@ impl Keeping {
         let (store, options) = (relay.store.clone(), relay.options.keeper.clone());
         self.round = Some(tokio::spawn(async move {
             if let Err(error) = keeper::keep(&store, &options).await {
-                tracing::warn!(%error, "the outbox could not be kept; will try again");
+                let (code, fix) = (error.code(), error.fix());
+                tracing::warn!(%code, %error, %fix, "the outbox could not be kept ({code}); will try again");
             }
         }));
     }
