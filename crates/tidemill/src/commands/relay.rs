@@ -12,6 +12,7 @@ use tidemill_domain::backoff::Backoff;
 use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::outbox::exception::RetryPolicy;
 use tidemill_domain::outbox::{BadInstance, Instance};
+use tidemill_engine::outbox::sink::SinkAddress;
 use tidemill_engine::outbox::{KeeperOptions, Publisher, Relay, RelayError, RelayOptions, SinkOptions, sink};
 use tidemill_engine::{EngineError, Process, ProcessOptions, SystemClock, reaper};
 use tidemill_store::Store;
@@ -141,6 +142,11 @@ impl Wanted {
         })?;
         let retry = RetryPolicy { backoff, attempts_max: settings.max_attempts };
         Ok(Some(Self { publisher, instance, retry }))
+    }
+
+    /// Whether records go to the standard output.
+    pub(super) fn takes_stdout(&self) -> bool {
+        self.publisher.name() == SinkAddress::Stdout.to_string()
     }
 
     /// The relay of this process.

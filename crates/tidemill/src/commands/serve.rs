@@ -84,9 +84,18 @@ pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
     };
     let authentication =
         if is_open { Authentication::None } else { Authentication::Required { issuers: context.issuers()? } };
+    let relay = relay::Wanted::of(context, Arc::new(SystemClock::new()))?;
+    if settings.emf && relay.as_ref().is_some_and(relay::Wanted::takes_stdout) {
+        let fix = "publish to file:PATH, leave out --emf and server.emf, or run `tidemill relay --sink stdout` beside the server";
+        return Err(Failure::new(
+            Code::BadSink,
+            "events and metrics would both go to the standard output",
+            fix,
+        ));
+    }
     let store = context.store().await?;
     let (_stop, shutdown) = shutdown()?;
-    let serving = Serving::start(context, &store, listen, &base_path, authentication).await?;
+    let serving = Serving::start(context, &store, listen, &base_path, authentication, relay).await?;
     context.note(&format!("serving http://{}{base_path}", serving.server.address()));
     if !is_open && store.read().await?.tokens(1).await?.is_empty() {
         context.note("no token was created yet: `tidemill token create NAME --role admin` makes one");
@@ -113,18 +122,18 @@ pub(super) struct Serving {
 }
 
 impl Serving {
-    /// Registers a process and listens.
+    /// Registers a process and listens. Without a relay it publishes nothing, whatever is configured.
     pub(super) async fn start(
         context: &Context,
         store: &Store,
         listen: SocketAddr,
         base_path: &str,
         authentication: Authentication,
+        relay: Option<relay::Wanted>,
     ) -> Result<Self, Failure> {
         let settings = &context.settings().server;
         let clock = Arc::new(SystemClock::new());
         let alerting = alerting(context, clock.clone())?;
-        let wanted = relay::Wanted::of(context, clock.clone())?;
         let options = ProcessOptions { identity: context.identity(), ttl: context.settings().process.lease };
         let process = Process::start(store.clone(), clock.clone(), options).await?;
         let jobs = context.jobs().clone();
@@ -136,7 +145,7 @@ impl Serving {
         let launcher = Launcher::new(store.clone(), process.clone(), clock.clone(), jobs)
             .max_running(context.settings().jobs.max_running as usize)
             .pools(pools.clone());
-        let relay = wanted.map(|wanted| wanted.relay(context, store, clock.clone(), &process));
+        let relay = relay.map(|wanted| wanted.relay(context, store, clock.clone(), &process));
         let parts = Parts {
             store: store.clone(),
             process: process.clone(),
@@ -186,11 +195,6 @@ impl Serving {
                 Err(failure)
             }
         }
-    }
-
-    /// Publishes nothing, whatever is configured.
-    pub(super) fn without_relay(self) -> Self {
-        Self { relay: None, ..self }
     }
 
     /// Serves until told to stop; an error when the process ended by itself.

@@ -3,6 +3,14 @@
 use crate::Stage;
 
 #[test]
+fn what_is_configured_to_be_published_to_is_nothing_to_the_demo() {
+    let stage = Stage::new().with("TIDEMILL_OUTBOX_SINK", "kafka:host");
+
+    // It gets as far as its dashboard, which is for this host only.
+    stage.run(&["demo", "--exit", "--listen", "0.0.0.0:0"]).fails("TM0509", 2);
+}
+
+#[test]
 fn the_demo_verifies_itself_and_leaves_nothing_behind() {
     let stage = Stage::new();
 

@@ -21,6 +21,23 @@ async fn printed(scratch: &Scratch, arguments: &[&str]) -> String {
     fs::read_to_string(output).unwrap()
 }
 
+#[test]
+fn metrics_and_events_do_not_share_the_standard_output() {
+    // Whatever is not refused at once goes on to a database that is not there.
+    let stage = || Stage::on("postgres://nobody@127.0.0.1:1/x");
+    let published = || stage().with("TIDEMILL_OUTBOX_SINK", "stdout");
+
+    for refused in [
+        published().run(&["serve", "--emf"]),
+        published().with("TIDEMILL_SERVER_EMF", "true").run(&["serve"]),
+    ] {
+        refused.fails("TM1402", 2);
+        assert!(refused.stderr.contains("both go to the standard output"), "{refused:#?}");
+    }
+    published().run(&["serve"]).fails("TM0202", 6);
+    stage().with("TIDEMILL_OUTBOX_SINK", "file:events.jsonl").run(&["serve", "--emf"]).fails("TM0202", 6);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_prints_the_metrics_of_each_pool_at_its_end() {
     let scratch = Scratch::file();

@@ -47,7 +47,7 @@ pub(super) async fn run(arguments: &Demo, context: &Context) -> Result<Exit, Fai
     let folder = tempfile::tempdir().map_err(failed)?;
     let url = format!("sqlite://{}/tidemill.db", folder.path().display());
     let store = Store::connect(&url).await?;
-    let serving = serve(arguments, context, &store).await?.without_relay();
+    let serving = serve(arguments, context, &store).await?;
     let server = serving.process.id();
     context.note(&format!("the dashboard is at http://{}/", serving.server.address()));
     context
@@ -69,13 +69,15 @@ pub(super) async fn run(arguments: &Demo, context: &Context) -> Result<Exit, Fai
     outcome
 }
 
-/// The dashboard of the demo, open to whoever sits at this host.
+/// The dashboard of the demo, open to whoever sits at this host. The events of the demo are not for a sink that somebody has
+/// configured.
 async fn serve(arguments: &Demo, context: &Context, store: &Store) -> Result<Serving, Failure> {
     let listen = arguments.listen;
-    match Serving::start(context, store, listen, "", Authentication::None).await {
+    match Serving::start(context, store, listen, "", Authentication::None, None).await {
         Err(failure) if failure.code() == Code::CannotListen => {
             context.note(&format!("{listen} is taken, so another port is used"));
-            Serving::start(context, store, SocketAddr::new(listen.ip(), 0), "", Authentication::None).await
+            let listen = SocketAddr::new(listen.ip(), 0);
+            Serving::start(context, store, listen, "", Authentication::None, None).await
         }
         other => other,
     }
