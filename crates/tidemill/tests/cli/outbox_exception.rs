@@ -62,7 +62,7 @@ async fn refused_events_are_listed_shown_and_acted_on() {
         let stage = stage(&database).await;
 
         assert_eq!(listed(&stage, &[]), states(&[(1, "parked"), (2, "parked"), (3, "parked")]));
-        assert_eq!(listed(&stage, &["--all", "--of-topic", "carts"]), states(&[(3, "parked"), (4, "held")]));
+        assert_eq!(listed(&stage, &["--all", "--topic", "carts"]), states(&[(3, "parked"), (4, "held")]));
         let table = stage.run(&["outbox", "dead"]);
         assert!(table.succeeds().stdout.starts_with("EVENT"), "{table:#?}");
         let behind = stage.run(&["outbox", "replay", "4", "--reason", "now"]);
@@ -75,7 +75,7 @@ async fn refused_events_are_listed_shown_and_acted_on() {
         assert_eq!(listed(&stage, &["--state", "waiting"]), states(&[(4, "waiting")]));
         let partly = stage.run(&["outbox", "replay", "1", "3", "--reason", "now"]);
         assert!(partly.fails("TM1405", 5).stderr.contains("1 of 2 events were refused"), "{partly:#?}");
-        let matching = ["outbox", "redirect", "--topic", "orders.v2", "--matching", "--of-topic", "orders"];
+        let matching = ["outbox", "redirect", "--to", "orders.v2", "--matching", "--topic", "orders"];
         let redirected = stage.run(&[&matching[..], &["--reason", "moved", "-o", "json"]].concat());
         assert_eq!(changed(&redirected), 1);
         assert_eq!(json_of(&stage.run(&["outbox", "dead", "2", "-o", "json"]))["topic"], "orders.v2");
@@ -91,6 +91,32 @@ async fn refused_events_are_listed_shown_and_acted_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dry_run_tells_what_an_order_would_do_and_changes_nothing() {
+    for database in both_databases().await {
+        let stage = stage(&database).await;
+        let before = listed(&stage, &["--all"]);
+        let dry = |order: &[&str]| {
+            let given = [&["outbox"], order, &["--dry-run", "--reason", "x", "-o", "json"]].concat();
+            json_of(&stage.run(&given))["items"][0].clone()
+        };
+        let told = |order: &str, count: u32, first: &[i64]| json!({ "order": order, "would_change": count, "would_refuse": 0, "first": first });
+
+        assert_eq!(dry(&["skip", "--all"]), told("skip", 4, &[1, 2, 3, 4]));
+        assert_eq!(dry(&["replay", "--all"]), told("replay", 3, &[1, 2, 3]));
+        let moved = dry(&["redirect", "--to", "carts.v2", "--matching", "--topic", "carts"]);
+        assert_eq!(moved, told("redirect", 1, &[3]));
+        assert_eq!(dry(&["skip", "2"]), told("skip", 1, &[2]));
+        let refused = stage.run(&["outbox", "replay", "4", "--dry-run", "--reason", "x"]);
+        refused.fails("TM1405", 5);
+
+        assert_eq!(listed(&stage, &["--all"]), before);
+        assert_eq!(json_of(&stage.run(&["outbox", "dead", "3", "-o", "json"]))["topic"], "carts");
+        let audit = json_of(&stage.run(&["audit", "list", "-o", "json"])).to_string();
+        assert!(!audit.contains("event."), "{audit}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_event_is_edited_from_a_file_from_standard_input_and_in_place() {
     let database = Scratch::file();
     let stage = stage(&database).await;
@@ -98,17 +124,16 @@ async fn an_event_is_edited_from_a_file_from_standard_input_and_in_place() {
     fs::write(stage.path("new.json"), "{\"n\": 10}").unwrap();
     fs::write(stage.path("new.bin"), [0, 255]).unwrap();
 
-    stage.run(&["outbox", "edit", "1", "--payload", "new.json", "--reason", "typo"]).succeeds();
+    stage.run(&["outbox", "edit", "1", "--payload", "@new.json", "--reason", "typo"]).succeeds();
     let first = shown("1");
     assert_eq!((&first["payload"], &first["headers"]), (&json!("{\"n\": 10}"), &json!({ "trace": "t" })));
     assert_eq!((&first["state"], &first["attempts"]), (&json!("waiting"), &json!(0)));
     let headers = ["--header", "a=b=c", "--header", "d="];
     stage.run(&[&["outbox", "edit", "1", "--reason", "typo"], &headers[..]].concat()).succeeds();
     assert_eq!(shown("1")["headers"], json!({ "a": "b=c", "d": "" }));
-    stage
-        .run(&["outbox", "edit", "2", "--payload", "new.bin", "--bytes", "--no-headers", "--reason", "x"])
-        .succeeds();
-    assert_eq!((&shown("2")["payload_hex"], &shown("2")["headers"]), (&json!("00ff"), &json!({})));
+    let bytes = ["--payload-base64", "AP8=", "--no-headers", "--reason", "x"];
+    stage.run(&[&["outbox", "edit", "2"], &bytes[..]].concat()).succeeds();
+    assert_eq!((&shown("2")["payload_base64"], &shown("2")["headers"]), (&json!("AP8="), &json!({})));
     stage.run(&["outbox", "edit", "2", "--tombstone", "--reason", "x"]).succeeds();
     assert_eq!(shown("2")["is_tombstone"], true);
     let mut piped = stage.command(&["outbox", "edit", "3", "--payload", "-", "--reason", "x"]);
@@ -117,16 +142,17 @@ async fn an_event_is_edited_from_a_file_from_standard_input_and_in_place() {
     assert!(piped.wait().unwrap().success());
     assert_eq!(shown("3")["payload"], "[1]");
 
-    stage.run(&["outbox", "edit", "1", "--payload-json", "{", "--reason", "x"]).fails("TM1401", 2);
-    stage.run(&["outbox", "edit", "1", "--payload", "new.bin", "--reason", "x"]).fails("TM1401", 2);
-    stage.run(&["outbox", "edit", "1", "--payload", "nowhere", "--reason", "x"]).fails("TM0002", 2);
+    stage.run(&["outbox", "edit", "1", "--payload", "{", "--reason", "x"]).fails("TM1401", 2);
+    stage.run(&["outbox", "edit", "1", "--payload", "@new.bin", "--reason", "x"]).fails("TM1401", 2);
+    stage.run(&["outbox", "edit", "1", "--payload", "@nowhere", "--reason", "x"]).fails("TM0002", 2);
     for wrong in [
         &["outbox", "edit", "1", "--reason", "x"][..],
         &["outbox", "edit", "1", "--tombstone"],
+        &["outbox", "edit", "1", "--tombstone", "--payload", "{}", "--reason", "x"],
         &["outbox", "skip", "--reason", "x"],
         &["outbox", "skip", "1", "--matching", "--reason", "x"],
-        &["outbox", "skip", "1", "--of-topic", "orders", "--reason", "x"],
-        &["outbox", "redirect", "1", "--topic", "no topic", "--reason", "x"],
+        &["outbox", "skip", "1", "--topic", "orders", "--reason", "x"],
+        &["outbox", "redirect", "1", "--to", "no topic", "--reason", "x"],
         &["outbox", "dead", "1", "--all"],
         &["outbox", "dead", "0"],
     ] {

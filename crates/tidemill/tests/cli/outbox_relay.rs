@@ -23,10 +23,10 @@ async fn stage(database: &Scratch) -> Stage {
 }
 
 fn add(stage: &Stage, order: &str) -> i64 {
-    let what =
-        ["outbox", "add", "--type", "order", "--id", order, "--event", "order.paid", "--topic", "orders"];
+    let what = ["outbox", "add", "--aggregate-type", "order", "--aggregate-id", order];
+    let happened = ["--event-type", "order.paid", "--topic", "orders"];
     let said = ["--payload", "{\"amount\": 5}", "--header", "trace=abc", "-o", "json"];
-    json_of(&stage.run(&[&what[..], &said].concat()))["event"].as_i64().unwrap()
+    json_of(&stage.run(&[&what[..], &happened, &said].concat()))["event"].as_i64().unwrap()
 }
 
 /// A relay that logs to a file.
@@ -96,12 +96,13 @@ async fn what_is_added_is_published_and_shown_as_such() {
         assert_eq!((&line["topic"], &line["headers"]), (&json!("orders"), &json!({ "trace": "abc" })));
         let relays = json_of(&stage.run(&["outbox", "relays", "-o", "json"]));
         let relay = &relays["items"][0];
-        assert_eq!((&relay["sink"], &relay["slots"]), (&json!(FILE), &json!(256)));
+        let sink = format!("file:{}", stage.path("events.jsonl").display());
+        assert_eq!((&relay["sink"], &relay["slots"]), (&json!(sink), &json!(256)));
         ends_in_order(child);
         let shown = show(id);
         assert_eq!((&shown["state"], &shown["payload"]), (&json!("published"), &json!("{\"amount\": 5}")));
         assert_eq!(shown["owner"], Value::Null);
-        let listed = stage.run(&["outbox", "list", "--id", "order-1", "-o", "csv"]);
+        let listed = stage.run(&["outbox", "list", "--aggregate-id", "order-1", "-o", "csv"]);
         assert!(listed.succeeds().stdout.contains(",order,order-1,order.paid,orders,110,13"), "{listed:#?}");
         assert!(stage.run(&["outbox", "relays"]).succeeds().stdout.contains("No relay is running."));
         assert!(stage.run(&["outbox", "verify", "--sink", FILE]).succeeds().stdout.contains("0 lost"));
@@ -147,7 +148,8 @@ async fn shares_that_contradict_each_other_are_refused_by_name() {
         let with = |id: &str, total: &str| {
             let mut command = stage.command(&["relay", "--sink", "stdout"]);
             command.env("RELAY_INSTANCE_ID", id).env("RELAY_TOTAL_INSTANCES", total);
-            command
+            command.stderr(fs::File::create(stage.path(&format!("refused-{id}.log"))).unwrap());
+            Guarded::spawn(command).unwrap()
         };
         let mut first = stage.command(&["relay", "--sink", FILE, "-v"]);
         first.env("RELAY_INSTANCE_ID", "0").env("RELAY_TOTAL_INSTANCES", "3");
@@ -157,16 +159,20 @@ async fn shares_that_contradict_each_other_are_refused_by_name() {
         wait_for_text(&stage.path("first.log"), "has joined");
 
         // Each waits as long as a lease, so all at once.
-        let refused = [with("0", "3"), with("1", "4"), with("", "")]
-            .map(|mut command| std::thread::spawn(move || Ran::of(command.output().unwrap())));
-        let [taken, other_total, fair] = refused.map(|ran| ran.join().unwrap());
-        for ran in [&taken, &other_total, &fair] {
-            ran.fails("TM1407", 5);
-            assert!(ran.stderr.contains("first-relay"), "{ran:#?}");
+        let refused = [
+            ("0", "3", "and so has relay first-relay"),
+            ("1", "4", "RELAY_TOTAL_INSTANCES=4, but"),
+            ("", "", "no fixed share"),
+        ]
+        .map(|(id, total, why)| (with(id, total), format!("refused-{id}.log"), why));
+        for (mut child, log, why) in refused {
+            let ended = child.wait_deadline(PATIENCE).expect("it is refused within 25 seconds");
+            let text = fs::read_to_string(stage.path(&log)).unwrap();
+            assert_eq!(ended.code(), Some(5), "{text}");
+            for part in ["TM1407", "first-relay", why] {
+                assert!(text.contains(part), "{part} is not in: {text}");
+            }
         }
-        assert!(taken.stderr.contains("and so has relay first-relay"), "{taken:#?}");
-        assert!(other_total.stderr.contains("RELAY_TOTAL_INSTANCES=4, but"), "{other_total:#?}");
-        assert!(fair.stderr.contains("no fixed share"), "{fair:#?}");
 
         // Some of these are in its slots, and some are not.
         for order in ["a", "b", "c", "d", "e", "f", "g", "h"] {
@@ -180,6 +186,47 @@ async fn shares_that_contradict_each_other_are_refused_by_name() {
         );
         ends_in_order(first);
     }
+}
+
+/// SQLite has neither roles nor partitions.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_role_that_may_not_make_partitions_publishes_and_is_told_what_it_lacks() {
+    let Some(database) = Scratch::postgres().await else { return };
+    let owned = stage(&database).await;
+    let store = database.store(None).await.unwrap();
+    let execute = async |sql: &str| {
+        let mut tx = store.begin().await.unwrap();
+        tx.execute_for_test(sql).await.unwrap();
+        tx.commit().await.unwrap();
+    };
+    let role = format!("tm_relay_{}", std::process::id());
+    execute(&format!(
+        "create role {role} login;
+         grant select, insert, update, delete on all tables in schema public to {role};
+         grant usage on all sequences in schema public to {role}"
+    ))
+    .await;
+    let lacking = Stage::on(&database.url().replace("tidemill@", &format!("{role}@")));
+    let partitions = async || store.read().await.unwrap().outbox_partitions().await.unwrap().len();
+    let before = partitions().await;
+
+    add(&owned, "a");
+    let child = relay(&lacking, "relay.log", &["--sink", FILE]);
+    wait_for(&lacking.path("events.jsonl"), 1);
+    wait_for_text(&lacking.path("relay.log"), "the outbox could not be kept (TM0213)");
+    ends_in_order(child);
+    let lacked = partitions().await;
+    execute(&format!("grant tidemill to {role}")).await;
+    let child = relay(&lacking, "second.log", &["--sink", FILE]);
+    let clock = SystemClock::new();
+    while partitions().await == before {
+        let waited = clock.monotonic().since(Monotonic::from_origin(Duration::ZERO));
+        assert!(waited < PATIENCE, "{before}");
+    }
+    ends_in_order(child);
+
+    assert_eq!(lacked, before);
+    execute(&format!("drop owned by {role} cascade; drop role {role}")).await;
 }
 
 #[test]
@@ -203,6 +250,8 @@ fn settings_that_are_no_share_are_refused_before_anything_else() {
     assert!(flag.fails("TM1407", 5).stderr.contains("RELAY_TOTAL_INSTANCES is not set"), "{flag:#?}");
     stage.run(&["relay"]).fails("TM1402", 2);
     stage.run(&["relay", "--sink", "kafka:host"]).fails("TM1402", 2);
+    let device = stage.run(&["relay", "--sink", "file:/dev/null"]);
+    assert!(device.fails("TM1402", 2).stderr.contains("/dev/null is not a regular file"), "{device:#?}");
     let backoff = stage.with("TIDEMILL_OUTBOX_MAX_BACKOFF", "1s").run(&["relay", "--sink", "stdout"]);
     assert!(backoff.fails("TM0102", 2).stderr.contains("outbox.base_backoff"), "{backoff:#?}");
 }
@@ -258,6 +307,40 @@ async fn a_server_with_a_sink_publishes_at_once_what_it_is_sent() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_slots_of_a_server_that_ends_are_taken_over_long_before_their_lease_is_over() {
+    for database in both_databases().await {
+        let stage = stage(&database).await.with("TIDEMILL_OUTBOX_LEASE", "10m");
+        let stage = stage.with("TIDEMILL_OUTBOX_SINK", FILE);
+        let slots = || {
+            let relays = json_of(&stage.run(&["outbox", "relays", "-o", "json"]));
+            let items = relays["items"].as_array().unwrap();
+            items.iter().map(|relay| relay["slots"].as_u64().unwrap()).collect::<Vec<_>>()
+        };
+        let wait_for_slots = |expected: &[u64]| {
+            let clock = SystemClock::new();
+            while slots() != expected {
+                let waited = clock.monotonic().since(Monotonic::from_origin(Duration::ZERO));
+                assert!(waited < PATIENCE, "{:?}, not {expected:?}", slots());
+            }
+        };
+        let served = Served::start(&stage, &[]);
+        wait_for_slots(&[256]);
+        let other = relay(&stage, "relay.log", &[]);
+        wait_for_slots(&[128, 128]);
+
+        ends_in_order(served.child);
+        wait_for_slots(&[256]);
+
+        // In slots of both.
+        for order in ["a", "b", "c", "d", "e", "f", "g", "h"] {
+            add(&stage, order);
+        }
+        assert_eq!(wait_for(&stage.path("events.jsonl"), 8).len(), 8);
+        ends_in_order(other);
+    }
+}
+
 #[test]
 fn a_server_whose_relay_is_refused_serves_all_the_same() {
     let stage = Stage::new().with("TIDEMILL_OUTBOX_LEASE", "1s").with("TIDEMILL_OUTBOX_SINK", FILE);
@@ -278,28 +361,37 @@ fn a_server_whose_relay_is_refused_serves_all_the_same() {
 #[test]
 fn an_event_is_written_in_every_form_and_what_is_not_one_is_refused() {
     let stage = Stage::new();
-    let what =
-        ["outbox", "add", "--type", "order", "--id", "a", "--event", "order.paid", "--topic", "orders"];
-    let add = |more: &[&str]| stage.run(&[&what[..], more].concat());
+    let what = ["outbox", "add", "--aggregate-type", "order", "--aggregate-id", "a"];
+    let happened = ["--event-type", "order.paid", "--topic", "orders"];
+    let add = |more: &[&str]| stage.run(&[&what[..], &happened, more].concat());
     let show = |id: &str| json_of(&stage.run(&["outbox", "show", id, "-o", "json"]));
     fs::write(stage.path("payload.json"), "{\"n\":1}").unwrap();
+    fs::write(stage.path("payload.base64"), "AP\n8=\n").unwrap();
+    fs::write(stage.path("large"), " ".repeat(1024 * 1024 + 1)).unwrap();
 
-    add(&["--payload-file", "payload.json"]).succeeds();
+    add(&["--payload", "@payload.json"]).succeeds();
     add(&["--payload-base64", "AP8="]).succeeds();
     add(&["--tombstone"]).succeeds();
+    add(&["--payload-base64", "@payload.base64"]).succeeds();
 
     assert_eq!(show("1")["payload"], "{\"n\":1}");
     assert_eq!((&show("2")["payload_base64"], &show("2")["payload"]), (&json!("AP8="), &Value::Null));
     assert_eq!((&show("3")["is_tombstone"], &show("3")["payload"]), (&json!(true), &Value::Null));
+    assert_eq!(show("4")["payload_base64"], "AP8=");
+    let audit = json_of(&stage.run(&["audit", "list", "--action", "event.add", "-o", "json"]));
+    let objects: Vec<&Value> =
+        audit["items"].as_array().unwrap().iter().map(|entry| &entry["object"]).collect();
+    assert_eq!(objects, ["event/4", "event/3", "event/2", "event/1"]);
     add(&["--payload", "{"]).fails("TM1401", 2);
+    assert!(add(&["--payload", "@large"]).fails("TM1401", 2).stderr.contains("bytes"));
     add(&["--payload-base64", "no"]).fails("TM1401", 2);
     add(&["--payload", "{}", "--tombstone"]).fails("TM0002", 2);
     add(&[]).fails("TM0002", 2);
     stage.run(&["outbox", "show", "99"]).fails("TM1408", 3);
     let page = stage.run(&["outbox", "list", "--limit", "2", "-o", "jsonl"]);
     assert_eq!(page.succeeds().stdout.lines().count(), 2);
-    assert!(page.stderr.contains("--before 2"), "{page:#?}");
-    assert_eq!(stage.run(&["outbox", "list", "--before", "2", "-o", "jsonl"]).stdout.lines().count(), 1);
+    assert!(page.stderr.contains("--before 3"), "{page:#?}");
+    assert_eq!(stage.run(&["outbox", "list", "--before", "3", "-o", "jsonl"]).stdout.lines().count(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

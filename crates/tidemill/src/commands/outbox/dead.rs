@@ -5,9 +5,10 @@ use super::operate::failure;
 use crate::context::Context;
 use crate::output::{Listing, print_fields};
 use crate::report::Failure;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use serde_json::{Value, json};
-use std::fmt::Write as _;
 use tidemill_domain::code::Exit;
 use tidemill_domain::outbox::exception::{ExceptionRefusal, Original};
 use tidemill_domain::outbox::{EventId, Payload};
@@ -20,7 +21,7 @@ pub(crate) struct Dead {
     #[arg(
         value_name = "EVENT_ID",
         value_parser = event_id,
-        conflicts_with_all = ["all", "state", "slot", "aggregate_type", "aggregate_id", "of_topic", "event_type", "error", "after", "limit"]
+        conflicts_with_all = ["all", "state", "slot", "aggregate_type", "aggregate_id", "topic", "event_type", "error", "after", "limit"]
     )]
     id: Option<EventId>,
     /// Also those that are tried again, and those that wait behind others
@@ -95,9 +96,9 @@ fn print(detail: &ExceptionDetail, context: &Context) -> Result<(), Failure> {
     let record = &detail.record;
     let content = detail.content.as_ref().and_then(|content| content.as_ref().ok());
     let unreadable = detail.content.as_ref().and_then(|content| content.as_ref().err());
-    let (payload, payload_hex) = match content.map(|content| &content.payload) {
+    let (payload, payload_base64) = match content.map(|content| &content.payload) {
         Some(Payload::Json(text)) => (Some(text), None),
-        Some(Payload::Bytes(bytes)) => (None, Some(hex(bytes))),
+        Some(Payload::Bytes(bytes)) => (None, Some(STANDARD.encode(bytes))),
         Some(Payload::Tombstone) | None => (None, None),
     };
     let fields = [
@@ -122,16 +123,8 @@ fn print(detail: &ExceptionDetail, context: &Context) -> Result<(), Failure> {
         ("headers", json!(content.map(|content| &content.headers))),
         ("is_tombstone", json!(content.map(|content| content.payload == Payload::Tombstone))),
         ("payload", json!(payload)),
-        ("payload_hex", json!(payload_hex)),
+        ("payload_base64", json!(payload_base64)),
         ("unreadable", json!(unreadable.map(ToString::to_string))),
     ];
     print_fields("tidemill.outbox_exception_detail/v1", &fields, context.output())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        let _infallible = write!(text, "{byte:02x}");
-    }
-    text
 }

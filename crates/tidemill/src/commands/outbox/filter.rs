@@ -22,7 +22,7 @@ pub(crate) struct Filter {
     aggregate_id: Option<String>,
     /// Only those that go to this topic
     #[arg(long, value_name = "TOPIC")]
-    of_topic: Option<String>,
+    topic: Option<String>,
     /// Only those of this type
     #[arg(long, value_name = "TYPE")]
     event_type: Option<String>,
@@ -53,7 +53,7 @@ impl Filter {
             slot: self.slot.map(Slot::new),
             aggregate_type: self.aggregate_type.clone(),
             aggregate_id: self.aggregate_id.clone(),
-            topic: self.of_topic.clone(),
+            topic: self.topic.clone(),
             event_type: self.event_type.clone(),
             error_contains: self.error.clone(),
         }
@@ -61,8 +61,8 @@ impl Filter {
 
     /// Whether it limits anything.
     pub(super) fn is_given(&self) -> bool {
-        let Self { state, slot, aggregate_type, aggregate_id, of_topic, event_type, error } = self;
-        let texts = [aggregate_type, aggregate_id, of_topic, event_type, error];
+        let Self { state, slot, aggregate_type, aggregate_id, topic, event_type, error } = self;
+        let texts = [aggregate_type, aggregate_id, topic, event_type, error];
         state.is_some() || slot.is_some() || texts.into_iter().any(Option::is_some)
     }
 }

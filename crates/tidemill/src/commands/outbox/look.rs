@@ -16,14 +16,14 @@ use tidemill_store::outbox::{EventDetail, EventFilter};
 #[derive(Args, Debug)]
 pub(crate) struct List {
     /// Only of aggregates of this type
-    #[arg(long = "type", value_name = "TYPE")]
+    #[arg(long, value_name = "TYPE")]
     aggregate_type: Option<String>,
     /// Only of the aggregate with this id
-    #[arg(long = "id", value_name = "ID")]
+    #[arg(long, value_name = "ID")]
     aggregate_id: Option<String>,
     /// Only of this type
     #[arg(long, value_name = "TYPE")]
-    event: Option<String>,
+    event_type: Option<String>,
     /// Only to this topic
     #[arg(long)]
     topic: Option<String>,
@@ -41,7 +41,7 @@ pub(super) async fn list(arguments: List, context: &Context) -> Result<Exit, Fai
         aggregate_type: arguments.aggregate_type,
         aggregate_id: arguments.aggregate_id,
         topic: arguments.topic,
-        event_type: arguments.event,
+        event_type: arguments.event_type,
     };
     let store = context.store().await?;
     let mut tx = store.read().await?;

@@ -6,6 +6,7 @@ mod filter;
 mod look;
 mod notice;
 mod operate;
+mod payload;
 mod stats;
 mod verify;
 
