@@ -1,5 +1,5 @@
-//! The names that the document gives to settings of ours: the table `[app.outbox.relay]` of its own configuration, as it
-//! stands there. Both names of one thing may be set where they say the same.
+//! The names that the document gives to settings of ours: those below `app.outbox.relay` of its own configuration, as a
+//! table. Both names of one thing may be set where they say the same.
 
 use super::check;
 use super::error::ConfigError;
