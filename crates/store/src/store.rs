@@ -126,8 +126,10 @@ impl Store {
         Ok(Tx::new(self.clone(), connection))
     }
 
-    /// For one statement that is a transaction of its own, which on PostgreSQL saves the two round trips around it. On
-    /// SQLite, and behind a pooler that works by transaction, it is [`begin`](Self::begin): so commit it in any case.
+    /// For one statement that is a transaction of its own, which on PostgreSQL saves the two round trips around it. There
+    /// the statement has happened as soon as it is answered: neither [`rollback`](Tx::rollback) nor dropping takes it
+    /// back, and dropped before its answer, it may or may not have happened. On SQLite, and behind a pooler that works by
+    /// transaction, it is [`begin`](Self::begin), and what was not committed is rolled back: so commit it in any case.
     pub async fn alone(&self) -> Result<Tx, StoreError> {
         let connection = match &self.inner.backend {
             Backend::Postgres(postgres) => postgres.alone().await?,

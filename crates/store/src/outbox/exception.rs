@@ -14,6 +14,7 @@ pub use operate::{Operated, Operation, Selection};
 
 use crate::error::StoreError;
 use crate::row::outbox::exception::{AggregateRow, StandingRow};
+use crate::row::outbox::numbers;
 use crate::tx::{ExceptionChange, NewExceptionRow, Tx};
 use std::collections::{BTreeMap, BTreeSet};
 use tidemill_domain::outbox::exception::{self, Attempt, Attempted, ExceptionState, Place, Settlement};
@@ -217,8 +218,4 @@ fn error_of(what: &SettledAs) -> Option<String> {
 /// What is wrong with an event may be the very character that PostgreSQL cannot hold.
 fn storable(text: &str) -> String {
     text.chars().take(ERROR_CHARS_MAX).map(|c| if c == '\0' { '\u{fffd}' } else { c }).collect()
-}
-
-fn numbers(slots: &[Slot]) -> Vec<i16> {
-    slots.iter().map(|slot| i16::from(slot.get())).collect()
 }

@@ -7,6 +7,7 @@ use super::SLOTS;
 use crate::codec::DbTime;
 use crate::crash_point;
 use crate::error::StoreError;
+use crate::row::outbox::own_slot;
 use crate::row::outbox::relay::{JoinRow, LeftRow, cursors_of, cursors_text, window_text};
 use crate::tx::Tx;
 use std::time::Duration;
@@ -47,7 +48,7 @@ pub struct View {
     pub floor: EventId,
     /// The relays whose lease is good, itself included.
     pub live: Vec<LiveRelay>,
-    /// Relays whose lease has passed and who still have slots.
+    /// Whether the lease of a relay has passed that has not ended: it is to be retired, whether or not it has slots.
     pub has_lapsed: bool,
     /// The slots that nobody has.
     pub free: Vec<Slot>,
@@ -172,7 +173,7 @@ impl Tx {
         let epochs = self.outbox_slot_epochs(id.into()).await?;
         let epochs = epochs
             .into_iter()
-            .map(|(slot, epoch)| Ok((slot_of(slot)?, Epoch::new(epoch))))
+            .map(|(slot, epoch)| Ok((own_slot(slot)?, Epoch::new(epoch))))
             .collect::<Result<Vec<_>, StoreError>>()?;
         Ok(Some((row.0, cursors_of(&row.1, id)?, epochs)))
     }
@@ -294,8 +295,4 @@ fn left_rows(left: &[(Slot, Resting)]) -> Result<Vec<LeftRow>, StoreError> {
             })
         })
         .collect()
-}
-
-fn slot_of(slot: i16) -> Result<Slot, StoreError> {
-    crate::row::outbox::relay::slot_of(slot)
 }

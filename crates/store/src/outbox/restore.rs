@@ -3,7 +3,7 @@
 //! begin anew at a mark of this server.
 
 use crate::error::StoreError;
-use crate::outbox::OBJECT;
+use crate::outbox::{EVENTS, OBJECT};
 use crate::row::outbox::place::PlaceColumns;
 use crate::row::outbox::restore::ServerRow;
 use crate::store::Store;
@@ -75,7 +75,7 @@ impl Tx {
                 let excepted = self.begin_anew().await?;
                 let why = format!("{excepted} events were not read before and are excepted");
                 self.audit(&entry("outbox.restored", &server).because(&why)).await?;
-                self.wake("outbox");
+                self.wake(EVENTS);
                 excepted
             }
         };

@@ -13,9 +13,4 @@ pub(crate) mod relay;
 pub(crate) mod restore;
 pub(crate) mod retention;
 
-use tidemill_domain::outbox::Slot;
-
-/// Slots as an array of the server.
-pub(crate) fn numbers(slots: &[Slot]) -> Vec<i16> {
-    slots.iter().map(|slot| i16::from(slot.get())).collect()
-}
+use crate::row::outbox::numbers;

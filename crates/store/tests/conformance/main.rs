@@ -40,6 +40,7 @@ mod lease_model;
 mod migration;
 mod oracle;
 mod outbox;
+mod plan;
 mod pool;
 mod pooler;
 mod process;

@@ -1,8 +1,9 @@
 //! Which excepted events are to be tried now, as they would be published.
 
-use super::{Settled, SettledAs, numbers};
+use super::{Settled, SettledAs};
 use crate::error::StoreError;
 use crate::row::outbox::exception::DueRow;
+use crate::row::outbox::numbers;
 use crate::tx::Tx;
 use tidemill_domain::outbox::event::Headers;
 use tidemill_domain::outbox::exception::ExceptionState;

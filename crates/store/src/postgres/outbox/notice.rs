@@ -1,6 +1,7 @@
 //! The trigger that wakes relays when other programs write events.
 
-use sqlx::PgConnection;
+use crate::outbox::EVENTS;
+use sqlx::{AssertSqlSafe, PgConnection};
 
 /// Whether it is there.
 pub(crate) async fn is_on(connection: &mut PgConnection) -> Result<Option<bool>, sqlx::Error> {
@@ -17,20 +18,21 @@ pub(crate) async fn is_on(connection: &mut PgConnection) -> Result<Option<bool>,
 }
 
 /// Once for each statement, not for each event; the same notification is sent once for each transaction. Channel and
-/// payload are those of a wake-up for the topic `outbox`. Waits for all who write.
+/// payload are those of a wake-up that tells of events. Waits for all who write.
 pub(crate) async fn create(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
-    sqlx::raw_sql(
+    // The topic is a word of our own.
+    sqlx::raw_sql(AssertSqlSafe(format!(
         "create or replace function tidemill_outbox_notice() returns trigger language plpgsql as $$
          begin
-             perform pg_notify('tidemill', 'outbox');
+             perform pg_notify('tidemill', '{EVENTS}');
              return null;
          end
          $$;
          create or replace trigger tidemill_outbox_notice
          after insert on outbox_event
          for each statement
-         execute function tidemill_outbox_notice()",
-    )
+         execute function tidemill_outbox_notice()"
+    )))
     .execute(connection)
     .await?;
     Ok(())

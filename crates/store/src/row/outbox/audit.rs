@@ -1,5 +1,6 @@
 //! Rows of the outbox as its audit reads them.
 
+use super::{EVENT, EXCEPTION, slot_of};
 use crate::error::StoreError;
 use crate::outbox::audit::AuditedException;
 use crate::row::damaged;
@@ -18,17 +19,16 @@ impl TryFrom<AuditExceptionRow> for AuditedException {
     type Error = StoreError;
 
     fn try_from(row: AuditExceptionRow) -> Result<Self, StoreError> {
-        let bad = |column| damaged("tidemill_outbox_exception", column, row.event_id);
         Ok(Self {
             id: EventId::new(row.event_id),
-            slot: u8::try_from(row.slot).map(Slot::new).map_err(|_| bad("slot"))?,
+            slot: slot_of(row.slot, EXCEPTION, row.event_id)?,
             seq: Seq::new(row.seq),
             excuse: match row.state.as_str() {
                 "waiting" => Excuse::Waiting,
                 "held" => Excuse::Held,
                 "parked" => Excuse::Parked,
                 "skipped" => Excuse::Skipped,
-                _ => return Err(bad("state")),
+                _ => return Err(damaged(EXCEPTION, "state", row.event_id)),
             },
         })
     }
@@ -47,7 +47,7 @@ impl AuditEventRow {
     pub(crate) fn slot(&self) -> Result<Slot, StoreError> {
         let stored = self.slot.and_then(|slot| u8::try_from(slot).ok()).map(Slot::new);
         let computed = || self.aggregate_id.as_deref().map(Slot::of);
-        stored.or_else(computed).ok_or_else(|| damaged("outbox_event", "slot", self.id))
+        stored.or_else(computed).ok_or_else(|| damaged(EVENT, "slot", self.id))
     }
 }
 

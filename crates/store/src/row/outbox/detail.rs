@@ -1,6 +1,7 @@
 //! Rows of relays as people see them.
 
-use super::relay::{RELAY, RelayRow};
+use super::RELAY;
+use super::relay::RelayRow;
 use crate::codec::{DbId, DbTime};
 use crate::error::StoreError;
 use crate::outbox::detail::RelayDetail;

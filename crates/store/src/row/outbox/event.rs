@@ -1,11 +1,10 @@
 //! Rows of `outbox_event`.
 
+use super::{EVENT, slot_of};
 use crate::codec::DbTime;
 use crate::error::StoreError;
 use crate::row::damaged;
-use tidemill_domain::outbox::{Aggregate, EventId, NewEvent, Payload, Slot, StoredEvent, StoredHeaders};
-
-const TABLE: &str = "outbox_event";
+use tidemill_domain::outbox::{Aggregate, EventId, NewEvent, Payload, StoredEvent, StoredHeaders};
 
 #[derive(Clone, Debug, sqlx::FromRow)]
 pub(crate) struct EventRow {
@@ -30,12 +29,12 @@ impl TryFrom<EventRow> for StoredEvent {
     fn try_from(row: EventRow) -> Result<Self, StoreError> {
         let aggregate = Aggregate { kind: row.aggregate_type, id: row.aggregate_id };
         let slot = match row.slot {
-            Some(slot) => Slot::new(u8::try_from(slot).map_err(|_| damaged(TABLE, "slot", row.id))?),
+            Some(slot) => slot_of(slot, EVENT, row.id)?,
             None => aggregate.slot(),
         };
         Ok(Self {
             id: EventId::new(row.id),
-            xid: row.xid.parse().map_err(|_| damaged(TABLE, "xid", row.id))?,
+            xid: row.xid.parse().map_err(|_| damaged(EVENT, "xid", row.id))?,
             slot,
             aggregate,
             event_type: row.event_type,

@@ -1,5 +1,6 @@
 //! Rows of excepted events.
 
+use super::{EXCEPTION, slot_of};
 use crate::codec::DbTime;
 use crate::error::StoreError;
 use crate::outbox::exception::{Content, ExceptionRecord};
@@ -7,8 +8,6 @@ use crate::row::damaged;
 use tidemill_domain::outbox::event::{BadEvent, Headers, headers_of};
 use tidemill_domain::outbox::exception::{Exception, ExceptionState, Original};
 use tidemill_domain::outbox::{Aggregate, EventId, Payload, Seq, Slot};
-
-const TABLE: &str = "tidemill_outbox_exception";
 
 /// An aggregate and its slot.
 #[derive(Clone, Debug, sqlx::FromRow)]
@@ -25,7 +24,7 @@ impl AggregateRow {
     }
 
     pub(crate) fn key(self) -> Result<(Slot, Aggregate), StoreError> {
-        let slot = slot_of(self.slot, &self.aggregate_id)?;
+        let slot = slot_of(self.slot, EXCEPTION, &self.aggregate_id)?;
         Ok((slot, Aggregate { kind: self.aggregate_type, id: self.aggregate_id }))
     }
 }
@@ -46,7 +45,7 @@ pub(crate) struct StandingRow {
 impl StandingRow {
     pub(crate) fn key(&self) -> Result<(Slot, Aggregate), StoreError> {
         let aggregate = Aggregate { kind: self.aggregate_type.clone(), id: self.aggregate_id.clone() };
-        Ok((slot_of(self.slot, self.event_id)?, aggregate))
+        Ok((slot_of(self.slot, EXCEPTION, self.event_id)?, aggregate))
     }
 
     pub(crate) fn exception(&self) -> Result<Exception, StoreError> {
@@ -87,7 +86,7 @@ impl TryFrom<ExceptionRow> for ExceptionRecord {
         let id = row.event_id;
         Ok(Self {
             id: EventId::new(id),
-            slot: slot_of(row.slot, id)?,
+            slot: slot_of(row.slot, EXCEPTION, id)?,
             seq: Seq::new(row.seq),
             aggregate: Aggregate { kind: row.aggregate_type, id: row.aggregate_id },
             event_type: row.event_type,
@@ -131,7 +130,7 @@ impl ContentRow {
             (Some(text), None) => Payload::Json(text),
             (None, Some(bytes)) => Payload::Bytes(bytes),
             (None, None) => Payload::Tombstone,
-            (Some(_), Some(_)) => return Err(damaged(TABLE, "payload_bytes", id)),
+            (Some(_), Some(_)) => return Err(damaged(EXCEPTION, "payload_bytes", id)),
         };
         Ok(Some(Ok(Content { topic, headers, payload, created_at: created_at.into() })))
     }
@@ -156,7 +155,7 @@ pub(crate) struct DueRow {
 
 impl DueRow {
     pub(crate) fn slot(&self) -> Result<Slot, StoreError> {
-        slot_of(self.slot, self.event_id)
+        slot_of(self.slot, EXCEPTION, self.event_id)
     }
 
     pub(crate) fn attempts(&self) -> Result<u32, StoreError> {
@@ -170,14 +169,10 @@ fn state_of(word: &str, next: Option<DbTime>, id: i64) -> Result<ExceptionState,
         ("held", None) => Ok(ExceptionState::Held),
         ("parked", None) => Ok(ExceptionState::Parked),
         ("skipped", None) => Ok(ExceptionState::Skipped),
-        _ => Err(damaged(TABLE, "state", id)),
+        _ => Err(damaged(EXCEPTION, "state", id)),
     }
 }
 
 fn attempts_of(attempts: i64, id: i64) -> Result<u32, StoreError> {
-    u32::try_from(attempts).map_err(|_| damaged(TABLE, "attempts", id))
-}
-
-fn slot_of(slot: i16, row: impl ToString) -> Result<Slot, StoreError> {
-    u8::try_from(slot).map(Slot::new).map_err(|_| damaged(TABLE, "slot", row))
+    u32::try_from(attempts).map_err(|_| damaged(EXCEPTION, "attempts", id))
 }

@@ -1,12 +1,11 @@
 //! Rows about where slots stand.
 
+use super::{RELAY, SLOT, own_slot};
 use crate::codec::DbId;
 use crate::error::StoreError;
 use crate::row::damaged;
 use tidemill_domain::lease::Epoch;
-use tidemill_domain::outbox::{Cursor, EventId, Place, RelayId, Seq, Slot};
-
-const SLOT: &str = "tidemill_outbox_slot";
+use tidemill_domain::outbox::{Cursor, EventId, Place, RelayId, Seq};
 
 /// A slot, and where it was left.
 #[derive(Clone, Debug, sqlx::FromRow)]
@@ -22,9 +21,8 @@ impl TryFrom<SlotRow> for Place {
     type Error = StoreError;
 
     fn try_from(row: SlotRow) -> Result<Self, StoreError> {
-        let slot = u8::try_from(row.slot).map_err(|_| damaged(SLOT, "slot", row.slot))?;
         Ok(Self {
-            slot: Slot::new(slot),
+            slot: own_slot(row.slot)?,
             epoch: Epoch::new(row.epoch),
             owner: row.owner.map(|owner| RelayId::new(owner.0)),
             window: serde_json::from_str(&row.place).map_err(|_| damaged(SLOT, "place", row.slot))?,
@@ -42,8 +40,8 @@ pub(crate) struct CursorsRow {
 
 impl CursorsRow {
     pub(crate) fn cursors(&self) -> Result<(RelayId, Vec<Cursor>), StoreError> {
-        let cursors = serde_json::from_str(&self.cursors)
-            .map_err(|_| damaged("tidemill_outbox_relay", "cursors", self.id.0))?;
+        let cursors =
+            serde_json::from_str(&self.cursors).map_err(|_| damaged(RELAY, "cursors", self.id.0))?;
         Ok((RelayId::new(self.id.0), cursors))
     }
 }

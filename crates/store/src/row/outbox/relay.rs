@@ -1,5 +1,6 @@
 //! Rows of relays and slots.
 
+use super::{EVENT, RELAY, SLOT, own_slot};
 use crate::codec::{DbId, DbTime};
 use crate::error::StoreError;
 use crate::row::damaged;
@@ -8,10 +9,6 @@ use tidemill_domain::lease::Epoch;
 use tidemill_domain::outbox::cursor::Cursor;
 use tidemill_domain::outbox::{Instance, LiveRelay, Mark, RelayId, Seq, Slot, Window};
 use tidemill_domain::time::Timestamp;
-
-pub(crate) const EVENT: &str = "outbox_event";
-pub(crate) const RELAY: &str = "tidemill_outbox_relay";
-pub(crate) const SLOT: &str = "tidemill_outbox_slot";
 
 impl From<RelayId> for DbId {
     fn from(id: RelayId) -> Self {
@@ -23,10 +20,6 @@ impl From<DbId> for RelayId {
     fn from(stored: DbId) -> Self {
         Self::new(stored.0)
     }
-}
-
-pub(crate) fn slot_of(slot: i16) -> Result<Slot, StoreError> {
-    u8::try_from(slot).map(Slot::new).map_err(|_| damaged(SLOT, "slot", slot))
 }
 
 pub(crate) fn cursors_of(text: &str, relay: RelayId) -> Result<Vec<Cursor>, StoreError> {
@@ -151,7 +144,7 @@ impl LookRow {
     pub(crate) fn free(&self) -> Result<Vec<Slot>, StoreError> {
         let free: Vec<i16> =
             serde_json::from_str(&self.free).map_err(|_| damaged(SLOT, "slot", "of a look"))?;
-        free.into_iter().map(slot_of).collect()
+        free.into_iter().map(own_slot).collect()
     }
 }
 
@@ -166,7 +159,7 @@ pub(crate) struct FreeSlotRow {
 
 impl FreeSlotRow {
     pub(crate) fn slot(&self) -> Result<Slot, StoreError> {
-        slot_of(self.slot)
+        own_slot(self.slot)
     }
 
     pub(crate) fn epoch(&self) -> Epoch {

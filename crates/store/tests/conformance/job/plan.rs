@@ -4,9 +4,8 @@
 //! cases run. SQLite's plans do not depend on values, so there every statement is taken from the source text.
 
 use super::{ann, day, end, end_step, launch, request, run_step, try_launch};
-use crate::Bench;
 use crate::told::{self, Told, explaining};
-use std::path::Path;
+use crate::{Bench, plan};
 use std::time::Duration;
 use tidemill_domain::job::lifecycle::OnCrash;
 use tidemill_domain::job::retention::{Retention, Unfinished};
@@ -145,22 +144,12 @@ async fn a_lost_index_on_sqlite_is_noticed() {
 
 /// The statements that read a table of Spring's, or the history, from its beginning to its end.
 async fn scans(bench: &Bench, statements: &[String]) -> Vec<String> {
-    let mut found = Vec::new();
-    for statement in statements {
-        let mut tx = bench.begin().await;
-        let lines = tx.plan_for_test(statement).await.unwrap();
-        let is_whole = |line: &String| {
-            let Some(table) = line.strip_prefix("SCAN ") else { return false };
-            let name = table.split(' ').next().unwrap_or_default();
-            !line.contains("VIRTUAL TABLE")
-                && !line.contains("USING INTEGER")
-                && is_kept_table(statement, name)
-        };
-        if lines.iter().any(is_whole) {
-            found.push(format!("{statement}\n{lines:#?}"));
-        }
-    }
-    found
+    let is_whole = |statement: &str, line: &str| {
+        plan::scanned(line).is_some_and(|name| is_kept_table(statement, name))
+            && !line.contains("VIRTUAL TABLE")
+            && !line.contains("USING INTEGER")
+    };
+    plan::scans(bench, statements, is_whole).await
 }
 
 /// Whether a name in a plan is that of a table of Spring's or of the history, or stands for one in the statement.
@@ -170,25 +159,6 @@ fn is_kept_table(statement: &str, name: &str) -> bool {
     is_kept(name) || words.windows(2).any(|pair| is_kept(pair[0]) && pair[1].trim_end_matches(')') == name)
 }
 
-/// Every statement in `sqlite/job/`. A text that goes on where another one ends is put behind that.
 fn statements() -> Vec<String> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/sqlite/job");
-    let mut statements = Vec::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let source = std::fs::read_to_string(entry.unwrap().path()).unwrap();
-        let code: Vec<&str> = source.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
-        let mut beginning = String::new();
-        for text in code.join("\n").split('"').skip(1).step_by(2) {
-            let word = text.split_whitespace().next().unwrap_or_default();
-            match word {
-                "where" | "join" => statements.push(format!("{beginning}{text}")),
-                "select" if text.trim_end().ends_with("n.job_execution_id = e.job_execution_id") => {
-                    beginning = text.to_owned();
-                }
-                "select" | "insert" | "update" | "delete" | "with" => statements.push(text.to_owned()),
-                _ => {}
-            }
-        }
-    }
-    statements
+    plan::statements(&["job"])
 }

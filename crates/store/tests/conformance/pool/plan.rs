@@ -3,9 +3,8 @@
 //! As for jobs: PostgreSQL tells the plans of what really runs, and of SQLite every statement is taken from the source.
 
 use super::{acquire, adw, ann, ask, create, give_back, pass, release};
-use crate::Bench;
 use crate::told::{Told, explaining, reads_a_whole_table};
-use std::path::Path;
+use crate::{Bench, plan};
 use std::time::Duration;
 use tidemill_domain::pool::command::{Acquire, Answer, Command, Release};
 use tidemill_domain::pool::{PoolName, Settings, State};
@@ -150,44 +149,22 @@ async fn a_lost_index_of_pools_on_sqlite_is_noticed() {
 /// The statements that read all tickets or a whole log, of all pools or of one, unless it is in the order of an index and
 /// only for a while, or they are for those that live and look at no others. Who removes a pool removes all of it.
 async fn scans(bench: &Bench, statements: &[String]) -> Vec<String> {
-    let mut found = Vec::new();
-    for statement in statements {
-        let mut tx = bench.begin().await;
-        let lines = tx.plan_for_test(statement).await.unwrap();
-        let is_whole = |line: &String| {
-            let mut words = line.split(' ');
-            let (verb, name) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-            if !is_long(name) || statement.starts_with("delete from tidemill_pool where") {
-                return false;
-            }
-            let is_bounded = statement.contains("limit") && !statement.contains("ended_at is null");
-            match verb {
-                "SCAN" => !(is_bounded && line.contains("USING INDEX tidemill_pool_log_at")),
-                _ => {
-                    line.ends_with("(pool=?)") && !line.contains("tidemill_pool_ticket_holder") && !is_bounded
-                }
-            }
-        };
-        if lines.iter().any(is_whole) {
-            found.push(format!("{statement}\n{lines:#?}"));
+    let is_whole = |statement: &str, line: &str| {
+        let mut words = line.split(' ');
+        let (verb, name) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        if !is_long(name) || statement.starts_with("delete from tidemill_pool where") {
+            return false;
         }
-    }
-    found
+        let is_bounded = statement.contains("limit") && !statement.contains("ended_at is null");
+        match verb {
+            "SCAN" => !(is_bounded && line.contains("USING INDEX tidemill_pool_log_at")),
+            _ => line.ends_with("(pool=?)") && !line.contains("tidemill_pool_ticket_holder") && !is_bounded,
+        }
+    };
+    plan::scans(bench, statements, is_whole).await
 }
 
-/// Every statement in `sqlite/pool.rs` and its folder, except the views.
+/// All except the views.
 fn statements() -> Vec<String> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/sqlite");
-    let mut statements = Vec::new();
-    for file in ["pool.rs", "pool/log.rs", "pool/run_time.rs", "pool/usage.rs"] {
-        let source = std::fs::read_to_string(folder.join(file)).unwrap();
-        let code: Vec<&str> = source.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
-        let texts = code.join("\n");
-        let begins = |text: &&str| {
-            let word = text.split_whitespace().next().unwrap_or_default();
-            matches!(word, "select" | "insert" | "update" | "delete" | "with")
-        };
-        statements.extend(texts.split('"').skip(1).step_by(2).filter(begins).map(str::to_owned));
-    }
-    statements
+    plan::statements(&["pool.rs", "pool/log.rs", "pool/run_time.rs", "pool/usage.rs"])
 }

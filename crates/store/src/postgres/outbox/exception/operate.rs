@@ -4,6 +4,31 @@ use crate::row::outbox::exception::{ContentRow, ExceptionRow};
 use crate::tx::{EditColumns, ExceptionFilterRow};
 use sqlx::PgConnection;
 
+/// Exceptions as they are shown, without what they say; the rest of the statement says which.
+macro_rules! exceptions {
+    ($rest:literal) => {
+        concat!(
+            "select x.event_id, x.slot, x.seq, x.aggregate_type, x.aggregate_id, x.event_type, x.state, x.revision,
+                    x.attempts, x.next_attempt_at, x.error, x.since, x.updated_at, x.is_edited, x.topic as own_topic,
+                    e.topic as event_topic,
+                    case when x.state = 'held' then (
+                        select open.event_id
+                        from tidemill_outbox_exception open
+                        where open.slot = x.slot
+                          and open.aggregate_type = x.aggregate_type
+                          and open.aggregate_id = x.aggregate_id
+                          and open.state <> 'skipped'
+                        order by open.seq
+                        limit 1
+                    ) end as behind
+             from tidemill_outbox_exception x
+             left join outbox_event e on e.id = x.event_id
+             ",
+            $rest
+        )
+    };
+}
+
 /// The oldest first.
 pub(crate) async fn list(
     connection: &mut PgConnection,
@@ -11,23 +36,8 @@ pub(crate) async fn list(
     after: i64,
     limit: i64,
 ) -> Result<Vec<ExceptionRow>, sqlx::Error> {
-    sqlx::query_as(
-        "select x.event_id, x.slot, x.seq, x.aggregate_type, x.aggregate_id, x.event_type, x.state, x.revision,
-                x.attempts, x.next_attempt_at, x.error, x.since, x.updated_at, x.is_edited, x.topic as own_topic,
-                e.topic as event_topic,
-                case when x.state = 'held' then (
-                    select open.event_id
-                    from tidemill_outbox_exception open
-                    where open.slot = x.slot
-                      and open.aggregate_type = x.aggregate_type
-                      and open.aggregate_id = x.aggregate_id
-                      and open.state <> 'skipped'
-                    order by open.seq
-                    limit 1
-                ) end as behind
-         from tidemill_outbox_exception x
-         left join outbox_event e on e.id = x.event_id
-         where x.event_id > $1
+    sqlx::query_as(exceptions!(
+        "where x.event_id > $1
            and x.state = any($2)
            and ($3::smallint is null or x.slot = $3)
            and ($4::text is null or x.aggregate_type = $4)
@@ -36,8 +46,8 @@ pub(crate) async fn list(
            and ($7::text is null or x.event_type = $7)
            and ($8::text is null or strpos(x.error, $8) > 0)
          order by x.event_id
-         limit $9",
-    )
+         limit $9"
+    ))
     .bind(after)
     .bind(filter.states)
     .bind(filter.slot)
@@ -55,27 +65,7 @@ pub(crate) async fn find(
     connection: &mut PgConnection,
     ids: &[i64],
 ) -> Result<Vec<ExceptionRow>, sqlx::Error> {
-    sqlx::query_as(
-        "select x.event_id, x.slot, x.seq, x.aggregate_type, x.aggregate_id, x.event_type, x.state, x.revision,
-                x.attempts, x.next_attempt_at, x.error, x.since, x.updated_at, x.is_edited, x.topic as own_topic,
-                e.topic as event_topic,
-                case when x.state = 'held' then (
-                    select open.event_id
-                    from tidemill_outbox_exception open
-                    where open.slot = x.slot
-                      and open.aggregate_type = x.aggregate_type
-                      and open.aggregate_id = x.aggregate_id
-                      and open.state <> 'skipped'
-                    order by open.seq
-                    limit 1
-                ) end as behind
-         from tidemill_outbox_exception x
-         left join outbox_event e on e.id = x.event_id
-         where x.event_id = any($1)",
-    )
-    .bind(ids)
-    .fetch_all(connection)
-    .await
+    sqlx::query_as(exceptions!("where x.event_id = any($1)")).bind(ids).fetch_all(connection).await
 }
 
 /// What would be published of one.

@@ -5,6 +5,33 @@ use crate::tx::{EditColumns, ExceptionFilterRow};
 use serde_json::json;
 use sqlx::SqliteConnection;
 
+/// Exceptions as they are shown, without what they say; the rest of the statement says which.
+macro_rules! exceptions {
+    ($rest:literal) => {
+        concat!(
+            "select x.event_id as event_id, x.slot as slot, x.seq as seq, x.aggregate_type as aggregate_type,
+                    x.aggregate_id as aggregate_id, x.event_type as event_type, x.state as state,
+                    x.revision as revision, x.attempts as attempts, x.next_attempt_at as next_attempt_at,
+                    x.error as error, x.since as since, x.updated_at as updated_at, x.is_edited as is_edited,
+                    x.topic as own_topic, e.topic as event_topic,
+                    case when x.state = 'held' then (
+                        select open.event_id
+                        from tidemill_outbox_exception open
+                        where open.slot = x.slot
+                          and open.aggregate_type = x.aggregate_type
+                          and open.aggregate_id = x.aggregate_id
+                          and open.state <> 'skipped'
+                        order by open.seq
+                        limit 1
+                    ) end as behind
+             from tidemill_outbox_exception x
+             left join outbox_event e on e.id = x.event_id
+             ",
+            $rest
+        )
+    };
+}
+
 /// The oldest first.
 pub(crate) async fn list(
     connection: &mut SqliteConnection,
@@ -12,25 +39,8 @@ pub(crate) async fn list(
     after: i64,
     limit: i64,
 ) -> Result<Vec<ExceptionRow>, sqlx::Error> {
-    sqlx::query_as(
-        "select x.event_id as event_id, x.slot as slot, x.seq as seq, x.aggregate_type as aggregate_type,
-                x.aggregate_id as aggregate_id, x.event_type as event_type, x.state as state,
-                x.revision as revision, x.attempts as attempts, x.next_attempt_at as next_attempt_at,
-                x.error as error, x.since as since, x.updated_at as updated_at, x.is_edited as is_edited,
-                x.topic as own_topic, e.topic as event_topic,
-                case when x.state = 'held' then (
-                    select open.event_id
-                    from tidemill_outbox_exception open
-                    where open.slot = x.slot
-                      and open.aggregate_type = x.aggregate_type
-                      and open.aggregate_id = x.aggregate_id
-                      and open.state <> 'skipped'
-                    order by open.seq
-                    limit 1
-                ) end as behind
-         from tidemill_outbox_exception x
-         left join outbox_event e on e.id = x.event_id
-         where x.event_id > $1
+    sqlx::query_as(exceptions!(
+        "where x.event_id > $1
            and x.state in (select value from json_each($2))
            and ($3 is null or x.slot = $3)
            and ($4 is null or x.aggregate_type = $4)
@@ -39,8 +49,8 @@ pub(crate) async fn list(
            and ($7 is null or x.event_type = $7)
            and ($8 is null or instr(x.error, $8) > 0)
          order by x.event_id
-         limit $9",
-    )
+         limit $9"
+    ))
     .bind(after)
     .bind(json!(filter.states).to_string())
     .bind(filter.slot)
@@ -58,29 +68,10 @@ pub(crate) async fn find(
     connection: &mut SqliteConnection,
     ids: &[i64],
 ) -> Result<Vec<ExceptionRow>, sqlx::Error> {
-    sqlx::query_as(
-        "select x.event_id as event_id, x.slot as slot, x.seq as seq, x.aggregate_type as aggregate_type,
-                x.aggregate_id as aggregate_id, x.event_type as event_type, x.state as state,
-                x.revision as revision, x.attempts as attempts, x.next_attempt_at as next_attempt_at,
-                x.error as error, x.since as since, x.updated_at as updated_at, x.is_edited as is_edited,
-                x.topic as own_topic, e.topic as event_topic,
-                case when x.state = 'held' then (
-                    select open.event_id
-                    from tidemill_outbox_exception open
-                    where open.slot = x.slot
-                      and open.aggregate_type = x.aggregate_type
-                      and open.aggregate_id = x.aggregate_id
-                      and open.state <> 'skipped'
-                    order by open.seq
-                    limit 1
-                ) end as behind
-         from tidemill_outbox_exception x
-         left join outbox_event e on e.id = x.event_id
-         where x.event_id in (select value from json_each($1))",
-    )
-    .bind(json!(ids).to_string())
-    .fetch_all(connection)
-    .await
+    sqlx::query_as(exceptions!("where x.event_id in (select value from json_each($1))"))
+        .bind(json!(ids).to_string())
+        .fetch_all(connection)
+        .await
 }
 
 /// What would be published of one.

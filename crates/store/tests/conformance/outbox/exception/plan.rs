@@ -4,9 +4,8 @@
 
 use super::operate::{edit, order};
 use super::{delivered, due, new, settle, waiting};
-use crate::Bench;
 use crate::told::{Told, explaining, reads_a_whole_table};
-use std::path::Path;
+use crate::{Bench, plan};
 use tidemill_domain::outbox::exception::{ExceptionState, Verb};
 use tidemill_domain::outbox::{EventId, Slot};
 
@@ -110,35 +109,13 @@ async fn a_lost_index_of_exceptions_on_sqlite_is_noticed() {
 
 /// The statements that read all exceptions or events.
 async fn scans(bench: &Bench, statements: &[String]) -> Vec<String> {
-    let mut found = Vec::new();
-    for statement in statements {
-        let mut tx = bench.begin().await;
-        let lines = tx.plan_for_test(statement).await.unwrap();
-        let names = ["x", "e", "open", "over", "tidemill_outbox_exception", "outbox_event"];
-        let is_whole = |line: &String| {
-            line.strip_prefix("SCAN ").is_some_and(|rest| {
-                names.contains(&rest.split(' ').next().unwrap_or_default()) && !line.contains("USING INDEX")
-            })
-        };
-        if lines.iter().any(is_whole) {
-            found.push(format!("{statement}\n{lines:#?}"));
-        }
-    }
-    found
+    const NAMES: [&str; 6] = ["x", "e", "open", "over", "tidemill_outbox_exception", "outbox_event"];
+    let is_whole = |_: &str, line: &str| {
+        plan::scanned(line).is_some_and(|name| NAMES.contains(&name)) && !line.contains("USING INDEX")
+    };
+    plan::scans(bench, statements, is_whole).await
 }
 
 fn statements() -> Vec<String> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/sqlite/outbox");
-    let mut statements = Vec::new();
-    for file in ["exception.rs", "exception/operate.rs"] {
-        let source = std::fs::read_to_string(folder.join(file)).unwrap();
-        let code: Vec<&str> = source.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
-        let texts = code.join("\n");
-        let begins = |text: &&str| {
-            let word = text.split_whitespace().next().unwrap_or_default();
-            matches!(word, "select" | "insert" | "update" | "delete" | "with")
-        };
-        statements.extend(texts.split('"').skip(1).step_by(2).filter(begins).map(str::to_owned));
-    }
-    statements
+    plan::statements(&["outbox/exception.rs", "outbox/exception"])
 }

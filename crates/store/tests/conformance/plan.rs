@@ -1,0 +1,55 @@
+//! The plans of SQLite. They do not depend on values, so every statement is taken from the source text.
+
+use crate::Bench;
+use std::path::{Path, PathBuf};
+
+/// Those of the statements that have such a line in their plan, with the plan. The condition is asked with a statement and
+/// one line of its plan.
+pub(crate) async fn scans(
+    bench: &Bench,
+    statements: &[String],
+    is_whole: impl Fn(&str, &str) -> bool,
+) -> Vec<String> {
+    let mut found = Vec::new();
+    for statement in statements {
+        let mut tx = bench.begin().await;
+        let lines = tx.plan_for_test(statement).await.unwrap();
+        if lines.iter().any(|line| is_whole(statement, line)) {
+            found.push(format!("{statement}\n{lines:#?}"));
+        }
+    }
+    found
+}
+
+/// The table, or what stands for it in the statement, that a line of a plan goes through from beginning to end.
+pub(crate) fn scanned(line: &str) -> Option<&str> {
+    line.strip_prefix("SCAN ")?.split(' ').next()
+}
+
+/// Every statement in these files and folders of `src/sqlite`. A text that goes on where another one ends, as in a macro,
+/// is put behind that: the other one ends with a space.
+pub(crate) fn statements(paths: &[&str]) -> Vec<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/sqlite");
+    let mut statements = Vec::new();
+    for file in paths.iter().flat_map(|path| files(root.join(path))) {
+        let source = std::fs::read_to_string(file).unwrap();
+        let code: Vec<&str> = source.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+        let mut beginning = String::new();
+        for text in code.join("\n").split('"').skip(1).step_by(2) {
+            match text.split_whitespace().next().unwrap_or_default() {
+                "where" | "join" => statements.push(format!("{beginning}{text}")),
+                "select" if text.ends_with(' ') => text.clone_into(&mut beginning),
+                "select" | "insert" | "update" | "delete" | "with" => statements.push(text.to_owned()),
+                _ => {}
+            }
+        }
+    }
+    statements
+}
+
+fn files(path: PathBuf) -> Vec<PathBuf> {
+    if path.is_file() {
+        return vec![path];
+    }
+    std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect()
+}
