@@ -21,7 +21,7 @@ pub mod audit;
 
 pub use audit::{AuditFrom, AuditedEvent, AuditedException, OutboxStanding};
 pub use detail::{EventDetail, RelayDetail};
-pub use event::{EventFilter, publish_on};
+pub use event::{EventFilter, EventRecord, publish_on};
 pub use lag::{Backlog, ExceptionCounts, OutboxStats, SlotLag};
 pub use notice::{Notice, NoticeError};
 pub use partition::{Extended, Partition};

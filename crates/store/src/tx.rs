@@ -41,8 +41,8 @@ pub(crate) use job::{
 };
 pub(crate) use lease::Renewal;
 pub(crate) use outbox::EventFilterRow;
-pub(crate) use outbox::ReadNew;
 pub(crate) use outbox::{EditColumns, ExceptionChange, ExceptionFilterRow, NewExceptionRow};
+pub(crate) use outbox::{Most, ReadNew, Size, Span};
 pub(crate) use partition::{ClaimFilterRow, PartitionRows};
 
 /// A transaction on either database. Dropped without a commit, it rolls back.

@@ -37,7 +37,7 @@ pub mod outbox {
     pub use tidemill_domain::outbox::{
         Aggregate, BadEvent, EventId, Headers, NewEvent, Payload, Slot, StoredEvent, StoredHeaders,
     };
-    pub use tidemill_store::outbox::{EventFilter, publish_on};
+    pub use tidemill_store::outbox::{EventFilter, EventRecord, publish_on};
 }
 
 /// What a program usually needs.

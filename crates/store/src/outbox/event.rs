@@ -6,7 +6,8 @@ use crate::postgres;
 use crate::tx::{EventFilterRow, Tx};
 use sqlx::PgConnection;
 use std::slice;
-use tidemill_domain::outbox::{EventId, NewEvent, StoredEvent};
+use tidemill_domain::outbox::{Aggregate, EventId, NewEvent, Payload, Slot, StoredEvent};
+use tidemill_domain::time::Timestamp;
 
 /// Most events in one statement.
 const EVENTS_MAX: usize = 10_000;
@@ -28,6 +29,39 @@ pub struct EventFilter {
     pub topic: Option<String>,
     /// Only of this type.
     pub event_type: Option<String>,
+}
+
+/// An event, without what it says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EventRecord {
+    /// Its number.
+    pub id: EventId,
+    /// Where it is.
+    pub slot: Slot,
+    /// What it happened to.
+    pub aggregate: Aggregate,
+    /// What happened.
+    pub event_type: String,
+    /// Where it goes.
+    pub topic: String,
+    /// How large its payload is; none of a tombstone.
+    pub bytes: Option<usize>,
+    /// When it was written.
+    pub created_at: Timestamp,
+}
+
+impl From<&StoredEvent> for EventRecord {
+    fn from(event: &StoredEvent) -> Self {
+        Self {
+            id: event.id,
+            slot: event.slot,
+            aggregate: event.aggregate.clone(),
+            event_type: event.event_type.clone(),
+            topic: event.topic.clone(),
+            bytes: (event.payload != Payload::Tombstone).then(|| event.payload.len()),
+            created_at: event.created_at,
+        }
+    }
 }
 
 /// Writes an event in a transaction of your own, made with `sqlx`, of the PostgreSQL database that Tidemill is in. It
@@ -70,12 +104,12 @@ impl Tx {
         self.outbox_event_find(id.get()).await?.map(TryInto::try_into).transpose()
     }
 
-    /// At most `limit` events, the newest first. Their payloads are in it, so keep the limit small.
+    /// At most `limit` events, the newest first, without what they say.
     pub async fn outbox_events(
         &mut self,
         filter: &EventFilter,
         limit: u32,
-    ) -> Result<Vec<StoredEvent>, StoreError> {
+    ) -> Result<Vec<EventRecord>, StoreError> {
         let rows = self
             .outbox_event_list(&EventFilterRow {
                 before: filter.before.map(EventId::get),
@@ -115,7 +149,6 @@ fn portions(events: &[NewEvent]) -> impl Iterator<Item = &[NewEvent]> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use tidemill_domain::outbox::Payload;
 
     fn event(bytes: usize) -> NewEvent {
         NewEvent::new("order", "1", "order.paid", "orders", Payload::Bytes(vec![0; bytes])).unwrap()

@@ -1,18 +1,22 @@
 //! Reading a window page by page.
 //!
 //! On PostgreSQL there are two ways. A window of a page at most is read at once by the index of transactions. A larger
-//! one is frozen first and read in the order of ids, from the lowest id on that is in it; what was running at its first
-//! mark may have much lower ids and is found by the index of transactions, so that one late event does not make the
-//! reader go through everything that was written since.
+//! one is frozen first and read in the order of ids, from the lowest id that is in it to the highest; what was running at
+//! its first mark may have much lower ids and is found by the index of transactions, so that one late event does not make
+//! the reader go through everything that was written since.
 
 use crate::error::StoreError;
 use crate::row::outbox::event::EventRow;
-use crate::tx::Tx;
+use crate::tx::{Most, Size, Span, Tx};
 use std::collections::HashSet;
 use tidemill_domain::outbox::cursor::Cursor;
 use tidemill_domain::outbox::mark::Mark;
 use tidemill_domain::outbox::stored::StoredEvent;
 use tidemill_domain::outbox::{EventId, Slot, Window};
+
+/// A page ends with the event by which it comes to more bytes of payloads and headers than this: it is in memory, and so
+/// is the one before it, while it is published.
+pub(crate) const PAGE_BYTES: usize = 16 * 1024 * 1024;
 
 /// What to read next.
 #[derive(Clone, Debug)]
@@ -25,16 +29,19 @@ pub struct Reading<'a> {
     pub floor: EventId,
     /// What the page before has told about its window; of no use for another one.
     pub low: Option<Low>,
-    /// Most events at once.
+    /// Most events at once; fewer when they are large.
     pub limit: u32,
 }
 
-/// The lowest id of a window. It names the window, because taking it for that of another one would lose what lies below.
+/// The lowest id of a window, and the highest. They name the window, because taking them for those of another one would
+/// lose what lies outside of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Low {
     from: Mark,
     to: Option<Mark>,
-    id: EventId,
+    span: Span,
+    /// How large its events were so far.
+    size: Size,
 }
 
 impl Low {
@@ -52,7 +59,7 @@ pub struct Page {
     pub opened: Window,
     /// How far was read with them.
     pub window: Window,
-    /// The lowest id of the window, for its next page.
+    /// Between which ids the window lies, for its next page.
     pub low: Option<Low>,
     /// The mark of the instant of reading, if a window was opened; and which history of the server it is from.
     pub seen: Option<(Mark, Option<String>)>,
@@ -72,17 +79,20 @@ impl Tx {
             seen: None,
             queries: 0,
         };
+        let mut size = page.low.as_ref().map_or(Size::Small, |low| low.size);
         if page.window.to.is_none() {
-            let limit = i64::from(reading.limit) + 1;
+            let one_more = Most::of(reading.limit.saturating_add(1), Size::Small);
             page.queries += 1;
-            let Some((now, timeline, rows)) =
-                self.outbox_read_new(&page.window.from, reading.stop, reading.floor, &slots, limit).await?
+            let Some((now, timeline, rows)) = self
+                .outbox_read_new(&page.window.from, reading.stop, reading.floor, &slots, one_more)
+                .await?
             else {
                 return Ok(None);
             };
             let now: Mark =
                 now.parse().map_err(|_| crate::row::damaged("pg_current_snapshot", "mark", &now))?;
-            let is_whole = rows.len() <= reading.limit as usize;
+            size = size_of(&rows);
+            let is_whole = rows.len() <= reading.limit as usize && size == Size::Small;
             page.window = page.window.opened(reading.stop.unwrap_or(&now).clone());
             page.opened = page.window.clone();
             page.seen = Some((now, timeline));
@@ -96,18 +106,21 @@ impl Tx {
                 return Ok(Some(page));
             }
         }
-        let low = match &page.low {
-            Some(low) => low.id,
+        let span = match &page.low {
+            Some(low) => low.span,
             None => {
                 page.queries += 1;
-                EventId::new(self.outbox_read_low(&page.window).await?.unwrap_or(0))
+                let (lowest, highest) = self.outbox_read_span(&page.window).await?.unwrap_or((0, 0));
+                Span { lowest: EventId::new(lowest), highest: EventId::new(highest) }
             }
         };
-        page.low = Some(Low { from: page.window.from.clone(), to: page.window.to.clone(), id: low });
         page.queries += 1;
-        let rows =
-            self.outbox_read_page(&page.window, reading.floor, low, &slots, i64::from(reading.limit)).await?;
-        let is_last = rows.len() < reading.limit as usize;
+        let most = Most::of(reading.limit, size);
+        let rows = self.outbox_read_page(&page.window, reading.floor, span, &slots, most).await?;
+        let found = size_of(&rows);
+        let is_last = rows.len() < reading.limit as usize && found == Size::Small;
+        let size = size.max(found);
+        page.low = Some(Low { from: page.window.from.clone(), to: page.window.to.clone(), span, size });
         page.events = sorted(rows, &page.window)?;
         if let Some(last) = page.events.last() {
             page.window = page.window.after(last.id);
@@ -127,6 +140,12 @@ impl Tx {
         self.outbox_set_slots(&slots).await?;
         Ok(slots.len() as u64)
     }
+}
+
+/// Large ones are not all that there were.
+fn size_of(rows: &[EventRow]) -> Size {
+    let bytes: usize = rows.iter().map(EventRow::bytes).sum();
+    if bytes > PAGE_BYTES { Size::Large } else { Size::Small }
 }
 
 /// In the order of ids, each once, and only what the window is about.

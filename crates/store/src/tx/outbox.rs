@@ -20,4 +20,4 @@ use crate::{postgres, sqlite};
 
 pub(crate) use event::EventFilterRow;
 pub(crate) use exception::{EditColumns, ExceptionChange, ExceptionFilterRow, NewExceptionRow};
-pub(crate) use reading::ReadNew;
+pub(crate) use reading::{Most, ReadNew, Size, Span};

@@ -7,6 +7,7 @@ mod exception;
 mod foreign;
 mod interleaving;
 mod lag;
+mod large;
 mod naive;
 mod notice;
 mod partition;
@@ -196,7 +197,9 @@ async fn publish(bench: &Bench, events: &[NewEvent]) {
 /// All events, the oldest first.
 async fn events(bench: &Bench) -> Vec<StoredEvent> {
     let mut tx = bench.store.read().await.unwrap();
-    let mut events = tx.outbox_events(&EventFilter::default(), 100_000).await.unwrap();
-    events.reverse();
+    let mut events = Vec::new();
+    for record in tx.outbox_events(&EventFilter::default(), 100_000).await.unwrap().into_iter().rev() {
+        events.push(tx.outbox_event(record.id).await.unwrap().unwrap());
+    }
     events
 }

@@ -8,8 +8,10 @@ use tidemill_store::outbox::EventFilter;
 /// The events, the oldest first.
 async fn events(stand: &Stand) -> Vec<StoredEvent> {
     let mut tx = stand.bench.store().read().await.unwrap();
-    let mut events = tx.outbox_events(&EventFilter::default(), 1000).await.unwrap();
-    events.reverse();
+    let mut events = Vec::new();
+    for record in tx.outbox_events(&EventFilter::default(), 1000).await.unwrap().into_iter().rev() {
+        events.push(tx.outbox_event(record.id).await.unwrap().unwrap());
+    }
     events
 }
 

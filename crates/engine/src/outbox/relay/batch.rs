@@ -112,7 +112,7 @@ impl Member<'_> {
             }
         };
         metrics::read(page.queries, page.events.is_empty());
-        let is_full = page.events.len() >= limit as usize || stop.is_some();
+        let is_full = page.events.len() >= limit as usize || page.window.to.is_some() || stop.is_some();
         Ok(Some(Batch { slots: first.slots.keys().copied().collect(), page, is_full }))
     }
 

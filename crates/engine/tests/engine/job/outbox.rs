@@ -27,13 +27,14 @@ fn counted(number: i64) -> Result<NewEvent, ItemError> {
 /// What the events say, the oldest first.
 async fn published(store: &Store) -> Vec<String> {
     let mut tx = store.read().await.unwrap();
-    let mut events = tx.outbox_events(&EventFilter::default(), 10_000).await.unwrap();
-    events.reverse();
-    let text = |payload| match payload {
-        Payload::Json(text) => text,
-        other => panic!("{other:?}"),
-    };
-    events.into_iter().map(|event| text(event.payload)).collect()
+    let mut texts = Vec::new();
+    for record in tx.outbox_events(&EventFilter::default(), 10_000).await.unwrap().into_iter().rev() {
+        match tx.outbox_event(record.id).await.unwrap().unwrap().payload {
+            Payload::Json(text) => texts.push(text),
+            other => panic!("{other:?}"),
+        }
+    }
+    texts
 }
 
 fn texts(numbers: impl IntoIterator<Item = i64>) -> Vec<String> {

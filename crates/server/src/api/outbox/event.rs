@@ -17,8 +17,8 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use tidemill_domain::audit::AuditEntry;
 use tidemill_domain::code::Code;
-use tidemill_domain::outbox::{BadEvent, EventId, NewEvent, Payload, StoredEvent};
-use tidemill_store::outbox::{EventDetail, EventFilter};
+use tidemill_domain::outbox::{BadEvent, EventId, NewEvent, Payload};
+use tidemill_store::outbox::{EventDetail, EventFilter, EventRecord};
 use utoipa::{IntoParams, ToSchema};
 
 /// What an event says.
@@ -160,17 +160,17 @@ impl EventPayload {
     }
 }
 
-impl From<&StoredEvent> for Event {
-    fn from(event: &StoredEvent) -> Self {
+impl From<EventRecord> for Event {
+    fn from(event: EventRecord) -> Self {
         Self {
             id: event.id.get(),
             created_at: event.created_at.to_string(),
-            aggregate_type: event.aggregate.kind.clone(),
-            aggregate_id: event.aggregate.id.clone(),
-            event_type: event.event_type.clone(),
-            topic: event.topic.clone(),
+            aggregate_type: event.aggregate.kind,
+            aggregate_id: event.aggregate.id,
+            event_type: event.event_type,
+            topic: event.topic,
             slot: event.slot.get(),
-            bytes: (event.payload != Payload::Tombstone).then(|| event.payload.len()),
+            bytes: event.bytes,
         }
     }
 }
@@ -179,7 +179,7 @@ impl From<EventDetail> for OneEvent {
     fn from(detail: EventDetail) -> Self {
         let headers = detail.event.headers.good();
         Self {
-            event: Event::from(&detail.event),
+            event: EventRecord::from(&detail.event).into(),
             state: detail.fate.as_str().to_owned(),
             owner: detail.owner.map(|owner| owner.to_string()),
             epoch: detail.epoch.get(),
@@ -235,7 +235,7 @@ pub(crate) async fn list(
     let events = tx.outbox_events(&filter, limit + 1).await?;
     tx.rollback().await?;
     let has_more = events.len() > limit as usize;
-    let items: Vec<Event> = events.iter().take(limit as usize).map(Event::from).collect();
+    let items: Vec<Event> = events.into_iter().take(limit as usize).map(Event::from).collect();
     let next = if has_more { items.last().map(|event| event.id) } else { None };
     Ok(Json(Events { items, next }))
 }

@@ -4,7 +4,7 @@ use super::{Settled, SettledAs};
 use crate::error::StoreError;
 use crate::row::outbox::exception::DueRow;
 use crate::row::outbox::numbers;
-use crate::tx::Tx;
+use crate::tx::{Most, Size, Tx};
 use tidemill_domain::outbox::event::Headers;
 use tidemill_domain::outbox::exception::ExceptionState;
 use tidemill_domain::outbox::{Aggregate, EventId, Payload, Seq, Slot};
@@ -48,7 +48,7 @@ pub struct Due {
 
 impl Tx {
     /// What is to be tried now in these slots: at most `heads_max` events that are due, each with those that are held
-    /// behind it, and at most `events_max` altogether, of each aggregate about as many.
+    /// behind it, and at most `events_max` altogether, of each aggregate about as many; fewer when they are large.
     pub async fn outbox_due(
         &mut self,
         slots: &[Slot],
@@ -58,7 +58,9 @@ impl Tx {
     ) -> Result<Due, StoreError> {
         let heads_max = heads_max.min(events_max);
         let slots = numbers(slots);
-        let rows = self.exception_due(&slots, now.into(), heads_max.into(), events_max.into()).await?;
+        let rows = self
+            .exception_due(&slots, now.into(), heads_max.into(), Most::of(events_max, Size::Large))
+            .await?;
         let mut due = Due::default();
         // The aggregate whose rest cannot be tried.
         let mut cut = None;

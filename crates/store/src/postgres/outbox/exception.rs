@@ -6,7 +6,7 @@ pub(crate) mod operate;
 
 use crate::codec::DbTime;
 use crate::row::outbox::exception::{AggregateRow, DueRow, StandingRow};
-use crate::tx::{ExceptionChange, NewExceptionRow};
+use crate::tx::{ExceptionChange, Most, NewExceptionRow};
 use sqlx::PgConnection;
 
 /// Names our locks among the advisory ones: "exce".
@@ -123,13 +123,13 @@ pub(crate) async fn blocked(
 }
 
 /// The events that are due, the longest overdue first, each with those behind it. Every aggregate gets the same share
-/// of `events_max`. Needs `tidemill_outbox_exception_due` and `tidemill_outbox_exception_aggregate`.
+/// of what is read at most. Needs `tidemill_outbox_exception_due` and `tidemill_outbox_exception_aggregate`.
 pub(crate) async fn due(
     connection: &mut PgConnection,
     slots: &[i16],
     now: DbTime,
     heads_max: i64,
-    events_max: i64,
+    most: Most,
 ) -> Result<Vec<DueRow>, sqlx::Error> {
     sqlx::query_as(
         "with head as materialized (
@@ -140,31 +140,46 @@ pub(crate) async fn due(
                and slot = any($1)
              order by next_attempt_at, event_id
              limit $3
+         ),
+         found as (
+             select x.event_id, head.event_id as head, x.slot, x.seq, x.aggregate_type, x.aggregate_id, x.event_type,
+                    x.revision, x.attempts, e.created_at, coalesce(x.topic, e.topic) as topic,
+                    case when x.is_edited then x.payload else e.payload end as payload,
+                    case when x.is_edited then x.payload_bytes else e.payload_bytes end as payload_bytes,
+                    case when x.is_edited then x.headers else e.headers end as headers,
+                    row_number() over (order by head.next_attempt_at, head.event_id, x.seq) as turn
+             from head
+             cross join lateral (
+                 select held.*
+                 from tidemill_outbox_exception held
+                 where held.slot = head.slot
+                   and held.aggregate_type = head.aggregate_type
+                   and held.aggregate_id = head.aggregate_id
+                   and held.state <> 'skipped'
+                   and held.seq >= head.seq
+                 order by held.seq
+                 limit (select greatest($4 / greatest(count(*), 1), 1) from head)
+             ) x
+             left join outbox_event e on e.id = x.event_id
+         ),
+         sized as (
+             select found.*,
+                    sum(coalesce(octet_length(payload), octet_length(payload_bytes), 0)
+                        + coalesce(octet_length(headers), 0))
+                        over (order by turn rows between unbounded preceding and 1 preceding) as bytes_before
+             from found
          )
-         select x.event_id, head.event_id as head, x.slot, x.seq, x.aggregate_type, x.aggregate_id, x.event_type,
-                x.revision, x.attempts, e.created_at, coalesce(x.topic, e.topic) as topic,
-                case when x.is_edited then x.payload else e.payload end as payload,
-                case when x.is_edited then x.payload_bytes else e.payload_bytes end as payload_bytes,
-                case when x.is_edited then x.headers else e.headers end as headers
-         from head
-         cross join lateral (
-             select held.*
-             from tidemill_outbox_exception held
-             where held.slot = head.slot
-               and held.aggregate_type = head.aggregate_type
-               and held.aggregate_id = head.aggregate_id
-               and held.state <> 'skipped'
-               and held.seq >= head.seq
-             order by held.seq
-             limit (select greatest($4 / greatest(count(*), 1), 1) from head)
-         ) x
-         left join outbox_event e on e.id = x.event_id
-         order by head.next_attempt_at, head.event_id, x.seq",
+         select event_id, head, slot, seq, aggregate_type, aggregate_id, event_type, revision, attempts, created_at, topic,
+                payload, payload_bytes, headers
+         from sized
+         where coalesce(bytes_before, 0) <= $5
+         order by turn",
     )
     .bind(slots)
     .bind(now)
     .bind(heads_max)
-    .bind(events_max)
+    .bind(most.events)
+    .bind(most.bytes)
     .fetch_all(connection)
     .await
 }

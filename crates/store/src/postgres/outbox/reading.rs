@@ -6,9 +6,12 @@
 //! whole table.
 
 use super::numbers;
-use crate::row::outbox::event::EventRow;
-use crate::tx::ReadNew;
+use crate::row::outbox::event::{EventRow, bytes_of};
+use crate::tx::{Most, ReadNew, Size, Span};
+use futures_core::Stream;
 use sqlx::PgConnection;
+use std::future::poll_fn;
+use std::pin::Pin;
 use tidemill_domain::outbox::{EventId, Mark, Slot, Window};
 
 /// A row of [`read_new`]: the mark comes even when there is no event.
@@ -36,6 +39,11 @@ struct Rest {
 }
 
 impl NewRow {
+    fn bytes(&self) -> usize {
+        let rest = &self.rest;
+        bytes_of(rest.payload.as_deref(), rest.payload_bytes.as_deref(), rest.headers.as_deref())
+    }
+
     fn event(self) -> Option<EventRow> {
         let rest = self.rest;
         Some(EventRow {
@@ -62,9 +70,9 @@ pub(crate) async fn read_new(
     stop: Option<&Mark>,
     floor: EventId,
     slots: &[Slot],
-    limit: i64,
+    most: Most,
 ) -> Result<Option<ReadNew>, sqlx::Error> {
-    let rows: Vec<NewRow> = sqlx::query_as(
+    let rows = sqlx::query_as(
         "select n.mark, n.timeline, e.*
          from (select pg_current_snapshot()::text as mark,
                       substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) as timeline) n
@@ -93,23 +101,23 @@ pub(crate) async fn read_new(
     .bind(from.running().iter().map(u64::to_string).collect::<Vec<_>>())
     .bind(floor.get())
     .bind(numbers(slots))
-    .bind(limit)
-    .fetch_all(connection)
-    .await?;
+    .bind(most.events)
+    .fetch(connection);
+    let rows = gathered(rows, most, NewRow::bytes).await?;
     let Some(first) = rows.first() else { return Ok(None) };
     let (mark, timeline) = (first.mark.clone(), first.timeline.clone());
     Ok(Some((mark, Some(timeline), rows.into_iter().filter_map(NewRow::event).collect())))
 }
 
-/// The lowest id of what began after the first mark of a window; by the index of transactions, all of it.
-pub(crate) async fn read_low(
+/// The lowest and the highest id of what began after the first mark of a window; by the index of transactions, all of it.
+pub(crate) async fn read_span(
     connection: &mut PgConnection,
     window: &Window,
-) -> Result<Option<i64>, sqlx::Error> {
+) -> Result<Option<(i64, i64)>, sqlx::Error> {
     let to = window.to.as_ref().unwrap_or(&window.from);
     // Without `offset 0` the planner would look for the minimum by the primary key, from the first event on.
-    sqlx::query_scalar(
-        "select min(id)
+    let (lowest, highest): (Option<i64>, Option<i64>) = sqlx::query_as(
+        "select min(id), max(id)
          from (select id
                from outbox_event
                where xid >= $1::text::xid8 and xid < $2::text::xid8
@@ -118,27 +126,19 @@ pub(crate) async fn read_low(
     .bind(window.from.xmax().to_string())
     .bind(to.xmax().to_string())
     .fetch_one(connection)
-    .await
+    .await?;
+    Ok(lowest.zip(highest))
 }
 
-/// A page of a frozen window in the order of ids. What began after its first mark is found by the primary key (the
-/// functions hide the transaction from the planner, which would otherwise sort the whole window for each page); what was
-/// running then, by the index of transactions. An event can be in both.
-pub(crate) async fn read_page(
-    connection: &mut PgConnection,
-    window: &Window,
-    floor: EventId,
-    low: EventId,
-    slots: &[Slot],
-    limit: i64,
-) -> Result<Vec<EventRow>, sqlx::Error> {
-    let to = window.to.as_ref().unwrap_or(&window.from);
-    let after = window.last.max(floor);
-    sqlx::query_as(
+/// A page of a frozen window in the order of ids. What began after its first mark is found by the primary key, between
+/// the lowest and the highest id of it (the functions hide the transaction from the planner, which would otherwise sort the
+/// whole window for each page); what was running then, by the index of transactions. An event can be in both.
+macro_rules! page {
+    () => {
         "(select id, xid::text as xid, slot, aggregate_type, aggregate_id, event_type, topic,
                  payload, payload_bytes, headers, created_at
           from outbox_event
-          where id > $5 and slot = any($6)
+          where id > $5 and id <= $8 and slot = any($6)
               and not pg_visible_in_snapshot(xid, (select $1::text::pg_snapshot))
               and pg_visible_in_snapshot(xid, (select $2::text::pg_snapshot))
           order by id
@@ -157,18 +157,75 @@ pub(crate) async fn read_page(
           order by id
           limit $7)
          order by id
-         limit $7",
-    )
-    .bind(window.from.to_string())
-    .bind(to.to_string())
-    .bind(window.from.running().iter().map(u64::to_string).collect::<Vec<_>>())
-    .bind(after.get())
-    .bind(after.get().max(low.get().saturating_sub(1)))
-    .bind(numbers(slots))
-    .bind(limit)
-    .fetch_all(connection)
-    .await
+         limit $7"
+    };
 }
+
+/// The server knows the length of a text without reading it, so of large events it sends no more than are wanted. For
+/// small ones counting would cost more than it saves: there the rest is thrown away here, should they be large after all.
+pub(crate) async fn read_page(
+    connection: &mut PgConnection,
+    window: &Window,
+    floor: EventId,
+    span: Span,
+    slots: &[Slot],
+    most: Most,
+) -> Result<Vec<EventRow>, sqlx::Error> {
+    let to = window.to.as_ref().unwrap_or(&window.from);
+    let after = window.last.max(floor);
+    let page = match most.size {
+        Size::Small => sqlx::query_as(page!()),
+        Size::Large => sqlx::query_as(concat!(
+            "select s.*
+             from (
+                 select f.*,
+                        sum(coalesce(octet_length(payload), octet_length(payload_bytes), 0)
+                            + coalesce(octet_length(headers), 0))
+                            over (order by id rows between unbounded preceding and 1 preceding) as bytes_before
+                 from (",
+            page!(),
+            ") as f
+             ) as s
+             where coalesce(s.bytes_before, 0) <= $9
+             order by s.id"
+        )),
+    };
+    let page = page
+        .bind(window.from.to_string())
+        .bind(to.to_string())
+        .bind(window.from.running().iter().map(u64::to_string).collect::<Vec<_>>())
+        .bind(after.get())
+        .bind(after.get().max(span.lowest.get().saturating_sub(1)))
+        .bind(numbers(slots))
+        .bind(most.events)
+        .bind(span.highest.get());
+    let rows = match most.size {
+        Size::Small => page.fetch(connection),
+        Size::Large => page.bind(most.bytes).fetch(connection),
+    };
+    gathered(rows, most, EventRow::bytes).await
+}
+
+/// Takes rows until they are enough; the connection throws the others away.
+async fn gathered<R>(
+    mut rows: Rows<'_, R>,
+    most: Most,
+    bytes_of: impl Fn(&R) -> usize,
+) -> Result<Vec<R>, sqlx::Error> {
+    let (mut gathered, mut bytes) = (Vec::new(), 0_usize);
+    while let Some(row) = poll_fn(|context| rows.as_mut().poll_next(context)).await {
+        let row = row?;
+        bytes += bytes_of(&row);
+        gathered.push(row);
+        if i64::try_from(bytes).is_ok_and(|bytes| bytes > most.bytes) {
+            break;
+        }
+    }
+    Ok(gathered)
+}
+
+/// Rows as they arrive.
+type Rows<'a, R> = Pin<Box<dyn Stream<Item = Result<R, sqlx::Error>> + Send + 'a>>;
 
 /// The server computes the slots itself.
 pub(crate) async fn slotless(

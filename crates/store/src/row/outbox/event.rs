@@ -3,6 +3,7 @@
 use super::{EVENT, slot_of};
 use crate::codec::DbTime;
 use crate::error::StoreError;
+use crate::outbox::EventRecord;
 use crate::row::damaged;
 use tidemill_domain::outbox::{Aggregate, EventId, NewEvent, Payload, StoredEvent, StoredHeaders};
 
@@ -23,6 +24,13 @@ pub(crate) struct EventRow {
     pub(crate) created_at: DbTime,
 }
 
+impl EventRow {
+    /// How large payload and headers are.
+    pub(crate) fn bytes(&self) -> usize {
+        bytes_of(self.payload.as_deref(), self.payload_bytes.as_deref(), self.headers.as_deref())
+    }
+}
+
 impl TryFrom<EventRow> for StoredEvent {
     type Error = StoreError;
 
@@ -41,6 +49,45 @@ impl TryFrom<EventRow> for StoredEvent {
             topic: row.topic,
             payload: payload_of(row.payload, row.payload_bytes),
             headers: StoredHeaders::of(row.headers),
+            created_at: row.created_at.into(),
+        })
+    }
+}
+
+/// How large payload and headers are together.
+pub(crate) fn bytes_of(payload: Option<&str>, payload_bytes: Option<&[u8]>, headers: Option<&str>) -> usize {
+    payload.map_or(0, str::len) + payload_bytes.map_or(0, <[u8]>::len) + headers.map_or(0, str::len)
+}
+
+/// An event without what it says.
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct EventRecordRow {
+    id: i64,
+    slot: Option<i16>,
+    aggregate_type: String,
+    aggregate_id: String,
+    event_type: String,
+    topic: String,
+    bytes: Option<i64>,
+    created_at: DbTime,
+}
+
+impl TryFrom<EventRecordRow> for EventRecord {
+    type Error = StoreError;
+
+    fn try_from(row: EventRecordRow) -> Result<Self, StoreError> {
+        let aggregate = Aggregate { kind: row.aggregate_type, id: row.aggregate_id };
+        let slot = match row.slot {
+            Some(slot) => slot_of(slot, EVENT, row.id)?,
+            None => aggregate.slot(),
+        };
+        Ok(Self {
+            id: EventId::new(row.id),
+            slot,
+            aggregate,
+            event_type: row.event_type,
+            topic: row.topic,
+            bytes: row.bytes.and_then(|bytes| usize::try_from(bytes).ok()),
             created_at: row.created_at.into(),
         })
     }

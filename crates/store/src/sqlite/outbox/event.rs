@@ -1,7 +1,7 @@
 //! Statements on `outbox_event`.
 
 use crate::codec::DbTime;
-use crate::row::outbox::event::{EventRow, headers_column, payload_columns};
+use crate::row::outbox::event::{EventRecordRow, EventRow, headers_column, payload_columns};
 use crate::tx::EventFilterRow;
 use serde_json::json;
 use sqlx::SqliteConnection;
@@ -74,10 +74,10 @@ pub(crate) async fn find(
 pub(crate) async fn list(
     connection: &mut SqliteConnection,
     filter: &EventFilterRow<'_>,
-) -> Result<Vec<EventRow>, sqlx::Error> {
+) -> Result<Vec<EventRecordRow>, sqlx::Error> {
     sqlx::query_as(
-        "select id, cast(id as text) as xid, slot, aggregate_type, aggregate_id, event_type, topic, payload,
-                payload_bytes, headers, created_at
+        "select id, slot, aggregate_type, aggregate_id, event_type, topic,
+                coalesce(octet_length(payload), octet_length(payload_bytes)) as bytes, created_at
          from outbox_event
          where ($1 is null or id < $1)
            and ($2 is null or aggregate_type = $2)

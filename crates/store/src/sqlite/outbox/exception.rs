@@ -4,7 +4,7 @@ pub(crate) mod operate;
 
 use crate::codec::DbTime;
 use crate::row::outbox::exception::{AggregateRow, DueRow, StandingRow};
-use crate::tx::{ExceptionChange, NewExceptionRow};
+use crate::tx::{ExceptionChange, Most, NewExceptionRow};
 use serde_json::json;
 use sqlx::SqliteConnection;
 
@@ -120,14 +120,14 @@ pub(crate) async fn blocked(
 }
 
 /// The events that are due, the longest overdue first, each with those behind it. Every aggregate gets the same share
-/// of `events_max`; the place of the first that is too many is looked up. Needs `tidemill_outbox_exception_due` and
+/// of what is read at most; the place of the first that is too many is looked up. Needs `tidemill_outbox_exception_due` and
 /// `tidemill_outbox_exception_aggregate`.
 pub(crate) async fn due(
     connection: &mut SqliteConnection,
     slots: &[i16],
     now: DbTime,
     heads_max: i64,
-    events_max: i64,
+    most: Most,
 ) -> Result<Vec<DueRow>, sqlx::Error> {
     sqlx::query_as(
         "with head as materialized (
@@ -152,29 +152,48 @@ pub(crate) async fn due(
                  limit 1 offset max($4 / (select max(count(*), 1) from head), 1)
              ) as over_seq
              from head
+         ),
+         found as materialized (
+             select x.event_id as event_id, share.event_id as head,
+                    row_number() over (order by share.next_attempt_at, share.event_id, x.seq) as turn,
+                    case when x.is_edited
+                         then coalesce(octet_length(x.payload), octet_length(x.payload_bytes), 0)
+                              + coalesce(octet_length(x.headers), 0)
+                         else coalesce(octet_length(e.payload), octet_length(e.payload_bytes), 0)
+                              + coalesce(octet_length(e.headers), 0) end as bytes
+             from share
+             join tidemill_outbox_exception x
+                 on x.slot = share.slot
+                and x.aggregate_type = share.aggregate_type
+                and x.aggregate_id = share.aggregate_id
+                and x.state <> 'skipped'
+                and x.seq >= share.seq
+                and x.seq < coalesce(share.over_seq, 9223372036854775807)
+             left join outbox_event e on e.id = x.event_id
+         ),
+         sized as materialized (
+             select event_id, head, turn,
+                    sum(bytes) over (order by turn rows between unbounded preceding and 1 preceding) as bytes_before
+             from found
          )
-         select x.event_id as event_id, share.event_id as head, x.slot as slot, x.seq as seq,
+         select x.event_id as event_id, sized.head as head, x.slot as slot, x.seq as seq,
                 x.aggregate_type as aggregate_type, x.aggregate_id as aggregate_id, x.event_type as event_type,
                 x.revision as revision, x.attempts as attempts, e.created_at as created_at,
                 coalesce(x.topic, e.topic) as topic,
                 case when x.is_edited then x.payload else e.payload end as payload,
                 case when x.is_edited then x.payload_bytes else e.payload_bytes end as payload_bytes,
                 case when x.is_edited then x.headers else e.headers end as headers
-         from share
-         join tidemill_outbox_exception x
-             on x.slot = share.slot
-            and x.aggregate_type = share.aggregate_type
-            and x.aggregate_id = share.aggregate_id
-            and x.state <> 'skipped'
-            and x.seq >= share.seq
-            and x.seq < coalesce(share.over_seq, 9223372036854775807)
+         from sized
+         join tidemill_outbox_exception x on x.event_id = sized.event_id
          left join outbox_event e on e.id = x.event_id
-         order by share.next_attempt_at, share.event_id, x.seq",
+         where coalesce(sized.bytes_before, 0) <= $5
+         order by sized.turn",
     )
     .bind(json!(slots).to_string())
     .bind(now)
     .bind(heads_max)
-    .bind(events_max)
+    .bind(most.events)
+    .bind(most.bytes)
     .fetch_all(connection)
     .await
 }

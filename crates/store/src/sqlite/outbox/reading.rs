@@ -2,7 +2,7 @@
 
 use super::numbers;
 use crate::row::outbox::event::EventRow;
-use crate::tx::ReadNew;
+use crate::tx::{Most, ReadNew, Span};
 use sqlx::SqliteConnection;
 use tidemill_domain::outbox::{EventId, Mark, Slot, Window};
 
@@ -18,7 +18,7 @@ pub(crate) async fn read_new(
     stop: Option<&Mark>,
     floor: EventId,
     slots: &[Slot],
-    limit: i64,
+    most: Most,
 ) -> Result<Option<ReadNew>, sqlx::Error> {
     let (is_slotless, last): (bool, i64) = sqlx::query_as(
         "select exists (select 1 from outbox_event where slot is null),
@@ -30,48 +30,66 @@ pub(crate) async fn read_new(
         return Ok(None);
     }
     let mark = Mark::up_to(last.max(up_to(from)));
-    let rows = read(connection, up_to(from).max(floor.get()), stop.unwrap_or(&mark), slots, limit).await?;
+    let rows = read(connection, up_to(from).max(floor.get()), stop.unwrap_or(&mark), slots, most).await?;
     Ok(Some((mark.to_string(), None, rows)))
 }
 
-pub(crate) async fn read_low(
+/// Marks are ids.
+pub(crate) async fn read_span(
     _connection: &mut SqliteConnection,
     window: &Window,
-) -> Result<Option<i64>, sqlx::Error> {
-    Ok(Some(up_to(&window.from).saturating_add(1)))
+) -> Result<Option<(i64, i64)>, sqlx::Error> {
+    let to = window.to.as_ref().unwrap_or(&window.from);
+    Ok(Some((up_to(&window.from).saturating_add(1), up_to(to))))
 }
 
 pub(crate) async fn read_page(
     connection: &mut SqliteConnection,
     window: &Window,
     floor: EventId,
-    low: EventId,
+    span: Span,
     slots: &[Slot],
-    limit: i64,
+    most: Most,
 ) -> Result<Vec<EventRow>, sqlx::Error> {
-    let after = window.last.get().max(floor.get()).max(low.get().saturating_sub(1));
-    read(connection, after, window.to.as_ref().unwrap_or(&window.from), slots, limit).await
+    let after = window.last.get().max(floor.get()).max(span.lowest.get().saturating_sub(1));
+    read(connection, after, window.to.as_ref().unwrap_or(&window.from), slots, most).await
 }
 
+/// What is too much is not fetched: the length of a value is known without reading it, as long as nothing else is asked of
+/// it.
 async fn read(
     connection: &mut SqliteConnection,
     after: i64,
     to: &Mark,
     slots: &[Slot],
-    limit: i64,
+    most: Most,
 ) -> Result<Vec<EventRow>, sqlx::Error> {
     sqlx::query_as(
-        "select id, cast(id as text) as xid, slot, aggregate_type, aggregate_id, event_type, topic,
-                payload, payload_bytes, headers, created_at
-         from outbox_event
-         where id > $1 and id <= $2 and slot in (select value from json_each($3))
-         order by id
-         limit $4",
+        "with sized as materialized (
+             select id, coalesce(octet_length(payload), octet_length(payload_bytes), 0)
+                        + coalesce(octet_length(headers), 0) as bytes
+             from outbox_event
+             where id > $1 and id <= $2 and slot in (select value from json_each($3))
+             order by id
+             limit $4
+         ),
+         page as materialized (
+             select id, sum(bytes) over (order by id rows between unbounded preceding and 1 preceding) as bytes_before
+             from sized
+         )
+         select e.id as id, cast(e.id as text) as xid, e.slot as slot, e.aggregate_type as aggregate_type,
+                e.aggregate_id as aggregate_id, e.event_type as event_type, e.topic as topic, e.payload as payload,
+                e.payload_bytes as payload_bytes, e.headers as headers, e.created_at as created_at
+         from page
+         join outbox_event e on e.id = page.id
+         where coalesce(page.bytes_before, 0) <= $5
+         order by page.id",
     )
     .bind(after)
     .bind(up_to(to))
     .bind(numbers(slots))
-    .bind(limit)
+    .bind(most.events)
+    .bind(most.bytes)
     .fetch_all(connection)
     .await
 }

@@ -1,7 +1,7 @@
 //! Statements on events.
 
 use crate::codec::DbTime;
-use crate::row::outbox::event::EventRow;
+use crate::row::outbox::event::{EventRecordRow, EventRow};
 use crate::tx::{Answer, Connection, Tx};
 use crate::{postgres, sqlite};
 use tidemill_domain::outbox::NewEvent;
@@ -19,7 +19,10 @@ impl Tx {
         on_either!(self, outbox::event::find(id))
     }
 
-    pub(crate) async fn outbox_event_list(&mut self, filter: &EventFilterRow<'_>) -> Answer<Vec<EventRow>> {
+    pub(crate) async fn outbox_event_list(
+        &mut self,
+        filter: &EventFilterRow<'_>,
+    ) -> Answer<Vec<EventRecordRow>> {
         on_either!(self, outbox::event::list(filter))
     }
 }

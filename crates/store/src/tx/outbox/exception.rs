@@ -3,7 +3,7 @@
 use crate::codec::DbTime;
 use crate::outbox::exception::NewException;
 use crate::row::outbox::exception::{AggregateRow, ContentRow, DueRow, ExceptionRow, StandingRow};
-use crate::tx::{Answer, Connection, Tx};
+use crate::tx::{Answer, Connection, Most, Tx};
 use crate::{postgres, sqlite};
 use tidemill_domain::outbox::exception::{Exception, ExceptionState};
 
@@ -37,9 +37,9 @@ impl Tx {
         slots: &[i16],
         now: DbTime,
         heads_max: i64,
-        events_max: i64,
+        most: Most,
     ) -> Answer<Vec<DueRow>> {
-        on_either!(self, outbox::exception::due(slots, now, heads_max, events_max))
+        on_either!(self, outbox::exception::due(slots, now, heads_max, most))
     }
 
     pub(crate) async fn exception_standing(&mut self, ids: &[i64]) -> Answer<Vec<StandingRow>> {

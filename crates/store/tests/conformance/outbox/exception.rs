@@ -43,7 +43,7 @@ async fn write(bench: &Bench, aggregates: &[&str]) {
 }
 
 /// Event `id` of an aggregate, whose place in its slot is its id.
-fn new(id: i64, aggregate: &str, state: ExceptionState) -> NewException {
+pub(super) fn new(id: i64, aggregate: &str, state: ExceptionState) -> NewException {
     let attempts = u32::from(state != ExceptionState::Held);
     NewException {
         event_id: EventId::new(id),
@@ -61,7 +61,7 @@ fn order(id: &str) -> Aggregate {
     Aggregate { kind: "order".into(), id: id.into() }
 }
 
-fn waiting(at: Timestamp) -> ExceptionState {
+pub(super) fn waiting(at: Timestamp) -> ExceptionState {
     ExceptionState::Waiting { next_attempt_at: at }
 }
 
@@ -79,13 +79,13 @@ async fn block(bench: &Bench, aggregate: &str, ids: &[i64]) {
     except(bench, &new).await;
 }
 
-async fn due(bench: &Bench, heads_max: u32, events_max: u32) -> Due {
+pub(super) async fn due(bench: &Bench, heads_max: u32, events_max: u32) -> Due {
     let mut tx = bench.store.read().await.unwrap();
     let slots: Vec<Slot> = Slot::all().collect();
     tx.outbox_due(&slots, bench.now(), heads_max, events_max).await.unwrap()
 }
 
-fn delivered(event: &DueEvent) -> Settled {
+pub(super) fn delivered(event: &DueEvent) -> Settled {
     Settled { event_id: event.id, revision: event.revision, what: SettledAs::Delivered }
 }
 
@@ -94,7 +94,7 @@ fn refused(event: &DueEvent, state: ExceptionState) -> Settled {
     Settled { event_id: event.id, revision: event.revision, what }
 }
 
-async fn settle(bench: &Bench, settled: &[Settled]) -> Settling {
+pub(super) async fn settle(bench: &Bench, settled: &[Settled]) -> Settling {
     let mut tx = bench.begin().await;
     let settling = tx.outbox_settle(settled, bench.now()).await.unwrap();
     tx.commit().await.unwrap();

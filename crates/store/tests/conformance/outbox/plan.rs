@@ -13,6 +13,9 @@ const KEPT: u64 = 200_000;
 /// Enough where the plan does not depend on how many there are.
 const FEWER: u64 = 20_000;
 
+/// Events that are written while a window is read.
+const NEWER: u64 = 2_000;
+
 /// Most rows that a statement may touch: some pages, but by no means all that is kept.
 const TOUCHED_MAX: u64 = 300;
 
@@ -77,12 +80,7 @@ async fn plans(bench: &Bench, past: Past, kept: u64, then: &str) -> Vec<Value> {
         // Lower than those of the server, however new it is.
         Past::ByMany => "(3 + n % 700)::text::xid8",
     };
-    quick
-        .run(&format!(
-            "insert into outbox_event (xid, aggregate_type, aggregate_id, event_type, topic, payload)
-             select {xid}, 'thing', n::text, 'thing.changed', 'things', '1' from generate_series(1, {kept}) as n"
-        ))
-        .await;
+    quick.run(&many(kept, xid)).await;
     quick.run(then).await;
     // All of them were read.
     quick
@@ -111,11 +109,26 @@ async fn plans(bench: &Bench, past: Past, kept: u64, then: &str) -> Vec<Value> {
         long.commit().await;
         relay.drain().await;
     }
+    // What is written while a window is read is not in its way.
+    for n in 0..8 {
+        quick.commit_event(&format!("quick{n}")).await;
+    }
+    relay.step().await;
+    quick.run(&many(NEWER, "pg_current_xact_id()")).await;
+    relay.step().await;
     drop(listening);
-    assert_eq!(relay.settled.len(), 140);
+    assert_eq!(relay.settled.len(), 148);
     let json = |plan: &String| plan.find('{').and_then(|at| serde_json::from_str(&plan[at..]).ok());
     let is_about_events = |plan: &Value| plan.to_string().contains("\"outbox_event_p1\"");
     told.messages().iter().filter_map(json).filter(is_about_events).collect()
+}
+
+/// Writes so many events at once, under these numbers of transactions.
+fn many(events: u64, xid: &str) -> String {
+    format!(
+        "insert into outbox_event (xid, aggregate_type, aggregate_id, event_type, topic, payload)
+         select {xid}, 'thing', n::text, 'thing.changed', 'things', '1' from generate_series(1, {events}) as n"
+    )
 }
 
 /// How many events a statement has touched.

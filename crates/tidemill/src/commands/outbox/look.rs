@@ -60,7 +60,7 @@ pub(super) async fn list(arguments: List, context: &Context) -> Result<Exit, Fai
             json!(event.topic),
             json!(event.slot.get()),
             // A tombstone has none, which is not the same as an empty payload.
-            if event.payload == Payload::Tombstone { Value::Null } else { json!(event.payload.len()) },
+            json!(event.bytes),
         ]);
     }
     listing.print(context.output())?;
