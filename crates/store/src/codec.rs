@@ -1,4 +1,4 @@
-//! Values that the two databases store differently: instants and ids.
+//! Values that the two databases store differently: instants, ids, and texts of other programs.
 
 use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
@@ -6,6 +6,7 @@ use sqlx::postgres::types::Oid;
 use sqlx::postgres::{PgArgumentBuffer, PgHasArrayType, PgTypeInfo, PgValueRef};
 use sqlx::sqlite::{SqliteArgumentsBuffer, SqliteTypeInfo, SqliteValueRef};
 use sqlx::{Decode, Encode, Postgres, Sqlite, Type, ValueRef};
+use std::borrow::Cow;
 use tidemill_domain::process::ProcessId;
 use tidemill_domain::time::{NotAnInstant, Timestamp};
 use uuid::Uuid;
@@ -129,6 +130,51 @@ impl Decode<'_, Sqlite> for DbId {
     fn decode(value: SqliteValueRef<'_>) -> Result<Self, BoxDynError> {
         let id: Hyphenated = Decode::<Sqlite>::decode(value)?;
         Ok(Self(id.into_uuid()))
+    }
+}
+
+/// A text that other programs write. PostgreSQL takes only UTF-8; SQLite takes any bytes, and those that are none are
+/// replaced by U+FFFD.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct DbText {
+    pub(crate) text: String,
+    pub(crate) is_garbled: bool,
+}
+
+impl DbText {
+    fn of(bytes: &[u8]) -> Self {
+        match String::from_utf8_lossy(bytes) {
+            Cow::Borrowed(text) => Self { text: text.to_owned(), is_garbled: false },
+            Cow::Owned(text) => Self { text, is_garbled: true },
+        }
+    }
+}
+
+impl Type<Postgres> for DbText {
+    fn type_info() -> PgTypeInfo {
+        <String as Type<Postgres>>::type_info()
+    }
+
+    fn compatible(found: &PgTypeInfo) -> bool {
+        <String as Type<Postgres>>::compatible(found)
+    }
+}
+
+impl Decode<'_, Postgres> for DbText {
+    fn decode(value: PgValueRef<'_>) -> Result<Self, BoxDynError> {
+        Ok(Self { text: Decode::<Postgres>::decode(value)?, is_garbled: false })
+    }
+}
+
+impl Type<Sqlite> for DbText {
+    fn type_info() -> SqliteTypeInfo {
+        <String as Type<Sqlite>>::type_info()
+    }
+}
+
+impl Decode<'_, Sqlite> for DbText {
+    fn decode(value: SqliteValueRef<'_>) -> Result<Self, BoxDynError> {
+        Ok(Self::of(Decode::<Sqlite>::decode(value)?))
     }
 }
 

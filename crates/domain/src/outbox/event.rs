@@ -222,6 +222,12 @@ pub enum BadEvent {
     /// Too many words.
     #[error("at most {HEADERS_MAX} headers of {HEADER_BYTES_MAX} bytes together are allowed")]
     TooManyHeaders,
+    /// Bytes that are no text. Only SQLite lets others write them.
+    #[error("the text of the {what} is not valid UTF-8")]
+    NotUtf8 {
+        /// Which text.
+        what: &'static str,
+    },
     /// The headers as a whole.
     #[error("headers are a JSON object whose values are texts")]
     HeadersNotAnObject,

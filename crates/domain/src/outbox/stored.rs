@@ -25,6 +25,18 @@ pub struct StoredEvent {
     pub headers: StoredHeaders,
     /// When it was written.
     pub created_at: Timestamp,
+    /// What is wrong with one of the texts other than headers; what could not be read of it is replaced by U+FFFD.
+    pub garbled: Option<BadEvent>,
+}
+
+impl StoredEvent {
+    /// The headers, if all of the event can be published; otherwise what is wrong with it.
+    pub fn good(&self) -> Result<&Headers, &BadEvent> {
+        match &self.garbled {
+            Some(why) => Err(why),
+            None => self.headers.good(),
+        }
+    }
 }
 
 /// Headers as they are stored.
@@ -56,6 +68,11 @@ impl StoredHeaders {
             Ok(headers) => Self::Good(headers),
             Err(why) => Self::Bad { text, why },
         }
+    }
+
+    /// Headers that are not even a text; what could not be read of them was replaced.
+    pub fn garbled(text: String) -> Self {
+        Self::Bad { text, why: BadEvent::NotUtf8 { what: "headers" } }
     }
 
     /// The headers, or what is wrong with them.

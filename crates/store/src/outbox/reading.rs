@@ -132,11 +132,12 @@ impl Tx {
         Ok(Some(page))
     }
 
-    /// Computes the slots that other programs have left out; how many. Only SQLite needs it.
+    /// Computes the slots that other programs have left out; how many. Only SQLite needs it. Of an id that is no text, it
+    /// is the slot of what is shown of it.
     pub async fn fill_slots(&mut self, limit: u32) -> Result<u64, StoreError> {
         let rows = self.outbox_slotless(limit.into()).await?;
         let slots: Vec<(i64, u8)> =
-            rows.iter().map(|(id, aggregate)| (*id, Slot::of(aggregate).get())).collect();
+            rows.iter().map(|(id, aggregate)| (*id, Slot::of(&aggregate.text).get())).collect();
         self.outbox_set_slots(&slots).await?;
         Ok(slots.len() as u64)
     }

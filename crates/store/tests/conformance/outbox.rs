@@ -5,6 +5,7 @@ mod detail;
 mod event;
 mod exception;
 mod foreign;
+mod garbled;
 mod interleaving;
 mod lag;
 mod large;

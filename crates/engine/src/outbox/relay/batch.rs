@@ -248,7 +248,7 @@ impl Member<'_> {
 
     /// An event on its way out; why it cannot go, if other programs have written what nobody can send.
     pub(super) fn record(&self, event: &StoredEvent, seq: Seq) -> Result<Record, String> {
-        let headers = event.headers.good().map_err(ToString::to_string)?.clone();
+        let headers = event.good().map_err(ToString::to_string)?.clone();
         Ok(Record {
             id: event.id,
             slot: event.slot,

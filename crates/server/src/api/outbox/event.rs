@@ -132,7 +132,7 @@ pub struct OneEvent {
     payload: EventPayload,
     /// Further words; none when they cannot be read.
     headers: Option<BTreeMap<String, String>>,
-    /// Why the headers cannot be read.
+    /// Why the event cannot be read.
     unreadable: Option<String>,
 }
 
@@ -177,14 +177,14 @@ impl From<EventRecord> for Event {
 
 impl From<EventDetail> for OneEvent {
     fn from(detail: EventDetail) -> Self {
-        let headers = detail.event.headers.good();
+        let (headers, all) = (detail.event.headers.good(), detail.event.good());
         Self {
             event: EventRecord::from(&detail.event).into(),
             state: detail.fate.as_str().to_owned(),
             owner: detail.owner.map(|owner| owner.to_string()),
             epoch: detail.epoch.get(),
             headers: headers.ok().cloned(),
-            unreadable: headers.err().map(ToString::to_string),
+            unreadable: all.err().map(ToString::to_string),
             payload: detail.event.payload.into(),
         }
     }

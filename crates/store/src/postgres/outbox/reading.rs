@@ -6,6 +6,7 @@
 //! whole table.
 
 use super::numbers;
+use crate::codec::{DbText, DbTime};
 use crate::row::outbox::event::{EventRow, bytes_of};
 use crate::tx::{Most, ReadNew, Size, Span};
 use futures_core::Stream;
@@ -28,20 +29,20 @@ struct NewRow {
 struct Rest {
     xid: Option<String>,
     slot: Option<i16>,
-    aggregate_type: Option<String>,
-    aggregate_id: Option<String>,
-    event_type: Option<String>,
-    topic: Option<String>,
-    payload: Option<String>,
+    aggregate_type: Option<DbText>,
+    aggregate_id: Option<DbText>,
+    event_type: Option<DbText>,
+    topic: Option<DbText>,
+    payload: Option<DbText>,
     payload_bytes: Option<Vec<u8>>,
-    headers: Option<String>,
-    created_at: Option<crate::codec::DbTime>,
+    headers: Option<DbText>,
+    created_at: Option<DbTime>,
 }
 
 impl NewRow {
     fn bytes(&self) -> usize {
         let rest = &self.rest;
-        bytes_of(rest.payload.as_deref(), rest.payload_bytes.as_deref(), rest.headers.as_deref())
+        bytes_of(rest.payload.as_ref(), rest.payload_bytes.as_deref(), rest.headers.as_ref())
     }
 
     fn event(self) -> Option<EventRow> {
@@ -231,7 +232,7 @@ type Rows<'a, R> = Pin<Box<dyn Stream<Item = Result<R, sqlx::Error>> + Send + 'a
 pub(crate) async fn slotless(
     _connection: &mut PgConnection,
     _limit: i64,
-) -> Result<Vec<(i64, String)>, sqlx::Error> {
+) -> Result<Vec<(i64, DbText)>, sqlx::Error> {
     Ok(Vec::new())
 }
 

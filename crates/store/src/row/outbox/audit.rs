@@ -1,6 +1,7 @@
 //! Rows of the outbox as its audit reads them.
 
 use super::{EVENT, EXCEPTION, slot_of};
+use crate::codec::DbText;
 use crate::error::StoreError;
 use crate::outbox::audit::AuditedException;
 use crate::row::damaged;
@@ -40,13 +41,13 @@ pub(crate) struct AuditEventRow {
     pub(crate) id: i64,
     pub(crate) xid: i64,
     slot: Option<i16>,
-    aggregate_id: Option<String>,
+    aggregate_id: Option<DbText>,
 }
 
 impl AuditEventRow {
     pub(crate) fn slot(&self) -> Result<Slot, StoreError> {
         let stored = self.slot.and_then(|slot| u8::try_from(slot).ok()).map(Slot::new);
-        let computed = || self.aggregate_id.as_deref().map(Slot::of);
+        let computed = || self.aggregate_id.as_ref().map(|id| Slot::of(&id.text));
         stored.or_else(computed).ok_or_else(|| damaged(EVENT, "slot", self.id))
     }
 }
@@ -55,12 +56,12 @@ impl AuditEventRow {
 #[derive(Clone, Debug, sqlx::FromRow)]
 pub(crate) struct AuditNameRow {
     id: i64,
-    aggregate_type: String,
-    aggregate_id: String,
+    aggregate_type: DbText,
+    aggregate_id: DbText,
 }
 
 impl From<AuditNameRow> for (EventId, Aggregate) {
     fn from(row: AuditNameRow) -> Self {
-        (EventId::new(row.id), Aggregate { kind: row.aggregate_type, id: row.aggregate_id })
+        (EventId::new(row.id), Aggregate { kind: row.aggregate_type.text, id: row.aggregate_id.text })
     }
 }

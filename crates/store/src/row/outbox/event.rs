@@ -1,11 +1,11 @@
 //! Rows of `outbox_event`.
 
 use super::{EVENT, slot_of};
-use crate::codec::DbTime;
+use crate::codec::{DbText, DbTime};
 use crate::error::StoreError;
 use crate::outbox::EventRecord;
 use crate::row::damaged;
-use tidemill_domain::outbox::{Aggregate, EventId, NewEvent, Payload, StoredEvent, StoredHeaders};
+use tidemill_domain::outbox::{Aggregate, BadEvent, EventId, NewEvent, Payload, StoredEvent, StoredHeaders};
 
 #[derive(Clone, Debug, sqlx::FromRow)]
 pub(crate) struct EventRow {
@@ -14,20 +14,20 @@ pub(crate) struct EventRow {
     pub(crate) xid: String,
     /// None on SQLite where another program wrote the event and no relay has looked yet.
     pub(crate) slot: Option<i16>,
-    pub(crate) aggregate_type: String,
-    pub(crate) aggregate_id: String,
-    pub(crate) event_type: String,
-    pub(crate) topic: String,
-    pub(crate) payload: Option<String>,
+    pub(crate) aggregate_type: DbText,
+    pub(crate) aggregate_id: DbText,
+    pub(crate) event_type: DbText,
+    pub(crate) topic: DbText,
+    pub(crate) payload: Option<DbText>,
     pub(crate) payload_bytes: Option<Vec<u8>>,
-    pub(crate) headers: Option<String>,
+    pub(crate) headers: Option<DbText>,
     pub(crate) created_at: DbTime,
 }
 
 impl EventRow {
     /// How large payload and headers are.
     pub(crate) fn bytes(&self) -> usize {
-        bytes_of(self.payload.as_deref(), self.payload_bytes.as_deref(), self.headers.as_deref())
+        bytes_of(self.payload.as_ref(), self.payload_bytes.as_deref(), self.headers.as_ref())
     }
 }
 
@@ -35,7 +35,16 @@ impl TryFrom<EventRow> for StoredEvent {
     type Error = StoreError;
 
     fn try_from(row: EventRow) -> Result<Self, StoreError> {
-        let aggregate = Aggregate { kind: row.aggregate_type, id: row.aggregate_id };
+        let texts = [
+            ("aggregate type", Some(&row.aggregate_type)),
+            ("aggregate id", Some(&row.aggregate_id)),
+            ("event type", Some(&row.event_type)),
+            ("topic", Some(&row.topic)),
+            ("payload", row.payload.as_ref()),
+        ];
+        let garbled = texts.iter().find(|(_, text)| text.is_some_and(|text| text.is_garbled));
+        let garbled = garbled.map(|(what, _)| BadEvent::NotUtf8 { what });
+        let aggregate = Aggregate { kind: row.aggregate_type.text, id: row.aggregate_id.text };
         let slot = match row.slot {
             Some(slot) => slot_of(slot, EVENT, row.id)?,
             None => aggregate.slot(),
@@ -45,18 +54,27 @@ impl TryFrom<EventRow> for StoredEvent {
             xid: row.xid.parse().map_err(|_| damaged(EVENT, "xid", row.id))?,
             slot,
             aggregate,
-            event_type: row.event_type,
-            topic: row.topic,
-            payload: payload_of(row.payload, row.payload_bytes),
-            headers: StoredHeaders::of(row.headers),
+            event_type: row.event_type.text,
+            topic: row.topic.text,
+            payload: payload_of(row.payload.map(|payload| payload.text), row.payload_bytes),
+            headers: match row.headers {
+                Some(headers) if headers.is_garbled => StoredHeaders::garbled(headers.text),
+                headers => StoredHeaders::of(headers.map(|headers| headers.text)),
+            },
             created_at: row.created_at.into(),
+            garbled,
         })
     }
 }
 
 /// How large payload and headers are together.
-pub(crate) fn bytes_of(payload: Option<&str>, payload_bytes: Option<&[u8]>, headers: Option<&str>) -> usize {
-    payload.map_or(0, str::len) + payload_bytes.map_or(0, <[u8]>::len) + headers.map_or(0, str::len)
+pub(crate) fn bytes_of(
+    payload: Option<&DbText>,
+    payload_bytes: Option<&[u8]>,
+    headers: Option<&DbText>,
+) -> usize {
+    let text = |text: Option<&DbText>| text.map_or(0, |text| text.text.len());
+    text(payload) + payload_bytes.map_or(0, <[u8]>::len) + text(headers)
 }
 
 /// An event without what it says.
@@ -64,10 +82,10 @@ pub(crate) fn bytes_of(payload: Option<&str>, payload_bytes: Option<&[u8]>, head
 pub(crate) struct EventRecordRow {
     id: i64,
     slot: Option<i16>,
-    aggregate_type: String,
-    aggregate_id: String,
-    event_type: String,
-    topic: String,
+    aggregate_type: DbText,
+    aggregate_id: DbText,
+    event_type: DbText,
+    topic: DbText,
     bytes: Option<i64>,
     created_at: DbTime,
 }
@@ -76,7 +94,7 @@ impl TryFrom<EventRecordRow> for EventRecord {
     type Error = StoreError;
 
     fn try_from(row: EventRecordRow) -> Result<Self, StoreError> {
-        let aggregate = Aggregate { kind: row.aggregate_type, id: row.aggregate_id };
+        let aggregate = Aggregate { kind: row.aggregate_type.text, id: row.aggregate_id.text };
         let slot = match row.slot {
             Some(slot) => slot_of(slot, EVENT, row.id)?,
             None => aggregate.slot(),
@@ -85,8 +103,8 @@ impl TryFrom<EventRecordRow> for EventRecord {
             id: EventId::new(row.id),
             slot,
             aggregate,
-            event_type: row.event_type,
-            topic: row.topic,
+            event_type: row.event_type.text,
+            topic: row.topic.text,
             bytes: row.bytes.and_then(|bytes| usize::try_from(bytes).ok()),
             created_at: row.created_at.into(),
         })

@@ -1,7 +1,7 @@
 //! Rows of excepted events.
 
 use super::{EXCEPTION, slot_of};
-use crate::codec::DbTime;
+use crate::codec::{DbText, DbTime};
 use crate::error::StoreError;
 use crate::outbox::exception::{Content, ExceptionRecord};
 use crate::row::damaged;
@@ -75,7 +75,7 @@ pub(crate) struct ExceptionRow {
     updated_at: DbTime,
     is_edited: bool,
     own_topic: Option<String>,
-    event_topic: Option<String>,
+    event_topic: Option<DbText>,
     behind: Option<i64>,
 }
 
@@ -102,7 +102,7 @@ impl TryFrom<ExceptionRow> for ExceptionRecord {
             is_edited: row.is_edited,
             is_redirected: row.own_topic.is_some(),
             original: if row.event_topic.is_some() { Original::Kept } else { Original::Gone },
-            topic: row.own_topic.or(row.event_topic),
+            topic: row.own_topic.or(row.event_topic.map(|topic| topic.text)),
         })
     }
 }
@@ -111,28 +111,33 @@ impl TryFrom<ExceptionRow> for ExceptionRecord {
 #[derive(Clone, Debug, sqlx::FromRow)]
 pub(crate) struct ContentRow {
     created_at: Option<DbTime>,
-    topic: Option<String>,
-    payload: Option<String>,
+    topic: Option<DbText>,
+    payload: Option<DbText>,
     payload_bytes: Option<Vec<u8>>,
-    headers: Option<String>,
+    headers: Option<DbText>,
 }
 
 impl ContentRow {
-    /// None when the event itself is gone; an error in it when its headers make no sense.
+    /// None when the event itself is gone; an error in it when it makes no sense.
     pub(crate) fn content(self, id: i64) -> Result<Option<Result<Content, BadEvent>>, StoreError> {
         let (Some(created_at), Some(topic)) = (self.created_at, self.topic) else { return Ok(None) };
-        let headers = match self.headers.as_deref().map(headers_of) {
+        let texts =
+            [("topic", Some(&topic)), ("payload", self.payload.as_ref()), ("headers", self.headers.as_ref())];
+        if let Some((what, _)) = texts.iter().find(|(_, text)| text.is_some_and(|text| text.is_garbled)) {
+            return Ok(Some(Err(BadEvent::NotUtf8 { what })));
+        }
+        let headers = match self.headers.as_ref().map(|headers| headers_of(&headers.text)) {
             None => Headers::new(),
             Some(Ok(headers)) => headers,
             Some(Err(bad)) => return Ok(Some(Err(bad))),
         };
         let payload = match (self.payload, self.payload_bytes) {
-            (Some(text), None) => Payload::Json(text),
+            (Some(payload), None) => Payload::Json(payload.text),
             (None, Some(bytes)) => Payload::Bytes(bytes),
             (None, None) => Payload::Tombstone,
             (Some(_), Some(_)) => return Err(damaged(EXCEPTION, "payload_bytes", id)),
         };
-        Ok(Some(Ok(Content { topic, headers, payload, created_at: created_at.into() })))
+        Ok(Some(Ok(Content { topic: topic.text, headers, payload, created_at: created_at.into() })))
     }
 }
 

@@ -1,13 +1,13 @@
 //! Rows about what was not read yet.
 
-use crate::codec::DbTime;
+use crate::codec::{DbText, DbTime};
 use tidemill_domain::outbox::Slot;
 
 /// Events of one slot that were not read yet. Where the slot was not filled in yet, those of one aggregate.
 #[derive(Clone, Debug, sqlx::FromRow)]
 pub(crate) struct UnreadRow {
     slot: Option<i16>,
-    aggregate_id: Option<String>,
+    aggregate_id: Option<DbText>,
     pub(crate) rows: i64,
     pub(crate) oldest: DbTime,
 }
@@ -16,7 +16,7 @@ impl UnreadRow {
     pub(crate) fn slot(&self) -> Option<Slot> {
         match self.slot {
             Some(slot) => u8::try_from(slot).ok().map(Slot::new),
-            None => self.aggregate_id.as_deref().map(Slot::of),
+            None => self.aggregate_id.as_ref().map(|id| Slot::of(&id.text)),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Statements that read `outbox_event`. There is one writer at a time, so the order of ids is that of commits.
 
 use super::numbers;
+use crate::codec::DbText;
 use crate::row::outbox::event::EventRow;
 use crate::tx::{Most, ReadNew, Span};
 use sqlx::SqliteConnection;
@@ -97,7 +98,7 @@ async fn read(
 pub(crate) async fn slotless(
     connection: &mut SqliteConnection,
     limit: i64,
-) -> Result<Vec<(i64, String)>, sqlx::Error> {
+) -> Result<Vec<(i64, DbText)>, sqlx::Error> {
     sqlx::query_as("select id, aggregate_id from outbox_event where slot is null order by id limit $1")
         .bind(limit)
         .fetch_all(connection)

@@ -1,6 +1,7 @@
 //! Statements that read events.
 
 use super::{Answer, Connection, Tx, postgres, sqlite};
+use crate::codec::DbText;
 use crate::outbox::reading::PAGE_BYTES;
 use crate::row::outbox::event::EventRow;
 use tidemill_domain::outbox::{EventId, Mark, Slot, Window};
@@ -65,7 +66,7 @@ impl Tx {
         on_either!(self, outbox::reading::read_page(window, floor, span, slots, most))
     }
 
-    pub(crate) async fn outbox_slotless(&mut self, limit: i64) -> Answer<Vec<(i64, String)>> {
+    pub(crate) async fn outbox_slotless(&mut self, limit: i64) -> Answer<Vec<(i64, DbText)>> {
         on_either!(self, outbox::reading::slotless(limit))
     }
 

@@ -204,7 +204,7 @@ async fn plain_sql_and_our_own_functions_share_one_order(bench: Bench) {
     assert_eq!(ids, ["ours-0", "theirs-0", "ours-1", "theirs-1", "ours-2", "theirs-2"]);
 }
 
-/// On SQLite a program can, and then later ones go on behind it; nothing there computes a number by itself but the table.
+/// On SQLite a program can, as long as the number is higher than all before; later ones then go on behind it.
 async fn nobody_chooses_the_number_of_an_event(bench: Bench) {
     publish(&bench, &[paid("1")]).await;
 
@@ -243,4 +243,29 @@ async fn who_writes_events_needs_no_other_right(bench: Bench) {
     let read = tx.execute_for_test("select * from outbox_event").await;
 
     assert!(matches!(read, Err(StoreError::NotPermitted(_))), "{read:?}");
+}
+
+/// Relays go by these numbers; PostgreSQL gives them out itself.
+#[tokio::test]
+async fn a_number_that_relays_have_passed_is_refused() {
+    let bench = Bench::sqlite().await;
+    publish(&bench, &[paid("1"), paid("2")]).await;
+    run(&bench, &with("id", "700")).await.unwrap();
+
+    for gone in [false, true] {
+        if gone {
+            run(&bench, "delete from outbox_event").await.unwrap();
+        }
+        for id in ["650", "0", "-1"] {
+            let Err(StoreError::Failed(refused)) = run(&bench, &with("id", id)).await else {
+                panic!("{id} is accepted")
+            };
+            assert!(refused.to_string().contains("leave out id"), "{refused}");
+        }
+    }
+    publish(&bench, &[paid("3")]).await;
+    run(&bench, PLAIN).await.unwrap();
+
+    let ids: Vec<i64> = events(&bench).await.into_iter().map(|event| event.id.get()).collect();
+    assert_eq!(ids, [701, 702]);
 }
