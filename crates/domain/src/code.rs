@@ -193,6 +193,7 @@ codes! {
     1406 NoticeUnsupported -> Conflict, "this database has no notifications";
     1407 RelayRefused -> Conflict, "the relay may not join the others";
     1408 EventNotFound -> NotFound, "there is no such event";
+    1409 DamagedRelay -> Failure, "the row of a relay is damaged";
     1412 SinkGone -> Failure, "nobody takes events from the sink any more";
 }
 

@@ -6,6 +6,7 @@ use tidemill_domain::code::Code;
 use tidemill_domain::item::ErrorKind;
 use tidemill_domain::job::context::ContextError;
 use tidemill_domain::lease::LeaseRefusal;
+use tidemill_domain::outbox::RelayId;
 use tidemill_domain::pool::ledger::Contradiction;
 
 /// What can go wrong with the database.
@@ -105,6 +106,12 @@ pub enum StoreError {
         /// The row's key.
         row: String,
     },
+    /// Nobody can tell how far a relay has read.
+    #[error("the row of relay {relay} is damaged, so nobody can tell how far its slots were read")]
+    DamagedRelay {
+        /// Which one.
+        relay: RelayId,
+    },
     /// What is stored about a pool contradicts itself.
     #[error("what is stored about a pool contradicts itself")]
     DamagedPool(#[from] Contradiction),
@@ -163,6 +170,7 @@ impl StoreError {
             Self::FileNotPermitted { .. } | Self::FolderMissing { .. } => Code::FileNotPermitted,
             Self::Busy(_) => Code::DatabaseBusy,
             Self::DamagedRow { .. } | Self::DamagedPool(_) => Code::DamagedRow,
+            Self::DamagedRelay { .. } => Code::DamagedRelay,
             Self::ViewNameTaken { .. } => Code::ViewNameTaken,
             Self::BadContext { source: ContextError::NotUnderstood(_), .. } => Code::DamagedRow,
             Self::BadContext { .. } => Code::ContextTooLarge,
@@ -207,6 +215,9 @@ impl StoreError {
                 "run the command again; if it stays so, look for a long transaction, or raise database.busy_timeout".into()
             }
             Self::DamagedRow { .. } => "restore the row from a backup, or report this with the row".into(),
+            Self::DamagedRelay { relay } => format!(
+                "once it has stopped, run the statement: update tidemill_outbox_relay set cursors = '[]' where id = '{relay}'; its slots are then read from where they were before it, so that events come again and none is lost"
+            ),
             Self::DamagedPool(_) => "see what `tidemill pool verify` says, and report it".into(),
             Self::ViewNameTaken { .. } => {
                 "choose other names by pools.registry_view and pools.limits_view, or rename what is there".into()

@@ -94,6 +94,15 @@ pub struct Taken {
     pub epochs: Vec<(Slot, Epoch)>,
 }
 
+/// Relays that were silent for too long.
+#[derive(Debug, Default)]
+pub struct Retired {
+    /// Those that have ended by it.
+    pub relays: Vec<RelayId>,
+    /// Those that could not be ended, and why.
+    pub damaged: Vec<(RelayId, StoreError)>,
+}
+
 impl Tx {
     /// Lets a relay join, unless its settings contradict those of the others.
     pub async fn join_outbox(
@@ -249,19 +258,25 @@ impl Tx {
     pub async fn leave_outbox(&mut self, id: RelayId) -> Result<bool, StoreError> {
         let now = self.now().await?;
         let Some((_, cursors)) = self.outbox_relay_lock(id.into()).await? else { return Ok(false) };
-        self.end_relay(id, &cursors, now).await?;
+        self.end_relay(id, cursors_of(&cursors, id)?, now).await?;
         Ok(true)
     }
 
-    /// Ends the relays whose lease has passed, and frees their slots; who they were.
-    pub async fn retire_relays(&mut self) -> Result<Vec<RelayId>, StoreError> {
+    /// Ends the relays whose lease has passed, and frees their slots. One whose row is damaged is passed over: where its
+    /// slots are is for a person to say.
+    pub async fn retire_relays(&mut self) -> Result<Retired, StoreError> {
         let now = self.now().await?;
         let rows = self.outbox_relay_lock_lapsed(now.into()).await?;
-        let mut retired = Vec::with_capacity(rows.len());
+        let mut retired = Retired::default();
         for (id, cursors) in rows {
             let id = RelayId::from(id);
-            self.end_relay(id, &cursors, now).await?;
-            retired.push(id);
+            match cursors_of(&cursors, id) {
+                Ok(cursors) => {
+                    self.end_relay(id, cursors, now).await?;
+                    retired.relays.push(id);
+                }
+                Err(error) => retired.damaged.push((id, error)),
+            }
         }
         Ok(retired)
     }
@@ -270,10 +285,9 @@ impl Tx {
     pub(crate) async fn end_relay(
         &mut self,
         id: RelayId,
-        cursors: &str,
+        cursors: Vec<Cursor>,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let cursors = cursors_of(cursors, id)?;
         let slots: Vec<Slot> = cursors.iter().flat_map(|cursor| cursor.slots.keys().copied()).collect();
         let (_, left) = cursor::without(cursors, &slots);
         self.outbox_slot_leave(id.into(), &left_rows(&left)?).await?;

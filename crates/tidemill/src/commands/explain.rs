@@ -69,7 +69,7 @@ pages! {
     BadPoolSettings "1206" PoolLeaseGone "1207" SignatureRefused "1208" CommandNotStarted "1209"
     BadPoolImport "1210" ViewNameTaken "1211" HintNotRewritten "1230" HintTooLong "1231"
     BadEvent "1401" BadSink "1402" VerifyFailed "1403" UnknownException "1404" ExceptionRefused "1405"
-    NoticeUnsupported "1406" RelayRefused "1407" EventNotFound "1408" SinkGone "1412"
+    NoticeUnsupported "1406" RelayRefused "1407" EventNotFound "1408" DamagedRelay "1409" SinkGone "1412"
 }
 
 #[cfg(test)]

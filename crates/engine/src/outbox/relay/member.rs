@@ -63,6 +63,8 @@ pub(super) struct Member<'a> {
     /// Whether this membership has brought out anything.
     pub(super) has_published: bool,
     keeping: Keeping,
+    /// Silent relays whose rows nobody can read, as far as that was told.
+    pub(super) damaged: HashSet<RelayId>,
 }
 
 impl<'a> Member<'a> {
@@ -103,6 +105,7 @@ impl<'a> Member<'a> {
             sink_down: None,
             has_published: false,
             keeping: Keeping::new(sent),
+            damaged: HashSet::new(),
         }))
     }
 

@@ -11,7 +11,7 @@ use tidemill_store::outbox::relay::View;
 
 impl Member<'_> {
     /// Ends relays that are silent; whoever comes first does it. Whether there was one.
-    pub(super) async fn retire(&self) -> bool {
+    pub(super) async fn retire(&mut self) -> bool {
         let retiring = self.in_time(async {
             let mut tx = self.relay.store.begin().await?;
             let retired = tx.retire_relays().await?;
@@ -20,11 +20,18 @@ impl Member<'_> {
         });
         match retiring.await {
             Ok(retired) => {
-                for id in &retired {
+                for id in &retired.relays {
                     metrics::retired();
                     tracing::warn!(relay.id = %id, "relay {id} was silent for too long; its slots are free");
                 }
-                !retired.is_empty()
+                for (id, error) in &retired.damaged {
+                    // Once, not with every look.
+                    if self.damaged.insert(*id) {
+                        let (code, fix) = (error.code(), error.fix());
+                        tracing::error!(relay.id = %id, "{code}: {error}; {fix}");
+                    }
+                }
+                !retired.relays.is_empty()
             }
             Err(error) => {
                 warn(&error, "silent relays could not be retired");

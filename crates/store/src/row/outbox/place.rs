@@ -1,6 +1,7 @@
 //! Rows about where slots stand.
 
-use super::{RELAY, SLOT, own_slot};
+use super::relay::cursors_of;
+use super::{SLOT, own_slot};
 use crate::codec::DbId;
 use crate::error::StoreError;
 use crate::row::damaged;
@@ -39,10 +40,12 @@ pub(crate) struct CursorsRow {
 }
 
 impl CursorsRow {
-    pub(crate) fn cursors(&self) -> Result<(RelayId, Vec<Cursor>), StoreError> {
-        let cursors =
-            serde_json::from_str(&self.cursors).map_err(|_| damaged(RELAY, "cursors", self.id.0))?;
-        Ok((RelayId::new(self.id.0), cursors))
+    pub(crate) fn relay(&self) -> RelayId {
+        self.id.into()
+    }
+
+    pub(crate) fn cursors(&self) -> Result<Vec<Cursor>, StoreError> {
+        cursors_of(&self.cursors, self.relay())
     }
 }
 

@@ -23,7 +23,7 @@ impl From<DbId> for RelayId {
 }
 
 pub(crate) fn cursors_of(text: &str, relay: RelayId) -> Result<Vec<Cursor>, StoreError> {
-    serde_json::from_str(text).map_err(|_| damaged(RELAY, "cursors", relay))
+    serde_json::from_str(text).map_err(|_| StoreError::DamagedRelay { relay })
 }
 
 pub(crate) fn cursors_text(cursors: &[Cursor]) -> Result<String, StoreError> {

@@ -227,7 +227,7 @@ pub(super) async fn retire(store: &Store) -> Vec<RelayId> {
     let mut tx = store.begin().await.unwrap();
     let retired = tx.retire_relays().await.unwrap();
     tx.commit().await.unwrap();
-    retired
+    retired.relays
 }
 
 /// That these are all events from 1 to the last, each once, and their places in each slot without a gap.

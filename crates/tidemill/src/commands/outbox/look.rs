@@ -134,6 +134,7 @@ pub(super) async fn relays(context: &Context) -> Result<Exit, Failure> {
     let store = context.store().await?;
     let mut tx = store.read().await?;
     let relays = tx.outbox_relays().await?;
+    let damaged = tx.damaged_relays().await?;
     tx.rollback().await?;
     store.close().await;
     let columns = &[
@@ -167,5 +168,8 @@ pub(super) async fn relays(context: &Context) -> Result<Exit, Failure> {
         ]);
     }
     listing.print(context.output())?;
+    for error in &damaged {
+        context.note(&format!("{}: {error}; {}", error.code(), error.fix()));
+    }
     Ok(Exit::Ok)
 }
