@@ -92,6 +92,8 @@ impl Tx {
         self.outbox_retire_all(now.into()).await?;
         let unread = self.outbox_except_unread(&PlaceColumns::new(&places, floor), now.into()).await?;
         let floor = EventId::new(self.outbox_raise_floor(now.into()).await?);
+        // Nothing up to the floor is ever read.
+        self.outbox_raise_numbers(floor.get()).await?;
         // Nobody writes events now: whoever is about to, this mark does not see.
         let Some(server) = self.outbox_server().await? else { return Ok(0) };
         let last: BTreeMap<i16, i64> = unread.iter().map(|(slot, seq, _)| (*slot, *seq)).collect();

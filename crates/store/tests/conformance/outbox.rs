@@ -1,6 +1,7 @@
 //! The outbox: events, and what becomes of them.
 
 mod audit;
+mod crash;
 mod damaged;
 mod detail;
 mod event;

@@ -158,6 +158,20 @@ pub(crate) async fn raise_floor(connection: &mut PgConnection, now: DbTime) -> R
     .await
 }
 
+/// Lets new events have higher numbers than this, if whoever restored the data has left the sequence behind. Nobody writes
+/// events meanwhile.
+pub(crate) async fn raise_numbers(connection: &mut PgConnection, floor: i64) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "select setval(own.sequence, $1)
+         from (select pg_get_serial_sequence('outbox_event', 'id')::regclass as sequence) as own
+         where coalesce(pg_sequence_last_value(own.sequence), 0) < $1",
+    )
+    .bind(floor)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
 /// Sets slots free at these places.
 pub(crate) async fn rest(
     connection: &mut PgConnection,

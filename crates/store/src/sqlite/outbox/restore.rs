@@ -60,6 +60,14 @@ pub(crate) async fn raise_floor(
 }
 
 /// Never needed.
+pub(crate) async fn raise_numbers(
+    _connection: &mut SqliteConnection,
+    _floor: i64,
+) -> Result<(), sqlx::Error> {
+    Ok(())
+}
+
+/// Never needed.
 pub(crate) async fn rest(
     _connection: &mut SqliteConnection,
     _slots: &[i16],

@@ -43,6 +43,10 @@ impl Tx {
         on_either!(self, outbox::restore::raise_floor(now))
     }
 
+    pub(crate) async fn outbox_raise_numbers(&mut self, floor: i64) -> Answer<()> {
+        on_either!(self, outbox::restore::raise_numbers(floor))
+    }
+
     pub(crate) async fn outbox_rest(&mut self, slots: &[i16], places: &[String], seqs: &[i64]) -> Answer<()> {
         on_either!(self, outbox::restore::rest(slots, places, seqs))
     }

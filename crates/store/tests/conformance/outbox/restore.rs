@@ -63,6 +63,25 @@ async fn of_two_who_find_a_restore_one_sets_it_right() {
     assert_eq!(excepted, [0, 20]);
 }
 
+/// Who restores data only may leave the sequence behind; what had a number up to the floor would never be read.
+#[tokio::test]
+async fn after_a_restore_new_events_have_numbers_above_the_floor() {
+    let Some(bench) = Bench::postgres().await else { return };
+    for n in 0..5 {
+        write(&bench.store, &format!("a{n}"), bench.now()).await;
+    }
+    run(&bench.store, "delete from outbox_event where id < 5").await;
+    super::go_to(&bench.store, 1).await;
+    rest_all(&bench.store, &Window::at(Mark::up_to(1 << 40))).await;
+
+    let checked = bench.store.check_outbox().await.unwrap();
+    let written = write(&bench.store, "a", bench.now()).await;
+
+    assert_eq!(checked, Checked { standing: Standing::Restored, excepted: 1 });
+    assert_eq!(written.get(), 6);
+    assert_eq!(read_on(&bench.store).await, [written]);
+}
+
 /// Until it was set right, nothing is forgotten.
 #[tokio::test]
 async fn by_the_marks_of_another_server_nothing_is_forgotten() {
@@ -114,7 +133,7 @@ fn move_database(from: &PrivatePostgres, to: &PrivatePostgres, database: &str) {
     assert!(restore.status.success(), "{}", String::from_utf8_lossy(&restore.stderr));
 }
 
-async fn open(server: &PrivatePostgres, database: &str, bench: &Bench) -> Store {
+pub(super) async fn open(server: &PrivatePostgres, database: &str, bench: &Bench) -> Store {
     let url = server.url(database).parse().unwrap();
     let options = StoreOptions { clock: Some(bench.clock.clone()), ..StoreOptions::default() };
     let store = Store::open(url, &options).await.unwrap();
