@@ -3,8 +3,8 @@
 //! Reading order: [`event`] (what is published, and in which of the 256 slots), [`stored`] and [`record`] (an event in
 //! its table, and on its way out as a [`line`]), [`mark`] and [`window`] (how far a slot was read without losing what
 //! commits late), [`cursor`] and [`place`] (slots that are read together, and where each one stands); then [`relay`],
-//! [`instance`], [`admission`] and [`share`] (who publishes, and which slots each relay has), [`partition`] and
-//! [`restore`] (what is kept, and whether marks still mean anything), [`verify`] and [`fate`] (what arrived, and
+//! [`instance`], [`admission`] and [`share`] (who publishes, and which slots each relay has), [`tally`] (what that has
+//! cost), [`partition`] and [`restore`] (what is kept, and whether marks still mean anything), [`verify`] and [`fate`] (what arrived, and
 //! what became of an event), [`telling`] (what Tidemill itself tells).
 
 pub mod event;
@@ -21,6 +21,7 @@ pub mod admission;
 pub mod instance;
 pub mod relay;
 pub mod share;
+pub mod tally;
 
 pub mod count;
 pub mod partition;
@@ -50,6 +51,7 @@ pub use place::Place;
 pub use record::Record;
 pub use relay::{LiveRelay, RelayId};
 pub use stored::{StoredEvent, StoredHeaders};
+pub use tally::{Effort, Tally};
 pub use telling::Telling;
 pub use verify::{Auditor, Verdict};
 pub use window::Window;

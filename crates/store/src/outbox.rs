@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`event`] and [`detail`] (how events are written, and what people see of them), [`relay`] (who publishes), [`reading`]
 //! (what is published next), [`exception`] (what was refused), [`place`] (how far each slot is); then what is seen to now and then: [`partition`],
-//! [`retention`], [`restore`], [`notice`], [`lag`]; and [`audit`], what verify compares with.
+//! [`retention`], [`restore`], [`notice`], [`lag`] and [`backlog`]; and [`audit`], what verify compares with.
 
 pub mod detail;
 pub mod event;
@@ -10,6 +10,7 @@ pub mod exception;
 pub mod reading;
 pub mod relay;
 
+pub mod backlog;
 pub mod lag;
 pub mod notice;
 pub mod partition;
@@ -20,9 +21,10 @@ pub mod retention;
 pub mod audit;
 
 pub use audit::{AuditFrom, AuditedEvent, AuditedException, OutboxStanding};
+pub use backlog::{Backlog, Excepted};
 pub use detail::{EventDetail, RelayDetail};
 pub use event::{EventFilter, EventRecord, publish_on};
-pub use lag::{Backlog, ExceptionCounts, OutboxStats, SlotLag};
+pub use lag::{OutboxStats, SlotLag};
 pub use notice::{Notice, NoticeError};
 pub use partition::{Extended, Partition};
 pub use restore::Checked;

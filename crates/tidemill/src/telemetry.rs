@@ -6,7 +6,8 @@ pub(crate) mod emf;
 use crate::config::{ColorChoice, Log, LogFormat, LogLevel};
 use columns::Columns;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
-use tracing_subscriber::filter::LevelFilter;
+use tidemill_engine::outbox::relay::BATCHES;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::prelude::*;
 
 /// Starts to log to standard error. Only the first call of a process counts.
@@ -18,11 +19,14 @@ pub(crate) fn start_log(log: &Log, color: ColorChoice) {
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
     };
+    // What a relay with a fixed share processes is what its user wants to see, unless it is to be errors only.
+    let batches = if level < LevelFilter::WARN { level } else { level.max(LevelFilter::INFO) };
+    let shown = Targets::new().with_default(level).with_target(BATCHES, batches);
     let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false);
     let layer = match log.format {
-        LogFormat::Json => layer.json().with_filter(level).boxed(),
-        LogFormat::Pretty => layer.with_ansi(is_coloured(color)).with_filter(level).boxed(),
-        LogFormat::Columns => layer.event_format(Columns).with_filter(level).boxed(),
+        LogFormat::Json => layer.json().with_filter(shown).boxed(),
+        LogFormat::Pretty => layer.with_ansi(is_coloured(color)).with_filter(shown).boxed(),
+        LogFormat::Columns => layer.event_format(Columns).with_filter(shown).boxed(),
     };
     let _already_started = tracing_subscriber::registry().with(layer).try_init();
 }

@@ -1,11 +1,18 @@
-//! The keeper of the outbox: makes partitions ahead, forgets what is old, notices when the database has become that of
-//! another server, and measures. One relay does it, that which has slot 0; more than one do no harm.
+//! The keeper of the outbox: makes partitions ahead, forgets what is old, and notices when the database has become that
+//! of another server. One relay does it, that which has slot 0; more than one do no harm.
+//!
+//! A round takes some forty statements. Where nobody writes events there is nothing to do between two rounds but to get
+//! older, so there a single statement looks whether that is still so.
 
-use super::metrics;
+use crate::clock::jittered;
 use crate::error::EngineError;
 use std::time::Duration;
-use tidemill_store::outbox::{Checked, Extended, OutboxStats, Retained};
+use tidemill_domain::outbox::EventId;
+use tidemill_store::outbox::{Checked, Extended, Retained};
 use tidemill_store::{Store, StoreError};
+
+/// After so many looks that found nothing new there is a round all the same: what was kept has become older.
+const LOOKS_PER_ROUND: u32 = 10;
 
 /// How the outbox is kept.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -18,8 +25,8 @@ pub struct KeeperOptions {
     pub keep_for: Duration,
     /// Partitions, and portions of events, that go in one round.
     pub most_per_round: usize,
-    /// How far is counted.
-    pub count_max: u32,
+    /// Pause between two rounds, or looks whether one is due.
+    pub pause: Duration,
 }
 
 impl Default for KeeperOptions {
@@ -29,13 +36,13 @@ impl Default for KeeperOptions {
             partitions_ahead: 2,
             keep_for: Duration::from_secs(7 * 24 * 3600),
             most_per_round: 10,
-            count_max: 10_000,
+            pause: Duration::from_secs(30),
         }
     }
 }
 
 /// What one round came to.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Kept {
     /// Whether marks are from this server, and what was done about it.
     pub checked: Checked,
@@ -43,22 +50,68 @@ pub struct Kept {
     pub extended: Extended,
     /// What was forgotten.
     pub retained: Retained,
-    /// What was measured.
-    pub stats: OutboxStats,
 }
 
-/// One round. What can be done is done also when another part fails; the first failure is returned. What could not be
-/// measured is told as unknown.
+impl Kept {
+    /// Whether there is more to do, for which this round was too short or somebody was in the way.
+    fn is_short(&self) -> bool {
+        self.extended.is_short || self.retained.is_short
+    }
+}
+
+/// Keeps for as long as it is let.
+pub(super) async fn run(store: Store, options: KeeperOptions) {
+    let mut rest = Rest::default();
+    loop {
+        match last_event(&store).await {
+            Ok(last) if rest.goes_on(last) => {}
+            // The id of before the round: what is written meanwhile is for the next one.
+            last => rest = round(&store, &options, last).await,
+        }
+        tokio::time::sleep(jittered(options.pause)).await;
+    }
+}
+
+/// Between two rounds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Rest {
+    /// The last event when a round had left nothing to do.
+    since: Option<EventId>,
+    looks: u32,
+}
+
+impl Rest {
+    /// Whether there is still nothing to do, now that this is the last event.
+    fn goes_on(&mut self, last: EventId) -> bool {
+        self.looks += 1;
+        self.since == Some(last) && self.looks < LOOKS_PER_ROUND
+    }
+}
+
+async fn round(store: &Store, options: &KeeperOptions, last: Result<EventId, StoreError>) -> Rest {
+    match keep(store, options).await {
+        Ok(kept) => Rest { since: last.ok().filter(|_| !kept.is_short()), looks: 0 },
+        Err(error) => {
+            let (code, fix) = (error.code(), error.fix());
+            tracing::warn!(%code, %error, %fix, "the outbox could not be kept ({code}); will try again");
+            Rest::default()
+        }
+    }
+}
+
+async fn last_event(store: &Store) -> Result<EventId, StoreError> {
+    let mut tx = store.alone_reading().await?;
+    let last = tx.last_event_id().await?;
+    tx.commit().await?;
+    Ok(last)
+}
+
+/// One round. What can be done is done also when another part fails; the first failure is returned.
 pub async fn keep(store: &Store, options: &KeeperOptions) -> Result<Kept, EngineError> {
     let checked = store.check_outbox().await;
     let extended = store.extend_outbox(options.partition_rows, options.partitions_ahead).await;
     let retained = store.retain_outbox(options.keep_for, options.most_per_round).await;
-    let stats = measure(store, options.count_max).await;
-    match &stats {
-        Ok(stats) => metrics::measured(stats),
-        Err(_) => metrics::unknown(),
-    }
-    let kept = Kept { checked: checked?, extended: extended?, retained: retained?, stats: stats? };
+    let kept = Kept { checked: checked?, extended: extended?, retained: retained? };
     if kept.checked.excepted > 0 {
         tracing::warn!(
             excepted = kept.checked.excepted,
@@ -69,14 +122,19 @@ pub async fn keep(store: &Store, options: &KeeperOptions) -> Result<Kept, Engine
     Ok(kept)
 }
 
-/// This process no longer keeps the outbox: what it has told of it is no longer known here.
-pub fn forget() {
-    metrics::unknown();
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-async fn measure(store: &Store, count_max: u32) -> Result<OutboxStats, StoreError> {
-    let mut tx = store.read().await?;
-    let stats = tx.outbox_stats(count_max).await?;
-    tx.rollback().await?;
-    Ok(stats)
+    #[test]
+    fn a_rest_lasts_while_nobody_writes_and_not_for_ever() {
+        let (known, next) = (EventId::new(7), EventId::new(8));
+        let rest = Rest { since: Some(known), looks: 0 };
+
+        assert!(!rest.clone().goes_on(next));
+        assert!(!Rest::default().goes_on(known), "without a round, or after one that was too short");
+        let mut long = rest;
+        let looks = (0..100).take_while(|_| long.goes_on(known)).count();
+        assert_eq!(looks, 9);
+    }
 }

@@ -1,58 +1,82 @@
 //! The metrics of the outbox. What is not known is NaN, never 0.
 
+use super::gauge::Done;
 use metrics::{describe_gauge, gauge};
 use tidemill_domain::outbox::Count;
-use tidemill_store::outbox::{Backlog, OutboxStats};
+use tidemill_domain::time::Timestamp;
+use tidemill_store::outbox::{Backlog, Excepted, OutboxStats};
 
 const DEFAULT_ROWS: &str = "tidemill_outbox_default_rows";
+const EMPTY_POLLS: &str = "tidemill_outbox_empty_poll_ratio";
 const EXCEPTIONS: &str = "tidemill_outbox_exceptions";
+const EXCEPTIONS_OLDEST: &str = "tidemill_outbox_exceptions_oldest_seconds";
 const LAG: &str = "tidemill_outbox_lag_events";
 const OLDEST: &str = "tidemill_outbox_oldest_seconds";
+const PUBLISHED: &str = "tidemill_outbox_published_per_second";
+const QUERIES: &str = "tidemill_outbox_queries_per_10000_events";
+const RELAYS: &str = "tidemill_outbox_relays";
 const UNOWNED: &str = "tidemill_outbox_unowned_slots";
+const UNPUBLISHED: &str = "tidemill_outbox_unpublished_events";
+const UNPUBLISHED_OLDEST: &str = "tidemill_outbox_unpublished_oldest_seconds";
 const WAL: &str = "tidemill_outbox_wal_bytes_per_event";
+
+/// The states of what is still to be published.
+const OPEN: [(&str, fn(&Excepted) -> Backlog); 3] =
+    [("waiting", |all| all.waiting), ("held", |all| all.held), ("parked", |all| all.parked)];
 
 /// Tells the recorder what the metrics mean.
 pub(crate) fn describe() {
     super::relay::describe();
     describe_gauge!(DEFAULT_ROWS, "Events in the default partition, because no other one was there.");
+    describe_gauge!(EMPTY_POLLS, "Which part of the polls of all relays found nothing, since the last look.");
     describe_gauge!(EXCEPTIONS, "Events that were not taken, and those behind them, by state.");
+    describe_gauge!(EXCEPTIONS_OLDEST, "Age of the oldest event that was not taken, by state.");
     describe_gauge!(LAG, "Events that no relay has read yet.");
     describe_gauge!(OLDEST, "Age of the oldest event that no relay has read yet.");
+    describe_gauge!(PUBLISHED, "Events per second of all relays, since the last look.");
+    describe_gauge!(QUERIES, "Statements of all relays for 10,000 events, since the last look.");
+    describe_gauge!(RELAYS, "Relays that are alive.");
     describe_gauge!(UNOWNED, "Slots that no live relay has.");
+    describe_gauge!(UNPUBLISHED, "Events that are still to be published: not read yet, or not taken.");
+    describe_gauge!(UNPUBLISHED_OLDEST, "Age of the oldest event that is still to be published.");
     describe_gauge!(WAL, "Bytes of the write-ahead log that acknowledgements cost for each event.");
 }
 
-/// What a look has found.
-pub(super) fn measured(stats: &OutboxStats) {
-    let backlog = stats.lag.as_deref().map(Backlog::of);
-    gauge!(LAG).set(backlog.map_or(f64::NAN, |backlog| number(backlog.rows)));
-    gauge!(OLDEST).set(backlog.map_or(f64::NAN, |backlog| {
-        backlog.oldest.map_or(0.0, |oldest| stats.at.since(oldest).as_secs_f64())
-    }));
-    let exceptions = stats.exceptions;
-    for (state, count) in [
-        ("waiting", exceptions.waiting),
-        ("held", exceptions.held),
-        ("parked", exceptions.parked),
-        ("skipped", exceptions.skipped),
-    ] {
-        gauge!(EXCEPTIONS, "state" => state).set(number(count));
+/// What a look has found, none when it failed; and what was done since the last one.
+pub(super) fn measured(stats: Option<&OutboxStats>, done: Option<Done>) {
+    let found = |value: fn(&OutboxStats) -> f64| stats.map_or(f64::NAN, value);
+    gauge!(LAG).set(found(|stats| rows(stats.unread())));
+    gauge!(OLDEST).set(found(|stats| age(stats.unread(), stats.at)));
+    gauge!(UNPUBLISHED).set(found(|stats| rows(stats.unpublished())));
+    gauge!(UNPUBLISHED_OLDEST).set(found(|stats| age(stats.unpublished(), stats.at)));
+    for (state, of) in OPEN {
+        let excepted = stats.map(|stats| of(&stats.exceptions));
+        gauge!(EXCEPTIONS, "state" => state).set(rows(excepted));
+        gauge!(EXCEPTIONS_OLDEST, "state" => state)
+            .set(stats.map_or(f64::NAN, |stats| age(excepted, stats.at)));
     }
-    gauge!(DEFAULT_ROWS).set(stats.default_rows.map_or(f64::NAN, number));
-    gauge!(UNOWNED).set(number(Count::Exactly(stats.unowned)));
-    gauge!(WAL).set(stats.wal_bytes_per_event.unwrap_or(f64::NAN));
+    gauge!(EXCEPTIONS, "state" => "skipped").set(found(|stats| number(stats.exceptions.skipped)));
+    gauge!(DEFAULT_ROWS).set(found(|stats| stats.default_rows.map_or(f64::NAN, number)));
+    gauge!(RELAYS).set(found(|stats| stats.relays.len() as f64));
+    gauge!(UNOWNED).set(found(|stats| number(Count::Exactly(stats.unowned))));
+    gauge!(WAL).set(found(|stats| stats.wal_bytes_per_event.unwrap_or(f64::NAN)));
+    let known = |value: fn(Done) -> Option<f64>| done.and_then(value).unwrap_or(f64::NAN);
+    gauge!(PUBLISHED).set(known(|done| done.tally.published_per_second(done.spent)));
+    gauge!(EMPTY_POLLS).set(known(|done| done.tally.empty_poll_ratio()));
+    gauge!(QUERIES).set(known(|done| done.tally.queries_per_10000_events()));
 }
 
-/// Nothing was found out.
-pub(super) fn unknown() {
-    gauge!(LAG).set(f64::NAN);
-    gauge!(OLDEST).set(f64::NAN);
-    for state in ["waiting", "held", "parked", "skipped"] {
-        gauge!(EXCEPTIONS, "state" => state).set(f64::NAN);
+fn rows(backlog: Option<Backlog>) -> f64 {
+    backlog.map_or(f64::NAN, |backlog| number(backlog.rows))
+}
+
+/// How old the oldest is; 0 when there is none.
+fn age(backlog: Option<Backlog>, now: Timestamp) -> f64 {
+    match backlog {
+        Some(Backlog { oldest: Some(oldest), .. }) => now.since(oldest).as_secs_f64(),
+        Some(Backlog { rows: Count::Exactly(0), .. }) => 0.0,
+        _ => f64::NAN,
     }
-    gauge!(DEFAULT_ROWS).set(f64::NAN);
-    gauge!(UNOWNED).set(f64::NAN);
-    gauge!(WAL).set(f64::NAN);
 }
 
 #[expect(clippy::cast_precision_loss, reason = "nobody counts as far as a f64 can count")]

@@ -4,6 +4,7 @@
 //! or finds that others have given it up, it drops everything and joins again as another relay.
 
 mod batch;
+mod effort;
 mod excepted;
 mod keeping;
 mod member;
@@ -27,6 +28,10 @@ use tidemill_domain::process::{Identity, ProcessId};
 use tidemill_domain::time::Clock;
 use tidemill_store::{Store, StoreError};
 use tokio::sync::watch;
+
+/// What the lines are logged under that tell of each batch of a fixed share. They are meant to be seen unless somebody
+/// wants to see errors only.
+pub const BATCHES: &str = "tidemill::batches";
 
 /// How a relay works.
 #[derive(Clone, Debug)]

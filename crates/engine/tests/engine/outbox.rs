@@ -2,7 +2,9 @@
 
 mod down;
 mod excepted;
+mod idle;
 mod keeper;
+mod latency;
 mod relay;
 mod sink;
 mod site;

@@ -3,8 +3,9 @@
 use super::exception::ExceptionDetail;
 use crate::error::StoreError;
 use crate::tx::Tx;
+use std::time::Duration;
 use tidemill_domain::lease::Epoch;
-use tidemill_domain::outbox::{EventId, Fate, LiveRelay, RelayId, StoredEvent};
+use tidemill_domain::outbox::{EventId, Fate, LiveRelay, RelayId, StoredEvent, Tally};
 use tidemill_domain::process::ProcessId;
 use tidemill_domain::time::Timestamp;
 
@@ -32,10 +33,19 @@ pub struct RelayDetail {
     pub process: ProcessId,
     /// Where it publishes.
     pub sink: String,
-    /// How many events it has published since it joined.
-    pub published: u64,
+    /// What it has done since it joined.
+    pub tally: Tally,
+    /// How long it has been there.
+    pub lived: Duration,
     /// When its lease passes, if it is not renewed.
     pub until: Timestamp,
+}
+
+impl RelayDetail {
+    /// Events per second since it joined; none when it has only just come.
+    pub fn published_per_second(&self) -> Option<f64> {
+        self.tally.published_per_second(self.lived)
+    }
 }
 
 impl Tx {
@@ -60,6 +70,6 @@ impl Tx {
     pub async fn outbox_relays(&mut self) -> Result<Vec<RelayDetail>, StoreError> {
         let now = self.now().await?;
         let rows = self.outbox_relay_details(now.into()).await?;
-        rows.into_iter().map(TryInto::try_into).collect()
+        rows.into_iter().map(|row| row.detail(now)).collect()
     }
 }

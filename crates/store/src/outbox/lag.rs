@@ -2,15 +2,14 @@
 //! told as not known.
 
 use crate::error::StoreError;
-use crate::outbox::Partition;
 use crate::outbox::retention::RELAYS_KEPT;
-use crate::row::outbox::lag::ShareRow;
+use crate::outbox::{Backlog, Excepted, Partition, RelayDetail};
 use crate::row::outbox::place::PlaceColumns;
 use crate::tx::Tx;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::outbox::restore::Standing;
-use tidemill_domain::outbox::{Count, RelayId, Slot};
+use tidemill_domain::outbox::{Count, LiveRelay, RelayId, Slot, Tally, missing_shares};
 use tidemill_domain::time::Timestamp;
 
 /// What was not read yet of one slot.
@@ -28,34 +27,11 @@ pub struct SlotLag {
     pub oldest: Option<Timestamp>,
 }
 
-/// What was not read yet of all slots.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Backlog {
-    /// How many events.
-    pub rows: Count,
-    /// When the oldest of them was written; none when there is none.
-    pub oldest: Option<Timestamp>,
-}
-
-impl Backlog {
-    /// Of all slots together.
-    pub fn of(slots: &[SlotLag]) -> Self {
-        let rows = slots.iter().map(|lag| lag.rows).fold(Count::Exactly(0), Count::plus);
-        Self { rows, oldest: slots.iter().filter_map(|lag| lag.oldest).min() }
+impl SlotLag {
+    /// What was not read yet.
+    pub fn unread(&self) -> Backlog {
+        Backlog { rows: self.rows, oldest: self.oldest }
     }
-}
-
-/// How many events are excepted, by state.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ExceptionCounts {
-    /// The next attempt has its time.
-    pub waiting: Count,
-    /// Behind another one of their aggregate.
-    pub held: Count,
-    /// Nobody tries any more.
-    pub parked: Count,
-    /// Not published, by the word of an operator.
-    pub skipped: Count,
 }
 
 /// All that is measured.
@@ -65,13 +41,13 @@ pub struct OutboxStats {
     /// relay has come since.
     pub lag: Option<Vec<SlotLag>>,
     /// What is excepted.
-    pub exceptions: ExceptionCounts,
+    pub exceptions: Excepted,
     /// How many events are in the default partition; none where there are no partitions.
     pub default_rows: Option<Count>,
     /// The partitions; empty where there are none.
     pub partitions: Vec<Partition>,
-    /// How many relays are alive.
-    pub relays: u64,
+    /// The relays that are alive, the eldest first.
+    pub relays: Vec<RelayDetail>,
     /// How many slots no live relay has.
     pub unowned: u64,
     /// Fixed shares that no live relay has.
@@ -80,6 +56,29 @@ pub struct OutboxStats {
     pub wal_bytes_per_event: Option<f64>,
     /// The instant of the look.
     pub at: Timestamp,
+}
+
+impl OutboxStats {
+    /// What is still to be published: what no relay has read, and what was not taken. None when that is not known.
+    pub fn unpublished(&self) -> Option<Backlog> {
+        Some(self.unread()?.plus(self.exceptions.open()))
+    }
+
+    /// What no relay has read yet; none when that is not known.
+    pub fn unread(&self) -> Option<Backlog> {
+        self.lag.as_deref().map(Backlog::of)
+    }
+
+    /// What the live relays have done since each of them joined.
+    pub fn tally(&self) -> Tally {
+        self.relays.iter().map(|relay| relay.tally).fold(Tally::default(), Tally::plus)
+    }
+
+    /// Events per second of all live relays, over the life of each; none without a relay.
+    pub fn published_per_second(&self) -> Option<f64> {
+        let rates: Vec<f64> = self.relays.iter().filter_map(RelayDetail::published_per_second).collect();
+        (!rates.is_empty()).then(|| rates.iter().sum())
+    }
 }
 
 impl Tx {
@@ -114,24 +113,6 @@ impl Tx {
         Ok(Some(places.into_iter().map(lag).collect()))
     }
 
-    /// How many events are excepted, each state counted up to `count_max`.
-    pub async fn outbox_exceptions_by_state(
-        &mut self,
-        count_max: u32,
-    ) -> Result<ExceptionCounts, StoreError> {
-        let rows = self.outbox_exception_counts(i64::from(count_max) + 1).await?;
-        let of = |state: &str| {
-            let count = rows.iter().find(|(name, _)| name == state).map_or(0, |(_, count)| *count);
-            Count::up_to(count_max.into(), u64::try_from(count).unwrap_or(0))
-        };
-        Ok(ExceptionCounts {
-            waiting: of("waiting"),
-            held: of("held"),
-            parked: of("parked"),
-            skipped: of("skipped"),
-        })
-    }
-
     /// How many events are in the default partition, counted up to `count_max`; none where there are no partitions.
     pub async fn outbox_default_rows(&mut self, count_max: u32) -> Result<Option<Count>, StoreError> {
         if self.postgres().is_none() {
@@ -149,22 +130,22 @@ impl Tx {
 
     /// How many relays are alive, and which fixed shares none of them has.
     pub async fn outbox_relays_alive(&mut self) -> Result<(u64, Vec<u32>), StoreError> {
-        let now = self.now().await?;
-        let rows = self.outbox_shares(now.into()).await?;
-        Ok((rows.len() as u64, missing_shares(&rows)))
+        let live = self.live_relays().await?;
+        Ok((live.len() as u64, missing_shares(&live)))
     }
 
     /// All that is measured, not counted further than `count_max` each.
     pub async fn outbox_stats(&mut self, count_max: u32) -> Result<OutboxStats, StoreError> {
-        let (relays, missing_shares) = self.outbox_relays_alive().await?;
+        let relays = self.outbox_relays().await?;
+        let live: Vec<LiveRelay> = relays.iter().map(|detail| detail.relay.clone()).collect();
         Ok(OutboxStats {
             lag: self.outbox_lag(count_max).await?,
-            exceptions: self.outbox_exceptions_by_state(count_max).await?,
+            exceptions: self.outbox_excepted(count_max).await?,
             default_rows: self.outbox_default_rows(count_max).await?,
             partitions: self.outbox_partitions().await?,
+            missing_shares: missing_shares(&live),
             relays,
             unowned: self.outbox_unowned_slots().await?,
-            missing_shares,
             wal_bytes_per_event: self.outbox_wal_bytes_per_event().await?,
             at: self.now().await?,
         })
@@ -188,28 +169,5 @@ impl Tx {
             }
             Err(error) => Err(error.into()),
         }
-    }
-}
-
-/// Fixed shares that none of these has. They agree on how many there are; a newcomer that does not is refused.
-fn missing_shares(live: &[ShareRow]) -> Vec<u32> {
-    let number = |number: Option<i32>| number.and_then(|number| u32::try_from(number).ok());
-    let total = live.iter().filter_map(|row| number(row.total)).max().unwrap_or(0);
-    let there: BTreeSet<u32> = live.iter().filter_map(|row| number(row.instance)).collect();
-    (0..total).filter(|instance| !there.contains(instance)).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_share_that_nobody_has_is_missing() {
-        let row = |instance, total| ShareRow { instance: Some(instance), total: Some(total) };
-
-        assert_eq!(missing_shares(&[row(0, 3), row(2, 3)]), [1]);
-        assert!(missing_shares(&[row(0, 1)]).is_empty());
-        assert!(missing_shares(&[ShareRow { instance: None, total: None }]).is_empty());
-        assert!(missing_shares(&[]).is_empty());
     }
 }

@@ -67,6 +67,11 @@ impl Tx {
         Ok(self.outbox_partition_list().await?.into_iter().map(Into::into).collect())
     }
 
+    /// The number that was given out last, also if its event was rolled back or is forgotten; zero when none was.
+    pub async fn last_event_id(&mut self) -> Result<EventId, StoreError> {
+        Ok(EventId::new(self.outbox_last_id().await?))
+    }
+
     async fn next_partition(&mut self, rows: i64, ahead: usize) -> Result<Option<Range>, StoreError> {
         let partitions = self.outbox_partitions().await?;
         if partitions.is_empty() || !self.outbox_keeper_lock().await? {

@@ -14,7 +14,7 @@ use std::time::Duration;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::outbox::cursor::{self, Cursor, Resting};
 use tidemill_domain::outbox::mark::Mark;
-use tidemill_domain::outbox::{EventId, Instance, JoinRefusal, LiveRelay, RelayId, Slot, admit};
+use tidemill_domain::outbox::{Effort, EventId, Instance, JoinRefusal, LiveRelay, RelayId, Slot, admit};
 use tidemill_domain::process::{Identity, ProcessId};
 use tidemill_domain::time::Timestamp;
 
@@ -70,6 +70,8 @@ pub struct RelayFence<'a> {
     /// The history of the server that its marks are from, if it has seen one. After a fail-over the same numbers may
     /// belong to other transactions.
     pub timeline: Option<&'a str>,
+    /// What it has asked of the database since it joined. Written with whatever it writes.
+    pub effort: Effort,
 }
 
 /// What a look is about.

@@ -16,7 +16,7 @@ use tidemill_engine::alert::channel::{Channel, LogChannel};
 use tidemill_engine::alert::{Alerting, signal};
 use tidemill_engine::job::partition::run_worker;
 use tidemill_engine::job::{Launcher, purge, recovery};
-use tidemill_engine::outbox::Relay;
+use tidemill_engine::outbox::{self, Relay};
 use tidemill_engine::pool::{Pools, Probe, gauge, keeper, probe};
 use tidemill_engine::process::End;
 use tidemill_engine::{Process, ProcessOptions, SystemClock, reaper, schedule};
@@ -216,6 +216,7 @@ impl Serving {
         loops.spawn(reaper::run(process.clone()));
         loops.spawn(alerting.run(process.clone()));
         loops.spawn(gauge::run(pools.store().clone()));
+        loops.spawn(outbox::gauge::run(pools.store().clone()));
         if prints_emf {
             loops.spawn(telemetry::emf::run(pools.clone()));
         }

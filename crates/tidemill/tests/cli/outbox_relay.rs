@@ -100,6 +100,10 @@ async fn what_is_added_is_published_and_shown_as_such() {
         let relay = &relays["items"][0];
         let sink = format!("file:{}", stage.path("events.jsonl").display());
         assert_eq!((&relay["sink"], &relay["slots"]), (&json!(sink), &json!(256)));
+        assert!(
+            relay["published_per_second"].is_number() && relay["empty_poll_ratio"].is_number(),
+            "{relay}"
+        );
         ends_in_order(child);
         let shown = show(id);
         assert_eq!((&shown["state"], &shown["payload"]), (&json!("published"), &json!("{\"amount\": 5}")));
@@ -232,6 +236,28 @@ async fn a_role_that_may_not_make_partitions_publishes_and_is_told_what_it_lacks
 }
 
 #[test]
+fn what_a_fixed_share_processes_is_shown_unless_only_errors_are() {
+    for (level, is_shown) in [("warn", true), ("error", false)] {
+        let stage = Stage::new().with("TIDEMILL_LOG_LEVEL", level);
+        add(&stage, "a");
+        let mut command = stage.command(&["relay", "--sink", FILE, "--instance", "0", "--total", "1"]);
+        command.stderr(fs::File::create(stage.path("relay.log")).unwrap());
+        let child = Guarded::spawn(command).unwrap();
+
+        wait_for(&stage.path("events.jsonl"), 1);
+        ends_in_order(child);
+
+        let log = fs::read_to_string(stage.path("relay.log")).unwrap();
+        assert_eq!(
+            log.contains("[Instance-0] Processing 1 events (partition 0/1)"),
+            is_shown,
+            "{level}: {log}"
+        );
+        assert!(!log.contains("has joined"), "{level}: {log}");
+    }
+}
+
+#[test]
 fn settings_that_are_no_share_are_refused_before_anything_else() {
     let stage = Stage::on("postgres://nobody@127.0.0.1:1/x");
     let relay = |id: &str, total: &str| {
@@ -303,7 +329,7 @@ async fn a_server_with_a_sink_publishes_at_once_what_it_is_sent() {
         let (_, relays) = served.get("/api/v1/outbox/relays", None);
         assert!(relays.contains("\"slots\":256"), "{relays}");
         // Polling alone would take half a second on average.
-        assert!(took[5] < Duration::from_millis(400), "{took:?}");
+        assert!(took[5] < Duration::from_millis(150), "{took:?}");
         ends_in_order(served.child);
         assert!(stage.run(&["outbox", "relays"]).succeeds().stdout.contains("No relay is running."));
     }

@@ -68,7 +68,7 @@ impl What {
                     |backlog: Backlog| backlog.oldest.map_or(0.0, |oldest| now.since(oldest).as_secs_f64());
                 backlog.map_or(f64::NAN, age)
             }
-            Self::Parked => super::number(tx.outbox_exceptions_by_state(COUNT_MAX).await?.parked.least()),
+            Self::Parked => super::number(tx.outbox_excepted(COUNT_MAX).await?.parked.rows.least()),
             // Where there are no partitions there is nothing to see.
             Self::DefaultRows => match tx.outbox_default_rows(COUNT_MAX).await? {
                 Some(count) => super::number(count.least()),

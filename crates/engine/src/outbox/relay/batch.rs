@@ -111,13 +111,14 @@ impl Member<'_> {
                 None => self.fill_slots().await?,
             }
         };
-        metrics::read(page.queries, page.events.is_empty());
+        self.effort.queried(page.queries);
+        self.effort.polled(page.events.is_empty());
         let is_full = page.events.len() >= limit as usize || page.window.to.is_some() || stop.is_some();
         Ok(Some(Batch { slots: first.slots.keys().copied().collect(), page, is_full }))
     }
 
     async fn fill_slots(&self) -> Result<(), StoreError> {
-        metrics::queried(2);
+        self.effort.queried(4);
         self.in_time(async {
             let mut tx = self.relay.store.begin().await?;
             tx.fill_slots(10_000).await?;
@@ -136,7 +137,7 @@ impl Member<'_> {
         let count = batch.page.events.len();
         if let Some(instance) = self.relay.options.instance {
             let id = instance.id();
-            tracing::info!("[Instance-{id}] Processing {count} events (partition {instance})");
+            tracing::info!(target: super::BATCHES, "[Instance-{id}] Processing {count} events (partition {instance})");
         }
         let after = batch.advanced(&self.cursors, count);
         let low = batch.page.low.clone();
@@ -368,7 +369,8 @@ impl Member<'_> {
         published: usize,
         exceptions: &[NewException],
     ) -> Result<bool, StoreError> {
-        metrics::queried(1);
+        // Alone, or in a transaction with the clock and the exceptions.
+        self.effort.queried(if exceptions.is_empty() { 1 } else { 8 });
         self.in_time(async {
             let published = published as u64;
             if exceptions.is_empty() {

@@ -72,7 +72,7 @@ impl Member<'_> {
 
     async fn due(&self) -> Result<(Due, Timestamp), StoreError> {
         let slots: Vec<Slot> = self.epochs.keys().copied().collect();
-        metrics::queried(2);
+        self.effort.queried(4);
         self.in_time(async {
             let mut tx = self.relay.store.read().await?;
             let now = tx.now().await?;
@@ -87,7 +87,7 @@ impl Member<'_> {
     async fn settle_due(&mut self, settled: &[Settled]) -> Result<(), Ended> {
         let delivered = settled.iter().filter(|one| one.what == SettledAs::Delivered).count();
         let sent = self.now();
-        metrics::queried(2);
+        self.effort.queried(10);
         let settling = self.in_time(async {
             let mut tx = self.relay.store.begin().await?;
             if !tx.acknowledge(self.fence(), &self.cursors, delivered as u64).await? {

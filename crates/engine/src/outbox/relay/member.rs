@@ -1,6 +1,7 @@
 //! A relay that has joined: what it has, how it keeps it, and its turn of work.
 
 use super::batch::Batch;
+use super::effort::Counting;
 use super::keeping::Keeping;
 use super::sink::SinkDown;
 use super::trust::Trust;
@@ -54,6 +55,7 @@ pub(super) struct Member<'a> {
     pub(super) blocked: HashSet<Aggregate>,
     pub(super) floor: EventId,
     pub(super) trust: Trust,
+    pub(super) effort: Counting,
     timeline: Option<String>,
     looks: u32,
     pub(super) look_at: Monotonic,
@@ -97,6 +99,7 @@ impl<'a> Member<'a> {
             blocked: HashSet::new(),
             floor: EventId::ZERO,
             trust: Trust::new(relay.clock.clone(), relay.options.lease, sent),
+            effort: Counting::default(),
             timeline: None,
             looks: 0,
             look_at: sent,
@@ -104,7 +107,7 @@ impl<'a> Member<'a> {
             is_due: false,
             sink_down: None,
             has_published: false,
-            keeping: Keeping::new(sent),
+            keeping: Keeping::default(),
             damaged: HashSet::new(),
         }))
     }
@@ -179,6 +182,9 @@ impl<'a> Member<'a> {
         self.is_due = view.is_due;
         self.check_server(&view)?;
         self.check_sink(&view)?;
+        if !self.epochs.is_empty() {
+            self.effort.polled(!view.has_events);
+        }
         if is_at_rest && !view.has_events {
             for cursor in &mut self.cursors {
                 cursor.window.from = view.mark.clone().max(cursor.window.from.clone());
@@ -191,7 +197,7 @@ impl<'a> Member<'a> {
         }
         self.share(&view, ahead).await?;
         let keeps = self.epochs.contains_key(&Slot::new(0));
-        self.keeping.look(keeps, self.now(), self.relay);
+        self.keeping.look(keeps, self.relay);
         Ok(())
     }
 
@@ -219,7 +225,7 @@ impl<'a> Member<'a> {
         let cursors = writes.then_some(self.cursors.as_slice());
         let looking = Looking { fence: self.fence(), from, slots: &slots, cursors };
         let sent = self.now();
-        metrics::queried(1);
+        self.effort.queried(1);
         let view = self
             .in_time(async {
                 let mut tx = self.relay.store.alone().await?;
@@ -320,7 +326,8 @@ impl<'a> Member<'a> {
 
     pub(super) fn fence(&self) -> RelayFence<'_> {
         let timeline = self.timeline.as_deref();
-        RelayFence { id: self.id, acks: self.acks, lease: self.relay.options.lease, timeline }
+        let effort = self.effort.so_far();
+        RelayFence { id: self.id, acks: self.acks, lease: self.relay.options.lease, timeline, effort }
     }
 
     pub(super) fn now(&self) -> Monotonic {

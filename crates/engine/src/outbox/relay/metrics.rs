@@ -5,9 +5,9 @@ use std::time::Duration;
 
 const BATCH_DURATION: &str = "tidemill_outbox_batch_duration_seconds";
 const JOINS_REFUSED: &str = "tidemill_outbox_joins_refused_total";
+const POLLS: &str = "tidemill_outbox_polls_total";
 const PUBLISHED: &str = "tidemill_outbox_published_total";
 const QUERIES: &str = "tidemill_outbox_queries_total";
-const READS: &str = "tidemill_outbox_reads_total";
 const REFUSED: &str = "tidemill_outbox_refused_total";
 const RELAYS_RETIRED: &str = "tidemill_outbox_relays_retired_total";
 const SINK_FAILURES: &str = "tidemill_outbox_sink_failures_total";
@@ -16,9 +16,15 @@ const SLOTS: &str = "tidemill_outbox_slots";
 pub(in crate::outbox) fn describe() {
     describe_histogram!(BATCH_DURATION, "How long batches take from reading to their acknowledgement.");
     describe_counter!(JOINS_REFUSED, "Times that the relay of this process was refused by its settings.");
+    describe_counter!(
+        POLLS,
+        "Times that the relay of this process asked for events, by whether there were any."
+    );
     describe_counter!(PUBLISHED, "Events that this process has published and acknowledged.");
-    describe_counter!(QUERIES, "Statements that the relay of this process has sent to the database.");
-    describe_counter!(READS, "Reads of the outbox by this process, by whether they found anything.");
+    describe_counter!(
+        QUERIES,
+        "Statements by which the relay of this process looked, read and acknowledged."
+    );
     describe_counter!(REFUSED, "Events that the sink refused.");
     describe_counter!(RELAYS_RETIRED, "Silent relays that this process has retired.");
     describe_counter!(SINK_FAILURES, "Publications that failed as a whole, so that they are tried again.");
@@ -33,17 +39,16 @@ pub(super) fn join_refused() {
     counter!(JOINS_REFUSED).increment(1);
 }
 
+pub(super) fn polled(is_empty: bool) {
+    counter!(POLLS, "found" => if is_empty { "nothing" } else { "events" }).increment(1);
+}
+
 pub(super) fn published(events: usize) {
     counter!(PUBLISHED).increment(events as u64);
 }
 
 pub(super) fn queried(statements: u32) {
     counter!(QUERIES).increment(statements.into());
-}
-
-pub(super) fn read(statements: u32, is_empty: bool) {
-    queried(statements);
-    counter!(READS, "found" => if is_empty { "nothing" } else { "events" }).increment(1);
 }
 
 pub(super) fn refused() {

@@ -39,14 +39,7 @@ impl Site {
 
     /// A relay with connections of its own.
     pub(super) async fn relay(&self, kept: &Kept, adapt: impl FnOnce(&mut RelayOptions)) -> Running {
-        let store = self.scratch.store(None).await.unwrap();
-        let identity = Identity { name: "relay".into(), host: "mill".into(), pid: 7, version: "0".into() };
-        let process: ProcessId = SystemIds.process();
-        let mut options = RelayOptions::new(process, identity, RetryPolicy::standard().unwrap());
-        adapt(&mut options);
-        let relay = Relay::new(store, Arc::new(SystemClock::new()), Arc::new(kept.clone()), options);
-        let (stop, stopped) = watch::channel(false);
-        Running { stop, task: tokio::spawn(async move { relay.run(stopped).await }) }
+        Running::start(self.scratch.store(None).await.unwrap(), kept, adapt)
     }
 
     /// Writes events of these aggregates by plain SQL, as other programs do.
@@ -71,6 +64,16 @@ pub(super) struct Running {
 }
 
 impl Running {
+    pub(super) fn start(store: Store, kept: &Kept, adapt: impl FnOnce(&mut RelayOptions)) -> Self {
+        let identity = Identity { name: "relay".into(), host: "mill".into(), pid: 7, version: "0".into() };
+        let process: ProcessId = SystemIds.process();
+        let mut options = RelayOptions::new(process, identity, RetryPolicy::standard().unwrap());
+        adapt(&mut options);
+        let relay = Relay::new(store, Arc::new(SystemClock::new()), Arc::new(kept.clone()), options);
+        let (stop, stopped) = watch::channel(false);
+        Self { stop, task: tokio::spawn(async move { relay.run(stopped).await }) }
+    }
+
     pub(super) async fn stop(self) {
         self.stop.send_replace(true);
         tokio::time::timeout(SOON, self.task).await.expect("an end").unwrap().unwrap();

@@ -29,6 +29,18 @@ pub struct Relay {
     slots: usize,
     /// How many events it has published since it joined.
     published: u64,
+    /// Events per second since it joined.
+    published_per_second: Option<f64>,
+    /// How often it asked for events, by a look or a read.
+    polls: u64,
+    /// How often there were none.
+    empty_polls: u64,
+    /// Which part of the polls that is; null when it has not asked yet.
+    empty_poll_ratio: Option<f64>,
+    /// Statements by which it looked, read and acknowledged.
+    queries: u64,
+    /// The same for 10,000 events; null when it has published none.
+    queries_per_10000_events: Option<f64>,
     /// Since when it is there.
     joined_at: String,
     /// When its lease passes, if it is not renewed.
@@ -44,6 +56,7 @@ pub struct Relays {
 
 impl From<RelayDetail> for Relay {
     fn from(detail: RelayDetail) -> Self {
+        let (tally, published_per_second) = (detail.tally, detail.published_per_second());
         let relay = detail.relay;
         Self {
             id: relay.id.to_string(),
@@ -54,7 +67,13 @@ impl From<RelayDetail> for Relay {
             sink: detail.sink,
             instance: relay.instance.map(|instance| instance.to_string()),
             slots: relay.slots,
-            published: detail.published,
+            published: tally.published,
+            published_per_second,
+            polls: tally.effort.polls,
+            empty_polls: tally.effort.empty_polls,
+            empty_poll_ratio: tally.empty_poll_ratio(),
+            queries: tally.effort.queries,
+            queries_per_10000_events: tally.queries_per_10000_events(),
             joined_at: relay.joined_at.to_string(),
             until: detail.until.to_string(),
         }

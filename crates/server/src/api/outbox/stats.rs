@@ -41,6 +41,10 @@ pub struct OutboxSlot {
     owner: Option<String>,
     /// How many owners it has had.
     epoch: i64,
+    /// Events that are still to be published; null when it is not known.
+    unpublished: Option<OutboxCount>,
+    /// When the oldest of them was written.
+    unpublished_oldest_at: Option<String>,
     /// Events that were not read yet; null when it is not known.
     unread: Option<OutboxCount>,
     /// When the oldest of them was written.
@@ -67,10 +71,14 @@ pub struct OutboxPartition {
 pub struct OutboxExceptions {
     /// The next attempt has its time.
     waiting: Option<OutboxCount>,
+    /// When the oldest of them was written; null when there is none, or it is not known.
+    waiting_oldest_at: Option<String>,
     /// Behind another one of their aggregate.
     held: Option<OutboxCount>,
     /// Nobody tries any more.
     parked: Option<OutboxCount>,
+    /// When the oldest of them was written; null when there is none, or it is not known.
+    parked_oldest_at: Option<String>,
     /// Not published, by the word of an operator.
     skipped: Option<OutboxCount>,
 }
@@ -80,6 +88,11 @@ pub struct OutboxExceptions {
 pub struct OutboxStanding {
     /// The instant of the look.
     at: String,
+    /// Events that are still to be published: those that no relay has read yet, and those that wait, are held or are
+    /// parked; null when it is not known.
+    unpublished: Option<OutboxCount>,
+    /// When the oldest of them was written; null when there is none, or it is not known.
+    unpublished_oldest_at: Option<String>,
     /// Events that no relay has read yet; null when it is not known.
     unread: Option<OutboxCount>,
     /// When the oldest of them was written; null when there is none, or it is not known.
@@ -87,7 +100,13 @@ pub struct OutboxStanding {
     /// What is excepted.
     exceptions: OutboxExceptions,
     /// Relays that are alive.
-    relays: u64,
+    relays: usize,
+    /// Events per second of the live relays, over the life of each; null without one.
+    published_per_second: Option<f64>,
+    /// Which part of their polls found nothing; null when none has asked yet.
+    empty_poll_ratio: Option<f64>,
+    /// Their statements for 10,000 events; null when they have published none.
+    queries_per_10000_events: Option<f64>,
     /// Slots that no live relay has.
     unowned_slots: u64,
     /// Fixed shares that no live relay has.
@@ -120,20 +139,29 @@ pub(crate) async fn show(
 }
 
 fn standing(stats: &OutboxStats, with_slots: bool) -> OutboxStanding {
-    let backlog = stats.lag.as_deref().map(Backlog::of);
-    let exceptions = stats.exceptions;
-    let slots = |lag: &Vec<SlotLag>| lag.iter().map(slot).collect();
+    let (unpublished, unread) = (stats.unpublished(), stats.unread());
+    let (exceptions, tally) = (&stats.exceptions, stats.tally());
+    let slots = |lag: &Vec<SlotLag>| {
+        lag.iter().map(|lag| slot(lag, lag.unread().plus(exceptions.of_slot(lag.slot)))).collect()
+    };
     OutboxStanding {
         at: stats.at.to_string(),
-        unread: backlog.and_then(|backlog| counted(backlog.rows)),
-        oldest_at: backlog.and_then(|backlog| backlog.oldest).map(|oldest| oldest.to_string()),
+        unpublished: unpublished.and_then(|backlog| counted(backlog.rows)),
+        unpublished_oldest_at: unpublished.and_then(oldest),
+        unread: unread.and_then(|backlog| counted(backlog.rows)),
+        oldest_at: unread.and_then(oldest),
         exceptions: OutboxExceptions {
-            waiting: counted(exceptions.waiting),
-            held: counted(exceptions.held),
-            parked: counted(exceptions.parked),
+            waiting: counted(exceptions.waiting.rows),
+            waiting_oldest_at: oldest(exceptions.waiting),
+            held: counted(exceptions.held.rows),
+            parked: counted(exceptions.parked.rows),
+            parked_oldest_at: oldest(exceptions.parked),
             skipped: counted(exceptions.skipped),
         },
-        relays: stats.relays,
+        relays: stats.relays.len(),
+        published_per_second: stats.published_per_second(),
+        empty_poll_ratio: tally.empty_poll_ratio(),
+        queries_per_10000_events: tally.queries_per_10000_events(),
         unowned_slots: stats.unowned,
         missing_shares: stats.missing_shares.clone(),
         default_rows: stats.default_rows.and_then(counted),
@@ -153,14 +181,20 @@ fn standing(stats: &OutboxStats, with_slots: bool) -> OutboxStanding {
     }
 }
 
-fn slot(lag: &SlotLag) -> OutboxSlot {
+fn slot(lag: &SlotLag, unpublished: Backlog) -> OutboxSlot {
     OutboxSlot {
         slot: lag.slot.get(),
         owner: lag.owner.map(|owner| owner.to_string()),
         epoch: lag.epoch.get(),
+        unpublished: counted(unpublished.rows),
+        unpublished_oldest_at: oldest(unpublished),
         unread: counted(lag.rows),
         oldest_at: lag.oldest.map(|oldest| oldest.to_string()),
     }
+}
+
+fn oldest(backlog: Backlog) -> Option<String> {
+    backlog.oldest.map(|oldest| oldest.to_string())
 }
 
 fn counted(count: outbox::Count) -> Option<OutboxCount> {

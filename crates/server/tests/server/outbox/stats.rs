@@ -29,6 +29,12 @@ async fn what_was_not_read_is_told_and_what_is_not_known_is_null() {
     let by_slot = look(&app, &format!("{PATH}?slots=true")).await;
 
     assert_eq!(whole["unread"], json!({ "at_least": 1, "is_exact": true }));
+    assert_eq!(
+        (&whole["unpublished"], &whole["unpublished_oldest_at"]),
+        (&whole["unread"], &whole["oldest_at"])
+    );
+    assert_eq!((&whole["published_per_second"], &whole["empty_poll_ratio"]), (&Value::Null, &Value::Null));
+    assert_eq!(whole["exceptions"]["parked_oldest_at"], Value::Null);
     assert_eq!(whole["oldest_at"], "2026-11-15T01:43:20.000000Z");
     assert_eq!(whole["exceptions"]["parked"], json!({ "at_least": 0, "is_exact": true }));
     assert_eq!((&whole["relays"], &whole["unowned_slots"]), (&json!(0), &json!(256)));
@@ -36,6 +42,7 @@ async fn what_was_not_read_is_told_and_what_is_not_known_is_null() {
     assert_eq!(whole["slots"], Value::Null);
     assert_eq!(by_slot["slots"].as_array().unwrap().len(), 256);
     assert_eq!(by_slot["slots"][12]["unread"], json!({ "at_least": 1, "is_exact": true }));
+    assert_eq!(by_slot["slots"][12]["unpublished_oldest_at"], whole["oldest_at"]);
     assert_eq!(by_slot["slots"][13]["oldest_at"], Value::Null);
 }
 

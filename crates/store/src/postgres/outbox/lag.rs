@@ -1,7 +1,7 @@
 //! Statements that measure the outbox. All are bounded: nothing is counted further than it is asked for.
 
 use crate::codec::DbTime;
-use crate::row::outbox::lag::{ShareRow, UnreadRow};
+use crate::row::outbox::lag::{ExceptedRow, UnreadRow};
 use crate::row::outbox::place::PlaceColumns;
 use sqlx::{AssertSqlSafe, PgConnection};
 
@@ -68,32 +68,34 @@ pub(crate) async fn unread(
     .await
 }
 
-/// How many exceptions there are in each state, each counted up to a limit. By the index on `state`.
-pub(crate) async fn exceptions(
+/// Exceptions by state and slot, with when the first of each was written; each state is counted up to a limit, from the
+/// lowest number on. By the index on `state`.
+pub(crate) async fn excepted(
     connection: &mut PgConnection,
     limit: i64,
-) -> Result<Vec<(String, i64)>, sqlx::Error> {
+) -> Result<Vec<ExceptedRow>, sqlx::Error> {
     sqlx::query_as(
-        "select known.state,
-                (select count(*) from (
-                    select from tidemill_outbox_exception x where x.state = known.state limit $1
-                ) as counted)
-         from (values ('waiting'), ('held'), ('parked'), ('skipped')) as known (state)",
+        "with counted as (
+             select known.state, x.slot, x.event_id
+             from (values ('waiting'), ('held'), ('parked'), ('skipped')) as known (state)
+             cross join lateral (
+                 select slot, event_id
+                 from tidemill_outbox_exception
+                 where state = known.state
+                 order by event_id
+                 limit $1
+             ) as x
+         ),
+         grouped as (
+             select state, slot, count(*) as rows, min(event_id) as first_id
+             from counted
+             group by state, slot
+         )
+         select state, slot, rows,
+                (select e.created_at from outbox_event e where e.id = first_id) as oldest
+         from grouped",
     )
     .bind(limit)
-    .fetch_all(connection)
-    .await
-}
-
-/// The relays that are alive.
-pub(crate) async fn shares(connection: &mut PgConnection, now: DbTime) -> Result<Vec<ShareRow>, sqlx::Error> {
-    sqlx::query_as(
-        "select instance, total
-         from tidemill_outbox_relay
-         where ended_at is null
-           and until > $1",
-    )
-    .bind(now)
     .fetch_all(connection)
     .await
 }

@@ -6,7 +6,7 @@
 use super::numbers;
 use crate::codec::{DbId, DbTime};
 use crate::outbox::relay::{Looking, RelayFence};
-use crate::row::outbox::relay::{FreeSlotRow, JoinRow, LeftRow, LookRow, RelayRow};
+use crate::row::outbox::relay::{EffortColumns, FreeSlotRow, JoinRow, LeftRow, LookRow, RelayRow};
 use sqlx::PgConnection;
 use tidemill_domain::outbox::Slot;
 
@@ -54,6 +54,7 @@ pub(crate) async fn look(
     cursors: Option<&str>,
     now: Option<DbTime>,
 ) -> Result<LookRow, sqlx::Error> {
+    let effort = EffortColumns::from(looking.fence.effort);
     let running: Vec<String> = looking.from.running().iter().map(u64::to_string).collect();
     sqlx::query_as(
         "with clock as (select coalesce($2, clock_timestamp()) as now),
@@ -61,7 +62,8 @@ pub(crate) async fn look(
                   update tidemill_outbox_relay
                   set until = greatest(until, clock.now + $3),
                       acks = acks + ($8::text is not null)::int,
-                      cursors = coalesce($8, cursors)
+                      cursors = coalesce($8, cursors),
+                      polls = $10, empty_polls = $11, queries = $12
                   from clock
                   where id = $1 and ended_at is null and acks = $7 and until > clock.now
                       and ($9::text is null or $9 = substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))
@@ -113,6 +115,9 @@ pub(crate) async fn look(
     .bind(looking.fence.acks)
     .bind(cursors)
     .bind(looking.fence.timeline)
+    .bind(effort.polls)
+    .bind(effort.empty_polls)
+    .bind(effort.queries)
     .fetch_one(connection)
     .await
 }
@@ -137,9 +142,11 @@ pub(crate) async fn acknowledge(
     published: i64,
     now: Option<DbTime>,
 ) -> Result<u64, sqlx::Error> {
+    let effort = EffortColumns::from(fence.effort);
     let done = sqlx::query(
         "update tidemill_outbox_relay
          set acks = acks + 1, published = published + $4, cursors = $3,
+             polls = $8, empty_polls = $9, queries = $10,
              until = case when until > coalesce($5, clock_timestamp())
                           then greatest(until, coalesce($5, clock_timestamp()) + $6)
                           else until end
@@ -153,6 +160,9 @@ pub(crate) async fn acknowledge(
     .bind(now)
     .bind(fence.lease)
     .bind(fence.timeline)
+    .bind(effort.polls)
+    .bind(effort.empty_polls)
+    .bind(effort.queries)
     .execute(connection)
     .await?;
     Ok(done.rows_affected())

@@ -6,7 +6,8 @@ use crate::codec::{DbId, DbTime};
 use crate::error::StoreError;
 use crate::outbox::detail::RelayDetail;
 use crate::row::damaged;
-use tidemill_domain::outbox::RelayId;
+use tidemill_domain::outbox::{Effort, RelayId, Tally};
+use tidemill_domain::time::Timestamp;
 
 #[derive(Clone, Debug, sqlx::FromRow)]
 pub(crate) struct RelayDetailRow {
@@ -21,15 +22,26 @@ pub(crate) struct RelayDetailRow {
     pub(crate) joined_at: DbTime,
     pub(crate) until: DbTime,
     pub(crate) published: i64,
+    pub(crate) polls: i64,
+    pub(crate) empty_polls: i64,
+    pub(crate) queries: i64,
     pub(crate) slots: i64,
 }
 
-impl TryFrom<RelayDetailRow> for RelayDetail {
-    type Error = StoreError;
-
-    fn try_from(row: RelayDetailRow) -> Result<Self, StoreError> {
-        let published =
-            u64::try_from(row.published).map_err(|_| damaged(RELAY, "published", RelayId::from(row.id)))?;
+impl RelayDetailRow {
+    pub(crate) fn detail(self, now: Timestamp) -> Result<RelayDetail, StoreError> {
+        let row = self;
+        let count = |column: &'static str, count: i64| {
+            u64::try_from(count).map_err(|_| damaged(RELAY, column, RelayId::from(row.id)))
+        };
+        let tally = Tally {
+            published: count("published", row.published)?,
+            effort: Effort {
+                polls: count("polls", row.polls)?,
+                empty_polls: count("empty_polls", row.empty_polls)?,
+                queries: count("queries", row.queries)?,
+            },
+        };
         let relay = RelayRow {
             id: row.id,
             name: row.name,
@@ -41,11 +53,12 @@ impl TryFrom<RelayDetailRow> for RelayDetail {
             until: row.until,
             slots: row.slots,
         };
-        Ok(Self {
+        Ok(RelayDetail {
+            lived: now.since(row.joined_at.into()),
             relay: relay.try_into()?,
             process: row.process.into(),
             sink: row.sink,
-            published,
+            tally,
             until: row.until.into(),
         })
     }

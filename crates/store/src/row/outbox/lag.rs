@@ -1,7 +1,12 @@
-//! Rows about what was not read yet.
+//! Rows about what is not out yet.
 
 use crate::codec::{DbText, DbTime};
+use crate::error::StoreError;
+use crate::row::damaged;
 use tidemill_domain::outbox::Slot;
+use tidemill_domain::outbox::exception::StateWord;
+
+const EXCEPTION: &str = "tidemill_outbox_exception";
 
 /// Events of one slot that were not read yet. Where the slot was not filled in yet, those of one aggregate.
 #[derive(Clone, Debug, sqlx::FromRow)]
@@ -21,9 +26,22 @@ impl UnreadRow {
     }
 }
 
-/// A relay that is alive, with its fixed share if it has one.
-#[derive(Clone, Copy, Debug, sqlx::FromRow)]
-pub(crate) struct ShareRow {
-    pub(crate) instance: Option<i32>,
-    pub(crate) total: Option<i32>,
+/// Events of one slot that were read and not taken, in one state.
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct ExceptedRow {
+    state: String,
+    slot: i16,
+    pub(crate) rows: i64,
+    /// When the first of them was written; none when it is no longer in its table.
+    pub(crate) oldest: Option<DbTime>,
+}
+
+impl ExceptedRow {
+    pub(crate) fn state(&self) -> Result<StateWord, StoreError> {
+        self.state.parse().map_err(|_| damaged(EXCEPTION, "state", &self.state))
+    }
+
+    pub(crate) fn slot(&self) -> Result<Slot, StoreError> {
+        u8::try_from(self.slot).map(Slot::new).map_err(|_| damaged(EXCEPTION, "slot", self.slot))
+    }
 }

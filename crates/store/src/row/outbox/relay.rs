@@ -7,7 +7,7 @@ use crate::row::damaged;
 use serde::Deserialize;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::outbox::cursor::Cursor;
-use tidemill_domain::outbox::{Instance, LiveRelay, Mark, RelayId, Seq, Slot, Window};
+use tidemill_domain::outbox::{Effort, Instance, LiveRelay, Mark, RelayId, Seq, Slot, Window};
 use tidemill_domain::time::Timestamp;
 
 impl From<RelayId> for DbId {
@@ -47,6 +47,25 @@ pub(crate) struct JoinRow<'a> {
     pub(crate) total: Option<i64>,
     pub(crate) joined_at: DbTime,
     pub(crate) until: DbTime,
+}
+
+/// What a relay has asked of the database, as it is written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EffortColumns {
+    pub(crate) polls: i64,
+    pub(crate) empty_polls: i64,
+    pub(crate) queries: i64,
+}
+
+impl From<Effort> for EffortColumns {
+    fn from(effort: Effort) -> Self {
+        let column = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        Self {
+            polls: column(effort.polls),
+            empty_polls: column(effort.empty_polls),
+            queries: column(effort.queries),
+        }
+    }
 }
 
 /// A relay that has not ended, as lists have it.

@@ -11,7 +11,7 @@ pub(crate) async fn relays(
 ) -> Result<Vec<RelayDetailRow>, sqlx::Error> {
     sqlx::query_as(
         "select r.id, r.process, r.name, r.host, r.pid, r.sink, r.instance, r.total,
-                r.joined_at, r.until, r.published, count(s.slot) as slots
+                r.joined_at, r.until, r.published, r.polls, r.empty_polls, r.queries, count(s.slot) as slots
          from tidemill_outbox_relay r
          left join tidemill_outbox_slot s on s.owner = r.id
          where r.ended_at is null and r.until > $1

@@ -1,7 +1,7 @@
 //! Statements that measure the outbox. All are bounded: nothing is counted further than it is asked for.
 
 use crate::codec::DbTime;
-use crate::row::outbox::lag::{ShareRow, UnreadRow};
+use crate::row::outbox::lag::{ExceptedRow, UnreadRow};
 use crate::row::outbox::place::PlaceColumns;
 use sqlx::SqliteConnection;
 
@@ -36,36 +36,40 @@ pub(crate) async fn unread(
     .await
 }
 
-/// How many exceptions there are in each state, each counted up to a limit. By the index on `state`.
-pub(crate) async fn exceptions(
+/// Exceptions by state and slot, with when the first of each was written; each state is counted up to a limit, from the
+/// lowest number on. By the index on `state`.
+pub(crate) async fn excepted(
     connection: &mut SqliteConnection,
     limit: i64,
-) -> Result<Vec<(String, i64)>, sqlx::Error> {
+) -> Result<Vec<ExceptedRow>, sqlx::Error> {
     sqlx::query_as(
-        "with known (state) as (values ('waiting'), ('held'), ('parked'), ('skipped'))
-         select state,
-                (select count(*) from (
-                    select 1 from tidemill_outbox_exception x where x.state = known.state limit $1
-                ))
-         from known",
+        "with counted as (
+             select * from (
+                 select state, slot, event_id from tidemill_outbox_exception
+                 where state = 'waiting' order by event_id limit $1)
+             union all
+             select * from (
+                 select state, slot, event_id from tidemill_outbox_exception
+                 where state = 'held' order by event_id limit $1)
+             union all
+             select * from (
+                 select state, slot, event_id from tidemill_outbox_exception
+                 where state = 'parked' order by event_id limit $1)
+             union all
+             select * from (
+                 select state, slot, event_id from tidemill_outbox_exception
+                 where state = 'skipped' order by event_id limit $1)
+         ),
+         grouped as (
+             select state, slot, count(*) as rows, min(event_id) as first_id
+             from counted
+             group by state, slot
+         )
+         select state, slot, rows,
+                (select e.created_at from outbox_event e where e.id = first_id) as oldest
+         from grouped",
     )
     .bind(limit)
-    .fetch_all(connection)
-    .await
-}
-
-/// The relays that are alive.
-pub(crate) async fn shares(
-    connection: &mut SqliteConnection,
-    now: DbTime,
-) -> Result<Vec<ShareRow>, sqlx::Error> {
-    sqlx::query_as(
-        "select instance, total
-         from tidemill_outbox_relay
-         where ended_at is null
-           and until > $1",
-    )
-    .bind(now)
     .fetch_all(connection)
     .await
 }

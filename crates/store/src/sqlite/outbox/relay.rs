@@ -3,7 +3,7 @@
 use super::numbers;
 use crate::codec::{DbId, DbTime};
 use crate::outbox::relay::{Looking, RelayFence};
-use crate::row::outbox::relay::{FreeSlotRow, JoinRow, LeftRow, LookRow, RelayRow};
+use crate::row::outbox::relay::{EffortColumns, FreeSlotRow, JoinRow, LeftRow, LookRow, RelayRow};
 use crate::sqlite::clock;
 use sqlx::SqliteConnection;
 use tidemill_domain::outbox::Slot;
@@ -55,9 +55,11 @@ pub(crate) async fn look(
         None => clock::now(&mut *connection).await?,
     };
     let until = DbTime(Timestamp::from(now).plus(looking.fence.lease));
+    let effort = EffortColumns::from(looking.fence.effort);
     let acks: Option<(i64,)> = sqlx::query_as(
         "update tidemill_outbox_relay
-         set until = max(until, $3), acks = acks + ($5 is not null), cursors = coalesce($5, cursors)
+         set until = max(until, $3), acks = acks + ($5 is not null), cursors = coalesce($5, cursors),
+             polls = $6, empty_polls = $7, queries = $8
          where id = $1 and ended_at is null and acks = $4 and until > $2
          returning acks",
     )
@@ -66,6 +68,9 @@ pub(crate) async fn look(
     .bind(until)
     .bind(looking.fence.acks)
     .bind(cursors)
+    .bind(effort.polls)
+    .bind(effort.empty_polls)
+    .bind(effort.queries)
     .fetch_optional(&mut *connection)
     .await?;
     sqlx::query_as(
@@ -120,9 +125,11 @@ pub(crate) async fn acknowledge(
         Some(now) => now,
         None => clock::now(&mut *connection).await?,
     };
+    let effort = EffortColumns::from(fence.effort);
     let done = sqlx::query(
         "update tidemill_outbox_relay
          set acks = acks + 1, published = published + $4, cursors = $3,
+             polls = $7, empty_polls = $8, queries = $9,
              until = case when until > $6 then max(until, $5) else until end
          where id = $1 and ended_at is null and acks = $2",
     )
@@ -132,6 +139,9 @@ pub(crate) async fn acknowledge(
     .bind(published)
     .bind(DbTime(Timestamp::from(now).plus(fence.lease)))
     .bind(now)
+    .bind(effort.polls)
+    .bind(effort.empty_polls)
+    .bind(effort.queries)
     .execute(connection)
     .await?;
     Ok(done.rows_affected())

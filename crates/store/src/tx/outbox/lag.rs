@@ -1,7 +1,7 @@
 //! Statements that measure the outbox.
 
 use crate::codec::DbTime;
-use crate::row::outbox::lag::{ShareRow, UnreadRow};
+use crate::row::outbox::lag::{ExceptedRow, UnreadRow};
 use crate::row::outbox::place::PlaceColumns;
 use crate::tx::{Answer, Connection, Tx};
 use crate::{postgres, sqlite};
@@ -15,12 +15,8 @@ impl Tx {
         on_either!(self, outbox::lag::unread(places, limit))
     }
 
-    pub(crate) async fn outbox_exception_counts(&mut self, limit: i64) -> Answer<Vec<(String, i64)>> {
-        on_either!(self, outbox::lag::exceptions(limit))
-    }
-
-    pub(crate) async fn outbox_shares(&mut self, now: DbTime) -> Answer<Vec<ShareRow>> {
-        on_either!(self, outbox::lag::shares(now))
+    pub(crate) async fn outbox_excepted_rows(&mut self, limit: i64) -> Answer<Vec<ExceptedRow>> {
+        on_either!(self, outbox::lag::excepted(limit))
     }
 
     pub(crate) async fn outbox_unowned(&mut self, now: DbTime) -> Answer<i64> {

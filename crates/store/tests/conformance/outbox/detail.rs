@@ -5,7 +5,7 @@ use crate::Bench;
 use std::time::Duration;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::outbox::exception::StateWord;
-use tidemill_domain::outbox::{EventId, Fate, Instance, RelayId, Slot, Window};
+use tidemill_domain::outbox::{EventId, Fate, Instance, RelayId, Slot, Tally, Window};
 use tidemill_store::outbox::EventDetail;
 use uuid::Uuid;
 
@@ -60,7 +60,7 @@ async fn relays_are_listed_until_their_lease_has_passed(bench: Bench) {
     let [first, second] = relays.as_slice() else { panic!("{relays:?}") };
     assert_eq!((first.relay.slots, second.relay.slots), (2, 0));
     assert_eq!(first.relay.instance, Some(Instance::new(0, 3).unwrap()));
-    assert_eq!((first.sink.as_str(), first.published), ("null", 0));
+    assert_eq!((first.sink.as_str(), first.tally), ("null", Tally::default()));
     assert_eq!(first.process.as_uuid(), Uuid::from_u128(1));
     assert_eq!(first.until, bench.now().plus(Duration::from_secs(3)));
     bench.advance(Duration::from_secs(3));

@@ -12,6 +12,7 @@ crate::on_both![
     what_was_not_read_is_counted_by_slot,
     a_count_that_was_stopped_is_told_as_such,
     exceptions_are_counted_by_state,
+    what_was_not_taken_is_not_out,
     slots_of_the_dead_count_as_unowned,
     an_outbox_that_nobody_uses_has_no_lag,
 ];
@@ -30,7 +31,7 @@ async fn an_outbox_that_nobody_uses_has_no_lag(bench: Bench) {
     let stats = tx.outbox_stats(100).await.unwrap();
 
     assert_eq!(Backlog::of(&stats.lag.unwrap()), Backlog { rows: Count::Exactly(0), oldest: None });
-    assert_eq!((stats.relays, stats.unowned, stats.missing_shares), (0, 256, Vec::new()));
+    assert_eq!((stats.relays.len(), stats.unowned, stats.missing_shares), (0, 256, Vec::new()));
     assert_eq!(stats.wal_bytes_per_event, None);
 }
 
@@ -87,10 +88,42 @@ async fn exceptions_are_counted_by_state(bench: Bench) {
         }
     }
 
-    let counts = bench.store.read().await.unwrap().outbox_exceptions_by_state(2).await.unwrap();
+    let counts = bench.store.read().await.unwrap().outbox_excepted(2).await.unwrap();
 
-    assert_eq!((counts.waiting, counts.held), (Count::Exactly(1), Count::Exactly(2)));
-    assert_eq!((counts.parked, counts.skipped), (Count::AtLeast(2), Count::Exactly(0)));
+    assert_eq!((counts.waiting.rows, counts.held.rows), (Count::Exactly(1), Count::Exactly(2)));
+    assert_eq!((counts.parked.rows, counts.skipped), (Count::AtLeast(2), Count::Exactly(0)));
+    assert_eq!(counts.open().rows, Count::AtLeast(5));
+    // One of the parked was not looked at: no slot is sure to have no more.
+    assert_eq!(counts.of_slot(Slot::of("waiting0")).rows, Count::AtLeast(1));
+}
+
+async fn what_was_not_taken_is_not_out(bench: Bench) {
+    let start = bench.now();
+    let parked = write(&bench.store, "a", start).await;
+    let skipped = write(&bench.store, "b", start).await;
+    bench.advance(Duration::from_secs(60));
+    let waiting = write(&bench.store, "c", bench.now()).await;
+    read_all(&bench.store).await;
+    for (id, aggregate, state) in
+        [(parked, "a", "parked"), (skipped, "b", "skipped"), (waiting, "c", "waiting")]
+    {
+        except(&bench, id, aggregate, state).await;
+    }
+    bench.advance(Duration::from_secs(60));
+    write(&bench.store, "a", bench.now()).await;
+
+    let stats = bench.store.read().await.unwrap().outbox_stats(100).await.unwrap();
+
+    let one = |oldest| Backlog { rows: Count::Exactly(1), oldest: Some(oldest) };
+    let excepted = &stats.exceptions;
+    assert_eq!((excepted.parked, excepted.held), (one(start), Backlog::NONE));
+    assert_eq!(excepted.waiting, one(start.plus(Duration::from_secs(60))));
+    assert_eq!(
+        (excepted.of_slot(Slot::of("a")), excepted.of_slot(Slot::of("b"))),
+        (one(start), Backlog::NONE)
+    );
+    assert_eq!(stats.unread(), Some(one(bench.now())));
+    assert_eq!(stats.unpublished(), Some(Backlog { rows: Count::Exactly(3), oldest: Some(start) }));
 }
 
 async fn slots_of_the_dead_count_as_unowned(bench: Bench) {
@@ -102,8 +135,8 @@ async fn slots_of_the_dead_count_as_unowned(bench: Bench) {
     bench.advance(Duration::from_secs(6));
     let dead = bench.store.read().await.unwrap().outbox_stats(10).await.unwrap();
 
-    assert_eq!((live.relays, live.unowned, live.missing_shares), (2, 253, vec![1]));
-    assert_eq!((dead.relays, dead.unowned, dead.missing_shares), (0, 256, Vec::new()));
+    assert_eq!((live.relays.len(), live.unowned, live.missing_shares), (2, 253, vec![1]));
+    assert_eq!((dead.relays.len(), dead.unowned, dead.missing_shares), (0, 256, Vec::new()));
 }
 
 /// Only PostgreSQL has writers side by side.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::outbox::cursor::{self, Advance, Cursor};
-use tidemill_domain::outbox::{EventId, RelayId, Seq, Slot, StoredEvent};
+use tidemill_domain::outbox::{Effort, EventId, RelayId, Seq, Slot, StoredEvent};
 use tidemill_store::Store;
 use tidemill_store::outbox::reading::{Low, Page, Reading};
 use tidemill_store::outbox::relay::{Joining, Looking, RelayFence, View};
@@ -62,7 +62,7 @@ impl Reader {
         tx.commit().await.unwrap();
         Self {
             store: store.clone(),
-            fence: RelayFence { id, acks: 0, lease: LEASE, timeline: None },
+            fence: RelayFence { id, acks: 0, lease: LEASE, timeline: None, effort: Effort::default() },
             cursors: Vec::new(),
             epochs: BTreeMap::new(),
             floor: EventId::ZERO,

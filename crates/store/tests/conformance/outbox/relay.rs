@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::outbox::cursor::Cursor;
-use tidemill_domain::outbox::{EventId, Instance, JoinRefusal, Mark, RelayId, Slot, Window};
+use tidemill_domain::outbox::{Effort, EventId, Instance, JoinRefusal, Mark, RelayId, Slot, Tally, Window};
 use tidemill_store::outbox::relay::{Joining, Looking, RelayFence};
 use tidemill_store::url::Dialect;
 use uuid::Uuid;
@@ -23,6 +23,7 @@ crate::on_both![
     a_lapsed_relay_that_nobody_has_replaced_may_settle,
     only_the_silent_are_retired,
     a_look_renews_and_can_acknowledge,
+    what_a_relay_has_asked_is_written_with_whatever_it_writes,
     a_look_tells_whether_there_are_events_for_these_slots,
     a_look_tells_what_has_committed,
     a_look_is_not_set_back_when_events_are_removed,
@@ -247,6 +248,24 @@ async fn only_the_silent_are_retired(bench: Bench) {
     assert_eq!(view.free.len(), Slot::COUNT - 6);
     assert_eq!(view.free[..3], some(3..6));
     assert!(!view.has_lapsed);
+}
+
+async fn what_a_relay_has_asked_is_written_with_whatever_it_writes(bench: Bench) {
+    let mut one = Reader::of_all(&bench.store, 1, 10).await;
+    write(&bench.store, &["a", "b"]).await;
+    bench.advance(Duration::from_secs(2));
+    let tally = async || bench.begin().await.outbox_relays().await.unwrap().remove(0).tally;
+
+    one.fence.effort = Effort { polls: 3, empty_polls: 1, queries: 7 };
+    one.look().await.unwrap();
+    assert_eq!(tally().await, Tally { published: 0, effort: one.fence.effort });
+    one.fence.effort = Effort { polls: 4, empty_polls: 2, queries: 9 };
+    one.drain().await;
+
+    assert_eq!(tally().await, Tally { published: 2, effort: one.fence.effort });
+    let stats = bench.store.read().await.unwrap().outbox_stats(10).await.unwrap();
+    assert_eq!((stats.tally().published, stats.published_per_second()), (2, Some(1.0)));
+    assert_eq!(stats.tally().queries_per_10000_events(), Some(45_000.0));
 }
 
 async fn a_look_renews_and_can_acknowledge(bench: Bench) {

@@ -1,5 +1,6 @@
 //! What people see of the outbox: `outbox list`, `show` and `relays`.
 
+use super::stats::rounded;
 use crate::context::Context;
 use crate::output::{Listing, print_fields};
 use crate::report::Failure;
@@ -147,6 +148,9 @@ pub(super) async fn relays(context: &Context) -> Result<Exit, Failure> {
         "instance",
         "slots",
         "published",
+        "published_per_second",
+        "empty_poll_ratio",
+        "queries_per_10000_events",
         "joined_at",
         "until",
     ];
@@ -162,7 +166,10 @@ pub(super) async fn relays(context: &Context) -> Result<Exit, Failure> {
             json!(detail.sink),
             json!(relay.instance.map(|instance| instance.to_string())),
             json!(relay.slots),
-            json!(detail.published),
+            json!(detail.tally.published),
+            json!(rounded(detail.published_per_second())),
+            json!(rounded(detail.tally.empty_poll_ratio())),
+            json!(rounded(detail.tally.queries_per_10000_events())),
             json!(relay.joined_at.to_string()),
             json!(detail.until.to_string()),
         ]);

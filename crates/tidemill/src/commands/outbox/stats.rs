@@ -9,6 +9,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use tidemill_domain::code::Exit;
 use tidemill_domain::outbox::Count;
+use tidemill_domain::time::Timestamp;
 use tidemill_store::outbox::{Backlog, OutboxStats, SlotLag};
 
 /// How the outbox stands
@@ -38,13 +39,11 @@ pub(super) async fn run(arguments: &Stats, context: &Context) -> Result<Exit, Fa
 fn whole(stats: &OutboxStats, output: Output) -> Result<(), Failure> {
     let is_for_people = output == Output::Table;
     let count = |known: Option<Count>| counted(known, is_for_people);
-    let backlog = stats.lag.as_deref().map(Backlog::of);
-    let exceptions = stats.exceptions;
-    let age = match backlog {
-        Some(Backlog { oldest: Some(oldest), .. }) => json!(stats.at.since(oldest).as_secs_f64()),
-        Some(Backlog { rows: Count::Exactly(0), .. }) => Value::Null,
-        _ => unknown(is_for_people),
-    };
+    let known =
+        |value: Option<f64>| rounded(value).map_or_else(|| unknown(is_for_people), |value| json!(value));
+    let (unpublished, unread) = (stats.unpublished(), stats.unread());
+    let age = |backlog: Option<Backlog>| age(backlog, stats.at, is_for_people);
+    let (exceptions, tally) = (&stats.exceptions, stats.tally());
     let partitions: Vec<Value> = stats
         .partitions
         .iter()
@@ -64,19 +63,25 @@ fn whole(stats: &OutboxStats, output: Output) -> Result<(), Failure> {
             }),
         })
         .collect();
-    let wal = stats.wal_bytes_per_event.map_or_else(|| unknown(is_for_people), |bytes| json!(bytes));
     let fields = [
-        ("unread", count(backlog.map(|backlog| backlog.rows))),
-        ("oldest_seconds", age),
-        ("waiting", count(Some(exceptions.waiting))),
-        ("held", count(Some(exceptions.held))),
-        ("parked", count(Some(exceptions.parked))),
+        ("unpublished", count(unpublished.map(|backlog| backlog.rows))),
+        ("unpublished_oldest_seconds", age(unpublished)),
+        ("unread", count(unread.map(|backlog| backlog.rows))),
+        ("oldest_seconds", age(unread)),
+        ("waiting", count(Some(exceptions.waiting.rows))),
+        ("waiting_oldest_seconds", age(Some(exceptions.waiting))),
+        ("held", count(Some(exceptions.held.rows))),
+        ("parked", count(Some(exceptions.parked.rows))),
+        ("parked_oldest_seconds", age(Some(exceptions.parked))),
         ("skipped", count(Some(exceptions.skipped))),
-        ("relays", json!(stats.relays)),
+        ("relays", json!(stats.relays.len())),
+        ("published_per_second", known(stats.published_per_second())),
+        ("empty_poll_ratio", known(tally.empty_poll_ratio())),
+        ("queries_per_10000_events", known(tally.queries_per_10000_events())),
         ("unowned_slots", json!(stats.unowned)),
         ("missing_shares", json!(stats.missing_shares)),
         ("default_rows", stats.default_rows.map_or(Value::Null, |rows| count(Some(rows)))),
-        ("wal_bytes_per_event", wal),
+        ("wal_bytes_per_event", known(stats.wal_bytes_per_event)),
         ("partitions", json!(partitions)),
     ];
     print_fields("tidemill.outbox_stats/v1", &fields, output)
@@ -84,20 +89,41 @@ fn whole(stats: &OutboxStats, output: Output) -> Result<(), Failure> {
 
 fn slots(stats: &OutboxStats, output: Output) -> Result<(), Failure> {
     let is_for_people = output == Output::Table;
-    let columns = &["slot", "owner", "epoch", "unread", "oldest_at", "oldest_seconds"];
+    let columns = &[
+        "slot",
+        "owner",
+        "epoch",
+        "unpublished",
+        "unpublished_oldest_seconds",
+        "unread",
+        "oldest_at",
+        "oldest_seconds",
+    ];
     let empty = "Nobody can say: the database was restored into another server, and no relay has come since.";
     let mut listing = Listing::new("tidemill.outbox_slot/v1", columns, empty);
-    for SlotLag { slot, owner, epoch, rows, oldest } in stats.lag.iter().flatten() {
+    for lag @ SlotLag { slot, owner, epoch, rows, oldest } in stats.lag.iter().flatten() {
+        let unpublished = lag.unread().plus(stats.exceptions.of_slot(*slot));
         listing.push(vec![
             json!(slot.get()),
             json!(owner.map(|owner| owner.to_string())),
             json!(epoch.get()),
+            counted(Some(unpublished.rows), is_for_people),
+            age(Some(unpublished), stats.at, is_for_people),
             counted(Some(*rows), is_for_people),
             json!(oldest.map(|oldest| oldest.to_string())),
             json!(oldest.map(|oldest| stats.at.since(oldest).as_secs_f64())),
         ]);
     }
     listing.print(output)
+}
+
+/// How old the oldest is; nothing when there is none.
+fn age(backlog: Option<Backlog>, now: Timestamp, is_for_people: bool) -> Value {
+    match backlog {
+        Some(Backlog { oldest: Some(oldest), .. }) => json!(now.since(oldest).as_secs_f64()),
+        Some(Backlog { rows: Count::Exactly(0), .. }) => Value::Null,
+        _ => unknown(is_for_people),
+    }
 }
 
 /// For people in words; for programs the number with whether it is exact, and nothing where nothing is known.
@@ -107,6 +133,11 @@ fn counted(count: Option<Count>, is_for_people: bool) -> Value {
         Some(count) if is_for_people => json!(count.to_string()),
         Some(count) => json!({ "at_least": count.least(), "is_exact": count.is_exact() }),
     }
+}
+
+/// As exact as anybody can use.
+pub(super) fn rounded(value: Option<f64>) -> Option<f64> {
+    value.map(|value| (value * 1_000.0).round() / 1_000.0)
 }
 
 fn unknown(is_for_people: bool) -> Value {

@@ -1,0 +1,133 @@
+//! What relays have done, and what it has cost: how much was published, how often they asked for events in vain, and by
+//! how many statements. What cannot be known yet is none, never 0.
+
+use std::time::Duration;
+
+/// What a relay has asked of the database since it joined.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Effort {
+    /// How often it asked for events, by a look or a read.
+    pub polls: u64,
+    /// How often there were none.
+    pub empty_polls: u64,
+    /// Statements by which it looked, read and acknowledged.
+    pub queries: u64,
+}
+
+/// What was published, and what it has cost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Tally {
+    /// Events.
+    pub published: u64,
+    /// What was asked of the database.
+    pub effort: Effort,
+}
+
+impl Tally {
+    /// Of two relays together.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            published: self.published.saturating_add(other.published),
+            effort: Effort {
+                polls: self.effort.polls.saturating_add(other.effort.polls),
+                empty_polls: self.effort.empty_polls.saturating_add(other.effort.empty_polls),
+                queries: self.effort.queries.saturating_add(other.effort.queries),
+            },
+        }
+    }
+
+    /// What has come since an earlier one of the same relay.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Self {
+        Self {
+            published: self.published.saturating_sub(earlier.published),
+            effort: Effort {
+                polls: self.effort.polls.saturating_sub(earlier.effort.polls),
+                empty_polls: self.effort.empty_polls.saturating_sub(earlier.effort.empty_polls),
+                queries: self.effort.queries.saturating_sub(earlier.effort.queries),
+            },
+        }
+    }
+
+    /// Events per second; none when no time has passed.
+    pub fn published_per_second(self, spent: Duration) -> Option<f64> {
+        (!spent.is_zero()).then(|| number(self.published) / spent.as_secs_f64())
+    }
+
+    /// Which part of the polls found nothing; none when nobody has asked.
+    pub fn empty_poll_ratio(self) -> Option<f64> {
+        let Effort { polls, empty_polls, .. } = self.effort;
+        (polls > 0).then(|| number(empty_polls) / number(polls))
+    }
+
+    /// Statements for 10,000 events; none when none was published.
+    pub fn queries_per_10000_events(self) -> Option<f64> {
+        (self.published > 0).then(|| number(self.effort.queries) * 10_000.0 / number(self.published))
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "nobody counts as far as a f64 can count")]
+fn number(count: u64) -> f64 {
+    count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn tallies() -> impl Strategy<Value = Tally> {
+        (0..1_000_000_u64, 0..1_000_000_u64, 0..1_000_000_u64, 0..1_000_000_u64).prop_map(
+            |(published, found, empty_polls, queries)| Tally {
+                published,
+                effort: Effort { polls: found + empty_polls, empty_polls, queries },
+            },
+        )
+    }
+
+    #[test]
+    fn what_nobody_can_know_is_none() {
+        let nothing = Tally::default();
+
+        assert_eq!(nothing.published_per_second(Duration::ZERO), None);
+        assert_eq!(nothing.published_per_second(Duration::from_secs(1)), Some(0.0));
+        assert_eq!((nothing.empty_poll_ratio(), nothing.queries_per_10000_events()), (None, None));
+    }
+
+    #[test]
+    fn a_batch_of_500_by_two_statements_is_40_for_10000() {
+        let effort = Effort { polls: 4, empty_polls: 1, queries: 2 };
+        let tally = Tally { published: 500, effort };
+
+        assert_eq!(tally.queries_per_10000_events(), Some(40.0));
+        assert_eq!(tally.empty_poll_ratio(), Some(0.25));
+        assert_eq!(tally.published_per_second(Duration::from_secs(2)), Some(250.0));
+    }
+
+    proptest! {
+        #[test]
+        fn what_came_since_is_what_was_added(before in tallies(), added in tallies()) {
+            prop_assert_eq!(before.plus(added).since(before), added);
+            prop_assert_eq!(before.plus(added), added.plus(before));
+        }
+
+        #[test]
+        fn a_ratio_is_a_part_of_the_whole(tally in tallies()) {
+            let ratio = tally.empty_poll_ratio();
+
+            prop_assert_eq!(ratio.is_some(), tally.effort.polls > 0);
+            prop_assert!(ratio.is_none_or(|ratio| (0.0..=1.0).contains(&ratio)));
+        }
+
+        #[test]
+        fn together_two_relays_are_between_the_better_and_the_worse(one in tallies(), other in tallies()) {
+            let rates = [one, other].map(Tally::queries_per_10000_events);
+            if let [Some(one_rate), Some(other_rate)] = rates {
+                let together = one.plus(other).queries_per_10000_events().unwrap();
+                prop_assert!(together >= one_rate.min(other_rate) - 1e-6);
+                prop_assert!(together <= one_rate.max(other_rate) + 1e-6);
+            }
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! How the outbox stands, for those who scrape this process. Read from the database, so that every server says the same,
+//! also of relays that nobody can scrape.
+
+use super::metrics;
+use crate::clock::jittered;
+use std::collections::HashMap;
+use std::time::Duration;
+use tidemill_domain::outbox::{RelayId, Tally};
+use tidemill_domain::time::Timestamp;
+use tidemill_store::outbox::OutboxStats;
+use tidemill_store::{Store, StoreError};
+
+/// Pause between two looks; those who scrape seldom come more often.
+const PAUSE: Duration = Duration::from_secs(15);
+
+/// How far is counted.
+pub const COUNT_MAX: u32 = 10_000;
+
+/// Looks for as long as it is let.
+pub async fn run(store: Store) {
+    let mut before = None;
+    let mut is_well = true;
+    loop {
+        let seen = look(&store).await;
+        match &seen {
+            Ok(stats) => {
+                let now = Tallies::of(stats);
+                metrics::measured(Some(stats), before.as_ref().and_then(|before| now.since(before)));
+                before = Some(now);
+            }
+            Err(error) => {
+                metrics::measured(None, None);
+                before = None;
+                // Once, not every quarter of a minute.
+                if is_well {
+                    tracing::warn!(%error, "the outbox was not measured; will try again");
+                }
+            }
+        }
+        is_well = seen.is_ok();
+        tokio::time::sleep(jittered(PAUSE)).await;
+    }
+}
+
+async fn look(store: &Store) -> Result<OutboxStats, StoreError> {
+    let mut tx = store.read().await?;
+    let stats = tx.outbox_stats(COUNT_MAX).await?;
+    tx.rollback().await?;
+    Ok(stats)
+}
+
+/// What relays have done between two looks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Done {
+    /// All of them together.
+    pub(super) tally: Tally,
+    /// How long it was.
+    pub(super) spent: Duration,
+}
+
+/// What each live relay has done since it joined.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Tallies {
+    at: Timestamp,
+    relays: HashMap<RelayId, Tally>,
+}
+
+impl Tallies {
+    fn of(stats: &OutboxStats) -> Self {
+        let relays = stats.relays.iter().map(|detail| (detail.relay.id, detail.tally)).collect();
+        Self { at: stats.at, relays }
+    }
+
+    /// What was done since an earlier look: a relay that was not there then has begun at zero. None when there is no
+    /// relay, of which nothing could be said.
+    fn since(&self, earlier: &Self) -> Option<Done> {
+        let before = |id: &RelayId| earlier.relays.get(id).copied().unwrap_or_default();
+        let tally = self.relays.iter().map(|(id, tally)| tally.since(before(id))).reduce(Tally::plus)?;
+        Some(Done { tally, spent: self.at.since(earlier.at) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidemill_domain::outbox::Effort;
+
+    fn tallies(seconds: i64, published: &[(u128, u64)]) -> Tallies {
+        let tally = |published| Tally { published, effort: Effort::default() };
+        let relay =
+            |(id, published): &(u128, u64)| (RelayId::new(uuid::Uuid::from_u128(*id)), tally(*published));
+        Tallies {
+            at: Timestamp::from_micros(seconds * 1_000_000),
+            relays: published.iter().map(relay).collect(),
+        }
+    }
+
+    #[test]
+    fn what_was_done_between_two_looks_is_that_of_old_and_new_relays() {
+        let before = tallies(0, &[(1, 100), (2, 50)]);
+        let after = tallies(10, &[(1, 130), (3, 20)]);
+
+        let done = after.since(&before).unwrap();
+
+        assert_eq!((done.tally.published, done.spent), (50, Duration::from_secs(10)));
+        assert_eq!(done.tally.published_per_second(done.spent), Some(5.0));
+    }
+
+    #[test]
+    fn where_nobody_relays_nothing_is_said() {
+        assert_eq!(tallies(10, &[]).since(&tallies(0, &[(1, 5)])), None);
+    }
+}

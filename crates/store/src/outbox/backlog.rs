@@ -1,0 +1,105 @@
+//! Events that are not out: how many, and since when. Those that no relay has read are counted slot by slot in
+//! [`lag`](super::lag); here are those that were read and not taken.
+
+use crate::error::StoreError;
+use crate::outbox::lag::SlotLag;
+use crate::row::outbox::lag::ExceptedRow;
+use crate::tx::Tx;
+use std::collections::BTreeMap;
+use tidemill_domain::outbox::exception::StateWord;
+use tidemill_domain::outbox::{Count, Slot};
+use tidemill_domain::time::Timestamp;
+
+/// Some events.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Backlog {
+    /// How many events.
+    pub rows: Count,
+    /// When the oldest of them was written; none when there is none, or none was found before the count was stopped.
+    pub oldest: Option<Timestamp>,
+}
+
+impl Backlog {
+    /// No events.
+    pub const NONE: Self = Self { rows: Count::Exactly(0), oldest: None };
+
+    /// What was not read yet of all slots together.
+    pub fn of(slots: &[SlotLag]) -> Self {
+        slots.iter().map(SlotLag::unread).fold(Self::NONE, Self::plus)
+    }
+
+    /// Of two things together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        let oldest = [self.oldest, other.oldest].into_iter().flatten().min();
+        Self { rows: self.rows.plus(other.rows), oldest }
+    }
+}
+
+/// Events that were read and not taken, by state; the oldest is the one with the lowest number.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Excepted {
+    /// The next attempt has its time.
+    pub waiting: Backlog,
+    /// Behind another one of their aggregate.
+    pub held: Backlog,
+    /// Nobody tries any more.
+    pub parked: Backlog,
+    /// Not published, by the word of an operator.
+    pub skipped: Count,
+    slots: BTreeMap<Slot, Backlog>,
+}
+
+impl Excepted {
+    /// Those that are still to be published: all but the skipped.
+    pub fn open(&self) -> Backlog {
+        self.waiting.plus(self.held).plus(self.parked)
+    }
+
+    /// Those of one slot that are still to be published.
+    pub fn of_slot(&self, slot: Slot) -> Backlog {
+        let none = Backlog { rows: self.nothing(), oldest: None };
+        self.slots.get(&slot).map_or(none, |found| found.plus(none))
+    }
+
+    /// What none in a slot means: that there is none, or that nobody counted so far.
+    fn nothing(&self) -> Count {
+        if self.open().rows.is_exact() { Count::Exactly(0) } else { Count::AtLeast(0) }
+    }
+
+    fn new(rows: &[ExceptedRow], count_max: u32) -> Result<Self, StoreError> {
+        let mut states: BTreeMap<StateWord, (u64, Option<Timestamp>)> = BTreeMap::new();
+        let mut slots: BTreeMap<Slot, Backlog> = BTreeMap::new();
+        for row in rows {
+            let (state, slot, count) = (row.state()?, row.slot()?, u64::try_from(row.rows).unwrap_or(0));
+            let oldest = row.oldest.map(Timestamp::from);
+            let (rows, known) = states.entry(state).or_default();
+            *rows += count;
+            *known = [*known, oldest].into_iter().flatten().min();
+            if state != StateWord::Skipped {
+                let found = Backlog { rows: Count::Exactly(count), oldest };
+                let before = slots.entry(slot).or_insert(Backlog::NONE);
+                *before = before.plus(found);
+            }
+        }
+        let of = |state: StateWord| {
+            let (rows, oldest) = states.get(&state).copied().unwrap_or_default();
+            Backlog { rows: Count::up_to(count_max.into(), rows), oldest }
+        };
+        Ok(Self {
+            waiting: of(StateWord::Waiting),
+            held: of(StateWord::Held),
+            parked: of(StateWord::Parked),
+            skipped: of(StateWord::Skipped).rows,
+            slots,
+        })
+    }
+}
+
+impl Tx {
+    /// What is excepted, each state counted up to `count_max`.
+    pub async fn outbox_excepted(&mut self, count_max: u32) -> Result<Excepted, StoreError> {
+        let rows = self.outbox_excepted_rows(i64::from(count_max) + 1).await?;
+        Excepted::new(&rows, count_max)
+    }
+}
