@@ -52,7 +52,7 @@ pub(crate) fn command(text: &str) -> Markup {
 }
 
 /// A number in large letters that leads to what it counts.
-pub(crate) fn tile(link: &str, count: &Count, health: Health, label: &str) -> Markup {
+pub(crate) fn tile(link: &str, count: &impl std::fmt::Display, health: Health, label: &str) -> Markup {
     html! {
         div.tile {
             a href=(link) {

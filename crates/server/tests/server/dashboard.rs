@@ -1,5 +1,6 @@
 //! The pages, as a browser without JavaScript sees and uses them.
 
+mod outbox;
 mod pool;
 
 use crate::{Answer, App};

@@ -1,5 +1,6 @@
 //! The page itself, and its parts that change by themselves.
 
+use super::outbox::{self, Outbox};
 use super::{database, event, lease, pool, process, tile};
 use crate::dashboard::alert;
 use crate::dashboard::frame::{Frame, Section};
@@ -27,6 +28,7 @@ pub(crate) struct Snapshot {
     events: Vec<AuditRecord>,
     pools: Vec<PoolLevel>,
     stories: Vec<tidemill_store::pool::PoolStory>,
+    outbox: Outbox,
     migrations: Vec<MigrationStatus>,
 }
 
@@ -37,9 +39,10 @@ impl Snapshot {
         let events = tx.audit_entries(&AuditFilter::default(), EVENTS).await?;
         let pools = tx.pool_levels(pool::SHOWN).await?;
         let stories = pool::stories(&mut tx).await?;
+        let outbox = Outbox::read(&mut tx).await?;
         tx.rollback().await?;
         let migrations = state.store().migration_status().await?;
-        Ok(Self { pulse, events, pools, stories, migrations })
+        Ok(Self { pulse, events, pools, stories, outbox, migrations })
     }
 }
 
@@ -51,6 +54,7 @@ pub(crate) struct Regions {
     leases: Region,
     pools: Region,
     pool_events: Region,
+    outbox: Region,
     database: Region,
     alerts: Region,
     events: Region,
@@ -61,11 +65,12 @@ impl Regions {
     pub(crate) fn new(state: &State, snapshot: &Snapshot, times: &Times) -> Self {
         let pulse = &snapshot.pulse;
         Self {
-            tiles: tile::region(state, pulse),
+            tiles: tile::region(state, pulse, &snapshot.outbox),
             processes: process::region(pulse, state.inner().parts.process.id(), times),
             leases: lease::region(pulse, times),
             pools: pool::region(&snapshot.pools),
             pool_events: pool::event_region(&snapshot.stories, times),
+            outbox: outbox::region(&snapshot.outbox, times),
             database: database::region(state, pulse.latency, &snapshot.migrations),
             alerts: alert::list::region(pulse, times),
             events: event::region(&snapshot.events, times),
@@ -80,6 +85,7 @@ impl Regions {
             self.leases,
             self.pools,
             self.pool_events,
+            self.outbox,
             self.database,
             self.alerts,
             self.events,
@@ -104,6 +110,7 @@ impl Regions {
             (panel("processes", "Processes", &nothing, &table("Processes", process::COLUMNS, &self.processes.markup())))
             (panel("leases", "Leases", &nothing, &table("Leases", lease::COLUMNS, &self.leases.markup())))
             (panel("pools", "Pools", &nothing, &self.pools()))
+            (panel("outbox", "Outbox", &nothing, &self.outbox.markup()))
             (panel("database", "Database", &nothing, &self.database.markup()))
             (panel("events", "Recent events", &links, &table("Recent events", event::COLUMNS, &self.events.markup())))
         }

@@ -1,5 +1,6 @@
 //! The numbers at the top.
 
+use super::outbox::Outbox;
 use crate::dashboard::part::{Count, Health, tile};
 use crate::dashboard::pulse::Pulse;
 use crate::dashboard::region::{Audience, Page, Region};
@@ -12,7 +13,7 @@ use tidemill_domain::process::ProcessState;
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// The tiles.
-pub(super) fn region(state: &State, pulse: &Pulse) -> Region {
+pub(super) fn region(state: &State, pulse: &Pulse, outbox: &Outbox) -> Region {
     let live = pulse.processes.count(|process| process.state.is_live(pulse.now));
     let lost = pulse.processes.count(|process| match process.state {
         ProcessState::Live { .. } => !process.state.is_live(pulse.now),
@@ -27,6 +28,7 @@ pub(super) fn region(state: &State, pulse: &Pulse) -> Region {
             (tile("#processes", &live, none_is(Health::Bad, Health::Ok, live), "live processes"))
             (tile("#processes", &lost, none_is(Health::Ok, Health::Warn, lost), "silent or dead in 24 h"))
             (tile("#leases", &held, none_is(Health::Idle, Health::Ok, held), "leases held"))
+            (tile("#outbox", &outbox.count(), outbox.health(pulse.now), "events to be published"))
             (tile(&state.path("/alerts"), &firing, none_is(Health::Ok, Health::Bad, firing), "alerts firing"))
         }
     };

@@ -1,0 +1,132 @@
+//! The outbox: what is still to be published and since when, who publishes, and what nobody tries any more. What is not
+//! known is said to be unknown.
+
+use crate::dashboard::instant::Times;
+use crate::dashboard::part::{Health, state};
+use crate::dashboard::region::{Audience, Page, Region};
+use maud::{Markup, html};
+use std::time::Duration;
+use tidemill_domain::outbox::Count;
+use tidemill_domain::time::Timestamp;
+use tidemill_store::outbox::Backlog;
+use tidemill_store::{StoreError, Tx};
+
+/// How far is counted; it is looked at every second while somebody watches.
+const COUNT_MAX: u32 = 1_000;
+
+/// An event that is still to be published after so long is worth a look; the alert `outbox_lag` says the same.
+const LATE: Duration = Duration::from_secs(60);
+
+/// How the outbox stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Outbox {
+    /// What is still to be published; none when nobody can say.
+    unpublished: Option<Backlog>,
+    parked: Count,
+    relays: u64,
+}
+
+impl Outbox {
+    /// Looks.
+    pub(crate) async fn read(tx: &mut Tx) -> Result<Self, StoreError> {
+        let excepted = tx.outbox_excepted(COUNT_MAX).await?;
+        let unread = tx.outbox_lag(COUNT_MAX).await?.as_deref().map(Backlog::of);
+        Ok(Self {
+            unpublished: unread.map(|unread| unread.plus(excepted.open())),
+            parked: excepted.parked.rows,
+            relays: tx.outbox_relays_alive().await?.0,
+        })
+    }
+
+    /// The number of its tile.
+    pub(crate) fn count(&self) -> String {
+        self.unpublished.map_or_else(|| Count::AtLeast(0).to_string(), |backlog| brief(backlog.rows))
+    }
+
+    /// How it is doing.
+    pub(crate) fn health(&self, now: Timestamp) -> Health {
+        let Some(Backlog { rows, oldest }) = self.unpublished else { return Health::Idle };
+        let is_late = oldest.is_some_and(|oldest| now.since(oldest) > LATE);
+        match () {
+            () if self.relays == 0 && rows.least() > 0 => Health::Bad,
+            () if is_late || self.parked.least() > 0 => Health::Warn,
+            () if self.relays == 0 => Health::Idle,
+            () => Health::Ok,
+        }
+    }
+}
+
+/// What is told of the outbox.
+pub(super) fn region(outbox: &Outbox, times: &Times) -> Region {
+    let markup = html! {
+        div.body data-live="outbox" {
+            dl {
+                dt { "Unpublished" } dd { (outbox.count()) }
+                dt { "The oldest is of" } dd { (oldest(outbox.unpublished, times)) }
+                dt { "Live relays" } dd { (relays(outbox)) }
+                dt { "Parked" } dd { (parked(outbox.parked)) }
+            }
+        }
+    };
+    Region::whole("outbox", Audience::On(&[Page::Overview]), markup)
+}
+
+fn oldest(unpublished: Option<Backlog>, times: &Times) -> Markup {
+    match unpublished {
+        Some(Backlog { rows: Count::Exactly(0), .. }) => html! { span.soft { "none" } },
+        Some(Backlog { oldest: Some(oldest), .. }) => times.at(oldest),
+        _ => html! { span.soft { "unknown" } },
+    }
+}
+
+fn relays(outbox: &Outbox) -> Markup {
+    let has_work = outbox.unpublished.is_none_or(|backlog| backlog.rows.least() > 0);
+    match outbox.relays {
+        0 if has_work => state(Health::Bad, "none: nothing is published"),
+        0 => html! { span.soft { "none" } },
+        relays => html! { (relays) },
+    }
+}
+
+fn parked(count: Count) -> Markup {
+    match count {
+        Count::Exactly(0) => html! { "0" },
+        count => state(Health::Warn, &format!("{}: nobody tries them any more", brief(count))),
+    }
+}
+
+/// As the other numbers at the top are written.
+fn brief(count: Count) -> String {
+    match count {
+        Count::AtLeast(least) if least > 0 => format!("{least}+"),
+        count => count.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
+
+    fn outbox(rows: Count, seconds: u64, parked: u64, relays: u64) -> Outbox {
+        let oldest = (rows != Count::Exactly(0)).then(|| NOW.minus(Duration::from_secs(seconds)));
+        let unpublished = Some(Backlog { rows, oldest });
+        Outbox { unpublished, parked: Count::Exactly(parked), relays }
+    }
+
+    #[test]
+    fn its_health_is_told_by_what_waits_and_who_publishes() {
+        let check = |outbox: Outbox, count: &str, health: Health| {
+            assert_eq!((outbox.count().as_str(), outbox.health(NOW)), (count, health), "{outbox:?}");
+        };
+
+        check(outbox(Count::Exactly(0), 0, 0, 0), "0", Health::Idle);
+        check(outbox(Count::Exactly(0), 0, 0, 1), "0", Health::Ok);
+        check(outbox(Count::Exactly(3), 59, 0, 1), "3", Health::Ok);
+        check(outbox(Count::Exactly(3), 61, 0, 1), "3", Health::Warn);
+        check(outbox(Count::AtLeast(1000), 1, 1, 1), "1000+", Health::Warn);
+        check(outbox(Count::Exactly(3), 1, 0, 0), "3", Health::Bad);
+        check(Outbox { unpublished: None, parked: Count::Exactly(0), relays: 1 }, "unknown", Health::Idle);
+    }
+}
