@@ -3,8 +3,9 @@
 use super::gauge::Done;
 use metrics::{describe_gauge, gauge};
 use tidemill_domain::outbox::Count;
+use tidemill_domain::outbox::exception::StateWord;
 use tidemill_domain::time::Timestamp;
-use tidemill_store::outbox::{Backlog, Excepted, OutboxStats};
+use tidemill_store::outbox::{Backlog, OutboxStats};
 
 const DEFAULT_ROWS: &str = "tidemill_outbox_default_rows";
 const EMPTY_POLLS: &str = "tidemill_outbox_empty_poll_ratio";
@@ -19,10 +20,6 @@ const UNOWNED: &str = "tidemill_outbox_unowned_slots";
 const UNPUBLISHED: &str = "tidemill_outbox_unpublished_events";
 const UNPUBLISHED_OLDEST: &str = "tidemill_outbox_unpublished_oldest_seconds";
 const WAL: &str = "tidemill_outbox_wal_bytes_per_event";
-
-/// The states of what is still to be published.
-const OPEN: [(&str, fn(&Excepted) -> Backlog); 3] =
-    [("waiting", |all| all.waiting), ("held", |all| all.held), ("parked", |all| all.parked)];
 
 /// Tells the recorder what the metrics mean.
 pub(crate) fn describe() {
@@ -49,13 +46,14 @@ pub(super) fn measured(stats: Option<&OutboxStats>, done: Option<Done>) {
     gauge!(OLDEST).set(found(|stats| age(stats.unread(), stats.at)));
     gauge!(UNPUBLISHED).set(found(|stats| rows(stats.unpublished())));
     gauge!(UNPUBLISHED_OLDEST).set(found(|stats| age(stats.unpublished(), stats.at)));
-    for (state, of) in OPEN {
-        let excepted = stats.map(|stats| of(&stats.exceptions));
-        gauge!(EXCEPTIONS, "state" => state).set(rows(excepted));
-        gauge!(EXCEPTIONS_OLDEST, "state" => state)
-            .set(stats.map_or(f64::NAN, |stats| age(excepted, stats.at)));
+    for state in StateWord::ALL {
+        let excepted = stats.map(|stats| stats.exceptions.of(state));
+        gauge!(EXCEPTIONS, "state" => state.as_str()).set(rows(excepted));
     }
-    gauge!(EXCEPTIONS, "state" => "skipped").set(found(|stats| number(stats.exceptions.skipped)));
+    for state in StateWord::OPEN {
+        let oldest = stats.map_or(f64::NAN, |stats| age(Some(stats.exceptions.of(state)), stats.at));
+        gauge!(EXCEPTIONS_OLDEST, "state" => state.as_str()).set(oldest);
+    }
     gauge!(DEFAULT_ROWS).set(found(|stats| stats.default_rows.map_or(f64::NAN, number)));
     gauge!(RELAYS).set(found(|stats| stats.relays.len() as f64));
     gauge!(UNOWNED).set(found(|stats| number(Count::Exactly(stats.unowned))));

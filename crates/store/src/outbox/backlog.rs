@@ -56,6 +56,16 @@ impl Excepted {
         self.waiting.plus(self.held).plus(self.parked)
     }
 
+    /// Those in one state. Of the skipped, which nobody waits for, it is not told since when.
+    pub const fn of(&self, state: StateWord) -> Backlog {
+        match state {
+            StateWord::Waiting => self.waiting,
+            StateWord::Held => self.held,
+            StateWord::Parked => self.parked,
+            StateWord::Skipped => Backlog { rows: self.skipped, oldest: None },
+        }
+    }
+
     /// Those of one slot that are still to be published.
     pub fn of_slot(&self, slot: Slot) -> Backlog {
         let none = Backlog { rows: self.nothing(), oldest: None };

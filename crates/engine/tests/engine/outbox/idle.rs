@@ -86,10 +86,6 @@ async fn a_relay_that_has_nothing_to_do_asks_once_a_second() {
     store.close().await;
 
     let per_second = keeping / (pauses * usual.as_secs_f64());
-    println!(
-        "{:.2} looks/s, and {keeping} statements of the keeper in {pauses:.0} pauses: {per_second:.2}/s",
-        looks / spent
-    );
     assert!(keeping > pauses / 2.0, "{keeping} statements in {pauses} pauses: there is no keeper");
     assert!(looks / spent + per_second <= MOST, "{per_second} statements of the keeper a second");
 }
@@ -126,7 +122,6 @@ async fn what_a_relay_counts_of_itself_is_what_the_server_counts() {
     store.close().await;
 
     let done = after.since(before);
-    println!("{done:?}, and the server counted {counted}");
     assert_eq!(done.published, 4_000);
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
     let difference = (done.effort.queries as f64 - counted).abs();
