@@ -82,7 +82,7 @@ fn oldest(unpublished: Option<Backlog>, times: &Times) -> Markup {
 fn relays(outbox: &Outbox) -> Markup {
     let has_work = outbox.unpublished.is_none_or(|backlog| backlog.rows.least() > 0);
     match outbox.relays {
-        0 if has_work => state(Health::Bad, "none: nothing is published"),
+        0 if has_work => html! { (state(Health::Bad, "none")) span.soft { ", so nothing is published" } },
         0 => html! { span.soft { "none" } },
         relays => html! { (relays) },
     }
@@ -91,7 +91,7 @@ fn relays(outbox: &Outbox) -> Markup {
 fn parked(count: Count) -> Markup {
     match count {
         Count::Exactly(0) => html! { "0" },
-        count => state(Health::Warn, &format!("{}: nobody tries them any more", brief(count))),
+        count => html! { (state(Health::Warn, &brief(count))) span.soft { ", which nobody tries any more" } },
     }
 }
 

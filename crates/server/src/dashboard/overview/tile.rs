@@ -28,7 +28,7 @@ pub(super) fn region(state: &State, pulse: &Pulse, outbox: &Outbox) -> Region {
             (tile("#processes", &live, none_is(Health::Bad, Health::Ok, live), "live processes"))
             (tile("#processes", &lost, none_is(Health::Ok, Health::Warn, lost), "silent or dead in 24 h"))
             (tile("#leases", &held, none_is(Health::Idle, Health::Ok, held), "leases held"))
-            (tile("#outbox", &outbox.count(), outbox.health(pulse.now), "events to be published"))
+            (tile("#outbox", &outbox.count(), outbox.health(pulse.now), "events unpublished"))
             (tile(&state.path("/alerts"), &firing, none_is(Health::Ok, Health::Bad, firing), "alerts firing"))
         }
     };

@@ -22,7 +22,7 @@ async fn what_is_to_be_published_and_who_does_it_is_told() {
     };
 
     let before = overview(&app).await;
-    assert!(before.contains(&tile("0", "idle")) && before.contains("events to be published"), "{before}");
+    assert!(before.contains(&tile("0", "idle")) && before.contains("events unpublished"), "{before}");
     assert!(before.contains("<dt>Live relays</dt><dd><span class=\"soft\">none</span></dd>"), "{before}");
 
     let now = app.clock.now().as_micros();
@@ -40,7 +40,7 @@ async fn what_is_to_be_published_and_who_does_it_is_told() {
     .await;
     let alone = overview(&app).await;
     assert!(alone.contains(&tile("2", "bad")) && alone.contains("nothing is published"), "{alone}");
-    assert!(alone.contains("1: nobody tries them any more"), "{alone}");
+    assert!(alone.contains("1</span><span class=\"soft\">, which nobody tries any more"), "{alone}");
 
     run(
         &app,
