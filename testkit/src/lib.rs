@@ -3,12 +3,13 @@
 //! Whatever a test starts here listens on loopback only, never runs as root, lives in a folder of its own, and
 //! is gone when its value is dropped or when the test process dies, however that happens.
 //!
-//! Reading order: [`child`] (a process that cannot be forgotten), then [`postgres`], [`pgbouncer`] and
-//! [`mariadb`] (servers made of it), [`proxy`] (counts what a server is asked, and loses
+//! Reading order: [`child`] (a process that cannot be forgotten), then [`postgres`], [`pgbouncer`],
+//! [`mariadb`] and [`kafka`] (servers made of it), [`proxy`] (counts what a server is asked, and loses
 //! what it says), [`webdriver`] (a browser made of it), then [`skip`] (what a test does when a component is
 //! missing).
 
 pub mod child;
+pub mod kafka;
 pub mod mariadb;
 pub mod pgbouncer;
 pub mod postgres;
@@ -26,6 +27,7 @@ mod port;
 
 pub use child::{Guarded, NoLine, Signal};
 pub use error::ServerError;
+pub use kafka::{KafkaOptions, PrivateKafka};
 pub use mariadb::PrivateMariadb;
 pub use pgbouncer::{PoolMode, PrivatePgbouncer};
 pub use postgres::{PostgresOptions, PrivatePostgres};

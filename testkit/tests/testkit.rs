@@ -8,9 +8,10 @@ use std::time::Duration;
 use tidemill_testkit::postgres::find_binaries;
 use tidemill_testkit::skip::{require, skipped};
 use tidemill_testkit::{
-    Guarded, NoLine, PoolMode, PostgresOptions, PrivateMariadb, PrivatePgbouncer, PrivatePostgres, Signal,
+    Guarded, KafkaOptions, NoLine, PoolMode, PostgresOptions, PrivateKafka, PrivateMariadb, PrivatePgbouncer,
+    PrivatePostgres, Signal,
 };
-use tidemill_testkit::{mariadb, pgbouncer, postgres};
+use tidemill_testkit::{kafka, mariadb, pgbouncer, postgres};
 
 const WAIT: Duration = Duration::from_secs(10);
 
@@ -255,4 +256,24 @@ fn a_dropped_group_takes_its_grandchildren_with_it() {
 
     // The stream ends when the last process that could write to it is gone.
     assert!(lines.next().is_none());
+}
+
+#[test]
+fn a_private_kafka_is_our_own_child_and_outlives_a_pause_and_a_crash() {
+    let Some(_home) = require("kafka", kafka::find_home()) else { return };
+    let mut kafka = PrivateKafka::start(&KafkaOptions::default()).unwrap();
+    let servers = kafka.bootstrap_servers();
+
+    let (parent, user) = process(kafka.pid().unwrap()).unwrap();
+    kafka.pause().unwrap();
+    kafka.resume().unwrap();
+    kafka.crash();
+    let gone = kafka.pid();
+    kafka.restart().unwrap();
+
+    assert_eq!(parent, std::process::id());
+    assert_ne!(user, 0);
+    assert_eq!(gone, None);
+    assert_eq!(kafka.bootstrap_servers(), servers);
+    assert!(process(kafka.pid().unwrap()).is_some());
 }

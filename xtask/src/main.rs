@@ -2,7 +2,9 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line talks to its terminal")]
 
 mod airflow;
+mod cache;
 mod commands;
+mod kafka;
 mod process;
 mod python;
 mod report;

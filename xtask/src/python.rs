@@ -1,15 +1,13 @@
 //! Python programs for the tests: virtual environments of fixed content, installed once into the user's cache.
 
+use crate::cache::Kept;
 use crate::process::run_in_terminal;
-use crate::stages::now;
 use crate::supervise::Cancel;
-use std::env;
-use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The file that says that the environment beside it is whole.
-const WHOLE: &str = "whole";
+/// Its folder in that of the cache.
+const ENVIRONMENT: &str = "environment";
 
 /// An environment, and how to come by it.
 #[derive(Debug)]
@@ -33,39 +31,24 @@ impl Environment<'_> {
         cancel: &Cancel,
         check: impl FnOnce(&Path) -> Result<Command, String>,
     ) -> Result<PathBuf, String> {
-        let folder = cache()?.join(&self.folder);
-        fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
-        // Two runs at once must not install over each other.
-        let lock = File::create(folder.join("lock")).and_then(|file| file.lock().map(|()| file));
-        let _lock = lock.map_err(|error| format!("cannot lock {}: {error}", folder.display()))?;
-        let environment = folder.join("environment");
-        if !is_whole(&folder, &environment) {
-            self.install(&folder, &environment, cancel, check)?;
-        }
-        Ok(environment)
+        let kept = Kept { name: self.name, folder: &self.folder, size: self.size };
+        let folder = kept.ready(is_there, |folder| self.install(&folder.join(ENVIRONMENT), cancel, check))?;
+        Ok(folder.join(ENVIRONMENT))
     }
 
     fn install(
         &self,
-        folder: &Path,
         environment: &Path,
         cancel: &Cancel,
         check: impl FnOnce(&Path) -> Result<Command, String>,
     ) -> Result<(), String> {
-        println!("{}: installing into {} ({}, once)", self.name, folder.display(), self.size);
-        let start = now();
         let mut make = Command::new(self.python);
         make.args(["-m", "venv", "--clear"]).arg(environment);
         run_in_terminal(make, cancel)?;
         let mut pip = Command::new(environment.join("bin/pip"));
         pip.args(["install", "--no-input", "--quiet"]).args(self.install);
         run_in_terminal(pip, cancel)?;
-        run_in_terminal(check(environment)?, cancel)?;
-        // Last of all, so that an installation that was broken off begins again.
-        fs::write(folder.join(WHOLE), self.name)
-            .map_err(|error| format!("cannot note the installation: {error}"))?;
-        println!("{}: installed in {:.0} s", self.name, now().duration_since(start).as_secs_f64());
-        Ok(())
+        run_in_terminal(check(environment)?, cancel)
     }
 }
 
@@ -80,39 +63,30 @@ pub(crate) fn find<'a>(names: &[&'a str], version: &str) -> Option<&'a str> {
     names.iter().find(is_fit).copied()
 }
 
-/// Whether it was installed to the end, and the Python that it rests on is still there.
-fn is_whole(folder: &Path, environment: &Path) -> bool {
-    folder.join(WHOLE).exists() && environment.join("bin/python").exists()
-}
-
-fn cache() -> Result<PathBuf, String> {
-    let given = env::var_os("XDG_CACHE_HOME").filter(|folder| !folder.is_empty()).map(PathBuf::from);
-    let own = || env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));
-    let folder =
-        given.or_else(own).ok_or("neither XDG_CACHE_HOME nor HOME says where to keep Python programs")?;
-    Ok(folder.join("tidemill"))
+/// Whether the Python that it rests on is still there.
+fn is_there(folder: &Path) -> bool {
+    folder.join(ENVIRONMENT).join("bin/python").exists()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn an_environment_counts_while_it_is_whole_and_its_python_is_there() {
+    fn an_environment_is_there_while_its_python_is() {
         let folder = tempfile::tempdir().unwrap();
-        let (environment, python) = (folder.path().join("environment"), folder.path().join("python"));
+        let (environment, python) = (folder.path().join(ENVIRONMENT), folder.path().join("python"));
         fs::create_dir_all(environment.join("bin")).unwrap();
         fs::write(&python, "").unwrap();
         symlink(&python, environment.join("bin/python")).unwrap();
 
-        let before = is_whole(folder.path(), &environment);
-        fs::write(folder.path().join(WHOLE), "").unwrap();
-        let after = is_whole(folder.path(), &environment);
+        let before = is_there(folder.path());
         fs::remove_file(&python).unwrap();
-        let upgraded = is_whole(folder.path(), &environment);
+        let upgraded = is_there(folder.path());
 
-        assert_eq!((before, after, upgraded), (false, true, false));
+        assert_eq!((before, upgraded), (true, false));
     }
 
     #[test]

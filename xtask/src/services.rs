@@ -1,15 +1,18 @@
 //! The servers that the tests need: installed when root may do so, started, and stopped with their value.
 
 use crate::airflow;
+use crate::kafka;
 use crate::process::run_in_terminal;
 use crate::spark;
+use crate::stages::now;
 use crate::supervise::Cancel;
 use std::env;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use tidemill_testkit::account::{find_program, is_root};
+use tidemill_testkit::kafka::{BOOTSTRAP, HOME};
 use tidemill_testkit::skip;
-use tidemill_testkit::{PostgresOptions, PrivateMariadb, PrivatePostgres};
+use tidemill_testkit::{KafkaOptions, PostgresOptions, PrivateKafka, PrivateMariadb, PrivatePostgres};
 use tidemill_testkit::{mariadb, pgbouncer, postgres, webdriver};
 
 /// Where tests find a PostgreSQL: the address of a database in which they may make others.
@@ -27,6 +30,9 @@ const AIRFLOW_PYTHON: &str = "TIDEMILL_TEST_AIRFLOW_PYTHON";
 /// Where tests find a Python that has boto3; our own is the same.
 const BOTO3_PYTHON: &str = "TIDEMILL_TEST_BOTO3_PYTHON";
 
+/// Where tests find a Python that has a client of Kafka.
+const KAFKA_PYTHON: &str = "TIDEMILL_TEST_KAFKA_PYTHON";
+
 /// What runs for the tests.
 #[derive(Debug)]
 pub(crate) struct Services {
@@ -36,6 +42,9 @@ pub(crate) struct Services {
     spark: Service<()>,
     airflow: Service<()>,
     boto3: Service<()>,
+    kafka: Service<PrivateKafka>,
+    kafka_home: Service<()>,
+    kafka_python: Service<()>,
 }
 
 /// A server: where it is, and the server itself when it is our own.
@@ -56,7 +65,7 @@ struct Component {
     is_there: fn() -> bool,
 }
 
-const COMPONENTS: [Component; 7] = [
+const COMPONENTS: [Component; 8] = [
     Component { name: "postgres", packages: "postgresql", is_there: || postgres::find_binaries().is_some() },
     Component { name: "pgbouncer", packages: "pgbouncer", is_there: || pgbouncer::find_binary().is_some() },
     Component { name: "mysql", packages: "mariadb-server", is_there: || mariadb::find_programs().is_some() },
@@ -79,6 +88,11 @@ const COMPONENTS: [Component; 7] = [
         name: "boto3",
         packages: "python3-venv",
         is_there: || given_url(BOTO3_PYTHON).is_some() || airflow::can_be_installed(),
+    },
+    Component {
+        name: "kafka",
+        packages: "openjdk-17-jdk-headless maven python3-venv",
+        is_there: kafka::can_be_installed,
     },
 ];
 
@@ -105,7 +119,21 @@ impl Services {
         };
         let airflow = Service::start("airflow", AIRFLOW_PYTHON, python)?;
         let boto3 = Service::start("boto3", BOTO3_PYTHON, python)?;
-        Ok(Self { postgres, mysql, spark, airflow, boto3 })
+        let kafka_home = Service::start("kafka", HOME, || {
+            let home = kafka::home(cancel)?.display().to_string();
+            Ok((home.clone(), home, None))
+        })?;
+        let kafka_python = Service::start("kafka", KAFKA_PYTHON, || {
+            let python = kafka::python(cancel)?.display().to_string();
+            Ok((python.clone(), python, None))
+        })?;
+        let jars = kafka_home.url.as_deref().map(PathBuf::from).unwrap_or_default();
+        let kafka = Service::start("kafka", BOOTSTRAP, || {
+            let server = PrivateKafka::start_from(&jars, &KafkaOptions::default())
+                .map_err(|error| format!("no private Kafka: {error:?}"))?;
+            Ok((server.bootstrap_servers(), format!("private, on port {}", server.port()), Some(server)))
+        })?;
+        Ok(Self { postgres, mysql, spark, airflow, boto3, kafka, kafka_home, kafka_python })
     }
 
     /// Tells a command where they are.
@@ -115,6 +143,9 @@ impl Services {
         self.spark.tell(command);
         self.airflow.tell(command);
         self.boto3.tell(command);
+        self.kafka.tell(command);
+        self.kafka_home.tell(command);
+        self.kafka_python.tell(command);
     }
 }
 
@@ -133,8 +164,9 @@ impl<S> Service<S> {
             println!("{name}: the one that {variable} names");
             return Ok(Self { variable, url: Some(url), _server: None });
         }
+        let start = now();
         let (url, place, server) = private()?;
-        println!("{name}: {place}");
+        println!("{name}: {place} ({:.1} s)", now().duration_since(start).as_secs_f64());
         Ok(Self { variable, url: Some(url), _server: server })
     }
 
@@ -228,11 +260,11 @@ mod tests {
         assert!(
             advice.contains(
                 "packages postgresql pgbouncer mariadb-server chromium chromium-driver openjdk-17-jre-headless \
-                 python3-venv "
+                 python3-venv openjdk-17-jdk-headless maven "
             ),
             "{advice}"
         );
-        let names = "postgres,pgbouncer,mysql,chromium,spark,airflow,boto3";
+        let names = "postgres,pgbouncer,mysql,chromium,spark,airflow,boto3,kafka";
         assert!(advice.contains(&format!("TIDEMILL_TEST_SKIP={names} ")), "{advice}");
     }
 }
