@@ -195,6 +195,8 @@ codes! {
     1408 EventNotFound -> NotFound, "there is no such event";
     1409 DamagedRelay -> Failure, "the row of a relay is damaged";
     1412 SinkGone -> Failure, "nobody takes events from the sink any more";
+    1420 BadKafkaOption -> Usage, "an option of the Kafka client is not allowed";
+    1421 BadKafkaSettings -> Usage, "the settings of Kafka are not accepted";
 }
 
 impl Code {

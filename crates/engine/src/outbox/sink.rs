@@ -61,7 +61,7 @@ impl SinkError {
     pub fn fix(&self) -> String {
         match self {
             Self::Unknown(_) | Self::NoPath => {
-                "use file:PATH, such as file:/var/spool/events.jsonl, or stdout".into()
+                "use kafka, file:PATH, such as file:/var/spool/events.jsonl, or stdout".into()
             }
             Self::NotAFile(_) => {
                 "name a regular file, or one that is not there yet; for another program, use stdout and a pipe".into()

@@ -1,5 +1,7 @@
 //! `tidemill relay`: publishes the outbox until told to stop. A server with a sink has such a relay too.
 
+mod sink;
+
 use crate::commands::Flag;
 use crate::commands::signals::Signals;
 use crate::context::Context;
@@ -13,7 +15,7 @@ use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::outbox::exception::RetryPolicy;
 use tidemill_domain::outbox::{BadInstance, Instance};
 use tidemill_engine::outbox::sink::SinkAddress;
-use tidemill_engine::outbox::{KeeperOptions, Publisher, Relay, RelayError, RelayOptions, SinkOptions, sink};
+use tidemill_engine::outbox::{KeeperOptions, Publisher, Relay, RelayError, RelayOptions};
 use tidemill_engine::{EngineError, Process, ProcessOptions, SystemClock, reaper};
 use tidemill_store::Store;
 use tokio::sync::watch;
@@ -22,7 +24,7 @@ use tokio::task::{JoinError, JoinHandle};
 /// How to publish. Defaults are the configuration's
 #[derive(Args, Debug)]
 pub(crate) struct RelayArguments {
-    /// Where events go: file:PATH or stdout; overrides outbox.sink
+    /// Where events go: kafka, file:PATH or stdout; overrides outbox.sink
     #[arg(long, value_name = "SINK")]
     sink: Option<String>,
     /// Most events that are read and published at once, overrides outbox.batch_size
@@ -72,7 +74,7 @@ pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
     let mut signals = Signals::new()?;
     let clock = Arc::new(SystemClock::new());
     let Some(wanted) = Wanted::of(context, clock.clone())? else {
-        let fix = "add --sink file:PATH or --sink stdout, or set outbox.sink";
+        let fix = "add --sink kafka, --sink file:PATH or --sink stdout, or set outbox.sink";
         return Err(Failure::new(Code::BadSink, "nobody said where to publish", fix));
     };
     let store = context.store().await?;
@@ -132,9 +134,7 @@ impl Wanted {
     /// None when there is no sink.
     pub(super) fn of(context: &Context, clock: Arc<SystemClock>) -> Result<Option<Self>, Failure> {
         let settings = &context.settings().outbox;
-        let Some(name) = &settings.sink else { return Ok(None) };
-        let max_record_bytes = settings.max_record.map(|bytes| bytes as usize);
-        let publisher = sink::open(name, SinkOptions { clock, max_record_bytes })?;
+        let Some(publisher) = sink::open(settings, clock)? else { return Ok(None) };
         let instance = Instance::from_settings(settings.instance_id, settings.total_instances)?;
         let backoff = Backoff::new(settings.base_backoff, 2.0, settings.max_backoff, 0.1).map_err(|_| {
             let what = "outbox.max_backoff is shorter than outbox.base_backoff";

@@ -157,6 +157,40 @@ choices! {
         On = "on",
     }
 
+    /// How batches of records are made smaller.
+    Compression {
+        /// Not at all.
+        None = "none",
+        /// Quick, and small enough.
+        Lz4 = "lz4",
+        /// Smaller, for more work.
+        Zstd = "zstd",
+        /// For readers that know nothing else.
+        Snappy = "snappy",
+    }
+
+    /// What the brokers of Kafka ask for.
+    KafkaSecurity {
+        /// Nothing.
+        Plaintext = "plaintext",
+        /// An encrypted connection.
+        Ssl = "ssl",
+        /// A name and a password, in the open.
+        SaslPlaintext = "sasl_plaintext",
+        /// Both.
+        SaslSsl = "sasl_ssl",
+    }
+
+    /// How a name and a password are shown to Kafka.
+    KafkaMechanism {
+        /// As they are.
+        Plain = "plain",
+        /// By a proof.
+        ScramSha256 = "scram-sha-256",
+        /// By a proof with a longer hash.
+        ScramSha512 = "scram-sha-512",
+    }
+
     /// Whether browsers reach the server over TLS.
     Tls {
         /// They do not.
@@ -206,7 +240,7 @@ mod tests {
             )+};
         }
 
-        check!(Init Pooler Synchronous LogLevel LogFormat Auth JwtAlgorithm LambdaSignature Unknown Events Tls Output ColorChoice);
+        check!(Init Pooler Synchronous LogLevel LogFormat Auth JwtAlgorithm LambdaSignature Unknown Events Compression KafkaSecurity KafkaMechanism Tls Output ColorChoice);
         assert_eq!("x".parse::<LogFormat>().unwrap_err().to_string(), "not one of pretty, json, columns");
     }
 }

@@ -4,8 +4,8 @@
 //! variable.
 
 use super::choice::{
-    Auth, ColorChoice, Events, Init, LambdaSignature, LogFormat, LogLevel, Output, Pooler, Synchronous, Tls,
-    Unknown,
+    Auth, ColorChoice, Compression, Events, Init, KafkaMechanism, KafkaSecurity, LambdaSignature, LogFormat,
+    LogLevel, Output, Pooler, Synchronous, Tls, Unknown,
 };
 use std::time::Duration;
 use tidemill_domain::duration;
@@ -219,7 +219,7 @@ keys! {
     POOLS_EVENTS "pools.events", Kind::Word(Events::NAMES), Some("off"),
         "Whether what happens to pools becomes events of the outbox.";
     OUTBOX_SINK "outbox.sink", Kind::Text { longest: 4096 }, None,
-        "Where relays publish: file:PATH or stdout; a server has no relay when not set.";
+        "Where relays publish: kafka, file:PATH or stdout; a server has no relay when not set.";
     OUTBOX_BATCH_SIZE "outbox.batch_size", Kind::Number { least: 1, most: 10_000 }, Some("500"),
         "Most events that a relay reads and publishes at once.";
     OUTBOX_POLL "outbox.poll", duration(10, 60), Some("1s"),
@@ -252,6 +252,34 @@ keys! {
         "How many relays there are, when their number is fixed.";
     OUTBOX_EVENTS_TOPIC "outbox.events_topic", Kind::Text { longest: 249 }, Some("tidemill.events"),
         "The topic of the events of jobs and pools.";
+    OUTBOX_KAFKA_BOOTSTRAP_SERVERS "outbox.kafka.bootstrap_servers", Kind::Text { longest: 4096 }, None,
+        "The brokers of Kafka to begin with: HOST:PORT, several separated by commas.";
+    OUTBOX_KAFKA_TOPIC_PREFIX "outbox.kafka.topic_prefix", Kind::Text { longest: 200 }, None,
+        "What stands before every topic.";
+    OUTBOX_KAFKA_COMPRESSION "outbox.kafka.compression", Kind::Word(Compression::NAMES), Some("lz4"),
+        "How batches of records are made smaller.";
+    OUTBOX_KAFKA_LINGER "outbox.kafka.linger", duration(0, 1), Some("5ms"),
+        "How long a record waits for others to travel with.";
+    OUTBOX_KAFKA_CLOUDEVENTS_SOURCE "outbox.kafka.cloudevents_source", Kind::Text { longest: 500 }, None,
+        "The ce_source of events; with it records have the headers of CloudEvents.";
+    OUTBOX_KAFKA_OPTIONS "outbox.kafka.options", Kind::Text { longest: 4096 }, None,
+        "Further options of the client: name=value, several separated by commas.";
+    OUTBOX_KAFKA_SECURITY "outbox.kafka.security", Kind::Word(KafkaSecurity::NAMES), Some("plaintext"),
+        "What the brokers ask for.";
+    OUTBOX_KAFKA_SSL_CA "outbox.kafka.ssl_ca", Kind::Text { longest: 4096 }, None,
+        "The file with the certificates that brokers are known by, in PEM; those of the system when not set.";
+    OUTBOX_KAFKA_SSL_CERTIFICATE "outbox.kafka.ssl_certificate", Kind::Text { longest: 4096 }, None,
+        "The file with the certificate of this client, in PEM.";
+    OUTBOX_KAFKA_SSL_KEY "outbox.kafka.ssl_key", Kind::Text { longest: 4096 }, None,
+        "The file with the key of this client, in PEM.";
+    OUTBOX_KAFKA_SSL_KEY_PASSWORD "outbox.kafka.ssl_key_password", Kind::Secret, None,
+        "The password of that key.";
+    OUTBOX_KAFKA_SASL_MECHANISM "outbox.kafka.sasl_mechanism", Kind::Word(KafkaMechanism::NAMES), Some("scram-sha-512"),
+        "How name and password are shown to the brokers.";
+    OUTBOX_KAFKA_SASL_USERNAME "outbox.kafka.sasl_username", Kind::Text { longest: 500 }, None,
+        "The name by which the brokers know this client.";
+    OUTBOX_KAFKA_SASL_PASSWORD "outbox.kafka.sasl_password", Kind::Secret, None,
+        "The password of that name.";
     LAMBDA_FUNCTION "lambda.function", Kind::Text { longest: 64 }, Some("emr-batch-agent"),
         "The function that callers in the form of AWS Lambda find.";
     LAMBDA_SIGNATURE "lambda.signature", Kind::Word(LambdaSignature::NAMES), Some("off"),
@@ -278,6 +306,7 @@ fn document_name(path: &str) -> Option<&'static str> {
         "pools.limits_view" => "EMR_AGENT_TABLE_LIMITS",
         "outbox.instance_id" => instance::ID_VARIABLE,
         "outbox.total_instances" => instance::TOTAL_VARIABLE,
+        "outbox.kafka.bootstrap_servers" => "KAFKA_BOOTSTRAP_SERVERS",
         _ => return None,
     })
 }

@@ -11,7 +11,7 @@ use super::origin::Origin;
 use super::secret::Secret;
 use super::settings::{Settings, Values};
 use super::sources::Sources;
-use super::{alert, connection, jwt, lambda, probe};
+use super::{alert, connection, jwt, kafka, lambda, probe};
 use std::path::{Path, PathBuf};
 
 /// A configuration that can be used.
@@ -95,10 +95,12 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
     sections.extend(more);
     let (probes, more) = probe::settle(&fields, sources, &mut problems);
     sections.extend(more);
+    let (routes, more) = kafka::settle(&fields, sources, &mut problems);
+    sections.extend(more);
     match ConfigError::of(problems) {
         Some(error) => Err(error),
         None => Ok(Loaded {
-            settings: Settings::read(&checked, alert, issuers, connections, keys, probes),
+            settings: Settings::read(&checked, alert, issuers, connections, keys, probes, routes),
             values,
             sections,
             files,

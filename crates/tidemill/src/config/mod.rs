@@ -18,6 +18,7 @@ mod env;
 mod error;
 mod file;
 mod jwt;
+mod kafka;
 mod lambda;
 mod layer;
 mod load;
@@ -34,12 +35,14 @@ mod url;
 mod tests;
 
 pub use choice::{
-    Auth, ColorChoice, Events, Init, JwtAlgorithm, LambdaSignature, LogFormat, LogLevel, NotAChoice, Output,
-    Pooler, Synchronous, Tls, Unknown, WebhookFormat,
+    Auth, ColorChoice, Compression, Events, Init, JwtAlgorithm, KafkaMechanism, KafkaSecurity,
+    LambdaSignature, LogFormat, LogLevel, NotAChoice, Output, Pooler, Synchronous, Tls, Unknown,
+    WebhookFormat,
 };
 pub use connection::ConnectionSettings;
 pub use error::ConfigError;
 pub use jwt::{IssuerKey, IssuerSettings};
+pub use kafka::{Kafka, RouteSettings};
 pub use key::{Key, Kind};
 pub use lambda::LambdaKey;
 pub use load::{Loaded, SectionValue, Value, load};

@@ -1,5 +1,5 @@
 //! Tables that a file has once per name: `[alert.rules.NAME]`, `[alert.webhooks.NAME]`, `[jwt.issuers.NAME]`,
-//! `[lambda.keys.NAME]`, `[connections.NAME]` and `[pools.probe.NAME]`.
+//! `[lambda.keys.NAME]`, `[connections.NAME]`, `[pools.probe.NAME]` and `[outbox.kafka.routes.NAME]`.
 //!
 //! Their keys are templates: the word NAME in a path stands for what the user chose. They are set in files only,
 //! since a variable could not tell a name from a key.
@@ -193,8 +193,25 @@ static KEY_SECRET: Key =
 pub(super) static KEYS: Section =
     Section { path: "lambda.keys", naming: Naming::Own, fields: &[&KEY_ID, &KEY_SECRET] };
 
+static ROUTE_EVENT_TYPE: Key = field(
+    "outbox.kafka.routes.NAME.event_type",
+    Kind::Text { longest: 200 },
+    None,
+    "The type of the events; with * at its end, all types that begin so.",
+);
+static ROUTE_TOPIC: Key = field(
+    "outbox.kafka.routes.NAME.topic",
+    Kind::Text { longest: 249 },
+    None,
+    "The topic that they go to instead of their own.",
+);
+
+/// Which topic of Kafka events of a type go to.
+pub(super) static ROUTES: Section =
+    Section { path: "outbox.kafka.routes", naming: Naming::Own, fields: &[&ROUTE_EVENT_TYPE, &ROUTE_TOPIC] };
+
 /// All sections.
-static ALL: [&Section; 6] = [&RULES, &WEBHOOKS, &ISSUERS, &KEYS, &CONNECTIONS, &PROBES];
+static ALL: [&Section; 7] = [&RULES, &WEBHOOKS, &ISSUERS, &KEYS, &CONNECTIONS, &PROBES, &ROUTES];
 
 /// The tables that hold nothing but sections. A section may also stand at the top, or among keys.
 const GROUPS: [&str; 2] = ["alert", "jwt"];

@@ -8,6 +8,7 @@ use super::choice::{
 };
 use super::connection::ConnectionSettings;
 use super::jwt::IssuerSettings;
+use super::kafka::{Kafka, RouteSettings};
 use super::key::{self, Key};
 use super::lambda::LambdaKey;
 use super::secret::Secret;
@@ -177,6 +178,8 @@ pub struct Outbox {
     pub total_instances: Option<u32>,
     /// The topic of the events of jobs and pools.
     pub events_topic: String,
+    /// How relays reach Kafka.
+    pub kafka: Kafka,
 }
 
 /// How the clients of the EMR Batch Agent's document are answered. The keys stand below `pools`.
@@ -216,6 +219,7 @@ impl Settings {
         connections: Vec<ConnectionSettings>,
         lambda_keys: Vec<LambdaKey>,
         probes: Vec<Probe>,
+        routes: Vec<RouteSettings>,
     ) -> Self {
         Self {
             database: Database {
@@ -277,6 +281,7 @@ impl Settings {
                 instance_id: values.optional_number(&key::OUTBOX_INSTANCE_ID),
                 total_instances: values.optional_number(&key::OUTBOX_TOTAL_INSTANCES),
                 events_topic: values.text(&key::OUTBOX_EVENTS_TOPIC),
+                kafka: Kafka::read(values, routes),
             },
             document: Document {
                 compat_available: values.truth(&key::POOLS_COMPAT_AVAILABLE),
@@ -307,14 +312,14 @@ impl Values {
         self.0.insert(key.path, value);
     }
 
-    fn optional_secret(&self, key: &Key) -> Option<Secret> {
+    pub(super) fn optional_secret(&self, key: &Key) -> Option<Secret> {
         match self.0.get(key.path) {
             Some(Checked::Secret(secret)) => Some(secret.clone()),
             _ => None,
         }
     }
 
-    fn optional_text(&self, key: &Key) -> Option<String> {
+    pub(super) fn optional_text(&self, key: &Key) -> Option<String> {
         match self.0.get(key.path) {
             Some(Checked::Text(text)) => Some(text.clone()),
             _ => None,
@@ -355,7 +360,7 @@ impl Values {
         }
     }
 
-    fn duration(&self, key: &Key) -> Duration {
+    pub(super) fn duration(&self, key: &Key) -> Duration {
         self.optional_duration(key).expect("a duration has a default and was checked by its kind")
     }
 
@@ -363,7 +368,7 @@ impl Values {
         matches!(self.0.get(key.path), Some(Checked::Truth(true)))
     }
 
-    fn choice<T: FromStr>(&self, key: &Key) -> T {
+    pub(super) fn choice<T: FromStr>(&self, key: &Key) -> T {
         let choice = match self.0.get(key.path) {
             Some(Checked::Word(word)) => word.parse().ok(),
             _ => None,

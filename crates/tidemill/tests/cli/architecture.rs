@@ -12,9 +12,17 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tidemill-engine", &["tidemill-domain", "tidemill-store"]),
     ("tidemill-server", &["tidemill-domain", "tidemill-engine", "tidemill-store"]),
     ("tidemill-declare", &["tidemill-domain", "tidemill-engine", "tidemill-store"]),
+    ("tidemill-kafka", &["tidemill-domain", "tidemill-engine"]),
     (
         "tidemill",
-        &["tidemill-declare", "tidemill-domain", "tidemill-engine", "tidemill-server", "tidemill-store"],
+        &[
+            "tidemill-declare",
+            "tidemill-domain",
+            "tidemill-engine",
+            "tidemill-kafka",
+            "tidemill-server",
+            "tidemill-store",
+        ],
     ),
     ("tidemill-testkit", &[]),
     ("tidemill-bench", &["tidemill-domain", "tidemill-engine", "tidemill-store", "tidemill-testkit"]),
@@ -29,6 +37,7 @@ const ONLY_IN: &[(&str, &str)] = &[
     ("axum", "tidemill-server"),
     ("cel", "tidemill-declare"),
     ("saphyr-parser", "tidemill-declare"),
+    ("rdkafka", "tidemill-kafka"),
 ];
 
 /// All that the pure crate may use.
@@ -96,6 +105,8 @@ fn a_planted_arrow_is_found() {
         ("tidemill-domain", "tokio"),
         ("tidemill-engine", "sqlx"),
         ("tidemill-engine", "cel"),
+        ("tidemill-engine", "rdkafka"),
+        ("tidemill-kafka", "tidemill-store"),
         ("tidemill-server", "tidemill-declare"),
         ("tidemill-store", "tidemill-engine"),
         ("tidemill-new", "serde"),

@@ -22,6 +22,7 @@ mod job_file;
 mod metrics;
 mod outbox_chaos;
 mod outbox_exception;
+mod outbox_kafka;
 mod outbox_relay;
 mod outbox_stats;
 mod outbox_verify;

@@ -7,6 +7,7 @@ mod alert;
 mod connection;
 mod hostile;
 mod jwt;
+mod kafka;
 mod lambda;
 mod outbox;
 mod places;

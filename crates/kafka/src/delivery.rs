@@ -1,0 +1,87 @@
+//! The reports of one wave: counted as they come, so that nobody waits for a single record.
+
+use rdkafka::types::RDKafkaErrorCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use tokio::sync::Notify;
+
+/// What is known of a record of a wave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Report {
+    /// Nothing has been heard of it.
+    Silent,
+    /// It was not given to the producer.
+    NotSent,
+    /// The producer itself did not take it, and this is about this record.
+    Refused(RDKafkaErrorCode),
+    /// All replicas have it.
+    Delivered,
+    /// It was sent, or was to be, and this is what came of it.
+    Failed(RDKafkaErrorCode),
+}
+
+/// Records that were sent together.
+#[derive(Debug)]
+pub(crate) struct Wave {
+    reports: Mutex<Vec<Report>>,
+    left: AtomicUsize,
+    done: Notify,
+}
+
+impl Wave {
+    pub(crate) fn new(len: usize) -> Self {
+        Self {
+            reports: Mutex::new(vec![Report::Silent; len]),
+            left: AtomicUsize::new(len),
+            done: Notify::new(),
+        }
+    }
+
+    /// The one report of a record.
+    pub(crate) fn report(&self, n: usize, report: Report) {
+        if let Some(place) = self.reports.lock().unwrap_or_else(PoisonError::into_inner).get_mut(n) {
+            *place = report;
+        }
+        if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.done.notify_waiters();
+        }
+    }
+
+    /// Waits until there is a report of each.
+    pub(crate) async fn done(&self) {
+        loop {
+            let done = self.done.notified();
+            if self.left.load(Ordering::Acquire) == 0 {
+                return;
+            }
+            done.await;
+        }
+    }
+
+    /// What is known now.
+    pub(crate) fn reports(&self) -> Vec<Report> {
+        self.reports.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    #[tokio::test]
+    async fn a_wave_is_done_with_its_last_report() {
+        let wave = Arc::new(Wave::new(2));
+        wave.report(1, Report::Delivered);
+
+        let early = tokio::time::timeout(Duration::from_millis(20), wave.done()).await;
+        let reporting = wave.clone();
+        let thread = std::thread::spawn(move || reporting.report(0, Report::NotSent));
+        tokio::time::timeout(Duration::from_secs(10), wave.done()).await.unwrap();
+        thread.join().unwrap();
+
+        assert!(early.is_err());
+        assert_eq!(wave.reports(), [Report::NotSent, Report::Delivered]);
+    }
+}

@@ -1,0 +1,158 @@
+//! What can be set: where the brokers are, how records travel, and how long that may take.
+
+use crate::client::{BadOption, ClientOptions};
+use crate::route::{BadRoute, Topics};
+use crate::security::Security;
+use std::fmt;
+use std::time::Duration;
+use tidemill_domain::code::Code;
+
+/// How records reach Kafka.
+#[derive(Clone, Debug)]
+pub struct KafkaOptions {
+    /// Where to begin: `HOST:PORT`, several of them separated by commas.
+    pub bootstrap_servers: String,
+    /// How the brokers know us, and we them.
+    pub security: Security,
+    /// How batches are made smaller.
+    pub compression: Compression,
+    /// How long a record waits for others to travel with.
+    pub linger: Duration,
+    /// Further settings of the client.
+    pub client: ClientOptions,
+    /// Which topic an event goes to.
+    pub topics: Topics,
+    /// Where events come from in the words of CloudEvents; none: their headers are left out.
+    pub cloud_events_source: Option<String>,
+    /// How long a publication may take; see [`delivery_timeout`].
+    pub delivery_timeout: Duration,
+    /// The longest record that readers take, in bytes.
+    pub max_record_bytes: Option<usize>,
+}
+
+impl KafkaOptions {
+    /// The usual ones.
+    pub fn new(bootstrap_servers: impl Into<String>) -> Self {
+        Self {
+            bootstrap_servers: bootstrap_servers.into(),
+            security: Security::default(),
+            compression: Compression::Lz4,
+            linger: Duration::from_millis(5),
+            client: ClientOptions::default(),
+            topics: Topics::default(),
+            cloud_events_source: None,
+            delivery_timeout: Duration::from_secs(3),
+            max_record_bytes: None,
+        }
+    }
+}
+
+/// How batches are made smaller.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Compression {
+    /// Not at all.
+    None,
+    /// Quick, and small enough.
+    Lz4,
+    /// Smaller, for more work.
+    Zstd,
+    /// For readers that know nothing else.
+    Snappy,
+}
+
+impl Compression {
+    /// The word of the client for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Lz4 => "lz4",
+            Self::Zstd => "zstd",
+            Self::Snappy => "snappy",
+        }
+    }
+}
+
+impl fmt::Display for Compression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// How long a publication may take. It ends before a relay gives up waiting for it, so that what arrived is known, and
+/// well before a lease could pass, so that nothing is under way when others take over.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tidemill_kafka::delivery_timeout;
+/// let timeout = delivery_timeout(Duration::from_secs(5), Duration::from_secs(10));
+/// assert_eq!(timeout, Duration::from_secs(3));
+/// ```
+pub fn delivery_timeout(lease: Duration, timeout: Duration) -> Duration {
+    (lease * 3 / 5).min(timeout * 4 / 5)
+}
+
+/// Why there is no publisher.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KafkaError {
+    /// A setting of the client that is not allowed.
+    #[error(transparent)]
+    Option(#[from] BadOption),
+    /// A route that leads nowhere.
+    #[error(transparent)]
+    Route(#[from] BadRoute),
+    /// Nobody said where the brokers are.
+    #[error("nobody said where the brokers of Kafka are")]
+    NoServers,
+    /// Half of what belongs together.
+    #[error("{0}")]
+    Incomplete(&'static str),
+    /// The client does not take its settings, such as a certificate that cannot be read.
+    #[error("the client of Kafka does not accept its settings: {0}")]
+    Refused(String),
+}
+
+impl KafkaError {
+    /// Its stable code.
+    pub const fn code(&self) -> Code {
+        match self {
+            Self::Option(_) => Code::BadKafkaOption,
+            Self::Route(_) | Self::NoServers | Self::Incomplete(_) | Self::Refused(_) => {
+                Code::BadKafkaSettings
+            }
+        }
+    }
+
+    /// What the reader can do about it.
+    pub fn fix(&self) -> String {
+        match self {
+            Self::Option(bad) => bad.fix(),
+            Self::Route(_) => "correct the topic, or take the route out".to_owned(),
+            Self::NoServers => {
+                "set outbox.kafka.bootstrap_servers or KAFKA_BOOTSTRAP_SERVERS to HOST:PORT".to_owned()
+            }
+            Self::Incomplete(_) => "set both, or neither".to_owned(),
+            Self::Refused(_) => "correct the setting, or the file that it names".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_publication_ends_before_the_lease_and_before_the_relay_gives_up(
+            lease in 1_000_u64..3_600_000, timeout in 100_u64..3_600_000,
+        ) {
+            let (lease, timeout) = (Duration::from_millis(lease), Duration::from_millis(timeout));
+
+            let found = delivery_timeout(lease, timeout);
+
+            // The trust of a relay in its lease ends after four fifths of it.
+            prop_assert!(found < lease * 4 / 5 && found < timeout && !found.is_zero());
+        }
+    }
+}

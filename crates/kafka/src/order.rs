@@ -1,0 +1,251 @@
+//! What of a batch may be sent at once, and what became of it. Pure.
+//!
+//! A producer keeps the order of one partition, and an aggregate that stays in one topic stays in one partition. So a wave
+//! holds, of each aggregate, what comes next and goes to the same topic; what goes to another one waits for its end.
+
+use crate::route::Topics;
+use std::borrow::Cow;
+use std::collections::HashMap;
+use tidemill_domain::outbox::{Aggregate, Record};
+use tidemill_engine::outbox::Outcome;
+
+/// Records on their way.
+#[derive(Debug)]
+pub(crate) struct Batch<'a> {
+    records: &'a [Record],
+    topics: Vec<Cow<'a, str>>,
+    fates: Vec<Fate>,
+}
+
+/// What is known of a record.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Fate {
+    Open,
+    Delivered,
+    Refused(String),
+}
+
+/// What a batch comes to.
+#[derive(Debug)]
+pub(crate) struct Settled {
+    pub(crate) outcomes: Vec<Outcome>,
+    /// Records that arrived although an earlier one of their aggregate did not.
+    pub(crate) early: Vec<usize>,
+}
+
+/// How it stands with an aggregate, seen from its first record on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing<'a> {
+    /// The next one that is open goes to this topic.
+    Next(&'a str),
+    /// Something has to happen before the rest may be sent.
+    Waiting,
+    /// A record was refused.
+    Blocked,
+}
+
+impl<'a> Batch<'a> {
+    pub(crate) fn new(records: &'a [Record], topics: &'a Topics) -> Self {
+        let of = |record: &'a Record| topics.of(&record.event_type, &record.topic);
+        Self { records, topics: records.iter().map(of).collect(), fates: vec![Fate::Open; records.len()] }
+    }
+
+    pub(crate) fn records(&self) -> &'a [Record] {
+        self.records
+    }
+
+    pub(crate) fn topic(&self, n: usize) -> &str {
+        self.topics.get(n).map_or("", AsRef::as_ref)
+    }
+
+    /// It has arrived.
+    pub(crate) fn deliver(&mut self, n: usize) {
+        self.set(n, Fate::Delivered);
+    }
+
+    /// It will never be taken.
+    pub(crate) fn refuse(&mut self, n: usize, why: String) {
+        self.set(n, Fate::Refused(why));
+    }
+
+    fn set(&mut self, n: usize, fate: Fate) {
+        if let Some(place) = self.fates.get_mut(n) {
+            *place = fate;
+        }
+    }
+
+    /// What may be sent now, in this order.
+    pub(crate) fn next_wave(&self) -> Vec<usize> {
+        let first = self.topic(0);
+        let is_simple = self.topics.iter().all(|topic| topic == first)
+            && self.fates.iter().all(|fate| !matches!(fate, Fate::Refused(_)));
+        let open = |n: &usize| self.fates.get(*n) == Some(&Fate::Open);
+        if is_simple {
+            return (0..self.records.len()).filter(open).collect();
+        }
+        let mut standings: HashMap<&Aggregate, Standing<'_>> = HashMap::new();
+        let mut wave = Vec::new();
+        for (n, (record, fate)) in self.records.iter().zip(&self.fates).enumerate() {
+            let standing = standings.get(&record.aggregate).copied();
+            let now = match (fate, standing) {
+                (Fate::Delivered, _) => continue,
+                (Fate::Refused(_), _) | (_, Some(Standing::Blocked)) => Standing::Blocked,
+                (Fate::Open, None) => Standing::Next(self.topic(n)),
+                (Fate::Open, Some(next)) if next == Standing::Next(self.topic(n)) => next,
+                (Fate::Open, Some(_)) => Standing::Waiting,
+            };
+            if matches!(now, Standing::Next(_)) {
+                wave.push(n);
+            }
+            standings.insert(&record.aggregate, now);
+        }
+        wave
+    }
+
+    /// What became of each record, when what is still open cannot be sent for this reason. Whatever arrived too early is
+    /// sent again behind what it has overtaken, so that the last word of an aggregate is the right one.
+    pub(crate) fn settle(self, why: &str) -> Settled {
+        let mut standings: HashMap<&Aggregate, Standing<'_>> = HashMap::new();
+        let mut early = Vec::new();
+        let unavailable = || Outcome::Unavailable { why: why.to_owned() };
+        let is_whole = self.fates.iter().all(|fate| *fate == Fate::Delivered);
+        if is_whole {
+            return Settled { outcomes: vec![Outcome::Delivered; self.records.len()], early };
+        }
+        let mut outcomes = Vec::with_capacity(self.records.len());
+        for (n, (record, fate)) in self.records.iter().zip(self.fates).enumerate() {
+            let standing = standings.get(&record.aggregate).copied();
+            outcomes.push(match (fate, standing) {
+                (Fate::Delivered, None) => Outcome::Delivered,
+                (fate, Some(Standing::Blocked)) => {
+                    early.extend((fate == Fate::Delivered).then_some(n));
+                    Outcome::Held
+                }
+                (Fate::Refused(why), _) => {
+                    standings.insert(&record.aggregate, Standing::Blocked);
+                    Outcome::Refused { why, is_permanent: true }
+                }
+                (fate, _) => {
+                    early.extend((fate == Fate::Delivered).then_some(n));
+                    standings.insert(&record.aggregate, Standing::Waiting);
+                    unavailable()
+                }
+            });
+        }
+        Settled { outcomes, early }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use tidemill_domain::lease::Epoch;
+    use tidemill_domain::outbox::{EventId, Payload, Seq};
+    use tidemill_domain::time::Timestamp;
+
+    fn record(n: usize, aggregate: u8, topic: u8) -> Record {
+        let aggregate = Aggregate { kind: "order".into(), id: aggregate.to_string() };
+        let id = i64::try_from(n).unwrap() + 1;
+        Record {
+            id: EventId::new(id),
+            slot: aggregate.slot(),
+            epoch: Epoch::new(1),
+            seq: Seq::new(id),
+            aggregate,
+            event_type: "order.paid".into(),
+            topic: format!("t{topic}"),
+            headers: Default::default(),
+            payload: Payload::Tombstone,
+            created_at: Timestamp::EPOCH,
+        }
+    }
+
+    /// Aggregate, topic, and what is known: 0 nothing, 1 arrived, 2 refused.
+    fn batches() -> impl Strategy<Value = Vec<(u8, u8, u8)>> {
+        prop::collection::vec((0_u8..4, 0_u8..3, 0_u8..3), 0..30)
+    }
+
+    fn check(cases: &[(u8, u8, u8)], test: impl FnOnce(&[Record], Batch<'_>)) {
+        let records: Vec<Record> = cases
+            .iter()
+            .enumerate()
+            .map(|(n, (aggregate, topic, _))| record(n, *aggregate, *topic))
+            .collect();
+        let topics = Topics::default();
+        let mut batch = Batch::new(&records, &topics);
+        for (n, (_, _, fate)) in cases.iter().enumerate() {
+            match fate {
+                1 => batch.deliver(n),
+                2 => batch.refuse(n, "no".into()),
+                _ => {}
+            }
+        }
+        test(&records, batch);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_of_an_aggregate_counts_as_delivered_behind_what_was_not(cases in batches()) {
+            check(&cases, |records, batch| {
+                let settled = batch.settle("down");
+
+                assert_eq!(settled.outcomes.len(), records.len());
+                let mut stopped: HashMap<&Aggregate, bool> = HashMap::new();
+                for (record, outcome) in records.iter().zip(&settled.outcomes) {
+                    let before = stopped.get(&record.aggregate).copied();
+                    match outcome {
+                        Outcome::Delivered => assert_eq!(before, None),
+                        Outcome::Held => assert_eq!(before, Some(true)),
+                        Outcome::Refused { .. } => drop(stopped.insert(&record.aggregate, true)),
+                        Outcome::Unavailable { .. } => {
+                            assert_ne!(before, Some(true));
+                            stopped.insert(&record.aggregate, false);
+                        }
+                    }
+                }
+                let delivered = settled.outcomes.iter().filter(|outcome| **outcome == Outcome::Delivered).count();
+                let arrived = cases.iter().filter(|(_, _, fate)| *fate == 1).count();
+                assert_eq!(delivered + settled.early.len(), arrived);
+            });
+        }
+
+        #[test]
+        fn a_wave_is_the_beginning_of_what_is_open_of_each_aggregate_in_one_topic(cases in batches()) {
+            check(&cases, |records, batch| {
+                let wave = batch.next_wave();
+
+                for aggregate in 0..4 {
+                    let all = || (0..cases.len()).filter(|n| cases[*n].0 == aggregate);
+                    let open: Vec<usize> = all()
+                        .take_while(|n| cases[*n].2 != 2)
+                        .filter(|n| cases[*n].2 == 0)
+                        .collect();
+                    let mine: Vec<usize> = wave.iter().copied().filter(|n| cases[*n].0 == aggregate).collect();
+                    let expected: Vec<usize> =
+                        open.iter().copied().take_while(|n| cases[*n].1 == cases[open[0]].1).collect();
+                    assert_eq!(mine, expected);
+                }
+                assert!(wave.windows(2).all(|pair| pair[0] < pair[1]) && wave.len() <= records.len());
+            });
+        }
+
+        #[test]
+        fn waves_bring_everything_that_may_be_sent_to_its_end(cases in batches()) {
+            check(&cases, |_, mut batch| {
+                let mut waves = 0;
+                loop {
+                    let wave = batch.next_wave();
+                    if wave.is_empty() {
+                        break;
+                    }
+                    wave.into_iter().for_each(|n| batch.deliver(n));
+                    waves += 1;
+                    assert!(waves <= cases.len());
+                }
+                let settled = batch.settle("down");
+                assert!(!settled.outcomes.iter().any(|outcome| matches!(outcome, Outcome::Unavailable { .. })));
+            });
+        }
+    }
+}

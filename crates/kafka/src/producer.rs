@@ -1,0 +1,203 @@
+//! One producer and its life. It is used until anything fails, and then replaced: what it held is thrown away, so that
+//! nothing comes of it later, and its successor begins with the first record that has not arrived.
+//!
+//! Three settings keep the order of a partition. Idempotence: a broker takes a batch only behind the one before it.
+//! `enable.gapless.guarantee`: when a broker refuses a batch for good, the producer ends instead of going on with the
+//! next. And no time-out of the client's own (`message.timeout.ms` 0): it would drop single records and send those behind
+//! them. The publisher has its own, for the whole.
+
+use crate::delivery::{Report, Wave};
+use crate::header;
+use crate::options::{KafkaError, KafkaOptions};
+use rdkafka::config::{ClientConfig, FromClientConfigAndContext, RDKafkaLogLevel};
+use rdkafka::error::KafkaError as ClientError;
+use rdkafka::producer::{
+    BaseRecord, DeliveryResult, Producer as _, ProducerContext, PurgeConfig, ThreadedProducer,
+};
+use rdkafka::types::RDKafkaErrorCode;
+use rdkafka::{ClientContext, Message as _};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+use tidemill_domain::outbox::{Payload, Record};
+
+/// How records travel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Pace {
+    /// In batches, several of them under way at once.
+    Together,
+    /// Each by itself, the next only after the last: whoever is refused is known.
+    Singly,
+}
+
+/// A producer.
+pub(crate) struct Producer {
+    /// Taken when it is dropped.
+    client: Option<ThreadedProducer<Context>>,
+    is_closed: RwLock<bool>,
+}
+
+/// What the producer said to a record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sent {
+    /// It has it; a report follows.
+    Queued,
+    /// It has no room now.
+    Full,
+    /// It does not take it.
+    Failed(RDKafkaErrorCode),
+    /// It takes nothing any more.
+    Closed,
+}
+
+impl Producer {
+    /// Nothing is connected yet: brokers that are away now may be there when the first record comes.
+    pub(crate) fn new(options: &KafkaOptions, pace: Pace) -> Result<Self, KafkaError> {
+        let context = Context::default();
+        let client = ThreadedProducer::from_config_and_context(&config(options, pace), context);
+        let client = client.map_err(|error| KafkaError::Refused(error.to_string()))?;
+        Ok(Self { client: Some(client), is_closed: RwLock::new(false) })
+    }
+
+    /// Gives it a record, which is reported to the wave under this number.
+    pub(crate) fn send(
+        &self,
+        topic: &str,
+        record: &Record,
+        headers: &[(String, String)],
+        (wave, n): (&Arc<Wave>, usize),
+    ) -> Sent {
+        // Whoever closes it waits for us, so nothing slips in behind what was thrown away.
+        let is_closed = self.is_closed.read().unwrap_or_else(PoisonError::into_inner);
+        let (false, Some(client)) = (*is_closed, &self.client) else { return Sent::Closed };
+        let mut message: BaseRecord<'_, str, [u8], Receipt> =
+            BaseRecord::with_opaque_to(topic, Box::new((wave.clone(), n)))
+                .key(record.aggregate.id.as_str())
+                .headers(header::owned(headers));
+        message.payload = match &record.payload {
+            Payload::Json(text) => Some(text.as_bytes()),
+            Payload::Bytes(bytes) => Some(bytes),
+            Payload::Tombstone => None,
+        };
+        match client.send(message) {
+            Ok(()) => Sent::Queued,
+            Err((ClientError::MessageProduction(RDKafkaErrorCode::QueueFull), _)) => Sent::Full,
+            Err((error, _)) => Sent::Failed(error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Fail)),
+        }
+    }
+
+    /// Throws away what it holds, and takes nothing any more. What is on the wire may still arrive.
+    pub(crate) fn close(&self) {
+        let mut is_closed = self.is_closed.write().unwrap_or_else(PoisonError::into_inner);
+        if let (false, Some(client)) = (*is_closed, &self.client) {
+            client.purge(PurgeConfig::default().queue().inflight().non_blocking());
+        }
+        *is_closed = true;
+    }
+
+    /// Whether the brokers have this topic. Blocks.
+    pub(crate) fn find_topic(&self, topic: &str, wait: Duration) -> Result<(), RDKafkaErrorCode> {
+        let Some(client) = &self.client else { return Err(RDKafkaErrorCode::Fail) };
+        let found = client.client().fetch_metadata(Some(topic), wait);
+        let metadata = found.map_err(|error| error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Fail))?;
+        match metadata.topics().first().map(|topic| topic.error()) {
+            Some(None) => Ok(()),
+            Some(Some(error)) => Err(error.into()),
+            None => Err(RDKafkaErrorCode::UnknownTopicOrPartition),
+        }
+    }
+
+    /// What the client last complained of.
+    pub(crate) fn complaint(&self) -> Option<String> {
+        let context = self.client.as_ref()?.client().context();
+        context.complaint.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Drop for Producer {
+    fn drop(&mut self) {
+        self.close();
+        // It waits for its threads, which whoever drops it should not.
+        let client = self.client.take();
+        let _dropped_here_otherwise = std::thread::Builder::new().spawn(move || drop(client));
+    }
+}
+
+impl fmt::Debug for Producer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Producer").field("is_closed", &self.is_closed).finish_non_exhaustive()
+    }
+}
+
+fn config(options: &KafkaOptions, pace: Pace) -> ClientConfig {
+    let mut config = ClientConfig::new();
+    config.set_log_level(RDKafkaLogLevel::Warning);
+    config
+        .set("client.id", "tidemill")
+        .set("linger.ms", options.linger.as_millis().to_string())
+        .set("batch.size", "1000000")
+        .set("batch.num.messages", "10000");
+    for (name, value) in options.client.iter() {
+        config.set(name, value);
+    }
+    // From here on nothing may be set otherwise.
+    config
+        .set("bootstrap.servers", &options.bootstrap_servers)
+        .set("acks", "all")
+        .set("enable.idempotence", "true")
+        .set("enable.gapless.guarantee", "true")
+        .set("message.timeout.ms", "0")
+        // What the client of Java does, so that a key has one partition whoever sends it.
+        .set("partitioner", "murmur2_random")
+        .set("compression.type", options.compression.as_str());
+    if pace == Pace::Singly {
+        config.set("linger.ms", "0").set("batch.num.messages", "1").set("max.in.flight", "1");
+    }
+    options.security.apply(&mut config);
+    config
+}
+
+/// Where the report of a record goes.
+type Receipt = Box<(Arc<Wave>, usize)>;
+
+/// Hears what the client has to say.
+#[derive(Debug, Default)]
+pub(crate) struct Context {
+    complaint: Mutex<Option<String>>,
+}
+
+impl ClientContext for Context {
+    /// The client says everything twice, and the relay says once what matters.
+    fn log(&self, _level: RDKafkaLogLevel, facility: &str, message: &str) {
+        tracing::debug!(target: "tidemill_kafka::client", "{facility}: {message}");
+    }
+
+    fn error(&self, error: ClientError, reason: &str) {
+        tracing::debug!(target: "tidemill_kafka::client", %error, "{reason}");
+        let mut complaint = self.complaint.lock().unwrap_or_else(PoisonError::into_inner);
+        // That all are down says less than why the last of them is.
+        if complaint.is_none() || error.rdkafka_error_code() != Some(RDKafkaErrorCode::AllBrokersDown) {
+            *complaint = Some(reason.to_owned());
+        }
+    }
+}
+
+impl ProducerContext for Context {
+    type DeliveryOpaque = Receipt;
+
+    fn delivery(&self, result: &DeliveryResult<'_>, receipt: Receipt) {
+        let (wave, n) = *receipt;
+        wave.report(
+            n,
+            match result {
+                Ok(message) => {
+                    tracing::trace!(partition = message.partition(), offset = message.offset(), "delivered");
+                    Report::Delivered
+                }
+                Err((error, _)) => {
+                    Report::Failed(error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Fail))
+                }
+            },
+        );
+    }
+}

@@ -1,0 +1,314 @@
+//! Kafka as a sink. A publication is one or more waves, each of them pipelined: all records are given to the producer,
+//! and one count of their reports is waited for.
+//!
+//! When a broker refuses a record that travelled in a batch, nobody knows which one of the batch is meant. Then all of them
+//! travel once more, each by itself, until the culprit is known; its aggregate is held back, and the rest goes on.
+
+use crate::blame::{self, Blame};
+use crate::delivery::{Report, Wave};
+use crate::header;
+use crate::options::{KafkaError, KafkaOptions};
+use crate::order::Batch;
+use crate::producer::{Pace, Producer, Sent};
+use crate::topic::{Known, Look};
+use rdkafka::types::RDKafkaErrorCode;
+use std::collections::{BTreeSet, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tidemill_domain::outbox::Record;
+use tidemill_domain::outbox::event::check_topic;
+use tidemill_domain::time::Clock;
+use tidemill_engine::outbox::Publisher;
+use tidemill_engine::outbox::publisher::Publishing;
+
+/// How long the producer is left alone when it is full.
+const WHEN_FULL: Duration = Duration::from_millis(2);
+
+/// After so many records, others have their turn on this thread.
+const AT_ONCE: usize = 256;
+
+/// How long the last reports of a producer that was closed are waited for.
+const LAST_REPORTS: Duration = Duration::from_millis(300);
+
+/// Publishes to Kafka.
+#[derive(Debug)]
+pub struct KafkaPublisher {
+    options: KafkaOptions,
+    known: Known,
+    producer: Mutex<Option<Arc<Producer>>>,
+}
+
+impl KafkaPublisher {
+    /// Checks the settings. Nothing is sent yet, and the brokers need not be there.
+    pub fn new(options: KafkaOptions, clock: Arc<dyn Clock>) -> Result<Self, KafkaError> {
+        if options.bootstrap_servers.trim().is_empty() {
+            return Err(KafkaError::NoServers);
+        }
+        options.security.check()?;
+        let producer = Mutex::new(Some(Arc::new(Producer::new(&options, Pace::Together)?)));
+        Ok(Self { options, known: Known::new(clock), producer })
+    }
+
+    /// The producer of this process.
+    fn shared(&self) -> Result<Arc<Producer>, KafkaError> {
+        let mut shared = self.producer.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*shared {
+            Some(producer) => Ok(producer.clone()),
+            None => Ok(shared.insert(Arc::new(Producer::new(&self.options, Pace::Together)?)).clone()),
+        }
+    }
+
+    /// Whoever comes next makes another one.
+    fn retire(&self, producer: &Arc<Producer>) {
+        let mut shared = self.producer.lock().unwrap_or_else(PoisonError::into_inner);
+        if shared.as_ref().is_some_and(|shared| Arc::ptr_eq(shared, producer)) {
+            *shared = None;
+        }
+        drop(shared);
+        producer.close();
+        self.known.forget();
+    }
+
+    /// Sends waves until nothing is left to be sent; why something is left, otherwise.
+    async fn work(&self, batch: &mut Batch<'_>, sending: &mut Option<Sending>) -> String {
+        let mut pace = Pace::Together;
+        loop {
+            let places = batch.next_wave();
+            if places.is_empty() {
+                return String::new();
+            }
+            let producer = match pace {
+                Pace::Together => self.shared(),
+                Pace::Singly => Producer::new(&self.options, pace).map(Arc::new),
+            };
+            let producer = match producer {
+                Ok(producer) => producer,
+                Err(error) => return error.to_string(),
+            };
+            match self.look_at_topics(batch, &places, &producer).await {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(why) => return why,
+            }
+            let wave = Arc::new(Wave::new(places.len()));
+            *sending = Some(Sending { wave: wave.clone(), places });
+            let guard = Guard { publisher: self, producer: Some(&producer) };
+            if let Some(sending) = sending {
+                self.send(batch, sending, &producer).await;
+            }
+            wave.done().await;
+            let Some(done) = sending.take() else { return String::new() };
+            match self.apply(batch, &done, pace) {
+                Verdict::Clean => guard.keep(),
+                Verdict::Blamed => drop(guard),
+                Verdict::Suspected => {
+                    drop(guard);
+                    pace = Pace::Singly;
+                }
+                Verdict::Failed(code) => {
+                    let complaint = producer.complaint().unwrap_or_default();
+                    drop(guard);
+                    return format!("{code} {complaint}").trim_end().to_owned();
+                }
+            }
+        }
+    }
+
+    /// Whether all topics of a wave are there. Records of those that are not are refused.
+    async fn look_at_topics(
+        &self,
+        batch: &mut Batch<'_>,
+        places: &[usize],
+        producer: &Arc<Producer>,
+    ) -> Result<bool, String> {
+        let topics: BTreeSet<String> = places.iter().map(|n| batch.topic(*n).to_owned()).collect();
+        let mut are_there = true;
+        for topic in topics {
+            let why = match check_topic(&topic) {
+                Err(error) => error.to_string(),
+                Ok(()) => match self.known.look(&topic, producer).await {
+                    Look::There => continue,
+                    Look::Refused(why) => why,
+                    Look::Unknown(why) => return Err(why),
+                },
+            };
+            are_there = false;
+            for n in places.iter().copied().filter(|n| batch.topic(*n) == topic).collect::<Vec<_>>() {
+                batch.refuse(n, why.clone());
+            }
+        }
+        Ok(are_there)
+    }
+
+    /// Gives the records of a wave to the producer, in their order.
+    async fn send(&self, batch: &Batch<'_>, sending: &Sending, producer: &Arc<Producer>) {
+        let Sending { wave, places } = sending;
+        let mut refused = HashSet::new();
+        let mut is_open = true;
+        for (place, n) in places.iter().enumerate() {
+            let Some(record) = batch.records().get(*n) else { continue };
+            if place % AT_ONCE == AT_ONCE - 1 {
+                tokio::task::yield_now().await;
+            }
+            if !is_open || refused.contains(&record.aggregate) {
+                wave.report(place, Report::NotSent);
+                continue;
+            }
+            let headers = header::of(record, self.options.cloud_events_source.as_deref());
+            if self.options.max_record_bytes.is_some_and(|most| bytes(record, &headers) > most) {
+                refused.insert(&record.aggregate);
+                wave.report(place, Report::Refused(RDKafkaErrorCode::MessageSizeTooLarge));
+                continue;
+            }
+            loop {
+                match producer.send(batch.topic(*n), record, &headers, (wave, place)) {
+                    Sent::Queued => break,
+                    Sent::Full => {
+                        tokio::time::sleep(WHEN_FULL).await;
+                        continue;
+                    }
+                    // The producer has looked at nothing but this record.
+                    Sent::Failed(code) if blame::of(code) == Blame::Record => {
+                        refused.insert(&record.aggregate);
+                        wave.report(place, Report::Refused(code));
+                    }
+                    Sent::Failed(code) => {
+                        is_open = false;
+                        wave.report(place, Report::Failed(code));
+                    }
+                    Sent::Closed => {
+                        is_open = false;
+                        wave.report(place, Report::Failed(RDKafkaErrorCode::PurgeQueue));
+                    }
+                }
+                break;
+            }
+        }
+    }
+
+    /// Writes down what is known of a wave.
+    fn apply(&self, batch: &mut Batch<'_>, done: &Sending, pace: Pace) -> Verdict {
+        let mut verdict = Verdict::Clean;
+        for (n, report) in done.places.iter().copied().zip(done.wave.reports()) {
+            let topic = batch.topic(n).to_owned();
+            let told = match report {
+                Report::Delivered => {
+                    batch.deliver(n);
+                    continue;
+                }
+                Report::NotSent | Report::Silent => continue,
+                Report::Refused(code) => {
+                    batch.refuse(n, format!("topic {topic}: {code}"));
+                    continue;
+                }
+                Report::Failed(code) => match blame::of(code) {
+                    Blame::Record if pace == Pace::Together && done.places.len() > 1 => Verdict::Suspected,
+                    Blame::Record => {
+                        batch.refuse(n, format!("topic {topic}: {code}"));
+                        Verdict::Blamed
+                    }
+                    Blame::Topic => {
+                        self.known.refuse(&topic, code);
+                        Verdict::Blamed
+                    }
+                    Blame::Sink => Verdict::Failed(code),
+                },
+            };
+            verdict = verdict.and(told);
+        }
+        verdict
+    }
+}
+
+impl Publisher for KafkaPublisher {
+    fn name(&self) -> String {
+        format!("kafka:{}", self.options.bootstrap_servers)
+    }
+
+    fn publish<'a>(&'a self, records: &'a [Record]) -> Publishing<'a> {
+        Box::pin(async move {
+            let mut batch = Batch::new(records, &self.options.topics);
+            let mut sending = None;
+            let limit = self.options.delivery_timeout;
+            let why = match tokio::time::timeout(limit, self.work(&mut batch, &mut sending)).await {
+                Ok(why) => why,
+                Err(_) => format!("no acknowledgement within {limit:?}"),
+            };
+            if let Some(cut) = sending {
+                // Its producer was closed, which it says of each record; some may have arrived before.
+                let _all_heard = tokio::time::timeout(LAST_REPORTS, cut.wave.done()).await;
+                self.apply(&mut batch, &cut, Pace::Together);
+            }
+            let settled = batch.settle(&why);
+            if let Some(record) = settled.early.first().and_then(|n| records.get(*n)) {
+                let (count, id, aggregate) = (settled.early.len(), record.id, &record.aggregate);
+                tracing::error!(
+                    event.id = %id,
+                    "{count} records, the first of them event {id} of {aggregate}, arrived before an earlier one of \
+                     their aggregate; they are sent again behind it"
+                );
+            }
+            settled.outcomes
+        })
+    }
+}
+
+/// A wave under way.
+#[derive(Debug)]
+struct Sending {
+    wave: Arc<Wave>,
+    /// Which records of the batch it has.
+    places: Vec<usize>,
+}
+
+/// Closes the producer when whoever waits for it gives up: nothing may be sent once a lease has ended.
+struct Guard<'a> {
+    publisher: &'a KafkaPublisher,
+    producer: Option<&'a Arc<Producer>>,
+}
+
+impl Guard<'_> {
+    /// Nothing went wrong.
+    fn keep(mut self) {
+        self.producer = None;
+    }
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        if let Some(producer) = self.producer {
+            self.publisher.retire(producer);
+        }
+    }
+}
+
+/// What a wave has shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Verdict {
+    /// The producer can be used on.
+    Clean,
+    /// The brokers could not be reached, or the like.
+    Failed(RDKafkaErrorCode),
+    /// A record or a topic was refused; the rest may go on.
+    Blamed,
+    /// One of a batch was refused.
+    Suspected,
+}
+
+impl Verdict {
+    /// Both; what leads on counts more than what only waits.
+    fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Suspected, _) | (_, Self::Suspected) => Self::Suspected,
+            (Self::Blamed, _) | (_, Self::Blamed) => Self::Blamed,
+            (Self::Failed(code), _) | (_, Self::Failed(code)) => Self::Failed(code),
+            (Self::Clean, Self::Clean) => Self::Clean,
+        }
+    }
+}
+
+/// How large a record is for its readers.
+fn bytes(record: &Record, headers: &[(String, String)]) -> usize {
+    let headers: usize = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+    record.aggregate.id.len() + record.payload.len() + headers
+}

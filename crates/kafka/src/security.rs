@@ -1,0 +1,174 @@
+//! How the brokers know us, and we them: TLS, and SASL with a name and a password.
+
+use crate::options::KafkaError;
+use rdkafka::ClientConfig;
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// What is asked for before a record is taken. Nothing by default.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Security {
+    /// Whether the connection is encrypted, and by what the brokers are known.
+    pub tls: Option<Tls>,
+    /// Who we are.
+    pub sasl: Option<Sasl>,
+}
+
+/// An encrypted connection. The names of brokers are always checked against their certificates.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Tls {
+    /// The file with the certificates of those who vouch for brokers, in PEM; none: those of the system.
+    pub ca: Option<PathBuf>,
+    /// The file with our own certificate, in PEM.
+    pub certificate: Option<PathBuf>,
+    /// The file with its key, in PEM.
+    pub key: Option<PathBuf>,
+    /// The password of the key.
+    pub key_password: Option<String>,
+}
+
+/// A name and a password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Sasl {
+    /// How they are shown.
+    pub mechanism: Mechanism,
+    /// The name.
+    pub user: String,
+    /// The password.
+    pub password: String,
+}
+
+/// How a name and a password are shown to a broker.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mechanism {
+    /// As they are; only sensible over TLS.
+    Plain,
+    /// By a proof that does not tell the password.
+    ScramSha256,
+    /// The same with a longer hash.
+    ScramSha512,
+}
+
+impl Mechanism {
+    /// The name that Kafka has for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Plain => "PLAIN",
+            Self::ScramSha256 => "SCRAM-SHA-256",
+            Self::ScramSha512 => "SCRAM-SHA-512",
+        }
+    }
+}
+
+/// Not a mechanism that is known here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the mechanisms are PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512")]
+pub struct UnknownMechanism;
+
+impl FromStr for Mechanism {
+    type Err = UnknownMechanism;
+
+    fn from_str(text: &str) -> Result<Self, UnknownMechanism> {
+        let all = [Self::Plain, Self::ScramSha256, Self::ScramSha512];
+        all.into_iter().find(|one| one.as_str().eq_ignore_ascii_case(text)).ok_or(UnknownMechanism)
+    }
+}
+
+impl Security {
+    /// Whether what belongs together is there.
+    pub fn check(&self) -> Result<(), KafkaError> {
+        match &self.tls {
+            Some(tls) if tls.certificate.is_some() != tls.key.is_some() => {
+                Err(KafkaError::Incomplete("of our certificate and its key only one is named"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The word of the client for what is asked for.
+    pub const fn protocol(&self) -> &'static str {
+        match (&self.tls, &self.sasl) {
+            (None, None) => "plaintext",
+            (Some(_), None) => "ssl",
+            (None, Some(_)) => "sasl_plaintext",
+            (Some(_), Some(_)) => "sasl_ssl",
+        }
+    }
+
+    /// Tells the client.
+    pub(crate) fn apply(&self, config: &mut ClientConfig) {
+        config.set("security.protocol", self.protocol());
+        if let Some(Tls { ca, certificate, key, key_password }) = &self.tls {
+            config.set("ssl.endpoint.identification.algorithm", "https");
+            // Our OpenSSL is built in, and does not know where the certificates of the system are.
+            let ca = ca.as_ref().map_or_else(|| "probe".to_owned(), |ca| ca.display().to_string());
+            config.set("ssl.ca.location", ca);
+            for (name, file) in [("ssl.certificate.location", certificate), ("ssl.key.location", key)] {
+                if let Some(file) = file {
+                    config.set(name, file.display().to_string());
+                }
+            }
+            if let Some(password) = key_password {
+                config.set("ssl.key.password", password);
+            }
+        }
+        if let Some(Sasl { mechanism, user, password }) = &self.sasl {
+            config.set("sasl.mechanism", mechanism.as_str());
+            config.set("sasl.username", user).set("sasl.password", password);
+        }
+    }
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { ca, certificate, key, key_password: _ } = self;
+        f.debug_struct("Tls")
+            .field("ca", ca)
+            .field("certificate", certificate)
+            .field("key", key)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Sasl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { mechanism, user, password: _ } = self;
+        f.debug_struct("Sasl").field("mechanism", mechanism).field("user", user).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sasl() -> Sasl {
+        Sasl { mechanism: Mechanism::ScramSha512, user: "shop".into(), password: "open sesame".into() }
+    }
+
+    #[test]
+    fn the_protocol_follows_from_what_is_asked_for() {
+        let protocol = |tls, sasl| Security { tls, sasl }.protocol();
+
+        assert_eq!(protocol(None, None), "plaintext");
+        assert_eq!(protocol(Some(Tls::default()), None), "ssl");
+        assert_eq!(protocol(None, Some(sasl())), "sasl_plaintext");
+        assert_eq!(protocol(Some(Tls::default()), Some(sasl())), "sasl_ssl");
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let tls = Tls { key_password: Some("open sesame".into()), ..Tls::default() };
+        let security = Security { tls: Some(tls), sasl: Some(sasl()) };
+
+        assert!(!format!("{security:?}").contains("sesame"));
+    }
+
+    #[test]
+    fn a_certificate_needs_its_key() {
+        let tls = Tls { certificate: Some("c.pem".into()), ..Tls::default() };
+
+        assert!(Security { tls: Some(tls.clone()), sasl: None }.check().is_err());
+        assert!(Security { tls: Some(Tls { key: Some("k.pem".into()), ..tls }), sasl: None }.check().is_ok());
+    }
+}

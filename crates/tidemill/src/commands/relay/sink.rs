@@ -1,0 +1,95 @@
+//! The sink that the configuration names.
+
+use crate::config::{self, Compression, KafkaMechanism, KafkaSecurity, Outbox, Secret};
+use crate::report::Failure;
+use std::sync::Arc;
+use tidemill_engine::SystemClock;
+use tidemill_engine::outbox::{Publisher, SinkOptions, sink};
+use tidemill_kafka::{
+    KafkaError, KafkaOptions, KafkaPublisher, Mechanism, Route, Sasl, Security, Tls, Topics, delivery_timeout,
+};
+
+/// None when there is no sink.
+pub(super) fn open(
+    settings: &Outbox,
+    clock: Arc<SystemClock>,
+) -> Result<Option<Arc<dyn Publisher>>, Failure> {
+    let Some(name) = &settings.sink else { return Ok(None) };
+    let given = name.strip_prefix("kafka:").filter(|servers| !servers.is_empty());
+    if given.is_some() || name == "kafka" {
+        let options = kafka_options(settings, given)?;
+        return Ok(Some(Arc::new(KafkaPublisher::new(options, clock)?)));
+    }
+    let max_record_bytes = settings.max_record.map(|bytes| bytes as usize);
+    Ok(Some(sink::open(name, SinkOptions { clock, max_record_bytes })?))
+}
+
+/// How Kafka is reached; brokers that stand behind the name of the sink come first.
+fn kafka_options(settings: &Outbox, servers: Option<&str>) -> Result<KafkaOptions, KafkaError> {
+    let kafka = &settings.kafka;
+    let servers = servers.or(kafka.bootstrap_servers.as_deref()).ok_or(KafkaError::NoServers)?;
+    let route = |route: &config::RouteSettings| Route {
+        event_type: route.event_type.clone(),
+        topic: route.topic.clone(),
+    };
+    let routes = kafka.routes.iter().map(route).collect();
+    Ok(KafkaOptions {
+        security: security(kafka)?,
+        compression: match kafka.compression {
+            Compression::None => tidemill_kafka::Compression::None,
+            Compression::Lz4 => tidemill_kafka::Compression::Lz4,
+            Compression::Zstd => tidemill_kafka::Compression::Zstd,
+            Compression::Snappy => tidemill_kafka::Compression::Snappy,
+        },
+        linger: kafka.linger,
+        client: kafka.options.as_deref().unwrap_or_default().parse()?,
+        topics: Topics::new(kafka.topic_prefix.as_deref().unwrap_or_default(), routes)?,
+        cloud_events_source: kafka.cloudevents_source.clone(),
+        delivery_timeout: delivery_timeout(settings.lease, settings.timeout),
+        max_record_bytes: settings.max_record.map(|bytes| bytes as usize),
+        ..KafkaOptions::new(servers)
+    })
+}
+
+fn security(kafka: &config::Kafka) -> Result<Security, KafkaError> {
+    let secret = |secret: &Option<Secret>| secret.as_ref().map(|secret| secret.expose().to_owned());
+    let (wants_tls, wants_sasl) = match kafka.security {
+        KafkaSecurity::Plaintext => (false, false),
+        KafkaSecurity::Ssl => (true, false),
+        KafkaSecurity::SaslPlaintext => (false, true),
+        KafkaSecurity::SaslSsl => (true, true),
+    };
+    let tls = wants_tls.then(|| Tls {
+        ca: kafka.ssl_ca.clone(),
+        certificate: kafka.ssl_certificate.clone(),
+        key: kafka.ssl_key.clone(),
+        key_password: secret(&kafka.ssl_key_password),
+    });
+    let mechanism = match kafka.sasl_mechanism {
+        KafkaMechanism::Plain => Mechanism::Plain,
+        KafkaMechanism::ScramSha256 => Mechanism::ScramSha256,
+        KafkaMechanism::ScramSha512 => Mechanism::ScramSha512,
+    };
+    let sasl = match (wants_sasl, &kafka.sasl_username, secret(&kafka.sasl_password)) {
+        (true, Some(user), Some(password)) => Some(Sasl { mechanism, user: user.clone(), password }),
+        (false, None, None) => None,
+        (true, ..) => {
+            let what =
+                "outbox.kafka.security asks for SASL, without outbox.kafka.sasl_username and sasl_password";
+            return Err(KafkaError::Incomplete(what));
+        }
+        // Whoever gives a password believes that it is used.
+        (false, ..) => {
+            let what =
+                "there is a name or a password for SASL, and outbox.kafka.security does not ask for it";
+            return Err(KafkaError::Incomplete(what));
+        }
+    };
+    Ok(Security { tls, sasl })
+}
+
+impl From<KafkaError> for Failure {
+    fn from(error: KafkaError) -> Self {
+        Self::new(error.code(), error.to_string(), error.fix())
+    }
+}
