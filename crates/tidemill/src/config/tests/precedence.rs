@@ -137,6 +137,21 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
         instance_id = 1
         total_instances = 3
         events_topic = "ops"
+        [outbox.kafka]
+        bootstrap_servers = "broker:9092"
+        topic_prefix = "shop."
+        compression = "zstd"
+        linger = "1ms"
+        cloudevents_source = "/shop"
+        options = "client.id=shop"
+        security = "sasl_ssl"
+        ssl_ca = "ca.pem"
+        ssl_certificate = "shop.pem"
+        ssl_key = "shop.key"
+        ssl_key_password = "env:SECRET"
+        sasl_mechanism = "plain"
+        sasl_username = "shop"
+        sasl_password = "env:SECRET"
         [lambda]
         function = "agent"
         signature = "verify"
@@ -203,6 +218,20 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
             "1",
             "3",
             "ops",
+            "broker:9092",
+            "shop.",
+            "zstd",
+            "1ms",
+            "/shop",
+            "client.id=shop",
+            "sasl_ssl",
+            "ca.pem",
+            "shop.pem",
+            "shop.key",
+            "***",
+            "plain",
+            "shop",
+            "***",
             "agent",
             "verify",
             "trace",
@@ -229,6 +258,14 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
         (loaded.settings.outbox.max_record, &*loaded.settings.outbox.events_topic),
         (Some(1 << 20), "ops")
     );
+    let kafka = &loaded.settings.outbox.kafka;
+    assert_eq!(kafka.linger, Duration::from_millis(1));
+    assert_eq!(
+        [&kafka.ssl_ca, &kafka.ssl_certificate, &kafka.ssl_key]
+            .map(|file| file.as_deref().and_then(std::path::Path::to_str)),
+        [Some("ca.pem"), Some("shop.pem"), Some("shop.key")]
+    );
+    assert_eq!(kafka.ssl_key_password.as_ref().unwrap().expose(), "pw");
     assert_eq!(loaded.files, [stage.path("project/tidemill.toml")]);
 }
 
