@@ -22,7 +22,8 @@ fn main() -> Result<()> {
         _ => bail!(
             "usage: tidemill-bench jobs [--rows N] [--rounds N] [--long] | history [--executions N] [--rounds N] | \
              pools [--seconds N] [--clients N] [--leases N] [--pools N] | \
-             outbox [--events N] [--rounds N] [--retained N] [--idle-seconds N]"
+             outbox [--events N] [--rounds N] [--retained N] [--idle-seconds N] | \
+             outbox --kafka [--events N] [--many N] [--rounds N] [--seconds N]"
         ),
     }
 }

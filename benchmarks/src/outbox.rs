@@ -5,7 +5,9 @@
 
 mod case;
 mod classic;
+mod experiment;
 mod idle;
+mod line;
 mod ours;
 mod report;
 mod stage;
@@ -54,8 +56,22 @@ impl Options {
 
 /// Runs the benchmark and prints its tables and its JSON; an error when something is not as it is wanted.
 pub(crate) fn run(words: &[&str]) -> Result<()> {
+    if let ["--kafka", rest @ ..] = words {
+        return experiment::run(rest);
+    }
     let options = Options::parse(words)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let postgres = server()?;
+    let report = runtime.block_on(measure(&postgres, &options))?;
+    print!("{}", report.table());
+    println!("{}", report.json());
+    let missed = report.missed();
+    ensure!(missed.is_empty(), "missed: {}", missed.join("; "));
+    Ok(())
+}
+
+/// The server that everything is measured on.
+fn server() -> Result<PrivatePostgres> {
     let settings = [
         ("shared_buffers", "512MB"),
         // A checkpoint in the middle would be counted for whoever is at it.
@@ -64,13 +80,7 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
         ("shared_preload_libraries", "pg_stat_statements"),
     ];
     let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-    let postgres = PrivatePostgres::start(&PostgresOptions { standby: false, settings })?;
-    let report = runtime.block_on(measure(&postgres, &options))?;
-    print!("{}", report.table());
-    println!("{}", report.json());
-    let missed = report.missed();
-    ensure!(missed.is_empty(), "missed: {}", missed.join("; "));
-    Ok(())
+    Ok(PrivatePostgres::start(&PostgresOptions { standby: false, settings })?)
 }
 
 async fn measure(postgres: &PrivatePostgres, options: &Options) -> Result<Report> {

@@ -8,6 +8,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tidemill_testkit::account::find_program;
+use tidemill_testkit::kafka::HOME;
+
+/// Where tests find a Python that has a client of Kafka.
+pub(crate) const PYTHON: &str = "TIDEMILL_TEST_KAFKA_PYTHON";
 
 /// Names the jars and their versions.
 const POM: &str = include_str!("../kafka/pom.xml");
@@ -55,6 +59,12 @@ pub(crate) fn python(cancel: &Cancel) -> Result<PathBuf, String> {
         Ok(check)
     })?;
     Ok(place.join("bin/python"))
+}
+
+/// Tells a command where both are.
+pub(crate) fn tell(command: &mut Command, cancel: &Cancel) -> Result<(), String> {
+    command.env(HOME, home(cancel)?).env(PYTHON, python(cancel)?);
+    Ok(())
 }
 
 fn find_python() -> Option<&'static str> {

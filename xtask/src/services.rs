@@ -30,9 +30,6 @@ const AIRFLOW_PYTHON: &str = "TIDEMILL_TEST_AIRFLOW_PYTHON";
 /// Where tests find a Python that has boto3; our own is the same.
 const BOTO3_PYTHON: &str = "TIDEMILL_TEST_BOTO3_PYTHON";
 
-/// Where tests find a Python that has a client of Kafka.
-const KAFKA_PYTHON: &str = "TIDEMILL_TEST_KAFKA_PYTHON";
-
 /// What runs for the tests.
 #[derive(Debug)]
 pub(crate) struct Services {
@@ -123,7 +120,7 @@ impl Services {
             let home = kafka::home(cancel)?.display().to_string();
             Ok((home.clone(), home, None))
         })?;
-        let kafka_python = Service::start("kafka", KAFKA_PYTHON, || {
+        let kafka_python = Service::start("kafka", kafka::PYTHON, || {
             let python = kafka::python(cancel)?.display().to_string();
             Ok((python.clone(), python, None))
         })?;

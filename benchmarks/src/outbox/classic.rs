@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// A row on its way out: its id, what it is about, and what it says. Decoding it is part of the work that is measured.
-type Row = (i64, String, String, String, String, Option<String>, Option<String>);
+pub(super) type Row = (i64, String, String, String, String, Option<String>, Option<String>);
 
 pub(super) async fn run(stage: &mut Stage, case: Case, events: u64) -> Result<Measured> {
     stage.run(schema(case.design)?).await?;
@@ -89,7 +89,7 @@ async fn relay(
 }
 
 /// A table whose rows say what became of them, with an index of what is still to be done.
-fn schema(design: Design) -> Result<&'static str> {
+pub(super) fn schema(design: Design) -> Result<&'static str> {
     match design {
         Design::Claim => Ok("drop table if exists classic_event;
              create table classic_event (
@@ -125,7 +125,7 @@ fn schema(design: Design) -> Result<&'static str> {
     }
 }
 
-async fn claim(connection: &mut PgConnection) -> Result<Vec<Row>> {
+pub(super) async fn claim(connection: &mut PgConnection) -> Result<Vec<Row>> {
     let rows = sqlx::query_as(
         "update classic_event
          set status = 'SENDING', updated_at = now()
@@ -153,7 +153,7 @@ async fn read(connection: &mut PgConnection, slots: &[i16]) -> Result<Vec<Row>> 
     Ok(rows.bind(slots).bind(i64::from(BATCH)).fetch_all(connection).await?)
 }
 
-async fn mark(connection: &mut PgConnection, ids: &[i64]) -> Result<()> {
+pub(super) async fn mark(connection: &mut PgConnection, ids: &[i64]) -> Result<()> {
     sqlx::query("update classic_event set status = 'PUBLISHED', updated_at = now() where id = any($1)")
         .bind(ids)
         .execute(connection)

@@ -3,6 +3,7 @@
 use super::ours::{Beat, Gate, Running, until_shared};
 use super::stage::Stage;
 use anyhow::Result;
+use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::time::Clock;
 use tidemill_engine::SystemClock;
@@ -36,7 +37,7 @@ async fn watched(stage: &mut Stage, seconds: u64, beat: Beat) -> Result<(f64, f6
     stage.empty_ours().await?;
     let gate = Gate::new();
     gate.open.send_replace(true);
-    let relay = Running::start(&stage.url, &gate, beat).await?;
+    let relay = Running::start(&stage.url, Arc::new(gate), beat).await?;
     until_shared(stage, 1).await?;
     tokio::time::sleep(SETTLING).await;
     let clock = SystemClock::new();

@@ -30,7 +30,7 @@ pub(super) async fn run(stage: &mut Stage, case: Case, events: u64) -> Result<Me
     let gate = Gate::new();
     let mut relays = Vec::new();
     for _ in 0..case.relays {
-        relays.push(Running::start(&stage.url, &gate, Beat::Heart).await?);
+        relays.push(Running::start(&stage.url, Arc::new(gate.clone()), Beat::Heart).await?);
     }
     until_shared(stage, case.relays).await?;
     let joining_seconds = clock.monotonic().since(begin).as_secs_f64();
@@ -132,7 +132,7 @@ pub(super) struct Running {
 }
 
 impl Running {
-    pub(super) async fn start(url: &str, gate: &Gate, beat: Beat) -> Result<Self> {
+    pub(super) async fn start(url: &str, publisher: Arc<dyn Publisher>, beat: Beat) -> Result<Self> {
         let store = Store::open(url.parse()?, &StoreOptions::default()).await?;
         let clock = Arc::new(SystemClock::new());
         let pid = std::process::id();
@@ -149,7 +149,7 @@ impl Running {
         options.batch = NonZeroU32::new(BATCH).context("a batch has rows")?;
         // The sink is closed until the events are there; that is no failure.
         options.timeout = AT_LAST;
-        let relay = Relay::new(store.clone(), clock, Arc::new(gate.clone()), options);
+        let relay = Relay::new(store.clone(), clock, publisher, options);
         let (stop, told) = watch::channel(false);
         Ok(Self { store, process, stop, task: tokio::spawn(async move { relay.run(told).await }) })
     }

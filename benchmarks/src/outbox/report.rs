@@ -2,6 +2,7 @@
 
 use super::case::{Case, Measured};
 use super::idle::Idle;
+use super::line::{Line, median};
 use super::window::Late;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -31,28 +32,6 @@ pub(super) struct Report {
     measured: Vec<(Case, Measured)>,
     pub(super) late: Option<Late>,
     pub(super) idle: Option<Idle>,
-}
-
-/// A figure, and whether it is what is wanted. What was not measured is not.
-struct Line {
-    name: &'static str,
-    found: f64,
-    wanted: String,
-    holds: bool,
-}
-
-impl Line {
-    fn least(name: &'static str, found: f64, least: f64) -> Self {
-        Self { name, found, wanted: format!(">= {least}"), holds: found >= least }
-    }
-
-    fn most(name: &'static str, found: f64, most: f64) -> Self {
-        Self { name, found, wanted: format!("<= {most}"), holds: found <= most }
-    }
-
-    fn verdict(&self) -> &'static str {
-        if self.holds { "PASS" } else { "FAIL" }
-    }
 }
 
 impl Report {
@@ -156,14 +135,7 @@ impl Report {
         }
         text.push('\n');
         for line in self.lines() {
-            let _infallible = writeln!(
-                text,
-                "{:<38} {:>10.2} {:>10} {}",
-                line.name,
-                line.found,
-                line.wanted,
-                line.verdict()
-            );
+            let _infallible = writeln!(text, "{line}");
         }
         text
     }
@@ -210,13 +182,6 @@ impl Report {
     }
 }
 
-/// Of an even number, the mean of the two in the middle: the higher one would flatter.
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let at = |index: usize| values.get(index).copied().unwrap_or(f64::NAN);
-    f64::midpoint(at(values.len().saturating_sub(1) / 2), at(values.len() / 2))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -254,13 +219,6 @@ mod tests {
         assert_eq!(changed(Case::OURS_PINNED, |m| m.seconds = 1.01), ["speed kept under an old snapshot"]);
         assert_eq!(changed(Case::OURS, |m| m.wal_bytes += 1.0), ["log of the server, bytes per event"]);
         assert_eq!(changed(Case::OURS_PINNED, |m| m.dead = 1), ["dead rows"]);
-    }
-
-    #[test]
-    fn the_median_of_two_lies_between_them() {
-        assert_eq!(median(vec![3.0, 1.0]), 2.0);
-        assert_eq!(median(vec![3.0, 1.0, 1.5]), 1.5);
-        assert!(median(Vec::new()).is_nan());
     }
 
     #[test]

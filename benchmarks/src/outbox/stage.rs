@@ -4,6 +4,7 @@
 use super::case::Case;
 use anyhow::{Context, Result};
 use std::time::Duration;
+use tidemill_store::outbox::EVENTS;
 use tidemill_store::sqlx::{self, AssertSqlSafe, Connection, PgConnection};
 use tidemill_store::{Init, Store, StoreOptions};
 use tidemill_testkit::PrivatePostgres;
@@ -32,6 +33,9 @@ pub(super) struct Stage {
 
 /// An old snapshot.
 pub(super) struct Pin(PgConnection);
+
+/// Events whose transaction is still open.
+pub(super) struct Held(PgConnection);
 
 /// What the server has counted since [`Stage::begin_counting`].
 pub(super) struct Counting {
@@ -69,6 +73,10 @@ impl Stage {
         number.context("the server told no number")
     }
 
+    pub(super) async fn numbers(&mut self, sql: &'static str) -> Result<Vec<i64>> {
+        Ok(sqlx::query_scalar(sql).fetch_all(&mut self.harness).await?)
+    }
+
     pub(super) async fn text(&mut self, sql: &'static str) -> Result<String> {
         Ok(sqlx::query_scalar(sql).fetch_one(&mut self.harness).await?)
     }
@@ -88,6 +96,19 @@ impl Stage {
             values()
         ))
         .await
+    }
+
+    /// Writes so many events of ours in one transaction, which tells the relays when it is committed.
+    pub(super) async fn load_held(&self, events: u64) -> Result<Held> {
+        let mut session = self.session().await?;
+        let load = format!(
+            "begin;
+             insert into outbox_event ({COLUMNS}) select {} from generate_series(1, {events}) n;
+             select pg_notify('tidemill', '{EVENTS}')",
+            values()
+        );
+        sqlx::raw_sql(AssertSqlSafe(load)).execute(&mut session).await?;
+        Ok(Held(session))
     }
 
     /// As it is after a while: vacuum and analyze have come by, and everything is on the disk.
@@ -166,6 +187,13 @@ impl Stage {
 impl Pin {
     pub(super) async fn release(mut self) -> Result<()> {
         sqlx::raw_sql("rollback").execute(&mut self.0).await?;
+        Ok(self.0.close().await?)
+    }
+}
+
+impl Held {
+    pub(super) async fn commit(mut self) -> Result<()> {
+        sqlx::raw_sql("commit").execute(&mut self.0).await?;
         Ok(self.0.close().await?)
     }
 }

@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: benchmarks, in release mode and on private servers.
 
+use crate::kafka;
 use crate::process::{cargo, run_in_terminal};
 use crate::supervise::Cancel;
 use std::process::ExitCode;
@@ -8,7 +9,10 @@ use std::process::ExitCode;
 pub(crate) fn run(arguments: &[String], cancel: &Cancel) -> ExitCode {
     let mut words = vec!["run", "--release", "-p", "tidemill-bench", "--"];
     words.extend(arguments.iter().map(String::as_str));
-    match run_in_terminal(cargo(&words), cancel) {
+    let mut command = cargo(&words);
+    let needs_kafka = arguments.iter().any(|word| word == "--kafka");
+    let ready = if needs_kafka { kafka::tell(&mut command, cancel) } else { Ok(()) };
+    match ready.and_then(|()| run_in_terminal(command, cancel)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
             println!("xtask: {problem}");

@@ -14,6 +14,10 @@ Commands:
                                [--executions 1000000] [--rounds 31]
   bench pools                  measure passes against one transaction for each request, and decisions among many leases;
                                [--seconds 3] [--clients 64] [--leases 100000] [--pools 200]
+  bench outbox                 measure relays against rows that are claimed and marked, without a broker;
+                               [--events 300000] [--rounds 5] [--retained 1000000] [--idle-seconds 30]
+  bench outbox --kafka         repeat the experiment with one awaited record after the other, on a real Kafka;
+                               [--events 10000] [--many 300000] [--rounds 3] [--seconds 20]
   chaos jobs                   kill a job at random times on both databases and look whether its work is exact;
                                [--kills 100] [--rows 200000] [--seed N]
   chaos partitions             kill the processes that run the partitions of a job, and the one that runs the job;

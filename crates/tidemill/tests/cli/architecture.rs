@@ -25,7 +25,10 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("tidemill-testkit", &[]),
-    ("tidemill-bench", &["tidemill-domain", "tidemill-engine", "tidemill-store", "tidemill-testkit"]),
+    (
+        "tidemill-bench",
+        &["tidemill-domain", "tidemill-engine", "tidemill-kafka", "tidemill-store", "tidemill-testkit"],
+    ),
     ("xtask", &["tidemill-testkit"]),
 ];
 

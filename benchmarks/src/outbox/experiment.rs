@@ -1,0 +1,137 @@
+//! The experiment of the document that the outbox comes from, on one PostgreSQL and one real Kafka: 10,000 events by three
+//! instances in batches of 1,000. As it was there, without partitions and with `MOD`, where ten senders await each record;
+//! rows that are claimed and marked, but sent together; and ours. Then more events for the last two, and how long an event
+//! takes from its commit until Kafka has acknowledged it.
+
+mod broker;
+mod document;
+mod latency;
+mod ours;
+mod report;
+
+use super::server;
+use super::stage::Stage;
+use anyhow::{Context, Result, bail, ensure};
+use broker::Broker;
+use report::Report;
+
+/// Instances of everybody.
+pub(super) const INSTANCES: u32 = 3;
+
+struct Options {
+    events: u64,
+    many: u64,
+    rounds: usize,
+    seconds: u64,
+}
+
+impl Options {
+    fn parse(words: &[&str]) -> Result<Self> {
+        let mut options = Self { events: 10_000, many: 300_000, rounds: 3, seconds: 20 };
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            let mut number =
+                || words.next().context("a number is missing")?.parse::<u64>().context("not a number");
+            match *word {
+                "--events" => options.events = number()?,
+                "--many" => options.many = number()?,
+                "--rounds" => options.rounds = usize::try_from(number()?)?,
+                "--seconds" => options.seconds = number()?,
+                other => bail!(
+                    "cannot understand {other:?}; with --kafka there are --events N, --many N, --rounds N and --seconds N"
+                ),
+            }
+        }
+        ensure!((1_000..=100_000).contains(&options.events), "there are from 1000 to 100000 events");
+        ensure!((1_000..=900_000).contains(&options.many), "many are from 1000 to 900000 events");
+        ensure!((1..=100).contains(&options.rounds), "there are from 1 to 100 rounds");
+        ensure!((1..=600).contains(&options.seconds), "latency is watched from 1 to 600 seconds");
+        Ok(options)
+    }
+}
+
+/// How events get from the table to Kafka.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Way {
+    /// All instances claim from all rows, and ten senders await each record.
+    Alone,
+    /// Each instance claims rows of its own, by `MOD` of their ids.
+    Modulo,
+    /// All instances claim from all rows, and send a batch at once.
+    Pipelined,
+    /// Relays of ours.
+    Ours,
+}
+
+impl Way {
+    const ALL: [Self; 4] = [Self::Alone, Self::Modulo, Self::Pipelined, Self::Ours];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Alone => "(a) claim, each record awaited",
+            Self::Modulo => "(b) claim by MOD, each record awaited",
+            Self::Pipelined => "(c) claim, batch sent at once",
+            Self::Ours => "(d) ours",
+        }
+    }
+}
+
+/// One measurement.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Measured {
+    pub(super) events: u64,
+    /// From the first fetch to the last acknowledgement.
+    pub(super) seconds: f64,
+    /// Statements of the instances meanwhile.
+    pub(super) queries: u64,
+    pub(super) wal_bytes: f64,
+    /// What each instance has published.
+    pub(super) shares: Vec<u64>,
+    /// Aggregates of which an event is in Kafka before an earlier one.
+    pub(super) disordered: u64,
+}
+
+/// Runs the experiment and prints its table and its JSON; an error when something is not as it is wanted.
+pub(super) fn run(words: &[&str]) -> Result<()> {
+    let options = Options::parse(words)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let postgres = server()?;
+    let broker = Broker::start()?;
+    let report = runtime.block_on(async {
+        let mut stage = Stage::prepare(&postgres).await?;
+        let mut report = Report::new(options.rounds);
+        for round in 0..options.rounds {
+            let mut ways = Way::ALL;
+            ways.rotate_left(round % Way::ALL.len());
+            for way in ways {
+                report.few.push((way, one(&mut stage, &broker, way, options.events).await?));
+            }
+            for way in [Way::Pipelined, Way::Ours] {
+                report.many.push((way, one(&mut stage, &broker, way, options.many).await?));
+            }
+            eprintln!("round {} of {}", round + 1, options.rounds);
+        }
+        report.latency = Some(latency::measure(&mut stage, &broker, options.seconds).await?);
+        anyhow::Ok(report)
+    })?;
+    print!("{}", report.table());
+    println!("{}", report.json());
+    let missed = report.missed();
+    ensure!(missed.is_empty(), "missed: {}", missed.join("; "));
+    Ok(())
+}
+
+async fn one(stage: &mut Stage, broker: &Broker, way: Way, events: u64) -> Result<Measured> {
+    let topics = broker.make_topic()?;
+    let mut measured = match way {
+        Way::Ours => ours::run(stage, broker, &topics, events).await?,
+        Way::Alone | Way::Modulo | Way::Pipelined => {
+            document::run(stage, broker, &topics, way, events).await?
+        }
+    };
+    let read = broker.read(&topics)?;
+    ensure!(read.events == events, "{} of {events} events are in Kafka", read.events);
+    measured.disordered = read.disordered;
+    eprintln!("{}, {events} events: {:.0} ms", way.name(), measured.seconds * 1_000.0);
+    Ok(measured)
+}

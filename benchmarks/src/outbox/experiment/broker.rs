@@ -1,0 +1,82 @@
+//! A real Kafka, and what another client finds in it.
+
+use anyhow::{Context, Result, ensure};
+use std::collections::{HashMap, HashSet};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use tidemill_engine::SystemClock;
+use tidemill_kafka::{KafkaOptions, KafkaPublisher, Topics};
+use tidemill_testkit::PrivateKafka;
+
+/// Where the Python is that has a client of Kafka.
+const PYTHON: &str = "TIDEMILL_TEST_KAFKA_PYTHON";
+
+const PARTITIONS: u32 = 12;
+
+/// The topic that all events name; each run has a prefix of its own before it.
+const TOPIC: &str = "transfers";
+
+pub(super) struct Broker {
+    kafka: PrivateKafka,
+    python: String,
+    runs: AtomicU32,
+}
+
+/// What is in a topic.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Read {
+    /// Different events.
+    pub(super) events: u64,
+    /// Aggregates of which one came for the first time after a later one.
+    pub(super) disordered: u64,
+}
+
+impl Broker {
+    pub(super) fn start() -> Result<Self> {
+        let python =
+            std::env::var(PYTHON).with_context(|| format!("{PYTHON} is not set; use cargo xtask bench"))?;
+        let kafka = PrivateKafka::start(&tidemill_testkit::KafkaOptions::default())?;
+        Ok(Self { kafka, python, runs: AtomicU32::new(0) })
+    }
+
+    /// A topic of its own for a run; by which prefix it is found.
+    pub(super) fn make_topic(&self) -> Result<Topics> {
+        let prefix = format!("r{}.", self.runs.fetch_add(1, Ordering::Relaxed));
+        self.ask(&["make", &format!("{prefix}{TOPIC}"), &PARTITIONS.to_string()])?;
+        Ok(Topics::new(prefix, Vec::new())?)
+    }
+
+    /// A client of Kafka as an instance has it: all replicas acknowledge, and a record waits 5 ms for others.
+    pub(super) fn publisher(&self, topics: &Topics) -> Result<Arc<KafkaPublisher>> {
+        let mut options = KafkaOptions::new(self.kafka.bootstrap_servers());
+        options.topics = topics.clone();
+        options.linger = Duration::from_millis(5);
+        options.delivery_timeout = Duration::from_secs(60);
+        Ok(Arc::new(KafkaPublisher::new(options, Arc::new(SystemClock::new()))?))
+    }
+
+    pub(super) fn read(&self, topics: &Topics) -> Result<Read> {
+        let told = self.ask(&["read", &topics.of("", TOPIC)])?;
+        let mut known = HashSet::new();
+        let mut last: HashMap<&str, i64> = HashMap::new();
+        let mut disordered = HashSet::new();
+        for line in told.lines() {
+            let (id, key) = line.split_once(' ').context("a line of the reader")?;
+            let id: i64 = id.parse()?;
+            if known.insert(id) && last.insert(key, id).is_some_and(|before| before > id) {
+                disordered.insert(key);
+            }
+        }
+        Ok(Read { events: known.len() as u64, disordered: disordered.len() as u64 })
+    }
+
+    fn ask(&self, words: &[&str]) -> Result<String> {
+        let mut command = Command::new(&self.python);
+        command.args(["-c", include_str!("broker.py")]).arg(self.kafka.bootstrap_servers()).args(words);
+        let output = command.output()?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Ok(String::from_utf8(output.stdout)?)
+    }
+}
