@@ -197,6 +197,11 @@ codes! {
     1412 SinkGone -> Failure, "nobody takes events from the sink any more";
     1420 BadKafkaOption -> Usage, "an option of the Kafka client is not allowed";
     1421 BadKafkaSettings -> Usage, "the settings of Kafka are not accepted";
+    1430 BadTableName -> Usage, "the name of the table is not accepted";
+    1431 TableNotFit -> Conflict, "the table cannot be adopted as it is";
+    1432 AdoptUnsupported -> Conflict, "this database cannot have adopted tables";
+    1433 NotAdopted -> NotFound, "the table is not adopted";
+    1434 AdoptedRowRefused -> Conflict, "the row does not allow this now";
 }
 
 impl Code {

@@ -4,8 +4,9 @@
 //! its table, and on its way out as a [`line`]), [`mark`] and [`window`] (how far a slot was read without losing what
 //! commits late), [`cursor`] and [`place`] (slots that are read together, and where each one stands); then [`relay`],
 //! [`instance`], [`admission`] and [`share`] (who publishes, and which slots each relay has), [`tally`] (what that has
-//! cost), [`partition`] and [`restore`] (what is kept, and whether marks still mean anything), [`verify`] and [`fate`] (what arrived, and
-//! what became of an event), [`telling`] (what Tidemill itself tells).
+//! cost), [`partition`] and [`restore`] (what is kept, and whether marks still mean anything), [`verify`] and [`fate`] (what
+//! arrived, and what became of an event), [`telling`] (what Tidemill itself tells), [`adopted`] (tables that were there
+//! before).
 
 pub mod event;
 pub mod line;
@@ -33,6 +34,8 @@ pub mod verify;
 pub mod fate;
 
 pub mod telling;
+
+pub mod adopted;
 
 #[cfg(test)]
 mod model_test;

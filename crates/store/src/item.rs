@@ -24,7 +24,7 @@ mod identifier;
 mod link;
 mod mysql;
 mod pages;
-mod position;
+pub(crate) mod position;
 mod postgres;
 mod row;
 mod sqlite;

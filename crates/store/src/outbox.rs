@@ -2,7 +2,8 @@
 //!
 //! Reading order: [`event`] and [`detail`] (how events are written, and what people see of them), [`relay`] (who publishes), [`reading`]
 //! (what is published next), [`exception`] (what was refused), [`place`] (how far each slot is); then what is seen to now and then: [`partition`],
-//! [`retention`], [`restore`], [`notice`], [`lag`] and [`backlog`]; and [`audit`], what verify compares with.
+//! [`retention`], [`restore`], [`notice`], [`lag`] and [`backlog`]; [`audit`], what verify compares with; and [`adopted`],
+//! tables that were there before.
 
 pub mod detail;
 pub mod event;
@@ -20,6 +21,9 @@ pub mod retention;
 
 pub mod audit;
 
+pub mod adopted;
+
+pub use adopted::{AdoptError, AdoptedRecord, AdoptedStanding, LookedTable};
 pub use audit::{AuditFrom, AuditedEvent, AuditedException, OutboxStanding};
 pub use backlog::{Backlog, Excepted};
 pub use detail::{EventDetail, RelayDetail};

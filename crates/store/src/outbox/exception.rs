@@ -216,6 +216,6 @@ fn error_of(what: &SettledAs) -> Option<String> {
 }
 
 /// What is wrong with an event may be the very character that PostgreSQL cannot hold.
-fn storable(text: &str) -> String {
+pub(super) fn storable(text: &str) -> String {
     text.chars().take(ERROR_CHARS_MAX).map(|c| if c == '\0' { '\u{fffd}' } else { c }).collect()
 }

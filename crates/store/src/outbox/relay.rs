@@ -3,10 +3,11 @@
 //! The row of a relay is its lease and its position in one: whatever it settles is an update of that row, which nobody
 //! can do any more once the relay was retired. So there is one fence for all its slots.
 
-use super::SLOTS;
+use super::{LookedTable, SLOTS};
 use crate::codec::DbTime;
 use crate::crash_point;
 use crate::error::StoreError;
+use crate::row::outbox::adopted::looked;
 use crate::row::outbox::own_slot;
 use crate::row::outbox::relay::{JoinRow, LeftRow, cursors_of, cursors_text, window_text};
 use crate::tx::Tx;
@@ -56,6 +57,8 @@ pub struct View {
     pub has_events: bool,
     /// Whether an excepted event of these slots is due.
     pub is_due: bool,
+    /// The adopted tables, and whether something of these slots is due there.
+    pub adopted: Vec<LookedTable>,
 }
 
 /// The fence of a relay: its row as it knows it.
@@ -171,6 +174,7 @@ impl Tx {
             free: row.free()?,
             has_events: row.has_events,
             is_due: row.is_due,
+            adopted: looked(&row.adopted)?,
         }))
     }
 

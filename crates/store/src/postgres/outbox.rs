@@ -1,5 +1,6 @@
 //! Statements on the outbox.
 
+pub(crate) mod adopted;
 pub(crate) mod audit;
 pub(crate) mod detail;
 pub(crate) mod event;

@@ -1,5 +1,6 @@
 //! Rows of the outbox: one file for each noun; here the tables, and how slots are stored.
 
+pub(crate) mod adopted;
 pub(crate) mod audit;
 pub(crate) mod detail;
 pub(crate) mod event;

@@ -1,5 +1,6 @@
 //! The outbox: events, and what becomes of them.
 
+mod adopted;
 mod audit;
 mod crash;
 mod damaged;

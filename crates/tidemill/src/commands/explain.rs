@@ -70,7 +70,8 @@ pages! {
     BadPoolImport "1210" ViewNameTaken "1211" HintNotRewritten "1230" HintTooLong "1231"
     BadEvent "1401" BadSink "1402" VerifyFailed "1403" UnknownException "1404" ExceptionRefused "1405"
     NoticeUnsupported "1406" RelayRefused "1407" EventNotFound "1408" DamagedRelay "1409" SinkGone "1412"
-    BadKafkaOption "1420" BadKafkaSettings "1421"
+    BadKafkaOption "1420" BadKafkaSettings "1421" BadTableName "1430" TableNotFit "1431"
+    AdoptUnsupported "1432" NotAdopted "1433" AdoptedRowRefused "1434"
 }
 
 #[cfg(test)]

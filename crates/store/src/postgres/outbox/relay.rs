@@ -103,7 +103,8 @@ pub(crate) async fn look(
                          order by xid, id
                          limit 1) as l)) as has_events,
                 exists (select from tidemill_outbox_exception
-                        where state = 'waiting' and next_attempt_at <= clock.now and slot = any($6)) as is_due
+                        where state = 'waiting' and next_attempt_at <= clock.now and slot = any($6)) as is_due,
+                tidemill_outbox_adopted_look($6::integer[], clock.now) as adopted
          from clock",
     )
     .bind(DbId::from(looking.fence.id))

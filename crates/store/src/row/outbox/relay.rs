@@ -121,6 +121,7 @@ pub(crate) struct LookRow {
     pub(crate) free: String,
     pub(crate) has_events: bool,
     pub(crate) is_due: bool,
+    pub(crate) adopted: String,
 }
 
 #[derive(Deserialize)]

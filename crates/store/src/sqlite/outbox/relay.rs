@@ -92,7 +92,8 @@ pub(crate) async fn look(
                         where id >= $3 and id > (select floor_id from tidemill_outbox) and (slot is null or slot in (select value from json_each($4)))) as has_events,
                 exists (select 1 from tidemill_outbox_exception
                         where state = 'waiting' and next_attempt_at <= $2
-                            and slot in (select value from json_each($4))) as is_due",
+                            and slot in (select value from json_each($4))) as is_due,
+                '[]' as adopted",
     )
     .bind(acks.map(|(acks,)| acks))
     .bind(now)

@@ -1,0 +1,279 @@
+//! An adopted table: an outbox that was there before Tidemill, with a status in each row, which relays serve beside their
+//! own. Here are its name and what is configured; [`check`] says whether a table can be adopted, and [`row`] what one of
+//! its rows says.
+//!
+//! ```text
+//!   PENDING ──claimed──► SENDING ──delivered──► PUBLISHED
+//!      ▲                    │
+//!      ├──refused, held, or its relay died
+//!      └──replay── FAILED ◄─┴──attempts used up, or refused for good
+//! ```
+//!
+//! Invariant: no row is claimed while an earlier one of its aggregate is open and not claimed with it.
+
+pub mod check;
+pub mod row;
+
+use super::event::{BadEvent, check_name, check_topic};
+use crate::code::Code;
+use crate::time::Timestamp;
+use std::fmt;
+
+/// Most bytes of a name in PostgreSQL.
+pub const NAME_BYTES_MAX: usize = 63;
+
+/// The name of a table, checked.
+///
+/// ```
+/// # use tidemill_domain::outbox::adopted::TableName;
+/// let table = TableName::new("public", "transfer_events").unwrap();
+/// assert_eq!(table.quoted(), "\"public\".\"transfer_events\"");
+/// assert!(TableName::new("public", "a; drop table b").is_err());
+/// ```
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct TableName {
+    schema: String,
+    table: String,
+}
+
+/// A name that is not accepted.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum BadTableName {
+    /// Not a plain name.
+    #[error(
+        "{name:?} is no name of a {what}: 1 to {NAME_BYTES_MAX} bytes of letters, digits, '_' and '$', and no digit first"
+    )]
+    Name {
+        /// Schema or table.
+        what: &'static str,
+        /// As it was given.
+        name: String,
+    },
+    /// It is served already, in its own way.
+    #[error("{name} is a table of Tidemill itself")]
+    Own {
+        /// Which.
+        name: String,
+    },
+}
+
+impl BadTableName {
+    /// Its stable code.
+    pub const fn code(&self) -> Code {
+        Code::BadTableName
+    }
+}
+
+impl TableName {
+    /// Checks and wraps. Names are meant as the catalogue has them: letters are not made small.
+    pub fn new(schema: &str, table: &str) -> Result<Self, BadTableName> {
+        for (what, name) in [("schema", schema), ("table", table)] {
+            let is_letter = |letter: char| letter.is_alphabetic() || letter == '_';
+            let is_good = name.len() <= NAME_BYTES_MAX
+                && name.starts_with(is_letter)
+                && name.chars().all(|one| is_letter(one) || one.is_ascii_digit() || one == '$');
+            if !is_good {
+                return Err(BadTableName::Name { what, name: name.to_owned() });
+            }
+        }
+        if table.starts_with("tidemill_") || table.starts_with("outbox_event") {
+            return Err(BadTableName::Own { name: table.to_owned() });
+        }
+        Ok(Self { schema: schema.to_owned(), table: table.to_owned() })
+    }
+
+    /// The schema.
+    pub fn schema(&self) -> &str {
+        &self.schema
+    }
+
+    /// The table.
+    pub fn table(&self) -> &str {
+        &self.table
+    }
+
+    /// As it is written in SQL.
+    pub fn quoted(&self) -> String {
+        format!("{}.{}", quote(&self.schema), quote(&self.table))
+    }
+
+    /// The name of an index of ours on this table, in the same schema. A long one is cut, and told apart by a hash.
+    pub fn index(&self, index: Index) -> String {
+        const KEPT: usize = 35;
+        let (table, word) = (&self.table, index.as_str());
+        if table.len() <= KEPT {
+            return format!("tidemill_{table}_{word}");
+        }
+        let cut = (0..=KEPT).rev().find(|end| table.is_char_boundary(*end)).unwrap_or(0);
+        let kept = table.get(..cut).unwrap_or_default();
+        format!("tidemill_{kept}_{:08x}_{word}", hash(table))
+    }
+
+    /// An index of ours as it is written in SQL.
+    pub fn index_quoted(&self, index: Index) -> String {
+        format!("{}.{}", quote(&self.schema), quote(&self.index(index)))
+    }
+}
+
+impl fmt::Display for TableName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.schema, self.table)
+    }
+}
+
+/// A name as it is written in SQL.
+pub fn quote(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// FNV-1a: the same in every version, because it is part of a name that stays.
+fn hash(text: &str) -> u32 {
+    text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
+/// An index that relays need on an adopted table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Index {
+    /// What is open in a slot, in order.
+    Slot,
+    /// What is open of an aggregate, in order.
+    Aggregate,
+}
+
+impl Index {
+    /// All.
+    pub const ALL: [Self; 2] = [Self::Slot, Self::Aggregate];
+
+    /// Its word in names.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Slot => "slot",
+            Self::Aggregate => "aggregate",
+        }
+    }
+}
+
+/// How a table is served.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AdoptedTable {
+    /// Which.
+    pub name: TableName,
+    /// Where its events go.
+    pub topic: String,
+    /// What sort of thing its aggregates are.
+    pub aggregate_type: String,
+    /// What happened, where the headers of a row do not say it.
+    pub event_type: String,
+    /// The zone of columns that have none.
+    pub time_zone: String,
+}
+
+impl AdoptedTable {
+    /// Checks and wraps. What is not said is called like the table; times without a zone are in UTC.
+    pub fn new(
+        name: TableName,
+        topic: &str,
+        aggregate_type: Option<&str>,
+        event_type: Option<&str>,
+        time_zone: Option<&str>,
+    ) -> Result<Self, BadEvent> {
+        let aggregate_type = aggregate_type.unwrap_or(name.table()).to_owned();
+        let event_type = event_type.unwrap_or(name.table()).to_owned();
+        check_topic(topic)?;
+        check_name("aggregate type", &aggregate_type)?;
+        check_name("event type", &event_type)?;
+        let time_zone = time_zone.unwrap_or("UTC").to_owned();
+        check_name("time zone", &time_zone)?;
+        Ok(Self { name, topic: topic.to_owned(), aggregate_type, event_type, time_zone })
+    }
+}
+
+/// What becomes of a row that was claimed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Mark {
+    /// The sink has it.
+    Published,
+    /// It was refused, and is tried again then.
+    Again {
+        /// When.
+        next_attempt_at: Timestamp,
+        /// How often it was tried.
+        attempts: u32,
+        /// Why.
+        error: String,
+    },
+    /// It was refused, and nobody tries it again.
+    Failed {
+        /// How often it was tried.
+        attempts: u32,
+        /// Why.
+        error: String,
+    },
+    /// It was not sent, or nobody knows: that counts as no attempt.
+    Back,
+}
+
+/// Why an order about a row changes nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RowRefusal {
+    /// It is not FAILED.
+    #[error("there is no such row that has FAILED")]
+    NotFailed,
+    /// That is final.
+    #[error("the row was skipped, and whoever reads may have seen later ones since")]
+    Skipped,
+}
+
+impl RowRefusal {
+    /// Its stable code.
+    pub const fn code(&self) -> Code {
+        Code::AdoptedRowRefused
+    }
+
+    /// What the reader can do about it.
+    pub const fn fix(&self) -> &'static str {
+        match self {
+            Self::NotFailed => "see `tidemill outbox dead --table TABLE`; other rows need no order",
+            Self::Skipped => "write a new row that corrects it, if one is needed",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn whatever_is_accepted_is_one_quoted_name(schema in "\\PC{0,70}", table in "\\PC{0,70}") {
+            if let Ok(name) = TableName::new(&schema, &table) {
+                let quoted = name.quoted();
+                prop_assert_eq!(quoted.matches('"').count(), 4);
+                prop_assert!(!quoted.contains([';', '\'', ' ', '\\', '\0', '-']));
+            }
+        }
+
+        #[test]
+        fn plain_names_are_accepted(table in "[a-zA-Z_][a-zA-Z0-9_$]{0,62}") {
+            let is_own = table.starts_with("tidemill_") || table.starts_with("outbox_event");
+            prop_assert_eq!(TableName::new("public", &table).is_err(), is_own);
+        }
+
+        #[test]
+        fn names_of_indexes_fit_and_differ(a in "[a-z]{30,63}", b in "[a-z]{30,63}") {
+            let of = |table: &str, index| TableName::new("public", table).unwrap().index(index);
+            prop_assert!(of(&a, Index::Aggregate).len() <= NAME_BYTES_MAX);
+            prop_assert_ne!(of(&a, Index::Slot), of(&a, Index::Aggregate));
+            prop_assert_eq!(of(&a, Index::Slot) == of(&b, Index::Slot), a == b);
+        }
+    }
+
+    #[test]
+    fn a_quotation_mark_does_not_end_a_name() {
+        assert_eq!(quote("a\"b"), "\"a\"\"b\"");
+        assert!(TableName::new("public", "a\"b").is_err());
+        assert!(TableName::new("public", "tidemill_lease").is_err());
+    }
+}

@@ -1,0 +1,324 @@
+//! Adopted tables: outboxes that were there before, which relays serve beside their own. Here is how one is adopted;
+//! [`serve`] is what a relay does, [`failed`] what operators do, and [`standing`] what is measured.
+//!
+//! PostgreSQL only. SQLite cannot compute a slot inside of an index, and there relays have one host and one writer anyway.
+
+pub mod failed;
+pub mod serve;
+pub mod standing;
+
+use super::SLOTS;
+use crate::error::StoreError;
+use crate::item::Reading;
+use crate::postgres::outbox::adopted as statement;
+use crate::row::outbox::adopted::NewAdoptedRow;
+use crate::store::Store;
+use crate::tx::Tx;
+use sqlx::{Connection as _, PgConnection};
+use tidemill_domain::audit::{Actor, AuditEntry};
+use tidemill_domain::code::Code;
+use tidemill_domain::outbox::adopted::check::{Fault, Findings, FoundTable, STATUSES, check};
+use tidemill_domain::outbox::adopted::{AdoptedTable, Index, TableName};
+use tidemill_domain::time::Timestamp;
+
+pub use failed::{FailedRecord, RowOrder};
+pub use standing::AdoptedStanding;
+
+/// An adopted table, as a relay sees it when it looks around.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LookedTable {
+    /// Which, and how it is served.
+    pub table: AdoptedTable,
+    /// Whether something is due in the slots that were asked for.
+    pub is_due: bool,
+    /// Why that is not known.
+    pub fault: Option<String>,
+}
+
+/// An adopted table, as people see it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AdoptedRecord {
+    /// Which, and how it is served.
+    pub table: AdoptedTable,
+    /// Since when.
+    pub since: Timestamp,
+    /// By whose order.
+    pub adopted_by: String,
+}
+
+/// What was found out about a table that is to be adopted.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Examined {
+    /// What people ought to know.
+    pub warnings: Vec<String>,
+    /// The statements that make the indexes which are missing.
+    pub statements: Vec<String>,
+}
+
+/// Why a table is not adopted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AdoptError {
+    /// SQLite can not do it.
+    #[error("only PostgreSQL can have adopted tables")]
+    Unsupported,
+    /// It has to be mended first.
+    #[error("{table} cannot be adopted as it is: {} found", match faults.len() { 1 => "1 fault was".to_owned(), n => format!("{n} faults were") })]
+    NotFit {
+        /// Which table.
+        table: TableName,
+        /// All that is wrong with it.
+        faults: Vec<Fault>,
+    },
+    /// There is none of this name.
+    #[error("{table} is not adopted")]
+    NotAdopted {
+        /// Which table.
+        table: TableName,
+    },
+    /// One at a time.
+    #[error("somebody else makes or drops indexes of {table} right now")]
+    Busy {
+        /// Which table.
+        table: TableName,
+    },
+    /// The database.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl AdoptError {
+    /// Its stable code.
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Unsupported => Code::AdoptUnsupported,
+            Self::NotFit { .. } => Code::TableNotFit,
+            Self::NotAdopted { .. } => Code::NotAdopted,
+            Self::Busy { .. } => Code::DatabaseBusy,
+            Self::Store(error) => error.code(),
+        }
+    }
+
+    /// What the reader can do about it.
+    pub fn fix(&self) -> String {
+        match self {
+            Self::Unsupported => {
+                "SQLite cannot compute a slot in an index: move to PostgreSQL, or write events to outbox_event".to_owned()
+            }
+            Self::NotFit { faults, .. } => match faults.as_slice() {
+                [only] => only.remedy.clone(),
+                _ => "mend each of them, and adopt the table again".to_owned(),
+            },
+            Self::NotAdopted { .. } => "see `tidemill outbox adopted`; names are case-sensitive".to_owned(),
+            Self::Busy { .. } => "wait until that is done, and try again".to_owned(),
+            Self::Store(error) => error.fix(),
+        }
+    }
+
+    /// What is wrong, one line each.
+    pub fn why(&self) -> Option<String> {
+        match self {
+            Self::NotFit { faults, .. } => {
+                Some(faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl From<sqlx::Error> for AdoptError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+impl Store {
+    /// Whether a table can be adopted, and what that would need. Changes nothing.
+    pub async fn examine_table(&self, table: &AdoptedTable) -> Result<Examined, AdoptError> {
+        let mut connection = self.connection_for_adoption().await?;
+        let examined = examine(&mut connection, table).await;
+        let _already_answered = connection.close().await;
+        examined
+    }
+
+    /// Makes the indexes that relays need, without keeping anybody from writing; what was left half made is made anew.
+    /// What had to be made. Killed anywhere, it can be done again.
+    pub async fn index_adopted(&self, name: &TableName) -> Result<Vec<String>, AdoptError> {
+        let mut connection = self.connection_for_adoption().await?;
+        lock_indexes(&mut connection, name).await?;
+        let mut made = Vec::new();
+        for index in Index::ALL {
+            match statement::index_state(&mut connection, name, index).await? {
+                Some(true) => continue,
+                Some(false) => statement::drop_index(&mut connection, name, index).await?,
+                None => {}
+            }
+            statement::create_index(&mut connection, name, index).await?;
+            made.push(name.index(index));
+        }
+        let _already_answered = connection.close().await;
+        Ok(made)
+    }
+
+    /// Drops our indexes, without keeping anybody from writing. Not of a table that is adopted.
+    pub async fn unindex_adopted(&self, name: &TableName) -> Result<(), AdoptError> {
+        let mut connection = self.connection_for_adoption().await?;
+        lock_indexes(&mut connection, name).await?;
+        for index in Index::ALL {
+            statement::drop_index(&mut connection, name, index).await?;
+        }
+        let _already_answered = connection.close().await;
+        Ok(())
+    }
+
+    /// One of its own, because indexes are made outside of transactions, without a limit of time.
+    async fn connection_for_adoption(&self) -> Result<PgConnection, AdoptError> {
+        match self.reading() {
+            Reading::Postgres(options) => Ok(PgConnection::connect_with(&options).await?),
+            Reading::SqliteFile(_) | Reading::SqliteMemory => Err(AdoptError::Unsupported),
+        }
+    }
+}
+
+/// One at a time for each table. Nobody waits for it: who waits has a snapshot, and who makes an index waits for those.
+async fn lock_indexes(connection: &mut PgConnection, name: &TableName) -> Result<(), AdoptError> {
+    let is_ours: bool = sqlx::query_scalar("select pg_try_advisory_lock(hashtextextended($1, 1953066085))")
+        .bind(name.quoted())
+        .fetch_one(connection)
+        .await?;
+    if is_ours { Ok(()) } else { Err(AdoptError::Busy { table: name.clone() }) }
+}
+
+async fn examine(connection: &mut PgConnection, table: &AdoptedTable) -> Result<Examined, AdoptError> {
+    let name = &table.name;
+    let mut found = match statement::find(&mut *connection, name).await? {
+        None => None,
+        Some(row) => {
+            let columns = statement::columns(&mut *connection, name).await?;
+            Some(FoundTable {
+                is_ordinary: row.is_ordinary,
+                columns: columns.into_iter().map(Into::into).collect(),
+                has_unique_id: row.has_unique_id,
+                may_serve: row.may_serve,
+                user: row.user_name,
+                disallowed: Vec::new(),
+                has_sending: false,
+                has_failed: false,
+            })
+        }
+    };
+    if let Some(found) = &mut found {
+        found.disallowed = disallowed(connection, found, name).await?;
+    }
+    let mut findings = check(name, found.as_ref());
+    if !statement::is_time_zone(&mut *connection, &table.time_zone).await? {
+        findings.faults.push(Fault {
+            what: format!("the database knows no time zone {}", table.time_zone),
+            remedy: "name one as in pg_timezone_names, such as Asia/Seoul or UTC".to_owned(),
+        });
+    }
+    if !findings.faults.is_empty() {
+        return Err(AdoptError::NotFit { table: name.clone(), faults: findings.faults });
+    }
+    let mut statements = Vec::new();
+    for index in Index::ALL {
+        if statement::index_state(&mut *connection, name, index).await? != Some(true) {
+            statements.push(statement::create_index_text(name, index));
+        }
+    }
+    // Only with the indexes: without them this may read all of a large table.
+    if let Some(found) = found.as_mut().filter(|_| statements.is_empty()) {
+        found.has_sending = statement::has(&mut *connection, name, "SENDING").await?;
+        found.has_failed = statement::has(&mut *connection, name, "FAILED").await?;
+        findings = check(name, Some(found));
+    }
+    let Findings { warnings, .. } = findings;
+    Ok(Examined { warnings, statements })
+}
+
+/// The statuses that a check on the column does not allow.
+async fn disallowed(
+    connection: &mut PgConnection,
+    found: &FoundTable,
+    name: &TableName,
+) -> Result<Vec<String>, AdoptError> {
+    let Some(status) = found.columns.iter().find(|column| column.name == "status") else {
+        return Ok(Vec::new());
+    };
+    let mut disallowed = Vec::new();
+    // Of an enum that lacks words, the words are told.
+    let has_all =
+        |labels: &Vec<String>| STATUSES.iter().all(|status| labels.iter().any(|label| label == status));
+    if status.labels.as_ref().is_some_and(|labels| !has_all(labels)) {
+        return Ok(disallowed);
+    }
+    for expression in statement::status_checks(&mut *connection, name).await? {
+        let refused =
+            statement::disallowed(&mut *connection, &status.type_name, &expression, &STATUSES).await?;
+        disallowed.extend(refused.into_iter().filter(|word| !disallowed.contains(word)).collect::<Vec<_>>());
+    }
+    Ok(disallowed)
+}
+
+impl Tx {
+    /// Lets relays serve a table from now on, or in another way than before. True when it is new. It has been examined,
+    /// and its indexes are there.
+    pub async fn adopt_table(&mut self, table: &AdoptedTable, actor: &Actor) -> Result<bool, AdoptError> {
+        let now = self.now().await?;
+        let connection = self.postgres().ok_or(AdoptError::Unsupported)?;
+        let row = NewAdoptedRow {
+            name: &table.name,
+            topic: &table.topic,
+            aggregate_type: &table.aggregate_type,
+            event_type: &table.event_type,
+            time_zone: &table.time_zone,
+            since: now.into(),
+            adopted_by: &actor.name,
+        };
+        let is_new = statement::save(connection, &row).await?;
+        let entry = AuditEntry::new(actor.clone(), "outbox.adopt", &object(&table.name))
+            .from_to(if is_new { "none" } else { "adopted" }, &table.topic);
+        self.audit(&entry).await?;
+        // Relays look at once.
+        self.wake(SLOTS);
+        Ok(is_new)
+    }
+
+    /// Stops serving a table. Waits for who claims rows right now; what they claimed they still settle.
+    pub async fn unadopt_table(&mut self, name: &TableName, actor: &Actor) -> Result<(), AdoptError> {
+        let connection = self.postgres().ok_or(AdoptError::Unsupported)?;
+        if !statement::delete(connection, name).await? {
+            return Err(AdoptError::NotAdopted { table: name.clone() });
+        }
+        let entry =
+            AuditEntry::new(actor.clone(), "outbox.unadopt", &object(name)).from_to("adopted", "none");
+        self.audit(&entry).await?;
+        self.wake(SLOTS);
+        Ok(())
+    }
+
+    /// The adopted tables; none on SQLite.
+    pub async fn adopted_tables(&mut self) -> Result<Vec<AdoptedRecord>, StoreError> {
+        let Some(connection) = self.postgres() else { return Ok(Vec::new()) };
+        let rows = statement::list(connection).await?;
+        let record = |row: crate::row::outbox::adopted::AdoptedRow| {
+            Ok(AdoptedRecord { table: row.table()?, since: row.since.into(), adopted_by: row.adopted_by })
+        };
+        rows.into_iter().map(record).collect()
+    }
+
+    /// How a table is served.
+    pub async fn adopted_table(&mut self, name: &TableName) -> Result<AdoptedTable, AdoptError> {
+        if self.postgres().is_none() {
+            return Err(AdoptError::Unsupported);
+        }
+        let tables = self.adopted_tables().await?;
+        let found = tables.into_iter().map(|record| record.table).find(|table| table.name == *name);
+        found.ok_or_else(|| AdoptError::NotAdopted { table: name.clone() })
+    }
+}
+
+/// A table, as the audit log names it.
+fn object(name: &TableName) -> String {
+    format!("outbox/{name}")
+}

@@ -1,0 +1,151 @@
+//! What a relay does with an adopted table: it claims rows of its slots, and marks what became of them. Both only in a
+//! transaction in which its lease was confirmed by an acknowledgement, so that a relay that was retired does neither.
+
+use crate::error::StoreError;
+use crate::outbox::exception::storable;
+use crate::postgres::outbox::adopted::{self as statement, ClaimLimits, SettleAs};
+use crate::row::outbox::adopted::AttemptRow;
+use crate::tx::Tx;
+use std::collections::BTreeSet;
+use tidemill_domain::outbox::adopted::row::ClaimedRow;
+use tidemill_domain::outbox::adopted::{AdoptedTable, Mark};
+use tidemill_domain::outbox::{EventId, Slot};
+use tidemill_domain::time::Timestamp;
+
+/// About how many bytes of payload are claimed at once.
+const BYTES_MAX: i64 = 16 * 1024 * 1024;
+
+/// At least so many rows of a slot are looked at, however many slots there are.
+const PER_SLOT_MIN: usize = 16;
+
+/// What a relay would like to have.
+#[derive(Clone, Debug)]
+pub struct Claiming<'a> {
+    /// Of which table.
+    pub table: &'a AdoptedTable,
+    /// The slots of the relay.
+    pub slots: &'a [Slot],
+    /// Those of them in which nothing of its own is in flight, but where a predecessor may have left something.
+    pub recover: &'a [Slot],
+    /// Most rows.
+    pub limit: u32,
+}
+
+/// What a relay got.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// In the order of their numbers.
+    pub rows: Vec<ClaimedRow>,
+    /// Slots in which something that a predecessor left is still there, because somebody has locked it.
+    pub unrecovered: Vec<Slot>,
+    /// When that was.
+    pub at: Timestamp,
+}
+
+/// What became of a row.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Marking {
+    /// Which.
+    pub id: EventId,
+    /// How often it had been tried before.
+    pub attempts_before: u32,
+    /// What became of it.
+    pub mark: Mark,
+}
+
+impl Tx {
+    /// Claims rows that are due: their status becomes SENDING. None of a table that is no longer adopted. What was SENDING
+    /// in the slots to recover is PENDING first.
+    pub async fn claim_adopted(&mut self, claiming: &Claiming<'_>) -> Result<Claim, StoreError> {
+        let at = self.now().await?;
+        let mut claim = Claim { rows: Vec::new(), unrecovered: Vec::new(), at };
+        let name = &claiming.table.name;
+        let Some(connection) = self.postgres() else { return Ok(claim) };
+        statement::prepare(&mut *connection, &claiming.table.time_zone).await?;
+        if claiming.slots.is_empty() || !statement::is_adopted(&mut *connection, name).await? {
+            return Ok(claim);
+        }
+        if !claiming.recover.is_empty() {
+            let left =
+                statement::recover(&mut *connection, name, &numbers(claiming.recover), at.into()).await?;
+            claim.unrecovered =
+                left.into_iter().filter_map(|slot| u8::try_from(slot).ok()).map(Slot::new).collect();
+        }
+        let per_slot = (claiming.limit as usize * 4 / claiming.slots.len()).max(PER_SLOT_MIN);
+        let limits = ClaimLimits {
+            per_slot: i64::try_from(per_slot).unwrap_or(i64::MAX),
+            rows: claiming.limit.into(),
+            bytes: BYTES_MAX,
+        };
+        let rows =
+            statement::claim(&mut *connection, name, &numbers(claiming.slots), at.into(), limits).await?;
+        claim.rows = rows.into_iter().map(|row| row.claimed(at.into())).collect();
+        claim.rows.sort_by_key(|row| row.id);
+        Ok(claim)
+    }
+
+    /// Marks what became of rows. Only those that are still SENDING change, so that it can be done again when it is not
+    /// known whether it was done. How many changed.
+    pub async fn mark_adopted(
+        &mut self,
+        table: &AdoptedTable,
+        markings: &[Marking],
+    ) -> Result<u64, StoreError> {
+        let now = self.now().await?;
+        let name = &table.name;
+        let Some(connection) = self.postgres() else { return Ok(0) };
+        statement::prepare(&mut *connection, &table.time_zone).await?;
+        let (mut published, mut back, mut failed) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut again, mut again_at, mut tried) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut attempts, mut settled) = (Vec::new(), BTreeSet::new());
+        for Marking { id, attempts_before, mark } in markings {
+            let event_id = id.get();
+            let attempt = |state, attempts: &u32, error: &str| AttemptRow {
+                event_id,
+                state,
+                attempts: (*attempts).into(),
+                error: Some(storable(error)),
+            };
+            match mark {
+                Mark::Published => {
+                    published.push(event_id);
+                    tried.extend((*attempts_before > 0).then_some(event_id));
+                }
+                Mark::Back => back.push(event_id),
+                Mark::Again { next_attempt_at, attempts: count, error } => {
+                    again.push(event_id);
+                    again_at.push((*next_attempt_at).into());
+                    attempts.push(attempt("waiting", count, error));
+                }
+                Mark::Failed { attempts: count, error } => {
+                    failed.push(event_id);
+                    attempts.push(attempt("failed", count, error));
+                }
+            }
+        }
+        for (how, ids) in
+            [(SettleAs::Published, &published), (SettleAs::PutBack, &back), (SettleAs::Failed, &failed)]
+        {
+            if !ids.is_empty() {
+                settled.extend(statement::settle(&mut *connection, name, how, ids, now.into()).await?);
+            }
+        }
+        if !again.is_empty() {
+            settled
+                .extend(statement::try_again(&mut *connection, name, &again, &again_at, now.into()).await?);
+        }
+        attempts.retain(|attempt| settled.contains(&attempt.event_id));
+        if !attempts.is_empty() {
+            statement::save_attempts(&mut *connection, name, &attempts, now.into()).await?;
+        }
+        tried.retain(|id| settled.contains(id));
+        if !tried.is_empty() {
+            statement::forget_attempts(&mut *connection, name, &tried).await?;
+        }
+        Ok(settled.len() as u64)
+    }
+}
+
+fn numbers(slots: &[Slot]) -> Vec<i32> {
+    slots.iter().map(|slot| i32::from(slot.get())).collect()
+}

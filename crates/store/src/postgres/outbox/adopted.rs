@@ -1,0 +1,411 @@
+//! Statements on adopted tables, on `tidemill_outbox_adopted` and on `tidemill_outbox_attempt`. SQLite has none.
+
+mod text;
+
+use crate::codec::DbTime;
+use crate::row::outbox::adopted::{
+    AdoptedRow, AttemptRow, ClaimRow, ColumnRow, CountRow, FailedRow, FoundRow, NewAdoptedRow,
+};
+use sqlx::{AssertSqlSafe, PgConnection};
+use tidemill_domain::outbox::adopted::{Index, TableName};
+
+/// What holds until the transaction ends: the zone of columns that have none, how bytes are written, and that nobody waits
+/// long for a lock of those whose table it is.
+pub(crate) async fn prepare(connection: &mut PgConnection, time_zone: &str) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "select set_config('timezone', $1, true), set_config('bytea_output', 'hex', true),
+                set_config('lock_timeout', '500ms', true)",
+    )
+    .bind(time_zone)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Whether a table is adopted; locked, so that it stays so until the transaction ends.
+pub(crate) async fn is_adopted(connection: &mut PgConnection, name: &TableName) -> Result<bool, sqlx::Error> {
+    let found: Option<(i32,)> = sqlx::query_as(
+        "select 1 from tidemill_outbox_adopted where schema_name = $1 and table_name = $2 for share",
+    )
+    .bind(name.schema())
+    .bind(name.table())
+    .fetch_optional(connection)
+    .await?;
+    Ok(found.is_some())
+}
+
+pub(crate) async fn list(connection: &mut PgConnection) -> Result<Vec<AdoptedRow>, sqlx::Error> {
+    sqlx::query_as(
+        "select schema_name, table_name, topic, aggregate_type, event_type, time_zone, since, adopted_by
+         from tidemill_outbox_adopted
+         order by schema_name, table_name",
+    )
+    .fetch_all(connection)
+    .await
+}
+
+/// Adds a table, or replaces how it is served. True when it is new.
+pub(crate) async fn save(
+    connection: &mut PgConnection,
+    row: &NewAdoptedRow<'_>,
+) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar(
+        "insert into tidemill_outbox_adopted
+             (schema_name, table_name, topic, aggregate_type, event_type, time_zone, since, adopted_by)
+         values ($1, $2, $3, $4, $5, $6, $7, $8)
+         on conflict (schema_name, table_name) do update
+         set topic = excluded.topic, aggregate_type = excluded.aggregate_type, event_type = excluded.event_type,
+             time_zone = excluded.time_zone
+         returning xmax = 0",
+    )
+    .bind(row.name.schema())
+    .bind(row.name.table())
+    .bind(row.topic)
+    .bind(row.aggregate_type)
+    .bind(row.event_type)
+    .bind(row.time_zone)
+    .bind(row.since)
+    .bind(row.adopted_by)
+    .fetch_one(connection)
+    .await
+}
+
+/// True when it was there.
+pub(crate) async fn delete(connection: &mut PgConnection, name: &TableName) -> Result<bool, sqlx::Error> {
+    let done = sqlx::query("delete from tidemill_outbox_adopted where schema_name = $1 and table_name = $2")
+        .bind(name.schema())
+        .bind(name.table())
+        .execute(connection)
+        .await?;
+    Ok(done.rows_affected() == 1)
+}
+
+/// What a table is; none when there is none of this name.
+pub(crate) async fn find(
+    connection: &mut PgConnection,
+    name: &TableName,
+) -> Result<Option<FoundRow>, sqlx::Error> {
+    sqlx::query_as(
+        "select c.relkind = 'r' as is_ordinary, current_user::text as user_name,
+                has_table_privilege(c.oid, 'select') and has_table_privilege(c.oid, 'update') as may_serve,
+                exists (
+                    select
+                    from pg_index i
+                    join pg_attribute a on a.attrelid = c.oid and a.attnum = i.indkey[0]
+                    where i.indrelid = c.oid and i.indisunique and i.indisvalid and i.indpred is null
+                      and i.indnkeyatts = 1 and a.attname = 'event_id'
+                ) as has_unique_id
+         from pg_class c
+         join pg_namespace n on n.oid = c.relnamespace
+         where n.nspname = $1 and c.relname = $2 and c.relkind in ('r', 'p', 'v', 'm', 'f')",
+    )
+    .bind(name.schema())
+    .bind(name.table())
+    .fetch_optional(connection)
+    .await
+}
+
+pub(crate) async fn columns(
+    connection: &mut PgConnection,
+    name: &TableName,
+) -> Result<Vec<ColumnRow>, sqlx::Error> {
+    sqlx::query_as(
+        "select a.attname::text as name, format_type(a.atttypid, null) as type_name, not a.attnotnull as is_nullable,
+                case when a.atttypid = 'varchar'::regtype and a.atttypmod > 4 then a.atttypmod - 4 end as chars_max,
+                (select array_agg(e.enumlabel::text order by e.enumsortorder)
+                 from pg_enum e where e.enumtypid = a.atttypid) as labels
+         from pg_attribute a
+         join pg_class c on c.oid = a.attrelid
+         join pg_namespace n on n.oid = c.relnamespace
+         where n.nspname = $1 and c.relname = $2 and a.attnum > 0 and not a.attisdropped
+         order by a.attnum",
+    )
+    .bind(name.schema())
+    .bind(name.table())
+    .fetch_all(connection)
+    .await
+}
+
+/// The checks on the status alone, as the catalogue writes them.
+pub(crate) async fn status_checks(
+    connection: &mut PgConnection,
+    name: &TableName,
+) -> Result<Vec<String>, sqlx::Error> {
+    sqlx::query_scalar(
+        "select pg_get_expr(k.conbin, k.conrelid)
+         from pg_constraint k
+         join pg_class c on c.oid = k.conrelid
+         join pg_namespace n on n.oid = c.relnamespace
+         join pg_attribute a on a.attrelid = c.oid and a.attname = 'status'
+         where n.nspname = $1 and c.relname = $2 and k.contype = 'c' and k.conkey = array[a.attnum]",
+    )
+    .bind(name.schema())
+    .bind(name.table())
+    .fetch_all(connection)
+    .await
+}
+
+/// The statuses that a check does not allow. Type and check come from the catalogue.
+pub(crate) async fn disallowed(
+    connection: &mut PgConnection,
+    type_name: &str,
+    expression: &str,
+    statuses: &[&str],
+) -> Result<Vec<String>, sqlx::Error> {
+    let text = text::disallowed(type_name, expression);
+    sqlx::query_scalar(AssertSqlSafe(text)).bind(statuses).fetch_all(connection).await
+}
+
+pub(crate) async fn has(
+    connection: &mut PgConnection,
+    name: &TableName,
+    status: &'static str,
+) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar(AssertSqlSafe(text::has(name, status))).fetch_one(connection).await
+}
+
+/// Whether the database knows this zone.
+pub(crate) async fn is_time_zone(connection: &mut PgConnection, zone: &str) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar("select exists (select from pg_timezone_names where name = $1)")
+        .bind(zone)
+        .fetch_one(connection)
+        .await
+}
+
+/// Whether an index of ours is there and valid; one that was left half made is there and not valid.
+pub(crate) async fn index_state(
+    connection: &mut PgConnection,
+    name: &TableName,
+    index: Index,
+) -> Result<Option<bool>, sqlx::Error> {
+    sqlx::query_scalar(
+        "select i.indisvalid
+         from pg_index i
+         join pg_class c on c.oid = i.indexrelid
+         join pg_namespace n on n.oid = c.relnamespace
+         where n.nspname = $1 and c.relname = $2",
+    )
+    .bind(name.schema())
+    .bind(name.index(index))
+    .fetch_optional(connection)
+    .await
+}
+
+/// The statement that makes an index, for people to see.
+pub(crate) fn create_index_text(name: &TableName, index: Index) -> String {
+    text::create_index(name, index)
+}
+
+/// Not in a transaction. It waits for all transactions that are at work, however long that takes.
+pub(crate) async fn create_index(
+    connection: &mut PgConnection,
+    name: &TableName,
+    index: Index,
+) -> Result<(), sqlx::Error> {
+    sqlx::raw_sql(AssertSqlSafe(text::create_index(name, index))).execute(connection).await?;
+    Ok(())
+}
+
+/// Not in a transaction.
+pub(crate) async fn drop_index(
+    connection: &mut PgConnection,
+    name: &TableName,
+    index: Index,
+) -> Result<(), sqlx::Error> {
+    sqlx::raw_sql(AssertSqlSafe(text::drop_index(name, index))).execute(connection).await?;
+    Ok(())
+}
+
+/// The slots of which not all could be recovered, because somebody has locked a row.
+pub(crate) async fn recover(
+    connection: &mut PgConnection,
+    name: &TableName,
+    slots: &[i32],
+    now: DbTime,
+) -> Result<Vec<i32>, sqlx::Error> {
+    sqlx::query_scalar(AssertSqlSafe(text::recover(name))).bind(slots).bind(now).fetch_all(connection).await
+}
+
+/// How much is claimed at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ClaimLimits {
+    pub(crate) per_slot: i64,
+    pub(crate) rows: i64,
+    pub(crate) bytes: i64,
+}
+
+/// The order of what is answered is not defined. Planned for its slots each time, as the table grows and shrinks.
+pub(crate) async fn claim(
+    connection: &mut PgConnection,
+    name: &TableName,
+    slots: &[i32],
+    now: DbTime,
+    limits: ClaimLimits,
+) -> Result<Vec<ClaimRow>, sqlx::Error> {
+    sqlx::query_as(AssertSqlSafe(text::claim(name)))
+        .bind(slots)
+        .bind(now)
+        .bind(limits.per_slot)
+        .bind(limits.rows)
+        .bind(limits.bytes)
+        .bind(name.schema())
+        .bind(name.table())
+        .persistent(false)
+        .fetch_all(connection)
+        .await
+}
+
+/// How rows that are still SENDING are settled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SettleAs {
+    Published,
+    Failed,
+    PutBack,
+}
+
+/// The rows that were still SENDING.
+pub(crate) async fn settle(
+    connection: &mut PgConnection,
+    name: &TableName,
+    settle: SettleAs,
+    ids: &[i64],
+    now: DbTime,
+) -> Result<Vec<i64>, sqlx::Error> {
+    let text = match settle {
+        SettleAs::Published => text::publish(name),
+        SettleAs::Failed => text::fail(name),
+        SettleAs::PutBack => text::put_back(name),
+    };
+    sqlx::query_scalar(AssertSqlSafe(text)).bind(ids).bind(now).fetch_all(connection).await
+}
+
+/// The rows that were still SENDING.
+pub(crate) async fn try_again(
+    connection: &mut PgConnection,
+    name: &TableName,
+    ids: &[i64],
+    at: &[DbTime],
+    now: DbTime,
+) -> Result<Vec<i64>, sqlx::Error> {
+    let text = text::try_again(name);
+    sqlx::query_scalar(AssertSqlSafe(text)).bind(ids).bind(now).bind(at).fetch_all(connection).await
+}
+
+pub(crate) async fn save_attempts(
+    connection: &mut PgConnection,
+    name: &TableName,
+    rows: &[AttemptRow],
+    now: DbTime,
+) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "insert into tidemill_outbox_attempt
+             (schema_name, table_name, event_id, state, attempts, error, updated_at)
+         select $1, $2, given.event_id, given.state, given.attempts, given.error, $7
+         from unnest($3::bigint[], $4::text[], $5::bigint[], $6::text[]) as given (event_id, state, attempts, error)
+         on conflict (schema_name, table_name, event_id) do update
+         set state = excluded.state, attempts = excluded.attempts, error = coalesce(excluded.error, tidemill_outbox_attempt.error),
+             updated_at = excluded.updated_at",
+    )
+    .bind(name.schema())
+    .bind(name.table())
+    .bind(rows.iter().map(|row| row.event_id).collect::<Vec<_>>())
+    .bind(rows.iter().map(|row| row.state).collect::<Vec<_>>())
+    .bind(rows.iter().map(|row| row.attempts).collect::<Vec<_>>())
+    .bind(rows.iter().map(|row| row.error.as_deref()).collect::<Vec<_>>())
+    .bind(now)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Skips rows that have FAILED; how often they were tried stays.
+pub(crate) async fn skip(
+    connection: &mut PgConnection,
+    name: &TableName,
+    ids: &[i64],
+    now: DbTime,
+) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "insert into tidemill_outbox_attempt (schema_name, table_name, event_id, state, attempts, updated_at)
+         select $1, $2, given.event_id, 'skipped', 0, $4
+         from unnest($3::bigint[]) as given (event_id)
+         on conflict (schema_name, table_name, event_id) do update
+         set state = 'skipped', updated_at = excluded.updated_at",
+    )
+    .bind(name.schema())
+    .bind(name.table())
+    .bind(ids)
+    .bind(now)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Forgets attempts at these rows.
+pub(crate) async fn forget_attempts(
+    connection: &mut PgConnection,
+    name: &TableName,
+    ids: &[i64],
+) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "delete from tidemill_outbox_attempt
+         where schema_name = $1 and table_name = $2 and event_id = any($3)",
+    )
+    .bind(name.schema())
+    .bind(name.table())
+    .bind(ids)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Rows that have FAILED, locked, and whether they were skipped.
+pub(crate) async fn lock_failed(
+    connection: &mut PgConnection,
+    name: &TableName,
+    ids: &[i64],
+) -> Result<Vec<(i64, bool)>, sqlx::Error> {
+    sqlx::query_as(AssertSqlSafe(text::lock_failed(name)))
+        .bind(ids)
+        .bind(name.schema())
+        .bind(name.table())
+        .fetch_all(connection)
+        .await
+}
+
+pub(crate) async fn replay(
+    connection: &mut PgConnection,
+    name: &TableName,
+    ids: &[i64],
+    now: DbTime,
+) -> Result<(), sqlx::Error> {
+    sqlx::query(AssertSqlSafe(text::replay(name))).bind(ids).bind(now).execute(connection).await?;
+    Ok(())
+}
+
+pub(crate) async fn list_failed(
+    connection: &mut PgConnection,
+    name: &TableName,
+    after: i64,
+    limit: i64,
+    with_skipped: bool,
+) -> Result<Vec<FailedRow>, sqlx::Error> {
+    sqlx::query_as(AssertSqlSafe(text::list_failed(name)))
+        .bind(after)
+        .bind(limit)
+        .bind(name.schema())
+        .bind(name.table())
+        .bind(with_skipped)
+        .fetch_all(connection)
+        .await
+}
+
+/// How many rows of a status there are, counted up to a limit.
+pub(crate) async fn count(
+    connection: &mut PgConnection,
+    name: &TableName,
+    status: &'static str,
+    limit: i64,
+) -> Result<CountRow, sqlx::Error> {
+    sqlx::query_as(AssertSqlSafe(text::count(name, status))).bind(limit).fetch_one(connection).await
+}

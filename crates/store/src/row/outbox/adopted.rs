@@ -1,0 +1,189 @@
+//! Rows about adopted tables, and of them.
+
+use crate::codec::DbTime;
+use crate::error::StoreError;
+use crate::item::position::bytes_of_hex;
+use crate::outbox::adopted::LookedTable;
+use crate::row::damaged;
+use serde::Deserialize;
+use tidemill_domain::outbox::EventId;
+use tidemill_domain::outbox::adopted::check::FoundColumn;
+use tidemill_domain::outbox::adopted::row::{ClaimedRow, RowPayload};
+use tidemill_domain::outbox::adopted::{AdoptedTable, TableName};
+
+const ADOPTED: &str = "tidemill_outbox_adopted";
+
+/// A table that is adopted.
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct AdoptedRow {
+    schema_name: String,
+    table_name: String,
+    topic: String,
+    aggregate_type: String,
+    event_type: String,
+    time_zone: String,
+    pub(crate) since: DbTime,
+    pub(crate) adopted_by: String,
+}
+
+impl AdoptedRow {
+    pub(crate) fn table(&self) -> Result<AdoptedTable, StoreError> {
+        table(
+            &self.schema_name,
+            &self.table_name,
+            &self.topic,
+            &self.aggregate_type,
+            &self.event_type,
+            &self.time_zone,
+        )
+    }
+}
+
+/// Checked again, because a name that is stored goes into the text of statements.
+fn table(
+    schema: &str,
+    table: &str,
+    topic: &str,
+    aggregate_type: &str,
+    event_type: &str,
+    time_zone: &str,
+) -> Result<AdoptedTable, StoreError> {
+    let row = || format!("{schema}.{table}");
+    let name = TableName::new(schema, table).map_err(|_| damaged(ADOPTED, "table_name", row()))?;
+    AdoptedTable::new(name, topic, Some(aggregate_type), Some(event_type), Some(time_zone))
+        .map_err(|_| damaged(ADOPTED, "topic", row()))
+}
+
+/// A table that is to be adopted.
+#[derive(Clone, Debug)]
+pub(crate) struct NewAdoptedRow<'a> {
+    pub(crate) name: &'a TableName,
+    pub(crate) topic: &'a str,
+    pub(crate) aggregate_type: &'a str,
+    pub(crate) event_type: &'a str,
+    pub(crate) time_zone: &'a str,
+    pub(crate) since: DbTime,
+    pub(crate) adopted_by: &'a str,
+}
+
+/// An adopted table, as a look tells of it.
+#[derive(Deserialize)]
+struct Looked {
+    schema: String,
+    table: String,
+    topic: String,
+    aggregate_type: String,
+    event_type: String,
+    time_zone: String,
+    is_due: bool,
+    fault: Option<String>,
+}
+
+/// The adopted tables that a look has seen.
+pub(crate) fn looked(text: &str) -> Result<Vec<LookedTable>, StoreError> {
+    let looked: Vec<Looked> =
+        serde_json::from_str(text).map_err(|_| damaged(ADOPTED, "table_name", "of a look"))?;
+    let one = |one: Looked| {
+        Ok(LookedTable {
+            table: table(
+                &one.schema,
+                &one.table,
+                &one.topic,
+                &one.aggregate_type,
+                &one.event_type,
+                &one.time_zone,
+            )?,
+            is_due: one.is_due,
+            fault: one.fault,
+        })
+    };
+    looked.into_iter().map(one).collect()
+}
+
+/// What a table is.
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct FoundRow {
+    pub(crate) is_ordinary: bool,
+    pub(crate) user_name: String,
+    pub(crate) may_serve: bool,
+    pub(crate) has_unique_id: bool,
+}
+
+/// A column of a table.
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct ColumnRow {
+    name: String,
+    type_name: String,
+    is_nullable: bool,
+    chars_max: Option<i32>,
+    labels: Option<Vec<String>>,
+}
+
+impl From<ColumnRow> for FoundColumn {
+    fn from(row: ColumnRow) -> Self {
+        Self {
+            name: row.name,
+            type_name: row.type_name,
+            is_nullable: row.is_nullable,
+            chars_max: row.chars_max.and_then(|most| u32::try_from(most).ok()),
+            labels: row.labels,
+        }
+    }
+}
+
+/// A row that was claimed.
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct ClaimRow {
+    event_id: i64,
+    aggregate_id: String,
+    payload: Option<String>,
+    payload_type: String,
+    headers: Option<String>,
+    updated_at: Option<DbTime>,
+    attempts: i64,
+}
+
+impl ClaimRow {
+    /// Where its last change is not known, it was now.
+    pub(crate) fn claimed(self, now: DbTime) -> ClaimedRow {
+        let payload = match self.payload {
+            None => RowPayload::Nothing,
+            Some(text) if self.payload_type == "bytea" => {
+                let bytes = text.strip_prefix("\\x").and_then(bytes_of_hex);
+                RowPayload::Bytes(bytes.unwrap_or_else(|| text.into_bytes()))
+            }
+            Some(text) => RowPayload::Text(text),
+        };
+        ClaimedRow {
+            id: EventId::new(self.event_id),
+            aggregate_id: self.aggregate_id,
+            payload,
+            headers: self.headers,
+            updated_at: self.updated_at.unwrap_or(now).into(),
+            attempts: u32::try_from(self.attempts).unwrap_or(u32::MAX),
+        }
+    }
+}
+
+/// Attempts at a row.
+#[derive(Clone, Debug)]
+pub(crate) struct AttemptRow {
+    pub(crate) event_id: i64,
+    pub(crate) state: &'static str,
+    pub(crate) attempts: i64,
+    pub(crate) error: Option<String>,
+}
+
+/// A row that has FAILED.
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct FailedRow {
+    pub(crate) event_id: i64,
+    pub(crate) aggregate_id: Option<String>,
+    pub(crate) updated_at: Option<DbTime>,
+    pub(crate) attempts: i64,
+    pub(crate) error: Option<String>,
+    pub(crate) is_skipped: bool,
+}
+
+/// How many rows of a status there are, and since when the oldest of them is in it.
+pub(crate) type CountRow = (i64, Option<DbTime>);

@@ -1,0 +1,85 @@
+//! Rows that have FAILED, and what people do with them.
+
+use super::{adopted, claim, failed, ids, insert, mark, number, numbers, statuses, table};
+use crate::Bench;
+use crate::outbox::reader::Reader;
+use tidemill_domain::audit::Actor;
+use tidemill_domain::outbox::EventId;
+use tidemill_domain::outbox::adopted::{Mark, RowRefusal};
+use tidemill_store::outbox::adopted::RowOrder;
+use tidemill_store::outbox::adopted::failed::{RowsOrdered, Skipped};
+
+/// Rows 1 and 2 of one aggregate, the first of which has FAILED.
+async fn poisoned() -> Option<(Bench, Reader)> {
+    let bench = adopted().await?;
+    insert(&bench, &["a", "a"]).await;
+    let mut relay = Reader::of_all(&bench.store, 1, 10).await;
+    assert_eq!(ids(&mut relay).await, [1, 2]);
+    mark(&mut relay, &[(1, failed()), (2, Mark::Back)]).await.unwrap();
+    assert_eq!(ids(&mut relay).await, [] as [i64; 0]);
+    Some((bench, relay))
+}
+
+async fn order(bench: &Bench, order: RowOrder, ids: &[i64]) -> RowsOrdered {
+    let ids: Vec<EventId> = ids.iter().copied().map(EventId::new).collect();
+    let mut tx = bench.begin().await;
+    let ordered = tx.order_adopted(&table(), order, &ids, &Actor::system(), "for a test").await.unwrap();
+    tx.commit().await.unwrap();
+    ordered
+}
+
+#[tokio::test]
+async fn what_failed_is_listed_with_its_reason() {
+    let Some((bench, _relay)) = poisoned().await else { return };
+
+    let mut tx = bench.begin().await;
+    let found = tx.adopted_failed(&table(), EventId::ZERO, 10, Skipped::Not).await.unwrap();
+
+    assert_eq!(found.len(), 1);
+    assert_eq!((found[0].id.get(), found[0].attempts), (1, 10));
+    assert_eq!(found[0].error.as_deref(), Some("too ugly"));
+    assert_eq!(tx.adopted_failed(&table(), EventId::new(1), 10, Skipped::Not).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn what_is_replayed_goes_first_and_begins_anew() {
+    let Some((bench, mut relay)) = poisoned().await else { return };
+
+    let ordered = order(&bench, RowOrder::Replay, &[1, 2]).await;
+
+    assert_eq!(ordered.changed, [EventId::new(1)]);
+    assert_eq!(ordered.refused, [(EventId::new(2), RowRefusal::NotFailed)]);
+    let claimed = claim(&mut relay, &[], 10).await.unwrap();
+    assert_eq!(numbers(&claimed), [1, 2]);
+    assert_eq!(claimed.rows[0].attempts, 0);
+    assert_eq!(number(&bench, "select count(*) from tidemill_audit where action = 'event.replay'").await, 1);
+}
+
+#[tokio::test]
+async fn what_is_skipped_stays_failed_and_holds_nobody_back() {
+    let Some((bench, mut relay)) = poisoned().await else { return };
+
+    assert_eq!(order(&bench, RowOrder::Skip, &[1]).await.changed, [EventId::new(1)]);
+
+    assert_eq!(ids(&mut relay).await, [2]);
+    assert_eq!(statuses(&bench).await, ["FAILED", "SENDING"]);
+    let again = order(&bench, RowOrder::Replay, &[1]).await;
+    assert_eq!(again.refused, [(EventId::new(1), RowRefusal::Skipped)]);
+    let mut tx = bench.begin().await;
+    assert_eq!(tx.adopted_failed(&table(), EventId::ZERO, 10, Skipped::Not).await.unwrap(), []);
+    let found = tx.adopted_failed(&table(), EventId::ZERO, 10, Skipped::Too).await.unwrap();
+    assert!(found[0].is_skipped && found[0].attempts == 10);
+}
+
+#[tokio::test]
+async fn what_stands_where_is_counted_and_a_table_that_is_gone_is_unknown() {
+    let Some((bench, _relay)) = poisoned().await else { return };
+
+    let standing = bench.begin().await.adopted_standings(100).await.unwrap().remove(0);
+
+    let counts = standing.counts.unwrap();
+    assert_eq!((counts.pending.least(), counts.sending.least(), counts.failed.least()), (1, 0, 1));
+    assert_eq!(counts.oldest, Some(bench.now()));
+    crate::outbox::run(&bench.store, "drop table transfer_events").await;
+    assert_eq!(bench.begin().await.adopted_standings(100).await.unwrap()[0].counts, None);
+}
