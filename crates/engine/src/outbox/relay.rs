@@ -3,6 +3,7 @@
 //! It acts on its lease only as long as it can be sure of it by its own monotonic clock. When it cannot renew in time,
 //! or finds that others have given it up, it drops everything and joins again as another relay.
 
+mod adopted;
 mod batch;
 mod effort;
 mod excepted;

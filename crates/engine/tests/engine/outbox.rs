@@ -1,5 +1,6 @@
 //! The outbox: where records go, and whether they have arrived.
 
+mod adopted;
 mod down;
 mod excepted;
 mod idle;

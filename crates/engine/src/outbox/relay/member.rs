@@ -1,5 +1,6 @@
 //! A relay that has joined: what it has, how it keeps it, and its turn of work.
 
+use super::adopted::Adopted;
 use super::batch::Batch;
 use super::effort::Counting;
 use super::keeping::Keeping;
@@ -20,7 +21,7 @@ use tidemill_store::wakeup::Wakeup;
 use tokio::sync::watch;
 
 /// Least time between two reads that find little, so that single events become batches.
-const GATHER: Duration = Duration::from_millis(20);
+pub(super) const GATHER: Duration = Duration::from_millis(20);
 
 /// After so many looks, a position that moved without an event is written down, so that a successor does not have to
 /// read from far back.
@@ -64,6 +65,7 @@ pub(super) struct Member<'a> {
     pub(super) sink_down: Option<SinkDown>,
     /// Whether this membership has brought out anything.
     pub(super) has_published: bool,
+    pub(super) adopted: Adopted,
     keeping: Keeping,
     /// Silent relays whose rows nobody can read, as far as that was told.
     pub(super) damaged: HashSet<RelayId>,
@@ -107,6 +109,7 @@ impl<'a> Member<'a> {
             is_due: false,
             sink_down: None,
             has_published: false,
+            adopted: Adopted::default(),
             keeping: Keeping::default(),
             damaged: HashSet::new(),
         }))
@@ -131,12 +134,15 @@ impl<'a> Member<'a> {
                     self.publish_due(stop).await?;
                 }
             }
+            self.serve_adopted(stop).await?;
             let found = match ahead.take() {
                 None if !self.is_idle => self.read_patiently().await?,
                 found => found,
             };
             let Some(batch) = found else {
-                self.rest(&mut events, &mut slots, stop).await;
+                if !self.adopted.is_due(self.now()) {
+                    self.rest(&mut events, &mut slots, stop).await;
+                }
                 continue;
             };
             if batch.is_empty() {
@@ -196,6 +202,7 @@ impl<'a> Member<'a> {
             self.look_at = now;
         }
         self.share(&view, ahead).await?;
+        self.adopted.seen(view.adopted, &self.epochs);
         let keeps = self.epochs.contains_key(&Slot::new(0));
         self.keeping.look(keeps, self.relay);
         Ok(())

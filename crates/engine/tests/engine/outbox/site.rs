@@ -37,6 +37,12 @@ impl Site {
         sites
     }
 
+    pub(super) async fn postgres() -> Option<Self> {
+        let scratch = Scratch::postgres().await?;
+        let store = scratch.store(None).await.unwrap();
+        Some(Self { scratch, store })
+    }
+
     /// A relay with connections of its own.
     pub(super) async fn relay(&self, kept: &Kept, adapt: impl FnOnce(&mut RelayOptions)) -> Running {
         Running::start(self.scratch.store(None).await.unwrap(), kept, adapt)

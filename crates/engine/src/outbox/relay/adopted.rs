@@ -1,0 +1,302 @@
+//! Adopted tables: for the slots that it has, a relay claims rows, publishes them, and marks what became of them. One
+//! batch of a table at a time, in turn with its own outbox.
+//!
+//! What it has claimed and could not mark stays SENDING. It marks it later, or whoever has the slot next recovers it; the
+//! epoch of the slot tells which.
+
+use super::member::{Ended, Member};
+use super::sink::SinkDown;
+use super::{metrics, pause, warn};
+use crate::clock::jitter_unit;
+use crate::outbox::publisher::Outcome;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tidemill_domain::lease::Epoch;
+use tidemill_domain::outbox::adopted::row::{ClaimedRow, content};
+use tidemill_domain::outbox::adopted::{AdoptedTable, Mark, TableName};
+use tidemill_domain::outbox::exception::{ExceptionState, after_refusal};
+use tidemill_domain::outbox::{Record, Seq, Slot};
+use tidemill_domain::time::{Monotonic, Timestamp};
+use tidemill_store::outbox::LookedTable;
+use tidemill_store::outbox::adopted::serve::{Claim, Claiming, Marking};
+use tidemill_store::{StoreError, crash_point};
+use tokio::sync::watch;
+
+/// Longest pause before a sink that takes nothing is tried again: each time costs two changes of every row.
+const SINK_PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// The adopted tables, as a relay knows them.
+#[derive(Debug, Default)]
+pub(super) struct Adopted {
+    tables: BTreeMap<TableName, Serving>,
+    /// Not before this.
+    resumes_at: Option<Monotonic>,
+}
+
+/// One adopted table.
+#[derive(Debug)]
+struct Serving {
+    table: AdoptedTable,
+    is_due: bool,
+    fault: Option<String>,
+    /// The slots in which nothing of a predecessor is left, with their epochs.
+    recovered: BTreeMap<Slot, Epoch>,
+    /// What could not be marked yet, by the slot and the epoch under which it was claimed.
+    unmarked: Vec<(Slot, Epoch, Marking)>,
+}
+
+impl Adopted {
+    /// What a look has seen.
+    pub(super) fn seen(&mut self, looked: Vec<LookedTable>, epochs: &BTreeMap<Slot, Epoch>) {
+        let mut before = std::mem::take(&mut self.tables);
+        for LookedTable { table, is_due, fault } in looked {
+            let name = table.name.clone();
+            let mut serving = before.remove(&name).unwrap_or_else(|| Serving {
+                table: table.clone(),
+                is_due: false,
+                fault: None,
+                recovered: BTreeMap::new(),
+                unmarked: Vec::new(),
+            });
+            if fault.is_some() && fault != serving.fault {
+                let why = fault.as_deref().unwrap_or_default();
+                tracing::warn!(table = %name, "the adopted table {name} cannot be served: {why}; will try again");
+            }
+            let has_more = !serving.unmarked.is_empty() || !serving.is_recovered(epochs);
+            serving.is_due = fault.is_none() && (is_due || has_more);
+            (serving.table, serving.fault) = (table, fault);
+            self.tables.insert(name, serving);
+        }
+    }
+
+    /// Whether there is something to do at this instant.
+    pub(super) fn is_due(&self, now: Monotonic) -> bool {
+        self.resumes_at.is_none_or(|at| at <= now) && self.tables.values().any(|serving| serving.is_due)
+    }
+}
+
+impl Serving {
+    fn is_recovered(&self, epochs: &BTreeMap<Slot, Epoch>) -> bool {
+        epochs.iter().all(|(slot, epoch)| self.recovered.get(slot) == Some(epoch))
+    }
+}
+
+impl Member<'_> {
+    /// One batch of each adopted table that has something to do.
+    pub(super) async fn serve_adopted(&mut self, stop: &watch::Receiver<bool>) -> Result<(), Ended> {
+        if !self.adopted.is_due(self.now()) {
+            return Ok(());
+        }
+        // Taken out, and put back whatever happens: a membership that ends forgets it.
+        let mut adopted = std::mem::take(&mut self.adopted);
+        adopted.resumes_at = None;
+        for serving in adopted.tables.values_mut().filter(|serving| serving.is_due) {
+            if *stop.borrow() {
+                break;
+            }
+            self.serve(serving).await?;
+            if let Some(down) = self.sink_down {
+                let wait = pause(down.failures, Duration::from_millis(200), SINK_PAUSE_MAX);
+                adopted.resumes_at = Some(self.now().plus(wait));
+                break;
+            }
+        }
+        self.adopted = adopted;
+        Ok(())
+    }
+
+    /// One batch. Whatever goes wrong with the table is tried again after the next look.
+    async fn serve(&mut self, serving: &mut Serving) -> Result<(), Ended> {
+        serving.is_due = false;
+        let epochs = &self.epochs;
+        serving.unmarked.retain(|(slot, epoch, _)| epochs.get(slot) == Some(epoch));
+        if !self.mark(serving).await? {
+            return Ok(());
+        }
+        let Some(claim) = self.claim(serving).await? else { return Ok(()) };
+        if claim.rows.is_empty() {
+            return Ok(());
+        }
+        crash_point!("outbox_adopted_claimed");
+        let started = self.now();
+        let markings = self.publish_rows(&serving.table, &claim).await?;
+        crash_point!("outbox_adopted_published");
+        let is_full = claim.rows.len() >= self.relay.options.batch.get() as usize;
+        for (row, marking) in claim.rows.iter().zip(markings) {
+            let slot = Slot::of(&row.aggregate_id);
+            let epoch = self.epochs.get(&slot).copied().unwrap_or(Epoch::ZERO);
+            serving.unmarked.push((slot, epoch, marking));
+        }
+        let is_marked = self.mark(serving).await?;
+        serving.is_due = is_marked;
+        if self.sink_down.is_some() && self.relay.publisher.is_gone() {
+            return Err(Ended::SinkGone);
+        }
+        metrics::batch(self.now().since(started));
+        if !is_full {
+            // Little was there, so what comes now is gathered for a moment.
+            let spent = self.now().since(started);
+            tokio::time::sleep(super::member::GATHER.saturating_sub(spent)).await;
+        }
+        Ok(())
+    }
+
+    /// Claims the next rows, and recovers first what a predecessor has left. None when the table cannot be used now.
+    async fn claim(&mut self, serving: &mut Serving) -> Result<Option<Claim>, Ended> {
+        let slots: Vec<Slot> = self.epochs.keys().copied().collect();
+        let is_new = |slot: &Slot| serving.recovered.get(slot) != self.epochs.get(slot);
+        let recover: Vec<Slot> = slots.iter().copied().filter(is_new).collect();
+        let limit = self.relay.options.batch.get();
+        let claiming = Claiming { table: &serving.table, slots: &slots, recover: &recover, limit };
+        let sent = self.now();
+        metrics::queried(5);
+        let claimed = self.in_time(async {
+            let mut tx = self.relay.store.begin().await?;
+            if !tx.acknowledge(self.fence(), &self.cursors, 0).await? {
+                return Ok(None);
+            }
+            let claim = tx.claim_adopted(&claiming).await?;
+            tx.commit().await?;
+            Ok(Some(claim))
+        });
+        match claimed.await {
+            Ok(Some(claim)) => {
+                self.trust.renew(sent);
+                self.acks += 1;
+                serving.recovered = self.epochs.clone();
+                serving.recovered.retain(|slot, _| !claim.unrecovered.contains(slot));
+                Ok(Some(claim))
+            }
+            Ok(None) => Err(Ended::Fenced),
+            Err(error) => {
+                self.failed(&serving.table, &error, "no rows could be claimed").await?;
+                // It may have happened: then these rows are in nobody's hands.
+                serving.recovered.clear();
+                Ok(None)
+            }
+        }
+    }
+
+    /// Publishes rows, and says what is to become of each.
+    async fn publish_rows(&mut self, table: &AdoptedTable, claim: &Claim) -> Result<Vec<Marking>, Ended> {
+        let mut marks = vec![Mark::Back; claim.rows.len()];
+        let (mut places, mut records) = (Vec::new(), Vec::new());
+        let mut refused = std::collections::HashSet::new();
+        for ((n, row), mark) in claim.rows.iter().enumerate().zip(&mut marks) {
+            if refused.contains(&row.aggregate_id) {
+                continue;
+            }
+            match self.row_record(table, row) {
+                Ok(record) => {
+                    places.push(n);
+                    records.push(record);
+                }
+                Err(error) => {
+                    refused.insert(&row.aggregate_id);
+                    let attempts = row.attempts.saturating_add(1);
+                    *mark = Mark::Failed { attempts, error };
+                }
+            }
+        }
+        let outcomes = self.while_alive(self.send(&records)).await?;
+        let mut why_not = None;
+        if outcomes.contains(&Outcome::Delivered) {
+            self.sink_down = None;
+        }
+        for (n, outcome) in places.into_iter().zip(outcomes) {
+            let (Some(row), Some(mark)) = (claim.rows.get(n), marks.get_mut(n)) else { continue };
+            *mark = match outcome {
+                Outcome::Delivered => Mark::Published,
+                Outcome::Held => Mark::Back,
+                Outcome::Refused { why, is_permanent } => {
+                    metrics::refused();
+                    tracing::warn!(table = %table.name, event.id = %row.id, "row {} of {} was refused: {why}", row.id, table.name);
+                    self.after_refusal(row, why, is_permanent, claim.at)
+                }
+                Outcome::Unavailable { why } => {
+                    why_not.get_or_insert(why);
+                    Mark::Back
+                }
+            };
+        }
+        if let Some(why) = why_not {
+            self.sink_down = Some(SinkDown::again(self.sink_down, self.now()));
+            metrics::unavailable();
+            tracing::warn!("{} does not take events: {why}; will try again", self.relay.publisher.name());
+        }
+        let marking =
+            |(row, mark): (&ClaimedRow, Mark)| Marking { id: row.id, attempts_before: row.attempts, mark };
+        Ok(claim.rows.iter().zip(marks).map(marking).collect())
+    }
+
+    fn after_refusal(&self, row: &ClaimedRow, error: String, is_permanent: bool, now: Timestamp) -> Mark {
+        let attempts = row.attempts.saturating_add(1);
+        let retry = &self.relay.options.retry;
+        match after_refusal(row.attempts, is_permanent, retry, now, jitter_unit()) {
+            ExceptionState::Waiting { next_attempt_at } => Mark::Again { next_attempt_at, attempts, error },
+            ExceptionState::Parked | ExceptionState::Held | ExceptionState::Skipped => {
+                Mark::Failed { attempts, error }
+            }
+        }
+    }
+
+    /// Marks what could not be marked yet. False when that has to wait.
+    async fn mark(&mut self, serving: &mut Serving) -> Result<bool, Ended> {
+        if serving.unmarked.is_empty() {
+            return Ok(true);
+        }
+        let markings: Vec<Marking> = serving.unmarked.iter().map(|(_, _, marking)| marking.clone()).collect();
+        let published = markings.iter().filter(|marking| marking.mark == Mark::Published).count();
+        let sent = self.now();
+        metrics::queried(4);
+        let marked = self.in_time(async {
+            let mut tx = self.relay.store.begin().await?;
+            if !tx.acknowledge(self.fence(), &self.cursors, published as u64).await? {
+                return Ok(None);
+            }
+            let marked = tx.mark_adopted(&serving.table, &markings).await?;
+            tx.commit().await?;
+            Ok(Some(marked))
+        });
+        match marked.await {
+            Ok(Some(_)) => {
+                self.trust.renew(sent);
+                self.acks += 1;
+                metrics::published(published);
+                self.has_published |= published > 0;
+                serving.unmarked.clear();
+                Ok(true)
+            }
+            Ok(None) => Err(Ended::Fenced),
+            Err(error) => {
+                self.failed(&serving.table, &error, "what became of its rows could not be marked").await?;
+                Ok(false)
+            }
+        }
+    }
+
+    /// Whether what failed has happened after all is seen in the number of acknowledgements.
+    async fn failed(&mut self, table: &AdoptedTable, error: &StoreError, what: &str) -> Result<(), Ended> {
+        warn(error, &format!("{}: {what}", table.name));
+        self.reload().await
+    }
+
+    /// A row on its way out; why it cannot go, if it says what nobody can send.
+    fn row_record(&self, table: &AdoptedTable, row: &ClaimedRow) -> Result<Record, String> {
+        let content = content(table, row).map_err(|bad| bad.to_string())?;
+        let slot = content.aggregate.slot();
+        Ok(Record {
+            id: row.id,
+            slot,
+            epoch: self.epochs.get(&slot).copied().unwrap_or(Epoch::ZERO),
+            // Nobody counts the rows of a slot here; their numbers grow just as well.
+            seq: Seq::new(row.id.get()),
+            aggregate: content.aggregate,
+            event_type: content.event_type,
+            topic: table.topic.clone(),
+            headers: content.headers,
+            payload: content.payload,
+            created_at: row.updated_at,
+        })
+    }
+}

@@ -1,0 +1,209 @@
+//! Relays serve a table that was there before, filled by plain SQL.
+
+use super::site::{Kept, Running, SOON, Site, assert_in_order};
+use std::num::NonZeroU32;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tidemill_domain::audit::Actor;
+use tidemill_domain::backoff::Backoff;
+use tidemill_domain::outbox::adopted::{AdoptedTable, TableName};
+use tidemill_domain::outbox::exception::RetryPolicy;
+use tidemill_domain::outbox::{EventId, Payload};
+use tidemill_engine::outbox::RelayOptions;
+use tidemill_store::outbox::adopted::RowOrder;
+use tidemill_store::sqlx::{AssertSqlSafe, query_scalar};
+
+fn table() -> AdoptedTable {
+    let name = TableName::new("public", "transfer_events").unwrap();
+    AdoptedTable::new(name, "transfers", Some("account"), Some("transfer.done"), None).unwrap()
+}
+
+fn quick(options: &mut RelayOptions) {
+    options.poll = Duration::from_millis(50);
+    options.lease = Duration::from_secs(1);
+    options.batch = NonZeroU32::new(20).unwrap();
+    let backoff = Backoff::new(Duration::from_millis(20), 2.0, Duration::from_millis(40), 0.0).unwrap();
+    options.retry = RetryPolicy { backoff, attempts_max: 3 };
+}
+
+/// A database with the table of the document, adopted.
+async fn site() -> Option<Site> {
+    let site = Site::postgres().await?;
+    run(
+        &site,
+        "create table transfer_events (
+             event_id bigserial primary key, aggregate_id varchar(100) not null, payload text, headers text,
+             status varchar(20) not null default 'PENDING', next_retry_at timestamptz not null default now(),
+             updated_at timestamptz not null default now()
+         )",
+    )
+    .await;
+    site.store.index_adopted(&table().name).await.unwrap();
+    let mut tx = site.store.begin().await.unwrap();
+    tx.adopt_table(&table(), &Actor::system()).await.unwrap();
+    tx.commit().await.unwrap();
+    Some(site)
+}
+
+async fn run(site: &Site, sql: &str) {
+    let mut tx = site.store.begin().await.unwrap();
+    tx.execute_for_test(sql).await.unwrap();
+    tx.commit().await.unwrap();
+}
+
+/// Writes a row of each of these aggregates, in one transaction.
+async fn write(site: &Site, aggregates: &[&str]) {
+    let rows: Vec<String> =
+        aggregates.iter().map(|aggregate| format!("('{aggregate}', '{{\"n\": 1}}')")).collect();
+    run(site, &format!("insert into transfer_events (aggregate_id, payload) values {}", rows.join(", ")))
+        .await;
+}
+
+async fn count(site: &Site, status: &str) -> i64 {
+    let sql = format!("select count(*) from transfer_events where status = '{status}'");
+    let mut tx = site.store.begin().await.unwrap();
+    query_scalar(AssertSqlSafe(sql)).fetch_one(tx.postgres().unwrap()).await.unwrap()
+}
+
+async fn until(site: &Site, status: &str, expected: i64) {
+    let reached = async {
+        while count(site, status).await != expected {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let in_time = tokio::time::timeout(SOON, reached).await;
+    assert!(in_time.is_ok(), "{} instead of {expected} {status}", count(site, status).await);
+}
+
+#[tokio::test]
+async fn rows_that_others_insert_are_published_and_marked() {
+    let Some(site) = site().await else { return };
+    let kept = Kept::default();
+    let relay = site.relay(&kept, quick).await;
+    let headers = "{\"eventType\": \"transfer.undone\", \"trace\": \"abc\"}";
+    write(&site, &["a"]).await;
+    run(
+        &site,
+        &format!("insert into transfer_events (aggregate_id, payload, headers) values ('b', 'no JSON', '{headers}')"),
+    )
+    .await;
+    site.write(&["own"]).await;
+
+    until(&site, "PUBLISHED", 2).await;
+    until_own(&kept).await;
+    relay.stop().await;
+
+    let records = kept.records();
+    let one = records.iter().find(|record| record.aggregate.id == "a").unwrap();
+    assert_eq!((one.id, one.seq.get(), one.slot), (EventId::new(1), 1, one.aggregate.slot()));
+    assert_eq!((one.topic.as_str(), one.aggregate.kind.as_str()), ("transfers", "account"));
+    assert_eq!(
+        (one.event_type.as_str(), &one.payload),
+        ("transfer.done", &Payload::Json("{\"n\": 1}".into()))
+    );
+    assert!(one.epoch.get() > 0);
+    let two = records.iter().find(|record| record.aggregate.id == "b").unwrap();
+    assert_eq!((two.event_type.as_str(), two.headers["trace"].as_str()), ("transfer.undone", "abc"));
+    assert_eq!(two.payload, Payload::Bytes(b"no JSON".to_vec()));
+}
+
+/// What is in the outbox itself is published, too.
+async fn until_own(kept: &Kept) {
+    let reached = async {
+        while kept.of("own").is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(SOON, reached).await.expect("the event of the outbox itself");
+}
+
+#[tokio::test]
+async fn a_poison_row_fails_others_flow_and_a_replay_keeps_the_order() {
+    let Some(site) = site().await else { return };
+    let kept = Kept::default();
+    kept.refuse("bad", false);
+    let relay = site.relay(&kept, quick).await;
+    write(&site, &["bad", "good", "bad", "good"]).await;
+    until(&site, "FAILED", 1).await;
+    until(&site, "PUBLISHED", 2).await;
+    write(&site, &["bad", "good"]).await;
+    until(&site, "PUBLISHED", 3).await;
+    assert_eq!(kept.of("bad"), []);
+
+    kept.accept_all();
+    let mut tx = site.store.begin().await.unwrap();
+    let ids = [EventId::new(1)];
+    let ordered =
+        tx.order_adopted(&table(), RowOrder::Replay, &ids, &Actor::system(), "for a test").await.unwrap();
+    assert_eq!(ordered.changed, ids);
+    tx.commit().await.unwrap();
+    until(&site, "PUBLISHED", 6).await;
+    relay.stop().await;
+
+    assert_eq!(kept.of("bad"), [1, 3, 5].map(EventId::new));
+}
+
+#[tokio::test]
+async fn a_sink_that_takes_nothing_costs_no_row_an_attempt() {
+    let Some(site) = site().await else { return };
+    let kept = Kept::default();
+    kept.is_down.store(true, Ordering::Relaxed);
+    write(&site, &["a", "b", "a"]).await;
+    let relay = site.relay(&kept, quick).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(count(&site, "FAILED").await, 0);
+
+    kept.is_down.store(false, Ordering::Relaxed);
+    until(&site, "PUBLISHED", 3).await;
+    relay.stop().await;
+
+    assert_eq!(kept.records().len(), 3);
+    assert!(kept.of("a").is_sorted());
+}
+
+#[tokio::test]
+async fn a_table_that_is_gone_does_not_stop_a_relay() {
+    let Some(site) = site().await else { return };
+    let kept = Kept::default();
+    run(&site, "drop table transfer_events").await;
+
+    let relay = site.relay(&kept, quick).await;
+    site.write(&["one", "two"]).await;
+
+    assert_eq!(kept.until(2).await.len(), 2);
+    relay.stop().await;
+}
+
+#[tokio::test]
+async fn relays_come_and_go_while_rows_are_written() {
+    let Some(site) = site().await else { return };
+    let kept = Kept::default();
+    let aggregates: Vec<String> = (0..40).map(|n| format!("account-{n}")).collect();
+    let names: Vec<&str> = aggregates.iter().map(String::as_str).collect();
+    let mut relays: Vec<Running> = Vec::new();
+    for _ in 0..2 {
+        relays.push(site.relay(&kept, quick).await);
+    }
+    let mut written = 0;
+    for step in 0..40 {
+        write(&site, &names).await;
+        written += names.len();
+        match step {
+            8 | 12 => relays.push(site.relay(&kept, quick).await),
+            // Killed in the middle of its work.
+            18 | 24 => relays.remove(0).kill(),
+            32 => relays.remove(0).stop().await,
+            _ => {}
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    until(&site, "PUBLISHED", i64::try_from(written).unwrap()).await;
+    for relay in relays {
+        relay.stop().await;
+    }
+
+    let records = kept.records();
+    assert_in_order(&records);
+    let doubles = records.len() - written;
+    assert!(doubles <= 2 * 20, "{doubles} doubles after two kills with batches of 20");
+}
