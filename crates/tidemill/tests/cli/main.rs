@@ -20,6 +20,7 @@ mod job;
 mod job_check;
 mod job_file;
 mod metrics;
+mod outbox_adopted;
 mod outbox_chaos;
 mod outbox_exception;
 mod outbox_kafka;

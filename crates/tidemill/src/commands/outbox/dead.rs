@@ -1,5 +1,6 @@
 //! `outbox dead`: the events that were not taken; with an id, all about one, and what it says.
 
+use super::failed::{self, OfTable};
 use super::filter::{Breadth, Filter, event_id};
 use super::operate::failure;
 use crate::context::Context;
@@ -12,6 +13,7 @@ use serde_json::{Value, json};
 use tidemill_domain::code::Exit;
 use tidemill_domain::outbox::exception::{ExceptionRefusal, Original};
 use tidemill_domain::outbox::{EventId, Payload};
+use tidemill_store::outbox::adopted::failed::Skipped;
 use tidemill_store::outbox::exception::{ExceptionDetail, ExceptionRecord};
 
 /// Which events to show.
@@ -21,7 +23,7 @@ pub(crate) struct Dead {
     #[arg(
         value_name = "EVENT_ID",
         value_parser = event_id,
-        conflicts_with_all = ["all", "state", "slot", "aggregate_type", "aggregate_id", "topic", "event_type", "error", "after", "limit"]
+        conflicts_with_all = ["all", "state", "slot", "aggregate_type", "aggregate_id", "topic", "event_type", "error", "after", "limit", "table"]
     )]
     id: Option<EventId>,
     /// Also those that are tried again, and those that wait behind others
@@ -29,6 +31,8 @@ pub(crate) struct Dead {
     all: bool,
     #[command(flatten)]
     filter: Filter,
+    #[command(flatten)]
+    of_table: OfTable,
     /// Only those behind the event with this id
     #[arg(long, value_name = "ID", value_parser = event_id)]
     after: Option<EventId>,
@@ -38,6 +42,11 @@ pub(crate) struct Dead {
 }
 
 pub(super) async fn run(arguments: Dead, context: &Context) -> Result<Exit, Failure> {
+    if let Some(name) = arguments.of_table.name()? {
+        failed::undescribed(arguments.filter.is_given())?;
+        let skipped = if arguments.all { Skipped::Too } else { Skipped::Not };
+        return failed::list(&name, arguments.after, arguments.limit, skipped, context).await;
+    }
     let store = context.store().await?;
     let mut tx = store.read().await?;
     if let Some(id) = arguments.id {

@@ -1,7 +1,9 @@
 //! `tidemill outbox`: events that were committed together with the data, and what became of them.
 
 mod add;
+mod adopt;
 mod dead;
+mod failed;
 mod filter;
 mod look;
 mod notice;
@@ -48,6 +50,12 @@ pub(crate) enum OutboxCommand {
     /// Whether relays are woken at once when other programs write events
     #[command(subcommand)]
     Notice(notice::NoticeCommand),
+    /// Let relays serve a table that was there before
+    Adopt(adopt::Adopt),
+    /// The tables that relays serve beside the outbox
+    Adopted,
+    /// Stop serving a table
+    Unadopt(adopt::Unadopt),
 }
 
 pub(super) async fn run(command: OutboxCommand, context: &Context) -> Result<Exit, Failure> {
@@ -63,6 +71,9 @@ pub(super) async fn run(command: OutboxCommand, context: &Context) -> Result<Exi
         OutboxCommand::Redirect(arguments) => operate::redirect(arguments, context).await,
         OutboxCommand::Edit(arguments) => operate::edit(arguments, context).await,
         OutboxCommand::Stats(arguments) => stats::run(&arguments, context).await,
+        OutboxCommand::Adopt(arguments) => adopt::adopt(arguments, context).await,
+        OutboxCommand::Adopted => adopt::list(context).await,
+        OutboxCommand::Unadopt(arguments) => adopt::unadopt(arguments, context).await,
         OutboxCommand::Notice(notice) => notice::run(&notice, context).await,
     }
 }

@@ -1,6 +1,7 @@
 //! `outbox skip`, `replay`, `redirect` and `edit`: what an operator may do with events that were not taken. They act on
 //! the database alone, so that they need no server; each event that is changed leaves an audit entry.
 
+use super::failed::{self, OfTable};
 use super::filter::{Breadth, Filter, event_id};
 use super::payload::{PayloadArguments, bad_event, header};
 use crate::commands::job::reason;
@@ -35,6 +36,8 @@ pub(crate) struct Many {
     all: bool,
     #[command(flatten)]
     filter: Filter,
+    #[command(flatten)]
+    of_table: OfTable,
     /// Change nothing, and tell how many events would be changed, and the first of them
     #[arg(long)]
     dry_run: bool,
@@ -98,7 +101,12 @@ pub(super) async fn edit(arguments: EditArguments, context: &Context) -> Result<
 }
 
 async fn many(arguments: Many, verb: &Verb, context: &Context) -> Result<Exit, Failure> {
-    let Many { ids, all, filter, reason, dry_run, .. } = arguments;
+    let Many { ids, all, filter, reason, dry_run, of_table, .. } = arguments;
+    if let Some(name) = of_table.name()? {
+        failed::undescribed(filter.is_given() || all)?;
+        let order = failed::Order { verb, reason: &reason, is_dry: dry_run };
+        return failed::order(&name, ids, &order, context).await;
+    }
     let given = Order { verb, reason: &reason, run: if dry_run { Run::Dry } else { Run::Real } };
     if !ids.is_empty() {
         if filter.is_given() {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tidemill_domain::code::Exit;
 use tidemill_domain::outbox::Count;
 use tidemill_domain::time::Timestamp;
-use tidemill_store::outbox::{Backlog, OutboxStats, SlotLag};
+use tidemill_store::outbox::{AdoptedStanding, Backlog, OutboxStats, SlotLag};
 
 /// How the outbox stands
 #[derive(Args, Debug)]
@@ -27,16 +27,17 @@ pub(super) async fn run(arguments: &Stats, context: &Context) -> Result<Exit, Fa
     let store = context.store().await?;
     let mut tx = store.read().await?;
     let stats = tx.outbox_stats(arguments.count).await?;
+    let adopted = tx.adopted_standings(arguments.count).await?;
     tx.rollback().await?;
     store.close().await;
     match arguments.slots {
         true => slots(&stats, context.output())?,
-        false => whole(&stats, context.output())?,
+        false => whole(&stats, &adopted, context.output())?,
     }
     Ok(Exit::Ok)
 }
 
-fn whole(stats: &OutboxStats, output: Output) -> Result<(), Failure> {
+fn whole(stats: &OutboxStats, adopted: &[AdoptedStanding], output: Output) -> Result<(), Failure> {
     let is_for_people = output == Output::Table;
     let count = |known: Option<Count>| counted(known, is_for_people);
     let known =
@@ -83,8 +84,30 @@ fn whole(stats: &OutboxStats, output: Output) -> Result<(), Failure> {
         ("default_rows", stats.default_rows.map_or(Value::Null, |rows| count(Some(rows)))),
         ("wal_bytes_per_event", known(stats.wal_bytes_per_event)),
         ("partitions", json!(partitions)),
+        ("adopted", json!(adopted.iter().map(|one| table(one, stats.at, is_for_people)).collect::<Vec<_>>())),
     ];
     print_fields("tidemill.outbox_stats/v1", &fields, output)
+}
+
+/// One adopted table.
+fn table(standing: &AdoptedStanding, now: Timestamp, is_for_people: bool) -> Value {
+    let name = standing.name.to_string();
+    let Some(counts) = standing.counts else {
+        return if is_for_people { json!(format!("{name} (unknown)")) } else { json!({ "table": name }) };
+    };
+    let age = counts.oldest.map(|oldest| now.since(oldest).as_secs_f64());
+    if is_for_people {
+        let oldest = age.map_or_else(String::new, |age| format!(", the oldest for {age:.1} s"));
+        let (pending, sending, failed) = (counts.pending, counts.sending, counts.failed);
+        return json!(format!("{name} ({pending} pending{oldest}, {sending} sending, {failed} failed)"));
+    }
+    json!({
+        "table": name,
+        "pending": counted(Some(counts.pending), false),
+        "sending": counted(Some(counts.sending), false),
+        "failed": counted(Some(counts.failed), false),
+        "oldest_seconds": age,
+    })
 }
 
 fn slots(stats: &OutboxStats, output: Output) -> Result<(), Failure> {

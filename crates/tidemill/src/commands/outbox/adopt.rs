@@ -1,0 +1,157 @@
+//! `tidemill outbox adopt`, `adopted` and `unadopt`: tables that were there before, which relays serve beside the outbox.
+
+use crate::context::Context;
+use crate::output::Listing;
+use crate::report::Failure;
+use clap::Args;
+use serde_json::json;
+use tidemill_domain::code::Exit;
+use tidemill_domain::outbox::adopted::{AdoptedTable, BadTableName, TableName};
+use tidemill_store::outbox::AdoptError;
+
+/// Which table.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Table {
+    /// The table, as the catalogue has its name
+    #[arg(value_name = "TABLE")]
+    table: String,
+    /// Its schema
+    #[arg(long, default_value = "public")]
+    schema: String,
+}
+
+impl Table {
+    fn name(&self) -> Result<TableName, Failure> {
+        Ok(TableName::new(&self.schema, &self.table)?)
+    }
+}
+
+/// Which table, and how it is served.
+#[derive(Args, Debug)]
+pub(crate) struct Adopt {
+    #[command(flatten)]
+    table: Table,
+    /// Where its events go
+    #[arg(long)]
+    topic: String,
+    /// What sort of thing its aggregates are; the name of the table unless said
+    #[arg(long, value_name = "TYPE")]
+    aggregate_type: Option<String>,
+    /// What happened, where the headers of a row do not say it; the name of the table unless said
+    #[arg(long, value_name = "TYPE")]
+    event_type: Option<String>,
+    /// The zone of columns that have none, such as Asia/Seoul; UTC unless said
+    #[arg(long, value_name = "ZONE")]
+    time_zone: Option<String>,
+    /// Change nothing, and tell what would be done
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Which table is no longer served.
+#[derive(Args, Debug)]
+pub(crate) struct Unadopt {
+    #[command(flatten)]
+    table: Table,
+    /// Drop the indexes that were made for relays
+    #[arg(long)]
+    drop_indexes: bool,
+}
+
+pub(super) async fn adopt(arguments: Adopt, context: &Context) -> Result<Exit, Failure> {
+    let Adopt { table, topic, aggregate_type, event_type, time_zone, dry_run } = arguments;
+    let adopted = AdoptedTable::new(
+        table.name()?,
+        &topic,
+        aggregate_type.as_deref(),
+        event_type.as_deref(),
+        time_zone.as_deref(),
+    )
+    .map_err(|bad| super::payload::bad_event(&bad))?;
+    let store = context.store().await?;
+    let mut examined = store.examine_table(&adopted).await?;
+    let statements = std::mem::take(&mut examined.statements);
+    if dry_run {
+        context.note("a dry run: nothing was changed");
+    } else {
+        if !statements.is_empty() {
+            context.note("making indexes, which waits for all transactions that are at work");
+        }
+        store.index_adopted(&adopted.name).await?;
+        // Now that there are indexes, what is in the table can be told as well.
+        examined = store.examine_table(&adopted).await?;
+        let mut tx = store.begin().await?;
+        tx.adopt_table(&adopted, &context.actor()).await?;
+        tx.commit().await?;
+    }
+    store.close().await;
+    for warning in &examined.warnings {
+        context.note(&format!("warning: {warning}"));
+    }
+    let columns = &["table", "topic", "is_adopted", "statements"];
+    let mut listing = Listing::new("tidemill.outbox_adopt/v1", columns, "Nothing.");
+    listing.push(vec![
+        json!(adopted.name.to_string()),
+        json!(adopted.topic),
+        json!(!dry_run),
+        json!(statements),
+    ]);
+    listing.print(context.output())?;
+    Ok(Exit::Ok)
+}
+
+pub(super) async fn list(context: &Context) -> Result<Exit, Failure> {
+    let store = context.store().await?;
+    let mut tx = store.read().await?;
+    let records = tx.adopted_tables().await?;
+    tx.rollback().await?;
+    store.close().await;
+    let columns = &["table", "topic", "aggregate_type", "event_type", "time_zone", "since", "by"];
+    let mut listing = Listing::new("tidemill.outbox_adopted/v1", columns, "No table is adopted.");
+    for record in records {
+        listing.push(vec![
+            json!(record.table.name.to_string()),
+            json!(record.table.topic),
+            json!(record.table.aggregate_type),
+            json!(record.table.event_type),
+            json!(record.table.time_zone),
+            json!(record.since.to_string()),
+            json!(record.adopted_by),
+        ]);
+    }
+    listing.print(context.output())?;
+    Ok(Exit::Ok)
+}
+
+pub(super) async fn unadopt(arguments: Unadopt, context: &Context) -> Result<Exit, Failure> {
+    let name = arguments.table.name()?;
+    let store = context.store().await?;
+    let mut tx = store.begin().await?;
+    tx.unadopt_table(&name, &context.actor()).await?;
+    tx.commit().await?;
+    if arguments.drop_indexes {
+        store.unindex_adopted(&name).await?;
+    }
+    store.close().await;
+    context.note(&format!("{name} is no longer served; its rows stay as they are"));
+    Ok(Exit::Ok)
+}
+
+impl From<BadTableName> for Failure {
+    fn from(bad: BadTableName) -> Self {
+        let fix = "write the table as the catalogue has it, and its schema by --schema";
+        Self::new(bad.code(), bad.to_string(), fix)
+    }
+}
+
+impl From<AdoptError> for Failure {
+    fn from(error: AdoptError) -> Self {
+        match error {
+            AdoptError::Store(error) => error.into(),
+            other => {
+                let why = other.why().unwrap_or_default();
+                Self::new(other.code(), other.to_string(), other.fix()).because(&why)
+            }
+        }
+    }
+}
