@@ -85,6 +85,12 @@ use utoipa::OpenApi;
         outbox::event::list,
         outbox::event::show,
         outbox::relay::list,
+        outbox::adopted::list,
+        outbox::adopted::adopt,
+        outbox::adopted::unadopt,
+        outbox::adopted::failed::list,
+        outbox::adopted::failed::skip,
+        outbox::adopted::failed::replay,
         token::list,
         token::create,
         token::revoke

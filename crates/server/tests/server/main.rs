@@ -96,7 +96,16 @@ impl App {
     }
 
     async fn choosing(authentication: Authentication, base_path: &str, choices: Choices) -> Self {
-        let scratch = Scratch::file();
+        Self::on(Scratch::file(), authentication, base_path, choices).await
+    }
+
+    /// One that asks everybody who they are, on PostgreSQL, for what SQLite cannot do.
+    async fn on_postgres() -> Option<Self> {
+        let required = Authentication::Required { issuers: Vec::new() };
+        Some(Self::on(Scratch::postgres().await?, required, "", Choices::default()).await)
+    }
+
+    async fn on(scratch: Scratch, authentication: Authentication, base_path: &str, choices: Choices) -> Self {
         let clock = Arc::new(FakeClock::at("2026-11-15T02:00:00Z".parse().unwrap()));
         let store = scratch.store(Some(clock.clone())).await.unwrap();
         let identity =

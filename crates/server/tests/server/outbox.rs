@@ -1,4 +1,5 @@
 //! The outbox over HTTP.
 
+mod adopted;
 mod event;
 mod stats;

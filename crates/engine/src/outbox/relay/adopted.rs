@@ -149,7 +149,7 @@ impl Member<'_> {
         let limit = self.relay.options.batch.get();
         let claiming = Claiming { table: &serving.table, slots: &slots, recover: &recover, limit };
         let sent = self.now();
-        metrics::queried(5);
+        self.effort.queried(5);
         let claimed = self.in_time(async {
             let mut tx = self.relay.store.begin().await?;
             if !tx.acknowledge(self.fence(), &self.cursors, 0).await? {
@@ -248,7 +248,7 @@ impl Member<'_> {
         let markings: Vec<Marking> = serving.unmarked.iter().map(|(_, _, marking)| marking.clone()).collect();
         let published = markings.iter().filter(|marking| marking.mark == Mark::Published).count();
         let sent = self.now();
-        metrics::queried(4);
+        self.effort.queried(4);
         let marked = self.in_time(async {
             let mut tx = self.relay.store.begin().await?;
             if !tx.acknowledge(self.fence(), &self.cursors, published as u64).await? {

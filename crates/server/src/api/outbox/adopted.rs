@@ -1,0 +1,168 @@
+//! Tables that were there before, which relays serve beside the outbox: adopted, listed, given up; and their rows that
+//! have FAILED.
+
+pub mod failed;
+
+use crate::api::Body;
+use crate::api::outbox::event::bad_event;
+use crate::mutation::{self, Caller};
+use crate::problem::Problem;
+use crate::state::State;
+use axum::extract::{Path, State as Given};
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::{Extension, Json};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tidemill_domain::outbox::adopted::{AdoptedTable, TableName};
+use tidemill_store::outbox::{AdoptError, AdoptedRecord};
+use utoipa::ToSchema;
+
+/// A table that is to be adopted.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AdoptTable {
+    /// Its name, as the catalogue has it.
+    table: String,
+    /// Its schema; `public` when not given.
+    schema: Option<String>,
+    /// Where its events go.
+    topic: String,
+    /// What sort of thing its aggregates are; the name of the table when not given.
+    aggregate_type: Option<String>,
+    /// What happened, where the headers of a row do not say it; the name of the table when not given.
+    event_type: Option<String>,
+    /// The zone of columns that have none; `UTC` when not given.
+    time_zone: Option<String>,
+}
+
+/// A table that is adopted.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Adopted {
+    /// Its schema.
+    schema: String,
+    /// Its name.
+    table: String,
+    /// Where its events go.
+    topic: String,
+    /// What sort of thing its aggregates are.
+    aggregate_type: String,
+    /// What happened, where the headers of a row do not say it.
+    event_type: String,
+    /// The zone of columns that have none.
+    time_zone: String,
+    /// Since when it is served.
+    since: String,
+    /// By whose order.
+    by: String,
+}
+
+/// A table that was just adopted.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AdoptedNow {
+    /// The table.
+    table: String,
+    /// What people ought to know about it.
+    warnings: Vec<String>,
+}
+
+/// The tables that are adopted.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AdoptedTables {
+    /// By name.
+    items: Vec<Adopted>,
+}
+
+impl From<AdoptedRecord> for Adopted {
+    fn from(record: AdoptedRecord) -> Self {
+        Self {
+            schema: record.table.name.schema().to_owned(),
+            table: record.table.name.table().to_owned(),
+            topic: record.table.topic,
+            aggregate_type: record.table.aggregate_type,
+            event_type: record.table.event_type,
+            time_zone: record.table.time_zone,
+            since: record.since.to_string(),
+            by: record.adopted_by,
+        }
+    }
+}
+
+impl From<AdoptError> for Problem {
+    fn from(error: AdoptError) -> Self {
+        match error {
+            AdoptError::Store(error) => error.into(),
+            other => {
+                let why = other.why().map(|why| format!(": {why}")).unwrap_or_default();
+                Self::new(other.code(), format!("{other}{why}"), other.fix())
+            }
+        }
+    }
+}
+
+/// The tables that relays serve beside the outbox.
+#[utoipa::path(get, path = "/api/v1/outbox/adopted", responses((status = 200, body = AdoptedTables)))]
+pub(crate) async fn list(Given(state): Given<State>) -> Result<Json<AdoptedTables>, Problem> {
+    let mut tx = state.store().read().await?;
+    let records = tx.adopted_tables().await?;
+    tx.rollback().await?;
+    Ok(Json(AdoptedTables { items: records.into_iter().map(Adopted::from).collect() }))
+}
+
+/// Lets relays serve a table. It is checked first, and its indexes are made, which waits for all transactions that are at
+/// work; sent again, the request goes on where it was.
+#[utoipa::path(post, path = "/api/v1/outbox/adopted", request_body = AdoptTable, responses((status = 201, body = AdoptedNow), (status = 400, body = crate::problem::ProblemBody), (status = 409, body = crate::problem::ProblemBody)))]
+pub(crate) async fn adopt(caller: Caller, Body(body): Body<AdoptTable>) -> Result<Response, Problem> {
+    let (Given(state), Extension(principal), headers) = caller;
+    let name = named(body.schema.as_deref().unwrap_or("public"), &body.table)?;
+    let table = AdoptedTable::new(
+        name,
+        &body.topic,
+        body.aggregate_type.as_deref(),
+        body.event_type.as_deref(),
+        body.time_zone.as_deref(),
+    )
+    .map_err(|bad| bad_event(&bad))?;
+    // Before anything is done to the table.
+    principal.check_scope(&object(&table.topic))?;
+    state.store().examine_table(&table).await?;
+    state.store().index_adopted(&table.name).await?;
+    let warnings = state.store().examine_table(&table).await?.warnings;
+    let actor = principal.actor();
+    let what = format!("POST /api/v1/outbox/adopted {}", json!(body));
+    mutation::run(&state, &principal, &object(&table.topic), &headers, &what, async |tx| {
+        tx.adopt_table(&table, &actor).await?;
+        Ok((StatusCode::CREATED, json!(AdoptedNow { table: table.name.to_string(), warnings })))
+    })
+    .await
+}
+
+/// Stops serving a table; its indexes stay.
+#[utoipa::path(delete, path = "/api/v1/outbox/adopted/{schema}/{table}", params(("schema" = String, Path, description = "Its schema"), ("table" = String, Path, description = "Its name")), responses((status = 200), (status = 404, body = crate::problem::ProblemBody)))]
+pub(crate) async fn unadopt(
+    caller: Caller,
+    Path((schema, table)): Path<(String, String)>,
+) -> Result<Response, Problem> {
+    let (Given(state), Extension(principal), headers) = caller;
+    let (name, actor) = (named(&schema, &table)?, principal.actor());
+    let what = format!("DELETE /api/v1/outbox/adopted/{schema}/{table}");
+    mutation::run_finding(&state, &principal, &headers, &what, async |tx| {
+        let table = tx.adopted_table(&name).await?;
+        principal.check_scope(&object(&table.topic))?;
+        tx.unadopt_table(&name, &actor).await?;
+        Ok((StatusCode::OK, json!({})))
+    })
+    .await
+}
+
+/// A name that is accepted.
+fn named(schema: &str, table: &str) -> Result<TableName, Problem> {
+    TableName::new(schema, table).map_err(|bad| {
+        Problem::new(bad.code(), bad.to_string(), "write schema and table as the catalogue has them")
+    })
+}
+
+/// What a change of a table whose events go to this topic is a change of, for scopes.
+fn object(topic: &str) -> String {
+    format!("outbox/{topic}")
+}
