@@ -34,9 +34,9 @@ async fn an_event_of_the_command_line_arrives_in_kafka() {
     let stage = Stage::on(database.url());
     let topic = format!("cli-{}", std::process::id());
     python(&["-c", MAKE, &servers, &topic]);
-    let what =
-        ["outbox", "add", "--type", "order", "--id", "주문-1", "--event", "order.paid", "--topic", &topic];
-    let added = stage.run(&[&what[..], &["--payload", "{\"amount\": 5}"]].concat());
+    let aggregate = ["outbox", "add", "--aggregate-type", "order", "--aggregate-id", "주문-1"];
+    let event = ["--event-type", "order.paid", "--topic", &topic, "--payload", "{\"amount\": 5}"];
+    let added = stage.run(&[aggregate, event].concat());
     added.succeeds();
 
     let mut command = stage.command(&["relay", "--sink", "kafka"]);

@@ -277,7 +277,7 @@ fn settings_that_are_no_share_are_refused_before_anything_else() {
     let flag = stage.run(&["relay", "--sink", "stdout", "--instance", "1"]);
     assert!(flag.fails("TM1407", 5).stderr.contains("RELAY_TOTAL_INSTANCES is not set"), "{flag:#?}");
     stage.run(&["relay"]).fails("TM1402", 2);
-    stage.run(&["relay", "--sink", "kafka:host"]).fails("TM1402", 2);
+    stage.run(&["relay", "--sink", "pigeon:host"]).fails("TM1402", 2);
     let device = stage.run(&["relay", "--sink", "file:/dev/null"]);
     assert!(device.fails("TM1402", 2).stderr.contains("/dev/null is not a regular file"), "{device:#?}");
     let backoff = stage.with("TIDEMILL_OUTBOX_MAX_BACKOFF", "1s").run(&["relay", "--sink", "stdout"]);
