@@ -211,6 +211,11 @@ impl Tx {
         cursors: Vec<Cursor>,
         wanted: &[Slot],
     ) -> Result<Option<Taken>, StoreError> {
+        // Relays are locked before slots, by all. PostgreSQL also keeps the lock of a slot that turns out not to be
+        // free any more; who then still waited for its own row would stand in the way of who retires both.
+        if self.outbox_relay_lock(fence.id.into()).await?.is_none() {
+            return Ok(None);
+        }
         let rows = self.outbox_slot_lock_free(wanted).await?;
         let mut resting = Vec::with_capacity(rows.len());
         let mut epochs = Vec::with_capacity(rows.len());
