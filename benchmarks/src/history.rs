@@ -5,7 +5,8 @@
 mod deed;
 mod report;
 
-use anyhow::{Context, Result, bail, ensure};
+use crate::options::numbers;
+use anyhow::{Result, ensure};
 use deed::{Deed, Stage};
 use report::Report;
 use std::fs::File;
@@ -24,17 +25,8 @@ struct Options {
 
 impl Options {
     fn parse(words: &[&str]) -> Result<Self> {
-        let mut options = Self { executions: 1_000_000, rounds: 31 };
-        let mut words = words.iter();
-        while let Some(word) = words.next() {
-            let mut number =
-                || words.next().context("a number is missing")?.parse::<u64>().context("not a number");
-            match *word {
-                "--executions" => options.executions = number()?,
-                "--rounds" => options.rounds = usize::try_from(number()?)?,
-                other => bail!("cannot understand {other:?}; there are --executions N and --rounds N"),
-            }
-        }
+        let [executions, rounds] = numbers(words, [("--executions", 1_000_000), ("--rounds", 31)])?;
+        let options = Self { executions, rounds: usize::try_from(rounds)? };
         ensure!(options.executions >= SHORT, "a long history has at least {SHORT} executions");
         ensure!(options.rounds > 0, "without a round there is nothing to see");
         Ok(options)

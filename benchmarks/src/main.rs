@@ -5,6 +5,7 @@
 
 mod history;
 mod jobs;
+mod options;
 mod outbox;
 mod pools;
 

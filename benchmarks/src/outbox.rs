@@ -13,7 +13,8 @@ mod report;
 mod stage;
 mod window;
 
-use anyhow::{Context, Result, bail, ensure};
+use crate::options::numbers;
+use anyhow::{Result, ensure};
 use case::{Case, Design, Measured};
 use report::Report;
 use stage::Stage;
@@ -28,21 +29,11 @@ struct Options {
 
 impl Options {
     fn parse(words: &[&str]) -> Result<Self> {
-        let mut options = Self { events: 300_000, rounds: 5, retained: 1_000_000, idle_seconds: 30 };
-        let mut words = words.iter();
-        while let Some(word) = words.next() {
-            let mut number =
-                || words.next().context("a number is missing")?.parse::<u64>().context("not a number");
-            match *word {
-                "--events" => options.events = number()?,
-                "--rounds" => options.rounds = usize::try_from(number()?)?,
-                "--retained" => options.retained = number()?,
-                "--idle-seconds" => options.idle_seconds = number()?,
-                other => bail!(
-                    "cannot understand {other:?}; there are --events N, --rounds N, --retained N and --idle-seconds N"
-                ),
-            }
-        }
+        let [events, rounds, retained, idle_seconds] = numbers(
+            words,
+            [("--events", 300_000), ("--rounds", 5), ("--retained", 1_000_000), ("--idle-seconds", 30)],
+        )?;
+        let options = Self { events, rounds: usize::try_from(rounds)?, retained, idle_seconds };
         ensure!((10_000..=900_000).contains(&options.events), "there are from 10000 to 900000 events");
         ensure!((1..=100).contains(&options.rounds), "there are from 1 to 100 rounds");
         ensure!(

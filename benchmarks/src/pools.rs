@@ -7,7 +7,8 @@ mod classic;
 mod crowd;
 mod report;
 
-use anyhow::{Context, Result, bail, ensure};
+use crate::options::numbers;
+use anyhow::{Context, Result, ensure};
 use classic::Classic;
 use report::Report;
 use std::num::NonZeroU32;
@@ -38,21 +39,10 @@ struct Options {
 
 impl Options {
     fn parse(words: &[&str]) -> Result<Self> {
-        let mut options = Self { seconds: 3, clients: 64, leases: 100_000, pools: 200 };
-        let mut words = words.iter();
-        while let Some(word) = words.next() {
-            let mut number =
-                || words.next().context("a number is missing")?.parse::<u32>().context("not a number");
-            match *word {
-                "--seconds" => options.seconds = number()?.into(),
-                "--clients" => options.clients = number()?,
-                "--leases" => options.leases = number()?,
-                "--pools" => options.pools = number()?,
-                other => bail!(
-                    "cannot understand {other:?}; there are --seconds N, --clients N, --leases N and --pools N"
-                ),
-            }
-        }
+        let [seconds, clients, leases, pools] =
+            numbers(words, [("--seconds", 3), ("--clients", 64), ("--leases", 100_000), ("--pools", 200)])?;
+        let (clients, leases, pools) = (clients.try_into()?, leases.try_into()?, pools.try_into()?);
+        let options = Self { seconds, clients, leases, pools };
         ensure!((1..=60).contains(&options.seconds), "a turn lasts from 1 to 60 seconds");
         ensure!((1..=1_000).contains(&options.clients), "there are from 1 to 1000 clients");
         ensure!((1..=1_000).contains(&options.pools), "there are from 1 to 1000 pools");

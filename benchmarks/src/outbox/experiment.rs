@@ -11,7 +11,8 @@ mod report;
 
 use super::server;
 use super::stage::Stage;
-use anyhow::{Context, Result, bail, ensure};
+use crate::options::numbers;
+use anyhow::{Result, ensure};
 use broker::Broker;
 use report::Report;
 
@@ -27,21 +28,9 @@ struct Options {
 
 impl Options {
     fn parse(words: &[&str]) -> Result<Self> {
-        let mut options = Self { events: 10_000, many: 300_000, rounds: 3, seconds: 20 };
-        let mut words = words.iter();
-        while let Some(word) = words.next() {
-            let mut number =
-                || words.next().context("a number is missing")?.parse::<u64>().context("not a number");
-            match *word {
-                "--events" => options.events = number()?,
-                "--many" => options.many = number()?,
-                "--rounds" => options.rounds = usize::try_from(number()?)?,
-                "--seconds" => options.seconds = number()?,
-                other => bail!(
-                    "cannot understand {other:?}; with --kafka there are --events N, --many N, --rounds N and --seconds N"
-                ),
-            }
-        }
+        let [events, many, rounds, seconds] =
+            numbers(words, [("--events", 10_000), ("--many", 300_000), ("--rounds", 3), ("--seconds", 20)])?;
+        let options = Self { events, many, rounds: usize::try_from(rounds)?, seconds };
         ensure!((1_000..=100_000).contains(&options.events), "there are from 1000 to 100000 events");
         ensure!((1_000..=900_000).contains(&options.many), "many are from 1000 to 900000 events");
         ensure!((1..=100).contains(&options.rounds), "there are from 1 to 100 rounds");

@@ -124,7 +124,7 @@ impl Member<'_> {
         let is_full = claim.rows.len() >= self.relay.options.batch.get() as usize;
         for (row, marking) in claim.rows.iter().zip(markings) {
             let slot = Slot::of(&row.aggregate_id);
-            let epoch = self.epochs.get(&slot).copied().unwrap_or(Epoch::ZERO);
+            let epoch = self.epoch(slot);
             serving.unmarked.push((slot, epoch, marking));
         }
         let is_marked = self.mark(serving).await?;
@@ -288,7 +288,7 @@ impl Member<'_> {
         Ok(Record {
             id: row.id,
             slot,
-            epoch: self.epochs.get(&slot).copied().unwrap_or(Epoch::ZERO),
+            epoch: self.epoch(slot),
             // Nobody counts the rows of a slot here; their numbers grow just as well.
             seq: Seq::new(row.id.get()),
             aggregate: content.aggregate,

@@ -8,7 +8,6 @@ use crate::outbox::publisher::{Outcome, Publisher};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
-use tidemill_domain::lease::Epoch;
 use tidemill_domain::outbox::cursor::{self, Advance, Cursor};
 use tidemill_domain::outbox::exception::{ExceptionState, after_refusal};
 use tidemill_domain::outbox::{Aggregate, EventId, Record, Seq, Slot, StoredEvent, Window};
@@ -253,7 +252,7 @@ impl Member<'_> {
         Ok(Record {
             id: event.id,
             slot: event.slot,
-            epoch: self.epochs.get(&event.slot).copied().unwrap_or(Epoch::ZERO),
+            epoch: self.epoch(event.slot),
             seq,
             aggregate: event.aggregate.clone(),
             event_type: event.event_type.clone(),

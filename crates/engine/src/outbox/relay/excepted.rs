@@ -4,7 +4,6 @@ use super::member::{Ended, Member};
 use super::{metrics, warn};
 use crate::clock::jitter_unit;
 use crate::outbox::publisher::Outcome;
-use tidemill_domain::lease::Epoch;
 use tidemill_domain::outbox::exception::after_refusal;
 use tidemill_domain::outbox::{Record, Slot};
 use tidemill_domain::time::Timestamp;
@@ -121,7 +120,7 @@ impl Member<'_> {
         Record {
             id: event.id,
             slot: event.slot,
-            epoch: self.epochs.get(&event.slot).copied().unwrap_or(Epoch::ZERO),
+            epoch: self.epoch(event.slot),
             seq: event.seq,
             aggregate: event.aggregate.clone(),
             event_type: event.event_type.clone(),

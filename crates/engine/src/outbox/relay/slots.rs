@@ -4,12 +4,18 @@ use super::batch::Batch;
 use super::member::{Ended, Member};
 use super::{metrics, warn};
 use std::collections::BTreeSet;
+use tidemill_domain::lease::Epoch;
 use tidemill_domain::outbox::Slot;
 use tidemill_domain::outbox::share::plan;
 use tidemill_store::StoreError;
 use tidemill_store::outbox::relay::View;
 
 impl Member<'_> {
+    /// How many owners a slot of this relay has had.
+    pub(super) fn epoch(&self, slot: Slot) -> Epoch {
+        self.epochs.get(&slot).copied().unwrap_or(Epoch::ZERO)
+    }
+
     /// Ends relays that are silent; whoever comes first does it. Whether there was one.
     pub(super) async fn retire(&mut self) -> bool {
         let retiring = self.in_time(async {
