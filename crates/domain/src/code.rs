@@ -202,6 +202,9 @@ codes! {
     1432 AdoptUnsupported -> Conflict, "this database cannot have adopted tables";
     1433 NotAdopted -> NotFound, "the table is not adopted";
     1434 AdoptedRowRefused -> Conflict, "the row does not allow this now";
+    1440 ReceiptsNotFit -> Conflict, "the topic of receipts cannot be used as it is";
+    1441 ReceiptsOfAnother -> Conflict, "the receipts are those of another database";
+    1442 BadReceipt -> Failure, "a receipt cannot be read";
 }
 
 impl Code {

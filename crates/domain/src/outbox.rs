@@ -3,8 +3,8 @@
 //! Reading order: [`event`] (what is published, and in which of the 256 slots), [`stored`] and [`record`] (an event in
 //! its table, and on its way out as a [`line`]), [`mark`] and [`window`] (how far a slot was read without losing what
 //! commits late), [`cursor`] and [`place`] (slots that are read together, and where each one stands); then [`relay`],
-//! [`instance`], [`admission`] and [`share`] (who publishes, and which slots each relay has), [`tally`] (what that has
-//! cost), [`partition`] and [`restore`] (what is kept, and whether marks still mean anything), [`verify`] and [`fate`] (what
+//! [`instance`], [`group`], [`admission`] and [`share`] (who publishes, and which slots each relay has), [`receipt`] (what
+//! a sink with transactions has got), [`tally`] (what that has cost), [`partition`] and [`restore`] (what is kept, and whether marks still mean anything), [`verify`] and [`fate`] (what
 //! arrived, and what became of an event), [`telling`] (what Tidemill itself tells), [`adopted`] (tables that were there
 //! before).
 
@@ -19,7 +19,9 @@ pub mod place;
 pub mod window;
 
 pub mod admission;
+pub mod group;
 pub mod instance;
+pub mod receipt;
 pub mod relay;
 pub mod share;
 pub mod tally;
@@ -44,6 +46,7 @@ pub use admission::{JoinRefusal, admit, missing_shares};
 pub use count::Count;
 pub use cursor::Cursor;
 pub use event::{Aggregate, BadEvent, EventId, Headers, NewEvent, Payload, Seq, Slot};
+pub use group::{Group, Unit};
 pub use instance::{BadInstance, Instance};
 pub use line::Published;
 pub mod exception;
@@ -51,6 +54,7 @@ pub use exception::{Exception, ExceptionState};
 pub use fate::Fate;
 pub use mark::Mark;
 pub use place::Place;
+pub use receipt::Receipt;
 pub use record::Record;
 pub use relay::{LiveRelay, RelayId};
 pub use stored::{StoredEvent, StoredHeaders};

@@ -2,13 +2,14 @@
 //!
 //! Reading order: [`event`] and [`detail`] (how events are written, and what people see of them), [`relay`] (who publishes), [`reading`]
 //! (what is published next), [`exception`] (what was refused), [`place`] (how far each slot is); then what is seen to now and then: [`partition`],
-//! [`retention`], [`restore`], [`notice`], [`lag`] and [`backlog`]; [`audit`], what verify compares with; and [`adopted`],
-//! tables that were there before.
+//! [`retention`], [`restore`], [`notice`], [`lag`] and [`backlog`]; [`audit`], what verify compares with; [`receipt`], what
+//! is known of receipts; and [`adopted`], tables that were there before.
 
 pub mod detail;
 pub mod event;
 pub mod exception;
 pub mod reading;
+pub mod receipt;
 pub mod relay;
 
 pub mod backlog;

@@ -1,4 +1,5 @@
-//! Who may join the relays: either all share fairly, or all have a fixed share of the same total and each its own.
+//! Who may join the relays: either all share fairly, or all have a fixed share of the same total and each its own; and
+//! either all publish in transactions of the same name, or none.
 //! Who joined first is right; the newcomer is at fault.
 
 use super::instance::Instance;
@@ -29,6 +30,14 @@ pub enum JoinRefusal {
         /// Who was there first.
         other: LiveRelay,
     },
+    /// Who shares groups and who shares slots do not agree; and with two names nobody would see what the other has sent.
+    #[error("this relay publishes {}, but {other} publishes {}", told(mine.as_deref()), told(other.transactional_id.as_deref()))]
+    TransactionsDiffer {
+        /// What the transactions of the newcomer are known by.
+        mine: Option<String>,
+        /// Who was there first.
+        other: LiveRelay,
+    },
     /// Another one is this instance.
     #[error("this relay has {}, and so has {other}", .mine.settings())]
     IdTaken {
@@ -46,6 +55,7 @@ impl JoinRefusal {
             Self::FixedAmongFair { other, .. }
             | Self::FairAmongFixed { other }
             | Self::TotalsDiffer { other, .. }
+            | Self::TransactionsDiffer { other, .. }
             | Self::IdTaken { other, .. } => other,
         }
     }
@@ -62,6 +72,9 @@ impl JoinRefusal {
             Self::TotalsDiffer { .. } => {
                 "set the same RELAY_TOTAL_INSTANCES for all relays; to change it, stop all of them first, or unset it and RELAY_INSTANCE_ID for all, and their number may change while they run"
             }
+            Self::TransactionsDiffer { .. } => {
+                "set the same outbox.kafka.transactional and outbox.kafka.transactional_id for all relays; to change them, stop all of them first"
+            }
             Self::IdTaken { .. } => {
                 "give this relay a RELAY_INSTANCE_ID that no other has; if the other was killed, it counts until its lease has ended, so try again some seconds later"
             }
@@ -69,9 +82,24 @@ impl JoinRefusal {
     }
 }
 
-/// Whether a newcomer may join those that are there.
-pub fn admit(newcomer: Option<Instance>, live: &[LiveRelay]) -> Result<(), JoinRefusal> {
+fn told(transactional_id: Option<&str>) -> String {
+    match transactional_id {
+        Some(id) => format!("in transactions of {id}"),
+        None => "without transactions".to_owned(),
+    }
+}
+
+/// Whether a newcomer, with this fixed share and in transactions that are known by this, may join those that are there.
+pub fn admit(
+    newcomer: Option<Instance>,
+    transactional_id: Option<&str>,
+    live: &[LiveRelay],
+) -> Result<(), JoinRefusal> {
     let Some(first) = earliest(live) else { return Ok(()) };
+    if first.transactional_id.as_deref() != transactional_id {
+        let mine = transactional_id.map(str::to_owned);
+        return Err(JoinRefusal::TransactionsDiffer { mine, other: first.clone() });
+    }
     match (newcomer, first.instance) {
         (None, None) => Ok(()),
         (Some(mine), None) => Err(JoinRefusal::FixedAmongFair { mine, other: first.clone() }),
@@ -110,16 +138,50 @@ mod tests {
 
     #[test]
     fn who_agrees_with_the_others_joins() {
-        assert_eq!(admit(None, &[]), Ok(()));
-        assert_eq!(admit(fixed(2, 3), &[]), Ok(()));
-        assert_eq!(admit(None, &[relay(1, None, 0), relay(2, None, 0)]), Ok(()));
-        assert_eq!(admit(fixed(2, 3), &[relay(1, fixed(0, 3), 0), relay(2, fixed(1, 3), 0)]), Ok(()));
+        assert_eq!(admit(None, None, &[]), Ok(()));
+        assert_eq!(admit(fixed(2, 3), Some("shop"), &[]), Ok(()));
+        assert_eq!(admit(None, None, &[relay(1, None, 0), relay(2, None, 0)]), Ok(()));
+        assert_eq!(admit(None, Some("shop"), &[transactional(1, "shop")]), Ok(()));
+        assert_eq!(admit(fixed(2, 3), None, &[relay(1, fixed(0, 3), 0), relay(2, fixed(1, 3), 0)]), Ok(()));
+    }
+
+    fn transactional(n: u32, id: &str) -> LiveRelay {
+        LiveRelay { transactional_id: Some(id.to_owned()), ..relay(n, None, 0) }
+    }
+
+    #[test]
+    fn who_does_not_agree_about_transactions_is_refused() {
+        for (mine, other, text) in [
+            (
+                Some("shop"),
+                relay(1, None, 0),
+                "this relay publishes in transactions of shop, \
+                 but relay relay-1 (process 101 on host mill, without a fixed share) publishes without transactions",
+            ),
+            (
+                None,
+                transactional(2, "shop"),
+                "this relay publishes without transactions, \
+                 but relay relay-2 (process 102 on host mill, without a fixed share) publishes in transactions of shop",
+            ),
+            (
+                Some("store"),
+                transactional(3, "shop"),
+                "this relay publishes in transactions of store, \
+                 but relay relay-3 (process 103 on host mill, without a fixed share) publishes in transactions of shop",
+            ),
+        ] {
+            let refusal = admit(None, mine, &[other]).unwrap_err();
+
+            assert_eq!(refusal.to_string(), text);
+            assert!(refusal.fix().contains("outbox.kafka.transactional"), "{}", refusal.fix());
+        }
     }
 
     #[test]
     fn who_does_not_is_refused_and_told_of_the_other() {
         fn check(newcomer: Option<Instance>, live: &[LiveRelay], other: u32, text: &str) {
-            let refusal = admit(newcomer, live).unwrap_err();
+            let refusal = admit(newcomer, None, live).unwrap_err();
 
             assert_eq!(refusal.other().pid, 100 + other);
             assert_eq!(refusal.to_string(), text);

@@ -2,6 +2,7 @@
 //! `RELAY_TOTAL_INSTANCES`. Relays without one share fairly (`share.rs`).
 
 use super::event::Slot;
+use super::group::{Group, Unit};
 use std::fmt;
 
 /// The variable that says which of the instances a relay is.
@@ -108,7 +109,17 @@ impl Instance {
 
     /// Whether the slot is in its share. All instances of a total together have every slot once.
     pub fn has(self, slot: Slot) -> bool {
-        u32::from(slot.get()) % self.total == self.id
+        self.has_with(slot, Unit::Slot)
+    }
+
+    /// Whether the slot is in its share where whole units are shared. There are 16 groups, so of more instances those with
+    /// higher ids have nothing.
+    pub fn has_with(self, slot: Slot, unit: Unit) -> bool {
+        let number = match unit {
+            Unit::Slot => slot.get(),
+            Unit::Group => Group::of(slot).get(),
+        };
+        u32::from(number) % self.total == self.id
     }
 
     /// As it is written in settings.
@@ -154,8 +165,10 @@ mod tests {
         #[test]
         fn every_slot_is_in_one_share(total in 1..=TOTAL_MAX) {
             for slot in Slot::all() {
-                let having = (0..total).filter(|id| Instance::new(*id, total).unwrap().has(slot));
-                prop_assert_eq!(having.count(), 1);
+                for unit in [Unit::Slot, Unit::Group] {
+                    let has = |id: &u32| Instance::new(*id, total).unwrap().has_with(slot, unit);
+                    prop_assert_eq!((0..total).filter(has).count(), 1);
+                }
             }
         }
 

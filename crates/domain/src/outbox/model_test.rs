@@ -7,6 +7,7 @@ mod database;
 mod world;
 
 use super::event::Slot;
+use super::group::{Group, Unit};
 use super::instance::Instance;
 use super::relay::RelayId;
 use database::LEASE;
@@ -26,6 +27,10 @@ fn instance() -> impl Strategy<Value = Option<Instance>> {
         5..7 => Some(Instance::new(id, 4).unwrap()),
         _ => Some(Instance::new(id, total).unwrap()),
     })
+}
+
+fn unit() -> impl Strategy<Value = Unit> {
+    prop_oneof![Just(Unit::Slot), Just(Unit::Group)]
 }
 
 /// Numbers are mapped, rather than strategies put together, because that is several times as quick.
@@ -64,8 +69,9 @@ proptest! {
         meanwhile in turns(),
         afterwards in turns(),
         first in 0..100_usize,
+        unit in unit(),
     ) {
-        let mut world = World::new();
+        let mut world = World::new(unit);
         for command in commands {
             world.step(command);
         }
@@ -104,8 +110,9 @@ proptest! {
         crashing in prop::collection::vec(0..100_usize, 0..4),
         turns in turns(),
         first in 0..100_usize,
+        unit in unit(),
     ) {
-        let mut world = fair_world(count);
+        let mut world = fair_world_of(count, unit);
         let before = owners(&world);
         let taken_before = world.database.takes;
 
@@ -170,7 +177,7 @@ fn a_ghost_lets_go_nothing_of_its_successor() {
 
 #[test]
 fn a_ghost_takes_nothing() {
-    let mut world = World::new();
+    let mut world = World::new(Unit::Slot);
     world.step(Command::Join(None));
     world.step(Command::Join(None));
     world.step(Command::Look(0));
@@ -233,7 +240,11 @@ fn more_relays_than_slots_wait_for_their_turn() {
 
 /// A world in which so many relays share fairly.
 fn fair_world(count: usize) -> World {
-    let mut world = World::new();
+    fair_world_of(count, Unit::Slot)
+}
+
+fn fair_world_of(count: usize, unit: Unit) -> World {
+    let mut world = World::new(unit);
     for _ in 0..count {
         world.step(Command::Join(None));
     }
@@ -272,7 +283,8 @@ fn expected_moves(world: &World, before: &BTreeMap<Slot, RelayId>) -> usize {
     let live = world.database.live();
     if let Some(total) = live.iter().find_map(|relay| relay.instance).map(Instance::total) {
         let wanted = Slot::all().filter_map(|slot| {
-            let owner = live.iter().find(|relay| relay.instance.unwrap().has(slot))?;
+            let owner =
+                live.iter().find(|relay| relay.instance.unwrap().has_with(slot, world.database.unit))?;
             Some((slot, owner.id))
         });
         assert!(live.iter().all(|relay| relay.instance.unwrap().total() == total));
@@ -284,9 +296,10 @@ fn expected_moves(world: &World, before: &BTreeMap<Slot, RelayId>) -> usize {
     let mut had: Vec<usize> =
         live.iter().map(|relay| before.values().filter(|owner| **owner == relay.id).count()).collect();
     had.sort_unstable_by(|one, two| two.cmp(one));
-    // 256 dealt out one by one: the first in the row get one more.
+    // 256 slots or 16 groups dealt out one by one: the first in the row get one more.
     let mut sizes = vec![0_usize; had.len()];
-    (0..Slot::COUNT).for_each(|n| sizes[n % had.len()] += 1);
+    let step = step(world);
+    (0..Slot::COUNT / step).for_each(|n| sizes[n % had.len()] += step);
     let kept: usize = had.into_iter().zip(sizes).map(|(had, size)| had.min(size)).sum();
     Slot::COUNT - kept
 }
@@ -297,7 +310,9 @@ fn check_shares(world: &World) {
     let owners = owners(world);
     if live.iter().any(|relay| relay.instance.is_some()) {
         for slot in Slot::all() {
-            let rightful = live.iter().find(|relay| relay.instance.is_some_and(|one| one.has(slot)));
+            let unit = world.database.unit;
+            let rightful =
+                live.iter().find(|relay| relay.instance.is_some_and(|one| one.has_with(slot, unit)));
             assert_eq!(owners.get(&slot), rightful.map(|relay| &relay.id), "slot {slot}");
         }
         return;
@@ -305,5 +320,13 @@ fn check_shares(world: &World) {
     let sizes: Vec<usize> = live.iter().map(|relay| relay.slots).collect();
     let (Some(least), Some(most)) = (sizes.iter().min(), sizes.iter().max()) else { return };
     assert_eq!(sizes.iter().sum::<usize>(), Slot::COUNT, "not every slot has an owner who counts");
-    assert!(most - least <= 1, "unfair: {sizes:?}");
+    assert!(most - least <= step(world), "unfair: {sizes:?}");
+}
+
+/// How many slots go together.
+fn step(world: &World) -> usize {
+    match world.database.unit {
+        Unit::Slot => 1,
+        Unit::Group => Group::SLOTS,
+    }
 }

@@ -1,6 +1,7 @@
 //! A relay: a process that publishes events, for as long as it has joined. Joining again makes it another relay, so one
 //! that no longer counts never comes back.
 
+use super::group::Unit;
 use super::instance::Instance;
 use crate::time::Timestamp;
 use std::fmt;
@@ -55,10 +56,43 @@ pub struct LiveRelay {
     pub pid: u32,
     /// Its fixed share; none: it shares fairly with the others.
     pub instance: Option<Instance>,
+    /// What its transactions are known by, if its sink has some.
+    pub transactional_id: Option<String>,
     /// Since when it counts.
     pub joined_at: Timestamp,
     /// How many slots it has.
     pub slots: usize,
+}
+
+impl LiveRelay {
+    /// What it shares with the others.
+    pub const fn unit(&self) -> Unit {
+        match self.transactional_id {
+            Some(_) => Unit::Group,
+            None => Unit::Slot,
+        }
+    }
+}
+
+/// What stands before the name of a sink with transactions.
+const TRANSACTIONAL: &str = "kafka-transactional:";
+
+/// The name of a sink with transactions, which tells what they are known by.
+///
+/// ```
+/// # use tidemill_domain::outbox::relay::{transactional_id, transactional_sink};
+/// let name = transactional_sink("shop", "broker-1:9092");
+/// assert_eq!(name, "kafka-transactional:shop@broker-1:9092");
+/// assert_eq!(transactional_id(&name), Some("shop"));
+/// assert_eq!(transactional_id("kafka:broker-1:9092"), None);
+/// ```
+pub fn transactional_sink(id: &str, servers: &str) -> String {
+    format!("{TRANSACTIONAL}{id}@{servers}")
+}
+
+/// What the transactions of a sink are known by; none when it has none. All that others know of a sink is its name.
+pub fn transactional_id(sink: &str) -> Option<&str> {
+    Some(sink.strip_prefix(TRANSACTIONAL)?.split_once('@')?.0)
 }
 
 /// For people who have to find it.
@@ -84,6 +118,7 @@ pub(super) mod tests {
             host: "mill".to_owned(),
             pid: 100 + n,
             instance,
+            transactional_id: None,
             joined_at: Timestamp::from_micros(i64::from(n)),
             slots,
         }

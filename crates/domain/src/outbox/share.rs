@@ -5,6 +5,7 @@
 //! come to an agreement, and that as few slots as possible move:
 //!
 //! - The sizes of fair shares differ by at most one and come to 256. With more than 256 relays, some have none and wait.
+//!   Where whole groups are shared, the same is true of those: they differ by one group and come to 16.
 //! - A relay lets go only what it has beyond its share, and takes only what it lacks.
 //! - Whoever has more than the smaller of the two sizes keeps the larger one, the oldest first. While relays only move
 //!   towards their shares, this never changes: who lets go down to its share still has more than the smaller size if
@@ -14,6 +15,7 @@
 //! It takes two turns of each: in one, those with too many let go; in the next, those with too few take.
 
 use super::event::Slot;
+use super::group::{Group, Unit};
 use super::instance::Instance;
 use super::relay::{LiveRelay, RelayId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,7 +44,7 @@ impl Plan {
 /// # use tidemill_domain::time::Timestamp;
 /// # let relay = |n: u128, slots| LiveRelay {
 /// #     id: RelayId::new(uuid::Uuid::from_u128(n)), name: String::new(), host: String::new(), pid: 1,
-/// #     instance: None, joined_at: Timestamp::EPOCH, slots,
+/// #     instance: None, transactional_id: None, joined_at: Timestamp::EPOCH, slots,
 /// # };
 /// let (old, new) = (relay(1, 256), relay(2, 0));
 /// let all = Slot::all().collect();
@@ -51,47 +53,69 @@ impl Plan {
 /// ```
 pub fn plan(me: RelayId, live: &[LiveRelay], mine: &BTreeSet<Slot>, free: &BTreeSet<Slot>) -> Plan {
     let Some(relay) = live.iter().find(|relay| relay.id == me) else { return Plan::default() };
+    let unit = relay.unit();
+    let free = unit.whole(&free.difference(mine).copied().collect());
     match relay.instance {
-        Some(instance) => fixed(instance, mine, free),
-        None => fair(me, live, mine, free),
+        Some(instance) => fixed(instance, unit, mine, &free),
+        None => fair(me, live, unit, mine, &free),
     }
 }
 
 /// How many slots each relay is to have where they share fairly.
 pub fn sizes(live: &[LiveRelay]) -> BTreeMap<RelayId, usize> {
     let count = live.len().max(1);
-    let (smaller, larger_count) = (Slot::COUNT / count, Slot::COUNT % count);
+    // They all share the same.
+    let step = live.first().map_or(1, |relay| in_unit(relay.unit()));
+    let units = Slot::COUNT / step;
+    let (smaller, larger_count) = (units / count * step, units % count);
     let mut ranked: Vec<&LiveRelay> = live.iter().collect();
     ranked.sort_by_key(|relay| (relay.slots <= smaller, relay.joined_at, relay.id));
     ranked
         .into_iter()
         .enumerate()
-        .map(|(place, relay)| (relay.id, smaller + usize::from(place < larger_count)))
+        .map(|(place, relay)| (relay.id, smaller + step * usize::from(place < larger_count)))
         .collect()
 }
 
-fn fair(me: RelayId, live: &[LiveRelay], mine: &BTreeSet<Slot>, free: &BTreeSet<Slot>) -> Plan {
+/// How many slots go together.
+const fn in_unit(unit: Unit) -> usize {
+    match unit {
+        Unit::Slot => 1,
+        Unit::Group => Group::SLOTS,
+    }
+}
+
+/// Units are handed over whole: sizes are such, and slots of a unit stand side by side.
+fn fair(me: RelayId, live: &[LiveRelay], unit: Unit, mine: &BTreeSet<Slot>, free: &BTreeSet<Slot>) -> Plan {
     let sizes = sizes(live);
-    let lacks = |id: RelayId, slots: usize| sizes.get(&id).map_or(0, |size| size.saturating_sub(slots));
+    let whole = |slots: usize| slots / in_unit(unit) * in_unit(unit);
+    let lacks =
+        |id: RelayId, slots: usize| sizes.get(&id).map_or(0, |size| size.saturating_sub(whole(slots)));
     let size = sizes.get(&me).copied().unwrap_or_default();
-    let surplus = mine.len().saturating_sub(size);
-    let release = mine.iter().rev().take(surplus).copied().collect();
+    let kept = unit.whole(mine);
+    let surplus = kept.len().saturating_sub(size);
+    let release = mine.difference(&kept).chain(kept.iter().rev().take(surplus)).copied().collect();
 
     // Each begins where those before it end, so that relays that look at the same time do not all reach for the same
     // slots; and goes round, so that nothing stays free because somebody is slow.
-    let free: Vec<Slot> = free.difference(mine).copied().collect();
+    let free: Vec<Slot> = free.iter().copied().collect();
     let before: usize =
         live.iter().filter(|other| other.id < me).map(|other| lacks(other.id, other.slots)).sum();
     let begin = before % free.len().max(1);
-    let wanted = lacks(me, mine.len()).min(free.len());
+    let wanted = lacks(me, kept.len()).min(free.len());
     let take = free.iter().cycle().skip(begin).take(wanted).copied().collect();
     Plan { take, release }
 }
 
-fn fixed(instance: Instance, mine: &BTreeSet<Slot>, free: &BTreeSet<Slot>) -> Plan {
+fn fixed(instance: Instance, unit: Unit, mine: &BTreeSet<Slot>, free: &BTreeSet<Slot>) -> Plan {
+    let kept = unit.whole(mine);
     Plan {
-        take: free.difference(mine).copied().filter(|slot| instance.has(*slot)).collect(),
-        release: mine.iter().copied().filter(|slot| !instance.has(*slot)).collect(),
+        take: free.iter().copied().filter(|slot| instance.has_with(*slot, unit)).collect(),
+        release: mine
+            .iter()
+            .copied()
+            .filter(|slot| !instance.has_with(*slot, unit) || !kept.contains(slot))
+            .collect(),
     }
 }
 
@@ -121,7 +145,62 @@ mod tests {
         (owned, slots.collect())
     }
 
+    /// The same relays in transactions: each has so many groups, and the rest is free.
+    fn state_of_groups() -> impl Strategy<Value = Vec<LiveRelay>> {
+        prop::collection::vec(0..10_usize, 1..20).prop_map(|counts| {
+            let mut left = Group::COUNT;
+            let having = counts.into_iter().zip(1..).map(|(count, n)| {
+                let count = count.min(left);
+                left -= count;
+                let transactional_id = Some("shop".to_owned());
+                LiveRelay { transactional_id, ..relay(n, None, count * Group::SLOTS) }
+            });
+            having.collect()
+        })
+    }
+
     proptest! {
+        /// What is true of slots is true of groups, none of which is ever torn.
+        #[test]
+        fn groups_are_shared_fairly_and_whole(live in state_of_groups()) {
+            let (owned, free) = deal(&live);
+            let sizes = sizes(&live);
+            let (least, most) = (sizes.values().min().unwrap(), sizes.values().max().unwrap());
+            prop_assert_eq!(sizes.values().sum::<usize>(), Slot::COUNT);
+            prop_assert!(most - least <= Group::SLOTS);
+
+            let mut wanted = Vec::new();
+            for (relay, mine) in live.iter().zip(&owned) {
+                let plan = plan(relay.id, &live, mine, &free);
+
+                let taken: BTreeSet<Slot> = plan.take.iter().copied().collect();
+                let released: BTreeSet<Slot> = plan.release.iter().copied().collect();
+                prop_assert_eq!(&Unit::Group.whole(&taken), &taken);
+                prop_assert_eq!(&Unit::Group.whole(&released), &released);
+                prop_assert!(taken.is_subset(&free) && released.is_subset(mine));
+                let size = sizes[&relay.id];
+                prop_assert_eq!(taken.len(), size.saturating_sub(mine.len()).min(free.len()));
+                prop_assert_eq!(released.len(), mine.len().saturating_sub(size));
+                wanted.extend(taken);
+            }
+            let different: BTreeSet<Slot> = wanted.iter().copied().collect();
+            prop_assert_eq!(different.len(), wanted.len().min(free.len()));
+        }
+
+        /// What is left of a group that was torn, however that came about, is let go and not asked for.
+        #[test]
+        fn a_torn_group_is_let_go(slots in prop::collection::btree_set((0..=255_u8).prop_map(Slot::new), 0..256)) {
+            let live = [LiveRelay { transactional_id: Some("shop".into()), ..relay(1, None, slots.len()) }];
+            let free = Slot::all().filter(|slot| !slots.contains(slot)).collect();
+
+            let plan = plan(live[0].id, &live, &slots, &free);
+
+            let whole = Unit::Group.whole(&slots);
+            let torn: Vec<Slot> = slots.difference(&whole).copied().collect();
+            prop_assert_eq!(plan.release, torn);
+            prop_assert_eq!(plan.take, Unit::Group.whole(&free).into_iter().collect::<Vec<_>>());
+        }
+
         #[test]
         fn fair_sizes_come_to_all_slots_and_differ_by_one(live in state()) {
             let sizes: Vec<usize> = sizes(&live).into_values().collect();
@@ -218,6 +297,19 @@ mod tests {
         let plan = plan(live[0].id, &live, &mine, &free);
 
         assert_eq!(plan, Plan { take: [7, 10].map(Slot::new).to_vec(), release: vec![] });
+    }
+
+    #[test]
+    fn a_fixed_share_of_groups_is_counted_by_groups() {
+        let live = [LiveRelay {
+            transactional_id: Some("shop".into()),
+            ..relay(1, Some(Instance::new(1, 3).unwrap()), 0)
+        }];
+
+        let plan = plan(live[0].id, &live, &[].into(), &Slot::all().collect());
+
+        let groups: BTreeSet<u8> = plan.take.iter().map(|slot| Group::of(*slot).get()).collect();
+        assert_eq!((groups, plan.take.len()), (BTreeSet::from([1, 4, 7, 10, 13]), 80));
     }
 
     #[test]

@@ -9,13 +9,17 @@ use crate::crash_point;
 use crate::error::StoreError;
 use crate::row::outbox::adopted::looked;
 use crate::row::outbox::own_slot;
-use crate::row::outbox::relay::{JoinRow, LeftRow, cursors_of, cursors_text, window_text};
+use crate::row::outbox::relay::{FreeSlotRow, JoinRow, LeftRow, cursors_of, cursors_text, window_text};
 use crate::tx::Tx;
+use std::collections::BTreeSet;
 use std::time::Duration;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::outbox::cursor::{self, Cursor, Resting};
 use tidemill_domain::outbox::mark::Mark;
-use tidemill_domain::outbox::{Effort, EventId, Instance, JoinRefusal, LiveRelay, RelayId, Slot, admit};
+use tidemill_domain::outbox::relay::transactional_id;
+use tidemill_domain::outbox::{
+    Effort, EventId, Instance, JoinRefusal, LiveRelay, RelayId, Slot, Unit, admit,
+};
 use tidemill_domain::process::{Identity, ProcessId};
 use tidemill_domain::time::Timestamp;
 
@@ -28,7 +32,7 @@ pub struct Joining<'a> {
     pub process: ProcessId,
     /// Who that is.
     pub identity: &'a Identity,
-    /// Where it publishes.
+    /// Where it publishes. A sink with transactions says so by its name.
     pub sink: &'a str,
     /// Its fixed share, if it has one.
     pub instance: Option<Instance>,
@@ -118,7 +122,7 @@ impl Tx {
         self.outbox_lock().await?;
         let now = self.now().await?;
         let live = self.live_relays_at(now).await?;
-        if let Err(refusal) = admit(joining.instance, &live) {
+        if let Err(refusal) = admit(joining.instance, transactional_id(joining.sink), &live) {
             return Ok(Err(refusal));
         }
         let row = JoinRow {
@@ -204,12 +208,14 @@ impl Tx {
         }
     }
 
-    /// Takes slots of these that are free; none when the relay has ended, and then nothing is to be committed.
+    /// Takes slots of these that are free, in whole units; none when the relay has ended, and then nothing is to be
+    /// committed.
     pub async fn take_slots(
         &mut self,
         fence: RelayFence<'_>,
         cursors: Vec<Cursor>,
         wanted: &[Slot],
+        unit: Unit,
     ) -> Result<Option<Taken>, StoreError> {
         // Relays are locked before slots, by all. PostgreSQL also keeps the lock of a slot that turns out not to be
         // free any more; who then still waited for its own row would stand in the way of who retires both.
@@ -217,9 +223,15 @@ impl Tx {
             return Ok(None);
         }
         let rows = self.outbox_slot_lock_free(wanted).await?;
+        let locked = rows.iter().map(FreeSlotRow::slot).collect::<Result<BTreeSet<_>, _>>()?;
+        // Of some units, others may have been faster with a part.
+        let whole = unit.whole(&locked);
         let mut resting = Vec::with_capacity(rows.len());
         let mut epochs = Vec::with_capacity(rows.len());
         for row in &rows {
+            if !whole.contains(&row.slot()?) {
+                continue;
+            }
             resting.push((row.slot()?, Resting { window: row.window()?, seq: row.seq() }));
             epochs.push((row.slot()?, row.epoch().next()));
         }

@@ -18,6 +18,7 @@ mod partition;
 mod place;
 mod plan;
 mod reader;
+mod receipt;
 mod relay;
 mod restore;
 mod retention;

@@ -3,6 +3,7 @@
 
 use super::super::admission::{JoinRefusal, admit};
 use super::super::event::Slot;
+use super::super::group::Unit;
 use super::super::instance::Instance;
 use super::super::relay::{LiveRelay, RelayId};
 use crate::lease::Epoch;
@@ -45,6 +46,8 @@ pub(super) struct Refused;
 
 #[derive(Clone, Debug)]
 pub(super) struct Database {
+    /// What its relays share.
+    pub(super) unit: Unit,
     pub(super) now: Timestamp,
     pub(super) relays: BTreeMap<RelayId, RelayRow>,
     slots: Vec<SlotRow>,
@@ -53,13 +56,23 @@ pub(super) struct Database {
 }
 
 impl Database {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(unit: Unit) -> Self {
         let free = SlotRow { epoch: Epoch::ZERO, owner: None };
-        Self { now: Timestamp::EPOCH, relays: BTreeMap::new(), slots: vec![free; Slot::COUNT], takes: 0 }
+        Self {
+            unit,
+            now: Timestamp::EPOCH,
+            relays: BTreeMap::new(),
+            slots: vec![free; Slot::COUNT],
+            takes: 0,
+        }
+    }
+
+    fn transactional_id(&self) -> Option<String> {
+        (self.unit == Unit::Group).then(|| "shop".to_owned())
     }
 
     pub(super) fn join(&mut self, instance: Option<Instance>) -> Result<RelayId, JoinRefusal> {
-        admit(instance, &self.live())?;
+        admit(instance, self.transactional_id().as_deref(), &self.live())?;
         // Scattered, because nothing may rest on ids that sort like the time of joining.
         let number = u128::try_from(self.relays.len()).unwrap() + 1;
         let id =
@@ -81,6 +94,7 @@ impl Database {
             host: String::new(),
             pid: 1,
             instance: row.instance,
+            transactional_id: self.transactional_id(),
             joined_at: row.joined_at,
             slots: counts.get(id).copied().unwrap_or_default(),
         })
@@ -129,16 +143,16 @@ impl Database {
         Ok(row.acks)
     }
 
-    /// Gives those of the slots that are free, under their locks.
+    /// Gives those of the slots that are free, under their locks, and only whole units.
     pub(super) fn take(&mut self, id: RelayId, wanted: &[Slot]) -> Result<Vec<(Slot, Epoch)>, Refused> {
         self.beat(id)?;
+        let is_free = |slot: &&Slot| self.slots[usize::from(slot.get())].owner.is_none();
+        let free: BTreeSet<Slot> = wanted.iter().filter(is_free).copied().collect();
         let mut given = Vec::new();
-        for slot in wanted {
+        for slot in self.unit.whole(&free) {
             let row = &mut self.slots[usize::from(slot.get())];
-            if row.owner.is_none() {
-                *row = SlotRow { epoch: row.epoch.next(), owner: Some(id) };
-                given.push((*slot, row.epoch));
-            }
+            *row = SlotRow { epoch: row.epoch.next(), owner: Some(id) };
+            given.push((slot, row.epoch));
         }
         self.takes += given.len();
         Ok(given)

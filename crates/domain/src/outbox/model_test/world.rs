@@ -2,6 +2,7 @@
 //! Programs that no longer count go on as ghosts and try everything. After every command the world is checked.
 
 use super::super::event::Slot;
+use super::super::group::Unit;
 use super::super::instance::Instance;
 use super::super::relay::RelayId;
 use super::super::share;
@@ -59,9 +60,9 @@ pub(super) struct World {
 }
 
 impl World {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(unit: Unit) -> Self {
         Self {
-            database: Database::new(),
+            database: Database::new(unit),
             programs: Vec::new(),
             settled: 0,
             refused: 0,
@@ -208,8 +209,11 @@ impl World {
             let owned = owned.remove(&program.id).unwrap_or_default();
             assert_eq!(owned, held, "{} is wrong about what it has", program.id);
             let instance = self.database.relays[&program.id].instance;
-            let is_foreign = |slot: &Slot| instance.is_some_and(|instance| !instance.has(*slot));
+            let unit = self.database.unit;
+            let is_foreign = |slot: &Slot| instance.is_some_and(|instance| !instance.has_with(*slot, unit));
             assert!(!program.held.keys().any(is_foreign), "{} has a slot of another share", program.id);
+            let held = program.held.keys().copied().collect();
+            assert_eq!(unit.whole(&held), held, "{} has a part of a unit", program.id);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Statements on `outbox_event`.
 
 use crate::codec::DbTime;
-use crate::row::outbox::event::{EventRecordRow, EventRow, headers_column, payload_columns};
+use crate::row::outbox::event::{EventRecordRow, EventRow, WhereRow, headers_column, payload_columns};
 use crate::tx::EventFilterRow;
 use sqlx::PgConnection;
 use tidemill_domain::outbox::NewEvent;
@@ -44,6 +44,18 @@ pub(crate) async fn find(connection: &mut PgConnection, id: i64) -> Result<Optio
     )
     .bind(id)
     .fetch_optional(connection)
+    .await
+}
+
+/// Those of these events that are there, each with its transaction and its slot. By the primary key.
+pub(crate) async fn places(connection: &mut PgConnection, ids: &[i64]) -> Result<Vec<WhereRow>, sqlx::Error> {
+    sqlx::query_as(
+        "select id, xid::text as xid, slot
+         from outbox_event
+         where id = any($1)",
+    )
+    .bind(ids)
+    .fetch_all(connection)
     .await
 }
 

@@ -33,7 +33,7 @@ pub(crate) async fn insert(connection: &mut PgConnection, row: &JoinRow<'_>) -> 
 
 pub(crate) async fn list(connection: &mut PgConnection) -> Result<Vec<RelayRow>, sqlx::Error> {
     sqlx::query_as(
-        "select r.id, r.name, r.host, r.pid, r.instance::bigint as instance, r.total::bigint as total,
+        "select r.id, r.name, r.host, r.pid, r.sink, r.instance::bigint as instance, r.total::bigint as total,
                 r.joined_at, r.until, count(s.slot) as slots
          from tidemill_outbox_relay r
          left join tidemill_outbox_slot s on s.owner = r.id
@@ -76,7 +76,7 @@ pub(crate) async fn look(
                 substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) as timeline,
                 (select floor_id from tidemill_outbox) as floor_id,
                 (select coalesce(json_agg(json_build_object(
-                     'id', r.id, 'name', r.name, 'host', r.host, 'pid', r.pid,
+                     'id', r.id, 'name', r.name, 'host', r.host, 'pid', r.pid, 'sink', r.sink,
                      'instance', r.instance, 'total', r.total,
                      'joined_micros', (extract(epoch from r.joined_at) * 1000000)::bigint,
                      'until_micros', (extract(epoch from case when r.id = $1 then clock.now + $3 else r.until end) * 1000000)::bigint,

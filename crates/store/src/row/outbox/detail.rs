@@ -47,6 +47,7 @@ impl RelayDetailRow {
             name: row.name,
             host: row.host,
             pid: row.pid,
+            sink: row.sink.clone(),
             instance: row.instance,
             total: row.total,
             joined_at: row.joined_at,

@@ -5,6 +5,7 @@ use crate::codec::{DbText, DbTime};
 use crate::error::StoreError;
 use crate::outbox::EventRecord;
 use crate::row::damaged;
+use tidemill_domain::outbox::receipt::Receipted;
 use tidemill_domain::outbox::{Aggregate, BadEvent, EventId, NewEvent, Payload, StoredEvent, StoredHeaders};
 
 #[derive(Clone, Debug, sqlx::FromRow)]
@@ -64,6 +65,26 @@ impl TryFrom<EventRow> for StoredEvent {
             created_at: row.created_at.into(),
             garbled,
         })
+    }
+}
+
+/// Where an event is, without anything that it says.
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct WhereRow {
+    id: i64,
+    xid: String,
+    slot: Option<i16>,
+}
+
+impl WhereRow {
+    /// None on SQLite when no relay has looked yet; then nobody can have published it.
+    pub(crate) fn receipted(&self) -> Result<Option<Receipted>, StoreError> {
+        let Some(slot) = self.slot else { return Ok(None) };
+        Ok(Some(Receipted {
+            id: EventId::new(self.id),
+            xid: self.xid.parse().map_err(|_| damaged(EVENT, "xid", self.id))?,
+            slot: slot_of(slot, EVENT, self.id)?,
+        }))
     }
 }
 

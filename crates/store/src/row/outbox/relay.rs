@@ -7,6 +7,7 @@ use crate::row::damaged;
 use serde::Deserialize;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::outbox::cursor::Cursor;
+use tidemill_domain::outbox::relay::transactional_id;
 use tidemill_domain::outbox::{Effort, Instance, LiveRelay, Mark, RelayId, Seq, Slot, Window};
 use tidemill_domain::time::Timestamp;
 
@@ -75,6 +76,7 @@ pub(crate) struct RelayRow {
     pub(crate) name: String,
     pub(crate) host: String,
     pub(crate) pid: i64,
+    pub(crate) sink: String,
     pub(crate) instance: Option<i64>,
     pub(crate) total: Option<i64>,
     pub(crate) joined_at: DbTime,
@@ -103,6 +105,7 @@ impl TryFrom<RelayRow> for LiveRelay {
             host: row.host,
             pid: u32::try_from(row.pid).map_err(|_| damaged(RELAY, "pid", id))?,
             instance,
+            transactional_id: transactional_id(&row.sink).map(str::to_owned),
             joined_at: row.joined_at.into(),
             slots: usize::try_from(row.slots).unwrap_or_default(),
         })
@@ -130,6 +133,7 @@ struct LookedRelay {
     name: String,
     host: String,
     pid: i64,
+    sink: String,
     instance: Option<i64>,
     total: Option<i64>,
     joined_micros: i64,
@@ -151,6 +155,7 @@ impl LookRow {
                 name: relay.name,
                 host: relay.host,
                 pid: relay.pid,
+                sink: relay.sink,
                 instance: relay.instance,
                 total: relay.total,
                 joined_at: DbTime(Timestamp::from_micros(relay.joined_micros)),

@@ -1,7 +1,7 @@
 //! Statements on `outbox_event`.
 
 use crate::codec::DbTime;
-use crate::row::outbox::event::{EventRecordRow, EventRow, headers_column, payload_columns};
+use crate::row::outbox::event::{EventRecordRow, EventRow, WhereRow, headers_column, payload_columns};
 use crate::tx::EventFilterRow;
 use serde_json::json;
 use sqlx::SqliteConnection;
@@ -66,6 +66,21 @@ pub(crate) async fn find(
     )
     .bind(id)
     .fetch_optional(connection)
+    .await
+}
+
+/// Those of these events that are there, each with what stands for its transaction and with its slot. By the primary key.
+pub(crate) async fn places(
+    connection: &mut SqliteConnection,
+    ids: &[i64],
+) -> Result<Vec<WhereRow>, sqlx::Error> {
+    sqlx::query_as(
+        "select id, cast(id as text) as xid, slot
+         from outbox_event
+         where id in (select value from json_each($1))",
+    )
+    .bind(json!(ids).to_string())
+    .fetch_all(connection)
     .await
 }
 

@@ -32,7 +32,8 @@ pub(crate) async fn insert(connection: &mut SqliteConnection, row: &JoinRow<'_>)
 
 pub(crate) async fn list(connection: &mut SqliteConnection) -> Result<Vec<RelayRow>, sqlx::Error> {
     sqlx::query_as(
-        "select r.id, r.name, r.host, r.pid, r.instance, r.total, r.joined_at, r.until, count(s.slot) as slots
+        "select r.id, r.name, r.host, r.pid, r.sink, r.instance, r.total, r.joined_at, r.until,
+                count(s.slot) as slots
          from tidemill_outbox_relay r
          left join tidemill_outbox_slot s on s.owner = r.id
          where r.ended_at is null
@@ -81,7 +82,7 @@ pub(crate) async fn look(
                 null as timeline,
                 (select floor_id from tidemill_outbox) as floor_id,
                 (select json_group_array(json_object(
-                     'id', r.id, 'name', r.name, 'host', r.host, 'pid', r.pid,
+                     'id', r.id, 'name', r.name, 'host', r.host, 'pid', r.pid, 'sink', r.sink,
                      'instance', r.instance, 'total', r.total,
                      'joined_micros', r.joined_at, 'until_micros', r.until,
                      'slots', (select count(*) from tidemill_outbox_slot s where s.owner = r.id)))

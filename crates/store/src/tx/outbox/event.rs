@@ -1,7 +1,7 @@
 //! Statements on events.
 
 use crate::codec::DbTime;
-use crate::row::outbox::event::{EventRecordRow, EventRow};
+use crate::row::outbox::event::{EventRecordRow, EventRow, WhereRow};
 use crate::tx::{Answer, Connection, Tx};
 use crate::{postgres, sqlite};
 use tidemill_domain::outbox::NewEvent;
@@ -17,6 +17,10 @@ impl Tx {
 
     pub(crate) async fn outbox_event_find(&mut self, id: i64) -> Answer<Option<EventRow>> {
         on_either!(self, outbox::event::find(id))
+    }
+
+    pub(crate) async fn outbox_event_places(&mut self, ids: &[i64]) -> Answer<Vec<WhereRow>> {
+        on_either!(self, outbox::event::places(ids))
     }
 
     pub(crate) async fn outbox_event_list(

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::outbox::cursor::{self, Advance, Cursor};
-use tidemill_domain::outbox::{Effort, EventId, RelayId, Seq, Slot, StoredEvent};
+use tidemill_domain::outbox::{Effort, EventId, RelayId, Seq, Slot, StoredEvent, Unit};
 use tidemill_store::Store;
 use tidemill_store::outbox::reading::{Low, Page, Reading};
 use tidemill_store::outbox::relay::{Joining, Looking, RelayFence, View};
@@ -83,7 +83,7 @@ impl Reader {
     /// Takes of these slots what is free; which. None when this relay has ended.
     pub(super) async fn take(&mut self, wanted: &[Slot]) -> Option<Vec<Slot>> {
         let mut tx = self.store.begin().await.unwrap();
-        let taken = tx.take_slots(self.fence, self.cursors.clone(), wanted).await.unwrap()?;
+        let taken = tx.take_slots(self.fence, self.cursors.clone(), wanted, Unit::Slot).await.unwrap()?;
         tx.commit().await.unwrap();
         self.fence.acks += 1;
         self.cursors = taken.cursors;

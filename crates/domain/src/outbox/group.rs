@@ -1,0 +1,98 @@
+//! A group: 16 slots in a row that always have the same owner, because their events go out in one transaction of the sink.
+//! Relays whose sink knows no transactions share single slots.
+
+use super::event::Slot;
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// One of the 16 groups of slots.
+///
+/// ```
+/// # use tidemill_domain::outbox::{Group, Slot};
+/// let group = Group::of(Slot::new(0x6e));
+/// assert_eq!(group.to_string(), "g06");
+/// assert!(group.slots().all(|slot| Group::of(slot) == group));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Group(u8);
+
+impl Group {
+    /// How many there are.
+    pub const COUNT: usize = 16;
+
+    /// How many slots each of them has.
+    pub const SLOTS: usize = Slot::COUNT / Self::COUNT;
+
+    /// The group of a slot.
+    pub const fn of(slot: Slot) -> Self {
+        Self(slot.get() >> 4)
+    }
+
+    /// Its number, from 0 on.
+    pub const fn get(self) -> u8 {
+        self.0
+    }
+
+    /// All groups, in order.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (0..16).map(Self)
+    }
+
+    /// Its slots, in order.
+    pub fn slots(self) -> impl Iterator<Item = Slot> {
+        (0..16).map(move |n| Slot::new(self.0 << 4 | n))
+    }
+}
+
+impl fmt::Display for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "g{:02}", self.0)
+    }
+}
+
+/// What relays share among themselves.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Unit {
+    /// Each slot by itself.
+    #[default]
+    Slot,
+    /// Whole groups.
+    Group,
+}
+
+impl Unit {
+    /// Those of these slots that are there with all others of their unit.
+    ///
+    /// ```
+    /// # use tidemill_domain::outbox::group::{Group, Unit};
+    /// let mut slots: std::collections::BTreeSet<_> = Group::all().take(2).flat_map(Group::slots).collect();
+    /// slots.pop_last();
+    /// assert_eq!(Unit::Slot.whole(&slots).len(), 31);
+    /// assert_eq!(Unit::Group.whole(&slots).len(), 16);
+    /// ```
+    pub fn whole(self, slots: &BTreeSet<Slot>) -> BTreeSet<Slot> {
+        match self {
+            Self::Slot => slots.clone(),
+            Self::Group => groups(slots).into_iter().flat_map(Group::slots).collect(),
+        }
+    }
+}
+
+/// The groups of which all slots are there.
+pub fn groups(slots: &BTreeSet<Slot>) -> BTreeSet<Group> {
+    Group::all().filter(|group| group.slots().all(|slot| slots.contains(&slot))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_slot_is_in_one_group() {
+        let all: Vec<Slot> = Group::all().flat_map(Group::slots).collect();
+
+        assert_eq!(all, Slot::all().collect::<Vec<_>>());
+        assert_eq!(Group::all().count(), Group::COUNT);
+        assert_eq!(Group::SLOTS, 16);
+    }
+}
