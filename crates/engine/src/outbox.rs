@@ -16,7 +16,7 @@ pub mod verify;
 pub(crate) mod metrics;
 
 pub use keeper::{KeeperOptions, Kept};
-pub use publisher::{Outcome, Publisher};
+pub use publisher::{NotTaken, Outcome, Publisher, SinkRefusal};
 pub use relay::{Relay, RelayError, RelayOptions};
 pub use sink::{SinkError, SinkOptions};
 pub use verify::{Verified, Verifier, VerifyError};

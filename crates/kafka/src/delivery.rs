@@ -1,7 +1,7 @@
 //! The reports of one wave: counted as they come, so that nobody waits for a single record.
 
 use rdkafka::types::RDKafkaErrorCode;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use tokio::sync::Notify;
 
@@ -25,6 +25,7 @@ pub(crate) enum Report {
 pub(crate) struct Wave {
     reports: Mutex<Vec<Report>>,
     left: AtomicUsize,
+    has_failed: AtomicBool,
     done: Notify,
 }
 
@@ -33,17 +34,37 @@ impl Wave {
         Self {
             reports: Mutex::new(vec![Report::Silent; len]),
             left: AtomicUsize::new(len),
+            has_failed: AtomicBool::new(false),
             done: Notify::new(),
         }
     }
 
     /// The one report of a record.
     pub(crate) fn report(&self, n: usize, report: Report) {
+        if matches!(report, Report::Failed(_)) {
+            self.has_failed.store(true, Ordering::Release);
+        }
         if let Some(place) = self.reports.lock().unwrap_or_else(PoisonError::into_inner).get_mut(n) {
             *place = report;
         }
-        if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+        if self.left.fetch_sub(1, Ordering::AcqRel) == 1 || self.has_failed() {
             self.done.notify_waiters();
+        }
+    }
+
+    /// Whether one of them has failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Acquire)
+    }
+
+    /// Waits until there is a report of each, or one has failed: in a transaction the others then wait for its end.
+    pub(crate) async fn decided(&self) {
+        loop {
+            let done = self.done.notified();
+            if self.left.load(Ordering::Acquire) == 0 || self.has_failed() {
+                return;
+            }
+            done.await;
         }
     }
 
@@ -69,6 +90,18 @@ mod tests {
     use super::*;
     use std::sync::Arc;
     use std::time::Duration;
+
+    #[tokio::test]
+    async fn a_wave_is_decided_with_the_first_failure() {
+        let wave = Arc::new(Wave::new(3));
+        wave.report(0, Report::Delivered);
+        let early = tokio::time::timeout(Duration::from_millis(20), wave.decided()).await;
+
+        wave.report(2, Report::Failed(RDKafkaErrorCode::MessageTimedOut));
+        tokio::time::timeout(Duration::from_secs(10), wave.decided()).await.unwrap();
+
+        assert!(early.is_err() && wave.has_failed());
+    }
 
     #[tokio::test]
     async fn a_wave_is_done_with_its_last_report() {

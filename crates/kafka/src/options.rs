@@ -104,6 +104,9 @@ pub enum KafkaError {
     /// Nobody said where the brokers are.
     #[error("nobody said where the brokers of Kafka are")]
     NoServers,
+    /// What transactions are to be known by, and Kafka would not take.
+    #[error("{0:?} cannot be what transactions are known by")]
+    TransactionalId(String),
     /// Half of what belongs together.
     #[error("{0}")]
     Incomplete(&'static str),
@@ -117,9 +120,11 @@ impl KafkaError {
     pub const fn code(&self) -> Code {
         match self {
             Self::Option(_) => Code::BadKafkaOption,
-            Self::Route(_) | Self::NoServers | Self::Incomplete(_) | Self::Refused(_) => {
-                Code::BadKafkaSettings
-            }
+            Self::Route(_)
+            | Self::NoServers
+            | Self::TransactionalId(_)
+            | Self::Incomplete(_)
+            | Self::Refused(_) => Code::BadKafkaSettings,
         }
     }
 
@@ -130,6 +135,9 @@ impl KafkaError {
             Self::Route(_) => "correct the topic, or take the route out".to_owned(),
             Self::NoServers => {
                 "set outbox.kafka.bootstrap_servers or KAFKA_BOOTSTRAP_SERVERS to HOST:PORT".to_owned()
+            }
+            Self::TransactionalId(_) => {
+                "set outbox.kafka.transactional_id to 1 to 240 letters, digits, '.', '_' and '-'".to_owned()
             }
             Self::Incomplete(_) => "set both, or neither".to_owned(),
             Self::Refused(_) => "correct the setting, or the file that it names".to_owned(),

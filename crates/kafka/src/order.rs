@@ -5,7 +5,7 @@
 
 use crate::route::Topics;
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use tidemill_domain::outbox::{Aggregate, Record};
 use tidemill_engine::outbox::Outcome;
 
@@ -98,6 +98,20 @@ impl<'a> Batch<'a> {
                 wave.push(n);
             }
             standings.insert(&record.aggregate, now);
+        }
+        wave
+    }
+
+    /// All that may be sent where records are there together or not at all.
+    pub(crate) fn whole_wave(&self) -> Vec<usize> {
+        let mut blocked: HashSet<&Aggregate> = HashSet::new();
+        let mut wave = Vec::new();
+        for (n, (record, fate)) in self.records.iter().zip(&self.fates).enumerate() {
+            match fate {
+                Fate::Refused(_) => drop(blocked.insert(&record.aggregate)),
+                Fate::Open if !blocked.contains(&record.aggregate) => wave.push(n),
+                Fate::Open | Fate::Delivered => {}
+            }
         }
         wave
     }
@@ -227,6 +241,19 @@ mod tests {
                     assert_eq!(mine, expected);
                 }
                 assert!(wave.windows(2).all(|pair| pair[0] < pair[1]) && wave.len() <= records.len());
+            });
+        }
+
+        #[test]
+        fn a_whole_wave_is_all_that_is_open_and_not_behind_a_refusal(cases in batches()) {
+            check(&cases, |_, batch| {
+                let wave = batch.whole_wave();
+
+                for (n, (aggregate, _, fate)) in cases.iter().enumerate() {
+                    let is_blocked = cases[..n].iter().any(|(other, _, fate)| other == aggregate && *fate == 2);
+                    assert_eq!(wave.contains(&n), *fate == 0 && !is_blocked);
+                }
+                assert!(wave.windows(2).all(|pair| pair[0] < pair[1]));
             });
         }
 

@@ -17,9 +17,11 @@ use rdkafka::producer::{
 use rdkafka::types::RDKafkaErrorCode;
 use rdkafka::{ClientContext, Message as _};
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 use tidemill_domain::outbox::{Payload, Record};
+use tokio::sync::Notify;
 
 /// How records travel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,8 +55,22 @@ pub(crate) enum Sent {
 impl Producer {
     /// Nothing is connected yet: brokers that are away now may be there when the first record comes.
     pub(crate) fn new(options: &KafkaOptions, pace: Pace) -> Result<Self, KafkaError> {
-        let context = Context::default();
-        let client = ThreadedProducer::from_config_and_context(&config(options, pace), context);
+        let mut config = config(options, pace);
+        config.set("enable.gapless.guarantee", "true").set("message.timeout.ms", "0");
+        Self::of(&config)
+    }
+
+    /// One whose records are there together or not at all. A gap between them ends their transaction, and so does a record
+    /// that takes too long, before others could take over.
+    pub(crate) fn transactional(options: &KafkaOptions, id: &str, pace: Pace) -> Result<Self, KafkaError> {
+        let mut config = config(options, pace);
+        let within = options.delivery_timeout.as_millis().to_string();
+        config.set("transactional.id", id).set("transaction.timeout.ms", within);
+        Self::of(&config)
+    }
+
+    fn of(config: &ClientConfig) -> Result<Self, KafkaError> {
+        let client = ThreadedProducer::from_config_and_context(config, Context::default());
         let client = client.map_err(|error| KafkaError::Refused(error.to_string()))?;
         Ok(Self { client: Some(client), is_closed: RwLock::new(false) })
     }
@@ -65,20 +81,38 @@ impl Producer {
         topic: &str,
         record: &Record,
         headers: &[(String, String)],
+        receipt: (&Arc<Wave>, usize),
+    ) -> Sent {
+        let (wave, n) = receipt;
+        let payload = match &record.payload {
+            Payload::Json(text) => Some(text.as_bytes()),
+            Payload::Bytes(bytes) => Some(bytes.as_slice()),
+            Payload::Tombstone => None,
+        };
+        let message = BaseRecord::with_opaque_to(topic, Box::new((wave.clone(), n)))
+            .key(record.aggregate.id.as_str())
+            .headers(header::owned(headers));
+        self.give(BaseRecord { payload, ..message })
+    }
+
+    /// Gives it a text for one partition.
+    pub(crate) fn send_text(
+        &self,
+        (topic, partition): (&str, i32),
+        (key, text): (&str, &str),
         (wave, n): (&Arc<Wave>, usize),
     ) -> Sent {
+        let message = BaseRecord::with_opaque_to(topic, Box::new((wave.clone(), n)))
+            .partition(partition)
+            .key(key)
+            .payload(text.as_bytes());
+        self.give(message)
+    }
+
+    fn give(&self, message: BaseRecord<'_, str, [u8], Receipt>) -> Sent {
         // Whoever closes it waits for us, so nothing slips in behind what was thrown away.
         let is_closed = self.is_closed.read().unwrap_or_else(PoisonError::into_inner);
         let (false, Some(client)) = (*is_closed, &self.client) else { return Sent::Closed };
-        let mut message: BaseRecord<'_, str, [u8], Receipt> =
-            BaseRecord::with_opaque_to(topic, Box::new((wave.clone(), n)))
-                .key(record.aggregate.id.as_str())
-                .headers(header::owned(headers));
-        message.payload = match &record.payload {
-            Payload::Json(text) => Some(text.as_bytes()),
-            Payload::Bytes(bytes) => Some(bytes),
-            Payload::Tombstone => None,
-        };
         match client.send(message) {
             Ok(()) => Sent::Queued,
             Err((ClientError::MessageProduction(RDKafkaErrorCode::QueueFull), _)) => Sent::Full,
@@ -104,6 +138,31 @@ impl Producer {
             Some(None) => Ok(()),
             Some(Some(error)) => Err(error.into()),
             None => Err(RDKafkaErrorCode::UnknownTopicOrPartition),
+        }
+    }
+
+    /// The client itself, for what only some producers do.
+    pub(crate) fn client(&self) -> Option<&ThreadedProducer<Context>> {
+        self.client.as_ref()
+    }
+
+    /// Waits until the client says that the transaction has to be aborted.
+    pub(crate) async fn transaction_fails(&self) {
+        let Some(client) = &self.client else { return };
+        let context = client.client().context();
+        loop {
+            let fails = context.fails.notified();
+            if context.is_failing.load(Ordering::Acquire) {
+                return;
+            }
+            fails.await;
+        }
+    }
+
+    /// A new transaction begins.
+    pub(crate) fn forget_failure(&self) {
+        if let Some(client) = &self.client {
+            client.client().context().is_failing.store(false, Ordering::Release);
         }
     }
 
@@ -145,8 +204,6 @@ fn config(options: &KafkaOptions, pace: Pace) -> ClientConfig {
         .set("bootstrap.servers", &options.bootstrap_servers)
         .set("acks", "all")
         .set("enable.idempotence", "true")
-        .set("enable.gapless.guarantee", "true")
-        .set("message.timeout.ms", "0")
         // What the client of Java does, so that a key has one partition whoever sends it.
         .set("partitioner", "murmur2_random")
         .set("compression.type", options.compression.as_str());
@@ -160,16 +217,26 @@ fn config(options: &KafkaOptions, pace: Pace) -> ClientConfig {
 /// Where the report of a record goes.
 type Receipt = Box<(Arc<Wave>, usize)>;
 
+/// Under this the client logs that a transaction has to be aborted. Its records would wait for that in silence.
+const TRANSACTION_FAILED: &str = "TXNERR";
+
 /// Hears what the client has to say.
 #[derive(Debug, Default)]
 pub(crate) struct Context {
     complaint: Mutex<Option<String>>,
+    is_failing: AtomicBool,
+    fails: Notify,
 }
 
 impl ClientContext for Context {
     /// The client says everything twice, and the relay says once what matters.
     fn log(&self, _level: RDKafkaLogLevel, facility: &str, message: &str) {
         tracing::debug!(target: "tidemill_kafka::client", "{facility}: {message}");
+        if facility == TRANSACTION_FAILED {
+            *self.complaint.lock().unwrap_or_else(PoisonError::into_inner) = Some(message.to_owned());
+            self.is_failing.store(true, Ordering::Release);
+            self.fails.notify_waiters();
+        }
     }
 
     fn error(&self, error: ClientError, reason: &str) {

@@ -49,6 +49,11 @@ impl KafkaPublisher {
         Ok(Self { options, known: Known::new(clock), producer })
     }
 
+    /// What was set.
+    pub(crate) fn options(&self) -> &KafkaOptions {
+        &self.options
+    }
+
     /// The producer of this process.
     fn shared(&self) -> Result<Arc<Producer>, KafkaError> {
         let mut shared = self.producer.lock().unwrap_or_else(PoisonError::into_inner);
@@ -115,7 +120,7 @@ impl KafkaPublisher {
     }
 
     /// Whether all topics of a wave are there. Records of those that are not are refused.
-    async fn look_at_topics(
+    pub(crate) async fn look_at_topics(
         &self,
         batch: &mut Batch<'_>,
         places: &[usize],
@@ -141,7 +146,7 @@ impl KafkaPublisher {
     }
 
     /// Gives the records of a wave to the producer, in their order.
-    async fn send(&self, batch: &Batch<'_>, sending: &Sending, producer: &Arc<Producer>) {
+    pub(crate) async fn send(&self, batch: &Batch<'_>, sending: &Sending, producer: &Arc<Producer>) {
         let Sending { wave, places } = sending;
         let mut refused = HashSet::new();
         let mut is_open = true;
@@ -188,35 +193,44 @@ impl KafkaPublisher {
 
     /// Writes down what is known of a wave.
     fn apply(&self, batch: &mut Batch<'_>, done: &Sending, pace: Pace) -> Verdict {
-        let mut verdict = Verdict::Clean;
-        for (n, report) in done.places.iter().copied().zip(done.wave.reports()) {
-            let topic = batch.topic(n).to_owned();
-            let told = match report {
-                Report::Delivered => {
-                    batch.deliver(n);
-                    continue;
-                }
-                Report::NotSent | Report::Silent => continue,
-                Report::Refused(code) => {
+        let reports = done.places.iter().copied().zip(done.wave.reports());
+        reports.fold(Verdict::Clean, |verdict, (n, report)| {
+            verdict.and(self.judge(batch, n, report, (pace, done.places.len())))
+        })
+    }
+
+    /// Writes down what is known of a record that travelled with so many at this pace.
+    pub(crate) fn judge(
+        &self,
+        batch: &mut Batch<'_>,
+        n: usize,
+        report: Report,
+        (pace, together): (Pace, usize),
+    ) -> Verdict {
+        let topic = batch.topic(n).to_owned();
+        match report {
+            Report::Delivered => {
+                batch.deliver(n);
+                Verdict::Clean
+            }
+            Report::NotSent | Report::Silent => Verdict::Clean,
+            Report::Refused(code) => {
+                batch.refuse(n, format!("topic {topic}: {code}"));
+                Verdict::Clean
+            }
+            Report::Failed(code) => match blame::of(code) {
+                Blame::Record if pace == Pace::Together && together > 1 => Verdict::Suspected,
+                Blame::Record => {
                     batch.refuse(n, format!("topic {topic}: {code}"));
-                    continue;
+                    Verdict::Blamed
                 }
-                Report::Failed(code) => match blame::of(code) {
-                    Blame::Record if pace == Pace::Together && done.places.len() > 1 => Verdict::Suspected,
-                    Blame::Record => {
-                        batch.refuse(n, format!("topic {topic}: {code}"));
-                        Verdict::Blamed
-                    }
-                    Blame::Topic => {
-                        self.known.refuse(&topic, code);
-                        Verdict::Blamed
-                    }
-                    Blame::Sink => Verdict::Failed(code),
-                },
-            };
-            verdict = verdict.and(told);
+                Blame::Topic => {
+                    self.known.refuse(&topic, code);
+                    Verdict::Blamed
+                }
+                Blame::Sink => Verdict::Failed(code),
+            },
         }
-        verdict
     }
 }
 
@@ -255,10 +269,10 @@ impl Publisher for KafkaPublisher {
 
 /// A wave under way.
 #[derive(Debug)]
-struct Sending {
-    wave: Arc<Wave>,
+pub(crate) struct Sending {
+    pub(crate) wave: Arc<Wave>,
     /// Which records of the batch it has.
-    places: Vec<usize>,
+    pub(crate) places: Vec<usize>,
 }
 
 /// Closes the producer when whoever waits for it gives up: nothing may be sent once a lease has ended.
@@ -284,7 +298,7 @@ impl Drop for Guard<'_> {
 
 /// What a wave has shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Verdict {
+pub(crate) enum Verdict {
     /// The producer can be used on.
     Clean,
     /// The brokers could not be reached, or the like.
@@ -297,7 +311,7 @@ enum Verdict {
 
 impl Verdict {
     /// Both; what leads on counts more than what only waits.
-    fn and(self, other: Self) -> Self {
+    pub(crate) fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::Suspected, _) | (_, Self::Suspected) => Self::Suspected,
             (Self::Blamed, _) | (_, Self::Blamed) => Self::Blamed,

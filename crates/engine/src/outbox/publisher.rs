@@ -3,10 +3,15 @@
 
 use std::fmt;
 use std::pin::Pin;
-use tidemill_domain::outbox::Record;
+use std::sync::Arc;
+use tidemill_domain::code::Code;
+use tidemill_domain::outbox::{EventId, Group, Record};
 
 /// A publication that is under way.
 pub type Publishing<'a> = Pin<Box<dyn Future<Output = Vec<Outcome>> + Send + 'a>>;
+
+/// Groups that are being taken: of each, the events that its receipt names.
+pub type Taking<'a> = Pin<Box<dyn Future<Output = Vec<Result<Vec<EventId>, NotTaken>>> + Send + 'a>>;
 
 /// What became of one record.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,7 +35,33 @@ pub enum Outcome {
     },
 }
 
+/// Why a sink with transactions does not take a group.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum NotTaken {
+    /// It cannot say anything now; it is asked again.
+    Unavailable {
+        /// What happened.
+        why: String,
+    },
+    /// It would not be right, and somebody has to see to it.
+    Refused(SinkRefusal),
+}
+
+/// What somebody has to see to before a sink can be used.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SinkRefusal {
+    /// Its stable code.
+    pub code: Code,
+    /// What is wrong.
+    pub what: String,
+    /// What the reader can do about it.
+    pub fix: String,
+}
+
 /// A place where records go.
+///
+/// One with transactions (its name says so, see `domain::outbox::relay`) sends the records of a group together with a
+/// receipt, and says of a record that is on the last receipt that it was delivered, without sending it.
 pub trait Publisher: fmt::Debug + Send + Sync {
     /// What people call it, such as `file:/var/spool/events.jsonl`. Holds no secret.
     fn name(&self) -> String;
@@ -44,4 +75,31 @@ pub trait Publisher: fmt::Debug + Send + Sync {
     /// delivered after a record that was not. The same record may come again, when nobody could write down that it had
     /// arrived.
     fn publish<'a>(&'a self, records: &'a [Record]) -> Publishing<'a>;
+
+    /// Takes groups from whoever had them, who can send nothing of them any more once this has answered. `system` tells the
+    /// database from all others.
+    fn take<'a>(&'a self, groups: &'a [Group], system: Option<&'a str>) -> Taking<'a> {
+        let _only_with_transactions = system;
+        Box::pin(std::future::ready(groups.iter().map(|_| Ok(Vec::new())).collect()))
+    }
+
+    /// Lets go of groups; all, without any.
+    fn leave(&self, groups: &[Group]) {
+        let _only_with_transactions = groups;
+    }
+
+    /// The database knows that these were published, so receipts need not name them any more.
+    fn settled(&self, events: &[EventId]) {
+        let _only_with_transactions = events;
+    }
+
+    /// Whether somebody else has taken a group of those that this one has.
+    fn is_ousted(&self) -> bool {
+        false
+    }
+
+    /// Where records go that are not from the outbox's own table, if it is not here. Their numbers are not those of events.
+    fn beside(&self) -> Option<Arc<dyn Publisher>> {
+        None
+    }
 }

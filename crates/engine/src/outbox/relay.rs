@@ -7,6 +7,7 @@ mod adopted;
 mod batch;
 mod effort;
 mod excepted;
+mod group;
 mod keeping;
 mod member;
 mod metrics;
@@ -15,7 +16,7 @@ mod slots;
 mod trust;
 
 use super::keeper::KeeperOptions;
-use super::publisher::Publisher;
+use super::publisher::{Publisher, SinkRefusal};
 use crate::clock::jitter_unit;
 use member::{Ended, Member};
 use std::num::NonZeroU32;
@@ -24,7 +25,8 @@ use std::time::Duration;
 use tidemill_domain::backoff::Backoff;
 use tidemill_domain::code::Code;
 use tidemill_domain::outbox::exception::RetryPolicy;
-use tidemill_domain::outbox::{Instance, JoinRefusal};
+use tidemill_domain::outbox::relay::transactional_id;
+use tidemill_domain::outbox::{Instance, JoinRefusal, Unit};
 use tidemill_domain::process::{Identity, ProcessId};
 use tidemill_domain::time::Clock;
 use tidemill_store::{Store, StoreError};
@@ -96,6 +98,14 @@ pub enum RelayError {
         /// What people call it.
         sink: String,
     },
+    /// Its sink does not take its groups.
+    #[error("{sink} does not take events of this outbox: {}", .refusal.what)]
+    SinkRefused {
+        /// What people call it.
+        sink: String,
+        /// What is to be seen to.
+        refusal: SinkRefusal,
+    },
 }
 
 impl RelayError {
@@ -104,6 +114,7 @@ impl RelayError {
         match self {
             Self::Refused(_) => Code::RelayRefused,
             Self::SinkGone { .. } => Code::SinkGone,
+            Self::SinkRefused { refusal, .. } => refusal.code,
         }
     }
 
@@ -112,6 +123,7 @@ impl RelayError {
         match self {
             Self::Refused(refusal) => refusal.fix().to_owned(),
             Self::SinkGone { .. } => "start the relay again with a reader that stays".to_owned(),
+            Self::SinkRefused { refusal, .. } => refusal.fix.clone(),
         }
     }
 }
@@ -122,6 +134,10 @@ pub struct Relay {
     store: Store,
     clock: Arc<dyn Clock>,
     publisher: Arc<dyn Publisher>,
+    /// Where records of adopted tables go.
+    beside: Arc<dyn Publisher>,
+    /// What it shares with others.
+    unit: Unit,
     options: RelayOptions,
 }
 
@@ -133,7 +149,9 @@ impl Relay {
         publisher: Arc<dyn Publisher>,
         options: RelayOptions,
     ) -> Self {
-        Self { store, clock, publisher, options }
+        let beside = publisher.beside().unwrap_or_else(|| publisher.clone());
+        let unit = if transactional_id(&publisher.name()).is_some() { Unit::Group } else { Unit::Slot };
+        Self { store, clock, publisher, beside, unit, options }
     }
 
     /// Publishes until told to stop; then what is in hand is brought to its end and the slots are left for others.
@@ -154,6 +172,13 @@ impl Relay {
                     match ended {
                         Ended::Stopped => return Ok(()),
                         Ended::SinkGone => return Err(RelayError::SinkGone { sink: self.publisher.name() }),
+                        Ended::Refused => {
+                            let sink = self.publisher.name();
+                            let Some(refusal) = member.refusal.take() else { continue };
+                            return Err(RelayError::SinkRefused { sink, refusal });
+                        }
+                        // Two that oust each other in turn are to be seen, and not to be in a hurry.
+                        Ended::Ousted => short_pause(4),
                         Ended::Aside => {
                             steps_aside =
                                 if member.has_published { 1 } else { steps_aside.saturating_add(1) };

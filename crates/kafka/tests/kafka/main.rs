@@ -10,3 +10,4 @@ mod publish;
 mod refusal;
 mod secure;
 mod site;
+mod transactional;

@@ -13,7 +13,8 @@ use std::time::Duration;
 use tidemill_domain::backoff::Backoff;
 use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::outbox::exception::RetryPolicy;
-use tidemill_domain::outbox::{BadInstance, Instance};
+use tidemill_domain::outbox::relay::transactional_id;
+use tidemill_domain::outbox::{BadInstance, Group, Instance};
 use tidemill_engine::outbox::sink::SinkAddress;
 use tidemill_engine::outbox::{KeeperOptions, Publisher, Relay, RelayError, RelayOptions};
 use tidemill_engine::{EngineError, Process, ProcessOptions, SystemClock, reaper};
@@ -136,6 +137,13 @@ impl Wanted {
         let settings = &context.settings().outbox;
         let Some(publisher) = sink::open(settings, clock)? else { return Ok(None) };
         let instance = Instance::from_settings(settings.instance_id, settings.total_instances)?;
+        let is_transactional = transactional_id(&publisher.name()).is_some();
+        if let Some(instance) = instance.filter(|one| is_transactional && one.total() as usize > Group::COUNT)
+        {
+            let what = format!("there are {} groups, and {} relays", Group::COUNT, instance.total());
+            let fix = "set RELAY_TOTAL_INSTANCES to 16 at most, or unset outbox.kafka.transactional";
+            return Err(Failure::new(Code::RelayRefused, what, fix));
+        }
         let backoff = Backoff::new(settings.base_backoff, 2.0, settings.max_backoff, 0.1).map_err(|_| {
             let what = "outbox.max_backoff is shorter than outbox.base_backoff";
             Failure::new(Code::BadValue, what, "set outbox.max_backoff to at least outbox.base_backoff")

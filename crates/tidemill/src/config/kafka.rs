@@ -29,6 +29,10 @@ pub struct Kafka {
     pub cloudevents_source: Option<String>,
     /// Further options of the client.
     pub options: Option<String>,
+    /// Whether events are published in transactions.
+    pub transactional: bool,
+    /// What these are known by.
+    pub transactional_id: String,
     /// What the brokers ask for.
     pub security: KafkaSecurity,
     /// By which certificates they are known.
@@ -68,6 +72,8 @@ impl Kafka {
             linger: values.duration(&key::OUTBOX_KAFKA_LINGER),
             cloudevents_source: values.optional_text(&key::OUTBOX_KAFKA_CLOUDEVENTS_SOURCE),
             options: values.optional_text(&key::OUTBOX_KAFKA_OPTIONS),
+            transactional: values.truth(&key::OUTBOX_KAFKA_TRANSACTIONAL),
+            transactional_id: values.text(&key::OUTBOX_KAFKA_TRANSACTIONAL_ID),
             security: values.choice(&key::OUTBOX_KAFKA_SECURITY),
             ssl_ca: file(&key::OUTBOX_KAFKA_SSL_CA),
             ssl_certificate: file(&key::OUTBOX_KAFKA_SSL_CERTIFICATE),

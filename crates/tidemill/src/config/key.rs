@@ -264,6 +264,10 @@ keys! {
         "The ce_source of events; with it records have the headers of CloudEvents.";
     OUTBOX_KAFKA_OPTIONS "outbox.kafka.options", Kind::Text { longest: 4096 }, None,
         "Further options of the client: name=value, several separated by commas.";
+    OUTBOX_KAFKA_TRANSACTIONAL "outbox.kafka.transactional", Kind::Truth, Some("false"),
+        "Whether events are published in transactions, so that readers of what was committed see each once.";
+    OUTBOX_KAFKA_TRANSACTIONAL_ID "outbox.kafka.transactional_id", Kind::Text { longest: 240 }, Some("tidemill-outbox"),
+        "What these transactions are known by; no other database may use it.";
     OUTBOX_KAFKA_SECURITY "outbox.kafka.security", Kind::Word(KafkaSecurity::NAMES), Some("plaintext"),
         "What the brokers ask for.";
     OUTBOX_KAFKA_SSL_CA "outbox.kafka.ssl_ca", Kind::Text { longest: 4096 }, None,

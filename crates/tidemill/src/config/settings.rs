@@ -326,7 +326,7 @@ impl Values {
         }
     }
 
-    fn text(&self, key: &Key) -> String {
+    pub(super) fn text(&self, key: &Key) -> String {
         self.optional_text(key).expect("a text with a default was checked by its kind")
     }
 
@@ -364,7 +364,7 @@ impl Values {
         self.optional_duration(key).expect("a duration has a default and was checked by its kind")
     }
 
-    fn truth(&self, key: &Key) -> bool {
+    pub(super) fn truth(&self, key: &Key) -> bool {
         matches!(self.0.get(key.path), Some(Checked::Truth(true)))
     }
 

@@ -26,6 +26,7 @@ mod outbox_exception;
 mod outbox_kafka;
 mod outbox_relay;
 mod outbox_stats;
+mod outbox_transactional;
 mod outbox_verify;
 mod output;
 mod partitions;

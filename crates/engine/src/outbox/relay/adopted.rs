@@ -198,7 +198,7 @@ impl Member<'_> {
                 }
             }
         }
-        let outcomes = self.while_alive(self.send(&records)).await?;
+        let outcomes = self.while_alive(self.send(&self.relay.beside, &records)).await?;
         let mut why_not = None;
         if outcomes.contains(&Outcome::Delivered) {
             self.sink_down = None;

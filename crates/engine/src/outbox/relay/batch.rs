@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::outbox::cursor::{self, Advance, Cursor};
 use tidemill_domain::outbox::exception::{ExceptionState, after_refusal};
-use tidemill_domain::outbox::{Aggregate, EventId, Record, Seq, Slot, StoredEvent, Window};
+use tidemill_domain::outbox::{Aggregate, EventId, Record, Seq, Slot, StoredEvent, Unit, Window};
 use tidemill_store::outbox::exception::NewException;
 use tidemill_store::outbox::reading::{Low, Page, Reading};
 use tidemill_store::{StoreError, crash_point};
@@ -150,6 +150,7 @@ impl Member<'_> {
         crash_point!("outbox_published");
         let is_whole = self.settle(&batch, fates).await?;
         self.sink_down = sink_down;
+        self.check_ousted()?;
         if sink_down.is_some() && self.relay.publisher.is_gone() {
             return Err(Ended::SinkGone);
         }
@@ -168,7 +169,7 @@ impl Member<'_> {
         let (mut fates, mut places, mut records) = self.prepared(batch);
         let mut sink_down = self.sink_down;
         while !records.is_empty() {
-            let outcomes = self.send(&records).await;
+            let outcomes = self.send(&self.relay.publisher, &records).await;
             let now = self.relay.clock.now();
             let mut why_not = None;
             if outcomes.contains(&Outcome::Delivered) {
@@ -204,7 +205,7 @@ impl Member<'_> {
             sink_down = Some(down);
             metrics::unavailable();
             tracing::warn!("{} does not take events: {why}; will try again", self.relay.publisher.name());
-            if *stop.borrow() || self.relay.publisher.is_gone() {
+            if *stop.borrow() || self.relay.publisher.is_gone() || self.relay.publisher.is_ousted() {
                 break;
             }
             tokio::time::sleep(short_pause(down.failures + 2)).await;
@@ -263,11 +264,11 @@ impl Member<'_> {
         })
     }
 
-    /// Sends records in their order; with several senders, each has its own slots.
-    pub(super) async fn send(&self, records: &[Record]) -> Vec<Outcome> {
+    /// Sends records in their order; with several senders, each has its own slots. A sink with transactions is its own
+    /// sender for each group.
+    pub(super) async fn send(&self, publisher: &Arc<dyn Publisher>, records: &[Record]) -> Vec<Outcome> {
         let (senders, timeout) = (self.relay.options.senders.max(1), self.relay.options.timeout);
-        let publisher = &self.relay.publisher;
-        if senders == 1 || records.len() < senders {
+        if senders == 1 || records.len() < senders || self.relay.unit == Unit::Group {
             return publish_in_time(publisher, records, timeout).await;
         }
         let total = records.len();
@@ -323,6 +324,10 @@ impl Member<'_> {
         }
         let cursors = batch.advanced(&self.cursors, settled);
         self.acknowledge(cursors, published, &exceptions).await?;
+        if self.relay.unit == Unit::Group {
+            let events: Vec<EventId> = batch.page.events.iter().take(settled).map(|event| event.id).collect();
+            self.relay.publisher.settled(&events);
+        }
         self.blocked.extend(exceptions.into_iter().map(|exception| exception.aggregate));
         metrics::published(published);
         self.has_published |= published > 0;

@@ -5,10 +5,10 @@ use super::{metrics, warn};
 use crate::clock::jitter_unit;
 use crate::outbox::publisher::Outcome;
 use tidemill_domain::outbox::exception::after_refusal;
-use tidemill_domain::outbox::{Record, Slot};
+use tidemill_domain::outbox::{EventId, Record, Slot};
 use tidemill_domain::time::Timestamp;
-use tidemill_store::StoreError;
 use tidemill_store::outbox::exception::{Due, DueEvent, Settled, SettledAs};
+use tidemill_store::{StoreError, crash_point};
 use tokio::sync::watch;
 
 /// Most aggregates that are tried again at once.
@@ -35,7 +35,8 @@ impl Member<'_> {
                 return Ok(());
             }
             let records: Vec<_> = due.events.iter().map(|event| self.record_again(event)).collect();
-            let outcomes = self.while_alive(self.send(&records)).await?;
+            let outcomes = self.while_alive(self.send(&self.relay.publisher, &records)).await?;
+            crash_point!("outbox_tried_again");
             let mut settled = due.unpublishable;
             let mut is_sink_down = false;
             for (event, outcome) in due.events.iter().zip(outcomes) {
@@ -60,6 +61,7 @@ impl Member<'_> {
                 settled.push(Settled { event_id: event.id, revision: event.revision, what });
             }
             self.settle_due(&settled).await?;
+            self.check_ousted()?;
             if is_sink_down {
                 return if self.relay.publisher.is_gone() { Err(Ended::SinkGone) } else { Ok(()) };
             }
@@ -84,7 +86,9 @@ impl Member<'_> {
 
     /// Under the fence, like everything that a relay settles.
     async fn settle_due(&mut self, settled: &[Settled]) -> Result<(), Ended> {
-        let delivered = settled.iter().filter(|one| one.what == SettledAs::Delivered).count();
+        let is_delivered = |one: &&Settled| one.what == SettledAs::Delivered;
+        let events: Vec<EventId> = settled.iter().filter(is_delivered).map(|one| one.event_id).collect();
+        let delivered = events.len();
         let sent = self.now();
         self.effort.queried(10);
         let settling = self.in_time(async {
@@ -102,6 +106,7 @@ impl Member<'_> {
                 self.trust.renew(sent);
                 self.acks += 1;
                 metrics::published(delivered);
+                self.relay.publisher.settled(&events);
                 for (_, aggregate) in settling.unblocked {
                     self.blocked.remove(&aggregate);
                 }
@@ -110,6 +115,7 @@ impl Member<'_> {
             Ok(None) => Err(Ended::Fenced),
             Err(error) => {
                 warn(&error, "events that were tried again could not be settled");
+                self.groups.doubt(events);
                 // Whether it has happened is seen in what is written down.
                 self.reload().await
             }

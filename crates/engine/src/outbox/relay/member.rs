@@ -3,11 +3,13 @@
 use super::adopted::Adopted;
 use super::batch::Batch;
 use super::effort::Counting;
+use super::group::Groups;
 use super::keeping::Keeping;
 use super::sink::SinkDown;
 use super::trust::Trust;
 use super::{Relay, metrics, short_pause, warn};
 use crate::clock::SystemIds;
+use crate::outbox::publisher::SinkRefusal;
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 use tidemill_domain::lease::Epoch;
@@ -42,6 +44,10 @@ pub(super) enum Ended {
     Aside,
     /// Its sink will never take anything again.
     SinkGone,
+    /// Its sink takes nothing more of its groups: somebody else has taken them there.
+    Ousted,
+    /// Its sink does not take its groups, and somebody has to see to that.
+    Refused,
 }
 
 /// A relay that has joined.
@@ -66,6 +72,9 @@ pub(super) struct Member<'a> {
     /// Whether this membership has brought out anything.
     pub(super) has_published: bool,
     pub(super) adopted: Adopted,
+    pub(super) groups: Groups,
+    /// Why the sink does not take its groups.
+    pub(super) refusal: Option<SinkRefusal>,
     keeping: Keeping,
     /// Silent relays whose rows nobody can read, as far as that was told.
     pub(super) damaged: HashSet<RelayId>,
@@ -110,6 +119,8 @@ impl<'a> Member<'a> {
             sink_down: None,
             has_published: false,
             adopted: Adopted::default(),
+            groups: Groups::default(),
+            refusal: None,
             keeping: Keeping::default(),
             damaged: HashSet::new(),
         }))
@@ -202,6 +213,7 @@ impl<'a> Member<'a> {
             self.look_at = now;
         }
         self.share(&view, ahead).await?;
+        self.hold_groups().await?;
         self.adopted.seen(view.adopted, &self.epochs);
         let keeps = self.epochs.contains_key(&Slot::new(0));
         self.keeping.look(keeps, self.relay);
@@ -359,8 +371,14 @@ impl<'a> Member<'a> {
                 "{} has taken nothing for long; relay {id} leaves its slots to the others for a while",
                 self.relay.publisher.name()
             ),
-            Ended::Moved | Ended::SinkGone => {}
+            Ended::Ousted => tracing::error!(
+                relay.id = %id,
+                "relay {id} was ousted from {}, by somebody else or because it was silent for too long; it joins anew",
+                self.relay.publisher.name()
+            ),
+            Ended::Moved | Ended::SinkGone | Ended::Refused => {}
         }
+        self.relay.publisher.leave(&[]);
         let leaving = async {
             let mut tx = self.relay.store.begin().await?;
             tx.leave_outbox(id).await?;

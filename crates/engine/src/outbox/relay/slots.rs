@@ -77,7 +77,7 @@ impl Member<'_> {
         let sent = self.now();
         let taking = self.in_time(async {
             let mut tx = self.relay.store.begin().await?;
-            let taken = tx.take_slots(self.fence(), self.cursors.clone(), wanted).await?;
+            let taken = tx.take_slots(self.fence(), self.cursors.clone(), wanted, self.relay.unit).await?;
             let Some(taken) = taken else { return Ok(None) };
             let slots: Vec<Slot> = taken.epochs.iter().map(|(slot, _)| *slot).collect();
             let blocked = tx.outbox_blocked(&slots).await?;

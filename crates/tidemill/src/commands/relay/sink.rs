@@ -6,7 +6,8 @@ use std::sync::Arc;
 use tidemill_engine::SystemClock;
 use tidemill_engine::outbox::{Publisher, SinkOptions, sink};
 use tidemill_kafka::{
-    KafkaError, KafkaOptions, KafkaPublisher, Mechanism, Route, Sasl, Security, Tls, Topics, delivery_timeout,
+    KafkaError, KafkaOptions, KafkaPublisher, Mechanism, Route, Sasl, Security, Tls, Topics,
+    TransactionalPublisher, delivery_timeout,
 };
 
 /// None when there is no sink.
@@ -18,6 +19,10 @@ pub(super) fn open(
     let given = name.strip_prefix("kafka:").filter(|servers| !servers.is_empty());
     if given.is_some() || name == "kafka" {
         let options = kafka_options(settings, given)?;
+        if settings.kafka.transactional {
+            let id = &settings.kafka.transactional_id;
+            return Ok(Some(Arc::new(TransactionalPublisher::new(options, id, clock)?)));
+        }
         return Ok(Some(Arc::new(KafkaPublisher::new(options, clock)?)));
     }
     let max_record_bytes = settings.max_record.map(|bytes| bytes as usize);

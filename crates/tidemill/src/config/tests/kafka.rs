@@ -9,6 +9,7 @@ fn everything_about_kafka_is_read_and_secrets_stay_hidden() {
     let text = "[outbox.kafka]\n\
                 bootstrap_servers = \"a:9092,b:9092\"\n\
                 compression = \"zstd\"\n\
+                transactional = true\n\
                 security = \"sasl_ssl\"\n\
                 sasl_mechanism = \"plain\"\n\
                 sasl_username = \"shop\"\n\
@@ -23,6 +24,8 @@ fn everything_about_kafka_is_read_and_secrets_stay_hidden() {
     let kafka = &loaded.settings.outbox.kafka;
     assert_eq!(kafka.bootstrap_servers.as_deref(), Some("a:9092,b:9092"));
     assert_eq!((kafka.compression, kafka.security), (Compression::Zstd, KafkaSecurity::SaslSsl));
+    assert!(kafka.transactional);
+    assert_eq!(kafka.transactional_id, "tidemill-outbox");
     assert_eq!(kafka.sasl_mechanism, KafkaMechanism::Plain);
     assert_eq!(kafka.sasl_password.as_ref().unwrap().expose(), "open sesame");
     assert_eq!((&*kafka.routes[0].event_type, &*kafka.routes[0].topic), ("payment.*", "payments.v2"));

@@ -1,0 +1,114 @@
+//! The groups of a relay whose sink has transactions: taken there too before anything of them is sent, and let go there
+//! with their slots.
+
+use super::member::{Ended, Member};
+use super::warn;
+use crate::outbox::publisher::NotTaken;
+use std::collections::BTreeSet;
+use tidemill_domain::outbox::{EventId, Group, Unit};
+use tidemill_store::StoreError;
+
+/// What the sink has taken.
+#[derive(Debug, Default)]
+pub(super) struct Groups {
+    held: BTreeSet<Group>,
+    /// Events of receipts of which it is not known yet whether the database knows them to be published.
+    doubted: Vec<EventId>,
+}
+
+impl Groups {
+    /// It is not known whether the database knows of these.
+    pub(super) fn doubt(&mut self, events: Vec<EventId>) {
+        self.doubted.extend(events);
+    }
+}
+
+impl Member<'_> {
+    /// Lets the sink take the groups that this relay has, and let go of others. What it cannot take now is asked for with
+    /// the next look; until then it takes no event of it.
+    pub(super) async fn hold_groups(&mut self) -> Result<(), Ended> {
+        if self.relay.unit == Unit::Slot {
+            return Ok(());
+        }
+        let mine: BTreeSet<Group> = self.epochs.keys().map(|slot| Group::of(*slot)).collect();
+        let left: Vec<Group> = self.groups.held.difference(&mine).copied().collect();
+        if !left.is_empty() {
+            self.relay.publisher.leave(&left);
+            self.groups.held.retain(|group| mine.contains(group));
+        }
+        let wanted: Vec<Group> = mine.difference(&self.groups.held).copied().collect();
+        if !wanted.is_empty() {
+            self.take_groups(&wanted).await?;
+        }
+        self.clear_doubts().await;
+        Ok(())
+    }
+
+    async fn take_groups(&mut self, wanted: &[Group]) -> Result<(), Ended> {
+        let system = match self.system().await {
+            Ok(system) => system,
+            Err(error) => {
+                warn(&error, "the relay could not ask which database this is");
+                return Ok(());
+            }
+        };
+        let taking = self.relay.publisher.take(wanted, system.as_deref());
+        let taken = self.while_alive(taking).await?;
+        let mut why_not = None;
+        for (group, taken) in wanted.iter().zip(taken) {
+            match taken {
+                Ok(events) => {
+                    self.groups.held.insert(*group);
+                    self.groups.doubt(events);
+                }
+                Err(NotTaken::Unavailable { why }) => why_not = why_not.or(Some(why)),
+                Err(NotTaken::Refused(refusal)) => {
+                    self.refusal = Some(refusal);
+                    return Err(Ended::Refused);
+                }
+            }
+        }
+        if let Some(why) = why_not {
+            tracing::warn!("{} does not take groups: {why}; will try again", self.relay.publisher.name());
+        }
+        Ok(())
+    }
+
+    /// What tells this database from all others.
+    async fn system(&self) -> Result<Option<String>, StoreError> {
+        self.in_time(async {
+            let mut tx = self.relay.store.read().await?;
+            let server = tx.outbox_server().await?;
+            tx.commit().await?;
+            Ok(server.and_then(|server| server.system_identifier))
+        })
+        .await
+    }
+
+    /// Tells the sink which events of receipts the database knows to be published. Until then receipts name them, which
+    /// does no harm.
+    async fn clear_doubts(&mut self) {
+        if self.groups.doubted.is_empty() {
+            return;
+        }
+        let doubted = &self.groups.doubted;
+        let asked = self.in_time(async {
+            let mut tx = self.relay.store.read().await?;
+            let unsettled = tx.outbox_unsettled(doubted, &self.cursors).await?;
+            tx.commit().await?;
+            Ok(unsettled)
+        });
+        match asked.await {
+            Ok(unsettled) => {
+                let settled = self.groups.doubted.drain(..).filter(|id| !unsettled.contains(id));
+                self.relay.publisher.settled(&settled.collect::<Vec<_>>());
+            }
+            Err(error) => warn(&error, "the relay could not ask what was published"),
+        }
+    }
+
+    /// Whoever was ousted has nothing more to send, and does not know what the other one sends.
+    pub(super) fn check_ousted(&self) -> Result<(), Ended> {
+        if self.relay.publisher.is_ousted() { Err(Ended::Ousted) } else { Ok(()) }
+    }
+}

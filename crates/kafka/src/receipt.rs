@@ -1,0 +1,245 @@
+//! The topic of receipts: 16 partitions, one for each group, of which only the last record counts. It is made if it is not
+//! there, and read by whoever takes a group, after all others can write nothing to it any more.
+
+use crate::delivery::Wave;
+use crate::options::KafkaOptions;
+use crate::producer::{Producer, Sent};
+use rdkafka::admin::{
+    AdminClient, AdminOptions, ConfigResource, NewTopic, ResourceSpecifier, TopicReplication,
+};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError as ClientError;
+use rdkafka::message::Message;
+use rdkafka::types::RDKafkaErrorCode;
+use rdkafka::{Offset, TopicPartitionList};
+use std::sync::Arc;
+use std::time::Duration;
+use tidemill_domain::code::Code;
+use tidemill_domain::outbox::{Group, Receipt};
+use tidemill_domain::time::Clock;
+use tidemill_engine::outbox::{NotTaken, SinkRefusal};
+
+/// Most bytes of a segment. Only whole segments are compacted.
+const SEGMENT_BYTES: &str = "16777216";
+
+/// How many offsets before the end are looked at first. One record and one mark of its end for each transaction.
+const TAIL: i64 = 256;
+
+/// How long one poll waits.
+const POLL: Duration = Duration::from_millis(100);
+
+/// How often a topic that was just made is asked for.
+const ATTEMPTS: u32 = 20;
+
+type Admin = Arc<AdminClient<DefaultClientContext>>;
+
+/// Where receipts are.
+#[derive(Clone, Debug)]
+pub(crate) struct Receipts {
+    topic: String,
+    config: ClientConfig,
+    clock: Arc<dyn Clock>,
+}
+
+impl Receipts {
+    pub(crate) fn new(options: &KafkaOptions, transactional_id: &str, clock: Arc<dyn Clock>) -> Self {
+        let mut config = ClientConfig::new();
+        config.set_log_level(RDKafkaLogLevel::Critical);
+        config.set("client.id", "tidemill");
+        for (name, value) in options.client.iter() {
+            config.set(name, value);
+        }
+        config.set("bootstrap.servers", &options.bootstrap_servers);
+        options.security.apply(&mut config);
+        Self { topic: format!("{transactional_id}-receipts"), config, clock }
+    }
+
+    /// Makes the topic if it is not there, and looks whether it is as it has to be.
+    pub(crate) async fn prepare(&self, within: Duration) -> Result<(), NotTaken> {
+        let admin: Admin = Arc::new(self.config.create().map_err(unavailable)?);
+        let count = i32::try_from(Group::COUNT).unwrap_or(i32::MAX);
+        // As many replicas as the brokers give to a topic of which nobody says it.
+        let topic = NewTopic::new(&self.topic, count, TopicReplication::Fixed(-1))
+            .set("cleanup.policy", "compact")
+            .set("segment.bytes", SEGMENT_BYTES);
+        let options = AdminOptions::new().request_timeout(Some(within)).operation_timeout(Some(within));
+        // If it is not allowed to be made it may still be there.
+        let _made_or_there = admin.create_topics([&topic], &options).await.map_err(unavailable)?;
+        self.check_partitions(&admin, within).await?;
+        self.check_policy(&admin, &options).await
+    }
+
+    async fn check_partitions(&self, admin: &Admin, within: Duration) -> Result<(), NotTaken> {
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let (asking, name) = (admin.clone(), self.topic.clone());
+            let asked = tokio::task::spawn_blocking(move || partitions(&asking, &name, within)).await;
+            let (count, error) =
+                asked.map_err(|error| self.missing(&error.to_string()))?.map_err(unavailable)?;
+            match error {
+                None if count == Group::COUNT => return Ok(()),
+                None if count > 0 => {
+                    let what = format!(
+                        "the topic {} has {count} partitions, and needs {}",
+                        self.topic,
+                        Group::COUNT
+                    );
+                    return Err(not_fit(what));
+                }
+                error if attempt >= ATTEMPTS => {
+                    return Err(self.missing(&error.map_or_else(String::new, |error| error.to_string())));
+                }
+                _ => tokio::time::sleep(POLL).await,
+            }
+        }
+    }
+
+    fn missing(&self, why: &str) -> NotTaken {
+        NotTaken::Unavailable { why: format!("topic {}: {why}", self.topic) }
+    }
+
+    async fn check_policy(&self, admin: &Admin, options: &AdminOptions) -> Result<(), NotTaken> {
+        let about = ResourceSpecifier::Topic(&self.topic);
+        let answers = admin.describe_configs([&about], options).await.map_err(unavailable)?;
+        let policy =
+            |config: &ConfigResource| config.get("cleanup.policy").and_then(|entry| entry.value.clone());
+        match answers.into_iter().next() {
+            Some(Ok(config)) => match policy(&config) {
+                Some(policy) if policy != "compact" => {
+                    let topic = &self.topic;
+                    Err(not_fit(format!("the topic {topic} has cleanup.policy={policy}, and needs compact")))
+                }
+                _ => Ok(()),
+            },
+            Some(Err(RDKafkaErrorCode::TopicAuthorizationFailed)) => {
+                tracing::warn!(
+                    "the settings of the topic {} may not be looked at; it must be compacted",
+                    self.topic
+                );
+                Ok(())
+            }
+            Some(Err(code)) => Err(self.missing(&code.to_string())),
+            None => Err(self.missing("no settings")),
+        }
+    }
+
+    /// The last receipt of a group; none when nothing was ever sent.
+    pub(crate) async fn read(&self, group: Group, within: Duration) -> Result<Option<Receipt>, NotTaken> {
+        let this = self.clone();
+        let read = tokio::task::spawn_blocking(move || this.read_here(group, within)).await;
+        let bytes = read.map_err(|error| NotTaken::Unavailable { why: error.to_string() })??;
+        bytes.map(|bytes| Receipt::from_json(&bytes)).transpose().map_err(|error| {
+            NotTaken::Refused(SinkRefusal {
+                code: Code::BadReceipt,
+                what: format!("the last receipt of group {group} in the topic {}: {error}", self.topic),
+                fix: "use a program that is as new as the one that wrote it; what else to do is told by `tidemill explain TM1442`".to_owned(),
+            })
+        })
+    }
+
+    fn read_here(&self, group: Group, within: Duration) -> Result<Option<Vec<u8>>, NotTaken> {
+        let until = self.clock.monotonic().plus(within);
+        let left = || until.since(self.clock.monotonic());
+        let consumer = self.consumer()?;
+        let partition = i32::from(group.get());
+        let (low, high) = loop {
+            match consumer.fetch_watermarks(&self.topic, partition, left()) {
+                Ok(found) => break found,
+                Err(error) if is_passing(&error) && !left().is_zero() => std::thread::sleep(POLL),
+                Err(error) => return Err(unavailable(error)),
+            }
+        };
+        let mut starts = vec![low.max(high.saturating_sub(TAIL))];
+        // Many that were aborted, or compacted away, may lie between the last one and the end.
+        starts.extend((starts[0] > low).then_some(low));
+        for start in starts {
+            let mut list = TopicPartitionList::new();
+            list.add_partition_offset(&self.topic, partition, Offset::Offset(start)).map_err(unavailable)?;
+            consumer.assign(&list).map_err(unavailable)?;
+            let mut last = None;
+            loop {
+                match consumer.poll(POLL.min(left())) {
+                    Some(Ok(message)) => last = message.payload().map(<[u8]>::to_vec),
+                    Some(Err(ClientError::PartitionEOF(_))) => break,
+                    Some(Err(error)) if is_passing(&error) => {}
+                    Some(Err(error)) => return Err(unavailable(error)),
+                    None if left().is_zero() => {
+                        return Err(self.missing("its end was not reached in time"));
+                    }
+                    None => {}
+                }
+            }
+            if last.is_some() {
+                return Ok(last);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Only what was committed is read, and nothing is ever said to the brokers about how far.
+    fn consumer(&self) -> Result<BaseConsumer, NotTaken> {
+        let mut config = self.config.clone();
+        config
+            .set("group.id", &self.topic)
+            .set("enable.auto.commit", "false")
+            .set("enable.partition.eof", "true")
+            .set("isolation.level", "read_committed")
+            .set("auto.offset.reset", "earliest");
+        config.create().map_err(unavailable)
+    }
+
+    /// Sends a receipt, within the transaction of the producer.
+    pub(crate) fn send(
+        &self,
+        group: Group,
+        receipt: &Receipt,
+        producer: &Producer,
+        place: (&Arc<Wave>, usize),
+    ) -> Sent {
+        let to = (self.topic.as_str(), i32::from(group.get()));
+        producer.send_text(to, (&group.to_string(), &receipt.to_json()), place)
+    }
+}
+
+/// How many partitions a topic has, or what is wrong with it. Blocks.
+fn partitions(
+    admin: &Admin,
+    topic: &str,
+    within: Duration,
+) -> Result<(usize, Option<RDKafkaErrorCode>), ClientError> {
+    let metadata = admin.inner().fetch_metadata(Some(topic), within)?;
+    let found = metadata.topics().first();
+    Ok(found.map_or((0, None), |topic| (topic.partitions().len(), topic.error().map(RDKafkaErrorCode::from))))
+}
+
+/// What passes by itself: brokers that come back, and leaders of a topic that was just made.
+fn is_passing(error: &ClientError) -> bool {
+    use RDKafkaErrorCode::{
+        AllBrokersDown, BrokerTransportFailure, LeaderNotAvailable, NotLeaderForPartition, OperationTimedOut,
+        Resolve, UnknownTopicOrPartition,
+    };
+    matches!(
+        error.rdkafka_error_code(),
+        Some(
+            AllBrokersDown
+                | BrokerTransportFailure
+                | LeaderNotAvailable
+                | NotLeaderForPartition
+                | OperationTimedOut
+                | Resolve
+                | UnknownTopicOrPartition
+        )
+    )
+}
+
+fn unavailable(error: ClientError) -> NotTaken {
+    NotTaken::Unavailable { why: error.to_string() }
+}
+
+fn not_fit(what: String) -> NotTaken {
+    let fix = "delete the topic and it is made anew as it has to be, or set outbox.kafka.transactional_id to another name; stop all relays first".to_owned();
+    NotTaken::Refused(SinkRefusal { code: Code::ReceiptsNotFit, what, fix })
+}

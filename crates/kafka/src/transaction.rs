@@ -1,0 +1,105 @@
+//! The transactions of one producer, as far as its client has them: what blocks is done on a thread of its own.
+
+use crate::producer::Producer;
+use rdkafka::error::KafkaError as ClientError;
+use rdkafka::producer::Producer as _;
+use rdkafka::types::RDKafkaErrorCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Why a transaction did not go on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Trouble {
+    /// There was no answer; the same may be asked again.
+    Late(String),
+    /// It has to be aborted.
+    Broken(String),
+    /// Somebody else has a producer of the same name now, or the brokers have given this one up.
+    Ousted(String),
+    /// The producer is of no use any more, and what became of the transaction is not known.
+    Lost(String),
+}
+
+impl Trouble {
+    pub(crate) fn why(&self) -> &str {
+        match self {
+            Self::Late(why) | Self::Broken(why) | Self::Ousted(why) | Self::Lost(why) => why,
+        }
+    }
+}
+
+/// Ousts all other producers of this name. What they had begun is over when this has answered.
+pub(crate) async fn init(producer: &Arc<Producer>, within: Duration) -> Result<(), Trouble> {
+    on_thread(producer, move |producer| {
+        client(producer)?.init_transactions(within).map_err(|error| trouble(producer, &error))
+    })
+    .await
+}
+
+/// Begins one.
+pub(crate) fn begin(producer: &Producer) -> Result<(), Trouble> {
+    producer.forget_failure();
+    client(producer)?.begin_transaction().map_err(|error| trouble(producer, &error))
+}
+
+/// Waits for all records and commits. Asking again, when it was late, does no harm.
+pub(crate) async fn commit(producer: &Arc<Producer>, within: Duration) -> Result<(), Trouble> {
+    on_thread(producer, move |producer| {
+        client(producer)?.commit_transaction(within).map_err(|error| trouble(producer, &error))
+    })
+    .await
+}
+
+/// Undoes all that was sent in it.
+pub(crate) async fn abort(producer: &Arc<Producer>, within: Duration) -> Result<(), Trouble> {
+    on_thread(producer, move |producer| {
+        client(producer)?.abort_transaction(within).map_err(|error| trouble(producer, &error))
+    })
+    .await
+}
+
+type Client = rdkafka::producer::ThreadedProducer<crate::producer::Context>;
+
+fn client(producer: &Producer) -> Result<&Client, Trouble> {
+    producer.client().ok_or_else(|| Trouble::Lost("the producer is closed".to_owned()))
+}
+
+async fn on_thread(
+    producer: &Arc<Producer>,
+    work: impl FnOnce(&Producer) -> Result<(), Trouble> + Send + 'static,
+) -> Result<(), Trouble> {
+    let producer = producer.clone();
+    let done = tokio::task::spawn_blocking(move || work(&producer)).await;
+    done.unwrap_or_else(|error| Err(Trouble::Lost(error.to_string())))
+}
+
+fn trouble(producer: &Producer, error: &ClientError) -> Trouble {
+    let fatal = producer.client().and_then(|client| client.client().fatal_error());
+    if let Some((code, reason)) = fatal {
+        return if is_ousted(code) { Trouble::Ousted(reason) } else { Trouble::Lost(reason) };
+    }
+    match error {
+        ClientError::Transaction(error) => {
+            let why = error.string();
+            if is_ousted(error.code()) {
+                Trouble::Ousted(why)
+            } else if error.txn_requires_abort() {
+                Trouble::Broken(why)
+            } else if error.is_retriable() {
+                Trouble::Late(why)
+            } else {
+                Trouble::Lost(why)
+            }
+        }
+        // Records that have not arrived yet: nothing was asked of the coordinator.
+        ClientError::Flush(RDKafkaErrorCode::OperationTimedOut) => Trouble::Late(error.to_string()),
+        other => Trouble::Lost(other.to_string()),
+    }
+}
+
+fn is_ousted(code: RDKafkaErrorCode) -> bool {
+    matches!(
+        code,
+        RDKafkaErrorCode::Fenced | RDKafkaErrorCode::ProducerFenced | RDKafkaErrorCode::InvalidProducerEpoch
+    )
+}
