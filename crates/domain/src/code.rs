@@ -205,6 +205,11 @@ codes! {
     1440 ReceiptsNotFit -> Conflict, "the topic of receipts cannot be used as it is";
     1441 ReceiptsOfAnother -> Conflict, "the receipts are those of another database";
     1442 BadReceipt -> Failure, "a receipt cannot be read";
+    1450 KafkaUnreachable -> Unreachable, "Kafka did not answer in time";
+    1451 TopicUnreadable -> NotFound, "a topic cannot be read";
+    1452 OffsetGone -> Conflict, "records that were to be read are no longer in the topic";
+    1453 EarlierRunOpen -> Conflict, "an earlier instance of the job has not come to its end";
+    1454 BadMessageId -> Usage, "the name of a consumer or the id of a message is not accepted";
 }
 
 impl Code {

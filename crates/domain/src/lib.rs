@@ -5,8 +5,8 @@
 //!
 //! Reading order: [`time`], [`process`] and [`lease`] (the one idea under all pillars), then [`backoff`] and
 //! [`poll`] (when to try again), [`duration`] and [`nearest`] (what people write), then [`item`], [`job`] and
-//! [`schedule`] (batch work), [`hint`] (what a statement asks of a database) and [`pool`] (who may start), [`outbox`] (what is
-//! told to others), then [`audit`] and [`code`] (what people see).
+//! [`schedule`] (batch work), [`hint`] (what a statement asks of a database) and [`pool`] (who may start), [`outbox`] and
+//! [`inbox`] (what is told to others, and what others have told), then [`audit`] and [`code`] (what people see).
 
 pub mod time;
 
@@ -26,6 +26,7 @@ pub mod schedule;
 pub mod hint;
 pub mod pool;
 
+pub mod inbox;
 pub mod outbox;
 
 pub mod alert;

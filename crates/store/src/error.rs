@@ -3,6 +3,7 @@
 use crate::item;
 use std::path::PathBuf;
 use tidemill_domain::code::Code;
+use tidemill_domain::inbox::BadMessage;
 use tidemill_domain::item::ErrorKind;
 use tidemill_domain::job::context::ContextError;
 use tidemill_domain::lease::LeaseRefusal;
@@ -121,6 +122,9 @@ pub enum StoreError {
         /// The name.
         name: String,
     },
+    /// The name of a consumer or the id of a message is not accepted.
+    #[error(transparent)]
+    BadMessage(#[from] BadMessage),
     /// What an execution remembers cannot be stored, or what is stored cannot be read.
     #[error("the execution context of {place} cannot be used")]
     BadContext {
@@ -172,6 +176,7 @@ impl StoreError {
             Self::DamagedRow { .. } | Self::DamagedPool(_) => Code::DamagedRow,
             Self::DamagedRelay { .. } => Code::DamagedRelay,
             Self::ViewNameTaken { .. } => Code::ViewNameTaken,
+            Self::BadMessage(bad) => bad.code(),
             Self::BadContext { source: ContextError::NotUnderstood(_), .. } => Code::DamagedRow,
             Self::BadContext { .. } => Code::ContextTooLarge,
             Self::LeaseRefused(_) => Code::ProcessExpired,
@@ -219,6 +224,7 @@ impl StoreError {
                 "once it has stopped, run the statement: update tidemill_outbox_relay set cursors = '[]' where id = '{relay}'; its slots are then read from where they were before it, so that events come again and none is lost"
             ),
             Self::DamagedPool(_) => "see what `tidemill pool verify` says, and report it".into(),
+            Self::BadMessage(bad) => bad.fix().into(),
             Self::ViewNameTaken { .. } => {
                 "choose other names by pools.registry_view and pools.limits_view, or rename what is there".into()
             }

@@ -14,6 +14,7 @@ pub mod tx;
 
 pub mod alert;
 pub mod audit;
+pub mod inbox;
 pub mod job;
 pub mod lease;
 pub mod outbox;

@@ -30,6 +30,7 @@ mod schedule;
 mod alert;
 mod audit;
 mod idempotency;
+mod inbox;
 mod token;
 
 mod demo;

@@ -1,5 +1,5 @@
-//! The keeper of the outbox: makes partitions ahead, forgets what is old, and notices when the database has become that
-//! of another server. One relay does it, that which has slot 0; more than one do no harm.
+//! The keeper of the outbox: makes partitions ahead, forgets what is old, that of the inbox too, and notices when the
+//! database has become that of another server. One relay does it, that which has slot 0; more than one do no harm.
 //!
 //! A round takes some forty statements. Where nobody writes events there is nothing to do between two rounds but to get
 //! older, so there a single statement looks whether that is still so.
@@ -23,6 +23,8 @@ pub struct KeeperOptions {
     pub partitions_ahead: usize,
     /// How long events are kept that were published.
     pub keep_for: Duration,
+    /// How long consumers remember which messages they have seen.
+    pub keep_seen_for: Duration,
     /// Partitions, and portions of events, that go in one round.
     pub most_per_round: usize,
     /// Pause between two rounds, or looks whether one is due.
@@ -35,6 +37,7 @@ impl Default for KeeperOptions {
             partition_rows: 1_000_000,
             partitions_ahead: 2,
             keep_for: Duration::from_secs(7 * 24 * 3600),
+            keep_seen_for: Duration::from_secs(30 * 24 * 3600),
             most_per_round: 10,
             pause: Duration::from_secs(30),
         }
@@ -50,6 +53,8 @@ pub struct Kept {
     pub extended: Extended,
     /// What was forgotten.
     pub retained: Retained,
+    /// Messages of the inbox that were.
+    pub unseen: u64,
 }
 
 impl Kept {
@@ -111,7 +116,8 @@ pub async fn keep(store: &Store, options: &KeeperOptions) -> Result<Kept, Engine
     let checked = store.check_outbox().await;
     let extended = store.extend_outbox(options.partition_rows, options.partitions_ahead).await;
     let retained = store.retain_outbox(options.keep_for, options.most_per_round).await;
-    let kept = Kept { checked: checked?, extended: extended?, retained: retained? };
+    let unseen = store.retain_inbox(options.keep_seen_for, options.most_per_round).await;
+    let kept = Kept { checked: checked?, extended: extended?, retained: retained?, unseen: unseen? };
     if kept.checked.excepted > 0 {
         tracing::warn!(
             excepted = kept.checked.excepted,

@@ -6,6 +6,7 @@ pub(crate) mod audit;
 pub(crate) mod clock;
 pub(crate) mod demo;
 pub(crate) mod idempotency;
+pub(crate) mod inbox;
 pub(crate) mod job;
 pub(crate) mod lease;
 pub(crate) mod migration;

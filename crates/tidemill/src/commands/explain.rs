@@ -72,7 +72,8 @@ pages! {
     NoticeUnsupported "1406" RelayRefused "1407" EventNotFound "1408" DamagedRelay "1409" SinkGone "1412"
     BadKafkaOption "1420" BadKafkaSettings "1421" BadTableName "1430" TableNotFit "1431"
     AdoptUnsupported "1432" NotAdopted "1433" AdoptedRowRefused "1434"
-    ReceiptsNotFit "1440" ReceiptsOfAnother "1441" BadReceipt "1442"
+    ReceiptsNotFit "1440" ReceiptsOfAnother "1441" BadReceipt "1442" KafkaUnreachable "1450"
+    TopicUnreadable "1451" OffsetGone "1452" EarlierRunOpen "1453" BadMessageId "1454"
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `tidemill relay`: publishes the outbox until told to stop. A server with a sink has such a relay too.
 
-mod sink;
+pub(crate) mod sink;
 
 use crate::commands::Flag;
 use crate::commands::signals::Signals;
@@ -179,6 +179,7 @@ impl Wanted {
             keeper: KeeperOptions {
                 partition_rows: settings.partition_rows.into(),
                 keep_for: settings.keep_for,
+                keep_seen_for: settings.keep_seen_for,
                 ..KeeperOptions::default()
             },
             ..RelayOptions::new(process.id(), context.identity(), self.retry)

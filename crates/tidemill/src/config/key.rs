@@ -242,6 +242,8 @@ keys! {
         "How long a silent relay keeps its slots.";
     OUTBOX_KEEP_FOR "outbox.keep_for", duration(60_000, 3650 * 86_400), Some("7d"),
         "How long events are kept that were published.";
+    OUTBOX_KEEP_SEEN_FOR "outbox.keep_seen_for", duration(60_000, 3650 * 86_400), Some("30d"),
+        "How long the inbox remembers which messages consumers have seen.";
     OUTBOX_PARTITION_ROWS "outbox.partition_rows", Kind::Number { least: 1_000, most: 1_000_000_000 }, Some("1000000"),
         "Events of one partition of the table of events.";
     OUTBOX_MAX_RECORD "outbox.max_record", Kind::Number { least: 1_000, most: 1_000_000_000 }, None,

@@ -168,6 +168,8 @@ pub struct Outbox {
     pub lease: Duration,
     /// How long events are kept that were published.
     pub keep_for: Duration,
+    /// How long the inbox remembers what consumers have seen.
+    pub keep_seen_for: Duration,
     /// Events of one partition.
     pub partition_rows: u32,
     /// The longest record that the sink takes, in bytes.
@@ -276,6 +278,7 @@ impl Settings {
                 slow_batch: values.duration(&key::OUTBOX_SLOW_BATCH),
                 lease: values.duration(&key::OUTBOX_LEASE),
                 keep_for: values.duration(&key::OUTBOX_KEEP_FOR),
+                keep_seen_for: values.duration(&key::OUTBOX_KEEP_SEEN_FOR),
                 partition_rows: values.number(&key::OUTBOX_PARTITION_ROWS),
                 max_record: values.optional_number(&key::OUTBOX_MAX_RECORD),
                 instance_id: values.optional_number(&key::OUTBOX_INSTANCE_ID),

@@ -92,6 +92,19 @@ async fn a_payment_and_its_event_are_both_there_or_neither() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_that_comes_again_is_dealt_with_once() {
+    for database in both_databases().await {
+        let program = Program::new("inbox_consumer", Stage::new());
+
+        let ran = program.run(&[database.url()]);
+
+        let expected = ["1 is new", "2 is new", "2 was dealt with before", "3 is new"];
+        let told: Vec<String> = ran.succeeds().stdout.lines().map(str::to_owned).collect();
+        assert_eq!(told, expected.map(|what| format!("message {what}")));
+    }
+}
+
 #[test]
 fn a_job_that_failed_goes_on_where_it_was() {
     let program = Program::new("restart_after_crash", Stage::new());

@@ -66,3 +66,23 @@ async fn on_sqlite_a_round_forgets() {
 
     assert_eq!((kept.retained.deleted, kept.extended.made.len()), (1, 0));
 }
+
+#[tokio::test]
+async fn a_round_forgets_what_consumers_have_seen_long_ago() {
+    let bench = crate::Bench::new().await;
+    let first = async |id: &str| {
+        let mut tx = bench.store.begin().await.unwrap();
+        let first = tx.first_time("billing", id).await.unwrap();
+        tx.commit().await.unwrap();
+        first
+    };
+    first("old").await;
+    bench.clock.advance(DAY * 29);
+    first("young").await;
+    bench.clock.advance(DAY * 2);
+
+    let kept = keep(&bench.store, &KeeperOptions::default()).await.unwrap();
+
+    assert_eq!(kept.unseen, 1);
+    assert_eq!((first("old").await, first("young").await), (true, false));
+}

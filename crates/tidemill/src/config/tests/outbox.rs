@@ -30,6 +30,7 @@ fn nothing_at_all_gives_the_defaults() {
     assert_eq!((outbox.timeout, outbox.slow_batch), (Duration::from_secs(10), Duration::from_secs(3)));
     assert_eq!((outbox.base_backoff, outbox.max_backoff), (Duration::from_secs(5), Duration::from_secs(600)));
     assert_eq!((outbox.lease, outbox.keep_for), (Duration::from_secs(5), Duration::from_secs(7 * 86_400)));
+    assert_eq!(outbox.keep_seen_for, Duration::from_secs(30 * 86_400));
     assert_eq!(outbox.partition_rows, 1_000_000);
     assert_eq!((outbox.instance_id, outbox.total_instances), (None, None));
     assert_eq!((settings.jobs.events, settings.pools.events), (Events::Off, Events::Off));

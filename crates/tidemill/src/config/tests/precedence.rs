@@ -132,6 +132,7 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
         slow_batch = "6s"
         lease = "7s"
         keep_for = "8d"
+        keep_seen_for = "45d"
         partition_rows = 9000
         max_record = 1048576
         instance_id = 1
@@ -254,6 +255,7 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
     assert_eq!(loaded.settings.outbox.sink.as_deref(), Some("file:/var/spool/events.jsonl"));
     assert_eq!((loaded.settings.outbox.senders, loaded.settings.outbox.max_attempts), (2, 3));
     assert_eq!(loaded.settings.outbox.keep_for, Duration::from_secs(8 * 86_400));
+    assert_eq!(loaded.settings.outbox.keep_seen_for, Duration::from_secs(45 * 86_400));
     assert_eq!(
         (loaded.settings.outbox.max_record, &*loaded.settings.outbox.events_topic),
         (Some(1 << 20), "ops")

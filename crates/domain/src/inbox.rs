@@ -1,0 +1,102 @@
+//! The inbox: which messages a consumer has dealt with, so that one that comes again is known.
+
+use crate::code::Code;
+
+/// Most bytes of the name of a consumer.
+pub const CONSUMER_BYTES_MAX: usize = 200;
+/// Most bytes of the id of a message.
+pub const MESSAGE_ID_BYTES_MAX: usize = 500;
+
+/// A message, as the inbox knows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Message<'a> {
+    consumer: &'a str,
+    id: &'a str,
+}
+
+/// A name or an id that is not accepted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum BadMessage {
+    /// The name of the consumer.
+    #[error("the name of a consumer is 1 to {CONSUMER_BYTES_MAX} bytes without control characters")]
+    Consumer,
+    /// The id of the message.
+    #[error("the id of a message is 1 to {MESSAGE_ID_BYTES_MAX} bytes without control characters")]
+    Id,
+}
+
+impl BadMessage {
+    /// Its stable code.
+    pub const fn code(self) -> Code {
+        Code::BadMessageId
+    }
+
+    /// What the reader can do about it.
+    pub const fn fix(self) -> &'static str {
+        match self {
+            Self::Consumer => "name the consumer by a short word that never changes, such as billing",
+            Self::Id => {
+                "use what the producer calls the message by, such as the header tidemill-event-id, or a hash of it"
+            }
+        }
+    }
+}
+
+impl<'a> Message<'a> {
+    /// Checks and wraps.
+    ///
+    /// ```
+    /// # use tidemill_domain::inbox::Message;
+    /// assert!(Message::new("billing", "4711").is_ok());
+    /// assert!(Message::new("billing", "").is_err());
+    /// ```
+    pub fn new(consumer: &'a str, id: &'a str) -> Result<Self, BadMessage> {
+        let is_fit =
+            |text: &str, most: usize| (1..=most).contains(&text.len()) && !text.chars().any(char::is_control);
+        match (is_fit(consumer, CONSUMER_BYTES_MAX), is_fit(id, MESSAGE_ID_BYTES_MAX)) {
+            (false, _) => Err(BadMessage::Consumer),
+            (true, false) => Err(BadMessage::Id),
+            (true, true) => Ok(Self { consumer, id }),
+        }
+    }
+
+    /// Who deals with it.
+    pub const fn consumer(self) -> &'a str {
+        self.consumer
+    }
+
+    /// Which message.
+    pub const fn id(self) -> &'a str {
+        self.id
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn names_and_ids_have_bounds() {
+        let long = "x".repeat(CONSUMER_BYTES_MAX);
+        let longer = "x".repeat(CONSUMER_BYTES_MAX + 1);
+        let id = "한".repeat(MESSAGE_ID_BYTES_MAX / 3);
+        let too_long = "한".repeat(MESSAGE_ID_BYTES_MAX / 3 + 1);
+
+        assert!(Message::new(&long, &id).is_ok());
+        assert_eq!(Message::new(&longer, "1"), Err(BadMessage::Consumer));
+        assert_eq!(Message::new("", "1"), Err(BadMessage::Consumer));
+        assert_eq!(Message::new("a\nb", "1"), Err(BadMessage::Consumer));
+        assert_eq!(Message::new("a", &too_long), Err(BadMessage::Id));
+        assert_eq!(Message::new("a", "1\0"), Err(BadMessage::Id));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_accepted_is_kept_as_it_is(consumer in "[a-z ]{1,50}", id in "\\PC{1,100}") {
+            let message = Message::new(&consumer, &id).unwrap();
+
+            prop_assert_eq!((message.consumer(), message.id()), (consumer.as_str(), id.as_str()));
+        }
+    }
+}

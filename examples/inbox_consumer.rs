@@ -1,0 +1,66 @@
+//! A consumer that deals with each message once, though some come twice.
+//!
+//! ```text
+//! cargo run --example inbox_consumer                                     # in a database in memory
+//! cargo run --example inbox_consumer -- postgres://ann@localhost/shop
+//! ```
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "an example says what it does")]
+
+use std::process::ExitCode;
+use tidemill::prelude::*;
+use tidemill::sqlx;
+use tidemill::{Init, StoreOptions};
+
+/// What a client of Kafka would bring: ids and what they say. The second one comes again, as after a crash.
+const MESSAGES: [(&str, i64); 4] = [("1", 500), ("2", 700), ("2", 700), ("3", 900)];
+
+const ADD: &str = "update balance set cents = cents + $1";
+
+/// Adds the cents of a message, unless that was done before. Both commit, or neither does.
+async fn deal_with(store: &Store, id: &str, cents: i64) -> Result<bool, StoreError> {
+    let mut tx = store.begin().await?;
+    let is_first = tx.first_time("balance", id).await?;
+    if is_first {
+        if let Some(connection) = tx.postgres() {
+            sqlx::query(ADD).bind(cents).execute(connection).await?;
+        } else if let Some(connection) = tx.sqlite() {
+            sqlx::query(ADD).bind(cents).execute(connection).await?;
+        }
+    }
+    tx.commit().await?;
+    Ok(is_first) // only now may the offset be committed
+}
+
+async fn run(url: &str) -> Result<(), StoreError> {
+    let store = Store::open(url.parse()?, &StoreOptions::default()).await?;
+    store.initialise(Init::Always).await?; // elsewhere `tidemill db migrate` does this
+    let mut tx = store.begin().await?;
+    for statement in ["create table balance (cents bigint not null)", "insert into balance values (0)"] {
+        if let Some(connection) = tx.postgres() {
+            sqlx::query(statement).execute(connection).await?;
+        } else if let Some(connection) = tx.sqlite() {
+            sqlx::query(statement).execute(connection).await?;
+        }
+    }
+    tx.commit().await?;
+
+    for (id, cents) in MESSAGES {
+        let told = if deal_with(&store, id, cents).await? { "is new" } else { "was dealt with before" };
+        println!("message {id} {told}");
+    }
+    store.close().await;
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    let url = std::env::args().nth(1).unwrap_or_else(|| "sqlite::memory:".to_owned());
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime can be started");
+    match runtime.block_on(run(&url)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}: {}", error.fix());
+            ExitCode::FAILURE
+        }
+    }
+}
