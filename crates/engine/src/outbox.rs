@@ -19,4 +19,4 @@ pub use keeper::{KeeperOptions, Kept};
 pub use publisher::{NotTaken, Outcome, Publisher, SinkRefusal};
 pub use relay::{Relay, RelayError, RelayOptions};
 pub use sink::{SinkError, SinkOptions};
-pub use verify::{Verified, Verifier, VerifyError};
+pub use verify::{ReadBack, Verified, Verifier, VerifyError};

@@ -15,7 +15,7 @@ mod verdict;
 #[cfg(test)]
 mod tests;
 
-pub use verdict::{Excused, Found, PLACES_MAX, Place, Reordered, Repeated, Verdict};
+pub use verdict::{Excused, Found, Lane, PLACES_MAX, Place, Reordered, Repeated, Verdict};
 
 /// Why an event that was read is not in the sink.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,7 +40,8 @@ pub struct Auditor {
     repeats: Found<Repeated>,
     reordered: Found<Reordered>,
     torn: Found<Place>,
-    /// The highest event of each aggregate, and where it is. A hash stands for the aggregate.
+    foreign: u64,
+    /// The highest event of each aggregate in each lane, and where it is. A hash stands for both.
     heads: HashMap<[u8; 16], (EventId, Place)>,
     seqs: HashMap<Slot, Numbers>,
     /// Events of the table that count as read, and the others.
@@ -95,8 +96,9 @@ impl Auditor {
         self.pending.insert(id.get());
     }
 
-    /// The sink has this.
-    pub fn published(&mut self, place: Place, published: &Published) {
+    /// The sink has this. Its lane is what its readers read in order: of a sink of files all of them, of Kafka one
+    /// partition. Between two lanes there is no order, so none can be broken.
+    pub fn published(&mut self, lane: Lane, place: Place, published: &Published) {
         self.records += 1;
         self.seqs.entry(published.slot).or_default().insert(published.seq.get());
         if !self.published.insert(published.id.get()) {
@@ -104,7 +106,7 @@ impl Auditor {
             self.repeats.push(Repeated { id: published.id, place });
             return;
         }
-        let head = self.heads.entry(hash(&published.aggregate)).or_insert((published.id, place));
+        let head = self.heads.entry(hash(lane, &published.aggregate)).or_insert((published.id, place));
         if published.id >= head.0 {
             *head = (published.id, place);
             return;
@@ -121,6 +123,11 @@ impl Auditor {
     /// The sink has something here that is no record, or only a part of one.
     pub fn torn(&mut self, place: Place) {
         self.torn.push(place);
+    }
+
+    /// The sink has something here that is not of this outbox at all.
+    pub fn foreign(&mut self) {
+        self.foreign += 1;
     }
 
     /// What the sink has and the snapshot has not, though it goes back far enough: published since, or unknown. To be
@@ -143,6 +150,7 @@ impl Auditor {
             unknown: Found::smallest(self.strange().filter(|id| !self.is_forgotten(*id))),
             forgotten: u64::try_from(forgotten).unwrap_or(u64::MAX),
             torn: self.torn.clone(),
+            foreign: self.foreign,
             gaps: Found::smallest(self.gaps()),
             pending: u64::try_from(self.pending.without([&self.published]).count()).unwrap_or(u64::MAX),
             excused: self.excuses,
@@ -167,9 +175,10 @@ impl Auditor {
     }
 }
 
-/// Stands for an aggregate. The length keeps the type and the id apart.
-fn hash(aggregate: &Aggregate) -> [u8; 16] {
+/// Stands for an aggregate in a lane. The length keeps the type and the id apart.
+fn hash(Lane(lane): Lane, aggregate: &Aggregate) -> [u8; 16] {
     let mut hash = Md5::new();
+    hash.update(lane.to_le_bytes());
     hash.update(aggregate.kind.len().to_le_bytes());
     hash.update(aggregate.kind.as_bytes());
     hash.update(aggregate.id.as_bytes());

@@ -1,18 +1,21 @@
 //! Compares what a sink has with what the table says, once or again and again while relays publish.
 //!
-//! First the table, then the files: whatever the table counts as read was in the files by then. What the files have on
+//! First the table, then the sink: whatever the table counts as read was in the sink by then. What the sink has on
 //! top of that was published meanwhile, so the table is asked for it once more.
 
-use super::sink::tail::{Found, Tail};
+pub use super::sink::tail::Found;
+use super::sink::tail::Tail;
 use super::sink::{SinkAddress, SinkError};
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use tidemill_domain::code::Code;
-use tidemill_domain::outbox::verify::{Auditor, Place, Verdict};
+use tidemill_domain::outbox::verify::{Auditor, Lane, Place, Verdict};
 use tidemill_domain::outbox::{Aggregate, EventId};
 use tidemill_store::outbox::AuditFrom;
 use tidemill_store::{Store, StoreError};
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// So many events are read at once.
 const AT_ONCE: u32 = 10_000;
@@ -27,6 +30,16 @@ pub enum VerifyError {
     /// The file is not there.
     #[error("there is no file {0}")]
     NoFile(String),
+    /// What reads the sink has failed.
+    #[error("{what}")]
+    Unreadable {
+        /// Its stable code.
+        code: Code,
+        /// What happened.
+        what: String,
+        /// What the reader can do about it.
+        fix: String,
+    },
     /// The files cannot be read.
     #[error("what was published cannot be read")]
     File(#[source] io::Error),
@@ -41,6 +54,7 @@ impl VerifyError {
         match self {
             Self::Sink(error) => error.code(),
             Self::NoFile(_) | Self::File(_) => Code::BadSink,
+            Self::Unreadable { code, .. } => *code,
             Self::Store(error) => error.code(),
         }
     }
@@ -52,9 +66,65 @@ impl VerifyError {
             Self::NoFile(_) => {
                 "name the files that relays publish to; see the sinks of `tidemill outbox relays`".into()
             }
+            Self::Unreadable { fix, .. } => fix.clone(),
             Self::File(_) => "give this user read access to the files of the sink".into(),
             Self::Store(error) => error.fix(),
         }
+    }
+}
+
+/// The type of events, and the topic that they name.
+pub type Destination = (String, String);
+
+/// What was published, read back round by round. It blocks.
+pub trait ReadBack: Send + std::fmt::Debug + 'static {
+    /// Tells of all that is new, up to where it ends now. `destinations` are those of the events of the table, if they are
+    /// [wanted](Self::wants_destinations).
+    fn read(
+        &mut self,
+        destinations: &[Destination],
+        found: &mut dyn FnMut(Lane, Place, Found),
+    ) -> Result<(), VerifyError>;
+
+    /// Whether it has to know where events go; asking for that takes time.
+    fn wants_destinations(&self) -> bool {
+        false
+    }
+
+    /// Where something has only begun so far.
+    fn unfinished(&self) -> Vec<Place> {
+        Vec::new()
+    }
+
+    /// A part of it that was never there. What is in it counts as lost.
+    fn missing(&self) -> Option<&Path> {
+        None
+    }
+
+    /// A place, as people read it.
+    fn name(&self, place: Place) -> String;
+}
+
+impl ReadBack for Tail {
+    fn read(
+        &mut self,
+        _: &[Destination],
+        found: &mut dyn FnMut(Lane, Place, Found),
+    ) -> Result<(), VerifyError> {
+        // All files are read one after the other.
+        Self::read(self, |place, what| found(Lane::default(), place, what)).map_err(VerifyError::File)
+    }
+
+    fn unfinished(&self) -> Vec<Place> {
+        Self::unfinished(self).collect()
+    }
+
+    fn missing(&self) -> Option<&Path> {
+        Self::missing(self)
+    }
+
+    fn name(&self, place: Place) -> String {
+        Self::name(self, place)
     }
 }
 
@@ -71,9 +141,11 @@ pub struct Verified {
 #[derive(Debug)]
 pub struct Verifier {
     store: Store,
-    tail: Tail,
+    /// Away only while it is read.
+    sink: Option<Box<dyn ReadBack>>,
     auditor: Auditor,
     from: AuditFrom,
+    destinations: Vec<Destination>,
 }
 
 impl Verifier {
@@ -87,16 +159,22 @@ impl Verifier {
             SinkAddress::Stdout => Err(SinkError::Unreadable(sink.to_string())),
         };
         let paths = sinks.into_iter().map(path).collect::<Result<_, _>>()?;
-        Ok(Self { store, tail: Tail::new(paths), auditor: Auditor::new(), from: AuditFrom::START })
+        Ok(Self::of(store, Tail::new(paths)))
+    }
+
+    /// Reads this sink.
+    pub fn of(store: Store, sink: impl ReadBack) -> Self {
+        let (auditor, from) = (Auditor::new(), AuditFrom::START);
+        Self { store, sink: Some(Box::new(sink)), auditor, from, destinations: Vec::new() }
     }
 
     /// Looks at what is new in the table and in the files, and tells what is known now.
     pub async fn look(&mut self) -> Result<Verified, VerifyError> {
         self.read_table().await?;
-        self.read_files().await?;
+        self.read_sink().await?;
         self.confirm().await?;
         let mut verdict = self.auditor.verdict();
-        for place in self.tail.unfinished() {
+        for place in self.sink.iter().flat_map(|sink| sink.unfinished()) {
             verdict.torn.push(place);
         }
         let mut lost = HashMap::new();
@@ -110,17 +188,20 @@ impl Verifier {
 
     /// The first of the named files that was never there. What is in it counts as lost.
     pub fn missing(&self) -> Option<&Path> {
-        self.tail.missing()
+        self.sink.as_ref()?.missing()
     }
 
     /// A place, as people read it.
     pub fn place(&self, place: Place) -> String {
-        self.tail.name(place)
+        self.sink.as_ref().map(|sink| sink.name(place)).unwrap_or_default()
     }
 
     async fn read_table(&mut self) -> Result<(), VerifyError> {
         let mut tx = self.store.read().await?;
         let standing = tx.outbox_standing().await?;
+        if self.sink.as_ref().is_some_and(|sink| sink.wants_destinations()) {
+            self.destinations = tx.outbox_topics().await?;
+        }
         self.auditor.begin();
         self.auditor.lowest(standing.lowest);
         for (slot, seq) in standing.seqs() {
@@ -150,19 +231,22 @@ impl Verifier {
         Ok(())
     }
 
-    async fn read_files(&mut self) -> Result<(), VerifyError> {
-        let (mut tail, mut auditor) = (std::mem::take(&mut self.tail), std::mem::take(&mut self.auditor));
+    async fn read_sink(&mut self) -> Result<(), VerifyError> {
+        let lost = |error: BoxError| VerifyError::File(io::Error::other(error));
+        let Some(mut sink) = self.sink.take() else { return Err(lost("its reader has ended".into())) };
+        let (mut auditor, destinations) =
+            (std::mem::take(&mut self.auditor), std::mem::take(&mut self.destinations));
         let reading = tokio::task::spawn_blocking(move || {
-            let read = tail.read(|place, found| match found {
-                Found::Published(published) => auditor.published(place, &published),
+            let read = sink.read(&destinations, &mut |lane, place, found| match found {
+                Found::Published(published) => auditor.published(lane, place, &published),
                 Found::Torn => auditor.torn(place),
+                Found::Foreign => auditor.foreign(),
             });
-            (tail, auditor, read)
+            (sink, auditor, read)
         });
-        let (tail, auditor, read) =
-            reading.await.map_err(|error| VerifyError::File(io::Error::other(error)))?;
-        (self.tail, self.auditor) = (tail, auditor);
-        read.map_err(VerifyError::File)
+        let (sink, auditor, read) = reading.await.map_err(|error| lost(BoxError::from(error)))?;
+        (self.sink, self.auditor) = (Some(sink), auditor);
+        read
     }
 
     /// What was published and is not in the snapshot is looked for in the table as it is now.

@@ -121,6 +121,11 @@ impl Tx {
         rows.iter().map(event).collect()
     }
 
+    /// Each type of events with each topic that its events name, or were redirected to.
+    pub async fn outbox_topics(&mut self) -> Result<Vec<(String, String)>, StoreError> {
+        Ok(self.outbox_audit_topics().await?)
+    }
+
     /// The first event that is still there.
     pub async fn outbox_lowest(&mut self) -> Result<Option<EventId>, StoreError> {
         Ok(self.outbox_audit_lowest().await?.map(EventId::new))

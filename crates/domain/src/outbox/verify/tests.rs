@@ -41,7 +41,7 @@ impl History {
 fn feed(auditor: &mut Auditor, records: &[Published]) {
     let line = auditor.records;
     for (record, line) in records.iter().zip(line + 1..) {
-        auditor.published(place(line), record);
+        auditor.published(Lane::default(), place(line), record);
     }
 }
 
@@ -259,4 +259,24 @@ fn many_of_a_kind_are_counted_and_the_first_are_told() {
         verdict.to_string(),
         "0 records of 0 events: 50 lost, 0 reordered, 0 duplicated, 0 unknown, 0 torn, 50 gaps, 0 pending, 0 excused"
     );
+}
+
+#[test]
+fn between_two_lanes_there_is_no_order_and_within_one_there_is() {
+    let history = History::of(&[1, 1, 1]);
+    let [first, second, third] = [0, 1, 2].map(|n| history.records[n].clone());
+    let mut auditor = history.table();
+
+    auditor.published(Lane(0), Place { file: 0, line: 7 }, &third);
+    auditor.published(Lane(1), Place { file: 1, line: 4 }, &second);
+    let across = auditor.verdict();
+    auditor.published(Lane(1), Place { file: 1, line: 5 }, &first);
+    auditor.foreign();
+    let within = auditor.verdict();
+
+    assert_eq!(across.reordered.count, 0);
+    assert_eq!(within.reordered.count, 1);
+    assert_eq!(within.reordered.first[0].after_place, Place { file: 1, line: 4 });
+    assert_eq!((within.foreign, within.lost.count), (1, 0));
+    assert!(within.to_string().ends_with(", 1 foreign"), "{within}");
 }

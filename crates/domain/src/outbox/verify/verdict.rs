@@ -11,11 +11,15 @@ pub const PLACES_MAX: usize = 20;
 /// Where something is in what was published.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Place {
-    /// Which file, in the order in which they are read.
+    /// Which file, in the order in which they are read; of Kafka, which partition of a topic.
     pub file: usize,
-    /// Which line of it, from 1 on.
+    /// Which line of it, from 1 on; of Kafka, the offset.
     pub line: u64,
 }
+
+/// A part of a sink whose readers read all of it in order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Lane(pub usize);
 
 /// How many were found, and the first of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -131,6 +135,8 @@ pub struct Verdict {
     pub forgotten: u64,
     /// Lines that are no record.
     pub torn: Found<Place>,
+    /// Records of somebody else.
+    pub foreign: u64,
     /// Places in the order of a slot that nothing has; an event that is no longer in the table may be missing there.
     pub gaps: Found<(Slot, Seq)>,
     /// Not read yet.
@@ -167,6 +173,9 @@ impl fmt::Display for Verdict {
         write!(f, ", {} excused", self.excused.total())?;
         if self.excused.total() > 0 {
             write!(f, " ({waiting} waiting, {held} held, {parked} parked, {skipped} skipped)")?;
+        }
+        if self.foreign > 0 {
+            write!(f, ", {} foreign", self.foreign)?;
         }
         Ok(())
     }

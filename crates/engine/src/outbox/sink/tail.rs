@@ -19,6 +19,8 @@ pub enum Found {
     Published(Published),
     /// No record, or a part of one.
     Torn,
+    /// A record of somebody else.
+    Foreign,
 }
 
 /// Files of one sink, the oldest first, of which the last may still grow.

@@ -56,3 +56,18 @@ pub(crate) async fn names(
     .fetch_all(connection)
     .await
 }
+
+/// Each type of events with each topic that its events name. With those that exceptions were redirected to. Reads the whole table.
+pub(crate) async fn topics(connection: &mut SqliteConnection) -> Result<Vec<(String, String)>, sqlx::Error> {
+    sqlx::query_as(
+        "select event_type, topic
+         from outbox_event
+         union
+         select e.event_type, e.topic
+         from tidemill_outbox_exception e
+         where e.topic is not null
+         order by 1, 2",
+    )
+    .fetch_all(connection)
+    .await
+}

@@ -28,4 +28,8 @@ impl Tx {
     pub(crate) async fn outbox_audit_names(&mut self, ids: &[i64]) -> Answer<Vec<AuditNameRow>> {
         on_either!(self, outbox::audit::names(ids))
     }
+
+    pub(crate) async fn outbox_audit_topics(&mut self) -> Answer<Vec<(String, String)>> {
+        on_either!(self, outbox::audit::topics())
+    }
 }
