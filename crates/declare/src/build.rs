@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use tidemill_domain::job::JobParameter;
 use tidemill_domain::job::parameter::ParameterSpec;
 use tidemill_engine::job::{Job, Step, StepFlow};
+use tidemill_kafka::{KafkaError, KafkaOptions};
 use tidemill_store::item::Database;
 
 mod chunk;
@@ -34,6 +35,8 @@ const DEPTH_MAX: usize = 8;
 pub struct Building<'a> {
     /// Databases by the name of their connection.
     pub connections: &'a BTreeMap<String, Database>,
+    /// How Kafka is reached, or why it cannot be.
+    pub kafka: Result<&'a KafkaOptions, &'a KafkaError>,
     /// The other jobs that it may run.
     pub jobs: &'a [JobFile],
 }

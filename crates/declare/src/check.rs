@@ -4,6 +4,7 @@
 mod call;
 mod chunk;
 mod flow;
+mod kafka;
 mod outbox;
 mod parameter;
 mod pool;

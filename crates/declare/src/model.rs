@@ -10,6 +10,7 @@ use tidemill_domain::job::lifecycle::OnCrash;
 use tidemill_domain::job::parameter::ParameterSpec;
 use tidemill_domain::job::pool::PoolUse;
 use tidemill_domain::schedule::Schedule;
+use tidemill_kafka::{Isolation, RowFormat};
 
 /// Where something stands in a file; both count from 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -198,6 +199,25 @@ pub enum ReadFile {
         /// Rows per page.
         page: Option<usize>,
     },
+    /// A topic of Kafka.
+    Kafka(KafkaFile),
+}
+
+/// A topic to read.
+#[derive(Clone, PartialEq, Debug)]
+pub struct KafkaFile {
+    /// Its name; a template.
+    pub topic: At<String>,
+    /// Where the first run begins: `earliest`, `latest` or an instant; a template.
+    pub from: Option<At<String>>,
+    /// Whether every instance begins there, and not where the one before it ended; none when nobody says.
+    pub is_every_run: Option<At<bool>>,
+    /// Which records are read.
+    pub isolation: Isolation,
+    /// What their bytes stand for.
+    pub format: RowFormat,
+    /// How long brokers may be silent.
+    pub timeout: Option<Duration>,
 }
 
 /// A CSV file to read or write.

@@ -4,6 +4,7 @@
 mod chunk;
 mod endpoint;
 mod fields;
+mod kafka;
 mod outbox;
 mod parameter;
 mod pool;

@@ -10,6 +10,7 @@ mod value;
 pub use row::{FromValue, Row, RowError};
 pub use value::{Decimal, NotADecimal, Value};
 
+use crate::code::Code;
 use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
@@ -103,6 +104,7 @@ pub struct ItemError {
     message: String,
     source: Option<Box<dyn Error + Send + Sync>>,
     origin: Option<Box<Origin>>,
+    code: Option<Code>,
 }
 
 /// Where an item that could not be read came from, so that it can be found and mended.
@@ -117,18 +119,25 @@ pub struct Origin {
 impl ItemError {
     /// An error of this kind.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), source: None, origin: None }
+        Self { kind, message: message.into(), source: None, origin: None, code: None }
     }
 
     /// An error of this kind, caused by another.
     pub fn of(kind: ErrorKind, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         let source = source.into();
-        Self { kind, message: source.to_string(), source: Some(source), origin: None }
+        Self { kind, message: source.to_string(), source: Some(source), origin: None, code: None }
     }
 
     /// An error after which going on makes no sense.
     pub fn fatal(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::of(ErrorKind::FATAL, source)
+    }
+
+    /// The same error, with a code: when it ends a step, that is what the step has failed with.
+    #[must_use]
+    pub fn coded(mut self, code: Code) -> Self {
+        self.code = Some(code);
+        self
     }
 
     /// The same error, with the place that the item came from.
@@ -151,6 +160,11 @@ impl ItemError {
     /// What caused it.
     pub fn source(&self) -> Option<&(dyn Error + Send + Sync + 'static)> {
         self.source.as_deref()
+    }
+
+    /// Its code, where it has one of its own.
+    pub const fn code(&self) -> Option<Code> {
+        self.code
     }
 
     /// Where the item came from, where that is known.

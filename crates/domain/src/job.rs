@@ -15,6 +15,7 @@ pub mod key;
 pub mod parameter;
 
 pub mod backfill;
+pub mod earlier;
 pub mod flow;
 pub mod launch;
 pub mod next;

@@ -1,7 +1,7 @@
 //! Jobs: what Spring Batch calls the job repository.
 //!
-//! Reading order: [`launch`] (a job begins, or is refused), [`execution`] (its course), [`step`], [`chunk`]
-//! and [`partition`] (the course of its steps), [`operate`] (what people may do to it), [`orphan`] (what becomes of it
+//! Reading order: [`launch`] (a job begins, or is refused), [`execution`] (its course), [`step`], [`chunk`],
+//! [`partition`] and [`earlier`] (the course of its steps, and where one of another instance ended), [`operate`] (what people may do to it), [`orphan`] (what becomes of it
 //! when its process is gone) and [`units`] (and of what it held), [`purge`] (how it is forgotten), [`list`] (what people see).
 //!
 //! An execution belongs to the process that holds the lease `job/<execution id>`, from the transaction that makes
@@ -16,6 +16,7 @@ pub mod launch;
 pub mod execution;
 
 pub mod chunk;
+pub mod earlier;
 pub mod partition;
 pub mod step;
 
@@ -34,6 +35,7 @@ pub mod reject;
 mod columns;
 
 pub use chunk::{ChunkSave, ChunkSaved};
+pub use earlier::{Earlier, EarlierRequest};
 pub use launch::{LaunchRequest, Launched};
 pub use list::ExecutionFilter;
 pub use operate::Operated;

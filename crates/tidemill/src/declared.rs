@@ -1,6 +1,7 @@
 //! Jobs that are declared in files: read, checked with what the configuration says, and built. The database is not
 //! touched.
 
+use crate::commands::relay::sink::kafka_options;
 use crate::config::Settings;
 use crate::report::Failure;
 use std::collections::BTreeMap;
@@ -11,6 +12,7 @@ use tidemill_declare::{Known, check, check_all, check_given, load_beside, load_f
 use tidemill_domain::job::JobParameters;
 use tidemill_engine::job::{Job, JobRegistry};
 use tidemill_engine::schedule::Schedule;
+use tidemill_kafka::{KafkaError, KafkaOptions};
 use tidemill_store::item::Database;
 
 /// The jobs that a command can run, and how another command finds the same.
@@ -90,8 +92,12 @@ fn shown(path: &Path) -> String {
     if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
-/// The databases that files name.
-struct Connections(BTreeMap<String, Database>);
+/// The databases that files name, and Kafka.
+struct Connections {
+    databases: BTreeMap<String, Database>,
+    /// Only those who read a topic have to care.
+    kafka: Result<KafkaOptions, KafkaError>,
+}
 
 impl Connections {
     fn of(settings: &Settings) -> Result<Self, Failure> {
@@ -99,15 +105,16 @@ impl Connections {
             .connections
             .iter()
             .map(|connection| Ok::<_, Failure>((connection.name.clone(), connection.database()?)));
-        named.collect::<Result<_, _>>().map(Self)
+        let databases = named.collect::<Result<_, _>>()?;
+        Ok(Self { databases, kafka: kafka_options(&settings.outbox, None) })
     }
 
     fn names(&self) -> Vec<String> {
-        self.0.keys().cloned().collect()
+        self.databases.keys().cloned().collect()
     }
 
     fn build(&self, file: &JobFile, jobs: &[JobFile]) -> Result<Job, Failure> {
-        Ok(job(file, &Building { connections: &self.0, jobs })?)
+        Ok(job(file, &Building { connections: &self.databases, kafka: self.kafka.as_ref(), jobs })?)
     }
 }
 

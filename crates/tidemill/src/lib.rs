@@ -40,6 +40,21 @@ pub mod outbox {
     pub use tidemill_store::outbox::{EventFilter, EventRecord, publish_on};
 }
 
+/// Messages that come again are dealt with once.
+pub mod inbox {
+    pub use tidemill_domain::inbox::{BadMessage, CONSUMER_BYTES_MAX, MESSAGE_ID_BYTES_MAX};
+    pub use tidemill_store::inbox::first_time_on;
+}
+
+/// Topics of Kafka as the items of a step.
+pub mod kafka {
+    pub use tidemill_kafka::reader::record::COLUMNS;
+    pub use tidemill_kafka::{
+        ClientOptions, Format, From, Isolation, KafkaError, KafkaOptions, KafkaReader, KafkaRecord,
+        Mechanism, ReadFailure, RowFormat, Sasl, Security, Tls,
+    };
+}
+
 /// What a program usually needs.
 ///
 /// ```

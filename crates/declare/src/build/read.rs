@@ -2,12 +2,13 @@
 
 use super::Builder;
 use super::names::{hinted, rendered};
-use crate::model::{At, CsvFile, Names, ReadFile};
+use crate::model::{At, CsvFile, KafkaFile, Names, ReadFile};
 use crate::template::Template;
 use tidemill_domain::item::{ErrorKind, ItemError, Row};
 use tidemill_engine::item::sql::{CursorReader, Database, KeysetReader};
 use tidemill_engine::item::{BoxReader, CsvReader, Encoding, JsonLinesReader};
 use tidemill_engine::job::StepScope;
+use tidemill_kafka::{From, KafkaOptions, KafkaReader, PATIENCE};
 
 /// Under which name positions are saved. It never changes, or no step could be restarted by a later version.
 const NAME: &str = "read";
@@ -21,6 +22,7 @@ pub(super) enum Reading {
     Csv { path: Template, file: CsvFile, encoding: Encoding },
     JsonLines { path: Template },
     Sql { query: Template, key: Vec<String>, connection: Option<Database>, page: usize },
+    Kafka { topic: Template, from: Option<Template>, file: Box<KafkaFile>, options: Box<KafkaOptions> },
 }
 
 impl Builder<'_> {
@@ -38,7 +40,27 @@ impl Builder<'_> {
                 connection: self.connection(connection.as_ref())?,
                 page: page.unwrap_or(PAGE),
             },
+            ReadFile::Kafka(file) => Reading::Kafka {
+                topic: self.template(&file.topic)?,
+                from: match &file.from {
+                    Some(from) => Some(self.template(from)?),
+                    None => None,
+                },
+                file: Box::new(file.clone()),
+                options: Box::new(self.brokers(&file.topic)?.clone()),
+            },
         })
+    }
+
+    /// How Kafka is reached.
+    fn brokers(&mut self, topic: &At<String>) -> Option<&KafkaOptions> {
+        match self.building.kafka {
+            Ok(options) => Some(options),
+            Err(error) => {
+                self.refuse(topic.place, error.to_string(), error.fix());
+                None
+            }
+        }
     }
 
     pub(super) fn encoding(&mut self, name: Option<&At<String>>) -> Option<Encoding> {
@@ -91,6 +113,19 @@ impl Reading {
                         BoxReader::new(KeysetReader::new(NAME, database, query, key, *page).count_total())
                     }
                 }
+            }
+            Self::Kafka { topic, from, file, options } => {
+                let mut reader = KafkaReader::rows(NAME, options, rendered(topic, names)?, file.format)
+                    .isolation(file.isolation)
+                    .patience(file.timeout.unwrap_or(PATIENCE));
+                if let Some(from) = from {
+                    let from: From = rendered(from, names)?.parse().map_err(ItemError::fatal)?;
+                    reader = reader.from(from);
+                }
+                if !file.is_every_run.as_ref().is_some_and(|every_run| every_run.value) {
+                    reader = reader.continuing(scope);
+                }
+                BoxReader::new(reader)
             }
         })
     }

@@ -9,6 +9,7 @@ use tidemill_domain::item::{ItemError, Row};
 use tidemill_engine::item::sql::{Mode, SqlWriter};
 use tidemill_engine::item::{BoxWriter, CompositeWriter, CsvWriter, Encoding, JsonLinesWriter};
 use tidemill_engine::job::StepScope;
+use tidemill_kafka::reader::record::COLUMNS;
 
 /// Under which name positions are saved. It never changes, or no step could be restarted by a later version.
 const NAME: &str = "write";
@@ -75,6 +76,7 @@ fn columns_of(given: Vec<String>, chunk: &ChunkFile) -> Vec<String> {
     }
     match &chunk.read.value {
         ReadFile::Csv(file) => file.columns.clone(),
+        ReadFile::Kafka(_) => COLUMNS.map(str::to_owned).to_vec(),
         ReadFile::JsonLines { .. } | ReadFile::Sql { .. } => Vec::new(),
     }
 }

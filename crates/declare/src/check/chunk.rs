@@ -6,6 +6,7 @@ use crate::model::{At, ChunkFile, CsvFile, PartitionBy, ReadFile, WriteFile, Wri
 use crate::template::Template;
 use tidemill_domain::job::flow::matches;
 use tidemill_domain::nearest::nearest;
+use tidemill_kafka::reader::record::COLUMNS;
 
 /// The connection whose table gives the ranges.
 pub(super) fn range_connection(chunk: &ChunkFile) -> Option<&At<String>> {
@@ -24,6 +25,9 @@ impl Checker<'_> {
             let what = "a file without a header needs the names of its columns";
             self.wrong(&csv.path, what, "add columns: [first, second]");
         }
+        if let ReadFile::Kafka(file) = &chunk.read.value {
+            self.kafka(file, chunk);
+        }
         self.columns(chunk);
         self.files(chunk);
         self.shares(chunk);
@@ -37,7 +41,8 @@ impl Checker<'_> {
         let mapped: Vec<&str> = chunk.map.iter().map(|(column, _)| column.value.as_str()).collect();
         let read: Vec<&str> = match &chunk.read.value {
             ReadFile::Csv(csv) => csv.columns.iter().map(String::as_str).collect(),
-            _ => Vec::new(),
+            ReadFile::Kafka(_) => COLUMNS.to_vec(),
+            ReadFile::JsonLines { .. } | ReadFile::Sql { .. } => Vec::new(),
         };
         let made = if mapped.is_empty() { read } else { mapped };
         match &chunk.write.value {
@@ -122,7 +127,7 @@ impl Checker<'_> {
     fn files(&mut self, chunk: &ChunkFile) {
         let read = match &chunk.read.value {
             ReadFile::Csv(CsvFile { path, .. }) | ReadFile::JsonLines { path } => Some(path),
-            ReadFile::Sql { .. } => None,
+            ReadFile::Sql { .. } | ReadFile::Kafka(_) => None,
         };
         let written = match &chunk.write.value {
             WriteFile::Csv(CsvFile { path, .. }) | WriteFile::JsonLines { path } => Some(path),
@@ -154,6 +159,8 @@ impl Checker<'_> {
         let source = match &chunk.read.value {
             ReadFile::Csv(CsvFile { path, .. }) | ReadFile::JsonLines { path } => path,
             ReadFile::Sql { query, .. } => query,
+            // A topic is never divided, which is told elsewhere.
+            ReadFile::Kafka(_) => return,
         };
         let names = |text: &At<String>| match Template::parse(&text.value) {
             Ok(template) => template.names().iter().map(|(name, _)| name.clone()).collect::<Vec<_>>(),

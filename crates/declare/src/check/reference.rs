@@ -7,6 +7,7 @@ use crate::expression::Expression;
 use crate::model::{At, ChunkFile, PartitionBy, ReadFile, StepFile, Work, WriteFile};
 use crate::template::Template;
 use tidemill_domain::nearest::nearest;
+use tidemill_kafka::reader::record::COLUMNS;
 
 /// What a text is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -48,6 +49,9 @@ fn chunk_texts(chunk: &ChunkFile) -> Vec<(&At<String>, Kind, &'static [&'static 
         ReadFile::Csv(csv) => texts.push((&csv.path, Kind::Plain, own)),
         ReadFile::JsonLines { path } => texts.push((path, Kind::Plain, own)),
         ReadFile::Sql { query, .. } => texts.push((query, Kind::Sql, own)),
+        ReadFile::Kafka(file) => {
+            texts.extend(std::iter::once(&file.topic).chain(&file.from).map(|text| (text, Kind::Plain, own)));
+        }
     }
     match &chunk.write.value {
         WriteFile::Csv(csv) => texts.push((&csv.path, Kind::Plain, own)),
@@ -81,8 +85,10 @@ impl Checker<'_> {
         match &step.work {
             Work::Decide(expression) => self.expression(expression, &["parameters", "context", "last"], None),
             Work::Chunk(chunk) => {
+                let of_topics = COLUMNS.map(str::to_owned);
                 let columns = match &chunk.read.value {
                     ReadFile::Csv(csv) if !csv.columns.is_empty() => Some(csv.columns.as_slice()),
+                    ReadFile::Kafka(_) => Some(of_topics.as_slice()),
                     _ => None,
                 };
                 self.event_expressions(chunk, columns);

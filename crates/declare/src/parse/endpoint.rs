@@ -1,4 +1,4 @@
-//! Where items come from and where they go: CSV, JSON lines, SQL, and the outbox.
+//! Where items come from and where they go: CSV, JSON lines, SQL, Kafka, and the outbox.
 
 use super::fields::{Fields, Reader, Table};
 use super::outbox::rows_and_events;
@@ -8,8 +8,8 @@ use crate::model::{At, CsvFile, ReadFile, WriteFile, WriteMode};
 
 const READ: Table = Table {
     what: "read",
-    keys: &["csv", "jsonl", "sql"],
-    example: "read: { csv: { path: \"in.csv\" } }, or with jsonl or sql",
+    keys: &["csv", "jsonl", "sql", "kafka"],
+    example: "read: { csv: { path: \"in.csv\" } }, or with jsonl, sql or kafka",
 };
 
 const WRITE: Table = Table {
@@ -47,6 +47,7 @@ impl Reader<'_> {
         let read = match kind {
             "csv" => ReadFile::Csv(self.csv(value)?),
             "jsonl" => ReadFile::JsonLines { path: self.json_lines(value)? },
+            "kafka" => ReadFile::Kafka(self.kafka(value)?),
             _ => self.query(value)?,
         };
         Some(At { value: read, place: node.place })

@@ -19,6 +19,7 @@ use tidemill_domain::job::parameter::parse_arguments;
 use tidemill_domain::time::FakeClock;
 use tidemill_engine::job::{Job, JobError};
 use tidemill_engine::testing::{JobBench, TestRun};
+use tidemill_kafka::KafkaError;
 use tidemill_store::item::Database;
 use tidemill_store::scratch::Scratch;
 use tidemill_store::sqlx;
@@ -86,7 +87,8 @@ impl Stand {
     /// The job of the first text; the others are those that it may run.
     fn job(&self, texts: &[&str]) -> Job {
         let files: Vec<JobFile> = texts.iter().map(|text| self.file(text)).collect();
-        let building = Building { connections: &self.connections, jobs: &files };
+        let building =
+            Building { connections: &self.connections, kafka: Err(&KafkaError::NoServers), jobs: &files };
         job(&files[0], &building).unwrap_or_else(|problems| panic!("{problems}"))
     }
 
@@ -103,7 +105,9 @@ impl Stand {
 /// What a file says that cannot be built.
 fn refusal(text: &str) -> String {
     let file = read("job.yaml", text).unwrap_or_else(|problems| panic!("{problems}"));
-    job(&file, &Building { connections: &BTreeMap::new(), jobs: &[] }).unwrap_err().to_string()
+    job(&file, &Building { connections: &BTreeMap::new(), kafka: Err(&KafkaError::NoServers), jobs: &[] })
+        .unwrap_err()
+        .to_string()
 }
 
 #[test]

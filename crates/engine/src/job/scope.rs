@@ -3,10 +3,12 @@
 use crate::lease::HeldLease;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use tidemill_domain::code::Code;
 use tidemill_domain::item::{ErrorKind, ItemError};
 use tidemill_domain::job::partition::worker_of;
 use tidemill_domain::job::spark::Granted;
 use tidemill_domain::job::{ExecutionContext, ExecutionId, InstanceId, JobParameters, StepExecutionId};
+use tidemill_store::job::{Earlier, EarlierRequest};
 use tidemill_store::{Store, StoreError, Tx};
 
 /// What a step's parts are made with. Readers, processors and writers are made anew for each run of the step, so
@@ -110,6 +112,34 @@ impl StepScope {
     /// What the step remembers, as it was at its start. In a partition: what its partitioner gave it, too.
     pub fn context(&self) -> &ExecutionContext {
         &self.inner.context
+    }
+
+    /// Where the same step of the last earlier instance of the job ended, for a reader of something that has no end: it
+    /// goes on behind what was read. `key` is what the reader saves its position under. It is an error when that
+    /// instance runs, or can be restarted: it would read the same.
+    pub async fn earlier(&self, key: &str) -> Result<Option<ExecutionContext>, ItemError> {
+        let request = EarlierRequest {
+            job: self.job(),
+            step: self.step(),
+            instance: self.instance(),
+            run: self.step_execution(),
+            key,
+        };
+        let mut tx = self.store().read().await?;
+        let earlier = tx.earlier_step(&request).await?;
+        tx.rollback().await?;
+        match earlier {
+            Earlier::None => Ok(None),
+            Earlier::Behind(context) => Ok(Some(context)),
+            Earlier::Open(execution) => {
+                let text = format!(
+                    "execution {execution} of an earlier instance has not come to its end, so this one cannot go on \
+                     behind it; wait for it, restart it with `tidemill job restart {execution}`, or give it up with \
+                     `tidemill job abandon {execution}`"
+                );
+                Err(ItemError::new(ErrorKind::FATAL, text).coded(Code::EarlierRunOpen))
+            }
+        }
     }
 
     /// What the job remembers, as it was at the start of the step.

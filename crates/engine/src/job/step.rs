@@ -239,7 +239,7 @@ impl StepFailure {
 
 impl From<ItemError> for StepFailure {
     fn from(error: ItemError) -> Self {
-        Self::failed(Code::ExecutionFailed, error.text())
+        Self::failed(error.code().unwrap_or(Code::ExecutionFailed), error.text())
     }
 }
 

@@ -24,6 +24,7 @@ with_status! {
     OrphanRow, "batch_job_execution", job_execution_id;
     RunsRow, "batch_job_execution", latest;
     StepRow, "batch_step_execution", step_execution_id;
+    EarlierStepRow, "batch_step_execution", step_execution_id;
 }
 
 /// What a decision about an execution rests on.
@@ -162,6 +163,22 @@ impl StepRow {
             commit: count("commit_count", self.commit_count)?,
             rollback: count("rollback_count", self.rollback_count)?,
         })
+    }
+}
+
+/// A run of a step in another instance, and what it remembers.
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct EarlierStepRow {
+    pub(crate) step_execution_id: i64,
+    pub(crate) job_execution_id: i64,
+    pub(crate) status: Option<String>,
+    pub(crate) job_status: Option<String>,
+    pub(crate) context: Option<String>,
+}
+
+impl EarlierStepRow {
+    pub(crate) fn job_status(&self) -> Result<BatchStatus, StoreError> {
+        status_of(self.job_status.as_deref(), "batch_job_execution", self.job_execution_id)
     }
 }
 

@@ -6,8 +6,8 @@ use super::{Answer, Connection, Tx};
 use crate::codec::{DbId, DbStamp, DbTime};
 use crate::job::RejectRow;
 use crate::row::job::{
-    DueRestartRow, ExecutionHeadRow, ExecutionNoteRow, ExecutionRow, InstanceRow, JobRow, OrphanRow,
-    ParameterRow, StepRow, StoredRejectRow,
+    DueRestartRow, EarlierStepRow, ExecutionHeadRow, ExecutionNoteRow, ExecutionRow, InstanceRow, JobRow,
+    OrphanRow, ParameterRow, StepRow, StoredRejectRow,
 };
 use crate::{postgres, sqlite};
 use tidemill_domain::job::{BatchStatus, Counters};
@@ -225,6 +225,15 @@ impl Tx {
 impl Tx {
     pub(crate) async fn job_step_last(&mut self, instance: i64, step: &str) -> Answer<Option<StepRow>> {
         on_either!(self, job::step::last(instance, step))
+    }
+
+    pub(crate) async fn job_step_earlier(
+        &mut self,
+        (job, step): (&str, &str),
+        other_than: i64,
+        before: i64,
+    ) -> Answer<Option<EarlierStepRow>> {
+        on_either!(self, job::step::earlier((job, step), other_than, before))
     }
 
     pub(crate) async fn job_step_starts(

@@ -17,6 +17,7 @@ use tidemill_store::job::{
 };
 
 mod chunk;
+mod earlier;
 mod history;
 mod launch;
 mod list;

@@ -15,7 +15,7 @@ mod lease;
 mod outbox;
 mod pool;
 mod process;
-mod relay;
+pub(crate) mod relay;
 mod run;
 mod schedule;
 mod serve;

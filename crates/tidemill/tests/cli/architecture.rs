@@ -11,7 +11,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tidemill-store", &["tidemill-domain", "tidemill-testkit"]),
     ("tidemill-engine", &["tidemill-domain", "tidemill-store"]),
     ("tidemill-server", &["tidemill-domain", "tidemill-engine", "tidemill-store"]),
-    ("tidemill-declare", &["tidemill-domain", "tidemill-engine", "tidemill-store"]),
+    ("tidemill-declare", &["tidemill-domain", "tidemill-engine", "tidemill-kafka", "tidemill-store"]),
     ("tidemill-kafka", &["tidemill-domain", "tidemill-engine"]),
     (
         "tidemill",

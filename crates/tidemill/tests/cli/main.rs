@@ -19,6 +19,7 @@ mod hint;
 mod job;
 mod job_check;
 mod job_file;
+mod job_kafka;
 mod metrics;
 mod outbox_adopted;
 mod outbox_chaos;

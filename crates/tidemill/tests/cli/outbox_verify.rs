@@ -82,7 +82,7 @@ async fn what_cannot_be_read_back_is_refused() {
     let stage = outbox(&scratch, 0).await;
     let verify = |sink: &str| stage.run(&["outbox", "verify", "--sink", sink]);
 
-    let unknown = verify("kafka:host");
+    let unknown = verify("mqtt:host");
     unknown.fails("TM1402", 2);
     assert!(unknown.stderr.contains("file:PATH"), "{}", unknown.stderr);
     verify("stdout").fails("TM1402", 2);

@@ -8,6 +8,7 @@ use super::supply::{FromReader, Supply};
 use super::working::{OFFSET, Working};
 use crate::job::component::{ItemProcessor, ItemReader, ItemWriter};
 use crate::job::step::{StepEnd, StepFailure, StepTask};
+use crate::job::stop::Urgency;
 use tidemill_domain::item::ItemError;
 use tidemill_domain::job::ExecutionContext;
 use tidemill_store::url::Dialect;
@@ -27,7 +28,11 @@ where
     let processor = (step.parts.processor)(&task.scope)?;
     let mut writer = (step.parts.writer)(&task.scope)?;
     let mut rejects = step.options.rejects.clone();
-    reader.open(&task.context).await?;
+    // What it reads may be far away, and not answer.
+    tokio::select! {
+        opened = reader.open(&task.context) => opened?,
+        () = task.stop.asked(Urgency::AtChunkEnd) => return Ok(StepEnd::Stopped),
+    }
     writer.open(&task.context).await?;
     let mut lanes = lanes(step, task, &writer)?;
     for writer in lanes.iter_mut().filter_map(|lane| lane.writer.as_mut()) {

@@ -89,12 +89,11 @@ where
         let error = error.or(hand.write_error.as_ref()).or_else(|| hand.errors.values().next());
         let text = error.map_or_else(String::new, ItemError::text);
         let phase = failure.phase.as_str();
+        let code = error.and_then(ItemError::code).unwrap_or(Code::ExecutionFailed);
         match failure.reason {
-            FailureReason::NotTolerated => {
-                StepFailure::failed(Code::ExecutionFailed, format!("{phase} failed: {text}"))
-            }
+            FailureReason::NotTolerated => StepFailure::failed(code, format!("{phase} failed: {text}")),
             FailureReason::RetryExhausted => StepFailure::failed(
-                Code::ExecutionFailed,
+                code,
                 format!("{phase} failed in every attempt and is not skippable: {text}"),
             ),
             FailureReason::SkipLimitExceeded => {

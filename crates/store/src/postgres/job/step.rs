@@ -1,7 +1,7 @@
 //! Statements on `batch_step_execution`.
 
 use crate::codec::DbStamp;
-use crate::row::job::StepRow;
+use crate::row::job::{EarlierStepRow, StepRow};
 use crate::tx::StepEndRow;
 use sqlx::PgConnection;
 
@@ -33,6 +33,35 @@ pub(crate) async fn last(
     )
     .bind(instance)
     .bind(step)
+    .fetch_optional(connection)
+    .await
+}
+
+/// The run of a step before this one, in whichever other instance of the job. By the primary key, backwards.
+pub(crate) async fn earlier(
+    connection: &mut PgConnection,
+    (job, step): (&str, &str),
+    other_than: i64,
+    before: i64,
+) -> Result<Option<EarlierStepRow>, sqlx::Error> {
+    sqlx::query_as(
+        "select s.step_execution_id, s.job_execution_id, s.status, e.status as job_status,
+                coalesce(c.serialized_context, c.short_context) as context
+         from batch_step_execution s
+         join batch_job_execution e on e.job_execution_id = s.job_execution_id
+         join batch_job_instance i on i.job_instance_id = e.job_instance_id
+         left join batch_step_execution_context c on c.step_execution_id = s.step_execution_id
+         where i.job_name = $1
+           and s.step_name = $2
+           and i.job_instance_id <> $3
+           and s.step_execution_id < $4
+         order by s.step_execution_id desc
+         limit 1",
+    )
+    .bind(job)
+    .bind(step)
+    .bind(other_than)
+    .bind(before)
     .fetch_optional(connection)
     .await
 }

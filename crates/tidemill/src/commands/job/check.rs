@@ -199,6 +199,7 @@ fn chunk_words(chunk: &ChunkFile) -> String {
         ReadFile::JsonLines { path } => format!("jsonl {}", path.value),
         ReadFile::Sql { connection: Some(name), .. } => format!("sql on {}", name.value),
         ReadFile::Sql { connection: None, .. } => "sql".to_owned(),
+        ReadFile::Kafka(file) => format!("kafka {}", file.topic.value),
     };
     let to = match &chunk.write.value {
         WriteFile::Csv(csv) => format!("csv {}", csv.path.value),

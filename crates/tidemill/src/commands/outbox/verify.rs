@@ -1,5 +1,6 @@
 //! `outbox verify`: says whether what was published is what the table says, and where it is not.
 
+use crate::commands::relay::sink::{kafka, kafka_options};
 use crate::commands::signals::Signals;
 use crate::config::Output;
 use crate::context::Context;
@@ -13,13 +14,19 @@ use tidemill_domain::duration;
 use tidemill_domain::outbox::Verdict;
 use tidemill_engine::outbox::sink::SinkAddress;
 use tidemill_engine::outbox::{SinkError, Verified, Verifier, VerifyError};
+use tidemill_kafka::{PATIENCE, TopicsBack};
+use tidemill_store::Store;
 
 /// What to verify
 #[derive(Args, Debug)]
 pub(crate) struct Verify {
-    /// Where the records are: file:PATH; repeat it for the files of a rotated log, the oldest first
+    /// Where the records are: kafka, kafka:HOST:PORT or file:PATH; repeat it for the files of a rotated log, the oldest
+    /// first
     #[arg(long = "sink", value_name = "SINK", required = true)]
     sinks: Vec<String>,
+    /// A topic of Kafka to read besides those that events of the table go to now; may be repeated
+    #[arg(long = "topic", value_name = "TOPIC")]
+    topics: Vec<String>,
     /// Go on until stopped, and tell whenever something has changed
     #[arg(long)]
     follow: bool,
@@ -29,10 +36,9 @@ pub(crate) struct Verify {
 }
 
 pub(super) async fn run(arguments: Verify, context: &Context) -> Result<Exit, Failure> {
-    let sinks = arguments.sinks.iter().map(|sink| sink.parse());
-    let sinks = sinks.collect::<Result<Vec<SinkAddress>, SinkError>>()?;
+    let sink = Sink::of(&arguments, context)?;
     let store = context.store().await?;
-    let mut verifier = Verifier::new(store.clone(), &sinks)?;
+    let mut verifier = sink.verifier(store.clone())?;
     let answer = if arguments.follow {
         follow(&mut verifier, arguments.every, context).await
     } else {
@@ -40,6 +46,43 @@ pub(super) async fn run(arguments: Verify, context: &Context) -> Result<Exit, Fa
     };
     store.close().await;
     answer
+}
+
+/// What is to be read.
+enum Sink {
+    Files(Vec<SinkAddress>),
+    Kafka(Box<TopicsBack>),
+}
+
+impl Sink {
+    fn of(arguments: &Verify, context: &Context) -> Result<Self, Failure> {
+        let Verify { sinks, topics, .. } = arguments;
+        match (sinks.iter().find_map(|sink| kafka(sink)), sinks.len()) {
+            (Some(servers), 1) => {
+                let options = kafka_options(&context.settings().outbox, servers)?;
+                Ok(Self::Kafka(Box::new(TopicsBack::new(options, topics.clone(), PATIENCE))))
+            }
+            (Some(_), _) => {
+                let fix = "verify Kafka by itself: `--sink kafka`, once";
+                Err(Failure::new(Code::BadSink, "Kafka cannot be verified together with other sinks", fix))
+            }
+            (None, _) if !topics.is_empty() => {
+                let fix = "take --topic out, or verify `--sink kafka`";
+                Err(Failure::new(Code::BadSink, "only Kafka has topics", fix))
+            }
+            (None, _) => {
+                let files = sinks.iter().map(|sink| sink.parse());
+                Ok(Self::Files(files.collect::<Result<Vec<SinkAddress>, SinkError>>()?))
+            }
+        }
+    }
+
+    fn verifier(self, store: Store) -> Result<Verifier, VerifyError> {
+        match self {
+            Self::Files(files) => Verifier::new(store, &files),
+            Self::Kafka(topics) => Ok(Verifier::of(store, *topics)),
+        }
+    }
 }
 
 async fn once(verifier: &mut Verifier, context: &Context) -> Result<Exit, Failure> {
@@ -81,7 +124,8 @@ fn judge(verdict: &Verdict) -> Result<Exit, Failure> {
     }
     let what =
         format!("{} events are lost, and {} are out of order", verdict.lost.count, verdict.reordered.count);
-    let fix = "name all files of the sink, the oldest first; then see `tidemill explain TM1403`";
+    let fix =
+        "name all files of the sink, the oldest first, or all topics; then see `tidemill explain TM1403`";
     Err(Failure::new(Code::VerifyFailed, what, fix))
 }
 
@@ -177,6 +221,7 @@ fn object(verified: &Verified, verifier: &Verifier) -> Value {
             "count": verdict.torn.count,
             "first": verdict.torn.first.iter().map(|found| json!(place(*found))).collect::<Value>(),
         },
+        "foreign": verdict.foreign,
         "gaps": { "count": verdict.gaps.count, "first": gaps.collect::<Value>() },
         "pending": verdict.pending,
         "excused": {

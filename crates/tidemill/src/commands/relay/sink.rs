@@ -16,8 +16,7 @@ pub(super) fn open(
     clock: Arc<SystemClock>,
 ) -> Result<Option<Arc<dyn Publisher>>, Failure> {
     let Some(name) = &settings.sink else { return Ok(None) };
-    let given = name.strip_prefix("kafka:").filter(|servers| !servers.is_empty());
-    if given.is_some() || name == "kafka" {
+    if let Some(given) = kafka(name) {
         let options = kafka_options(settings, given)?;
         if settings.kafka.transactional {
             let id = &settings.kafka.transactional_id;
@@ -29,8 +28,14 @@ pub(super) fn open(
     Ok(Some(sink::open(name, SinkOptions { clock, max_record_bytes })?))
 }
 
+/// Whether this is the sink Kafka, and the brokers that it names.
+pub(crate) fn kafka(sink: &str) -> Option<Option<&str>> {
+    let given = sink.strip_prefix("kafka:").filter(|servers| !servers.is_empty());
+    (given.is_some() || sink == "kafka").then_some(given)
+}
+
 /// How Kafka is reached; brokers that stand behind the name of the sink come first.
-fn kafka_options(settings: &Outbox, servers: Option<&str>) -> Result<KafkaOptions, KafkaError> {
+pub(crate) fn kafka_options(settings: &Outbox, servers: Option<&str>) -> Result<KafkaOptions, KafkaError> {
     let kafka = &settings.kafka;
     let servers = servers.or(kafka.bootstrap_servers.as_deref()).ok_or(KafkaError::NoServers)?;
     let route = |route: &config::RouteSettings| Route {

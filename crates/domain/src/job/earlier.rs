@@ -1,0 +1,85 @@
+//! Where the next instance of a job goes on that reads something without an end, such as a topic: behind what the
+//! instance before it has read.
+//!
+//! Nothing may be read twice, and nothing left out. An instance that can still be restarted goes on from its own
+//! position, so nobody else may begin there.
+
+use super::BatchStatus;
+
+/// The last known run of a step in another instance.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EarlierRun {
+    /// Where the step is.
+    pub step: BatchStatus,
+    /// Where its job is.
+    pub job: BatchStatus,
+    /// Whether it has committed a position.
+    pub has_position: bool,
+}
+
+/// What it means for the next instance.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Continuation {
+    /// Go on behind its position.
+    Behind,
+    /// It has read nothing, and will look for its own beginning: ask for the run before it.
+    Ask,
+    /// It runs, or can be restarted: wait until it has come to its end.
+    Wait,
+}
+
+/// What an earlier run means for the next instance.
+pub const fn continuation(run: EarlierRun) -> Continuation {
+    let is_final = matches!(run.job, BatchStatus::Abandoned)
+        || matches!(run.step, BatchStatus::Completed | BatchStatus::Abandoned);
+    match (is_final, run.has_position) {
+        (true, true) => Continuation::Behind,
+        (true, false) => Continuation::Ask,
+        (false, true) => Continuation::Wait,
+        // What runs may commit its first position at any moment.
+        (false, false) if run.step.is_running() && run.job.is_running() => Continuation::Wait,
+        (false, false) => Continuation::Ask,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn status() -> impl Strategy<Value = BatchStatus> {
+        prop::sample::select(BatchStatus::ALL.to_vec())
+    }
+
+    #[test]
+    fn the_next_instance_goes_on_behind_one_that_completed_or_was_given_up() {
+        let run = |step, job| continuation(EarlierRun { step, job, has_position: true });
+
+        assert_eq!(run(BatchStatus::Completed, BatchStatus::Completed), Continuation::Behind);
+        // A later step has failed: a restart does not run this one again.
+        assert_eq!(run(BatchStatus::Completed, BatchStatus::Failed), Continuation::Behind);
+        assert_eq!(run(BatchStatus::Failed, BatchStatus::Abandoned), Continuation::Behind);
+        assert_eq!(run(BatchStatus::Failed, BatchStatus::Failed), Continuation::Wait);
+        assert_eq!(run(BatchStatus::Stopped, BatchStatus::Stopped), Continuation::Wait);
+    }
+
+    proptest! {
+        #[test]
+        fn nobody_goes_on_behind_what_can_still_move(
+            step in status(), job in status(), has_position in any::<bool>(),
+        ) {
+            let found = continuation(EarlierRun { step, job, has_position });
+
+            if found == Continuation::Behind {
+                prop_assert!(has_position);
+                prop_assert!(!step.is_running() || job == BatchStatus::Abandoned);
+            }
+            if step.is_running() && job.is_running() {
+                prop_assert_eq!(found, Continuation::Wait);
+            }
+            if !has_position {
+                prop_assert!(found != Continuation::Behind);
+            }
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! Reads given partitions of a topic from one offset to another. It belongs to no group and commits nothing: where to go
+//! on is for the caller to know. All of it blocks, so it has a thread of its own.
+
+use crate::blame::{self, Blame};
+use crate::failure::ReadFailure;
+use crate::options::KafkaOptions;
+use rdkafka::config::{ClientConfig, FromClientConfigAndContext, RDKafkaLogLevel};
+use rdkafka::consumer::{BaseConsumer, Consumer as _, ConsumerContext};
+use rdkafka::error::{KafkaError as ClientError, KafkaResult};
+use rdkafka::message::BorrowedMessage;
+use rdkafka::types::RDKafkaErrorCode;
+use rdkafka::{ClientContext, Message as _, Offset, TopicPartitionList};
+use std::fmt;
+use std::ops::ControlFlow;
+use std::time::Duration;
+use tidemill_domain::time::{Clock as _, Timestamp};
+use tidemill_engine::SystemClock;
+
+/// How long one poll waits; after it somebody is asked whether the rest is still wanted.
+const POLL: Duration = Duration::from_millis(100);
+
+/// How long one question may take; it is asked again until patience ends.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+
+/// Between two questions that were answered with an error.
+const BETWEEN_QUESTIONS: Duration = Duration::from_millis(200);
+
+/// Options of the allow-list that only a producer has.
+const OF_PRODUCERS: [&str; 6] = [
+    "batch.num.messages",
+    "batch.size",
+    "compression.level",
+    "queue.buffering.max.kbytes",
+    "queue.buffering.max.messages",
+    "request.timeout.ms",
+];
+
+/// Which records are read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Isolation {
+    /// Those whose transaction has committed, and those without one.
+    #[default]
+    ReadCommitted,
+    /// All, those of aborted transactions included.
+    ReadUncommitted,
+}
+
+impl Isolation {
+    /// The word of Kafka for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ReadCommitted => "read_committed",
+            Self::ReadUncommitted => "read_uncommitted",
+        }
+    }
+}
+
+/// What there is of a partition, as far as its reader may see.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Bounds {
+    /// The first offset that is still there.
+    pub(crate) first: i64,
+    /// The offset behind the last one; with [`Isolation::ReadCommitted`] the first whose transaction is open.
+    pub(crate) end: i64,
+}
+
+/// What is to be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Span<'a> {
+    pub(crate) topic: &'a str,
+    pub(crate) partition: i32,
+    /// The first offset.
+    pub(crate) from: i64,
+    /// The offset behind the last one.
+    pub(crate) to: i64,
+}
+
+/// What a reader sees.
+#[derive(Debug)]
+pub(crate) enum Seen<'a> {
+    /// A record.
+    Record(&'a BorrowedMessage<'a>),
+    /// Nothing, for the moment.
+    Nothing,
+}
+
+/// A consumer.
+pub(crate) struct Consumer {
+    client: BaseConsumer<Listening>,
+    servers: String,
+    /// How long to wait for anything to come.
+    patience: Duration,
+    clock: SystemClock,
+}
+
+impl Consumer {
+    /// Nothing is connected yet.
+    pub(crate) fn new(
+        options: &KafkaOptions,
+        isolation: Isolation,
+        patience: Duration,
+    ) -> Result<Self, ReadFailure> {
+        options.security.check()?;
+        let client = BaseConsumer::from_config_and_context(&config(options, isolation), Listening);
+        let client = client.map_err(|error| crate::options::KafkaError::Refused(error.to_string()))?;
+        Ok(Self { client, servers: options.bootstrap_servers.clone(), patience, clock: SystemClock::new() })
+    }
+
+    /// The partitions that a topic has.
+    pub(crate) fn partitions(&self, topic: &str) -> Result<Vec<i32>, ReadFailure> {
+        self.ask(topic, |wait| {
+            let metadata = self.client.fetch_metadata(Some(topic), wait)?;
+            let Some(found) = metadata.topics().first() else {
+                return Err(ClientError::MetadataFetch(RDKafkaErrorCode::UnknownTopicOrPartition));
+            };
+            if let Some(error) = found.error() {
+                return Err(ClientError::MetadataFetch(error.into()));
+            }
+            let mut partitions: Vec<i32> = found.partitions().iter().map(|found| found.id()).collect();
+            partitions.sort_unstable();
+            Ok(partitions)
+        })
+    }
+
+    /// What there is of a partition now.
+    pub(crate) fn bounds(&self, topic: &str, partition: i32) -> Result<Bounds, ReadFailure> {
+        let (first, end) = self.ask(topic, |wait| self.client.fetch_watermarks(topic, partition, wait))?;
+        Ok(Bounds { first, end })
+    }
+
+    /// The first record of a partition from an instant on; none when all are older.
+    pub(crate) fn since(
+        &self,
+        topic: &str,
+        partition: i32,
+        instant: Timestamp,
+    ) -> Result<Option<i64>, ReadFailure> {
+        let found = self.ask(topic, |wait| {
+            let mut wanted = TopicPartitionList::new();
+            wanted.add_partition_offset(
+                topic,
+                partition,
+                Offset::Offset(instant.as_micros().div_euclid(1000)),
+            )?;
+            self.client.offsets_for_times(wanted, wait)
+        })?;
+        Ok(found.find_partition(topic, partition).and_then(|found| match found.offset() {
+            Offset::Offset(offset) => Some(offset),
+            _ => None,
+        }))
+    }
+
+    /// Reads what is left of a span, in its order, until it ends or nobody wants more. Offsets without a record, as
+    /// compaction and transactions leave them, are passed over; one that is gone is a failure.
+    pub(crate) fn read(
+        &self,
+        span: &Span<'_>,
+        each: &mut dyn FnMut(Seen<'_>) -> ControlFlow<()>,
+    ) -> Result<(), ReadFailure> {
+        if span.from >= span.to {
+            return Ok(());
+        }
+        self.assign(span)?;
+        let (mut next, mut heard, mut complaint) = (span.from, self.clock.monotonic(), None);
+        loop {
+            match self.client.poll(POLL) {
+                None => {
+                    if each(Seen::Nothing).is_break() {
+                        return Ok(());
+                    }
+                    if self.clock.monotonic().since(heard) >= self.patience {
+                        return Err(self.failure(span.topic, complaint));
+                    }
+                }
+                Some(Ok(message)) => {
+                    // What came too early or twice is of no use to anybody.
+                    let is_ours = message.partition() == span.partition && message.topic() == span.topic;
+                    if !is_ours || message.offset() < next {
+                        continue;
+                    }
+                    if message.offset() >= span.to {
+                        return Ok(());
+                    }
+                    next = message.offset() + 1;
+                    if each(Seen::Record(&message)).is_break() || next >= span.to {
+                        return Ok(());
+                    }
+                    // Whoever takes the records may have taken his time.
+                    heard = self.clock.monotonic();
+                }
+                Some(Err(ClientError::PartitionEOF(partition))) if partition == span.partition => {
+                    return self.check_end(span, next);
+                }
+                Some(Err(error)) => complaint = self.judge(span, next, error)?.or(complaint),
+            }
+        }
+    }
+
+    fn assign(&self, span: &Span<'_>) -> Result<(), ReadFailure> {
+        let mut list = TopicPartitionList::new();
+        let assigned = list
+            .add_partition_offset(span.topic, span.partition, Offset::Offset(span.from))
+            .and_then(|()| self.client.assign(&list));
+        assigned.map_err(|error| self.failure(span.topic, error.rdkafka_error_code()))
+    }
+
+    /// The partition has no more, so what is missing of the span are offsets without a record. Unless the partition has
+    /// become shorter.
+    fn check_end(&self, span: &Span<'_>, next: i64) -> Result<(), ReadFailure> {
+        let bounds = self.bounds(span.topic, span.partition)?;
+        if bounds.end >= span.to {
+            return Ok(());
+        }
+        Err(self.gone(span.topic, span.partition, next, bounds))
+    }
+
+    /// What an error means; if it may pass, its code is remembered.
+    fn judge(
+        &self,
+        span: &Span<'_>,
+        next: i64,
+        error: ClientError,
+    ) -> Result<Option<RDKafkaErrorCode>, ReadFailure> {
+        let code = error.rdkafka_error_code();
+        match (code, error) {
+            (Some(RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange), _) => {
+                let bounds = self.bounds(span.topic, span.partition)?;
+                Err(self.gone(span.topic, span.partition, next, bounds))
+            }
+            (Some(RDKafkaErrorCode::TopicAuthorizationFailed), _)
+            | (_, ClientError::MessageConsumptionFatal(_)) => Err(self.failure(span.topic, code)),
+            (code, error) => {
+                tracing::debug!(%error, "reading topic {} was interrupted", span.topic);
+                Ok(code)
+            }
+        }
+    }
+
+    /// An offset that is not there.
+    pub(crate) fn gone(&self, topic: &str, partition: i32, offset: i64, bounds: Bounds) -> ReadFailure {
+        let Bounds { first, end } = bounds;
+        ReadFailure::Gone { topic: topic.to_owned(), partition, offset, first, end }
+    }
+
+    /// Asks until there is an answer, or no hope for one.
+    fn ask<T>(&self, topic: &str, question: impl Fn(Duration) -> KafkaResult<T>) -> Result<T, ReadFailure> {
+        let since = self.clock.monotonic();
+        loop {
+            let code = match question(ANSWER_WITHIN.min(self.patience)) {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error.rdkafka_error_code(),
+            };
+            let is_final = code.is_some_and(|code| blame::of(code) == Blame::Topic);
+            if is_final || self.clock.monotonic().since(since) >= self.patience {
+                return Err(self.failure(topic, code));
+            }
+            std::thread::sleep(BETWEEN_QUESTIONS);
+        }
+    }
+
+    fn failure(&self, topic: &str, code: Option<RDKafkaErrorCode>) -> ReadFailure {
+        match code {
+            Some(code) if blame::of(code) == Blame::Topic => {
+                ReadFailure::Topic { topic: topic.to_owned(), why: code.to_string() }
+            }
+            code => ReadFailure::Unreachable {
+                servers: self.servers.clone(),
+                waited: self.patience,
+                why: code.map_or_else(|| "there was no answer".to_owned(), |code| code.to_string()),
+            },
+        }
+    }
+}
+
+impl fmt::Debug for Consumer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Consumer").field("servers", &self.servers).finish_non_exhaustive()
+    }
+}
+
+fn config(options: &KafkaOptions, isolation: Isolation) -> ClientConfig {
+    let mut config = ClientConfig::new();
+    config.set_log_level(RDKafkaLogLevel::Warning);
+    config.set("client.id", "tidemill").set("queued.max.messages.kbytes", "16384");
+    for (name, value) in options.client.iter().filter(|(name, _)| !OF_PRODUCERS.contains(name)) {
+        config.set(name, value);
+    }
+    // From here on nothing may be set otherwise.
+    config
+        .set("bootstrap.servers", &options.bootstrap_servers)
+        // The client wants a name here; no group of it is ever joined.
+        .set("group.id", "tidemill-reader")
+        .set("enable.auto.commit", "false")
+        .set("enable.auto.offset.store", "false")
+        .set("auto.offset.reset", "error")
+        .set("enable.partition.eof", "true")
+        .set("allow.auto.create.topics", "false")
+        .set("check.crcs", "true")
+        // At the end of a partition the broker would wait so long for more.
+        .set("fetch.wait.max.ms", "50")
+        .set("isolation.level", isolation.as_str());
+    options.security.apply(&mut config);
+    config
+}
+
+/// Hears what the client has to say.
+#[derive(Debug)]
+struct Listening;
+
+impl ClientContext for Listening {
+    fn log(&self, _level: RDKafkaLogLevel, facility: &str, message: &str) {
+        tracing::debug!(target: "tidemill_kafka::client", "{facility}: {message}");
+    }
+}
+
+impl ConsumerContext for Listening {}

@@ -1,0 +1,224 @@
+//! Reads a topic as the items of a step.
+//!
+//! Partitions are assigned, not shared by a group, and nothing is committed to Kafka: the next offset of each partition
+//! is in the execution context, which commits with each chunk. A run ends where the topic ended when its step was first
+//! opened, also after a restart.
+//!
+//! Reading order: `progress` (how far a topic was read), [`plan`] (where a run begins and ends), [`record`], `feed` (the
+//! thread that reads).
+
+pub mod plan;
+pub mod record;
+
+mod feed;
+mod progress;
+
+use crate::consumer::Isolation;
+use crate::failure::ReadFailure;
+use crate::options::KafkaOptions;
+use feed::{Feed, Order, Portion};
+use plan::{Begin, From};
+use progress::{Keys, Progress};
+use record::{COLUMNS, KafkaRecord, RowFormat};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tidemill_domain::item::{ErrorKind, ItemError, Row};
+use tidemill_domain::job::ExecutionContext;
+use tidemill_engine::job::{ItemReader, ItemStream, StepScope};
+
+/// How long brokers may be silent, unless said.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// So much of a record that could not be read is kept with its error.
+const RAW_BYTES_MAX: usize = 10_000;
+
+/// Reads a topic, one partition after the other.
+///
+/// ```
+/// use tidemill_engine::item::ItemsWriter;
+/// use tidemill_engine::job::{Job, Step};
+/// use tidemill_kafka::{KafkaOptions, KafkaReader};
+///
+/// let options = KafkaOptions::new("localhost:9092");
+/// let job = Job::new("orders").step(
+///     Step::chunk("load", 1000)
+///         .reader(move |scope| Ok(KafkaReader::new("orders", &options, "orders").continuing(scope)))
+///         .writer(|_| Ok(ItemsWriter::default()))
+///         .build(),
+/// );
+/// assert!(job.check().is_ok());
+/// ```
+pub struct KafkaReader<T> {
+    keys: Keys,
+    order: Order,
+    from: From,
+    /// Where earlier instances are found, when it goes on behind them.
+    scope: Option<StepScope>,
+    decode: Decode<T>,
+    progress: Option<Progress>,
+    feed: Option<Feed>,
+    records: std::vec::IntoIter<KafkaRecord>,
+}
+
+type Decode<T> = Box<dyn Fn(KafkaRecord) -> Result<T, String> + Send + Sync>;
+
+impl KafkaReader<KafkaRecord> {
+    /// Reads the records of a topic as they are. The name is what its position is saved under; no other reader of the
+    /// step may have it.
+    pub fn new(name: impl AsRef<str>, options: &KafkaOptions, topic: impl Into<Arc<str>>) -> Self {
+        Self::decoding(name, options, topic, Box::new(Ok))
+    }
+}
+
+impl KafkaReader<Row> {
+    /// Reads the records of a topic as rows with the columns of [`COLUMNS`].
+    pub fn rows(
+        name: impl AsRef<str>,
+        options: &KafkaOptions,
+        topic: impl Into<Arc<str>>,
+        format: RowFormat,
+    ) -> Self {
+        let names: Arc<[String]> = COLUMNS.map(str::to_owned).into();
+        Self::decoding(name, options, topic, Box::new(move |record| format.row(record, &names)))
+    }
+}
+
+impl<T> KafkaReader<T> {
+    fn decoding(
+        name: impl AsRef<str>,
+        options: &KafkaOptions,
+        topic: impl Into<Arc<str>>,
+        decode: Decode<T>,
+    ) -> Self {
+        let order = Order {
+            options: Arc::new(options.clone()),
+            topic: topic.into(),
+            isolation: Isolation::default(),
+            patience: PATIENCE,
+        };
+        Self {
+            keys: Keys::of(name.as_ref()),
+            order,
+            from: From::default(),
+            scope: None,
+            decode,
+            progress: None,
+            feed: None,
+            records: Vec::new().into_iter(),
+        }
+    }
+
+    /// Where it begins when there is nothing to go on from.
+    #[must_use]
+    pub fn from(mut self, from: From) -> Self {
+        self.from = from;
+        self
+    }
+
+    /// Goes on behind what earlier instances of the job have read, if there are any. Otherwise every instance begins
+    /// where [`from`](Self::from) says.
+    #[must_use]
+    pub fn continuing(mut self, scope: &StepScope) -> Self {
+        self.scope = Some(scope.clone());
+        self
+    }
+
+    /// Which records are read; those of committed transactions unless said.
+    #[must_use]
+    pub fn isolation(mut self, isolation: Isolation) -> Self {
+        self.order.isolation = isolation;
+        self
+    }
+
+    /// How long brokers may be silent before the step fails; [`PATIENCE`] unless said.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.order.patience = patience;
+        self
+    }
+
+    async fn begin(&self, context: &ExecutionContext) -> Result<Begin, ItemError> {
+        if let Some(saved) = self.saved(context).map_err(ReadFailure::of_step)? {
+            return Ok(Begin::Restart(saved));
+        }
+        if let Some(scope) = &self.scope
+            && let Some(earlier) = scope.earlier(&self.keys.offsets).await?
+            && let Some(saved) = self.saved(&earlier).map_err(ReadFailure::of_step)?
+        {
+            return Ok(Begin::Behind(saved));
+        }
+        Ok(Begin::At(self.from))
+    }
+
+    /// What was saved of this topic.
+    fn saved(&self, context: &ExecutionContext) -> Result<Option<Progress>, ReadFailure> {
+        let saved = Progress::saved(&self.keys, context)?;
+        Ok(saved.filter(|saved| saved.topic == *self.order.topic))
+    }
+}
+
+impl<T: 'static> ItemStream for KafkaReader<T> {
+    async fn open(&mut self, context: &ExecutionContext) -> Result<(), ItemError> {
+        let begin = self.begin(context).await?;
+        let (progress, feed) = Feed::start(self.order.clone(), begin).await.map_err(ReadFailure::of_step)?;
+        tracing::debug!("topic {} has {} offsets to read", self.order.topic, progress.total);
+        (self.progress, self.feed) = (Some(progress), Some(feed));
+        Ok(())
+    }
+
+    fn update(&mut self, context: &mut ExecutionContext) -> Result<(), ItemError> {
+        if let Some(progress) = &self.progress {
+            progress.save(&self.keys, context);
+        }
+        Ok(())
+    }
+
+    async fn close(&mut self, _is_complete: bool) -> Result<(), ItemError> {
+        self.feed = None;
+        Ok(())
+    }
+}
+
+impl<T: Send + Sync + 'static> ItemReader for KafkaReader<T> {
+    type Item = T;
+
+    async fn read(&mut self) -> Result<Option<T>, ItemError> {
+        let (Some(progress), Some(feed)) = (&mut self.progress, &mut self.feed) else {
+            return Err(ReadFailure::Ended.of_step());
+        };
+        loop {
+            if let Some(record) = self.records.next() {
+                progress.passed(record.partition, record.offset);
+                return decoded(&self.decode, record).map(Some);
+            }
+            if progress.parts.values().all(|part| part.next >= part.end) {
+                return Ok(None);
+            }
+            match feed.next().await.map_err(ReadFailure::of_step)? {
+                Portion::Records(records) => self.records = records.into_iter(),
+                Portion::Finished(partition) => progress.finished(partition),
+            }
+        }
+    }
+
+    fn total(&self) -> Option<u64> {
+        self.progress.as_ref().map(|progress| progress.total)
+    }
+}
+
+fn decoded<T>(decode: &Decode<T>, record: KafkaRecord) -> Result<T, ItemError> {
+    let place = record.place();
+    // Only what may fail to be understood is worth a copy.
+    let payload = record.payload.as_ref().map(|payload| payload[..payload.len().min(RAW_BYTES_MAX)].to_vec());
+    decode(record).map_err(|fault| {
+        let raw = String::from_utf8_lossy(payload.as_deref().unwrap_or_default()).into_owned();
+        ItemError::new(ErrorKind::PARSE, fault).at(place, raw)
+    })
+}
+
+impl<T> fmt::Debug for KafkaReader<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KafkaReader").field("topic", &self.order.topic).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,159 @@
+//! Reads back what relays have published to Kafka, for comparing it with the table. Only what has committed counts, up to
+//! where the topics end when a round begins.
+
+use crate::consumer::{Bounds, Consumer, Isolation, Seen, Span};
+use crate::failure::ReadFailure;
+use crate::header;
+use crate::options::KafkaOptions;
+use rdkafka::Message as _;
+use rdkafka::message::{BorrowedMessage, Headers as _};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::time::Duration;
+use tidemill_domain::code::Code;
+use tidemill_domain::lease::Epoch;
+use tidemill_domain::outbox::verify::{Lane, Place};
+use tidemill_domain::outbox::{Aggregate, EventId, Published, Seq, Slot};
+use tidemill_engine::outbox::verify::{Destination, Found, ReadBack, VerifyError};
+
+/// The topics of an outbox, and how far they were read.
+#[derive(Debug)]
+pub struct TopicsBack {
+    options: KafkaOptions,
+    /// Topics to read whatever the table says.
+    more: Vec<String>,
+    patience: Duration,
+    /// The partitions in the order in which they were first seen: the numbers of places.
+    known: Vec<(String, i32)>,
+    /// The next offset of each.
+    next: BTreeMap<(String, i32), i64>,
+}
+
+impl TopicsBack {
+    /// Reads the topics that events of the table go to, and these.
+    pub fn new(options: KafkaOptions, more: Vec<String>, patience: Duration) -> Self {
+        Self { options, more, patience, known: Vec::new(), next: BTreeMap::new() }
+    }
+
+    fn topics(&self, destinations: &[Destination]) -> BTreeSet<String> {
+        let named = destinations
+            .iter()
+            .map(|(event_type, topic)| self.options.topics.of(event_type, topic).into_owned());
+        named.chain(self.more.iter().cloned()).collect()
+    }
+
+    fn read_topic(
+        &mut self,
+        topic: &str,
+        found: &mut dyn FnMut(Lane, Place, Found),
+    ) -> Result<(), ReadFailure> {
+        // One for each topic and round, so that nothing of an earlier one can come.
+        let consumer = Consumer::new(&self.options, Isolation::ReadCommitted, self.patience)?;
+        let whole = Consumer::new(&self.options, Isolation::ReadUncommitted, self.patience)?;
+        let partitions = match consumer.partitions(topic) {
+            Ok(partitions) => partitions,
+            // Relays that have published nothing yet need no topic. If they have, all of it is lost.
+            Err(failure @ ReadFailure::Topic { .. }) => {
+                tracing::warn!("{failure}; it counts as empty");
+                return Ok(());
+            }
+            Err(failure) => return Err(failure),
+        };
+        for partition in partitions {
+            let bounds = settled(&consumer, whole.bounds(topic, partition)?, topic, partition)?;
+            let key = (topic.to_owned(), partition);
+            let file = self.known.iter().position(|known| *known == key).unwrap_or_else(|| {
+                self.known.push(key.clone());
+                self.known.len() - 1
+            });
+            // What the topic has forgotten since the last round was seen by it, or is missed as lost.
+            let from = self.next.get(&key).copied().unwrap_or(bounds.first).max(bounds.first);
+            let span = Span { topic, partition, from, to: bounds.end };
+            consumer.read(&span, &mut |seen| {
+                if let Seen::Record(message) = seen {
+                    let place = Place { file, line: u64::try_from(message.offset()).unwrap_or(0) };
+                    found(Lane(file), place, of(message));
+                }
+                ControlFlow::Continue(())
+            })?;
+            self.next.insert(key, bounds.end.max(from));
+        }
+        Ok(())
+    }
+}
+
+impl ReadBack for TopicsBack {
+    fn wants_destinations(&self) -> bool {
+        true
+    }
+
+    fn read(
+        &mut self,
+        destinations: &[Destination],
+        found: &mut dyn FnMut(Lane, Place, Found),
+    ) -> Result<(), VerifyError> {
+        for topic in self.topics(destinations) {
+            self.read_topic(&topic, found).map_err(|failure| VerifyError::Unreadable {
+                code: failure.code().unwrap_or(Code::KafkaUnreachable),
+                what: failure.to_string(),
+                fix: failure.fix(),
+            })?;
+        }
+        Ok(())
+    }
+
+    fn name(&self, place: Place) -> String {
+        match self.known.get(place.file) {
+            Some((topic, partition)) => format!("{topic}/{partition} offset {}", place.line),
+            None => String::new(),
+        }
+    }
+}
+
+/// What there is of a partition once no transaction is open that was when it was looked at: behind an open one, records
+/// that have committed are not shown yet.
+fn settled(consumer: &Consumer, whole: Bounds, topic: &str, partition: i32) -> Result<Bounds, ReadFailure> {
+    let mut looks = 0;
+    loop {
+        let bounds = consumer.bounds(topic, partition)?;
+        if bounds.end >= whole.end {
+            return Ok(Bounds { end: whole.end, ..bounds });
+        }
+        if looks == LOOKS_MAX {
+            tracing::warn!(
+                "a transaction in {topic}/{partition} stays open; what is behind it is not verified"
+            );
+            return Ok(bounds);
+        }
+        looks += 1;
+        std::thread::sleep(BETWEEN_LOOKS);
+    }
+}
+
+/// How often, and after which pause, one looks whether a transaction is still open.
+const LOOKS_MAX: u32 = 100;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
+
+/// What a record is: one of ours, a part of one, or somebody else's.
+fn of(message: &BorrowedMessage<'_>) -> Found {
+    let headers = message.headers();
+    let text = |name: &str| {
+        let found = headers.into_iter().flat_map(|headers| headers.iter()).find(|header| header.key == name);
+        found.map(|header| header.value.and_then(|value| std::str::from_utf8(value).ok()))
+    };
+    let Some(id) = text(header::EVENT_ID) else { return Found::Foreign };
+    let number = |name: &str| text(name).flatten()?.parse::<i64>().ok();
+    let published = || {
+        Some(Published {
+            id: id?.parse::<EventId>().ok()?,
+            slot: Slot::new(u8::try_from(number(header::SLOT)?).ok()?),
+            epoch: Epoch::new(number(header::EPOCH)?),
+            seq: Seq::new(number(header::SEQ)?),
+            aggregate: Aggregate {
+                kind: text(header::AGGREGATE_TYPE).flatten()?.to_owned(),
+                id: String::from_utf8(message.key()?.to_vec()).ok()?,
+            },
+        })
+    };
+    published().map_or(Found::Torn, Found::Published)
+}

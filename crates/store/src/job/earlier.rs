@@ -1,0 +1,63 @@
+//! Where a step of another instance ended, for those that go on behind it.
+
+use super::columns;
+use crate::error::StoreError;
+use crate::row::job::EarlierStepRow;
+use crate::tx::Tx;
+use tidemill_domain::job::earlier::{Continuation, EarlierRun, continuation};
+use tidemill_domain::job::{ExecutionContext, ExecutionId, InstanceId, StepExecutionId};
+
+/// Who asks.
+#[derive(Clone, Copy, Debug)]
+pub struct EarlierRequest<'a> {
+    /// Name of the job.
+    pub job: &'a str,
+    /// Name of the step.
+    pub step: &'a str,
+    /// Its own instance, which does not count.
+    pub instance: InstanceId,
+    /// Its own run; later ones do not count. Whoever runs at the same time has to wait for it.
+    pub run: StepExecutionId,
+    /// What a context has that holds a position.
+    pub key: &'a str,
+}
+
+/// Where the step of an earlier instance ended.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Earlier {
+    /// None has read anything.
+    None,
+    /// It remembers this.
+    Behind(ExecutionContext),
+    /// This execution has not come to its end.
+    Open(ExecutionId),
+}
+
+impl Tx {
+    /// Where the step of the last earlier instance ended that has read anything.
+    pub async fn earlier_step(&mut self, request: &EarlierRequest<'_>) -> Result<Earlier, StoreError> {
+        let (names, mut before) = ((request.job, request.step), request.run.get());
+        // Each run that had failed before it read anything costs one more look.
+        while let Some(row) = self.job_step_earlier(names, request.instance.get(), before).await? {
+            let context = context(&row)?;
+            let run = EarlierRun {
+                step: row.status()?,
+                job: row.job_status()?,
+                has_position: context.get(request.key).is_some(),
+            };
+            match continuation(run) {
+                Continuation::Behind => return Ok(Earlier::Behind(context)),
+                Continuation::Wait => return Ok(Earlier::Open(ExecutionId::new(row.job_execution_id))),
+                Continuation::Ask => before = row.step_execution_id,
+            }
+        }
+        Ok(Earlier::None)
+    }
+}
+
+fn context(row: &EarlierStepRow) -> Result<ExecutionContext, StoreError> {
+    match &row.context {
+        Some(text) => columns::read_context(text, &format!("step execution {}", row.step_execution_id)),
+        None => Ok(ExecutionContext::new()),
+    }
+}

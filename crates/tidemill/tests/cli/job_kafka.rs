@@ -1,0 +1,199 @@
+//! A job file that reads a topic, run by processes that are killed; and what was published to Kafka, verified.
+
+use crate::{Stage, both_databases};
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use tidemill_store::Store;
+use tidemill_store::scratch::Scratch;
+use tidemill_testkit::kafka::BOOTSTRAP;
+use tidemill_testkit::skip::require;
+use tidemill_testkit::{Guarded, Signal};
+
+/// Makes a topic of three partitions, if it is to be, and sends numbers to them in turn.
+const SEND: &str = "
+import sys
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+servers, topic, make, first, count = sys.argv[1:]
+if make == 'make':
+    admin = AdminClient({'bootstrap.servers': servers})
+    [made.result(30) for made in admin.create_topics([NewTopic(topic, 3, 1)]).values()]
+producer = Producer({'bootstrap.servers': servers})
+for n in range(int(first), int(first) + int(count)):
+    producer.produce(topic, key=str(n), value='{\"n\": %d}' % n, partition=n % 3)
+producer.flush(60)
+";
+
+const RECORDS: i64 = 3_000;
+
+fn send(servers: &str, topic: &str, make: &str, first: i64, count: i64) {
+    let python = require("kafka", std::env::var("TIDEMILL_TEST_KAFKA_PYTHON").ok()).expect("is not skipped");
+    let output = Command::new(python)
+        .args(["-c", SEND, servers, topic, make, &first.to_string(), &count.to_string()])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn job(topic: &str) -> String {
+    format!(
+        "job: load\nparameters: {{ day: {{ type: long, required: true }} }}\nsteps:\n  - name: load\n    chunk: 20\n    \
+         read: {{ kafka: {{ topic: {topic} }} }}\n    \
+         process: {{ map: {{ n: row.payload.n, part: row.partition, place: row.offset }} }}\n    \
+         write: {{ sql: {{ table: loaded, mode: insert }} }}\n"
+    )
+}
+
+/// How many rows there are, and how many of them differ.
+async fn rows(store: &Store) -> (i64, i64) {
+    let query = "select count(*), count(distinct n) from loaded";
+    let mut tx = store.read().await.unwrap();
+    let counted = match tx.postgres() {
+        Some(connection) => tidemill_store::sqlx::query_as(query).fetch_one(connection).await,
+        None => tidemill_store::sqlx::query_as(query).fetch_one(tx.sqlite().unwrap()).await,
+    };
+    tx.rollback().await.unwrap();
+    counted.unwrap()
+}
+
+/// Runs the instance of a day to its end, once the lease of whoever ran it has passed.
+fn finish(stage: &Stage, day: &str) {
+    for _ in 0..200 {
+        let ran = stage.run(&["job", "run", "load.yaml", "-p", day]);
+        if !ran.stderr.contains("TM1003") {
+            ran.succeeds();
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    panic!("nobody has noticed that the process is gone");
+}
+
+async fn site(database: &Scratch, servers: &str, topic: &str) -> (Stage, Store) {
+    let store = database.store(None).await.unwrap();
+    let mut tx = store.begin().await.unwrap();
+    tx.execute_for_test(
+        "create table loaded (n bigint not null, part bigint not null, place bigint not null)",
+    )
+    .await
+    .unwrap();
+    tx.commit().await.unwrap();
+    let stage = Stage::on(database.url())
+        .with("TIDEMILL_PROCESS_LEASE", "1s")
+        .with("KAFKA_BOOTSTRAP_SERVERS", servers);
+    fs::write(stage.path("load.yaml"), job(topic)).unwrap();
+    (stage, store)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_in_the_middle_a_job_has_every_record_of_its_topic_once() {
+    let Some(servers) = require("kafka", std::env::var(BOOTSTRAP).ok()) else { return };
+    for (n, database) in both_databases().await.into_iter().enumerate() {
+        let topic = format!("load-{}-{n}", std::process::id());
+        send(&servers, &topic, "make", 0, RECORDS);
+        let (stage, store) = site(&database, &servers, &topic).await;
+
+        // By its own hand, between a commit and whatever would follow; then from outside.
+        let mut dying = stage.command(&["job", "run", "load.yaml", "-p", "day=1"]);
+        let died = dying.env("TIDEMILL_CRASH_AT", "chunk_after_read:500").output().unwrap();
+        let after_crash = rows(&store).await;
+        send(&servers, &topic, "more", RECORDS, 100);
+        let mut after_kill = after_crash;
+        for _ in 0..100 {
+            let mut command = stage.command(&["job", "run", "load.yaml", "-p", "day=1"]);
+            command.stdout(Stdio::null()).stderr(Stdio::null());
+            let mut running = Guarded::spawn(command).unwrap();
+            while rows(&store).await == after_crash
+                && running.wait_deadline(Duration::from_millis(2)).is_none()
+            {}
+            running.signal(Signal::KILL).ok();
+            running.wait_deadline(Duration::from_secs(20));
+            after_kill = rows(&store).await;
+            if after_kill != after_crash {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        finish(&stage, "day=1");
+        let after_day = rows(&store).await;
+        finish(&stage, "day=2");
+
+        assert!(!died.status.success());
+        assert!(after_crash.0 > 0 && after_crash.0 < RECORDS, "{after_crash:?}");
+        assert!(after_kill.0 > after_crash.0 && after_kill.0 < RECORDS, "{after_kill:?}");
+        assert_eq!(after_day, (RECORDS, RECORDS), "on {}", database.url());
+        assert_eq!(rows(&store).await, (RECORDS + 100, RECORDS + 100));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_in_the_topics_is_compared_with_the_table() {
+    let Some(servers) = require("kafka", std::env::var(BOOTSTRAP).ok()) else { return };
+    let database = Scratch::file();
+    let store = database.store(None).await.unwrap();
+    let stage = Stage::on(database.url()).with("KAFKA_BOOTSTRAP_SERVERS", &servers);
+    let topic = format!("verify-{}", std::process::id());
+    // Three records of somebody else.
+    send(&servers, &topic, "make", 0, 3);
+    for n in 0..5 {
+        let aggregate = format!("order-{}", n % 2);
+        let add = ["outbox", "add", "--aggregate-type", "order", "--aggregate-id", &aggregate];
+        stage
+            .run(&[&add[..], &["--event-type", "paid", "--topic", &topic, "--tombstone"]].concat())
+            .succeeds();
+    }
+    let mut relay = Guarded::spawn(stage.command(&["relay", "--sink", "kafka"])).unwrap();
+    let verify = ["outbox", "verify", "--sink", "kafka"];
+    let mut clean = stage.run(&verify);
+    for _ in 0..100 {
+        if clean.stdout.contains("5 records of 5 events") {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        clean = stage.run(&verify);
+    }
+    relay.signal(Signal::TERM).unwrap();
+    relay.wait_deadline(Duration::from_secs(25)).expect("it ends");
+    let mut tx = store.begin().await.unwrap();
+    tx.execute_for_test(&format!(
+        "insert into outbox_event (aggregate_type, aggregate_id, event_type, topic) values ('order', 'x', 'paid', '{topic}')"
+    ))
+    .await
+    .unwrap();
+    tx.execute_for_test("update tidemill_outbox set floor_id = 6").await.unwrap();
+    tx.commit().await.unwrap();
+
+    let unclean = stage.run(&[&verify[..], &["-o", "json"]].concat());
+
+    assert!(clean.succeeds().stdout.contains("0 lost, 0 reordered, 0 duplicated"), "{clean:#?}");
+    assert!(clean.stdout.contains("3 foreign"), "{clean:#?}");
+    unclean.fails("TM1403", 1);
+    let answer: serde_json::Value = serde_json::from_str(&unclean.stdout).unwrap();
+    assert_eq!((&answer["lost"]["first"][0]["id"], &answer["foreign"]), (&6.into(), &3.into()));
+}
+
+#[test]
+fn sinks_that_cannot_be_verified_together_are_refused() {
+    let stage = Stage::new().with("TIDEMILL_DATABASE_INIT", "always");
+
+    for arguments in [
+        &["--sink", "kafka:a:1", "--sink", "file:a"][..],
+        &["--sink", "kafka:a:1", "--sink", "kafka:b:1"],
+        &["--sink", "file:a", "--topic", "orders"],
+    ] {
+        stage.run(&[&["outbox", "verify"], arguments].concat()).fails("TM1402", 2);
+    }
+    stage.run(&["outbox", "verify", "--sink", "kafka"]).fails("TM1421", 2);
+}
+
+#[test]
+fn a_job_file_that_reads_a_topic_needs_brokers() {
+    let stage = Stage::new().with("TIDEMILL_DATABASE_INIT", "always");
+    fs::write(stage.path("load.yaml"), job("orders")).unwrap();
+
+    let refused = stage.run(&["job", "run", "load.yaml", "-p", "day=1"]);
+
+    refused.fails("TM1020", 2);
+    assert!(refused.stderr.contains("KAFKA_BOOTSTRAP_SERVERS"), "{refused:#?}");
+}
