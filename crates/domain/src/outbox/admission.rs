@@ -14,13 +14,13 @@ pub enum JoinRefusal {
         /// The share of the newcomer.
         mine: Instance,
         /// Who was there first.
-        other: LiveRelay,
+        other: Box<LiveRelay>,
     },
     /// It has no fixed share among relays that have one.
     #[error("this relay has no fixed share, but {other} runs")]
     FairAmongFixed {
         /// Who was there first.
-        other: LiveRelay,
+        other: Box<LiveRelay>,
     },
     /// They do not agree how many they are, so some slots would be in two shares and some in none.
     #[error("this relay has {}, but {other} runs", .mine.settings())]
@@ -28,7 +28,7 @@ pub enum JoinRefusal {
         /// The share of the newcomer.
         mine: Instance,
         /// Who was there first.
-        other: LiveRelay,
+        other: Box<LiveRelay>,
     },
     /// Who shares groups and who shares slots do not agree; and with two names nobody would see what the other has sent.
     #[error("this relay publishes {}, but {other} publishes {}", told(mine.as_deref()), told(other.transactional_id.as_deref()))]
@@ -36,7 +36,7 @@ pub enum JoinRefusal {
         /// What the transactions of the newcomer are known by.
         mine: Option<String>,
         /// Who was there first.
-        other: LiveRelay,
+        other: Box<LiveRelay>,
     },
     /// Another one is this instance.
     #[error("this relay has {}, and so has {other}", .mine.settings())]
@@ -44,13 +44,13 @@ pub enum JoinRefusal {
         /// The share of the newcomer.
         mine: Instance,
         /// Who was there first.
-        other: LiveRelay,
+        other: Box<LiveRelay>,
     },
 }
 
 impl JoinRefusal {
     /// Who was there first.
-    pub const fn other(&self) -> &LiveRelay {
+    pub fn other(&self) -> &LiveRelay {
         match self {
             Self::FixedAmongFair { other, .. }
             | Self::FairAmongFixed { other }
@@ -96,19 +96,20 @@ pub fn admit(
     live: &[LiveRelay],
 ) -> Result<(), JoinRefusal> {
     let Some(first) = earliest(live) else { return Ok(()) };
+    let other = || Box::new(first.clone());
     if first.transactional_id.as_deref() != transactional_id {
         let mine = transactional_id.map(str::to_owned);
-        return Err(JoinRefusal::TransactionsDiffer { mine, other: first.clone() });
+        return Err(JoinRefusal::TransactionsDiffer { mine, other: other() });
     }
     match (newcomer, first.instance) {
         (None, None) => Ok(()),
-        (Some(mine), None) => Err(JoinRefusal::FixedAmongFair { mine, other: first.clone() }),
-        (None, Some(_)) => Err(JoinRefusal::FairAmongFixed { other: first.clone() }),
+        (Some(mine), None) => Err(JoinRefusal::FixedAmongFair { mine, other: other() }),
+        (None, Some(_)) => Err(JoinRefusal::FairAmongFixed { other: other() }),
         (Some(mine), Some(theirs)) if mine.total() != theirs.total() => {
-            Err(JoinRefusal::TotalsDiffer { mine, other: first.clone() })
+            Err(JoinRefusal::TotalsDiffer { mine, other: other() })
         }
         (Some(mine), Some(_)) => match live.iter().find(|other| other.instance == Some(mine)) {
-            Some(other) => Err(JoinRefusal::IdTaken { mine, other: other.clone() }),
+            Some(other) => Err(JoinRefusal::IdTaken { mine, other: Box::new(other.clone()) }),
             None => Ok(()),
         },
     }
