@@ -8,8 +8,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 servers, verb, topic, *rest = sys.argv[1:]
 if verb == "make":
-    made = AdminClient({"bootstrap.servers": servers}).create_topics([NewTopic(topic, int(rest[0]), 1)])
-    made[topic].result(30)
+    # Without a name of its own it would be gone before the answer is there.
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(topic, int(rest[0]), 1)])[topic].result(30)
     sys.exit()
 consumer = Consumer({"bootstrap.servers": servers, "group.id": "bench", "enable.auto.commit": False})
 deadline = time.monotonic() + 120
