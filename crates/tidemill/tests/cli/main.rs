@@ -6,6 +6,7 @@ mod alert;
 mod architecture;
 mod browser;
 mod command;
+mod compose;
 mod configuration;
 mod crash;
 mod demo;

@@ -26,6 +26,16 @@ fn python(arguments: &[&str]) -> Option<String> {
     Some(String::from_utf8(output.stdout).unwrap())
 }
 
+pub(crate) fn make_topic(servers: &str, topic: &str) {
+    python(&["-c", MAKE, servers, topic]);
+}
+
+/// The one record of a topic, as a client reads it that is not ours.
+pub(crate) fn consume(servers: &str, topic: &str) -> serde_json::Value {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../kafka/tests/python/consume.py");
+    serde_json::from_str(&python(&[script.to_str().unwrap(), servers, topic]).unwrap()).unwrap()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_event_of_the_command_line_arrives_in_kafka() {
     let Some(servers) = require("kafka", std::env::var(BOOTSTRAP).ok()) else { return };
@@ -33,7 +43,7 @@ async fn an_event_of_the_command_line_arrives_in_kafka() {
     database.store(None).await.unwrap().close().await;
     let stage = Stage::on(database.url());
     let topic = format!("cli-{}", std::process::id());
-    python(&["-c", MAKE, &servers, &topic]);
+    make_topic(&servers, &topic);
     let aggregate = ["outbox", "add", "--aggregate-type", "order", "--aggregate-id", "주문-1"];
     let event = ["--event-type", "order.paid", "--topic", &topic, "--payload", "{\"amount\": 5}"];
     let added = stage.run(&[aggregate, event].concat());
@@ -52,9 +62,7 @@ async fn an_event_of_the_command_line_arrives_in_kafka() {
     let ended = relay.wait_deadline(PATIENCE).expect("it ends within 25 seconds");
 
     assert!(ended.success(), "{ended:?}");
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../kafka/tests/python/consume.py");
-    let read = python(&[script.to_str().unwrap(), &servers, &topic]).unwrap();
-    let read: serde_json::Value = serde_json::from_str(&read).unwrap();
+    let read = consume(&servers, &topic);
     assert_eq!((&read["key"], &read["value"]), (&"주문-1".into(), &"eyJhbW91bnQiOiA1fQ==".into()));
 }
 
