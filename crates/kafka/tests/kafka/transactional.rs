@@ -102,27 +102,27 @@ async fn events_of_two_relays_arrive_once_and_in_order() {
 async fn what_is_on_a_receipt_is_not_sent_again_until_the_database_knows_of_it() {
     let Some(servers) = shared() else { return };
     let (name, id) = (topic(&servers, 3, &[]).await, unique("shop"));
-    let (first, second) = (records(&name, 1), records(&name, 11));
+    let (first, second, third) = (records(&name, 1), records(&name, 11), records(&name, 21));
     let groups = groups(&first);
     let (one, nothing) = owner(&servers, &id, &groups, Some("7")).await;
     assert!(nothing.is_empty());
-    assert!(all_delivered(&one.publish(&first).await));
+    assert!(all_delivered(&one.publish(&first).await) && all_delivered(&one.publish(&second).await));
     // It dies before it has said so to the database.
     drop(one);
 
     let (two, named) = owner(&servers, &id, &groups, Some("7")).await;
-    let again = two.publish(&[first, second.clone()].concat()).await;
+    let again = two.publish(&[first, second, third].concat()).await;
 
-    assert_eq!(named, (1..=10).collect::<Vec<_>>());
+    assert_eq!(named, (1..=20).collect::<Vec<_>>());
     assert!(all_delivered(&again), "{again:?}");
-    assert_eq!(committed(&servers, &name), (1..=20).collect::<Vec<_>>());
+    assert_eq!(committed(&servers, &name), (1..=30).collect::<Vec<_>>());
 
     // What the database knows of is named by no further receipt.
-    two.settled(&(1..=20).map(EventId::new).collect::<Vec<_>>());
-    let third = record(21, "order-1", &name, json("{}"));
-    assert!(all_delivered(&two.publish(std::slice::from_ref(&third)).await));
-    let (_three, named) = owner(&servers, &id, &[Group::of(third.slot)], Some("7")).await;
-    assert_eq!(named, [21]);
+    two.settled(&(1..=30).map(EventId::new).collect::<Vec<_>>());
+    let last = record(31, "order-1", &name, json("{}"));
+    assert!(all_delivered(&two.publish(std::slice::from_ref(&last)).await));
+    let (_three, named) = owner(&servers, &id, &[Group::of(last.slot)], Some("7")).await;
+    assert_eq!(named, [31]);
 }
 
 #[tokio::test]

@@ -49,7 +49,9 @@ impl Stand {
             .with("KAFKA_BOOTSTRAP_SERVERS", servers)
             .with("TIDEMILL_OUTBOX_KAFKA_TRANSACTIONAL", "true")
             .with("TIDEMILL_OUTBOX_KAFKA_TRANSACTIONAL_ID", &topic)
-            .with("TIDEMILL_OUTBOX_BASE_BACKOFF", "200ms");
+            .with("TIDEMILL_OUTBOX_BASE_BACKOFF", "200ms")
+            // A process that is stopped for a while is to come back, not to end.
+            .with("TIDEMILL_PROCESS_LEASE", "60s");
         let store = scratch.store(None).await.unwrap();
         Self { stage, store, servers: servers.to_owned(), topic, written: 0, hired: 0 }
     }
@@ -151,21 +153,35 @@ fn end(mut relay: Guarded) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn relays_that_are_killed_under_load_lose_double_and_reorder_nothing() {
+async fn relays_that_are_killed_or_stopped_under_load_lose_double_and_reorder_nothing() {
     let Some(servers) = require("kafka", std::env::var(BOOTSTRAP).ok()) else { return };
     let Some(scratch) = Scratch::postgres().await else { return };
     let mut stand = Stand::new("killed", &scratch, &servers).await;
     let mut crew = vec![stand.relay(None), stand.relay(None)];
+    let mut ghost = None;
 
-    for _ in 0..5 {
+    for round in 0..6 {
         for _ in 0..60 {
             stand.write(20).await;
             tokio::time::sleep(Duration::from_millis(30)).await;
         }
-        let mut killed = crew.remove(0);
-        killed.signal(Signal::KILL).unwrap();
-        killed.wait_deadline(PATIENCE).unwrap();
-        crew.push(stand.relay(None));
+        let mut taken_out = crew.remove(0);
+        if round == 2 {
+            // Stopped for longer than its lease, and back as a ghost some rounds later.
+            taken_out.signal(Signal::STOP).unwrap();
+            ghost = Some(taken_out);
+        } else {
+            taken_out.signal(Signal::KILL).unwrap();
+            taken_out.wait_deadline(PATIENCE).unwrap();
+        }
+        if round == 4
+            && let Some(mut ghost) = ghost.take()
+        {
+            ghost.signal(Signal::CONT).unwrap();
+            crew.push(ghost);
+        } else {
+            crew.push(stand.relay(None));
+        }
     }
     stand.until_published().await;
     crew.into_iter().for_each(end);
