@@ -149,6 +149,11 @@ impl PrivateKafka {
         self.port
     }
 
+    /// Where its logs are: a folder for each partition.
+    pub fn log_folder(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
     /// Its process id; none while it is stopped.
     pub fn pid(&self) -> Option<u32> {
         self.server.as_ref().map(Guarded::pid)
@@ -224,7 +229,7 @@ impl PrivateKafka {
              listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL\n\
              controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}\n\
              log.dirs={}\n",
-            folder.join("data").display()
+            self.log_folder().display()
         );
         for (name, value) in &self.options.settings {
             let _infallible = writeln!(text, "{name}={value}");
@@ -237,7 +242,7 @@ impl PrivateKafka {
     /// Makes the data folder, from nothing.
     fn format(&self) -> Result<(), ServerError> {
         // Left by an attempt whose port was taken.
-        let _gone = fs::remove_dir_all(self.folder.path().join("data"));
+        let _gone = fs::remove_dir_all(self.log_folder());
         let mut command = self.account.command(&self.java);
         self.machine(&mut command);
         command.args(["kafka.tools.StorageTool", "format", "--standalone", "-t", CLUSTER_ID, "-c"]);

@@ -82,8 +82,8 @@ impl CommitProxy {
         &self.url
     }
 
-    /// Loses the next commit of a transaction in which the client has sent these bytes, and closes its
-    /// connection.
+    /// Loses the next commit of a transaction in which the client has sent these bytes, or has run a statement that was
+    /// prepared with them before, and closes its connection.
     pub fn lose(&self, loss: Loss, marker: &[u8]) {
         *locked(&self.shared.plan) = Some(Plan { loss, marker: marker.to_vec(), of: Of::Transaction });
     }
@@ -208,12 +208,15 @@ impl Talk {
         }
         self.is_in_transaction |= begins(message, &["begin"]);
         let is_end = is_end(message);
+        let runs = |marker: &[u8]| {
+            // The name of the portal, then that of the statement.
+            let name = body.split(|byte| *byte == 0).nth(1).unwrap_or_default();
+            kind == b'B' && self.texts.get(name).is_some_and(|text| contains(text, marker))
+        };
         match plan.map(|plan| (plan.of, &plan.marker)) {
-            Some((Of::Transaction, marker)) => self.has_marker |= contains(message, marker),
+            Some((Of::Transaction, marker)) => self.has_marker |= contains(message, marker) || runs(marker),
             Some((Of::Statement, marker)) if kind == b'B' && !self.is_in_transaction => {
-                // The name of the portal, then that of the statement.
-                let name = body.split(|byte| *byte == 0).nth(1).unwrap_or_default();
-                self.has_marker = self.texts.get(name).is_some_and(|text| contains(text, marker));
+                self.has_marker = runs(marker);
             }
             Some((Of::Statement, _)) | None => {}
         }

@@ -105,23 +105,17 @@ fn message(kind: u8, body: &[u8]) -> Vec<u8> {
     [&[kind, 0, 0, 0, length], body].concat()
 }
 
-#[test]
-fn a_statement_that_commits_by_itself_is_known_by_the_text_that_was_prepared_before() {
+/// A proxy, and what becomes of bytes that are sent through it: whether they are answered.
+fn wire() -> (CommitProxy, impl FnMut(&[u8]) -> bool) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let proxy =
-        CommitProxy::in_front_of(&format!("postgres://tidemill@{}/db", listener.local_addr().unwrap()));
-    let proxy = proxy.unwrap();
+    let url = format!("postgres://tidemill@{}/db", listener.local_addr().unwrap());
+    let proxy = CommitProxy::in_front_of(&url).unwrap();
     let mut client = connect(&proxy);
     let (mut server, _) = listener.accept().unwrap();
     server.set_read_timeout(Some(WAIT)).unwrap();
     let mut got = vec![0; 8];
     server.read_exact(&mut got).unwrap();
-    let prepare = [message(b'P', b"one\0update a\0\0\0"), message(b'P', b"two\0update b\0\0\0")].concat();
-    let run = |name: &str| {
-        let bind = message(b'B', format!("\0{name}\0").as_bytes());
-        [bind, message(b'E', b"\0\0\0\0\0"), message(b'S', b"")].concat()
-    };
-    let mut passes = |sent: &[u8]| {
+    let passes = move |sent: &[u8]| {
         client.write_all(sent).unwrap();
         let mut got = vec![0; sent.len()];
         server.read_exact(&mut got).unwrap();
@@ -129,11 +123,40 @@ fn a_statement_that_commits_by_itself_is_known_by_the_text_that_was_prepared_bef
         let mut answer = [0; 6];
         client.read_exact(&mut answer).is_ok()
     };
+    (proxy, passes)
+}
 
-    assert!(passes(&prepare));
+/// Prepares two statements.
+fn prepare() -> Vec<u8> {
+    [message(b'P', b"one\0update a\0\0\0"), message(b'P', b"two\0update b\0\0\0")].concat()
+}
+
+/// Runs one of them.
+fn run(name: &str) -> Vec<u8> {
+    let bind = message(b'B', format!("\0{name}\0").as_bytes());
+    [bind, message(b'E', b"\0\0\0\0\0"), message(b'S', b"")].concat()
+}
+
+#[test]
+fn a_statement_that_commits_by_itself_is_known_by_the_text_that_was_prepared_before() {
+    let (proxy, mut passes) = wire();
+
+    assert!(passes(&prepare()));
     proxy.lose_statement(Loss::Answer, b"update b");
     assert!(passes(&run("one")));
     assert!(!passes(&run("two")));
+    assert_eq!(proxy.lost(), 1);
+}
+
+#[test]
+fn a_transaction_is_known_by_a_statement_of_it_that_was_prepared_before() {
+    let (proxy, mut passes) = wire();
+    let (begin, commit) = (message(b'Q', b"begin\0"), message(b'Q', b"commit\0"));
+
+    assert!(passes(&prepare()));
+    proxy.lose(Loss::Answer, b"update b");
+    assert!(passes(&begin) && passes(&run("one")) && passes(&commit));
+    assert!(passes(&begin) && passes(&run("two")) && !passes(&commit));
     assert_eq!(proxy.lost(), 1);
 }
 
