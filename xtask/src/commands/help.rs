@@ -24,6 +24,7 @@ Commands:
                                [--kills 20] [--rows 1000000] [--workers 4] [--seed N]
   chaos outbox                 kill and stop relays, restart their database and lose what it answers, and look whether
                                anything is lost, out of order or there too often; [--kills 100] [--minutes 5] [--seed N]
+                               [--kafka], which is paused and killed as well, or [--adopted], a table that was there before
   help                         show this
 
 Environment:

@@ -1,16 +1,43 @@
 //! `cargo xtask chaos outbox`: the test of the outbox that kills relays, for as long and as often as one likes.
 
 use super::{SEEDS, misunderstood};
+use crate::kafka;
 use crate::process::{cargo, run_in_terminal};
 use crate::supervise::Cancel;
 use std::process::ExitCode;
 
-const TEST: &str =
-    "outbox_chaos::nothing_is_lost_or_out_of_order_on_postgres_whatever_happens_to_relays_and_database";
+/// What is published, and where to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Way {
+    /// The outbox to a file.
+    File,
+    /// The outbox to a real Kafka.
+    Kafka,
+    /// A table that was there before, to a file.
+    Adopted,
+}
+
+impl Way {
+    /// The test that does it.
+    fn test(self) -> &'static str {
+        match self {
+            Self::File => {
+                "outbox_chaos::nothing_is_lost_or_out_of_order_on_postgres_whatever_happens_to_relays_and_database"
+            }
+            Self::Kafka => {
+                "outbox_chaos::nothing_is_lost_or_out_of_order_in_kafka_whatever_happens_to_relays_database_and_broker"
+            }
+            Self::Adopted => {
+                "outbox_chaos::nothing_of_an_adopted_table_is_lost_or_out_of_order_whatever_happens_to_relays_and_database"
+            }
+        }
+    }
+}
 
 /// What was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Order {
+    way: Way,
     kills: u64,
     minutes: u64,
     seed: u64,
@@ -23,12 +50,13 @@ pub(super) fn run(arguments: &[String], cancel: &Cancel) -> ExitCode {
         Err(problem) => return misunderstood(&problem),
     };
     println!("{} kills in about {} minutes, --seed {}", order.kills, order.minutes, order.seed);
-    let words = ["test", "-p", "tidemill", "--test", "cli", "--", "--exact", TEST, "--nocapture"];
+    let words = ["test", "-p", "tidemill", "--test", "cli", "--", "--exact", order.way.test(), "--nocapture"];
     let mut command = cargo(&words);
     command.env("TIDEMILL_TEST_KILLS", order.kills.to_string());
     command.env("TIDEMILL_TEST_SECONDS", (order.minutes * 60).to_string());
     command.env("TIDEMILL_TEST_SEED", order.seed.to_string());
-    match run_in_terminal(command, cancel) {
+    let told = if order.way == Way::Kafka { kafka::tell(&mut command, cancel) } else { Ok(()) };
+    match told.and_then(|()| run_in_terminal(command, cancel)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
             eprintln!("xtask: chaos: {problem}");
@@ -38,9 +66,21 @@ pub(super) fn run(arguments: &[String], cancel: &Cancel) -> ExitCode {
 }
 
 fn parse(arguments: &[String], seed: u64) -> Result<Order, String> {
-    let mut order = Order { kills: 100, minutes: 5, seed };
+    let mut order = Order { way: Way::File, kills: 100, minutes: 5, seed };
     let mut rest = arguments;
     while let Some((name, more)) = rest.split_first() {
+        let way = match name.as_str() {
+            "--kafka" => Some(Way::Kafka),
+            "--adopted" => Some(Way::Adopted),
+            _ => None,
+        };
+        if let Some(way) = way {
+            if order.way != Way::File {
+                return Err("--kafka and --adopted are two runs".to_owned());
+            }
+            (order.way, rest) = (way, more);
+            continue;
+        }
         let Some((value, more)) = more.split_first() else { return Err(format!("{name} needs a number")) };
         let number: u64 = value.parse().map_err(|_| format!("{name} needs a number, not {value:?}"))?;
         match name.as_str() {
@@ -68,8 +108,11 @@ mod tests {
 
     #[test]
     fn what_is_not_said_has_a_default() {
-        check("", Ok(Order { kills: 100, minutes: 5, seed: 7 }));
-        check("--kills 3 --seed 9 --minutes 1", Ok(Order { kills: 3, minutes: 1, seed: 9 }));
+        let usual = Order { way: Way::File, kills: 100, minutes: 5, seed: 7 };
+        check("", Ok(usual));
+        check("--kills 3 --seed 9 --minutes 1", Ok(Order { kills: 3, minutes: 1, seed: 9, ..usual }));
+        check("--kafka --kills 3", Ok(Order { way: Way::Kafka, kills: 3, ..usual }));
+        check("--minutes 1 --adopted", Ok(Order { way: Way::Adopted, minutes: 1, ..usual }));
     }
 
     #[test]
@@ -77,6 +120,7 @@ mod tests {
         check("--kills", Err("--kills needs a number"));
         check("--kills many", Err("--kills needs a number, not \"many\""));
         check("--rows 3", Err("cannot understand --rows"));
+        check("--kafka --adopted", Err("--kafka and --adopted are two runs"));
         check("--kills 0", Err("without kills and minutes there is nothing to see"));
     }
 }

@@ -1,9 +1,10 @@
-//! The relays: real processes that append to one file, and what is done to them.
+//! The relays: real processes that publish to one sink, and what is done to them.
 
+use super::sink::Sink;
 use super::{BATCH, LEASE, PATIENCE};
 use crate::Stage;
 use fastrand::Rng;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -15,19 +16,23 @@ use tidemill_testkit::{Guarded, Signal};
 /// What a relay says when it has lost its slots without being killed.
 const LAPSED: [&str; 2] = ["could not renew its lease", "was given up by others"];
 
+/// What a relay says when it does not know what has become of a batch.
+const UNANSWERED: &str = "does not take events";
+
 /// What a relay ends with that finds no database when it starts.
 const UNREACHABLE: &str = "error[TM02";
 
 /// All relays of a run.
 pub(super) struct Crew {
     stage: Stage,
+    sink: String,
     clock: SystemClock,
     live: Vec<Relay>,
     /// Those that were stopped, and when they go on.
     frozen: Vec<(Relay, Monotonic)>,
     logs: Vec<(i64, PathBuf)>,
-    /// Processes to which something was done, after which one batch may be there twice.
-    disturbed: BTreeSet<i64>,
+    /// How often something was done to a process, after which one batch may be there twice.
+    disturbed: BTreeMap<i64, usize>,
 }
 
 struct Relay {
@@ -36,20 +41,17 @@ struct Relay {
 }
 
 impl Crew {
-    pub(super) fn new(url: &str) -> Self {
+    pub(super) fn new(url: &str, sink: &Sink) -> Self {
         Self {
             // A process that is stopped for a while is to come back, not to end.
-            stage: Stage::on(url).with("TIDEMILL_PROCESS_LEASE", "60s"),
+            stage: sink.dress(Stage::on(url).with("TIDEMILL_PROCESS_LEASE", "60s")),
+            sink: sink.address(),
             clock: SystemClock::new(),
             live: Vec::new(),
             frozen: Vec::new(),
             logs: Vec::new(),
-            disturbed: BTreeSet::new(),
+            disturbed: BTreeMap::new(),
         }
-    }
-
-    pub(super) fn file(&self) -> PathBuf {
-        self.stage.path("events.jsonl")
     }
 
     pub(super) fn stage(&self) -> &Stage {
@@ -59,7 +61,7 @@ impl Crew {
     pub(super) fn hire(&mut self) {
         let log = self.stage.path(&format!("relay-{}.log", self.logs.len()));
         let (batch, lease) = (BATCH.to_string(), format!("{}s", LEASE.as_secs()));
-        let arguments = ["relay", "--sink", "file:events.jsonl", "--batch", &batch, "--lease", &lease];
+        let arguments = ["relay", "--sink", &self.sink, "--batch", &batch, "--lease", &lease];
         let mut command = self.stage.command(&arguments);
         command.stdout(Stdio::null()).stderr(File::create(&log).unwrap());
         let child = Guarded::spawn(command).unwrap();
@@ -89,7 +91,7 @@ impl Crew {
         let mut killed = self.live.swap_remove(chance.usize(..self.live.len()));
         killed.child.signal(Signal::KILL).unwrap();
         killed.child.wait_deadline(PATIENCE).unwrap();
-        self.disturbed.insert(killed.child.pid().into());
+        self.disturb(killed.child.pid());
         self.hire();
     }
 
@@ -97,7 +99,7 @@ impl Crew {
     pub(super) fn freeze_one(&mut self, chance: &mut Rng) {
         let mut frozen = self.live.swap_remove(chance.usize(..self.live.len()));
         frozen.child.signal(Signal::STOP).unwrap();
-        self.disturbed.insert(frozen.child.pid().into());
+        self.disturb(frozen.child.pid());
         self.frozen.push((frozen, self.clock.monotonic().plus(LEASE + Duration::from_secs(2))));
     }
 
@@ -117,7 +119,12 @@ impl Crew {
 
     /// Something happens to all of them.
     pub(super) fn disturb_all(&mut self) {
-        self.disturbed.extend(self.live.iter().map(|relay| i64::from(relay.child.pid())));
+        let pids: Vec<u32> = self.live.iter().map(|relay| relay.child.pid()).collect();
+        pids.into_iter().for_each(|pid| self.disturb(pid));
+    }
+
+    fn disturb(&mut self, pid: u32) {
+        *self.disturbed.entry(pid.into()).or_default() += 1;
     }
 
     /// Asks relays to end until so many are left; each has to end in order.
@@ -130,17 +137,26 @@ impl Crew {
         }
     }
 
-    /// Processes that may have published a batch without being able to say so.
-    pub(super) fn disturbed(&self) -> &BTreeSet<i64> {
-        &self.disturbed
+    /// How often each process may have published a batch without being able to say so, or to know it.
+    pub(super) fn excuses(&self) -> BTreeMap<i64, usize> {
+        let mut excuses = self.disturbed.clone();
+        for (pid, log) in &self.logs {
+            let is_excuse = |line: &&str| line.contains(UNANSWERED) || has_lapsed(line);
+            *excuses.entry(*pid).or_default() +=
+                fs::read_to_string(log).unwrap().lines().filter(is_excuse).count();
+        }
+        excuses
     }
 
-    /// Processes that say that they have lost a lease.
+    /// Processes that say that they have lost a lease, although nothing was done to them.
     pub(super) fn lapsed(&self) -> BTreeSet<i64> {
-        let said = |(_, log): &&(i64, PathBuf)| {
-            let text = fs::read_to_string(log).unwrap();
-            LAPSED.iter().any(|words| text.contains(words))
+        let said = |(pid, log): &&(i64, PathBuf)| {
+            !self.disturbed.contains_key(pid) && has_lapsed(&fs::read_to_string(log).unwrap())
         };
         self.logs.iter().filter(said).map(|(pid, _)| *pid).collect()
     }
+}
+
+fn has_lapsed(said: &str) -> bool {
+    LAPSED.iter().any(|words| said.contains(words))
 }

@@ -1,9 +1,10 @@
-//! What the file says, counted without anything of the product: what is missing, what is out of order, and which relay
-//! is to blame for what is there twice.
+//! What was published, compared with the table without anything of the product: what is missing, what is out of order, and
+//! which relay is to blame for what is there twice.
 //!
 //! Of an event that is there twice, the record with the higher epoch is the one that counts. The other was published by
 //! the relay that had the slot before, and was not acknowledged.
 
+use super::source::Source;
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
@@ -35,20 +36,48 @@ const OWNERS: &str = "select distinct o.slot, o.epoch, r.pid, dense_rank() over 
      from chaos_owner o
      join tidemill_outbox_relay r on r.id = o.owner";
 
-const IDS: &str = "select id from outbox_event";
-
 /// One time that a relay has joined: its process, and a number of its own.
 pub(super) type Membership = (i64, i64);
 
 /// Slot, epoch, and who that was.
 type OwnerRow = (i64, i64, i64, i64);
 
-#[derive(Deserialize)]
-struct Line {
-    id: i64,
-    slot: i64,
-    epoch: i64,
-    aggregate_id: String,
+/// A record, as those who read the sink get it.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+pub(super) struct Published {
+    pub(super) id: i64,
+    pub(super) slot: i64,
+    pub(super) epoch: i64,
+    pub(super) aggregate_id: String,
+}
+
+/// All records, those of an aggregate in the order in which they are read.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Records {
+    pub(super) records: Vec<Published>,
+    /// Lines that nobody can read, because whoever wrote them was killed.
+    pub(super) torn: usize,
+}
+
+impl Records {
+    pub(super) fn of_file(path: &Path) -> Self {
+        let text = fs::read(path).unwrap_or_default();
+        let mut found = Self::default();
+        for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            match serde_json::from_slice(line) {
+                Ok(published) => found.records.push(published),
+                Err(_) => found.torn += 1,
+            }
+        }
+        found
+    }
+}
+
+/// What the database says: all events, and who has had which slot in which epoch.
+#[derive(Clone, Debug)]
+struct Truth {
+    ids: HashSet<i64>,
+    owners: HashMap<(i64, i64), Membership>,
 }
 
 /// What was found.
@@ -76,51 +105,117 @@ pub(super) async fn prepare(store: &Store) {
     tx.commit().await.unwrap();
 }
 
-impl Ledger {
-    pub(super) async fn read(file: &Path, store: &Store) -> Self {
-        // The file first: whatever is in it was in the table before.
-        let text = fs::read(file).unwrap();
+impl Truth {
+    async fn read(source: Source, store: &Store) -> Self {
         let mut tx = store.read().await.unwrap();
+        let ids = source.ids();
         let (ids, owners): (Vec<(i64,)>, Vec<OwnerRow>) = if let Some(connection) = tx.postgres() {
-            let ids = sqlx::query_as(IDS).fetch_all(&mut *connection).await.unwrap();
+            let ids = sqlx::query_as(ids).fetch_all(&mut *connection).await.unwrap();
             (ids, sqlx::query_as(OWNERS).fetch_all(connection).await.unwrap())
         } else {
             let connection = tx.sqlite().unwrap();
-            let ids = sqlx::query_as(IDS).fetch_all(&mut *connection).await.unwrap();
+            let ids = sqlx::query_as(ids).fetch_all(&mut *connection).await.unwrap();
             (ids, sqlx::query_as(OWNERS).fetch_all(connection).await.unwrap())
         };
         tx.rollback().await.unwrap();
-        let owners: HashMap<(i64, i64), Membership> =
-            owners.into_iter().map(|(slot, epoch, pid, number)| ((slot, epoch), (pid, number))).collect();
-        let ids: HashSet<i64> = ids.into_iter().map(|(id,)| id).collect();
+        let owner = |(slot, epoch, pid, number): OwnerRow| ((slot, epoch), (pid, number));
+        Self {
+            ids: ids.into_iter().map(|(id,)| id).collect(),
+            owners: owners.into_iter().map(owner).collect(),
+        }
+    }
+}
 
-        let mut ledger = Self { events: ids.len(), ..Self::default() };
+impl Ledger {
+    /// Compares with the table as it is now: whatever was published before was in it by then.
+    pub(super) async fn compare(found: &Records, source: Source, store: &Store) -> Self {
+        Self::new(&Truth::read(source, store).await, found)
+    }
+
+    fn new(truth: &Truth, found: &Records) -> Self {
+        let mut ledger = Self {
+            events: truth.ids.len(),
+            records: found.records.len(),
+            torn: found.torn,
+            ..Self::default()
+        };
         let mut counted: HashMap<i64, i64> = HashMap::new();
-        let mut latest: HashMap<String, i64> = HashMap::new();
-        for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            let Ok(line) = serde_json::from_slice::<Line>(line) else {
-                ledger.torn += 1;
-                continue;
-            };
-            ledger.records += 1;
-            assert!(ids.contains(&line.id), "event {} is in the file and not in the table", line.id);
-            match counted.get_mut(&line.id) {
+        let mut latest: HashMap<&str, i64> = HashMap::new();
+        for record in &found.records {
+            assert!(
+                truth.ids.contains(&record.id),
+                "event {} was published and is not in the table",
+                record.id
+            );
+            match counted.get_mut(&record.id) {
                 Some(epoch) => {
-                    let in_vain = (*epoch).min(line.epoch);
-                    *epoch = (*epoch).max(line.epoch);
-                    *ledger.repeated.entry(owners[&(line.slot, in_vain)]).or_default() += 1;
+                    let in_vain = (*epoch).min(record.epoch);
+                    *epoch = (*epoch).max(record.epoch);
+                    *ledger.repeated.entry(truth.owners[&(record.slot, in_vain)]).or_default() += 1;
                 }
                 None => {
-                    counted.insert(line.id, line.epoch);
-                    let latest = latest.entry(line.aggregate_id).or_default();
-                    if line.id < *latest {
-                        ledger.reordered.push(line.id);
+                    counted.insert(record.id, record.epoch);
+                    let latest = latest.entry(&record.aggregate_id).or_default();
+                    if record.id < *latest {
+                        ledger.reordered.push(record.id);
                     }
-                    *latest = line.id.max(*latest);
+                    *latest = record.id.max(*latest);
                 }
             }
         }
-        ledger.lost = ids.into_iter().filter(|id| !counted.contains_key(id)).collect();
+        ledger.lost = truth.ids.iter().copied().filter(|id| !counted.contains_key(id)).collect();
         ledger
+    }
+}
+
+mod tests {
+    //! A ledger that noticed nothing would prove nothing.
+
+    use super::*;
+
+    /// Events 1 to 4 of two aggregates, of slot 7, which two relays have had in turn.
+    fn truth() -> Truth {
+        Truth { ids: (1..=4).collect(), owners: HashMap::from([((7, 1), (100, 1)), ((7, 2), (200, 2))]) }
+    }
+
+    fn check(published: &[(i64, i64)], expected: fn(&Ledger) -> bool) {
+        let record = |(id, epoch): &(i64, i64)| Published {
+            id: *id,
+            slot: 7,
+            epoch: *epoch,
+            aggregate_id: format!("thing-{}", id % 2),
+        };
+        let found = Records { records: published.iter().map(record).collect(), torn: 0 };
+
+        let ledger = Ledger::new(&truth(), &found);
+
+        assert!(expected(&ledger), "{ledger:?}");
+    }
+
+    #[test]
+    fn what_is_whole_and_in_order_is_clean_however_aggregates_mix() {
+        check(&[(2, 1), (1, 1), (4, 1), (3, 2)], |ledger| {
+            ledger.lost.is_empty() && ledger.reordered.is_empty() && ledger.repeated.is_empty()
+        });
+    }
+
+    #[test]
+    fn a_record_that_is_missing_is_lost() {
+        check(&[(1, 1), (2, 1), (4, 1)], |ledger| ledger.lost == [3]);
+    }
+
+    #[test]
+    fn an_event_that_comes_first_after_a_later_one_of_its_aggregate_is_out_of_order() {
+        check(&[(1, 1), (4, 1), (2, 1), (3, 1)], |ledger| ledger.reordered == [2]);
+    }
+
+    #[test]
+    fn what_is_there_again_is_laid_at_the_door_of_who_had_the_slot_before() {
+        check(&[(1, 1), (3, 1), (1, 2), (3, 2), (2, 2), (4, 2)], |ledger| {
+            ledger.reordered.is_empty() && ledger.repeated == BTreeMap::from([((100, 1), 2)])
+        });
+        check(&[(1, 2), (1, 2), (2, 2), (3, 2), (4, 2)], |ledger| {
+            ledger.repeated == BTreeMap::from([((200, 2), 1)])
+        });
     }
 }

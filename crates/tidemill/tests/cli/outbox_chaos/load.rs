@@ -3,7 +3,8 @@
 //! The order of the events of an aggregate is defined: one writer alone writes it, or whoever writes it holds the lock of
 //! its row. Some transactions are slow, and some are rolled back.
 
-use super::Plan;
+use super::plan::Plan;
+use super::source::Source;
 use fastrand::Rng;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -45,12 +46,13 @@ pub(super) async fn prepare(store: &Store) {
 }
 
 impl Load {
-    pub(super) fn start(store: &Store, plan: &Plan) -> Self {
+    pub(super) fn start(store: &Store, source: Source, plan: &Plan) -> Self {
         let (is_over, committed) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
         let mut writers = JoinSet::new();
         for number in 0..WRITERS {
             let chance = Rng::with_seed(plan.seed.wrapping_add(1 + u64::from(number)));
-            let writer = Writer { number, store: store.clone(), chance, committed: committed.clone() };
+            let writer =
+                Writer { number, store: store.clone(), source, chance, committed: committed.clone() };
             let pause = Duration::from_secs(1) * (WRITERS * EVENTS) / plan.rate;
             writers.spawn(writer.write(pause, is_over.clone()));
         }
@@ -68,6 +70,7 @@ impl Load {
 struct Writer {
     number: u32,
     store: Store,
+    source: Source,
     chance: Rng,
     committed: Arc<AtomicU64>,
 }
@@ -100,21 +103,13 @@ impl Writer {
             tx.execute_for_test(&sql).await?;
             aggregates.push(format!("shared-{thing}"));
         }
-        if self.chance.bool() {
+        if self.source == Source::Outbox && self.chance.bool() {
             let event = |id: &String| {
                 NewEvent::new("thing", id.clone(), "thing.moved", "things", Payload::Json("{}".into()))
             };
             tx.publish_all(&aggregates.iter().map(event).collect::<Result<Vec<_>, _>>().unwrap()).await?;
         } else {
-            let rows: Vec<String> = aggregates
-                .iter()
-                .map(|id| format!("('thing', '{id}', 'thing.moved', 'things', '{{}}')"))
-                .collect();
-            let sql = format!(
-                "insert into outbox_event (aggregate_type, aggregate_id, event_type, topic, payload) values {}",
-                rows.join(", ")
-            );
-            tx.execute_for_test(&sql).await?;
+            tx.execute_for_test(&self.source.insert(&aggregates)).await?;
         }
         // On SQLite it would keep all others from writing.
         if self.store.dialect() == Dialect::Postgres && self.chance.u32(..100) < 2 {

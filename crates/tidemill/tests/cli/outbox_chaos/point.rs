@@ -1,6 +1,7 @@
 //! A relay dies at every point that there is, and its successor goes on where it was.
 
-use super::ledger::{self, Ledger};
+use super::ledger::{self, Ledger, Records};
+use super::source::Source;
 use super::{BATCH, LEASE, PATIENCE};
 use crate::{Stage, both_databases};
 use std::fs::File;
@@ -35,14 +36,9 @@ fn relay(stage: &Stage, name: &str, point: Option<&str>) -> Guarded {
 }
 
 async fn write(store: &Store) {
-    let row = |n: usize| format!("('thing', 'thing-{}', 'thing.moved', 'things', '{{}}')", n % 100);
-    let rows: Vec<String> = (0..EVENTS).map(row).collect();
+    let aggregates: Vec<String> = (0..EVENTS).map(|n| format!("thing-{}", n % 100)).collect();
     let mut tx = store.begin().await.unwrap();
-    let sql = format!(
-        "insert into outbox_event (aggregate_type, aggregate_id, event_type, topic, payload) values {}",
-        rows.join(", ")
-    );
-    tx.execute_for_test(&sql).await.unwrap();
+    tx.execute_for_test(&Source::Outbox.insert(&aggregates)).await.unwrap();
     tx.commit().await.unwrap();
 }
 
@@ -52,7 +48,7 @@ async fn look(stage: &Stage, store: &Store, events: usize) -> Option<Ledger> {
     if !file.exists() {
         return None;
     }
-    let ledger = Ledger::read(&file, store).await;
+    let ledger = Ledger::compare(&Records::of_file(&file), Source::Outbox, store).await;
     (ledger.events == events && ledger.lost.is_empty()).then_some(ledger)
 }
 

@@ -1,7 +1,5 @@
 //! How long nothing comes out.
 
-use std::fs;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -9,23 +7,24 @@ use std::time::Duration;
 use tidemill_domain::time::{Clock, Monotonic};
 use tidemill_engine::SystemClock;
 
-/// A look at the file in each of these.
+/// A look at the sink in each of these.
 const TICK: Duration = Duration::from_millis(20);
 
 type Span = (Monotonic, Monotonic);
 
-/// Watches a file grow.
+/// Watches a sink grow.
 pub(super) struct Pulse {
     clock: Arc<SystemClock>,
     start: Monotonic,
     is_over: Arc<AtomicBool>,
-    /// Times in which the file did not grow.
+    /// Times in which it did not grow.
     watching: Option<JoinHandle<Vec<Span>>>,
     outages: Vec<Span>,
 }
 
 impl Pulse {
-    pub(super) fn start(file: PathBuf) -> Self {
+    /// Of what only ever grows.
+    pub(super) fn start(growth: impl Fn() -> u64 + Send + 'static) -> Self {
         let clock = Arc::new(SystemClock::new());
         let start = clock.monotonic();
         let is_over = Arc::<AtomicBool>::default();
@@ -34,7 +33,7 @@ impl Pulse {
             let mut pauses = Vec::new();
             let mut grown: Option<(u64, Monotonic)> = None;
             while !over.load(Ordering::SeqCst) {
-                let length = fs::metadata(&file).map_or(0, |found| found.len());
+                let length = growth();
                 let now = ours.monotonic();
                 match grown {
                     Some((before, _)) if length == before => {}
@@ -55,27 +54,31 @@ impl Pulse {
         self.clock.monotonic().since(self.start)
     }
 
-    pub(super) fn database_goes(&mut self) {
+    /// From now on nothing can come out: the database or the broker is away.
+    pub(super) fn outage_begins(&mut self) {
         let now = self.clock.monotonic();
         self.outages.push((now, now));
     }
 
-    pub(super) fn database_is_back(&mut self) {
+    pub(super) fn outage_ends(&mut self) {
         let now = self.clock.monotonic();
         if let Some((_, end)) = self.outages.last_mut() {
             *end = now;
         }
     }
 
-    /// The longest pause while the database was there, and the longest one of the others.
+    /// The longest pause while everything was there, and the longest time that it took to go on after an outage.
     pub(super) fn end(&mut self) -> (Duration, Duration) {
         self.is_over.store(true, Ordering::SeqCst);
         let pauses = self.watching.take().unwrap().join().unwrap();
-        let is_outage =
-            |(from, to): &Span| self.outages.iter().any(|(gone, back)| from <= back && gone <= to);
-        let (away, there): (Vec<Span>, Vec<Span>) = pauses.into_iter().partition(is_outage);
-        let longest =
-            |spans: Vec<Span>| spans.iter().map(|(from, to)| to.since(*from)).max().unwrap_or_default();
-        (longest(there), longest(away))
+        let (mut there, mut after) = (Duration::ZERO, Duration::ZERO);
+        for (from, to) in pauses {
+            let outages = self.outages.iter().filter(|(gone, back)| from <= *back && *gone <= to);
+            match outages.map(|(_, back)| *back).max() {
+                None => there = there.max(to.since(from)),
+                Some(back) => after = after.max(to.since(back)),
+            }
+        }
+        (there, after)
     }
 }
