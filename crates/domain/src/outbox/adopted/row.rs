@@ -40,6 +40,17 @@ pub enum RowPayload {
     Nothing,
 }
 
+impl RowPayload {
+    /// How long it is.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Nothing => 0,
+        }
+    }
+}
+
 /// What is published of a row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RowContent {

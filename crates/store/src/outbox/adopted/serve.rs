@@ -18,6 +18,9 @@ const BYTES_MAX: i64 = 16 * 1024 * 1024;
 /// At least so many rows of a slot are looked at, however many slots there are.
 const PER_SLOT_MIN: usize = 16;
 
+/// So often is looked for other rows when somebody has locked what comes first.
+const ROUNDS_MAX: u32 = 4;
+
 /// What a relay would like to have.
 #[derive(Clone, Debug)]
 pub struct Claiming<'a> {
@@ -72,14 +75,30 @@ impl Tx {
                 left.into_iter().filter_map(|slot| u8::try_from(slot).ok()).map(Slot::new).collect();
         }
         let per_slot = (claiming.limit as usize * 4 / claiming.slots.len()).max(PER_SLOT_MIN);
-        let limits = ClaimLimits {
-            per_slot: i64::try_from(per_slot).unwrap_or(i64::MAX),
-            rows: claiming.limit.into(),
-            bytes: BYTES_MAX,
-        };
-        let rows =
-            statement::claim(&mut *connection, name, &numbers(claiming.slots), at.into(), limits).await?;
-        claim.rows = rows.into_iter().map(|row| row.claimed(at.into())).collect();
+        let per_slot = i64::try_from(per_slot).unwrap_or(i64::MAX);
+        let (mut rows, mut bytes) = (i64::from(claiming.limit), BYTES_MAX);
+        let slots = numbers(claiming.slots);
+        let mut passed_over = Vec::new();
+        // Whoever has locked many rows of one aggregate must not hold up the others behind them.
+        for _ in 0..ROUNDS_MAX {
+            let limits = ClaimLimits { per_slot, rows, bytes, without: &passed_over };
+            let found = statement::claim(&mut *connection, name, &slots, at.into(), limits).await?;
+            let mut locked = Vec::new();
+            for row in found {
+                match row.claimed(at.into()) {
+                    Ok(row) => {
+                        rows -= 1;
+                        bytes -= i64::try_from(row.payload.bytes()).unwrap_or(i64::MAX);
+                        claim.rows.push(row);
+                    }
+                    Err(aggregate) => locked.push(aggregate),
+                }
+            }
+            if locked.is_empty() || rows <= 0 || bytes <= 0 {
+                break;
+            }
+            passed_over.extend(locked);
+        }
         claim.rows.sort_by_key(|row| row.id);
         Ok(claim)
     }

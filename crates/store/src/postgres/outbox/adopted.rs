@@ -226,12 +226,13 @@ pub(crate) async fn recover(
     sqlx::query_scalar(AssertSqlSafe(text::recover(name))).bind(slots).bind(now).fetch_all(connection).await
 }
 
-/// How much is claimed at once.
+/// How much is claimed at once, and of which aggregates nothing.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ClaimLimits {
+pub(crate) struct ClaimLimits<'a> {
     pub(crate) per_slot: i64,
     pub(crate) rows: i64,
     pub(crate) bytes: i64,
+    pub(crate) without: &'a [String],
 }
 
 /// The order of what is answered is not defined. Planned for its slots each time, as the table grows and shrinks.
@@ -240,7 +241,7 @@ pub(crate) async fn claim(
     name: &TableName,
     slots: &[i32],
     now: DbTime,
-    limits: ClaimLimits,
+    limits: ClaimLimits<'_>,
 ) -> Result<Vec<ClaimRow>, sqlx::Error> {
     sqlx::query_as(AssertSqlSafe(text::claim(name)))
         .bind(slots)
@@ -250,6 +251,7 @@ pub(crate) async fn claim(
         .bind(limits.bytes)
         .bind(name.schema())
         .bind(name.table())
+        .bind(limits.without)
         .persistent(false)
         .fetch_all(connection)
         .await

@@ -131,10 +131,10 @@ impl From<ColumnRow> for FoundColumn {
     }
 }
 
-/// A row that was claimed.
+/// A row that was claimed; without a number, an aggregate of which somebody has locked a row.
 #[derive(Clone, Debug, sqlx::FromRow)]
 pub(crate) struct ClaimRow {
-    event_id: i64,
+    event_id: Option<i64>,
     aggregate_id: String,
     payload: Option<String>,
     payload_type: String,
@@ -144,8 +144,9 @@ pub(crate) struct ClaimRow {
 }
 
 impl ClaimRow {
-    /// Where its last change is not known, it was now.
-    pub(crate) fn claimed(self, now: DbTime) -> ClaimedRow {
+    /// The row, or the aggregate that was passed over. Where its last change is not known, it was now.
+    pub(crate) fn claimed(self, now: DbTime) -> Result<ClaimedRow, String> {
+        let Some(id) = self.event_id else { return Err(self.aggregate_id) };
         let payload = match self.payload {
             None => RowPayload::Nothing,
             Some(text) if self.payload_type == "bytea" => {
@@ -154,14 +155,14 @@ impl ClaimRow {
             }
             Some(text) => RowPayload::Text(text),
         };
-        ClaimedRow {
-            id: EventId::new(self.event_id),
+        Ok(ClaimedRow {
+            id: EventId::new(id),
             aggregate_id: self.aggregate_id,
             payload,
             headers: self.headers,
             updated_at: self.updated_at.unwrap_or(now).into(),
             attempts: u32::try_from(self.attempts).unwrap_or(u32::MAX),
-        }
+        })
     }
 }
 

@@ -3,6 +3,9 @@
 mod check;
 mod failed;
 mod interleaving;
+mod plan;
+mod scene;
+mod scheme;
 mod serve;
 
 use super::reader::Reader;

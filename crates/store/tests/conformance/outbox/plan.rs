@@ -133,18 +133,24 @@ fn many(events: u64, xid: &str) -> String {
 
 /// How many events a statement has touched.
 fn touched(plan: &Value) -> u64 {
+    touched_of(plan, "outbox_event")
+}
+
+/// How many rows a statement has touched of the tables whose names begin so.
+pub(super) fn touched_of(plan: &Value, table: &str) -> u64 {
     let text = |key: &str| plan.get(key).and_then(Value::as_str).unwrap_or_default();
     let number = |key: &str| plan.get(key).and_then(Value::as_f64).unwrap_or_default();
     let mut rows = 0;
-    if text("Relation Name").starts_with("outbox_event") {
+    if text("Relation Name").starts_with(table) {
         let once = number("Actual Rows")
             + number("Rows Removed by Filter")
             + number("Rows Removed by Index Recheck");
         rows += (once * number("Actual Loops")) as u64;
     }
+    let inner = |inner: &Value| touched_of(inner, table);
     rows + match plan {
-        Value::Object(fields) => fields.values().map(touched).sum(),
-        Value::Array(items) => items.iter().map(touched).sum(),
+        Value::Object(fields) => fields.values().map(inner).sum(),
+        Value::Array(items) => items.iter().map(inner).sum(),
         _ => 0,
     }
 }

@@ -101,10 +101,12 @@ impl Writer {
 
     /// What has committed so far.
     pub(super) async fn committed(&mut self) -> BTreeSet<Version> {
-        let rows: Vec<(String, String)> = sqlx::query_as("select aggregate_id, payload from outbox_event")
-            .fetch_all(&mut self.connection)
-            .await
-            .unwrap();
+        self.committed_in("select aggregate_id, payload from outbox_event").await
+    }
+
+    /// What has committed so far of what this statement finds: aggregates and their versions.
+    pub(super) async fn committed_in(&mut self, sql: &'static str) -> BTreeSet<Version> {
+        let rows: Vec<(String, String)> = sqlx::query_as(sql).fetch_all(&mut self.connection).await.unwrap();
         let version =
             |(aggregate, payload): (String, String)| Version { aggregate, version: payload.parse().unwrap() };
         rows.into_iter().map(version).collect()

@@ -26,18 +26,25 @@ pub(super) fn drop_index(name: &TableName, index: Index) -> String {
 }
 
 /// What somebody left in SENDING in slots `$1` goes back, at `$2`; the slots in which somebody else has locked such a row.
+/// Slot by slot, and then by an array of numbers: a server that has not counted the table yet would rather read the whole of
+/// it than do the same for all slots at once, or join it with what was found.
 pub(super) fn recover(name: &TableName) -> String {
     let (table, slot) = (name.quoted(), slot("e"));
     format!(
         "with left_over as materialized (
-             select e.event_id, {slot} as slot
-             from {table} e
-             where {slot} = any($1) and e.status = 'SENDING' and e.status <> 'PUBLISHED'
+             select f.event_id, s.slot
+             from unnest($1::integer[]) as s (slot)
+             cross join lateral (
+                 select e.event_id
+                 from {table} e
+                 where {slot} = s.slot and e.status = 'SENDING' and e.status <> 'PUBLISHED'
+                 order by e.event_id
+             ) as f
          ),
          locked as materialized (
              select e.event_id
              from {table} e
-             where e.event_id in (select event_id from left_over) and e.status = 'SENDING'
+             where e.event_id = any(array(select event_id from left_over)) and e.status = 'SENDING'
              for update skip locked
          ),
          recovered as (
@@ -53,7 +60,8 @@ pub(super) fn recover(name: &TableName) -> String {
 
 /// Claims what is due in slots `$1` at `$2`: `$3` rows of a slot and `$4` in all at most, and not much more than `$5` bytes;
 /// `$6` and `$7` are the names of schema and table. Each slot is read in the order of its index until enough was found.
-/// A row that somebody has locked is passed over, and with it all later ones of its aggregate.
+/// A row that somebody has locked is passed over, and with it all later ones of its aggregate; of these aggregates there is
+/// a row without a number. Those in `$8` are left out from the beginning.
 pub(super) fn claim(name: &TableName) -> String {
     let (table, slot) = (name.quoted(), slot("e"));
     format!(
@@ -66,6 +74,7 @@ pub(super) fn claim(name: &TableName) -> String {
                  where {slot} = s.slot
                    and e.status = 'PENDING' and e.status <> 'PUBLISHED'
                    and e.next_retry_at <= $2
+                   and e.aggregate_id::text <> all($8)
                    and not exists (
                        select
                        from {table} b
@@ -87,7 +96,7 @@ pub(super) fn claim(name: &TableName) -> String {
          locked as materialized (
              select e.event_id, e.aggregate_id, e.updated_at, octet_length(e.payload::text) as bytes
              from {table} e
-             where e.event_id in (select event_id from due) and e.status = 'PENDING' and e.next_retry_at <= $2
+             where e.event_id = any(array(select event_id from due)) and e.status = 'PENDING' and e.next_retry_at <= $2
              for update skip locked
          ),
          passed_over as materialized (
@@ -102,16 +111,23 @@ pub(super) fn claim(name: &TableName) -> String {
              from locked l
              left join passed_over p on p.aggregate_id = l.aggregate_id
              where p.event_id is null or l.event_id < p.event_id
+         ),
+         claimed as (
+             update {table} t
+             set status = 'SENDING', updated_at = $2
+             from chosen c
+             where t.event_id = c.event_id and c.bytes_before < $5
+             returning t.event_id::bigint as event_id, t.aggregate_id::text as aggregate_id,
+                       t.payload::text as payload, pg_typeof(t.payload)::text as payload_type,
+                       t.headers::text as headers, c.updated_at::timestamptz as updated_at,
+                       coalesce((select a.attempts from tidemill_outbox_attempt a
+                                 where a.schema_name = $6 and a.table_name = $7 and a.event_id = t.event_id), 0) as attempts
          )
-         update {table} t
-         set status = 'SENDING', updated_at = $2
-         from chosen c
-         where t.event_id = c.event_id and c.bytes_before < $5
-         returning t.event_id::bigint as event_id, t.aggregate_id::text as aggregate_id, t.payload::text as payload,
-                   pg_typeof(t.payload)::text as payload_type, t.headers::text as headers,
-                   c.updated_at::timestamptz as updated_at,
-                   coalesce((select a.attempts from tidemill_outbox_attempt a
-                             where a.schema_name = $6 and a.table_name = $7 and a.event_id = t.event_id), 0) as attempts"
+         select event_id, aggregate_id, payload, payload_type, headers, updated_at, attempts
+         from claimed
+         union all
+         select null, p.aggregate_id::text, null, '', null, null, 0
+         from passed_over p"
     )
 }
 
@@ -191,12 +207,23 @@ pub(super) fn list_failed(name: &TableName) -> String {
     )
 }
 
-/// How many rows of a status there are, counted up to `$1`, and the instant of the oldest of them.
+/// How many rows of a status there are, counted up to `$1`, and the instant of the oldest of them. Slot by slot, as with
+/// [`recover`].
 pub(super) fn count(name: &TableName, status: &'static str) -> String {
+    let (table, slot) = (name.quoted(), slot("e"));
     format!(
         "select count(*), min(updated_at)::timestamptz
-         from (select updated_at from {} where status = '{status}' and status <> 'PUBLISHED' limit $1) as counted",
-        name.quoted()
+         from (
+             select f.updated_at
+             from generate_series(0, 255) as s (slot)
+             cross join lateral (
+                 select e.updated_at
+                 from {table} e
+                 where {slot} = s.slot and e.status = '{status}' and e.status <> 'PUBLISHED'
+                 limit $1
+             ) as f
+             limit $1
+         ) as counted"
     )
 }
 
