@@ -141,6 +141,14 @@ impl Store {
         examined
     }
 
+    /// What keeps a table from being served, each with what mends it. Changes nothing, and waits for nobody's locks.
+    pub async fn table_faults(&self, table: &AdoptedTable) -> Result<Vec<Fault>, AdoptError> {
+        let mut connection = self.connection_for_adoption().await?;
+        let found = find(&mut connection, table).await;
+        let _already_answered = connection.close().await;
+        Ok(found?.1.faults)
+    }
+
     /// Makes the indexes that relays need, without keeping anybody from writing; what was left half made is made anew.
     /// What had to be made. Killed anywhere, it can be done again.
     pub async fn index_adopted(&self, name: &TableName) -> Result<Vec<String>, AdoptError> {
@@ -153,7 +161,8 @@ impl Store {
                 Some(false) => statement::drop_index(&mut connection, name, index).await?,
                 None => {}
             }
-            statement::create_index(&mut connection, name, index).await?;
+            let made_now = statement::create_index(&mut connection, name, index).await;
+            made_now.map_err(|error| cannot_index(name, index, error))?;
             made.push(name.index(index));
         }
         let _already_answered = connection.close().await;
@@ -180,6 +189,20 @@ impl Store {
     }
 }
 
+/// Whoever serves a table need not own it; then its owner has to make the indexes.
+fn cannot_index(name: &TableName, index: Index, error: sqlx::Error) -> AdoptError {
+    match error.into() {
+        StoreError::NotPermitted(_) => {
+            let fault = Fault {
+                what: format!("only the owner of {name} may make the index {}", name.index(index)),
+                remedy: format!("let the owner run: {}", statement::create_index_text(name, index)),
+            };
+            AdoptError::NotFit { table: name.clone(), faults: vec![fault] }
+        }
+        other => AdoptError::Store(other),
+    }
+}
+
 /// One at a time for each table. Nobody waits for it: who waits has a snapshot, and who makes an index waits for those.
 async fn lock_indexes(connection: &mut PgConnection, name: &TableName) -> Result<(), AdoptError> {
     let is_ours: bool = sqlx::query_scalar("select pg_try_advisory_lock(hashtextextended($1, 1953066085))")
@@ -189,7 +212,11 @@ async fn lock_indexes(connection: &mut PgConnection, name: &TableName) -> Result
     if is_ours { Ok(()) } else { Err(AdoptError::Busy { table: name.clone() }) }
 }
 
-async fn examine(connection: &mut PgConnection, table: &AdoptedTable) -> Result<Examined, AdoptError> {
+/// A table as it is, and what is to be said about that. Nobody's locks are waited for: only the catalogue is read.
+async fn find(
+    connection: &mut PgConnection,
+    table: &AdoptedTable,
+) -> Result<(Option<FoundTable>, Findings), AdoptError> {
     let name = &table.name;
     let mut found = match statement::find(&mut *connection, name).await? {
         None => None,
@@ -199,7 +226,8 @@ async fn examine(connection: &mut PgConnection, table: &AdoptedTable) -> Result<
                 is_ordinary: row.is_ordinary,
                 columns: columns.into_iter().map(Into::into).collect(),
                 has_unique_id: row.has_unique_id,
-                may_serve: row.may_serve,
+                may_enter: row.may_enter,
+                lacking: row.lacking,
                 user: row.user_name,
                 disallowed: Vec::new(),
                 has_sending: false,
@@ -217,6 +245,12 @@ async fn examine(connection: &mut PgConnection, table: &AdoptedTable) -> Result<
             remedy: "name one as in pg_timezone_names, such as Asia/Seoul or UTC".to_owned(),
         });
     }
+    Ok((found, findings))
+}
+
+async fn examine(connection: &mut PgConnection, table: &AdoptedTable) -> Result<Examined, AdoptError> {
+    let name = &table.name;
+    let (mut found, mut findings) = find(&mut *connection, table).await?;
     if !findings.faults.is_empty() {
         return Err(AdoptError::NotFit { table: name.clone(), faults: findings.faults });
     }

@@ -1,17 +1,16 @@
-//! A table that was there before, at the command line: adopted, served by real relays that are killed and stopped, and
-//! given up.
+//! A table that was there before, at the command line: adopted, served, and given up. What happens when relays are killed is
+//! in `outbox_chaos`.
 
 use crate::pool::json_of;
 use crate::{Ran, Stage};
 use serde_json::Value;
-use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::process::Stdio;
 use std::time::Duration;
 use tidemill_store::Store;
 use tidemill_store::scratch::Scratch;
 use tidemill_store::sqlx::{AssertSqlSafe, query_scalar};
-use tidemill_testkit::{Guarded, Signal};
+use tidemill_testkit::{Guarded, PostgresOptions, PrivatePostgres, Signal, postgres, skip};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -36,21 +35,19 @@ async fn count(store: &Store, condition: &str) -> i64 {
     query_scalar(AssertSqlSafe(sql)).fetch_one(tx.postgres().unwrap()).await.unwrap()
 }
 
-async fn until(store: &Store, condition: &str, expected: i64) {
+/// Waits until something is so.
+async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
     let reached = async {
-        while count(store, condition).await != expected {
+        while !is_so().await {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     };
-    let in_time = tokio::time::timeout(PATIENCE, reached).await;
-    assert!(in_time.is_ok(), "{} of {expected} rows are {condition}", count(store, condition).await);
+    tokio::time::timeout(PATIENCE, reached).await.expect(what);
 }
 
-fn relay(stage: &Stage, number: usize) -> Guarded {
-    let arguments = ["relay", "--sink", "file:events.jsonl", "--batch", "50", "--lease", "2s"];
-    let mut command = stage.command(&arguments);
-    let log = File::create(stage.path(&format!("relay-{number}.log"))).unwrap();
-    command.stdout(Stdio::null()).stderr(log);
+fn relay(stage: &Stage) -> Guarded {
+    let mut command = stage.command(&["relay", "--sink", "file:events.jsonl"]);
+    command.stdout(Stdio::null()).stderr(File::create(stage.path("relay.log")).unwrap());
     Guarded::spawn(command).unwrap()
 }
 
@@ -144,49 +141,58 @@ fn without_postgres_adopt_says_why_not() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_lost_or_out_of_order_while_relays_are_killed_and_stopped() {
+async fn rows_that_psql_inserts_are_published() {
+    if skip::require("postgres", postgres::find_binaries()).is_none() {
+        return;
+    }
+    let server = PrivatePostgres::start(&PostgresOptions::default()).unwrap();
+    let stage = Stage::on(&server.url("postgres")).with("TIDEMILL_DATABASE_INIT", "always");
+    let psql = |sql: &str| server.psql("postgres", sql).unwrap();
+    psql(TRANSFER_EVENTS);
+    stage.run(&ADOPT).succeeds();
+    let mut relay = relay(&stage);
+
+    psql("insert into transfer_events (aggregate_id, payload) values ('a', '{\"n\":1}'), ('a', null)");
+    until("both are published", async || {
+        psql("select count(*) from transfer_events where status = 'PUBLISHED'") == "2"
+    })
+    .await;
+    relay.signal(Signal::TERM).unwrap();
+    assert!(relay.wait_deadline(PATIENCE).expect("it ends in time").success());
+
+    let file = fs::read_to_string(stage.path("events.jsonl")).unwrap();
+    let lines: Vec<Value> = file.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let told: Vec<(&Value, &Value)> = lines.iter().map(|line| (&line["id"], &line["payload"])).collect();
+    assert_eq!(told, [(&1.into(), &serde_json::json!({ "n": 1 })), (&2.into(), &Value::Null)]);
+    assert_eq!((&lines[0]["topic"], &lines[0]["aggregate_id"]), (&"transfers".into(), &"a".into()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_relay_whose_role_lacks_a_privilege_says_which_and_what_gives_it() {
     let Some(scratch) = Scratch::postgres().await else { return };
     let store = scratch.store(None).await.unwrap();
-    let stage = Stage::on(scratch.url()).with("TIDEMILL_PROCESS_LEASE", "60s");
     run(&store, TRANSFER_EVENTS).await;
-    stage.run(&ADOPT).succeeds();
-    let mut relays: Vec<Guarded> = (0..3).map(|number| relay(&stage, number)).collect();
-    let rows: Vec<String> = (0..40).map(|n| format!("('account-{n}', '{{}}')")).collect();
-    let insert = format!("insert into transfer_events (aggregate_id, payload) values {}", rows.join(", "));
+    Stage::on(scratch.url()).run(&ADOPT).succeeds();
+    run(&store, "insert into transfer_events (aggregate_id) values ('a')").await;
+    let role = format!("relay_{}_{}", std::process::id(), fastrand::u32(..));
+    run(&store, &format!("create role {role} login")).await;
+    run(&store, &format!("grant all on all tables in schema public to {role}")).await;
+    run(&store, &format!("grant all on all sequences in schema public to {role}")).await;
+    run(&store, &format!("revoke update on transfer_events from {role}")).await;
+    let (scheme, rest) = scratch.url().split_once("://").unwrap();
+    let stage = Stage::on(&format!("{scheme}://{role}@{}", rest.split_once('@').unwrap().1));
+    let mut relay = relay(&stage);
 
-    for step in 0..80 {
-        run(&store, &insert).await;
-        match step {
-            20 | 50 => {
-                let mut killed = relays.pop().unwrap();
-                killed.signal(Signal::KILL).unwrap();
-                killed.wait_deadline(PATIENCE).unwrap();
-                relays.push(relay(&stage, 10 + step));
-            }
-            // A ghost: it goes on long after its lease has passed.
-            30 => relays[0].signal(Signal::STOP).unwrap(),
-            75 => relays[0].signal(Signal::CONT).unwrap(),
-            _ => {}
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    until(&store, "status = 'PUBLISHED'", 80 * 40).await;
-    for mut relay in relays {
-        relay.signal(Signal::TERM).unwrap();
-        assert!(relay.wait_deadline(PATIENCE).expect("it ends in time").success());
-    }
+    let log = || fs::read_to_string(stage.path("relay.log")).unwrap();
+    let grant = format!("grant update on \"public\".\"transfer_events\" to \"{role}\"");
+    let expected = format!("{role} lacks the privilege update on public.transfer_events: {grant}");
+    until("it says what it lacks", async || log().contains(&expected)).await;
+    run(&store, &grant).await;
+    until("it goes on", async || count(&store, "status = 'PUBLISHED'").await == 1).await;
 
-    let (mut seen, mut latest) = (HashSet::new(), HashMap::new());
-    for line in fs::read_to_string(stage.path("events.jsonl")).unwrap().lines() {
-        let Ok(line) = serde_json::from_str::<Value>(line) else { continue };
-        let (id, aggregate) =
-            (line["id"].as_i64().unwrap(), line["aggregate_id"].as_str().unwrap().to_owned());
-        if seen.insert(id) {
-            let before = latest.insert(aggregate, id).unwrap_or(0);
-            assert!(before < id, "{id} came after {before}");
-        }
-    }
-    assert_eq!(seen.len(), 80 * 40);
-    assert_eq!(count(&store, "status <> 'PUBLISHED'").await, 0);
+    relay.signal(Signal::TERM).unwrap();
+    assert!(relay.wait_deadline(PATIENCE).expect("it ends in time").success(), "{}", log());
+    run(&store, &format!("drop owned by {role}")).await;
+    run(&store, &format!("drop role {role}")).await;
     store.close().await;
 }

@@ -30,8 +30,10 @@ pub struct FoundTable {
     pub columns: Vec<FoundColumn>,
     /// Whether `event_id` alone is unique.
     pub has_unique_id: bool,
-    /// Whether we may read and change it.
-    pub may_serve: bool,
+    /// Whether we may use what is in its schema.
+    pub may_enter: bool,
+    /// The privileges on it that we need and lack.
+    pub lacking: Vec<String>,
     /// Who we are, for the statement that gives the right.
     pub user: String,
     /// Statuses that a check on the column does not allow.
@@ -137,10 +139,18 @@ pub fn check(name: &TableName, found: Option<&FoundTable>) -> Findings {
             format!("drop that check from {} and add one that allows {}", name.quoted(), STATUSES.join(", ")),
         );
     }
-    if !found.may_serve {
+    let (user, schema) = (&found.user, name.schema());
+    if !found.may_enter {
         findings.fault(
-            format!("{} may not read and change {name}", found.user),
-            format!("grant select, update on {} to {}", name.quoted(), quote(&found.user)),
+            format!("{user} lacks the privilege usage on the schema {schema}"),
+            format!("grant usage on schema {} to {}", quote(schema), quote(user)),
+        );
+    }
+    if !found.lacking.is_empty() {
+        let lacking = found.lacking.join(", ");
+        findings.fault(
+            format!("{user} lacks the privilege {lacking} on {name}"),
+            format!("grant {lacking} on {} to {}", name.quoted(), quote(user)),
         );
     }
     if found.has_sending {
@@ -235,7 +245,8 @@ mod tests {
                 column("created_at", "timestamp with time zone"),
             ],
             has_unique_id: true,
-            may_serve: true,
+            may_enter: true,
+            lacking: Vec::new(),
             user: "app".to_owned(),
             disallowed: Vec::new(),
             has_sending: false,
@@ -260,6 +271,23 @@ mod tests {
         let faults = check(&name(), Some(&found)).faults;
         assert_eq!(faults.len(), 2);
         assert_eq!(faults[0].remedy, "alter type transfer_status add value 'SENDING'");
+    }
+
+    #[test]
+    fn privileges_that_are_missing_are_named_with_the_statements_that_give_them() {
+        let found = FoundTable {
+            may_enter: false,
+            lacking: vec!["select".to_owned(), "update".to_owned()],
+            user: "app".to_owned(),
+            ..table()
+        };
+
+        let faults = check(&name(), Some(&found)).faults;
+
+        assert_eq!(faults[0].what, "app lacks the privilege usage on the schema public");
+        assert_eq!(faults[0].remedy, "grant usage on schema \"public\" to \"app\"");
+        assert_eq!(faults[1].what, "app lacks the privilege select, update on public.transfer_events");
+        assert_eq!(faults[1].remedy, "grant select, update on \"public\".\"transfer_events\" to \"app\"");
     }
 
     #[test]

@@ -46,9 +46,14 @@ struct Serving {
 }
 
 impl Adopted {
-    /// What a look has seen.
-    pub(super) fn seen(&mut self, looked: Vec<LookedTable>, epochs: &BTreeMap<Slot, Epoch>) {
+    /// What a look has seen; the tables that cannot be served any more, and why.
+    fn seen(
+        &mut self,
+        looked: Vec<LookedTable>,
+        epochs: &BTreeMap<Slot, Epoch>,
+    ) -> Vec<(AdoptedTable, String)> {
         let mut before = std::mem::take(&mut self.tables);
+        let mut faulty = Vec::new();
         for LookedTable { table, is_due, fault } in looked {
             let name = table.name.clone();
             let mut serving = before.remove(&name).unwrap_or_else(|| Serving {
@@ -58,15 +63,15 @@ impl Adopted {
                 recovered: BTreeMap::new(),
                 unmarked: Vec::new(),
             });
-            if fault.is_some() && fault != serving.fault {
-                let why = fault.as_deref().unwrap_or_default();
-                tracing::warn!(table = %name, "the adopted table {name} cannot be served: {why}; will try again");
+            if fault != serving.fault {
+                faulty.extend(fault.clone().map(|why| (table.clone(), why)));
             }
             let has_more = !serving.unmarked.is_empty() || !serving.is_recovered(epochs);
             serving.is_due = fault.is_none() && (is_due || has_more);
             (serving.table, serving.fault) = (table, fault);
             self.tables.insert(name, serving);
         }
+        faulty
     }
 
     /// Whether there is something to do at this instant.
@@ -82,6 +87,22 @@ impl Serving {
 }
 
 impl Member<'_> {
+    /// What a look has seen of adopted tables.
+    pub(super) async fn see_adopted(&mut self, looked: Vec<LookedTable>) {
+        for (table, why) in self.adopted.seen(looked, &self.epochs) {
+            let (name, faults) = (&table.name, self.faults(&table).await);
+            tracing::warn!(table = %name, "the adopted table {name} cannot be served: {why}{faults}; will try again");
+        }
+    }
+
+    /// What is wrong with a table and what mends it, as far as that can be found out now.
+    async fn faults(&self, table: &AdoptedTable) -> String {
+        // The lease is worth more than a good word.
+        let finding = tokio::time::timeout(self.trust.left() / 4, self.relay.store.table_faults(table));
+        let faults = finding.await.ok().and_then(Result::ok).unwrap_or_default();
+        faults.iter().map(|fault| format!("; {fault}")).collect()
+    }
+
     /// One batch of each adopted table that has something to do.
     pub(super) async fn serve_adopted(&mut self, stop: &watch::Receiver<bool>) -> Result<(), Ended> {
         if !self.adopted.is_due(self.now()) {
@@ -277,7 +298,11 @@ impl Member<'_> {
 
     /// Whether what failed has happened after all is seen in the number of acknowledgements.
     async fn failed(&mut self, table: &AdoptedTable, error: &StoreError, what: &str) -> Result<(), Ended> {
-        warn(error, &format!("{}: {what}", table.name));
+        let faults = match error {
+            StoreError::NotPermitted(_) => self.faults(table).await,
+            _ => String::new(),
+        };
+        warn(error, &format!("{}: {what}{faults}", table.name));
         self.reload().await
     }
 

@@ -87,7 +87,12 @@ pub(crate) async fn find(
 ) -> Result<Option<FoundRow>, sqlx::Error> {
     sqlx::query_as(
         "select c.relkind = 'r' as is_ordinary, current_user::text as user_name,
-                has_table_privilege(c.oid, 'select') and has_table_privilege(c.oid, 'update') as may_serve,
+                has_schema_privilege(n.oid, 'usage') as may_enter,
+                array(
+                    select privilege
+                    from unnest(array['select', 'update']) as needed (privilege)
+                    where not has_table_privilege(c.oid, privilege)
+                ) as lacking,
                 exists (
                     select
                     from pg_index i

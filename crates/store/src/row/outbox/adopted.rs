@@ -105,7 +105,8 @@ pub(crate) fn looked(text: &str) -> Result<Vec<LookedTable>, StoreError> {
 pub(crate) struct FoundRow {
     pub(crate) is_ordinary: bool,
     pub(crate) user_name: String,
-    pub(crate) may_serve: bool,
+    pub(crate) may_enter: bool,
+    pub(crate) lacking: Vec<String>,
     pub(crate) has_unique_id: bool,
 }
 

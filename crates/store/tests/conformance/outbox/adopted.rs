@@ -4,6 +4,7 @@ mod check;
 mod failed;
 mod interleaving;
 mod plan;
+mod privilege;
 mod scene;
 mod scheme;
 mod serve;
