@@ -124,7 +124,6 @@ async fn its_commands_bring_an_event_to_kafka() {
         assert!(relay.wait_deadline(PATIENCE).expect("it ends in time").success());
     }
     assert_eq!(replicas, 3);
-    let read: serde_json::Value =
-        serde_json::from_str(&consume(&servers, &topic, &[]).unwrap()).unwrap();
+    let read: serde_json::Value = serde_json::from_str(&consume(&servers, &topic, &[]).unwrap()).unwrap();
     assert_eq!(read["key"], "42");
 }
