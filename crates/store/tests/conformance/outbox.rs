@@ -9,6 +9,7 @@ mod event;
 mod exception;
 mod foreign;
 mod garbled;
+mod group;
 mod interleaving;
 mod lag;
 mod large;
