@@ -3,11 +3,11 @@
 
 use super::metrics;
 use crate::clock::jittered;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 use tidemill_domain::outbox::{RelayId, Tally};
 use tidemill_domain::time::Timestamp;
-use tidemill_store::outbox::OutboxStats;
+use tidemill_store::outbox::{AdoptedStanding, OutboxStats};
 use tidemill_store::{Store, StoreError};
 
 /// Pause between two looks; those who scrape seldom come more often.
@@ -19,17 +19,20 @@ pub const COUNT_MAX: u32 = 10_000;
 /// Looks for as long as it is let.
 pub async fn run(store: Store) {
     let mut before = None;
+    let mut tables = BTreeSet::new();
     let mut is_well = true;
     loop {
         let seen = look(&store).await;
         match &seen {
-            Ok(stats) => {
+            Ok((stats, adopted)) => {
                 let now = Tallies::of(stats);
+                tables = metrics::adopted(adopted, stats.at, &tables);
                 metrics::measured(Some(stats), before.as_ref().and_then(|before| now.since(before)));
                 before = Some(now);
             }
             Err(error) => {
                 metrics::measured(None, None);
+                metrics::nothing_adopted(&tables);
                 before = None;
                 // Once, not every quarter of a minute.
                 if is_well {
@@ -42,11 +45,12 @@ pub async fn run(store: Store) {
     }
 }
 
-async fn look(store: &Store) -> Result<OutboxStats, StoreError> {
+async fn look(store: &Store) -> Result<(OutboxStats, Vec<AdoptedStanding>), StoreError> {
     let mut tx = store.read().await?;
     let stats = tx.outbox_stats(COUNT_MAX).await?;
+    let adopted = tx.adopted_standings(COUNT_MAX).await?;
     tx.rollback().await?;
-    Ok(stats)
+    Ok((stats, adopted))
 }
 
 /// What relays have done between two looks.

@@ -2,11 +2,14 @@
 
 use super::gauge::Done;
 use metrics::{describe_gauge, gauge};
+use std::collections::BTreeSet;
 use tidemill_domain::outbox::Count;
 use tidemill_domain::outbox::exception::StateWord;
 use tidemill_domain::time::Timestamp;
-use tidemill_store::outbox::{Backlog, OutboxStats};
+use tidemill_store::outbox::{AdoptedStanding, Backlog, OutboxStats};
 
+const ADOPTED_OLDEST: &str = "tidemill_outbox_adopted_oldest_seconds";
+const ADOPTED_ROWS: &str = "tidemill_outbox_adopted_rows";
 const DEFAULT_ROWS: &str = "tidemill_outbox_default_rows";
 const EMPTY_POLLS: &str = "tidemill_outbox_empty_poll_ratio";
 const EXCEPTIONS: &str = "tidemill_outbox_exceptions";
@@ -24,6 +27,8 @@ const WAL: &str = "tidemill_outbox_wal_bytes_per_event";
 /// Tells the recorder what the metrics mean.
 pub(crate) fn describe() {
     super::relay::describe();
+    describe_gauge!(ADOPTED_OLDEST, "Age of the oldest row of an adopted table that is to be sent.");
+    describe_gauge!(ADOPTED_ROWS, "Rows of an adopted table that are not published, by status.");
     describe_gauge!(DEFAULT_ROWS, "Events in the default partition, because no other one was there.");
     describe_gauge!(EMPTY_POLLS, "Which part of the polls of all relays found nothing, since the last look.");
     describe_gauge!(EXCEPTIONS, "Events that were not taken, and those behind them, by state.");
@@ -62,6 +67,41 @@ pub(super) fn measured(stats: Option<&OutboxStats>, done: Option<Done>) {
     gauge!(PUBLISHED).set(known(|done| done.tally.published_per_second(done.spent)));
     gauge!(EMPTY_POLLS).set(known(|done| done.tally.empty_poll_ratio()));
     gauge!(QUERIES).set(known(|done| done.tally.queries_per_10000_events()));
+}
+
+/// What a look has found of adopted tables. Those of an earlier one that are no longer adopted are not known any more.
+pub(super) fn adopted(
+    standings: &[AdoptedStanding],
+    now: Timestamp,
+    before: &BTreeSet<String>,
+) -> BTreeSet<String> {
+    let tables: BTreeSet<String> = standings.iter().map(|standing| standing.name.to_string()).collect();
+    for standing in standings {
+        let (table, counts) = (standing.name.to_string(), standing.counts);
+        let known = [
+            counts.map(|counts| counts.pending),
+            counts.map(|counts| counts.sending),
+            counts.map(|counts| counts.failed),
+        ];
+        let oldest = counts.map(|counts| Backlog { rows: counts.pending, oldest: counts.oldest });
+        set_adopted(&table, known.map(|count| count.map_or(f64::NAN, number)), age(oldest, now));
+    }
+    nothing_adopted(&before.difference(&tables).cloned().collect());
+    tables
+}
+
+/// Nothing is known of these tables.
+pub(super) fn nothing_adopted(tables: &BTreeSet<String>) {
+    for table in tables {
+        set_adopted(table, [f64::NAN; 3], f64::NAN);
+    }
+}
+
+fn set_adopted(table: &str, rows: [f64; 3], oldest: f64) {
+    for (status, rows) in ["pending", "sending", "failed"].into_iter().zip(rows) {
+        gauge!(ADOPTED_ROWS, "table" => table.to_owned(), "status" => status).set(rows);
+    }
+    gauge!(ADOPTED_OLDEST, "table" => table.to_owned()).set(oldest);
 }
 
 fn rows(backlog: Option<Backlog>) -> f64 {

@@ -127,6 +127,43 @@ async fn a_server_without_a_relay_measures_the_outbox_and_what_is_not_known_is_n
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_measures_adopted_tables_and_one_that_is_gone_is_no_number() {
+    let Some(database) = Scratch::postgres().await else { return };
+    let store = database.store(None).await.unwrap();
+    let run = async |sql: &str| {
+        let mut tx = store.begin().await.unwrap();
+        tx.execute_for_test(sql).await.unwrap();
+        tx.commit().await.unwrap();
+    };
+    run("create table moves (
+             event_id bigserial primary key, aggregate_id text not null, payload text, headers text, status text not null,
+             next_retry_at timestamptz not null default now(), updated_at timestamptz not null default now()
+         )")
+    .await;
+    run("insert into moves (aggregate_id, status) values ('a', 'FAILED'), ('a', 'SENDING'), ('a', 'PUBLISHED')").await;
+    let stage = Stage::on(database.url());
+    stage.run(&["outbox", "adopt", "moves", "--topic", "moves"]).succeeds();
+    let lines = |rows: [&str; 3], oldest: &str| {
+        let rows = ["pending", "sending", "failed"].into_iter().zip(rows).map(|(status, rows)| {
+            format!("tidemill_outbox_adopted_rows{{table=\"public.moves\",status=\"{status}\"}} {rows}")
+        });
+        let oldest = format!("tidemill_outbox_adopted_oldest_seconds{{table=\"public.moves\"}} {oldest}");
+        rows.chain([oldest]).collect::<Vec<_>>()
+    };
+
+    let there = measured(&Served::start(&stage, &[]));
+    run("drop table moves").await;
+    let gone = measured(&Served::start(&stage, &[]));
+
+    for (metrics, expected) in [(there, lines(["0", "1", "1"], "0")), (gone, lines(["NaN"; 3], "NaN"))] {
+        for line in expected {
+            assert!(metrics.lines().any(|told| told == line), "{line} is not in {metrics}");
+        }
+    }
+    store.close().await;
+}
+
 #[tokio::test]
 async fn the_trigger_is_made_and_taken_away() {
     let Some(database) = Scratch::postgres().await else { return };

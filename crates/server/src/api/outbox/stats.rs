@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State as Given;
 use serde::{Deserialize, Serialize};
 use tidemill_domain::outbox;
-use tidemill_store::outbox::{Backlog, OutboxStats, SlotLag};
+use tidemill_store::outbox::{AdoptedStanding, Backlog, OutboxStats, SlotLag};
 use utoipa::{IntoParams, ToSchema};
 
 /// How far is counted.
@@ -83,6 +83,21 @@ pub struct OutboxExceptions {
     skipped: Option<OutboxCount>,
 }
 
+/// Rows of a table that was there before, by status; null when it cannot be read.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct OutboxAdopted {
+    /// Its schema and its name.
+    table: String,
+    /// To be sent.
+    pending: Option<OutboxCount>,
+    /// In the hands of a relay.
+    sending: Option<OutboxCount>,
+    /// Tried in vain.
+    failed: Option<OutboxCount>,
+    /// When the oldest of those that are to be sent was last changed; null when there is none, or it is not known.
+    oldest_at: Option<String>,
+}
+
 /// How the outbox stands.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct OutboxStanding {
@@ -117,6 +132,8 @@ pub struct OutboxStanding {
     wal_bytes_per_event: Option<f64>,
     /// The partitions; empty where there are none.
     partitions: Vec<OutboxPartition>,
+    /// The adopted tables.
+    adopted: Vec<OutboxAdopted>,
     /// Slot by slot, if that was asked for and is known.
     slots: Option<Vec<OutboxSlot>>,
 }
@@ -134,11 +151,12 @@ pub(crate) async fn show(
 ) -> Result<Json<OutboxStanding>, Problem> {
     let mut tx = state.store().read().await?;
     let stats = tx.outbox_stats(COUNT_MAX).await?;
+    let adopted = tx.adopted_standings(COUNT_MAX).await?;
     tx.rollback().await?;
-    Ok(Json(standing(&stats, asked.slots)))
+    Ok(Json(standing(&stats, &adopted, asked.slots)))
 }
 
-fn standing(stats: &OutboxStats, with_slots: bool) -> OutboxStanding {
+fn standing(stats: &OutboxStats, adopted: &[AdoptedStanding], with_slots: bool) -> OutboxStanding {
     let (unpublished, unread) = (stats.unpublished(), stats.unread());
     let (exceptions, tally) = (&stats.exceptions, stats.tally());
     let slots = |lag: &Vec<SlotLag>| {
@@ -177,7 +195,18 @@ fn standing(stats: &OutboxStats, with_slots: bool) -> OutboxStanding {
                 bytes: partition.bytes,
             })
             .collect(),
+        adopted: adopted.iter().map(table).collect(),
         slots: stats.lag.as_ref().filter(|_| with_slots).map(slots),
+    }
+}
+
+fn table(AdoptedStanding { name, counts }: &AdoptedStanding) -> OutboxAdopted {
+    OutboxAdopted {
+        table: name.to_string(),
+        pending: counts.and_then(|counts| counted(counts.pending)),
+        sending: counts.and_then(|counts| counted(counts.sending)),
+        failed: counts.and_then(|counts| counted(counts.failed)),
+        oldest_at: counts.and_then(|counts| counts.oldest).map(|oldest| oldest.to_string()),
     }
 }
 

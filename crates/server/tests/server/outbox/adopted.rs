@@ -50,6 +50,16 @@ async fn a_table_is_adopted_its_failed_rows_are_ordered_and_it_is_given_up() {
     assert!(adopted.json()["warnings"][0].as_str().unwrap().contains("FAILED"));
     assert_eq!(look(&app, PATH).await["items"][0]["topic"], "transfers");
 
+    let stats = look(&app, "/api/v1/outbox/stats").await;
+    let expected = json!({
+        "table": "public.transfer_events",
+        "pending": { "at_least": 0, "is_exact": true },
+        "sending": { "at_least": 0, "is_exact": true },
+        "failed": { "at_least": 2, "is_exact": true },
+        "oldest_at": null,
+    });
+    assert_eq!(stats["adopted"], json!([expected]));
+
     let failed = format!("{PATH}/public/transfer_events/failed");
     let page = look(&app, &format!("{failed}?limit=1")).await;
     assert_eq!((&page["items"][0]["id"], &page["next"]), (&json!(1), &json!(1)));
