@@ -1,8 +1,9 @@
 //! A job file that reads a topic, run by processes that are killed; and what was published to Kafka, verified.
 
+use crate::outbox_kafka::python;
 use crate::{Stage, both_databases};
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 use tidemill_store::Store;
 use tidemill_store::scratch::Scratch;
@@ -28,12 +29,8 @@ producer.flush(60)
 const RECORDS: i64 = 3_000;
 
 fn send(servers: &str, topic: &str, make: &str, first: i64, count: i64) {
-    let python = require("kafka", std::env::var("TIDEMILL_TEST_KAFKA_PYTHON").ok()).expect("is not skipped");
-    let output = Command::new(python)
-        .args(["-c", SEND, servers, topic, make, &first.to_string(), &count.to_string()])
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let arguments = ["-c", SEND, servers, topic, make, &first.to_string(), &count.to_string()];
+    python(&arguments).expect("is not skipped");
 }
 
 fn job(topic: &str) -> String {

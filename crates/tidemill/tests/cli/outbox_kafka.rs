@@ -19,7 +19,8 @@ admin = AdminClient({'bootstrap.servers': sys.argv[1]})
 [made.result(30) for made in admin.create_topics([NewTopic(sys.argv[2], int(sys.argv[3]), 1)]).values()]
 ";
 
-fn python(arguments: &[&str]) -> Option<String> {
+/// What a program in Python with a client that is not ours says; none when tests with Kafka are to be skipped.
+pub(crate) fn python(arguments: &[&str]) -> Option<String> {
     let program = require("kafka", std::env::var("TIDEMILL_TEST_KAFKA_PYTHON").ok())?;
     let output = Command::new(program).args(arguments).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

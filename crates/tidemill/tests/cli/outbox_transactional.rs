@@ -1,12 +1,12 @@
 //! Relays as processes that publish to Kafka in transactions, and are killed: whoever reads what was committed sees each
 //! event once.
 
+use crate::outbox_kafka::{consume, make_topic};
 use crate::{Stage, both_databases};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 use tidemill_store::Store;
 use tidemill_store::scratch::Scratch;
@@ -21,14 +21,7 @@ const LEASE: &str = "2s";
 const BATCH: usize = 100;
 
 /// How many partitions a topic has here.
-const PARTITIONS: &str = "4";
-
-const MAKE: &str = "
-import sys
-from confluent_kafka.admin import AdminClient, NewTopic
-admin = AdminClient({'bootstrap.servers': sys.argv[1]})
-[made.result(30) for made in admin.create_topics([NewTopic(sys.argv[2], int(sys.argv[3]), 1)]).values()]
-";
+const PARTITIONS: u32 = 4;
 
 /// A database, a topic, and relays between them.
 struct Stand {
@@ -44,7 +37,7 @@ struct Stand {
 impl Stand {
     async fn new(name: &str, scratch: &Scratch, servers: &str) -> Self {
         let topic = format!("{name}-{}-{:?}", std::process::id(), scratch_kind(scratch));
-        python(&["-c", MAKE, servers, &topic, PARTITIONS]);
+        make_topic(servers, &topic, PARTITIONS);
         let stage = Stage::on(scratch.url())
             .with("KAFKA_BOOTSTRAP_SERVERS", servers)
             .with("TIDEMILL_OUTBOX_KAFKA_TRANSACTIONAL", "true")
@@ -110,9 +103,7 @@ impl Stand {
 
     /// That each event is there once and in order, for whoever reads what was committed.
     fn judge(&self, told: &str) {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../kafka/tests/python/consume.py");
-        let script = script.to_str().unwrap();
-        let read = python(&[script, &self.servers, &self.topic, "isolation.level=read_committed"]);
+        let read = consume(&self.servers, &self.topic, &["isolation.level=read_committed"]).unwrap();
         let mut reads: Vec<(i64, i64, String, i64)> = read
             .lines()
             .map(|line| {
@@ -137,13 +128,6 @@ impl Stand {
 
 fn scratch_kind(scratch: &Scratch) -> usize {
     usize::from(scratch.url().starts_with("postgres"))
-}
-
-fn python(arguments: &[&str]) -> String {
-    let program = std::env::var("TIDEMILL_TEST_KAFKA_PYTHON").expect("a client of Kafka beside the broker");
-    let output = Command::new(program).args(arguments).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
 }
 
 fn end(mut relay: Guarded) {
@@ -243,7 +227,7 @@ async fn an_excepted_event_that_arrived_before_the_relay_died_does_not_come_agai
     };
     tokio::time::timeout(PATIENCE, parked).await.expect("parked events");
     end(relay);
-    python(&["-c", MAKE, &servers, &late, PARTITIONS]);
+    make_topic(&servers, &late, PARTITIONS);
     stand.stage.run(&["outbox", "replay", "--all", "--reason", "it is there now"]).succeeds();
 
     let mut dying = stand.relay(Some("outbox_tried_again:1"));

@@ -30,6 +30,13 @@ impl Delivery {
     /// What relays do unless they are told otherwise.
     pub(super) const AT_LEAST_ONCE: Self =
         Self { settings: &[], isolation: "read_uncommitted", is_exactly_once: false };
+
+    /// In transactions, for those who read what was committed.
+    pub(super) const EXACTLY_ONCE: Self = Self {
+        settings: &[("TIDEMILL_OUTBOX_KAFKA_TRANSACTIONAL", "true")],
+        isolation: "read_committed",
+        is_exactly_once: true,
+    };
 }
 
 /// A running broker with a topic.
