@@ -48,7 +48,7 @@ pub(super) enum Fate {
 
 /// Two instances.
 pub(super) enum Service {
-    Product([Reader; 2]),
+    Product(Box<[Reader; 2]>),
     Naive(Naive),
 }
 
@@ -65,13 +65,13 @@ impl Service {
             (0..=u8::MAX).map(Slot::new).partition(|slot| slot.get() % 2 == 1);
         one.take(&odd).await.unwrap();
         two.take(&even).await.unwrap();
-        Self::Product([one, two])
+        Self::Product(Box::new([one, two]))
     }
 
     /// Leaves the table to others.
     pub(super) async fn end(self) {
         if let Self::Product(relays) = self {
-            for relay in relays {
+            for relay in *relays {
                 relay.end().await;
             }
         }
