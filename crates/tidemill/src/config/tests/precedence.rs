@@ -214,6 +214,7 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
             "6s",
             "7s",
             "8d",
+            "45d",
             "9000",
             "1048576",
             "1",
