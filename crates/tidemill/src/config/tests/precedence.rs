@@ -145,6 +145,8 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
         linger = "1ms"
         cloudevents_source = "/shop"
         options = "client.id=shop"
+        transactional = true
+        transactional_id = "shop-outbox"
         security = "sasl_ssl"
         ssl_ca = "ca.pem"
         ssl_certificate = "shop.pem"
@@ -226,6 +228,8 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
             "1ms",
             "/shop",
             "client.id=shop",
+            "true",
+            "shop-outbox",
             "sasl_ssl",
             "ca.pem",
             "shop.pem",
@@ -263,6 +267,7 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
     );
     let kafka = &loaded.settings.outbox.kafka;
     assert_eq!(kafka.linger, Duration::from_millis(1));
+    assert_eq!((kafka.transactional, &*kafka.transactional_id), (true, "shop-outbox"));
     assert_eq!(
         [&kafka.ssl_ca, &kafka.ssl_certificate, &kafka.ssl_key]
             .map(|file| file.as_deref().and_then(std::path::Path::to_str)),
