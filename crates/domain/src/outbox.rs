@@ -16,6 +16,7 @@ pub mod stored;
 pub mod cursor;
 pub mod mark;
 pub mod place;
+pub mod stretch;
 pub mod window;
 
 pub mod admission;
@@ -58,6 +59,7 @@ pub use receipt::Receipt;
 pub use record::Record;
 pub use relay::{LiveRelay, RelayId};
 pub use stored::{StoredEvent, StoredHeaders};
+pub use stretch::Stretch;
 pub use tally::{Effort, Tally};
 pub use telling::Telling;
 pub use verify::{Auditor, Verdict};

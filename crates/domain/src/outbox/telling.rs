@@ -1,11 +1,13 @@
-//! What Tidemill tells of its own doings: transitions of executions and of pools as events. Ids, states and instants go
+//! What Tidemill tells of its own doings: transitions of executions, pools and renders as events. Ids, states and instants go
 //! out, never parameters, reasons or errors: those may hold what not everybody is to know.
 
 use super::event::{BadEvent, NewEvent, Payload, check_topic};
+use crate::code::Code;
 use crate::job::{BatchStatus, ExecutionId, InstanceId};
 use crate::pool::event::Record;
 use crate::pool::state::Change;
 use crate::pool::{Event, PoolName};
+use crate::render::{RenderId, Status};
 use crate::time::Timestamp;
 use serde_json::{Value, json};
 
@@ -25,6 +27,7 @@ pub struct Telling {
     topic: String,
     jobs: bool,
     pools: bool,
+    renders: bool,
 }
 
 /// Something that happened to an execution.
@@ -65,9 +68,28 @@ pub enum ExecutionTold {
     Lost,
 }
 
+/// A render that has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RenderChange<'a> {
+    /// Which one.
+    pub render: RenderId,
+    /// Of which composition.
+    pub composition: Option<&'a str>,
+    /// What it was ordered for.
+    pub cue_item: Option<&'a str>,
+    /// The status now.
+    pub status: Status,
+    /// Why it failed, if it has.
+    pub code: Option<Code>,
+    /// Where its file is, if there is one.
+    pub output: Option<&'a str>,
+    /// When.
+    pub at: Timestamp,
+}
+
 impl Default for Telling {
     fn default() -> Self {
-        Self { topic: TOPIC.to_owned(), jobs: false, pools: false }
+        Self { topic: TOPIC.to_owned(), jobs: false, pools: false, renders: false }
     }
 }
 
@@ -91,6 +113,12 @@ impl Telling {
         Self { pools: true, ..self }
     }
 
+    /// Also of renders.
+    #[must_use]
+    pub fn of_renders(self) -> Self {
+        Self { renders: true, ..self }
+    }
+
     /// Whether it tells of jobs.
     pub const fn tells_of_jobs(&self) -> bool {
         self.jobs
@@ -99,6 +127,11 @@ impl Telling {
     /// Whether it tells of pools.
     pub const fn tells_of_pools(&self) -> bool {
         self.pools
+    }
+
+    /// Whether it tells of renders.
+    pub const fn tells_of_renders(&self) -> bool {
+        self.renders
     }
 
     /// What is told of an execution; none when jobs are not told of.
@@ -155,6 +188,24 @@ impl Telling {
     pub fn of_removal(&self, pool: &PoolName, at: Timestamp) -> Option<NewEvent> {
         let payload = json!({ "pool": pool.as_str(), "at": at.to_string() });
         self.pools.then(|| self.event("pool", pool.as_str(), "pool.removed", &payload))
+    }
+
+    /// What is told of a render that has ended; none when renders are not told of.
+    pub fn of_render(&self, change: &RenderChange<'_>) -> Option<NewEvent> {
+        if !self.renders {
+            return None;
+        }
+        let payload = json!({
+            "render": change.render.get(),
+            "composition": change.composition,
+            "cue_item": change.cue_item,
+            "status": change.status.as_str(),
+            "error_code": change.code.map(|code| code.to_string()),
+            "output": change.output.filter(|_| change.status == Status::Completed),
+            "at": change.at.to_string(),
+        });
+        let id = change.render.get().to_string();
+        Some(self.event("render", &id, &format!("render.{}", change.status.as_str()), &payload))
     }
 
     fn event(&self, kind: &str, id: &str, event_type: &str, payload: &Value) -> NewEvent {
@@ -223,6 +274,35 @@ mod tests {
         assert_eq!(telling.of_execution(&ended), None);
         assert_eq!(telling.of_record(&pool, &doubted), None);
         assert_eq!(telling.of_removal(&pool, AT), None);
+    }
+
+    #[test]
+    fn a_render_is_told_of_with_its_file_only_when_there_is_one() {
+        let told = |status, telling: Telling| {
+            telling.of_render(&RenderChange {
+                render: RenderId::new(7),
+                composition: Some("Chips"),
+                cue_item: None,
+                status,
+                code: (status == Status::Failed).then_some(Code::OutputInvalid),
+                output: Some("/nas/x.mp4"),
+                at: AT,
+            })
+        };
+        let renders = Telling::new("ops").unwrap().of_renders();
+
+        assert_eq!(told(Status::Completed, Telling::new("ops").unwrap().of_jobs().of_pools()), None);
+        let completed = told(Status::Completed, renders.clone()).unwrap();
+        let failed = told(Status::Failed, renders).unwrap();
+
+        let payload = |event: &NewEvent| match event.payload() {
+            Payload::Json(text) => text.clone(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((completed.event_type(), completed.aggregate().id.as_str()), ("render.completed", "7"));
+        assert!(payload(&completed).contains(r#""output":"/nas/x.mp4""#), "{completed:?}");
+        assert_eq!(failed.event_type(), "render.failed");
+        assert!(payload(&failed).contains("TM1534") && !payload(&failed).contains("/nas"), "{failed:?}");
     }
 
     #[test]

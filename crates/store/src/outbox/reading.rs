@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use tidemill_domain::outbox::cursor::Cursor;
 use tidemill_domain::outbox::mark::Mark;
 use tidemill_domain::outbox::stored::StoredEvent;
-use tidemill_domain::outbox::{EventId, Slot, Window};
+use tidemill_domain::outbox::{EventId, Slot, Stretch, Window};
 
 /// A page ends with the event by which it comes to more bytes of payloads and headers than this: it is in memory, and so
 /// is the one before it, while it is published.
@@ -114,12 +114,23 @@ impl Tx {
                 Span { lowest: EventId::new(lowest), highest: EventId::new(highest) }
             }
         };
-        page.queries += 1;
-        let most = Most::of(reading.limit, size);
-        let rows = self.outbox_read_page(&page.window, reading.floor, span, &slots, most).await?;
-        let found = size_of(&rows);
-        let is_last = rows.len() < reading.limit as usize && found == Size::Small;
-        let size = size.max(found);
+        let after = page.window.last.max(reading.floor);
+        let mut stretch = Stretch::first(after, (span.lowest, span.highest), reading.limit, slots.len());
+        let mut rows = Vec::new();
+        let is_last = loop {
+            let wanted = reading.limit.saturating_sub(u32::try_from(rows.len()).unwrap_or(u32::MAX));
+            page.queries += 1;
+            rows.extend(
+                self.outbox_read_page(&page.window, span, stretch, &slots, Most::of(wanted, size)).await?,
+            );
+            size = size.max(size_of(&rows));
+            let is_full = rows.len() >= reading.limit as usize || size_of(&rows) == Size::Large;
+            match stretch.next(span.highest) {
+                _ if is_full => break false,
+                Some(next) => stretch = next,
+                None => break true,
+            }
+        };
         page.low = Some(Low { from: page.window.from.clone(), to: page.window.to.clone(), span, size });
         page.events = sorted(rows, &page.window)?;
         if let Some(last) = page.events.last() {

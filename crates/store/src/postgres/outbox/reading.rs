@@ -13,7 +13,7 @@ use futures_core::Stream;
 use sqlx::PgConnection;
 use std::future::poll_fn;
 use std::pin::Pin;
-use tidemill_domain::outbox::{EventId, Mark, Slot, Window};
+use tidemill_domain::outbox::{EventId, Mark, Slot, Stretch, Window};
 
 /// A row of [`read_new`]: the mark comes even when there is no event.
 #[derive(sqlx::FromRow)]
@@ -131,7 +131,7 @@ pub(crate) async fn read_span(
     Ok(lowest.zip(highest))
 }
 
-/// A page of a frozen window in the order of ids. What began after its first mark is found by the primary key, between
+/// A page of a frozen window in the order of ids, as far as it lies in a stretch. What began after its first mark is found by the primary key, between
 /// the lowest and the highest id of it (the functions hide the transaction from the planner, which would otherwise sort the
 /// whole window for each page); what was running then, by the index of transactions. An event can be in both.
 macro_rules! page {
@@ -151,7 +151,7 @@ macro_rules! page {
               select id, xid::text, slot, aggregate_type, aggregate_id, event_type, topic,
                      payload, payload_bytes, headers, created_at
               from outbox_event
-              where xid >= r.running::xid8 and xid <= r.running::xid8 and id > $4 and slot = any($6)
+              where xid >= r.running::xid8 and xid <= r.running::xid8 and id > $4 and id <= $9 and slot = any($6)
                   and pg_visible_in_snapshot(xid, (select $2::text::pg_snapshot))
               order by outbox_event.xid, id
               limit $7) as l
@@ -167,13 +167,13 @@ macro_rules! page {
 pub(crate) async fn read_page(
     connection: &mut PgConnection,
     window: &Window,
-    floor: EventId,
     span: Span,
+    stretch: Stretch,
     slots: &[Slot],
     most: Most,
 ) -> Result<Vec<EventRow>, sqlx::Error> {
     let to = window.to.as_ref().unwrap_or(&window.from);
-    let after = window.last.max(floor);
+    let after = stretch.after.get();
     let page = match most.size {
         Size::Small => sqlx::query_as(page!()),
         Size::Large => sqlx::query_as(concat!(
@@ -187,7 +187,7 @@ pub(crate) async fn read_page(
             page!(),
             ") as f
              ) as s
-             where coalesce(s.bytes_before, 0) <= $9
+             where coalesce(s.bytes_before, 0) <= $10
              order by s.id"
         )),
     };
@@ -195,11 +195,13 @@ pub(crate) async fn read_page(
         .bind(window.from.to_string())
         .bind(to.to_string())
         .bind(window.from.running().iter().map(u64::to_string).collect::<Vec<_>>())
-        .bind(after.get())
-        .bind(after.get().max(span.lowest.get().saturating_sub(1)))
+        .bind(after)
+        .bind(after.max(span.lowest.get().saturating_sub(1)))
         .bind(numbers(slots))
         .bind(most.events)
-        .bind(span.highest.get());
+        .bind(stretch.upto.unwrap_or(span.highest).get())
+        // What was running may have higher ids than anything that began later.
+        .bind(stretch.upto.map_or(i64::MAX, EventId::get));
     let rows = match most.size {
         Size::Small => page.fetch(connection),
         Size::Large => page.bind(most.bytes).fetch(connection),

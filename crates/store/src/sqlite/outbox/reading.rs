@@ -5,7 +5,7 @@ use crate::codec::DbText;
 use crate::row::outbox::event::EventRow;
 use crate::tx::{Most, ReadNew, Span};
 use sqlx::SqliteConnection;
-use tidemill_domain::outbox::{EventId, Mark, Slot, Window};
+use tidemill_domain::outbox::{EventId, Mark, Slot, Stretch, Window};
 
 /// The last id that a mark sees.
 fn up_to(mark: &Mark) -> i64 {
@@ -31,7 +31,8 @@ pub(crate) async fn read_new(
         return Ok(None);
     }
     let mark = Mark::up_to(last.max(up_to(from)));
-    let rows = read(connection, up_to(from).max(floor.get()), stop.unwrap_or(&mark), slots, most).await?;
+    let to = up_to(stop.unwrap_or(&mark));
+    let rows = read(connection, up_to(from).max(floor.get()), to, slots, most).await?;
     Ok(Some((mark.to_string(), None, rows)))
 }
 
@@ -47,13 +48,14 @@ pub(crate) async fn read_span(
 pub(crate) async fn read_page(
     connection: &mut SqliteConnection,
     window: &Window,
-    floor: EventId,
     span: Span,
+    stretch: Stretch,
     slots: &[Slot],
     most: Most,
 ) -> Result<Vec<EventRow>, sqlx::Error> {
-    let after = window.last.get().max(floor.get()).max(span.lowest.get().saturating_sub(1));
-    read(connection, after, window.to.as_ref().unwrap_or(&window.from), slots, most).await
+    let after = stretch.after.get().max(span.lowest.get().saturating_sub(1));
+    let to = up_to(window.to.as_ref().unwrap_or(&window.from));
+    read(connection, after, stretch.upto.map_or(to, |upto| upto.get().min(to)), slots, most).await
 }
 
 /// What is too much is not fetched: the length of a value is known without reading it, as long as nothing else is asked of
@@ -61,7 +63,7 @@ pub(crate) async fn read_page(
 async fn read(
     connection: &mut SqliteConnection,
     after: i64,
-    to: &Mark,
+    to: i64,
     slots: &[Slot],
     most: Most,
 ) -> Result<Vec<EventRow>, sqlx::Error> {
@@ -87,7 +89,7 @@ async fn read(
          order by page.id",
     )
     .bind(after)
-    .bind(up_to(to))
+    .bind(to)
     .bind(numbers(slots))
     .bind(most.events)
     .bind(most.bytes)

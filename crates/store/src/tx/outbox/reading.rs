@@ -4,7 +4,7 @@ use super::{Answer, Connection, Tx, postgres, sqlite};
 use crate::codec::DbText;
 use crate::outbox::reading::PAGE_BYTES;
 use crate::row::outbox::event::EventRow;
-use tidemill_domain::outbox::{EventId, Mark, Slot, Window};
+use tidemill_domain::outbox::{EventId, Mark, Slot, Stretch, Window};
 
 /// The mark and the history of the instant of reading, and what was read.
 pub(crate) type ReadNew = (String, Option<String>, Vec<EventRow>);
@@ -58,12 +58,12 @@ impl Tx {
     pub(crate) async fn outbox_read_page(
         &mut self,
         window: &Window,
-        floor: EventId,
         span: Span,
+        stretch: Stretch,
         slots: &[Slot],
         most: Most,
     ) -> Answer<Vec<EventRow>> {
-        on_either!(self, outbox::reading::read_page(window, floor, span, slots, most))
+        on_either!(self, outbox::reading::read_page(window, span, stretch, slots, most))
     }
 
     pub(crate) async fn outbox_slotless(&mut self, limit: i64) -> Answer<Vec<(i64, DbText)>> {

@@ -49,6 +49,31 @@ async fn what_is_kept_is_not_touched_before_the_server_knows_how_much_there_is()
 }
 
 #[tokio::test]
+async fn a_page_does_not_touch_its_whole_window_before_the_server_knows_how_much_there_is() {
+    let Some(bench) = Bench::postgres().await else { return };
+    let mut writer = Writer::new(bench.scratch.url()).await;
+    writer.run(TABLES).await;
+    writer.run(&many(FEWER, "pg_current_xact_id()")).await;
+    let (explaining, told) = (analysing(&bench, &mut writer).await, Told::default());
+    let listening = told.listen();
+    let mut relay = Reader::of_all(&explaining.store, 1, 200).await;
+
+    for _ in 0..10 {
+        relay.step().await;
+    }
+
+    drop(listening);
+    assert_eq!(relay.settled.len(), 2_000);
+    let plans = about_events(&told);
+    let pages: Vec<&Value> =
+        plans.iter().filter(|plan| plan.to_string().contains("pg_visible_in_snapshot")).collect();
+    assert_eq!(pages.len(), 10);
+    for page in pages {
+        assert!(touched(page) <= TOUCHED_MAX, "{} rows: {page:#}", touched(page));
+    }
+}
+
+#[tokio::test]
 async fn a_lost_index_of_transactions_is_noticed() {
     let Some(bench) = Bench::postgres().await else { return };
 
@@ -86,11 +111,7 @@ async fn plans(bench: &Bench, past: Past, kept: u64, then: &str) -> Vec<Value> {
     quick
         .run("update tidemill_outbox_slot set place = '{\"from\":\"' || pg_current_snapshot()::text || '\"}'")
         .await;
-    for setting in ["log_analyze = on", "log_timing = off"] {
-        let database = url.rsplit('/').next().unwrap().split('?').next().unwrap();
-        quick.run(&format!("alter database {database} set auto_explain.{setting}")).await;
-    }
-    let explaining = explaining(bench).await;
+    let explaining = analysing(bench, &mut quick).await;
     let told = Told::default();
     let listening = told.listen();
     let mut relay = Reader::of_all(&explaining.store, 1, 5).await;
@@ -118,6 +139,21 @@ async fn plans(bench: &Bench, past: Past, kept: u64, then: &str) -> Vec<Value> {
     relay.step().await;
     drop(listening);
     assert_eq!(relay.settled.len(), 148);
+    about_events(&told)
+}
+
+/// A server that tells what each statement has really touched.
+async fn analysing(bench: &Bench, writer: &mut Writer) -> Bench {
+    let url = bench.scratch.url();
+    for setting in ["log_analyze = on", "log_timing = off"] {
+        let database = url.rsplit('/').next().unwrap().split('?').next().unwrap();
+        writer.run(&format!("alter database {database} set auto_explain.{setting}")).await;
+    }
+    explaining(bench).await
+}
+
+/// The plans of the statements about events.
+fn about_events(told: &Told) -> Vec<Value> {
     let json = |plan: &String| plan.find('{').and_then(|at| serde_json::from_str(&plan[at..]).ok());
     let is_about_events = |plan: &Value| plan.to_string().contains("\"outbox_event_p1\"");
     told.messages().iter().filter_map(json).filter(is_about_events).collect()

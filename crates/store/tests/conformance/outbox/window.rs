@@ -1,6 +1,6 @@
 //! Windows that are read page by page, left in the middle, taken up by others, and read together again.
 
-use super::reader::{Reader, assert_each_once, retire, write};
+use super::reader::{Reader, assert_each_once, assert_no_gap, retire, write};
 use super::stage::{TABLES, Writer};
 use crate::Bench;
 use tidemill_domain::outbox::{EventId, Slot};
@@ -209,6 +209,39 @@ async fn what_comes_late_with_a_low_id_is_in_its_place_on_every_page() {
         events += 18;
         assert_each_once(&relay.settled, events);
     }
+}
+
+#[tokio::test]
+async fn a_page_is_found_wherever_its_events_lie() {
+    let Some(bench) = Bench::postgres().await else { return };
+    let url = bench.scratch.url();
+    let (mut long, mut quick) = (Writer::new(url).await, Writer::new(url).await);
+    quick.run(TABLES).await;
+    let ours = [Slot::of("ours"), Slot::of("long")];
+    let mut relay = Reader::join(&bench.store, 1, 2).await;
+    assert_eq!(relay.take(&ours).await.map(|slots| slots.len()), Some(2));
+    // One is running at the first mark, and writes before, between and behind the events of the window.
+    long.begin().await;
+    long.event("long").await;
+    quick.commit_event("ours").await;
+    relay.drain().await;
+    let theirs = "insert into outbox_event (aggregate_type, aggregate_id, event_type, topic, payload)
+                  select 'thing', 'theirs', 'thing.changed', 'things', '1' from generate_series(1, 2000)";
+    for _ in 0..3 {
+        quick.run(theirs).await;
+        quick.commit_event("ours").await;
+        long.event("long").await;
+    }
+    quick.run(theirs).await;
+    long.event("long").await;
+    long.commit().await;
+
+    relay.drain().await;
+
+    assert_no_gap(&relay.settled);
+    let ids = relay.ids();
+    assert_eq!(ids.len(), 9);
+    assert!(ids[1..].windows(2).all(|pair| pair[0] < pair[1]), "{ids:?}");
 }
 
 #[tokio::test]
