@@ -58,6 +58,18 @@ pub struct KafkaOptions {
     pub settings: Vec<(String, String)>,
     /// A further listener that asks who is there, over TLS.
     pub secure: Option<Secure>,
+    /// How long it is expected to run.
+    pub life: Life,
+}
+
+/// How long a broker is expected to run, which is what Java wants to know.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Life {
+    /// For a few tests: it is up soon, and small.
+    #[default]
+    Short,
+    /// Long enough to be measured: its code is compiled as that of a server.
+    Long,
 }
 
 /// A listener with SASL over TLS.
@@ -276,7 +288,11 @@ impl PrivateKafka {
 
     /// What both of its programs are told about Java.
     fn machine(&self, command: &mut Command) {
-        command.args(["-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"]);
+        command.args(["-XX:+UseSerialGC", "-XX:-UsePerfData"]);
+        command.args(match self.options.life {
+            Life::Short => ["-Xmx384m", "-XX:TieredStopAtLevel=1"],
+            Life::Long => ["-Xmx1g", "-Xms1g"],
+        });
         command.arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn");
         command.arg(format!("-Dorg.slf4j.simpleLogger.log.{SPEAKER}=info"));
         command.arg("-cp").arg(self.folder.path().join("jars/*"));

@@ -98,16 +98,19 @@ impl Stage {
         .await
     }
 
-    /// Writes so many events of ours in one transaction, which tells the relays when it is committed.
-    pub(super) async fn load_held(&self, events: u64) -> Result<Held> {
+    /// Writes so many events of ours in one transaction, which tells the relays when it is committed. As with the others,
+    /// what is written is on the disk by then.
+    pub(super) async fn load_held(&mut self, events: u64) -> Result<Held> {
         let mut session = self.session().await?;
         let load = format!(
             "begin;
+             set local synchronous_commit = off;
              insert into outbox_event ({COLUMNS}) select {} from generate_series(1, {events}) n;
              select pg_notify('tidemill', '{EVENTS}')",
             values()
         );
         sqlx::raw_sql(AssertSqlSafe(load)).execute(&mut session).await?;
+        self.run("checkpoint").await?;
         Ok(Held(session))
     }
 

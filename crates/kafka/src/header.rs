@@ -1,6 +1,7 @@
 //! What goes with a record: its place in the outbox, the event's own headers, and those of CloudEvents if wanted.
 
 use rdkafka::message::{Header, OwnedHeaders};
+use std::borrow::Cow;
 use tidemill_domain::outbox::{Payload, Record};
 
 /// What the names of our own headers begin with. Headers of events that begin so are left out: they would pretend to be
@@ -22,55 +23,59 @@ pub const AGGREGATE_TYPE: &str = "tidemill-aggregate-type";
 /// The header by which traces are followed, as the W3C names it.
 const TRACE_PARENT: &str = "traceparent";
 
+/// A name and a text. Most are there already, and are copied only by the client.
+pub(crate) type Named<'a> = (&'a str, Cow<'a, str>);
+
 /// The headers of a record, in the order in which they are sent.
-pub fn of(record: &Record, cloud_events_source: Option<&str>) -> Vec<(String, String)> {
-    let mut headers = vec![
-        (EVENT_ID.to_owned(), record.id.to_string()),
-        (SLOT.to_owned(), record.slot.to_string()),
-        (EPOCH.to_owned(), record.epoch.to_string()),
-        (SEQ.to_owned(), record.seq.to_string()),
-        (EVENT_TYPE.to_owned(), record.event_type.clone()),
-        (AGGREGATE_TYPE.to_owned(), record.aggregate.kind.clone()),
-    ];
+pub(crate) fn of<'a>(record: &'a Record, cloud_events_source: Option<&'a str>) -> Vec<Named<'a>> {
+    let mut headers = Vec::with_capacity(6 + record.headers.len());
+    headers.extend([
+        (EVENT_ID, Cow::Owned(record.id.to_string())),
+        (SLOT, Cow::Owned(record.slot.to_string())),
+        (EPOCH, Cow::Owned(record.epoch.to_string())),
+        (SEQ, Cow::Owned(record.seq.to_string())),
+        (EVENT_TYPE, Cow::Borrowed(record.event_type.as_str())),
+        (AGGREGATE_TYPE, Cow::Borrowed(record.aggregate.kind.as_str())),
+    ]);
     if let Some(source) = cloud_events_source {
         headers.extend(cloud_event(record, source));
     }
     let is_cloud =
         |name: &str| cloud_events_source.is_some() && (name.starts_with("ce_") || name == CONTENT_TYPE);
     let own = record.headers.iter().filter(|(name, _)| !name.starts_with(PREFIX) && !is_cloud(name));
-    headers.extend(own.map(|(name, value)| (name.clone(), value.clone())));
+    headers.extend(own.map(|(name, value)| (name.as_str(), Cow::Borrowed(value.as_str()))));
     headers
 }
 
 const CONTENT_TYPE: &str = "content-type";
 
 /// The event in the binary mode of CloudEvents 1.0.
-fn cloud_event(record: &Record, source: &str) -> Vec<(String, String)> {
+fn cloud_event<'a>(record: &'a Record, source: &'a str) -> Vec<Named<'a>> {
     let mut headers = vec![
-        ("ce_specversion", "1.0".to_owned()),
-        ("ce_id", record.id.to_string()),
-        ("ce_source", source.to_owned()),
-        ("ce_type", record.event_type.clone()),
-        ("ce_subject", record.aggregate.id.clone()),
-        ("ce_time", record.created_at.to_string()),
+        ("ce_specversion", Cow::Borrowed("1.0")),
+        ("ce_id", Cow::Owned(record.id.to_string())),
+        ("ce_source", Cow::Borrowed(source)),
+        ("ce_type", Cow::Borrowed(record.event_type.as_str())),
+        ("ce_subject", Cow::Borrowed(record.aggregate.id.as_str())),
+        ("ce_time", Cow::Owned(record.created_at.to_string())),
     ];
     if let Some(parent) = record.headers.get(TRACE_PARENT) {
-        headers.push(("ce_traceparent", parent.clone()));
+        headers.push(("ce_traceparent", Cow::Borrowed(parent.as_str())));
     }
-    let given = record.headers.get(CONTENT_TYPE).cloned();
-    let content = given.or_else(|| match record.payload {
-        Payload::Json(_) => Some("application/json".to_owned()),
-        Payload::Bytes(_) => Some("application/octet-stream".to_owned()),
+    let given = record.headers.get(CONTENT_TYPE).map(String::as_str);
+    let content = given.or(match record.payload {
+        Payload::Json(_) => Some("application/json"),
+        Payload::Bytes(_) => Some("application/octet-stream"),
         Payload::Tombstone => None,
     });
-    headers.extend(content.map(|content| (CONTENT_TYPE, content)));
-    headers.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    headers.extend(content.map(|content| (CONTENT_TYPE, Cow::Borrowed(content))));
+    headers
 }
 
 /// As the client takes them.
-pub(crate) fn owned(headers: &[(String, String)]) -> OwnedHeaders {
+pub(crate) fn owned(headers: &[Named<'_>]) -> OwnedHeaders {
     headers.iter().fold(OwnedHeaders::new_with_capacity(headers.len()), |owned, (name, value)| {
-        owned.insert(Header { key: name, value: Some(value) })
+        owned.insert(Header { key: name, value: Some(value.as_ref()) })
     })
 }
 
@@ -97,8 +102,8 @@ mod tests {
         }
     }
 
-    fn find<'a>(headers: &'a [(String, String)], name: &str) -> Vec<&'a str> {
-        headers.iter().filter(|(other, _)| other == name).map(|(_, value)| value.as_str()).collect()
+    fn find<'a>(headers: &'a [Named<'_>], name: &str) -> Vec<&'a str> {
+        headers.iter().filter(|(other, _)| *other == name).map(|(_, value)| value.as_ref()).collect()
     }
 
     #[test]
@@ -113,14 +118,15 @@ mod tests {
         assert_eq!(find(&headers, EVENT_TYPE), ["order.paid"]);
         assert_eq!(find(&headers, AGGREGATE_TYPE), ["order"]);
         assert_eq!(find(&headers, "traceparent"), ["00-1-2-01"]);
-        assert!(!headers.iter().any(|(name, _)| name.starts_with("ce_") || name == "content-type"));
+        assert!(!headers.iter().any(|(name, _)| name.starts_with("ce_") || *name == "content-type"));
     }
 
     #[test]
     fn as_a_cloud_event_it_has_what_the_standard_demands_once() {
         let given =
             [("traceparent", "00-1-2-01"), ("ce_id", "forged"), ("content-type", "application/x-order")];
-        let headers = of(&record(&given, Payload::Json("{}".into())), Some("/shop"));
+        let named = record(&given, Payload::Json("{}".into()));
+        let headers = of(&named, Some("/shop"));
 
         assert_eq!(find(&headers, "ce_specversion"), ["1.0"]);
         assert_eq!(find(&headers, "ce_id"), ["7"]);
@@ -130,7 +136,8 @@ mod tests {
         assert_eq!(find(&headers, "ce_time"), ["1970-01-01T00:00:00.000000Z"]);
         assert_eq!(find(&headers, "ce_traceparent"), ["00-1-2-01"]);
         assert_eq!(find(&headers, "content-type"), ["application/x-order"]);
-        let json = of(&record(&[], Payload::Json("{}".into())), Some("/shop"));
+        let plain = record(&[], Payload::Json("{}".into()));
+        let json = of(&plain, Some("/shop"));
         assert_eq!(find(&json, "content-type"), ["application/json"]);
         assert!(find(&of(&record(&[], Payload::Tombstone), Some("/shop")), "content-type").is_empty());
     }

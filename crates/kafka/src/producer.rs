@@ -80,7 +80,7 @@ impl Producer {
         &self,
         topic: &str,
         record: &Record,
-        headers: &[(String, String)],
+        headers: &[header::Named<'_>],
         receipt: (&Arc<Wave>, usize),
     ) -> Sent {
         let (wave, n) = receipt;

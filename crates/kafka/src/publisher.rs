@@ -207,7 +207,6 @@ impl KafkaPublisher {
         report: Report,
         (pace, together): (Pace, usize),
     ) -> Verdict {
-        let topic = batch.topic(n).to_owned();
         match report {
             Report::Delivered => {
                 batch.deliver(n);
@@ -215,17 +214,17 @@ impl KafkaPublisher {
             }
             Report::NotSent | Report::Silent => Verdict::Clean,
             Report::Refused(code) => {
-                batch.refuse(n, format!("topic {topic}: {code}"));
+                batch.refuse(n, format!("topic {}: {code}", batch.topic(n)));
                 Verdict::Clean
             }
             Report::Failed(code) => match blame::of(code) {
                 Blame::Record if pace == Pace::Together && together > 1 => Verdict::Suspected,
                 Blame::Record => {
-                    batch.refuse(n, format!("topic {topic}: {code}"));
+                    batch.refuse(n, format!("topic {}: {code}", batch.topic(n)));
                     Verdict::Blamed
                 }
                 Blame::Topic => {
-                    self.known.refuse(&topic, code);
+                    self.known.refuse(batch.topic(n), code);
                     Verdict::Blamed
                 }
                 Blame::Sink => Verdict::Failed(code),
@@ -322,7 +321,7 @@ impl Verdict {
 }
 
 /// How large a record is for its readers.
-fn bytes(record: &Record, headers: &[(String, String)]) -> usize {
+fn bytes(record: &Record, headers: &[header::Named<'_>]) -> usize {
     let headers: usize = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
     record.aggregate.id.len() + record.payload.len() + headers
 }

@@ -1,5 +1,7 @@
 //! A real Kafka, and what another client finds in it.
 
+use super::INSTANCES;
+use super::document::{record, sent};
 use anyhow::{Context, Result, ensure};
 use std::collections::{HashMap, HashSet};
 use std::process::Command;
@@ -7,16 +9,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use tidemill_engine::SystemClock;
+use tidemill_engine::outbox::Publisher;
 use tidemill_kafka::{KafkaOptions, KafkaPublisher, Topics};
 use tidemill_testkit::PrivateKafka;
+use tidemill_testkit::kafka::Life;
 
 /// Where the Python is that has a client of Kafka.
 const PYTHON: &str = "TIDEMILL_TEST_KAFKA_PYTHON";
 
-const PARTITIONS: u32 = 12;
+/// As many as there are instances.
+const PARTITIONS: u32 = INSTANCES;
 
 /// The topic that all events name; each run has a prefix of its own before it.
 const TOPIC: &str = "transfers";
+
+/// The topic of the record that each client sends before it is measured.
+const FIRST: &str = "first";
 
 pub(super) struct Broker {
     kafka: PrivateKafka,
@@ -37,24 +45,32 @@ impl Broker {
     pub(super) fn start() -> Result<Self> {
         let python =
             std::env::var(PYTHON).with_context(|| format!("{PYTHON} is not set; use cargo xtask bench"))?;
-        let kafka = PrivateKafka::start(&tidemill_testkit::KafkaOptions::default())?;
+        let options = tidemill_testkit::KafkaOptions { life: Life::Long, ..Default::default() };
+        let kafka = PrivateKafka::start(&options)?;
         Ok(Self { kafka, python, runs: AtomicU32::new(0) })
     }
 
-    /// A topic of its own for a run; by which prefix it is found.
+    /// Topics of its own for a run; by which prefix they are found.
     pub(super) fn make_topic(&self) -> Result<Topics> {
         let prefix = format!("r{}.", self.runs.fetch_add(1, Ordering::Relaxed));
-        self.ask(&["make", &format!("{prefix}{TOPIC}"), &PARTITIONS.to_string()])?;
+        for topic in [TOPIC, FIRST] {
+            self.ask(&["make", &format!("{prefix}{topic}"), &PARTITIONS.to_string()])?;
+        }
         Ok(Topics::new(prefix, Vec::new())?)
     }
 
-    /// A client of Kafka as an instance has it: all replicas acknowledge, and a record waits 5 ms for others.
-    pub(super) fn publisher(&self, topics: &Topics) -> Result<Arc<KafkaPublisher>> {
+    /// A client of Kafka as an instance of the document has it: all replicas acknowledge, and a record waits 5 ms for others. It
+    /// has sent a record before, as one that has been running for a while.
+    pub(super) async fn publisher(&self, topics: &Topics) -> Result<Arc<KafkaPublisher>> {
         let mut options = KafkaOptions::new(self.kafka.bootstrap_servers());
         options.topics = topics.clone();
         options.linger = Duration::from_millis(5);
         options.delivery_timeout = Duration::from_secs(60);
-        Ok(Arc::new(KafkaPublisher::new(options, Arc::new(SystemClock::new()))?))
+        let publisher = KafkaPublisher::new(options, Arc::new(SystemClock::new()))?;
+        let first =
+            record((0, "client".into(), "0".into(), "client.started".into(), FIRST.into(), None, None));
+        sent(&publisher.publish(&[first]).await)?;
+        Ok(Arc::new(publisher))
     }
 
     pub(super) fn read(&self, topics: &Topics) -> Result<Read> {

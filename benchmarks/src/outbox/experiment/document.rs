@@ -42,7 +42,7 @@ pub(super) async fn run(
             way,
             number,
             connection,
-            publisher: broker.publisher(topics)?,
+            publisher: broker.publisher(topics).await?,
             published: 0,
         });
     }
@@ -147,13 +147,13 @@ impl Instance {
     }
 }
 
-fn sent(outcomes: &[Outcome]) -> Result<()> {
+pub(super) fn sent(outcomes: &[Outcome]) -> Result<()> {
     let wrong = outcomes.iter().find(|outcome| **outcome != Outcome::Delivered);
     ensure!(wrong.is_none(), "{wrong:?}");
     Ok(())
 }
 
-fn record((id, kind, aggregate, event_type, topic, payload, _): Row) -> Record {
+pub(super) fn record((id, kind, aggregate, event_type, topic, payload, _): Row) -> Record {
     let aggregate = Aggregate { kind, id: aggregate };
     Record {
         id: EventId::new(id),

@@ -34,8 +34,11 @@ pub(super) async fn measure(stage: &mut Stage, broker: &Broker, seconds: u64) ->
     let taken = Arc::new(Mutex::new(Vec::new()));
     let mut relays = Vec::new();
     for _ in 0..INSTANCES {
-        let timed =
-            Timed { inner: broker.publisher(&topics)?, clock: SystemClock::new(), taken: taken.clone() };
+        let timed = Timed {
+            inner: broker.publisher(&topics).await?,
+            clock: SystemClock::new(),
+            taken: taken.clone(),
+        };
         relays.push(Running::start(&stage.url, Arc::new(timed), Beat::Heart).await?);
     }
     until_shared(stage, INSTANCES).await?;

@@ -5,9 +5,14 @@ use super::{INSTANCES, Measured};
 use crate::outbox::ours::{Beat, Running, until_shared};
 use crate::outbox::stage::{AT_LAST, Stage};
 use anyhow::{Context, Result};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use tidemill_domain::outbox::Record;
 use tidemill_domain::time::Clock;
 use tidemill_engine::SystemClock;
+use tidemill_engine::outbox::publisher::Publishing;
+use tidemill_engine::outbox::{Outcome, Publisher};
 use tidemill_kafka::Topics;
 
 /// Between two looks at how far the relays are.
@@ -20,9 +25,11 @@ pub(super) async fn run(
     events: u64,
 ) -> Result<Measured> {
     stage.empty_ours().await?;
+    let delivered = Arc::new(AtomicU64::new(0));
     let mut relays = Vec::new();
     for _ in 0..INSTANCES {
-        relays.push(Running::start(&stage.url, broker.publisher(topics)?, Beat::None).await?);
+        let counted = Counted { inner: broker.publisher(topics).await?, delivered: delivered.clone() };
+        relays.push(Running::start(&stage.url, Arc::new(counted), Beat::None).await?);
     }
     until_shared(stage, INSTANCES).await?;
     let loaded = stage.load_held(events).await?;
@@ -31,6 +38,10 @@ pub(super) async fn run(
     let begin = clock.monotonic();
     loaded.commit().await?;
     let ended = async {
+        // Nobody asks the server before there is an answer, so that this costs nothing.
+        while delivered.load(Ordering::Relaxed) < events {
+            tokio::time::sleep(PAUSE).await;
+        }
         let acknowledged = "select coalesce(sum(published), 0) from tidemill_outbox_relay";
         while u64::try_from(stage.number(acknowledged).await?)? < events {
             tokio::time::sleep(PAUSE).await;
@@ -46,4 +57,26 @@ pub(super) async fn run(
     let shares = stage.numbers("select published from tidemill_outbox_relay order by joined_at, id").await?;
     let shares = shares.into_iter().map(u64::try_from).collect::<Result<_, _>>()?;
     Ok(Measured { events, seconds, queries, wal_bytes, shares, disordered: 0 })
+}
+
+/// Counts what has arrived.
+#[derive(Debug)]
+struct Counted {
+    inner: Arc<dyn Publisher>,
+    delivered: Arc<AtomicU64>,
+}
+
+impl Publisher for Counted {
+    fn name(&self) -> String {
+        self.inner.name()
+    }
+
+    fn publish<'a>(&'a self, records: &'a [Record]) -> Publishing<'a> {
+        Box::pin(async move {
+            let outcomes = self.inner.publish(records).await;
+            let delivered = outcomes.iter().filter(|outcome| **outcome == Outcome::Delivered).count();
+            self.delivered.fetch_add(delivered as u64, Ordering::Relaxed);
+            outcomes
+        })
+    }
 }

@@ -1,25 +1,17 @@
 //! A broker that is paused, killed and started again costs time, and nothing else.
 
-use super::broker::{Read, consume, doubles_in_order, json, publisher, record, topic};
+use super::broker::{Read, consume, doubles_in_order, json, publisher, record};
 use super::site::Site;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::outbox::{NewEvent, Payload};
 use tidemill_engine::outbox::{Outcome, Publisher};
-use tidemill_testkit::kafka::find_home;
-use tidemill_testkit::skip::require;
-use tidemill_testkit::{KafkaOptions, PrivateKafka};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broker_that_is_paused_and_restarted_loses_and_reorders_nothing() {
-    let Some(site) = Site::new().await else { return };
-    if require("kafka", find_home()).is_none() {
-        return;
-    }
-    let mut kafka = PrivateKafka::start(&KafkaOptions::default()).unwrap();
+    let Some((site, mut kafka, name)) = Site::with_broker().await else { return };
     let servers = kafka.bootstrap_servers();
-    let name = topic(&servers, 4, &[]).await;
     let sink = publisher(&servers, |options| options.delivery_timeout = Duration::from_secs(1));
     let relay = site.relay(Arc::new(sink)).await;
     let mut written: i64 = 0;

@@ -1,5 +1,6 @@
 //! A relay on PostgreSQL.
 
+use super::broker::topic;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +13,9 @@ use tidemill_engine::{SystemClock, SystemIds};
 use tidemill_store::Store;
 use tidemill_store::outbox::exception::ExceptionFilter;
 use tidemill_store::scratch::Scratch;
+use tidemill_testkit::kafka::find_home;
+use tidemill_testkit::skip::require;
+use tidemill_testkit::{KafkaOptions, PrivateKafka};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -29,6 +33,15 @@ impl Site {
         let scratch = Scratch::postgres().await?;
         let store = scratch.store(None).await.unwrap();
         Some(Self { scratch, store })
+    }
+
+    /// With a broker of its own that may be paused and killed, and a topic there with four partitions.
+    pub(super) async fn with_broker() -> Option<(Self, PrivateKafka, String)> {
+        let site = Self::new().await?;
+        require("kafka", find_home())?;
+        let kafka = PrivateKafka::start(&KafkaOptions::default()).unwrap();
+        let name = topic(&kafka.bootstrap_servers(), 4, &[]).await;
+        Some((site, kafka, name))
     }
 
     pub(super) async fn write(&self, events: &[NewEvent]) {

@@ -1,6 +1,6 @@
 //! A broker that is paused for longer than a transaction may take, killed and started again: nothing comes twice.
 
-use crate::broker::{Read, consume, doubles_in_order, json, topic};
+use crate::broker::{Read, consume, doubles_in_order, json};
 use crate::site::Site;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -8,19 +8,11 @@ use std::time::Duration;
 use tidemill_domain::outbox::NewEvent;
 use tidemill_engine::SystemClock;
 use tidemill_kafka::TransactionalPublisher;
-use tidemill_testkit::kafka::find_home;
-use tidemill_testkit::skip::require;
-use tidemill_testkit::{KafkaOptions, PrivateKafka};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broker_that_is_paused_and_restarted_doubles_nothing() {
-    let Some(site) = Site::new().await else { return };
-    if require("kafka", find_home()).is_none() {
-        return;
-    }
-    let mut kafka = PrivateKafka::start(&KafkaOptions::default()).unwrap();
+    let Some((site, mut kafka, name)) = Site::with_broker().await else { return };
     let servers = kafka.bootstrap_servers();
-    let name = topic(&servers, 4, &[]).await;
     let mut options = tidemill_kafka::KafkaOptions::new(&servers);
     options.delivery_timeout = Duration::from_secs(2);
     let sink = TransactionalPublisher::new(options, "shop", Arc::new(SystemClock::new())).unwrap();
