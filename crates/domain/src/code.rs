@@ -4,7 +4,7 @@
 //! `tidemill explain CODE` prints; a test fails when one is missing.
 //!
 //! Ranges: 00xx the program itself, 01xx configuration, 02xx database, 03xx processes and leases,
-//! 04xx alerts, 05xx the server, 10xx jobs, 12xx pools, 14xx the outbox. Renders have 16xx.
+//! 04xx alerts, 05xx the server, 10xx jobs, 12xx pools, 14xx the outbox, 15xx renders.
 
 use std::fmt;
 use std::str::FromStr;
@@ -210,6 +210,45 @@ codes! {
     1452 OffsetGone -> Conflict, "records that were to be read are no longer in the topic";
     1453 EarlierRunOpen -> Conflict, "an earlier instance of the job has not come to its end";
     1454 BadMessageId -> Usage, "the name of a consumer or the id of a message is not accepted";
+    1501 BadRenderData -> Usage, "the data of the render is not accepted";
+    1502 RenderDataTooLarge -> Usage, "the data of the render is too large";
+    1503 FieldsNotMapped -> Usage, "fields of the render and of its composition do not match";
+    1504 BadFieldMapping -> Usage, "the field mapping is not accepted";
+    1505 BadProfile -> Usage, "the profile of the composition is not accepted";
+    1506 UnsafeComposition -> Usage, "the name of the composition is not accepted";
+    1507 NotOnAllowList -> Denied, "the render needs something that is not on the allow-list";
+    1508 BadPath -> Usage, "the path is not accepted";
+    1509 PathNotMapped -> Usage, "the path is not mapped";
+    1510 BadBroadcastDate -> Usage, "the broadcast date is not accepted";
+    1511 RenderOrderRefused -> Conflict, "the render does not allow this now";
+    1520 NexrenderDown -> Unreachable, "nexrender cannot be reached";
+    1521 NexrenderSecretRefused -> Denied, "nexrender does not accept the secret";
+    1522 NotNexrender -> Usage, "what answers at the address is not nexrender";
+    1523 RenderRejected -> Failure, "nexrender does not take the job";
+    1524 TemplateMissing -> NotFound, "the template is not where it should be";
+    1525 AssetMissing -> NotFound, "a file that the render needs is not there";
+    1526 TemplateNotFit -> Conflict, "the template does not have what the render needs";
+    1527 RenderFailed -> Failure, "the render node reports an error";
+    1528 RenderTimedOut -> TimedOut, "the render took too long";
+    1529 RenderStalled -> TimedOut, "nothing was heard of the render for too long";
+    1530 RenderNotPicked -> TimedOut, "no render node took the job in time";
+    1531 RenderLost -> Failure, "nexrender no longer knows the job";
+    1532 RenderRemoteCancelled -> Failure, "the job was cancelled in nexrender";
+    1533 RenderWorkerLost -> Failure, "the workers of the render vanished too often";
+    1534 OutputInvalid -> Failure, "the rendered file is not what it should be";
+    1535 NasFailed -> Unreachable, "the NAS cannot be written now";
+    1536 NasRefused -> Denied, "the NAS does not take the file";
+    1537 NasNotMounted -> Unreachable, "the NAS is not mounted";
+    1538 OutputConflict -> Conflict, "another file has the final name";
+    1539 RenderKeyMissing -> Usage, "the key of the render's data is not configured";
+    1540 RenderDataSealed -> Failure, "the data of the render cannot be decrypted";
+    1541 BadRenderKey -> Usage, "the keys for the data of renders are not accepted";
+    1542 RenderToolMissing -> Usage, "ffprobe or ffmpeg cannot be run";
+    1543 InspectionTimedOut -> TimedOut, "looking at the rendered file took too long";
+    1546 RenderNotFound -> NotFound, "there is no such render";
+    1547 UnknownComposition -> NotFound, "nothing is known of the composition";
+    1548 SupabaseNotSpoken -> Usage, "Supabase is reached by its database, not by its own interface";
+    1549 BadRenderSettings -> Usage, "the settings of renders are not accepted";
 }
 
 impl Code {

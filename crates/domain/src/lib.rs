@@ -6,7 +6,8 @@
 //! Reading order: [`time`], [`process`] and [`lease`] (the one idea under all pillars), then [`backoff`] and
 //! [`poll`] (when to try again), [`duration`] and [`nearest`] (what people write), then [`item`], [`job`] and
 //! [`schedule`] (batch work), [`hint`] (what a statement asks of a database) and [`pool`] (who may start), [`outbox`] and
-//! [`inbox`] (what is told to others, and what others have told), then [`audit`] and [`code`] (what people see).
+//! [`inbox`] (what is told to others, and what others have told), [`render`] (videos that outside programs make), then
+//! [`audit`] and [`code`] (what people see).
 
 pub mod time;
 
@@ -28,6 +29,8 @@ pub mod pool;
 
 pub mod inbox;
 pub mod outbox;
+
+pub mod render;
 
 pub mod alert;
 

@@ -1,0 +1,200 @@
+//! What nexrender answers over HTTP, in any of its dialects: the job, that there is none, or what is wrong.
+//!
+//! | | the open server | the source document | the cloud |
+//! |---|---|---|---|
+//! | name | `uid` | `id` | `id` |
+//! | state | `state` | `status` | `status` |
+//! | progress | `renderProgress` | `progress` | `progress` |
+//! | error | `error` | | `stats.error` |
+//! | no such job | 200 without a body | 404 | 404 |
+//!
+//! The open server has no 404: an unknown address answers 204, and an unknown job 200 with nothing in it.
+
+use super::failure::{Failure, MESSAGE_CHARS_MAX, Trouble};
+use super::remote::{Report, Said, understand};
+use serde_json::{Map, Value};
+
+/// Which dialect a server speaks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Dialect {
+    /// Each answer tells.
+    #[default]
+    Auto,
+    /// That of the open server.
+    Oss,
+    /// That of the document and of the cloud.
+    Cloud,
+}
+
+/// What was asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Asked {
+    /// To take a job.
+    Submit,
+    /// How a job is.
+    Look,
+}
+
+/// A job as nexrender describes it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RemoteJob {
+    /// Its name there.
+    pub id: String,
+    /// How it is.
+    pub report: Report,
+    /// Whatever changes when something happens to it; only compared, never read as a time.
+    pub updated: Option<String>,
+}
+
+/// Understands an answer. No job means that nexrender knows none of that name.
+pub fn read(asked: Asked, status: u16, body: &str, dialect: Dialect) -> Result<Option<RemoteJob>, Trouble> {
+    let trouble = |failure, message: String| Err(Trouble::new(failure, &message));
+    match (status, asked) {
+        (401 | 403, _) => {
+            trouble(Failure::WrongSecret, format!("nexrender answers {status}: {}", line(body)))
+        }
+        (204, _) => trouble(Failure::NotNexrender, "nexrender has no such address (204)".to_owned()),
+        (404, Asked::Look) => Ok(None),
+        (200..=299, Asked::Look) if body.trim().is_empty() => Ok(None),
+        (200..=299, _) => job(body, dialect).map(Some),
+        (408 | 425 | 429 | 500.., _) => {
+            trouble(Failure::NexrenderDown, format!("nexrender answers {status}: {}", line(body)))
+        }
+        (400..=499, Asked::Submit) if status != 404 && status != 405 => {
+            trouble(Failure::Rejected, format!("nexrender refuses the job: {}", line(body)))
+        }
+        _ => trouble(Failure::NotNexrender, format!("not an answer of nexrender ({status})")),
+    }
+}
+
+fn job(body: &str, dialect: Dialect) -> Result<RemoteJob, Trouble> {
+    let not_nexrender = || Trouble::new(Failure::NotNexrender, "the answer is no job of nexrender");
+    let Ok(Value::Object(fields)) = serde_json::from_str::<Value>(body) else { return Err(not_nexrender()) };
+    let is_oss = match dialect {
+        Dialect::Oss => true,
+        Dialect::Cloud => false,
+        Dialect::Auto => fields.contains_key("state"),
+    };
+    let names = if is_oss { ["uid", "id"] } else { ["id", "uid"] };
+    let states = if is_oss { ["state", "status"] } else { ["status", "state"] };
+    let (Some(id), Some(state)) = (text(&fields, &names), text(&fields, &states)) else {
+        return Err(not_nexrender());
+    };
+    let stats = fields.get("stats").and_then(Value::as_object);
+    let in_stats = |name: &str| stats.and_then(|stats| stats.get(name)).filter(|value| !value.is_null());
+    let error = fields.get("error").filter(|value| !value.is_null()).or_else(|| in_stats("error"));
+    let error = error.map(words);
+    let percent = ["renderProgress", "progress"].iter().find_map(|name| fields.get(*name)?.as_f64());
+    let report = understand(Said { uid: id, state, percent, error: error.as_deref() });
+    let updated = text(&fields, &["updatedAt", "updated"])
+        .or_else(|| in_stats("updatedAt").and_then(Value::as_str))
+        .map(str::to_owned);
+    Ok(RemoteJob { id: id.to_owned(), report, updated })
+}
+
+/// The first of these that is a text.
+fn text<'a>(fields: &'a Map<String, Value>, names: &[&str]) -> Option<&'a str> {
+    names.iter().find_map(|name| fields.get(*name)?.as_str()).filter(|text| !text.is_empty())
+}
+
+/// An error as one text. Old workers send an object, some a list, and with some options the whole log.
+fn words(error: &Value) -> String {
+    let words = match error {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => parts.iter().map(words).collect::<Vec<_>>().join("\n\n"),
+        other => other.to_string(),
+    };
+    words.chars().take(MESSAGE_CHARS_MAX).collect()
+}
+
+/// The first line of a body: what follows is a stack trace.
+fn line(body: &str) -> String {
+    crate::job::command::readable(body.trim().lines().next().unwrap_or_default().as_bytes(), 300)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::phase::Phase;
+    use super::*;
+    use proptest::prelude::*;
+
+    fn looked(status: u16, body: &str) -> Result<Option<RemoteJob>, Failure> {
+        read(Asked::Look, status, body, Dialect::Auto).map_err(|trouble| trouble.failure)
+    }
+
+    fn at(phase: Phase, percent: f64) -> Report {
+        Report::At { phase, percent: Some(percent) }
+    }
+
+    #[test]
+    fn the_three_dialects_say_the_same() {
+        let oss = r#"{"uid":"rq-1-1","state":"render:dorender","renderProgress":45,"error":null,
+            "updatedAt":"2026-11-15T00:18:13.430Z","id":"other"}"#;
+        let document = r#"{"id":"job_abc","uid":"uid_xyz","status":"rendering","progress":45,"updated":"t"}"#;
+        let cloud =
+            r#"{"id":"job_abc","status":"render:dorender","progress":45.0,"stats":{"updatedAt":"t"}}"#;
+
+        for (body, id) in [(oss, "rq-1-1"), (document, "job_abc"), (cloud, "job_abc")] {
+            let job = looked(200, body).unwrap().unwrap();
+            assert_eq!((job.id.as_str(), job.report), (id, at(Phase::Rendering, 45.0)), "{body}");
+            assert!(job.updated.is_some());
+        }
+    }
+
+    #[test]
+    fn a_job_that_is_not_there_is_lost_and_a_server_that_is_broken_is_down() {
+        assert_eq!(looked(200, ""), Ok(None));
+        assert_eq!(looked(200, " \n"), Ok(None));
+        assert_eq!(looked(404, "Not Found"), Ok(None));
+        assert_eq!(looked(500, "Internal Server Error"), Err(Failure::NexrenderDown));
+        assert_eq!(looked(429, ""), Err(Failure::NexrenderDown));
+    }
+
+    #[test]
+    fn what_only_configuration_can_mend_is_told_apart() {
+        assert_eq!(looked(403, "Wrong or no authentication secret provided."), Err(Failure::WrongSecret));
+        assert_eq!(looked(204, ""), Err(Failure::NotNexrender));
+        assert_eq!(looked(200, "<html>hello</html>"), Err(Failure::NotNexrender));
+        assert_eq!(looked(200, "[]"), Err(Failure::NotNexrender));
+        assert_eq!(looked(302, ""), Err(Failure::NotNexrender));
+        let submitted = read(Asked::Submit, 404, "", Dialect::Auto).unwrap_err();
+        assert_eq!(submitted.failure, Failure::NotNexrender);
+    }
+
+    #[test]
+    fn a_refused_job_has_the_first_line_of_the_reason() {
+        let body =
+            "AssertionError [ERR_ASSERTION]: job must have template\n    at Object.validate (job.js:1)";
+        let trouble = read(Asked::Submit, 400, body, Dialect::Auto).unwrap_err();
+
+        assert_eq!(trouble.failure, Failure::Rejected);
+        assert!(trouble.message.ends_with("job must have template"), "{}", trouble.message);
+    }
+
+    #[test]
+    fn an_error_of_any_shape_becomes_a_text() {
+        for (error, expected) in [
+            (r#""AESend failed""#, "AESend failed"),
+            (r#"["one","two"]"#, "one\n\ntwo"),
+            (r#"{"errno":-2,"code":"ENOENT"}"#, r#"{"errno":-2,"code":"ENOENT"}"#),
+            ("null", "nexrender gave no reason"),
+        ] {
+            let body = format!(r#"{{"uid":"a","state":"error","error":{error}}}"#);
+            let Report::Failed { message, .. } = looked(200, &body).unwrap().unwrap().report else {
+                panic!("it has failed")
+            };
+            assert_eq!(message, expected);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_answer_is_understood_without_a_panic(status: u16, body in "\\PC{0,80}", submit: bool) {
+            let asked = if submit { Asked::Submit } else { Asked::Look };
+            let answer = read(asked, status, &body, Dialect::Auto);
+            if submit {
+                prop_assert!(!matches!(answer, Ok(None)), "whoever submits hears of a job or of trouble");
+            }
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Whether a file is what its profile says. All that is wrong is named at once.
+//!
+//! That metadata look right proves little: a file that was cut in half still says how long it was. So packets are counted
+//! and every frame is decoded; what both say is judged here.
+
+mod finding;
+
+#[cfg(test)]
+mod tests;
+
+use super::profile::{Audio, Decoding, Profile};
+use super::rate::Rate;
+pub use finding::{Check, Finding, Verdict};
+use std::collections::BTreeSet;
+
+/// How far durations may be apart, in seconds, or one frame if that is longer.
+const DURATION_TOLERANCE: f64 = 0.1;
+/// How far sound and picture may be apart, in seconds.
+const AUDIO_TOLERANCE: f64 = 0.2;
+/// How many frames more or less a file may have than its duration says.
+const FRAMES_TOLERANCE: f64 = 2.0;
+/// The sampling rate of broadcasts.
+const SAMPLE_RATE: u32 = 48_000;
+/// From this share on a picture or sound is worth a warning.
+const WARNED_SHARE: f64 = 0.98;
+
+/// What ffprobe and ffmpeg said about a file.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Probe {
+    /// Its size.
+    pub bytes: u64,
+    /// The names of its container, with commas between them.
+    pub format: String,
+    /// Its pictures that move, and those that are only attached.
+    pub videos: Vec<Video>,
+    /// Its sound.
+    pub audios: Vec<Sound>,
+    /// What came of decoding it; none when that was not tried.
+    pub decoded: Option<Decoded>,
+    /// The share of it that is black, stands still, or is silent, as far as that was looked at.
+    pub shares: Shares,
+}
+
+/// A stream of pictures.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Video {
+    /// What it is encoded with.
+    pub codec: String,
+    /// How its pixels are stored.
+    pub pixel_format: Option<String>,
+    /// Its width in pixels.
+    pub width: u32,
+    /// Its height in pixels.
+    pub height: u32,
+    /// The shape of its pixels.
+    pub sample_aspect_ratio: Option<String>,
+    /// Whether it is interlaced.
+    pub field_order: Option<String>,
+    /// `r_frame_rate`.
+    pub base_rate: Option<Rate>,
+    /// `avg_frame_rate`.
+    pub average_rate: Option<Rate>,
+    /// How many frames its container promises.
+    pub frames: Option<u64>,
+    /// How many packets there are.
+    pub packets: Option<u64>,
+    /// How long it is, in seconds.
+    pub seconds: Option<f64>,
+    /// Whether it is a picture that is only attached.
+    pub is_attached: bool,
+}
+
+/// A stream of sound.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Sound {
+    /// Samples per second.
+    pub sample_rate: Option<u32>,
+    /// How long it is, in seconds.
+    pub seconds: Option<f64>,
+}
+
+/// What came of decoding.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Decoded {
+    /// Every frame is there.
+    Whole,
+    /// It is not; the first line of what was said.
+    Broken(String),
+}
+
+/// Shares from 0 to 1.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Shares {
+    /// Black.
+    pub black: Option<f64>,
+    /// Standing still.
+    pub frozen: Option<f64>,
+    /// Silent.
+    pub silent: Option<f64>,
+}
+
+/// Compares a file with a profile.
+pub fn check(probe: &Probe, profile: &Profile) -> Verdict {
+    let mut verdict = Verdict::default();
+    verdict.fail_unless(
+        probe.bytes >= profile.bytes_min,
+        Check::Size,
+        format!("at least {} bytes", profile.bytes_min),
+        format!("{} bytes", probe.bytes),
+    );
+    verdict.fail_unless(
+        probe.format.split(',').any(|name| name == profile.container),
+        Check::Container,
+        &profile.container,
+        &probe.format,
+    );
+    let moving: Vec<_> = probe.videos.iter().filter(|video| !video.is_attached).collect();
+    if moving.len() < probe.videos.len() {
+        verdict.warn(Check::AttachedPicture, "none", format!("{}", probe.videos.len() - moving.len()));
+    }
+    verdict.fail_unless(moving.len() == 1, Check::VideoStreams, "one", moving.len().to_string());
+    if let [video] = moving.as_slice() {
+        picture(video, profile, &mut verdict);
+        motion(video, profile, &mut verdict);
+        sound(probe, video, profile, &mut verdict);
+    }
+    if profile.decoding == Decoding::On {
+        match &probe.decoded {
+            Some(Decoded::Whole) => {}
+            Some(Decoded::Broken(line)) => verdict.fail(Check::Decoding, "every frame", line),
+            None => verdict.fail(Check::Decoding, "every frame", "it was not tried"),
+        }
+    }
+    // Keyed graphics are mostly black for good reasons, so none of these is a failure.
+    let shares = probe.shares;
+    for (check, share) in
+        [(Check::Black, shares.black), (Check::Frozen, shares.frozen), (Check::Silent, shares.silent)]
+    {
+        if let Some(share) = share.filter(|share| *share > WARNED_SHARE) {
+            verdict.warn(check, "a part of it", format!("{:.0} %", share * 100.0));
+        }
+    }
+    verdict
+}
+
+fn picture(video: &Video, profile: &Profile, verdict: &mut Verdict) {
+    let or_unknown = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
+    verdict.fail_unless(
+        profile.codecs.contains(&video.codec),
+        Check::Codec,
+        one_of(&profile.codecs),
+        &video.codec,
+    );
+    let has_pixels = video.pixel_format.as_ref().is_some_and(|format| profile.pixel_formats.contains(format));
+    verdict.fail_unless(
+        has_pixels || profile.pixel_formats.is_empty(),
+        Check::PixelFormat,
+        one_of(&profile.pixel_formats),
+        or_unknown(&video.pixel_format),
+    );
+    verdict.fail_unless(
+        (video.width, video.height) == (profile.width, profile.height),
+        Check::Resolution,
+        format!("{}x{}", profile.width, profile.height),
+        format!("{}x{}", video.width, video.height),
+    );
+    // ffprobe writes 0:1 where the file does not say.
+    verdict.fail_unless(
+        matches!(video.sample_aspect_ratio.as_deref(), None | Some("1:1" | "0:1" | "N/A")),
+        Check::PixelShape,
+        "1:1",
+        or_unknown(&video.sample_aspect_ratio),
+    );
+    verdict.fail_unless(
+        matches!(video.field_order.as_deref(), None | Some("progressive" | "unknown")),
+        Check::FieldOrder,
+        "progressive",
+        or_unknown(&video.field_order),
+    );
+}
+
+fn motion(video: &Video, profile: &Profile, verdict: &mut Verdict) {
+    let show = |rate: Option<Rate>| rate.map_or_else(|| "unknown".to_owned(), |rate| rate.to_string());
+    verdict.fail_unless(
+        video.average_rate == Some(profile.rate),
+        Check::Rate,
+        profile.rate.to_string(),
+        show(video.average_rate),
+    );
+    verdict.fail_unless(
+        video.base_rate == video.average_rate,
+        Check::ConstantRate,
+        show(video.average_rate),
+        show(video.base_rate),
+    );
+    let tolerance = DURATION_TOLERANCE.max(profile.rate.frame_seconds());
+    let seconds = video.seconds.filter(|seconds| seconds.is_finite() && *seconds > 0.0);
+    let wanted = profile.duration.map(|duration| duration.as_secs_f64());
+    let expected = wanted.map_or_else(|| "more than nothing".to_owned(), |wanted| format!("{wanted} s"));
+    let is_long = seconds.is_some_and(|seconds| {
+        // A hair more, because sums of fractions are not exact.
+        wanted.is_none_or(|wanted| (seconds - wanted).abs() <= tolerance + 1e-6)
+    });
+    let actual = video.seconds.map_or_else(|| "unknown".to_owned(), |seconds| format!("{seconds} s"));
+    verdict.fail_unless(is_long, Check::Duration, expected, actual);
+
+    let Some(packets) = video.packets else {
+        return verdict.fail(Check::Packets, "a number", "unknown");
+    };
+    if let Some(frames) = video.frames {
+        verdict.fail_unless(packets == frames, Check::Packets, frames.to_string(), packets.to_string());
+    }
+    if let Some(seconds) = seconds {
+        let frames = seconds * profile.rate.per_second();
+        let is_near = (packets as f64 - frames).abs() <= FRAMES_TOLERANCE;
+        verdict.fail_unless(is_near, Check::Frames, format!("about {frames:.0}"), packets.to_string());
+    }
+}
+
+fn sound(probe: &Probe, video: &Video, profile: &Profile, verdict: &mut Verdict) {
+    let streams = probe.audios.len();
+    match profile.audio {
+        Audio::None => verdict.fail_unless(streams == 0, Check::Audio, "none", streams.to_string()),
+        Audio::Required if streams == 0 => verdict.fail(Check::Audio, "sound", "none"),
+        Audio::Required | Audio::Any => {}
+    }
+    for audio in &probe.audios {
+        if profile.audio == Audio::Required {
+            let rate = audio.sample_rate.map_or_else(|| "unknown".to_owned(), |rate| format!("{rate} Hz"));
+            let is_broadcast = audio.sample_rate == Some(SAMPLE_RATE);
+            verdict.fail_unless(is_broadcast, Check::SampleRate, format!("{SAMPLE_RATE} Hz"), rate);
+        }
+        if let (Some(sound), Some(picture)) = (audio.seconds, video.seconds) {
+            let is_together = (sound - picture).abs() < AUDIO_TOLERANCE;
+            verdict.fail_unless(
+                is_together,
+                Check::AudioDuration,
+                format!("{picture} s"),
+                format!("{sound} s"),
+            );
+        }
+    }
+}
+
+fn one_of(names: &BTreeSet<String>) -> String {
+    names.iter().map(String::as_str).collect::<Vec<_>>().join(" or ")
+}

@@ -1,0 +1,138 @@
+//! The three clocks of a render, kept apart because they mean different things: nobody takes it, nothing is heard of it,
+//! it takes too long. All are read from instants that were recorded, so a new worker goes on where the last one was.
+
+use super::failure::Failure;
+use super::phase::Phase;
+use crate::time::Timestamp;
+use std::time::Duration;
+
+/// How long each may take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Clocks {
+    /// How long a job may wait for a node; without one it waits for as long as it takes.
+    pub queue_timeout: Option<Duration>,
+    /// After how long somebody is told that no node takes it.
+    pub queue_told_after: Duration,
+    /// How long nothing may be heard of it. Longer than the longest encoding, of which nodes say nothing.
+    pub stall_timeout: Duration,
+    /// How long it may take from when a node began.
+    pub max_render_time: Duration,
+}
+
+impl Default for Clocks {
+    fn default() -> Self {
+        Self {
+            queue_timeout: None,
+            queue_told_after: Duration::from_secs(5 * 60),
+            stall_timeout: Duration::from_secs(5 * 60),
+            max_render_time: Duration::from_secs(30 * 60),
+        }
+    }
+}
+
+/// When something happened to a job in nexrender.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Seen {
+    /// Where it is.
+    pub phase: Phase,
+    /// When nexrender got it.
+    pub submitted_at: Timestamp,
+    /// When a node was first seen with it.
+    pub started_at: Option<Timestamp>,
+    /// When state, progress or its own time of change last differed from before.
+    pub changed_at: Timestamp,
+}
+
+/// What a look at the clocks says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// All is well.
+    Fine,
+    /// It still waits, and somebody should know.
+    WaitsLong,
+    /// It is over: not picked, stalled or timed out.
+    Over(Failure),
+}
+
+/// Looks at the clocks. They run only while nexrender has the job.
+pub fn look(seen: Seen, clocks: &Clocks, now: Timestamp) -> Verdict {
+    if !seen.phase.is_remote() {
+        return Verdict::Fine;
+    }
+    let has_passed = |since: Timestamp, limit: Duration| now.since(since) >= limit;
+    let Some(started_at) = seen.started_at else {
+        // No node has it, so nothing can be heard of it.
+        return match clocks.queue_timeout {
+            Some(limit) if has_passed(seen.submitted_at, limit) => Verdict::Over(Failure::NotPicked),
+            _ if has_passed(seen.submitted_at, clocks.queue_told_after) => Verdict::WaitsLong,
+            _ => Verdict::Fine,
+        };
+    };
+    if has_passed(started_at, clocks.max_render_time) {
+        Verdict::Over(Failure::TimedOut)
+    } else if has_passed(seen.changed_at.max(started_at), clocks.stall_timeout) {
+        Verdict::Over(Failure::Stalled)
+    } else {
+        Verdict::Fine
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::EPOCH.plus(Duration::from_secs(seconds))
+    }
+
+    fn check(phase: Phase, started: Option<u64>, changed: u64, now: u64, verdict: Verdict) {
+        let seen = Seen { phase, submitted_at: at(0), started_at: started.map(at), changed_at: at(changed) };
+
+        assert_eq!(look(seen, &Clocks::default(), at(now)), verdict, "{seen:?} {now}");
+    }
+
+    #[test]
+    fn who_waits_for_a_node_neither_stalls_nor_times_out() {
+        check(Phase::WaitingForNode, None, 0, 299, Verdict::Fine);
+        check(Phase::WaitingForNode, None, 0, 300, Verdict::WaitsLong);
+        check(Phase::WaitingForNode, None, 0, 1_000_000, Verdict::WaitsLong);
+    }
+
+    #[test]
+    fn the_time_of_the_render_counts_from_its_start_and_not_from_its_submission() {
+        check(Phase::Rendering, Some(5_000), 6_799, 6_799, Verdict::Fine);
+        check(Phase::Rendering, Some(5_000), 6_799, 6_800, Verdict::Over(Failure::TimedOut));
+    }
+
+    #[test]
+    fn what_is_silent_for_too_long_has_stalled() {
+        check(Phase::Encoding, Some(100), 200, 499, Verdict::Fine);
+        check(Phase::Encoding, Some(100), 200, 500, Verdict::Over(Failure::Stalled));
+        check(Phase::Validating, Some(100), 200, 1_000_000, Verdict::Fine);
+    }
+
+    #[test]
+    fn a_limit_for_the_queue_ends_the_wait() {
+        let clocks = Clocks { queue_timeout: Some(Duration::from_secs(60)), ..Clocks::default() };
+        let seen =
+            Seen { phase: Phase::WaitingForNode, submitted_at: at(0), started_at: None, changed_at: at(0) };
+
+        assert_eq!(look(seen, &clocks, at(59)), Verdict::Fine);
+        assert_eq!(look(seen, &clocks, at(60)), Verdict::Over(Failure::NotPicked));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_a_node_has_is_over_within_the_longest_time(started in 0..1_000_u64, changed: u32, more: u32) {
+            let seen = Seen {
+                phase: Phase::Rendering,
+                submitted_at: at(0),
+                started_at: Some(at(started)),
+                changed_at: at(u64::from(changed)),
+            };
+            let now = at(started + 1_800 + u64::from(more));
+            prop_assert_eq!(look(seen, &Clocks::default(), now), Verdict::Over(Failure::TimedOut));
+        }
+    }
+}

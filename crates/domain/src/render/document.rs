@@ -1,0 +1,245 @@
+//! The job that nexrender gets: made of the data, the mapping and the profile, or refused with all that is wrong.
+//!
+//! What nexrender would take and do wrongly is never sent: every asset names its composition (without one it would be
+//! shown in all of them), every file has a plain name of ours, the ending of the file is said, actions are an object, and
+//! the file goes to a place that we choose.
+
+mod allow;
+mod image;
+
+#[cfg(test)]
+mod tests;
+
+use super::field::Field;
+use super::gfx::GfxData;
+use super::mapping::{Line, Mapping, Target, Unused};
+use super::path::NodePath;
+use super::profile::{Profile, check_composition, is_project};
+use super::uid::Uid;
+use super::uri;
+use crate::code::Code;
+pub use allow::AllowList;
+use serde_json::{Map, Value, json};
+use std::fmt;
+
+/// The module that leaves the file where we look for it.
+pub const COPY_MODULE: &str = "@nexrender/action-copy";
+
+/// The layer of a flag that has no line in the mapping is called like the flag.
+const FLAG_KEY: &str = "Flag";
+
+/// What a job is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Ingredients<'a> {
+    /// Its name.
+    pub uid: Uid,
+    /// What is shown.
+    pub gfx: &'a GfxData,
+    /// Where.
+    pub mapping: &'a Mapping,
+    /// Of which composition.
+    pub profile: &'a Profile,
+    /// Where the file is to be left, as nodes see it.
+    pub staging: &'a NodePath,
+    /// What may be used.
+    pub allow: &'a AllowList,
+    /// Higher ones first, where nexrender is told to look at that.
+    pub priority: i64,
+    /// Which nodes may take it.
+    pub tags: Option<&'a str>,
+}
+
+/// Something that is wrong with a job.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Problem {
+    /// The name of the composition would break the script.
+    Composition(String),
+    /// The data is for another composition.
+    OtherComposition(String),
+    /// A field that the mapping does not know.
+    NotMapped(Field),
+    /// A field that the mapping wants and the data does not have.
+    Missing(Field),
+    /// A field whose text comes from the mapping alone.
+    Expression(Field),
+    /// An image that cannot be used.
+    Image(Field, String),
+    /// Something that nobody has allowed.
+    NotAllowed(String),
+    /// A path that is none.
+    Path(String),
+}
+
+impl Problem {
+    /// Its stable code.
+    pub const fn code(&self) -> Code {
+        match self {
+            Self::Composition(_) => Code::UnsafeComposition,
+            Self::NotAllowed(_) => Code::NotOnAllowList,
+            Self::Path(_) => Code::BadPath,
+            Self::OtherComposition(_) | Self::Image(..) => Code::BadRenderData,
+            Self::NotMapped(_) | Self::Missing(_) | Self::Expression(_) => Code::FieldsNotMapped,
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Composition(why) | Self::NotAllowed(why) | Self::Path(why) => f.write_str(why),
+            Self::OtherComposition(name) => write!(f, "the data is for the composition {name:?}"),
+            Self::NotMapped(field) => write!(f, "{field} is not mapped"),
+            Self::Missing(field) => write!(f, "{field} is missing"),
+            Self::Expression(field) => write!(f, "{field} is an expression of the mapping, and no data"),
+            Self::Image(field, why) => write!(f, "{field}: {why}"),
+        }
+    }
+}
+
+/// All that is wrong with a job.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub struct BadDocument {
+    /// At least one.
+    pub problems: Vec<Problem>,
+}
+
+impl BadDocument {
+    /// The stable code of the first of them.
+    pub fn code(&self) -> Code {
+        self.problems.first().map_or(Code::BadRenderData, Problem::code)
+    }
+}
+
+impl fmt::Display for BadDocument {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all: Vec<_> = self.problems.iter().map(ToString::to_string).collect();
+        f.write_str(&all.join("; "))
+    }
+}
+
+/// Makes the job, or names all that is wrong.
+pub fn build(ingredients: Ingredients<'_>) -> Result<Value, BadDocument> {
+    let Ingredients { profile, allow, gfx, .. } = ingredients;
+    let mut problems = Vec::new();
+    if let Err(bad) = check_composition(&profile.composition) {
+        problems.push(Problem::Composition(bad.to_string()));
+    }
+    if let Some(other) = gfx.composition.as_ref().filter(|name| **name != profile.composition) {
+        problems.push(Problem::OtherComposition(other.clone()));
+    }
+    let template = template(profile, allow, &mut problems);
+    if !allow.has_module(COPY_MODULE) {
+        problems.push(Problem::NotAllowed(format!("the module {COPY_MODULE} is not on the allow-list")));
+    }
+    let assets = assets(ingredients, &mut problems);
+    if !problems.is_empty() {
+        return Err(BadDocument { problems });
+    }
+    let mut job = Map::new();
+    job.insert("uid".to_owned(), json!(ingredients.uid.to_string()));
+    job.insert("priority".to_owned(), json!(ingredients.priority));
+    if let Some(tags) = ingredients.tags {
+        job.insert("tags".to_owned(), json!(tags));
+    }
+    job.insert("template".to_owned(), template);
+    job.insert("assets".to_owned(), Value::Array(assets));
+    let copy = json!({ "module": COPY_MODULE, "output": ingredients.staging.forward() });
+    job.insert("actions".to_owned(), json!({ "postrender": [copy] }));
+    Ok(Value::Object(job))
+}
+
+fn template(profile: &Profile, allow: &AllowList, problems: &mut Vec<Problem>) -> Value {
+    let src = match NodePath::parse(&profile.template) {
+        Ok(path) if !is_project(&path) || !allow.has_template(&path) => {
+            problems
+                .push(Problem::NotAllowed(format!("the template {path} is not in a folder of templates")));
+            String::new()
+        }
+        Ok(path) => uri::encode(&path),
+        Err(bad) => {
+            problems.push(Problem::Path(bad.to_string()));
+            String::new()
+        }
+    };
+    let mut template = json!({
+        "src": src,
+        // Some versions cannot fetch a file that has no name.
+        "name": "template.aep",
+        "composition": profile.composition,
+        "outputModule": profile.output_module,
+        "outputExt": profile.extension,
+        "continueOnMissing": false,
+    });
+    if let (Some(settings), Some(fields)) = (&profile.settings_template, template.as_object_mut()) {
+        fields.insert("settingsTemplate".to_owned(), json!(settings));
+    }
+    template
+}
+
+fn assets(ingredients: Ingredients<'_>, problems: &mut Vec<Problem>) -> Vec<Value> {
+    let Ingredients { gfx, mapping, profile, allow, .. } = ingredients;
+    let mut assets = Vec::new();
+    for (field, line) in &mapping.lines {
+        let said = gfx.fields.get(field);
+        match (&line.target, said) {
+            (Target::Expression { property, expression }, None) => {
+                assets.push(data(line, property, "expression", expression));
+            }
+            (Target::Expression { .. }, Some(_)) => problems.push(Problem::Expression(field.clone())),
+            (Target::Text { property }, Some(text)) => {
+                assets.push(data(line, property, "value", text.as_deref().unwrap_or_default()));
+            }
+            (Target::Image { folder }, Some(Some(given))) => {
+                let number = assets.len() + 1;
+                match image::source(given, folder.as_ref(), allow) {
+                    Ok(source) => assets.push(source.asset(&line.layer, &line.composition, number)),
+                    Err(why) => problems.push(image::problem(field, why)),
+                }
+            }
+            // Null: there is none.
+            (Target::Image { .. }, Some(None)) => {}
+            (_, None) if is_needed(field, line, gfx) => problems.push(Problem::Missing(field.clone())),
+            (Target::Text { property }, None) if line.unused == Unused::Clear => {
+                assets.push(data(line, property, "value", ""));
+            }
+            (Target::Text { .. } | Target::Image { .. }, None) => {}
+        }
+    }
+    for (field, said) in gfx.fields.iter().filter(|(field, _)| !mapping.lines.contains_key(field)) {
+        match (field, said) {
+            // The document shows flags on layers of their own names, without a mapping.
+            (Field::Flag { number: flag }, Some(given)) => match image::source(given, None, allow) {
+                Ok(source) => {
+                    let number = assets.len() + 1;
+                    assets.push(source.asset(&format!("{FLAG_KEY} {flag}"), &profile.composition, number));
+                }
+                Err(why) => problems.push(image::problem(field, why)),
+            },
+            (Field::Flag { .. }, None) => {}
+            (Field::Slot { .. } | Field::Single { .. }, _) => {
+                problems.push(Problem::NotMapped(field.clone()))
+            }
+        }
+    }
+    assets
+}
+
+/// Whether a render that does not have the field is incomplete. A seat that is empty is none.
+fn is_needed(field: &Field, line: &Line, gfx: &GfxData) -> bool {
+    let is_there = match field {
+        Field::Slot { number, .. } => gfx.slots.contains(number),
+        Field::Single { .. } => true,
+        Field::Flag { .. } => false,
+    };
+    is_there && !line.is_optional
+}
+
+fn data(line: &Line, property: &str, key: &str, text: &str) -> Value {
+    json!({
+        "type": "data",
+        "layerName": line.layer,
+        "composition": line.composition,
+        "property": property,
+        key: text,
+    })
+}

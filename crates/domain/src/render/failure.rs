@@ -1,0 +1,275 @@
+//! What can go wrong with a render, in classes: what is done about each is in `matrix.rs`.
+
+use crate::code::Code;
+use std::fmt;
+
+/// A class of failures.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Failure {
+    /// Our own rules refuse the data, the mapping or a name in it.
+    Refused,
+    /// The template is not where it should be.
+    TemplateMissing,
+    /// Another file that the render needs is not there.
+    AssetMissing,
+    /// The template has no such composition, layer or property, or cannot be read.
+    TemplateNotFit,
+    /// nexrender does not take the job.
+    Rejected,
+    /// nexrender does not answer, or with an error of its own.
+    NexrenderDown,
+    /// nexrender knows nothing of the job.
+    Lost,
+    /// No node took the job in time.
+    NotPicked,
+    /// The node reports an error that may pass.
+    RenderFailed,
+    /// It renders for longer than it may.
+    TimedOut,
+    /// Nothing was heard of the job for too long.
+    Stalled,
+    /// Somebody has cancelled the job in nexrender.
+    RemoteCancelled,
+    /// The file is missing, damaged or not what the profile says.
+    OutputInvalid,
+    /// The NAS cannot be written now.
+    NasFailed,
+    /// The NAS will not take the file.
+    NasRefused,
+    /// Another file has the final name.
+    OutputConflict,
+    /// Its workers vanished, one after the other.
+    WorkerLost,
+    /// nexrender does not accept our secret.
+    WrongSecret,
+    /// Whatever answers at the address is not nexrender.
+    NotNexrender,
+    /// A path of a node has no place here.
+    PathNotMapped,
+    /// Where the NAS should be there is an empty folder.
+    NasNotMounted,
+    /// A program that looks at files cannot be run.
+    ToolMissing,
+    /// Something that has no class of its own.
+    Unexpected,
+}
+
+impl Failure {
+    /// All.
+    pub const ALL: [Self; 23] = [
+        Self::Refused,
+        Self::TemplateMissing,
+        Self::AssetMissing,
+        Self::TemplateNotFit,
+        Self::Rejected,
+        Self::NexrenderDown,
+        Self::Lost,
+        Self::NotPicked,
+        Self::RenderFailed,
+        Self::TimedOut,
+        Self::Stalled,
+        Self::RemoteCancelled,
+        Self::OutputInvalid,
+        Self::NasFailed,
+        Self::NasRefused,
+        Self::OutputConflict,
+        Self::WorkerLost,
+        Self::WrongSecret,
+        Self::NotNexrender,
+        Self::PathNotMapped,
+        Self::NasNotMounted,
+        Self::ToolMissing,
+        Self::Unexpected,
+    ];
+
+    /// The word that metrics have as a label.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Refused => "refused",
+            Self::TemplateMissing => "template_missing",
+            Self::AssetMissing => "asset_missing",
+            Self::TemplateNotFit => "template_not_fit",
+            Self::Rejected => "rejected",
+            Self::NexrenderDown => "nexrender_down",
+            Self::Lost => "lost",
+            Self::NotPicked => "not_picked",
+            Self::RenderFailed => "render_failed",
+            Self::TimedOut => "timed_out",
+            Self::Stalled => "stalled",
+            Self::RemoteCancelled => "remote_cancelled",
+            Self::OutputInvalid => "output_invalid",
+            Self::NasFailed => "nas_failed",
+            Self::NasRefused => "nas_refused",
+            Self::OutputConflict => "output_conflict",
+            Self::WorkerLost => "worker_lost",
+            Self::WrongSecret => "wrong_secret",
+            Self::NotNexrender => "not_nexrender",
+            Self::PathNotMapped => "path_not_mapped",
+            Self::NasNotMounted => "nas_not_mounted",
+            Self::ToolMissing => "tool_missing",
+            Self::Unexpected => "unexpected",
+        }
+    }
+
+    /// The stable code of the class.
+    pub const fn code(self) -> Code {
+        match self {
+            Self::Refused => Code::BadRenderData,
+            Self::TemplateMissing => Code::TemplateMissing,
+            Self::AssetMissing => Code::AssetMissing,
+            Self::TemplateNotFit => Code::TemplateNotFit,
+            Self::Rejected => Code::RenderRejected,
+            Self::NexrenderDown => Code::NexrenderDown,
+            Self::Lost => Code::RenderLost,
+            Self::NotPicked => Code::RenderNotPicked,
+            Self::RenderFailed => Code::RenderFailed,
+            Self::TimedOut => Code::RenderTimedOut,
+            Self::Stalled => Code::RenderStalled,
+            Self::RemoteCancelled => Code::RenderRemoteCancelled,
+            Self::OutputInvalid => Code::OutputInvalid,
+            Self::NasFailed => Code::NasFailed,
+            Self::NasRefused => Code::NasRefused,
+            Self::OutputConflict => Code::OutputConflict,
+            Self::WorkerLost => Code::RenderWorkerLost,
+            Self::WrongSecret => Code::NexrenderSecretRefused,
+            Self::NotNexrender => Code::NotNexrender,
+            Self::PathNotMapped => Code::PathNotMapped,
+            Self::NasNotMounted => Code::NasNotMounted,
+            Self::ToolMissing => Code::RenderToolMissing,
+            Self::Unexpected => Code::Unexpected,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The most characters of a message that are kept; some nodes send their whole log.
+pub const MESSAGE_CHARS_MAX: usize = 4_000;
+
+/// Something that went wrong with one render.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Trouble {
+    /// Its class, which decides what is done.
+    pub failure: Failure,
+    /// Its code, which may be finer.
+    pub code: Code,
+    /// What is shown to people.
+    pub message: String,
+}
+
+impl Trouble {
+    /// Trouble of a class.
+    pub fn new(failure: Failure, message: &str) -> Self {
+        Self { failure, code: failure.code(), message: kept(message) }
+    }
+
+    /// Our own rules refuse the render, for a reason that has a code.
+    pub fn refused(code: Code, message: &str) -> Self {
+        Self { failure: Failure::Refused, code, message: kept(message) }
+    }
+}
+
+/// What no attempt can mend. In small letters; the texts are those of nexrender's core, its scripts and After Effects.
+const TEMPLATE_NOT_FIT: [&str; 7] = [
+    "couldn't find any layers by provided name",
+    "couldn't find any compositions",
+    "can't find a property sequence",
+    "no comp was found with the given name",
+    "file is damaged",
+    "could not require module",
+    "unknown job asset type",
+];
+
+/// What an error text of nexrender means. `uid` is the name of the job, by which its own files are told from those that
+/// it was given. A text that nobody knows may pass, and is tried again a few times.
+///
+/// ```
+/// # use tidemill_domain::render::failure::{Failure, classify};
+/// let missing = "Error: ENOENT: no such file or directory, open 'D:\\templates\\cyprus.aep'";
+/// assert_eq!(classify(missing, "rq-1-1"), Failure::TemplateMissing);
+/// assert_eq!(classify("Error: AESend failed", "rq-1-1"), Failure::RenderFailed);
+/// ```
+pub fn classify(message: &str, uid: &str) -> Failure {
+    let message = message.to_lowercase();
+    if TEMPLATE_NOT_FIT.iter().any(|text| message.contains(text)) {
+        return Failure::TemplateNotFit;
+    }
+    // What the node writes itself has the name of the job in its path; that such a file is missing may pass.
+    match missing_file(&message) {
+        Some(path) if !uid.is_empty() && path.contains(&uid.to_lowercase()) => Failure::RenderFailed,
+        Some(path) if path.ends_with(".aep") || path.ends_with(".aepx") => Failure::TemplateMissing,
+        Some(_) => Failure::AssetMissing,
+        None => Failure::RenderFailed,
+    }
+}
+
+/// The file in `ENOENT: no such file or directory, open '<file>'`.
+fn missing_file(message: &str) -> Option<&str> {
+    let (_, after) = message.split_once("enoent")?;
+    let (_, path) = after.split_once("open '")?;
+    Some(path.split_once('\'').map_or(path, |(path, _)| path))
+}
+
+fn kept(message: &str) -> String {
+    match message.char_indices().nth(MESSAGE_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", message.get(..end).unwrap_or_default()),
+        None => message.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn words_and_codes_are_distinct() {
+        for (index, one) in Failure::ALL.iter().enumerate() {
+            for other in &Failure::ALL[index + 1..] {
+                assert_ne!(one.as_str(), other.as_str());
+                assert_ne!(one.code(), other.code());
+            }
+        }
+    }
+
+    #[test]
+    fn what_nexrender_says_is_understood() {
+        let check = |message: &str, failure| assert_eq!(classify(message, "rq-7-2"), failure, "{message}");
+
+        check(
+            "Error: nexrender: Couldn't find any layers by provided name (Name 1) inside a composition: *\n\nError: \
+             Couldn't find a result file: /w/rq-7-2/result.mp4",
+            Failure::TemplateNotFit,
+        );
+        check("After Effects error: No comp was found with the given name.", Failure::TemplateNotFit);
+        check("Could not require module: @nexrender/action-copy", Failure::TemplateNotFit);
+        check("ENOENT: no such file or directory, open '/t/Main.AEP'", Failure::TemplateMissing);
+        check("ENOENT: no such file or directory, open 'D:\\flags\\Korea.png'", Failure::AssetMissing);
+        check("ENOENT: no such file or directory, open '//NAS/.staging/rq-7-2.mp4'", Failure::RenderFailed);
+        for passing in [
+            "Error: Couldn't find a result file: /w/rq-7-2/result.mp4",
+            "Error: No update from aerender for 60 seconds",
+            "Maximum rendering time exceeded",
+            "AESend failed",
+            "Unable to acquire a licence",
+            "something new",
+            "",
+        ] {
+            check(passing, Failure::RenderFailed);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_has_a_class_and_a_bounded_message(message in "\\PC{0,60}(enoent)?\\PC{0,9}(open ')?\\PC{0,60}") {
+            let _class = classify(&message, "rq-1-1");
+            let long = message.repeat(200);
+            let trouble = Trouble::new(Failure::RenderFailed, &long);
+            prop_assert!(trouble.message.chars().count() <= MESSAGE_CHARS_MAX + 1);
+        }
+    }
+}

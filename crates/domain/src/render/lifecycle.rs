@@ -1,0 +1,351 @@
+//! What becomes of a render, whatever happens: one total function from a row and an event to what is written and done.
+//!
+//! ```text
+//!   pending ──claim──► claimed ──prepared──► submitting ──submitted──► waiting for a node … encoding
+//!                        │ adopt: its job runs ──────────────────────────────┘          │ finished
+//!                        └ adopt: its job is finished ───────────────► validating ◄─────┘
+//!   validating ──validated──► copying ──copied──► publishing ──published──► completed
+//!   any of these ──failure──► pending, later      or failed, as the matrix says
+//!                ──lapse────► pending, its job goes on    or failed, when it happens too often
+//!                ──stop─────► pending, as if nobody had claimed it
+//!   whatever is not yet publishing ──cancel──► cancelled
+//! ```
+//!
+//! Invariants: what has ended stays so; whoever works on a render has its lease, and nobody else's word counts; attempts
+//! are bounded; progress never falls with one job; nothing is completed that was not recorded as publishing before. From
+//! `publishing` on the file may have its final name, so it is looked for before anything is done again, and it is too
+//! late to cancel.
+
+mod settle;
+mod work;
+
+#[cfg(test)]
+mod model_test;
+#[cfg(test)]
+mod tests;
+
+use super::failure::{Failure, Trouble};
+use super::matrix::{Patience, Stage};
+use super::phase::Phase;
+use super::progress::Progress;
+use super::remote::Report;
+use super::status::Status;
+use super::uid::RenderId;
+use crate::backoff::BadBackoff;
+use crate::code::Code;
+use crate::lease::{Epoch, Fence, Lease};
+use crate::process::ProcessId;
+use crate::time::Timestamp;
+use std::time::Duration;
+
+/// A render as its row has it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Render {
+    /// Which.
+    pub id: RenderId,
+    /// Where it is.
+    pub status: Status,
+    /// What is done with it; of one that waits, where it goes on.
+    pub phase: Phase,
+    /// How far it is.
+    pub progress: Progress,
+    /// Who has it.
+    pub lease: Lease,
+    /// The epoch in which its last job was submitted, or was about to be; none when there is no job to go on with.
+    pub job: Option<Epoch>,
+    /// What was counted.
+    pub counts: Counts,
+    /// Not before then.
+    pub run_after: Timestamp,
+    /// When it is on air.
+    pub deadline: Option<Timestamp>,
+    /// When somebody did not want it any more.
+    pub cancel_requested_at: Option<Timestamp>,
+    /// Why it last failed.
+    pub reason: Option<Reason>,
+}
+
+impl Render {
+    /// A render that nobody has touched.
+    pub fn new(id: RenderId, now: Timestamp) -> Self {
+        Self {
+            id,
+            status: Status::Pending,
+            phase: Phase::Queued,
+            progress: Progress::NONE,
+            lease: Lease::NEW,
+            job: None,
+            counts: Counts::default(),
+            run_after: now,
+            deadline: None,
+            cancel_requested_at: None,
+            reason: None,
+        }
+    }
+
+    /// Whether it is to be cancelled and can be.
+    fn is_to_be_cancelled(&self) -> bool {
+        self.cancel_requested_at.is_some() && self.phase != Phase::Publishing
+    }
+}
+
+/// What is counted of a render.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Claims that were not given back.
+    pub attempts: u32,
+    /// How often its worker has vanished.
+    pub recoveries: u32,
+    /// Failures to talk to nexrender.
+    pub submit: u32,
+    /// Failures to render.
+    pub render: u32,
+    /// Failures to publish.
+    pub upload: u32,
+}
+
+impl Counts {
+    /// What was counted of a stage.
+    pub const fn of(&self, stage: Stage) -> u32 {
+        match stage {
+            Stage::Submit => self.submit,
+            Stage::Render => self.render,
+            Stage::Upload => self.upload,
+        }
+    }
+
+    /// One more of a stage.
+    fn count(&mut self, stage: Stage) -> u32 {
+        let count = match stage {
+            Stage::Submit => &mut self.submit,
+            Stage::Render => &mut self.render,
+            Stage::Upload => &mut self.upload,
+        };
+        *count = count.saturating_add(1);
+        *count
+    }
+}
+
+/// Why a render failed, for people.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Reason {
+    /// The stable code.
+    pub code: Code,
+    /// In words.
+    pub message: String,
+}
+
+/// What can happen to a render.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Event {
+    /// A worker wants it.
+    Claim {
+        /// Which.
+        by: ProcessId,
+    },
+    /// Somebody does not want it any more.
+    Cancel,
+    /// Somebody looks whether its worker has vanished.
+    Lapse,
+    /// Its worker has something to say. Whoever lost the lease is not heard.
+    Work {
+        /// The lease as it was given.
+        fence: Fence,
+        /// What.
+        work: Work,
+    },
+}
+
+/// What a worker can say about its render. A request to cancel is seen with whatever it says first.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Work {
+    /// It is still at it.
+    Renew,
+    /// The job is made, and nexrender may have it.
+    Prepared,
+    /// nexrender has it.
+    Submitted,
+    /// nexrender says something about the job.
+    Reported(Report),
+    /// A clock has run out.
+    Overdue(Failure),
+    /// The file is there, complete and no longer growing, whatever nexrender says.
+    OutputFound,
+    /// The file is good.
+    Validated,
+    /// The file lies beside its final place.
+    Copied,
+    /// The file has its final name, by us or by whoever had the render before.
+    Published,
+    /// No file has the final name.
+    FinalMissing,
+    /// Something went wrong.
+    Failed(Trouble),
+    /// The worker is to stop.
+    Stop,
+}
+
+/// What is to be done, after what is written is committed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Act {
+    /// Nothing.
+    Nothing,
+    /// Make the job.
+    Prepare,
+    /// Ask nexrender what became of the job of an earlier worker.
+    LookAtJob,
+    /// Look whether nexrender has the job, and post it if not.
+    Submit,
+    /// Ask nexrender again after a while.
+    Poll,
+    /// See whether the file is there although nexrender says otherwise; if not, the render has failed like this.
+    LookForOutput(Failure),
+    /// Check the file.
+    Validate,
+    /// Copy the file beside its final place.
+    Copy,
+    /// Give the file its final name.
+    Publish,
+    /// See whether a file has the final name already.
+    LookAtFinal,
+    /// Take the job of this epoch out of nexrender.
+    DropJob {
+        /// Whose job.
+        epoch: Epoch,
+        /// Whether its licence is free now.
+        slot: Slot,
+        /// What becomes of the file that it has left or still leaves.
+        file: File,
+    },
+    /// Claim nothing more until the configuration is mended.
+    StopClaiming,
+    /// Stop at once and publish nothing: somebody else has the render.
+    GiveUp,
+}
+
+/// Whether the licence of a dropped job can be used again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Slot {
+    /// The job is not running.
+    Free,
+    /// nexrender cannot stop what runs: it is busy until that ends by itself.
+    BusyUntilItEnds,
+}
+
+/// What becomes of the file of a dropped job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum File {
+    /// It is good and only could not be published: somebody may retry that.
+    Keep,
+    /// Nobody needs it.
+    Delete,
+}
+
+/// Something that a person should hear of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Concern {
+    /// A failure that does not mend itself.
+    Failure(Failure),
+    /// Its workers vanish, one after the other.
+    Recovered {
+        /// How often so far.
+        recoveries: u32,
+    },
+    /// It is tried again only when it should be on air.
+    Late {
+        /// When it should be.
+        deadline: Timestamp,
+    },
+}
+
+/// What becomes of a render.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Decision {
+    /// The row as it is to be; none when nothing is written.
+    pub write: Option<Render>,
+    /// What is done then.
+    pub act: Act,
+    /// Who has to know.
+    pub concerns: Vec<Concern>,
+}
+
+impl Decision {
+    /// Nothing is written.
+    fn only(act: Act) -> Self {
+        Self { write: None, act, concerns: Vec::new() }
+    }
+
+    fn write(render: Render, act: Act) -> Self {
+        Self { write: Some(render), act, concerns: Vec::new() }
+    }
+}
+
+/// What holds for all renders.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Policy {
+    /// What is tried again, and when.
+    pub patience: Patience,
+    /// How often a render is claimed at most, whatever the reasons.
+    pub attempts_max: u32,
+    /// How often its worker may vanish.
+    pub recoveries_max: u32,
+    /// After how many times somebody hears of it.
+    pub recoveries_told_after: u32,
+    /// How long a worker may be silent.
+    pub lease_for: Duration,
+}
+
+impl Policy {
+    /// The document's numbers, and a lease of a minute.
+    pub fn standard() -> Result<Self, BadBackoff> {
+        Ok(Self::new(Patience::new(None, None)?))
+    }
+
+    /// The same with another patience. A render may be claimed as often as it takes to use up every single count.
+    pub fn new(patience: Patience) -> Self {
+        let recoveries_max = 5;
+        Self {
+            patience,
+            attempts_max: patience.retries().saturating_mul(3).saturating_add(recoveries_max + 1),
+            recoveries_max,
+            recoveries_told_after: 3,
+            lease_for: Duration::from_secs(60),
+        }
+    }
+}
+
+/// What becomes of `render` by `event`. Total.
+pub fn decide(render: &Render, event: &Event, policy: &Policy, now: Timestamp) -> Decision {
+    match event {
+        Event::Claim { by } => settle::claim(render, *by, policy, now),
+        Event::Cancel => cancel(render, now),
+        Event::Lapse => lapse(render, policy, now),
+        Event::Work { fence, work } => work::decide(render, *fence, work, policy, now),
+    }
+}
+
+fn cancel(render: &Render, now: Timestamp) -> Decision {
+    if render.status.is_terminal() {
+        return Decision::only(Act::Nothing);
+    }
+    let mut next = render.clone();
+    next.cancel_requested_at = Some(render.cancel_requested_at.unwrap_or(now));
+    if render.status == Status::Pending && next.is_to_be_cancelled() {
+        return settle::cancelled(&next, Slot::BusyUntilItEnds);
+    }
+    Decision::write(next, Act::Nothing)
+}
+
+fn lapse(render: &Render, policy: &Policy, now: Timestamp) -> Decision {
+    // A render has its own term. One without an end was not written by us, and would never end.
+    let is_live = matches!(render.lease, Lease::Held { until: Some(until), .. } if now < until);
+    match render.status {
+        _ if is_live => Decision::only(Act::Nothing),
+        status if status.is_active() => settle::recovered(render, policy, now),
+        // Somebody has set the status by SQL, and the worker was gone before it saw that.
+        Status::Cancelled if matches!(render.lease, Lease::Held { .. }) => {
+            settle::cancelled(render, Slot::BusyUntilItEnds)
+        }
+        _ => Decision::only(Act::Nothing),
+    }
+}

@@ -1,0 +1,189 @@
+//! How a render changes hands: claimed, given back, tried again, recovered, ended.
+
+use super::super::failure::{Failure, Trouble};
+use super::super::matrix::{Job, Remedy, is_told, jitter};
+use super::super::phase::Phase;
+use super::super::progress::Progress;
+use super::super::status::Status;
+use super::{Act, Concern, Decision, File, Policy, Reason, Render, Slot};
+use crate::lease::{Epoch, Fence, Lease};
+use crate::process::ProcessId;
+use crate::time::Timestamp;
+
+/// A worker wants it.
+pub(super) fn claim(render: &Render, by: ProcessId, policy: &Policy, now: Timestamp) -> Decision {
+    if render.status != Status::Pending || now < render.run_after {
+        return Decision::only(Act::Nothing);
+    }
+    if render.is_to_be_cancelled() {
+        return cancelled(render, Slot::BusyUntilItEnds);
+    }
+    if render.counts.attempts >= policy.attempts_max {
+        let message = format!("it was claimed {} times without success", render.counts.attempts);
+        return failed(render, &Trouble::new(Failure::WorkerLost, &message), Slot::BusyUntilItEnds);
+    }
+    let mut next = render.clone();
+    next.phase = match (render.phase.claimed(), render.job) {
+        // Without its job there is no file to go on with.
+        (Phase::Validating | Phase::Copying, None) => Phase::Claimed,
+        (phase, _) => phase,
+    };
+    next.status = next.phase.status();
+    // One that waits is nobody's, whatever a hand-written statement has left in the row.
+    next.lease = Lease::Held {
+        fence: Fence { owner: by, epoch: render.lease.epoch().next() },
+        until: Some(now.plus(policy.lease_for)),
+    };
+    next.counts.attempts = render.counts.attempts.saturating_add(1);
+    next.reason = None;
+    if next.job.is_none() {
+        next.progress = Progress::NONE;
+    }
+    let act = match next.phase {
+        Phase::Validating => Act::Validate,
+        Phase::Copying => Act::Copy,
+        Phase::Publishing => Act::LookAtFinal,
+        _ if next.job.is_some() => Act::LookAtJob,
+        _ => Act::Prepare,
+    };
+    Decision::write(next, act)
+}
+
+/// Its worker has vanished. What it has begun in nexrender goes on, and the next worker looks at it.
+pub(super) fn recovered(render: &Render, policy: &Policy, now: Timestamp) -> Decision {
+    if render.is_to_be_cancelled() {
+        return cancelled(render, Slot::BusyUntilItEnds);
+    }
+    let mut next = render.clone();
+    next.counts.recoveries = render.counts.recoveries.saturating_add(1);
+    let recoveries = next.counts.recoveries;
+    let message = format!("its worker vanished for the {recoveries}. time");
+    let trouble = Trouble::new(Failure::WorkerLost, &message);
+    if next.counts.attempts >= policy.attempts_max || recoveries > policy.recoveries_max {
+        return failed(&next, &trouble, Slot::BusyUntilItEnds);
+    }
+    release(&mut next);
+    let wait = policy.patience.after_recovery(recoveries, jitter(render.id, recoveries));
+    next.run_after = now.plus(wait);
+    next.reason = Some(reason(&trouble));
+    let mut decision = Decision::write(next, Act::Nothing);
+    if recoveries > policy.recoveries_told_after {
+        decision.concerns.push(Concern::Recovered { recoveries });
+    }
+    tell_if_late(decision)
+}
+
+/// Its worker is to stop: it goes back as if nobody had claimed it, and its job goes on.
+pub(super) fn stopped(render: &Render, now: Timestamp) -> Decision {
+    let mut next = render.clone();
+    release(&mut next);
+    next.counts.attempts = render.counts.attempts.saturating_sub(1);
+    next.run_after = now;
+    Decision::write(next, Act::Nothing)
+}
+
+/// Something went wrong, and the matrix says what is done.
+pub(super) fn troubled(
+    render: &Render,
+    trouble: &Trouble,
+    slot: Slot,
+    policy: &Policy,
+    now: Timestamp,
+) -> Decision {
+    let failure = trouble.failure;
+    match policy.patience.remedy(failure) {
+        Remedy::GiveUp => failed(render, trouble, slot),
+        Remedy::StopClaiming { backoff } => {
+            let mut decision = stopped(render, now);
+            if let Some(next) = &mut decision.write {
+                next.run_after = now.plus(backoff.delay(1, jitter(render.id, 1)));
+                next.reason = Some(reason(trouble));
+            }
+            decision.act = Act::StopClaiming;
+            decision.concerns.push(Concern::Failure(failure));
+            decision
+        }
+        Remedy::Again { stage, retries, backoff, job } => {
+            let mut next = render.clone();
+            let count = next.counts.count(stage);
+            if count > retries || next.counts.attempts >= policy.attempts_max {
+                return failed(&next, trouble, slot);
+            }
+            // Once the file may have its final name only a look at it decides what is done again.
+            let job = if render.phase == Phase::Publishing && failure != Failure::OutputInvalid {
+                Job::Same
+            } else {
+                job
+            };
+            release(&mut next);
+            let mut act = Act::Nothing;
+            if job == Job::New {
+                next.phase = Phase::Queued;
+                next.progress = Progress::NONE;
+                act = drop_job(next.job.take(), slot, File::Delete);
+            }
+            next.run_after = now.plus(backoff.delay(count, jitter(render.id, count)));
+            next.reason = Some(reason(trouble));
+            let mut decision = Decision::write(next, act);
+            if is_told(failure) {
+                decision.concerns.push(Concern::Failure(failure));
+            }
+            tell_if_late(decision)
+        }
+    }
+}
+
+/// It is given up. What it was doing stays in its phase, so that somebody who retries it knows where to go on.
+fn failed(render: &Render, trouble: &Trouble, slot: Slot) -> Decision {
+    let mut next = render.clone();
+    next.status = Status::Failed;
+    next.lease = Lease::Free { epoch: render.lease.epoch() };
+    next.reason = Some(reason(trouble));
+    let file = if render.phase >= Phase::Copying { File::Keep } else { File::Delete };
+    let mut decision = Decision::write(next, drop_job(render.job, slot, file));
+    if is_told(trouble.failure) {
+        decision.concerns.push(Concern::Failure(trouble.failure));
+    }
+    decision
+}
+
+/// Nobody wants it any more.
+pub(super) fn cancelled(render: &Render, slot: Slot) -> Decision {
+    let mut next = render.clone();
+    next.status = Status::Cancelled;
+    next.lease = Lease::Free { epoch: render.lease.epoch() };
+    Decision::write(next, drop_job(render.job, slot, File::Delete))
+}
+
+/// The file has its final name.
+pub(super) fn completed(render: &Render) -> Decision {
+    let mut next = render.clone();
+    next.phase = Phase::Published;
+    next.status = Status::Completed;
+    next.progress = Progress::DONE;
+    next.lease = Lease::Free { epoch: render.lease.epoch() };
+    // nexrender keeps finished jobs for ever and becomes slow.
+    Decision::write(next, drop_job(render.job, Slot::Free, File::Delete))
+}
+
+pub(super) fn drop_job(job: Option<Epoch>, slot: Slot, file: File) -> Act {
+    job.map_or(Act::Nothing, |epoch| Act::DropJob { epoch, slot, file })
+}
+
+/// Nobody's, and waiting.
+fn release(next: &mut Render) {
+    next.status = Status::Pending;
+    next.phase = next.phase.resumed();
+    next.lease = Lease::Free { epoch: next.lease.epoch() };
+}
+
+fn reason(trouble: &Trouble) -> Reason {
+    Reason { code: trouble.code, message: trouble.message.clone() }
+}
+
+fn tell_if_late(mut decision: Decision) -> Decision {
+    let next = decision.write.as_ref();
+    let late = next.and_then(|next| next.deadline.filter(|deadline| *deadline <= next.run_after));
+    decision.concerns.extend(late.map(|deadline| Concern::Late { deadline }));
+    decision
+}

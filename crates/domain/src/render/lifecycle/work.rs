@@ -1,0 +1,158 @@
+//! What a worker says about its render, phase by phase.
+
+use super::super::failure::{Failure, Trouble};
+use super::super::phase::Phase;
+use super::super::progress::Progress;
+use super::super::remote::Report;
+use super::super::status::Status;
+use super::settle::{cancelled, completed, drop_job, stopped, troubled};
+use super::{Act, Decision, File, Policy, Render, Slot, Work};
+use crate::lease::{Fence, Lease, LeaseEvent, Life, Term, next as next_lease, settles};
+use crate::time::Timestamp;
+
+pub(super) fn decide(
+    render: &Render,
+    fence: Fence,
+    work: &Work,
+    policy: &Policy,
+    now: Timestamp,
+) -> Decision {
+    let slot = slot(render, work);
+    if !settles(render.lease, fence) {
+        return Decision::only(unheard(render, slot));
+    }
+    match render.status {
+        // Somebody has set the status by SQL: the worker sees it now, and gives back what it has.
+        Status::Cancelled => return cancelled(render, slot),
+        Status::Pending | Status::Completed | Status::Failed => return Decision::only(Act::GiveUp),
+        Status::Preparing | Status::Rendering | Status::Encoding | Status::Uploading => {}
+    }
+    if render.is_to_be_cancelled() {
+        return cancelled(render, slot);
+    }
+    match (render.phase, work) {
+        (_, Work::Renew) => renew(render, fence, policy, now),
+        (_, Work::Stop) => stopped(render, now),
+        (_, Work::Failed(trouble)) => troubled(render, trouble, slot, policy, now),
+
+        (Phase::Claimed, Work::Prepared) if render.job.is_some() => Decision::only(Act::LookAtJob),
+        (Phase::Claimed, Work::Prepared) => {
+            let mut next = at(render, Phase::Submitting);
+            next.job = Some(fence.epoch);
+            Decision::write(next, Act::Submit)
+        }
+        (Phase::Submitting, Work::Submitted) => Decision::write(at(render, Phase::WaitingForNode), Act::Poll),
+        (phase, Work::Reported(report)) if may_have_job(phase) && render.job.is_some() => {
+            reported(render, fence, report, slot, policy, now)
+        }
+        (phase, Work::Overdue(Failure::NotPicked)) if phase.is_remote() => {
+            let trouble = Trouble::new(Failure::NotPicked, "no render node took the job in time");
+            troubled(render, &trouble, slot, policy, now)
+        }
+        (phase, Work::Overdue(failure)) if phase.is_remote() => Decision::only(Act::LookForOutput(*failure)),
+        (phase, Work::OutputFound) if may_have_job(phase) && render.job.is_some() => {
+            Decision::write(at(render, Phase::Validating), Act::Validate)
+        }
+
+        (Phase::Validating, Work::Validated) => Decision::write(at(render, Phase::Copying), Act::Copy),
+        (Phase::Copying, Work::Copied) => Decision::write(at(render, Phase::Publishing), Act::Publish),
+        (Phase::Publishing, Work::Published) => completed(render),
+        (Phase::Publishing, Work::FinalMissing) => final_missing(render),
+
+        // It does not belong here, so it says nothing.
+        _ => Decision::only(Act::Nothing),
+    }
+}
+
+/// The lease has moved on. If that is because nobody wants the render, its job must not go on unnoticed.
+fn unheard(render: &Render, slot: Slot) -> Act {
+    match (render.status, render.job) {
+        (Status::Cancelled, Some(_)) => drop_job(render.job, slot, File::Delete),
+        _ => Act::GiveUp,
+    }
+}
+
+fn renew(render: &Render, fence: Fence, policy: &Policy, now: Timestamp) -> Decision {
+    let renewal = LeaseEvent::Renew { fence, term: Term::For(policy.lease_for) };
+    match next_lease(render.lease, Life::Alive, renewal, now) {
+        Ok(lease @ Lease::Held { .. }) => Decision::write(Render { lease, ..render.clone() }, Act::Nothing),
+        // It has lapsed: whoever looks next gives it to somebody else.
+        Ok(Lease::Free { .. }) | Err(_) => Decision::only(Act::GiveUp),
+    }
+}
+
+fn reported(
+    render: &Render,
+    fence: Fence,
+    report: &Report,
+    slot: Slot,
+    policy: &Policy,
+    now: Timestamp,
+) -> Decision {
+    match report {
+        Report::At { phase, percent } => {
+            let mut next = at(render, if phase.is_remote() { *phase } else { render.phase });
+            if let Some(percent) = percent {
+                next.progress = render.progress.raised(*percent);
+            }
+            Decision::write(next, Act::Poll)
+        }
+        Report::Finished => Decision::write(at(render, Phase::Validating), Act::Validate),
+        Report::Failed { failure, message } => {
+            troubled(render, &Trouble::new(*failure, message), slot, policy, now)
+        }
+        Report::Cancelled => {
+            let trouble =
+                Trouble::new(Failure::RemoteCancelled, "somebody has cancelled the job in nexrender");
+            troubled(render, &trouble, slot, policy, now)
+        }
+        // It was about to be posted.
+        Report::Lost if render.phase == Phase::Submitting => Decision::only(Act::Submit),
+        Report::Lost if render.job == Some(fence.epoch) => {
+            // A name is used once. The next claim has another one.
+            let trouble = Trouble::new(Failure::Lost, "nexrender no longer knows the job");
+            troubled(render, &trouble, slot, policy, now)
+        }
+        Report::Lost => {
+            let mut next = at(render, Phase::Claimed);
+            next.job = None;
+            next.progress = Progress::NONE;
+            Decision::write(next, Act::Prepare)
+        }
+        Report::Unknown { .. } => Decision::only(Act::Poll),
+    }
+}
+
+/// It was about to be published, and was not.
+fn final_missing(render: &Render) -> Decision {
+    if render.cancel_requested_at.is_some() {
+        return cancelled(render, Slot::Free);
+    }
+    match render.job {
+        Some(_) => Decision::write(at(render, Phase::Copying), Act::Copy),
+        None => Decision::write(at(render, Phase::Claimed), Act::Prepare),
+    }
+}
+
+fn at(render: &Render, phase: Phase) -> Render {
+    Render { phase, status: phase.status(), ..render.clone() }
+}
+
+fn may_have_job(phase: Phase) -> bool {
+    phase.is_remote() || matches!(phase, Phase::Claimed | Phase::Submitting)
+}
+
+/// Whether the licence is free once the job is dropped: it is not when a node may be rendering.
+fn slot(render: &Render, work: &Work) -> Slot {
+    let has_ended = match work {
+        Work::Reported(report) => {
+            matches!(report, Report::Finished | Report::Failed { .. } | Report::Cancelled | Report::Lost)
+        }
+        _ => false,
+    };
+    if has_ended || render.phase >= Phase::Validating || render.phase == Phase::WaitingForNode {
+        Slot::Free
+    } else {
+        Slot::BusyUntilItEnds
+    }
+}

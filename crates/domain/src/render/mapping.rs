@@ -1,0 +1,279 @@
+//! The field mapping of a composition: on which layer and property of the template each field is shown. Expressions are
+//! code, so they stand here and are never made of what a render says.
+
+use super::field::Field;
+use super::path::NodePath;
+use super::profile::check_composition;
+use crate::code::Code;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What a field becomes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A text on a layer.
+    #[default]
+    Text,
+    /// Another image in the place of a layer.
+    Image,
+    /// An expression that After Effects computes; the data says nothing about it.
+    Expression,
+}
+
+/// What becomes of a field that a render does not have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unused {
+    /// Its text is emptied.
+    Clear,
+    /// The template decides.
+    Leave,
+}
+
+/// A line of a mapping as files and tables have it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MappingRow {
+    /// The composition that is rendered.
+    pub composition: String,
+    /// The field: `Slot 1 - name`, `Single - table_id` or `Flag 1`.
+    pub field_name: String,
+    /// The layer.
+    pub layer_name: String,
+    /// The composition that has the layer, where it is another one; `A->B` for nested ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layer_composition: Option<String>,
+    /// The property of the layer; `Source Text` where nobody says otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub property: Option<String>,
+    /// What it becomes.
+    #[serde(default)]
+    pub kind: Kind,
+    /// Of an expression, its text; of an image, the folder of those that are given by name only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// Whether a render may go without it.
+    #[serde(default)]
+    pub optional: bool,
+    /// What becomes of it then; texts are cleared where nobody says otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unused: Option<Unused>,
+}
+
+/// The property of texts.
+const SOURCE_TEXT: &str = "Source Text";
+
+/// What is shown where.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Line {
+    /// The layer.
+    pub layer: String,
+    /// The composition that has it.
+    pub composition: String,
+    /// What it becomes.
+    pub target: Target,
+    /// Whether a render may go without it.
+    pub is_optional: bool,
+    /// What becomes of it then.
+    pub unused: Unused,
+}
+
+/// What a field becomes, with all that takes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Target {
+    /// A text.
+    Text {
+        /// Of which property.
+        property: String,
+    },
+    /// An image.
+    Image {
+        /// The folder of those that are given by name only.
+        folder: Option<NodePath>,
+    },
+    /// An expression.
+    Expression {
+        /// Of which property.
+        property: String,
+        /// Its text.
+        expression: String,
+    },
+}
+
+/// The mapping of one composition.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Mapping {
+    /// One for each field.
+    pub lines: BTreeMap<Field, Line>,
+}
+
+/// Rows that are no mapping: all that is wrong with them.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub struct BadMapping {
+    /// Which row, from 1, and why.
+    pub problems: Vec<(usize, String)>,
+}
+
+impl BadMapping {
+    /// Its stable code.
+    pub const fn code(&self) -> Code {
+        Code::BadFieldMapping
+    }
+}
+
+impl fmt::Display for BadMapping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all: Vec<_> = self.problems.iter().map(|(row, why)| format!("row {row}: {why}")).collect();
+        f.write_str(&all.join("; "))
+    }
+}
+
+/// The mappings of all compositions that the rows are about, or all that is wrong with the rows.
+pub fn read(rows: &[MappingRow]) -> Result<BTreeMap<String, Mapping>, BadMapping> {
+    let mut mappings: BTreeMap<String, Mapping> = BTreeMap::new();
+    let mut problems = Vec::new();
+    for (index, row) in rows.iter().enumerate() {
+        let number = index + 1;
+        match line(row) {
+            Err(whys) => problems.extend(whys.into_iter().map(|why| (number, why))),
+            Ok((field, line)) => {
+                let lines = &mut mappings.entry(row.composition.clone()).or_default().lines;
+                if lines.insert(field, line).is_some() {
+                    problems.push((number, format!("there is another row for {}", row.field_name)));
+                }
+            }
+        }
+    }
+    if problems.is_empty() { Ok(mappings) } else { Err(BadMapping { problems }) }
+}
+
+fn line(row: &MappingRow) -> Result<(Field, Line), Vec<String>> {
+    let mut problems = Vec::new();
+    let field = row.field_name.parse::<Field>().map_err(|error| problems.push(error.to_string()));
+    for composition in std::iter::once(&row.composition).chain(&row.layer_composition) {
+        if let Err(unsafe_name) = check_composition(composition) {
+            problems.push(unsafe_name.to_string());
+        }
+    }
+    let is_name = |name: &str| !name.trim().is_empty() && !name.chars().any(char::is_control);
+    if !is_name(&row.layer_name) {
+        problems.push("the layer has no name, or one with a control character".to_owned());
+    }
+    if row.property.as_deref().is_some_and(|property| !is_name(property)) {
+        problems.push("the property has no name, or one with a control character".to_owned());
+    }
+    let property = row.property.clone().unwrap_or_else(|| SOURCE_TEXT.to_owned());
+    let target = match (row.kind, &row.source) {
+        (Kind::Text, None) => Ok(Target::Text { property }),
+        (Kind::Text, Some(_)) => {
+            Err("a text has no source; expressions are of the kind expression".to_owned())
+        }
+        (Kind::Expression, Some(text)) if !text.trim().is_empty() => {
+            Ok(Target::Expression { property, expression: text.clone() })
+        }
+        (Kind::Expression, _) => Err("the expression is missing".to_owned()),
+        (Kind::Image, None) => Ok(Target::Image { folder: None }),
+        (Kind::Image, Some(folder)) => match NodePath::parse(folder) {
+            Ok(folder) => Ok(Target::Image { folder: Some(folder) }),
+            Err(bad) => Err(bad.to_string()),
+        },
+    };
+    let target = target.map_err(|why| problems.push(why));
+    if row.kind != Kind::Text && row.unused == Some(Unused::Clear) {
+        problems.push("only a text can be cleared".to_owned());
+    }
+    let is_text = row.kind == Kind::Text;
+    let unused = row.unused.unwrap_or(if is_text { Unused::Clear } else { Unused::Leave });
+    match (field, target) {
+        (Ok(field), Ok(target)) if problems.is_empty() => {
+            let composition = row.layer_composition.as_ref().unwrap_or(&row.composition).clone();
+            let line = Line {
+                layer: row.layer_name.clone(),
+                composition,
+                target,
+                is_optional: row.optional,
+                unused,
+            };
+            Ok((field, line))
+        }
+        _ => Err(problems),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub(in super::super) const COMPOSITION: &str = "_MAIN Mini Chip Count";
+
+    pub(in super::super) fn row(field: &str, layer: &str, kind: Kind) -> MappingRow {
+        MappingRow {
+            composition: COMPOSITION.to_owned(),
+            field_name: field.to_owned(),
+            layer_name: layer.to_owned(),
+            layer_composition: None,
+            property: None,
+            kind,
+            source: None,
+            optional: false,
+            unused: None,
+        }
+    }
+
+    #[test]
+    fn what_is_not_said_is_a_text_of_the_layer_in_the_composition() {
+        let row: MappingRow = serde_json::from_str(
+            r#"{"composition": "C", "field_name": "Slot 1 - name", "layer_name": "Name 1"}"#,
+        )
+        .unwrap();
+
+        let mappings = read(&[row]).unwrap();
+
+        let line = &mappings["C"].lines[&"Slot 1 - name".parse().unwrap()];
+        assert_eq!((line.composition.as_str(), line.unused, line.is_optional), ("C", Unused::Clear, false));
+        assert_eq!(line.target, Target::Text { property: "Source Text".to_owned() });
+    }
+
+    #[test]
+    fn all_that_is_wrong_is_named_at_once_with_its_row() {
+        let good = row("Single - a", "A", Kind::Text);
+        let rows = [
+            good.clone(),
+            MappingRow { field_name: "Slot - a".into(), layer_name: " ".into(), ..good.clone() },
+            good.clone(),
+            MappingRow { kind: Kind::Expression, field_name: "Single - b".into(), ..good.clone() },
+            MappingRow { source: Some("time".into()), field_name: "Single - c".into(), ..good.clone() },
+            MappingRow {
+                unused: Some(Unused::Clear),
+                source: Some("flags".into()),
+                ..row("Flag 1", "F", Kind::Image)
+            },
+            MappingRow {
+                layer_composition: Some("a'b".into()),
+                field_name: "Single - d".into(),
+                ..good.clone()
+            },
+            MappingRow { property: Some(String::new()), field_name: "Single - e".into(), ..good },
+        ];
+
+        let bad = read(&rows).unwrap_err();
+
+        let numbers: Vec<_> = bad.problems.iter().map(|(row, _)| *row).collect();
+        assert_eq!(numbers, [2, 2, 3, 4, 5, 6, 6, 7, 8], "{bad}");
+        assert_eq!(bad.code(), Code::BadFieldMapping);
+    }
+
+    #[test]
+    fn rows_survive_a_file() {
+        let mut image = row("Flag 1", "Flag 1", Kind::Image);
+        image.source = Some("D:\\assets\\flags".to_owned());
+        image.unused = Some(Unused::Leave);
+
+        let text = serde_json::to_string(&image).unwrap();
+
+        assert_eq!(serde_json::from_str::<MappingRow>(&text).unwrap(), image, "{text}");
+        assert!(serde_json::from_str::<MappingRow>(&text.replace("optional", "optionel")).is_err());
+    }
+}

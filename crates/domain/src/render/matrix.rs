@@ -1,0 +1,254 @@
+//! The matrix of errors: for each class of failures, how often and when a render is tried again, with the same job or a
+//! new one, and who hears of it.
+//!
+//! | failure | tried again | first wait | grows | job | told |
+//! |---|---|---|---|---|---|
+//! | nexrender down, unexpected | 3 | 60 s | × 2 | same | |
+//! | job lost | 3 | 5 s | × 2 | new | |
+//! | not picked | 3 | 60 s | × 2 | new | yes |
+//! | render failed | 3 | 60 s | × 2 | new | |
+//! | timed out, stalled | 2 | 60 s | × 2 | new | |
+//! | output invalid | 3 | 60 s | no | new | |
+//! | NAS failed | 3 | 30 s | no | same: only the upload again | |
+//! | template missing or not fit, rejected, NAS refused, conflict, worker lost | never | | | | yes |
+//! | refused, asset missing, cancelled in nexrender | never | | | | |
+//! | wrong secret, not nexrender, path not mapped, NAS not mounted, tool missing | always, uncounted | 30 s | no | same | yes |
+//!
+//! The numbers are those of the document; `MAX_RETRIES` replaces its 3 and `BASE_RETRY_DELAY` its 60 s.
+
+use super::failure::Failure;
+use super::uid::RenderId;
+use crate::backoff::{Backoff, BadBackoff};
+use std::time::Duration;
+
+/// How often something is tried again where nobody says otherwise.
+pub const RETRIES: u32 = 3;
+/// How long the first wait is where nobody says otherwise.
+pub const BASE_DELAY: Duration = Duration::from_secs(60);
+
+/// A render that takes too long is not tried again more often than this.
+const TIMEOUT_RETRIES_MAX: u32 = 2;
+/// No wait is longer, unless the first one is.
+const DELAY_MAX: Duration = Duration::from_secs(15 * 60);
+/// Up to this share is taken from a wait, so that those who failed together do not return together.
+const JITTER: f64 = 0.1;
+
+/// What is counted apart: a render may fail a few times in each of these.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Stage {
+    /// Talking to nexrender.
+    Submit,
+    /// Rendering.
+    Render,
+    /// Publishing.
+    Upload,
+}
+
+/// Which job of nexrender a render goes on with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Job {
+    /// The one that it has, and its file.
+    Same,
+    /// A new one; the old one is to be forgotten.
+    New,
+}
+
+/// What is done about a failure.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Remedy {
+    /// Nothing: the render has failed.
+    GiveUp,
+    /// It is tried again.
+    Again {
+        /// What counts it.
+        stage: Stage,
+        /// How often.
+        retries: u32,
+        /// When.
+        backoff: Backoff,
+        /// With which job.
+        job: Job,
+    },
+    /// It is not the render's fault: it goes back as if nobody had claimed it, and the worker claims nothing more until
+    /// somebody has mended the configuration.
+    StopClaiming {
+        /// When others may have it.
+        backoff: Backoff,
+    },
+}
+
+/// How patient we are with renders.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Patience {
+    retries: u32,
+    growing: Backoff,
+    steady: Backoff,
+    upload: Backoff,
+    soon: Backoff,
+}
+
+impl Patience {
+    /// The document's numbers, or others for its `MAX_RETRIES` and `BASE_RETRY_DELAY`.
+    pub fn new(retries: Option<u32>, base: Option<Duration>) -> Result<Self, BadBackoff> {
+        let base = base.unwrap_or(BASE_DELAY);
+        let backoff = |base: Duration, factor| Backoff::new(base, factor, DELAY_MAX.max(base), JITTER);
+        Ok(Self {
+            retries: retries.unwrap_or(RETRIES),
+            growing: backoff(base, 2.0)?,
+            steady: backoff(base, 1.0)?,
+            upload: backoff(Duration::from_secs(30), 1.0)?,
+            soon: backoff(Duration::from_secs(5), 2.0)?,
+        })
+    }
+
+    /// How often something is tried again.
+    pub const fn retries(&self) -> u32 {
+        self.retries
+    }
+
+    /// What is done about a failure of this class.
+    pub fn remedy(&self, failure: Failure) -> Remedy {
+        let again = |stage, retries, backoff, job| Remedy::Again { stage, retries, backoff, job };
+        let timeout_retries = self.retries.min(TIMEOUT_RETRIES_MAX);
+        match failure {
+            Failure::NexrenderDown | Failure::Unexpected => {
+                again(Stage::Submit, self.retries, self.growing, Job::Same)
+            }
+            Failure::Lost => again(Stage::Submit, self.retries, self.soon, Job::New),
+            Failure::NotPicked => again(Stage::Submit, self.retries, self.growing, Job::New),
+            Failure::RenderFailed => again(Stage::Render, self.retries, self.growing, Job::New),
+            Failure::TimedOut | Failure::Stalled => {
+                again(Stage::Render, timeout_retries, self.growing, Job::New)
+            }
+            Failure::OutputInvalid => again(Stage::Render, self.retries, self.steady, Job::New),
+            Failure::NasFailed => again(Stage::Upload, self.retries, self.upload, Job::Same),
+            Failure::Refused
+            | Failure::TemplateMissing
+            | Failure::AssetMissing
+            | Failure::TemplateNotFit
+            | Failure::Rejected
+            | Failure::RemoteCancelled
+            | Failure::NasRefused
+            | Failure::OutputConflict
+            | Failure::WorkerLost => Remedy::GiveUp,
+            Failure::WrongSecret
+            | Failure::NotNexrender
+            | Failure::PathNotMapped
+            | Failure::NasNotMounted
+            | Failure::ToolMissing => Remedy::StopClaiming { backoff: self.upload },
+        }
+    }
+
+    /// How long a render waits whose worker has vanished for the `recoveries`th time: the first time not at all, because
+    /// what it renders goes on meanwhile.
+    pub fn after_recovery(&self, recoveries: u32, unit: f64) -> Duration {
+        match recoveries {
+            0 | 1 => Duration::ZERO,
+            more => self.soon.delay(more - 1, unit),
+        }
+    }
+}
+
+/// Whether a person has to hear of a failure of this class, because nothing ends it by itself.
+pub const fn is_told(failure: Failure) -> bool {
+    matches!(
+        failure,
+        Failure::TemplateMissing
+            | Failure::TemplateNotFit
+            | Failure::Rejected
+            | Failure::NotPicked
+            | Failure::NasRefused
+            | Failure::OutputConflict
+            | Failure::WorkerLost
+            | Failure::WrongSecret
+            | Failure::NotNexrender
+            | Failure::PathNotMapped
+            | Failure::NasNotMounted
+            | Failure::ToolMissing
+    )
+}
+
+/// A number from 0 to 1 that is the same whenever the same render is decided about, and differs between renders.
+pub fn jitter(render: RenderId, count: u32) -> f64 {
+    // The finisher of splitmix64: neighbouring ids must not have neighbouring waits.
+    let mut mixed = render.get().cast_unsigned().wrapping_add(u64::from(count) << 48);
+    mixed = mixed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^= mixed >> 31;
+    f64::from((mixed >> 32) as u32) / f64::from(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn waits(patience: &Patience, failure: Failure) -> Vec<u64> {
+        match patience.remedy(failure) {
+            Remedy::Again { retries, backoff, .. } => {
+                (1..=retries).map(|count| backoff.delay(count, 0.0).as_secs()).collect()
+            }
+            Remedy::GiveUp | Remedy::StopClaiming { .. } => Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_waits_are_those_of_the_document() {
+        let patience = Patience::new(None, None).unwrap();
+
+        assert_eq!(waits(&patience, Failure::NexrenderDown), [60, 120, 240]);
+        assert_eq!(waits(&patience, Failure::TimedOut), [60, 120]);
+        assert_eq!(waits(&patience, Failure::NasFailed), [30, 30, 30]);
+        assert_eq!(waits(&patience, Failure::OutputInvalid), [60, 60, 60]);
+        assert_eq!(patience.remedy(Failure::TemplateMissing), Remedy::GiveUp);
+        assert!(is_told(Failure::TemplateMissing) && !is_told(Failure::NexrenderDown));
+    }
+
+    #[test]
+    fn the_environment_of_the_document_replaces_its_three_and_its_sixty_seconds() {
+        let patience = Patience::new(Some(1), Some(Duration::from_secs(7))).unwrap();
+
+        assert_eq!(waits(&patience, Failure::NexrenderDown), [7]);
+        assert_eq!(waits(&patience, Failure::TimedOut), [7]);
+        assert_eq!(waits(&patience, Failure::OutputInvalid), [7]);
+        assert_eq!(waits(&patience, Failure::NasFailed), [30]);
+        let patient = Patience::new(Some(9), None).unwrap();
+        assert_eq!(waits(&patient, Failure::TimedOut).len(), 2);
+    }
+
+    #[test]
+    fn what_is_only_uploaded_again_keeps_its_job_and_a_bad_file_does_not() {
+        let patience = Patience::new(None, None).unwrap();
+        let job = |failure| match patience.remedy(failure) {
+            Remedy::Again { job, .. } => Some(job),
+            Remedy::GiveUp | Remedy::StopClaiming { .. } => None,
+        };
+
+        assert_eq!(job(Failure::NasFailed), Some(Job::Same));
+        assert_eq!(job(Failure::NexrenderDown), Some(Job::Same));
+        assert_eq!(job(Failure::OutputInvalid), Some(Job::New));
+        assert_eq!(job(Failure::Lost), Some(Job::New));
+    }
+
+    proptest! {
+        #[test]
+        fn every_wait_is_bounded(
+            id: i64, retries in 0..1_000_u32, base in 0..86_400_u64, count in 0..10_000_u32,
+            failure in 0..Failure::ALL.len(),
+        ) {
+            let base = Duration::from_secs(base);
+            let patience = Patience::new(Some(retries), Some(base)).unwrap();
+            let unit = jitter(RenderId::new(id), count);
+            prop_assert!((0.0..=1.0).contains(&unit));
+            prop_assert_eq!(unit.to_bits(), jitter(RenderId::new(id), count).to_bits());
+            let most = DELAY_MAX.max(base);
+            prop_assert!(patience.after_recovery(count, unit) <= most);
+            if let Remedy::Again { backoff, .. } | Remedy::StopClaiming { backoff } =
+                patience.remedy(Failure::ALL[failure])
+            {
+                prop_assert!(backoff.delay(count, unit) <= most);
+            }
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Where the file of a render goes: `{folder}/{broadcast date}/{composition}_{id}.{ending}`.
+
+use super::name::{file_name, part_name};
+use super::uid::{RenderId, Uid};
+use crate::code::Code;
+use crate::schedule::Zone;
+use crate::time::Timestamp;
+use jiff::civil::Date;
+use std::fmt;
+use std::str::FromStr;
+
+/// The longest path that every program on Windows can open, in characters as Windows counts them.
+const PATH_CHARS_MAX: usize = 259;
+
+/// The day of a broadcast.
+///
+/// ```
+/// # use tidemill_domain::render::output::BroadcastDate;
+/// let date: BroadcastDate = "2026-11-15".parse().unwrap();
+/// assert_eq!(date.to_string(), "2026-11-15");
+/// assert!("../2026-11-15".parse::<BroadcastDate>().is_err());
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct BroadcastDate(Date);
+
+/// The text is no day.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{text:?} is not a day such as 2026-11-15")]
+pub struct BadBroadcastDate {
+    text: String,
+}
+
+impl BadBroadcastDate {
+    /// Its stable code.
+    pub const fn code(&self) -> Code {
+        Code::BadBroadcastDate
+    }
+}
+
+impl BroadcastDate {
+    /// The day of an instant where clocks of this zone hang; none beyond the end of the calendar.
+    pub fn of(created_at: Timestamp, zone: &Zone) -> Option<Self> {
+        zone.local(created_at).map(|local| Self(local.date()))
+    }
+}
+
+/// As ISO 8601 has it: the name of a folder sorts like the days.
+impl fmt::Display for BroadcastDate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:04}-{:02}-{:02}", self.0.year(), self.0.month(), self.0.day())
+    }
+}
+
+impl FromStr for BroadcastDate {
+    type Err = BadBroadcastDate;
+
+    fn from_str(text: &str) -> Result<Self, BadBroadcastDate> {
+        let bad = || BadBroadcastDate { text: text.chars().take(64).collect() };
+        // The parser of the calendar takes more forms than one, and this becomes a folder.
+        let is_form = text.len() == 10
+            && text.bytes().enumerate().all(|(index, byte)| match index {
+                4 | 7 => byte == b'-',
+                _ => byte.is_ascii_digit(),
+            });
+        if !is_form {
+            return Err(bad());
+        }
+        text.parse().map(Self).map_err(|_| bad())
+    }
+}
+
+/// The names of a render's file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Output {
+    /// The folder of its day.
+    pub folder: String,
+    /// Its final name.
+    pub name: String,
+    /// Its name while it is written, beside the final one.
+    pub part: String,
+}
+
+/// What the names of a file are made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    /// Its job.
+    pub uid: Uid,
+    /// Its composition.
+    pub composition: &'a str,
+    /// The ending, without a dot.
+    pub extension: &'a str,
+    /// Its day.
+    pub date: BroadcastDate,
+    /// The folder of all output, as people on Windows write it; a long one leaves less room for the name.
+    pub folder: &'a str,
+}
+
+impl Output {
+    /// The names of a file.
+    pub fn of(source: Source<'_>) -> Self {
+        let folder = source.date.to_string();
+        let before = source.folder.encode_utf16().count() + folder.len() + 2;
+        let room = PATH_CHARS_MAX.saturating_sub(before);
+        let render: RenderId = source.uid.render();
+        let name = file_name(source.composition, render, source.extension, room);
+        let part = part_name(&name, source.uid);
+        Self { folder, name, part }
+    }
+}
+
+/// The name under which a node leaves its file for us. Each job has its own, so a late one overwrites nothing.
+pub fn staging_name(uid: Uid, extension: &str) -> String {
+    format!("{uid}.{extension}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lease::Epoch;
+    use proptest::prelude::*;
+
+    fn source<'a>(composition: &'a str, folder: &'a str) -> Source<'a> {
+        Source {
+            uid: Uid::new(RenderId::new(4711), Epoch::new(2)),
+            composition,
+            extension: "mp4",
+            date: "2026-11-15".parse().unwrap(),
+            folder,
+        }
+    }
+
+    #[test]
+    fn the_names_are_those_of_the_document() {
+        let output = Output::of(source("_MAIN Mini Chip Count", "\\\\NAS\\broadcast\\output"));
+
+        assert_eq!(
+            (output.folder.as_str(), output.name.as_str()),
+            ("2026-11-15", "_MAIN Mini Chip Count_4711.mp4")
+        );
+        assert_eq!(output.part, "._MAIN Mini Chip Count_4711.mp4.rq-4711-2.part");
+        assert_eq!(staging_name(Uid::new(RenderId::new(1), Epoch::new(3)), "mov"), "rq-1-3.mov");
+    }
+
+    #[test]
+    fn the_day_is_that_of_the_zone() {
+        let late: Timestamp = "2026-11-15T15:30:00Z".parse().unwrap();
+        let day = |zone: &str| BroadcastDate::of(late, &zone.parse().unwrap()).unwrap().to_string();
+
+        assert_eq!(day("UTC"), "2026-11-15");
+        assert_eq!(day("Asia/Seoul"), "2026-11-16");
+        assert_eq!(BroadcastDate::of(Timestamp::from_micros(i64::MAX), &Zone::UTC), None);
+    }
+
+    #[test]
+    fn other_forms_of_a_day_are_refused() {
+        for bad in [
+            "",
+            "2026-11-31",
+            "2026-13-01",
+            "2026-1-1",
+            "20261115",
+            "2026/11/15",
+            "2026-11-15 ",
+            "..",
+            "+2026-11-1",
+        ] {
+            assert_eq!(bad.parse::<BroadcastDate>().unwrap_err().code(), Code::BadBroadcastDate, "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_whole_path_can_be_opened_on_windows(composition in "\\PC{0,300}", folder in "[a-z가]{0,180}") {
+            let output = Output::of(source(&composition, &folder));
+            let path = format!("{folder}\\{}\\{}", output.folder, output.name);
+            prop_assert!(path.encode_utf16().count() <= PATH_CHARS_MAX, "{path}");
+            prop_assert!(!output.name.contains(['/', '\\']));
+        }
+
+        #[test]
+        fn whatever_is_accepted_is_one_folder(text in "[0-9.-]{8,12}") {
+            if let Ok(date) = text.parse::<BroadcastDate>() {
+                prop_assert_eq!(date.to_string(), text);
+            }
+        }
+    }
+}

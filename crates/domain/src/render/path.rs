@@ -1,0 +1,336 @@
+//! Paths as render nodes write them, and which place on this host each one means.
+//!
+//! Nodes see the NAS as a share or a drive, this host sees it under a mount. A text such as `\\NAS\x` is a legal name of a
+//! file on Linux, so a path of a node is never used here unless the map has a place for it.
+
+use super::uri;
+use crate::code::Code;
+use std::fmt;
+
+/// Longer paths are not looked at.
+const CHARS_MAX: usize = 4_096;
+
+/// Where a path of a node begins.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+enum Root {
+    /// `D:\`
+    Drive(char),
+    /// `\\host\share`
+    Share { host: String, share: String },
+    /// `/`, on nodes that have no drives.
+    Slash,
+}
+
+/// A whole path on a render node.
+///
+/// ```
+/// # use tidemill_domain::render::path::NodePath;
+/// let path = NodePath::parse("\\\\?\\UNC\\NAS\\broadcast\\output/a.mp4").unwrap();
+/// assert_eq!(path.to_string(), "\\\\NAS\\broadcast\\output\\a.mp4");
+/// assert_eq!(path.forward(), "//NAS/broadcast/output/a.mp4");
+/// assert!(NodePath::parse("D:\\output\\..\\secret").is_err());
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct NodePath {
+    root: Root,
+    parts: Vec<String>,
+}
+
+/// A path that cannot be used.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum BadPath {
+    /// It does not say where it begins.
+    #[error("{path:?} is not a whole path such as D:\\a, \\\\host\\share\\a, /a or file:///D:/a")]
+    NotWhole {
+        /// Its beginning.
+        path: String,
+    },
+    /// It leads out of where it should be.
+    #[error("{path:?} has .. in it")]
+    Parent {
+        /// Its beginning.
+        path: String,
+    },
+    /// A part that no file can have as its name.
+    #[error("{part:?} is not fit to be a part of a path")]
+    Part {
+        /// Which.
+        part: String,
+    },
+    /// An address that cannot be decoded.
+    #[error("{path:?} has a % without two hexadecimal digits behind it, or is no text")]
+    Uri {
+        /// Its beginning.
+        path: String,
+    },
+}
+
+impl BadPath {
+    /// Its stable code.
+    pub const fn code(&self) -> Code {
+        Code::BadPath
+    }
+}
+
+impl NodePath {
+    /// Reads `D:\a`, `D:/a`, `\\host\share\a`, `//host/share/a`, both with `\\?\` before them, `/a`, `file:///D:/a`,
+    /// `file://host/share/a` and `file:///a`.
+    pub fn parse(text: &str) -> Result<Self, BadPath> {
+        let shown = || text.chars().take(80).collect::<String>();
+        let not_whole = || BadPath::NotWhole { path: shown() };
+        if text.chars().count() > CHARS_MAX {
+            return Err(not_whole());
+        }
+        if let Some(bad) = text.chars().find(|letter| letter.is_control()) {
+            return Err(BadPath::Part { part: bad.to_string() });
+        }
+        let decoded = match text.get(..5) {
+            Some(scheme) if scheme.eq_ignore_ascii_case("file:") => {
+                Some(local_of(&text[5..]).ok_or_else(not_whole)?)
+            }
+            _ => None,
+        };
+        let plain = match &decoded {
+            Some(rest) => uri::decode(rest).map_err(|_| BadPath::Uri { path: shown() })?,
+            None => text.to_owned(),
+        };
+        let (root, rest) = root(&plain).ok_or_else(not_whole)?;
+        let separators: &[char] = if root == Root::Slash { &['/'] } else { &['/', '\\'] };
+        let mut parts = Vec::new();
+        for part in rest.split(separators).filter(|part| !part.is_empty() && *part != ".") {
+            check_part(&root, part, || BadPath::Parent { path: shown() })?;
+            parts.push(part.to_owned());
+        }
+        // It would read back as a drive.
+        if root == Root::Slash && parts.first().is_some_and(|first| is_drive(first)) {
+            return Err(not_whole());
+        }
+        if let Root::Share { host, share } = &root {
+            for name in [host, share] {
+                check_part(&root, name, || BadPath::Parent { path: shown() })?;
+            }
+        }
+        Ok(Self { root, parts })
+    }
+
+    /// A file or folder in it.
+    pub fn join(&self, part: &str) -> Result<Self, BadPath> {
+        let separators: &[char] = &['/', '\\'];
+        if part.is_empty() || part == "." || part.contains(separators) || part.chars().any(char::is_control) {
+            return Err(BadPath::Part { part: part.chars().take(80).collect() });
+        }
+        check_part(&self.root, part, || BadPath::Parent { path: part.to_owned() })?;
+        let mut joined = self.clone();
+        joined.parts.push(part.to_owned());
+        Ok(joined)
+    }
+
+    /// Whether it is `folder` or lies in it. Windows does not tell large letters from small ones.
+    pub fn is_in(&self, folder: &Self) -> bool {
+        self.after(folder).is_some()
+    }
+
+    /// What follows `folder`.
+    pub(super) fn after(&self, folder: &Self) -> Option<&[String]> {
+        let is_same = |one: &str, other: &str| {
+            if self.root == Root::Slash { one == other } else { one.to_lowercase() == other.to_lowercase() }
+        };
+        let has_root = match (&self.root, &folder.root) {
+            (Root::Drive(one), Root::Drive(other)) => one == other,
+            (Root::Share { host, share }, Root::Share { host: other_host, share: other_share }) => {
+                is_same(host, other_host) && is_same(share, other_share)
+            }
+            (Root::Slash, Root::Slash) => true,
+            _ => false,
+        };
+        let (head, rest) = self.parts.split_at_checked(folder.parts.len())?;
+        let has_parts = head.iter().zip(&folder.parts).all(|(one, other)| is_same(one, other));
+        (has_root && has_parts).then_some(rest)
+    }
+
+    /// Its last part.
+    pub fn file_name(&self) -> Option<&str> {
+        self.parts.last().map(String::as_str)
+    }
+
+    /// With slashes only, as nexrender takes it.
+    pub fn forward(&self) -> String {
+        self.show('/')
+    }
+
+    fn show(&self, separator: char) -> String {
+        let parts = self.parts.join(&separator.to_string());
+        match &self.root {
+            Root::Drive(letter) => format!("{letter}:{separator}{parts}"),
+            Root::Share { host, share } if parts.is_empty() => {
+                format!("{separator}{separator}{host}{separator}{share}")
+            }
+            Root::Share { host, share } => {
+                format!("{separator}{separator}{host}{separator}{share}{separator}{parts}")
+            }
+            Root::Slash => format!("/{}", self.parts.join("/")),
+        }
+    }
+}
+
+/// As people and playout write it.
+impl fmt::Display for NodePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.show('\\'))
+    }
+}
+
+/// What stands for the path in an address, without its scheme: `///D:/a` and `///a` lose the empty host.
+fn local_of(rest: &str) -> Option<String> {
+    let host_and_path = rest.strip_prefix("//")?;
+    match host_and_path.strip_prefix('/') {
+        Some(path) if path.split('/').next().is_some_and(is_drive) => Some(path.to_owned()),
+        // More slashes would make a share of it.
+        Some(path) => (!path.starts_with('/')).then(|| host_and_path.to_owned()),
+        None => Some(rest.to_owned()),
+    }
+}
+
+fn root(text: &str) -> Option<(Root, &str)> {
+    let is_slash = |letter: char| letter == '/' || letter == '\\';
+    let slashes = text.len() - text.trim_start_matches(is_slash).len();
+    let (text, is_share) = match (slashes, text.get(..4)) {
+        (2.., Some("\\\\?\\" | "//?/")) => {
+            let rest = &text[4..];
+            match rest.get(..3) {
+                Some(word) if word.eq_ignore_ascii_case("unc") && rest[3..].starts_with(is_slash) => {
+                    (&rest[4..], true)
+                }
+                _ => (rest, false),
+            }
+        }
+        (2, _) => (&text[2..], true),
+        (0, _) => (text, false),
+        (1, _) if text.starts_with('/') => return Some((Root::Slash, &text[1..])),
+        _ => return None,
+    };
+    if is_share {
+        let (host, rest) = text.split_once(is_slash)?;
+        let (share, rest) = rest.split_once(is_slash).unwrap_or((rest, ""));
+        let is_name = |name: &str| !matches!(name, "" | "." | "?");
+        let root = Root::Share { host: host.to_owned(), share: share.to_owned() };
+        return (is_name(host) && is_name(share)).then_some((root, rest));
+    }
+    let (drive, rest) = text.split_once(is_slash)?;
+    let letter = is_drive(drive).then(|| drive.chars().next())??;
+    Some((Root::Drive(letter.to_ascii_uppercase()), rest))
+}
+
+fn is_drive(part: &str) -> bool {
+    matches!(part.as_bytes(), [letter, b':'] if letter.is_ascii_alphabetic())
+}
+
+fn check_part(root: &Root, part: &str, parent: impl Fn() -> BadPath) -> Result<(), BadPath> {
+    if part == ".." {
+        return Err(parent());
+    }
+    let is_bad = match root {
+        Root::Slash => part.contains('\\'),
+        // Windows leaves out dots and spaces at the end, so `.. ` would be `..` there.
+        Root::Drive(_) | Root::Share { .. } => {
+            part.contains(['<', '>', ':', '"', '|', '?', '*']) || part.ends_with([' ', '.'])
+        }
+    };
+    if is_bad || part.chars().any(char::is_control) {
+        return Err(BadPath::Part { part: part.chars().take(80).collect() });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn every_accepted_form_is_the_same_path() {
+        for share in [
+            "\\\\NAS\\broadcast\\out\\a b.mp4",
+            "//NAS/broadcast/out/a b.mp4",
+            "\\\\?\\UNC\\NAS\\broadcast\\out\\a b.mp4",
+            "file://NAS/broadcast/out/a%20b.mp4",
+            "\\\\NAS/broadcast\\\\out/./a b.mp4",
+        ] {
+            assert_eq!(
+                NodePath::parse(share).unwrap().to_string(),
+                "\\\\NAS\\broadcast\\out\\a b.mp4",
+                "{share}"
+            );
+        }
+        for drive in ["D:\\a\\b", "D:/a/b", "d:/a/b/", "file:///D:/a/b", "FILE:///d:/a/b", "\\\\?\\D:\\a\\b"]
+        {
+            assert_eq!(NodePath::parse(drive).unwrap().to_string(), "D:\\a\\b", "{drive}");
+        }
+        assert_eq!(NodePath::parse("file:///mnt/a").unwrap(), NodePath::parse("/mnt/a").unwrap());
+    }
+
+    #[test]
+    fn whatever_leads_elsewhere_is_refused() {
+        for bad in [
+            "",
+            "a",
+            "a\\b",
+            "D:",
+            "D:a",
+            "\\a",
+            "\\\\NAS",
+            "\\\\NAS\\",
+            "\\\\.\\pipe\\x",
+            "///a/b",
+            "file://D:/x",
+            "file:D:/x",
+            "file:////NAS/share/x",
+            "D:\\a\\..\\b",
+            "D:/a/%2e%2e/../b",
+            "file:///D:/a/%2e%2e/b",
+            "file:///D:/a%5C..%5Cb",
+            "D:\\a\\.. \\b",
+            "D:\\a\\...\\b",
+            "D:\\a\\b:stream",
+            "\\\\NAS\\..\\x",
+            "/a/../b",
+            "/a\\b",
+            "D:\\a\nb",
+            "D:\\a\0",
+            "/D:/x",
+            "file:///%zz",
+            "\\\\?\\%가",
+            "http://host/a",
+        ] {
+            assert!(NodePath::parse(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_folder_ends_at_a_separator() {
+        let path = |text| NodePath::parse(text).unwrap();
+
+        assert!(path("d:\\Output\\x").is_in(&path("D:\\output")));
+        assert!(path("//nas/Broadcast/x").is_in(&path("\\\\NAS\\broadcast")));
+        assert!(!path("\\\\NAS\\broadcast2\\x").is_in(&path("\\\\NAS\\broadcast")));
+        assert!(!path("D:\\output2\\x").is_in(&path("D:\\output")));
+        assert!(!path("/mnt/A/x").is_in(&path("/mnt/a")));
+        assert!(path("D:\\output").join("..").is_err() && path("D:\\output").join("a\\b").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_path_without_parents_or_refused(
+            root in prop_oneof![Just(""), Just("D:/"), Just("//N/C/"), Just("/"), Just("file:///D:/"), Just("\\\\?\\")],
+            rest in "[aD:/\\\\.% 2e?NUC\u{0}가]{0,16}",
+        ) {
+            let text = format!("{root}{rest}");
+            if let Ok(path) = NodePath::parse(&text) {
+                prop_assert!(path.parts.iter().all(|part| part != ".." && !part.contains('/')));
+                prop_assert_eq!(NodePath::parse(&path.to_string()), Ok(path.clone()));
+                prop_assert_eq!(NodePath::parse(&path.forward()), Ok(path.clone()));
+                prop_assert!(path.is_in(&path));
+            }
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! The map between paths of render nodes and those of this host: the longest folder counts, and what is in none is
+//! refused.
+
+use super::path::{BadPath, NodePath};
+use crate::code::Code;
+use std::fmt;
+
+/// A whole path on this host.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct LocalPath {
+    parts: Vec<String>,
+}
+
+impl LocalPath {
+    /// Reads `/mnt/nas`.
+    pub fn parse(text: &str) -> Result<Self, BadPath> {
+        let shown = || text.chars().take(80).collect::<String>();
+        let Some(rest) = text.strip_prefix('/') else { return Err(BadPath::NotWhole { path: shown() }) };
+        let mut path = Self { parts: Vec::new() };
+        for part in rest.split('/').filter(|part| !part.is_empty() && *part != ".") {
+            path = path.join(part)?;
+        }
+        Ok(path)
+    }
+
+    /// A file or folder in it. A backslash is refused, although Linux allows it: it would be a folder on Windows.
+    pub fn join(&self, part: &str) -> Result<Self, BadPath> {
+        if part == ".." {
+            return Err(BadPath::Parent { path: part.to_owned() });
+        }
+        let is_bad = part.is_empty() || part == "." || part.contains(['/', '\\']);
+        if is_bad || part.chars().any(char::is_control) {
+            return Err(BadPath::Part { part: part.chars().take(80).collect() });
+        }
+        let mut joined = self.clone();
+        joined.parts.push(part.to_owned());
+        Ok(joined)
+    }
+
+    /// Whether it is `folder` or lies in it.
+    pub fn is_in(&self, folder: &Self) -> bool {
+        self.parts.starts_with(&folder.parts)
+    }
+}
+
+impl fmt::Display for LocalPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "/{}", self.parts.join("/"))
+    }
+}
+
+/// One folder, as nodes see it and as this host does.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PathLine {
+    /// On nodes.
+    pub node: NodePath,
+    /// Here.
+    pub local: LocalPath,
+}
+
+/// Which folder is which.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PathMap {
+    lines: Vec<PathLine>,
+}
+
+/// Two lines of a map contradict each other.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{folder} is in the map of paths twice")]
+pub struct BadPathMap {
+    /// What is there twice.
+    pub folder: String,
+}
+
+/// Why a path has no counterpart.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum NoPath {
+    /// No line covers it.
+    #[error("no line of the map of paths covers {path}")]
+    NotMapped {
+        /// Which path.
+        path: String,
+    },
+    /// What it would be there is not a path.
+    #[error(transparent)]
+    Bad(#[from] BadPath),
+}
+
+impl NoPath {
+    /// Its stable code.
+    pub const fn code(&self) -> Code {
+        match self {
+            Self::NotMapped { .. } => Code::PathNotMapped,
+            Self::Bad(bad) => bad.code(),
+        }
+    }
+}
+
+impl PathMap {
+    /// Checks and wraps.
+    pub fn new(lines: Vec<PathLine>) -> Result<Self, BadPathMap> {
+        for (index, line) in lines.iter().enumerate() {
+            for other in &lines[index + 1..] {
+                if line.node.is_in(&other.node) && other.node.is_in(&line.node) {
+                    return Err(BadPathMap { folder: line.node.to_string() });
+                }
+                if line.local == other.local {
+                    return Err(BadPathMap { folder: line.local.to_string() });
+                }
+            }
+        }
+        Ok(Self { lines })
+    }
+
+    /// What a path of a node is here.
+    ///
+    /// ```
+    /// # use tidemill_domain::render::path::NodePath;
+    /// # use tidemill_domain::render::path_map::{LocalPath, PathLine, PathMap};
+    /// let line = PathLine {
+    ///     node: NodePath::parse("\\\\NAS\\broadcast").unwrap(),
+    ///     local: LocalPath::parse("/mnt/nas").unwrap(),
+    /// };
+    /// let map = PathMap::new(vec![line]).unwrap();
+    /// let file = NodePath::parse("//nas/broadcast/a.mp4").unwrap();
+    /// assert_eq!(map.to_local(&file).unwrap().to_string(), "/mnt/nas/a.mp4");
+    /// ```
+    pub fn to_local(&self, path: &NodePath) -> Result<LocalPath, NoPath> {
+        let covering = self.lines.iter().filter_map(|line| Some((line, path.after(&line.node)?)));
+        let Some((line, rest)) = covering.min_by_key(|(_, rest)| rest.len()) else {
+            return Err(NoPath::NotMapped { path: path.to_string() });
+        };
+        let mut local = line.local.clone();
+        for part in rest {
+            local = local.join(part)?;
+        }
+        Ok(local)
+    }
+
+    /// What a path of this host is on nodes.
+    pub fn to_node(&self, path: &LocalPath) -> Result<NodePath, NoPath> {
+        let covering = self.lines.iter().filter(|line| path.is_in(&line.local));
+        let Some(line) = covering.max_by_key(|line| line.local.parts.len()) else {
+            return Err(NoPath::NotMapped { path: path.to_string() });
+        };
+        let mut node = line.node.clone();
+        for part in &path.parts[line.local.parts.len()..] {
+            node = node.join(part)?;
+        }
+        Ok(node)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn map() -> PathMap {
+        let line = |node, local| PathLine {
+            node: NodePath::parse(node).unwrap(),
+            local: LocalPath::parse(local).unwrap(),
+        };
+        PathMap::new(vec![
+            line("\\\\NAS\\broadcast", "/mnt/nas/broadcast"),
+            line("\\\\NAS\\broadcast\\archive", "/mnt/archive"),
+            line("D:\\output", "/mnt/render01/output"),
+        ])
+        .unwrap()
+    }
+
+    #[test]
+    fn the_longest_folder_counts_and_ends_at_a_separator() {
+        let local = |path| map().to_local(&NodePath::parse(path).unwrap()).map(|local| local.to_string());
+
+        assert_eq!(local("//nas/BROADCAST/x/a.mp4").unwrap(), "/mnt/nas/broadcast/x/a.mp4");
+        assert_eq!(local("\\\\NAS\\broadcast\\Archive\\a.mp4").unwrap(), "/mnt/archive/a.mp4");
+        assert_eq!(local("\\\\NAS\\broadcast\\archived").unwrap(), "/mnt/nas/broadcast/archived");
+        assert_eq!(local("file:///d:/output/a.mp4").unwrap(), "/mnt/render01/output/a.mp4");
+        for unmapped in
+            ["\\\\NAS\\broad\\a", "\\\\NAS2\\broadcast\\a", "D:\\outputs\\a", "E:\\output\\a", "/output"]
+        {
+            assert_eq!(local(unmapped).unwrap_err().code(), Code::PathNotMapped, "{unmapped}");
+        }
+    }
+
+    #[test]
+    fn a_folder_is_in_the_map_once() {
+        let line = |node, local| PathLine {
+            node: NodePath::parse(node).unwrap(),
+            local: LocalPath::parse(local).unwrap(),
+        };
+
+        assert!(PathMap::new(vec![line("D:\\a", "/x"), line("d:/A", "/y")]).is_err());
+        assert!(PathMap::new(vec![line("D:\\a", "/x"), line("D:\\b", "/x/")]).is_err());
+    }
+
+    #[test]
+    fn a_name_that_windows_cannot_have_has_no_place_there() {
+        let local = LocalPath::parse("/mnt/render01/output/a:b").unwrap();
+
+        assert_eq!(map().to_node(&local).unwrap_err().code(), Code::BadPath);
+        for bad in ["mnt", "", "/a/../b", "/a\\b", "/a\nb"] {
+            assert!(LocalPath::parse(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn both_ways_lead_back(
+            root in prop_oneof![Just("\\\\NAS\\broadcast"), Just("\\\\NAS\\broadcast\\archive"), Just("D:\\output")],
+            parts in prop::collection::vec("[b-z가-힣_ -]{0,8}[b-z]", 0..4),
+        ) {
+            let mut node = NodePath::parse(root).unwrap();
+            for part in &parts {
+                node = node.join(part).unwrap();
+            }
+            let local = map().to_local(&node).unwrap();
+            prop_assert_eq!(map().to_node(&local), Ok(node));
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! How often a worker looks for renders when no wake-up comes: the document's three intervals. Waking up is the fast
+//! way; this is the safety net under it.
+
+use crate::poll::Found;
+use std::time::Duration;
+
+/// So many looks in vain, one after the other, and the worker is idle.
+const EMPTY_MAX: u32 = 10;
+
+/// How long a worker sleeps between looks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Polling {
+    /// Right after there was a render.
+    pub busy: Duration,
+    /// `POLL_INTERVAL_DEFAULT`.
+    pub default: Duration,
+    /// `POLL_INTERVAL_IDLE`.
+    pub idle: Duration,
+}
+
+impl Default for Polling {
+    fn default() -> Self {
+        Self { busy: Duration::from_secs(5), default: Duration::from_secs(10), idle: Duration::from_secs(30) }
+    }
+}
+
+/// How often a worker has looked in vain since it last had a render.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Empty(u32);
+
+impl Polling {
+    /// How long it sleeps after a look that found this, and what it has counted then.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tidemill_domain::poll::Found;
+    /// # use tidemill_domain::render::polling::{Empty, Polling};
+    /// let (sleep, empty) = Polling::default().next(Empty::default(), Found::Work);
+    /// assert_eq!(sleep, Duration::from_secs(5));
+    /// assert_eq!(Polling::default().next(empty, Found::Nothing).0, Duration::from_secs(10));
+    /// ```
+    pub fn next(&self, empty: Empty, found: Found) -> (Duration, Empty) {
+        let empty = match found {
+            Found::Work => Empty(0),
+            Found::Nothing => Empty(empty.0.saturating_add(1)),
+        };
+        let sleep = match empty.0 {
+            // Somebody who sets a short default wants a short wait after work as well.
+            0 => self.busy.min(self.default),
+            1..EMPTY_MAX => self.default,
+            _ => self.idle.max(self.default),
+        };
+        (sleep, empty)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn ten_looks_in_vain_make_a_worker_idle_and_one_render_wakes_it() {
+        let polling = Polling::default();
+        let mut empty = Empty::default();
+        let mut sleeps = Vec::new();
+        for _ in 0..11 {
+            let (sleep, counted) = polling.next(empty, Found::Nothing);
+            sleeps.push(sleep.as_secs());
+            empty = counted;
+        }
+
+        assert_eq!(sleeps, [10, 10, 10, 10, 10, 10, 10, 10, 10, 30, 30]);
+        assert_eq!(polling.next(empty, Found::Work), (Duration::from_secs(5), Empty(0)));
+    }
+
+    proptest! {
+        #[test]
+        fn no_sleep_is_longer_than_the_longest_setting(
+            default in 1..3_600_u64, idle in 1..3_600_u64, empty: u32, work: bool,
+        ) {
+            let polling = Polling {
+                default: Duration::from_secs(default),
+                idle: Duration::from_secs(idle),
+                ..Polling::default()
+            };
+            let found = if work { Found::Work } else { Found::Nothing };
+            let (sleep, _) = polling.next(Empty(empty), found);
+            prop_assert!(sleep > Duration::ZERO && sleep <= polling.default.max(polling.idle));
+        }
+    }
+}

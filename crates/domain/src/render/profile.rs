@@ -1,0 +1,292 @@
+//! The profile of a composition: where its template is, and what its file has to be.
+
+use super::path::NodePath;
+use super::rate::Rate;
+use crate::code::Code;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::time::Duration;
+
+/// The least size of a file where nobody says otherwise. A clip of pure black has 9 kB and is a good one.
+pub const BYTES_MIN: u64 = 1_000;
+
+/// Whether a file has sound.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Audio {
+    /// It must not.
+    None,
+    /// It must, with 48 kHz.
+    Required,
+    /// As it likes.
+    #[default]
+    Any,
+}
+
+/// Whether every frame of a file is decoded before it is published.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decoding {
+    /// It is: the only way to see holes in the middle.
+    #[default]
+    On,
+    /// It is not.
+    Off,
+}
+
+/// What is known of a composition.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// Its name in the template.
+    pub composition: String,
+    /// The After Effects project, as nodes see it.
+    pub template: String,
+    /// The output module of After Effects.
+    pub output_module: String,
+    /// The render settings of After Effects, if not its default ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settings_template: Option<String>,
+    /// The ending of its files, without a dot.
+    #[serde(default = "mp4")]
+    pub extension: String,
+    /// What ffprobe calls the container.
+    #[serde(default = "mp4")]
+    pub container: String,
+    /// Its width in pixels.
+    pub width: u32,
+    /// Its height in pixels.
+    pub height: u32,
+    /// Its frames per second.
+    pub rate: Rate,
+    /// What its video may be encoded with.
+    #[serde(default = "h264")]
+    pub codecs: BTreeSet<String>,
+    /// How its pixels may be stored; empty when that does not matter.
+    #[serde(default = "yuv420p")]
+    pub pixel_formats: BTreeSet<String>,
+    /// How long it is, if it always is.
+    #[serde(default, with = "crate::duration::optional_text", skip_serializing_if = "Option::is_none")]
+    pub duration: Option<Duration>,
+    /// The least bytes that its file has.
+    #[serde(default = "bytes_min")]
+    pub bytes_min: u64,
+    /// Whether it has sound.
+    #[serde(default)]
+    pub audio: Audio,
+    /// Whether it is decoded.
+    #[serde(default)]
+    pub decoding: Decoding,
+}
+
+fn mp4() -> String {
+    "mp4".to_owned()
+}
+
+fn h264() -> BTreeSet<String> {
+    BTreeSet::from(["h264".to_owned()])
+}
+
+fn yuv420p() -> BTreeSet<String> {
+    BTreeSet::from(["yuv420p".to_owned()])
+}
+
+const fn bytes_min() -> u64 {
+    BYTES_MIN
+}
+
+/// A profile that cannot be used: everything that is wrong with it.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub struct BadProfile {
+    /// Which field, and why.
+    pub problems: Vec<(&'static str, String)>,
+}
+
+impl BadProfile {
+    /// Its stable code.
+    pub const fn code(&self) -> Code {
+        Code::BadProfile
+    }
+}
+
+impl fmt::Display for BadProfile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all: Vec<_> = self.problems.iter().map(|(field, why)| format!("{field}: {why}")).collect();
+        f.write_str(&all.join("; "))
+    }
+}
+
+impl Profile {
+    /// Looks at everything and names all that is wrong.
+    pub fn check(&self) -> Result<(), BadProfile> {
+        let mut problems = Vec::new();
+        let mut bad = |field, why: &str| problems.push((field, why.to_owned()));
+        if let Err(unsafe_name) = check_composition(&self.composition) {
+            bad("composition", &unsafe_name.to_string());
+        }
+        match NodePath::parse(&self.template) {
+            Err(path) => bad("template", &path.to_string()),
+            Ok(path) if !is_project(&path) => bad("template", "it does not end with .aep or .aepx"),
+            Ok(_) => {}
+        }
+        let is_name = |text: &str| !text.trim().is_empty() && !text.chars().any(char::is_control);
+        if !is_name(&self.output_module) {
+            bad("output_module", "write the name of an output module of After Effects");
+        }
+        if self.settings_template.as_deref().is_some_and(|name| !is_name(name)) {
+            bad("settings_template", "write the name of a template of render settings, or leave it out");
+        }
+        let is_ending = |text: &str| {
+            (1..=8).contains(&text.len())
+                && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+        };
+        if !is_ending(&self.extension) {
+            bad("extension", "write 1 to 8 small letters and digits, without a dot");
+        }
+        if !is_ending(&self.container) {
+            bad("container", "write the container as ffprobe names it, such as mp4 or mov");
+        }
+        for (field, pixels) in [("width", self.width), ("height", self.height)] {
+            if !(1..=32_768).contains(&pixels) {
+                bad(field, "write 1 to 32768 pixels");
+            }
+        }
+        if self.rate.per_second() > 1_000.0 {
+            bad("rate", "write at most 1000 frames per second");
+        }
+        if self.codecs.is_empty() {
+            bad("codecs", "name at least one, such as h264");
+        }
+        if self.duration.is_some_and(|duration| duration.is_zero() || duration > Duration::from_secs(86_400))
+        {
+            bad("duration", "write more than nothing and at most a day, or leave it out");
+        }
+        if problems.is_empty() { Ok(()) } else { Err(BadProfile { problems }) }
+    }
+}
+
+/// Whether a path is that of an After Effects project.
+pub(super) fn is_project(path: &NodePath) -> bool {
+    let name = path.file_name().unwrap_or_default().to_lowercase();
+    name.ends_with(".aep") || name.ends_with(".aepx")
+}
+
+/// The name of a composition that would become a part of the script that nexrender makes.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum UnsafeComposition {
+    /// Nothing there.
+    #[error("the composition has no name")]
+    Empty,
+    /// Longer than any name.
+    #[error("the name of the composition is longer than 255 characters")]
+    TooLong,
+    /// A character that nexrender does not quote.
+    #[error("the composition {name:?} has the character {letter:?} in its name")]
+    Letter {
+        /// Its name.
+        name: String,
+        /// Which.
+        letter: char,
+    },
+}
+
+impl UnsafeComposition {
+    /// Its stable code.
+    pub const fn code(&self) -> Code {
+        Code::UnsafeComposition
+    }
+}
+
+/// Refuses names of compositions that nexrender would write into its script without quoting them.
+pub fn check_composition(name: &str) -> Result<(), UnsafeComposition> {
+    if name.trim().is_empty() {
+        return Err(UnsafeComposition::Empty);
+    }
+    if name.chars().count() > 255 {
+        return Err(UnsafeComposition::TooLong);
+    }
+    let is_unsafe = |letter: &char| {
+        letter.is_control() || matches!(letter, '\'' | '"' | '\\' | '$' | '`' | '\u{2028}' | '\u{2029}')
+    };
+    match name.chars().find(is_unsafe) {
+        Some(letter) => Err(UnsafeComposition::Letter { name: name.to_owned(), letter }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// The profile of the document's example.
+    pub(in super::super) fn profile() -> Profile {
+        serde_json::from_str(
+            r#"{"composition": "_MAIN Mini Chip Count", "template": "D:\\templates\\cyprusdesign.aep",
+                "output_module": "H.264 - Match Render Settings - 15 Mbps",
+                "width": 1920, "height": 1080, "rate": "30", "duration": "5s"}"#,
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn what_is_not_said_is_an_mp4_with_h264() {
+        let profile = profile();
+
+        assert_eq!(profile.check(), Ok(()));
+        assert_eq!((profile.extension.as_str(), profile.bytes_min), ("mp4", 1_000));
+        assert_eq!((profile.audio, profile.decoding), (Audio::Any, Decoding::On));
+        assert!(profile.codecs.contains("h264") && profile.pixel_formats.contains("yuv420p"));
+        let text = serde_json::to_string(&profile).unwrap();
+        assert_eq!(serde_json::from_str::<Profile>(&text).unwrap(), profile, "{text}");
+    }
+
+    #[test]
+    fn all_that_is_wrong_is_named_at_once() {
+        let bad = Profile {
+            composition: "Cote d'Ivoire".into(),
+            template: "templates/a.aep".into(),
+            output_module: " ".into(),
+            settings_template: Some(String::new()),
+            extension: ".mp4".into(),
+            container: String::new(),
+            width: 0,
+            height: 100_000,
+            rate: Rate::new(100_000, 1).unwrap(),
+            codecs: BTreeSet::new(),
+            duration: Some(Duration::ZERO),
+            ..profile()
+        };
+
+        let fields: Vec<_> = bad.check().unwrap_err().problems.into_iter().map(|(field, _)| field).collect();
+
+        assert_eq!(
+            fields,
+            [
+                "composition",
+                "template",
+                "output_module",
+                "settings_template",
+                "extension",
+                "container",
+                "width",
+                "height",
+                "rate",
+                "codecs",
+                "duration",
+            ]
+        );
+        let no_project = Profile { template: "D:\\a.exe".into(), ..profile() };
+        assert_eq!(no_project.check().unwrap_err().code(), Code::BadProfile);
+    }
+
+    #[test]
+    fn names_that_would_break_the_script_are_refused() {
+        for bad in ["a'b", "a\"b", "a\\b", "$&", "a`b", "a\nb", "a\u{2028}b", "", "  ", "\u{7f}"] {
+            assert!(check_composition(bad).is_err(), "{bad:?}");
+        }
+        for good in ["_MAIN Mini Chip Count", "파이널 테이블", "Day 1: A/B", "FULL_HD->intro->logo"] {
+            assert_eq!(check_composition(good), Ok(()), "{good}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! A rate of frames, exactly: 30000/1001 is not 30, and 29.97 is neither.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::num::NonZeroU32;
+use std::str::FromStr;
+
+/// Frames per second as a fraction in lowest terms.
+///
+/// ```
+/// # use tidemill_domain::render::rate::Rate;
+/// let ntsc: Rate = "60000/2002".parse().unwrap();
+/// assert_eq!(ntsc.to_string(), "30000/1001");
+/// assert!("29.97".parse::<Rate>().is_err());
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Rate {
+    frames: NonZeroU32,
+    seconds: NonZeroU32,
+}
+
+/// The text is no rate. ffprobe writes `0/0` for one that it does not know.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("a rate is a whole number or a fraction, such as 25, 60 or 30000/1001")]
+pub struct BadRate;
+
+impl Rate {
+    /// Frames in seconds.
+    pub fn new(frames: u32, seconds: u32) -> Result<Self, BadRate> {
+        let divisor = greatest_common_divisor(frames, seconds);
+        let part = |number: u32| number.checked_div(divisor).and_then(NonZeroU32::new).ok_or(BadRate);
+        Ok(Self { frames: part(frames)?, seconds: part(seconds)? })
+    }
+
+    /// Frames per second, nearly.
+    pub fn per_second(self) -> f64 {
+        f64::from(self.frames.get()) / f64::from(self.seconds.get())
+    }
+
+    /// How long a frame is, in seconds.
+    pub fn frame_seconds(self) -> f64 {
+        1.0 / self.per_second()
+    }
+}
+
+fn greatest_common_divisor(one: u32, other: u32) -> u32 {
+    if other == 0 { one } else { greatest_common_divisor(other, one % other) }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.seconds.get() {
+            1 => self.frames.fmt(f),
+            seconds => write!(f, "{}/{seconds}", self.frames),
+        }
+    }
+}
+
+impl FromStr for Rate {
+    type Err = BadRate;
+
+    fn from_str(text: &str) -> Result<Self, BadRate> {
+        let (frames, seconds) = text.split_once('/').unwrap_or((text, "1"));
+        let number = |digits: &str| {
+            let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit());
+            if is_plain { digits.parse().map_err(|_| BadRate) } else { Err(BadRate) }
+        };
+        Self::new(number(frames)?, number(seconds)?)
+    }
+}
+
+impl TryFrom<String> for Rate {
+    type Error = BadRate;
+
+    fn try_from(text: String) -> Result<Self, BadRate> {
+        text.parse()
+    }
+}
+
+impl From<Rate> for String {
+    fn from(rate: Rate) -> Self {
+        rate.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_is_no_fraction_is_refused() {
+        for bad in ["", "0", "0/0", "30/0", "0/1", "29.97", "-30", "+30", "30/", "/1", "30/1/1", "4294967296"]
+        {
+            assert_eq!(bad.parse::<Rate>(), Err(BadRate), "{bad}");
+        }
+        assert_ne!("30000/1001".parse::<Rate>(), "30".parse());
+        assert_eq!("30/1".parse::<Rate>(), "30".parse());
+    }
+
+    proptest! {
+        #[test]
+        fn rates_read_back_and_equal_ones_are_equal(frames in 1..100_000_u32, seconds in 1..2_000_u32, times in 1..40_u32) {
+            let rate = Rate::new(frames, seconds).unwrap();
+            prop_assert_eq!(rate.to_string().parse(), Ok(rate));
+            prop_assert_eq!(Rate::new(frames * times, seconds * times), Ok(rate));
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What nexrender says about a job: all words of its three dialects, as phases of ours. No foreign word ever becomes a
+//! status; one that nobody knows changes nothing.
+
+use super::failure::{Failure, classify};
+use super::phase::Phase;
+
+/// What nexrender says.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Report {
+    /// It is at work.
+    At {
+        /// Where.
+        phase: Phase,
+        /// How far, in percent, as it was said.
+        percent: Option<f64>,
+    },
+    /// It is done. That does not mean that the file is good.
+    Finished,
+    /// It has failed.
+    Failed {
+        /// How.
+        failure: Failure,
+        /// In its own words.
+        message: String,
+    },
+    /// Somebody has cancelled it there.
+    Cancelled,
+    /// There is no such job.
+    Lost,
+    /// It says something that nobody knows. The caller warns once; the clocks go on.
+    Unknown {
+        /// The word.
+        word: String,
+    },
+}
+
+/// What nexrender has to say about one job, before it is understood.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Said<'a> {
+    /// The name of the job.
+    pub uid: &'a str,
+    /// Its state.
+    pub state: &'a str,
+    /// How far it is.
+    pub percent: Option<f64>,
+    /// What went wrong.
+    pub error: Option<&'a str>,
+}
+
+/// Understands it. An error text counts only in the state `error`: nodes also send one with other states, shortly before
+/// they go on or fail.
+///
+/// ```
+/// # use tidemill_domain::render::remote::{Report, Said, understand};
+/// # use tidemill_domain::render::Phase;
+/// let said = Said { uid: "rq-1-1", state: "started", percent: None, error: Some("half a second before") };
+/// assert_eq!(understand(said), Report::At { phase: Phase::NodePreparing, percent: None });
+/// ```
+pub fn understand(said: Said<'_>) -> Report {
+    match said.state {
+        "created" | "queued" | "picked" | "pending" => at(Phase::WaitingForNode, said),
+        "started"
+        | "render:setup"
+        | "render:predownload"
+        | "render:download"
+        | "render:postdownload"
+        | "render:prerender"
+        | "render:script" => at(Phase::NodePreparing, said),
+        "render:dorender" | "rendering" => at(Phase::Rendering, said),
+        "render:postrender" | "render:cleanup" | "encoding" => at(Phase::Encoding, said),
+        "finished" => Report::Finished,
+        "error" => {
+            let message = said.error.unwrap_or("nexrender gave no reason").to_owned();
+            Report::Failed { failure: classify(&message, said.uid), message }
+        }
+        "cancelled" | "manually_cancelled" => Report::Cancelled,
+        other => Report::Unknown { word: other.chars().take(64).collect() },
+    }
+}
+
+fn at(phase: Phase, said: Said<'_>) -> Report {
+    Report::At { phase, percent: said.percent }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn said(state: &str) -> Said<'_> {
+        Said { uid: "rq-1-1", state, percent: Some(45.0), error: None }
+    }
+
+    #[test]
+    fn every_word_of_the_three_dialects_is_known() {
+        let check = |phase, words: &[&str]| {
+            for word in words {
+                assert_eq!(understand(said(word)), Report::At { phase, percent: Some(45.0) }, "{word}");
+            }
+        };
+
+        check(Phase::WaitingForNode, &["created", "queued", "picked", "pending"]);
+        check(
+            Phase::NodePreparing,
+            &[
+                "started",
+                "render:setup",
+                "render:predownload",
+                "render:download",
+                "render:postdownload",
+                "render:prerender",
+                "render:script",
+            ],
+        );
+        check(Phase::Rendering, &["render:dorender", "rendering"]);
+        check(Phase::Encoding, &["render:postrender", "render:cleanup", "encoding"]);
+        assert_eq!(understand(said("finished")), Report::Finished);
+        assert_eq!(understand(said("manually_cancelled")), Report::Cancelled);
+    }
+
+    #[test]
+    fn an_error_without_a_text_is_one_that_may_pass() {
+        let Report::Failed { failure, message } = understand(said("error")) else { panic!("it has failed") };
+
+        assert_eq!((failure, message.as_str()), (Failure::RenderFailed, "nexrender gave no reason"));
+    }
+
+    #[test]
+    fn a_finished_job_with_an_error_text_is_finished() {
+        let said = Said { error: Some("a warning"), ..said("finished") };
+
+        assert_eq!(understand(said), Report::Finished);
+    }
+
+    proptest! {
+        #[test]
+        fn any_word_is_understood_or_named(state in "\\PC{0,100}", percent: f64, error: Option<String>) {
+            let said = Said { uid: "rq-1-1", state: &state, percent: Some(percent), error: error.as_deref() };
+            match understand(said) {
+                Report::At { phase, .. } => prop_assert!(phase.is_remote()),
+                Report::Unknown { word } => prop_assert!(state.starts_with(&word)),
+                Report::Failed { .. } => prop_assert_eq!(state, "error"),
+                Report::Finished | Report::Cancelled | Report::Lost => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The names under which nexrender knows our renders: `rq-<id>-<epoch>`, one for each claim that submits.
+//!
+//! nexrender takes a name that the client chose, and takes it twice without a word; then it renders the first of the
+//! two again and again. So a name is never used for a second job, and whoever is about to post one looks first.
+
+use crate::lease::Epoch;
+use std::fmt;
+use std::str::FromStr;
+
+/// One render: a row of `render_queue`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct RenderId(i64);
+
+impl RenderId {
+    /// Wraps the number that the database gave.
+    pub const fn new(id: i64) -> Self {
+        Self(id)
+    }
+
+    /// The number.
+    pub const fn get(self) -> i64 {
+        self.0
+    }
+}
+
+impl fmt::Display for RenderId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The name of a job in nexrender.
+///
+/// ```
+/// # use tidemill_domain::lease::Epoch;
+/// # use tidemill_domain::render::{RenderId, Uid};
+/// let uid = Uid::new(RenderId::new(4711), Epoch::new(2));
+/// assert_eq!(uid.to_string(), "rq-4711-2");
+/// assert_eq!("rq-4711-2".parse(), Ok(uid));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Uid {
+    render: RenderId,
+    epoch: Epoch,
+}
+
+/// The job is none of ours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("not the name of a job of ours, such as rq-4711-2")]
+pub struct NotAUid;
+
+impl Uid {
+    /// The most bytes that it can have.
+    pub const BYTES_MAX: usize = "rq--".len() + 20 + 20;
+
+    /// The name of what `render` submits in `epoch`.
+    pub const fn new(render: RenderId, epoch: Epoch) -> Self {
+        Self { render, epoch }
+    }
+
+    /// Whose job it is.
+    pub const fn render(self) -> RenderId {
+        self.render
+    }
+
+    /// The epoch that has submitted it.
+    pub const fn epoch(self) -> Epoch {
+        self.epoch
+    }
+}
+
+impl fmt::Display for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rq-{}-{}", self.render, self.epoch)
+    }
+}
+
+impl FromStr for Uid {
+    type Err = NotAUid;
+
+    fn from_str(text: &str) -> Result<Self, NotAUid> {
+        let (render, epoch) =
+            text.strip_prefix("rq-").and_then(|rest| rest.rsplit_once('-')).ok_or(NotAUid)?;
+        let uid = Self {
+            render: RenderId::new(render.parse().map_err(|_| NotAUid)?),
+            epoch: Epoch::new(epoch.parse().map_err(|_| NotAUid)?),
+        };
+        // The parser of numbers also takes `+1` and `01`, which would be second names of the same job.
+        if uid.to_string() == text { Ok(uid) } else { Err(NotAUid) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn other_names_are_none_of_ours() {
+        for foreign in [
+            "",
+            "rq",
+            "rq-1",
+            "rq--1-2x",
+            "rq-01-2",
+            "rq-+1-2",
+            "rq-1-2-3",
+            "RQ-1-2",
+            "XSxHoF6n6oo-hwgrlPZPr",
+        ] {
+            assert_eq!(foreign.parse::<Uid>(), Err(NotAUid), "{foreign}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn names_read_back_and_fit(id in 0..=i64::MAX, epoch in 0..=i64::MAX) {
+            let uid = Uid::new(RenderId::new(id), Epoch::new(epoch));
+
+            prop_assert_eq!(uid.to_string().parse(), Ok(uid));
+            prop_assert!(uid.to_string().len() <= Uid::BYTES_MAX);
+        }
+    }
+}
