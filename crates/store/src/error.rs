@@ -133,6 +133,26 @@ pub enum StoreError {
         /// What is wrong with it.
         source: ContextError,
     },
+    /// What a render shows has a character that no database takes.
+    #[error("a text of the render has the character U+0000")]
+    NulInRender,
+    /// The data of a render is under a key that we do not have.
+    #[error("the data of the render is encrypted with the key {key}, which is not configured")]
+    KeyMissing {
+        /// Its id.
+        key: String,
+    },
+    /// The key has the right id and does not fit, or somebody has changed or moved what is encrypted.
+    #[error("the data of {place} cannot be decrypted with the key {key}")]
+    CannotDecrypt {
+        /// Its id.
+        key: String,
+        /// Whose data.
+        place: String,
+    },
+    /// The operating system gives no random numbers, without which nothing may be encrypted.
+    #[error("the operating system gives no random numbers")]
+    NoRandomness,
     /// The process that asked may not have a lease; most likely it was silent for too long. Register again.
     #[error("the lease on new work was refused")]
     LeaseRefused(#[source] LeaseRefusal),
@@ -179,6 +199,10 @@ impl StoreError {
             Self::BadMessage(bad) => bad.code(),
             Self::BadContext { source: ContextError::NotUnderstood(_), .. } => Code::DamagedRow,
             Self::BadContext { .. } => Code::ContextTooLarge,
+            Self::NulInRender => Code::BadRenderData,
+            Self::KeyMissing { .. } => Code::RenderKeyMissing,
+            Self::CannotDecrypt { .. } => Code::RenderDataSealed,
+            Self::NoRandomness => Code::Unexpected,
             Self::LeaseRefused(_) => Code::ProcessExpired,
             Self::NotPermitted(_) => Code::StatementNotPermitted,
             Self::ConnectionsExhausted(_) => Code::ConnectionsExhausted,
@@ -232,6 +256,14 @@ impl StoreError {
                 "let the program that wrote it go on with the job, or launch it with other identifying parameters".into()
             }
             Self::BadContext { .. } => "keep positions and totals in the context, and data in a table".into(),
+            Self::NulInRender => "leave the character out".into(),
+            Self::KeyMissing { key } => {
+                format!("give the key {key} among render.keys again; it may be taken away once no render needs it")
+            }
+            Self::CannotDecrypt { key, .. } => format!(
+                "check that {key} is the key that it was when the render was stored; if it is, restore the row from a backup"
+            ),
+            Self::NoRandomness => "check that the process may read random numbers, then try again".into(),
             Self::LeaseRefused(_) => "start the process again: it then counts as a new one".into(),
             Self::NotPermitted(_) => {
                 "grant the database user create and use on the schema, or let an administrator run `tidemill db migrate`".into()

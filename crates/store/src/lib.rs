@@ -20,6 +20,7 @@ pub mod lease;
 pub mod outbox;
 pub mod pool;
 pub mod process;
+pub mod render;
 pub mod schedule;
 
 pub mod idempotency;

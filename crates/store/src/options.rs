@@ -1,5 +1,6 @@
 //! How to open a store; every field has a sensible default.
 
+use crate::render::Keys;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,6 +61,8 @@ pub struct StoreOptions {
     pub password: Option<String>,
     /// What of our own doings becomes events.
     pub telling: Telling,
+    /// The keys under which the data of renders is stored; in clear without one.
+    pub render_keys: Keys,
     /// Tells the time instead of the database; for tests.
     pub clock: Option<Arc<dyn Clock>>,
 }
@@ -75,6 +78,7 @@ impl Default for StoreOptions {
             pooler: Pooler::default(),
             password: None,
             telling: Telling::default(),
+            render_keys: Keys::default(),
             clock: None,
         }
     }
@@ -92,6 +96,7 @@ impl fmt::Debug for StoreOptions {
             .field("pooler", &self.pooler)
             .field("password", &self.password.as_ref().map(|_| "***"))
             .field("telling", &self.telling)
+            .field("render_keys", &self.render_keys)
             .field("clock", &self.clock)
             .finish()
     }

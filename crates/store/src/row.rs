@@ -13,6 +13,7 @@ pub(crate) mod job;
 pub(crate) mod outbox;
 pub(crate) mod partition;
 pub(crate) mod pool;
+pub(crate) mod render;
 pub(crate) mod schedule;
 
 /// Table, column and row of a value that breaks the rules.

@@ -4,6 +4,7 @@ use crate::error::StoreError;
 use crate::item::Reading;
 use crate::migration;
 use crate::options::{Init, StoreOptions};
+use crate::render::Keys;
 use crate::tx::Tx;
 use crate::url::{DatabaseUrl, Dialect, Place};
 use crate::wakeup::{Hub, Wakeup};
@@ -26,6 +27,7 @@ struct Inner {
     url: DatabaseUrl,
     clock: Option<Arc<dyn Clock>>,
     telling: Telling,
+    render_keys: Keys,
     hub: Hub,
 }
 
@@ -67,6 +69,7 @@ impl Store {
                 url,
                 clock: options.clock.clone(),
                 telling: options.telling.clone(),
+                render_keys: options.render_keys.clone(),
                 hub: Hub::default(),
             }),
         })
@@ -189,6 +192,10 @@ impl Store {
 
     pub(crate) fn telling(&self) -> &Telling {
         &self.inner.telling
+    }
+
+    pub(crate) fn render_keys(&self) -> &Keys {
+        &self.inner.render_keys
     }
 
     pub(crate) fn clock(&self) -> Option<&Arc<dyn Clock>> {

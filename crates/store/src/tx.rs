@@ -2,6 +2,7 @@
 //! the table of contents of persistence; the texts are in `postgres/` and `sqlite/`, under the same names.
 
 use crate::error::StoreError;
+use crate::render::Keys;
 use crate::store::Store;
 use crate::{crash_point, postgres, sqlite};
 use tidemill_domain::outbox::Telling;
@@ -25,6 +26,7 @@ mod job;
 mod outbox;
 mod partition;
 mod pool;
+mod render;
 mod schedule;
 
 mod alert;
@@ -45,6 +47,10 @@ pub(crate) use outbox::EventFilterRow;
 pub(crate) use outbox::{EditColumns, ExceptionChange, ExceptionFilterRow, NewExceptionRow};
 pub(crate) use outbox::{Most, ReadNew, Size, Span};
 pub(crate) use partition::{ClaimFilterRow, PartitionRows};
+pub(crate) use render::{
+    AttemptEnd, AttemptNote, ClaimedRow, NewLeftover, NewRenderRow, RenderFilterRow, Renewed, Saving, Since,
+    Takeover,
+};
 
 /// A transaction on either database. Dropped without a commit, it rolls back.
 #[derive(Debug)]
@@ -87,6 +93,11 @@ impl Tx {
     /// What of our own doings becomes events.
     pub(crate) fn telling(&self) -> &Telling {
         self.store.telling()
+    }
+
+    /// The keys under which the data of renders is stored. Cheap to clone.
+    pub(crate) fn render_keys(&self) -> Keys {
+        self.store.render_keys().clone()
     }
 
     /// Wakes those who wait for `topic` once this transaction has committed.

@@ -12,6 +12,7 @@ pub(crate) mod migration;
 pub(crate) mod outbox;
 pub(crate) mod pool;
 pub(crate) mod process;
+pub(crate) mod render;
 pub(crate) mod schedule;
 pub(crate) mod session;
 pub(crate) mod token;

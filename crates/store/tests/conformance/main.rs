@@ -46,6 +46,7 @@ mod pool;
 mod pooler;
 mod process;
 mod read;
+mod render;
 mod schedule;
 mod token;
 mod told;

@@ -1,0 +1,164 @@
+//! Statements that insert, lock and list rows of `render_queue`.
+
+use crate::codec::DbTime;
+use crate::row::render::RenderRow;
+use crate::tx::{NewRenderRow, RenderFilterRow};
+use serde_json::{Value, json};
+use sqlx::PgConnection;
+
+/// Renders without what they show; the rest of the statement says which.
+macro_rules! renders {
+    ($rest:literal) => {
+        concat!(
+            "select id::bigint as id, composition_id::text as composition_id, cue_item_id::text as cue_item_id, status,
+                    phase, progress::bigint as progress, worker_id, worker_name, lock_expires_at, epoch, job_epoch,
+                    nexrender_job_id, attempts, recovery_count::bigint as recovery_count, submit_failures,
+                    render_failures, upload_failures, run_after, priority, deadline,
+                    to_char(broadcast_date, 'YYYY-MM-DD') as broadcast_date, cancel_requested_at, error_code,
+                    error_message, submitted_at, node_started_at, changed_at, remote_mark, staged_path,
+                    output_file_path, output_bytes, output_sha256, poster_path, gfx_key_id, gfx_hash, created_at,
+                    updated_at, started_at, completed_at, ended_at,
+                    duration_seconds::double precision as duration_seconds, revision
+             from render_queue
+             ",
+            $rest
+        )
+    };
+}
+
+/// None when the same was ordered before and has not ended. Whatever types an adopted table has, the record finds them.
+pub(crate) async fn insert(
+    connection: &mut PgConnection,
+    row: &NewRenderRow<'_>,
+) -> Result<Option<i64>, sqlx::Error> {
+    let data: Value = serde_json::from_str(row.data).map_err(|error| sqlx::Error::Encode(error.into()))?;
+    let given = json!({ "composition_id": row.composition, "cue_item_id": row.cue_item, "gfx_data": data });
+    sqlx::query_scalar(
+        "insert into render_queue
+             (composition_id, cue_item_id, gfx_data, gfx_hash, priority, deadline, broadcast_date, run_after, created_at,
+              updated_at, changed_by)
+         select r.composition_id, r.cue_item_id, r.gfx_data, $2, $3, $4, $5::date, $6, $6, $6, $7
+         from jsonb_populate_record(null::render_queue, $1::jsonb) as r
+         on conflict do nothing
+         returning id::bigint",
+    )
+    .bind(given.to_string())
+    .bind(row.hash)
+    .bind(row.priority)
+    .bind(row.deadline)
+    .bind(row.broadcast_date)
+    .bind(row.now)
+    .bind(row.by)
+    .fetch_optional(connection)
+    .await
+}
+
+pub(crate) async fn find_same(
+    connection: &mut PgConnection,
+    cue_item: &str,
+    hash: &str,
+) -> Result<Option<i64>, sqlx::Error> {
+    sqlx::query_scalar(
+        "select id::bigint
+         from render_queue
+         where cue_item_id::text = $1
+           and gfx_hash = $2
+           and status in ('pending', 'preparing', 'rendering', 'encoding', 'uploading')",
+    )
+    .bind(cue_item)
+    .bind(hash)
+    .fetch_optional(connection)
+    .await
+}
+
+pub(crate) async fn lock(connection: &mut PgConnection, id: i64) -> Result<Option<RenderRow>, sqlx::Error> {
+    sqlx::query_as(renders!("where id = $1 for update")).bind(id).fetch_optional(connection).await
+}
+
+pub(crate) async fn find(connection: &mut PgConnection, id: i64) -> Result<Option<RenderRow>, sqlx::Error> {
+    sqlx::query_as(renders!("where id = $1")).bind(id).fetch_optional(connection).await
+}
+
+/// Those that are first in the order of claims. Who holds one of them is not waited for. Needs `render_queue_claim`.
+pub(crate) async fn lock_waiting(
+    connection: &mut PgConnection,
+    now: DbTime,
+    limit: i64,
+) -> Result<Vec<RenderRow>, sqlx::Error> {
+    sqlx::query_as(renders!(
+        "where status = 'pending'
+           and run_after <= $1
+         order by priority desc, deadline asc nulls last, created_at, id
+         limit $2
+         for update skip locked"
+    ))
+    .bind(now)
+    .bind(limit)
+    .fetch_all(connection)
+    .await
+}
+
+/// Those whose lease has lapsed, also when somebody has set them to cancelled by SQL. Needs `render_queue_lease`.
+pub(crate) async fn lock_lapsed(
+    connection: &mut PgConnection,
+    now: DbTime,
+    limit: i64,
+) -> Result<Vec<RenderRow>, sqlx::Error> {
+    sqlx::query_as(renders!(
+        "where worker_id is not null
+           and status in ('preparing', 'rendering', 'encoding', 'uploading', 'cancelled')
+           and (lock_expires_at <= $1 or lock_expires_at is null)
+         order by lock_expires_at
+         limit $2
+         for update skip locked"
+    ))
+    .bind(now)
+    .bind(limit)
+    .fetch_all(connection)
+    .await
+}
+
+/// The newest first.
+pub(crate) async fn list(
+    connection: &mut PgConnection,
+    filter: &RenderFilterRow<'_>,
+    before: i64,
+    limit: i64,
+) -> Result<Vec<RenderRow>, sqlx::Error> {
+    sqlx::query_as(renders!(
+        "where id < $1
+           and ($2::text is null or status = $2)
+           and ($3::text is null or composition_id::text = $3)
+           and ($4::text is null or worker_name = $4)
+           and ($5::text is null or broadcast_date = $5::date)
+         order by id desc
+         limit $6"
+    ))
+    .bind(before)
+    .bind(filter.status)
+    .bind(filter.composition)
+    .bind(filter.worker)
+    .bind(filter.date)
+    .bind(limit)
+    .fetch_all(connection)
+    .await
+}
+
+/// By status, of each at most so many, and when the oldest that waits was ordered. Needs `render_queue_status`.
+pub(crate) async fn count(
+    connection: &mut PgConnection,
+    most: i64,
+) -> Result<Vec<(String, i64, Option<DbTime>)>, sqlx::Error> {
+    sqlx::query_as(
+        "select s.status,
+                (select count(*) from (select from render_queue q where q.status = s.status limit $1) as counted),
+                case when s.status = 'pending' then (
+                    select min(created_at) from render_queue where status = 'pending'
+                ) end
+         from unnest(array['pending', 'preparing', 'rendering', 'encoding', 'uploading', 'completed', 'failed', 'cancelled'])
+             as s (status)",
+    )
+    .bind(most)
+    .fetch_all(connection)
+    .await
+}

@@ -1,0 +1,122 @@
+//! What was tried with a render: one row for each claim.
+
+use super::object;
+use crate::error::StoreError;
+use crate::row::damaged;
+use crate::tx::Tx;
+use serde_json::Value;
+use std::str::FromStr;
+use tidemill_domain::lease::Epoch;
+use tidemill_domain::process::ProcessId;
+use tidemill_domain::render::RenderId;
+use tidemill_domain::render::lifecycle::Reason;
+use tidemill_domain::time::Timestamp;
+
+/// How a claim ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AttemptOutcome {
+    /// The file is published.
+    Completed,
+    /// The render was given up.
+    Failed,
+    /// Nobody wanted it any more.
+    Cancelled,
+    /// It is tried again.
+    Retried,
+    /// The worker was to stop.
+    GivenBack,
+    /// The worker has vanished.
+    Lost,
+}
+
+impl AttemptOutcome {
+    /// All.
+    pub const ALL: [Self; 6] =
+        [Self::Completed, Self::Failed, Self::Cancelled, Self::Retried, Self::GivenBack, Self::Lost];
+
+    /// The word that is stored and shown.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Retried => "retried",
+            Self::GivenBack => "given_back",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+/// The text names no outcome.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("not an outcome of an attempt")]
+pub struct NotAnOutcome;
+
+impl FromStr for AttemptOutcome {
+    type Err = NotAnOutcome;
+
+    fn from_str(text: &str) -> Result<Self, NotAnOutcome> {
+        Self::ALL.into_iter().find(|outcome| outcome.as_str() == text).ok_or(NotAnOutcome)
+    }
+}
+
+/// What was tried.
+#[derive(Clone, PartialEq, Debug)]
+pub struct AttemptRecord {
+    /// The epoch of the claim.
+    pub epoch: Epoch,
+    /// By which process.
+    pub worker: ProcessId,
+    /// What it called itself.
+    pub worker_name: String,
+    /// The name of the job in nexrender.
+    pub remote_job: Option<String>,
+    /// The SHA-256 of the job's document.
+    pub document_sha256: Option<String>,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+    /// How.
+    pub outcome: Option<AttemptOutcome>,
+    /// Why it failed.
+    pub reason: Option<Reason>,
+    /// What the checks of the file have found.
+    pub report: Option<Value>,
+}
+
+impl Tx {
+    /// What was tried with a render, the oldest first.
+    pub async fn render_attempts(&mut self, id: RenderId) -> Result<Vec<AttemptRecord>, StoreError> {
+        self.render_attempts_of(id.get()).await?.into_iter().map(TryInto::try_into).collect()
+    }
+
+    /// The job that was made in this epoch, in clear; none when there was none.
+    pub async fn render_document(&mut self, id: RenderId, epoch: Epoch) -> Result<Option<Value>, StoreError> {
+        let Some(stored) = self.render_attempt_document(id.get(), epoch.get()).await? else {
+            return Ok(None);
+        };
+        let text = self.render_keys().open(&place(id, epoch), stored)?;
+        let broken = |_| damaged("render_attempt", "document", format!("{id} {epoch}"));
+        serde_json::from_str(&text).map(Some).map_err(broken)
+    }
+
+    /// The document as it is stored, and its key.
+    pub(super) fn seal_document(
+        &self,
+        id: i64,
+        epoch: i64,
+        text: String,
+    ) -> Result<(Option<String>, Option<String>), StoreError> {
+        let place = place(RenderId::new(id), Epoch::new(epoch));
+        Ok(match self.render_keys().seal(&place, &text)? {
+            Some(sealed) => (Some(sealed.text()), Some(sealed.key_id().to_owned())),
+            None => (Some(crate::row::render::storable(&text)), None),
+        })
+    }
+}
+
+/// What a document belongs to.
+pub(super) fn place(id: RenderId, epoch: Epoch) -> String {
+    format!("{}/{epoch}", object(id))
+}

@@ -1,0 +1,169 @@
+//! A worker gets renders: those with the highest priority, then the nearest deadline, then the oldest.
+
+use super::record::RenderRecord;
+use super::save::Change;
+use super::work::Worked;
+use crate::crash_point;
+use crate::error::StoreError;
+use crate::row::render::RenderRow;
+use crate::tx::{ClaimedRow, Takeover, Tx};
+use tidemill_domain::lease::{Fence, Lease};
+use tidemill_domain::process::ProcessId;
+use tidemill_domain::render::{Act, BroadcastDate, Decision, Event, Policy, Render, RenderId, decide};
+use tidemill_domain::schedule::Zone;
+use tidemill_domain::time::Timestamp;
+
+/// What a worker asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct ClaimRequest<'a> {
+    /// Its process.
+    pub by: ProcessId,
+    /// What it calls itself.
+    pub worker: &'a str,
+    /// How many it has room for.
+    pub count: u32,
+    /// What holds for all renders.
+    pub policy: &'a Policy,
+    /// The zone whose day is the day of a broadcast, where nobody has said which.
+    pub zone: &'a Zone,
+}
+
+/// A render that the worker has now.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Claimed {
+    /// The row as it is now.
+    pub record: RenderRecord,
+    /// What everything that it says about the render has to carry.
+    pub fence: Fence,
+    /// What is done first.
+    pub act: Act,
+}
+
+/// What came of asking.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Claims {
+    /// What the worker has now.
+    pub claimed: Vec<Claimed>,
+    /// What has ended instead, because nobody wants it any more or it was claimed too often.
+    pub ended: Vec<Worked>,
+}
+
+/// A render that is about to be claimed: its row and what the rules say.
+struct Asked {
+    row: RenderRow,
+    before: Render,
+    decision: Decision,
+}
+
+impl Tx {
+    /// Claims renders that wait, at most as many as asked for. What is stored in clear is encrypted where there is a
+    /// key. Needs a transaction.
+    pub async fn claim_renders(&mut self, request: ClaimRequest<'_>) -> Result<Claims, StoreError> {
+        let now = self.now().await?;
+        let rows = self.render_lock_waiting(now.into(), request.count.into()).await?;
+        let mut claims = Claims::default();
+        let mut claimed = Vec::with_capacity(rows.len());
+        for row in rows {
+            let asked = match ask(row, request, now) {
+                Ok(asked) => asked,
+                Err((id, error)) => {
+                    self.set_render_aside(id, &error, now).await?;
+                    continue;
+                }
+            };
+            match &asked.decision.write {
+                Some(Render { lease: Lease::Held { .. }, .. }) => claimed.push(asked),
+                Some(_) => {
+                    let Asked { row, before, decision } = asked;
+                    let change = Change::new(request.worker, now);
+                    if let Some(row) = self.save_render(row, &before, &decision, change).await? {
+                        claims.ended.push(Worked { decision, record: row.record()? });
+                    }
+                }
+                None => {}
+            }
+        }
+        claims.claimed = self.take_over(claimed, request, now).await?;
+        Ok(claims)
+    }
+
+    async fn take_over(
+        &mut self,
+        asked: Vec<Asked>,
+        request: ClaimRequest<'_>,
+        now: Timestamp,
+    ) -> Result<Vec<Claimed>, StoreError> {
+        if asked.is_empty() {
+            return Ok(Vec::new());
+        }
+        let takeover = Takeover {
+            worker: request.by.into(),
+            name: request.worker,
+            until: now.plus(request.policy.lease_for).into(),
+            now: now.into(),
+        };
+        let mut changes = Vec::with_capacity(asked.len());
+        let mut claimed = Vec::with_capacity(asked.len());
+        for Asked { mut row, decision, .. } in asked {
+            let Some(Render { lease: Lease::Held { fence, .. }, .. }) = decision.write else { continue };
+            if let Some(after) = &decision.write {
+                row.set(after);
+            }
+            row.worker_name = Some(request.worker.to_owned());
+            row.started_at.get_or_insert(now.into());
+            row.updated_at = now.into();
+            row.revision += 1;
+            if row.broadcast_date.is_none() {
+                let date = BroadcastDate::of(row.created_at.into(), request.zone);
+                row.broadcast_date = date.map(|date| date.to_string());
+            }
+            changes.push(ClaimedRow {
+                id: row.id,
+                status: row.status.clone(),
+                phase: row.phase.clone(),
+                progress: row.progress,
+                epoch: row.epoch,
+                attempts: row.attempts,
+                broadcast_date: row.broadcast_date.clone(),
+                nexrender_job_id: row.nexrender_job_id.clone(),
+            });
+            claimed.push((row, fence, decision.act));
+        }
+        self.render_save_claimed(&changes, takeover).await?;
+        self.render_attempt_begin(&changes, takeover).await?;
+        crash_point!("render_claimed");
+        let mut records = Vec::with_capacity(claimed.len());
+        for (mut row, fence, act) in claimed {
+            if row.gfx_key_id.is_none()
+                && let Some(key) = self.seal_clear_data(RenderId::new(row.id)).await?
+            {
+                row.gfx_key_id = Some(key);
+                row.revision += 1;
+            }
+            records.push(Claimed { record: row.record()?, fence, act });
+        }
+        Ok(records)
+    }
+
+    /// Ends a render whose row makes no sense, so that it does not stand before the others.
+    pub(super) async fn set_render_aside(
+        &mut self,
+        id: RenderId,
+        error: &StoreError,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        tracing::error!(render.id = id.get(), %error, "the row of render {id} makes no sense, so it has failed");
+        let code = error.code().to_string();
+        Ok(self.render_set_aside(id.get(), &code, &error.to_string(), now.into()).await?)
+    }
+}
+
+fn ask(row: RenderRow, request: ClaimRequest<'_>, now: Timestamp) -> Result<Asked, (RenderId, StoreError)> {
+    // The whole record is looked at, so that nothing fails once it is claimed.
+    let before = match row.record() {
+        Ok(record) => record.render,
+        Err(error) => return Err((RenderId::new(row.id), error)),
+    };
+    let decision = decide(&before, &Event::Claim { by: request.by }, request.policy, now);
+    Ok(Asked { row, before, decision })
+}

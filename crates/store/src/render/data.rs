@@ -1,0 +1,74 @@
+//! What renders show, encrypted at rest where a key is configured (`StoreOptions::render_keys`).
+
+use super::attempt::place;
+use super::object;
+use crate::error::StoreError;
+use crate::tx::Tx;
+use tidemill_domain::lease::Epoch;
+use tidemill_domain::render::RenderId;
+
+/// What became of a part of the renders.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Resealed {
+    /// How many are now under the current key and were not before.
+    pub count: u64,
+    /// The last one that was looked at; none when there is nothing left to do.
+    pub last: Option<RenderId>,
+}
+
+impl Tx {
+    /// What a render shows, in clear: the text of its `gfx_data`. None when there is no such render.
+    pub async fn render_data(&mut self, id: RenderId) -> Result<Option<String>, StoreError> {
+        let Some(row) = self.render_data_find(id.get()).await? else { return Ok(None) };
+        self.render_keys().open(&object(id), row.gfx_data).map(Some)
+    }
+
+    /// Encrypts at most `limit` renders after `after` anew whose data, or a job made of it, is in clear or under another
+    /// key than the current one. Call it again with the last one until there is none. Needs a transaction.
+    pub async fn reseal_renders(
+        &mut self,
+        after: Option<RenderId>,
+        limit: u32,
+    ) -> Result<Resealed, StoreError> {
+        let keys = self.render_keys();
+        let Some(current) = keys.current() else { return Ok(Resealed { count: 0, last: None }) };
+        let after = after.map_or(i64::MIN, RenderId::get);
+        let rows = self.render_data_lock_others(current, after, limit.into()).await?;
+        let last = rows.last().map(|row| RenderId::new(row.id));
+        let count = u64::try_from(rows.len()).unwrap_or(u64::MAX);
+        for row in rows {
+            let id = RenderId::new(row.id);
+            if row.gfx_key_id.as_deref() != Some(current) {
+                let text = keys.open(&object(id), row.gfx_data)?;
+                self.seal_data(id, &text).await?;
+            }
+            for (epoch, stored) in self.render_attempt_documents(row.id).await? {
+                let place = place(id, Epoch::new(epoch));
+                let text = keys.open(&place, stored)?;
+                if let Some(sealed) = keys.seal(&place, &text)? {
+                    self.render_attempt_reseal(row.id, epoch, &sealed.text(), sealed.key_id()).await?;
+                }
+            }
+        }
+        Ok(Resealed { count, last })
+    }
+
+    /// Encrypts what a render shows; nothing without a key. The id of the key.
+    pub(super) async fn seal_data(&mut self, id: RenderId, text: &str) -> Result<Option<String>, StoreError> {
+        let Some(sealed) = self.render_keys().seal(&object(id), text)? else { return Ok(None) };
+        let key = sealed.key_id().to_owned();
+        self.render_data_save(id.get(), &sealed.text(), &key).await?;
+        Ok(Some(key))
+    }
+
+    /// The same for what another program has stored in clear.
+    pub(super) async fn seal_clear_data(&mut self, id: RenderId) -> Result<Option<String>, StoreError> {
+        if self.render_keys().current().is_none() {
+            return Ok(None);
+        }
+        match self.render_data_find(id.get()).await? {
+            Some(row) if row.gfx_key_id.is_none() => self.seal_data(id, &row.gfx_data).await,
+            _ => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Jobs that nexrender still has and nobody needs. What the rules say is dropped (`Act::DropJob`) is noted in the same
+//! transaction, so that another worker does it if this one dies.
+
+use crate::error::StoreError;
+use crate::tx::Tx;
+use std::time::Duration;
+use tidemill_domain::lease::Epoch;
+use tidemill_domain::render::RenderId;
+use tidemill_domain::render::lifecycle::{File, Slot};
+use tidemill_domain::time::Timestamp;
+
+/// A job that is to be taken out of nexrender.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Leftover {
+    /// Whose job.
+    pub render: RenderId,
+    /// The epoch that has submitted it.
+    pub epoch: Epoch,
+    /// The name that nexrender has for it.
+    pub remote_job: String,
+    /// Where the node leaves its file.
+    pub staged_path: Option<String>,
+    /// Whether its licence is free.
+    pub slot: Slot,
+    /// What becomes of its file.
+    pub file: File,
+    /// Since when.
+    pub since: Timestamp,
+}
+
+impl Tx {
+    /// At most `limit` jobs that are to be taken out of nexrender now; nobody else gets them for `pause`. One that a
+    /// worker's own word has dropped is left to that worker for as long as a lease. Needs a transaction.
+    pub async fn take_render_leftovers(
+        &mut self,
+        limit: u32,
+        pause: Duration,
+    ) -> Result<Vec<Leftover>, StoreError> {
+        let now = self.now().await?;
+        let rows = self.render_leftover_take(now.into(), now.plus(pause).into(), limit.into()).await?;
+        rows.into_iter().map(TryInto::try_into).collect()
+    }
+
+    /// Leaves a job to whoever watches it for another `pause`. False when it is settled.
+    pub async fn keep_render_leftover(
+        &mut self,
+        id: RenderId,
+        epoch: Epoch,
+        pause: Duration,
+    ) -> Result<bool, StoreError> {
+        let look_after = self.now().await?.plus(pause);
+        Ok(self.render_leftover_keep(id.get(), epoch.get(), look_after.into()).await? == 1)
+    }
+
+    /// The job is out of nexrender, and its file is gone if it had to be. False when that was settled before.
+    pub async fn settle_render_leftover(&mut self, id: RenderId, epoch: Epoch) -> Result<bool, StoreError> {
+        Ok(self.render_leftover_delete(id.get(), epoch.get()).await? == 1)
+    }
+}

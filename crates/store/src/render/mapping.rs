@@ -1,0 +1,118 @@
+//! Field mappings, in the document's table `aep_field_mapping`.
+
+use crate::error::StoreError;
+use crate::row::damaged;
+use crate::row::render::part::FieldMappingRow;
+use crate::tx::Tx;
+use tidemill_domain::audit::{Actor, AuditEntry};
+use tidemill_domain::render::mapping::{Kind, MappingRow, Unused};
+
+/// Numbers that grow whenever somebody changes a mapping or a profile, by us or by SQL: caches compare them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Revisions {
+    /// Of all mappings.
+    pub mappings: i64,
+    /// Of all profiles.
+    pub profiles: i64,
+}
+
+impl Tx {
+    /// The numbers of now.
+    pub async fn render_revisions(&mut self) -> Result<Revisions, StoreError> {
+        let (mappings, profiles) = self.render_revision_find().await?;
+        Ok(Revisions { mappings, profiles })
+    }
+
+    /// Brings rows, which were checked (`domain::render::mapping::read`); those that are there with the same composition
+    /// and field are replaced. How many.
+    pub async fn save_field_mappings(
+        &mut self,
+        rows: &[MappingRow],
+        actor: &Actor,
+    ) -> Result<u64, StoreError> {
+        let stored: Vec<FieldMappingRow> = rows.iter().map(stored).collect();
+        let count = self.render_mapping_save(&stored).await?;
+        self.audit_mapping(actor, "render.mapping.save", &format!("{count} rows")).await?;
+        Ok(count)
+    }
+
+    /// The rows of one composition, or of all, by composition and field.
+    pub async fn field_mappings(&mut self, composition: Option<&str>) -> Result<Vec<MappingRow>, StoreError> {
+        self.render_mapping_list(composition).await?.into_iter().map(TryInto::try_into).collect()
+    }
+
+    /// Forgets the rows of a composition, or the one of a field. How many.
+    pub async fn delete_field_mappings(
+        &mut self,
+        composition: &str,
+        field: Option<&str>,
+        actor: &Actor,
+    ) -> Result<u64, StoreError> {
+        let count = self.render_mapping_delete(composition, field).await?;
+        if count > 0 {
+            let what = format!("{count} rows of {composition}");
+            self.audit_mapping(actor, "render.mapping.delete", &what).await?;
+        }
+        Ok(count)
+    }
+
+    async fn audit_mapping(&mut self, actor: &Actor, action: &str, what: &str) -> Result<(), StoreError> {
+        self.audit(&AuditEntry::new(actor.clone(), action, "render/mapping").because(what)).await
+    }
+}
+
+fn stored(row: &MappingRow) -> FieldMappingRow {
+    let kind = match row.kind {
+        Kind::Text => "text",
+        Kind::Image => "image",
+        Kind::Expression => "expression",
+    };
+    let unused = row.unused.map(|unused| match unused {
+        Unused::Clear => "clear",
+        Unused::Leave => "leave",
+    });
+    FieldMappingRow {
+        composition_id: row.composition.clone(),
+        field_name: row.field_name.clone(),
+        layer_name: row.layer_name.clone(),
+        layer_composition: row.layer_composition.clone(),
+        property: row.property.clone(),
+        kind: kind.to_owned(),
+        source: row.source.clone(),
+        optional: row.optional,
+        unused: unused.map(str::to_owned),
+    }
+}
+
+impl TryFrom<FieldMappingRow> for MappingRow {
+    type Error = StoreError;
+
+    fn try_from(row: FieldMappingRow) -> Result<Self, StoreError> {
+        let broken = |column| {
+            damaged("aep_field_mapping", column, format!("{}/{}", row.composition_id, row.field_name))
+        };
+        let kind = match row.kind.as_str() {
+            "text" => Kind::Text,
+            "image" => Kind::Image,
+            "expression" => Kind::Expression,
+            _ => return Err(broken("kind")),
+        };
+        let unused = match row.unused.as_deref() {
+            None => None,
+            Some("clear") => Some(Unused::Clear),
+            Some("leave") => Some(Unused::Leave),
+            Some(_) => return Err(broken("unused")),
+        };
+        Ok(Self {
+            composition: row.composition_id,
+            field_name: row.field_name,
+            layer_name: row.layer_name,
+            layer_composition: row.layer_composition,
+            property: row.property,
+            kind,
+            source: row.source,
+            optional: row.optional,
+            unused,
+        })
+    }
+}

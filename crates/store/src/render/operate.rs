@@ -1,0 +1,142 @@
+//! What people may do with a render. Each leaves an audit entry in the same transaction.
+
+use super::object;
+use super::record::RenderRecord;
+use super::save::Change;
+use crate::error::StoreError;
+use crate::row::render::RenderRow;
+use crate::tx::Tx;
+use tidemill_domain::audit::{Actor, AuditEntry};
+use tidemill_domain::lease::Lease;
+use tidemill_domain::render::lifecycle::{File, Slot};
+use tidemill_domain::render::order::{self, OrderRefusal};
+use tidemill_domain::render::{Act, Decision, Event, Policy, Render, RenderId, Status, decide};
+use tidemill_domain::time::Timestamp;
+
+/// What became of an order.
+#[derive(Clone, PartialEq, Debug)]
+#[must_use = "an order may be refused"]
+pub enum Ordered {
+    /// Done.
+    Done {
+        /// The status before.
+        from: Status,
+        /// The row as it is now. A cancelled render that a worker has is still at work until the worker hears of it.
+        record: Box<RenderRecord>,
+    },
+    /// Not now.
+    Refused(OrderRefusal),
+    /// There is no such render.
+    NoSuchRender,
+}
+
+impl Tx {
+    /// Somebody does not want a render any more. One that a worker has goes on until the worker hears of it.
+    pub async fn cancel_render(
+        &mut self,
+        id: RenderId,
+        actor: &Actor,
+        reason: Option<&str>,
+    ) -> Result<Ordered, StoreError> {
+        let Some(row) = self.render_lock(id.get()).await? else { return Ok(Ordered::NoSuchRender) };
+        let before = row.render()?;
+        if let Err(refusal) = order::may_cancel(&before) {
+            return Ok(Ordered::Refused(refusal));
+        }
+        let now = self.now().await?;
+        let policy = Policy::standard().expect("the numbers of the document are in bounds");
+        let decision = decide(&before, &Event::Cancel, &policy, now);
+        let order = Order { action: "render.cancel", actor, reason, now };
+        self.order(row, &before, &decision, order).await
+    }
+
+    /// Somebody wants a render tried again at once.
+    pub async fn retry_render(
+        &mut self,
+        id: RenderId,
+        actor: &Actor,
+        reason: Option<&str>,
+    ) -> Result<Ordered, StoreError> {
+        let Some(row) = self.render_lock(id.get()).await? else { return Ok(Ordered::NoSuchRender) };
+        let before = row.render()?;
+        let now = self.now().await?;
+        let mut next = match order::retry(&before, now) {
+            Ok(next) => next,
+            Err(refusal) => return Ok(Ordered::Refused(refusal)),
+        };
+        // Somebody has cancelled it by SQL, and its worker has not heard of that yet: it must find the fence closed.
+        let act = match (before.lease, before.job) {
+            (Lease::Held { .. }, Some(epoch)) if next.job.is_none() => {
+                Act::DropJob { epoch, slot: Slot::BusyUntilItEnds, file: File::Delete }
+            }
+            _ => Act::Nothing,
+        };
+        next.lease = Lease::Free { epoch: before.lease.epoch() };
+        let decision = Decision { write: Some(next), act, concerns: Vec::new() };
+        let order = Order { action: "render.retry", actor, reason, now };
+        self.order(row, &before, &decision, order).await
+    }
+
+    /// Takes a render from a worker that has vanished, without waiting for the next look. Refused while its lease lasts.
+    pub async fn recover_render(
+        &mut self,
+        id: RenderId,
+        policy: &Policy,
+        actor: &Actor,
+        reason: Option<&str>,
+    ) -> Result<Ordered, StoreError> {
+        let Some(row) = self.render_lock(id.get()).await? else { return Ok(Ordered::NoSuchRender) };
+        let before = row.render()?;
+        let now = self.now().await?;
+        let status = before.status;
+        let record = row.record()?;
+        let Some(reaped) = self.reap(row, &before, policy, &actor.name, now).await? else {
+            return Ok(match status {
+                status if status.is_active() => Ordered::Refused(OrderRefusal::AtWork { status }),
+                status if status.is_terminal() => Ordered::Refused(OrderRefusal::Ended { status }),
+                from => Ordered::Done { from, record: Box::new(record) },
+            });
+        };
+        let order = Order { action: "render.recover", actor, reason, now };
+        self.audit_order_of_render(status, &reaped.record, order).await?;
+        Ok(Ordered::Done { from: status, record: Box::new(reaped.record) })
+    }
+
+    async fn order(
+        &mut self,
+        row: RenderRow,
+        before: &Render,
+        decision: &Decision,
+        order: Order<'_>,
+    ) -> Result<Ordered, StoreError> {
+        let change = Change::new(&order.actor.name, order.now);
+        let saved = self.save_render(row, before, decision, change).await?;
+        let record = match saved {
+            Some(row) => row.record()?,
+            None => return Ok(Ordered::NoSuchRender),
+        };
+        self.audit_order_of_render(before.status, &record, order).await?;
+        Ok(Ordered::Done { from: before.status, record: Box::new(record) })
+    }
+
+    async fn audit_order_of_render(
+        &mut self,
+        from: Status,
+        record: &RenderRecord,
+        order: Order<'_>,
+    ) -> Result<(), StoreError> {
+        let entry = AuditEntry::new(order.actor.clone(), order.action, &object(record.id()))
+            .from_to(from.as_str(), record.render.status.as_str());
+        let entry = order.reason.iter().fold(entry, |entry, reason| entry.because(reason));
+        Ok(self.audit_insert(&entry, order.now.into()).await?)
+    }
+}
+
+/// What somebody wants.
+#[derive(Clone, Copy, Debug)]
+struct Order<'a> {
+    action: &'static str,
+    actor: &'a Actor,
+    reason: Option<&'a str>,
+    now: Timestamp,
+}

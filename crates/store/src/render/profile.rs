@@ -1,0 +1,71 @@
+//! Profiles of compositions.
+
+use crate::error::StoreError;
+use crate::row::damaged;
+use crate::row::render::part::ProfileRow;
+use crate::tx::Tx;
+use std::collections::BTreeMap;
+use tidemill_domain::audit::{Actor, AuditEntry};
+use tidemill_domain::render::Profile;
+
+impl Tx {
+    /// Brings profiles, which were checked; those that are there with the same composition are replaced. How many.
+    pub async fn save_render_profiles(
+        &mut self,
+        profiles: &[Profile],
+        actor: &Actor,
+    ) -> Result<u64, StoreError> {
+        // Of two for one composition the later counts; one statement cannot write a row twice.
+        let by_composition: BTreeMap<&str, &Profile> =
+            profiles.iter().map(|profile| (profile.composition.as_str(), profile)).collect();
+        let rows: Vec<ProfileRow> = by_composition
+            .into_iter()
+            .map(|(composition, profile)| {
+                let definition = serde_json::to_string(profile);
+                let definition = definition.map_err(|error| sqlx::Error::Encode(error.into()))?;
+                Ok(ProfileRow { composition: composition.to_owned(), definition })
+            })
+            .collect::<Result<_, sqlx::Error>>()?;
+        let now = self.now().await?;
+        let count = self.render_profile_save(&rows, &actor.name, now.into()).await?;
+        for row in &rows {
+            let object = object(&row.composition);
+            let entry = AuditEntry::new(actor.clone(), "render.profile.save", &object);
+            self.audit_insert(&entry, now.into()).await?;
+        }
+        Ok(count)
+    }
+
+    /// All, by composition.
+    pub async fn render_profiles(&mut self) -> Result<Vec<Profile>, StoreError> {
+        self.render_profile_list(None).await?.iter().map(profile).collect()
+    }
+
+    /// That of one composition.
+    pub async fn render_profile(&mut self, composition: &str) -> Result<Option<Profile>, StoreError> {
+        self.render_profile_list(Some(composition)).await?.first().map(profile).transpose()
+    }
+
+    /// Forgets one. False when there is none.
+    pub async fn delete_render_profile(
+        &mut self,
+        composition: &str,
+        actor: &Actor,
+    ) -> Result<bool, StoreError> {
+        if self.render_profile_delete(composition).await? == 0 {
+            return Ok(false);
+        }
+        self.audit(&AuditEntry::new(actor.clone(), "render.profile.delete", &object(composition))).await?;
+        Ok(true)
+    }
+}
+
+fn profile(row: &ProfileRow) -> Result<Profile, StoreError> {
+    serde_json::from_str(&row.definition)
+        .map_err(|_| damaged("render_profile", "definition", &row.composition))
+}
+
+/// A profile, as the audit log names it.
+fn object(composition: &str) -> String {
+    format!("render/profile/{composition}")
+}

@@ -1,0 +1,71 @@
+//! Renders whose worker has vanished.
+
+use super::attempt::AttemptOutcome;
+use super::record::RenderRecord;
+use super::save::Change;
+use crate::error::StoreError;
+use crate::row::render::RenderRow;
+use crate::tx::Tx;
+use std::time::Duration;
+use tidemill_domain::lease::Lease;
+use tidemill_domain::process::ProcessId;
+use tidemill_domain::render::{Decision, Event, Policy, Render, RenderId, decide};
+use tidemill_domain::time::Timestamp;
+
+/// What the audit names when nobody in particular has done it.
+const REAPER: &str = "reaper";
+
+/// How long a worker is remembered that does not say anything any more.
+const WORKERS_KEPT_FOR: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A render whose worker has vanished.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Reaped {
+    /// Whose it was.
+    pub owner: Option<ProcessId>,
+    /// What the rules say.
+    pub decision: Decision,
+    /// The row as it is now.
+    pub record: RenderRecord,
+}
+
+impl Tx {
+    /// Takes at most `limit` renders from workers that have vanished, and forgets workers that vanished long ago. Needs a
+    /// transaction.
+    pub async fn reap_renders(&mut self, limit: u32, policy: &Policy) -> Result<Vec<Reaped>, StoreError> {
+        let now = self.now().await?;
+        let rows = self.render_lock_lapsed(now.into(), limit.into()).await?;
+        let mut reaped = Vec::with_capacity(rows.len());
+        for row in rows {
+            match row.record() {
+                Ok(record) => reaped.extend(self.reap(row, &record.render, policy, REAPER, now).await?),
+                Err(error) => self.set_render_aside(RenderId::new(row.id), &error, now).await?,
+            }
+        }
+        self.render_worker_prune(now.minus(WORKERS_KEPT_FOR).into()).await?;
+        Ok(reaped)
+    }
+
+    /// Takes one from its worker, if that has vanished; the row is locked.
+    pub(super) async fn reap(
+        &mut self,
+        row: RenderRow,
+        before: &Render,
+        policy: &Policy,
+        by: &str,
+        now: Timestamp,
+    ) -> Result<Option<Reaped>, StoreError> {
+        let decision = decide(before, &Event::Lapse, policy, now);
+        if decision.write.is_none() {
+            return Ok(None);
+        }
+        let owner = match before.lease {
+            Lease::Held { fence, .. } => Some(fence.owner),
+            Lease::Free { .. } => None,
+        };
+        let change = Change { given_back: AttemptOutcome::Lost, ..Change::new(by, now) };
+        let saved = self.save_render(row, before, &decision, change).await?;
+        let Some(row) = saved else { return Ok(None) };
+        Ok(Some(Reaped { owner, decision, record: row.record()? }))
+    }
+}

@@ -1,0 +1,56 @@
+//! How renders go: what has ended lately, and what is wrong with the others.
+
+use crate::error::StoreError;
+use crate::tx::{Since, Tx};
+use std::time::Duration;
+use tidemill_domain::time::Timestamp;
+
+/// What counts as lately where successes are told from failures.
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// What counts as lately where somebody may still want to do something.
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// A render that loses more workers than this is worth a look.
+const RECOVERIES: i64 = 3;
+
+/// How renders go.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct RenderStanding {
+    /// Those that were completed in the last 24 hours.
+    pub completed: u64,
+    /// Those that failed in the last 24 hours.
+    pub failed: u64,
+    /// How long those took on average that were completed in the last hour; none when there were none.
+    pub average_seconds: Option<f64>,
+    /// Why renders failed in the last hour, or wait to be tried again: codes, and how many have each.
+    pub failures: Vec<(String, u64)>,
+    /// Those that have not ended and lose one worker after the other.
+    pub recovering: u64,
+    /// Those that are not ready although they should be on air, or are tried again only then.
+    pub late: u64,
+    /// Since when the oldest job waits for a render node.
+    pub waiting_since: Option<Timestamp>,
+}
+
+impl Tx {
+    /// How renders go.
+    pub async fn render_standing(&mut self) -> Result<RenderStanding, StoreError> {
+        let now = self.now().await?;
+        let hour = now.minus(HOUR);
+        let since =
+            Since { day: now.minus(DAY).into(), hour: hour.into(), now: now.into(), recoveries: RECOVERIES };
+        let row = self.render_standing_of(since).await?;
+        let failures = self.render_standing_failures(hour.into()).await?;
+        let count = |count: i64| u64::try_from(count).unwrap_or_default();
+        Ok(RenderStanding {
+            completed: count(row.completed),
+            failed: count(row.failed),
+            average_seconds: row.average_seconds,
+            failures: failures.into_iter().map(|(code, number)| (code, count(number))).collect(),
+            recovering: count(row.recovering),
+            late: count(row.late),
+            waiting_since: row.waiting_since.map(Into::into),
+        })
+    }
+}

@@ -1,0 +1,101 @@
+//! Ordering a render. A dashboard may as well insert a row itself.
+
+use super::{RENDER_WAITING, object};
+use crate::error::StoreError;
+use crate::tx::{NewRenderRow, Tx};
+use serde_json::Value;
+use tidemill_domain::audit::{Actor, AuditEntry};
+use tidemill_domain::render::{BroadcastDate, RenderId};
+use tidemill_domain::time::Timestamp;
+
+/// A render that somebody wants.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NewRender {
+    /// The composition.
+    pub composition: Option<String>,
+    /// What it shows: the document's `gfx_data`, which was read and found good.
+    pub data: Value,
+    /// What it is ordered for. The same data for the same thing is not ordered twice, as long as the first one has not
+    /// ended: somebody has clicked twice.
+    pub cue_item: Option<String>,
+    /// The higher, the sooner.
+    pub priority: i32,
+    /// When it is on air.
+    pub deadline: Option<Timestamp>,
+    /// The day of its broadcast; that of today where nobody says otherwise.
+    pub broadcast_date: Option<BroadcastDate>,
+}
+
+/// What became of an order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Submitted {
+    /// It waits for a worker.
+    New(RenderId),
+    /// The same was ordered before and has not ended.
+    Known(RenderId),
+}
+
+impl Submitted {
+    /// Which render it is.
+    pub const fn id(self) -> RenderId {
+        match self {
+            Self::New(id) | Self::Known(id) => id,
+        }
+    }
+}
+
+/// How often it is tried to order what somebody else orders and ends at the same time.
+const TRIES: usize = 3;
+
+impl Tx {
+    /// Orders a render. Needs a transaction.
+    pub async fn submit_render(&mut self, new: &NewRender, actor: &Actor) -> Result<Submitted, StoreError> {
+        let texts = [&new.composition, &new.cue_item];
+        if has_nul(&new.data) || texts.into_iter().flatten().any(|text| text.contains('\0')) {
+            return Err(StoreError::NulInRender);
+        }
+        let keys = self.render_keys();
+        let text = new.data.to_string();
+        let hash = new.cue_item.as_ref().map(|_| keys.hash(&text));
+        let date = new.broadcast_date.map(|date| date.to_string());
+        let now = self.now().await?;
+        let row = NewRenderRow {
+            composition: new.composition.as_deref(),
+            cue_item: new.cue_item.as_deref(),
+            // The number of the row is part of what is authenticated, so it has to be there before the data.
+            data: if keys.current().is_some() { "{}" } else { &text },
+            hash: hash.as_deref(),
+            priority: new.priority.into(),
+            deadline: new.deadline.map(Into::into),
+            broadcast_date: date.as_deref(),
+            now: now.into(),
+            by: &actor.name,
+        };
+        for _ in 0..TRIES {
+            if let Some(id) = self.render_insert(&row).await? {
+                let id = RenderId::new(id);
+                self.seal_data(id, &text).await?;
+                let entry = AuditEntry::new(actor.clone(), "render.submit", &object(id));
+                self.audit_insert(&entry, now.into()).await?;
+                self.wake(RENDER_WAITING);
+                return Ok(Submitted::New(id));
+            }
+            if let (Some(cue_item), Some(hash)) = (row.cue_item, row.hash)
+                && let Some(id) = self.render_find_same(cue_item, hash).await?
+            {
+                return Ok(Submitted::Known(RenderId::new(id)));
+            }
+        }
+        Err(sqlx::Error::RowNotFound.into())
+    }
+}
+
+/// Whether a text or a name in it has a character that PostgreSQL does not take, also inside of JSON.
+fn has_nul(data: &Value) -> bool {
+    match data {
+        Value::String(text) => text.contains('\0'),
+        Value::Array(items) => items.iter().any(has_nul),
+        Value::Object(fields) => fields.iter().any(|(name, value)| name.contains('\0') || has_nul(value)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}

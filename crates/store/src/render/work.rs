@@ -1,0 +1,94 @@
+//! What a worker says about a render that it has. Each word is one transaction, and counts only under the fence.
+
+use super::attempt::AttemptOutcome;
+use super::record::RenderRecord;
+use super::save::Change;
+use crate::error::StoreError;
+use crate::tx::{Renewed, Tx};
+use serde_json::Value;
+use tidemill_domain::lease::Fence;
+use tidemill_domain::render::{Act, Decision, Event, Policy, RenderId, Work, decide};
+
+/// What is written beside what the rules say; nothing by default. It is written only if the rules write something.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Notes<'a> {
+    /// With `Work::Prepared`: the job for nexrender. Kept with the attempt, encrypted where data is.
+    pub document: Option<&'a Value>,
+    /// With `Work::Prepared`: where the node is to leave the file.
+    pub staged_path: Option<&'a str>,
+    /// With `Work::Submitted`, or when a job is adopted: the name that nexrender has for it.
+    pub remote_job: Option<&'a str>,
+    /// With `Work::Reported`: whatever changes when something happens to the job (`RemoteJob::updated`).
+    pub mark: Option<&'a str>,
+    /// With `Work::Validated` or `Work::Failed`: what the checks have found. Kept with the attempt.
+    pub report: Option<&'a Value>,
+    /// Where a picture of the file is.
+    pub poster_path: Option<&'a str>,
+    /// With `Work::Copied`: the size of the file.
+    pub output_bytes: Option<u64>,
+    /// With `Work::Copied`: its SHA-256, in hexadecimal digits.
+    pub output_sha256: Option<&'a str>,
+    /// With `Work::Copied` or `Work::Published`: its final place, as people read it.
+    pub output_path: Option<&'a str>,
+}
+
+/// What became of what somebody said.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Worked {
+    /// What the rules say: `decision.act` is what is done next.
+    pub decision: Decision,
+    /// The row as it is now.
+    pub record: RenderRecord,
+}
+
+impl Tx {
+    /// A worker says something about its render. None when the row is gone: then give up. Needs a transaction.
+    pub async fn work_on_render(
+        &mut self,
+        id: RenderId,
+        fence: Fence,
+        work: Work,
+        notes: Notes<'_>,
+        policy: &Policy,
+    ) -> Result<Option<Worked>, StoreError> {
+        let given_back = match &work {
+            Work::Stop => AttemptOutcome::GivenBack,
+            _ => AttemptOutcome::Retried,
+        };
+        let event = Event::Work { fence, work };
+        let Some(row) = self.render_lock(id.get()).await? else { return Ok(None) };
+        let now = self.now().await?;
+        let before = row.render()?;
+        let decision = decide(&before, &event, policy, now);
+        let by = row.worker_name.clone().unwrap_or_else(|| fence.owner.to_string());
+        let leftover_kept = policy.lease_for;
+        let change = Change { by: &by, given_back, leftover_kept, notes, now };
+        if let Some(row) = self.save_render(row, &before, &decision, change).await? {
+            return Ok(Some(Worked { decision, record: row.record()? }));
+        }
+        // Nothing was written, so what the row says now is all there is to say.
+        let Some(row) = self.render_find(id.get()).await? else { return Ok(None) };
+        let decision = decide(&row.render()?, &event, policy, now);
+        let act = match decision.act {
+            act @ Act::DropJob { .. } => act,
+            _ => Act::GiveUp,
+        };
+        let decision = Decision { write: None, act, concerns: Vec::new() };
+        Ok(Some(Worked { decision, record: row.record()? }))
+    }
+
+    /// Renews the leases of renders whose worker has nothing else to say, in one statement; may be alone
+    /// ([`Store::alone`](crate::Store::alone)). Those that are not among the answer were not renewed, because the lease
+    /// is lost or somebody does not want them any more: say `Work::Renew` about each by
+    /// [`work_on_render`](Self::work_on_render), and do what that says.
+    pub async fn renew_renders(
+        &mut self,
+        held: &[(RenderId, Fence)],
+        policy: &Policy,
+    ) -> Result<Vec<RenderId>, StoreError> {
+        let micros = i64::try_from(policy.lease_for.as_micros()).unwrap_or(i64::MAX);
+        let renewed = Renewed { micros, now: self.fake_now().map(Into::into) };
+        let ids = self.render_renew(held, renewed).await?;
+        Ok(ids.into_iter().map(RenderId::new).collect())
+    }
+}

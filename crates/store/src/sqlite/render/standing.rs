@@ -1,0 +1,52 @@
+//! Statements that measure how renders go.
+
+use crate::codec::DbTime;
+use crate::row::render::part::StandingRow;
+use crate::tx::Since;
+use sqlx::SqliteConnection;
+
+/// By the index on `ended_at`, and on `status` for those that have not ended.
+pub(crate) async fn of(connection: &mut SqliteConnection, since: Since) -> Result<StandingRow, sqlx::Error> {
+    sqlx::query_as(
+        "select ended.completed, ended.failed, ended.average_seconds, going.recovering, going.late,
+                going.waiting_since
+         from (
+             select count(*) filter (where status = 'completed') as completed,
+                    count(*) filter (where status = 'failed') as failed,
+                    avg((completed_at - started_at) / 1000000.0) filter (where status = 'completed' and ended_at > $2) as average_seconds
+             from render_queue
+             where ended_at > $1
+         ) as ended,
+         (
+             select count(*) filter (where recovery_count > $4) as recovering,
+                    count(*) filter (where deadline <= $3 or (status = 'pending' and run_after >= deadline)) as late,
+                    min(submitted_at) filter (where phase = 'waiting_for_node' and status = 'rendering') as waiting_since
+             from render_queue
+             where status in ('pending', 'preparing', 'rendering', 'encoding', 'uploading')
+         ) as going",
+    )
+    .bind(since.day)
+    .bind(since.hour)
+    .bind(since.now)
+    .bind(since.recoveries)
+    .fetch_one(connection)
+    .await
+}
+
+/// Codes of those that have failed since then or wait to be tried again, and how many have each.
+pub(crate) async fn failures(
+    connection: &mut SqliteConnection,
+    since: DbTime,
+) -> Result<Vec<(String, i64)>, sqlx::Error> {
+    sqlx::query_as(
+        "select error_code, count(*)
+         from render_queue
+         where error_code is not null
+           and (status = 'pending' or (status = 'failed' and ended_at > $1))
+         group by error_code
+         order by error_code",
+    )
+    .bind(since)
+    .fetch_all(connection)
+    .await
+}

@@ -1,0 +1,211 @@
+//! What people may do with renders, and what the audit log says of it.
+
+use super::{MINUTE, ann, bring_to, claim, execute, find, ordered, policy, say, take_leftovers};
+use crate::Bench;
+use tidemill_domain::render::order::OrderRefusal;
+use tidemill_domain::render::{Act, Failure, Phase, RenderId, Status, Trouble, Work};
+use tidemill_store::audit::AuditFilter;
+use tidemill_store::render::{Ordered, WorkerBeat, WorkerState};
+
+crate::on_both![
+    what_waits_is_cancelled_at_once,
+    what_a_worker_has_is_cancelled_when_the_worker_hears_of_it,
+    what_has_ended_or_is_published_is_not_cancelled,
+    what_failed_is_tried_again_with_all_counts_at_nothing,
+    what_could_only_not_be_published_is_not_rendered_again,
+    what_was_cancelled_by_sql_and_is_wanted_again_leaves_its_ghost_behind,
+    a_render_is_recovered_by_hand_once_its_lease_has_lapsed,
+    an_order_for_a_render_that_is_not_there_says_so,
+    workers_are_listed_while_they_are_heard_of,
+];
+
+async fn cancel(bench: &Bench, id: RenderId) -> Ordered {
+    let mut tx = bench.begin().await;
+    let done = tx.cancel_render(id, &ann(), Some("not on air")).await.unwrap();
+    tx.commit().await.unwrap();
+    done
+}
+
+async fn retry(bench: &Bench, id: RenderId) -> Ordered {
+    let mut tx = bench.begin().await;
+    let done = tx.retry_render(id, &ann(), None).await.unwrap();
+    tx.commit().await.unwrap();
+    done
+}
+
+async fn recover(bench: &Bench, id: RenderId) -> Ordered {
+    let mut tx = bench.begin().await;
+    let done = tx.recover_render(id, &policy(), &ann(), Some("stuck")).await.unwrap();
+    tx.commit().await.unwrap();
+    done
+}
+
+/// What the audit log says was done to a render: action, from, to and why.
+async fn audited(bench: &Bench, id: RenderId) -> Vec<(String, String, String, String)> {
+    let filter = AuditFilter { object: Some(format!("render/{id}")), ..AuditFilter::default() };
+    let entries = bench.begin().await.audit_entries(&filter, 10).await.unwrap();
+    let text = |text: Option<String>| text.unwrap_or_default();
+    entries
+        .into_iter()
+        .map(|record| record.entry)
+        .map(|entry| (entry.action, text(entry.from), text(entry.to), text(entry.reason)))
+        .collect()
+}
+
+fn status(ordered: &Ordered) -> (Status, Status) {
+    match ordered {
+        Ordered::Done { from, record } => (*from, record.render.status),
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn what_waits_is_cancelled_at_once(bench: Bench) {
+    let id = ordered(&bench).await;
+
+    assert_eq!(status(&cancel(&bench, id).await), (Status::Pending, Status::Cancelled));
+
+    let done = |action: &str, from: &str, to: &str, why: &str| {
+        (action.to_owned(), from.to_owned(), to.to_owned(), why.to_owned())
+    };
+    assert_eq!(
+        audited(&bench, id).await,
+        [done("render.cancel", "pending", "cancelled", "not on air"), done("render.submit", "", "", "")]
+    );
+    let last = super::transitions(&bench, id).await.pop().unwrap();
+    assert_eq!(last, (Some(Status::Pending), Status::Cancelled, "ann".to_owned()));
+}
+
+async fn what_a_worker_has_is_cancelled_when_the_worker_hears_of_it(bench: Bench) {
+    for phase in [Phase::Claimed, Phase::Submitting, Phase::Rendering, Phase::Validating, Phase::Copying] {
+        let claimed = bring_to(&bench, phase).await;
+        let id = claimed.record.id();
+
+        let (from, to) = status(&cancel(&bench, id).await);
+        let told = say(&bench, &claimed, Work::Renew).await;
+
+        assert_eq!((from, to), (phase.status(), phase.status()));
+        assert_eq!(told.record.render.status, Status::Cancelled, "{phase}");
+        let drops = matches!(told.decision.act, Act::DropJob { .. });
+        assert_eq!(drops, phase > Phase::Claimed, "{phase}");
+        execute(&bench, "delete from render_queue").await;
+    }
+}
+
+async fn what_has_ended_or_is_published_is_not_cancelled(bench: Bench) {
+    let claimed = bring_to(&bench, Phase::Publishing).await;
+    let id = claimed.record.id();
+
+    assert_eq!(cancel(&bench, id).await, Ordered::Refused(OrderRefusal::TooLate));
+    say(&bench, &claimed, Work::Published).await;
+    let ended = OrderRefusal::Ended { status: Status::Completed };
+    assert_eq!(cancel(&bench, id).await, Ordered::Refused(ended));
+    assert_eq!(retry(&bench, id).await, Ordered::Refused(OrderRefusal::Completed));
+    assert_eq!(audited(&bench, id).await.len(), 1, "only that it was ordered");
+}
+
+async fn what_failed_is_tried_again_with_all_counts_at_nothing(bench: Bench) {
+    let claimed = bring_to(&bench, Phase::Rendering).await;
+    let id = claimed.record.id();
+    let missing = Work::Failed(Trouble::new(Failure::TemplateMissing, "no file"));
+    assert_eq!(say(&bench, &claimed, missing).await.record.render.status, Status::Failed);
+
+    assert_eq!(status(&retry(&bench, id).await), (Status::Failed, Status::Pending));
+
+    let record = find(&bench, id).await;
+    assert_eq!((record.render.counts.attempts, &record.render.reason), (0, &None));
+    assert_eq!((record.ended_at, record.started_at, record.remote_job), (None, None, None));
+    let again = claim(&bench, 2).await;
+    assert_eq!((again.act, again.fence.epoch.get()), (Act::Prepare, 2));
+}
+
+async fn what_could_only_not_be_published_is_not_rendered_again(bench: Bench) {
+    let claimed = bring_to(&bench, Phase::Copying).await;
+    let id = claimed.record.id();
+    let refused = Work::Failed(Trouble::new(Failure::NasRefused, "read-only"));
+    assert_eq!(say(&bench, &claimed, refused).await.record.render.status, Status::Failed);
+    bench.advance(MINUTE);
+    assert_eq!(take_leftovers(&bench).await[0].4, tidemill_domain::render::lifecycle::File::Keep);
+
+    assert_eq!(status(&retry(&bench, id).await).1, Status::Pending);
+
+    assert_eq!(claim(&bench, 2).await.act, Act::Copy);
+}
+
+async fn what_was_cancelled_by_sql_and_is_wanted_again_leaves_its_ghost_behind(bench: Bench) {
+    let ghost = bring_to(&bench, Phase::Rendering).await;
+    let id = ghost.record.id();
+    execute(&bench, "update render_queue set status = 'cancelled'").await;
+
+    assert_eq!(status(&retry(&bench, id).await), (Status::Cancelled, Status::Pending));
+
+    assert_eq!(say(&bench, &ghost, Work::Validated).await.decision.act, Act::GiveUp);
+    let left = take_leftovers(&bench).await;
+    assert_eq!((left.len(), left[0].1), (1, 1), "nobody needs the job that it had");
+    assert_eq!(claim(&bench, 2).await.act, Act::Prepare);
+}
+
+async fn a_render_is_recovered_by_hand_once_its_lease_has_lapsed(bench: Bench) {
+    let claimed = bring_to(&bench, Phase::Rendering).await;
+    let id = claimed.record.id();
+    let at_work = OrderRefusal::AtWork { status: Status::Rendering };
+    assert_eq!(recover(&bench, id).await, Ordered::Refused(at_work));
+    bench.advance(MINUTE);
+
+    assert_eq!(status(&recover(&bench, id).await), (Status::Rendering, Status::Pending));
+
+    assert_eq!(
+        status(&recover(&bench, id).await),
+        (Status::Pending, Status::Pending),
+        "there is nothing left to do"
+    );
+    let first = audited(&bench, id).await.remove(0);
+    assert_eq!((first.0.as_str(), first.3.as_str()), ("render.recover", "stuck"));
+    assert_eq!(super::transitions(&bench, id).await.last().unwrap().2, "ann");
+}
+
+async fn an_order_for_a_render_that_is_not_there_says_so(bench: Bench) {
+    let id = RenderId::new(404);
+
+    assert_eq!(cancel(&bench, id).await, Ordered::NoSuchRender);
+    assert_eq!(retry(&bench, id).await, Ordered::NoSuchRender);
+    assert_eq!(recover(&bench, id).await, Ordered::NoSuchRender);
+}
+
+async fn workers_are_listed_while_they_are_heard_of(bench: Bench) {
+    let beat = |number, name, in_flight, state| WorkerBeat {
+        process: crate::process_id(number),
+        name,
+        capacity: 2,
+        in_flight,
+        state,
+        farm: Some(MINUTE / 60),
+        copy: None,
+    };
+    let mut tx = bench.begin().await;
+    tx.beat_render_worker(beat(1, "b", 1, WorkerState::Working)).await.unwrap();
+    tx.beat_render_worker(beat(2, "a", 0, WorkerState::Paused)).await.unwrap();
+    tx.commit().await.unwrap();
+    bench.advance(MINUTE);
+    let mut tx = bench.begin().await;
+    tx.beat_render_worker(beat(2, "a", 2, WorkerState::Draining)).await.unwrap();
+    tx.commit().await.unwrap();
+    let list = async |within| {
+        let all = bench.begin().await.render_workers(within).await.unwrap();
+        all.into_iter().map(|one| (one.name, one.in_flight, one.state)).collect::<Vec<_>>()
+    };
+
+    let first = bench.begin().await.render_workers(MINUTE).await.unwrap().remove(0);
+    assert_eq!((first.farm, first.copy), (Some(MINUTE / 60), None));
+    let a = ("a".to_owned(), 2, WorkerState::Draining);
+    assert_eq!(list(MINUTE).await, [a.clone(), ("b".to_owned(), 1, WorkerState::Working)]);
+    assert_eq!(list(MINUTE / 2).await, [a]);
+    let mut tx = bench.begin().await;
+    tx.forget_render_worker(crate::process_id(2)).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(list(MINUTE / 2).await, []);
+    bench.advance(24 * 60 * MINUTE);
+    let mut tx = bench.begin().await;
+    tx.reap_renders(1, &policy()).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(list(100 * 60 * MINUTE).await, [], "who vanished long ago is forgotten");
+}

@@ -1,0 +1,72 @@
+//! How renders go, as alerts and metrics see it.
+
+use super::{MINUTE, at, bring_to, claim, find, new_render, ordered, say, submit};
+use crate::Bench;
+use tidemill_domain::render::{Failure, Phase, Trouble, Work};
+use tidemill_store::render::{NewRender, RenderStanding};
+
+crate::on_both![
+    where_nothing_happens_there_is_nothing_to_see,
+    what_has_ended_lately_is_counted_and_forgotten_again,
+    what_waits_to_be_tried_again_is_seen_with_its_reason,
+    what_comes_too_late_and_what_no_node_takes_is_seen,
+];
+
+async fn standing(bench: &Bench) -> RenderStanding {
+    bench.begin().await.render_standing().await.unwrap()
+}
+
+async fn where_nothing_happens_there_is_nothing_to_see(bench: Bench) {
+    assert_eq!(standing(&bench).await, RenderStanding::default());
+}
+
+async fn what_has_ended_lately_is_counted_and_forgotten_again(bench: Bench) {
+    let good = bring_to(&bench, Phase::Publishing).await;
+    bench.advance(MINUTE / 2);
+    say(&bench, &good, Work::Published).await;
+    let bad = bring_to(&bench, Phase::Rendering).await;
+    say(&bench, &bad, Work::Failed(Trouble::new(Failure::TemplateMissing, "gone"))).await;
+
+    let now = standing(&bench).await;
+    bench.advance(MINUTE * 60);
+    let in_an_hour = standing(&bench).await;
+    bench.advance(MINUTE * 60 * 24);
+
+    assert_eq!((now.completed, now.failed, now.average_seconds), (1, 1, Some(30.0)));
+    assert_eq!(now.failures, [("TM1524".to_owned(), 1)]);
+    assert_eq!((in_an_hour.completed, in_an_hour.failed, in_an_hour.average_seconds), (1, 1, None));
+    assert_eq!(in_an_hour.failures, []);
+    assert_eq!(standing(&bench).await, RenderStanding::default());
+}
+
+async fn what_waits_to_be_tried_again_is_seen_with_its_reason(bench: Bench) {
+    let claimed = bring_to(&bench, Phase::Submitting).await;
+    say(&bench, &claimed, Work::Failed(Trouble::new(Failure::WrongSecret, "403"))).await;
+
+    assert_eq!(standing(&bench).await.failures, [("TM1521".to_owned(), 1)]);
+    bench.advance(MINUTE);
+    claim(&bench, 1).await;
+    assert_eq!(standing(&bench).await.failures, []);
+}
+
+async fn what_comes_too_late_and_what_no_node_takes_is_seen(bench: Bench) {
+    let ordered_at = find(&bench, ordered(&bench).await).await.created_at;
+    let deadline = Some(ordered_at.plus(MINUTE));
+    submit(&bench, &NewRender { deadline, priority: 1, ..new_render() }).await;
+    let claimed = claim(&bench, 1).await;
+    assert_eq!(standing(&bench).await.late, 0);
+
+    // It is tried again only when it should be on air.
+    say(&bench, &claimed, Work::Failed(Trouble::new(Failure::NexrenderDown, "down"))).await;
+    bench.advance(MINUTE);
+    let again = claim(&bench, 1).await;
+    for work in [Work::Prepared, Work::Submitted] {
+        say(&bench, &again, work).await;
+    }
+    let submitted_at = find(&bench, again.record.id()).await.submitted_at;
+
+    let seen = standing(&bench).await;
+    assert_eq!((seen.late, seen.waiting_since), (1, submitted_at));
+    say(&bench, &again, at(Phase::Rendering, 1.0)).await;
+    assert_eq!(standing(&bench).await.waiting_since, None);
+}

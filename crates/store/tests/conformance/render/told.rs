@@ -1,0 +1,54 @@
+//! Renders that have ended are events, if they are to be told of.
+
+use super::{ann, bring_to, execute, ordered, say};
+use crate::Bench;
+use tidemill_domain::outbox::Telling;
+use tidemill_domain::render::{Phase, Work};
+use tidemill_domain::time::Clock;
+use tidemill_store::outbox::event::EventFilter;
+use tidemill_store::{Store, StoreOptions};
+
+crate::on_both![an_end_is_told_of_in_its_own_transaction];
+
+async fn telling(bench: &Bench, telling: Telling) -> Bench {
+    let clock = Some(bench.clock.clone() as std::sync::Arc<dyn Clock>);
+    let options = StoreOptions { clock, telling, ..StoreOptions::default() };
+    let store = Store::open(bench.scratch.url().parse().unwrap(), &options).await.unwrap();
+    Bench { store, clock: bench.clock.clone(), scratch: bench.scratch.same() }
+}
+
+async fn told(bench: &Bench) -> Vec<String> {
+    let events = bench.begin().await.outbox_events(&EventFilter::default(), 10).await.unwrap();
+    events.into_iter().map(|event| event.event_type).collect()
+}
+
+async fn an_end_is_told_of_in_its_own_transaction(bench: Bench) {
+    let silent = telling(&bench, Telling::new("ops").unwrap().of_jobs()).await;
+    let claimed = bring_to(&silent, Phase::Publishing).await;
+    say(&silent, &claimed, Work::Published).await;
+    assert_eq!(told(&bench).await, [] as [&str; 0]);
+    let loud = telling(&bench, Telling::new("ops").unwrap().of_renders()).await;
+
+    let claimed = bring_to(&loud, Phase::Publishing).await;
+    assert_eq!(told(&bench).await, [] as [&str; 0], "only ends are told of");
+    let mut tx = loud.begin().await;
+    let notes = tidemill_store::render::Notes::default();
+    tx.work_on_render(claimed.record.id(), claimed.fence, Work::Published, notes, &super::policy())
+        .await
+        .unwrap();
+    tx.rollback().await.unwrap();
+    assert_eq!(told(&bench).await, [] as [&str; 0]);
+    say(&loud, &claimed, Work::Published).await;
+    let id = ordered(&loud).await;
+    let mut tx = loud.begin().await;
+    let _done = tx.cancel_render(id, &ann(), None).await.unwrap();
+    tx.commit().await.unwrap();
+
+    assert_eq!(told(&bench).await, ["render.cancelled", "render.completed"]);
+    let claimed = bring_to(&loud, Phase::Rendering).await;
+    execute(&bench, "update render_queue set status = 'cancelled' where status = 'rendering'").await;
+    for _ in 0..2 {
+        say(&loud, &claimed, Work::Renew).await;
+    }
+    assert_eq!(told(&bench).await.len(), 3, "it is told of once, when its worker gives it back");
+}

@@ -1,0 +1,105 @@
+-- Roles for the tables of renders on PostgreSQL, with row-level security. Run it once as the owner of the tables, after
+-- `tidemill db migrate`, in the schema that Tidemill uses; it may be run again.
+--
+--   tidemill_dashboard  orders renders, sees them, and cancels those that have not ended
+--   tidemill_worker     runs Tidemill: `tidemill render worker`, `tidemill serve`
+--   tidemill_viewer     sees how renders do, but neither what they show nor the jobs made of it
+--
+-- None of them can log in. Give them to those who do:
+--   grant tidemill_dashboard to sub_dashboard;
+-- The owner of the tables is not held by any of this, so only `tidemill db migrate` should be the owner.
+do $$
+declare
+    name text;
+begin
+    foreach name in array array['tidemill_dashboard', 'tidemill_worker', 'tidemill_viewer'] loop
+        begin
+            execute format('create role %I nologin', name);
+        exception when duplicate_object or unique_violation then
+            null;
+        end;
+        execute format('grant usage on schema %I to %I', current_schema(), name);
+    end loop;
+end
+$$;
+
+-- What each may touch at all.
+revoke all on render_queue, render_queue_audit, render_attempt, render_leftover, render_worker, aep_field_mapping,
+    render_profile, render_revision
+    from public, tidemill_dashboard, tidemill_viewer;
+
+grant select on render_queue, render_queue_audit, render_worker, aep_field_mapping, render_profile, render_queue_depth,
+    render_success_rate, render_duration, render_stuck, render_active_worker
+    to tidemill_dashboard;
+
+grant insert (composition_id, gfx_data, cue_item_id, status, priority, deadline, broadcast_date), update (status)
+    on render_queue to tidemill_dashboard;
+
+grant select (id, composition_id, cue_item_id, status, progress, phase, worker_id, worker_name, lock_expires_at,
+    nexrender_job_id, recovery_count, attempts, error_code, error_message, output_file_path, output_bytes, output_sha256,
+    poster_path, duration_seconds, created_at, updated_at, started_at, completed_at, ended_at, run_after, priority,
+    deadline, broadcast_date, cancel_requested_at)
+    on render_queue to tidemill_viewer;
+
+grant select (render_id, epoch, worker_id, worker_name, nexrender_job_id, document_sha256, started_at, ended_at, outcome,
+    error_code, error_message, report)
+    on render_attempt to tidemill_dashboard, tidemill_viewer;
+
+grant select on render_queue_audit, render_worker, aep_field_mapping, render_profile, render_queue_depth,
+    render_success_rate, render_duration, render_stuck, render_active_worker
+    to tidemill_viewer;
+
+do $$
+declare
+    counter text := pg_get_serial_sequence('render_queue', 'id');
+begin
+    -- A worker is Tidemill itself, which has more tables than these.
+    execute format('grant select, insert, update, delete on all tables in schema %I to tidemill_worker', current_schema());
+    execute format('grant usage, select on all sequences in schema %I to tidemill_worker', current_schema());
+    -- The id of an older table may come from a sequence that whoever inserts has to use.
+    if counter is not null then
+        execute format('grant usage on sequence %s to tidemill_dashboard', counter);
+    end if;
+end
+$$;
+
+-- Which rows, and what they may become.
+alter table render_queue enable row level security;
+
+alter table render_queue_audit enable row level security;
+
+alter table render_attempt enable row level security;
+
+drop policy if exists tidemill_see on render_queue;
+
+create policy tidemill_see on render_queue for select to tidemill_dashboard, tidemill_viewer using (true);
+
+drop policy if exists tidemill_order on render_queue;
+
+create policy tidemill_order on render_queue for insert to tidemill_dashboard with check (status = 'pending');
+
+drop policy if exists tidemill_cancel on render_queue;
+
+create policy tidemill_cancel on render_queue for update to tidemill_dashboard
+    using (status in ('pending', 'preparing', 'rendering', 'encoding', 'uploading'))
+    with check (status = 'cancelled');
+
+drop policy if exists tidemill_work on render_queue;
+
+create policy tidemill_work on render_queue for all to tidemill_worker using (true) with check (true);
+
+drop policy if exists tidemill_see on render_queue_audit;
+
+create policy tidemill_see on render_queue_audit for select to tidemill_dashboard, tidemill_viewer using (true);
+
+drop policy if exists tidemill_work on render_queue_audit;
+
+create policy tidemill_work on render_queue_audit for all to tidemill_worker using (true) with check (true);
+
+drop policy if exists tidemill_see on render_attempt;
+
+create policy tidemill_see on render_attempt for select to tidemill_dashboard, tidemill_viewer using (true);
+
+drop policy if exists tidemill_work on render_attempt;
+
+create policy tidemill_work on render_attempt for all to tidemill_worker using (true) with check (true);
