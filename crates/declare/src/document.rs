@@ -1,6 +1,6 @@
 //! A YAML file as a tree in which everything has its place.
 //!
-//! Only what a job file needs is read: mappings with text keys, lists, scalars. Anchors, aliases, tags and further
+//! Only what our files need is read: mappings with text keys, lists, scalars. Anchors, aliases, tags and further
 //! documents are refused, and so are files that are too large or too deep.
 
 use crate::diagnostic::{Diagnostic, Diagnostics, excerpt};
@@ -57,14 +57,39 @@ impl Node {
     }
 }
 
-/// Reads the tree of a file.
+/// What helps, which depends on what sort of file it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Remedies {
+    /// When it is empty.
+    pub(crate) empty: &'static str,
+    /// When it is too large.
+    pub(crate) large: &'static str,
+    /// When it is too deep.
+    pub(crate) deep: &'static str,
+    /// When there is a second document in it.
+    pub(crate) second: &'static str,
+}
+
+/// Those of a job file.
+const OF_JOB: Remedies = Remedies {
+    empty: "begin with `job: NAME`, `steps:` and a list of steps",
+    large: "divide the job, or keep data out of its definition",
+    deep: "put the inner steps into a job of their own",
+    second: "keep one job in each file, and put the other into a file of its own",
+};
+
+/// Reads the tree of a job file.
 pub(crate) fn read(source: &Source) -> Result<Node, Diagnostics> {
+    read_as(source, OF_JOB)
+}
+
+/// Reads the tree of another sort of file.
+pub(crate) fn read_as(source: &Source, remedies: Remedies) -> Result<Node, Diagnostics> {
     if source.text().len() > BYTES_MAX {
         let what = format!("the file is larger than {} KiB", BYTES_MAX / 1024);
-        let fix = "divide the job, or keep data out of its definition";
-        return Err(Diagnostics::one(Diagnostic::of_file(source.path(), what, fix)));
+        return Err(Diagnostics::one(Diagnostic::of_file(source.path(), what, remedies.large)));
     }
-    let mut tree = Tree { source, parser: Parser::new_from_str(source.text()) };
+    let mut tree = Tree { source, remedies, parser: Parser::new_from_str(source.text()) };
     tree.document().map_err(|problem| Diagnostics::one(*problem))
 }
 
@@ -72,6 +97,7 @@ type Read<T> = Result<T, Box<Diagnostic>>;
 
 struct Tree<'a> {
     source: &'a Source,
+    remedies: Remedies,
     parser: Parser<'a, StrInput<'a>>,
 }
 
@@ -87,15 +113,13 @@ impl<'a> Tree<'a> {
                     root = Some(self.node(event, span, 0)?);
                 }
                 Event::DocumentStart(_) => {
-                    let fix = "keep one job in each file, and put the other into a file of its own";
-                    return Err(self.refuse(span, "a second document begins here", fix));
+                    return Err(self.refuse(span, "a second document begins here", self.remedies.second));
                 }
                 _ => break,
             }
         }
         root.ok_or_else(|| {
-            let fix = "begin with `job: NAME`, `steps:` and a list of steps";
-            Box::new(Diagnostic::of_file(self.source.path(), "the file is empty", fix))
+            Box::new(Diagnostic::of_file(self.source.path(), "the file is empty", self.remedies.empty))
         })
     }
 
@@ -119,7 +143,7 @@ impl<'a> Tree<'a> {
         }
         if tag {
             let fix = "take the word with `!` out; what a key holds is known without it";
-            return Err(self.refuse(span, "tags of YAML are not read in job files", fix));
+            return Err(self.refuse(span, "tags of YAML are not read", fix));
         }
         if depth > DEPTH_MAX {
             return Err(self.too_deep(place(span)));
@@ -178,13 +202,12 @@ impl<'a> Tree<'a> {
 
     fn no_anchors(&self, span: Span) -> Box<Diagnostic> {
         let fix = "write the value out at each place";
-        self.refuse(span, "anchors (&) and aliases (*) of YAML are not read in job files", fix)
+        self.refuse(span, "anchors (&) and aliases (*) of YAML are not read", fix)
     }
 
     fn too_deep(&self, place: Place) -> Box<Diagnostic> {
         let what = format!("this is more than {DEPTH_MAX} levels deep");
-        let fix = "put the inner steps into a job of their own";
-        Box::new(Diagnostic::at(self.source, place, 1, what, fix))
+        Box::new(Diagnostic::at(self.source, place, 1, what, self.remedies.deep))
     }
 
     fn refuse(&self, span: Span, what: impl Into<String>, fix: &str) -> Box<Diagnostic> {

@@ -1,8 +1,8 @@
-//! Jobs that are declared in YAML files.
+//! Jobs that are declared in YAML files, and other files that people write.
 //!
 //! Reading order: [`model`] (what a file says), `document` and `parse` (how it is read, with the place of every
 //! word), `check` (what is wrong with it, before anything runs), [`expression`] and [`template`] (what is computed),
-//! `build` (the job that comes out).
+//! `build` (the job that comes out). [`render`] reads and writes field mappings and profiles of compositions.
 
 pub mod model;
 
@@ -18,6 +18,8 @@ pub mod expression;
 pub mod template;
 
 pub mod build;
+
+pub mod render;
 
 pub use check::{Known, check, check_all, check_given};
 pub use diagnostic::{Diagnostic, Diagnostics};

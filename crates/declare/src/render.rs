@@ -1,0 +1,95 @@
+//! Files of renders: field mappings and profiles of compositions, as CSV or YAML. All that is wrong with a file is told at
+//! once, each with its line; what is written reads back as it was.
+//!
+//! Reading order: `column` (what a file may have), `record` (one thing of a file), `csv` and `yaml` (how they are
+//! written), `mapping` and `profile` (what comes out).
+
+mod column;
+mod csv;
+mod mapping;
+mod profile;
+mod record;
+mod yaml;
+
+#[cfg(test)]
+mod tests;
+
+pub use mapping::{read_mapping, write_mapping};
+pub use profile::{read_profiles, write_profiles};
+
+use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::model::Place;
+use crate::source::Source;
+use column::Column;
+use record::Record;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use std::path::Path;
+
+/// How a file is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    /// Comma-separated values with a header, as spreadsheets have them.
+    Csv,
+    /// A list of tables.
+    Yaml,
+}
+
+impl Format {
+    /// The format that the ending of a file tells.
+    ///
+    /// ```
+    /// # use tidemill_declare::render::Format;
+    /// assert_eq!(Format::of("mapping.CSV".as_ref()), Some(Format::Csv));
+    /// assert_eq!(Format::of("mapping.xlsx".as_ref()), None);
+    /// ```
+    pub fn of(path: &Path) -> Option<Self> {
+        let ending = path.extension()?.to_str()?.to_ascii_lowercase();
+        match ending.as_str() {
+            "csv" => Some(Self::Csv),
+            "yaml" | "yml" => Some(Self::Yaml),
+            _ => None,
+        }
+    }
+}
+
+/// The records of a file. Problems of single records are told by whoever reads them.
+fn records(
+    path: &Path,
+    bytes: &[u8],
+    format: Format,
+    columns: &'static [Column],
+) -> Result<(Source, Vec<Record>), Diagnostics> {
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let before = &bytes[..error.valid_up_to()];
+        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+        let what = "the file is not UTF-8";
+        let fix = "save it as UTF-8; spreadsheets offer that as \"CSV UTF-8\"";
+        let mut problem = Diagnostic::of_file(path, what, fix);
+        problem.place = Some(Place { line, column: 1 });
+        Diagnostics::one(problem)
+    })?;
+    let source = Source::new(path, text);
+    let records = match format {
+        Format::Csv => csv::read(&source, columns)?,
+        Format::Yaml => yaml::read(&source)?,
+    };
+    Ok((source, records))
+}
+
+/// The text of a file.
+fn write(objects: &[Map<String, Value>], format: Format, columns: &'static [Column]) -> String {
+    match format {
+        Format::Csv => csv::write(objects, columns),
+        Format::Yaml => yaml::write(objects),
+    }
+}
+
+/// The fields of a row or profile.
+fn object(thing: &impl Serialize) -> Map<String, Value> {
+    let value = serde_json::to_value(thing).expect("it has only texts, numbers and lists of them");
+    match value {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    }
+}

@@ -1,0 +1,107 @@
+//! The columns of a file, and what may stand in each.
+
+use serde_json::{Value, json};
+use tidemill_domain::nearest::nearest;
+
+/// What may stand in a column.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
+    /// Any text.
+    Text,
+    /// A text that can be read as something.
+    Read(fn(&str) -> Result<(), String>),
+    /// `true` or `false`.
+    Truth,
+    /// A whole number.
+    Number,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// Words with spaces between them, or `any`.
+    Words,
+}
+
+/// What stands for no words at all, which is another thing than not to say anything.
+pub(super) const ANY: &str = "any";
+
+/// A column of a CSV file, and a key of a YAML file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Column {
+    /// Its name.
+    pub(super) name: &'static str,
+    /// What others call it.
+    pub(super) other_name: Option<&'static str>,
+    /// What may stand there.
+    pub(super) kind: Kind,
+    /// Whether every record has it.
+    pub(super) is_needed: bool,
+}
+
+/// A column that every record has.
+pub(super) const fn needed(name: &'static str, kind: Kind) -> Column {
+    Column { name, other_name: None, kind, is_needed: true }
+}
+
+/// A column that may be left out or empty.
+pub(super) const fn optional(name: &'static str, kind: Kind) -> Column {
+    Column { name, other_name: None, kind, is_needed: false }
+}
+
+/// The column of this name.
+pub(super) fn find(columns: &'static [Column], name: &str) -> Option<&'static Column> {
+    let name = name.trim();
+    columns.iter().find(|column| column.name == name || column.other_name == Some(name))
+}
+
+/// What is wrong with a name that no column has, and what helps.
+pub(super) fn stranger(columns: &'static [Column], name: &str) -> (String, String) {
+    let names: Vec<&str> = columns.iter().map(|column| column.name).collect();
+    let what = format!("there is nothing called {:?}", crate::diagnostic::excerpt(name));
+    let fix = match nearest(name, names.iter().copied()) {
+        Some(near) => format!("did you mean {near}?"),
+        None => format!("the names are {}", names.join(", ")),
+    };
+    (what, fix)
+}
+
+impl Kind {
+    /// The value that a text means, or what is wrong with it.
+    pub(super) fn read(self, text: &str) -> Result<Value, String> {
+        match self {
+            Self::Text => Ok(json!(text)),
+            Self::Read(read) => read(text).map(|()| json!(text)),
+            Self::Truth => match text.to_ascii_lowercase().as_str() {
+                "true" | "yes" => Ok(json!(true)),
+                "false" | "no" => Ok(json!(false)),
+                _ => Err("write true or false".to_owned()),
+            },
+            Self::Number => {
+                let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
+                let number = text.parse::<u64>().ok().filter(|_| is_plain);
+                number.map(|number| json!(number)).ok_or_else(|| "write a whole number".to_owned())
+            }
+            Self::Word(words) if words.contains(&text) => Ok(json!(text)),
+            Self::Word(words) => Err(format!("write one of {}", words.join(", "))),
+            Self::Words if text == ANY => Ok(json!([])),
+            Self::Words => Ok(json!(text.split_whitespace().collect::<Vec<_>>())),
+        }
+    }
+
+    /// The same of a list.
+    pub(super) fn read_list(self, items: &[String]) -> Result<Value, String> {
+        match self {
+            Self::Words => Ok(json!(items)),
+            _ => Err("write a single value".to_owned()),
+        }
+    }
+}
+
+/// A value as a cell of a CSV file has it.
+pub(super) fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(words) if words.is_empty() => ANY.to_owned(),
+        Value::Array(words) => words.iter().map(cell).collect::<Vec<_>>().join(" "),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,113 @@
+//! Comma-separated values, as spreadsheets write them: a byte order mark, semicolons or tabs instead of commas, and any
+//! order of columns do no harm.
+
+use super::column::{self, Column};
+use super::record::{Cell, Content, Record};
+use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::model::Place;
+use crate::source::Source;
+use serde_json::{Map, Value};
+
+/// Largest file.
+const BYTES_MAX: usize = 10_000_000;
+
+/// Reads all rows. A header that cannot be used is told at once, because no row makes sense then.
+pub(super) fn read(source: &Source, columns: &'static [Column]) -> Result<Vec<Record>, Diagnostics> {
+    let text = source.text();
+    let names = || columns.iter().map(|column| column.name).collect::<Vec<_>>().join(",");
+    let whole = |what: String, fix: String| Diagnostics::one(Diagnostic::of_file(source.path(), what, fix));
+    if text.len() > BYTES_MAX {
+        let what = format!("the file is larger than {} MB", BYTES_MAX / 1_000_000);
+        return Err(whole(what, "divide it".to_owned()));
+    }
+    if text.trim().is_empty() {
+        return Err(whole("the file is empty".to_owned(), format!("begin with the header {}", names())));
+    }
+    let mut reader = ::csv::ReaderBuilder::new()
+        .has_headers(false)
+        .flexible(true)
+        .delimiter(delimiter(text))
+        .from_reader(text.as_bytes());
+    let mut lines = Lines { text, passed: 0, line: 1 };
+    let (mut header, mut records, mut problems) = (Vec::new(), Vec::new(), Vec::new());
+    for row in reader.records() {
+        let row = row.map_err(|error| whole(error.to_string(), "correct the file".to_owned()))?;
+        let place = Place { line: lines.of(row.position()), column: 1 };
+        let mut bad = |what: String, fix: &str| {
+            problems.push(Diagnostic::at(source, place, usize::MAX, what, fix));
+        };
+        if header.is_empty() {
+            header = row.iter().map(|name| name.trim().to_owned()).collect();
+            for name in header.iter().filter(|name| column::find(columns, name).is_none()) {
+                let (what, fix) = column::stranger(columns, name);
+                bad(what, &fix);
+            }
+            if !problems.is_empty() {
+                break;
+            }
+            continue;
+        }
+        if row.len() != header.len() {
+            let what = format!("the row has {} cells, and the header has {}", row.len(), header.len());
+            bad(what, "put a text that has a comma in it into quotes, or add what is missing");
+            continue;
+        }
+        if row.iter().all(str::is_empty) {
+            continue;
+        }
+        let filled = header.iter().zip(&row).filter(|(_, text)| !text.is_empty());
+        let cells = filled.map(|(name, text)| Cell {
+            name: name.clone(),
+            place,
+            chars: usize::MAX,
+            content: Content::Text(text.to_owned()),
+        });
+        records.push(Record { place, cells: cells.collect() });
+    }
+    Diagnostics::of(problems).map_or(Ok(records), Err)
+}
+
+/// What stands between the cells of the header, whose names have none of these in them.
+fn delimiter(text: &str) -> u8 {
+    let header = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    let count = |delimiter: &u8| header.bytes().filter(|byte| byte == delimiter).count();
+    [b'\t', b';', b','].into_iter().max_by_key(count).unwrap_or(b',')
+}
+
+/// Counts lines up to growing offsets.
+struct Lines<'a> {
+    text: &'a str,
+    passed: usize,
+    line: usize,
+}
+
+impl Lines<'_> {
+    /// The line of a row. The reader tells where it began to look, which may be before empty lines.
+    fn of(&mut self, position: Option<&::csv::Position>) -> usize {
+        let start =
+            position.and_then(|position| usize::try_from(position.byte()).ok()).unwrap_or(self.passed);
+        let rest = self.text.as_bytes().get(start..).unwrap_or_default();
+        let blank = rest.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+        let start = start + blank;
+        let passed = self.text.as_bytes().get(self.passed..start).unwrap_or_default();
+        self.line += passed.iter().filter(|byte| **byte == b'\n').count();
+        self.passed = self.passed.max(start);
+        self.line
+    }
+}
+
+/// Writes all rows below a header of all columns.
+pub(super) fn write(objects: &[Map<String, Value>], columns: &'static [Column]) -> String {
+    let mut writer = ::csv::Writer::from_writer(Vec::new());
+    let written = (|| {
+        writer.write_record(columns.iter().map(|column| column.name))?;
+        for object in objects {
+            let cell = |column: &Column| object.get(column.name).map(column::cell).unwrap_or_default();
+            writer.write_record(columns.iter().map(cell))?;
+        }
+        writer.flush()
+    })();
+    written.expect("nothing goes wrong with writing to memory");
+    let bytes = writer.into_inner().expect("it was flushed");
+    String::from_utf8(bytes).expect("only texts were written")
+}

@@ -1,0 +1,107 @@
+//! One thing of a file, before anybody knows whether it is any good: a row of CSV, or a table of YAML.
+
+use super::column::{self, Column};
+use crate::diagnostic::{Diagnostic, excerpt};
+use crate::model::Place;
+use crate::source::Source;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+/// A row, or a table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Record {
+    /// Where it begins.
+    pub(super) place: Place,
+    /// What it has.
+    pub(super) cells: Vec<Cell>,
+}
+
+/// One value of it. What is empty is not there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Cell {
+    pub(super) name: String,
+    pub(super) place: Place,
+    pub(super) chars: usize,
+    pub(super) content: Content,
+}
+
+/// What a cell holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Content {
+    /// A text or number.
+    Text(String),
+    /// A list of them.
+    List(Vec<String>),
+    /// Something else; the word for it.
+    Other(&'static str),
+}
+
+/// Reads a record as what it should be; none when something is wrong with it, which is added to `problems`.
+pub(super) fn read<T: DeserializeOwned>(
+    record: &Record,
+    columns: &'static [Column],
+    source: &Source,
+    problems: &mut Vec<Diagnostic>,
+) -> Option<T> {
+    let before = problems.len();
+    let mut fields = Map::new();
+    for cell in &record.cells {
+        let mut bad = |what: String, fix: String| {
+            problems.push(Diagnostic::at(source, cell.place, cell.chars, what, fix));
+        };
+        let Some(column) = column::find(columns, &cell.name) else {
+            let (what, fix) = column::stranger(columns, &cell.name);
+            bad(what, fix);
+            continue;
+        };
+        match value(column, &cell.content) {
+            Err(why) => bad(format!("{}: {why}", column.name), format!("correct {}", column.name)),
+            Ok(_) if fields.contains_key(column.name) => {
+                bad(format!("{} is there twice", column.name), "take one of them out".to_owned());
+            }
+            Ok(value) => {
+                fields.insert(column.name.to_owned(), value);
+            }
+        }
+    }
+    for column in columns.iter().filter(|column| column.is_needed) {
+        let is_there = record
+            .cells
+            .iter()
+            .any(|cell| column::find(columns, &cell.name).is_some_and(|found| found.name == column.name));
+        if !is_there {
+            let what = format!("{} is missing", column.name);
+            let fix = format!("add {}", column.name);
+            problems.push(Diagnostic::at(source, record.place, usize::MAX, what, fix));
+        }
+    }
+    if problems.len() > before {
+        return None;
+    }
+    match serde_json::from_value(Value::Object(fields)) {
+        Ok(read) => Some(read),
+        // The columns have looked at every value, so this is a number that is far too large.
+        Err(error) => {
+            let what = excerpt(&error.to_string());
+            problems.push(Diagnostic::at(source, record.place, usize::MAX, what, "correct the value"));
+            None
+        }
+    }
+}
+
+fn value(column: &Column, content: &Content) -> Result<Value, String> {
+    match content {
+        Content::Text(text) if text.contains('\0') => Err("it has a NUL character".to_owned()),
+        Content::Text(text) => column.kind.read(text),
+        Content::List(items) => column.kind.read_list(items),
+        Content::Other(word) => Err(format!("it is {word}")),
+    }
+}
+
+impl Record {
+    /// Where a column stands, or the record itself if it does not have it.
+    pub(super) fn at(&self, columns: &'static [Column], name: &str) -> (Place, usize) {
+        let is_it = |cell: &&Cell| column::find(columns, &cell.name).is_some_and(|found| found.name == name);
+        self.cells.iter().find(is_it).map_or((self.place, usize::MAX), |cell| (cell.place, cell.chars))
+    }
+}
