@@ -4,13 +4,14 @@
 //! is gone when its value is dropped or when the test process dies, however that happens.
 //!
 //! Reading order: [`child`] (a process that cannot be forgotten), then [`postgres`], [`pgbouncer`],
-//! [`mariadb`] and [`kafka`] (servers made of it), [`proxy`] (counts what a server is asked, and loses
+//! [`mariadb`], [`kafka`] and [`nexrender`] (servers made of it), [`proxy`] (counts what a server is asked, and loses
 //! what it says), [`webdriver`] (a browser made of it), then [`skip`] (what a test does when a component is
 //! missing).
 
 pub mod child;
 pub mod kafka;
 pub mod mariadb;
+pub mod nexrender;
 pub mod pgbouncer;
 pub mod postgres;
 pub mod proxy;
@@ -29,6 +30,7 @@ pub use child::{Guarded, NoLine, Signal};
 pub use error::ServerError;
 pub use kafka::{KafkaOptions, PrivateKafka};
 pub use mariadb::PrivateMariadb;
+pub use nexrender::{NexrenderOptions, PrivateNexrender};
 pub use pgbouncer::{PoolMode, PrivatePgbouncer};
 pub use postgres::{PostgresOptions, PrivatePostgres};
 pub use proxy::{CommitProxy, Loss};

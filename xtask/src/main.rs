@@ -5,6 +5,7 @@ mod airflow;
 mod cache;
 mod commands;
 mod kafka;
+mod nexrender;
 mod process;
 mod python;
 mod report;

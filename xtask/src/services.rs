@@ -2,6 +2,7 @@
 
 use crate::airflow;
 use crate::kafka;
+use crate::nexrender;
 use crate::process::run_in_terminal;
 use crate::spark;
 use crate::stages::now;
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tidemill_testkit::account::{find_program, is_root};
 use tidemill_testkit::kafka::{BOOTSTRAP, HOME};
+use tidemill_testkit::nexrender as farm;
 use tidemill_testkit::skip;
 use tidemill_testkit::{KafkaOptions, PostgresOptions, PrivateKafka, PrivateMariadb, PrivatePostgres};
 use tidemill_testkit::{mariadb, pgbouncer, postgres, webdriver};
@@ -42,6 +44,7 @@ pub(crate) struct Services {
     kafka: Service<PrivateKafka>,
     kafka_home: Service<()>,
     kafka_python: Service<()>,
+    nexrender: Service<()>,
 }
 
 /// A server: where it is, and the server itself when it is our own.
@@ -62,7 +65,7 @@ struct Component {
     is_there: fn() -> bool,
 }
 
-const COMPONENTS: [Component; 8] = [
+const COMPONENTS: [Component; 9] = [
     Component { name: "postgres", packages: "postgresql", is_there: || postgres::find_binaries().is_some() },
     Component { name: "pgbouncer", packages: "pgbouncer", is_there: || pgbouncer::find_binary().is_some() },
     Component { name: "mysql", packages: "mariadb-server", is_there: || mariadb::find_programs().is_some() },
@@ -91,6 +94,7 @@ const COMPONENTS: [Component; 8] = [
         packages: "openjdk-17-jdk-headless maven python3-venv",
         is_there: kafka::can_be_installed,
     },
+    Component { name: "nexrender", packages: "nodejs npm ffmpeg", is_there: nexrender::can_be_installed },
 ];
 
 impl Services {
@@ -130,7 +134,11 @@ impl Services {
                 .map_err(|error| format!("no private Kafka: {error:?}"))?;
             Ok((server.bootstrap_servers(), format!("private, on port {}", server.port()), Some(server)))
         })?;
-        Ok(Self { postgres, mysql, spark, airflow, boto3, kafka, kafka_home, kafka_python })
+        let nexrender = Service::start("nexrender", farm::HOME, || {
+            let home = nexrender::home(cancel)?.display().to_string();
+            Ok((home.clone(), home, None))
+        })?;
+        Ok(Self { postgres, mysql, spark, airflow, boto3, kafka, kafka_home, kafka_python, nexrender })
     }
 
     /// Tells a command where they are.
@@ -143,6 +151,7 @@ impl Services {
         self.kafka.tell(command);
         self.kafka_home.tell(command);
         self.kafka_python.tell(command);
+        self.nexrender.tell(command);
     }
 }
 
@@ -257,11 +266,11 @@ mod tests {
         assert!(
             advice.contains(
                 "packages postgresql pgbouncer mariadb-server chromium chromium-driver openjdk-17-jre-headless \
-                 python3-venv openjdk-17-jdk-headless maven "
+                 python3-venv openjdk-17-jdk-headless maven nodejs npm ffmpeg "
             ),
             "{advice}"
         );
-        let names = "postgres,pgbouncer,mysql,chromium,spark,airflow,boto3,kafka";
+        let names = "postgres,pgbouncer,mysql,chromium,spark,airflow,boto3,kafka,nexrender";
         assert!(advice.contains(&format!("TIDEMILL_TEST_SKIP={names} ")), "{advice}");
     }
 }

@@ -1,0 +1,250 @@
+//! nexrender over HTTP, in any of its dialects.
+//!
+//! nexrender takes the same name twice without a word, and then renders the first of the two for ever. So a job is posted
+//! once at most: whoever does not hear an answer looks for the job, and does not post it again.
+
+mod address;
+mod call;
+
+use address::Address;
+use call::{Caller, NoAnswer};
+use reqwest::Method;
+use serde_json::{Value, json};
+use std::fmt;
+use std::time::Duration;
+use tidemill_domain::render::answer::{Asked, Dialect, RemoteJob, read};
+use tidemill_domain::render::{Failure, Trouble, Uid};
+use tidemill_engine::render::{Asking, Farm};
+
+/// A job that nobody has: ours begin with 1.
+const NOBODY: &str = "rq-0-0";
+
+/// How long to wait before each look for a job whose answer was lost. A server that was busy may only now take it in.
+const SEARCHES: [Duration; 4] =
+    [Duration::ZERO, Duration::from_millis(200), Duration::from_secs(1), Duration::from_secs(3)];
+
+/// Where nexrender is, and how to talk to it.
+#[derive(Clone)]
+pub struct FarmOptions {
+    /// Its address, with or without the path of its API.
+    pub url: String,
+    /// What it wants to know of its clients.
+    pub secret: Option<String>,
+    /// Which dialect it speaks.
+    pub dialect: Dialect,
+    /// How long a connection may take to come about.
+    pub connect_within: Duration,
+    /// How long a whole answer may take.
+    pub answer_within: Duration,
+}
+
+impl FarmOptions {
+    /// The one at this address, without a secret.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            secret: None,
+            dialect: Dialect::Auto,
+            connect_within: Duration::from_secs(3),
+            answer_within: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Without the secret.
+impl fmt::Debug for FarmOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FarmOptions").field("dialect", &self.dialect).finish_non_exhaustive()
+    }
+}
+
+/// A nexrender that could never be talked to.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum BadFarm {
+    /// Its address is none.
+    #[error("the address of nexrender is not one such as http://render01:3000: {why}")]
+    Address {
+        /// Why not.
+        why: &'static str,
+    },
+    /// Its secret cannot be sent.
+    #[error("the secret of nexrender has characters other than visible ASCII, which no header can carry")]
+    Secret,
+    /// There is no client.
+    #[error("no HTTP client could be made: {why}")]
+    Client {
+        /// Why not.
+        why: String,
+    },
+}
+
+/// A server of nexrender.
+pub struct NexrenderFarm {
+    address: Address,
+    caller: Caller,
+    dialect: Dialect,
+}
+
+impl NexrenderFarm {
+    /// Calls nobody yet.
+    pub fn new(options: &FarmOptions) -> Result<Self, BadFarm> {
+        let address = Address::parse(&options.url)?;
+        let caller = Caller::new(options, address.name().to_owned())?;
+        Ok(Self { address, caller, dialect: options.dialect })
+    }
+
+    async fn look_at(&self, job: &str) -> Result<Option<RemoteJob>, Trouble> {
+        let Some(url) = self.address.job(job) else { return Ok(None) };
+        let answer = self.caller.call(Method::GET, url, None).await?;
+        read(Asked::Look, answer.status, &answer.body, self.dialect)
+    }
+
+    async fn post(&self, uid: Uid, document: &Value) -> Result<RemoteJob, Trouble> {
+        let name = uid.to_string();
+        if let Some(job) = self.look_at(&name).await? {
+            return Ok(job);
+        }
+        let body = named(document, &name).to_string();
+        let answer = match self.caller.call(Method::POST, self.address.jobs(), Some(body)).await {
+            Ok(answer) => answer,
+            Err(never) if !never.is_sent => return Err(never.into()),
+            Err(lost) => return self.search(&name, lost.into()).await,
+        };
+        match read(Asked::Submit, answer.status, &answer.body, self.dialect) {
+            Ok(Some(job)) => Ok(job),
+            Ok(None) => Err(Trouble::new(Failure::NotNexrender, "nexrender answers without a job")),
+            // It may have taken the job before it broke.
+            Err(trouble) if trouble.failure == Failure::NexrenderDown => self.search(&name, trouble).await,
+            Err(trouble) => Err(trouble),
+        }
+    }
+
+    /// Looks for a job that nexrender may or may not have.
+    async fn search(&self, name: &str, mut trouble: Trouble) -> Result<RemoteJob, Trouble> {
+        for pause in SEARCHES {
+            tokio::time::sleep(pause).await;
+            match self.look_at(name).await {
+                Ok(Some(job)) => return Ok(job),
+                Ok(None) => {}
+                Err(again) => trouble = again,
+            }
+        }
+        let message = format!("whether it has the job {name} is not known: {}", trouble.message);
+        Err(Trouble::new(trouble.failure, &message))
+    }
+
+    async fn take_out(&self, job: &str) -> Result<(), Trouble> {
+        let Some(url) = self.address.job(job) else { return Ok(()) };
+        let answer = self.caller.call(Method::DELETE, url, None).await?;
+        match answer.status {
+            // The open server answers 204 to what it does not know, and 200 to this.
+            204 if self.dialect == Dialect::Oss => {}
+            200..=299 | 404 | 410 => return Ok(()),
+            _ => {}
+        }
+        // Whatever is wrong is wrong in the same way as with a look.
+        read(Asked::Look, answer.status, &answer.body, self.dialect).map(drop)
+    }
+
+    async fn ask_who_it_is(&self) -> Result<(), Trouble> {
+        let health = self.caller.call(Method::GET, self.address.health(), None).await?;
+        let is_open_server = health.status == 200 && health.body.trim() == "ok";
+        if self.dialect != Dialect::Cloud && is_open_server {
+            // Only this asks for the secret.
+            return self.look_at(NOBODY).await.map(drop);
+        }
+        if self.dialect == Dialect::Oss {
+            read(Asked::Look, health.status, &health.body, self.dialect)?;
+            return Err(not_nexrender(&self.address));
+        }
+        let list = self.caller.head_of(self.address.jobs()).await?;
+        match list.status {
+            200 if list.is_json => Ok(()),
+            401 | 403 | 408 | 425 | 429 | 500.. => {
+                read(Asked::Look, list.status, "it does not list its jobs", self.dialect).map(drop)
+            }
+            _ => Err(not_nexrender(&self.address)),
+        }
+    }
+}
+
+fn not_nexrender(address: &Address) -> Trouble {
+    let message = format!("what answers at {} is not nexrender", address.name());
+    Trouble::new(Failure::NotNexrender, &message)
+}
+
+/// The job with its name in it, also for servers that choose one of their own: people find it by ours.
+fn named(document: &Value, name: &str) -> Value {
+    let mut named = document.clone();
+    if let Some(fields) = named.as_object_mut() {
+        fields.insert("uid".to_owned(), json!(name));
+    }
+    named
+}
+
+impl From<NoAnswer> for Trouble {
+    fn from(no_answer: NoAnswer) -> Self {
+        Self::new(Failure::NexrenderDown, &no_answer.words)
+    }
+}
+
+impl Farm for NexrenderFarm {
+    fn name(&self) -> String {
+        self.address.name().to_owned()
+    }
+
+    fn check(&self) -> Asking<'_, ()> {
+        Box::pin(self.ask_who_it_is())
+    }
+
+    fn look<'a>(&'a self, job: &'a str) -> Asking<'a, Option<RemoteJob>> {
+        Box::pin(self.look_at(job))
+    }
+
+    fn submit<'a>(&'a self, uid: Uid, document: &'a Value) -> Asking<'a, RemoteJob> {
+        Box::pin(self.post(uid, document))
+    }
+
+    fn remove<'a>(&'a self, job: &'a str) -> Asking<'a, ()> {
+        Box::pin(self.take_out(job))
+    }
+}
+
+/// Without the secret.
+impl fmt::Debug for NexrenderFarm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NexrenderFarm({})", self.address.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_secret_is_shown() {
+        let options =
+            FarmOptions { secret: Some("geheim".into()), ..FarmOptions::new("http://render01:3000/geheim") };
+
+        let farm = NexrenderFarm::new(&options).unwrap();
+
+        assert!(!format!("{options:?} {farm:?} {}", farm.name()).contains("geheim"), "{farm:?}");
+    }
+
+    #[test]
+    fn a_secret_that_cannot_be_sent_is_refused_and_not_shown() {
+        let options = FarmOptions { secret: Some("ge\nheim".into()), ..FarmOptions::new("http://render01") };
+
+        let bad = NexrenderFarm::new(&options).unwrap_err();
+
+        assert_eq!(bad, BadFarm::Secret);
+        assert!(!format!("{bad} {bad:?}").contains("heim"));
+    }
+
+    #[test]
+    fn a_job_has_our_name_whatever_it_had_before() {
+        let job = named(&json!({"uid": "another", "template": {}}), "rq-1-2");
+
+        assert_eq!(job, json!({"uid": "rq-1-2", "template": {}}));
+    }
+}

@@ -1,0 +1,134 @@
+//! One call of nexrender: bounded in time and size, without redirects, and its secret nowhere but in its header.
+
+use super::{BadFarm, FarmOptions};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Client, Method, Response, Url};
+use std::error::Error;
+use std::fmt::Write as _;
+use std::time::Duration;
+use tidemill_domain::render::answer::Dialect;
+
+/// Where the open server looks for the secret.
+const SECRET: HeaderName = HeaderName::from_static("nexrender-secret");
+
+/// A whole job comes back, with all its texts and sometimes the log of its render; more than this is none.
+const BODY_BYTES_MAX: usize = 32 << 20;
+
+/// Calls nexrender.
+pub(super) struct Caller {
+    client: Client,
+    name: String,
+    answer_within: Duration,
+}
+
+/// What was answered.
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) body: String,
+}
+
+/// The beginning of an answer.
+pub(super) struct Head {
+    pub(super) status: u16,
+    pub(super) is_json: bool,
+}
+
+/// Nothing was answered, or not all of it.
+#[derive(Debug)]
+pub(super) struct NoAnswer {
+    /// Whether nexrender may have heard the question.
+    pub(super) is_sent: bool,
+    /// For people.
+    pub(super) words: String,
+}
+
+impl Caller {
+    pub(super) fn new(options: &FarmOptions, name: String) -> Result<Self, BadFarm> {
+        // The first one of a process counts; whoever was first has chosen the same or knows better.
+        let _chosen_already = rustls::crypto::ring::default_provider().install_default();
+        let client = Client::builder()
+            .default_headers(headers(options)?)
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(options.connect_within)
+            .timeout(options.answer_within)
+            .no_proxy()
+            // A connection that died while nobody used it would look like an answer that was lost.
+            .pool_max_idle_per_host(0)
+            .build()
+            .map_err(|error| BadFarm::Client { why: error.to_string() })?;
+        Ok(Self { client, name, answer_within: options.answer_within })
+    }
+
+    /// Asks for something, and reads the whole answer.
+    pub(super) async fn call(
+        &self,
+        method: Method,
+        url: Url,
+        body: Option<String>,
+    ) -> Result<Answer, NoAnswer> {
+        let mut response = self.send(method, url, body).await?;
+        let status = response.status().as_u16();
+        let mut bytes = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| self.no_answer(&error))? {
+            bytes.extend_from_slice(&chunk);
+            if bytes.len() > BODY_BYTES_MAX {
+                let words = format!("the answer of {} has more than {BODY_BYTES_MAX} bytes", self.name);
+                return Err(NoAnswer { is_sent: true, words });
+            }
+        }
+        Ok(Answer { status, body: String::from_utf8_lossy(&bytes).into_owned() })
+    }
+
+    /// Asks for something of which only the beginning is of interest.
+    pub(super) async fn head_of(&self, url: Url) -> Result<Head, NoAnswer> {
+        let response = self.send(Method::GET, url, None).await?;
+        let kind =
+            response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        Ok(Head { status: response.status().as_u16(), is_json: kind.starts_with("application/json") })
+    }
+
+    async fn send(&self, method: Method, url: Url, body: Option<String>) -> Result<Response, NoAnswer> {
+        let mut request = self.client.request(method, url);
+        if let Some(body) = body {
+            request = request.header(CONTENT_TYPE, "application/json").body(body);
+        }
+        request.send().await.map_err(|error| self.no_answer(&error))
+    }
+
+    fn no_answer(&self, error: &reqwest::Error) -> NoAnswer {
+        let name = &self.name;
+        let mut words = match (error.is_connect(), error.is_timeout()) {
+            (true, _) => format!("no connection to {name} came about"),
+            (false, true) => format!("{name} did not answer within {:?}", self.answer_within),
+            (false, false) => format!("the connection to {name} broke"),
+        };
+        // The error itself names the whole address; what caused it says why.
+        let mut cause = error.source();
+        while let Some(deeper) = cause {
+            if deeper.source().is_none() {
+                let _infallible = write!(words, ": {deeper}");
+            }
+            cause = deeper.source();
+        }
+        NoAnswer { is_sent: !error.is_connect(), words }
+    }
+}
+
+fn headers(options: &FarmOptions) -> Result<HeaderMap, BadFarm> {
+    let mut headers = HeaderMap::new();
+    let Some(secret) = &options.secret else { return Ok(headers) };
+    let is_visible = secret.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
+    let value = |text: &str| {
+        let mut value = HeaderValue::from_str(text).map_err(|_| BadFarm::Secret)?;
+        value.set_sensitive(true);
+        Ok(value)
+    };
+    if !is_visible {
+        return Err(BadFarm::Secret);
+    }
+    headers.insert(SECRET, value(secret)?);
+    if options.dialect == Dialect::Cloud {
+        headers.insert(AUTHORIZATION, value(&format!("Bearer {secret}"))?);
+    }
+    Ok(headers)
+}

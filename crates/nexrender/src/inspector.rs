@@ -1,0 +1,166 @@
+//! ffprobe and ffmpeg: what there is to say about a rendered file. Whether that is good, `domain::render::check` says.
+
+mod decode;
+mod poster;
+mod probe;
+mod program;
+
+use crate::apart::Apart;
+use crate::shelf::errno::io_trouble;
+use program::{Program, Run};
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tidemill_domain::render::profile::Decoding;
+use tidemill_domain::render::{Failure, LocalPath, Probe, Profile, Trouble};
+use tidemill_engine::render::{Asking, Inspector};
+
+/// The descriptions of all streams of a file; one with more to say is none that anybody publishes.
+const PROBE_BYTES_MAX: usize = 4 << 20;
+
+/// How long a program may take to say its version.
+const VERSION_WITHIN: Duration = Duration::from_secs(10);
+
+/// Which programs look at files, and how patient we are with them.
+#[derive(Clone, Debug)]
+pub struct InspectorOptions {
+    /// ffprobe.
+    pub ffprobe: PathBuf,
+    /// ffmpeg.
+    pub ffmpeg: PathBuf,
+    /// How long ffprobe may take, and ffmpeg before it has decoded anything.
+    pub probe_within: Duration,
+    /// How long ffmpeg may take for each second of a file, in seconds.
+    pub decode_factor: f64,
+    /// How long the file system may take for one call.
+    pub patience: Duration,
+}
+
+impl Default for InspectorOptions {
+    fn default() -> Self {
+        Self {
+            ffprobe: PathBuf::from("ffprobe"),
+            ffmpeg: PathBuf::from("ffmpeg"),
+            probe_within: Duration::from_secs(30),
+            decode_factor: 4.0,
+            patience: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Looks at files with ffprobe and ffmpeg.
+#[derive(Clone, Debug)]
+pub struct FfmpegInspector {
+    ffprobe: Program,
+    ffmpeg: Program,
+    probe_within: Duration,
+    decode_factor: f64,
+    apart: Arc<Apart>,
+}
+
+impl FfmpegInspector {
+    /// Runs nothing yet.
+    pub fn new(options: InspectorOptions) -> Self {
+        Self {
+            ffprobe: Program::new("ffprobe", options.ffprobe),
+            ffmpeg: Program::new("ffmpeg", options.ffmpeg),
+            probe_within: options.probe_within,
+            decode_factor: options.decode_factor.clamp(0.0, 1_000.0),
+            apart: Arc::new(Apart::new(options.patience)),
+        }
+    }
+
+    async fn ask_for_programs(&self) -> Result<(), Trouble> {
+        for program in [&self.ffprobe, &self.ffmpeg] {
+            let run =
+                Run { arguments: vec!["-version".into()], within: VERSION_WITHIN, stdout_max: 64 << 10 };
+            let ran = program.run(run, |_| ()).await?;
+            if !ran.is_success {
+                return Err(program.missing("it does not even say its version"));
+            }
+        }
+        Ok(())
+    }
+
+    async fn look(&self, file: &LocalPath, profile: &Profile) -> Result<Probe, Trouble> {
+        let bytes = self.size(file).await?;
+        let mut probe = self.probe(file, bytes).await?;
+        if profile.decoding == Decoding::On {
+            let seconds = probe::seconds(&probe);
+            let heard = self.decode(file, self.decode_within(seconds)).await?;
+            probe.shares = heard.shares(seconds, probe.audios.len());
+            probe.decoded = Some(heard.decoded());
+        }
+        Ok(probe)
+    }
+
+    /// The size of what is a file of its own; a link might lead anywhere.
+    async fn size(&self, file: &LocalPath) -> Result<u64, Trouble> {
+        let path = path_of(file);
+        let looking = self.apart.run(file.to_string(), move |_| match fs::symlink_metadata(&path) {
+            Ok(found) if found.is_file() => Ok(found.len()),
+            Ok(_) => Err(invalid(&path, "it is not a regular file")),
+            Err(error) if error.kind() == ErrorKind::NotFound => Err(invalid(&path, "it is not there")),
+            Err(error) => Err(io_trouble(path.display(), &error)),
+        });
+        looking.await
+    }
+
+    async fn probe(&self, file: &LocalPath, bytes: u64) -> Result<Probe, Trouble> {
+        let arguments = ["-v", "error", "-of", "json", "-count_packets", "-show_streams", "-show_format"];
+        let mut complaint = None;
+        let run = Run {
+            arguments: [&words(&arguments)[..], &input(file)].concat(),
+            within: self.probe_within,
+            stdout_max: PROBE_BYTES_MAX,
+        };
+        let ran = self.ffprobe.run(run, |line| _ = complaint.get_or_insert_with(|| line.to_owned())).await?;
+        if !ran.is_success || ran.is_cut {
+            let why = complaint.unwrap_or_else(|| "ffprobe cannot read it".to_owned());
+            return Err(invalid(&path_of(file), &why));
+        }
+        let text = String::from_utf8_lossy(&ran.stdout);
+        probe::parse(&text, bytes).map_err(|why| invalid(&path_of(file), why))
+    }
+
+    fn decode_within(&self, seconds: f64) -> Duration {
+        // A file may say any duration; none is longer than a day.
+        let long = (self.decode_factor * seconds).clamp(0.0, 86_400.0);
+        self.probe_within + Duration::from_secs_f64(long)
+    }
+}
+
+/// A file that cannot be looked at.
+fn invalid(path: &Path, why: &str) -> Trouble {
+    Trouble::new(Failure::OutputInvalid, &format!("{}: {why}", path.display()))
+}
+
+fn path_of(file: &LocalPath) -> PathBuf {
+    PathBuf::from(file.to_string())
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// How a program is given a file: one that is a list of others must not lead it elsewhere, and no letter of a name is a
+/// protocol or an option.
+fn input(file: &LocalPath) -> [String; 4] {
+    ["-protocol_whitelist".to_owned(), "file".to_owned(), "-i".to_owned(), format!("file:{file}")]
+}
+
+impl Inspector for FfmpegInspector {
+    fn check(&self) -> Asking<'_, ()> {
+        Box::pin(self.ask_for_programs())
+    }
+
+    fn inspect<'a>(&'a self, file: &'a LocalPath, profile: &'a Profile) -> Asking<'a, Probe> {
+        Box::pin(self.look(file, profile))
+    }
+
+    fn poster<'a>(&'a self, file: &'a LocalPath, picture: &'a LocalPath) -> Asking<'a, ()> {
+        Box::pin(self.take_picture(file, picture))
+    }
+}

@@ -1,0 +1,17 @@
+//! What a render worker needs of the world: nexrender, ffmpeg and a NAS.
+//!
+//! Reading order: [`farm`] (nexrender over HTTP: `address`, `call`), `apart` (file work that may hang, away from the
+//! runtime), [`inspector`] (`program`, `probe`, `decode`, `poster`) and [`shelf`] (`errno`, [`place`](shelf::place),
+//! `folder`, `staged`, `content`, `copy`, `publish`, `sweep`).
+
+pub mod farm;
+
+mod apart;
+
+pub mod inspector;
+pub mod shelf;
+
+pub use farm::{BadFarm, FarmOptions, NexrenderFarm};
+pub use inspector::{FfmpegInspector, InspectorOptions};
+pub use shelf::place::{Mount, Place};
+pub use shelf::{NasShelf, ReadBack, ShelfOptions};

@@ -1,0 +1,186 @@
+//! The folder in which nodes leave their files, and the NAS on which these are published.
+//!
+//! A file is copied beside its final place under the name of a part, hashed, made durable, and then given its final name.
+//! Playout sees all of it or nothing of it.
+
+pub(crate) mod errno;
+pub mod place;
+
+mod content;
+mod copy;
+mod folder;
+mod publish;
+mod staged;
+mod sweep;
+
+use crate::apart::{Apart, Pulse};
+use errno::io_trouble;
+use folder::Folder;
+use place::Place;
+use rustix::io::Errno;
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+use tidemill_domain::lease::Epoch;
+use tidemill_domain::render::name::part_name;
+use tidemill_domain::render::output::Output;
+use tidemill_domain::render::{Failure, LocalPath, RenderId, Trouble, Uid};
+use tidemill_domain::time::Clock;
+use tidemill_engine::clock::random_bytes;
+use tidemill_engine::render::shelf::Content;
+use tidemill_engine::render::{Asking, Shelf};
+
+/// Where files lie, and how patient we are with the file systems.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ShelfOptions {
+    /// Where nodes leave their files.
+    pub staging: Place,
+    /// The folder of all output.
+    pub output: Place,
+    /// Whether what was copied is read again before it is published.
+    pub read_back: ReadBack,
+    /// How many bytes are to be free on the NAS after a file was copied.
+    pub free_bytes_min: u64,
+    /// For how long nothing may move before a call is given up.
+    pub patience: Duration,
+}
+
+/// Whether what was copied is read again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ReadBack {
+    /// It is, from the disk and not from memory, as far as the system heeds that.
+    On,
+    /// It is not.
+    #[default]
+    Off,
+}
+
+impl ShelfOptions {
+    /// These two folders.
+    pub fn new(staging: Place, output: Place) -> Self {
+        Self {
+            staging,
+            output,
+            read_back: ReadBack::Off,
+            free_bytes_min: 16 << 20,
+            patience: Duration::from_secs(60),
+        }
+    }
+}
+
+/// The file systems that renders touch.
+#[derive(Clone, Debug)]
+pub struct NasShelf {
+    options: Arc<ShelfOptions>,
+    apart: Arc<Apart>,
+    clock: Arc<dyn Clock>,
+}
+
+impl NasShelf {
+    /// Touches nothing yet. The clock tells how old parts are.
+    pub fn new(options: ShelfOptions, clock: Arc<dyn Clock>) -> Self {
+        let apart = Arc::new(Apart::new(options.patience));
+        Self { options: Arc::new(options), apart, clock }
+    }
+
+    /// Does something with files where nobody else has to wait for it.
+    fn apart<T: Send + 'static>(
+        &self,
+        what: &LocalPath,
+        work: impl FnOnce(&ShelfOptions, &Pulse) -> Result<T, Trouble> + Send + 'static,
+    ) -> Asking<'_, T> {
+        let (options, what) = (self.options.clone(), what.to_string());
+        Box::pin(async move { self.apart.run(what, move |pulse| work(&options, pulse)).await })
+    }
+}
+
+impl Shelf for NasShelf {
+    fn check(&self) -> Asking<'_, ()> {
+        self.apart(&self.options.output.folder, |options, _| {
+            options.staging.open()?;
+            try_to_write(&options.output.open()?)
+        })
+    }
+
+    fn settled<'a>(&'a self, staged: &'a LocalPath, quiet: Duration) -> Asking<'a, Option<u64>> {
+        let look = || {
+            let file = staged.clone();
+            self.apart(staged, move |options, _| staged::look_at(&options.staging, &file))
+        };
+        Box::pin(async move {
+            let Some(before) = look().await? else { return Ok(None) };
+            tokio::time::sleep(quiet).await;
+            let now = look().await?;
+            Ok((now == Some(before)).then_some(before.bytes))
+        })
+    }
+
+    fn copy<'a>(&'a self, staged: &'a LocalPath, output: &'a Output) -> Asking<'a, Content> {
+        let (file, output) = (staged.clone(), output.clone());
+        self.apart(staged, move |options, pulse| copy::copy_beside(options, &file, &output, pulse))
+    }
+
+    fn publish<'a>(&'a self, output: &'a Output, content: &'a Content) -> Asking<'a, LocalPath> {
+        let (output, content) = (output.clone(), content.clone());
+        self.apart(&self.options.output.folder, move |options, pulse| {
+            let root = options.output.open()?;
+            match root.enter(&output.folder)? {
+                Some(folder) => publish::publish(&folder, &output, &content, pulse),
+                None => Err(errno::trouble(root.path_of(&output.folder)?, Errno::NOENT)),
+            }
+        })
+    }
+
+    fn published<'a>(&'a self, output: &'a Output) -> Asking<'a, Option<Content>> {
+        let output = output.clone();
+        self.apart(&self.options.output.folder, move |options, pulse| {
+            match options.output.open()?.enter(&output.folder)? {
+                Some(folder) => publish::published(&folder, &output, pulse),
+                None => Ok(None),
+            }
+        })
+    }
+
+    fn discard<'a>(&'a self, staged: &'a LocalPath) -> Asking<'a, ()> {
+        let file = staged.clone();
+        self.apart(staged, move |options, _| match staged::descend(&options.staging, &file)? {
+            Some((folder, name)) => folder.remove(&name),
+            None => Ok(()),
+        })
+    }
+
+    fn discard_part<'a>(&'a self, output: &'a Output) -> Asking<'a, ()> {
+        let output = output.clone();
+        self.apart(&self.options.output.folder, move |options, _| {
+            match options.output.open()?.enter(&output.folder)? {
+                Some(folder) => folder.remove(&output.part),
+                None => Ok(()),
+            }
+        })
+    }
+
+    fn sweep(&self, age: Duration) -> Asking<'_, u64> {
+        let now = self.clock.now();
+        self.apart(&self.options.output.folder, move |options, pulse| {
+            sweep::sweep(&options.output.open()?, age, now, pulse)
+        })
+    }
+}
+
+/// Writes something and removes it again: no right or number says as much.
+fn try_to_write(folder: &Folder) -> Result<(), Trouble> {
+    let random = random_bytes::<8>().map_err(|error| {
+        Trouble::new(Failure::Unexpected, &format!("no random number for the name of a file: {error}"))
+    })?;
+    // A name of a part, so that it is swept if we are killed right now.
+    let uid = Uid::new(RenderId::new(0), Epoch::new(i64::from_le_bytes(random) & i64::MAX));
+    let name = part_name("check", uid);
+    let mut file = folder.create(&name)?;
+    let written = file.write_all(b"x").and_then(|()| file.sync_all());
+    let removed = folder.remove(&name);
+    written.map_err(|error| match folder.path_of(&name) {
+        Ok(path) => io_trouble(path, &error),
+        Err(trouble) => trouble,
+    })?;
+    removed
+}

@@ -1,0 +1,80 @@
+//! What files hold: read, hashed, and copied.
+
+use super::errno::io_trouble;
+use crate::apart::Pulse;
+use rustix::fs::{Advice, fadvise};
+use sha2::{Digest, Sha256};
+use std::fmt::{Display, Write as _};
+use std::fs::File;
+use std::io::{Read, Write};
+use tidemill_domain::render::Trouble;
+use tidemill_engine::render::shelf::Content;
+
+const BLOCK_BYTES: usize = 1 << 20;
+
+/// So much is written before it has to be on the disk: one sync of a large file at its end would not show that it moves.
+const SYNC_BYTES: u64 = 64 << 20;
+
+/// What a file holds from where it is read on.
+pub(super) fn hash(file: &File, what: impl Display, pulse: &Pulse) -> Result<Content, Trouble> {
+    pass(file, what, pulse, |_, _| Ok(()))
+}
+
+/// Copies one file to another, and makes what is written outlive a power failure; what that is.
+pub(super) fn copy(
+    from: &File,
+    to: &File,
+    from_name: impl Display,
+    to_name: impl Display,
+    pulse: &Pulse,
+) -> Result<Content, Trouble> {
+    let cannot_write = |error: &std::io::Error| io_trouble(&to_name, error);
+    let mut synced = 0;
+    let content = pass(from, from_name, pulse, |block, before| {
+        let mut target = to;
+        target.write_all(block).map_err(|error| cannot_write(&error))?;
+        if before - synced >= SYNC_BYTES {
+            to.sync_data().map_err(|error| cannot_write(&error))?;
+            synced = before;
+        }
+        Ok(())
+    })?;
+    to.sync_all().map_err(|error| cannot_write(&error))?;
+    Ok(content)
+}
+
+/// Lets the next look at a file be one at the disk, as far as the system heeds that. It is no trouble if not.
+pub(super) fn forget_cached(file: &File) {
+    let _heeded = fadvise(file, 0, None, Advice::DontNeed);
+}
+
+fn pass(
+    mut file: &File,
+    what: impl Display,
+    pulse: &Pulse,
+    mut take: impl FnMut(&[u8], u64) -> Result<(), Trouble>,
+) -> Result<Content, Trouble> {
+    let mut block = vec![0; BLOCK_BYTES];
+    let mut digest = Sha256::new();
+    let mut bytes = 0;
+    loop {
+        pulse.beat()?;
+        let read = match file.read(&mut block) {
+            Ok(0) => break,
+            Ok(read) => &block[..read],
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(io_trouble(what, &error)),
+        };
+        digest.update(read);
+        take(read, bytes)?;
+        bytes += read.len() as u64;
+    }
+    Ok(Content { bytes, sha256: hex(&digest.finalize()) })
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _infallible = write!(text, "{byte:02x}");
+        text
+    })
+}

@@ -1,0 +1,134 @@
+//! Giving a part its final name. A file that has that name is never replaced, whoever put it there.
+
+use super::content::hash;
+use super::errno::{cannot_link, io_trouble, trouble};
+use super::folder::Folder;
+use crate::apart::Pulse;
+use rustix::fs::{AtFlags, CWD, RenameFlags, fstat, linkat, renameat, renameat_with, statat};
+use rustix::io::Errno;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use tidemill_domain::render::output::Output;
+use tidemill_domain::render::{Failure, LocalPath, Trouble};
+use tidemill_engine::render::shelf::Content;
+
+/// Publishes a part that holds `content`.
+pub(super) fn publish(
+    folder: &Folder,
+    output: &Output,
+    content: &Content,
+    pulse: &Pulse,
+) -> Result<LocalPath, Trouble> {
+    let path = folder.path_of(&output.name)?;
+    if is_published(folder, output, content, pulse)? {
+        return tidy(folder, output, path);
+    }
+    let part_path = folder.path_of(&output.part)?;
+    // It may have been swept, or be the one of a worker that began anew: then it is copied again.
+    let not_ours = |why| Trouble::new(Failure::NasFailed, &format!("{part_path}: {why}"));
+    let part = folder.read(&output.part)?.ok_or_else(|| not_ours("the part is gone"))?;
+    if hash(&part, &part_path, pulse)? != *content {
+        return Err(not_ours("the part is not what was copied"));
+    }
+    // Another worker may have written it, and not have come to this.
+    part.sync_all().map_err(|error| io_trouble(&part_path, &error))?;
+    pulse.beat()?;
+    match give_name(folder, output, &part) {
+        Ok(()) => tidy(folder, output, path),
+        Err(Errno::EXIST) if is_published(folder, output, content, pulse)? => tidy(folder, output, path),
+        Err(errno) => Err(trouble(path, errno)),
+    }
+}
+
+/// What the file with the final name holds; none when there is none.
+pub(super) fn published(folder: &Folder, output: &Output, pulse: &Pulse) -> Result<Option<Content>, Trouble> {
+    let path = folder.path_of(&output.name)?;
+    let conflict = |why: &str| Trouble::new(Failure::OutputConflict, &format!("{path}: {why}"));
+    let found = folder.read(&output.name).map_err(|trouble| match trouble.failure {
+        Failure::OutputInvalid => conflict("it is there and not a regular file"),
+        _ => trouble,
+    })?;
+    found.map(|file| hash(&file, &path, pulse)).transpose()
+}
+
+/// Whether the final name is that of this content already; another content is a conflict.
+fn is_published(folder: &Folder, output: &Output, content: &Content, pulse: &Pulse) -> Result<bool, Trouble> {
+    match published(folder, output, pulse)? {
+        None => Ok(false),
+        Some(found) if found == *content => Ok(true),
+        Some(found) => {
+            let path = folder.path_of(&output.name)?;
+            let message = format!(
+                "{path} has {} bytes with the SHA-256 {}, and the render {} bytes with {}",
+                found.bytes, found.sha256, content.bytes, content.sha256
+            );
+            Err(Trouble::new(Failure::OutputConflict, &message))
+        }
+    }
+}
+
+/// Gives the open part its final name, or says that another file has it.
+fn give_name(folder: &Folder, output: &Output, part: &File) -> Result<(), Errno> {
+    // By the open file and not by its name: a worker that was taken over may have put another file there.
+    let open = format!("/proc/self/fd/{}", part.as_raw_fd());
+    match linkat(CWD, open, &folder.fd, &output.name, AtFlags::SYMLINK_FOLLOW) {
+        Err(errno) if cannot_link(errno) => rename(folder, output, part),
+        linked => linked,
+    }
+}
+
+/// For file systems on which a file has one name only. It goes by names, so the part has to be the open one still.
+fn rename(folder: &Folder, output: &Output, open: &File) -> Result<(), Errno> {
+    let (fd, part, name) = (&folder.fd, &output.part, &output.name);
+    let (ours, found) = (fstat(open)?, statat(fd, part, AtFlags::SYMLINK_NOFOLLOW)?);
+    if (ours.st_dev, ours.st_ino) != (found.st_dev, found.st_ino) {
+        return Err(Errno::STALE);
+    }
+    match renameat_with(fd, part, fd, name, RenameFlags::NOREPLACE) {
+        // Not every network has this. The number of the render is in the name, and who has its lease is alone here.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+            match statat(fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(_) => Err(Errno::EXIST),
+                Err(Errno::NOENT) => renameat(fd, part, fd, name),
+                Err(errno) => Err(errno),
+            }
+        }
+        renamed => renamed,
+    }
+}
+
+/// Removes the part's own name, and makes the final one last.
+fn tidy(folder: &Folder, output: &Output, path: LocalPath) -> Result<LocalPath, Trouble> {
+    folder.remove(&output.part)?;
+    folder.sync()?;
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_file_without_second_names_is_renamed_and_replaces_nothing() {
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = Folder::open(&LocalPath::parse(scratch.path().to_str().unwrap()).unwrap()).unwrap();
+        let output =
+            Output { folder: "-".into(), name: "a_1.mp4".into(), part: ".a_1.mp4.rq-1-1.part".into() };
+        let at = |name: &str| scratch.path().join(name);
+        fs::write(at(&output.part), "new").unwrap();
+        fs::write(at(&output.name), "old").unwrap();
+        let (part, other) = (File::open(at(&output.part)).unwrap(), File::open(at(&output.name)).unwrap());
+
+        let refused = rename(&folder, &output, &part);
+        let kept = fs::read_to_string(at(&output.name)).unwrap();
+        fs::remove_file(at(&output.name)).unwrap();
+        let exchanged = rename(&folder, &output, &other);
+        let renamed = rename(&folder, &output, &part);
+
+        assert_eq!((refused, kept.as_str()), (Err(Errno::EXIST), "old"));
+        assert_eq!((exchanged, renamed), (Err(Errno::STALE), Ok(())));
+        assert_eq!(fs::read_to_string(at(&output.name)).unwrap(), "new");
+        assert!(!at(&output.part).exists());
+    }
+}

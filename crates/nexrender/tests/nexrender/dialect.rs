@@ -1,0 +1,163 @@
+//! The other dialects of nexrender, and servers that are none.
+
+use crate::http::{Answer, Asked, Http};
+use crate::site::uid;
+use serde_json::{Value, json};
+use std::sync::Mutex;
+use std::thread;
+use std::time::Duration;
+use tidemill_domain::render::answer::Dialect;
+use tidemill_domain::render::{Failure, Phase, Report, Trouble};
+use tidemill_engine::render::Farm;
+use tidemill_nexrender::{FarmOptions, NexrenderFarm};
+
+const JSON: &str = "content-type: application/json; charset=utf-8\r\n";
+
+fn farm(url: &str, dialect: Dialect) -> NexrenderFarm {
+    let options = FarmOptions { secret: Some("geheim".into()), dialect, ..FarmOptions::new(url) };
+    NexrenderFarm::new(&options).unwrap()
+}
+
+fn said(status: u16, body: &Value) -> Answer {
+    Some((status, JSON, body.to_string()))
+}
+
+/// As the source document has it: the server chooses the name.
+fn document(asked: &Asked) -> Answer {
+    let job = |status: &str, progress: u32| json!({"id": "job_abc123", "uid": "uid_xyz789", "status": status, "progress": progress, "updated": "t"});
+    match asked.line.as_str() {
+        "POST /api/v1/jobs" => said(200, &job("queued", 0)),
+        "GET /api/v1/jobs/job_abc123" => said(200, &job("encoding", 95)),
+        "GET /api/v1/jobs" => said(200, &json!([job("queued", 0)])),
+        "DELETE /api/v1/jobs/job_abc123" => Some((204, "", String::new())),
+        _ => Some((404, "", "Not Found".to_owned())),
+    }
+}
+
+#[tokio::test]
+async fn the_dialect_of_the_document_is_understood() {
+    let server = Http::start(document);
+
+    for dialect in [Dialect::Auto, Dialect::Cloud] {
+        let farm = farm(&server.url, dialect);
+        assert_eq!(farm.check().await, Ok(()));
+        let submitted = farm.submit(uid(7), &json!({"uid": "rq-7-1", "template": {}})).await.unwrap();
+        let looked = farm.look(&submitted.id).await.unwrap().unwrap();
+        farm.remove(&submitted.id).await.unwrap();
+
+        assert_eq!(submitted.id, "job_abc123");
+        assert_eq!(looked.report, Report::At { phase: Phase::Encoding, percent: Some(95.0) });
+        assert_eq!(farm.look("another").await, Ok(None));
+    }
+    let posted = server.asked().into_iter().find(|asked| asked.line.starts_with("POST")).unwrap();
+    let posted: Value = serde_json::from_str(&posted.body).unwrap();
+    assert_eq!(posted["uid"], "rq-7-1", "people find the job by our name");
+}
+
+/// As the cloud has it.
+fn cloud(asked: &Asked) -> Answer {
+    if !asked.headers.contains(&"authorization: bearer geheim".to_owned()) {
+        return said(401, &json!({"error": "unauthorized"}));
+    }
+    let error =
+        json!({"id": "01J", "status": "error", "progress": 12.5, "stats": {"error": "AESend failed"}});
+    match asked.line.as_str() {
+        "GET /api/v2/jobs" => said(200, &json!({"data": []})),
+        "POST /api/v2/jobs" => {
+            said(201, &json!({"id": "01J", "status": "pending", "progress": 0.0, "stats": {}}))
+        }
+        "GET /api/v2/jobs/01J" => said(200, &error),
+        _ => said(404, &json!({"error": "not found"})),
+    }
+}
+
+#[tokio::test]
+async fn the_dialect_of_the_cloud_is_understood() {
+    let server = Http::start(cloud);
+    let farm = farm(&format!("{}/api/v2", server.url), Dialect::Cloud);
+
+    let checked = farm.check().await;
+    let submitted = farm.submit(uid(8), &json!({})).await.unwrap();
+    let looked = farm.look("01J").await.unwrap().unwrap();
+    let stranger = NexrenderFarm::new(&FarmOptions {
+        dialect: Dialect::Cloud,
+        ..FarmOptions::new(format!("{}/api/v2", server.url))
+    });
+
+    assert_eq!(checked, Ok(()));
+    assert_eq!(submitted.report, Report::At { phase: Phase::WaitingForNode, percent: Some(0.0) });
+    let failed = Report::Failed { failure: Failure::RenderFailed, message: "AESend failed".into() };
+    assert_eq!(looked.report, failed);
+    assert_eq!(stranger.unwrap().check().await.unwrap_err().failure, Failure::WrongSecret);
+}
+
+#[tokio::test]
+async fn whoever_is_not_nexrender_is_seen_and_not_followed() {
+    let elsewhere = Http::start(|_| said(200, &json!({"uid": "rq-1-1", "state": "finished"})));
+    let url = elsewhere.url.clone();
+    let location: &'static str = Box::leak(format!("location: {url}/x\r\n").into_boxed_str());
+    let redirecting = Http::start(move |_| Some((302, location, String::new())));
+    let website = Http::start(|_| Some((200, "content-type: text/html\r\n", "<html>hello</html>".into())));
+    let nothing = Http::start(|_| Some((404, "", "Not Found".into())));
+
+    for server in [&redirecting, &website, &nothing] {
+        for dialect in [Dialect::Auto, Dialect::Oss, Dialect::Cloud] {
+            let checked = farm(&server.url, dialect).check().await;
+            assert_eq!(checked.unwrap_err().failure, Failure::NotNexrender, "{dialect:?}");
+        }
+    }
+    assert_eq!(
+        farm(&redirecting.url, Dialect::Auto).look("a").await.unwrap_err().failure,
+        Failure::NotNexrender
+    );
+    assert_eq!(elsewhere.asked(), []);
+}
+
+/// Answers a `POST` too late, but has the job.
+fn slow(known: &Mutex<Option<String>>, asked: &Asked) -> Answer {
+    if asked.line.starts_with("POST") {
+        *known.lock().unwrap() = Some(asked.body.clone());
+        thread::sleep(Duration::from_secs(2));
+        return None;
+    }
+    match &*known.lock().unwrap() {
+        Some(_) => said(200, &json!({"uid": "rq-9-1", "state": "queued"})),
+        None => Some((200, "", String::new())),
+    }
+}
+
+#[tokio::test]
+async fn a_job_whose_answer_takes_too_long_is_looked_for() {
+    let known = Mutex::new(None);
+    let server = Http::start(move |asked| slow(&known, asked));
+    let options = FarmOptions { answer_within: Duration::from_millis(300), ..FarmOptions::new(&server.url) };
+    let farm = NexrenderFarm::new(&options).unwrap();
+
+    let submitted = farm.submit(uid(9), &json!({})).await.unwrap();
+
+    assert_eq!(submitted.id, "rq-9-1");
+    assert_eq!((server.count("POST"), server.count("GET")), (1, 2));
+}
+
+#[tokio::test]
+async fn a_server_that_breaks_when_it_has_the_job_is_asked_again_and_not_told_again() {
+    let server = Http::start(|asked| match asked.line.starts_with("POST") {
+        true => Some((500, "", "Internal Server Error".into())),
+        false => Some((200, "", String::new())),
+    });
+
+    let trouble = farm(&server.url, Dialect::Oss).submit(uid(1), &json!({})).await.unwrap_err();
+
+    assert_eq!(trouble.failure, Failure::NexrenderDown);
+    assert_eq!((server.count("POST"), server.count("GET")), (1, 5));
+}
+
+#[tokio::test]
+async fn an_answer_without_an_end_is_cut_off() {
+    let server = Http::start(|_| Some((200, "", "x".repeat(33 << 20))));
+
+    let trouble: Trouble = farm(&server.url, Dialect::Auto).look("a").await.unwrap_err();
+
+    assert_eq!(trouble.failure, Failure::NexrenderDown);
+    assert!(trouble.message.contains("has more than"), "{}", trouble.message);
+}

@@ -1,0 +1,105 @@
+//! Publishing on a disk that is full, read-only or gone: a small one, mounted where only the test sees it.
+//!
+//! A mount belongs to a process, so each of these tests runs itself once more in a namespace of its own.
+
+use crate::clip::local;
+use crate::shelf::{output, shelf};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+use tidemill_domain::render::Failure;
+use tidemill_engine::render::Shelf;
+use tidemill_nexrender::{Mount, NasShelf};
+use tidemill_testkit::skip;
+
+/// Where the disk is, in the process that sees it.
+const DISK: &str = "TIDEMILL_TEST_DISK";
+
+/// The disk, in the process that sees it; none in the one that has started that, and where nobody may mount.
+fn disk(test: &str, options: &str) -> Option<PathBuf> {
+    if let Some(disk) = env::var_os(DISK) {
+        return Some(disk.into());
+    }
+    skip::require("mount", can_mount())?;
+    let folder = tempfile::tempdir().unwrap();
+    let script = format!("mount -t tmpfs -o {options} none \"${DISK}\" && exec \"$0\" --exact disk::{test}");
+    let mut command = Command::new("unshare");
+    command.args(["-r", "-m", "sh", "-c", &script]).arg(env::current_exe().unwrap());
+    let ran = command.env(DISK, folder.path()).output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(
+        ran.status.success() && said.contains("1 passed"),
+        "{said}{}",
+        String::from_utf8_lossy(&ran.stderr)
+    );
+    None
+}
+
+fn can_mount() -> Option<()> {
+    let tried =
+        Command::new("unshare").args(["-r", "-m", "mount", "-t", "tmpfs", "none", "/mnt"]).output().ok()?;
+    tried.status.success().then_some(())
+}
+
+fn run(program: &str, arguments: &[&str], disk: &Path) {
+    assert!(Command::new(program).args(arguments).arg(disk).status().unwrap().success());
+}
+
+/// A shelf on the disk, with a file of a node beside it.
+fn mounted(disk: &Path, bytes: usize) -> (NasShelf, tempfile::TempDir, PathBuf) {
+    let staging = tempfile::tempdir().unwrap();
+    let file = staging.path().join("rq-7-2.mp4");
+    fs::write(&file, vec![7; bytes]).unwrap();
+    let shelf = shelf(staging.path(), disk, |options| options.output.mount = Mount::At(local(disk)));
+    (shelf, staging, file)
+}
+
+#[tokio::test]
+async fn a_full_nas_may_have_room_later() {
+    let Some(disk) = disk("a_full_nas_may_have_room_later", "size=1m,nr_inodes=4") else { return };
+    let (shelf, _staging, large) = mounted(&disk, 2 << 20);
+    let (other, _staging, small) = mounted(&disk, 1_000);
+
+    let too_large = shelf.copy(&local(&large), &output("Main")).await.unwrap_err();
+    // The disk and the folder of the day are two of four, and no number of bytes says that there are no more.
+    let others = [disk.join("third"), disk.join("fourth")];
+    others.iter().for_each(|other| fs::write(other, "x").unwrap());
+    let no_inode = other.copy(&local(&small), &output("Main")).await.unwrap_err();
+    others.iter().for_each(|other| fs::remove_file(other).unwrap());
+    let content = other.copy(&local(&small), &output("Main")).await.unwrap();
+    let published = other.publish(&output("Main"), &content).await;
+
+    assert_eq!((too_large.failure, no_inode.failure), (Failure::NasFailed, Failure::NasFailed));
+    assert!(too_large.message.contains("bytes free"), "{}", too_large.message);
+    assert!(no_inode.message.contains("No space left on device"), "{}", no_inode.message);
+    assert!(published.is_ok(), "{published:?}");
+}
+
+#[tokio::test]
+async fn a_nas_that_cannot_be_written_refuses() {
+    let Some(disk) = disk("a_nas_that_cannot_be_written_refuses", "size=1m") else { return };
+    let (shelf, _staging, file) = mounted(&disk, 1_000);
+    assert_eq!(shelf.check().await, Ok(()));
+    let content = shelf.copy(&local(&file), &output("Main")).await.unwrap();
+
+    run("mount", &["-o", "remount,ro"], &disk);
+    let (checked, copied) = (shelf.check().await, shelf.copy(&local(&file), &output("Main")).await);
+    let published = shelf.publish(&output("Main"), &content).await;
+
+    assert_eq!(checked.unwrap_err().failure, Failure::NasRefused);
+    assert_eq!(copied.unwrap_err().failure, Failure::NasRefused);
+    assert_eq!(published.unwrap_err().failure, Failure::NasRefused);
+}
+
+#[tokio::test]
+async fn a_nas_that_went_away_is_missed() {
+    let Some(disk) = disk("a_nas_that_went_away_is_missed", "size=1m") else { return };
+    let (shelf, _staging, file) = mounted(&disk, 1_000);
+    let content = shelf.copy(&local(&file), &output("Main")).await.unwrap();
+
+    run("umount", &[], &disk);
+    let published = shelf.publish(&output("Main"), &content).await;
+
+    assert_eq!(published.unwrap_err().failure, Failure::NasNotMounted);
+    assert_eq!(fs::read_dir(&disk).unwrap().count(), 0, "something was written to the disk of this host");
+}
