@@ -17,6 +17,8 @@ pub mod pool;
 
 pub mod outbox;
 
+pub mod render;
+
 pub mod alert;
 
 pub mod testing;

@@ -27,6 +27,7 @@ const STEP_CHUNKS: &str = "tidemill_step_chunks_total";
 pub fn describe() {
     crate::outbox::metrics::describe();
     crate::pool::metrics::describe();
+    crate::render::metrics::describe();
     describe_counter!(ALERT_CHANGES, "Alerts that fired or were over, by rule and notice.");
     describe_counter!(ALERT_DELIVERIES, "Attempts to deliver a notice, by channel and outcome.");
     describe_counter!(ALERT_SIGNAL_FAILURES, "Looks at a signal that failed, by signal.");

@@ -7,6 +7,10 @@ use super::signal::outbox::{
 use super::signal::pool::{
     POOL_OLDEST_WAIT_SECONDS, POOL_TIMEOUTS, POOL_UTILIZATION_PERCENT, POOL_WAIT_SECONDS,
 };
+use super::signal::render::{
+    RENDER_COPY_SECONDS, RENDER_FAILURES, RENDER_LATE, RENDER_NEXRENDER_SECONDS, RENDER_NODE_WAIT_SECONDS,
+    RENDER_PENDING, RENDER_RECOVERING, RENDER_SECONDS, RENDER_SUCCESS_PERCENT, RENDER_WORKERS,
+};
 use super::signal::{DATABASE_SECONDS, PROCESSES_DIED};
 use std::time::Duration;
 use tidemill_domain::alert::{Aggregate, Condition, Rule, RuleFields, Severity};
@@ -32,8 +36,9 @@ pub fn default_rules() -> Vec<Rule> {
         hold: minute,
         ..defaults.clone()
     };
-    let (pools, outbox) = (pools(&defaults), outbox(&defaults));
-    let rules = [defaults, database_slow].into_iter().chain(pools).chain(outbox).map(Rule::new);
+    let (pools, outbox, renders) = (pools(&defaults), outbox(&defaults), renders(&defaults));
+    let pillars = pools.into_iter().chain(outbox).chain(renders);
+    let rules = [defaults, database_slow].into_iter().chain(pillars).map(Rule::new);
     rules.map(|rule| rule.expect("the shipped rules keep to the bounds of a rule")).collect()
 }
 
@@ -79,6 +84,33 @@ fn outbox(defaults: &RuleFields) -> [RuleFields; 5] {
     ]
 }
 
+/// The six of the document, by its names and with its thresholds; and what it wants a person to hear of.
+fn renders(defaults: &RuleFields) -> [RuleFields; 10] {
+    let minute = Duration::from_secs(60);
+    let rule = |name: &str, signal: &str, condition: Condition, hold: Duration| RuleFields {
+        name: name.to_owned(),
+        signal: signal.to_owned(),
+        condition,
+        hold,
+        ..defaults.clone()
+    };
+    let critical = |rule: RuleFields| RuleFields { severity: Severity::Critical, ..rule };
+    let now = Duration::ZERO;
+    let (above, below) = (Condition::Above, Condition::Below);
+    [
+        rule("render_queue_pending_count", RENDER_PENDING, above(10.0), minute),
+        rule("render_job_duration_seconds", RENDER_SECONDS, above(300.0), now),
+        rule("render_job_success_rate", RENDER_SUCCESS_PERCENT, below(90.0), now),
+        critical(rule("ae_worker_active_count", RENDER_WORKERS, below(1.0), minute)),
+        rule("nexrender_api_latency", RENDER_NEXRENDER_SECONDS, above(5.0), now),
+        rule("nas_copy_duration_seconds", RENDER_COPY_SECONDS, above(60.0), now),
+        critical(rule("render_needs_somebody", RENDER_FAILURES, above(0.0), now)),
+        rule("render_workers_vanish", RENDER_RECOVERING, above(0.0), now),
+        critical(rule("render_late", RENDER_LATE, above(0.0), now)),
+        rule("render_not_picked", RENDER_NODE_WAIT_SECONDS, above(300.0), now),
+    ]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,7 +134,17 @@ mod tests {
                 "outbox_events_parked",
                 "outbox_default_partition",
                 "outbox_unowned",
-                "outbox_share_missing"
+                "outbox_share_missing",
+                "render_queue_pending_count",
+                "render_job_duration_seconds",
+                "render_job_success_rate",
+                "ae_worker_active_count",
+                "nexrender_api_latency",
+                "nas_copy_duration_seconds",
+                "render_needs_somebody",
+                "render_workers_vanish",
+                "render_late",
+                "render_not_picked"
             ]
         );
     }

@@ -2,6 +2,7 @@
 
 pub mod outbox;
 pub mod pool;
+pub mod render;
 
 use crate::error::EngineError;
 use std::fmt;
@@ -59,6 +60,25 @@ pub const KNOWN: &[(&str, &str)] = &[
     (outbox::OUTBOX_DEFAULT_ROWS, "events in the default partition of the outbox"),
     (outbox::OUTBOX_UNOWNED_SLOTS, "slots of an outbox in use that no live relay has"),
     (outbox::OUTBOX_MISSING_SHARES, "fixed shares of the outbox that no live relay has"),
+    (render::RENDER_PENDING, "renders that wait for a worker"),
+    (render::RENDER_SECONDS, "seconds that renders took on average that were completed in the last hour"),
+    (
+        render::RENDER_SUCCESS_PERCENT,
+        "renders that were completed, in percent of those that ended in the last 24 hours",
+    ),
+    (
+        render::RENDER_WORKERS,
+        "render workers that are alive and not paused, while there are workers or renders wait",
+    ),
+    (render::RENDER_NEXRENDER_SECONDS, "seconds that nexrender took to answer, of the slowest worker"),
+    (render::RENDER_COPY_SECONDS, "seconds that the last copy to the NAS took, of the slowest worker"),
+    (
+        render::RENDER_FAILURES,
+        "renders that failed in the last hour, or wait, for a reason that does not mend itself",
+    ),
+    (render::RENDER_RECOVERING, "renders whose workers vanish, one after the other"),
+    (render::RENDER_LATE, "renders that are not ready when they should be on air, or cannot be"),
+    (render::RENDER_NODE_WAIT_SECONDS, "seconds that the oldest job has waited for a render node"),
 ];
 
 /// How far back deaths are counted.
@@ -66,9 +86,11 @@ const DEATHS_WITHIN: Duration = Duration::from_secs(300);
 
 /// All signals that are known.
 pub fn known(clock: Arc<dyn Clock>) -> Vec<Box<dyn Signal>> {
+    let renders = render::signals(clock.clone());
     let foundation: [Box<dyn Signal>; 3] =
         [Box::new(ProcessesDied), Box::new(ProcessesLive), Box::new(DatabaseSeconds { clock })];
-    foundation.into_iter().chain(pool::signals()).chain(outbox::signals()).collect()
+    let pillars = pool::signals().into_iter().chain(outbox::signals()).chain(renders);
+    foundation.into_iter().chain(pillars).collect()
 }
 
 #[derive(Debug)]

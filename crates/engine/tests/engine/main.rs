@@ -12,6 +12,7 @@ mod outage;
 mod outbox;
 mod pool;
 mod probe;
+mod render;
 mod schedule;
 
 use std::sync::Arc;

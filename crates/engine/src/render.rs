@@ -1,0 +1,63 @@
+//! Renders: a worker that takes them from the queue, has them rendered by nexrender, and publishes what is good.
+//!
+//! Reading order: [`farm`] (who renders), [`inspector`] (who looks at files), [`shelf`] (where files go), [`places`]
+//! (where exactly), [`licence`] (how many at once), [`material`] (what a render is made of), [`options`] and [`worker`]
+//! (how it works); then what it is made of: `held` (what it has), `task` (one render), `recipe` (what is known of
+//! compositions), `report` (what was found in a file), `claiming`, `renewal`, `reaping`, `leftover` and `checkup` (its
+//! loops), `site` (what they share), `tell` (what people hear); [`health`] and [`gauge`] (how it stands). Whoever talks
+//! to nexrender, to ffmpeg and to a NAS lives with its adapter.
+
+pub mod farm;
+pub mod inspector;
+pub mod shelf;
+
+pub mod licence;
+pub mod material;
+pub mod options;
+pub mod places;
+
+pub mod worker;
+
+mod checkup;
+mod claiming;
+mod held;
+mod leftover;
+mod reaping;
+mod recipe;
+mod renewal;
+mod report;
+mod site;
+mod task;
+mod tell;
+
+pub mod gauge;
+pub mod health;
+pub(crate) mod metrics;
+
+pub use farm::Farm;
+pub use health::Health;
+pub use inspector::Inspector;
+pub use licence::Licence;
+pub use material::{BadMaterial, Material};
+pub use options::WorkerOptions;
+pub use places::Places;
+pub use shelf::Shelf;
+pub use site::World;
+pub use worker::{Worker, WorkerHandle};
+
+use crate::clock::jitter_unit;
+use std::pin::Pin;
+use std::time::Duration;
+use tidemill_domain::backoff::Backoff;
+use tidemill_domain::render::Trouble;
+
+/// Something that the world is asked for, and what may go wrong with it.
+pub type Asking<'a, T> = Pin<Box<dyn Future<Output = Result<T, Trouble>> + Send + 'a>>;
+
+/// How long to wait after so many failures of the database in a row.
+fn short_pause(failures: u32) -> Duration {
+    match Backoff::new(Duration::from_millis(50), 2.0, Duration::from_secs(2), 0.5) {
+        Ok(backoff) => backoff.delay(failures, jitter_unit()),
+        Err(_) => Duration::from_secs(1),
+    }
+}

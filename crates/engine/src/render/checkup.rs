@@ -1,0 +1,40 @@
+//! Looks at the world now and then: nexrender, the NAS, ffprobe, the map of paths. A worker that knows that no render can
+//! succeed claims none.
+
+use super::health::Part;
+use super::site::Site;
+use crate::clock::jittered;
+use std::sync::Arc;
+use tidemill_domain::render::Trouble;
+use tidemill_domain::render::matrix::Remedy;
+
+/// Looks for as long as it is let.
+pub(super) async fn run(site: Arc<Site>) {
+    loop {
+        tokio::time::sleep(jittered(site.options.check_pause)).await;
+        look(&site).await;
+    }
+}
+
+/// Looks once, and pauses or resumes.
+pub(super) async fn look(site: &Site) {
+    let (farm, shelf, inspector) =
+        tokio::join!(site.asking("check", site.farm.check()), site.shelf.check(), site.inspector.check());
+    let mut troubles = Vec::new();
+    for (part, answer) in [(Part::Farm, farm), (Part::Shelf, shelf), (Part::Inspector, inspector)] {
+        let trouble = answer.err();
+        troubles.extend(trouble.clone());
+        site.vitals.looked(part, site.now(), trouble);
+    }
+    troubles.extend(site.options.places.check().err());
+    // What may pass by itself is left to the rules of each render.
+    let lasting = |trouble: &&Trouble| {
+        matches!(site.options.policy.patience.remedy(trouble.failure), Remedy::StopClaiming { .. })
+    };
+    match troubles.iter().find(lasting) {
+        Some(trouble) => site.pause(trouble.code, &trouble.message),
+        // Whoever has paused goes on once all is well, not before.
+        None if troubles.is_empty() => site.resume(),
+        None => {}
+    }
+}

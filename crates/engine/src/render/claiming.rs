@@ -1,0 +1,87 @@
+//! Getting renders: as many as there are free places at the farm, when somebody calls or after a while.
+
+use super::held::Held;
+use super::site::Site;
+use super::task::Task;
+use super::{metrics, tell};
+use crate::clock::jittered;
+use std::sync::Arc;
+use tidemill_domain::poll::Found;
+use tidemill_domain::render::polling::Empty;
+use tidemill_store::StoreError;
+use tidemill_store::render::{ClaimRequest, RENDER_WAITING};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// Claims until told to stop, and starts a task for each render.
+pub(super) async fn run(site: &Arc<Site>, tasks: &mut JoinSet<()>, mut stop: watch::Receiver<bool>) {
+    // Registered before the first look, so that no call in between is missed.
+    let mut waiting = site.store.wakeup(RENDER_WAITING);
+    let mut empty = Empty::default();
+    while !*stop.borrow() {
+        while let Some(ended) = tasks.try_join_next() {
+            warn_of_panic(ended);
+        }
+        let found = match claim(site, tasks).await {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::warn!(%error, "renders could not be claimed; will try again");
+                Found::Nothing
+            }
+        };
+        let (pause, counted) = site.options.polling.next(empty, found);
+        empty = counted;
+        tokio::select! {
+            _told = stop.wait_for(|stop| *stop) => return,
+            _woken = waiting.wait(jittered(pause)) => {}
+            () = site.look_again.notified() => {}
+        }
+    }
+}
+
+/// One look.
+async fn claim(site: &Arc<Site>, tasks: &mut JoinSet<()>) -> Result<Found, StoreError> {
+    if site.vitals.is_paused() {
+        return Ok(Found::Nothing);
+    }
+    let mut permits = site.free_places();
+    if permits.is_empty() {
+        return Ok(Found::Nothing);
+    }
+    let (options, sent) = (&site.options, site.now());
+    let request = ClaimRequest {
+        by: options.process,
+        worker: &options.name,
+        count: u32::try_from(permits.len()).unwrap_or(u32::MAX),
+        policy: &options.policy,
+        zone: &options.zone,
+    };
+    let mut tx = site.store.begin().await?;
+    let claims = tx.claim_renders(request).await?;
+    tx.commit().await?;
+    site.vitals.database_answered(site.now());
+    site.vitals.polled(site.now());
+    for ended in &claims.ended {
+        tell::decided(site, None, ended);
+    }
+    let found = if claims.claimed.is_empty() { Found::Nothing } else { Found::Work };
+    metrics::claimed(claims.claimed.len());
+    for claimed in claims.claimed {
+        let Some(permit) = permits.pop() else { break };
+        let (id, act, phase) = (claimed.record.id(), claimed.act, claimed.record.render.phase);
+        let held = Arc::new(Held::new(id, claimed.fence, phase, sent, options.policy.lease_for));
+        site.registry.add(held.clone());
+        tracing::info!(render.id = %id, worker = options.name, lease.epoch = %claimed.fence.epoch, "worker {} has render {id}", options.name);
+        tasks.spawn(Task::new(site.clone(), held, claimed, permit).run(act));
+    }
+    Ok(found)
+}
+
+/// A task that ended by itself has said what there was to say.
+pub(super) fn warn_of_panic(ended: Result<(), tokio::task::JoinError>) {
+    if let Err(error) = ended
+        && error.is_panic()
+    {
+        tracing::error!(%error, "the task of a render has panicked; another worker takes it over");
+    }
+}

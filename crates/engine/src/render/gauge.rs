@@ -1,0 +1,81 @@
+//! How renders stand, for those who scrape this process. Read from the database, so that every server says the same, also
+//! of workers that nobody can scrape.
+
+use super::metrics;
+use crate::clock::jittered;
+use std::time::Duration;
+use tidemill_domain::render::Status;
+use tidemill_domain::time::Timestamp;
+use tidemill_store::render::{RenderCounts, RenderStanding, WorkerRecord};
+use tidemill_store::{Store, StoreError};
+
+/// Pause between two looks; those who scrape seldom come more often.
+const PAUSE: Duration = Duration::from_secs(15);
+
+/// A worker that was silent for longer is none: it says something every quarter of a minute.
+pub const WORKER_SEEN_WITHIN: Duration = Duration::from_secs(60);
+
+/// How renders stand.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Standing {
+    /// By status.
+    pub counts: RenderCounts,
+    /// What has ended lately, and what is wrong with the others.
+    pub recent: RenderStanding,
+    /// Those that are alive.
+    pub workers: Vec<WorkerRecord>,
+    /// When this was so.
+    pub at: Timestamp,
+}
+
+impl Standing {
+    /// Looks.
+    pub async fn read(store: &Store) -> Result<Self, StoreError> {
+        let mut tx = store.read().await?;
+        let at = tx.now().await?;
+        let counts = tx.render_counts().await?;
+        let recent = tx.render_standing().await?;
+        let workers = tx.render_workers(WORKER_SEEN_WITHIN).await?;
+        tx.rollback().await?;
+        Ok(Self { counts, recent, workers, at })
+    }
+
+    /// How many there are in a status.
+    pub fn count(&self, status: Status) -> u64 {
+        self.counts.by_status.get(&status).copied().unwrap_or_default()
+    }
+
+    /// How long the oldest has waited; nothing when none waits.
+    pub fn oldest_wait(&self) -> Duration {
+        self.counts.oldest_pending.map(|since| self.at.since(since)).unwrap_or_default()
+    }
+
+    /// Which part of the last 24 hours was completed; none when nothing has ended.
+    pub fn success_ratio(&self) -> Option<f64> {
+        let (completed, failed) = (number(self.recent.completed), number(self.recent.failed));
+        let ended = completed + failed;
+        (ended > 0.0).then(|| completed / ended)
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "nobody counts as far as a f64 can count")]
+fn number(count: u64) -> f64 {
+    count as f64
+}
+
+/// Looks for as long as it is let.
+pub async fn run(store: Store) {
+    let mut is_well = true;
+    loop {
+        let seen = Standing::read(&store).await;
+        metrics::measured(seen.as_ref().ok());
+        if let Err(error) = &seen
+            && is_well
+        {
+            // Once, not every quarter of a minute.
+            tracing::warn!(%error, "renders were not measured; will try again");
+        }
+        is_well = seen.is_ok();
+        tokio::time::sleep(jittered(PAUSE)).await;
+    }
+}

@@ -1,0 +1,307 @@
+//! How a worker is, for `/health`: not what it hopes, but what it last saw.
+
+use super::held::Registry;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tidemill_domain::code::Code;
+use tidemill_domain::process::ProcessId;
+use tidemill_domain::render::{Phase, RenderId, Trouble};
+use tidemill_domain::time::Monotonic;
+
+/// A worker that has not heard of its database for so long is not well.
+const DATABASE_AGE_MAX: Duration = Duration::from_secs(60);
+
+/// How a worker is.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Health {
+    /// What people call it.
+    pub worker: String,
+    /// The process that it runs in.
+    pub process: ProcessId,
+    /// How long it has been working.
+    pub up_for: Duration,
+    /// Whether it is about to stop.
+    pub is_stopping: bool,
+    /// Why it claims nothing.
+    pub paused: Option<Paused>,
+    /// How long ago the database last answered.
+    pub database_age: Option<Duration>,
+    /// How long ago leases were last seen to.
+    pub lease_loop_age: Option<Duration>,
+    /// How long leases are good for.
+    pub lease_for: Duration,
+    /// How long ago it last looked for renders.
+    pub last_poll_age: Option<Duration>,
+    /// Whether nexrender can be talked to.
+    pub farm: Checked,
+    /// Whether the NAS can be written.
+    pub shelf: Checked,
+    /// Whether files can be looked at.
+    pub inspector: Checked,
+    /// How many renders it may have at the farm.
+    pub capacity: usize,
+    /// How many of these places are taken.
+    pub busy: usize,
+    /// What it has in hand.
+    pub in_flight: Vec<InFlight>,
+    /// Renders that it has completed.
+    pub completed: u64,
+    /// Renders that it had to give up.
+    pub failed: u64,
+}
+
+/// Why a worker claims nothing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Paused {
+    /// The stable code.
+    pub code: Code,
+    /// In words.
+    pub message: String,
+    /// For how long.
+    pub since: Duration,
+}
+
+/// What the last look at a part of the world came to.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Checked {
+    /// How long ago; none when nobody has looked yet.
+    pub age: Option<Duration>,
+    /// What was wrong.
+    pub trouble: Option<Trouble>,
+}
+
+/// A render in hand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct InFlight {
+    /// Which.
+    pub id: RenderId,
+    /// What is being done with it.
+    pub phase: Phase,
+}
+
+impl Health {
+    /// All that is wrong, in words; nothing when the worker is well.
+    pub fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        let is_old = |age: Option<Duration>, most: Duration| age.is_none_or(|age| age > most);
+        if let Some(paused) = &self.paused {
+            problems.push(format!("it claims no renders: {} ({})", paused.message, paused.code));
+        }
+        if is_old(self.database_age, DATABASE_AGE_MAX) {
+            problems.push("the database has not answered for too long".to_owned());
+        }
+        if is_old(self.lease_loop_age, self.lease_for) {
+            problems.push("the leases of its renders are not renewed".to_owned());
+        }
+        for (what, checked) in
+            [("nexrender", &self.farm), ("the NAS", &self.shelf), ("ffprobe", &self.inspector)]
+        {
+            if let Some(trouble) = &checked.trouble {
+                problems.push(format!("{what}: {} ({})", trouble.message, trouble.code));
+            }
+        }
+        problems
+    }
+
+    /// Whether nothing is wrong.
+    pub fn is_healthy(&self) -> bool {
+        self.problems().is_empty()
+    }
+}
+
+/// What a worker notes of itself as it goes.
+#[derive(Debug)]
+pub(super) struct Vitals {
+    started: Monotonic,
+    is_stopping: AtomicBool,
+    completed: AtomicU64,
+    failed: AtomicU64,
+    noted: Mutex<Noted>,
+}
+
+#[derive(Debug, Default)]
+struct Noted {
+    paused: Option<(Code, String, Monotonic)>,
+    database: Option<Monotonic>,
+    lease_loop: Option<Monotonic>,
+    poll: Option<Monotonic>,
+    farm: Look,
+    shelf: Look,
+    inspector: Look,
+}
+
+type Look = Option<(Monotonic, Option<Trouble>)>;
+
+/// A part of the world that is looked at now and then.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Part {
+    Farm,
+    Shelf,
+    Inspector,
+}
+
+impl Vitals {
+    pub(super) fn new(now: Monotonic) -> Self {
+        Self {
+            started: now,
+            is_stopping: AtomicBool::new(false),
+            completed: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            noted: Mutex::default(),
+        }
+    }
+
+    fn noted(&self) -> MutexGuard<'_, Noted> {
+        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn stops(&self) {
+        self.is_stopping.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn completed(&self) {
+        self.completed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn failed(&self) {
+        self.failed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn database_answered(&self, now: Monotonic) {
+        self.noted().database = Some(now);
+    }
+
+    pub(super) fn leases_seen_to(&self, now: Monotonic) {
+        self.noted().lease_loop = Some(now);
+    }
+
+    pub(super) fn polled(&self, now: Monotonic) {
+        self.noted().poll = Some(now);
+    }
+
+    pub(super) fn looked(&self, part: Part, now: Monotonic, trouble: Option<Trouble>) {
+        let mut noted = self.noted();
+        let look = match part {
+            Part::Farm => &mut noted.farm,
+            Part::Shelf => &mut noted.shelf,
+            Part::Inspector => &mut noted.inspector,
+        };
+        *look = Some((now, trouble));
+    }
+
+    /// Claims nothing more; true when it did until now.
+    pub(super) fn pause(&self, code: Code, message: &str, now: Monotonic) -> bool {
+        let mut noted = self.noted();
+        let since = noted.paused.as_ref().map(|(_, _, since)| *since);
+        noted.paused = Some((code, message.to_owned(), since.unwrap_or(now)));
+        since.is_none()
+    }
+
+    /// Claims again; true when it did not until now.
+    pub(super) fn resume(&self) -> bool {
+        self.noted().paused.take().is_some()
+    }
+
+    pub(super) fn is_paused(&self) -> bool {
+        self.noted().paused.is_some()
+    }
+
+    /// All of it, as it is now.
+    pub(super) fn read(&self, of: Reading<'_>, now: Monotonic) -> Health {
+        let noted = self.noted();
+        let age = |at: Option<Monotonic>| at.map(|at| now.since(at));
+        let checked = |look: &Look| Checked {
+            age: look.as_ref().map(|(at, _)| now.since(*at)),
+            trouble: look.as_ref().and_then(|(_, trouble)| trouble.clone()),
+        };
+        let paused = noted.paused.as_ref().map(|(code, message, since)| Paused {
+            code: *code,
+            message: message.clone(),
+            since: now.since(*since),
+        });
+        let in_flight =
+            of.registry.all().iter().map(|held| InFlight { id: held.id, phase: held.phase() }).collect();
+        Health {
+            worker: of.worker.to_owned(),
+            process: of.process,
+            up_for: now.since(self.started),
+            is_stopping: self.is_stopping.load(Ordering::Relaxed),
+            paused,
+            database_age: age(noted.database),
+            lease_loop_age: age(noted.lease_loop),
+            lease_for: of.lease_for,
+            last_poll_age: age(noted.poll),
+            farm: checked(&noted.farm),
+            shelf: checked(&noted.shelf),
+            inspector: checked(&noted.inspector),
+            capacity: of.capacity,
+            busy: of.busy,
+            in_flight,
+            completed: self.completed.load(Ordering::Relaxed),
+            failed: self.failed.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// What else a reading of the vitals needs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reading<'a> {
+    pub(super) worker: &'a str,
+    pub(super) process: ProcessId,
+    pub(super) lease_for: Duration,
+    pub(super) capacity: usize,
+    pub(super) busy: usize,
+    pub(super) registry: &'a Registry,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidemill_domain::render::Failure;
+
+    fn at(seconds: u64) -> Monotonic {
+        Monotonic::from_origin(Duration::from_secs(seconds))
+    }
+
+    fn read(vitals: &Vitals, now: u64) -> Health {
+        let reading = Reading {
+            worker: "one",
+            process: ProcessId::new(uuid::Uuid::from_u128(1)),
+            lease_for: Duration::from_secs(60),
+            capacity: 2,
+            busy: 0,
+            registry: &Registry::default(),
+        };
+        vitals.read(reading, at(now))
+    }
+
+    #[test]
+    fn who_says_nothing_is_not_well() {
+        assert_eq!(read(&Vitals::new(at(0)), 1).problems().len(), 2);
+    }
+
+    #[test]
+    fn a_worker_is_well_as_long_as_all_that_it_needs_was_just_seen() {
+        let vitals = Vitals::new(at(0));
+        vitals.database_answered(at(1));
+        vitals.leases_seen_to(at(1));
+
+        assert_eq!(read(&vitals, 10).problems(), Vec::<String>::new());
+        assert_eq!(read(&vitals, 62).problems().len(), 2);
+        vitals.looked(Part::Shelf, at(9), Some(Trouble::new(Failure::NasNotMounted, "an empty folder")));
+        assert_eq!(read(&vitals, 10).problems(), ["the NAS: an empty folder (TM1537)"]);
+    }
+
+    #[test]
+    fn a_pause_counts_from_its_first_reason() {
+        let vitals = Vitals::new(at(0));
+
+        assert!(vitals.pause(Code::NexrenderSecretRefused, "403", at(5)));
+        assert!(!vitals.pause(Code::NasNotMounted, "empty", at(7)));
+
+        let paused = read(&vitals, 15).paused.unwrap();
+        assert_eq!((paused.code, paused.since), (Code::NasNotMounted, Duration::from_secs(10)));
+        assert!(vitals.resume() && !vitals.is_paused() && !vitals.resume());
+    }
+}

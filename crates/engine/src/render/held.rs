@@ -1,0 +1,206 @@
+//! The renders that this worker holds: until when each may be acted on, and what its task is told from outside.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tidemill_domain::lease::Fence;
+use tidemill_domain::process::trusted_until;
+use tidemill_domain::render::{Act, Phase, RenderId};
+use tidemill_domain::time::{Clock, Monotonic};
+use tokio::sync::watch;
+
+/// What the task of a render is told from outside. A later word counts more than an earlier one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Told {
+    /// Go on.
+    Nothing,
+    /// Give the render back, unless it is about to be published.
+    Stop,
+    /// Give it back whatever it does.
+    StopNow,
+    /// Somebody does not want it any more: leave what is in hand and do this.
+    Do(Act),
+    /// Somebody else has it: leave everything as it is.
+    Lost,
+}
+
+impl Told {
+    const fn rank(self) -> u8 {
+        match self {
+            Self::Nothing => 0,
+            Self::Stop => 1,
+            Self::StopNow => 2,
+            Self::Do(_) => 3,
+            Self::Lost => 4,
+        }
+    }
+}
+
+/// A render that this worker holds.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) id: RenderId,
+    pub(super) fence: Fence,
+    trusted_until: Mutex<Monotonic>,
+    phase: Mutex<Phase>,
+    told: watch::Sender<Told>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Held {
+    /// One that was granted by what was sent then.
+    pub(super) fn new(id: RenderId, fence: Fence, phase: Phase, sent: Monotonic, lease: Duration) -> Self {
+        Self {
+            id,
+            fence,
+            trusted_until: Mutex::new(trusted_until(sent, lease)),
+            phase: Mutex::new(phase),
+            told: watch::Sender::new(Told::Nothing),
+        }
+    }
+
+    /// It was renewed by what was sent then.
+    pub(super) fn renewed(&self, sent: Monotonic, lease: Duration) {
+        *locked(&self.trusted_until) = trusted_until(sent, lease);
+    }
+
+    /// Tells its task something, unless that was told something that counts more.
+    pub(super) fn tell(&self, told: Told) {
+        self.told.send_if_modified(|current| {
+            let is_more = told.rank() > current.rank();
+            if is_more {
+                *current = told;
+            }
+            is_more
+        });
+    }
+
+    /// Waits until its task is told to stop at least so urgently, or until nobody can be sure any more whose it is.
+    pub(super) async fn told(&self, at_least: Told, clock: &dyn Clock) -> Told {
+        let mut told = self.told.subscribe();
+        loop {
+            let current = *told.borrow_and_update();
+            if current.rank() >= at_least.rank().max(1) {
+                return current;
+            }
+            let left = locked(&self.trusted_until).since(clock.monotonic());
+            if left.is_zero() {
+                return Told::Lost;
+            }
+            tokio::select! {
+                changed = told.changed() => if changed.is_err() { return Told::Lost },
+                () = tokio::time::sleep(left) => {}
+            }
+        }
+    }
+
+    /// Whether it may still be acted on, by this host's own clock.
+    pub(super) fn is_trusted(&self, clock: &dyn Clock) -> bool {
+        clock.monotonic() < *locked(&self.trusted_until) && *self.told.borrow() != Told::Lost
+    }
+
+    /// Notes where it is, for those who look from outside.
+    pub(super) fn is_at(&self, phase: Phase) {
+        *locked(&self.phase) = phase;
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        *locked(&self.phase)
+    }
+}
+
+/// All renders that this worker holds.
+#[derive(Debug, Default)]
+pub(super) struct Registry {
+    held: Mutex<BTreeMap<RenderId, Arc<Held>>>,
+}
+
+impl Registry {
+    pub(super) fn add(&self, held: Arc<Held>) {
+        // What was held of it before is a ghost: its epoch is older.
+        if let Some(before) = locked(&self.held).insert(held.id, held) {
+            before.tell(Told::Lost);
+        }
+    }
+
+    /// Forgets one, if it is still this one.
+    pub(super) fn remove(&self, held: &Held) {
+        let mut all = locked(&self.held);
+        if all.get(&held.id).is_some_and(|known| known.fence == held.fence) {
+            all.remove(&held.id);
+        }
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<Held>> {
+        locked(&self.held).values().cloned().collect()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        locked(&self.held).len()
+    }
+
+    pub(super) fn tell_all(&self, told: Told) {
+        for held in self.all() {
+            held.tell(told);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidemill_domain::lease::Epoch;
+    use tidemill_domain::process::ProcessId;
+    use tidemill_domain::time::{FakeClock, Timestamp};
+
+    const LEASE: Duration = Duration::from_secs(60);
+
+    fn held(epoch: i64, clock: &FakeClock) -> Arc<Held> {
+        let owner = ProcessId::new(uuid::Uuid::from_u128(1));
+        let fence = Fence { owner, epoch: Epoch::new(epoch) };
+        Arc::new(Held::new(RenderId::new(7), fence, Phase::Claimed, clock.monotonic(), LEASE))
+    }
+
+    #[tokio::test]
+    async fn a_stop_does_not_take_back_that_the_render_is_lost() {
+        let clock = FakeClock::at(Timestamp::EPOCH);
+        let held = held(1, &clock);
+
+        held.tell(Told::Lost);
+        held.tell(Told::Stop);
+
+        assert_eq!(held.told(Told::Stop, &clock).await, Told::Lost);
+    }
+
+    #[tokio::test]
+    async fn who_could_not_renew_in_time_stops_by_its_own_clock() {
+        let clock = FakeClock::at(Timestamp::EPOCH);
+        let held = held(1, &clock);
+        clock.advance(LEASE / 2);
+        assert!(held.is_trusted(&clock));
+
+        clock.advance(LEASE / 2);
+
+        assert!(!held.is_trusted(&clock));
+        assert_eq!(held.told(Told::Stop, &clock).await, Told::Lost);
+        held.renewed(clock.monotonic(), LEASE);
+        assert!(held.is_trusted(&clock));
+    }
+
+    #[test]
+    fn a_render_that_came_back_makes_a_ghost_of_what_was_held_before() {
+        let clock = FakeClock::at(Timestamp::EPOCH);
+        let (old, new) = (held(1, &clock), held(2, &clock));
+        let registry = Registry::default();
+
+        registry.add(old.clone());
+        registry.add(new.clone());
+        registry.remove(&old);
+
+        assert!(!old.is_trusted(&clock) && new.is_trusted(&clock));
+        assert_eq!(registry.len(), 1);
+    }
+}

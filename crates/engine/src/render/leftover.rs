@@ -1,0 +1,203 @@
+//! Jobs that the farm still has and nobody needs: taken out together with their files, by whoever comes first.
+
+use super::places::Staged;
+use super::site::Site;
+use std::time::Duration;
+use tidemill_domain::render::answer::RemoteJob;
+use tidemill_domain::render::clock::Clocks;
+use tidemill_domain::render::lifecycle::File;
+use tidemill_domain::render::{NodePath, Phase, Report, Status, Trouble, Uid};
+use tidemill_domain::time::Monotonic;
+use tidemill_store::StoreError;
+use tidemill_store::render::{Leftover, RenderRecord};
+
+/// Jobs that are taken out in one turn.
+const PER_TURN: u32 = 100;
+
+/// How long a job is left to whoever watches it.
+const KEPT_FOR: Duration = Duration::from_secs(30);
+
+/// What became of a job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Dropped {
+    /// It is out, and its file too if it had to be.
+    Gone,
+    /// A node renders it, which nobody can stop.
+    Running,
+}
+
+/// What was seen of a job that is to be dropped.
+#[derive(Debug)]
+pub(super) struct Watching {
+    begun: Monotonic,
+    /// How long it was watched before.
+    before: Duration,
+    silent_since: Monotonic,
+    silent_before: Duration,
+    last: Option<RemoteJob>,
+}
+
+impl Watching {
+    /// A job that others have watched for so long, and of which nothing was heard for so long.
+    pub(super) fn new(now: Monotonic, before: Duration, silent_before: Duration) -> Self {
+        Self { begun: now, before, silent_since: now, silent_before, last: None }
+    }
+
+    fn see(&mut self, job: RemoteJob, now: Monotonic) {
+        if self.last.as_ref().is_some_and(|last| *last != job) {
+            (self.silent_since, self.silent_before) = (now, Duration::ZERO);
+        }
+        self.last = Some(job);
+    }
+
+    /// Whether its node must have died.
+    fn is_over(&self, clocks: &Clocks, now: Monotonic) -> bool {
+        now.since(self.begun) + self.before >= clocks.max_render_time
+            || now.since(self.silent_since) + self.silent_before >= clocks.stall_timeout
+    }
+}
+
+/// Takes a job out, unless a node renders it: then the farm is the only one that knows when it ends.
+pub(super) async fn drop_once(
+    site: &Site,
+    leftover: &Leftover,
+    watching: &mut Watching,
+) -> Result<Dropped, Trouble> {
+    let name = leftover.remote_job.as_str();
+    if let Some(job) = site.asking("look", site.farm.look(name)).await? {
+        let is_running = is_running(&job.report);
+        watching.see(job, site.now());
+        if is_running && !watching.is_over(&site.options.clocks, site.now()) {
+            return Ok(Dropped::Running);
+        }
+        site.asking("remove", site.farm.remove(name)).await?;
+    }
+    if leftover.file == File::Delete {
+        discard(site, leftover).await?;
+    }
+    if let Err(error) = settle(site, leftover).await {
+        // It is taken out once more, which does no harm.
+        tracing::warn!(render.id = %leftover.render, %error, "that job {name} is out of nexrender could not be written");
+    }
+    Ok(Dropped::Gone)
+}
+
+fn is_running(report: &Report) -> bool {
+    match report {
+        Report::At { phase, .. } => *phase != Phase::WaitingForNode,
+        Report::Unknown { .. } => true,
+        Report::Finished | Report::Failed { .. } | Report::Cancelled | Report::Lost => false,
+    }
+}
+
+async fn discard(site: &Site, leftover: &Leftover) -> Result<(), Trouble> {
+    let Some(path) = &leftover.staged_path else { return Ok(()) };
+    let Ok(node) = NodePath::parse(path) else { return Ok(()) };
+    let Staged { local, .. } = site.options.places.staged_at(node)?;
+    site.shelf.discard(&local).await?;
+    let Ok(Some(record)) = record(site, leftover).await else { return Ok(()) };
+    let (Some(composition), Some(date)) = (&record.composition, record.broadcast_date) else {
+        return Ok(());
+    };
+    // Whoever has completed it has no part left.
+    if record.render.status == Status::Completed {
+        return Ok(());
+    }
+    let extension = path.rsplit_once('.').map_or("", |(_, extension)| extension);
+    let uid = Uid::new(leftover.render, leftover.epoch);
+    site.shelf.discard_part(&site.options.places.output(uid, composition, extension, date)).await
+}
+
+async fn record(site: &Site, leftover: &Leftover) -> Result<Option<RenderRecord>, StoreError> {
+    let mut tx = site.store.read().await?;
+    let record = tx.render(leftover.render).await?;
+    tx.rollback().await?;
+    Ok(record)
+}
+
+async fn settle(site: &Site, leftover: &Leftover) -> Result<(), StoreError> {
+    let mut tx = site.store.begin().await?;
+    tx.settle_render_leftover(leftover.render, leftover.epoch).await?;
+    tx.commit().await
+}
+
+/// Others leave it to us for another while.
+pub(super) async fn keep(site: &Site, leftover: &Leftover) {
+    let kept = async {
+        let mut tx = site.store.begin().await?;
+        tx.keep_render_leftover(leftover.render, leftover.epoch, KEPT_FOR).await?;
+        tx.commit().await
+    };
+    if let Err(error) = kept.await {
+        tracing::debug!(%error, "job {} may be seen to by others as well", leftover.remote_job);
+    }
+}
+
+/// Takes out what nobody sees to. How many are gone.
+pub(super) async fn sweep(site: &Site) -> Result<usize, StoreError> {
+    let mut tx = site.store.begin().await?;
+    let leftovers = tx.take_render_leftovers(PER_TURN, KEPT_FOR).await?;
+    let now = tx.now().await?;
+    tx.commit().await?;
+    let mut gone = 0;
+    for leftover in &leftovers {
+        let mut watching = Watching::new(site.now(), now.since(leftover.since), Duration::ZERO);
+        match drop_once(site, leftover, &mut watching).await {
+            Ok(Dropped::Gone) => gone += 1,
+            Ok(Dropped::Running) => {}
+            Err(trouble) => {
+                let id = leftover.render;
+                tracing::warn!(render.id = %id, "job {} of render {id} could not be taken out of nexrender yet: {}", leftover.remote_job, trouble.message);
+            }
+        }
+    }
+    Ok(gone)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Monotonic {
+        Monotonic::from_origin(Duration::from_secs(seconds))
+    }
+
+    fn job(percent: f64) -> RemoteJob {
+        let report = Report::At { phase: Phase::Rendering, percent: Some(percent) };
+        RemoteJob { id: "rq-1-1".into(), report, updated: None }
+    }
+
+    #[test]
+    fn a_job_that_goes_on_is_watched_until_it_takes_too_long() {
+        let (clocks, mut watching) =
+            (Clocks::default(), Watching::new(at(0), Duration::ZERO, Duration::ZERO));
+        for (step, percent) in (0..9).zip([1.0, 2.0].into_iter().cycle()) {
+            watching.see(job(percent), at(step * 200));
+            assert!(!watching.is_over(&clocks, at(step * 200)), "{step}");
+        }
+
+        watching.see(job(2.0), at(1_800));
+
+        assert!(watching.is_over(&clocks, at(1_800)));
+    }
+
+    #[test]
+    fn a_job_that_was_silent_before_is_not_waited_for_again() {
+        let clocks = Clocks::default();
+        let mut watching = Watching::new(at(0), Duration::ZERO, clocks.stall_timeout);
+
+        watching.see(job(1.0), at(0));
+
+        assert!(watching.is_over(&clocks, at(0)));
+        watching.see(job(2.0), at(1));
+        assert!(!watching.is_over(&clocks, at(1)));
+    }
+
+    #[test]
+    fn only_what_a_node_has_runs() {
+        assert!(is_running(&job(1.0).report));
+        assert!(!is_running(&Report::At { phase: Phase::WaitingForNode, percent: None }));
+        assert!(is_running(&Report::Unknown { word: "dreaming".into() }));
+        assert!(!is_running(&Report::Finished));
+    }
+}

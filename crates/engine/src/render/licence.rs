@@ -1,0 +1,99 @@
+//! Licences of After Effects as units of a pool: a render holds some for as long as a node may be rendering it.
+//!
+//! The holder is one claim of a render: whoever lost the render, or tidies up after a worker that vanished, can give back
+//! what that claim had, and never what the next one has.
+
+use crate::pool::{Ask, AskPart, Hold, PoolError, Pools};
+use std::num::NonZeroU32;
+use std::time::Duration;
+use tidemill_domain::code::Code;
+use tidemill_domain::pool::command::{Answer, Release};
+use tidemill_domain::pool::holder::Holder;
+use tidemill_domain::pool::{End, PoolName, Reason, ReleaseBy};
+use tidemill_domain::render::Uid;
+
+/// How the holder of a render begins.
+const HOLDER: &str = "render";
+
+/// The pool that counts licences, and what one render takes of it.
+#[derive(Clone, Debug)]
+pub struct Licence {
+    /// The pools of this database.
+    pub pools: Pools,
+    /// Which of them.
+    pub pool: PoolName,
+    /// What one render takes.
+    pub units: NonZeroU32,
+}
+
+/// Why a render has no licence.
+#[derive(Debug)]
+pub(super) enum NoLicence {
+    /// There is none now.
+    Busy,
+    /// There never will be one, unless somebody changes the pool or the configuration.
+    Refused(Code, String),
+    /// The database.
+    Failed(PoolError),
+}
+
+impl Licence {
+    /// Waits in the queue of the pool for at most so long.
+    pub(super) async fn hold(&self, claim: Uid, wait: Duration) -> Result<Hold, NoLicence> {
+        let part = AskPart { least: Some(self.units), ..AskPart::new(self.pool.clone(), Some(self.units)) };
+        let mut ask = Ask::new(holder(claim), part);
+        // Estimates are made of earlier renders.
+        ask.table = HOLDER.to_owned();
+        match self.pools.hold(ask, wait).await {
+            Ok(Ok(hold)) => Ok(hold),
+            Ok(Err(Answer::Refused { reason: Reason::UnknownPool, .. })) => {
+                Err(NoLicence::Refused(Code::PoolNotFound, format!("there is no pool {}", self.pool)))
+            }
+            Ok(Err(Answer::Refused { reason, .. })) => {
+                let text = format!("pool {}: {}", self.pool, reason.sentence());
+                Err(NoLicence::Refused(Code::RequestExceedsPool, text))
+            }
+            Ok(Err(_)) => {
+                self.leave(claim).await;
+                Err(NoLicence::Busy)
+            }
+            Err(error) => {
+                self.leave(claim).await;
+                Err(NoLicence::Failed(error))
+            }
+        }
+    }
+
+    /// Leaves the queue, and gives back what came at the last moment or what a worker that vanished has left.
+    pub(super) async fn leave(&self, claim: Uid) {
+        let release = Release {
+            pool: self.pool.clone(),
+            by: ReleaseBy::Holder(holder(claim)),
+            epoch: None,
+            end: End::Released { failed: true },
+            call: None,
+        };
+        if let Err(error) = self.pools.release(release).await {
+            let render = claim.render();
+            tracing::warn!(%error, render.id = %render, "units of render {render} could not be given back to pool {}; they lapse by themselves", self.pool);
+        }
+    }
+}
+
+fn holder(claim: Uid) -> Holder {
+    Holder::new(HOLDER, &claim.to_string(), "", -1).expect("the name is short and plain")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidemill_domain::lease::Epoch;
+    use tidemill_domain::render::RenderId;
+
+    #[test]
+    fn who_lost_a_render_cannot_give_back_what_the_next_claim_has() {
+        let claim = |epoch| holder(Uid::new(RenderId::new(7), Epoch::new(epoch)));
+
+        assert_ne!(claim(1), claim(2));
+    }
+}

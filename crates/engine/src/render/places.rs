@@ -1,0 +1,112 @@
+//! Where the files of a render lie: where its node leaves it, where it is published, and where its picture goes.
+
+use std::fmt;
+use tidemill_domain::render::output::{Output, Source, staging_name};
+use tidemill_domain::render::path_map::NoPath;
+use tidemill_domain::render::{BroadcastDate, Failure, LocalPath, NodePath, PathMap, Trouble, Uid};
+
+/// The folders of a worker.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Places {
+    /// Where nodes leave their files, as nodes see it.
+    pub staging: NodePath,
+    /// Where files are published, as people and playout see it.
+    pub output: NodePath,
+    /// Where pictures out of files are kept, as this host sees it; without it none is made.
+    pub posters: Option<LocalPath>,
+    /// Which folder of a node is which one of this host.
+    pub paths: PathMap,
+}
+
+/// A file that a node leaves for us.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Staged {
+    /// As nodes see it.
+    pub node: NodePath,
+    /// As this host sees it.
+    pub local: LocalPath,
+}
+
+impl Places {
+    /// Where the node leaves the file of a job.
+    pub fn staged(&self, uid: Uid, extension: &str) -> Result<Staged, Trouble> {
+        let node = self.staging.join(&staging_name(uid, extension)).map_err(|bad| unusable(&bad))?;
+        self.staged_at(node)
+    }
+
+    /// The same, of a path that was written down when the job was made.
+    pub fn staged_at(&self, node: NodePath) -> Result<Staged, Trouble> {
+        let local = self.paths.to_local(&node).map_err(|no_path| match no_path {
+            NoPath::NotMapped { .. } => Trouble::new(Failure::PathNotMapped, &no_path.to_string()),
+            NoPath::Bad(bad) => unusable(&bad),
+        })?;
+        Ok(Staged { node, local })
+    }
+
+    /// The names under which the file of a job is published.
+    pub fn output(&self, uid: Uid, composition: &str, extension: &str, date: BroadcastDate) -> Output {
+        Output::of(Source { uid, composition, extension, date, folder: &self.output.to_string() })
+    }
+
+    /// The published file, as people and playout open it.
+    pub fn published(&self, output: &Output) -> Result<NodePath, Trouble> {
+        let folder = self.output.join(&output.folder).map_err(|bad| unusable(&bad))?;
+        folder.join(&output.name).map_err(|bad| unusable(&bad))
+    }
+
+    /// The picture of a job; none when none is made.
+    pub fn poster(&self, uid: Uid) -> Option<LocalPath> {
+        self.posters.as_ref()?.join(&staging_name(uid, "jpg")).ok()
+    }
+
+    /// Whether what nodes leave can be found here at all.
+    pub fn check(&self) -> Result<(), Trouble> {
+        self.staged_at(self.staging.clone()).map(drop)
+    }
+}
+
+fn unusable(bad: &dyn fmt::Display) -> Trouble {
+    Trouble::new(Failure::PathNotMapped, &bad.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidemill_domain::lease::Epoch;
+    use tidemill_domain::render::RenderId;
+    use tidemill_domain::render::path_map::PathLine;
+
+    fn places() -> Places {
+        let line = PathLine {
+            node: NodePath::parse("\\\\NAS\\broadcast").unwrap(),
+            local: LocalPath::parse("/mnt/nas").unwrap(),
+        };
+        Places {
+            staging: NodePath::parse("\\\\NAS\\broadcast\\.staging").unwrap(),
+            output: NodePath::parse("\\\\NAS\\broadcast\\output").unwrap(),
+            posters: Some(LocalPath::parse("/mnt/nas/.posters").unwrap()),
+            paths: PathMap::new(vec![line]).unwrap(),
+        }
+    }
+
+    #[test]
+    fn a_file_has_a_place_on_the_node_here_and_on_the_nas() {
+        let uid = Uid::new(RenderId::new(7), Epoch::new(2));
+
+        let staged = places().staged(uid, "mp4").unwrap();
+        let output = places().output(uid, "Mini", "mp4", "2026-11-15".parse().unwrap());
+
+        assert_eq!(staged.node.to_string(), "\\\\NAS\\broadcast\\.staging\\rq-7-2.mp4");
+        assert_eq!(staged.local.to_string(), "/mnt/nas/.staging/rq-7-2.mp4");
+        let published = places().published(&output).unwrap();
+        assert_eq!(published.to_string(), "\\\\NAS\\broadcast\\output\\2026-11-15\\Mini_7.mp4");
+        assert_eq!(places().poster(uid).unwrap().to_string(), "/mnt/nas/.posters/rq-7-2.jpg");
+    }
+
+    #[test]
+    fn a_folder_that_is_not_mapped_is_a_fault_of_the_configuration() {
+        let places = Places { staging: NodePath::parse("D:\\out").unwrap(), ..places() };
+
+        assert_eq!(places.check().unwrap_err().failure, Failure::PathNotMapped);
+    }
+}

@@ -1,0 +1,123 @@
+//! What is known of compositions, kept for up to an hour. Somebody who changes a mapping or a profile changes a number
+//! in the database, by which it is noticed at once.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tidemill_domain::render::mapping::{self, BadMapping};
+use tidemill_domain::render::{Mapping, Profile};
+use tidemill_domain::time::Monotonic;
+use tidemill_store::render::Revisions;
+use tidemill_store::{Store, StoreError};
+
+/// How long something is believed whose number has not changed.
+const KEPT_FOR: Duration = Duration::from_secs(3600);
+
+/// More compositions than this are not remembered at once.
+const KEPT_MAX: usize = 1_000;
+
+/// What is known of a composition.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Recipe {
+    /// None when nobody has described it.
+    pub(super) profile: Option<Profile>,
+    pub(super) mapping: Result<Mapping, BadMapping>,
+}
+
+/// What is known of compositions.
+#[derive(Debug, Default)]
+pub(super) struct Recipes {
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    revisions: Option<Revisions>,
+    recipes: HashMap<String, (Monotonic, Arc<Recipe>)>,
+}
+
+impl Kept {
+    /// What is still believed, when these are the numbers of now.
+    fn find(&mut self, composition: &str, revisions: Revisions, now: Monotonic) -> Option<Arc<Recipe>> {
+        if self.revisions != Some(revisions) {
+            self.recipes.clear();
+            self.revisions = Some(revisions);
+        }
+        self.recipes.retain(|_, (since, _)| now.since(*since) < KEPT_FOR);
+        self.recipes.get(composition).map(|(_, recipe)| recipe.clone())
+    }
+
+    fn keep(&mut self, composition: &str, revisions: Revisions, now: Monotonic, recipe: &Arc<Recipe>) {
+        if self.revisions == Some(revisions) && self.recipes.len() < KEPT_MAX {
+            self.recipes.insert(composition.to_owned(), (now, recipe.clone()));
+        }
+    }
+}
+
+impl Recipes {
+    /// What is known of a composition.
+    pub(super) async fn of(
+        &self,
+        store: &Store,
+        composition: &str,
+        now: Monotonic,
+    ) -> Result<Arc<Recipe>, StoreError> {
+        let mut tx = store.read().await?;
+        let revisions = tx.render_revisions().await?;
+        let kept = self.kept().find(composition, revisions, now);
+        if let Some(recipe) = kept {
+            tx.rollback().await?;
+            return Ok(recipe);
+        }
+        let profile = tx.render_profile(composition).await?;
+        let rows = tx.field_mappings(Some(composition)).await?;
+        tx.rollback().await?;
+        let mapping = mapping::read(&rows).map(|mut all| all.remove(composition).unwrap_or_default());
+        let recipe = Arc::new(Recipe { profile, mapping });
+        self.kept().keep(composition, revisions, now, &recipe);
+        Ok(recipe)
+    }
+
+    fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OLD: Revisions = Revisions { mappings: 1, profiles: 1 };
+    const NEW: Revisions = Revisions { mappings: 2, profiles: 1 };
+
+    fn at(seconds: u64) -> Monotonic {
+        Monotonic::from_origin(Duration::from_secs(seconds))
+    }
+
+    fn recipe() -> Arc<Recipe> {
+        Arc::new(Recipe { profile: None, mapping: Ok(Mapping::default()) })
+    }
+
+    #[test]
+    fn what_is_known_is_believed_for_an_hour_and_until_somebody_changes_it() {
+        let mut kept = Kept::default();
+        assert!(kept.find("a", OLD, at(0)).is_none());
+        kept.keep("a", OLD, at(0), &recipe());
+
+        assert!(kept.find("a", OLD, at(3_599)).is_some());
+        assert!(kept.find("b", OLD, at(3_599)).is_none());
+        assert!(kept.find("a", OLD, at(3_600)).is_none());
+        kept.keep("a", OLD, at(3_600), &recipe());
+        assert!(kept.find("a", NEW, at(3_601)).is_none());
+    }
+
+    #[test]
+    fn what_was_read_before_a_change_is_not_kept_after_it() {
+        let mut kept = Kept::default();
+        assert!(kept.find("a", NEW, at(0)).is_none());
+
+        kept.keep("a", OLD, at(0), &recipe());
+
+        assert!(kept.find("a", NEW, at(1)).is_none());
+    }
+}

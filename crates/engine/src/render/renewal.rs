@@ -1,0 +1,109 @@
+//! Leases are renewed by a task of its own, whatever renders do meanwhile. What cannot be renewed is told to its task at
+//! once: it is lost, or nobody wants it any more.
+
+use super::held::{Held, Told};
+use super::site::Site;
+use super::{metrics, short_pause, tell};
+use crate::clock::jittered;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tidemill_domain::lease::Fence;
+use tidemill_domain::render::{Act, RenderId, Work};
+use tidemill_store::StoreError;
+use tidemill_store::render::{Notes, RENDER_CANCELLED, WorkerBeat, WorkerState};
+
+/// A turn that takes longer has failed: there must be time for another one.
+const TURN_MAX: Duration = Duration::from_secs(5);
+
+/// Renews for as long as it is let.
+pub(super) async fn run(site: Arc<Site>) {
+    // Registered before the first turn, so that no word in between is missed.
+    let mut cancelled = site.store.wakeup(RENDER_CANCELLED);
+    let mut failures = 0_u32;
+    loop {
+        let limit = TURN_MAX.min(site.options.policy.lease_for / 3);
+        let failed = match tokio::time::timeout(limit, turn(&site)).await {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(_) => Some(format!("the database did not answer within {limit:?}")),
+        };
+        let pause = match &failed {
+            None => {
+                failures = 0;
+                jittered(site.options.renew_pause)
+            }
+            Some(error) => {
+                failures = failures.saturating_add(1);
+                tracing::warn!(error, "leases of renders were not renewed; will try again");
+                short_pause(failures)
+            }
+        };
+        cancelled.wait(pause).await;
+    }
+}
+
+async fn turn(site: &Site) -> Result<(), StoreError> {
+    let all = site.registry.all();
+    let asked: Vec<(RenderId, Fence)> = all.iter().map(|held| (held.id, held.fence)).collect();
+    let (sent, policy) = (site.now(), &site.options.policy);
+    let mut tx = site.store.begin_vital().await?;
+    let renewed = if asked.is_empty() { Vec::new() } else { tx.renew_renders(&asked, policy).await? };
+    tx.beat_render_worker(beat(site)).await?;
+    tx.commit().await?;
+    for held in &all {
+        if renewed.contains(&held.id) {
+            held.renewed(sent, policy.lease_for);
+        } else {
+            ask(site, held).await?;
+        }
+    }
+    let now = site.now();
+    site.vitals.database_answered(now);
+    site.vitals.leases_seen_to(now);
+    Ok(())
+}
+
+/// Finds out why one was not renewed.
+async fn ask(site: &Site, held: &Held) -> Result<(), StoreError> {
+    let (sent, policy) = (site.now(), &site.options.policy);
+    let mut tx = site.store.begin_vital().await?;
+    let worked = tx.work_on_render(held.id, held.fence, Work::Renew, Notes::default(), policy).await?;
+    tx.commit().await?;
+    let Some(worked) = worked else {
+        held.tell(Told::Lost);
+        return Ok(());
+    };
+    match worked.decision.act {
+        // Its task has settled it a moment ago, or somebody else has it.
+        Act::GiveUp => held.tell(Told::Lost),
+        Act::Nothing if worked.record.render.status.is_active() => held.renewed(sent, policy.lease_for),
+        act => {
+            tell::decided(site, None, &worked);
+            held.tell(Told::Do(act));
+        }
+    }
+    Ok(())
+}
+
+fn beat(site: &Site) -> WorkerBeat<'_> {
+    let state = if *site.is_stopping.borrow() {
+        WorkerState::Draining
+    } else if site.vitals.is_paused() {
+        WorkerState::Paused
+    } else {
+        WorkerState::Working
+    };
+    let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    metrics::in_hand(site.registry.len(), site.busy(), site.waiting_for_licence.load(Ordering::Relaxed));
+    let took = site.took();
+    WorkerBeat {
+        process: site.options.process,
+        name: &site.options.name,
+        capacity: number(site.options.capacity.get()),
+        in_flight: number(site.registry.len()),
+        state,
+        farm: took.farm,
+        copy: took.copy,
+    }
+}

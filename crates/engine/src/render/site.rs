@@ -1,0 +1,186 @@
+//! What all tasks of a worker share.
+
+use super::farm::Farm;
+use super::health::{Health, Reading, Vitals};
+use super::held::Registry;
+use super::inspector::Inspector;
+use super::metrics;
+use super::options::WorkerOptions;
+use super::recipe::Recipes;
+use super::shelf::Shelf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tidemill_domain::code::Code;
+use tidemill_domain::render::Trouble;
+use tidemill_domain::time::{Clock, Monotonic};
+use tidemill_store::Store;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+
+/// For each place at the farm so many renders may be in hand: those that are checked and published need no place.
+const IN_HAND_PER_PLACE: usize = 4;
+
+/// What all tasks of a worker share.
+#[derive(Debug)]
+pub(super) struct Site {
+    pub(super) store: Store,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) farm: Arc<dyn Farm>,
+    pub(super) inspector: Arc<dyn Inspector>,
+    pub(super) shelf: Arc<dyn Shelf>,
+    pub(super) options: WorkerOptions,
+    pub(super) registry: Registry,
+    pub(super) recipes: Recipes,
+    pub(super) vitals: Vitals,
+    /// Places at the farm.
+    pub(super) places: Arc<Semaphore>,
+    /// How many of them are taken, by renders and by jobs that nobody can stop.
+    pub(super) taken: Arc<AtomicUsize>,
+    /// Files that are looked at or copied.
+    pub(super) uploads: Semaphore,
+    /// Renders that have a place and wait for a licence.
+    pub(super) waiting_for_licence: AtomicUsize,
+    /// Somebody wants the worker to look for renders at once.
+    pub(super) look_again: Notify,
+    pub(super) is_stopping: watch::Sender<bool>,
+    took: Mutex<Took>,
+}
+
+/// A place at the farm that is taken.
+#[derive(Debug)]
+pub(super) struct Place {
+    taken: Arc<AtomicUsize>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.taken.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// How long the last of each took.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Took {
+    /// An answer of the farm.
+    pub(super) farm: Option<Duration>,
+    /// A copy to the NAS.
+    pub(super) copy: Option<Duration>,
+}
+
+/// The world that a worker acts on.
+#[derive(Clone, Debug)]
+pub struct World {
+    /// Who renders.
+    pub farm: Arc<dyn Farm>,
+    /// Who looks at files.
+    pub inspector: Arc<dyn Inspector>,
+    /// Where files go.
+    pub shelf: Arc<dyn Shelf>,
+}
+
+impl Site {
+    pub(super) fn new(store: Store, clock: Arc<dyn Clock>, world: World, options: WorkerOptions) -> Self {
+        let World { farm, inspector, shelf } = world;
+        let capacity = options.capacity.get();
+        Self {
+            store,
+            farm,
+            inspector,
+            shelf,
+            registry: Registry::default(),
+            recipes: Recipes::default(),
+            vitals: Vitals::new(clock.monotonic()),
+            places: Arc::new(Semaphore::new(capacity)),
+            taken: Arc::default(),
+            uploads: Semaphore::new(options.uploads.get()),
+            waiting_for_licence: AtomicUsize::new(0),
+            look_again: Notify::new(),
+            is_stopping: watch::Sender::new(false),
+            took: Mutex::default(),
+            clock,
+            options,
+        }
+    }
+
+    pub(super) fn now(&self) -> Monotonic {
+        self.clock.monotonic()
+    }
+
+    /// Places at the farm for which a render may be claimed now.
+    pub(super) fn free_places(&self) -> Vec<OwnedSemaphorePermit> {
+        let in_hand_max = self.options.capacity.get().saturating_mul(IN_HAND_PER_PLACE);
+        let mut most = in_hand_max.saturating_sub(self.registry.len());
+        if self.options.licence.is_some() {
+            // One after the other, so that whoever waits for a licence is always the most urgent.
+            most = most.min(1_usize.saturating_sub(self.waiting_for_licence.load(Ordering::Acquire)));
+        }
+        std::iter::from_fn(|| self.places.clone().try_acquire_owned().ok()).take(most).collect()
+    }
+
+    /// Somebody uses a place.
+    pub(super) fn take_place(&self, permit: OwnedSemaphorePermit) -> Place {
+        self.taken.fetch_add(1, Ordering::AcqRel);
+        Place { taken: self.taken.clone(), _permit: permit }
+    }
+
+    /// Claims nothing more until the world is as it should be.
+    pub(super) fn pause(&self, code: Code, message: &str) {
+        if self.vitals.pause(code, message, self.now()) {
+            metrics::paused(true);
+            let worker = &self.options.name;
+            tracing::error!(%code, worker, "render worker {worker} claims no more renders: {message} ({code})");
+        }
+    }
+
+    /// Claims again.
+    pub(super) fn resume(&self) {
+        if self.vitals.resume() {
+            metrics::paused(false);
+            let worker = &self.options.name;
+            tracing::info!(worker, "render worker {worker} claims renders again");
+            self.look_again.notify_one();
+        }
+    }
+
+    /// Asks the farm something, and measures how long that takes.
+    pub(super) async fn asking<T>(
+        &self,
+        call: &'static str,
+        asking: impl Future<Output = Result<T, Trouble>>,
+    ) -> Result<T, Trouble> {
+        let begun = self.now();
+        let answer = asking.await;
+        let took = self.now().since(begun);
+        metrics::farm_asked(call, took, answer.as_ref().err().map(|trouble| trouble.failure));
+        self.took.lock().unwrap_or_else(PoisonError::into_inner).farm = Some(took);
+        answer
+    }
+
+    /// A file was copied.
+    pub(super) fn copied(&self, took: Duration) {
+        metrics::copied(took);
+        self.took.lock().unwrap_or_else(PoisonError::into_inner).copy = Some(took);
+    }
+
+    pub(super) fn took(&self) -> Took {
+        *self.took.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many places at the farm are taken.
+    pub(super) fn busy(&self) -> usize {
+        self.taken.load(Ordering::Acquire)
+    }
+
+    pub(super) fn health(&self) -> Health {
+        let reading = Reading {
+            worker: &self.options.name,
+            process: self.options.process,
+            lease_for: self.options.policy.lease_for,
+            capacity: self.options.capacity.get(),
+            busy: self.busy(),
+            registry: &self.registry,
+        };
+        self.vitals.read(reading, self.now())
+    }
+}

@@ -1,0 +1,389 @@
+//! One render in hand: does what the rules say, tells the database what came of it, and is told what is next. It has no
+//! rules of its own.
+
+mod dropping;
+mod file;
+mod job;
+mod prepare;
+
+use super::held::{Held, Told};
+use super::licence::NoLicence;
+use super::site::{Place, Site};
+use super::tell;
+use super::{metrics, short_pause};
+use crate::pool::Hold;
+use serde_json::Value;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tidemill_domain::code::Code;
+use tidemill_domain::lease::Epoch;
+use tidemill_domain::render::clock::{Verdict, look};
+use tidemill_domain::render::lifecycle::{File, Slot};
+use tidemill_domain::render::{Act, Failure, Trouble, Uid, Work};
+use tidemill_domain::time::Timestamp;
+use tidemill_store::render::{Claimed, Leftover, Notes, RenderRecord, Worked};
+use tidemill_store::{StoreError, crash_point};
+use tokio::sync::OwnedSemaphorePermit;
+
+/// How long a render that was claimed waits for a licence before somebody more urgent may be claimed instead.
+const LICENCE_WAIT: Duration = Duration::from_secs(60);
+
+/// A database that refuses what is said more often than this has it said by somebody else.
+const REFUSALS_MAX: u32 = 3;
+
+/// A render in hand.
+#[derive(Debug)]
+pub(super) struct Task {
+    site: Arc<Site>,
+    held: Arc<Held>,
+    record: RenderRecord,
+    /// The clock of the database when it last answered.
+    at: Timestamp,
+    place: Option<Place>,
+    licence: Option<Hold>,
+    document: Option<Value>,
+    is_wait_told: bool,
+}
+
+/// What came of what was done: what is said, and what is written beside it.
+#[derive(Clone, PartialEq, Debug)]
+struct Done {
+    work: Work,
+    noted: Noted,
+}
+
+#[derive(Clone, PartialEq, Debug, Default)]
+struct Noted {
+    document: Option<Value>,
+    staged_path: Option<String>,
+    remote_job: Option<String>,
+    mark: Option<String>,
+    report: Option<Value>,
+    poster_path: Option<String>,
+    output_bytes: Option<u64>,
+    output_sha256: Option<String>,
+    output_path: Option<String>,
+}
+
+impl Noted {
+    fn notes(&self) -> Notes<'_> {
+        Notes {
+            document: self.document.as_ref(),
+            staged_path: self.staged_path.as_deref(),
+            remote_job: self.remote_job.as_deref(),
+            mark: self.mark.as_deref(),
+            report: self.report.as_ref(),
+            poster_path: self.poster_path.as_deref(),
+            output_bytes: self.output_bytes,
+            output_sha256: self.output_sha256.as_deref(),
+            output_path: self.output_path.as_deref(),
+        }
+    }
+}
+
+impl From<Work> for Done {
+    fn from(work: Work) -> Self {
+        Self { work, noted: Noted::default() }
+    }
+}
+
+impl From<Trouble> for Done {
+    fn from(trouble: Trouble) -> Self {
+        Work::Failed(trouble).into()
+    }
+}
+
+impl Task {
+    /// A render that was just claimed, with the place that was kept for it.
+    pub(super) fn new(
+        site: Arc<Site>,
+        held: Arc<Held>,
+        claimed: Claimed,
+        permit: OwnedSemaphorePermit,
+    ) -> Self {
+        let place = Some(site.take_place(permit));
+        let at = claimed.record.updated_at;
+        Self {
+            site,
+            held,
+            record: claimed.record,
+            at,
+            place,
+            licence: None,
+            document: None,
+            is_wait_told: false,
+        }
+    }
+
+    /// Goes on until somebody else has the render or nobody has to.
+    pub(super) async fn run(mut self, first: Act) {
+        let mut act = first;
+        while let Some(next) = self.step(act).await {
+            act = next;
+        }
+    }
+
+    /// Does one thing. What is next; none at the end.
+    async fn step(&mut self, act: Act) -> Option<Act> {
+        match act {
+            Act::Nothing | Act::GiveUp => return None,
+            Act::StopClaiming => {
+                let reason = self.record.render.reason.clone();
+                let code = reason.as_ref().map_or(Code::Unexpected, |reason| reason.code);
+                self.site.pause(code, &reason.map(|reason| reason.message).unwrap_or_default());
+                return None;
+            }
+            Act::DropJob { epoch, slot, file } => {
+                let leftover = self.leftover(epoch, slot, file);
+                self.drop_job(leftover).await;
+                return None;
+            }
+            Act::Poll => {
+                match self.record.seen().map(|seen| look(seen, &self.site.options.clocks, self.at)) {
+                    Some(Verdict::Over(failure)) => return self.say(Work::Overdue(failure).into()).await,
+                    Some(Verdict::WaitsLong) => self.tell_wait(),
+                    Some(Verdict::Fine) | None => {}
+                }
+            }
+            _ => {}
+        }
+        if needs_place(act) {
+            if let Some(instead) = self.take_place().await {
+                return self.go_on(instead).await;
+            }
+        } else {
+            self.free_place();
+        }
+        // What is about to be published is not left lying for the little time that it takes.
+        let least = match act {
+            Act::Copy | Act::Publish | Act::LookAtFinal => Told::StopNow,
+            _ => Told::Stop,
+        };
+        let instead = tokio::select! {
+            biased;
+            told = self.held.told(least, &*self.site.clock) => Instead::Told(told),
+            done = self.perform(act) => Instead::Done(Box::new(done)),
+        };
+        self.go_on(instead).await
+    }
+
+    async fn go_on(&mut self, instead: Instead) -> Option<Act> {
+        match instead {
+            Instead::Done(done) => self.say(*done).await,
+            Instead::Told(Told::Do(act)) => Some(act),
+            Instead::Told(Told::Stop | Told::StopNow) => self.say(Work::Stop.into()).await,
+            Instead::Told(Told::Lost | Told::Nothing) => self.lost(),
+        }
+    }
+
+    async fn perform(&self, act: Act) -> Done {
+        let done = match act {
+            Act::Prepare => self.prepare().await,
+            Act::Submit => self.submit().await,
+            Act::LookAtJob => self.look_at_job().await,
+            Act::Poll => self.poll().await,
+            Act::LookForOutput(failure) => self.look_for_output(failure).await,
+            Act::Validate => self.validate().await,
+            Act::Copy => self.copy().await,
+            Act::Publish => self.publish().await,
+            Act::LookAtFinal => self.look_at_final().await,
+            Act::Nothing | Act::DropJob { .. } | Act::StopClaiming | Act::GiveUp => Ok(Work::Stop.into()),
+        };
+        done.unwrap_or_else(Done::from)
+    }
+
+    /// Says what came of it, until the database has heard it or nobody can be sure any more whose the render is.
+    async fn say(&mut self, mut done: Done) -> Option<Act> {
+        let (mut failures, mut refusals) = (0_u32, 0_u32);
+        while self.held.is_trusted(&*self.site.clock) {
+            match self.tell(&done).await {
+                Ok(None) => return self.lost(),
+                Ok(Some(worked)) => return self.heard(worked, done),
+                Err(StoreError::OutcomeUnknown(error)) => {
+                    let id = self.held.id;
+                    tracing::warn!(render.id = %id, %error, "nobody knows what was written about render {id}; whoever claims it next finds out");
+                    done = Work::Stop.into();
+                }
+                Err(error) if error.is_transient() => {
+                    tracing::warn!(render.id = %self.held.id, %error, "render {} could not be written; will try again", self.held.id);
+                }
+                Err(error) => {
+                    refusals += 1;
+                    tracing::error!(render.id = %self.held.id, %error, "the database refuses what is said about render {}", self.held.id);
+                    if refusals >= REFUSALS_MAX {
+                        return None;
+                    }
+                    done = unexpected(&error).into();
+                }
+            }
+            failures = failures.saturating_add(1);
+            tokio::select! {
+                told = self.held.told(Told::Do(Act::Nothing), &*self.site.clock) => match told {
+                    Told::Do(act) => return Some(act),
+                    _ => return self.lost(),
+                },
+                () = tokio::time::sleep(short_pause(failures)) => {}
+            }
+        }
+        self.lost()
+    }
+
+    async fn tell(&mut self, done: &Done) -> Result<Option<Worked>, StoreError> {
+        let (id, fence, policy) = (self.held.id, self.held.fence, &self.site.options.policy);
+        crash_point!("render_before_work");
+        let mut tx = self.site.store.begin().await?;
+        let worked = tx.work_on_render(id, fence, done.work.clone(), done.noted.notes(), policy).await?;
+        let at = match done.work {
+            // The clocks are looked at next.
+            Work::Reported(_) | Work::Submitted => tx.now().await?,
+            _ => self.at,
+        };
+        tx.commit().await?;
+        crash_point!("render_after_work");
+        self.site.vitals.database_answered(self.site.now());
+        self.at = at;
+        Ok(worked)
+    }
+
+    fn heard(&mut self, worked: Worked, done: Done) -> Option<Act> {
+        let act = worked.decision.act;
+        tell::decided(&self.site, Some(&self.record.render), &worked);
+        if act == Act::GiveUp {
+            return self.lost();
+        }
+        if let Some(document) = done.noted.document {
+            self.document = Some(document);
+        }
+        self.held.is_at(worked.record.render.phase);
+        match act {
+            // What is to be dropped is in the row as it was.
+            Act::DropJob { .. } => {}
+            _ => self.record = worked.record,
+        }
+        Some(act)
+    }
+
+    /// Somebody else has the render.
+    fn lost(&self) -> Option<Act> {
+        let id = self.held.id;
+        crate::metrics::fencing_rejected(tell::KIND);
+        tracing::warn!(render.id = %id, lease.epoch = %self.held.fence.epoch, "render {id} is no longer ours; nothing more is done with it");
+        None
+    }
+
+    /// Sees to a place at the farm and a licence. What happened instead, if it did.
+    async fn take_place(&mut self) -> Option<Instead> {
+        let (site, held) = (self.site.clone(), self.held.clone());
+        if self.place.is_none() {
+            let permit = tokio::select! {
+                told = held.told(Told::Stop, &*site.clock) => return Some(Instead::Told(told)),
+                permit = site.places.clone().acquire_owned() => permit.ok(),
+            };
+            self.place = permit.map(|permit| site.take_place(permit));
+        }
+        let licence = site.options.licence.as_ref().filter(|_| self.licence.is_none())?;
+        let claim = Uid::new(held.id, held.fence.epoch);
+        site.waiting_for_licence.fetch_add(1, Ordering::AcqRel);
+        let asked = tokio::select! {
+            told = held.told(Told::Stop, &*site.clock) => Err(told),
+            answer = licence.hold(claim, LICENCE_WAIT) => Ok(answer),
+        };
+        site.waiting_for_licence.fetch_sub(1, Ordering::AcqRel);
+        site.look_again.notify_one();
+        let work = match asked {
+            Ok(Ok(hold)) => {
+                self.licence = Some(hold);
+                return None;
+            }
+            Err(told) => {
+                licence.leave(claim).await;
+                return Some(Instead::Told(told));
+            }
+            Ok(Err(NoLicence::Busy)) => Work::Stop,
+            Ok(Err(NoLicence::Refused(code, message))) => {
+                site.pause(code, &message);
+                Work::Stop
+            }
+            Ok(Err(NoLicence::Failed(error))) => {
+                let trouble = Trouble::new(Failure::Unexpected, &error.to_string());
+                Work::Failed(Trouble { code: error.code(), ..trouble })
+            }
+        };
+        Some(Instead::Done(Box::new(work.into())))
+    }
+
+    /// Lets others have the place and the licence.
+    fn free_place(&mut self) {
+        if self.place.take().is_some() {
+            self.site.look_again.notify_one();
+        }
+        let (site, id) = (self.site.clone(), self.held.id);
+        if let Some(hold) = self.licence.take() {
+            // In a task of its own: the render does not wait for it.
+            tokio::spawn(async move {
+                if let Err(error) = hold.release(false).await {
+                    tracing::warn!(render.id = %id, %error, "the licence of render {id} could not be given back; it lapses by itself");
+                }
+                site.look_again.notify_one();
+            });
+        }
+    }
+
+    fn tell_wait(&mut self) {
+        if !std::mem::replace(&mut self.is_wait_told, true) {
+            let id = self.held.id;
+            metrics::concern("waits_for_node");
+            tracing::warn!(render.id = %id, "no render node has taken render {id} yet");
+        }
+    }
+
+    /// The name of the job that it has, or is about to have.
+    fn uid(&self) -> Uid {
+        Uid::new(self.held.id, self.record.render.job.unwrap_or(self.held.fence.epoch))
+    }
+
+    /// What the farm calls its job.
+    fn remote_job(&self) -> String {
+        self.record.remote_job.clone().unwrap_or_else(|| self.uid().to_string())
+    }
+
+    /// Its job as it is to be dropped.
+    fn leftover(&self, epoch: Epoch, slot: Slot, file: File) -> Leftover {
+        let is_known = self.record.render.job == Some(epoch);
+        let remote_job = self.record.remote_job.clone().filter(|_| is_known);
+        Leftover {
+            render: self.held.id,
+            epoch,
+            remote_job: remote_job.unwrap_or_else(|| Uid::new(self.held.id, epoch).to_string()),
+            staged_path: self.record.staged_path.clone().filter(|_| is_known),
+            slot,
+            file,
+            since: self.at,
+        }
+    }
+}
+
+/// What happened.
+enum Instead {
+    Done(Box<Done>),
+    Told(Told),
+}
+
+/// Whether a node may be rendering while this is done.
+fn needs_place(act: Act) -> bool {
+    matches!(act, Act::Prepare | Act::Submit | Act::LookAtJob | Act::Poll | Act::LookForOutput(_))
+}
+
+/// Something that the database does not let us do.
+fn unexpected(error: &StoreError) -> Trouble {
+    Trouble { code: error.code(), ..Trouble::new(Failure::Unexpected, &error.to_string()) }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        // Also after a panic: nobody may go on renewing what nobody works on.
+        self.site.registry.remove(&self.held);
+        self.site.look_again.notify_one();
+    }
+}

@@ -1,0 +1,40 @@
+//! A job that nobody needs any more is taken out of the farm. nexrender cannot stop what a node renders, so its place
+//! stays taken until that ends by itself.
+
+use super::Task;
+use crate::render::leftover::{self, Dropped, Watching};
+use std::time::Duration;
+use tidemill_domain::render::lifecycle::Slot;
+use tidemill_store::render::Leftover;
+
+impl Task {
+    /// Takes it out. Whatever is not done when the worker stops, others do: it is written down.
+    pub(super) async fn drop_job(&mut self, leftover: Leftover) {
+        // The render is somebody else's from here on, or nobody's.
+        self.site.registry.remove(&self.held);
+        let silent_for = self.record.changed_at.map(|at| self.at.since(at)).unwrap_or_default();
+        let mut watching = Watching::new(self.site.now(), Duration::ZERO, silent_for);
+        let mut stop = self.site.is_stopping.subscribe();
+        let site = self.site.clone();
+        loop {
+            match leftover::drop_once(&site, &leftover, &mut watching).await {
+                Ok(Dropped::Gone) => break,
+                Ok(Dropped::Running) => {}
+                Err(trouble) => {
+                    let id = leftover.render;
+                    tracing::warn!(render.id = %id, "job {} of render {id} could not be taken out of nexrender yet: {}", leftover.remote_job, trouble.message);
+                    if leftover.slot == Slot::Free {
+                        self.free_place();
+                    }
+                }
+            }
+            tokio::select! {
+                _told = stop.wait_for(|stop| *stop) => return,
+                () = tokio::time::sleep(site.options.farm_pause) => {}
+            }
+            // Nobody else has to see to it meanwhile.
+            leftover::keep(&site, &leftover).await;
+        }
+        self.free_place();
+    }
+}

@@ -1,0 +1,159 @@
+//! The file of a render: found, checked, copied beside its final place, and given its final name.
+
+use super::{Done, Noted, Task};
+use crate::render::places::Staged;
+use crate::render::report;
+use crate::render::shelf::Content;
+use tidemill_domain::code::Code;
+use tidemill_domain::render::output::Output;
+use tidemill_domain::render::{Failure, LocalPath, NodePath, Trouble, Work, check};
+use tokio::sync::SemaphorePermit;
+
+impl Task {
+    /// Whether the file is there although nexrender says otherwise.
+    pub(super) async fn look_for_output(&self, failure: Failure) -> Result<Done, Trouble> {
+        let staged = self.staged().await?;
+        match self.site.shelf.settled(&staged.local, self.site.options.quiet).await? {
+            Some(bytes) => {
+                let id = self.held.id;
+                tracing::info!(render.id = %id, bytes, "the file of render {id} is there, although nexrender does not say so");
+                Ok(Work::OutputFound.into())
+            }
+            None => {
+                let message = match failure {
+                    Failure::TimedOut => "it renders for longer than it may",
+                    Failure::Stalled => "nothing was heard of the job for too long",
+                    _ => "the job did not end in time",
+                };
+                Err(Trouble::new(failure, message))
+            }
+        }
+    }
+
+    pub(super) async fn validate(&self) -> Result<Done, Trouble> {
+        let profile = self.profile().await?;
+        let staged = self.staged().await?;
+        self.settled(&staged).await?;
+        let _turn = self.turn().await;
+        let probe = self.site.inspector.inspect(&staged.local, &profile).await?;
+        let verdict = check::check(&probe, &profile);
+        let mut noted = Noted { report: Some(report::of(&probe, &verdict)), ..Noted::default() };
+        if !verdict.is_good() {
+            let trouble = Trouble::new(Failure::OutputInvalid, &verdict.message());
+            return Ok(Done { work: Work::Failed(trouble), noted });
+        }
+        for warning in &verdict.warnings {
+            let id = self.held.id;
+            tracing::warn!(render.id = %id, "the file of render {id}: {warning}");
+        }
+        noted.poster_path = self.poster(&staged).await.map(|picture| picture.to_string());
+        Ok(Done { work: Work::Validated, noted })
+    }
+
+    /// Waits until the file is there and no longer grows.
+    async fn settled(&self, staged: &Staged) -> Result<(), Trouble> {
+        let (site, begun) = (&self.site, self.site.now());
+        loop {
+            if site.shelf.settled(&staged.local, site.options.quiet).await?.is_some() {
+                return Ok(());
+            }
+            if site.now().since(begun) >= site.options.settle_for {
+                let message = format!("there is no complete file {}", staged.node);
+                return Err(Trouble::new(Failure::OutputInvalid, &message));
+            }
+            // A file that is not there is told at once.
+            tokio::time::sleep(site.options.quiet / 2).await;
+        }
+    }
+
+    /// A picture out of the middle. The render is as good without it.
+    async fn poster(&self, staged: &Staged) -> Option<LocalPath> {
+        let picture = self.site.options.places.poster(self.uid())?;
+        match self.site.inspector.poster(&staged.local, &picture).await {
+            Ok(()) => Some(picture),
+            Err(trouble) => {
+                let id = self.held.id;
+                tracing::warn!(render.id = %id, "no picture of render {id} could be made: {}", trouble.message);
+                None
+            }
+        }
+    }
+
+    pub(super) async fn copy(&self) -> Result<Done, Trouble> {
+        let (staged, output) = (self.staged().await?, self.output().await?);
+        let _turn = self.turn().await;
+        let begun = self.site.now();
+        let content = self.site.shelf.copy(&staged.local, &output).await?;
+        self.site.copied(self.site.now().since(begun));
+        let noted = Noted {
+            output_bytes: Some(content.bytes),
+            output_sha256: Some(content.sha256),
+            ..Noted::default()
+        };
+        Ok(Done { work: Work::Copied, noted })
+    }
+
+    pub(super) async fn publish(&self) -> Result<Done, Trouble> {
+        let output = self.output().await?;
+        // What was not written down was not copied.
+        let Some(content) = self.content() else { return Ok(Work::FinalMissing.into()) };
+        self.site.shelf.publish(&output, &content).await?;
+        self.published(&output)
+    }
+
+    /// Whether an earlier worker has given the file its final name.
+    pub(super) async fn look_at_final(&self) -> Result<Done, Trouble> {
+        let output = self.output().await?;
+        match (self.site.shelf.published(&output).await?, self.content()) {
+            (None, _) => Ok(Work::FinalMissing.into()),
+            (Some(there), Some(ours)) if there == ours => self.published(&output),
+            (Some(_), _) => {
+                let message = format!("another file is {}", self.site.options.places.published(&output)?);
+                Err(Trouble::new(Failure::OutputConflict, &message))
+            }
+        }
+    }
+
+    fn published(&self, output: &Output) -> Result<Done, Trouble> {
+        let place = self.site.options.places.published(output)?;
+        let noted = Noted { output_path: Some(place.to_string()), ..Noted::default() };
+        Ok(Done { work: Work::Published, noted })
+    }
+
+    /// One of a few turns: files are large, and decoding them takes all of a processor.
+    async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+        self.site.uploads.acquire().await.ok()
+    }
+
+    /// What the copied file holds, as it was written down.
+    fn content(&self) -> Option<Content> {
+        let (bytes, sha256) = (self.record.output_bytes?, self.record.output_sha256.clone()?);
+        Some(Content { bytes, sha256 })
+    }
+
+    /// Where the node leaves the file: where the job says, whatever the profile says by now.
+    pub(super) async fn staged(&self) -> Result<Staged, Trouble> {
+        let places = &self.site.options.places;
+        match &self.record.staged_path {
+            Some(path) => {
+                let node =
+                    NodePath::parse(path).map_err(|bad| Trouble::refused(bad.code(), &bad.to_string()))?;
+                places.staged_at(node)
+            }
+            None => places.staged(self.uid(), &self.profile().await?.extension),
+        }
+    }
+
+    pub(super) async fn output(&self) -> Result<Output, Trouble> {
+        let composition = self.named_composition().await?;
+        let ending = self.record.staged_path.as_deref().and_then(|path| path.rsplit_once('.'));
+        let extension = match ending {
+            Some((_, extension)) => extension.to_owned(),
+            None => self.profile().await?.extension,
+        };
+        let Some(date) = self.record.broadcast_date else {
+            return Err(Trouble::refused(Code::BadBroadcastDate, "the render has no day of broadcast"));
+        };
+        Ok(self.site.options.places.output(self.uid(), &composition, &extension, date))
+    }
+}

@@ -1,0 +1,70 @@
+//! The job of a render at the farm: submitted once, and then asked about until it ends.
+
+use super::{Done, Noted, Task, unexpected};
+use tidemill_domain::render::answer::RemoteJob;
+use tidemill_domain::render::{Failure, Report, Trouble, Work};
+use tidemill_store::StoreError;
+
+impl Task {
+    pub(super) async fn submit(&self) -> Result<Done, Trouble> {
+        let document = match &self.document {
+            Some(document) => document.clone(),
+            None => self.kept_document().await?,
+        };
+        let job = self.site.asking("submit", self.site.farm.submit(self.uid(), &document)).await?;
+        let noted = Noted { remote_job: Some(job.id), ..Noted::default() };
+        Ok(Done { work: Work::Submitted, noted })
+    }
+
+    /// The job as it was written down before.
+    async fn kept_document(&self) -> Result<serde_json::Value, Trouble> {
+        let uid = self.uid();
+        let read = async {
+            let mut tx = self.site.store.read().await?;
+            let document = tx.render_document(uid.render(), uid.epoch()).await?;
+            tx.rollback().await?;
+            Ok::<_, StoreError>(document)
+        };
+        let document = read.await.map_err(|error| unexpected(&error))?;
+        document.ok_or_else(|| Trouble::new(Failure::Unexpected, "the job was not written down"))
+    }
+
+    /// What became of the job of an earlier worker.
+    pub(super) async fn look_at_job(&self) -> Result<Done, Trouble> {
+        let name = self.remote_job();
+        let job = self.site.asking("look", self.site.farm.look(&name)).await?;
+        Ok(self.reported(job))
+    }
+
+    /// Asks again after a while. A farm that is only being started again costs the render nothing.
+    pub(super) async fn poll(&self) -> Result<Done, Trouble> {
+        let (options, name) = (&self.site.options, self.remote_job());
+        let mut silent_since = None;
+        loop {
+            tokio::time::sleep(options.farm_pause).await;
+            match self.site.asking("look", self.site.farm.look(&name)).await {
+                Ok(job) => return Ok(self.reported(job)),
+                Err(trouble) if trouble.failure == Failure::NexrenderDown => {
+                    let now = self.site.now();
+                    let since = *silent_since.get_or_insert(now);
+                    if now.since(since) >= options.farm_grace {
+                        return Err(trouble);
+                    }
+                    let id = self.held.id;
+                    tracing::debug!(render.id = %id, "{} does not answer about render {id}: {}", self.site.farm.name(), trouble.message);
+                }
+                Err(trouble) => return Err(trouble),
+            }
+        }
+    }
+
+    fn reported(&self, job: Option<RemoteJob>) -> Done {
+        let Some(job) = job else { return Work::Reported(Report::Lost).into() };
+        if let Report::Unknown { word } = &job.report {
+            let id = self.held.id;
+            tracing::warn!(render.id = %id, "nexrender says {word:?} about render {id}, which nobody knows");
+        }
+        let noted = Noted { remote_job: Some(job.id), mark: job.updated, ..Noted::default() };
+        Done { work: Work::Reported(job.report), noted }
+    }
+}

@@ -1,0 +1,151 @@
+//! Making the job: what the render shows, of what is known of its composition. All that is wrong is named at once.
+
+use super::{Done, Noted, Task, unexpected};
+use crate::render::recipe::Recipe;
+use crate::render::short_pause;
+use std::sync::Arc;
+use tidemill_domain::code::Code;
+use tidemill_domain::render::document::{self, Ingredients};
+use tidemill_domain::render::gfx::{self, GfxData};
+use tidemill_domain::render::{Mapping, Profile, Trouble, Uid, Work};
+use tidemill_store::StoreError;
+
+impl Task {
+    pub(super) async fn prepare(&self) -> Result<Done, Trouble> {
+        let mut problems = Vec::new();
+        let data = self.data().await?;
+        let composition = self.composition(&data).map_err(|problem| problems.push(problem)).ok();
+        let recipe = match &composition {
+            Some(composition) => Some(self.recipe(composition).await?),
+            None => None,
+        };
+        let gfx = data.map_err(|problem| problems.push(problem)).ok();
+        let profile = recipe.as_deref().and_then(|recipe| profile(recipe, &composition, &mut problems));
+        let mapping = recipe.as_deref().and_then(|recipe| mapping(recipe, &mut problems));
+        // The name is that of this claim, whatever was tried before.
+        let uid = Uid::new(self.held.id, self.held.fence.epoch);
+        let (Some(gfx), Some(profile), Some(mapping)) = (gfx, profile, mapping) else {
+            return Err(refused(&problems));
+        };
+        let staged = self.site.options.places.staged(uid, &profile.extension)?;
+        let ingredients = Ingredients {
+            uid,
+            gfx: &gfx,
+            mapping,
+            profile,
+            staging: &staged.node,
+            allow: &self.site.options.allow,
+            priority: self.record.priority,
+            tags: self.site.options.tags.as_deref(),
+        };
+        let document =
+            document::build(ingredients).map_err(|bad| Trouble::refused(bad.code(), &bad.to_string()))?;
+        let noted = Noted {
+            document: Some(document),
+            staged_path: Some(staged.node.to_string()),
+            remote_job: Some(uid.to_string()),
+            ..Noted::default()
+        };
+        Ok(Done { work: Work::Prepared, noted })
+    }
+
+    /// What is known of its composition.
+    pub(super) async fn recipe(&self, composition: &str) -> Result<Arc<Recipe>, Trouble> {
+        let (site, mut failures) = (&self.site, 0_u32);
+        loop {
+            match site.recipes.of(&site.store, composition, site.now()).await {
+                Ok(recipe) => return Ok(recipe),
+                Err(error) => passing(&error, &mut failures).await?,
+            }
+        }
+    }
+
+    /// Its profile, for those who look at its file.
+    pub(super) async fn profile(&self) -> Result<Profile, Trouble> {
+        let composition = self.named_composition().await?;
+        let recipe = self.recipe(&composition).await?;
+        let mut problems = Vec::new();
+        let found = profile(&recipe, &Some(composition), &mut problems).cloned();
+        found.ok_or_else(|| refused(&problems))
+    }
+
+    /// Its composition: what its row says, or else its data.
+    pub(super) async fn named_composition(&self) -> Result<String, Trouble> {
+        match &self.record.composition {
+            Some(composition) => Ok(composition.clone()),
+            None => self.composition(&self.data().await?).map_err(|problem| refused(&[problem])),
+        }
+    }
+
+    fn composition(&self, data: &Result<GfxData, Problem>) -> Result<String, Problem> {
+        let in_data = || data.as_ref().ok().and_then(|data| data.composition.clone());
+        self.record.composition.clone().or_else(in_data).ok_or_else(|| {
+            (Code::UnknownComposition, "neither the render nor its data names a composition".to_owned())
+        })
+    }
+
+    async fn data(&self) -> Result<Result<GfxData, Problem>, Trouble> {
+        let mut failures = 0_u32;
+        loop {
+            let read = async {
+                let mut tx = self.site.store.read().await?;
+                let data = tx.render_data(self.held.id).await?;
+                tx.rollback().await?;
+                Ok::<_, StoreError>(data)
+            };
+            match read.await {
+                Ok(text) => {
+                    let read = gfx::read(&text.unwrap_or_default());
+                    return Ok(read.map_err(|bad| (bad.code(), bad.to_string())));
+                }
+                Err(error) => passing(&error, &mut failures).await?,
+            }
+        }
+    }
+}
+
+/// Something that is wrong with a render.
+type Problem = (Code, String);
+
+/// All of it, under the code of the first.
+fn refused(problems: &[Problem]) -> Trouble {
+    let texts: Vec<&str> = problems.iter().map(|(_, text)| text.as_str()).collect();
+    let code = problems.first().map_or(Code::BadRenderData, |(code, _)| *code);
+    Trouble::refused(code, &texts.join("; "))
+}
+
+fn profile<'a>(
+    recipe: &'a Recipe,
+    composition: &Option<String>,
+    problems: &mut Vec<Problem>,
+) -> Option<&'a Profile> {
+    if recipe.profile.is_none() {
+        let composition = composition.as_deref().unwrap_or_default();
+        problems.push((
+            Code::UnknownComposition,
+            format!("there is no profile of the composition {composition:?}"),
+        ));
+    }
+    recipe.profile.as_ref()
+}
+
+fn mapping<'a>(recipe: &'a Recipe, problems: &mut Vec<Problem>) -> Option<&'a Mapping> {
+    match &recipe.mapping {
+        Ok(mapping) => Some(mapping),
+        Err(bad) => {
+            problems.push((bad.code(), format!("the field mapping of the composition: {bad}")));
+            None
+        }
+    }
+}
+
+/// Waits a little if asking again may help.
+async fn passing(error: &StoreError, failures: &mut u32) -> Result<(), Trouble> {
+    if !error.is_transient() {
+        return Err(unexpected(error));
+    }
+    *failures = failures.saturating_add(1);
+    tracing::warn!(%error, "what a render shows could not be read; will try again");
+    tokio::time::sleep(short_pause(*failures)).await;
+    Ok(())
+}

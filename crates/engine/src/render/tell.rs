@@ -1,0 +1,68 @@
+//! What people hear of renders: the log, the metrics, and what only a person can mend.
+
+use super::metrics;
+use super::site::Site;
+use tidemill_domain::render::{Concern, Render, RenderId, Status};
+use tidemill_store::render::Worked;
+
+/// What the leases of renders are called where kinds of leases are counted.
+pub(super) const KIND: &str = "render";
+
+/// A render was decided about.
+pub(super) fn decided(site: &Site, before: Option<&Render>, worked: &Worked) {
+    let (record, decision) = (&worked.record, &worked.decision);
+    let render = &record.render;
+    for concern in &decision.concerns {
+        concerned(render.id, *concern);
+    }
+    if decision.write.is_none() || before.map(|before| before.status) == Some(render.status) {
+        return;
+    }
+    let (id, worker, status, phase) = (render.id, &site.options.name, render.status, render.phase);
+    let from = before.map(|before| format!("{} → ", before.status)).unwrap_or_default();
+    let progress = render.progress.get();
+    let reason = render.reason.as_ref();
+    match (status, reason) {
+        (Status::Failed, reason) => {
+            site.vitals.failed();
+            let (code, why) =
+                reason.map(|reason| (reason.code.to_string(), reason.message.as_str())).unwrap_or_default();
+            tracing::error!(render.id = %id, worker, code, "render {id} has failed while {}: {why} ({code})", phase.label());
+        }
+        (Status::Pending, Some(reason)) => {
+            let (code, why) = (reason.code, &reason.message);
+            tracing::warn!(render.id = %id, worker, %code, "render {id} is tried again after {}: {why} ({code})", render.run_after);
+        }
+        _ => {
+            tracing::info!(render.id = %id, worker, "render {id}: {from}{status} ({progress}%)");
+        }
+    }
+    if let Some(reason) = reason.filter(|_| matches!(status, Status::Failed | Status::Pending)) {
+        metrics::failed(&reason.code.to_string());
+    }
+    if status == Status::Completed {
+        site.vitals.completed();
+    }
+    if status.is_terminal() {
+        let took = record.started_at.zip(record.ended_at).map(|(from, to)| to.since(from));
+        metrics::ended(status.as_str(), took);
+    }
+}
+
+/// Something that a person should hear of. Alerts look at the rows; this is for those who read logs.
+pub(super) fn concerned(id: RenderId, concern: Concern) {
+    match concern {
+        Concern::Failure(failure) => {
+            metrics::concern("failure");
+            tracing::error!(render.id = %id, "render {id}: {failure} does not mend itself; somebody has to see to it ({})", failure.code());
+        }
+        Concern::Recovered { recoveries } => {
+            metrics::concern("recovered");
+            tracing::error!(render.id = %id, recoveries, "the workers of render {id} have vanished {recoveries} times, one after the other");
+        }
+        Concern::Late { deadline } => {
+            metrics::concern("late");
+            tracing::error!(render.id = %id, "render {id} is tried again only when it should be on air, at {deadline}");
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! A render worker: claims renders, has them rendered, checks and publishes their files, and gives back what it has when
+//! it is to stop.
+//!
+//! ```text
+//!   claiming ──a task for each render──► task ──► farm, inspector, shelf
+//!   renewal  ──lost, cancelled─────────► task         every word about a render goes through the database,
+//!   reaping  ◄── what vanished workers leave          which decides by the rules and says what is next
+//!   checkup  ──pause, resume──► claiming
+//! ```
+
+use super::health::Health;
+use super::held::Told;
+use super::options::WorkerOptions;
+use super::site::{Site, World};
+use super::{checkup, claiming, reaping, renewal};
+use std::sync::Arc;
+use std::time::Duration;
+use tidemill_domain::time::Clock;
+use tidemill_store::{Store, StoreError};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// How long giving back may take, after all that could be brought to its end was.
+const GIVE_BACK_MAX: Duration = Duration::from_secs(5);
+
+/// A render worker that can be run.
+#[derive(Debug)]
+pub struct Worker {
+    site: Arc<Site>,
+}
+
+/// What others may ask of a worker, whether it runs or not. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct WorkerHandle {
+    site: Arc<Site>,
+}
+
+impl WorkerHandle {
+    /// Lets it look for renders at once.
+    pub fn poll(&self) {
+        self.site.look_again.notify_one();
+    }
+
+    /// How it is.
+    pub fn health(&self) -> Health {
+        self.site.health()
+    }
+}
+
+impl Worker {
+    /// A worker on this queue and this world.
+    pub fn new(store: Store, clock: Arc<dyn Clock>, world: World, options: WorkerOptions) -> Self {
+        Self { site: Arc::new(Site::new(store, clock, world, options)) }
+    }
+
+    /// What others may ask of it.
+    pub fn handle(&self) -> WorkerHandle {
+        WorkerHandle { site: self.site.clone() }
+    }
+
+    /// Works until told to stop; then what is about to be published is brought to its end, and the rest is given back:
+    /// jobs go on at the farm, and the next worker adopts them. Dropped, it leaves everything as it is.
+    pub async fn run(self, mut stop: watch::Receiver<bool>) {
+        let site = &self.site;
+        let (name, farm, capacity) = (&site.options.name, site.farm.name(), site.options.capacity);
+        tracing::info!(worker = name, "render worker {name} works with {farm}, on {capacity} at once");
+        // Before anything is claimed that could only be given back.
+        tokio::select! {
+            () = checkup::look(site) => {}
+            _told = stop.wait_for(|stop| *stop) => return,
+        }
+        let (mut loops, mut tasks) = (JoinSet::new(), JoinSet::new());
+        loops.spawn(renewal::run(site.clone()));
+        loops.spawn(reaping::run(site.clone()));
+        loops.spawn(reaping::sweep_jobs(site.clone()));
+        loops.spawn(reaping::sweep_parts(site.clone()));
+        loops.spawn(checkup::run(site.clone()));
+        tokio::select! {
+            () = claiming::run(site, &mut tasks, stop) => {}
+            Some(ended) = loops.join_next() => {
+                tracing::error!(?ended, "a loop of render worker {name} has ended; the worker stops");
+            }
+        }
+        self.drain(&mut tasks).await;
+        loops.shutdown().await;
+        if let Err(error) = self.forget().await {
+            tracing::warn!(%error, "that render worker {name} has stopped could not be written; its row lapses");
+        }
+        tracing::info!(worker = name, "render worker {name} has stopped");
+    }
+
+    /// Brings to its end what is about to be published, and gives back the rest.
+    async fn drain(&self, tasks: &mut JoinSet<()>) {
+        let site = &self.site;
+        site.vitals.stops();
+        site.is_stopping.send_replace(true);
+        for (told, limit) in [(Told::Stop, site.options.drain_for), (Told::StopNow, GIVE_BACK_MAX)] {
+            site.registry.tell_all(told);
+            let all_ended = async {
+                while let Some(ended) = tasks.join_next().await {
+                    claiming::warn_of_panic(ended);
+                }
+            };
+            if tokio::time::timeout(limit, all_ended).await.is_ok() {
+                return;
+            }
+        }
+        let left = tasks.len();
+        tracing::warn!(
+            left,
+            "{left} renders could not be given back in time; others take them over when their leases end"
+        );
+        tasks.shutdown().await;
+    }
+
+    async fn forget(&self) -> Result<(), StoreError> {
+        let mut tx = self.site.store.begin().await?;
+        tx.forget_render_worker(self.site.options.process).await?;
+        tx.commit().await
+    }
+}

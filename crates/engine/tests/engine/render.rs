@@ -1,0 +1,11 @@
+//! Render workers on both databases: their loops run in real time, what is decided goes by a clock that the test moves.
+
+mod adoption;
+mod alert;
+mod cancel;
+mod capacity;
+mod failure;
+mod happy;
+mod pause;
+mod studio;
+mod world;

@@ -1,0 +1,190 @@
+//! Workers come, vanish, are stopped and come back; a render is rendered once and published once.
+
+use super::studio::{LEASE_AND_MORE, Running, Studio, options, until};
+use super::world::Node;
+use std::sync::Arc;
+use tidemill_domain::render::{Phase, Status};
+use tidemill_domain::time::{Clock, FakeClock};
+use tidemill_engine::render::Worker;
+use tokio::sync::watch;
+
+#[tokio::test]
+async fn a_worker_that_was_killed_is_replaced_and_its_job_adopted() {
+    for studio in Studio::both().await {
+        studio.fake.set_node(Node::Slow);
+        let id = studio.order().await;
+        let first = studio.worker().await;
+        studio.until_phase(id, Phase::Rendering).await;
+
+        first.kill().await;
+        studio.clock.advance(LEASE_AND_MORE);
+        let second = studio.worker_with(|options| options.name = "two".into()).await;
+        studio.until(id, |record| record.worker_name.as_deref() == Some("two")).await;
+        studio.fake.finish("rq-1-1");
+        let record = studio.until_status(id, Status::Completed).await;
+        second.stop().await;
+
+        assert_eq!(studio.fake.submits(), 1);
+        assert_eq!((record.render.counts.attempts, record.render.counts.recoveries), (2, 1));
+        assert_eq!(studio.fake.state().finals.len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_worker_that_was_killed_while_publishing_leaves_a_file_that_is_found() {
+    for studio in Studio::both().await {
+        studio.fake.close("publish");
+        let id = studio.order().await;
+        let first = studio.worker().await;
+        studio.until_phase(id, Phase::Publishing).await;
+        until(|| studio.fake.calls("publish") == 1).await;
+
+        first.kill().await;
+        // The file had its final name just before the end.
+        {
+            let mut state = studio.fake.state();
+            let bytes = state.parts.pop_first().unwrap().1;
+            state.finals.insert("2026-11-15/Mini_1.mp4".into(), bytes);
+        }
+        studio.fake.open("publish");
+        studio.clock.advance(LEASE_AND_MORE);
+        let second = studio.worker().await;
+        studio.until_status(id, Status::Completed).await;
+        second.stop().await;
+
+        assert_eq!(
+            (studio.fake.submits(), studio.fake.calls("copy"), studio.fake.calls("publish")),
+            (1, 1, 1)
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_worker_that_stops_gives_back_what_it_has_and_the_job_goes_on() {
+    for studio in Studio::both().await {
+        studio.fake.set_node(Node::Slow);
+        let id = studio.order().await;
+        let first = studio.worker().await;
+        studio.until_phase(id, Phase::Rendering).await;
+
+        first.stop().await;
+
+        let record = studio.record(id).await;
+        assert_eq!((record.render.status, record.render.counts.attempts), (Status::Pending, 0));
+        assert_eq!(studio.fake.state().removed, Vec::<String>::new());
+        studio.fake.finish("rq-1-1");
+        let second = studio.worker().await;
+        studio.until_status(id, Status::Completed).await;
+        second.stop().await;
+        assert_eq!(studio.fake.submits(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_worker_that_stops_publishes_what_it_was_about_to() {
+    let studio = Studio::any().await;
+    studio.fake.close("publish");
+    let id = studio.order().await;
+    let worker = studio.worker_with(|options| options.drain_for = super::studio::SOON).await;
+    until(|| studio.fake.calls("publish") == 1).await;
+
+    let stopping = tokio::spawn(worker.stop());
+    tokio::task::yield_now().await;
+    studio.fake.open("publish");
+    stopping.await.unwrap();
+
+    assert_eq!(studio.record(id).await.render.status, Status::Completed);
+}
+
+#[tokio::test]
+async fn a_worker_that_stops_does_not_wait_for_a_nas_that_hangs() {
+    let studio = Studio::any().await;
+    studio.fake.close("copy");
+    let id = studio.order().await;
+    let worker = studio.worker().await;
+    until(|| studio.fake.calls("copy") == 1).await;
+
+    worker.stop().await;
+
+    let record = studio.record(id).await;
+    assert_eq!((record.render.status, record.render.phase), (Status::Pending, Phase::Copying));
+}
+
+#[tokio::test]
+async fn who_lost_a_render_publishes_nothing() {
+    for studio in Studio::both().await {
+        studio.fake.close("copy");
+        let id = studio.order().await;
+        let worker = studio.worker().await;
+        until(|| studio.fake.calls("copy") == 1).await;
+
+        // Somebody else has it, who does nothing.
+        studio
+            .run_sql(
+                "update render_queue set epoch = epoch + 1, revision = revision + 1,
+                     worker_id = '00000000-0000-0000-0000-000000000009'",
+            )
+            .await;
+        worker.until(|health| health.in_flight.is_empty()).await;
+        studio.fake.open("copy");
+        let before = studio.record(id).await;
+        worker.kill().await;
+
+        assert_eq!(studio.record(id).await.revision, before.revision);
+        assert_eq!(studio.fake.calls("publish"), 0);
+    }
+}
+
+/// A worker that freezes altogether, as by SIGSTOP, and does not notice that time has passed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_ghost_that_wakes_up_writes_nothing() {
+    for studio in Studio::both().await {
+        let id = studio.order().await;
+        let fake = studio.fake.freezing();
+        let (stop, stopped) = watch::channel(false);
+        let own_clock: Arc<dyn Clock> = Arc::new(FakeClock::at(studio.clock.now()));
+        let store = studio.another_store().await;
+        let world = fake.world();
+        let ghost = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let worker = Worker::new(store, own_clock, world, options("ghost"));
+            runtime.block_on(worker.run(stopped));
+        });
+        until(|| studio.fake.calls("copy") == 1).await;
+
+        studio.clock.advance(LEASE_AND_MORE);
+        let second = studio.worker_with(|options| options.name = "two".into()).await;
+        let before = studio.until_status(id, Status::Completed).await;
+        let published = studio.fake.calls("publish");
+        let settled = studio.record(id).await.revision;
+        fake.thaw();
+        stop.send_replace(true);
+        tokio::task::spawn_blocking(move || ghost.join().unwrap()).await.unwrap();
+        second.stop().await;
+
+        assert_eq!(before.worker_name.as_deref(), Some("two"));
+        assert_eq!(studio.record(id).await.revision, settled);
+        assert_eq!((studio.fake.calls("publish"), studio.fake.submits()), (published, 1));
+    }
+}
+
+#[tokio::test]
+async fn two_workers_share_the_queue_and_render_everything_once() {
+    for studio in Studio::both().await {
+        let mut ids = Vec::new();
+        for _ in 0..12 {
+            ids.push(studio.order().await);
+        }
+
+        let workers: Vec<Running> = vec![studio.worker().await, studio.worker().await];
+        for id in ids {
+            studio.until_status(id, Status::Completed).await;
+        }
+        for worker in workers {
+            worker.stop().await;
+        }
+
+        let state = studio.fake.state();
+        assert_eq!((state.submitted.len(), state.finals.len()), (12, 12));
+    }
+}

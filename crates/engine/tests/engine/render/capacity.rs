@@ -1,0 +1,118 @@
+//! No more renders at the farm than there are places and licences.
+
+use super::studio::{Studio, until};
+use super::world::Node;
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::time::Duration;
+use tidemill_domain::audit::Actor;
+use tidemill_domain::pool::{PoolName, Settings};
+use tidemill_domain::render::{RenderId, Status};
+use tidemill_engine::pool::{PoolOptions, Pools};
+use tidemill_engine::render::Licence;
+use tidemill_store::pool::Defined;
+
+async fn finish_all(studio: &Studio, ids: &[RenderId]) {
+    let finished = async {
+        loop {
+            let running: Vec<String> = studio.fake.state().jobs.keys().cloned().collect();
+            running.iter().for_each(|job| studio.fake.finish(job));
+            let mut left = 0;
+            for id in ids {
+                left += usize::from(studio.record(*id).await.render.status != Status::Completed);
+            }
+            if left == 0 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(super::studio::SOON, finished).await.expect("all are completed");
+}
+
+#[tokio::test]
+async fn a_worker_has_no_more_jobs_at_the_farm_than_it_has_places() {
+    for studio in Studio::both().await {
+        studio.fake.set_node(Node::Slow);
+        let mut ids = Vec::new();
+        for _ in 0..5 {
+            ids.push(studio.order().await);
+        }
+
+        let worker = studio.worker().await;
+        until(|| studio.fake.submits() == 2).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert_eq!(studio.fake.submits(), 2);
+        finish_all(&studio, &ids).await;
+        worker.stop().await;
+
+        assert_eq!((studio.fake.submits(), studio.fake.state().running_most), (5, 2));
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_published_slowly_holds_no_place() {
+    let studio = Studio::any().await;
+    studio.fake.close("copy");
+    let first = studio.order().await;
+    let worker = studio.worker_with(|options| options.capacity = NonZeroUsize::MIN).await;
+    until(|| studio.fake.calls("copy") == 1).await;
+
+    let second = studio.order().await;
+    until(|| studio.fake.calls("copy") == 2).await;
+
+    assert_eq!(worker.handle.health().in_flight.len(), 2);
+    studio.fake.open("copy");
+    studio.until_status(first, Status::Completed).await;
+    studio.until_status(second, Status::Completed).await;
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn a_pool_of_licences_limits_all_workers_together() {
+    for studio in Studio::both().await {
+        studio.fake.set_node(Node::Slow);
+        let pool: PoolName = "after-effects".parse().unwrap();
+        let mut tx = studio.store.begin().await.unwrap();
+        let mut settings = Settings::new(pool.clone(), 1);
+        settings.threshold_percent = 100;
+        assert_eq!(tx.create_pool(&settings, &Actor::system()).await.unwrap(), Defined::Done);
+        tx.commit().await.unwrap();
+        let mut ids = Vec::new();
+        for _ in 0..3 {
+            ids.push(studio.order().await);
+        }
+
+        let mut workers = Vec::new();
+        for _ in 0..2 {
+            let pools = Pools::start(studio.another_store().await, PoolOptions::default());
+            let licence = Licence { pools, pool: pool.clone(), units: NonZeroU32::MIN };
+            workers.push(studio.worker_with(|options| options.licence = Some(licence)).await);
+        }
+        until(|| studio.fake.submits() == 1).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert_eq!(studio.fake.submits(), 1);
+        finish_all(&studio, &ids).await;
+        for worker in workers {
+            worker.stop().await;
+        }
+
+        assert_eq!((studio.fake.submits(), studio.fake.state().running_most), (3, 1));
+    }
+}
+
+#[tokio::test]
+async fn a_pool_that_is_not_there_stops_claims_and_burns_no_attempt() {
+    let studio = Studio::any().await;
+    let id = studio.order().await;
+    let pools = Pools::start(studio.another_store().await, PoolOptions::default());
+    let licence = Licence { pools, pool: "nowhere".parse().unwrap(), units: NonZeroU32::MIN };
+
+    studio.fake.breaks("shelf_check", tidemill_domain::render::Failure::NasFailed);
+    let worker = studio.worker_with(|options| options.licence = Some(licence)).await;
+    worker.until(|health| health.paused.is_some()).await;
+    studio.until(id, |record| record.render.counts.attempts == 0).await;
+
+    let paused = worker.handle.health().paused.unwrap();
+    assert_eq!(paused.code, tidemill_domain::code::Code::PoolNotFound);
+    worker.stop().await;
+}

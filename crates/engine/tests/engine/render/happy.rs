@@ -1,0 +1,97 @@
+//! From the order to the published file.
+
+use super::studio::Studio;
+use super::world::Node;
+use serde_json::json;
+use tidemill_domain::render::{Phase, Progress, Report, Status};
+use tidemill_store::render::AttemptOutcome;
+
+#[tokio::test]
+async fn a_render_becomes_a_file_on_the_nas_and_leaves_nothing_behind() {
+    for studio in Studio::both().await {
+        let id = studio.order().await;
+
+        let worker = studio.worker().await;
+        let record = studio.until_status(id, Status::Completed).await;
+        super::studio::until(|| studio.fake.calls("discard") == 1).await;
+        worker.stop().await;
+
+        assert_eq!(record.output_path.as_deref(), Some("\\\\NAS\\broadcast\\output\\2026-11-15\\Mini_1.mp4"));
+        assert_eq!(record.output_sha256.as_deref(), Some("sha of rq-1-1"));
+        assert_eq!(record.poster_path.as_deref(), Some("/posters/rq-1-1.jpg"));
+        assert_eq!(record.render.progress, Progress::DONE);
+        {
+            let state = studio.fake.state();
+            assert_eq!(state.finals.keys().collect::<Vec<_>>(), ["2026-11-15/Mini_1.mp4"]);
+            assert_eq!(state.removed, ["rq-1-1"]);
+            assert_eq!((state.staged.len(), state.parts.len(), state.jobs.len()), (0, 0, 0));
+            assert_eq!(state.documents[0]["assets"][0]["value"], json!("FINAL TABLE"));
+        }
+        let mut tx = studio.store.read().await.unwrap();
+        let attempts = tx.render_attempts(id).await.unwrap();
+        tx.rollback().await.unwrap();
+        assert_eq!(attempts.len(), 1);
+        assert_eq!(attempts[0].outcome, Some(AttemptOutcome::Completed));
+        assert_eq!(attempts[0].report.as_ref().unwrap()["is_good"], json!(true));
+    }
+}
+
+#[tokio::test]
+async fn what_the_farm_says_is_seen_in_the_row() {
+    for studio in Studio::both().await {
+        studio.fake.set_node(Node::Absent);
+        let id = studio.order().await;
+        let worker = studio.worker().await;
+        studio.until_phase(id, Phase::WaitingForNode).await;
+
+        studio.fake.says("rq-1-1", Report::At { phase: Phase::Rendering, percent: Some(45.0) });
+        let record = studio.until_phase(id, Phase::Rendering).await;
+
+        assert_eq!((record.render.status, record.render.progress.get()), (Status::Rendering, 45));
+        assert_eq!(record.worker_name.as_deref(), Some("one"));
+        studio.fake.says("rq-1-1", Report::At { phase: Phase::Encoding, percent: Some(20.0) });
+        let record = studio.until_status(id, Status::Encoding).await;
+        assert_eq!(record.render.progress.get(), 45);
+        worker.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn all_that_is_wrong_with_a_render_is_told_at_once() {
+    let studio = Studio::any().await;
+    let id = studio.order_with(json!({ "single_fields": { "name": "a", "stack": "b" } })).await;
+
+    let worker = studio.worker().await;
+    let record = studio.until_status(id, Status::Failed).await;
+    worker.stop().await;
+
+    let reason = record.render.reason.unwrap();
+    assert_eq!(reason.code.to_string(), "TM1503");
+    for problem in
+        ["Single - name is not mapped", "Single - stack is not mapped", "Single - title is missing"]
+    {
+        assert!(reason.message.contains(problem), "{}", reason.message);
+    }
+    assert_eq!(studio.fake.submits(), 0);
+}
+
+#[tokio::test]
+async fn a_profile_that_was_mended_is_used_at_once() {
+    let studio = Studio::any().await;
+    studio.run_sql("delete from aep_field_mapping").await;
+    let worker = studio.worker().await;
+    let refused = studio.order().await;
+    studio.until_status(refused, Status::Failed).await;
+
+    studio
+        .run_sql(
+            "insert into aep_field_mapping (composition_id, field_name, layer_name)
+             values ('Mini', 'Single - title', 'Other')",
+        )
+        .await;
+    let id = studio.order().await;
+    studio.until_status(id, Status::Completed).await;
+    worker.stop().await;
+
+    assert_eq!(studio.fake.state().documents[0]["assets"][0]["layerName"], json!("Other"));
+}

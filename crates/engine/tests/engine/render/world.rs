@@ -1,0 +1,328 @@
+//! A world without After Effects: a farm, an inspector and a shelf that do what the test says and keep what was asked.
+
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+use tidemill_domain::render::answer::RemoteJob;
+use tidemill_domain::render::check::{Decoded, Video};
+use tidemill_domain::render::output::Output;
+use tidemill_domain::render::{Failure, LocalPath, Phase, Probe, Profile, Report, Trouble, Uid};
+use tidemill_engine::render::shelf::Content;
+use tidemill_engine::render::{Asking, Farm, Inspector, Shelf, World};
+use tokio::sync::Notify;
+
+/// What the farm does with a job that it gets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Node {
+    /// It renders at once, and leaves a file.
+    #[default]
+    Fast,
+    /// Nobody takes it.
+    Absent,
+    /// It renders until the test says something else.
+    Slow,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) node: Node,
+    pub(super) jobs: BTreeMap<String, Report>,
+    /// Grows with each change, as times of a farm do.
+    pub(super) changes: u64,
+    pub(super) submitted: Vec<Uid>,
+    pub(super) documents: Vec<Value>,
+    pub(super) removed: Vec<String>,
+    pub(super) running_most: usize,
+    /// What is wrong, by the name of the call.
+    pub(super) troubles: BTreeMap<&'static str, Trouble>,
+    pub(super) staged: BTreeMap<String, Vec<u8>>,
+    pub(super) parts: BTreeMap<String, Vec<u8>>,
+    pub(super) finals: BTreeMap<String, Vec<u8>>,
+    pub(super) calls: BTreeMap<&'static str, usize>,
+    pub(super) posters: BTreeSet<String>,
+    pub(super) is_broken: bool,
+    /// Calls that do not end until the test opens them.
+    closed: BTreeMap<&'static str, Arc<Notify>>,
+}
+
+/// The world. All clones are the same one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Fake {
+    state: Arc<Mutex<State>>,
+    /// Whoever copies stops with all that it does, until the test lets it go on.
+    frozen: Option<Arc<(Mutex<bool>, Condvar)>>,
+}
+
+fn staging(uid: &str) -> String {
+    format!("/staging/{uid}.mp4")
+}
+
+impl Fake {
+    pub(super) fn world(&self) -> World {
+        World {
+            farm: Arc::new(self.clone()),
+            inspector: Arc::new(self.clone()),
+            shelf: Arc::new(self.clone()),
+        }
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    /// The same world for somebody who freezes when it copies.
+    pub(super) fn freezing(&self) -> Self {
+        Self { frozen: Some(Arc::default()), ..self.clone() }
+    }
+
+    pub(super) fn thaw(&self) {
+        let frozen = self.frozen.as_ref().unwrap();
+        *frozen.0.lock().unwrap() = true;
+        frozen.1.notify_all();
+    }
+
+    pub(super) fn set_node(&self, node: Node) {
+        self.state().node = node;
+    }
+
+    pub(super) fn breaks(&self, call: &'static str, failure: Failure) {
+        self.state().troubles.insert(call, Trouble::new(failure, "as the test wants it"));
+    }
+
+    pub(super) fn mend(&self) {
+        self.state().troubles.clear();
+    }
+
+    /// From now on this call does not end.
+    pub(super) fn close(&self, call: &'static str) {
+        self.state().closed.insert(call, Arc::default());
+    }
+
+    pub(super) fn open(&self, call: &'static str) {
+        if let Some(gate) = self.state().closed.remove(call) {
+            gate.notify_waiters();
+        }
+    }
+
+    pub(super) fn calls(&self, call: &'static str) -> usize {
+        self.state().calls.get(call).copied().unwrap_or_default()
+    }
+
+    pub(super) fn submits(&self) -> usize {
+        self.state().submitted.len()
+    }
+
+    /// The farm says this about a job from now on.
+    pub(super) fn says(&self, job: &str, report: Report) {
+        let mut state = self.state();
+        state.jobs.insert(job.to_owned(), report);
+        state.changes += 1;
+    }
+
+    /// The node is done.
+    pub(super) fn finish(&self, job: &str) {
+        self.state().staged.insert(staging(job), job.as_bytes().to_vec());
+        self.says(job, Report::Finished);
+    }
+
+    /// Counts a call, waits if it is closed, and says what is wrong with it.
+    async fn call(&self, call: &'static str) -> Result<(), Trouble> {
+        let gate = {
+            let mut state = self.state();
+            *state.calls.entry(call).or_default() += 1;
+            state.closed.get(call).cloned()
+        };
+        if let Some(gate) = gate {
+            gate.notified().await;
+        }
+        self.state().troubles.get(call).cloned().map_or(Ok(()), Err)
+    }
+}
+
+fn running(percent: f64) -> Report {
+    Report::At { phase: Phase::Rendering, percent: Some(percent) }
+}
+
+impl Farm for Fake {
+    fn name(&self) -> String {
+        "fake".to_owned()
+    }
+
+    fn check(&self) -> Asking<'_, ()> {
+        Box::pin(self.call("farm_check"))
+    }
+
+    fn look<'a>(&'a self, job: &'a str) -> Asking<'a, Option<RemoteJob>> {
+        Box::pin(async move {
+            self.call("look").await?;
+            let state = self.state();
+            let updated = Some(state.changes.to_string());
+            Ok(state.jobs.get(job).map(|report| RemoteJob {
+                id: job.to_owned(),
+                report: report.clone(),
+                updated,
+            }))
+        })
+    }
+
+    fn submit<'a>(&'a self, uid: Uid, document: &'a Value) -> Asking<'a, RemoteJob> {
+        Box::pin(async move {
+            self.call("submit").await?;
+            let name = uid.to_string();
+            let node = {
+                let mut state = self.state();
+                assert!(!state.submitted.contains(&uid), "{name} was submitted before");
+                state.submitted.push(uid);
+                state.documents.push(document.clone());
+                state.node
+            };
+            match node {
+                Node::Fast => self.finish(&name),
+                Node::Absent => self.says(&name, Report::At { phase: Phase::WaitingForNode, percent: None }),
+                Node::Slow => self.says(&name, running(10.0)),
+            }
+            let mut state = self.state();
+            let at_node = |report: &&Report| matches!(report, Report::At { phase: Phase::Rendering, .. });
+            state.running_most = state.running_most.max(state.jobs.values().filter(at_node).count());
+            let report = Report::At { phase: Phase::WaitingForNode, percent: None };
+            Ok(RemoteJob { id: name, report, updated: None })
+        })
+    }
+
+    fn remove<'a>(&'a self, job: &'a str) -> Asking<'a, ()> {
+        Box::pin(async move {
+            self.call("remove").await?;
+            let mut state = self.state();
+            state.jobs.remove(job);
+            state.removed.push(job.to_owned());
+            Ok(())
+        })
+    }
+}
+
+impl Inspector for Fake {
+    fn check(&self) -> Asking<'_, ()> {
+        Box::pin(self.call("inspector_check"))
+    }
+
+    fn inspect<'a>(&'a self, file: &'a LocalPath, profile: &'a Profile) -> Asking<'a, Probe> {
+        Box::pin(async move {
+            self.call("inspect").await?;
+            let state = self.state();
+            let bytes = state.staged.get(&file.to_string()).map(Vec::len).unwrap_or_default();
+            let decoded = if state.is_broken {
+                Decoded::Broken("a hole in the middle".to_owned())
+            } else {
+                Decoded::Whole
+            };
+            let video = Video {
+                codec: "h264".into(),
+                pixel_format: Some("yuv420p".into()),
+                width: profile.width,
+                height: profile.height,
+                base_rate: Some(profile.rate),
+                average_rate: Some(profile.rate),
+                frames: Some(60),
+                packets: Some(60),
+                seconds: Some(2.0),
+                ..Video::default()
+            };
+            Ok(Probe {
+                bytes: bytes as u64,
+                format: "mov,mp4".into(),
+                videos: vec![video],
+                decoded: Some(decoded),
+                ..Probe::default()
+            })
+        })
+    }
+
+    fn poster<'a>(&'a self, _file: &'a LocalPath, picture: &'a LocalPath) -> Asking<'a, ()> {
+        Box::pin(async move {
+            self.call("poster").await?;
+            self.state().posters.insert(picture.to_string());
+            Ok(())
+        })
+    }
+}
+
+fn content(bytes: &[u8]) -> Content {
+    Content { bytes: bytes.len() as u64, sha256: format!("sha of {}", String::from_utf8_lossy(bytes)) }
+}
+
+fn place(folder: &str, name: &str) -> String {
+    format!("{folder}/{name}")
+}
+
+impl Shelf for Fake {
+    fn check(&self) -> Asking<'_, ()> {
+        Box::pin(self.call("shelf_check"))
+    }
+
+    fn settled<'a>(&'a self, staged: &'a LocalPath, _quiet: Duration) -> Asking<'a, Option<u64>> {
+        Box::pin(async move {
+            self.call("settled").await?;
+            Ok(self.state().staged.get(&staged.to_string()).map(|bytes| bytes.len() as u64))
+        })
+    }
+
+    fn copy<'a>(&'a self, staged: &'a LocalPath, output: &'a Output) -> Asking<'a, Content> {
+        Box::pin(async move {
+            self.call("copy").await?;
+            if let Some(frozen) = &self.frozen {
+                let thawed = frozen.0.lock().unwrap();
+                drop(frozen.1.wait_while(thawed, |thawed| !*thawed).unwrap());
+            }
+            let mut state = self.state();
+            let bytes = state.staged.get(&staged.to_string()).cloned();
+            let bytes = bytes.ok_or_else(|| Trouble::new(Failure::OutputInvalid, "nothing to copy"))?;
+            let copied = content(&bytes);
+            state.parts.insert(place(&output.folder, &output.part), bytes);
+            Ok(copied)
+        })
+    }
+
+    fn publish<'a>(&'a self, output: &'a Output, content: &'a Content) -> Asking<'a, LocalPath> {
+        Box::pin(async move {
+            self.call("publish").await?;
+            let mut state = self.state();
+            let name = place(&output.folder, &output.name);
+            if let Some(bytes) = state.parts.remove(&place(&output.folder, &output.part)) {
+                assert_eq!(self::content(&bytes), *content);
+                assert!(state.finals.insert(name.clone(), bytes).is_none(), "{name} is published twice");
+            }
+            Ok(LocalPath::parse(&format!("/nas/{name}")).unwrap())
+        })
+    }
+
+    fn published<'a>(&'a self, output: &'a Output) -> Asking<'a, Option<Content>> {
+        Box::pin(async move {
+            self.call("published").await?;
+            Ok(self.state().finals.get(&place(&output.folder, &output.name)).map(|bytes| content(bytes)))
+        })
+    }
+
+    fn discard<'a>(&'a self, staged: &'a LocalPath) -> Asking<'a, ()> {
+        Box::pin(async move {
+            self.call("discard").await?;
+            self.state().staged.remove(&staged.to_string());
+            Ok(())
+        })
+    }
+
+    fn discard_part<'a>(&'a self, output: &'a Output) -> Asking<'a, ()> {
+        Box::pin(async move {
+            self.call("discard_part").await?;
+            self.state().parts.remove(&place(&output.folder, &output.part));
+            Ok(())
+        })
+    }
+
+    fn sweep(&self, _age: Duration) -> Asking<'_, u64> {
+        Box::pin(async move {
+            self.call("sweep").await?;
+            Ok(0)
+        })
+    }
+}
