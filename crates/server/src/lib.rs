@@ -20,4 +20,4 @@ pub mod webhook;
 mod server;
 
 pub use server::{BODY_BYTES_MAX, Server, ServerError, ServerOptions, app, state};
-pub use state::{ConfigLine, Parts, State};
+pub use state::{ConfigLine, Parts, RenderPart, State};

@@ -8,10 +8,12 @@ use crate::live::Live;
 use metrics_exporter_prometheus::PrometheusHandle;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use tidemill_domain::render::Policy;
 use tidemill_domain::time::{Clock, Monotonic, Timestamp};
 use tidemill_engine::Process;
 use tidemill_engine::job::Launcher;
 use tidemill_engine::pool::Pools;
+use tidemill_engine::render::WorkerHandle;
 use tidemill_store::Store;
 use tokio::sync::watch;
 
@@ -26,6 +28,8 @@ pub struct Parts {
     pub launcher: Launcher,
     /// Decides about pools in this process.
     pub pools: Pools,
+    /// What is known of renders in this process.
+    pub render: RenderPart,
     /// The clocks of this host.
     pub clock: Arc<dyn Clock>,
     /// What was counted; none when nobody counts.
@@ -34,6 +38,15 @@ pub struct Parts {
     pub configuration: Vec<ConfigLine>,
     /// Version of the program.
     pub version: String,
+}
+
+/// What a server knows of renders.
+#[derive(Clone, Debug)]
+pub struct RenderPart {
+    /// What is tried again, and when.
+    pub policy: Policy,
+    /// The worker of this process, if it has one.
+    pub worker: Option<WorkerHandle>,
 }
 
 /// One line of the configuration, as it may be shown.

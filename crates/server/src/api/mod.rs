@@ -9,6 +9,7 @@ pub mod lease;
 pub mod outbox;
 pub mod pool;
 pub mod process;
+pub mod render;
 pub mod schedule;
 pub mod token;
 
@@ -91,6 +92,23 @@ use utoipa::OpenApi;
         outbox::adopted::failed::list,
         outbox::adopted::failed::skip,
         outbox::adopted::failed::replay,
+        render::order,
+        render::list,
+        render::show,
+        render::data,
+        render::operate::poll,
+        render::operate::cancel,
+        render::operate::retry,
+        render::operate::recover,
+        render::attempt::list,
+        render::attempt::audit,
+        render::worker::list,
+        render::mapping::list,
+        render::mapping::save,
+        render::mapping::remove,
+        render::profile::list,
+        render::profile::save,
+        render::profile::remove,
         token::list,
         token::create,
         token::revoke

@@ -17,8 +17,17 @@ async fn health_is_told_to_everybody() {
     let keys: Vec<&String> = health.as_object().unwrap().keys().collect();
     assert_eq!(
         keys,
-        ["status", "worker_id", "uptime_seconds", "current_job_id", "last_poll", "job_count_completed"]
+        [
+            "status",
+            "worker_id",
+            "uptime_seconds",
+            "current_job_id",
+            "last_poll",
+            "job_count_completed",
+            "render"
+        ]
     );
+    assert_eq!((&health["status"], &health["render"]), (&"ok".into(), &serde_json::Value::Null));
 }
 
 #[tokio::test]

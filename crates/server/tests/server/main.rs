@@ -13,6 +13,7 @@ mod live;
 mod outbox;
 mod outbox_exception;
 mod pool;
+mod render;
 mod schedule;
 mod webhook;
 
@@ -25,6 +26,7 @@ use std::time::Duration;
 use tidemill_domain::access::Token;
 use tidemill_domain::audit::{Actor, Role};
 use tidemill_domain::process::Identity;
+use tidemill_domain::render::Policy;
 use tidemill_domain::time::FakeClock;
 use tidemill_engine::job::{JobRegistry, Launcher};
 use tidemill_engine::pool::{PoolOptions, Pools};
@@ -34,7 +36,7 @@ use tidemill_server::access::jwt::Issuer;
 use tidemill_server::access::limit::Rates;
 use tidemill_server::api::pool::document::DocumentOptions;
 use tidemill_server::lambda::LambdaOptions;
-use tidemill_server::{ConfigLine, Parts, ServerOptions, State, app, state};
+use tidemill_server::{ConfigLine, Parts, RenderPart, ServerOptions, State, app, state};
 use tidemill_store::Store;
 use tidemill_store::scratch::Scratch;
 use tidemill_store::token::NewToken;
@@ -125,6 +127,7 @@ impl App {
             process,
             launcher,
             pools: Pools::start(store.clone(), PoolOptions::default()),
+            render: RenderPart { policy: Policy::standard().unwrap(), worker: None },
             clock: clock.clone(),
             metrics: None,
             configuration: vec![line("database.url", "postgres://u:***@h/d"), line("process.lease", "15s")],
