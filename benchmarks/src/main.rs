@@ -8,6 +8,7 @@ mod jobs;
 mod options;
 mod outbox;
 mod pools;
+mod renders;
 
 use anyhow::{Result, bail};
 
@@ -20,11 +21,13 @@ fn main() -> Result<()> {
         ["history", rest @ ..] => history::run(rest),
         ["pools", rest @ ..] => pools::run(rest),
         ["outbox", rest @ ..] => outbox::run(rest),
+        ["renders", rest @ ..] => renders::run(rest),
         _ => bail!(
             "usage: tidemill-bench jobs [--rows N] [--rounds N] [--long] | history [--executions N] [--rounds N] | \
              pools [--seconds N] [--clients N] [--leases N] [--pools N] | \
              outbox [--events N] [--rounds N] [--retained N] [--idle-seconds N] | \
-             outbox --kafka [--events N] [--many N] [--rounds N] [--seconds N]"
+             outbox --kafka [--events N] [--many N] [--rounds N] [--seconds N] | \
+             renders [--workers N] [--renders N] [--pickups N]"
         ),
     }
 }

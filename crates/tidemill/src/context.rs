@@ -18,6 +18,7 @@ use tidemill_engine::pool::PoolOptions;
 use tidemill_engine::schedule::ScheduleRegistry;
 use tidemill_server::access::jwt::{Issuer, Signature};
 use tidemill_store::pool::ViewName;
+use tidemill_store::render::Keys;
 use tidemill_store::{DatabaseUrl, Init, Pooler, Store, StoreOptions, Synchronous};
 
 /// What a command works with.
@@ -121,6 +122,7 @@ impl Context {
             },
             password: database.password.as_ref().map(|secret| secret.expose().to_owned()),
             telling: self.telling()?,
+            render_keys: self.render_keys()?,
             clock: None,
         })
     }
@@ -137,7 +139,33 @@ impl Context {
         if settings.pools.events == config::Events::On {
             telling = telling.of_pools();
         }
+        if settings.render.events == config::Events::On {
+            telling = telling.of_renders();
+        }
         Ok(telling)
+    }
+
+    /// With what the data of renders is encrypted.
+    fn render_keys(&self) -> Result<Keys, Failure> {
+        let render = &self.settings().render;
+        let current = match (&render.current_key, render.keys.as_slice()) {
+            (Some(current), _) => current,
+            (None, []) => return Ok(Keys::default()),
+            (None, [only]) => &only.name,
+            (None, _) => {
+                let what =
+                    "there are several keys for the data of renders, and nobody says which one encrypts";
+                return Err(Failure::new(
+                    Code::BadRenderKey,
+                    what,
+                    "set render.current_key to the newest of them",
+                ));
+            }
+        };
+        let keys = render.keys.iter().map(|key| (key.name.clone(), key.expose()));
+        Keys::new(keys, current).map_err(|bad| {
+            Failure::new(bad.code(), bad.to_string(), "correct render.current_key and render.keys")
+        })
     }
 
     /// How pools are run.

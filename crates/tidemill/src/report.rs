@@ -178,6 +178,18 @@ impl From<ConfigError> for Failure {
 
 impl From<Diagnostics> for Failure {
     fn from(wrong: Diagnostics) -> Self {
+        let fix = "correct each of them; `tidemill job check` lists them";
+        Self::of_faults(&wrong, Code::BadJobFile, "the job files have", fix)
+    }
+}
+
+impl Failure {
+    /// All that is wrong with a file, under the code of its sort.
+    pub(crate) fn of_file(wrong: &Diagnostics, code: Code) -> Self {
+        Self::of_faults(wrong, code, "the file has", "correct each of them; nothing of the file was taken")
+    }
+
+    fn of_faults(wrong: &Diagnostics, code: Code, who_has: &str, fix: &str) -> Self {
         let one = |problem: &Diagnostic| Self {
             // Not trimmed: the mark stands below what is meant.
             why: problem.details(),
@@ -186,20 +198,16 @@ impl From<Diagnostics> for Failure {
                 "line": problem.place.map(|place| place.line),
                 "column": problem.place.map(|place| place.column),
             }))),
-            ..Self::new(Code::BadJobFile, problem.headline(), problem.fix.clone())
+            ..Self::new(code, problem.headline(), problem.fix.clone())
         };
         let mut others: Vec<Self> = wrong.problems().iter().map(one).collect();
         if wrong.left_out() > 0 {
             let what = format!("and {} more faults, which are not shown", wrong.left_out());
-            others.push(Self::new(Code::BadJobFile, what, "correct those above, and look again"));
+            others.push(Self::new(code, what, "correct those above, and look again"));
         }
         match others.len() {
             1 => others.remove(0),
-            count => {
-                let what = format!("the job files have {count} faults");
-                let fix = "correct each of them; `tidemill job check` lists them";
-                Self { others, ..Self::new(Code::BadJobFile, what, fix) }
-            }
+            count => Self { others, ..Self::new(code, format!("{who_has} {count} faults"), fix) },
         }
     }
 }

@@ -1,5 +1,6 @@
 //! `tidemill doctor`: one line per check, each with a remedy when it is not in order.
 
+use crate::commands::render::worker::Wanted;
 use crate::config::Output;
 use crate::context::Context;
 use crate::output::{Listing, write_stdout};
@@ -7,8 +8,10 @@ use crate::report::{Failure, printable};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::code::Exit;
+use tidemill_domain::render::Trouble;
 use tidemill_domain::time::Clock;
 use tidemill_engine::{SystemClock, SystemIds};
 use tidemill_store::migration::Standing;
@@ -50,6 +53,7 @@ pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
         }
         Err(failure) => checks.push(Check { name: "database", verdict: bad(&failure) }),
     }
+    checks.extend(renders(context).await);
     print(&checks, context.output())?;
     let is_healthy = checks.iter().all(|check| !matches!(check.verdict, Verdict::Bad { .. }));
     Ok(if is_healthy { Exit::Ok } else { Exit::Failure })
@@ -184,6 +188,31 @@ fn disk(context: &Context) -> Option<Check> {
         Verdict::Good(detail)
     };
     Some(Check { name: "disk", verdict })
+}
+
+/// What renders need, where they are made.
+async fn renders(context: &Context) -> Vec<Check> {
+    let wanted = match Wanted::of(context, Arc::new(SystemClock::new())) {
+        Ok(None) => return Vec::new(),
+        Ok(Some(wanted)) => wanted,
+        Err(failure) => return vec![Check { name: "renders", verdict: bad(&failure) }],
+    };
+    let world = wanted.world();
+    let seen = |name, looked: Result<(), Trouble>, good: String| {
+        let verdict = match looked {
+            Ok(()) => Verdict::Good(good),
+            Err(trouble) => Verdict::Bad {
+                detail: format!("{} ({})", trouble.message, trouble.code),
+                fix: format!("see `tidemill explain {}`", trouble.code),
+            },
+        };
+        Check { name, verdict }
+    };
+    vec![
+        seen("nexrender", world.farm.check().await, format!("{} answers", world.farm.name())),
+        seen("NAS", world.shelf.check().await, "it is there and can be written".into()),
+        seen("ffprobe", world.inspector.check().await, "ffprobe and ffmpeg can be run".into()),
+    ]
 }
 
 fn print(checks: &[Check], output: Output) -> Result<(), Failure> {

@@ -73,7 +73,17 @@ pages! {
     BadKafkaOption "1420" BadKafkaSettings "1421" BadTableName "1430" TableNotFit "1431"
     AdoptUnsupported "1432" NotAdopted "1433" AdoptedRowRefused "1434"
     ReceiptsNotFit "1440" ReceiptsOfAnother "1441" BadReceipt "1442" KafkaUnreachable "1450"
-    TopicUnreadable "1451" OffsetGone "1452" EarlierRunOpen "1453" BadMessageId "1454"
+    TopicUnreadable "1451" OffsetGone "1452" EarlierRunOpen "1453" BadMessageId "1454" BadRenderData "1501"
+    RenderDataTooLarge "1502" FieldsNotMapped "1503" BadFieldMapping "1504" BadProfile "1505"
+    UnsafeComposition "1506" NotOnAllowList "1507" BadPath "1508" PathNotMapped "1509"
+    BadBroadcastDate "1510" RenderOrderRefused "1511" NexrenderDown "1520" NexrenderSecretRefused "1521"
+    NotNexrender "1522" RenderRejected "1523" TemplateMissing "1524" AssetMissing "1525"
+    TemplateNotFit "1526" RenderFailed "1527" RenderTimedOut "1528" RenderStalled "1529"
+    RenderNotPicked "1530" RenderLost "1531" RenderRemoteCancelled "1532" RenderWorkerLost "1533"
+    OutputInvalid "1534" NasFailed "1535" NasRefused "1536" NasNotMounted "1537" OutputConflict "1538"
+    RenderKeyMissing "1539" RenderDataSealed "1540" BadRenderKey "1541"
+    RenderToolMissing "1542" InspectionTimedOut "1543"
+    RenderNotFound "1546" UnknownComposition "1547" SupabaseNotSpoken "1548" BadRenderSettings "1549"
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ mod outbox;
 mod pool;
 mod process;
 pub(crate) mod relay;
+mod render;
 mod run;
 mod schedule;
 mod serve;
@@ -56,6 +57,9 @@ pub(crate) enum Command {
     Outbox(outbox::OutboxCommand),
     /// Publish the outbox, together with the other relays, until told to stop
     Relay(relay::RelayArguments),
+    /// Renders: order them, look at them, act on them, and render
+    #[command(subcommand)]
+    Render(render::RenderCommand),
     /// Why a run waits for units of a pool, or got what it got
     Why(why::Why),
     /// Run a command with units of pools, and give them back at every end
@@ -116,6 +120,7 @@ impl Command {
             Self::Serve(serve) => serve.as_flags(),
             Self::Job(job) => job.as_flags(),
             Self::Relay(relay) => relay.as_flags(),
+            Self::Render(render) => render.as_flags(),
             _ => Vec::new(),
         }
     }
@@ -154,6 +159,7 @@ async fn run_ours(command: Command, context: &Context) -> Result<Exit, Failure> 
         Command::Pool(pool) => pool::run(pool, context).await,
         Command::Outbox(outbox) => outbox::run(outbox, context).await,
         Command::Relay(_) => relay::run(context).await,
+        Command::Render(render) => render::run(render, context).await,
         Command::Why(why) => why::run(&why, context).await,
         Command::Process(process) => process::run(&process, context).await,
         Command::Hint(hint) => hint::run(&hint, context),

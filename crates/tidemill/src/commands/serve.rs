@@ -1,6 +1,7 @@
 //! `tidemill serve`: the server, this process's heartbeat, and the loops that belong to every server.
 
-use crate::commands::{Flag, relay};
+use crate::commands::render::{Setup, worker as render_worker};
+use crate::commands::{Flag, relay, render};
 use crate::config::{Auth, LambdaSignature, Tls, Unknown, WebhookFormat};
 use crate::context::Context;
 use crate::report::Failure;
@@ -19,13 +20,14 @@ use tidemill_engine::job::{Launcher, purge, recovery};
 use tidemill_engine::outbox::{self, Relay};
 use tidemill_engine::pool::{Pools, Probe, gauge, keeper, probe};
 use tidemill_engine::process::End;
+use tidemill_engine::render::{Worker, gauge as render_gauge};
 use tidemill_engine::{Process, ProcessOptions, SystemClock, reaper, schedule};
 use tidemill_server::access::Authentication;
 use tidemill_server::access::limit::Rates;
 use tidemill_server::api::pool::document::{DocumentOptions, UnknownPool};
 use tidemill_server::lambda::{CallerKey, LambdaOptions, SignatureMode};
 use tidemill_server::webhook::{Format, Webhook};
-use tidemill_server::{ConfigLine, Parts, Server, ServerError, ServerOptions};
+use tidemill_server::{ConfigLine, Parts, RenderPart, Server, ServerError, ServerOptions};
 use tidemill_store::Store;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -84,7 +86,12 @@ pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
     };
     let authentication =
         if is_open { Authentication::None } else { Authentication::Required { issuers: context.issuers()? } };
-    let relay = relay::Wanted::of(context, Arc::new(SystemClock::new()))?;
+    let clock = Arc::new(SystemClock::new());
+    let relay = relay::Wanted::of(context, clock.clone())?;
+    let renders = render_worker::Wanted::of(context, clock)?;
+    if renders.is_some() {
+        render::refuse_supabase(context)?;
+    }
     if settings.emf && relay.as_ref().is_some_and(relay::Wanted::takes_stdout) {
         let fix = "publish to file:PATH, leave out --emf and server.emf, or run `tidemill relay --sink stdout` beside the server";
         return Err(Failure::new(
@@ -95,7 +102,8 @@ pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
     }
     let store = context.store().await?;
     let (_stop, shutdown) = shutdown()?;
-    let serving = Serving::start(context, &store, listen, &base_path, authentication, relay).await?;
+    let wanted = Wanted { relay, renders };
+    let serving = Serving::start(context, &store, listen, &base_path, authentication, wanted).await?;
     context.note(&format!("serving http://{}{base_path}", serving.server.address()));
     if !is_open && store.read().await?.tokens(1).await?.is_empty() {
         context.note("no token was created yet: `tidemill token create NAME --role admin` makes one");
@@ -119,21 +127,31 @@ pub(super) struct Serving {
     probes: Vec<Probe>,
     history: Duration,
     relay: Option<Relay>,
+    renders: Option<Worker>,
+}
+
+/// What else a server is to do. Without a relay it publishes nothing, without a worker it renders nothing, whatever is
+/// configured.
+#[derive(Debug, Default)]
+pub(super) struct Wanted {
+    pub(super) relay: Option<relay::Wanted>,
+    pub(super) renders: Option<render_worker::Wanted>,
 }
 
 impl Serving {
-    /// Registers a process and listens. Without a relay it publishes nothing, whatever is configured.
+    /// Registers a process and listens.
     pub(super) async fn start(
         context: &Context,
         store: &Store,
         listen: SocketAddr,
         base_path: &str,
         authentication: Authentication,
-        relay: Option<relay::Wanted>,
+        wanted: Wanted,
     ) -> Result<Self, Failure> {
         let settings = &context.settings().server;
         let clock = Arc::new(SystemClock::new());
         let alerting = alerting(context, clock.clone())?;
+        let policy = Setup::policy(&context.settings().render)?;
         let options = ProcessOptions { identity: context.identity(), ttl: context.settings().process.lease };
         let process = Process::start(store.clone(), clock.clone(), options).await?;
         let jobs = context.jobs().clone();
@@ -145,12 +163,16 @@ impl Serving {
         let launcher = Launcher::new(store.clone(), process.clone(), clock.clone(), jobs)
             .max_running(context.settings().jobs.max_running as usize)
             .pools(pools.clone());
-        let relay = relay.map(|wanted| wanted.relay(context, store, clock.clone(), &process));
+        let relay = wanted.relay.map(|wanted| wanted.relay(context, store, clock.clone(), &process));
+        let renders =
+            wanted.renders.map(|wanted| wanted.worker(context, store, clock.clone(), &process, &pools));
+        let render = RenderPart { policy, worker: renders.as_ref().map(Worker::handle) };
         let parts = Parts {
             store: store.clone(),
             process: process.clone(),
             launcher: launcher.clone(),
             pools: pools.clone(),
+            render,
             clock,
             metrics: telemetry::start_metrics(),
             configuration: configuration(context),
@@ -188,6 +210,7 @@ impl Serving {
                     probes: context.settings().probes.clone(),
                     history: context.settings().pools.history,
                     relay,
+                    renders,
                 })
             }
             Err(failure) => {
@@ -211,12 +234,14 @@ impl Serving {
             probes,
             history,
             relay,
+            renders,
         } = self;
         let mut loops = JoinSet::new();
         loops.spawn(reaper::run(process.clone()));
         loops.spawn(alerting.run(process.clone()));
         loops.spawn(gauge::run(pools.store().clone()));
         loops.spawn(outbox::gauge::run(pools.store().clone()));
+        loops.spawn(render_gauge::run(pools.store().clone()));
         if prints_emf {
             loops.spawn(telemetry::emf::run(pools.clone()));
         }
@@ -238,6 +263,12 @@ impl Serving {
                 relay::stay(relay, leaving).await;
             }
         });
+        let leaving = stopped.clone();
+        let mut rendering = tokio::spawn(async move {
+            if let Some(worker) = renders {
+                worker.run(leaving).await;
+            }
+        });
         let serving = server.run(async move {
             tokio::select! {
                 _told = told.wait_for(|stop| *stop) => {}
@@ -255,7 +286,7 @@ impl Serving {
                 scheduling.abort();
                 launcher.stop_all(GRACE).await;
             };
-            let _panicked = tokio::join!(serving, stopping, &mut relaying);
+            let _panicked = tokio::join!(serving, stopping, &mut relaying, &mut rendering);
             // Those that the last requests have launched.
             launcher.stop_all(Duration::ZERO).await;
         };
@@ -268,6 +299,7 @@ impl Serving {
         }
         loops.abort_all();
         relaying.abort();
+        rendering.abort();
         let last_words = async {
             if prints_emf {
                 telemetry::emf::print(&pools).await;

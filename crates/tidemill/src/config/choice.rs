@@ -181,6 +181,16 @@ choices! {
         SaslSsl = "sasl_ssl",
     }
 
+    /// Which words nexrender uses in its answers.
+    RenderDialect {
+        /// Each answer tells.
+        Auto = "auto",
+        /// Those of the open server.
+        Oss = "oss",
+        /// Those of the document and of the cloud.
+        Cloud = "cloud",
+    }
+
     /// How a name and a password are shown to Kafka.
     KafkaMechanism {
         /// As they are.
@@ -240,7 +250,7 @@ mod tests {
             )+};
         }
 
-        check!(Init Pooler Synchronous LogLevel LogFormat Auth JwtAlgorithm LambdaSignature Unknown Events Compression KafkaSecurity KafkaMechanism Tls Output ColorChoice);
+        check!(Init Pooler Synchronous LogLevel LogFormat Auth JwtAlgorithm LambdaSignature Unknown Events Compression KafkaSecurity KafkaMechanism RenderDialect Tls Output ColorChoice);
         assert_eq!("x".parse::<LogFormat>().unwrap_err().to_string(), "not one of pretty, json, columns");
     }
 }

@@ -1,7 +1,7 @@
 //! Reading the environment into the layers.
 
 use super::error::{ConfigError, excerpt};
-use super::key::{self, Key};
+use super::key::{self, Key, Kind};
 use super::layer::{Form, Given, Layers};
 use super::origin::Origin;
 use super::secret::Secret;
@@ -48,8 +48,9 @@ fn read_document(environment: &[(String, String)], layers: &mut Layers) {
     for key in key::ALL.iter().copied() {
         let Some(name) = key.document_name() else { continue };
         let Some(text) = find(environment, name) else { continue };
-        // Its names end in the unit, so its numbers have none.
-        let is_bare = name.ends_with("_SECONDS") && text.bytes().all(|byte| byte.is_ascii_digit());
+        // Its numbers have no unit: they are seconds, whether the name says so or not.
+        let is_period = matches!(key.kind, Kind::Duration { .. });
+        let is_bare = is_period && text.bytes().all(|byte| byte.is_ascii_digit());
         let text = if is_bare { format!("{text}s") } else { text.to_owned() };
         let origin = Origin::Env(name.to_owned());
         layers.give(Given { key, text: Secret::new(text), form: Form::Plain, origin });

@@ -5,7 +5,7 @@
 
 use super::choice::{
     Auth, ColorChoice, Compression, Events, Init, KafkaMechanism, KafkaSecurity, LambdaSignature, LogFormat,
-    LogLevel, Output, Pooler, Synchronous, Tls, Unknown,
+    LogLevel, Output, Pooler, RenderDialect, Synchronous, Tls, Unknown,
 };
 use std::time::Duration;
 use tidemill_domain::duration;
@@ -286,6 +286,70 @@ keys! {
         "The name by which the brokers know this client.";
     OUTBOX_KAFKA_SASL_PASSWORD "outbox.kafka.sasl_password", Kind::Secret, None,
         "The password of that name.";
+    RENDER_URL "render.url", Kind::WebhookUrl, None,
+        "Where nexrender is; a server renders nothing when not set.";
+    RENDER_SECRET "render.secret", Kind::Secret, None,
+        "The secret that nexrender asks for.";
+    RENDER_DIALECT "render.dialect", Kind::Word(RenderDialect::NAMES), Some("auto"),
+        "Which words nexrender uses in its answers.";
+    RENDER_WORKER "render.worker", Kind::Text { longest: 200 }, None,
+        "What the render worker of this process calls itself; the name of the process when not set.";
+    RENDER_CAPACITY "render.capacity", Kind::Number { least: 1, most: 1000 }, Some("1"),
+        "Most renders that a worker has at once.";
+    RENDER_POOL "render.pool", Kind::Text { longest: 64 }, None,
+        "The pool whose units are licences of After Effects; a render needs some before it begins.";
+    RENDER_POOL_UNITS "render.pool_units", Kind::Number { least: 1, most: 1_000_000 }, Some("1"),
+        "Units of that pool that one render needs.";
+    RENDER_MOUNT "render.mount", Kind::Text { longest: 4096 }, None,
+        "Where the NAS is mounted on this host.";
+    RENDER_MOUNT_CHECK "render.mount_check", Kind::Truth, Some("true"),
+        "Whether nothing is written unless something is really mounted there.";
+    RENDER_MOUNT_SENTINEL "render.mount_sentinel", Kind::Text { longest: 200 }, None,
+        "A file in the folder of published files by which the NAS is known, instead of a mount.";
+    RENDER_OUTPUT_FOLDER "render.output_folder", Kind::Text { longest: 4096 }, Some("/broadcast/output"),
+        "The folder of the published files, below the mount.";
+    RENDER_STAGING_FOLDER "render.staging_folder", Kind::Text { longest: 4096 }, None,
+        "The folder on this host in which nodes leave their files; .staging beside the output when not set.";
+    RENDER_POSTER_FOLDER "render.poster_folder", Kind::Text { longest: 4096 }, None,
+        "The folder on this host for a picture out of each file; .posters beside the output when not set.";
+    RENDER_PATHS "render.paths", Kind::Text { longest: 8192 }, None,
+        "What nodes call folders of this host: NODE=LOCAL, several separated by semicolons.";
+    RENDER_TEMPLATE_FOLDERS "render.template_folders", Kind::Text { longest: 8192 }, None,
+        "The folders of After Effects projects as nodes see them, several separated by semicolons.";
+    RENDER_ASSET_FOLDERS "render.asset_folders", Kind::Text { longest: 8192 }, None,
+        "Further folders of images as nodes see them, several separated by semicolons.";
+    RENDER_SCHEMES "render.schemes", Kind::Text { longest: 200 }, None,
+        "With what addresses of images may begin besides file, such as https; several separated by commas.";
+    RENDER_MODULES "render.modules", Kind::Text { longest: 4096 }, Some("@nexrender/action-copy"),
+        "The modules of nexrender that jobs may use, several separated by commas.";
+    RENDER_TAGS "render.tags", Kind::Text { longest: 200 }, None,
+        "The tags of jobs in nexrender, by which nodes choose; several separated by commas.";
+    RENDER_ZONE "render.zone", Kind::Text { longest: 64 }, Some("UTC"),
+        "The time zone whose day is the broadcast date of a render that names none.";
+    RENDER_LEASE "render.lease", duration(1_000, 3_600), Some("1m"),
+        "How long a silent worker keeps its renders.";
+    RENDER_RETRIES "render.retries", Kind::Number { least: 0, most: 100 }, Some("3"),
+        "How often a render is tried again after a failure that may pass.";
+    RENDER_BASE_RETRY_DELAY "render.base_retry_delay", duration(1, 86_400), Some("1m"),
+        "How long a render waits before it is tried again the first time.";
+    RENDER_POLL_INTERVAL "render.poll_interval", duration(100, 3_600), Some("10s"),
+        "Pause between two looks of a worker for renders.";
+    RENDER_POLL_INTERVAL_IDLE "render.poll_interval_idle", duration(100, 3_600), Some("30s"),
+        "Pause between two looks after ten that found nothing.";
+    RENDER_MAX_RENDER_TIME "render.max_render_time", duration(1_000, 86_400), Some("30m"),
+        "How long a node may take for a render.";
+    RENDER_STALL_TIMEOUT "render.stall_timeout", duration(1_000, 86_400), Some("5m"),
+        "How long nothing may be heard of a render; longer than the longest encoding.";
+    RENDER_QUEUE_TIMEOUT "render.queue_timeout", duration(1_000, 86_400), None,
+        "How long a job may wait in nexrender for a node; for ever when not set.";
+    RENDER_FFPROBE "render.ffprobe", Kind::Text { longest: 4096 }, Some("ffprobe"),
+        "The program that looks at rendered files.";
+    RENDER_FFMPEG "render.ffmpeg", Kind::Text { longest: 4096 }, Some("ffmpeg"),
+        "The program that decodes rendered files.";
+    RENDER_EVENTS "render.events", Kind::Word(Events::NAMES), Some("off"),
+        "Whether the ends of renders become events of the outbox.";
+    RENDER_CURRENT_KEY "render.current_key", Kind::Text { longest: 32 }, None,
+        "Which of the keys of render.keys encrypts the data of renders; the only one when not set.";
     LAMBDA_FUNCTION "lambda.function", Kind::Text { longest: 64 }, Some("emr-batch-agent"),
         "The function that callers in the form of AWS Lambda find.";
     LAMBDA_SIGNATURE "lambda.signature", Kind::Word(LambdaSignature::NAMES), Some("off"),
@@ -313,6 +377,16 @@ fn document_name(path: &str) -> Option<&'static str> {
         "outbox.instance_id" => instance::ID_VARIABLE,
         "outbox.total_instances" => instance::TOTAL_VARIABLE,
         "outbox.kafka.bootstrap_servers" => "KAFKA_BOOTSTRAP_SERVERS",
+        "render.url" => "NEXRENDER_API_URL",
+        "render.secret" => "NEXRENDER_SECRET",
+        "render.worker" => "WORKER_ID",
+        "render.mount" => "NAS_MOUNT_PATH",
+        "render.output_folder" => "NAS_OUTPUT_DIR",
+        "render.template_folders" => "AEP_TEMPLATE_DIR",
+        "render.retries" => "MAX_RETRIES",
+        "render.base_retry_delay" => "BASE_RETRY_DELAY",
+        "render.poll_interval" => "POLL_INTERVAL_DEFAULT",
+        "render.poll_interval_idle" => "POLL_INTERVAL_IDLE",
         _ => return None,
     })
 }
@@ -364,7 +438,10 @@ mod tests {
     fn names_are_listed_once_per_table() {
         assert_eq!(
             names_below(""),
-            ["database", "process", "server", "jobs", "pools", "outbox", "lambda", "log", "output", "color"]
+            [
+                "database", "process", "server", "jobs", "pools", "outbox", "render", "lambda", "log",
+                "output", "color"
+            ]
         );
         assert_eq!(names_below("process"), ["name", "lease"]);
         assert!(names_below("proc").is_empty());

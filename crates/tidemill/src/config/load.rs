@@ -9,9 +9,9 @@ use super::key::{self, Key};
 use super::layer::{Form, Given, Layers, Reference};
 use super::origin::Origin;
 use super::secret::Secret;
-use super::settings::{Settings, Values};
+use super::settings::{Sections, Settings, Values};
 use super::sources::Sources;
-use super::{alert, connection, jwt, kafka, lambda, probe};
+use super::{alert, connection, jwt, kafka, lambda, probe, render};
 use std::path::{Path, PathBuf};
 
 /// A configuration that can be used.
@@ -91,20 +91,18 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
     sections.extend(more);
     let (connections, more) = connection::settle(&fields, sources, &mut problems);
     sections.extend(more);
-    let (keys, more) = lambda::settle(&fields, sources, &mut problems);
+    let (lambda_keys, more) = lambda::settle(&fields, sources, &mut problems);
     sections.extend(more);
     let (probes, more) = probe::settle(&fields, sources, &mut problems);
     sections.extend(more);
     let (routes, more) = kafka::settle(&fields, sources, &mut problems);
     sections.extend(more);
+    let (render_keys, more) = render::settle(&fields, sources, &mut problems);
+    sections.extend(more);
+    let given_sections = Sections { alert, issuers, connections, lambda_keys, probes, routes, render_keys };
     match ConfigError::of(problems) {
         Some(error) => Err(error),
-        None => Ok(Loaded {
-            settings: Settings::read(&checked, alert, issuers, connections, keys, probes, routes),
-            values,
-            sections,
-            files,
-        }),
+        None => Ok(Loaded { settings: Settings::read(&checked, given_sections), values, sections, files }),
     }
 }
 

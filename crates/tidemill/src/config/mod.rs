@@ -24,6 +24,7 @@ mod layer;
 mod load;
 mod origin;
 mod probe;
+mod render;
 mod secret;
 mod section;
 mod settings;
@@ -36,8 +37,8 @@ mod tests;
 
 pub use choice::{
     Auth, ColorChoice, Compression, Events, Init, JwtAlgorithm, KafkaMechanism, KafkaSecurity,
-    LambdaSignature, LogFormat, LogLevel, NotAChoice, Output, Pooler, Synchronous, Tls, Unknown,
-    WebhookFormat,
+    LambdaSignature, LogFormat, LogLevel, NotAChoice, Output, Pooler, RenderDialect, Synchronous, Tls,
+    Unknown, WebhookFormat,
 };
 pub use connection::ConnectionSettings;
 pub use error::ConfigError;
@@ -47,6 +48,7 @@ pub use key::{Key, Kind};
 pub use lambda::LambdaKey;
 pub use load::{Loaded, SectionValue, Value, load};
 pub use origin::Origin;
+pub use render::{Render, RenderKey};
 pub use secret::Secret;
 pub use settings::{Database, Document, Jobs, Lambda, Log, Outbox, Pools, Process, Server, Settings};
 pub use sources::Sources;

@@ -1,5 +1,5 @@
 //! Tables that a file has once per name: `[alert.rules.NAME]`, `[alert.webhooks.NAME]`, `[jwt.issuers.NAME]`,
-//! `[lambda.keys.NAME]`, `[connections.NAME]`, `[pools.probe.NAME]` and `[outbox.kafka.routes.NAME]`.
+//! `[lambda.keys.NAME]`, `[connections.NAME]`, `[pools.probe.NAME]`, `[outbox.kafka.routes.NAME]` and `[render.keys.NAME]`.
 //!
 //! Their keys are templates: the word NAME in a path stands for what the user chose. They are set in files only,
 //! since a variable could not tell a name from a key.
@@ -210,8 +210,20 @@ static ROUTE_TOPIC: Key = field(
 pub(super) static ROUTES: Section =
     Section { path: "outbox.kafka.routes", naming: Naming::Own, fields: &[&ROUTE_EVENT_TYPE, &ROUTE_TOPIC] };
 
+static RENDER_KEY_SECRET: Key = field(
+    "render.keys.NAME.secret",
+    Kind::Secret,
+    None,
+    "The key: 32 random bytes in base64 or as 64 hexadecimal digits.",
+);
+
+/// Keys with which the data of renders is encrypted.
+pub(super) static RENDER_KEYS: Section =
+    Section { path: "render.keys", naming: Naming::Own, fields: &[&RENDER_KEY_SECRET] };
+
 /// All sections.
-static ALL: [&Section; 7] = [&RULES, &WEBHOOKS, &ISSUERS, &KEYS, &CONNECTIONS, &PROBES, &ROUTES];
+static ALL: [&Section; 8] =
+    [&RULES, &WEBHOOKS, &ISSUERS, &KEYS, &CONNECTIONS, &PROBES, &ROUTES, &RENDER_KEYS];
 
 /// The tables that hold nothing but sections. A section may also stand at the top, or among keys.
 const GROUPS: [&str; 2] = ["alert", "jwt"];
@@ -318,6 +330,7 @@ mod tests {
         assert_eq!(place("connections.shop.url"), Some(Place::Field(&CONNECTION_URL)));
         assert_eq!(place("pools.probe.ADW"), Some(Place::Entry(&PROBES)));
         assert_eq!(place("pools.probe.ADW.every"), Some(Place::Field(&PROBE_EVERY)));
+        assert_eq!(place("render.keys.k2026.secret"), Some(Place::Field(&RENDER_KEY_SECRET)));
         assert!(is_above_one("pools") && !is_above_one("log") && !is_above_one("pools.probe"));
         for path in [
             "pools.probe.-x",

@@ -11,6 +11,7 @@ use super::jwt::IssuerSettings;
 use super::kafka::{Kafka, RouteSettings};
 use super::key::{self, Key};
 use super::lambda::LambdaKey;
+use super::render::{Render, RenderKey};
 use super::secret::Secret;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -34,6 +35,8 @@ pub struct Settings {
     pub pools: Pools,
     /// The outbox.
     pub outbox: Outbox,
+    /// The renders.
+    pub render: Render,
     /// The answers to the document's clients.
     pub document: Document,
     /// Callers in the form of AWS Lambda.
@@ -213,16 +216,20 @@ pub struct Log {
     pub format: LogFormat,
 }
 
+/// What the sections say.
+#[derive(Debug)]
+pub(super) struct Sections {
+    pub(super) alert: Alert,
+    pub(super) issuers: Vec<IssuerSettings>,
+    pub(super) connections: Vec<ConnectionSettings>,
+    pub(super) lambda_keys: Vec<LambdaKey>,
+    pub(super) probes: Vec<Probe>,
+    pub(super) routes: Vec<RouteSettings>,
+    pub(super) render_keys: Vec<RenderKey>,
+}
+
 impl Settings {
-    pub(super) fn read(
-        values: &Values,
-        alert: Alert,
-        issuers: Vec<IssuerSettings>,
-        connections: Vec<ConnectionSettings>,
-        lambda_keys: Vec<LambdaKey>,
-        probes: Vec<Probe>,
-        routes: Vec<RouteSettings>,
-    ) -> Self {
+    pub(super) fn read(values: &Values, sections: Sections) -> Self {
         Self {
             database: Database {
                 url: values.secret(&key::DATABASE_URL),
@@ -284,8 +291,9 @@ impl Settings {
                 instance_id: values.optional_number(&key::OUTBOX_INSTANCE_ID),
                 total_instances: values.optional_number(&key::OUTBOX_TOTAL_INSTANCES),
                 events_topic: values.text(&key::OUTBOX_EVENTS_TOPIC),
-                kafka: Kafka::read(values, routes),
+                kafka: Kafka::read(values, sections.routes),
             },
+            render: Render::read(values, sections.render_keys),
             document: Document {
                 compat_available: values.truth(&key::POOLS_COMPAT_AVAILABLE),
                 unknown: values.choice(&key::POOLS_UNKNOWN),
@@ -293,12 +301,12 @@ impl Settings {
             lambda: Lambda {
                 function: values.text(&key::LAMBDA_FUNCTION),
                 signature: values.choice(&key::LAMBDA_SIGNATURE),
-                keys: lambda_keys,
+                keys: sections.lambda_keys,
             },
-            alert,
-            issuers,
-            connections,
-            probes,
+            alert: sections.alert,
+            issuers: sections.issuers,
+            connections: sections.connections,
+            probes: sections.probes,
             log: Log { level: values.choice(&key::LOG_LEVEL), format: values.choice(&key::LOG_FORMAT) },
             output: values.choice(&key::OUTPUT),
             color: values.choice(&key::COLOR),
@@ -345,18 +353,18 @@ impl Values {
         self.optional_secret(key).expect("a URL has a default and was checked by its kind")
     }
 
-    fn optional_number(&self, key: &Key) -> Option<u32> {
+    pub(super) fn optional_number(&self, key: &Key) -> Option<u32> {
         match self.0.get(key.path) {
             Some(Checked::Number(number)) => Some(*number),
             _ => None,
         }
     }
 
-    fn number(&self, key: &Key) -> u32 {
+    pub(super) fn number(&self, key: &Key) -> u32 {
         self.optional_number(key).expect("a number has a default and was checked by its kind")
     }
 
-    fn optional_duration(&self, key: &Key) -> Option<Duration> {
+    pub(super) fn optional_duration(&self, key: &Key) -> Option<Duration> {
         match self.0.get(key.path) {
             Some(Checked::Duration(duration)) => Some(*duration),
             _ => None,

@@ -13,6 +13,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tidemill-server", &["tidemill-domain", "tidemill-engine", "tidemill-store"]),
     ("tidemill-declare", &["tidemill-domain", "tidemill-engine", "tidemill-kafka", "tidemill-store"]),
     ("tidemill-kafka", &["tidemill-domain", "tidemill-engine"]),
+    ("tidemill-nexrender", &["tidemill-domain", "tidemill-engine"]),
     (
         "tidemill",
         &[
@@ -20,6 +21,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "tidemill-domain",
             "tidemill-engine",
             "tidemill-kafka",
+            "tidemill-nexrender",
             "tidemill-server",
             "tidemill-store",
         ],
@@ -44,7 +46,8 @@ const ONLY_IN: &[(&str, &str)] = &[
 ];
 
 /// All that the pure crate may use.
-const OF_DOMAIN: &[&str] = &["jiff", "md-5", "serde", "serde_json", "strsim", "thiserror", "uuid"];
+const OF_DOMAIN: &[&str] =
+    &["jiff", "md-5", "serde", "serde_json", "strsim", "thiserror", "unicode-normalization", "uuid"];
 
 type Dependencies = BTreeMap<String, BTreeSet<String>>;
 
@@ -110,6 +113,8 @@ fn a_planted_arrow_is_found() {
         ("tidemill-engine", "cel"),
         ("tidemill-engine", "rdkafka"),
         ("tidemill-kafka", "tidemill-store"),
+        ("tidemill-nexrender", "tidemill-store"),
+        ("tidemill-server", "tidemill-nexrender"),
         ("tidemill-server", "tidemill-declare"),
         ("tidemill-store", "tidemill-engine"),
         ("tidemill-new", "serde"),

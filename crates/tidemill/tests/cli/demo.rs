@@ -25,5 +25,8 @@ fn the_demo_verifies_itself_and_leaves_nothing_behind() {
     assert!(ran.stdout.lines().any(tells_the_night), "{ran:#?}");
     let tells_the_outbox = |line: &str| line.contains("one killed: 0 lost, 0 reordered");
     assert!(ran.stdout.lines().any(tells_the_outbox), "{ran:#?}");
+    let tells_the_renders =
+        |line: &str| line.contains("4 of 4 films") && line.ends_with(": 0 renders repeated");
+    assert!(ran.stdout.lines().any(tells_the_renders), "{ran:#?}");
     assert_eq!(std::fs::read_dir(stage.folder.path()).unwrap().count(), 0);
 }

@@ -37,6 +37,9 @@ mod pool_run;
 mod pool_step;
 mod purge;
 mod readme;
+mod render;
+mod render_file;
+mod render_worker;
 mod schedule;
 mod serve;
 mod tidy;
@@ -83,7 +86,9 @@ impl Stage {
         command.args(arguments).current_dir(&self.folder);
         for (name, _) in std::env::vars_os() {
             let name = name.to_string_lossy().into_owned();
-            if name.starts_with("TIDEMILL_") || matches!(&*name, "NO_COLOR" | "CLICOLOR_FORCE") {
+            let is_ours =
+                ["TIDEMILL_", "NEXRENDER_", "SUPABASE_"].iter().any(|start| name.starts_with(start));
+            if is_ours || matches!(&*name, "NO_COLOR" | "CLICOLOR_FORCE") {
                 command.env_remove(name);
             }
         }

@@ -33,7 +33,7 @@ impl Setup {
         let mut command = Command::new(std::env::current_exe()?);
         for (name, _) in std::env::vars_os() {
             let name = name.to_string_lossy();
-            if name.starts_with("TIDEMILL_") || name.starts_with("RELAY_") {
+            if ["TIDEMILL_", "RELAY_", "NEXRENDER_"].iter().any(|start| name.starts_with(start)) {
                 command.env_remove(&*name);
             }
         }

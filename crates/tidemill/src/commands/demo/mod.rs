@@ -1,15 +1,17 @@
 //! `tidemill demo`: on an embedded database of its own, an import that fails and goes on, a night of batches that share
-//! two databases, events that two relays publish until one is killed, and workers, one killed, one frozen; what is
-//! promised is then verified against what the database holds, and all of it can be watched.
+//! two databases, events that two relays publish until one is killed, films that are rendered although a worker goes
+//! away, and workers, one killed, one frozen; what is promised is then verified against what the database holds, and
+//! all of it can be watched.
 
 mod crew;
 mod import;
 mod night;
 mod relays;
+mod renders;
 mod verdict;
 pub(crate) mod worker;
 
-use crate::commands::serve::{Serving, shutdown};
+use crate::commands::serve::{Serving, Wanted, shutdown};
 use crate::context::Context;
 use crate::output::write_stdout;
 use crate::report::Failure;
@@ -73,11 +75,11 @@ pub(super) async fn run(arguments: &Demo, context: &Context) -> Result<Exit, Fai
 /// configured.
 async fn serve(arguments: &Demo, context: &Context, store: &Store) -> Result<Serving, Failure> {
     let listen = arguments.listen;
-    match Serving::start(context, store, listen, "", Authentication::None, None).await {
+    match Serving::start(context, store, listen, "", Authentication::None, Wanted::default()).await {
         Err(failure) if failure.code() == Code::CannotListen => {
             context.note(&format!("{listen} is taken, so another port is used"));
             let listen = SocketAddr::new(listen.ip(), 0);
-            Serving::start(context, store, listen, "", Authentication::None, None).await
+            Serving::start(context, store, listen, "", Authentication::None, Wanted::default()).await
         }
         other => other,
     }
@@ -94,6 +96,7 @@ async fn perform(
     import::perform(store, &setup.folder, context, &mut verdicts).await?;
     night::perform(context, &mut verdicts).await?;
     relays::perform(store, setup, context, &mut verdicts).await?;
+    renders::perform(store, &setup.folder, server, context, &mut verdicts).await?;
     let mut crew = Crew::start(setup)?;
     let played = play(&mut crew, store, server, context, &mut verdicts).await;
     crew.end().await;

@@ -11,7 +11,9 @@ use tidemill_domain::code::Code;
 const SIGNALS: &str = "processes_died, processes_live, database_seconds, pool_utilization_percent, \
                        pool_wait_seconds, pool_oldest_wait_seconds, pool_timeouts, pool_suspect_leases, \
                        outbox_lag_seconds, outbox_parked, outbox_default_rows, outbox_unowned_slots, \
-                       outbox_missing_shares";
+                       outbox_missing_shares, render_pending, render_seconds, render_success_percent, \
+                       render_workers, render_nexrender_seconds, render_copy_seconds, render_failures, \
+                       render_recovering, render_late, render_node_wait_seconds";
 
 fn rules(stage: &Stage) -> Vec<RuleSettings> {
     stage.load().unwrap().settings.alert.rules
@@ -56,7 +58,17 @@ fn without_any_file_the_shipped_rules_are_there() {
             "outbox_events_parked",
             "outbox_default_partition",
             "outbox_unowned",
-            "outbox_share_missing"
+            "outbox_share_missing",
+            "render_queue_pending_count",
+            "render_job_duration_seconds",
+            "render_job_success_rate",
+            "ae_worker_active_count",
+            "nexrender_api_latency",
+            "nas_copy_duration_seconds",
+            "render_needs_somebody",
+            "render_workers_vanish",
+            "render_late",
+            "render_not_picked"
         ]
     );
     assert!(rules(&stage).iter().all(|settings| settings.is_enabled));
@@ -156,7 +168,7 @@ fn an_unknown_key_is_reported_with_its_neighbours() {
         "[alerts]\nx = 1",
         (1, 2),
         "alerts",
-        "the names at the top are database, process, server, jobs, pools, outbox, lambda, log, output, color, alert, jwt, connections",
+        "the names at the top are database, process, server, jobs, pools, outbox, render, lambda, log, output, color, alert, jwt, connections",
         "did you mean alert?",
     );
     let name = "a name is 1 to 63 of a-z, 0-9, _ and -, starting with a letter";

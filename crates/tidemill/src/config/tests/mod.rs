@@ -15,5 +15,6 @@ mod pools;
 mod precedence;
 mod probe;
 mod reading;
+mod render;
 mod secrets;
 mod stage;

@@ -155,6 +155,39 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
         sasl_mechanism = "plain"
         sasl_username = "shop"
         sasl_password = "env:SECRET"
+        [render]
+        url = "http://render01:3000"
+        secret = "env:SECRET"
+        dialect = "oss"
+        worker = "w1"
+        capacity = 4
+        pool = "licences"
+        pool_units = 2
+        mount = "/mnt/nas"
+        mount_check = false
+        mount_sentinel = ".nas"
+        output_folder = "/out"
+        staging_folder = "/mnt/nas/in"
+        poster_folder = "/mnt/nas/pictures"
+        paths = 'D:\=/mnt/d'
+        template_folders = 'D:\templates'
+        asset_folders = 'D:\assets'
+        schemes = "https"
+        modules = "@nexrender/action-copy,own"
+        tags = "hd"
+        zone = "Asia/Seoul"
+        lease = "20s"
+        retries = 5
+        base_retry_delay = "90s"
+        poll_interval = "7s"
+        poll_interval_idle = "21s"
+        max_render_time = "20m"
+        stall_timeout = "4m"
+        queue_timeout = "1h"
+        ffprobe = "/opt/ffprobe"
+        ffmpeg = "/opt/ffmpeg"
+        events = "on"
+        current_key = "k1"
         [lambda]
         function = "agent"
         signature = "verify"
@@ -238,6 +271,38 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
             "plain",
             "shop",
             "***",
+            "http://render01:3000",
+            "***",
+            "oss",
+            "w1",
+            "4",
+            "licences",
+            "2",
+            "/mnt/nas",
+            "false",
+            ".nas",
+            "/out",
+            "/mnt/nas/in",
+            "/mnt/nas/pictures",
+            "D:\\=/mnt/d",
+            "D:\\templates",
+            "D:\\assets",
+            "https",
+            "@nexrender/action-copy,own",
+            "hd",
+            "Asia/Seoul",
+            "20s",
+            "5",
+            "1m30s",
+            "7s",
+            "21s",
+            "20m",
+            "4m",
+            "1h",
+            "/opt/ffprobe",
+            "/opt/ffmpeg",
+            "on",
+            "k1",
             "agent",
             "verify",
             "trace",
@@ -274,6 +339,10 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
         [Some("ca.pem"), Some("shop.pem"), Some("shop.key")]
     );
     assert_eq!(kafka.ssl_key_password.as_ref().unwrap().expose(), "pw");
+    let render = &loaded.settings.render;
+    assert_eq!(render.secret.as_ref().unwrap().expose(), "pw");
+    assert_eq!((render.capacity, render.pool_units, render.mount_check), (4, 2, false));
+    assert_eq!((render.queue_timeout, render.events), (Some(Duration::from_secs(3600)), Events::On));
     assert_eq!(loaded.files, [stage.path("project/tidemill.toml")]);
 }
 

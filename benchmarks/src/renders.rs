@@ -1,0 +1,62 @@
+//! Renders: many workers that claim from one queue, ours beside the way of the document, which selects a row and then tries
+//! to update it; and how long a render waits from its insert by plain SQL until a worker has it.
+
+mod nobody;
+mod pickup;
+mod race;
+
+use crate::options::numbers;
+use anyhow::{Result, ensure};
+use race::Race;
+use tidemill_store::{Init, Store};
+use tidemill_testkit::{PostgresOptions, PrivatePostgres};
+
+/// The median that is aimed at, in milliseconds.
+const PICKUP_AIM: f64 = 50.0;
+
+struct Options {
+    workers: u32,
+    renders: u32,
+    pickups: u32,
+}
+
+impl Options {
+    fn parse(words: &[&str]) -> Result<Self> {
+        let [workers, renders, pickups] =
+            numbers(words, [("--workers", 16), ("--renders", 2_000), ("--pickups", 200)])?;
+        let options =
+            Self { workers: workers.try_into()?, renders: renders.try_into()?, pickups: pickups.try_into()? };
+        ensure!((1..=64).contains(&options.workers), "there are from 1 to 64 workers");
+        ensure!((1..=100_000).contains(&options.renders), "there are from 1 to 100000 renders");
+        ensure!((1..=10_000).contains(&options.pickups), "from 1 to 10000 are picked up");
+        Ok(options)
+    }
+}
+
+/// Runs the benchmark and prints its table; an error when a claim was lost, or a render was not claimed exactly once.
+pub(crate) fn run(words: &[&str]) -> Result<()> {
+    let options = Options::parse(words)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let settings = vec![("max_connections".to_owned(), "200".to_owned())];
+    let postgres = PrivatePostgres::start(&PostgresOptions { standby: false, settings })?;
+    let url = postgres.url("postgres");
+    runtime.block_on(async {
+        let store = Store::open(url.parse()?, &Default::default()).await?;
+        store.initialise(Init::Always).await?;
+        store.close().await;
+        let document = race::document(&url, options.workers, options.renders).await?;
+        let ours = race::ours(&url, options.workers, options.renders).await?;
+        println!("{} workers, {} renders       claims/s   claimed      lost", options.workers, options.renders);
+        for (name, race) in [("the document's way", document), ("ours", ours)] {
+            println!("{name:<30} {:>10.0} {:>9} {:>9}", race.speed(), race.claimed, race.lost);
+        }
+        let waits = pickup::measure(&url, options.pickups).await?;
+        println!(
+            "from the insert to the claim, {} renders: median {:.1} ms (aim {PICKUP_AIM}), p99 {:.1} ms, worst {:.1} ms",
+            waits.count, waits.median, waits.p99, waits.worst
+        );
+        let Race { claimed, lost, .. } = ours;
+        ensure!(claimed == options.renders && lost == 0, "{claimed} claims of {}, {lost} lost", options.renders);
+        Ok(())
+    })
+}

@@ -1,0 +1,90 @@
+//! A world in which all is well and nothing is ever done.
+
+use serde_json::Value;
+use std::time::Duration;
+use tidemill_domain::render::answer::RemoteJob;
+use tidemill_domain::render::output::Output;
+use tidemill_domain::render::{Failure, LocalPath, Probe, Profile, Trouble, Uid};
+use tidemill_engine::render::shelf::Content;
+use tidemill_engine::render::{Asking, Farm, Inspector, Shelf};
+
+#[derive(Debug)]
+pub(super) struct Nobody;
+
+fn well<'a>() -> Asking<'a, ()> {
+    Box::pin(async { Ok(()) })
+}
+
+fn never<'a, T: 'a>() -> Asking<'a, T> {
+    Box::pin(async { Err(Trouble::new(Failure::Refused, "nothing is rendered here")) })
+}
+
+impl Farm for Nobody {
+    fn name(&self) -> String {
+        "nobody".to_owned()
+    }
+
+    fn check(&self) -> Asking<'_, ()> {
+        well()
+    }
+
+    fn look<'a>(&'a self, _job: &'a str) -> Asking<'a, Option<RemoteJob>> {
+        never()
+    }
+
+    fn submit<'a>(&'a self, _uid: Uid, _document: &'a Value) -> Asking<'a, RemoteJob> {
+        never()
+    }
+
+    fn remove<'a>(&'a self, _job: &'a str) -> Asking<'a, ()> {
+        well()
+    }
+}
+
+impl Inspector for Nobody {
+    fn check(&self) -> Asking<'_, ()> {
+        well()
+    }
+
+    fn inspect<'a>(&'a self, _file: &'a LocalPath, _profile: &'a Profile) -> Asking<'a, Probe> {
+        never()
+    }
+
+    fn poster<'a>(&'a self, _file: &'a LocalPath, _picture: &'a LocalPath) -> Asking<'a, ()> {
+        never()
+    }
+}
+
+impl Shelf for Nobody {
+    fn check(&self) -> Asking<'_, ()> {
+        well()
+    }
+
+    fn settled<'a>(&'a self, _staged: &'a LocalPath, _quiet: Duration) -> Asking<'a, Option<u64>> {
+        never()
+    }
+
+    fn copy<'a>(&'a self, _staged: &'a LocalPath, _output: &'a Output) -> Asking<'a, Content> {
+        never()
+    }
+
+    fn publish<'a>(&'a self, _output: &'a Output, _content: &'a Content) -> Asking<'a, LocalPath> {
+        never()
+    }
+
+    fn published<'a>(&'a self, _output: &'a Output) -> Asking<'a, Option<Content>> {
+        never()
+    }
+
+    fn discard<'a>(&'a self, _staged: &'a LocalPath) -> Asking<'a, ()> {
+        well()
+    }
+
+    fn discard_part<'a>(&'a self, _output: &'a Output) -> Asking<'a, ()> {
+        well()
+    }
+
+    fn sweep(&self, _age: Duration) -> Asking<'_, u64> {
+        never()
+    }
+}

@@ -1,0 +1,173 @@
+//! `render mapping`: on which layers of a template the fields of renders are shown.
+
+use super::table::{self, FileFormat};
+use crate::context::Context;
+use crate::output::{Listing, write_stdout};
+use crate::report::Failure;
+use clap::Subcommand;
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use tidemill_declare::render::{read_mapping, write_mapping};
+use tidemill_domain::code::{Code, Exit};
+use tidemill_domain::render::mapping::{Kind, MappingRow};
+
+/// On which layers fields are shown
+#[derive(Subcommand, Debug)]
+pub(crate) enum MappingCommand {
+    /// Bring the rows of a file; those that are there for the same field are replaced
+    Import {
+        /// A CSV or YAML file; standard input if it is -
+        file: PathBuf,
+        /// How it is written, if its name does not tell
+        #[arg(long)]
+        format: Option<FileFormat>,
+        /// Also forget the rows of the same compositions that the file does not have
+        #[arg(long)]
+        replace: bool,
+        /// Only tell what would change
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Write rows as a file
+    Export {
+        /// Only those of this composition
+        #[arg(long, value_name = "NAME")]
+        composition: Option<String>,
+        /// How it is written
+        #[arg(long, default_value = "csv")]
+        format: FileFormat,
+    },
+    /// The rows, by composition and field
+    List {
+        /// Only those of this composition
+        composition: Option<String>,
+    },
+    /// Forget the rows of a composition, or one of them
+    Delete {
+        /// Its name
+        composition: String,
+        /// Only the row of this field
+        #[arg(long, value_name = "FIELD")]
+        field: Option<String>,
+    },
+}
+
+pub(super) async fn run(command: MappingCommand, context: &Context) -> Result<Exit, Failure> {
+    match command {
+        MappingCommand::Import { file, format, replace, dry_run } => {
+            let rows = table::read(&file, format, Code::BadFieldMapping, read_mapping)?;
+            import(&rows, Import { replace, dry_run }, context).await
+        }
+        MappingCommand::Export { composition, format } => {
+            let rows = stored(composition.as_deref(), context).await?;
+            write_stdout(write_mapping(&rows, format.into()).as_bytes())?;
+            Ok(Exit::Ok)
+        }
+        MappingCommand::List { composition } => list(composition.as_deref(), context).await,
+        MappingCommand::Delete { composition, field } => {
+            delete(&composition, field.as_deref(), context).await
+        }
+    }
+}
+
+/// How to import.
+struct Import {
+    replace: bool,
+    dry_run: bool,
+}
+
+/// Brings all rows, or none.
+async fn import(rows: &[MappingRow], how: Import, context: &Context) -> Result<Exit, Failure> {
+    let store = context.store().await?;
+    let mut tx = store.begin().await?;
+    let actor = context.actor();
+    let compositions: BTreeSet<&str> = rows.iter().map(|row| row.composition.as_str()).collect();
+    let columns = &["composition", "added", "changed", "unchanged", "removed"];
+    let mut listing =
+        Listing::new("tidemill.render_mapping_import/v1", columns, "There was nothing to import.");
+    for composition in compositions {
+        let known: BTreeMap<String, MappingRow> = tx
+            .field_mappings(Some(composition))
+            .await?
+            .into_iter()
+            .map(|row| (row.field_name.clone(), row))
+            .collect();
+        let new: Vec<&MappingRow> = rows.iter().filter(|row| row.composition == composition).collect();
+        let count = |is_it: &dyn Fn(&MappingRow) -> bool| new.iter().filter(|row| is_it(row)).count();
+        let gone: Vec<&String> = match how.replace {
+            true => known.keys().filter(|field| new.iter().all(|row| row.field_name != **field)).collect(),
+            false => Vec::new(),
+        };
+        listing.push(vec![
+            json!(composition),
+            json!(count(&|row| !known.contains_key(&row.field_name))),
+            json!(count(&|row| known.get(&row.field_name).is_some_and(|old| old != row))),
+            json!(count(&|row| known.get(&row.field_name) == Some(row))),
+            json!(gone.len()),
+        ]);
+        for field in gone {
+            tx.delete_field_mappings(composition, Some(field), &actor).await?;
+        }
+    }
+    tx.save_field_mappings(rows, &actor).await?;
+    if how.dry_run {
+        tx.rollback().await?;
+        context.note("a dry run: nothing was changed");
+    } else {
+        tx.commit().await?;
+    }
+    store.close().await;
+    listing.print(context.output())?;
+    Ok(Exit::Ok)
+}
+
+async fn stored(composition: Option<&str>, context: &Context) -> Result<Vec<MappingRow>, Failure> {
+    let store = context.store().await?;
+    let mut tx = store.read().await?;
+    let rows = tx.field_mappings(composition).await?;
+    tx.rollback().await?;
+    store.close().await;
+    Ok(rows)
+}
+
+async fn list(composition: Option<&str>, context: &Context) -> Result<Exit, Failure> {
+    let rows = stored(composition, context).await?;
+    let columns =
+        &["composition", "field", "kind", "layer", "layer_composition", "property", "source", "is_optional"];
+    let mut listing = Listing::new("tidemill.render_mapping/v1", columns, "Nothing is mapped.");
+    for row in &rows {
+        let kind = match row.kind {
+            Kind::Text => "text",
+            Kind::Image => "image",
+            Kind::Expression => "expression",
+        };
+        listing.push(vec![
+            json!(row.composition),
+            json!(row.field_name),
+            json!(kind),
+            json!(row.layer_name),
+            json!(row.layer_composition),
+            json!(row.property),
+            json!(row.source),
+            json!(row.optional),
+        ]);
+    }
+    listing.print(context.output())?;
+    Ok(Exit::Ok)
+}
+
+async fn delete(composition: &str, field: Option<&str>, context: &Context) -> Result<Exit, Failure> {
+    let store = context.store().await?;
+    let mut tx = store.begin().await?;
+    let count = tx.delete_field_mappings(composition, field, &context.actor()).await?;
+    tx.commit().await?;
+    store.close().await;
+    if count == 0 {
+        let what = format!("nothing of the composition {composition:?} is mapped so");
+        let fix = "see `tidemill render mapping list`";
+        return Err(Failure::new(Code::UnknownComposition, what, fix));
+    }
+    context.note(&format!("{count} rows of the composition {composition:?} are gone"));
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,193 @@
+//! What people do with renders: `render cancel`, `retry`, `recover`, `poll` and `reseal`.
+
+use super::{Setup, render_id, unknown};
+use crate::commands::job::reason;
+use crate::context::Context;
+use crate::output::Listing;
+use crate::report::Failure;
+use clap::Args;
+use serde_json::json;
+use tidemill_domain::code::{Code, Exit};
+use tidemill_domain::render::RenderId;
+use tidemill_domain::render::order::OrderRefusal;
+use tidemill_store::render::{Ordered, RENDER_WAITING};
+use tidemill_store::url::Dialect;
+use tidemill_store::{StoreError, Tx};
+
+/// So many renders are taken from workers in one transaction.
+const BATCH: u32 = 100;
+
+/// Which renders, and why.
+#[derive(Args, Debug)]
+pub(crate) struct Orders {
+    /// These renders
+    #[arg(value_name = "RENDER", value_parser = render_id, required = true)]
+    ids: Vec<RenderId>,
+    /// Only tell what would be done
+    #[arg(long)]
+    dry_run: bool,
+    /// Why, for those who wonder later
+    #[arg(long, value_parser = reason)]
+    reason: String,
+}
+
+/// Which renders, and why.
+#[derive(Args, Debug)]
+pub(crate) struct Recover {
+    /// These renders
+    #[arg(value_name = "RENDER", value_parser = render_id, required_unless_present = "all")]
+    ids: Vec<RenderId>,
+    /// All whose worker has vanished
+    #[arg(long, conflicts_with = "ids")]
+    all: bool,
+    /// Why, for those who wonder later
+    #[arg(long, value_parser = reason)]
+    reason: String,
+}
+
+pub(super) async fn cancel(orders: &Orders, context: &Context) -> Result<Exit, Failure> {
+    let (actor, reason) = (context.actor(), Some(orders.reason.as_str()));
+    let run = Run { ids: &orders.ids, is_dry: orders.dry_run };
+    order(run, context, async |tx, id| tx.cancel_render(id, &actor, reason).await).await
+}
+
+pub(super) async fn retry(orders: &Orders, context: &Context) -> Result<Exit, Failure> {
+    let (actor, reason) = (context.actor(), Some(orders.reason.as_str()));
+    let run = Run { ids: &orders.ids, is_dry: orders.dry_run };
+    order(run, context, async |tx, id| tx.retry_render(id, &actor, reason).await).await
+}
+
+pub(super) async fn recover(arguments: &Recover, context: &Context) -> Result<Exit, Failure> {
+    let policy = Setup::policy(&context.settings().render)?;
+    if !arguments.all {
+        let (actor, reason) = (context.actor(), Some(arguments.reason.as_str()));
+        let run = Run { ids: &arguments.ids, is_dry: false };
+        return order(run, context, async |tx, id| tx.recover_render(id, &policy, &actor, reason).await)
+            .await;
+    }
+    let store = context.store().await?;
+    let mut listing = changes();
+    loop {
+        let mut tx = store.begin().await?;
+        let reaped = tx.reap_renders(BATCH, &policy).await?;
+        tx.commit().await?;
+        for one in &reaped {
+            let (id, render) = (one.record.id(), &one.record.render);
+            listing.push(vec![json!(id.get()), json!(null), json!(render.status.as_str()), json!(null)]);
+        }
+        if reaped.len() < BATCH as usize {
+            break;
+        }
+    }
+    store.close().await;
+    listing.print(context.output())?;
+    Ok(Exit::Ok)
+}
+
+/// Which renders, and whether it is meant.
+struct Run<'a> {
+    ids: &'a [RenderId],
+    is_dry: bool,
+}
+
+fn changes() -> Listing {
+    let columns = &["render", "from", "status", "refused"];
+    Listing::new("tidemill.render_change/v1", columns, "Nothing.")
+}
+
+/// Gives an order about each render, in a transaction of its own. A dry run is the same, but that nothing is committed.
+async fn order(
+    run: Run<'_>,
+    context: &Context,
+    give: impl AsyncFn(&mut Tx, RenderId) -> Result<Ordered, StoreError>,
+) -> Result<Exit, Failure> {
+    let store = context.store().await?;
+    let (mut listing, mut refusals) = (changes(), Vec::new());
+    for id in run.ids.iter().copied() {
+        let mut tx = store.begin().await?;
+        let ordered = give(&mut tx, id).await?;
+        if run.is_dry {
+            tx.rollback().await?;
+        } else {
+            tx.commit().await?;
+        }
+        match ordered {
+            Ordered::Done { from, record } => {
+                let status = record.render.status.as_str();
+                listing.push(vec![json!(id.get()), json!(from.as_str()), json!(status), json!(null)]);
+            }
+            Ordered::Refused(refusal) => {
+                listing.push(vec![json!(id.get()), json!(null), json!(null), json!(refusal.to_string())]);
+                refusals.push(refused(id, refusal));
+            }
+            Ordered::NoSuchRender => {
+                listing.push(vec![
+                    json!(id.get()),
+                    json!(null),
+                    json!(null),
+                    json!("there is no such render"),
+                ]);
+                refusals.push(unknown(id));
+            }
+        }
+    }
+    store.close().await;
+    if run.is_dry {
+        context.note("a dry run: nothing was changed");
+    }
+    match refusals.len() {
+        0 => {}
+        1 if run.ids.len() == 1 => return Err(refusals.remove(0)),
+        count => {
+            listing.print(context.output())?;
+            let first = refusals.remove(0);
+            let what = format!("{count} of {} renders were refused", run.ids.len());
+            return Err(Failure::new(first.code(), what, first.fix()).because(&first.summary()));
+        }
+    }
+    listing.print(context.output())?;
+    Ok(Exit::Ok)
+}
+
+fn refused(id: RenderId, refusal: OrderRefusal) -> Failure {
+    Failure::new(Code::RenderOrderRefused, format!("render {id}: {refusal}"), refusal.fix())
+}
+
+pub(super) async fn poll(context: &Context) -> Result<Exit, Failure> {
+    let store = context.store().await?;
+    let mut tx = store.begin().await?;
+    tx.wake(RENDER_WAITING);
+    tx.commit().await?;
+    let is_heard = store.dialect() == Dialect::Postgres && !store.is_behind_transaction_pooler();
+    store.close().await;
+    context.note(match is_heard {
+        true => "all workers look for renders now",
+        false => "this database carries no wake-ups between processes: workers look at their next turn",
+    });
+    Ok(Exit::Ok)
+}
+
+pub(super) async fn reseal(context: &Context) -> Result<Exit, Failure> {
+    let settings = &context.settings().render;
+    if settings.keys.is_empty() {
+        let what = "there is no key for the data of renders";
+        return Err(Failure::new(Code::BadRenderKey, what, "add [render.keys.NAME] to the configuration"));
+    }
+    let store = context.store().await?;
+    let (mut count, mut after) = (0, None);
+    loop {
+        let mut tx = store.begin().await?;
+        let resealed = tx.reseal_renders(after, BATCH).await?;
+        tx.commit().await?;
+        count += resealed.count;
+        match resealed.last {
+            Some(last) => after = Some(last),
+            None => break,
+        }
+    }
+    store.close().await;
+    let mut listing = Listing::new("tidemill.render_reseal/v1", &["resealed"], "Nothing.");
+    listing.push(vec![json!(count)]);
+    listing.print(context.output())?;
+    Ok(Exit::Ok)
+}

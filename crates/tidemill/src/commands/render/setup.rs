@@ -1,0 +1,288 @@
+//! What the configuration says about renders, read: paths, lists, times. All that is wrong is told at once.
+
+use crate::config::Render;
+use crate::report::Failure;
+use std::fmt::Display;
+use tidemill_domain::code::Code;
+use tidemill_domain::render::clock::Clocks;
+use tidemill_domain::render::matrix::Patience;
+use tidemill_domain::render::path_map::PathLine;
+use tidemill_domain::render::polling::Polling;
+use tidemill_domain::render::{AllowList, LocalPath, NodePath, PathMap, Policy};
+use tidemill_domain::schedule::Zone;
+use tidemill_engine::render::Places;
+
+/// What the configuration says about renders.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    /// Where the NAS is mounted.
+    pub(crate) mount: LocalPath,
+    /// Where files are published, as this host sees it.
+    pub(crate) output: LocalPath,
+    /// Where nodes leave files, as this host sees it.
+    pub(crate) staging: LocalPath,
+    /// All places, as nodes and this host see them.
+    pub(crate) places: Places,
+    /// What jobs may use.
+    pub(crate) allow: AllowList,
+    /// What is tried again, and when.
+    pub(crate) policy: Policy,
+    /// How long things may take.
+    pub(crate) clocks: Clocks,
+    /// How often workers look.
+    pub(crate) polling: Polling,
+    /// The zone of broadcast dates.
+    pub(crate) zone: Zone,
+    /// The tags of jobs.
+    pub(crate) tags: Option<String>,
+}
+
+/// What is wrong so far.
+#[derive(Default)]
+struct Faults(Vec<String>);
+
+impl Faults {
+    fn add(&mut self, key: &str, why: impl Display) {
+        self.0.push(format!("{key}: {why}"));
+    }
+
+    /// What was read, if it could be.
+    fn kept<T>(&mut self, key: &str, read: Result<T, impl Display>) -> Option<T> {
+        read.map_err(|why| self.add(key, why)).ok()
+    }
+
+    fn failure(self) -> Failure {
+        let fix = "correct these settings; `tidemill config show --origin` tells where each comes from";
+        match self.0.as_slice() {
+            [one] => Failure::new(Code::BadRenderSettings, one.clone(), fix),
+            many => Failure::new(
+                Code::BadRenderSettings,
+                format!("{} settings of renders are wrong", many.len()),
+                fix,
+            )
+            .because(&many.join("\n")),
+        }
+    }
+}
+
+impl Setup {
+    /// Reads all of it.
+    pub(crate) fn read(settings: &Render) -> Result<Self, Failure> {
+        let mut faults = Faults::default();
+        let folders = folders(settings, &mut faults);
+        let places = folders.as_ref().and_then(|folders| places(settings, folders, &mut faults));
+        let allow = allow(settings, &mut faults);
+        let policy = policy(settings, &mut faults);
+        let zone = faults.kept("render.zone", settings.zone.parse::<Zone>());
+        let (Some(folders), Some(places), Some(policy), Some(zone), []) =
+            (folders, places, policy, zone, faults.0.as_slice())
+        else {
+            return Err(faults.failure());
+        };
+        Ok(Self {
+            mount: folders.mount,
+            output: folders.output,
+            staging: folders.staging,
+            places,
+            allow,
+            policy,
+            clocks: Clocks {
+                queue_timeout: settings.queue_timeout,
+                stall_timeout: settings.stall_timeout,
+                max_render_time: settings.max_render_time,
+                ..Clocks::default()
+            },
+            polling: Polling {
+                default: settings.poll_interval,
+                idle: settings.poll_interval_idle,
+                ..Polling::default()
+            },
+            zone,
+            tags: settings.tags.clone(),
+        })
+    }
+
+    /// Only what jobs may use.
+    pub(crate) fn allow(settings: &Render) -> Result<AllowList, Failure> {
+        let mut faults = Faults::default();
+        let allow = allow(settings, &mut faults);
+        if faults.0.is_empty() { Ok(allow) } else { Err(faults.failure()) }
+    }
+
+    /// Only what is tried again, and when.
+    pub(crate) fn policy(settings: &Render) -> Result<Policy, Failure> {
+        let mut faults = Faults::default();
+        policy(settings, &mut faults).ok_or_else(|| faults.failure())
+    }
+}
+
+/// The folders of this host.
+struct Folders {
+    mount: LocalPath,
+    output: LocalPath,
+    staging: LocalPath,
+    posters: LocalPath,
+}
+
+fn folders(settings: &Render, faults: &mut Faults) -> Option<Folders> {
+    let Some(mount) = &settings.mount else {
+        faults.add("render.mount", "nobody has said where the NAS is mounted");
+        return None;
+    };
+    let mount = faults.kept("render.mount", LocalPath::parse(mount))?;
+    // It always lies below the mount, whether or not it begins with a slash.
+    let parts: Vec<&str> = settings.output_folder.split('/').filter(|part| !part.is_empty()).collect();
+    let below = |parts: &[&str]| parts.iter().try_fold(mount.clone(), |path, part| path.join(part));
+    let output = faults.kept("render.output_folder", below(&parts))?;
+    let beside = below(parts.split_last().map_or(&[], |(_, before)| before)).ok()?;
+    let mut other = |key: &str, given: &Option<String>, name: &str| match given {
+        Some(given) => faults.kept(key, LocalPath::parse(given)),
+        None => beside.join(name).ok(),
+    };
+    let staging = other("render.staging_folder", &settings.staging_folder, ".staging");
+    let posters = other("render.poster_folder", &settings.poster_folder, ".posters");
+    Some(Folders { output, staging: staging?, posters: posters?, mount })
+}
+
+fn places(settings: &Render, folders: &Folders, faults: &mut Faults) -> Option<Places> {
+    let lines = match &settings.paths {
+        Some(text) => lines(text, faults),
+        None => same(folders, faults),
+    };
+    let paths = faults.kept("render.paths", PathMap::new(lines))?;
+    let staging = faults.kept("render.staging_folder", paths.to_node(&folders.staging));
+    // People read where the file is; who has no other name for it reads that of this host.
+    let output = paths.to_node(&folders.output).or_else(|_| NodePath::parse(&folders.output.to_string()));
+    let output = faults.kept("render.output_folder", output);
+    Some(Places { staging: staging?, output: output?, posters: Some(folders.posters.clone()), paths })
+}
+
+/// `NODE=LOCAL;NODE=LOCAL`. What is before the equals sign may have one too, and what is behind it begins with a slash.
+fn lines(text: &str, faults: &mut Faults) -> Vec<PathLine> {
+    let mut lines = Vec::new();
+    for line in list(text, ';') {
+        let Some((node, local)) = line.find("=/").map(|at| (&line[..at], &line[at + 1..])) else {
+            faults.add("render.paths", format!("{line:?} is not written NODE=/LOCAL"));
+            continue;
+        };
+        let node = faults.kept("render.paths", NodePath::parse(node.trim()));
+        let local = faults.kept("render.paths", LocalPath::parse(local.trim()));
+        lines.extend(node.zip(local).map(|(node, local)| PathLine { node, local }));
+    }
+    lines
+}
+
+/// Nodes see folders as this host does, where nobody says otherwise.
+fn same(folders: &Folders, faults: &mut Faults) -> Vec<PathLine> {
+    let mut lines = Vec::new();
+    let mut line = |local: &LocalPath| {
+        let node = faults.kept("render.mount", NodePath::parse(&local.to_string()));
+        lines.extend(node.map(|node| PathLine { node, local: local.clone() }));
+    };
+    line(&folders.mount);
+    if !folders.staging.is_in(&folders.mount) {
+        line(&folders.staging);
+    }
+    lines
+}
+
+fn allow(settings: &Render, faults: &mut Faults) -> AllowList {
+    let mut paths = |key: &str, text: &Option<String>| -> Vec<NodePath> {
+        let texts = text.iter().flat_map(|text| list(text, ';'));
+        texts.filter_map(|text| faults.kept(key, NodePath::parse(text))).collect()
+    };
+    AllowList {
+        template_folders: paths("render.template_folders", &settings.template_folders),
+        asset_folders: paths("render.asset_folders", &settings.asset_folders),
+        schemes: settings.schemes.iter().flat_map(|text| list(text, ',')).map(str::to_owned).collect(),
+        modules: list(&settings.modules, ',').map(str::to_owned).collect(),
+    }
+}
+
+fn policy(settings: &Render, faults: &mut Faults) -> Option<Policy> {
+    let patience = Patience::new(Some(settings.retries), Some(settings.base_retry_delay));
+    let patience = faults.kept("render.base_retry_delay", patience)?;
+    Some(Policy { lease_for: settings.lease, ..Policy::new(patience) })
+}
+
+fn list(text: &str, separator: char) -> impl Iterator<Item = &str> {
+    text.split(separator).map(str::trim).filter(|item| !item.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Sources, load};
+    use std::time::Duration;
+
+    fn settings(values: &[(&'static str, &str)]) -> Render {
+        let sources = Sources {
+            flags: values.iter().map(|(path, text)| (*path, "--test", (*text).to_owned())).collect(),
+            environment: Vec::new(),
+            config_file: None,
+            working_folder: "/nowhere".into(),
+            user_folder: None,
+            system_file: "/nowhere/tidemill.toml".into(),
+        };
+        load(&sources).unwrap().settings.render
+    }
+
+    #[test]
+    fn the_documents_settings_lead_to_its_places() {
+        let setup = Setup::read(&settings(&[
+            ("render.mount", "/mnt/nas"),
+            ("render.output_folder", "/broadcast/output"),
+            ("render.paths", "\\\\NAS\\broadcast=/mnt/nas/broadcast; D:\\output=/mnt/render01"),
+            ("render.template_folders", "D:\\templates;\\\\NAS\\templates"),
+            ("render.schemes", "https, http"),
+            ("render.retries", "5"),
+            ("render.zone", "Asia/Seoul"),
+        ]))
+        .unwrap();
+
+        assert_eq!(setup.output.to_string(), "/mnt/nas/broadcast/output");
+        assert_eq!(setup.staging.to_string(), "/mnt/nas/broadcast/.staging");
+        assert_eq!(setup.places.staging.to_string(), "\\\\NAS\\broadcast\\.staging");
+        assert_eq!(setup.places.output.to_string(), "\\\\NAS\\broadcast\\output");
+        assert_eq!(setup.places.posters.unwrap().to_string(), "/mnt/nas/broadcast/.posters");
+        assert_eq!((setup.allow.template_folders.len(), setup.allow.schemes.len()), (2, 2));
+        assert_eq!((setup.policy.patience.retries(), setup.policy.lease_for), (5, Duration::from_secs(60)));
+        assert_eq!(setup.zone.name(), "Asia/Seoul");
+    }
+
+    #[test]
+    fn without_a_map_nodes_see_what_this_host_sees() {
+        let setup = Setup::read(&settings(&[
+            ("render.mount", "/mnt/nas"),
+            ("render.output_folder", "out"),
+            ("render.staging_folder", "/srv/staging"),
+        ]))
+        .unwrap();
+
+        assert_eq!(setup.places.staging.to_string(), "/srv/staging");
+        assert_eq!(setup.places.output.to_string(), "/mnt/nas/out");
+        assert_eq!(setup.places.posters.unwrap().to_string(), "/mnt/nas/.posters");
+    }
+
+    #[test]
+    fn all_that_is_wrong_is_told_at_once() {
+        let wrong = |values: &[(&'static str, &str)]| Setup::read(&settings(values)).unwrap_err().summary();
+
+        let all = wrong(&[
+            ("render.mount", "/mnt/nas"),
+            ("render.paths", "D:\\a;D:\\..=/mnt/nas"),
+            ("render.template_folders", "templates"),
+            ("render.zone", "Seoul"),
+        ]);
+        for part in ["render.paths: \"D:\\\\a\"", "has .. in it", "render.template_folders", "render.zone"] {
+            assert!(all.contains(part), "{part}: {all}");
+        }
+        assert!(wrong(&[]).contains("render.mount: nobody has said"));
+        assert!(wrong(&[("render.mount", "nas")]).contains("render.mount"));
+        let outside = wrong(&[("render.mount", "/mnt/nas"), ("render.output_folder", "../secret")]);
+        assert!(outside.contains("render.output_folder"), "{outside}");
+        let unmapped = wrong(&[("render.mount", "/mnt/nas"), ("render.paths", "D:\\output=/mnt/render01")]);
+        assert!(unmapped.contains("render.staging_folder: no line of the map"), "{unmapped}");
+        assert!(wrong(&[("render.mount", "/a"), ("render.paths", "D:\\=/a;d:\\=/b")]).contains("twice"));
+    }
+}

@@ -1,0 +1,219 @@
+//! `render worker`: renders until told to stop. A server that knows where nexrender is has such a worker too.
+
+use super::Setup;
+use crate::commands::Flag;
+use crate::commands::signals::Signals;
+use crate::config::{Render, RenderDialect};
+use crate::context::Context;
+use crate::report::Failure;
+use clap::Args;
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::sync::Arc;
+use std::time::Duration;
+use tidemill_domain::code::{Code, Exit};
+use tidemill_domain::pool::PoolName;
+use tidemill_domain::render::LocalPath;
+use tidemill_domain::render::answer::Dialect;
+use tidemill_engine::pool::Pools;
+use tidemill_engine::render::{Licence, Worker, WorkerOptions, World};
+use tidemill_engine::{EngineError, Process, ProcessOptions, SystemClock, reaper};
+use tidemill_nexrender::{
+    FarmOptions, FfmpegInspector, InspectorOptions, Mount, NasShelf, NexrenderFarm, Place, ShelfOptions,
+};
+use tidemill_store::Store;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// How to render. Defaults are the configuration's
+#[derive(Args, Debug)]
+pub(crate) struct WorkerArguments {
+    /// Where nexrender is, overrides render.url
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    /// Most renders at once, overrides render.capacity
+    #[arg(long, value_name = "COUNT")]
+    capacity: Option<String>,
+    /// What this worker calls itself, overrides render.worker
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Where the NAS is mounted, overrides render.mount
+    #[arg(long, value_name = "PATH")]
+    mount: Option<String>,
+    /// The pool of licences, overrides render.pool
+    #[arg(long, value_name = "POOL")]
+    pool: Option<String>,
+}
+
+impl WorkerArguments {
+    /// Its flags as the configuration takes them.
+    pub(super) fn as_flags(&self) -> Vec<Flag> {
+        [
+            ("render.url", "--url", &self.url),
+            ("render.capacity", "--capacity", &self.capacity),
+            ("render.worker", "--name", &self.name),
+            ("render.mount", "--mount", &self.mount),
+            ("render.pool", "--pool", &self.pool),
+        ]
+        .into_iter()
+        .filter_map(|(key, flag, value)| value.clone().map(|value| (key, flag, value)))
+        .collect()
+    }
+}
+
+/// How long what is about to be published may take once we are asked to stop; what a node renders goes on without us.
+const DRAIN_FOR: Duration = Duration::from_secs(15);
+
+/// How long all of a worker may take to stop.
+const GRACE: Duration = Duration::from_secs(22);
+
+/// What is left of the 25 seconds for the last words of this process.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
+    let mut signals = Signals::new()?;
+    let clock = Arc::new(SystemClock::new());
+    let Some(wanted) = Wanted::of(context, clock.clone())? else {
+        let fix = "add --url http://HOST:3000, or set render.url or NEXRENDER_API_URL";
+        return Err(Failure::new(Code::BadRenderSettings, "nobody said where nexrender is", fix));
+    };
+    let store = context.store().await?;
+    let options = ProcessOptions { identity: context.identity(), ttl: context.settings().process.lease };
+    let process = Process::start(store.clone(), clock.clone(), options).await?;
+    let reaping = tokio::spawn(reaper::run(process.clone()));
+    let pools = Pools::start(store.clone(), context.pool_options());
+    let farm = wanted.world.farm.name();
+    let worker = wanted.worker(context, &store, clock, &process, &pools);
+    context.note(&format!(
+        "rendering with {farm}; a signal ends it, and what is rendering there is left to others"
+    ));
+    let ended = render(worker, &process, &mut signals).await;
+    reaping.abort();
+    let _lapses_otherwise = tokio::time::timeout(GOODBYE, async {
+        let stopped = process.stop().await;
+        store.close().await;
+        stopped
+    })
+    .await;
+    ended.map(|()| Exit::Ok)
+}
+
+/// Renders until a signal comes, and then brings to its end what is about to be published. A second signal ends it at
+/// once; leases of what it had then lapse by themselves.
+async fn render(worker: Worker, process: &Process, signals: &mut Signals) -> Result<(), Failure> {
+    let (stop, told) = watch::channel(false);
+    let mut rendering: JoinHandle<()> = tokio::spawn(async move { worker.run(told).await });
+    let was_told = tokio::select! {
+        ended = &mut rendering => {
+            let ended = ended.map_or_else(|error| error.to_string(), |()| "a loop of it has ended".to_owned());
+            let what = "the render worker ended by itself";
+            return Err(Failure::new(Code::Unexpected, what, "start it again, and see its log").because(&ended));
+        }
+        () = signals.next() => true,
+        // A supervisor starts it again; it comes back as a new process.
+        _ended = process.ended() => false,
+    };
+    stop.send_replace(true);
+    tokio::select! {
+        _drained = tokio::time::timeout(GRACE, &mut rendering) => {}
+        () = signals.next() => {}
+    }
+    rendering.abort();
+    if was_told { Ok(()) } else { Err(EngineError::ProcessExpired { id: process.id() }.into()) }
+}
+
+/// A worker as the configuration wants it, of which nothing runs yet.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    setup: Setup,
+    world: World,
+    pool: Option<(PoolName, NonZeroU32)>,
+}
+
+impl Wanted {
+    /// None when nobody said where nexrender is.
+    pub(crate) fn of(context: &Context, clock: Arc<SystemClock>) -> Result<Option<Self>, Failure> {
+        let settings = &context.settings().render;
+        let Some(url) = &settings.url else { return Ok(None) };
+        let setup = Setup::read(settings)?;
+        let farm = FarmOptions {
+            secret: settings.secret.as_ref().map(|secret| secret.expose().to_owned()),
+            dialect: match settings.dialect {
+                RenderDialect::Auto => Dialect::Auto,
+                RenderDialect::Oss => Dialect::Oss,
+                RenderDialect::Cloud => Dialect::Cloud,
+            },
+            ..FarmOptions::new(url.expose())
+        };
+        let farm = NexrenderFarm::new(&farm).map_err(|bad| {
+            let fix = "correct render.url and render.secret";
+            Failure::new(Code::BadRenderSettings, bad.to_string(), fix)
+        })?;
+        let inspector = FfmpegInspector::new(InspectorOptions {
+            ffprobe: settings.ffprobe.clone().into(),
+            ffmpeg: settings.ffmpeg.clone().into(),
+            ..InspectorOptions::default()
+        });
+        let shelf = shelf(&setup, settings, clock);
+        let world = World { farm: Arc::new(farm), inspector: Arc::new(inspector), shelf: Arc::new(shelf) };
+        let pool = settings.pool.as_deref().map(|name| pool(name, settings.pool_units)).transpose()?;
+        Ok(Some(Self { setup, world, pool }))
+    }
+
+    /// The worker of this process.
+    pub(crate) fn worker(
+        self,
+        context: &Context,
+        store: &Store,
+        clock: Arc<SystemClock>,
+        process: &Process,
+        pools: &Pools,
+    ) -> Worker {
+        let settings = &context.settings().render;
+        let name = settings.worker.clone().unwrap_or_else(|| context.identity().name);
+        let Setup { places, allow, policy, clocks, polling, zone, tags, .. } = self.setup;
+        let licence = self.pool.map(|(pool, units)| Licence { pools: pools.clone(), pool, units });
+        let lease_quarter = policy.lease_for / 4;
+        let usual = WorkerOptions::new(process.id(), &name, policy, places);
+        let options = WorkerOptions {
+            capacity: NonZeroUsize::new(settings.capacity as usize).unwrap_or(NonZeroUsize::MIN),
+            licence,
+            clocks,
+            polling,
+            allow,
+            tags,
+            zone,
+            renew_pause: usual.renew_pause.min(lease_quarter),
+            drain_for: DRAIN_FOR,
+            ..usual
+        };
+        Worker::new(store.clone(), clock, self.world, options)
+    }
+
+    /// What it acts on: for those who only want to know how that is.
+    pub(crate) fn world(&self) -> &World {
+        &self.world
+    }
+}
+
+/// The NAS, as the configuration has it.
+fn shelf(setup: &Setup, settings: &Render, clock: Arc<SystemClock>) -> NasShelf {
+    let at = |folder: &LocalPath| match (settings.mount_check, folder.is_in(&setup.mount)) {
+        (true, true) => Mount::At(setup.mount.clone()),
+        _ => Mount::Local,
+    };
+    let output = match &settings.mount_sentinel {
+        Some(name) => Mount::Sentinel(name.clone()),
+        None => at(&setup.output),
+    };
+    let staging = Place { folder: setup.staging.clone(), mount: at(&setup.staging) };
+    let output = Place { folder: setup.output.clone(), mount: output };
+    NasShelf::new(ShelfOptions::new(staging, output), clock)
+}
+
+fn pool(name: &str, units: u32) -> Result<(PoolName, NonZeroU32), Failure> {
+    let name: PoolName = name.parse().map_err(|bad| {
+        let what = format!("render.pool: {bad}");
+        Failure::new(Code::BadRenderSettings, what, "name a pool as `tidemill pool list` shows it")
+    })?;
+    Ok((name, NonZeroU32::new(units).unwrap_or(NonZeroU32::MIN)))
+}
