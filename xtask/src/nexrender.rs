@@ -14,9 +14,18 @@ const PACKAGE: &str = include_str!("../nexrender/package.json");
 /// Says which versions their own dependencies have.
 const LOCK: &str = include_str!("../nexrender/package-lock.json");
 
-/// Whether this machine has what is needed: a Node that can run them, and the tools that make and read clips.
+/// Whether this machine has a Node that can fetch and run them.
 pub(crate) fn can_be_installed() -> bool {
-    ["node", "npm", "ffmpeg", "ffprobe"].iter().all(|program| find_program(program).is_some())
+    have(&["node", "npm"])
+}
+
+/// Whether it has the tools that make and read clips.
+pub(crate) fn can_look_at_clips() -> bool {
+    have(&["ffmpeg", "ffprobe"])
+}
+
+fn have(programs: &[&str]) -> bool {
+    programs.iter().all(|program| find_program(program).is_some())
 }
 
 /// The folder of the packages, which are fetched if they are not there yet.

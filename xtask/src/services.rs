@@ -65,7 +65,7 @@ struct Component {
     is_there: fn() -> bool,
 }
 
-const COMPONENTS: [Component; 9] = [
+const COMPONENTS: [Component; 10] = [
     Component { name: "postgres", packages: "postgresql", is_there: || postgres::find_binaries().is_some() },
     Component { name: "pgbouncer", packages: "pgbouncer", is_there: || pgbouncer::find_binary().is_some() },
     Component { name: "mysql", packages: "mariadb-server", is_there: || mariadb::find_programs().is_some() },
@@ -94,7 +94,9 @@ const COMPONENTS: [Component; 9] = [
         packages: "openjdk-17-jdk-headless maven python3-venv",
         is_there: kafka::can_be_installed,
     },
-    Component { name: "nexrender", packages: "nodejs npm ffmpeg", is_there: nexrender::can_be_installed },
+    // Apart: a Node from elsewhere does not go together with Debian's.
+    Component { name: "nexrender", packages: "nodejs npm", is_there: nexrender::can_be_installed },
+    Component { name: "nexrender", packages: "ffmpeg", is_there: nexrender::can_look_at_clips },
 ];
 
 impl Services {
@@ -242,7 +244,8 @@ fn packages(missing: &[&Component]) -> Vec<&'static str> {
 }
 
 fn advice(missing: &[&Component]) -> String {
-    let names: Vec<&str> = missing.iter().map(|component| component.name).collect();
+    let mut names: Vec<&str> = missing.iter().map(|component| component.name).collect();
+    names.dedup();
     format!(
         "missing on this machine: {}. Install the Debian packages {} (root on Debian gets them installed), \
          or set {}={} to skip their tests",

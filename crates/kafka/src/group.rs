@@ -2,7 +2,8 @@
 //!
 //! Invariant: nothing is sent by a producer that has not read the last receipt since it ousted the others, and nothing
 //! that is on a receipt is sent again. A receipt names what its transaction sends and all that was sent before and the
-//! database may not know of.
+//! database may not know of. And nobody ousts others whose own lease may be over: the rightful owner may have published
+//! and settled what its last receipt does not name any more.
 
 use crate::delivery::{Report, Wave};
 use crate::order::Batch;
@@ -19,7 +20,7 @@ use tidemill_domain::code::Code;
 use tidemill_domain::outbox::receipt::fingerprint;
 use tidemill_domain::outbox::{Aggregate, EventId, Group, Receipt, Record};
 use tidemill_domain::time::{Clock, Monotonic};
-use tidemill_engine::outbox::{NotTaken, Outcome, SinkRefusal};
+use tidemill_engine::outbox::{NotTaken, Outcome, SinkRefusal, Trust};
 use tokio::sync::Mutex as Turn;
 
 /// How long the producer is left alone when it is full.
@@ -34,6 +35,8 @@ pub(crate) struct HeldGroup {
     plain: Arc<KafkaPublisher>,
     receipts: Receipts,
     clock: Arc<dyn Clock>,
+    /// In the lease of the slots.
+    trust: Trust,
     /// What was published and the database may not know of: this is what receipts name.
     published: Mutex<BTreeMap<EventId, u64>>,
     is_ousted: AtomicBool,
@@ -61,11 +64,11 @@ enum Transacted {
 
 impl HeldGroup {
     pub(crate) fn new(
-        group: Group,
-        transactional_id: &str,
+        (group, transactional_id): (Group, &str),
         plain: Arc<KafkaPublisher>,
         receipts: Receipts,
         clock: Arc<dyn Clock>,
+        trust: Trust,
     ) -> Self {
         Self {
             group,
@@ -73,6 +76,7 @@ impl HeldGroup {
             plain,
             receipts,
             clock,
+            trust,
             published: Mutex::default(),
             is_ousted: AtomicBool::new(false),
             line: Turn::default(),
@@ -132,12 +136,15 @@ impl HeldGroup {
     ) -> Result<(Arc<Producer>, Option<Receipt>), NotTaken> {
         let until = self.clock.monotonic().plus(within);
         let unavailable = |why: String| NotTaken::Unavailable { why };
+        self.check_trust()?;
         let producer = Producer::transactional(self.plain.options(), &self.id, pace);
         let producer = Arc::new(producer.map_err(|error| unavailable(error.to_string()))?);
         transaction::init(&producer, within).await.map_err(|trouble| {
             let complaint = producer.complaint().unwrap_or_default();
             unavailable(format!("{}: {} {complaint}", self.id, trouble.why()).trim_end().to_owned())
         })?;
+        // Whoever takes over after this ousts what was just made. Before it somebody may have.
+        self.check_trust()?;
         let receipt = self.receipts.read(self.group, self.left(until)).await?;
         match receipt {
             Some(receipt) if !receipt.may_be_of(line.system.as_deref()) => {
@@ -145,6 +152,14 @@ impl HeldGroup {
             }
             receipt => Ok((producer, receipt)),
         }
+    }
+
+    fn check_trust(&self) -> Result<(), NotTaken> {
+        if self.trust.is_over() {
+            let why = format!("the lease is over, and others may have {}", self.group);
+            return Err(NotTaken::Unavailable { why });
+        }
+        Ok(())
     }
 
     fn left(&self, until: Monotonic) -> Duration {
@@ -278,26 +293,23 @@ impl HeldGroup {
             () = wave.decided() => wave.has_failed(),
             () = producer.transaction_fails() => true,
         };
-        let committed = if is_failing || sent.is_empty() {
-            Err(Trouble::Broken("a record did not arrive".to_owned()))
-        } else {
-            patiently(|| self.left(until), |within| transaction::commit(producer, within)).await
-        };
-        match committed {
+        if is_failing || sent.is_empty() {
+            let aborted = patiently(|| self.left(until), |within| transaction::abort(producer, within));
+            if let Err(trouble) = aborted.await {
+                return self.lost(trouble);
+            }
+            let complaint = producer.complaint().unwrap_or_default();
+            let verdict = self.judge(batch, &sending, pace, false);
+            let why = format!("a record did not arrive {complaint}");
+            return Transacted::Aborted(verdict, why.trim_end().to_owned());
+        }
+        match patiently(|| self.left(until), |within| transaction::commit(producer, within)).await {
             Ok(()) => {
                 self.published().extend(sent);
                 self.judge(batch, &sending, pace, true);
                 Transacted::Committed
             }
-            Err(Trouble::Broken(why)) => {
-                let aborted = patiently(|| self.left(until), |within| transaction::abort(producer, within));
-                if let Err(trouble) = aborted.await {
-                    return self.lost(trouble);
-                }
-                let complaint = producer.complaint().unwrap_or_default();
-                let verdict = self.judge(batch, &sending, pace, false);
-                Transacted::Aborted(verdict, format!("{why} {complaint}").trim_end().to_owned())
-            }
+            // Even if the client wants to abort now: the brokers may have committed, and it would not know.
             Err(trouble) => self.lost(trouble),
         }
     }

@@ -12,8 +12,6 @@ use std::time::Duration;
 pub(crate) enum Trouble {
     /// There was no answer; the same may be asked again.
     Late(String),
-    /// It has to be aborted.
-    Broken(String),
     /// Somebody else has a producer of the same name now, or the brokers have given this one up.
     Ousted(String),
     /// The producer is of no use any more, and what became of the transaction is not known.
@@ -23,7 +21,7 @@ pub(crate) enum Trouble {
 impl Trouble {
     pub(crate) fn why(&self) -> &str {
         match self {
-            Self::Late(why) | Self::Broken(why) | Self::Ousted(why) | Self::Lost(why) => why,
+            Self::Late(why) | Self::Ousted(why) | Self::Lost(why) => why,
         }
     }
 }
@@ -83,9 +81,7 @@ fn trouble(producer: &Producer, error: &ClientError) -> Trouble {
             let why = error.string();
             if is_ousted(error.code()) {
                 Trouble::Ousted(why)
-            } else if error.txn_requires_abort() {
-                Trouble::Broken(why)
-            } else if error.is_retriable() {
+            } else if error.is_retriable() && !error.txn_requires_abort() {
                 Trouble::Late(why)
             } else {
                 Trouble::Lost(why)

@@ -14,7 +14,7 @@ use tidemill_domain::outbox::relay::transactional_sink;
 use tidemill_domain::outbox::{EventId, Group, Record};
 use tidemill_domain::time::Clock;
 use tidemill_engine::outbox::publisher::{Publishing, Taking};
-use tidemill_engine::outbox::{NotTaken, Outcome, Publisher};
+use tidemill_engine::outbox::{NotTaken, Outcome, Publisher, Trust};
 use tokio::sync::OnceCell;
 use tokio::task::JoinSet;
 
@@ -56,7 +56,12 @@ impl TransactionalPublisher {
         self.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn take_all(&self, groups: &[Group], system: Option<&str>) -> Vec<Result<Vec<EventId>, NotTaken>> {
+    async fn take_all(
+        &self,
+        groups: &[Group],
+        system: Option<&str>,
+        trust: &Trust,
+    ) -> Vec<Result<Vec<EventId>, NotTaken>> {
         let preparing = self.is_prepared.get_or_try_init(|| self.receipts.prepare(TAKEN_WITHIN));
         if let Err(why) = preparing.await {
             return vec![Err(why); groups.len()];
@@ -64,7 +69,8 @@ impl TransactionalPublisher {
         let mut taking = JoinSet::new();
         for (n, group) in groups.iter().enumerate() {
             let (plain, receipts) = (self.plain.clone(), self.receipts.clone());
-            let held = Arc::new(HeldGroup::new(*group, &self.id, plain, receipts, self.clock.clone()));
+            let held = HeldGroup::new((*group, &self.id), plain, receipts, self.clock.clone(), trust.clone());
+            let held = Arc::new(held);
             let system = system.map(str::to_owned);
             taking.spawn(async move {
                 let taken = held.take(system.as_deref(), TAKEN_WITHIN).await;
@@ -122,8 +128,8 @@ impl Publisher for TransactionalPublisher {
         Box::pin(self.publish_all(records))
     }
 
-    fn take<'a>(&'a self, groups: &'a [Group], system: Option<&'a str>) -> Taking<'a> {
-        Box::pin(self.take_all(groups, system))
+    fn take<'a>(&'a self, groups: &'a [Group], system: Option<&'a str>, trust: &'a Trust) -> Taking<'a> {
+        Box::pin(self.take_all(groups, system, trust))
     }
 
     fn leave(&self, groups: &[Group]) {

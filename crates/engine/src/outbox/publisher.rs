@@ -4,6 +4,7 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
+use super::trust::Trust;
 use tidemill_domain::code::Code;
 use tidemill_domain::outbox::{EventId, Group, Record};
 
@@ -77,9 +78,9 @@ pub trait Publisher: fmt::Debug + Send + Sync {
     fn publish<'a>(&'a self, records: &'a [Record]) -> Publishing<'a>;
 
     /// Takes groups from whoever had them, who can send nothing of them any more once this has answered. `system` tells the
-    /// database from all others.
-    fn take<'a>(&'a self, groups: &'a [Group], system: Option<&'a str>) -> Taking<'a> {
-        let _only_with_transactions = system;
+    /// database from all others. Once `trust` is over, nothing is taken any more: that would be from the rightful owner.
+    fn take<'a>(&'a self, groups: &'a [Group], system: Option<&'a str>, trust: &'a Trust) -> Taking<'a> {
+        let _only_with_transactions = (system, trust);
         Box::pin(std::future::ready(groups.iter().map(|_| Ok(Vec::new())).collect()))
     }
 

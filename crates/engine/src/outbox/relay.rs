@@ -13,7 +13,6 @@ mod member;
 mod metrics;
 mod sink;
 mod slots;
-mod trust;
 
 use super::keeper::KeeperOptions;
 use super::publisher::{Publisher, SinkRefusal};

@@ -9,14 +9,25 @@ use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::outbox::{EventId, Group, NewEvent, Record};
 use tidemill_engine::SystemClock;
-use tidemill_engine::outbox::{NotTaken, Outcome, Publisher};
+use tidemill_domain::time::Clock as _;
+use tidemill_engine::outbox::{NotTaken, Outcome, Publisher, Trust};
 use tidemill_kafka::{KafkaOptions, TransactionalPublisher};
+
+/// Longer than any test takes.
+const LONG: Duration = Duration::from_secs(600);
 
 fn publisher(servers: &str, id: &str) -> TransactionalPublisher {
     let mut options = KafkaOptions::new(servers);
     // The machine may be busy with other tests.
     options.delivery_timeout = Duration::from_secs(20);
     TransactionalPublisher::new(options, id, Arc::new(SystemClock::new())).unwrap()
+}
+
+/// In a lease that lasts so long.
+fn trust(lease: Duration) -> Trust {
+    let clock = SystemClock::new();
+    let now = clock.monotonic();
+    Trust::new(Arc::new(clock), lease, now)
 }
 
 /// One that has taken some groups, and what their receipts name.
@@ -27,7 +38,7 @@ async fn owner(
     system: Option<&str>,
 ) -> (TransactionalPublisher, Vec<i64>) {
     let publisher = publisher(servers, id);
-    let taken = publisher.take(groups, system).await;
+    let taken = publisher.take(groups, system, &trust(LONG)).await;
     let mut ids: Vec<i64> = taken.into_iter().flat_map(|taken| taken.unwrap()).map(EventId::get).collect();
     ids.sort_unstable();
     (publisher, ids)
@@ -187,6 +198,34 @@ async fn a_publication_that_was_given_up_is_there_once_in_the_end() {
     assert_eq!(committed(&servers, &name), (1..=200).collect::<Vec<_>>());
 }
 
+/// What the rightful owner has published and settled is on no receipt any more, so only the lease can tell.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_has_lost_its_producer_and_its_lease_takes_nothing_back() {
+    let Some(servers) = shared() else { return };
+    let (name, id) = (topic(&servers, 1, &[]).await, unique("shop"));
+    let records: Vec<Record> = (1..=6).map(|id| record(id, "order-1", &name, json("{}"))).collect();
+    let groups = groups(&records);
+    let (ghost, lease) = (publisher(&servers, &id), Duration::from_secs(3));
+    assert!(ghost.take(&groups, None, &trust(lease)).await.iter().all(Result::is_ok));
+    // It is given up in the middle, so its producer is of no use.
+    assert!(tokio::time::timeout(Duration::ZERO, ghost.publish(&records)).await.is_err());
+
+    let (heir, _) = owner(&servers, &id, &groups, None).await;
+    for records in records.chunks(3) {
+        assert!(all_delivered(&heir.publish(records).await));
+        heir.settled(&records.iter().map(|record| record.id).collect::<Vec<_>>());
+    }
+    tokio::time::sleep(lease).await;
+    let late = ghost.publish(&records).await;
+
+    assert!(all_unavailable(&late), "{late:?}");
+    assert_eq!(committed(&servers, &name), (1..=6).collect::<Vec<_>>());
+    // Nor does it oust whoever has the group.
+    let last = record(7, "order-1", &name, json("{}"));
+    assert!(all_delivered(&heir.publish(std::slice::from_ref(&last)).await));
+    assert!(!heir.is_ousted());
+}
+
 #[tokio::test]
 async fn receipts_of_another_database_are_refused_and_named() {
     let Some(servers) = shared() else { return };
@@ -195,7 +234,7 @@ async fn receipts_of_another_database_are_refused_and_named() {
     let (one, _) = owner(&servers, &id, &groups(&records), Some("7001")).await;
     assert!(all_delivered(&one.publish(&records).await));
 
-    let taken = publisher(&servers, &id).take(&groups(&records)[..1], Some("7002")).await;
+    let taken = publisher(&servers, &id).take(&groups(&records)[..1], Some("7002"), &trust(LONG)).await;
 
     let Some(Err(NotTaken::Refused(refusal))) = taken.into_iter().next() else { panic!("it was taken") };
     assert_eq!(refusal.code.to_string(), "TM1441");

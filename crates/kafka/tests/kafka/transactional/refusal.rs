@@ -1,6 +1,6 @@
 //! What is refused keeps nothing else from being committed, and what would lead astray is not used.
 
-use super::{all_delivered, committed, groups, owner, publisher};
+use super::{LONG, all_delivered, committed, groups, owner, publisher, trust};
 use crate::broker::{json, record, shared, topic, unique};
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
@@ -96,7 +96,7 @@ async fn a_receipt_that_cannot_be_read_is_not_guessed_at() {
 async fn brokers_that_are_not_there_take_no_group_and_refuse_none() {
     let groups: Vec<Group> = Group::all().take(2).collect();
 
-    let taken = publisher("127.0.0.1:1", "shop").take(&groups, None).await;
+    let taken = publisher("127.0.0.1:1", "shop").take(&groups, None, &trust(LONG)).await;
 
     assert_eq!(taken.len(), 2);
     assert!(taken.iter().all(|taken| matches!(taken, Err(NotTaken::Unavailable { .. }))), "{taken:?}");
@@ -113,7 +113,7 @@ fn a_name_that_kafka_would_not_take_is_refused() {
 }
 
 async fn refused(servers: &str, id: &str) -> SinkRefusal {
-    let taken = publisher(servers, id).take(&Group::all().take(1).collect::<Vec<_>>(), None).await;
+    let taken = publisher(servers, id).take(&Group::all().take(1).collect::<Vec<_>>(), None, &trust(LONG)).await;
     match taken.into_iter().next() {
         Some(Err(NotTaken::Refused(refusal))) => refusal,
         other => panic!("not refused: {other:?}"),

@@ -5,18 +5,18 @@ use std::time::Duration;
 use tidemill_domain::process::trusted_until;
 use tidemill_domain::time::{Clock, Monotonic};
 
-/// The trust of a relay in its own lease.
-#[derive(Debug)]
-pub(super) struct Trust {
+/// The trust of a relay in its own lease. Its copies are renewed together.
+#[derive(Clone, Debug)]
+pub struct Trust {
     clock: Arc<dyn Clock>,
     lease: Duration,
-    until: Mutex<Monotonic>,
+    until: Arc<Mutex<Monotonic>>,
 }
 
 impl Trust {
     /// Granted by an answer to something that was sent at this instant.
-    pub(super) fn new(clock: Arc<dyn Clock>, lease: Duration, sent: Monotonic) -> Self {
-        Self { clock, lease, until: Mutex::new(trusted_until(sent, lease)) }
+    pub fn new(clock: Arc<dyn Clock>, lease: Duration, sent: Monotonic) -> Self {
+        Self { clock, lease, until: Arc::new(Mutex::new(trusted_until(sent, lease))) }
     }
 
     pub(super) fn renew(&self, sent: Monotonic) {
@@ -29,7 +29,8 @@ impl Trust {
         self.until.lock().unwrap_or_else(PoisonError::into_inner).since(self.clock.monotonic())
     }
 
-    pub(super) fn is_over(&self) -> bool {
+    /// Whether others may have the slots by now.
+    pub fn is_over(&self) -> bool {
         self.left().is_zero()
     }
 
