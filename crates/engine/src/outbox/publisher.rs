@@ -1,10 +1,10 @@
 //! Where a relay sends records. Files and the standard output are in `sink`; what needs a network lives
 //! with its adapter.
 
+use super::trust::Trust;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
-use super::trust::Trust;
 use tidemill_domain::code::Code;
 use tidemill_domain::outbox::{EventId, Group, Record};
 

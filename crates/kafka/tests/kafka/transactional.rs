@@ -8,8 +8,8 @@ use super::site::Site;
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::outbox::{EventId, Group, NewEvent, Record};
-use tidemill_engine::SystemClock;
 use tidemill_domain::time::Clock as _;
+use tidemill_engine::SystemClock;
 use tidemill_engine::outbox::{NotTaken, Outcome, Publisher, Trust};
 use tidemill_kafka::{KafkaOptions, TransactionalPublisher};
 

@@ -113,7 +113,8 @@ fn a_name_that_kafka_would_not_take_is_refused() {
 }
 
 async fn refused(servers: &str, id: &str) -> SinkRefusal {
-    let taken = publisher(servers, id).take(&Group::all().take(1).collect::<Vec<_>>(), None, &trust(LONG)).await;
+    let taken =
+        publisher(servers, id).take(&Group::all().take(1).collect::<Vec<_>>(), None, &trust(LONG)).await;
     match taken.into_iter().next() {
         Some(Err(NotTaken::Refused(refusal))) => refusal,
         other => panic!("not refused: {other:?}"),
