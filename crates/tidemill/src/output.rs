@@ -113,7 +113,8 @@ pub(crate) fn print_fields(
             let width = fields.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
             let shown = fields.iter().filter(|(_, value)| !is_empty(value));
             let line = |(name, value): &(&str, Value)| {
-                format!("{:<width$}  {}\n", name.replace('_', " "), plain(value))
+                let below = format!("\n{:width$}  ", "");
+                format!("{:<width$}  {}\n", name.replace('_', " "), lines(value).join(&below))
             };
             printable(&shown.map(line).collect::<String>())
         }
@@ -130,6 +131,14 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
+/// A value, of which each item that has fields of its own is on a line of its own.
+fn lines(value: &Value) -> Vec<String> {
+    match value {
+        Value::Array(items) if items.iter().any(Value::is_object) => items.iter().map(plain).collect(),
+        value => vec![plain(value)],
+    }
+}
+
 /// A value on one line.
 fn plain(value: &Value) -> String {
     match value {
@@ -137,6 +146,7 @@ fn plain(value: &Value) -> String {
         Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join("; "),
         Value::Object(fields) => fields
             .iter()
+            .filter(|(_, value)| !is_empty(value))
             .map(|(name, value)| format!("{name}={}", plain(value)))
             .collect::<Vec<_>>()
             .join("; "),
@@ -167,6 +177,13 @@ pub(crate) fn write_stdout(text: &[u8]) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn things_within_a_thing_have_a_line_each_and_leave_out_what_is_empty() {
+        let tried = json!([{"epoch": 1, "error": null}, {"epoch": 2, "error": "late"}]);
+        assert_eq!(lines(&tried), ["epoch=1", "epoch=2; error=late"]);
+        assert_eq!(lines(&json!(["a", "b"])), ["a; b"]);
+    }
 
     fn listing() -> Listing {
         let mut listing = Listing::new("tidemill.test/v1", &["name", "age_seconds", "gone"], "Nothing.");
