@@ -51,6 +51,9 @@ struct Line {
     producer: Option<Arc<Producer>>,
     /// What the last producer may have sent: the last receipt tells.
     doubtful: BTreeMap<EventId, u64>,
+    /// How the next producer sends. Kept from one publication to the next: finding out who of many is refused may take
+    /// longer than one of them may.
+    pace: Pace,
 }
 
 /// What became of a transaction.
@@ -109,7 +112,7 @@ impl HeldGroup {
     ) -> Result<Vec<EventId>, NotTaken> {
         let mut line = self.line.lock().await;
         *line = Line { system: system.map(str::to_owned), ..Line::default() };
-        let (producer, receipt) = self.oust(&line, Pace::Together, within).await?;
+        let (producer, receipt) = self.oust(&line, within).await?;
         let published = receipt.map_or_else(BTreeMap::new, |receipt| receipt.published);
         let events = published.keys().copied().collect();
         *self.published() = published;
@@ -118,8 +121,8 @@ impl HeldGroup {
     }
 
     /// Another producer after one that is gone. What that one may have sent is on the last receipt, or was not sent.
-    async fn take_again(&self, line: &mut Line, pace: Pace, within: Duration) -> Result<(), NotTaken> {
-        let (producer, receipt) = self.oust(line, pace, within).await?;
+    async fn take_again(&self, line: &mut Line, within: Duration) -> Result<(), NotTaken> {
+        let (producer, receipt) = self.oust(line, within).await?;
         let doubtful = std::mem::take(&mut line.doubtful);
         let on_receipt = receipt.map_or_else(BTreeMap::new, |receipt| receipt.published);
         let sent = doubtful.into_iter().filter(|(id, print)| on_receipt.get(id) == Some(print));
@@ -131,13 +134,12 @@ impl HeldGroup {
     async fn oust(
         &self,
         line: &Line,
-        pace: Pace,
         within: Duration,
     ) -> Result<(Arc<Producer>, Option<Receipt>), NotTaken> {
         let until = self.clock.monotonic().plus(within);
         let unavailable = |why: String| NotTaken::Unavailable { why };
         self.check_trust()?;
-        let producer = Producer::transactional(self.plain.options(), &self.id, pace);
+        let producer = Producer::transactional(self.plain.options(), &self.id, line.pace);
         let producer = Arc::new(producer.map_err(|error| unavailable(error.to_string()))?);
         transaction::init(&producer, within).await.map_err(|trouble| {
             let complaint = producer.complaint().unwrap_or_default();
@@ -185,7 +187,6 @@ impl HeldGroup {
 
     /// One transaction after the other until nothing is left to be sent; why something is left, otherwise.
     async fn work(&self, line: &mut Line, batch: &mut Batch<'_>, prints: &[u64], until: Monotonic) -> String {
-        let mut pace = Pace::Together;
         let why = loop {
             if self.is_ousted() {
                 break format!("somebody else has a producer {}", self.id);
@@ -196,7 +197,7 @@ impl HeldGroup {
                 break String::new();
             }
             let Some(producer) = line.producer.take() else {
-                match self.take_again(line, pace, self.left(until)).await {
+                match self.take_again(line, self.left(until)).await {
                     Ok(()) => continue,
                     Err(NotTaken::Unavailable { why }) => break why,
                     Err(NotTaken::Refused(refusal)) => break refusal.what,
@@ -214,7 +215,7 @@ impl HeldGroup {
                 }
             }
             line.doubtful = places.iter().filter_map(|n| print_of(batch, prints, *n)).collect();
-            match self.transact(line, batch, prints, (places, &producer, pace), until).await {
+            match self.transact(line, batch, prints, (places, &producer), until).await {
                 Transacted::Committed | Transacted::Aborted(Verdict::Clean, _) => {
                     line.doubtful.clear();
                     line.producer = Some(producer);
@@ -224,7 +225,7 @@ impl HeldGroup {
                     line.doubtful.clear();
                     match verdict {
                         Verdict::Failed(_) => break why,
-                        Verdict::Suspected => pace = Pace::Singly,
+                        Verdict::Suspected => line.pace = Pace::Singly,
                         Verdict::Blamed | Verdict::Clean => {}
                     }
                 }
@@ -234,7 +235,8 @@ impl HeldGroup {
                 }
             }
         };
-        if pace == Pace::Singly {
+        if why.is_empty() && line.pace == Pace::Singly {
+            line.pace = Pace::Together;
             line.producer = None;
         }
         why
@@ -263,7 +265,7 @@ impl HeldGroup {
         line: &Line,
         batch: &mut Batch<'_>,
         prints: &[u64],
-        (places, producer, pace): (Vec<usize>, &Arc<Producer>, Pace),
+        (places, producer): (Vec<usize>, &Arc<Producer>),
         until: Monotonic,
     ) -> Transacted {
         if let Err(trouble) = transaction::begin(producer) {
@@ -299,14 +301,14 @@ impl HeldGroup {
                 return self.lost(trouble);
             }
             let complaint = producer.complaint().unwrap_or_default();
-            let verdict = self.judge(batch, &sending, pace, false);
+            let verdict = self.judge(batch, &sending, line.pace, false);
             let why = format!("a record did not arrive {complaint}");
             return Transacted::Aborted(verdict, why.trim_end().to_owned());
         }
         match patiently(|| self.left(until), |within| transaction::commit(producer, within)).await {
             Ok(()) => {
                 self.published().extend(sent);
-                self.judge(batch, &sending, pace, true);
+                self.judge(batch, &sending, line.pace, true);
                 Transacted::Committed
             }
             // Even if the client wants to abort now: the brokers may have committed, and it would not know.

@@ -1,7 +1,6 @@
 //! What goes with a record: its place in the outbox, the event's own headers, and those of CloudEvents if wanted.
 
 use rdkafka::message::{Header, OwnedHeaders};
-use std::borrow::Cow;
 use tidemill_domain::outbox::{Payload, Record};
 
 /// What the names of our own headers begin with. Headers of events that begin so are left out: they would pretend to be
@@ -23,44 +22,52 @@ pub const AGGREGATE_TYPE: &str = "tidemill-aggregate-type";
 /// The header by which traces are followed, as the W3C names it.
 const TRACE_PARENT: &str = "traceparent";
 
-/// A name and a text. Most are there already, and are copied only by the client.
-pub(crate) type Named<'a> = (&'a str, Cow<'a, str>);
+/// The headers of a record as the client takes them, in the order in which they are sent.
+pub(crate) fn of(record: &Record, cloud_events_source: Option<&str>) -> OwnedHeaders {
+    let mut headers = Some(OwnedHeaders::new_with_capacity(6 + record.headers.len()));
+    each(record, cloud_events_source, |key, value| {
+        headers = headers.take().map(|headers| headers.insert(Header { key, value: Some(value) }));
+    });
+    headers.unwrap_or_else(OwnedHeaders::new)
+}
 
-/// The headers of a record, in the order in which they are sent.
-pub(crate) fn of<'a>(record: &'a Record, cloud_events_source: Option<&'a str>) -> Vec<Named<'a>> {
-    let mut headers = Vec::with_capacity(6 + record.headers.len());
-    headers.extend([
-        (EVENT_ID, Cow::Owned(record.id.to_string())),
-        (SLOT, Cow::Owned(record.slot.to_string())),
-        (EPOCH, Cow::Owned(record.epoch.to_string())),
-        (SEQ, Cow::Owned(record.seq.to_string())),
-        (EVENT_TYPE, Cow::Borrowed(record.event_type.as_str())),
-        (AGGREGATE_TYPE, Cow::Borrowed(record.aggregate.kind.as_str())),
-    ]);
+/// How many bytes they have.
+pub(crate) fn len(record: &Record, cloud_events_source: Option<&str>) -> usize {
+    let mut sum = 0;
+    each(record, cloud_events_source, |name, value| sum += name.len() + value.len());
+    sum
+}
+
+/// Each name and text. There is one call for each record that is sent, so nothing is copied here that the client copies.
+fn each(record: &Record, cloud_events_source: Option<&str>, mut take: impl FnMut(&str, &str)) {
+    let mut digits = itoa::Buffer::new();
+    take(EVENT_ID, digits.format(record.id.get()));
+    take(SLOT, digits.format(record.slot.get()));
+    take(EPOCH, digits.format(record.epoch.get()));
+    take(SEQ, digits.format(record.seq.get()));
+    take(EVENT_TYPE, &record.event_type);
+    take(AGGREGATE_TYPE, &record.aggregate.kind);
     if let Some(source) = cloud_events_source {
-        headers.extend(cloud_event(record, source));
+        each_of_cloud_event(record, source, &mut take);
     }
     let is_cloud =
         |name: &str| cloud_events_source.is_some() && (name.starts_with("ce_") || name == CONTENT_TYPE);
     let own = record.headers.iter().filter(|(name, _)| !name.starts_with(PREFIX) && !is_cloud(name));
-    headers.extend(own.map(|(name, value)| (name.as_str(), Cow::Borrowed(value.as_str()))));
-    headers
+    own.for_each(|(name, value)| take(name, value));
 }
 
 const CONTENT_TYPE: &str = "content-type";
 
 /// The event in the binary mode of CloudEvents 1.0.
-fn cloud_event<'a>(record: &'a Record, source: &'a str) -> Vec<Named<'a>> {
-    let mut headers = vec![
-        ("ce_specversion", Cow::Borrowed("1.0")),
-        ("ce_id", Cow::Owned(record.id.to_string())),
-        ("ce_source", Cow::Borrowed(source)),
-        ("ce_type", Cow::Borrowed(record.event_type.as_str())),
-        ("ce_subject", Cow::Borrowed(record.aggregate.id.as_str())),
-        ("ce_time", Cow::Owned(record.created_at.to_string())),
-    ];
+fn each_of_cloud_event(record: &Record, source: &str, take: &mut impl FnMut(&str, &str)) {
+    take("ce_specversion", "1.0");
+    take("ce_id", itoa::Buffer::new().format(record.id.get()));
+    take("ce_source", source);
+    take("ce_type", &record.event_type);
+    take("ce_subject", &record.aggregate.id);
+    take("ce_time", &record.created_at.to_string());
     if let Some(parent) = record.headers.get(TRACE_PARENT) {
-        headers.push(("ce_traceparent", Cow::Borrowed(parent.as_str())));
+        take("ce_traceparent", parent);
     }
     let given = record.headers.get(CONTENT_TYPE).map(String::as_str);
     let content = given.or(match record.payload {
@@ -68,20 +75,15 @@ fn cloud_event<'a>(record: &'a Record, source: &'a str) -> Vec<Named<'a>> {
         Payload::Bytes(_) => Some("application/octet-stream"),
         Payload::Tombstone => None,
     });
-    headers.extend(content.map(|content| (CONTENT_TYPE, Cow::Borrowed(content))));
-    headers
-}
-
-/// As the client takes them.
-pub(crate) fn owned(headers: &[Named<'_>]) -> OwnedHeaders {
-    headers.iter().fold(OwnedHeaders::new_with_capacity(headers.len()), |owned, (name, value)| {
-        owned.insert(Header { key: name, value: Some(value.as_ref()) })
-    })
+    if let Some(content) = content {
+        take(CONTENT_TYPE, content);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rdkafka::message::Headers as _;
     use tidemill_domain::lease::Epoch;
     use tidemill_domain::outbox::{Aggregate, EventId, Seq};
     use tidemill_domain::time::Timestamp;
@@ -102,15 +104,24 @@ mod tests {
         }
     }
 
-    fn find<'a>(headers: &'a [Named<'_>], name: &str) -> Vec<&'a str> {
-        headers.iter().filter(|(other, _)| *other == name).map(|(_, value)| value.as_ref()).collect()
+    fn all(record: &Record, cloud_events_source: Option<&str>) -> Vec<(String, String)> {
+        let mut all = Vec::new();
+        each(record, cloud_events_source, |name, value| all.push((name.to_owned(), value.to_owned())));
+        let sum: usize = all.iter().map(|(name, value)| name.len() + value.len()).sum();
+        assert_eq!(len(record, cloud_events_source), sum);
+        assert_eq!(of(record, cloud_events_source).count(), all.len());
+        all
+    }
+
+    fn find<'a>(headers: &'a [(String, String)], name: &str) -> Vec<&'a str> {
+        headers.iter().filter(|(other, _)| other == name).map(|(_, value)| value.as_str()).collect()
     }
 
     #[test]
     fn a_record_says_where_it_comes_from_and_what_the_event_said() {
         let record = record(&[("traceparent", "00-1-2-01"), ("tidemill-seq", "99")], Payload::Tombstone);
 
-        let headers = of(&record, None);
+        let headers = all(&record, None);
 
         assert_eq!(find(&headers, EVENT_ID), ["7"]);
         assert_eq!(find(&headers, SLOT), [record.slot.to_string()]);
@@ -118,7 +129,7 @@ mod tests {
         assert_eq!(find(&headers, EVENT_TYPE), ["order.paid"]);
         assert_eq!(find(&headers, AGGREGATE_TYPE), ["order"]);
         assert_eq!(find(&headers, "traceparent"), ["00-1-2-01"]);
-        assert!(!headers.iter().any(|(name, _)| name.starts_with("ce_") || *name == "content-type"));
+        assert!(!headers.iter().any(|(name, _)| name.starts_with("ce_") || name == "content-type"));
     }
 
     #[test]
@@ -126,7 +137,7 @@ mod tests {
         let given =
             [("traceparent", "00-1-2-01"), ("ce_id", "forged"), ("content-type", "application/x-order")];
         let named = record(&given, Payload::Json("{}".into()));
-        let headers = of(&named, Some("/shop"));
+        let headers = all(&named, Some("/shop"));
 
         assert_eq!(find(&headers, "ce_specversion"), ["1.0"]);
         assert_eq!(find(&headers, "ce_id"), ["7"]);
@@ -137,8 +148,8 @@ mod tests {
         assert_eq!(find(&headers, "ce_traceparent"), ["00-1-2-01"]);
         assert_eq!(find(&headers, "content-type"), ["application/x-order"]);
         let plain = record(&[], Payload::Json("{}".into()));
-        let json = of(&plain, Some("/shop"));
+        let json = all(&plain, Some("/shop"));
         assert_eq!(find(&json, "content-type"), ["application/json"]);
-        assert!(find(&of(&record(&[], Payload::Tombstone), Some("/shop")), "content-type").is_empty());
+        assert!(find(&all(&record(&[], Payload::Tombstone), Some("/shop")), "content-type").is_empty());
     }
 }

@@ -24,9 +24,10 @@ use tidemill_domain::outbox::{Payload, Record};
 use tokio::sync::Notify;
 
 /// How records travel.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Pace {
     /// In batches, several of them under way at once.
+    #[default]
     Together,
     /// Each by itself, the next only after the last: whoever is refused is known.
     Singly,
@@ -80,10 +81,9 @@ impl Producer {
         &self,
         topic: &str,
         record: &Record,
-        headers: &[header::Named<'_>],
-        receipt: (&Arc<Wave>, usize),
+        cloud_events_source: Option<&str>,
+        (wave, n): (&Arc<Wave>, usize),
     ) -> Sent {
-        let (wave, n) = receipt;
         let payload = match &record.payload {
             Payload::Json(text) => Some(text.as_bytes()),
             Payload::Bytes(bytes) => Some(bytes.as_slice()),
@@ -91,7 +91,7 @@ impl Producer {
         };
         let message = BaseRecord::with_opaque_to(topic, Box::new((wave.clone(), n)))
             .key(record.aggregate.id.as_str())
-            .headers(header::owned(headers));
+            .headers(header::of(record, cloud_events_source));
         self.give(BaseRecord { payload, ..message })
     }
 

@@ -148,6 +148,7 @@ impl KafkaPublisher {
     /// Gives the records of a wave to the producer, in their order.
     pub(crate) async fn send(&self, batch: &Batch<'_>, sending: &Sending, producer: &Arc<Producer>) {
         let Sending { wave, places } = sending;
+        let source = self.options.cloud_events_source.as_deref();
         let mut refused = HashSet::new();
         let mut is_open = true;
         for (place, n) in places.iter().enumerate() {
@@ -159,14 +160,13 @@ impl KafkaPublisher {
                 wave.report(place, Report::NotSent);
                 continue;
             }
-            let headers = header::of(record, self.options.cloud_events_source.as_deref());
-            if self.options.max_record_bytes.is_some_and(|most| bytes(record, &headers) > most) {
+            if self.options.max_record_bytes.is_some_and(|most| bytes(record, source) > most) {
                 refused.insert(&record.aggregate);
                 wave.report(place, Report::Refused(RDKafkaErrorCode::MessageSizeTooLarge));
                 continue;
             }
             loop {
-                match producer.send(batch.topic(*n), record, &headers, (wave, place)) {
+                match producer.send(batch.topic(*n), record, source, (wave, place)) {
                     Sent::Queued => break,
                     Sent::Full => {
                         tokio::time::sleep(WHEN_FULL).await;
@@ -321,7 +321,6 @@ impl Verdict {
 }
 
 /// How large a record is for its readers.
-fn bytes(record: &Record, headers: &[header::Named<'_>]) -> usize {
-    let headers: usize = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
-    record.aggregate.id.len() + record.payload.len() + headers
+fn bytes(record: &Record, cloud_events_source: Option<&str>) -> usize {
+    record.aggregate.id.len() + record.payload.len() + header::len(record, cloud_events_source)
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use tidemill_engine::SystemClock;
 use tidemill_engine::outbox::Publisher;
-use tidemill_kafka::{KafkaOptions, KafkaPublisher, Topics};
+use tidemill_kafka::{Compression, KafkaOptions, KafkaPublisher, Topics};
 use tidemill_testkit::PrivateKafka;
 use tidemill_testkit::kafka::Life;
 
@@ -59,12 +59,13 @@ impl Broker {
         Ok(Topics::new(prefix, Vec::new())?)
     }
 
-    /// A client of Kafka as an instance of the document has it: all replicas acknowledge, and a record waits 5 ms for others. It
-    /// has sent a record before, as one that has been running for a while.
+    /// A client of Kafka as an instance of the document has it: all replicas acknowledge, a record waits 5 ms for others, and
+    /// nothing is compressed. It has sent a record before, as one that has been running for a while.
     pub(super) async fn publisher(&self, topics: &Topics) -> Result<Arc<KafkaPublisher>> {
         let mut options = KafkaOptions::new(self.kafka.bootstrap_servers());
         options.topics = topics.clone();
         options.linger = Duration::from_millis(5);
+        options.compression = Compression::None;
         options.delivery_timeout = Duration::from_secs(60);
         let publisher = KafkaPublisher::new(options, Arc::new(SystemClock::new()))?;
         let first =

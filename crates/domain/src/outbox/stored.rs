@@ -37,6 +37,15 @@ impl StoredEvent {
             None => self.headers.good(),
         }
     }
+
+    /// Takes the headers out, if all of the event can be published; otherwise what is wrong with it.
+    pub fn take_good(&mut self) -> Result<Headers, &BadEvent> {
+        match (&self.garbled, &mut self.headers) {
+            (Some(why), _) => Err(why),
+            (None, StoredHeaders::Good(headers)) => Ok(std::mem::take(headers)),
+            (None, StoredHeaders::Bad { why, .. }) => Err(why),
+        }
+    }
 }
 
 /// Headers as they are stored.

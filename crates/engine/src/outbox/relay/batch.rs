@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::outbox::cursor::{self, Advance, Cursor};
 use tidemill_domain::outbox::exception::{ExceptionState, after_refusal};
-use tidemill_domain::outbox::{Aggregate, EventId, Record, Seq, Slot, StoredEvent, Unit, Window};
+use tidemill_domain::outbox::{Aggregate, EventId, Payload, Record, Seq, Slot, StoredEvent, Unit, Window};
 use tidemill_store::outbox::exception::NewException;
 use tidemill_store::outbox::reading::{Low, Page, Reading};
 use tidemill_store::{StoreError, crash_point};
@@ -129,7 +129,7 @@ impl Member<'_> {
     /// Publishes a batch and writes down how far that is; the next one, if it was read meanwhile.
     pub(super) async fn publish(
         &mut self,
-        batch: Batch,
+        mut batch: Batch,
         stop: &watch::Receiver<bool>,
     ) -> Result<Option<Batch>, Ended> {
         let started = self.now();
@@ -139,12 +139,12 @@ impl Member<'_> {
             tracing::info!(target: super::BATCHES, "[Instance-{id}] Processing {count} events (partition {instance})");
         }
         let after = batch.advanced(&self.cursors, count);
-        let low = batch.page.low.clone();
+        let (low, is_full) = (batch.page.low.clone(), batch.is_full);
         let reading_ahead = async {
             // Only a full batch has more behind it.
-            if batch.is_full { self.read(&after, low).await.ok().flatten() } else { None }
+            if is_full { self.read(&after, low).await.ok().flatten() } else { None }
         };
-        let publishing = self.fates(&batch, stop);
+        let publishing = self.fates(&mut batch, stop);
         let (fates, ahead) = self.while_alive(async { tokio::join!(publishing, reading_ahead) }).await?;
         let (fates, sink_down) = fates;
         crash_point!("outbox_published");
@@ -165,7 +165,7 @@ impl Member<'_> {
 
     /// Publishes until something is known of every event, or it is time to look around. Also since when the sink takes
     /// nothing, if that is so.
-    async fn fates(&self, batch: &Batch, stop: &watch::Receiver<bool>) -> (Vec<Fate>, Option<SinkDown>) {
+    async fn fates(&self, batch: &mut Batch, stop: &watch::Receiver<bool>) -> (Vec<Fate>, Option<SinkDown>) {
         let (mut fates, mut places, mut records) = self.prepared(batch);
         let mut sink_down = self.sink_down;
         while !records.is_empty() {
@@ -216,13 +216,14 @@ impl Member<'_> {
         (fates, sink_down)
     }
 
-    /// What is known of each event without sending it; and what can be sent, after the places of those events.
-    fn prepared(&self, batch: &Batch) -> (Vec<Fate>, Vec<usize>, Vec<Record>) {
+    /// What is known of each event without sending it; and what can be sent, after the places of those events. They leave
+    /// in the batch what is needed to write down how far it is.
+    fn prepared(&self, batch: &mut Batch) -> (Vec<Fate>, Vec<usize>, Vec<Record>) {
         let mut fates = vec![Fate::Open; batch.page.events.len()];
         let (mut places, mut records) = (Vec::with_capacity(fates.len()), Vec::with_capacity(fates.len()));
-        let mut refused: HashSet<&Aggregate> = HashSet::new();
+        let mut refused: HashSet<Aggregate> = HashSet::new();
         let mut seqs = self.seqs();
-        for ((n, event), fate) in batch.page.events.iter().enumerate().zip(&mut fates) {
+        for ((n, event), fate) in batch.page.events.iter_mut().enumerate().zip(&mut fates) {
             let seq = seqs.entry(event.slot).or_default();
             *seq = seq.next();
             if self.blocked.contains(&event.aggregate) || refused.contains(&event.aggregate) {
@@ -235,7 +236,7 @@ impl Member<'_> {
                     records.push(record);
                 }
                 Err(why) => {
-                    refused.insert(&event.aggregate);
+                    refused.insert(event.aggregate.clone());
                     *fate = Fate::Excepted(ExceptionState::Parked, 1, Some(why));
                 }
             }
@@ -247,9 +248,10 @@ impl Member<'_> {
         self.cursors.iter().flat_map(|cursor| cursor.slots.iter().map(|(slot, seq)| (*slot, *seq))).collect()
     }
 
-    /// An event on its way out; why it cannot go, if other programs have written what nobody can send.
-    pub(super) fn record(&self, event: &StoredEvent, seq: Seq) -> Result<Record, String> {
-        let headers = event.good().map_err(ToString::to_string)?.clone();
+    /// An event on its way out, which takes with it what only its readers need; why it cannot go, if other programs have
+    /// written what nobody can send.
+    fn record(&self, event: &mut StoredEvent, seq: Seq) -> Result<Record, String> {
+        let headers = event.take_good().map_err(|why| why.to_string())?;
         Ok(Record {
             id: event.id,
             slot: event.slot,
@@ -257,9 +259,9 @@ impl Member<'_> {
             seq,
             aggregate: event.aggregate.clone(),
             event_type: event.event_type.clone(),
-            topic: event.topic.clone(),
+            topic: std::mem::take(&mut event.topic),
             headers,
-            payload: event.payload.clone(),
+            payload: std::mem::replace(&mut event.payload, Payload::Tombstone),
             created_at: event.created_at,
         })
     }
