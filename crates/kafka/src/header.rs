@@ -28,7 +28,7 @@ pub(crate) fn of(record: &Record, cloud_events_source: Option<&str>) -> OwnedHea
     each(record, cloud_events_source, |key, value| {
         headers = headers.take().map(|headers| headers.insert(Header { key, value: Some(value) }));
     });
-    headers.unwrap_or_else(OwnedHeaders::new)
+    headers.unwrap_or_default()
 }
 
 /// How many bytes they have.
