@@ -3,7 +3,7 @@
 //! Reading order: [`status`], [`phase`] and [`progress`] (where a render is), [`uid`] (under which name nexrender knows
 //! it), [`remote`] and [`answer`] (what nexrender says), [`failure`] and [`matrix`] (what can go wrong, and what is done
 //! about it), [`clock`] (when it is too late), [`lifecycle`] (what becomes of a render, whatever happens) and [`order`]
-//! (what people may do with it), [`polling`] (how often a worker looks); then [`field`] and [`gfx`] (what is shown),
+//! (what people may do with it), [`wait`] (why it waits), [`polling`] (how often a worker looks); then [`field`] and [`gfx`] (what is shown),
 //! [`mapping`] (where), [`rate`] and [`profile`] (of which composition), [`path`], [`path_map`] and [`uri`] (files, as
 //! nodes and this host see them), [`document`] (the job for nexrender); [`name`] and [`output`] (where the file goes) and
 //! [`check`] (whether it is a good one).
@@ -24,6 +24,7 @@ pub mod clock;
 pub mod lifecycle;
 pub mod order;
 pub mod polling;
+pub mod wait;
 
 pub mod field;
 pub mod gfx;

@@ -8,7 +8,7 @@ use crate::live::Live;
 use metrics_exporter_prometheus::PrometheusHandle;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use tidemill_domain::render::Policy;
+use tidemill_domain::render::{LocalPath, Policy};
 use tidemill_domain::time::{Clock, Monotonic, Timestamp};
 use tidemill_engine::Process;
 use tidemill_engine::job::Launcher;
@@ -47,6 +47,8 @@ pub struct RenderPart {
     pub policy: Policy,
     /// The worker of this process, if it has one.
     pub worker: Option<WorkerHandle>,
+    /// Where pictures out of files are, as this host sees it; none when nobody has said.
+    pub posters: Option<LocalPath>,
 }
 
 /// One line of the configuration, as it may be shown.

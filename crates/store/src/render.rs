@@ -4,7 +4,7 @@
 //! Reading order: [`record`] (what a row says), [`submit`] (a render is ordered), [`claim`] (a worker gets some),
 //! [`work`] (a worker says what it has done, under its fence), [`reap`] (workers that have vanished), [`operate`] (what
 //! people may do), [`leftover`] (jobs that nexrender still has and nobody needs), [`list`] (what people see), [`attempt`]
-//! (what was tried), [`worker`] (who is at work), [`standing`] (how it goes); [`mapping`] and [`profile`] (what is known of compositions); [`data`],
+//! (what was tried), [`worker`] (who is at work), [`standing`] (how it goes); [`mapping`] and [`profile`] (what is known of compositions), [`gap`] (what is not); [`data`],
 //! [`key`] and [`cipher`] (what a render shows, and how it is kept from others).
 
 pub mod record;
@@ -24,6 +24,7 @@ pub mod list;
 pub mod standing;
 pub mod worker;
 
+pub mod gap;
 pub mod mapping;
 pub mod profile;
 
@@ -36,14 +37,15 @@ mod save;
 pub use attempt::{AttemptOutcome, AttemptRecord};
 pub use claim::{ClaimRequest, Claimed, Claims};
 pub use data::Resealed;
+pub use gap::RenderGap;
 pub use key::{BadKey, Keys};
 pub use leftover::Leftover;
-pub use list::{RenderCounts, RenderFilter, TransitionRecord};
+pub use list::{FoundRenders, RenderCounts, RenderFilter, TransitionRecord};
 pub use mapping::Revisions;
 pub use operate::Ordered;
 pub use reap::Reaped;
 pub use record::RenderRecord;
-pub use standing::RenderStanding;
+pub use standing::{RenderStanding, WorkerTally};
 pub use submit::{NewRender, Submitted};
 pub use work::{Notes, Worked};
 pub use worker::{WorkerBeat, WorkerRecord, WorkerState};

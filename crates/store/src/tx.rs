@@ -48,8 +48,8 @@ pub(crate) use outbox::{EditColumns, ExceptionChange, ExceptionFilterRow, NewExc
 pub(crate) use outbox::{Most, ReadNew, Size, Span};
 pub(crate) use partition::{ClaimFilterRow, PartitionRows};
 pub(crate) use render::{
-    AttemptEnd, AttemptNote, ClaimedRow, NewLeftover, NewRenderRow, RenderFilterRow, Renewed, Saving, Since,
-    Takeover,
+    AheadRow, AttemptEnd, AttemptNote, ClaimedRow, GapMost, NewLeftover, NewRenderRow, RenderFilterRow,
+    Renewed, Saving, Since, Takeover,
 };
 
 /// A transaction on either database. Dropped without a commit, it rolls back.

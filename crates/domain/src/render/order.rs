@@ -5,6 +5,7 @@ use super::phase::Phase;
 use super::progress::Progress;
 use super::status::Status;
 use crate::code::Code;
+use crate::lease::Lease;
 use crate::time::Timestamp;
 
 /// Why an order changes nothing.
@@ -26,6 +27,12 @@ pub enum OrderRefusal {
         /// Where it is.
         status: Status,
     },
+    /// No worker has it, so there is nobody to take it from.
+    #[error("no worker has the render, it is {status}")]
+    NotHeld {
+        /// Where it is.
+        status: Status,
+    },
     /// Nothing is left to do.
     #[error("the render is completed, and its file is published")]
     Completed,
@@ -43,6 +50,7 @@ impl OrderRefusal {
             Self::Ended { .. } => "there is nothing to cancel; to render it once more, retry it",
             Self::TooLate => "wait for its end, and take the file away if nobody may see it",
             Self::AtWork { .. } => "wait for its end, or cancel it first",
+            Self::NotHeld { .. } => "there is nothing to recover; to render it once more, retry it",
             Self::Completed => "to have another file, submit a new render",
         }
     }
@@ -54,6 +62,73 @@ pub fn may_cancel(render: &Render) -> Result<(), OrderRefusal> {
         (status, _) if status.is_terminal() => Err(OrderRefusal::Ended { status }),
         (_, Phase::Publishing) => Err(OrderRefusal::TooLate),
         _ => Ok(()),
+    }
+}
+
+/// Whether a render may be taken from its worker. One that waits or has ended is nobody's.
+pub fn may_recover(render: &Render, now: Timestamp) -> Result<(), OrderRefusal> {
+    let is_lapsed = match render.lease {
+        Lease::Held { until, .. } => until.is_none_or(|until| until <= now),
+        Lease::Free { .. } => false,
+    };
+    match render.status {
+        _ if is_lapsed => Ok(()),
+        status if status.is_active() => Err(OrderRefusal::AtWork { status }),
+        status => Err(OrderRefusal::NotHeld { status }),
+    }
+}
+
+/// What becomes of a render that is cancelled now, for whoever is asked whether that is meant.
+pub fn cancel_means(render: &Render) -> &'static str {
+    match (render.status, render.phase) {
+        (Status::Pending, _) if render.job.is_none() => {
+            "It is cancelled at once. Nothing of it was rendered."
+        }
+        (Status::Pending, _) => {
+            "It is cancelled at once. If a node still renders it, the node renders on until it is done: nexrender cannot stop \
+             it. Its licence stays busy until then, and its file is thrown away."
+        }
+        (_, Phase::Queued | Phase::Claimed | Phase::Submitting | Phase::WaitingForNode) => {
+            "Its worker hears of it within 15 seconds and takes the job out of nexrender. Nothing of it was rendered."
+        }
+        (_, Phase::NodePreparing | Phase::Rendering | Phase::Encoding) => {
+            "Its worker hears of it within 15 seconds. The node renders on until it is done: nexrender cannot stop it. Its \
+             licence stays busy until then, and its file is thrown away."
+        }
+        (_, Phase::Validating | Phase::Copying | Phase::Publishing | Phase::Published) => {
+            "Its worker hears of it within 15 seconds. The file that was rendered is thrown away; nothing is published."
+        }
+    }
+}
+
+/// What becomes of a render that is tried again now.
+pub fn retry_means(render: &Render) -> &'static str {
+    match render.status {
+        Status::Pending => "It does not wait for its time: the next free worker takes it.",
+        _ if goes_on(render) => {
+            "It is only published: what was rendered is there. All its counts of failures begin at nothing."
+        }
+        _ => "It is rendered anew. All its counts of failures begin at nothing.",
+    }
+}
+
+/// What becomes of a render that is taken from its worker now.
+pub fn recover_means(render: &Render) -> &'static str {
+    match render.status {
+        Status::Cancelled => "Its job is taken out of nexrender. It stays cancelled.",
+        _ => {
+            "Its worker has vanished. It waits for another one, which goes on with the job if nexrender still has it. If the \
+             old worker comes back, nothing that it says counts."
+        }
+    }
+}
+
+/// Whether only publishing is tried again.
+fn goes_on(render: &Render) -> bool {
+    match (render.status, render.phase) {
+        (Status::Failed, Phase::Publishing) => true,
+        (Status::Failed, Phase::Copying) => render.job.is_some(),
+        _ => false,
     }
 }
 
@@ -72,12 +147,7 @@ pub fn retry(render: &Render, now: Timestamp) -> Result<Render, OrderRefusal> {
     next.run_after = now;
     next.cancel_requested_at = None;
     next.reason = None;
-    let goes_on = match (render.status, render.phase) {
-        (Status::Failed, Phase::Publishing) => true,
-        (Status::Failed, Phase::Copying) => render.job.is_some(),
-        _ => false,
-    };
-    if !goes_on {
+    if !goes_on(render) {
         next.phase = Phase::Queued;
         next.progress = Progress::NONE;
         next.job = None;
@@ -88,8 +158,10 @@ pub fn retry(render: &Render, now: Timestamp) -> Result<Render, OrderRefusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lease::Epoch;
+    use crate::lease::{Epoch, Fence};
+    use crate::process::ProcessId;
     use crate::render::RenderId;
+    use std::time::Duration;
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000);
 
@@ -121,6 +193,56 @@ mod tests {
             (Status::Pending, Phase::Copying, Some(Epoch::new(2)))
         );
         assert_eq!((again.counts, again.run_after), (Counts::default(), NOW));
+    }
+
+    #[test]
+    fn a_render_is_taken_only_from_a_worker_that_has_vanished() {
+        let held = |status, until| Render {
+            lease: Lease::Held {
+                fence: Fence { owner: ProcessId::new(uuid::Uuid::nil()), epoch: Epoch::new(1) },
+                until,
+            },
+            ..render(status, Phase::Rendering)
+        };
+        let later = NOW.plus(Duration::from_secs(1));
+
+        assert_eq!(may_recover(&held(Status::Rendering, Some(NOW)), NOW), Ok(()));
+        assert_eq!(may_recover(&held(Status::Cancelled, Some(NOW)), NOW), Ok(()));
+        assert_eq!(
+            may_recover(&held(Status::Rendering, Some(later)), NOW),
+            Err(OrderRefusal::AtWork { status: Status::Rendering })
+        );
+        for status in [Status::Pending, Status::Failed, Status::Completed] {
+            let refused = may_recover(&render(status, Phase::Queued), NOW);
+            assert_eq!(refused, Err(OrderRefusal::NotHeld { status }));
+        }
+    }
+
+    #[test]
+    fn whoever_cancels_what_a_node_renders_is_told_that_the_licence_stays_busy() {
+        for phase in Phase::ALL {
+            let said = cancel_means(&render(phase.status(), phase));
+            assert_eq!(said.contains("licence stays busy"), is_at_node(phase), "{phase}: {said}");
+        }
+        assert!(
+            !cancel_means(&Render { job: None, ..render(Status::Pending, Phase::Queued) }).contains("node")
+        );
+    }
+
+    fn is_at_node(phase: Phase) -> bool {
+        // One that waits may have left its job with a node.
+        matches!(phase, Phase::Queued | Phase::NodePreparing | Phase::Rendering | Phase::Encoding)
+    }
+
+    #[test]
+    fn whoever_retries_is_told_what_is_done_again() {
+        for status in [Status::Pending, Status::Failed, Status::Cancelled] {
+            for phase in Phase::ALL {
+                let render = render(status, phase);
+                let kept = retry(&render, NOW).unwrap().job.is_some() && status != Status::Pending;
+                assert_eq!(retry_means(&render).contains("only published"), kept, "{status} {phase}");
+            }
+        }
     }
 
     #[test]

@@ -286,27 +286,27 @@ pub(crate) async fn data(
 }
 
 /// A render that is there.
-async fn find(tx: &mut Tx, id: RenderId) -> Result<RenderRecord, Problem> {
+pub(crate) async fn find(tx: &mut Tx, id: RenderId) -> Result<RenderRecord, Problem> {
     tx.render(id).await?.ok_or_else(|| unknown(id))
 }
 
-fn unknown(id: RenderId) -> Problem {
+pub(crate) fn unknown(id: RenderId) -> Problem {
     Problem::new(Code::RenderNotFound, format!("there is no render {id}"), "list the renders")
 }
 
 /// What an order about a render of this composition is about, for scopes.
-fn object(composition: Option<&str>) -> String {
+pub(crate) fn object(composition: Option<&str>) -> String {
     format!("render/{}", composition.unwrap_or_default())
 }
 
-fn status(text: &str) -> Result<Status, Problem> {
+pub(crate) fn status(text: &str) -> Result<Status, Problem> {
     text.parse().map_err(|_| {
         let words = Status::ALL.map(Status::as_str).join(", ");
         Problem::bad_request("there is no such status", format!("use one of {words}"))
     })
 }
 
-fn date(text: &str) -> Result<BroadcastDate, Problem> {
+pub(crate) fn date(text: &str) -> Result<BroadcastDate, Problem> {
     text.parse().map_err(|bad: BadBroadcastDate| {
         Problem::new(bad.code(), bad.to_string(), "write year, month and day with dashes")
     })

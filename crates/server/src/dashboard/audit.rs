@@ -149,7 +149,7 @@ fn cell(text: &str) -> String {
 }
 
 /// A value in the part of an address after `?`.
-fn encoded(text: &str) -> String {
+pub(crate) fn encoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {

@@ -14,16 +14,18 @@ use tidemill_domain::time::Timestamp;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Section {
     Overview,
+    Render,
     Alerts,
     Settings,
 }
 
 impl Section {
-    const ALL: [Self; 3] = [Self::Overview, Self::Alerts, Self::Settings];
+    const ALL: [Self; 4] = [Self::Overview, Self::Render, Self::Alerts, Self::Settings];
 
     const fn title(self) -> &'static str {
         match self {
             Self::Overview => "Overview",
+            Self::Render => "Render",
             Self::Alerts => "Alerts",
             Self::Settings => "Settings",
         }
@@ -32,6 +34,7 @@ impl Section {
     fn address(self, state: &State) -> String {
         match self {
             Self::Overview => home(state),
+            Self::Render => state.path("/render"),
             Self::Alerts => state.path("/alerts"),
             Self::Settings => state.path("/settings"),
         }
@@ -41,6 +44,7 @@ impl Section {
     const fn key(self) -> &'static str {
         match self {
             Self::Overview => "o",
+            Self::Render => "r",
             Self::Alerts => "a",
             Self::Settings => "s",
         }
@@ -64,7 +68,7 @@ impl Frame<'_> {
     pub(crate) fn render(&self, content: &Markup) -> Html<String> {
         let (visit, state) = (self.visit, &self.visit.state);
         let title = self.title.unwrap_or(self.section.title());
-        let events = state.path(&format!("/ui/events?page={}", self.page.as_str()));
+        let events = state.path(&format!("/ui/events?page={}", self.page.word()));
         let inside = html! {
             body.framed data-events=(events) {
                 a.skip href="#main" { "Skip to the content" }

@@ -3,8 +3,9 @@
 use crate::dashboard::preferences::Shortcuts;
 use maud::{Markup, html};
 
-const KEYS: [(&str, &str); 8] = [
+const KEYS: [(&str, &str); 9] = [
     ("g o", "go to the overview"),
+    ("g r", "go to the renders"),
     ("g a", "go to the alerts"),
     ("g s", "go to the settings"),
     ("r", "live updates on or off"),

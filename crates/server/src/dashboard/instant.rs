@@ -11,18 +11,19 @@ use tidemill_domain::time::Timestamp;
 pub(crate) struct Times {
     mode: TimeMode,
     now: Timestamp,
+    is_for_everybody: bool,
 }
 
 impl Times {
     /// As a visitor likes it.
     pub(crate) fn new(mode: TimeMode, now: Timestamp) -> Self {
-        Self { mode, now }
+        Self { mode, now, is_for_everybody: false }
     }
 
     /// As everybody can read it: what is sent to many does not know who likes what. It does not depend on when it
     /// was rendered either, so that only real changes are sent.
     pub(crate) fn for_everybody(now: Timestamp) -> Self {
-        Self { mode: TimeMode::Utc, now }
+        Self { mode: TimeMode::Utc, now, is_for_everybody: true }
     }
 
     /// The instant that the page tells of.
@@ -39,6 +40,13 @@ impl Times {
             TimeMode::Relative => format!("{} ago", span(self.now.since(instant))),
         };
         html! { time datetime=(instant) title=(instant) { (text) } }
+    }
+
+    /// How long it is since an instant, or until it. The script counts on.
+    pub(crate) fn length(&self, instant: Timestamp) -> Markup {
+        let length = if instant > self.now { instant.since(self.now) } else { self.now.since(instant) };
+        let text = if self.is_for_everybody { utc(instant) } else { span(length) };
+        html! { time.length datetime=(instant) { (text) } }
     }
 
     /// An instant that there may be none of.
@@ -96,5 +104,19 @@ mod tests {
         let early = Times::for_everybody(Timestamp::EPOCH).at(instant).into_string();
         let late = Times::for_everybody(instant.plus(Duration::from_secs(99))).at(instant).into_string();
         assert_eq!(early, late);
+        let early = Times::for_everybody(Timestamp::EPOCH).length(instant).into_string();
+        let late = Times::for_everybody(instant.plus(Duration::from_secs(99))).length(instant).into_string();
+        assert_eq!(early, late);
+    }
+
+    #[test]
+    fn a_length_is_told_forth_and_back_in_every_mode() {
+        let now: Timestamp = "2026-11-15T12:00:00Z".parse().unwrap();
+        for mode in [TimeMode::Utc, TimeMode::Local, TimeMode::Relative] {
+            for instant in [now.plus(Duration::from_secs(42)), now.minus(Duration::from_secs(42))] {
+                let markup = Times::new(mode, now).length(instant).into_string();
+                assert!(markup.contains(">42 s</time>"), "{markup}");
+            }
+        }
     }
 }

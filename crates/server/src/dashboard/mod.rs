@@ -13,6 +13,7 @@ pub mod login;
 pub mod overview;
 pub mod preferences;
 pub mod region;
+pub mod render;
 pub mod settings;
 pub mod token;
 

@@ -172,7 +172,7 @@ pub(crate) async fn save(
 }
 
 /// Whether an address leads to one of our pages and cannot be read as another host's name.
-fn is_ours(home: &str, address: &str) -> bool {
+pub(crate) fn is_ours(home: &str, address: &str) -> bool {
     let rest = address.strip_prefix(home.trim_end_matches('/'));
     rest.is_some_and(|rest| {
         rest.starts_with('/') || (home != "/" && (rest.is_empty() || rest.starts_with('?')))

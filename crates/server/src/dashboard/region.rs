@@ -2,33 +2,88 @@
 //! function, and both carry `data-live` with the region's name, by which the script finds what to replace.
 
 use maud::{Markup, PreEscaped, html};
+use tidemill_domain::render::{RenderId, Status};
 
 /// A page, as far as live updates care.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Page {
     /// The overview.
     Overview,
     /// The alerts.
     Alerts,
+    /// The renders: all, or those of one status.
+    Renders(Option<Status>, Buttons),
+    /// One render.
+    Render(RenderId, Buttons),
+    /// Those who render.
+    RenderWorkers,
     /// Any other: only what is around every page changes by itself.
     Other,
 }
 
+/// Whether the buttons of a page can be used: what is sent to many is sent to those who may and to those who may not.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Buttons {
+    /// They can.
+    On,
+    /// They cannot.
+    Off,
+}
+
+impl Buttons {
+    /// Both.
+    pub(crate) const ALL: [Self; 2] = [Self::On, Self::Off];
+
+    /// The word in addresses and names of regions.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::On => "on",
+            Self::Off => "off",
+        }
+    }
+
+    fn of_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|buttons| buttons.as_str() == word)
+    }
+}
+
 impl Page {
-    const ALL: [Self; 3] = [Self::Overview, Self::Alerts, Self::Other];
+    const ALL: [Self; 4] = [Self::Overview, Self::Alerts, Self::RenderWorkers, Self::Other];
 
     /// The word in addresses.
-    pub const fn as_str(self) -> &'static str {
+    pub fn word(self) -> String {
         match self {
-            Self::Overview => "overview",
-            Self::Alerts => "alerts",
-            Self::Other => "other",
+            Self::Overview => "overview".to_owned(),
+            Self::Alerts => "alerts".to_owned(),
+            Self::Renders(status, buttons) => {
+                format!("renders:{}:{}", status.map_or("all", Status::as_str), buttons.as_str())
+            }
+            Self::Render(id, buttons) => format!("render:{id}:{}", buttons.as_str()),
+            Self::RenderWorkers => "render-workers".to_owned(),
+            Self::Other => "other".to_owned(),
         }
     }
 
     /// The page of a word; what is not known has nothing of its own.
     pub fn of_word(word: &str) -> Self {
-        Self::ALL.into_iter().find(|page| page.as_str() == word).unwrap_or(Self::Other)
+        let simple = Self::ALL.into_iter().find(|page| page.word() == word);
+        simple.or_else(|| Self::of_parts(word)).unwrap_or(Self::Other)
+    }
+
+    fn of_parts(word: &str) -> Option<Self> {
+        let mut parts = word.splitn(3, ':');
+        let (kind, of, buttons) = (parts.next()?, parts.next()?, Buttons::of_word(parts.next()?)?);
+        match (kind, of) {
+            ("renders", "all") => Some(Self::Renders(None, buttons)),
+            ("renders", status) => Some(Self::Renders(Some(status.parse().ok()?), buttons)),
+            ("render", id) => Some(Self::Render(RenderId::new(id.parse().ok()?), buttons)),
+            _ => None,
+        }
+    }
+
+    /// Whether it tells of renders.
+    pub(crate) const fn is_of_renders(self) -> bool {
+        matches!(self, Self::Renders(..) | Self::Render(..) | Self::RenderWorkers)
     }
 }
 
@@ -39,6 +94,8 @@ pub enum Audience {
     Everywhere,
     /// These.
     On(&'static [Page]),
+    /// This one, which is there as long as somebody looks at it.
+    Only(Page),
 }
 
 impl Audience {
@@ -47,6 +104,7 @@ impl Audience {
         match self {
             Self::Everywhere => true,
             Self::On(pages) => pages.contains(&page),
+            Self::Only(one) => one == page,
         }
     }
 }
@@ -124,5 +182,27 @@ impl Row {
     /// A row; `markup` carries the name as `data-live`.
     pub(crate) fn new(name: String, markup: Markup) -> Self {
         Self { name, html: markup.into_string() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_word_of_a_page_leads_back_to_it_and_any_other_to_none() {
+        let all = Page::ALL.into_iter().chain(Buttons::ALL.into_iter().flat_map(|buttons| {
+            let of_status = Status::ALL.map(|status| Page::Renders(Some(status), buttons));
+            let others = [Page::Renders(None, buttons), Page::Render(RenderId::new(4711), buttons)];
+            others.into_iter().chain(of_status)
+        }));
+        for page in all {
+            assert_eq!(Page::of_word(&page.word()), page);
+        }
+        for word in
+            ["", "render", "render:x:on", "render:1:maybe", "renders:done:on", "renders:all", "a:b:c:d"]
+        {
+            assert_eq!(Page::of_word(word), Page::Other, "{word:?}");
+        }
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::dashboard::region::{Audience, Page, Region, Row};
 use serde_json::json;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -152,6 +152,12 @@ impl Live {
         for region in regions {
             hub.show(region, now);
         }
+        hub.forget_unseen();
+    }
+
+    /// The pages that somebody looks at.
+    pub fn pages(&self) -> BTreeSet<Page> {
+        self.hub().listeners.values().map(|listener| listener.page).collect()
     }
 
     /// How many listen.
@@ -218,6 +224,15 @@ impl Hub {
         for place in changed {
             self.send_row(&region, place, now);
         }
+    }
+
+    /// Forgets the regions of pages that nobody looks at any more, of which there is one for each render.
+    fn forget_unseen(&mut self) {
+        let listeners = &self.listeners;
+        self.shown.retain(|_, shown| match shown.region.audience {
+            Audience::Only(page) => listeners.values().any(|listener| listener.page == page),
+            Audience::Everywhere | Audience::On(_) => true,
+        });
     }
 
     fn send_whole(&mut self, region: Region, now: Monotonic) {

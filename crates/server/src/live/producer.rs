@@ -2,10 +2,11 @@
 
 use crate::dashboard::instant::Times;
 use crate::dashboard::overview::page::{Regions, Snapshot};
-use crate::dashboard::pulse;
+use crate::dashboard::{pulse, render};
 use crate::state::State;
 use std::time::Duration;
 use tidemill_engine::clock::jitter_unit;
+use tidemill_store::StoreError;
 use tidemill_store::process::PROCESS_ENDED;
 use tidemill_store::wakeup::Woken;
 use tokio::sync::watch;
@@ -40,13 +41,20 @@ pub async fn run(state: State, mut shutdown: watch::Receiver<bool>) {
 
 /// Looks once; whether the database was silent.
 async fn look(state: &State, was_down: bool) -> bool {
-    let snapshot = Snapshot::read(state).await;
+    let watched = state.inner().live.pages();
+    let snapshot = async {
+        let snapshot = Snapshot::read(state).await?;
+        let times = Times::for_everybody(snapshot.pulse.now);
+        let renders = render::live::regions(state, &watched, &times).await?;
+        Ok::<_, StoreError>((snapshot, times, renders))
+    };
+    let snapshot = snapshot.await;
     let now = state.inner().parts.clock.monotonic();
     match snapshot {
-        Ok(snapshot) => {
-            let times = Times::for_everybody(snapshot.pulse.now);
+        Ok((snapshot, times, renders)) => {
             let mut regions = pulse::regions(state, Some(&snapshot.pulse));
             regions.extend(Regions::new(state, &snapshot, &times).into_vec());
+            regions.extend(renders);
             state.inner().live.publish(regions, now);
             false
         }

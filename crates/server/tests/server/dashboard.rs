@@ -2,6 +2,7 @@
 
 mod outbox;
 mod pool;
+mod render;
 
 use crate::{Answer, App};
 use axum::http::{Method, StatusCode};

@@ -26,7 +26,7 @@ use std::time::Duration;
 use tidemill_domain::access::Token;
 use tidemill_domain::audit::{Actor, Role};
 use tidemill_domain::process::Identity;
-use tidemill_domain::render::Policy;
+use tidemill_domain::render::{LocalPath, Policy};
 use tidemill_domain::time::FakeClock;
 use tidemill_engine::job::{JobRegistry, Launcher};
 use tidemill_engine::pool::{PoolOptions, Pools};
@@ -54,11 +54,12 @@ struct App {
     _scratch: Scratch,
 }
 
-/// What an installation may choose about callers of pools.
+/// What an installation may choose about callers of pools, and about pictures of renders.
 #[derive(Clone, Default)]
 struct Choices {
     document: DocumentOptions,
     lambda: LambdaOptions,
+    posters: Option<LocalPath>,
 }
 
 /// What came back.
@@ -127,7 +128,11 @@ impl App {
             process,
             launcher,
             pools: Pools::start(store.clone(), PoolOptions::default()),
-            render: RenderPart { policy: Policy::standard().unwrap(), worker: None },
+            render: RenderPart {
+                policy: Policy::standard().unwrap(),
+                worker: None,
+                posters: choices.posters,
+            },
             clock: clock.clone(),
             metrics: None,
             configuration: vec![line("database.url", "postgres://u:***@h/d"), line("process.lease", "15s")],

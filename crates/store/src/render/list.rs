@@ -4,8 +4,9 @@ use super::record::RenderRecord;
 use crate::error::StoreError;
 use crate::row::damaged;
 use crate::row::render::RenderRow;
-use crate::tx::{RenderFilterRow, Tx};
+use crate::tx::{AheadRow, RenderFilterRow, Tx};
 use std::collections::BTreeMap;
+use std::time::Duration;
 use tidemill_domain::code::Code;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::process::ProcessId;
@@ -23,6 +24,18 @@ pub struct RenderFilter {
     pub worker: Option<String>,
     /// Only those of this day.
     pub date: Option<BroadcastDate>,
+}
+
+/// So many renders are searched at once.
+pub const SEARCHED_MAX: u32 = 10_000;
+
+/// What was found.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FoundRenders {
+    /// The newest first.
+    pub records: Vec<RenderRecord>,
+    /// The oldest that was looked at, if there may be older ones.
+    pub searched_to: Option<RenderId>,
 }
 
 /// As far as renders of one status are counted: what is this many may be more. To count all of a long history would take
@@ -63,6 +76,13 @@ pub struct TransitionRecord {
     pub by: String,
 }
 
+/// Of so many completed renders the average is taken.
+const PACED: u32 = 20;
+
+fn records(rows: &[RenderRow]) -> Result<Vec<RenderRecord>, StoreError> {
+    rows.iter().map(RenderRow::record).collect()
+}
+
 impl Tx {
     /// One render; none when there is no such one.
     pub async fn render(&mut self, id: RenderId) -> Result<Option<RenderRecord>, StoreError> {
@@ -82,9 +102,36 @@ impl Tx {
             composition: filter.composition.as_deref(),
             worker: filter.worker.as_deref(),
             date: date.as_deref(),
+            text: None,
+            from: i64::MIN,
         };
         let before = before.map_or(i64::MAX, RenderId::get);
-        self.render_list(&wanted, before, limit.into()).await?.iter().map(RenderRow::record).collect()
+        records(&self.render_list(&wanted, before, limit.into()).await?)
+    }
+
+    /// The same among the newest [`SEARCHED_MAX`], also by a text in the composition, the cue item or the error: so a
+    /// condition that hardly any render meets does not read all of a long history.
+    pub async fn find_renders(
+        &mut self,
+        filter: &RenderFilter,
+        text: Option<&str>,
+        before: Option<RenderId>,
+        limit: u32,
+    ) -> Result<FoundRenders, StoreError> {
+        let status = filter.status.map(Status::as_str);
+        let before = before.map_or(i64::MAX, RenderId::get);
+        let floor = self.render_floor(status, before, i64::from(SEARCHED_MAX) - 1).await?;
+        let date = filter.date.map(|date| date.to_string());
+        let wanted = RenderFilterRow {
+            status,
+            composition: filter.composition.as_deref(),
+            worker: filter.worker.as_deref(),
+            date: date.as_deref(),
+            text,
+            from: floor.unwrap_or(i64::MIN),
+        };
+        let rows = self.render_list(&wanted, before, limit.into()).await?;
+        Ok(FoundRenders { records: records(&rows)?, searched_to: floor.map(RenderId::new) })
     }
 
     /// How many there are.
@@ -99,6 +146,39 @@ impl Tx {
         }
         counts.leftovers = u64::try_from(self.render_leftover_count().await?).unwrap_or_default();
         Ok(counts)
+    }
+
+    /// At most `limit` that a worker has, the newest first.
+    pub async fn renders_at_work(&mut self, limit: u32) -> Result<Vec<RenderRecord>, StoreError> {
+        records(&self.render_list_at_work(limit.into()).await?)
+    }
+
+    /// At most `limit` that wait, in the order of claims, also when their time has not come.
+    pub async fn renders_waiting(&mut self, limit: u32) -> Result<Vec<RenderRecord>, StoreError> {
+        records(&self.render_list_waiting(limit.into()).await?)
+    }
+
+    /// At most `limit` that have ended last.
+    pub async fn renders_ended(&mut self, limit: u32) -> Result<Vec<RenderRecord>, StoreError> {
+        records(&self.render_list_ended(limit.into()).await?)
+    }
+
+    /// How many renders are claimed before one that waits, at most `most`.
+    pub async fn renders_ahead(&mut self, record: &RenderRecord, most: u32) -> Result<u64, StoreError> {
+        let row = AheadRow {
+            id: record.id().get(),
+            priority: record.priority,
+            deadline: record.render.deadline.map(Into::into),
+            created_at: record.created_at.into(),
+            now: self.now().await?.into(),
+        };
+        Ok(u64::try_from(self.render_count_ahead(row, most.into()).await?).unwrap_or_default())
+    }
+
+    /// How long a render takes about: the average of the last ones that were completed.
+    pub async fn render_pace(&mut self) -> Result<Option<Duration>, StoreError> {
+        let seconds = self.render_average(PACED.into()).await?;
+        Ok(seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()))
     }
 
     /// The changes of status of one render, the oldest first.

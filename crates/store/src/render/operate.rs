@@ -93,7 +93,7 @@ impl Tx {
         let Some(reaped) = self.reap(row, &before, policy, &actor.name, now).await? else {
             return Ok(match status {
                 status if status.is_active() => Ordered::Refused(OrderRefusal::AtWork { status }),
-                status if status.is_terminal() => Ordered::Refused(OrderRefusal::Ended { status }),
+                status if status.is_terminal() => Ordered::Refused(OrderRefusal::NotHeld { status }),
                 from => Ordered::Done { from, record: Box::new(record) },
             });
         };

@@ -33,7 +33,34 @@ pub struct RenderStanding {
     pub waiting_since: Option<Timestamp>,
 }
 
+/// What one worker has done lately.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WorkerTally {
+    /// What it calls itself.
+    pub worker: String,
+    /// Renders whose file it has published.
+    pub completed: u64,
+    /// Renders that it had to give up.
+    pub failed: u64,
+}
+
+/// Most workers that are told of.
+const WORKERS_MAX: u32 = 200;
+
 impl Tx {
+    /// What each worker has done in the last 24 hours, by name.
+    pub async fn render_tallies(&mut self) -> Result<Vec<WorkerTally>, StoreError> {
+        let since = self.now().await?.minus(DAY);
+        let count = |count: i64| u64::try_from(count).unwrap_or_default();
+        let rows = self.render_standing_workers(since.into(), WORKERS_MAX.into()).await?;
+        let tally = |(worker, completed, failed)| WorkerTally {
+            worker,
+            completed: count(completed),
+            failed: count(failed),
+        };
+        Ok(rows.into_iter().map(tally).collect())
+    }
+
     /// How renders go.
     pub async fn render_standing(&mut self) -> Result<RenderStanding, StoreError> {
         let now = self.now().await?;

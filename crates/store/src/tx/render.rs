@@ -74,6 +74,35 @@ impl Tx {
         on_either!(self, render::queue::list(filter, before, limit))
     }
 
+    pub(crate) async fn render_floor(
+        &mut self,
+        status: Option<&str>,
+        before: i64,
+        skipped: i64,
+    ) -> Answer<Option<i64>> {
+        on_either!(self, render::queue::floor(status, before, skipped))
+    }
+
+    pub(crate) async fn render_list_at_work(&mut self, limit: i64) -> Answer<Vec<RenderRow>> {
+        on_either!(self, render::queue::list_at_work(limit))
+    }
+
+    pub(crate) async fn render_list_waiting(&mut self, limit: i64) -> Answer<Vec<RenderRow>> {
+        on_either!(self, render::queue::list_waiting(limit))
+    }
+
+    pub(crate) async fn render_list_ended(&mut self, limit: i64) -> Answer<Vec<RenderRow>> {
+        on_either!(self, render::queue::list_ended(limit))
+    }
+
+    pub(crate) async fn render_count_ahead(&mut self, row: AheadRow, most: i64) -> Answer<i64> {
+        on_either!(self, render::queue::count_ahead(row, most))
+    }
+
+    pub(crate) async fn render_average(&mut self, newest: i64) -> Answer<Option<f64>> {
+        on_either!(self, render::queue::average(newest))
+    }
+
     pub(crate) async fn render_count(&mut self, most: i64) -> Answer<Vec<(String, i64, Option<DbTime>)>> {
         on_either!(self, render::queue::count(most))
     }
@@ -191,6 +220,23 @@ impl Tx {
         on_either!(self, render::standing::failures(since))
     }
 
+    pub(crate) async fn render_standing_workers(
+        &mut self,
+        since: DbTime,
+        limit: i64,
+    ) -> Answer<Vec<(String, i64, i64)>> {
+        on_either!(self, render::standing::workers(since, limit))
+    }
+
+    pub(crate) async fn render_gaps(
+        &mut self,
+        unknown: &str,
+        since: DbTime,
+        most: GapMost,
+    ) -> Answer<Vec<(String, i64, bool, bool)>> {
+        on_either!(self, render::composition::gaps(unknown, since, most))
+    }
+
     pub(crate) async fn render_mapping_save(&mut self, rows: &[FieldMappingRow]) -> Answer<u64> {
         on_either!(self, render::composition::mapping_save(rows))
     }
@@ -292,6 +338,27 @@ pub(crate) struct RenderFilterRow<'a> {
     pub(crate) composition: Option<&'a str>,
     pub(crate) worker: Option<&'a str>,
     pub(crate) date: Option<&'a str>,
+    /// In the composition, the cue item or the message of the error.
+    pub(crate) text: Option<&'a str>,
+    /// None before this one.
+    pub(crate) from: i64,
+}
+
+/// A render that waits, as the order of claims sees it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AheadRow {
+    pub(crate) id: i64,
+    pub(crate) priority: i64,
+    pub(crate) deadline: Option<DbTime>,
+    pub(crate) created_at: DbTime,
+    pub(crate) now: DbTime,
+}
+
+/// How many renders are looked at, and how many compositions are told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GapMost {
+    pub(crate) renders: i64,
+    pub(crate) told: i64,
 }
 
 /// What becomes known of an attempt; what is not given stays as it is.

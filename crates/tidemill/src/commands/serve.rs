@@ -166,7 +166,8 @@ impl Serving {
         let relay = wanted.relay.map(|wanted| wanted.relay(context, store, clock.clone(), &process));
         let renders =
             wanted.renders.map(|wanted| wanted.worker(context, store, clock.clone(), &process, &pools));
-        let render = RenderPart { policy, worker: renders.as_ref().map(Worker::handle) };
+        let posters = Setup::posters(&context.settings().render);
+        let render = RenderPart { policy, worker: renders.as_ref().map(Worker::handle), posters };
         let parts = Parts {
             store: store.clone(),
             process: process.clone(),

@@ -3,6 +3,7 @@
 mod action;
 mod look;
 mod pool;
+mod render;
 mod scene;
 
 use scene::{LEASE, Login, SOON, Scene};

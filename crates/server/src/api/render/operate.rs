@@ -5,7 +5,7 @@ use super::{RenderRow, find, object, unknown};
 use crate::access::Principal;
 use crate::api::execution::operate::{Order, Wish, checked};
 use crate::api::{Body, id};
-use crate::mutation;
+use crate::mutation::{self, Caller};
 use crate::problem::Problem;
 use crate::state::State;
 use axum::Extension;
@@ -13,58 +13,69 @@ use axum::extract::{Path, State as Given};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde_json::json;
-use tidemill_domain::audit::Actor;
-use tidemill_domain::render::{Policy, RenderId};
+use tidemill_domain::render::RenderId;
 use tidemill_store::render::{Ordered, RENDER_WAITING};
-use tidemill_store::{StoreError, Tx};
+
+/// What can be done with one render.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Verb {
+    /// Give it up.
+    Cancel,
+    /// Try it again at once.
+    Retry,
+    /// Take it from a worker that has vanished.
+    Recover,
+}
+
+impl Verb {
+    /// All.
+    pub(crate) const ALL: [Self; 3] = [Self::Cancel, Self::Retry, Self::Recover];
+
+    /// The word in addresses, and at the command line.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Cancel => "cancel",
+            Self::Retry => "retry",
+            Self::Recover => "recover",
+        }
+    }
+}
 
 /// Gives a render up. What a node is rendering goes on there, and its file is thrown away.
 #[utoipa::path(post, path = "/api/v1/renders/{id}/cancel", params(("id" = i64, Path, description = "Its id")), request_body = Order, responses((status = 200, body = RenderRow), (status = 202, body = RenderRow), (status = 404, body = crate::problem::ProblemBody), (status = 409, body = crate::problem::ProblemBody)))]
 pub(crate) async fn cancel(
-    Given(state): Given<State>,
-    Extension(principal): Extension<Principal>,
+    caller: Caller,
     Path(text): Path<String>,
-    headers: HeaderMap,
     Body(body): Body<Order>,
 ) -> Result<Response, Problem> {
-    let id = RenderId::new(id(&text)?);
-    let reason = checked(&body.reason)?;
-    let what = format!("POST /api/v1/renders/{id}/cancel {}", json!(body));
-    let asked = Asked { state: &state, principal: &principal, headers: &headers, what, id };
-    operate(asked, async |tx, actor| tx.cancel_render(id, actor, Some(reason)).await).await
+    by_api(Verb::Cancel, &caller, &text, &body).await
 }
 
 /// Tries a render again at once that failed, was cancelled, or waits for another attempt.
 #[utoipa::path(post, path = "/api/v1/renders/{id}/retry", params(("id" = i64, Path, description = "Its id")), request_body = Order, responses((status = 200, body = RenderRow), (status = 404, body = crate::problem::ProblemBody), (status = 409, body = crate::problem::ProblemBody)))]
 pub(crate) async fn retry(
-    Given(state): Given<State>,
-    Extension(principal): Extension<Principal>,
+    caller: Caller,
     Path(text): Path<String>,
-    headers: HeaderMap,
     Body(body): Body<Order>,
 ) -> Result<Response, Problem> {
-    let id = RenderId::new(id(&text)?);
-    let reason = checked(&body.reason)?;
-    let what = format!("POST /api/v1/renders/{id}/retry {}", json!(body));
-    let asked = Asked { state: &state, principal: &principal, headers: &headers, what, id };
-    operate(asked, async |tx, actor| tx.retry_render(id, actor, Some(reason)).await).await
+    by_api(Verb::Retry, &caller, &text, &body).await
 }
 
 /// Takes a render from a worker that has vanished, without waiting for the next look.
 #[utoipa::path(post, path = "/api/v1/renders/{id}/recover", params(("id" = i64, Path, description = "Its id")), request_body = Order, responses((status = 200, body = RenderRow), (status = 404, body = crate::problem::ProblemBody), (status = 409, body = crate::problem::ProblemBody)))]
 pub(crate) async fn recover(
-    Given(state): Given<State>,
-    Extension(principal): Extension<Principal>,
+    caller: Caller,
     Path(text): Path<String>,
-    headers: HeaderMap,
     Body(body): Body<Order>,
 ) -> Result<Response, Problem> {
-    let id = RenderId::new(id(&text)?);
-    let reason = checked(&body.reason)?;
-    let policy: &Policy = &state.inner().parts.render.policy;
-    let what = format!("POST /api/v1/renders/{id}/recover {}", json!(body));
-    let asked = Asked { state: &state, principal: &principal, headers: &headers, what, id };
-    operate(asked, async |tx, actor| tx.recover_render(id, policy, actor, Some(reason)).await).await
+    by_api(Verb::Recover, &caller, &text, &body).await
+}
+
+async fn by_api(verb: Verb, caller: &Caller, text: &str, body: &Order) -> Result<Response, Problem> {
+    let (Given(state), Extension(principal), headers) = caller;
+    let id = RenderId::new(id(text)?);
+    let what = format!("POST /api/v1/renders/{id}/{} {}", verb.as_str(), json!(body));
+    operate(Asked { state, principal, headers, what, verb, id, reason: &body.reason }).await
 }
 
 /// Lets all workers look for renders at once.
@@ -83,28 +94,35 @@ pub(crate) async fn poll(
     .await
 }
 
-/// A request about a render.
-struct Asked<'a> {
-    state: &'a State,
-    principal: &'a Principal,
-    headers: &'a HeaderMap,
+/// A request about a render, by a program or by a form.
+#[derive(Debug)]
+pub(crate) struct Asked<'a> {
+    pub(crate) state: &'a State,
+    pub(crate) principal: &'a Principal,
+    pub(crate) headers: &'a HeaderMap,
     /// The whole request as text.
-    what: String,
-    id: RenderId,
+    pub(crate) what: String,
+    pub(crate) verb: Verb,
+    pub(crate) id: RenderId,
+    pub(crate) reason: &'a str,
 }
 
 /// Gives an order, and answers with the render as it is then: 202 while its worker has yet to hear of it. Whoever is
 /// limited to some compositions may give orders about their renders only.
-async fn operate(
-    asked: Asked<'_>,
-    give: impl AsyncFnOnce(&mut Tx, &Actor) -> Result<Ordered, StoreError>,
-) -> Result<Response, Problem> {
-    let Asked { state, principal, headers, what, id } = asked;
-    let actor = principal.actor();
+pub(crate) async fn operate(asked: Asked<'_>) -> Result<Response, Problem> {
+    let Asked { state, principal, headers, what, verb, id, reason } = asked;
+    let (actor, reason) = (principal.actor(), Some(checked(reason)?));
     mutation::run_finding(state, principal, headers, &what, async |tx| {
         let before = find(tx, id).await?;
         principal.check_scope(&object(before.composition.as_deref()))?;
-        match give(tx, &actor).await? {
+        let ordered = match verb {
+            Verb::Cancel => tx.cancel_render(id, &actor, reason).await?,
+            Verb::Retry => tx.retry_render(id, &actor, reason).await?,
+            Verb::Recover => {
+                tx.recover_render(id, &state.inner().parts.render.policy, &actor, reason).await?
+            }
+        };
+        match ordered {
             Ordered::Done { record, .. } => {
                 let is_heard =
                     record.render.cancel_requested_at.is_none() || record.render.status.is_terminal();

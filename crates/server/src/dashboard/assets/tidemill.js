@@ -20,17 +20,16 @@
     if (seconds < 172800) return `${Math.floor(seconds / 3600)} h`;
     return `${Math.floor(seconds / 86400)} d`;
   };
-  const relative = (date) => {
-    const seconds = Math.round((Date.now() + skew - date.getTime()) / SECOND);
-    return seconds < 0 ? `in ${span(-seconds)}` : `${span(seconds)} ago`;
-  };
+  const age = (date) => Math.round((Date.now() + skew - date) / SECOND);
+  const length = (date) => span(Math.abs(age(date)));
+  const relative = (date) => (age(date) < 0 ? `in ${length(date)}` : `${length(date)} ago`);
   const forms = { utc, local, relative };
   function tell(within) {
     const mode = html.dataset.time in forms ? html.dataset.time : "utc";
     for (const element of $$("time[datetime]", within)) {
       const date = new Date(element.dateTime);
       if (isNaN(date)) continue;
-      const text = forms[mode](date);
+      const text = (element.className ? length : forms[mode])(date);
       if (element.textContent !== text) element.textContent = text;
       const others = Object.keys(forms).filter((other) => other !== mode);
       element.title = others.map((other) => forms[other](date)).join(" · ");
@@ -52,8 +51,8 @@
   let source = null, paused = false, heard = Date.now(), hiddenTimer = 0, reopenTimer = 0;
   const isBusy = (element) => {
     const active = document.activeElement, selection = getSelection();
-    const typing = active && element.contains(active) && active.matches("input, select, textarea, button, summary");
-    return typing || (!selection.isCollapsed && element.contains(selection.anchorNode));
+    const typing = active && element.contains(active) && active.matches("input, select, textarea, button, summary, a:focus-visible");
+    return typing || $("dialog[open]") || (!selection.isCollapsed && element.contains(selection.anchorNode));
   };
   function apply() {
     for (const [region, text] of pending) {
@@ -61,12 +60,15 @@
       if (old && isBusy(old)) continue;
       pending.delete(region);
       if (!old) continue;
-      const made = document.createElement("template");
-      made.innerHTML = text;
-      tell(made.content);
-      ready(made.content);
-      old.replaceWith(made.content);
+      old.replaceWith(parse(text));
     }
+  }
+  function parse(text) {
+    const made = document.createElement("template");
+    made.innerHTML = text;
+    tell(made.content);
+    ready(made.content);
+    return made.content;
   }
   function hear(event) {
     heard = Date.now();
@@ -86,7 +88,7 @@
     });
     source.addEventListener("reload", (event) => {
       hear(event);
-      if (!$("dialog[open]") && !isBusy(body)) location.reload();
+      if (!isBusy(body)) location.reload();
     });
     source.onerror = () => {
       // The browser tries again by itself unless it was refused.
@@ -150,16 +152,18 @@
     say(button.textContent);
   }
 
-  // Questions before what cannot be taken back. The browser gives the focus back to the summary.
-  function ask(details) {
-    const dialog = document.createElement("dialog"), sheet = $(".sheet", details);
-    dialog.setAttribute("aria-label", $("summary", details).textContent);
+  // Questions before what cannot be taken back: on the page, or on one of their own that is fetched.
+  async function ask(opener) {
+    const { href } = opener, dialog = document.createElement("dialog");
+    const sheet = href ? $(".sheet", parse(await fetch(href).then((page) => page.text(), String))) : opener.nextSibling;
+    if (!sheet) return location.assign(href);
+    dialog.setAttribute("aria-label", opener.textContent);
     dialog.append(sheet);
     body.append(dialog);
     dialog.addEventListener("close", () => {
-      details.append(sheet);
+      if (!href) opener.after(sheet);
       dialog.remove();
-      $("summary", details).focus();
+      opener.focus();
     });
     dialog.showModal();
     $("[data-close]", dialog).focus();
@@ -185,14 +189,14 @@
   }
 
   document.addEventListener("click", (event) => {
-    const target = event.target.closest("[data-copy], [data-close], [data-help], #live, details.confirm > summary");
+    const target = event.target.closest("[data-ask], [data-copy], [data-close], [data-help], #live, details.confirm > summary");
     if (!target) return;
     if (target.matches("[data-copy]")) copy(target);
     else if (target.id === "live") pause();
     else if (target.matches("[data-help]")) $("#help").showModal();
-    else if (target.matches("summary")) {
+    else if (target.matches("summary, [data-ask]")) {
       event.preventDefault();
-      ask(target.parentElement);
+      ask(target);
     } else if (target.closest("dialog")) {
       event.preventDefault();
       target.closest("dialog").close();
@@ -253,6 +257,6 @@
     if (document.hidden) return;
     apply();
     show();
-    if (html.dataset.time === "relative") tell(document);
+    tell(document);
   }, SECOND);
 })();

@@ -2,6 +2,7 @@
 
 use crate::codec::DbTime;
 use crate::row::render::part::{FieldMappingRow, ProfileRow};
+use crate::tx::GapMost;
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
@@ -132,4 +133,47 @@ pub(crate) async fn profile_delete(
 /// Of mappings and of profiles.
 pub(crate) async fn revisions(connection: &mut PgConnection) -> Result<(i64, i64), sqlx::Error> {
     sqlx::query_as("select mappings, profiles from render_revision").fetch_one(connection).await
+}
+
+/// Compositions of renders that have not ended, or that failed since then because nobody knew them, which have no profile
+/// or no mapping: how many such renders there are, and what there is. Needs `render_queue_status` and
+/// `render_queue_ended`.
+pub(crate) async fn gaps(
+    connection: &mut PgConnection,
+    unknown: &str,
+    since: DbTime,
+    most: GapMost,
+) -> Result<Vec<(String, i64, bool, bool)>, sqlx::Error> {
+    sqlx::query_as(
+        "select wanted.composition, wanted.count, wanted.has_profile, wanted.has_mapping
+         from (
+             select one.composition, count(*) as count,
+                    exists (select from render_profile p where p.composition = one.composition) as has_profile,
+                    exists (select from aep_field_mapping m where m.composition_id::text = one.composition) as has_mapping
+             from (
+                 (select composition_id::text as composition
+                  from render_queue
+                  where status in ('pending', 'preparing', 'rendering', 'encoding', 'uploading')
+                  limit $3)
+                 union all
+                 (select composition_id::text
+                  from render_queue
+                  where ended_at > $2
+                    and status = 'failed'
+                    and error_code = $1
+                  limit $3)
+             ) as one
+             where one.composition is not null
+             group by one.composition
+         ) as wanted
+         where not (wanted.has_profile and wanted.has_mapping)
+         order by wanted.composition
+         limit $4",
+    )
+    .bind(unknown)
+    .bind(since)
+    .bind(most.renders)
+    .bind(most.told)
+    .fetch_all(connection)
+    .await
 }

@@ -2,7 +2,7 @@
 
 use crate::codec::DbTime;
 use crate::row::render::RenderRow;
-use crate::tx::{NewRenderRow, RenderFilterRow};
+use crate::tx::{AheadRow, NewRenderRow, RenderFilterRow};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
@@ -131,16 +131,131 @@ pub(crate) async fn list(
            and ($3::text is null or composition_id::text = $3)
            and ($4::text is null or worker_name = $4)
            and ($5::text is null or broadcast_date = $5::date)
+           and ($6::text is null or strpos(lower(concat_ws(' ', composition_id::text, cue_item_id::text, error_message)), lower($6)) > 0)
+           and id >= $7
          order by id desc
-         limit $6"
+         limit $8"
     ))
     .bind(before)
     .bind(filter.status)
     .bind(filter.composition)
     .bind(filter.worker)
     .bind(filter.date)
+    .bind(filter.text)
+    .bind(filter.from)
     .bind(limit)
     .fetch_all(connection)
+    .await
+}
+
+/// The oldest of the `skipped` + 1 newest before this one; none when there are fewer. By the primary key, or
+/// `render_queue_status`.
+pub(crate) async fn floor(
+    connection: &mut PgConnection,
+    status: Option<&str>,
+    before: i64,
+    skipped: i64,
+) -> Result<Option<i64>, sqlx::Error> {
+    let sql = match status {
+        Some(_) => {
+            "select id::bigint from render_queue where id < $1 and status = $3 order by id desc limit 1 offset $2"
+        }
+        None => {
+            "select id::bigint from render_queue where id < $1 and $3::text is null order by id desc limit 1 offset $2"
+        }
+    };
+    sqlx::query_scalar(sql).bind(before).bind(skipped).bind(status).fetch_optional(connection).await
+}
+
+/// Those that a worker has, the newest first. Needs `render_queue_status`.
+pub(crate) async fn list_at_work(
+    connection: &mut PgConnection,
+    limit: i64,
+) -> Result<Vec<RenderRow>, sqlx::Error> {
+    sqlx::query_as(renders!(
+        "where status in ('preparing', 'rendering', 'encoding', 'uploading')
+         order by id desc
+         limit $1"
+    ))
+    .bind(limit)
+    .fetch_all(connection)
+    .await
+}
+
+/// Those that wait, in the order of claims, also when their time has not come. Needs `render_queue_claim`.
+pub(crate) async fn list_waiting(
+    connection: &mut PgConnection,
+    limit: i64,
+) -> Result<Vec<RenderRow>, sqlx::Error> {
+    sqlx::query_as(renders!(
+        "where status = 'pending'
+         order by priority desc, deadline asc nulls last, created_at, id
+         limit $1"
+    ))
+    .bind(limit)
+    .fetch_all(connection)
+    .await
+}
+
+/// Those that have ended last. Needs `render_queue_ended`.
+pub(crate) async fn list_ended(
+    connection: &mut PgConnection,
+    limit: i64,
+) -> Result<Vec<RenderRow>, sqlx::Error> {
+    sqlx::query_as(renders!(
+        "where ended_at is not null
+         order by ended_at desc, id desc
+         limit $1"
+    ))
+    .bind(limit)
+    .fetch_all(connection)
+    .await
+}
+
+/// How many are claimed before this one, at most so many. Needs `render_queue_claim`.
+pub(crate) async fn count_ahead(
+    connection: &mut PgConnection,
+    row: AheadRow,
+    most: i64,
+) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar(
+        "select count(*)
+         from (
+             select
+             from render_queue
+             where status = 'pending'
+               and run_after <= $5
+               and priority >= $2
+               and (priority > $2
+                    or coalesce(deadline, 'infinity') < coalesce($3, 'infinity'::timestamptz)
+                    or (deadline is not distinct from $3 and (created_at, id::bigint) < ($4, $1)))
+             limit $6
+         ) as ahead",
+    )
+    .bind(row.id)
+    .bind(row.priority)
+    .bind(row.deadline)
+    .bind(row.created_at)
+    .bind(row.now)
+    .bind(most)
+    .fetch_one(connection)
+    .await
+}
+
+/// How long the newest that were completed took, in seconds. Needs `render_queue_status`.
+pub(crate) async fn average(connection: &mut PgConnection, newest: i64) -> Result<Option<f64>, sqlx::Error> {
+    sqlx::query_scalar(
+        "select avg(seconds)::double precision
+         from (
+             select duration_seconds::double precision as seconds
+             from render_queue
+             where status = 'completed'
+             order by id desc
+             limit $1
+         ) as newest",
+    )
+    .bind(newest)
+    .fetch_one(connection)
     .await
 }
 

@@ -50,3 +50,24 @@ pub(crate) async fn failures(
     .fetch_all(connection)
     .await
 }
+
+/// What each worker has completed and had to give up since then. Needs `render_queue_ended`.
+pub(crate) async fn workers(
+    connection: &mut PgConnection,
+    since: DbTime,
+    limit: i64,
+) -> Result<Vec<(String, i64, i64)>, sqlx::Error> {
+    sqlx::query_as(
+        "select worker_name, count(*) filter (where status = 'completed'), count(*) filter (where status = 'failed')
+         from render_queue
+         where ended_at > $1
+           and worker_name is not null
+         group by worker_name
+         order by worker_name
+         limit $2",
+    )
+    .bind(since)
+    .bind(limit)
+    .fetch_all(connection)
+    .await
+}

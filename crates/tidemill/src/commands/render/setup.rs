@@ -109,6 +109,11 @@ impl Setup {
         if faults.0.is_empty() { Ok(allow) } else { Err(faults.failure()) }
     }
 
+    /// Only where pictures out of files are; none when nobody has said where the NAS is.
+    pub(crate) fn posters(settings: &Render) -> Option<LocalPath> {
+        folders(settings, &mut Faults::default()).map(|folders| folders.posters)
+    }
+
     /// Only what is tried again, and when.
     pub(crate) fn policy(settings: &Render) -> Result<Policy, Failure> {
         let mut faults = Faults::default();

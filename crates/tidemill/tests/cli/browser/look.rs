@@ -13,7 +13,7 @@ const PAGES: [(&str, &str); 6] = [
     ("configuration", "/settings/configuration"),
 ];
 pub(super) const THEMES: [&str; 2] = ["light", "dark"];
-const WIDTHS: [u32; 3] = [320, 768, 1280];
+pub(super) const WIDTHS: [u32; 3] = [320, 768, 1280];
 const PICTURED: [u32; 2] = [320, 1280];
 const HEIGHT: u32 = 900;
 /// A picture shows the whole page, but a page without end is cut.
@@ -60,7 +60,7 @@ pub(super) fn choose_theme(page: &Browser, settings: &str, theme: &str) {
 }
 
 /// By how much the page is wider than its window, which has this width.
-fn excess(page: &Browser, width: u32) -> u64 {
+pub(super) fn excess(page: &Browser, width: u32) -> u64 {
     let script = "return [document.documentElement.scrollWidth, innerWidth]";
     let found = page.execute(script).unwrap();
     assert_eq!(found[1], width);

@@ -39,7 +39,7 @@ impl Scene {
     pub(super) fn open(login: Login, options: BrowserOptions) -> Option<Self> {
         require("chromium", find_programs())?;
         let database = Scratch::file();
-        let servers = vec![serve(&database, login)];
+        let servers = vec![serve(&database, login, &[])];
         let browser = Browser::start(&options).unwrap();
         Some(Self { browser, servers, database })
     }
@@ -47,6 +47,15 @@ impl Scene {
     /// The same with scripts and without a login, as most tests want it.
     pub(super) fn usual() -> Option<Self> {
         Self::open(Login::Nobody, BrowserOptions::default())
+    }
+
+    /// The same with settings for the server, as variables.
+    pub(super) fn with(settings: &[(&str, &str)]) -> Option<Self> {
+        require("chromium", find_programs())?;
+        let database = Scratch::file();
+        let servers = vec![serve(&database, Login::Nobody, settings)];
+        let browser = Browser::start(&BrowserOptions::default()).unwrap();
+        Some(Self { browser, servers, database })
     }
 
     /// The browser.
@@ -73,7 +82,7 @@ impl Scene {
 
     /// Lets another server join, which wants a token and gets this one once; returns its address.
     pub(super) fn add_server_with_login(&mut self, token: &str) -> String {
-        let (server, stage) = serve(&self.database, Login::Everybody);
+        let (server, stage) = serve(&self.database, Login::Everybody, &[]);
         assert_eq!(server.get("/api/v1/processes", Some(token)).0, 200);
         let address = format!("http://{}", server.address);
         self.servers.push((server, stage));
@@ -88,6 +97,11 @@ impl Scene {
     /// The database, by this clock.
     pub(super) async fn store(&self, clock: Arc<FakeClock>) -> Store {
         self.database.store(Some(clock)).await.unwrap()
+    }
+
+    /// The database, by its own clock.
+    pub(super) async fn real_store(&self) -> Store {
+        self.database.store(None).await.unwrap()
     }
 
     /// Runs the program on the same database; returns what it prints.
@@ -132,11 +146,12 @@ fn staged(database: &Scratch, name: &str) -> Stage {
     Stage::on(database.url()).with("TIDEMILL_PROCESS_NAME", name).with("TIDEMILL_PROCESS_LEASE", "3s")
 }
 
-fn serve(database: &Scratch, login: Login) -> (Served, Stage) {
+fn serve(database: &Scratch, login: Login, settings: &[(&str, &str)]) -> (Served, Stage) {
     let stage = match login {
         // That is the default on loopback.
         Login::Nobody => staged(database, "keeper"),
         Login::Everybody => staged(database, "porter").with("TIDEMILL_SERVER_AUTH", "required"),
     };
+    let stage = settings.iter().fold(stage, |stage, (name, value)| stage.with(name, value));
     (Served::start(&stage, &[]), stage)
 }

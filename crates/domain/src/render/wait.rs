@@ -1,0 +1,181 @@
+//! Why a render waits, and for how long about. Pure; the pages ask, this answers.
+
+use super::lifecycle::Render;
+use crate::time::Timestamp;
+use std::time::Duration;
+
+/// Who could take renders, as workers say it of themselves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Hands {
+    /// Workers that were heard of lately, whatever they do.
+    pub workers: u32,
+    /// Those of them that take renders.
+    pub working: u32,
+    /// Places at the farm that those have.
+    pub places: u32,
+    /// How many of these are free.
+    pub free: u32,
+}
+
+impl Hands {
+    /// With one more worker, which has so many places and uses some of them.
+    #[must_use]
+    pub fn with(self, is_working: bool, places: u32, used: u32) -> Self {
+        let workers = self.workers.saturating_add(1);
+        if !is_working {
+            return Self { workers, ..self };
+        }
+        Self {
+            workers,
+            working: self.working.saturating_add(1),
+            places: self.places.saturating_add(places),
+            free: self.free.saturating_add(places.saturating_sub(used)),
+        }
+    }
+}
+
+/// Why a render waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wait {
+    /// It is tried again then, because it failed before.
+    NextAttempt {
+        /// When.
+        at: Timestamp,
+    },
+    /// Whoever ordered it does not want it sooner.
+    NotBefore {
+        /// When.
+        at: Timestamp,
+    },
+    /// There is no worker.
+    NoWorker,
+    /// There are workers, and none of them takes renders.
+    NobodyTakes,
+    /// All places are taken.
+    NoPlace {
+        /// How many there are.
+        places: u32,
+    },
+    /// Those before it get the places that are free.
+    Behind {
+        /// How many are before it.
+        ahead: u64,
+    },
+    /// Nothing is in its way.
+    Next,
+}
+
+impl Wait {
+    /// The stable word of the reason.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::NextAttempt { .. } => "next_attempt",
+            Self::NotBefore { .. } => "not_before",
+            Self::NoWorker => "no_worker",
+            Self::NobodyTakes => "workers_paused",
+            Self::NoPlace { .. } => "no_place",
+            Self::Behind { .. } => "behind_in_queue",
+            Self::Next => "next",
+        }
+    }
+}
+
+/// Why a render that is pending waits, with so many before it.
+pub fn why(render: &Render, ahead: u64, hands: Hands, now: Timestamp) -> Wait {
+    if render.run_after > now {
+        let at = render.run_after;
+        return if render.reason.is_some() { Wait::NextAttempt { at } } else { Wait::NotBefore { at } };
+    }
+    match () {
+        () if hands.workers == 0 => Wait::NoWorker,
+        () if hands.working == 0 => Wait::NobodyTakes,
+        () if hands.free == 0 => Wait::NoPlace { places: hands.places },
+        () if ahead >= u64::from(hands.free) => Wait::Behind { ahead },
+        () => Wait::Next,
+    }
+}
+
+/// In how long a render begins about, if each takes as long as those before: nothing when nobody can tell.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tidemill_domain::render::wait::{Hands, estimate};
+/// let hands = Hands::default().with(true, 2, 2);
+/// assert_eq!(estimate(3, hands, Some(Duration::from_secs(60))), Some(Duration::from_secs(120)));
+/// assert_eq!(estimate(3, hands, None), None);
+/// ```
+pub fn estimate(ahead: u64, hands: Hands, each: Option<Duration>) -> Option<Duration> {
+    let each = each?;
+    let (free, places) = (u64::from(hands.free), u64::from(hands.places));
+    if ahead < free {
+        return Some(Duration::ZERO);
+    }
+    // Whoever is behind those that begin now waits for as many ends as it has before it, some of them at once.
+    let rounds = (ahead - free).checked_div(places)?.saturating_add(1);
+    Some(each.saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::code::Code;
+    use crate::render::RenderId;
+    use crate::render::lifecycle::Reason;
+    use proptest::prelude::*;
+
+    const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
+
+    fn render(run_after: Timestamp) -> Render {
+        Render { run_after, ..Render::new(RenderId::new(1), Timestamp::EPOCH) }
+    }
+
+    fn hands(working: u32, places: u32, free: u32) -> Hands {
+        Hands { workers: working.max(1), working, places, free }
+    }
+
+    #[test]
+    fn the_first_thing_in_the_way_is_named() {
+        let check = |ahead, hands, expected| assert_eq!(why(&render(NOW), ahead, hands, NOW), expected);
+
+        check(0, Hands::default(), Wait::NoWorker);
+        check(0, hands(0, 0, 0), Wait::NobodyTakes);
+        check(0, hands(1, 4, 0), Wait::NoPlace { places: 4 });
+        check(2, hands(1, 4, 2), Wait::Behind { ahead: 2 });
+        check(1, hands(1, 4, 2), Wait::Next);
+    }
+
+    #[test]
+    fn what_is_put_off_waits_for_its_time_whoever_is_there() {
+        let at = NOW.plus(Duration::from_secs(60));
+        let mut later = render(at);
+        assert_eq!(why(&later, 0, Hands::default(), NOW), Wait::NotBefore { at });
+
+        later.reason = Some(Reason { code: Code::Unexpected, message: "it broke".into() });
+        assert_eq!(why(&later, 0, hands(1, 1, 1), NOW), Wait::NextAttempt { at });
+        assert_eq!(why(&later, 0, hands(1, 1, 1), at), Wait::Next);
+    }
+
+    #[test]
+    fn a_worker_that_takes_nothing_has_no_places() {
+        let two = Hands::default().with(true, 4, 1).with(false, 8, 0);
+
+        assert_eq!(two, Hands { workers: 2, working: 1, places: 4, free: 3 });
+        assert_eq!(Hands::default().with(true, 2, 5).free, 0);
+    }
+
+    proptest! {
+        #[test]
+        fn whoever_is_behind_others_does_not_begin_sooner(
+            ahead in 0_u64..1_000, places in 0_u32..20, used in 0_u32..30, seconds in 0_u64..1_000
+        ) {
+            let (hands, each) = (Hands::default().with(true, places, used), Some(Duration::from_secs(seconds)));
+            let (first, second) = (estimate(ahead, hands, each), estimate(ahead + 1, hands, each));
+
+            prop_assert!(first <= second, "{first:?} {second:?}");
+            prop_assert_eq!(first.is_none(), places == 0);
+            if why(&render(NOW), ahead, hands, NOW) == Wait::Next {
+                prop_assert_eq!(first, Some(Duration::ZERO));
+            }
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Which renders a page is to show, as its address says it.
+
+use crate::api::render::{date, status};
+use crate::dashboard::audit::encoded;
+use crate::problem::Problem;
+use serde::Deserialize;
+use std::fmt::Write as _;
+use tidemill_domain::render::{RenderId, Status};
+use tidemill_store::render::{RenderFilter, RenderRecord};
+
+/// What to list. Fields that were left empty are as if they were not there.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Wanted {
+    #[serde(default)]
+    pub(super) status: String,
+    #[serde(default)]
+    pub(super) composition: String,
+    #[serde(default)]
+    pub(super) text: String,
+    #[serde(default)]
+    pub(super) date: String,
+    before: Option<i64>,
+}
+
+fn given(text: &str) -> Option<&str> {
+    Some(text.trim()).filter(|text| !text.is_empty())
+}
+
+impl Wanted {
+    /// The status alone.
+    pub(super) fn status(&self) -> Result<Option<Status>, Problem> {
+        given(&self.status).map(status).transpose()
+    }
+
+    /// Whether only those in a status are asked for, or all of them: such a page changes by itself.
+    pub(super) fn is_plain(&self) -> bool {
+        let others = [&self.composition, &self.text, &self.date];
+        self.before.is_none() && others.into_iter().all(|text| given(text).is_none())
+    }
+
+    /// Whether it is the first page.
+    pub(super) fn is_first(&self) -> bool {
+        self.before.is_none()
+    }
+
+    /// The renders before this one.
+    pub(super) fn before(&self) -> Option<RenderId> {
+        self.before.map(RenderId::new)
+    }
+
+    /// What the database is asked for.
+    pub(super) fn filter(&self) -> Result<RenderFilter, Problem> {
+        Ok(RenderFilter {
+            status: self.status()?,
+            composition: given(&self.composition).map(str::to_owned),
+            worker: None,
+            date: given(&self.date).map(date).transpose()?,
+        })
+    }
+
+    /// The text that is looked for.
+    pub(super) fn text(&self) -> Option<&str> {
+        given(&self.text)
+    }
+
+    /// Whether a render is one of those, but for its status.
+    pub(super) fn meets(&self, record: &RenderRecord, filter: &RenderFilter) -> bool {
+        let parts = [record.composition.as_deref(), record.cue_item.as_deref()];
+        let error = record.render.reason.as_ref().map(|reason| reason.message.as_str());
+        let mut texts = parts.into_iter().flatten().chain(error).map(str::to_lowercase);
+        let has_text =
+            self.text().is_none_or(|wanted| texts.any(|text| text.contains(&wanted.to_lowercase())));
+        has_text
+            && (filter.composition.is_none() || filter.composition == record.composition)
+            && (filter.date.is_none() || filter.date == record.broadcast_date)
+    }
+
+    /// The part of the address that asks for the same in another status, with `more` at its end.
+    pub(super) fn query(&self, status: &str, more: &str) -> String {
+        let mut query = String::new();
+        let fields = [
+            ("status", status),
+            ("composition", &self.composition),
+            ("text", &self.text),
+            ("date", &self.date),
+        ];
+        for (name, value) in fields {
+            if let Some(value) = given(value) {
+                let _infallible = write!(query, "{name}={}&", encoded(value));
+            }
+        }
+        let query = format!("{query}{more}");
+        let query = query.trim_end_matches('&');
+        if query.is_empty() { String::new() } else { format!("?{query}") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_keeps_what_was_chosen_and_leaves_out_what_was_not() {
+        let wanted = Wanted { composition: "a&b".into(), date: " ".into(), ..Wanted::default() };
+
+        assert_eq!(wanted.query("failed", "before=7"), "?status=failed&composition=a%26b&before=7");
+        assert_eq!(Wanted::default().query("", ""), "");
+        assert!(Wanted { status: "failed".into(), date: " ".into(), ..Wanted::default() }.is_plain());
+        assert!(!wanted.is_plain());
+    }
+}

@@ -1,0 +1,83 @@
+//! The picture out of a film. Nobody says which file is read: its name is made of the number of the render, and it lies in
+//! the folder that the configuration names.
+
+use crate::api::id;
+use crate::api::render::find;
+use crate::dashboard::visit::Visit;
+use crate::problem::Problem;
+use crate::state::State;
+use axum::extract::Path;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use std::fs;
+use std::io::Read as _;
+use std::time::Duration;
+use tidemill_domain::render::output::staging_name;
+use tidemill_domain::render::{RenderId, Uid};
+use tidemill_store::render::RenderRecord;
+
+/// A frame as JPEG has some hundred kilobytes.
+const BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// How long the NAS may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Where the picture of a render lies; none when it has none, or this server knows no folder for it. A row says where its
+/// picture is, and whoever can write rows could say anything: only the name that we would have given counts.
+pub(super) fn place(state: &State, record: &RenderRecord) -> Option<String> {
+    let noted = record.poster_path.as_ref()?;
+    let name = noted.rsplit('/').next()?.strip_suffix(".jpg")?;
+    let uid: Uid = name.parse().ok().filter(|uid: &Uid| uid.render() == record.id())?;
+    let folder = state.inner().parts.render.posters.as_ref()?;
+    let place = folder.join(&staging_name(uid, "jpg")).ok()?.to_string();
+    (place == *noted).then_some(place)
+}
+
+/// The picture.
+pub(crate) async fn file(visit: Visit, Path(text): Path<String>) -> Result<Response, Problem> {
+    let id = RenderId::new(id(&text)?);
+    let mut tx = visit.state.store().read().await?;
+    let record = find(&mut tx, id).await?;
+    tx.rollback().await?;
+    let missing = || Problem::not_found("a picture of this render");
+    let place = place(&visit.state, &record).ok_or_else(missing)?;
+    let reading = tokio::task::spawn_blocking(move || read(&place));
+    let bytes = tokio::time::timeout(PATIENCE, reading).await.ok().and_then(Result::ok).flatten();
+    let bytes = bytes.ok_or_else(missing)?;
+    let kind = kind(&bytes).ok_or_else(missing)?;
+    // A render that is tried again gets another picture under the same address.
+    let headers = [(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "private, max-age=60")];
+    Ok((headers, bytes).into_response())
+}
+
+/// A file that is one itself, and not larger than a picture.
+fn read(place: &str) -> Option<Vec<u8>> {
+    let is_file = fs::symlink_metadata(place).ok()?.is_file();
+    let file = fs::File::open(place).ok().filter(|_| is_file)?;
+    let mut bytes = Vec::new();
+    file.take(BYTES_MAX + 1).read_to_end(&mut bytes).ok()?;
+    (bytes.len() as u64 <= BYTES_MAX).then_some(bytes)
+}
+
+/// What the bytes themselves say that they are.
+fn kind(bytes: &[u8]) -> Option<&'static str> {
+    match bytes {
+        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
+        [0x89, b'P', b'N', b'G', ..] => Some("image/png"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_pictures_are_pictures() {
+        assert_eq!(kind(&[0xff, 0xd8, 0xff, 0xe0]), Some("image/jpeg"));
+        assert_eq!(kind(b"\x89PNG\r\n"), Some("image/png"));
+        for other in [&b"<svg xmlns"[..], b"<html>", b"", b"root:x:0:0"] {
+            assert_eq!(kind(other), None);
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! What is wanted and not known: compositions of renders that nobody has described.
+
+use crate::error::StoreError;
+use crate::tx::{GapMost, Tx};
+use std::time::Duration;
+use tidemill_domain::code::Code;
+
+/// As far as renders are looked at.
+const RENDERS_MAX: i64 = 10_000;
+
+/// Most compositions that are told.
+const TOLD_MAX: i64 = 50;
+
+/// What has failed for want of a profile is told for so long.
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// A composition that is not described.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RenderGap {
+    /// Its name.
+    pub composition: String,
+    /// How many renders want it.
+    pub renders: u64,
+    /// Whether it has a profile: without one it is not rendered.
+    pub has_profile: bool,
+    /// Whether any of its fields is mapped.
+    pub has_mapping: bool,
+}
+
+impl Tx {
+    /// Compositions of renders that have not ended, or failed in the last 24 hours because nobody knew them, which have no
+    /// profile or no mapping; by name.
+    pub async fn render_gaps_of_queue(&mut self) -> Result<Vec<RenderGap>, StoreError> {
+        let since = self.now().await?.minus(DAY);
+        let most = GapMost { renders: RENDERS_MAX, told: TOLD_MAX };
+        let unknown = Code::UnknownComposition.to_string();
+        let rows = self.render_gaps(&unknown, since.into(), most).await?;
+        let gap = |(composition, renders, has_profile, has_mapping): (String, i64, bool, bool)| RenderGap {
+            composition,
+            renders: u64::try_from(renders).unwrap_or_default(),
+            has_profile,
+            has_mapping,
+        };
+        Ok(rows.into_iter().map(gap).collect())
+    }
+}

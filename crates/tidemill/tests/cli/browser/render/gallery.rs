@@ -1,0 +1,167 @@
+//! How the pages look in every width and theme, with something of everything on them.
+
+use super::super::look::{THEMES, WIDTHS, choose_theme, excess, take_picture};
+use super::super::scene::{Login, Scene};
+use super::scene;
+use super::studio::{COMPOSITION, describe, order};
+use serde_json::json;
+use std::time::Duration;
+use tidemill_domain::render::{Failure, Phase, Policy, Report, Trouble, Work};
+use tidemill_domain::schedule::Zone;
+use tidemill_engine::SystemIds;
+use tidemill_store::Store;
+use tidemill_store::render::{ClaimRequest, Claimed, Notes, WorkerBeat, WorkerState};
+use tidemill_testkit::BrowserOptions;
+
+/// Every field that somebody fills in has a name that is read out.
+const UNLABELLED: &str = "
+    const all = [...document.querySelectorAll('main :is(input:not([type=hidden]), select, textarea)')];
+    return all.filter((field) => field.labels.length === 0).map((field) => field.outerHTML);";
+
+async fn claim(store: &Store, worker: &str) -> Claimed {
+    let policy = Policy::standard().unwrap();
+    let by = SystemIds.process();
+    let mut tx = store.begin().await.unwrap();
+    let request = ClaimRequest { by, worker, count: 1, policy: &policy, zone: &Zone::UTC };
+    let mut claims = tx.claim_renders(request).await.unwrap();
+    let (capacity, in_flight, state) = (4, 4, WorkerState::Working);
+    let farm = Some(Duration::from_millis(14));
+    let copy = Some(Duration::from_secs(3));
+    let beat = WorkerBeat { process: by, name: worker, capacity, in_flight, state, farm, copy };
+    tx.beat_render_worker(beat).await.unwrap();
+    tx.commit().await.unwrap();
+    claims.claimed.remove(0)
+}
+
+async fn say(store: &Store, claimed: &Claimed, work: Work, notes: Notes<'_>) {
+    let mut tx = store.begin().await.unwrap();
+    let policy = Policy::standard().unwrap();
+    let id = claimed.record.id();
+    tx.work_on_render(id, claimed.fence, work, notes, &policy).await.unwrap().unwrap();
+    tx.commit().await.unwrap();
+}
+
+async fn render_to(store: &Store, claimed: &Claimed, percent: f64) {
+    let report = Report::At { phase: Phase::Rendering, percent: Some(percent) };
+    for work in [Work::Prepared, Work::Submitted, Work::Reported(report)] {
+        say(store, claimed, work, Notes::default()).await;
+    }
+}
+
+/// Something of everything.
+async fn furnish(store: &Store) {
+    describe(store).await;
+    order(store, COMPOSITION, "cue-10", 0).await;
+    let done = claim(store, "renderer-1").await;
+    render_to(store, &done, 50.0).await;
+    say(store, &done, Work::Reported(Report::Finished), Notes::default()).await;
+    let report = json!({
+        "is_good": true,
+        "failures": [],
+        "warnings": [{ "check": "black", "expected": "a part of it", "actual": "99 %" }],
+        "bytes": 18_400_000,
+        "format": "mov,mp4,m4a,3gp,3g2,mj2",
+        "videos": [{ "codec": "h264", "pixel_format": "yuv420p", "width": 1920, "height": 1080, "rate": "30", "frames": 150,
+            "packets": 150, "seconds": 5.0 }],
+        "audios": [],
+        "decoded": "whole",
+    });
+    say(store, &done, Work::Validated, Notes { report: Some(&report), ..Notes::default() }).await;
+    let published = Notes {
+        output_path: Some("\\\\NAS\\broadcast\\output\\2026-11-15\\_MAIN Mini Chip Count_1.mp4"),
+        output_bytes: Some(18_400_000),
+        output_sha256: Some("9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"),
+        ..Notes::default()
+    };
+    say(store, &done, Work::Copied, published).await;
+    say(store, &done, Work::Published, Notes::default()).await;
+    order(store, COMPOSITION, "cue-11", 0).await;
+    let tried = claim(store, "renderer-1").await;
+    render_to(store, &tried, 80.0).await;
+    let message = "aerender ended with code 9: After Effects error: could not find the font “Noto Sans KR Black”\n\
+                   at Text (layer “Name 1”)";
+    say(store, &tried, Work::Failed(Trouble::new(Failure::TemplateMissing, message)), Notes::default()).await;
+    for (worker, cue, percent) in [("renderer-1", "cue-12", 37.0), ("renderer-2", "cue-13", 82.0)] {
+        order(store, COMPOSITION, cue, 0).await;
+        render_to(store, &claim(store, worker).await, percent).await;
+    }
+    order(store, COMPOSITION, "cue-14", 0).await;
+    let down =
+        Trouble::new(Failure::NexrenderDown, "http://render01:3000 does not answer: connection refused");
+    say(store, &claim(store, "renderer-1").await, Work::Failed(down), Notes::default()).await;
+    for (composition, cue, priority) in [
+        (COMPOSITION, "cue-15", 10),
+        ("Feature Table Lower Third with quite a long name", "cue-16", 0),
+        ("최종 테이블", "cue-17", 0),
+    ] {
+        order(store, composition, cue, priority).await;
+    }
+}
+
+/// Takes pictures of a page in every theme and width; whatever is wider than its window is added to `wide`.
+fn check(scene: &Scene, name: &str, path: &str, wide: &mut Vec<String>) {
+    let page = scene.browser();
+    for theme in THEMES {
+        choose_theme(page, &scene.address("/settings"), theme);
+        scene.visit(path);
+        for width in WIDTHS {
+            page.set_window(width, 900).unwrap();
+            let excess = excess(page, width);
+            if excess > 0 {
+                wide.push(format!("{name} in {theme} at {width}: by {excess}"));
+            }
+            take_picture(page, &format!("{name}-{theme}-{width}.png"), width);
+        }
+    }
+    assert_eq!(page.execute(UNLABELLED).unwrap(), json!([]), "{name}");
+    assert_eq!(page.console_errors().unwrap(), Vec::<String>::new(), "{name}");
+}
+
+#[test]
+fn the_pages_of_the_renders_fit_every_window_and_have_names_for_all_fields() {
+    let Some((scene, _nas)) = scene() else { return };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let store = runtime.block_on(scene.real_store());
+    let mut wide = Vec::new();
+    check(&scene, "renders-empty", "/render", &mut wide);
+    runtime.block_on(furnish(&store));
+
+    for (name, path) in [
+        ("renders", "/render"),
+        ("renders-found", "/render?text=count"),
+        ("render-done", "/render/1"),
+        ("render-failed", "/render/2"),
+        ("render-running", "/render/3"),
+        ("render-ask", "/render/3/cancel"),
+        ("render-data", "/render/1/data"),
+        ("render-workers", "/render/workers"),
+        ("render-profiles", "/render/profiles"),
+        ("render-mappings", "/render/mappings"),
+    ] {
+        check(&scene, name, path, &mut wide);
+    }
+
+    assert_eq!(wide, Vec::<String>::new());
+    runtime.block_on(store.close());
+}
+
+#[test]
+fn renders_are_read_and_cancelled_without_javascript() {
+    let Some(scene) = Scene::open(Login::Nobody, BrowserOptions { javascript: false }) else {
+        return;
+    };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let store = runtime.block_on(scene.real_store());
+    runtime.block_on(furnish(&store));
+
+    let page = scene.visit("/render?status=rendering");
+    assert!(page.text("#renders").unwrap().contains("37 %"));
+    page.click("a[data-ask]").unwrap();
+    assert!(page.text("main").unwrap().contains("nexrender cannot stop it"));
+    page.fill("[name=reason]", "wrong name").unwrap();
+    page.click("button.end").unwrap();
+
+    assert_eq!(scene.path(), "/render?status=rendering");
+    assert!(page.text("#renders").unwrap().contains("being cancelled"));
+    runtime.block_on(store.close());
+}
