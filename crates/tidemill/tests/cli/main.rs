@@ -16,6 +16,7 @@ mod exact;
 mod examples;
 mod gauge;
 mod ghost;
+mod guarantees;
 mod hint;
 mod job;
 mod job_check;
