@@ -41,6 +41,7 @@ mod readme;
 mod render;
 mod render_file;
 mod render_worker;
+mod runbook;
 mod schedule;
 mod serve;
 mod tidy;
