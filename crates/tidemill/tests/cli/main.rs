@@ -38,6 +38,7 @@ mod pool_run;
 mod pool_step;
 mod purge;
 mod readme;
+mod reference;
 mod render;
 mod render_file;
 mod render_worker;

@@ -1,0 +1,126 @@
+//! The reference of commands is made of what the program itself says; what people have written about flags agrees with it.
+//!
+//! After a change: `UPDATE_SNAPSHOT=1 cargo test -p tidemill --test cli -- reference`.
+
+use crate::{Stage, workspace};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::fs;
+
+const PAGE: &str = "docs/reference/commands.md";
+
+const HEAD: &str = "# Every command
+
+What each command says of itself with `--help`, without the flags that every command has; a test makes this page and
+compares it. What the commands are for, what they answer and how they end is told under [command line](cli.md).
+";
+
+/// What the program says of a command and of all below it, in their order.
+fn helps(stage: &Stage, path: &mut Vec<String>, found: &mut Vec<(Vec<String>, String)>) {
+    let mut arguments: Vec<&str> = path.iter().map(String::as_str).collect();
+    arguments.push("--help");
+    let help = stage.run(&arguments).succeeds().stdout.clone();
+    let first_word = |line: &str| line.split_whitespace().next().unwrap_or_default().to_owned();
+    let commands: Vec<String> = section(&help, "Commands:").into_iter().map(first_word).collect();
+    found.push((path.clone(), help));
+    for name in commands.into_iter().filter(|name| name != "help") {
+        path.push(name);
+        helps(stage, path, found);
+        path.pop();
+    }
+}
+
+/// The first line of each entry of a section; further lines of an entry stand further to the right.
+fn section<'a>(help: &'a str, heading: &str) -> Vec<&'a str> {
+    let lines = help.lines().skip_while(|line| *line != heading).skip(1);
+    let entries = lines.take_while(|line| !line.is_empty());
+    entries.filter(|line| !line.starts_with("          ")).collect()
+}
+
+/// The long flags that a text names.
+fn flags(text: &str) -> BTreeSet<&str> {
+    let word = |rest: &str| rest.find(|c: char| !c.is_ascii_lowercase() && c != '-').unwrap_or(rest.len());
+    let named = text.split("--").skip(1).filter(|rest| rest.starts_with(|c: char| c.is_ascii_lowercase()));
+    named.map(|rest| rest[..word(rest)].trim_end_matches('-')).collect()
+}
+
+/// A help without the flags that every command has.
+fn own(help: &str, everywhere: &BTreeSet<&str>) -> String {
+    let mut is_left_out = false;
+    let mut kept = String::new();
+    for line in help.lines() {
+        let is_entry = line.trim_start().starts_with('-') && !line.starts_with("          ");
+        if is_entry || line.is_empty() {
+            is_left_out = is_entry && flags(line).first().is_some_and(|flag| everywhere.contains(flag));
+        }
+        if !is_left_out {
+            writeln!(kept, "{line}").unwrap();
+        }
+    }
+    kept.trim_end().trim_end_matches("Options:").trim_end().to_owned()
+}
+
+/// The page.
+fn page(helps: &[(Vec<String>, String)]) -> String {
+    let everywhere: BTreeSet<&str> = section(&helps[0].1, "Options:")
+        .into_iter()
+        .flat_map(flags)
+        .filter(|flag| *flag != "version")
+        .collect();
+    let mut page = HEAD.to_owned();
+    for (path, help) in helps.iter().skip(1) {
+        writeln!(page, "\n## tidemill {}\n\n```text\n{}\n```", path.join(" "), own(help, &everywhere))
+            .unwrap();
+    }
+    page
+}
+
+fn all() -> Vec<(Vec<String>, String)> {
+    let mut found = Vec::new();
+    helps(&Stage::new(), &mut Vec::new(), &mut found);
+    found
+}
+
+#[test]
+fn the_page_of_commands_is_what_the_program_says() {
+    let page = page(&all());
+    let path = workspace().join(PAGE);
+
+    if std::env::var_os("UPDATE_SNAPSHOT").is_some() {
+        fs::write(&path, &page).unwrap();
+    }
+
+    assert!(page.matches("\n## ").count() >= 80, "{page}");
+    assert!(
+        page == fs::read_to_string(&path).unwrap_or_default(),
+        "{PAGE} is not up to date: see {}",
+        file!()
+    );
+}
+
+#[test]
+fn every_flag_of_the_command_line_that_is_described_exists() {
+    let helps = all();
+    let known: BTreeSet<&str> = helps.iter().flat_map(|(_, help)| flags(help)).collect();
+    let described = fs::read_to_string(workspace().join("docs/reference/cli.md")).unwrap();
+
+    let unknown: Vec<&str> = flags(&described).difference(&known).copied().collect();
+    assert_eq!(unknown, Vec::<&str>::new());
+    // And the other way round: nobody adds one without a word about it.
+    let silent: Vec<&str> = known.difference(&flags(&described)).copied().collect();
+    assert_eq!(silent, Vec::<&str>::new());
+}
+
+#[test]
+fn flags_are_found_in_texts_and_left_out_where_every_command_has_them() {
+    let help = "Do it\n\nOptions:\n      --config <FILE>  A file\n                       of two lines --not-here\n  -n, --now        At once\n  -h, --help       Print help\n";
+
+    assert_eq!(flags(help), BTreeSet::from(["config", "help", "not-here", "now"]));
+    assert_eq!(
+        own(help, &BTreeSet::from(["config", "help"])),
+        "Do it\n\nOptions:\n  -n, --now        At once"
+    );
+    assert_eq!(own(help, &BTreeSet::from(["config", "help", "now"])), "Do it");
+    assert_eq!(section(help, "Options:").len(), 3);
+    assert_eq!(flags("`--dry-run`, a -- b, ---, --emf."), BTreeSet::from(["dry-run", "emf"]));
+}
