@@ -4,8 +4,8 @@
 //! is), [`launch`] (may it run?), [`next`] and [`backfill`] (which instances come one after the other), [`flow`],
 //! [`step`] and [`partition`] (what runs, and from where), [`chunk`] and [`fault`] (what
 //! becomes of each item), [`counters`] and [`context`] (what is written down), [`lifecycle`] (what an operator
-//! or a crash may do to it), [`retention`] (when it may be forgotten), [`command`] and [`spark`] (what other programs
-//! are told, and what they say), [`pool`] (what a step asks of a pool).
+//! or a crash may do to it), [`track`] (how it has been doing), [`retention`] (when it may be forgotten), [`command`]
+//! and [`spark`] (what other programs are told, and what they say), [`pool`] (what a step asks of a pool).
 
 pub mod status;
 
@@ -29,6 +29,7 @@ pub mod context;
 pub mod counters;
 
 pub mod lifecycle;
+pub mod track;
 
 pub mod command;
 pub mod pool;

@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`launch`] (a job begins, or is refused), [`execution`] (its course), [`step`], [`chunk`],
 //! [`partition`] and [`earlier`] (the course of its steps, and where one of another instance ended), [`operate`] (what people may do to it), [`orphan`] (what becomes of it
-//! when its process is gone) and [`units`] (and of what it held), [`purge`] (how it is forgotten), [`list`] (what people see).
+//! when its process is gone) and [`units`] (and of what it held), [`purge`] (how it is forgotten), [`list`] and [`track`] (what people see).
 //!
 //! An execution belongs to the process that holds the lease `job/<execution id>`, from the transaction that makes
 //! it to the one that ends it. Everything that its process writes passes that fence; what somebody else decides
@@ -28,6 +28,8 @@ pub mod purge;
 
 mod telling;
 
+pub mod track;
+
 pub mod list;
 pub mod record;
 pub mod reject;
@@ -44,7 +46,7 @@ pub use partition::{Claim, Claimed, KnownWorker, PartitionOutcome, PartitionRequ
 pub use purge::{PurgeShare, PurgeWalk, Removed};
 pub use record::{
     ExecutionDetail, ExecutionRecord, InstanceRecord, JobRecord, LastExecution, Owner, ParameterRecord,
-    StepRecord, StopRequest, StoredContext,
+    RunRecord, StepRecord, StopRequest, StoredContext,
 };
 pub use reject::{RejectRecord, RejectRow};
 pub use step::{StepEnd, StepRequest, StepStart};

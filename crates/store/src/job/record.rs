@@ -3,7 +3,8 @@
 use crate::error::StoreError;
 use crate::process::ProcessRecord;
 use crate::row::damaged;
-use crate::row::job::{ExecutionRow, InstanceRow, JobRow, ParameterRow, StepRow, status_of};
+use crate::row::job::{ExecutionRow, InstanceRow, JobRow, ParameterRow, RunRow, StepRow, status_of};
+use std::time::Duration;
 use tidemill_domain::job::lifecycle::OnCrash;
 use tidemill_domain::job::{
     BatchStatus, Counters, ExecutionContext, ExecutionId, ExitStatus, InstanceId, JobParameter,
@@ -32,6 +33,30 @@ pub struct LastExecution {
     pub status: BatchStatus,
     /// When it was made.
     pub created_at: Timestamp,
+}
+
+/// One of the last runs of a job, briefly.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RunRecord {
+    /// Its id.
+    pub id: ExecutionId,
+    /// Where it is.
+    pub status: BatchStatus,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it began.
+    pub started_at: Option<Timestamp>,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+    /// The beginning of what went wrong, if something did.
+    pub message: String,
+}
+
+impl RunRecord {
+    /// How long it took, if it has ended.
+    pub fn length(&self) -> Option<Duration> {
+        Some(self.ended_at?.since(self.started_at?))
+    }
 }
 
 /// A job with one set of identifying parameters.
@@ -255,6 +280,21 @@ impl TryFrom<ExecutionRow> for ExecutionRecord {
             is_foreign: row.launched_by.is_none(),
             launched_by: row.launched_by,
             crash_restarts,
+        })
+    }
+}
+
+impl TryFrom<RunRow> for RunRecord {
+    type Error = StoreError;
+
+    fn try_from(row: RunRow) -> Result<Self, StoreError> {
+        Ok(Self {
+            id: ExecutionId::new(row.job_execution_id),
+            status: row.status()?,
+            created_at: row.create_time.into(),
+            started_at: row.start_time.map(Into::into),
+            ended_at: row.end_time.map(Into::into),
+            message: row.message,
         })
     }
 }

@@ -23,6 +23,7 @@ with_status! {
     ExecutionRow, "batch_job_execution", job_execution_id;
     OrphanRow, "batch_job_execution", job_execution_id;
     RunsRow, "batch_job_execution", latest;
+    RunRow, "batch_job_execution", job_execution_id;
     StepRow, "batch_step_execution", step_execution_id;
     EarlierStepRow, "batch_step_execution", step_execution_id;
 }
@@ -190,6 +191,27 @@ pub(crate) struct RunsRow {
     pub(crate) earliest: i64,
     pub(crate) latest: i64,
     pub(crate) executions: i64,
+}
+
+/// One of the last executions of a job, briefly.
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct RunRow {
+    pub(crate) job_name: String,
+    pub(crate) job_execution_id: i64,
+    pub(crate) status: Option<String>,
+    pub(crate) create_time: DbStamp,
+    pub(crate) start_time: Option<DbStamp>,
+    pub(crate) end_time: Option<DbStamp>,
+    pub(crate) message: String,
+}
+
+/// How many executions of a job are in a status.
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct OutcomeRow {
+    pub(crate) job_name: String,
+    pub(crate) status: Option<String>,
+    pub(crate) runs: i64,
+    pub(crate) latest: i64,
 }
 
 /// A job with its last execution.

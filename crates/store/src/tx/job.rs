@@ -7,7 +7,7 @@ use crate::codec::{DbId, DbStamp, DbTime};
 use crate::job::RejectRow;
 use crate::row::job::{
     DueRestartRow, EarlierStepRow, ExecutionHeadRow, ExecutionNoteRow, ExecutionRow, InstanceRow, JobRow,
-    OrphanRow, ParameterRow, StepRow, StoredRejectRow,
+    OrphanRow, OutcomeRow, ParameterRow, RunRow, StepRow, StoredRejectRow,
 };
 use crate::{postgres, sqlite};
 use tidemill_domain::job::{BatchStatus, Counters};
@@ -324,6 +324,22 @@ impl Tx {
             }
             (None, None, None) => on_either!(self, job::list::executions(before, limit)),
         }
+    }
+}
+
+/// How jobs have been doing.
+impl Tx {
+    pub(crate) async fn job_track_recent(&mut self, jobs: &[&str], limit: i64) -> Answer<Vec<RunRow>> {
+        on_either!(self, job::track::recent(jobs, limit))
+    }
+
+    pub(crate) async fn job_track_outcomes(
+        &mut self,
+        jobs: &[&str],
+        since: DbStamp,
+        limit: i64,
+    ) -> Answer<Vec<OutcomeRow>> {
+        on_either!(self, job::track::outcomes(jobs, since, limit))
     }
 }
 

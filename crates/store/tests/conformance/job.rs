@@ -29,6 +29,7 @@ mod purge;
 mod reject;
 mod spring;
 mod step;
+mod track;
 
 pub(crate) fn ann() -> Actor {
     Actor { name: "ann".into(), role: Role::Operator, request_id: None }

@@ -15,4 +15,5 @@ pub(crate) mod partition;
 pub(crate) mod purge;
 pub(crate) mod reject;
 pub(crate) mod step;
+pub(crate) mod track;
 pub(crate) mod units;

@@ -15,6 +15,7 @@ pub(crate) mod partition;
 pub(crate) mod purge;
 pub(crate) mod reject;
 pub(crate) mod step;
+pub(crate) mod track;
 
 mod sequence;
 pub(crate) mod units;

@@ -1,0 +1,133 @@
+//! How a job has been doing lately, from the runs that are known of it.
+
+use super::{BatchStatus, ExecutionContext};
+use std::time::Duration;
+
+/// How runs ended. Those that somebody stopped count neither way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Outcomes {
+    /// So many completed.
+    pub completed: u64,
+    /// So many failed, were given up, or ended nobody knows how.
+    pub unsuccessful: u64,
+}
+
+impl Outcomes {
+    /// Counts `runs` that are in a status.
+    pub fn add(&mut self, status: BatchStatus, runs: u64) {
+        match status {
+            BatchStatus::Completed => self.completed += runs,
+            status if status.is_unsuccessful() => self.unsuccessful += runs,
+            _ => {}
+        }
+    }
+
+    /// How many count.
+    pub const fn total(self) -> u64 {
+        self.completed + self.unsuccessful
+    }
+
+    /// How many of a hundred completed, rounded down so that only all are 100; none when there are none to count.
+    ///
+    /// ```
+    /// # use tidemill_domain::job::track::Outcomes;
+    /// assert_eq!(Outcomes { completed: 199, unsuccessful: 1 }.percent(), Some(99));
+    /// assert_eq!(Outcomes::default().percent(), None);
+    /// ```
+    pub const fn percent(self) -> Option<u64> {
+        (self.completed * 100).checked_div(self.total())
+    }
+}
+
+/// The length in the middle; of two in the middle the shorter one. None of none.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tidemill_domain::job::track::median;
+/// let seconds = [9, 1, 4].map(Duration::from_secs);
+/// assert_eq!(median(seconds), Some(Duration::from_secs(4)));
+/// ```
+pub fn median(lengths: impl IntoIterator<Item = Duration>) -> Option<Duration> {
+    let mut lengths: Vec<Duration> = lengths.into_iter().collect();
+    lengths.sort_unstable();
+    lengths.get(lengths.len().saturating_sub(1) / 2).copied()
+}
+
+/// How a reader's own count of items ends in what a step remembers.
+const READ_COUNT: &str = ".read.count";
+/// How many items behind that a step has settled one by one; the name is Spring Batch's.
+const SETTLED: &str = "ChunkMonitor.OFFSET";
+
+/// How many items a step has behind it, in all its runs together, by what it remembers. None when no reader counts them,
+/// or several do.
+///
+/// ```
+/// # use tidemill_domain::job::{ExecutionContext, track::items_behind};
+/// let mut context = ExecutionContext::new();
+/// context.put("orders.read.count", 60_500);
+/// assert_eq!(items_behind(&context), Some(60_500));
+/// ```
+pub fn items_behind(context: &ExecutionContext) -> Option<u64> {
+    let mut counts =
+        context.iter().filter(|(key, _)| key.ends_with(READ_COUNT)).map(|(_, value)| value.as_u64());
+    let (count, None) = (counts.next()??, counts.next()) else { return None };
+    let settled = context.get(SETTLED).map_or(Some(0), serde_json::Value::as_u64)?;
+    count.checked_add(settled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_was_stopped_or_still_runs_counts_neither_way() {
+        let mut outcomes = Outcomes::default();
+        for status in BatchStatus::ALL {
+            outcomes.add(status, 1);
+        }
+
+        assert_eq!(outcomes, Outcomes { completed: 1, unsuccessful: 3 });
+        assert_eq!(outcomes.percent(), Some(25));
+    }
+
+    #[test]
+    fn items_behind_are_those_that_one_reader_has_counted_and_those_settled_after() {
+        let mut context = ExecutionContext::new();
+        assert_eq!(items_behind(&context), None);
+        context.put("orders.read.count", 20);
+        context.put(SETTLED, 3);
+        assert_eq!(items_behind(&context), Some(23));
+        context.put("other.read.count", 1);
+        assert_eq!(items_behind(&context), None);
+        context.remove("other.read.count");
+        context.put("orders.read.count", "many");
+        assert_eq!(items_behind(&context), None);
+    }
+
+    #[test]
+    fn there_is_no_median_of_nothing() {
+        assert_eq!(median([]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn the_median_is_one_of_them_and_in_their_middle(lengths in vec(0..100_u64, 1..40)) {
+            let lengths: Vec<Duration> = lengths.into_iter().map(Duration::from_secs).collect();
+            let found = median(lengths.iter().copied()).unwrap();
+
+            prop_assert!(lengths.contains(&found));
+            prop_assert!(lengths.iter().filter(|length| **length < found).count() * 2 <= lengths.len());
+            prop_assert!(lengths.iter().filter(|length| **length > found).count() * 2 <= lengths.len());
+        }
+
+        #[test]
+        fn only_when_all_completed_it_is_a_hundred(completed in 0..10_000_u64, unsuccessful in 0..10_000_u64) {
+            let outcomes = Outcomes { completed, unsuccessful };
+
+            prop_assert_eq!(outcomes.percent() == Some(100), completed > 0 && unsuccessful == 0);
+            prop_assert!(outcomes.percent().unwrap_or(0) <= 100);
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! How jobs have been doing lately. Nothing here depends on how long their history is.
+
+use super::record::{JobRecord, RunRecord};
+use crate::error::StoreError;
+use crate::row::job::status_of;
+use crate::tx::Tx;
+use std::collections::HashMap;
+use tidemill_domain::job::track::Outcomes;
+use tidemill_domain::time::Timestamp;
+
+/// How many of the last runs of a job are counted at most, however many there were since.
+pub const OUTCOMES_MAX: u32 = 200;
+
+impl Tx {
+    /// At most `limit` jobs that have been launched at some time, by name, each with its last execution. Their instances
+    /// are not counted beyond the first.
+    pub async fn job_standings(&mut self, limit: u32) -> Result<Vec<JobRecord>, StoreError> {
+        self.job_list_jobs(limit.into(), 1).await?.into_iter().map(TryInto::try_into).collect()
+    }
+
+    /// The last runs of each of these jobs, at most `limit` of each, the newest first.
+    pub async fn recent_runs(
+        &mut self,
+        jobs: &[&str],
+        limit: u32,
+    ) -> Result<HashMap<String, Vec<RunRecord>>, StoreError> {
+        let mut by_job: HashMap<String, Vec<RunRecord>> = HashMap::new();
+        for row in self.job_track_recent(jobs, limit.into()).await? {
+            by_job.entry(row.job_name.clone()).or_default().push(row.try_into()?);
+        }
+        Ok(by_job)
+    }
+
+    /// How the runs of each of these jobs ended that were made since `since`, of the last [`OUTCOMES_MAX`] each.
+    pub async fn outcomes(
+        &mut self,
+        jobs: &[&str],
+        since: Timestamp,
+    ) -> Result<HashMap<String, Outcomes>, StoreError> {
+        let mut by_job: HashMap<String, Outcomes> = HashMap::new();
+        for row in self.job_track_outcomes(jobs, since.into(), OUTCOMES_MAX.into()).await? {
+            let status = status_of(row.status.as_deref(), "batch_job_execution", row.latest)?;
+            by_job.entry(row.job_name).or_default().add(status, row.runs.unsigned_abs());
+        }
+        Ok(by_job)
+    }
+}

@@ -1,0 +1,64 @@
+//! Statements about how jobs have been doing lately. Each takes the last executions of a job from `tidemill_job_history`
+//! before anything is joined, so that it does not matter how many there are.
+
+use crate::codec::DbStamp;
+use crate::row::job::{OutcomeRow, RunRow};
+use sqlx::PgConnection;
+
+/// The last executions of each of these jobs, newest first.
+pub(crate) async fn recent(
+    connection: &mut PgConnection,
+    jobs: &[&str],
+    limit: i64,
+) -> Result<Vec<RunRow>, sqlx::Error> {
+    sqlx::query_as(
+        "select j.job_name, e.job_execution_id, e.status, e.create_time, e.start_time, e.end_time,
+                case
+                    when e.status in ('FAILED', 'ABANDONED', 'UNKNOWN')
+                    then substr(coalesce(e.exit_message, ''), 1, 300)
+                    else ''
+                end as message
+         from unnest($1::text[]) as j (job_name)
+         cross join lateral (
+             select h.job_execution_id
+             from tidemill_job_history h
+             where h.job_name = j.job_name
+             order by h.job_execution_id desc
+             limit $2
+         ) l
+         join batch_job_execution e on e.job_execution_id = l.job_execution_id
+         order by e.job_execution_id desc",
+    )
+    .bind(jobs)
+    .bind(limit)
+    .fetch_all(connection)
+    .await
+}
+
+/// How many of the last executions of each of these jobs are in which status, of those made since.
+pub(crate) async fn outcomes(
+    connection: &mut PgConnection,
+    jobs: &[&str],
+    since: DbStamp,
+    limit: i64,
+) -> Result<Vec<OutcomeRow>, sqlx::Error> {
+    sqlx::query_as(
+        "select j.job_name, e.status, count(*) as runs, max(e.job_execution_id) as latest
+         from unnest($1::text[]) as j (job_name)
+         cross join lateral (
+             select h.job_execution_id
+             from tidemill_job_history h
+             where h.job_name = j.job_name
+             order by h.job_execution_id desc
+             limit $3
+         ) l
+         join batch_job_execution e on e.job_execution_id = l.job_execution_id
+         where e.create_time >= $2
+         group by j.job_name, e.status",
+    )
+    .bind(jobs)
+    .bind(since)
+    .bind(limit)
+    .fetch_all(connection)
+    .await
+}
