@@ -10,6 +10,7 @@ pub mod scope;
 
 pub mod definition;
 pub mod graph;
+pub mod made;
 pub mod step;
 
 pub mod chunk;

@@ -2,6 +2,7 @@
 
 use crate::item::ErrorKind;
 use std::collections::BTreeSet;
+use std::fmt;
 
 /// How many skips a step allows when nobody says otherwise.
 pub const SKIP_LIMIT: u64 = 10;
@@ -60,6 +61,21 @@ impl Kinds {
             return other.all && other.except.is_subset(&self.except);
         }
         self.some.iter().filter(|kind| self.contains(kind)).all(|kind| other.contains(kind))
+    }
+}
+
+/// `all kinds`, `all kinds but a, b`, `a, b` or `no kind`.
+impl fmt::Display for Kinds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let listed = |kinds: &mut dyn Iterator<Item = &ErrorKind>| {
+            kinds.map(ToString::to_string).collect::<Vec<_>>().join(", ")
+        };
+        match (self.all, self.except.is_empty()) {
+            (true, true) => f.write_str("all kinds"),
+            (true, false) => write!(f, "all kinds but {}", listed(&mut self.except.iter())),
+            (false, _) if self.is_empty() => f.write_str("no kind"),
+            (false, _) => f.write_str(&listed(&mut self.some.difference(&self.except))),
+        }
     }
 }
 
@@ -144,6 +160,21 @@ pub fn read_skips_max(chunk_size: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_set_of_kinds_is_told_in_words() {
+        let two = || [ErrorKind::PARSE, ErrorKind::VALIDATION];
+        for (kinds, words) in [
+            (Kinds::none(), "no kind"),
+            (Kinds::all(), "all kinds"),
+            (Kinds::all().except([ErrorKind::PARSE]), "all kinds but parse"),
+            (Kinds::of(two()), "parse, validation"),
+            (Kinds::of(two()).except([ErrorKind::PARSE]), "validation"),
+            (Kinds::of([ErrorKind::PARSE]).except(two()), "no kind"),
+        ] {
+            assert_eq!(kinds.to_string(), words);
+        }
+    }
 
     #[test]
     fn a_fatal_error_is_never_skipped_or_tried_again() {

@@ -12,6 +12,7 @@ mod working;
 
 use crate::job::component::{ItemProcessor, ItemReader, ItemWriter, PassThrough};
 use crate::job::listener::{ChunkListener, ItemListener, RetryListener, SkipListener};
+use crate::job::made::{Said, tolerated};
 use crate::job::reject::{RejectSink, Rejects};
 use crate::job::scope::StepScope;
 use crate::job::step::{BoxFuture, Step, StepBody, StepEnd, StepFailure, StepTask};
@@ -373,6 +374,15 @@ where
 
     fn type_word(&self) -> &'static str {
         "chunk"
+    }
+
+    fn made(&self) -> Vec<Said> {
+        let mut made = vec![("chunk", format!("{} items", self.options.completion.size))];
+        if self.options.threads > 1 {
+            made.push(("threads", self.options.threads.to_string()));
+        }
+        made.extend(self.options.policy.iter().flat_map(tolerated));
+        made
     }
 
     fn check(&self) -> Result<(), String> {

@@ -8,6 +8,7 @@ mod manage;
 mod run;
 mod worker;
 
+use crate::job::made::Said;
 use crate::job::scope::StepScope;
 use crate::job::step::{BoxFuture, Step, StepBody, StepEnd, StepFailure, StepTask};
 use serde_json::Value;
@@ -193,6 +194,18 @@ impl StepBody for PartitionedStep {
 
     fn needs_units(&self) -> bool {
         self.grid == Grid::Granted
+    }
+
+    fn made(&self) -> Vec<Said> {
+        let grid = match self.grid {
+            Grid::Fixed(grid) => grid.to_string(),
+            Grid::Granted => "as many as the pool grants".to_owned(),
+        };
+        let mut made = vec![("partitions", grid)];
+        made.extend(self.concurrency.map(|concurrency| ("at once", concurrency.to_string())));
+        made.push(("worker", self.worker.name().to_owned()));
+        made.extend(self.worker.made());
+        made
     }
 
     fn check(&self) -> Result<(), String> {

@@ -5,6 +5,7 @@ use crate::job::component::Delivery;
 use crate::job::definition::Job;
 use crate::job::job_step::JobStep;
 use crate::job::listener::StepListener;
+use crate::job::made::Said;
 use crate::job::partition::{PartitionedStep, Partitioner};
 use crate::job::runner::StepRunner;
 use crate::job::scope::{ChunkScope, StepScope};
@@ -192,6 +193,11 @@ pub(crate) trait StepBody: Send + Sync {
     /// Whether it cannot run without units of a pool.
     fn needs_units(&self) -> bool {
         false
+    }
+
+    /// What was said of it when it was defined.
+    fn made(&self) -> Vec<Said> {
+        Vec::new()
     }
 
     /// What is wrong with its definition.

@@ -4,11 +4,12 @@ use super::{Launcher, Running};
 use crate::job::definition::Job;
 use crate::job::error::JobError;
 use tidemill_domain::audit::Actor;
+use tidemill_domain::job::launch::LaunchRules;
 use tidemill_domain::job::parameter::check;
 use tidemill_domain::job::{ExecutionId, JobParameters};
 use tidemill_domain::time::Monotonic;
 use tidemill_store::Tx;
-use tidemill_store::job::{LaunchRequest, Launched};
+use tidemill_store::job::{ExecutionDetail, LaunchRequest, Launched};
 use tokio::sync::MutexGuard;
 
 /// A launch that the caller commits. Made before the transaction begins, because all others who wait for leases wait
@@ -28,6 +29,24 @@ impl Launcher {
         // it back.
         let one_at_a_time = self.inner.process.acquiring().lock().await;
         Launching { launcher: self, sent: self.inner.clock.monotonic(), prepared: None, one_at_a_time }
+    }
+
+    /// Whether an execution could be restarted now, without doing it. The error is what [`restart`](Self::restart) would
+    /// answer, except that room in this process is not looked at.
+    pub async fn preview_restart(&self, tx: &mut Tx, found: &ExecutionDetail) -> Result<(), JobError> {
+        let job = self.inner.jobs.get(&found.execution.job)?;
+        let parameters = found.job_parameters()?;
+        let rules = LaunchRules {
+            is_restartable: job.is_restartable(),
+            has_identifying: parameters.has_identifying(),
+            has_changed: false,
+        };
+        let valid = check(&parameters, job.parameters());
+        let preview = tx.preview_launch(job.name(), &parameters, job.definition(), rules, valid).await?;
+        match preview {
+            Ok(_) => Ok(()),
+            Err(refusal) => Err(JobError::Refused { job: job.name().to_owned(), refusal }),
+        }
     }
 }
 
