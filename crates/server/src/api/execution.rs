@@ -243,7 +243,7 @@ impl From<StepRecord> for Step {
 }
 
 impl ExecutionDetail {
-    fn of(detail: Detail, now: Timestamp) -> Self {
+    pub(crate) fn of(detail: Detail, now: Timestamp) -> Self {
         Self {
             execution: detail.execution.into(),
             parameters: detail.parameters.into_iter().map(Parameter::from).collect(),

@@ -235,18 +235,18 @@ pub(crate) async fn resume(
 }
 
 /// A request to change a schedule.
-struct Change<'a> {
-    state: &'a State,
-    principal: &'a Principal,
-    headers: &'a HeaderMap,
+pub(crate) struct Change<'a> {
+    pub(crate) state: &'a State,
+    pub(crate) principal: &'a Principal,
+    pub(crate) headers: &'a HeaderMap,
     /// The whole request as text.
-    what: String,
-    name: &'a str,
+    pub(crate) what: String,
+    pub(crate) name: &'a str,
 }
 
 /// Changes a schedule, and answers with it as it is then. Whoever is limited to some jobs may change the schedules of
 /// these only.
-async fn change(
+pub(crate) async fn change(
     asked: Change<'_>,
     give: impl AsyncFnOnce(&mut Tx, &Actor) -> Result<Option<ScheduleRecord>, StoreError>,
 ) -> Result<Response, Problem> {

@@ -3,7 +3,7 @@
 use crate::api::Asked;
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::overview::event;
-use crate::dashboard::part::{empty_row, panel, table};
+use crate::dashboard::part::{empty_row, encoded, panel, table};
 use crate::dashboard::pulse::Pulse;
 use crate::dashboard::region::Page;
 use crate::dashboard::visit::Visit;
@@ -146,20 +146,6 @@ fn cell(text: &str) -> String {
     let mark = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { "'" } else { "" };
     let text = format!("{mark}{text}");
     if text.contains([',', '"', '\r', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
-}
-
-/// A value in the part of an address after `?`.
-pub(crate) fn encoded(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => out.push(char::from(byte)),
-            other => {
-                let _infallible = write!(out, "%{other:02X}");
-            }
-        }
-    }
-    out
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use crate::dashboard::preferences::{Preferences, ReadOnly, Theme, TimeMode, afte
 use crate::dashboard::pulse::{self, Pulse};
 use crate::dashboard::region::Page;
 use crate::dashboard::visit::{Visit, home};
-use crate::dashboard::{asset, form, help};
+use crate::dashboard::{asset, form, help, part};
 use crate::state::State;
 use axum::response::Html;
 use maud::{DOCTYPE, Markup, html};
@@ -14,17 +14,19 @@ use tidemill_domain::time::Timestamp;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Section {
     Overview,
+    Jobs,
     Render,
     Alerts,
     Settings,
 }
 
 impl Section {
-    const ALL: [Self; 4] = [Self::Overview, Self::Render, Self::Alerts, Self::Settings];
+    const ALL: [Self; 5] = [Self::Overview, Self::Jobs, Self::Render, Self::Alerts, Self::Settings];
 
     const fn title(self) -> &'static str {
         match self {
             Self::Overview => "Overview",
+            Self::Jobs => "Jobs",
             Self::Render => "Render",
             Self::Alerts => "Alerts",
             Self::Settings => "Settings",
@@ -34,6 +36,7 @@ impl Section {
     fn address(self, state: &State) -> String {
         match self {
             Self::Overview => home(state),
+            Self::Jobs => state.path("/jobs"),
             Self::Render => state.path("/render"),
             Self::Alerts => state.path("/alerts"),
             Self::Settings => state.path("/settings"),
@@ -44,6 +47,7 @@ impl Section {
     const fn key(self) -> &'static str {
         match self {
             Self::Overview => "o",
+            Self::Jobs => "j",
             Self::Render => "r",
             Self::Alerts => "a",
             Self::Settings => "s",
@@ -68,7 +72,7 @@ impl Frame<'_> {
     pub(crate) fn render(&self, content: &Markup) -> Html<String> {
         let (visit, state) = (self.visit, &self.visit.state);
         let title = self.title.unwrap_or(self.section.title());
-        let events = state.path(&format!("/ui/events?page={}", self.page.word()));
+        let events = state.path(&format!("/ui/events?page={}", part::encoded(&self.page.word())));
         let inside = html! {
             body.framed data-events=(events) {
                 a.skip href="#main" { "Skip to the content" }

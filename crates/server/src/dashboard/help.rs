@@ -3,8 +3,9 @@
 use crate::dashboard::preferences::Shortcuts;
 use maud::{Markup, html};
 
-const KEYS: [(&str, &str); 9] = [
+const KEYS: [(&str, &str); 10] = [
     ("g o", "go to the overview"),
+    ("g j", "go to the jobs"),
     ("g r", "go to the renders"),
     ("g a", "go to the alerts"),
     ("g s", "go to the settings"),

@@ -77,6 +77,19 @@ pub(crate) fn span(length: Duration) -> String {
     }
 }
 
+/// How long something took, exact enough to compare.
+pub(crate) fn took(length: Duration) -> String {
+    let seconds = length.as_secs();
+    match seconds {
+        0 if length.subsec_millis() < 1 => "under 1 ms".to_owned(),
+        0 => format!("{} ms", length.subsec_millis()),
+        1..60 => format!("{seconds}.{} s", length.subsec_millis() / 100),
+        60..3600 => format!("{} min {:02} s", seconds / 60, seconds % 60),
+        3600..172_800 => format!("{} h {:02} min", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{} d {:02} h", seconds / 86_400, seconds / 3600 % 24),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,6 +109,20 @@ mod tests {
         check(TimeMode::Relative, "2026-11-15T10:00:00Z", "2 h ago");
         check(TimeMode::Relative, "2026-11-12T12:00:00Z", "3 d ago");
         check(TimeMode::Relative, "2026-11-15T12:03:00Z", "in 3 min");
+    }
+
+    #[test]
+    fn a_length_is_told_in_two_units_at_most() {
+        for (millis, text) in [
+            (0, "under 1 ms"),
+            (840, "840 ms"),
+            (12_345, "12.3 s"),
+            (61_000, "1 min 01 s"),
+            (7_384_000, "2 h 03 min"),
+            (266_400_000, "3 d 02 h"),
+        ] {
+            assert_eq!(took(Duration::from_millis(millis)), text);
+        }
     }
 
     #[test]

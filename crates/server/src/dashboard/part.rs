@@ -1,6 +1,8 @@
 //! The small parts that pages are made of.
 
+use crate::problem::Problem;
 use maud::{Markup, html};
+use std::fmt::Write as _;
 
 /// How something is doing. Told by a word, a shape and a colour, so that none of them is needed alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -11,16 +13,20 @@ pub(crate) enum Health {
     Warn,
     /// Somebody has to look.
     Bad,
+    /// Under way.
+    Busy,
     /// Neither well nor ill: over, off, or not known.
     Idle,
 }
 
 impl Health {
-    const fn class(self) -> &'static str {
+    /// The class of its colour.
+    pub(crate) const fn class(self) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::Warn => "warn",
             Self::Bad => "bad",
+            Self::Busy => "busy",
             Self::Idle => "idle",
         }
     }
@@ -30,6 +36,7 @@ impl Health {
             Self::Ok => "●",
             Self::Warn => "▲",
             Self::Bad => "✖",
+            Self::Busy => "▶",
             Self::Idle => "○",
         }
     }
@@ -107,6 +114,21 @@ pub(crate) fn table(caption: &str, columns: &[&str], rows: &Markup) -> Markup {
     }
 }
 
+/// [`table`] with columns of which some are of numbers.
+pub(crate) fn wide_table(caption: &str, columns: &[(&str, bool)], rows: &Markup) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="region" aria-label=(caption) {
+            table {
+                caption.unseen { (caption) }
+                thead { tr { @for (column, is_number) in columns {
+                    th scope="col" class=[is_number.then_some("number")] { (column) }
+                } } }
+                (rows)
+            }
+        }
+    }
+}
+
 /// The one row of a table that has none.
 pub(crate) fn empty_row(columns: usize, text: &Markup) -> Markup {
     html! { tr { td.empty colspan=(columns) { (text) } } }
@@ -122,11 +144,63 @@ pub(crate) fn panel(id: &str, heading: &str, aside: &Markup, content: &Markup) -
     }
 }
 
+/// A number with its thousands apart, so that it can be read at a glance.
+pub(crate) fn number(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Why something was refused, above the form that asked for it: in the same words as programs are told.
+pub(crate) fn refusal_banner(problem: &Problem) -> Markup {
+    html! {
+        div.banner.bad role="alert" {
+            p { b { (problem.detail()) "." } }
+            p { "What to do: " (problem.remedy()) ". " span.soft { "(" (problem.code()) ")" } }
+        }
+    }
+}
+
 /// Says what cannot be done and why, in place of what would do it.
 pub(crate) fn refused(action: &str, reason: &str) -> Markup {
     html! {
         button type="button" disabled { (action) }
         " "
         span.soft { (reason) }
+    }
+}
+
+/// A value in the part of an address after `?`.
+pub(crate) fn encoded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => out.push(char::from(byte)),
+            other => {
+                let _infallible = write!(out, "%{other:02X}");
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_set_apart() {
+        for (value, text) in
+            [(0, "0"), (999, "999"), (1000, "1,000"), (60_500, "60,500"), (1_234_567, "1,234,567")]
+        {
+            assert_eq!(number(value), text);
+        }
+        assert_eq!(number(u64::MAX), "18,446,744,073,709,551,615");
     }
 }

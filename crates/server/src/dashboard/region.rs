@@ -1,14 +1,20 @@
 //! Regions: the parts of pages that change by themselves. The page and the live patch are rendered by the same
 //! function, and both carry `data-live` with the region's name, by which the script finds what to replace.
 
+use crate::dashboard::job::JobsView;
 use maud::{Markup, PreEscaped, html};
+use tidemill_domain::job::ExecutionId;
 use tidemill_domain::render::{RenderId, Status};
 
 /// A page, as far as live updates care.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Page {
     /// The overview.
     Overview,
+    /// The jobs, as somebody wants to see them.
+    Jobs(JobsView),
+    /// One execution.
+    Execution(ExecutionId),
     /// The alerts.
     Alerts,
     /// The renders: all, or those of one status.
@@ -48,12 +54,12 @@ impl Buttons {
 }
 
 impl Page {
-    const ALL: [Self; 4] = [Self::Overview, Self::Alerts, Self::RenderWorkers, Self::Other];
-
     /// The word in addresses.
-    pub fn word(self) -> String {
+    pub fn word(&self) -> String {
         match self {
             Self::Overview => "overview".to_owned(),
+            Self::Jobs(view) => format!("jobs:{}", view.word()),
+            Self::Execution(id) => format!("execution:{id}"),
             Self::Alerts => "alerts".to_owned(),
             Self::Renders(status, buttons) => {
                 format!("renders:{}:{}", status.map_or("all", Status::as_str), buttons.as_str())
@@ -66,13 +72,19 @@ impl Page {
 
     /// The page of a word; what is not known has nothing of its own.
     pub fn of_word(word: &str) -> Self {
-        let simple = Self::ALL.into_iter().find(|page| page.word() == word);
-        simple.or_else(|| Self::of_parts(word)).unwrap_or(Self::Other)
+        match word.split_once(':').unwrap_or((word, "")) {
+            ("overview", "") => Self::Overview,
+            ("alerts", "") => Self::Alerts,
+            ("render-workers", "") => Self::RenderWorkers,
+            ("jobs", view) => Self::Jobs(JobsView::of_word(view)),
+            ("execution", id) => id.parse().map_or(Self::Other, |id| Self::Execution(ExecutionId::new(id))),
+            (kind, rest) => Self::of_renders(kind, rest).unwrap_or(Self::Other),
+        }
     }
 
-    fn of_parts(word: &str) -> Option<Self> {
-        let mut parts = word.splitn(3, ':');
-        let (kind, of, buttons) = (parts.next()?, parts.next()?, Buttons::of_word(parts.next()?)?);
+    fn of_renders(kind: &str, rest: &str) -> Option<Self> {
+        let (of, buttons) = rest.split_once(':')?;
+        let buttons = Buttons::of_word(buttons)?;
         match (kind, of) {
             ("renders", "all") => Some(Self::Renders(None, buttons)),
             ("renders", status) => Some(Self::Renders(Some(status.parse().ok()?), buttons)),
@@ -81,30 +93,30 @@ impl Page {
         }
     }
 
-    /// Whether it tells of renders.
-    pub(crate) const fn is_of_renders(self) -> bool {
-        matches!(self, Self::Renders(..) | Self::Render(..) | Self::RenderWorkers)
+    /// Whether it is about something that most others are not about: then it is looked at only for those who are there.
+    pub fn is_particular(&self) -> bool {
+        !matches!(self, Self::Overview | Self::Alerts | Self::Other)
     }
 }
 
 /// Which pages have a region.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Audience {
     /// All.
     Everywhere,
     /// These.
     On(&'static [Page]),
-    /// This one, which is there as long as somebody looks at it.
-    Only(Page),
+    /// This one alone. Another page may have a region of the same name.
+    At(Page),
 }
 
 impl Audience {
     /// Whether a page is among them.
-    pub fn includes(self, page: Page) -> bool {
+    pub fn includes(&self, page: &Page) -> bool {
         match self {
             Self::Everywhere => true,
-            Self::On(pages) => pages.contains(&page),
-            Self::Only(one) => one == page,
+            Self::On(pages) => pages.contains(page),
+            Self::At(one) => one == page,
         }
     }
 }
@@ -160,6 +172,14 @@ impl Region {
         }
     }
 
+    /// What tells it from all others, those of the same name on other pages included.
+    pub fn key(&self) -> String {
+        match &self.audience {
+            Audience::Everywhere | Audience::On(_) => self.name.clone(),
+            Audience::At(page) => format!("{} {}", page.word(), self.name),
+        }
+    }
+
     /// All of it, as a page has it.
     pub fn html(&self) -> String {
         let rows: usize = self.rows.iter().map(|row| row.html.len()).sum();
@@ -191,7 +211,8 @@ mod tests {
 
     #[test]
     fn the_word_of_a_page_leads_back_to_it_and_any_other_to_none() {
-        let all = Page::ALL.into_iter().chain(Buttons::ALL.into_iter().flat_map(|buttons| {
+        let simple = [Page::Overview, Page::Alerts, Page::RenderWorkers, Page::Other];
+        let all = simple.into_iter().chain(Buttons::ALL.into_iter().flat_map(|buttons| {
             let of_status = Status::ALL.map(|status| Page::Renders(Some(status), buttons));
             let others = [Page::Renders(None, buttons), Page::Render(RenderId::new(4711), buttons)];
             others.into_iter().chain(of_status)

@@ -62,6 +62,12 @@ impl Visit {
         (self.preferences.read_only == ReadOnly::On).then(|| "Read-only mode is on.".to_owned())
     }
 
+    /// [`refusal`](Self::refusal) for what is done to one object: a visitor may be limited to some.
+    pub(crate) fn refusal_of(&self, permission: Permission, object: &str) -> Option<String> {
+        let limited = || self.principal.check_scope(object).err().map(|problem| problem.detail().to_owned());
+        self.refusal(permission).or_else(limited)
+    }
+
     /// Whether nothing can be changed by this visitor anyway, so that there is nothing to be careful about.
     pub(crate) fn is_viewer(&self) -> bool {
         !self.principal.may(Permission::Operate)

@@ -5,7 +5,7 @@
 
 use crate::dashboard::region::{Audience, Page, Region, Row};
 use serde_json::json;
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -135,7 +135,7 @@ impl Live {
         {
             return Err(Refused::OwnLimit);
         }
-        let backlog = hub.backlog(page, resume);
+        let backlog = hub.backlog(&page, resume);
         let (sender, receiver) = mpsc::channel(CHANNEL);
         hub.next_listener += 1;
         let id = hub.next_listener;
@@ -152,12 +152,19 @@ impl Live {
         for region in regions {
             hub.show(region, now);
         }
-        hub.forget_unseen();
+        hub.forget_left();
     }
 
-    /// The pages that somebody looks at.
-    pub fn pages(&self) -> BTreeSet<Page> {
-        self.hub().listeners.values().map(|listener| listener.page).collect()
+    /// The pages about something particular that somebody looks at, each once.
+    pub fn particular_pages(&self) -> Vec<Page> {
+        let mut pages: Vec<Page> = Vec::new();
+        for listener in self.hub().listeners.values() {
+            if listener.page.is_particular() && !pages.contains(&listener.page) {
+                pages.push(listener.page.clone());
+            }
+        }
+        pages.sort_by_key(Page::word);
+        pages
     }
 
     /// How many listen.
@@ -189,7 +196,7 @@ impl Live {
 }
 
 impl Hub {
-    fn backlog(&self, page: Page, resume: Resume) -> VecDeque<Sent> {
+    fn backlog(&self, page: &Page, resume: Resume) -> VecDeque<Sent> {
         let oldest = self.ring.front().map_or(self.last + 1, |message| message.number);
         match resume {
             Resume::After(seen) if seen <= self.last && seen + 1 >= oldest => {
@@ -203,15 +210,15 @@ impl Hub {
         }
     }
 
-    fn everything(&self, page: Page) -> impl Iterator<Item = Sent> {
+    fn everything(&self, page: &Page) -> impl Iterator<Item = Sent> {
         let shown = self.shown.values().map(|shown| &shown.region);
         shown.filter(move |region| region.audience.includes(page)).map(|region| {
-            Sent::Patch(Arc::new(message(self.last, &region.name, &region.html(), region.audience)))
+            Sent::Patch(Arc::new(message(self.last, &region.name, &region.html(), region.audience.clone())))
         })
     }
 
     fn show(&mut self, region: Region, now: Monotonic) {
-        let Some(shown) = self.shown.get(&region.name) else { return self.send_whole(region, now) };
+        let Some(shown) = self.shown.get(&region.key()) else { return self.send_whole(region, now) };
         let is_due = |sent: Monotonic| now.since(sent) >= REGION_EVERY;
         if shown.region == region {
             return;
@@ -226,42 +233,42 @@ impl Hub {
         }
     }
 
-    /// Forgets the regions of pages that nobody looks at any more, of which there is one for each render.
-    fn forget_unseen(&mut self) {
-        let listeners = &self.listeners;
-        self.shown.retain(|_, shown| match shown.region.audience {
-            Audience::Only(page) => listeners.values().any(|listener| listener.page == page),
+    /// Forgets what was shown on pages about something particular that nobody looks at any more.
+    fn forget_left(&mut self) {
+        let Self { shown, listeners, .. } = self;
+        shown.retain(|_, shown| match &shown.region.audience {
+            Audience::At(page) => listeners.values().any(|listener| listener.page == *page),
             Audience::Everywhere | Audience::On(_) => true,
         });
     }
 
     fn send_whole(&mut self, region: Region, now: Monotonic) {
-        self.send(&region.name, &region.html(), region.audience);
+        self.send(&region.name, &region.html(), &region.audience);
         let rows_sent = vec![now; region.rows.len()];
-        self.shown.insert(region.name.clone(), Shown { region, sent: now, rows_sent });
+        self.shown.insert(region.key(), Shown { region, sent: now, rows_sent });
     }
 
     fn send_row(&mut self, region: &Region, place: usize, now: Monotonic) {
         let Row { name, html } = &region.rows[place];
-        let Some(shown) = self.shown.get_mut(&region.name) else { return };
+        let Some(shown) = self.shown.get_mut(&region.key()) else { return };
         if now.since(shown.rows_sent[place]) < REGION_EVERY {
             return;
         }
         shown.rows_sent[place] = now;
         shown.region.rows[place].html.clone_from(html);
-        self.send(name, html, region.audience);
+        self.send(name, html, &region.audience);
     }
 
-    fn send(&mut self, region: &str, html: &str, audience: Audience) {
+    fn send(&mut self, region: &str, html: &str, audience: &Audience) {
         self.last += 1;
-        let message = Arc::new(message(self.last, region, html, audience));
+        let message = Arc::new(message(self.last, region, html, audience.clone()));
         if self.ring.len() == RING {
             self.ring.pop_front();
         }
         self.ring.push_back(Arc::clone(&message));
         self.listeners.retain(|_, listener| {
             // A full channel is a listener that does not keep up; an empty seat has left already.
-            !audience.includes(listener.page) || listener.sender.try_send(Arc::clone(&message)).is_ok()
+            !audience.includes(&listener.page) || listener.sender.try_send(Arc::clone(&message)).is_ok()
         });
     }
 }

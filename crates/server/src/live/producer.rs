@@ -1,7 +1,10 @@
 //! The one task that looks at the database for all who listen, renders what pages render, and sends what changed.
 
+use crate::dashboard::execution::page::Regions as Execution;
 use crate::dashboard::instant::Times;
+use crate::dashboard::job::list::Jobs;
 use crate::dashboard::overview::page::{Regions, Snapshot};
+use crate::dashboard::region::{Page, Region};
 use crate::dashboard::{pulse, render};
 use crate::state::State;
 use std::time::Duration;
@@ -15,15 +18,18 @@ use tokio::sync::watch;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How soon it looks again when it is called, so that many calls at once are one look.
 const CALLED_PAUSE: Duration = Duration::from_millis(100);
+/// At so many pages about something particular it looks each time.
+const PAGES_AT_ONCE: usize = 20;
 
 /// Looks while somebody listens, until `shutdown` says true; then ends all streams.
 pub async fn run(state: State, mut shutdown: watch::Receiver<bool>) {
     let mut wakeup = state.store().wakeup(PROCESS_ENDED);
-    let mut is_down = false;
+    let (mut is_down, mut turn) = (false, 0);
     let looking = async {
         loop {
             state.inner().live.listened().await;
-            is_down = look(&state, is_down).await;
+            is_down = look(&state, is_down, turn).await;
+            turn = turn.wrapping_add(1);
             // A little more than a second, so that what was sent at the last look may be sent again.
             let pause = LOOK_EVERY.mul_f64(0.1f64.mul_add(jitter_unit(), 1.0));
             if wakeup.wait(pause).await == Woken::Called {
@@ -40,21 +46,15 @@ pub async fn run(state: State, mut shutdown: watch::Receiver<bool>) {
 }
 
 /// Looks once; whether the database was silent.
-async fn look(state: &State, was_down: bool) -> bool {
-    let watched = state.inner().live.pages();
-    let snapshot = async {
-        let snapshot = Snapshot::read(state).await?;
-        let times = Times::for_everybody(snapshot.pulse.now);
-        let renders = render::live::regions(state, &watched, &times).await?;
-        Ok::<_, StoreError>((snapshot, times, renders))
-    };
-    let snapshot = snapshot.await;
+async fn look(state: &State, was_down: bool, turn: usize) -> bool {
+    let snapshot = Snapshot::read(state).await;
     let now = state.inner().parts.clock.monotonic();
     match snapshot {
-        Ok((snapshot, times, renders)) => {
+        Ok(snapshot) => {
+            let times = Times::for_everybody(snapshot.pulse.now);
             let mut regions = pulse::regions(state, Some(&snapshot.pulse));
             regions.extend(Regions::new(state, &snapshot, &times).into_vec());
-            regions.extend(renders);
+            regions.extend(particular(state, turn, &times).await);
             state.inner().live.publish(regions, now);
             false
         }
@@ -67,4 +67,36 @@ async fn look(state: &State, was_down: bool) -> bool {
             true
         }
     }
+}
+
+/// The regions of the pages about something particular that somebody looks at. When they are many, some at each turn.
+async fn particular(state: &State, turn: usize, times: &Times) -> Vec<Region> {
+    let pages = state.inner().live.particular_pages();
+    let first = (turn * PAGES_AT_ONCE).checked_rem(pages.len()).unwrap_or(0);
+    let mut regions = Vec::new();
+    for page in pages.iter().cycle().skip(first).take(pages.len().min(PAGES_AT_ONCE)) {
+        match regions_of(state, page, times).await {
+            Ok(found) => regions.extend(found),
+            // The page stays as it was; the next turn looks again.
+            Err(error) => tracing::warn!(%error, "a live page could not be rendered"),
+        }
+    }
+    regions
+}
+
+async fn regions_of(state: &State, page: &Page, times: &Times) -> Result<Vec<Region>, StoreError> {
+    let mut tx = state.store().read().await?;
+    let regions = match page {
+        Page::Jobs(view) => {
+            let jobs = Jobs::read(state, &mut tx, view, times.now()).await?;
+            vec![jobs.region(state, times)]
+        }
+        Page::Execution(id) => Execution::read(state, &mut tx, *id, times).await?,
+        Page::Renders(..) | Page::Render(..) | Page::RenderWorkers => {
+            render::live::regions(state, &mut tx, page, times).await?
+        }
+        Page::Overview | Page::Alerts | Page::Other => Vec::new(),
+    };
+    tx.rollback().await?;
+    Ok(regions)
 }

@@ -1,5 +1,6 @@
 //! The pages, as a browser without JavaScript sees and uses them.
 
+mod job;
 mod outbox;
 mod pool;
 mod render;
@@ -7,6 +8,7 @@ mod render;
 use crate::{Answer, App};
 use axum::http::{Method, StatusCode};
 use std::time::Duration;
+use tidemill_domain::access::Token;
 use tidemill_domain::alert::{Reading, Severity, Subject};
 use tidemill_domain::audit::{Actor, AuditEntry, Role};
 use tidemill_domain::lease::{LeaseKey, Term};
@@ -14,6 +16,7 @@ use tidemill_domain::process::Identity;
 use tidemill_engine::{Process, ProcessOptions};
 use tidemill_server::access::Authentication;
 use tidemill_store::alert::Judging;
+use tidemill_store::token::NewToken;
 
 const HOSTILE: &str = "<script>alert(1)</script>\"'&";
 
@@ -28,6 +31,18 @@ impl<'a> Browser<'a> {
         let token = app.token(role).await;
         let answer = post(app, "/login", "", &format!("token={token}")).await;
         assert_eq!(answer.status, StatusCode::SEE_OTHER, "{answer:?}");
+        Self { app, cookie: cookie_of(&answer) }
+    }
+
+    /// One who is an operator of what lies within this scope only.
+    async fn log_in_scoped(app: &'a App, scope: &str) -> Self {
+        let token = Token::from_random(&[9; 16], &[9; 32]);
+        let (name, scopes) = ("limited".to_owned(), vec![scope.to_owned()]);
+        let new = NewToken { name, role: Role::Operator, scopes, valid_for: Some(Duration::from_secs(3600)) };
+        let mut tx = app.store.begin().await.unwrap();
+        tx.create_token(&token, &new, &Actor::system()).await.unwrap();
+        tx.commit().await.unwrap();
+        let answer = post(app, "/login", "", &format!("token={}", token.expose())).await;
         Self { app, cookie: cookie_of(&answer) }
     }
 

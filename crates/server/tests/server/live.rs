@@ -17,14 +17,14 @@ use tokio::time::timeout;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// An open stream, read event by event.
-struct Page {
+pub(crate) struct Page {
     status: StatusCode,
     body: BodyDataStream,
     text: String,
 }
 
 impl Page {
-    async fn open(app: &App, path: &str, headers: &[(&str, &str)]) -> Self {
+    pub(crate) async fn open(app: &App, path: &str, headers: &[(&str, &str)]) -> Self {
         use tower::ServiceExt;
         let mut request = Request::builder().uri(path).header("host", "127.0.0.1:7790");
         for (name, value) in headers {
@@ -49,7 +49,7 @@ impl Page {
     }
 
     /// The next patch of this region: its id and its text.
-    async fn patch(&mut self, region: &str) -> (String, String) {
+    pub(crate) async fn patch(&mut self, region: &str) -> (String, String) {
         loop {
             let event = self.event().await.expect("the stream is open");
             let line =
@@ -66,7 +66,7 @@ impl Page {
 }
 
 /// Runs the producer as the server does.
-fn produce(app: &App) -> watch::Sender<bool> {
+pub(crate) fn produce(app: &App) -> watch::Sender<bool> {
     let (stop, stopped) = watch::channel(false);
     tokio::spawn(live::run(app.state.clone(), stopped));
     stop

@@ -106,37 +106,48 @@ pub(crate) async fn restart(
 ) -> Result<Response, Problem> {
     let id = ExecutionId::new(id(&text)?);
     let reason = body.reason.as_deref().map(checked).transpose()?;
-    let found = find(&state, id).await?;
+    let what = format!("POST /api/v1/executions/{id}/restart {}", json!(body));
+    let asked = Asked { state: &state, principal: &principal, headers: &headers, what, id };
+    accept(restart_wanted(asked, reason, body.accept_change).await?).await
+}
+
+/// The launch that goes on with an execution.
+pub(crate) async fn restart_wanted(
+    asked: Asked<'_>,
+    reason: Option<&str>,
+    accept_change: bool,
+) -> Result<Wanted, Problem> {
+    let Asked { state, principal, headers, what, id } = asked;
+    let found = find(state, id).await?;
     let entry = reason.map(|reason| {
         AuditEntry::new(principal.actor(), "execution.restart", &format!("execution/{id}")).because(reason)
     });
-    accept(Wanted {
-        what: format!("POST /api/v1/executions/{id}/restart {}", json!(body)),
+    Ok(Wanted {
+        what,
         parameters: found.job_parameters()?,
         how: How::Restart,
         job: found.execution.job,
-        accept_change: body.accept_change,
+        accept_change,
         audit: entry,
-        state,
-        principal,
-        headers,
+        state: state.clone(),
+        principal: principal.clone(),
+        headers: headers.clone(),
     })
-    .await
 }
 
 /// A request about an execution.
-struct Asked<'a> {
-    state: &'a State,
-    principal: &'a Principal,
-    headers: &'a HeaderMap,
+pub(crate) struct Asked<'a> {
+    pub(crate) state: &'a State,
+    pub(crate) principal: &'a Principal,
+    pub(crate) headers: &'a HeaderMap,
     /// The whole request as text.
-    what: String,
-    id: ExecutionId,
+    pub(crate) what: String,
+    pub(crate) id: ExecutionId,
 }
 
 /// Gives an order, and answers with the execution as it is then. Whoever is limited to some jobs may give orders about
 /// their executions only.
-async fn operate(
+pub(crate) async fn operate(
     asked: Asked<'_>,
     status: StatusCode,
     give: impl AsyncFnOnce(&mut Tx, &Actor) -> Result<Operated, StoreError>,

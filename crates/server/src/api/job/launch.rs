@@ -96,10 +96,31 @@ pub(crate) enum How {
     Restart,
 }
 
+/// A launch that was accepted: the answer to its request, and the execution.
+#[derive(Debug)]
+pub(crate) struct Accepted {
+    status: u16,
+    body: String,
+    pub(crate) id: Option<i64>,
+}
+
 /// Launches, and answers with the execution.
 pub(crate) async fn accept(wanted: Wanted) -> Result<Response, Problem> {
+    let state = wanted.state.clone();
+    let Accepted { status, body, id } = launched(wanted).await?;
+    let mut response = mutation::answer(status, body);
+    let place =
+        id.and_then(|id| HeaderValue::from_str(&state.path(&format!("/api/v1/executions/{id}"))).ok());
+    if let Some(place) = place {
+        response.headers_mut().insert(header::LOCATION, place);
+    }
+    Ok(response)
+}
+
+/// Launches.
+pub(crate) async fn launched(wanted: Wanted) -> Result<Accepted, Problem> {
     // A task of its own: a caller that hangs up in the middle must not leave an execution that nobody runs.
-    match tokio::spawn(accept_to_the_end(wanted)).await {
+    match tokio::spawn(launch_to_the_end(wanted)).await {
         Ok(answer) => answer,
         Err(error) => {
             tracing::error!(%error, "a launch ended in a panic");
@@ -108,7 +129,7 @@ pub(crate) async fn accept(wanted: Wanted) -> Result<Response, Problem> {
     }
 }
 
-async fn accept_to_the_end(wanted: Wanted) -> Result<Response, Problem> {
+async fn launch_to_the_end(wanted: Wanted) -> Result<Accepted, Problem> {
     let Wanted { state, principal, headers, what, how, job, parameters, accept_change, audit } = wanted;
     let launcher = state.launcher().clone().accept_change(accept_change);
     let actor = principal.actor();
@@ -129,17 +150,14 @@ async fn accept_to_the_end(wanted: Wanted) -> Result<Response, Problem> {
     // A request that was answered before has launched nothing now; the execution reports to the database.
     drop(launching.committed());
     let id = serde_json::from_str::<Value>(&body).ok().and_then(|kept| kept["id"].as_i64());
-    let mut response = mutation::answer(status, body);
-    let place =
-        id.and_then(|id| HeaderValue::from_str(&state.path(&format!("/api/v1/executions/{id}"))).ok());
-    if let Some(place) = place {
-        response.headers_mut().insert(header::LOCATION, place);
-    }
-    Ok(response)
+    Ok(Accepted { status, body, id })
 }
 
 /// The parameters that were given, for a job that asks for these.
-fn parameters(given: &Map<String, Value>, specs: &[ParameterSpec]) -> Result<JobParameters, Problem> {
+pub(crate) fn parameters(
+    given: &Map<String, Value>,
+    specs: &[ParameterSpec],
+) -> Result<JobParameters, Problem> {
     let bad = |why: String| {
         let remedy = "give each as a text, a number, or an object with value, type and identifying";
         Problem::new(Code::BadJobParameters, why, remedy)

@@ -62,6 +62,8 @@
       if (!old) continue;
       old.replaceWith(parse(text));
     }
+    const named = $("[data-title]");
+    if (named) document.title = named.dataset.title;
   }
   function parse(text) {
     const made = document.createElement("template");

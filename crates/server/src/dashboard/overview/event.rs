@@ -17,7 +17,8 @@ pub(crate) fn region(events: &[AuditRecord], times: &Times) -> Region {
     Region::table_body("events", Audience::On(&[Page::Overview]), rows, without, html! {})
 }
 
-fn name(event: &AuditRecord) -> String {
+/// The name of its row.
+pub(crate) fn name(event: &AuditRecord) -> String {
     format!("event:{}", event.id)
 }
 

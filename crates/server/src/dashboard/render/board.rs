@@ -176,7 +176,7 @@ impl Regions {
         Self {
             chips: Region::whole(
                 &chips,
-                Audience::Only(page),
+                Audience::At(page.clone()),
                 html! {
                     nav.chips data-live=(chips) aria-label="Statuses" {
                         (whole.chips(look.state, &Wanted::default(), board.status))
@@ -185,7 +185,7 @@ impl Regions {
             ),
             banner: Region::whole(
                 &banner,
-                Audience::Only(page),
+                Audience::At(page.clone()),
                 html! { div data-live=(banner) { (whole.banner(look.state)) } },
             ),
             bodies: bodies(look, whole, board, &name),
@@ -199,7 +199,7 @@ impl Regions {
 }
 
 fn bodies(look: &Look<'_>, whole: &Whole, board: &Board, name: &dyn Fn(&str) -> String) -> Vec<Region> {
-    let audience = Audience::Only(Page::Renders(board.status, look.buttons));
+    let audience = Audience::At(Page::Renders(board.status, look.buttons));
     let rows = |records: &[RenderRecord]| -> Vec<Row> {
         records.iter().map(|record| row(look, record, Ahead::Exactly(0))).collect()
     };
@@ -207,7 +207,7 @@ fn bodies(look: &Look<'_>, whole: &Whole, board: &Board, name: &dyn Fn(&str) -> 
         let heading = html! { tr.group { th scope="rowgroup" colspan=(COLUMNS.len()) { (heading) } } };
         let stand_in = html! { (heading) (empty_row(COLUMNS.len(), without)) };
         let has_rows = !rows.is_empty();
-        let mut region = Region::table_body(&name(what), audience, rows, stand_in, below.clone());
+        let mut region = Region::table_body(&name(what), audience.clone(), rows, stand_in, below.clone());
         if has_rows {
             region.opening.push_str(&heading.into_string());
         }

@@ -2,8 +2,8 @@
 
 use super::page::tabs;
 use crate::api::Asked;
-use crate::dashboard::audit::encoded;
 use crate::dashboard::frame::{Frame, Section};
+use crate::dashboard::part::encoded;
 use crate::dashboard::part::{Health, command, empty_row, panel, state as state_word, table};
 use crate::dashboard::pulse::Pulse;
 use crate::dashboard::region::Page;

@@ -1,7 +1,7 @@
 //! Which renders a page is to show, as its address says it.
 
 use crate::api::render::{date, status};
-use crate::dashboard::audit::encoded;
+use crate::dashboard::part::encoded;
 use crate::problem::Problem;
 use serde::Deserialize;
 use std::fmt::Write as _;

@@ -79,7 +79,7 @@ impl Regions {
         let region = |what: &str, markup: Markup| {
             let name = format!("{what}@{}", page.word());
             let inside = html! { div data-live=(name) { (markup) } };
-            Region::whole(&name, Audience::Only(page), inside)
+            Region::whole(&name, Audience::At(page.clone()), inside)
         };
         Self {
             head: region("head", head(look, whole, one)),

@@ -1,8 +1,8 @@
 //! One render as a row: on the board, in lists and in patches.
 
 use crate::api::render::operate::Verb;
-use crate::dashboard::audit::encoded;
 use crate::dashboard::instant::{Times, span};
+use crate::dashboard::part::encoded;
 use crate::dashboard::part::{Health, state as state_word};
 use crate::dashboard::region::{Buttons, Row};
 use crate::state::State;

@@ -1,0 +1,196 @@
+//! What can be done about an execution. The buttons change by themselves and are the same for everybody who may use them;
+//! the forms that they belong to, with their proofs, are the visitor's own.
+
+use super::seen::{From, Possible, Resume, Seen};
+use crate::dashboard::form;
+use crate::dashboard::job::run::accept_change;
+use crate::dashboard::part::{command, number, panel, refused};
+use crate::dashboard::region::Region;
+use crate::dashboard::visit::Visit;
+use crate::problem::Problem;
+use crate::state::State;
+use maud::{Markup, html};
+use tidemill_domain::access::Permission;
+use tidemill_domain::audit::FIELD_CHARS_MAX;
+use tidemill_engine::job::JobError;
+
+const ACTIONS: [(&str, &str); 3] = [("restart", "Restart"), ("stop", "Stop…"), ("abandon", "Abandon…")];
+
+/// The panel: the buttons as they are now, or why this visitor can use none of them.
+pub(super) fn panel_of(visit: &Visit, seen: &Seen, actions: &Region) -> Markup {
+    let execution = seen.execution();
+    let (id, address) = (execution.id, visit.state.path(&format!("/executions/{}", execution.id)));
+    let content = html! {
+        div.body {
+            @match visit.refusal_of(Permission::Operate, &format!("job/{}", execution.job)) {
+                Some(reason) => ul.acts {
+                    @for (_, button) in ACTIONS { li { (refused(button, &reason)) } }
+                },
+                None => {
+                    @for (verb, _) in ACTIONS {
+                        form method="post" id={ "do-" (verb) } action={ (address) "/" (verb) } {
+                            (form::hidden(&visit.principal))
+                        }
+                    }
+                    (actions.markup())
+                }
+            }
+            div.row {
+                (command(&format!("tidemill executions {id}")))
+                a.button href={ (address) "/download" } { "Download JSON" }
+            }
+        }
+    };
+    panel("actions", "Actions", &html! {}, &content)
+}
+
+/// The buttons.
+pub(super) fn markup(state: &State, seen: &Seen) -> Markup {
+    let Possible { restart, stop, abandon } = &seen.possible;
+    let id = seen.execution().id;
+    html! {
+        ul.acts data-live="actions" {
+            li {
+                @match restart {
+                    Ok(()) => (restart_now(seen.resume.as_ref())),
+                    Err(_) if seen.possible.needs_accepting() => (restart_changed(seen.resume.as_ref())),
+                    Err(error) => (refused("Restart", &reason(error))),
+                }
+                (cli(&format!("tidemill job restart {id}")))
+            }
+            li {
+                @match stop {
+                    Ok(()) => (stop_asked(state, seen)),
+                    Err(error) => (refused("Stop…", &reason(error))),
+                }
+                (cli(&format!("tidemill job stop {id} --reason WHY")))
+            }
+            li {
+                @match abandon {
+                    Ok(()) => (abandon_asked(state, seen)),
+                    Err(error) => (refused("Abandon…", &reason(error))),
+                }
+                (cli(&format!("tidemill job abandon {id} --reason WHY")))
+            }
+        }
+    }
+}
+
+/// The reason that programs are told, as a sentence.
+fn reason(error: &JobError) -> String {
+    match error {
+        // What the database says goes to the log only.
+        JobError::Engine(_) => "The database does not tell whether it could be done.".to_owned(),
+        error => format!("{error}."),
+    }
+}
+
+fn restart_now(resume: Option<&Resume>) -> Markup {
+    html! {
+        button.do form="do-restart" { "Restart" }
+        " "
+        span { (goes_on(resume)) }
+    }
+}
+
+fn restart_changed(resume: Option<&Resume>) -> Markup {
+    html! {
+        button.do form="do-restart" { "Restart" }
+        " "
+        span { (goes_on(resume)) }
+        (accept_change("do-restart"))
+    }
+}
+
+/// Where a restart goes on.
+fn goes_on(resume: Option<&Resume>) -> Markup {
+    html! {
+        @match resume {
+            Some(Resume { step, from }) => {
+                "Resumes " code { (step) }
+                @match from {
+                    From::Item(items) => { " at item " (number(*items)) }
+                    From::Partitions { left, all } => { ": " (left) " of " (all) " partitions are left" }
+                    From::Start => {}
+                }
+                "."
+            }
+            None => "Goes on behind the steps that completed.",
+        }
+    }
+}
+
+fn stop_asked(state: &State, seen: &Seen) -> Markup {
+    let execution = seen.execution();
+    html! {
+        details.confirm {
+            summary { "Stop…" }
+            div.sheet {
+                h2 { "Stop " (execution.job) " #" (execution.id) "?" }
+                p { "It stops at the end of the chunk that it is at. What was committed stays, and a restart goes on from there." }
+                div.fields { (why("do-stop", "Why (may be left empty)", false)) }
+                div.row {
+                    (cancel(state, seen))
+                    button.end form="do-stop" { "Stop execution " (execution.id) }
+                }
+            }
+        }
+        " "
+        span { "Stops at the end of the chunk that it is at." }
+    }
+}
+
+fn abandon_asked(state: &State, seen: &Seen) -> Markup {
+    let execution = seen.execution();
+    html! {
+        details.confirm {
+            summary { "Abandon…" }
+            div.sheet {
+                h2 { "Abandon " (execution.job) " #" (execution.id) "?" }
+                p { "It is given up for good: its instance is never restarted, and what is left of its work is not done. This cannot be taken back." }
+                div.fields {
+                    (why("do-abandon", "Why", true))
+                    label.wide {
+                        "To confirm, type " (execution.id)
+                        input name="confirm" form="do-abandon" required inputmode="numeric" autocomplete="off"
+                            pattern=(execution.id);
+                    }
+                }
+                div.row {
+                    (cancel(state, seen))
+                    button.end form="do-abandon" { "Abandon execution " (execution.id) }
+                }
+            }
+        }
+        " "
+        span { "Gives it up for good: it is never restarted." }
+    }
+}
+
+fn why(form: &str, label: &str, is_needed: bool) -> Markup {
+    html! {
+        label.wide {
+            (label)
+            input name="reason" form=(form) required[is_needed] maxlength=(FIELD_CHARS_MAX) autocomplete="off";
+        }
+    }
+}
+
+fn cancel(state: &State, seen: &Seen) -> Markup {
+    html! {
+        a.button href=(state.path(&format!("/executions/{}", seen.execution().id))) data-close { "Cancel" }
+    }
+}
+
+/// The same at the command line.
+fn cli(text: &str) -> Markup {
+    html! { details.cli { summary { "CLI" } (command(text)) } }
+}
+
+/// What happens to somebody who types something else than the id.
+pub(super) fn unconfirmed(id: impl std::fmt::Display) -> Problem {
+    Problem::bad_request(
+        format!("what was typed is not {id}"),
+        "type the number of the execution to confirm, so that no other one is given up by mistake",
+    )
+}

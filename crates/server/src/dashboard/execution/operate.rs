@@ -1,0 +1,125 @@
+//! What is done about an execution, through the same functions as programs use. What is refused comes back to the page,
+//! with the reason.
+
+use super::action::unconfirmed;
+use super::page::show;
+use crate::api::execution::operate::{Asked, checked, operate, restart_wanted};
+use crate::api::id;
+use crate::api::job::launch::launched;
+use crate::dashboard::form::{self, Fields};
+use crate::dashboard::visit::Visit;
+use crate::problem::Problem;
+use axum::extract::Path;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Redirect, Response};
+use serde::Deserialize;
+use tidemill_domain::code::Code;
+use tidemill_domain::job::ExecutionId;
+
+/// The form of any of the actions.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Doing {
+    #[serde(default)]
+    reason: String,
+    #[serde(default)]
+    confirm: String,
+    #[serde(default)]
+    accept_change: String,
+    #[serde(default)]
+    form_token: String,
+    #[serde(default)]
+    key: String,
+}
+
+impl Doing {
+    /// The reason, if one was given.
+    fn reason(&self) -> Result<Option<&str>, Problem> {
+        if self.reason.trim().is_empty() { Ok(None) } else { checked(&self.reason).map(Some) }
+    }
+}
+
+/// One action that a visitor wants.
+struct Wish<'a> {
+    visit: &'a Visit,
+    id: ExecutionId,
+    fields: &'a Doing,
+    headers: HeaderMap,
+}
+
+impl Wish<'_> {
+    /// The request as the functions for programs take it.
+    fn asked(&self, verb: &str) -> Asked<'_> {
+        let Self { visit, id, fields, headers } = self;
+        let what = format!("form: {verb} execution {id} {} {}", fields.reason, fields.accept_change);
+        Asked { state: &visit.state, principal: &visit.principal, headers, what, id: *id }
+    }
+}
+
+/// Goes on with it: to the new execution.
+pub(crate) async fn restart(
+    visit: Visit,
+    Path(text): Path<String>,
+    Fields(fields): Fields<Doing>,
+) -> Result<Response, Problem> {
+    answer(&visit, &text, &fields, async |wish| {
+        let accept_change = wish.fields.accept_change == "yes";
+        let wanted = restart_wanted(wish.asked("restart"), wish.fields.reason()?, accept_change).await?;
+        let id = launched(wanted).await?.id;
+        id.ok_or_else(|| Problem::new(Code::Unexpected, "the restart has no execution", "report it"))
+    })
+    .await
+}
+
+/// Asks it to stop.
+pub(crate) async fn stop(
+    visit: Visit,
+    Path(text): Path<String>,
+    Fields(fields): Fields<Doing>,
+) -> Result<Response, Problem> {
+    answer(&visit, &text, &fields, async |wish| {
+        let (id, reason) = (wish.id, wish.fields.reason()?);
+        let give =
+            async |tx: &mut _, actor: &_| tidemill_store::Tx::request_stop(tx, id, actor, reason).await;
+        operate(wish.asked("stop"), StatusCode::ACCEPTED, give).await?;
+        Ok(id.get())
+    })
+    .await
+}
+
+/// Gives it up, if its number was typed.
+pub(crate) async fn abandon(
+    visit: Visit,
+    Path(text): Path<String>,
+    Fields(fields): Fields<Doing>,
+) -> Result<Response, Problem> {
+    answer(&visit, &text, &fields, async |wish| {
+        let (id, reason) = (wish.id, checked(&wish.fields.reason)?);
+        if wish.fields.confirm.trim() != id.to_string() {
+            return Err(unconfirmed(id));
+        }
+        let give =
+            async |tx: &mut _, actor: &_| tidemill_store::Tx::abandon_execution(tx, id, actor, reason).await;
+        operate(wish.asked("abandon"), StatusCode::OK, give).await?;
+        Ok(id.get())
+    })
+    .await
+}
+
+/// Does it, and goes to the execution that it answers with; or shows the page with the reason why not.
+async fn answer(
+    visit: &Visit,
+    text: &str,
+    fields: &Doing,
+    act: impl AsyncFnOnce(&Wish<'_>) -> Result<i64, Problem>,
+) -> Result<Response, Problem> {
+    form::check(&visit.principal, &fields.form_token)?;
+    let id = ExecutionId::new(id(text)?);
+    let wish = Wish { visit, id, fields, headers: form::key_header(&fields.key) };
+    match act(&wish).await {
+        Ok(id) => Ok(Redirect::to(&visit.state.path(&format!("/executions/{id}"))).into_response()),
+        Err(problem) => {
+            let page = show(visit, id, Some(&problem)).await?;
+            Ok((problem.status(), page).into_response())
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The page of an execution, and its parts that change by themselves.
+
+use super::seen::Seen;
+use super::{action, content, fault, head, step, timeline};
+use crate::api::id;
+use crate::dashboard::frame::{Frame, Section};
+use crate::dashboard::instant::Times;
+use crate::dashboard::overview::event;
+use crate::dashboard::part::{empty_row, panel, refusal_banner, table, wide_table};
+use crate::dashboard::pulse::Pulse;
+use crate::dashboard::region::{Audience, Page, Region, Row};
+use crate::dashboard::visit::Visit;
+use crate::problem::Problem;
+use crate::state::State;
+use axum::extract::Path;
+use axum::response::Html;
+use maud::{Markup, html};
+use tidemill_domain::job::ExecutionId;
+use tidemill_engine::job::JobError;
+use tidemill_store::{StoreError, Tx};
+
+/// The parts that change by themselves. The page is put together from the very same.
+#[derive(Debug)]
+pub(crate) struct Regions {
+    head: Region,
+    actions: Region,
+    fault: Region,
+    steps: Region,
+    timeline: Region,
+    events: Region,
+}
+
+impl Regions {
+    /// Renders them.
+    fn new(state: &State, seen: &Seen, times: &Times) -> Self {
+        let audience = || Audience::At(Page::Execution(seen.execution().id));
+        Self {
+            head: Region::whole("head", audience(), head::markup(state, seen, times)),
+            actions: Region::whole("actions", audience(), action::markup(state, seen)),
+            fault: Region::whole("fault", audience(), fault::markup(seen)),
+            steps: step::region(seen, audience(), times),
+            timeline: Region::whole("timeline", audience(), timeline::markup(state, seen, times.now())),
+            events: events(seen, audience(), times),
+        }
+    }
+
+    /// Looks, and renders them for those who compare and send; none when there is no such execution any more.
+    pub(crate) async fn read(
+        state: &State,
+        tx: &mut Tx,
+        id: ExecutionId,
+        times: &Times,
+    ) -> Result<Vec<Region>, StoreError> {
+        let Some(seen) = Seen::read(state, tx, id).await? else { return Ok(Vec::new()) };
+        let Self { head, actions, fault, steps, timeline, events } = Self::new(state, &seen, times);
+        Ok(vec![head, actions, fault, steps, timeline, events])
+    }
+}
+
+fn events(seen: &Seen, audience: Audience, times: &Times) -> Region {
+    let row = |record| Row::new(event::name(record), event::row(record, times));
+    let without = empty_row(event::COLUMNS.len(), &html! { "The audit log has nothing about it." });
+    Region::table_body("events", audience, seen.events.iter().map(row).collect(), without, html! {})
+}
+
+/// The page.
+pub(crate) async fn page(visit: Visit, Path(text): Path<String>) -> Result<Html<String>, Problem> {
+    show(&visit, ExecutionId::new(id(&text)?), None).await
+}
+
+/// The page, perhaps after something was refused.
+pub(super) async fn show(
+    visit: &Visit,
+    id: ExecutionId,
+    refused: Option<&Problem>,
+) -> Result<Html<String>, Problem> {
+    let state = &visit.state;
+    let (pulse, mut tx) = Pulse::read(state).await?;
+    let seen = Seen::read(state, &mut tx, id).await?.ok_or(JobError::UnknownExecution(id))?;
+    let content = content::Content::read(visit, &mut tx, &seen).await?;
+    tx.rollback().await?;
+    let times = visit.times(pulse.now);
+    let regions = Regions::new(state, &seen, &times);
+    let execution = seen.execution();
+    let title = format!("{} {} #{id}", execution.status, execution.job);
+    let markup = html! {
+        @if let Some(problem) = refused { (refusal_banner(problem)) }
+        (regions.head.markup())
+        (regions.fault.markup())
+        (action::panel_of(visit, &seen, &regions.actions))
+        (body(&regions, &content))
+    };
+    let (section, title, page) = (Section::Jobs, Some(title.as_str()), Page::Execution(id));
+    Ok(Frame { visit, pulse: &pulse, section, title, page }.render(&markup))
+}
+
+fn body(regions: &Regions, content: &content::Content) -> Markup {
+    let nothing = html! {};
+    html! {
+        (panel("steps", "Steps", &nothing, &wide_table("Steps", step::COLUMNS, &regions.steps.markup())))
+        (panel("timeline", "Timeline", &html! { span.soft { "All executions of the instance, without the time between them." } },
+            &regions.timeline.markup()))
+        @if let Some(rejects) = content.rejects() {
+            (panel("skipped", "Skipped items", &nothing, &rejects))
+        }
+        (panel("context", "Context", &html! { span.soft { "What it remembers, as of when this page was opened." } },
+            &content.contexts()))
+        (panel("events", "Events", &nothing, &table("Events", event::COLUMNS, &regions.events.markup())))
+    }
+}

@@ -1,0 +1,125 @@
+//! The steps of an execution, one row each, with the partitions of a divided step below it.
+
+use super::seen::{Seen, is_partition};
+use crate::dashboard::instant::{Times, span, took};
+use crate::dashboard::job::standing::word;
+use crate::dashboard::part::{empty_row, number};
+use crate::dashboard::region::{Audience, Region, Row};
+use maud::{Markup, html};
+use std::time::Duration;
+use tidemill_domain::job::BatchStatus;
+use tidemill_domain::time::Timestamp;
+use tidemill_store::job::StepRecord;
+
+/// More partitions than this are shown only where they are not complete.
+const PARTITIONS_SHOWN: usize = 20;
+/// Most rows.
+const ROWS_MAX: usize = 200;
+
+pub(super) const COLUMNS: &[(&str, bool)] = &[
+    ("Step", false),
+    ("Status", false),
+    ("Progress", false),
+    ("Read", true),
+    ("Written", true),
+    ("Filtered", true),
+    ("Skipped", true),
+    ("Commits", true),
+    ("Rollbacks", true),
+    ("Items/s", true),
+    ("Took", true),
+    ("Started", false),
+];
+
+/// The table's body.
+pub(super) fn region(seen: &Seen, audience: Audience, times: &Times) -> Region {
+    let partitions = seen.steps.iter().filter(|step| is_partition(step)).count();
+    let is_shown = |step: &&StepRecord| {
+        partitions <= PARTITIONS_SHOWN || !is_partition(step) || step.status != BatchStatus::Completed
+    };
+    let shown: Vec<&StepRecord> = seen.steps.iter().filter(is_shown).take(ROWS_MAX).collect();
+    let left_out = seen.steps.len() - shown.len();
+    let rows = shown.into_iter().map(|step| Row::new(name(step), row(step, seen, times))).collect();
+    let below = html! {
+        @if left_out > 0 {
+            tr { td.soft colspan=(COLUMNS.len()) { (number(left_out as u64)) " partitions are not shown; the download has them all." } }
+        }
+    };
+    let without = empty_row(COLUMNS.len(), &html! { "No step has run yet." });
+    Region::table_body("steps", audience, rows, without, below)
+}
+
+fn name(step: &StepRecord) -> String {
+    format!("step:{}", step.id)
+}
+
+fn row(step: &StepRecord, seen: &Seen, times: &Times) -> Markup {
+    let counters = &step.counters;
+    let kind = is_partition(step).then_some("part");
+    let length = length(step, times.now());
+    let skips = counters.read_skip + counters.process_skip + counters.write_skip;
+    let skipped = format!(
+        "{} when reading, {} when processing, {} when writing",
+        counters.read_skip, counters.process_skip, counters.write_skip
+    );
+    html! {
+        tr data-live=(name(step)) id={ "step-" (step.name) } class=[kind] {
+            th.long scope="row" {
+                (step.name)
+                @if let Some(process) = &step.process { div.soft { (process) } }
+            }
+            td { (word(step.status)) }
+            td { (progress(step, seen, length)) }
+            td.number { (number(counters.read)) }
+            td.number { (number(counters.write)) }
+            td.number { (number(counters.filter)) }
+            td.number title=(skipped) { (number(skips)) }
+            td.number { (number(counters.commit)) }
+            td.number { (number(counters.rollback)) }
+            td.number { (pace(step, length)) }
+            td.number { @if let Some(length) = length { (took(length)) } }
+            td { (times.maybe(step.started_at, "not yet")) }
+        }
+    }
+}
+
+/// How long it has run; one that runs as of its last change, so that nothing changes while nothing happens.
+fn length(step: &StepRecord, now: Timestamp) -> Option<Duration> {
+    let end = step.ended_at.or(step.updated_at).unwrap_or(now);
+    step.started_at.map(|start| end.since(start))
+}
+
+fn per_second(step: &StepRecord, length: Option<Duration>) -> Option<f64> {
+    let seconds = length.filter(|length| !length.is_zero())?.as_secs_f64();
+    let items = step.counters.read as f64;
+    (items > 0.0).then_some(items / seconds)
+}
+
+fn pace(step: &StepRecord, length: Option<Duration>) -> Markup {
+    match per_second(step, length) {
+        Some(pace) if pace < 10.0 => html! { (format!("{pace:.1}")) },
+        // Nobody reads items by the quintillion.
+        Some(pace) => html! { (number(pace.round() as u64)) },
+        None => html! { span.soft { "–" } },
+    }
+}
+
+/// How far it is, where it is known how far there is to go; otherwise how far it has come.
+fn progress(step: &StepRecord, seen: &Seen, length: Option<Duration>) -> Markup {
+    let counters = &step.counters;
+    let own = counters.read + counters.read_skip;
+    let Some(total) = step.total_items else {
+        return html! { @if own > 0 { (number(own)) " items" } @else { span.soft { "–" } } };
+    };
+    let done = seen.places.get(&step.id).copied().unwrap_or(own).min(total);
+    let left = per_second(step, length)
+        .filter(|_| step.status.is_running())
+        .map(|pace| (total - done) as f64 / pace);
+    html! {
+        progress max=(total.max(1)) value=(done) aria-label={ "Progress of " (step.name) } {}
+        div.still {
+            (number(done)) " of " (number(total))
+            @if let Some(left) = left { span.soft { ", about " (span(Duration::from_secs_f64(left.min(1e9)))) " left" } }
+        }
+    }
+}

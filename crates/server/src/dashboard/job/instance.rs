@@ -1,0 +1,85 @@
+//! The instances of a job: which sets of identifying parameters it ran with, page by page.
+
+use super::detail::Wanted;
+use super::list::address;
+use super::standing::word;
+use crate::dashboard::instant::Times;
+use crate::dashboard::part::{empty_row, number, wide_table};
+use crate::dashboard::visit::Visit;
+use maud::{Markup, html};
+use tidemill_domain::job::InstanceId;
+use tidemill_store::job::InstanceRecord;
+use tidemill_store::job::list::COUNTED_MAX;
+use tidemill_store::{StoreError, Tx};
+
+const PAGE_ROWS: u32 = 10;
+const COLUMNS: &[(&str, bool)] =
+    &[("State", false), ("Instance", true), ("Identified by", false), ("Executions", true), ("Last", false)];
+
+/// A page of instances.
+#[derive(Debug)]
+pub(super) struct Instances {
+    records: Vec<InstanceRecord>,
+    has_more: bool,
+}
+
+impl Instances {
+    /// Looks.
+    pub(super) async fn read(tx: &mut Tx, job: &str, wanted: &Wanted) -> Result<Self, StoreError> {
+        let before = wanted.instances_before.map(InstanceId::new);
+        let mut records = tx.instances(job, before, PAGE_ROWS + 1).await?;
+        let has_more = records.len() > PAGE_ROWS as usize;
+        records.truncate(PAGE_ROWS as usize);
+        Ok(Self { records, has_more })
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// The table, and the way to older ones.
+    pub(super) fn table(&self, visit: &Visit, job: &str, wanted: &Wanted, times: &Times) -> Markup {
+        let address = address(&visit.state, job);
+        let rows = html! {
+            tbody {
+                @if self.records.is_empty() {
+                    (empty_row(COLUMNS.len(), &html! { "Each set of identifying parameters that it runs with is one." }))
+                }
+                @for record in &self.records { (row(&address, record, times)) }
+            }
+        };
+        let older = self.records.last().filter(|_| self.has_more);
+        html! {
+            (wide_table("Instances", COLUMNS, &rows))
+            div.row.body {
+                @if wanted.instances_before.is_some() { a.button href={ (address) "#instances" } { "Newest" } }
+                @if let Some(last) = older {
+                    a.button href={ (address) "?instances_before=" (last.id) "#instances" } { "Older" }
+                }
+            }
+        }
+    }
+}
+
+fn row(address: &str, record: &InstanceRecord, times: &Times) -> Markup {
+    let is_cut = i64::try_from(record.executions).is_ok_and(|executions| executions >= COUNTED_MAX);
+    let identifying = record.parameters.iter().filter(|parameter| parameter.is_identifying);
+    let identity: Vec<String> =
+        identifying.map(|parameter| format!("{}={}", parameter.name, parameter.value)).collect();
+    html! {
+        tr {
+            td { @if let Some(last) = record.last { (word(last.status)) } }
+            th.number scope="row" { (number(record.id.get().unsigned_abs())) }
+            td.long {
+                @if identity.is_empty() { span.soft { "no parameter" } } @else { code { (identity.join(" ")) } }
+            }
+            td.number {
+                a href={ (address) "?instance=" (record.id) "#executions" } {
+                    (number(record.executions)) @if is_cut { "+" }
+                    span.unseen { " executions of instance " (record.id) }
+                }
+            }
+            td { (times.maybe(record.last.map(|last| last.created_at), "never")) }
+        }
+    }
+}

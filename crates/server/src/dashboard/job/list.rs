@@ -1,0 +1,244 @@
+//! Jobs, one row each: on the page and in its patches. A row is the same for everybody, so what only some may do is a link
+//! to where it can be done.
+
+use super::standing::{Standing, word};
+use super::strip::{CELLS, strip};
+use super::view::JobsView;
+use crate::dashboard::instant::{Times, took};
+use crate::dashboard::part::{command, empty_row, encoded};
+use crate::dashboard::region::{Audience, Page, Region, Row};
+use crate::state::State;
+use maud::{Markup, html};
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+use tidemill_domain::job::track::{Outcomes, median};
+use tidemill_domain::time::Timestamp;
+use tidemill_store::job::{LastExecution, RunRecord};
+use tidemill_store::schedule::ScheduleRecord;
+use tidemill_store::{StoreError, Tx};
+
+/// Most jobs that are looked at.
+const JOBS_MAX: u32 = 500;
+/// Most schedules that are looked at.
+const SCHEDULES_MAX: u32 = 500;
+/// Most rows.
+const SHOWN: usize = 100;
+/// For how long success is counted.
+const WEEK: Duration = Duration::from_secs(7 * 86_400);
+
+/// What the table's columns are called, and whether they are of numbers.
+pub(crate) const COLUMNS: &[(&str, bool)] = &[
+    ("Last execution", false),
+    ("Job", false),
+    ("Last 20, newest at the right", false),
+    ("Median", true),
+    ("Last took", true),
+    ("7 days", true),
+    ("Next run", false),
+    ("Action", false),
+];
+
+/// A job, and how it is doing.
+#[derive(Debug)]
+struct Job {
+    name: String,
+    /// Whether this server can launch it.
+    is_registered: bool,
+    last: Option<LastExecution>,
+    runs: Vec<RunRecord>,
+    outcomes: Outcomes,
+    schedules: Vec<ScheduleRecord>,
+}
+
+impl Job {
+    fn standing(&self) -> Standing {
+        Standing::of(self.last.map(|last| last.status))
+    }
+}
+
+/// The jobs that are wanted.
+#[derive(Debug)]
+pub(crate) struct Jobs {
+    view: JobsView,
+    rows: Vec<Job>,
+    /// How many are wanted; more than there are rows when they are too many.
+    found: usize,
+    /// Whether there is any job at all.
+    is_any: bool,
+}
+
+impl Jobs {
+    /// Looks.
+    pub(crate) async fn read(
+        state: &State,
+        tx: &mut Tx,
+        view: &JobsView,
+        now: Timestamp,
+    ) -> Result<Self, StoreError> {
+        let ours = state.launcher().jobs();
+        let mut all: BTreeMap<String, Option<LastExecution>> =
+            ours.names().into_iter().map(|name| (name, None)).collect();
+        all.extend(tx.job_standings(JOBS_MAX).await?.into_iter().map(|job| (job.name, job.last)));
+        let is_any = !all.is_empty();
+        let job = |(name, last): (String, Option<LastExecution>)| Job {
+            is_registered: ours.get(&name).is_ok(),
+            name,
+            last,
+            runs: Vec::new(),
+            outcomes: Outcomes::default(),
+            schedules: Vec::new(),
+        };
+        let mut rows: Vec<Job> =
+            all.into_iter().map(job).filter(|job| view.wants(&job.name, job.standing())).collect();
+        // By name before, so that those that stand alike stay in that order.
+        rows.sort_by_key(Job::standing);
+        let found = rows.len();
+        rows.truncate(SHOWN);
+        let mut jobs = Self { view: view.clone(), rows, found, is_any };
+        jobs.add_history(tx, now).await?;
+        Ok(jobs)
+    }
+
+    async fn add_history(&mut self, tx: &mut Tx, now: Timestamp) -> Result<(), StoreError> {
+        let names: Vec<&str> = self.rows.iter().map(|job| job.name.as_str()).collect();
+        let mut runs = tx.recent_runs(&names, CELLS).await?;
+        let outcomes = tx.outcomes(&names, now.minus(WEEK)).await?;
+        let mut schedules: HashMap<String, Vec<ScheduleRecord>> = HashMap::new();
+        for record in tx.schedules(SCHEDULES_MAX).await? {
+            schedules.entry(record.schedule.job.clone()).or_default().push(record);
+        }
+        for job in &mut self.rows {
+            job.runs = runs.remove(&job.name).unwrap_or_default();
+            job.outcomes = outcomes.get(&job.name).copied().unwrap_or_default();
+            job.schedules = schedules.remove(&job.name).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// The table's body.
+    pub(crate) fn region(&self, state: &State, times: &Times) -> Region {
+        let rows = self.rows.iter().map(|job| Row::new(name(job), row(job, state, times))).collect();
+        let below = html! {
+            @if self.found > self.rows.len() {
+                tr { td.soft colspan=(COLUMNS.len()) {
+                    "The first " (self.rows.len()) " of " (self.found) "; the filter finds the others."
+                } }
+            }
+        };
+        let audience = Audience::At(Page::Jobs(self.view.clone()));
+        let without = empty_row(COLUMNS.len(), &self.nothing(state));
+        Region::table_body("jobs", audience, rows, without, below)
+    }
+
+    fn nothing(&self, state: &State) -> Markup {
+        html! {
+            @if self.is_any {
+                "No job is like this. " a href=(state.path("/jobs")) { "Show all" }
+            } @else {
+                "No job is known here. Run one from its file: " (command("tidemill job run FILE.yaml"))
+                " or let this server run those of a folder: " (command("tidemill serve --jobs FOLDER"))
+            }
+        }
+    }
+}
+
+/// Where a job's own page is.
+pub(crate) fn address(state: &State, job: &str) -> String {
+    state.path(&format!("/jobs/{}", encoded(job)))
+}
+
+fn name(job: &Job) -> String {
+    format!("job:{}", job.name)
+}
+
+fn row(job: &Job, state: &State, times: &Times) -> Markup {
+    let address = address(state, &job.name);
+    let fault = job.runs.first().map_or("", |run| first_line(&run.message));
+    html! {
+        tr data-live=(name(job)) {
+            td {
+                @match job.last {
+                    Some(last) => {
+                        a.plain href=(state.path(&format!("/executions/{}", last.id))) { (word(last.status)) }
+                        br;
+                        span.soft { (times.at(last.created_at)) }
+                    }
+                    None => span.soft { "never ran" },
+                }
+            }
+            th.long scope="row" {
+                a href=(address) { (job.name) }
+                @if !job.is_registered { " " span.soft { "(not of this server)" } }
+                @if !fault.is_empty() { div.fault { (fault) } }
+            }
+            td { (strip(&job.runs)) }
+            td.number { (length(median(job.runs.iter().filter_map(RunRecord::length)))) }
+            td.number { (last_took(job)) }
+            td.number { (success(job.outcomes)) }
+            td { (next_run(job, times)) }
+            td.still {
+                a.button href={ (address) "#run" } aria-label={ "Run " (job.name) } { "Run…" }
+                @if let Some(schedule) = job.schedules.first() {
+                    " "
+                    a.button href={ (address) "#schedules" } {
+                        @if schedule.pause.is_some() { "Resume…" } @else { "Pause…" }
+                        span.unseen { " the schedule of " (job.name) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The first line of a text that says something.
+pub(crate) fn first_line(text: &str) -> &str {
+    text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("")
+}
+
+/// A length, or that nobody knows it.
+pub(crate) fn length(length: Option<Duration>) -> Markup {
+    match length {
+        Some(length) => html! { (took(length)) },
+        None => html! { span.soft { "–" } },
+    }
+}
+
+fn last_took(job: &Job) -> Markup {
+    match job.runs.first() {
+        Some(run) if run.status.is_running() => html! { span.soft { "running" } },
+        run => length(run.and_then(RunRecord::length)),
+    }
+}
+
+fn success(outcomes: Outcomes) -> Markup {
+    match outcomes.percent() {
+        Some(percent) => {
+            let told = format!("{} of {} completed", outcomes.completed, outcomes.total());
+            html! { span title=(told) { (percent) " %" } }
+        }
+        None => html! { span.soft { "–" } },
+    }
+}
+
+/// The next run by a schedule; one that is paused says so instead.
+fn next_run(job: &Job, times: &Times) -> Markup {
+    let next =
+        job.schedules.iter().filter(|record| record.pause.is_none()).filter_map(|record| record.next_at);
+    let is_paused = job.schedules.iter().any(|record| record.pause.is_some());
+    match next.min() {
+        Some(at) => times.at(at),
+        None if is_paused => html! { "paused" },
+        None => html! { span.soft { "no schedule" } },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_line_is_the_first_that_says_something() {
+        assert_eq!(first_line("\n  no such row \nat line 7"), "no such row");
+        assert_eq!(first_line(" \n\t\n"), "");
+    }
+}

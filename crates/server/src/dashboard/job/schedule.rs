@@ -1,0 +1,146 @@
+//! When a job is launched by itself, and how that is paused.
+
+use super::list::address;
+use crate::api::execution::operate::checked;
+use crate::api::schedule::{Change, change};
+use crate::dashboard::form::{self, Fields};
+use crate::dashboard::instant::Times;
+use crate::dashboard::part::{Health, command, empty_row, refused, state, table};
+use crate::dashboard::visit::Visit;
+use crate::problem::Problem;
+use axum::extract::Path;
+use axum::response::Redirect;
+use maud::{Markup, html};
+use serde::Deserialize;
+use tidemill_domain::access::Permission;
+use tidemill_domain::audit::FIELD_CHARS_MAX;
+use tidemill_store::schedule::ScheduleRecord;
+
+const COLUMNS: &[&str] = &["State", "Schedule", "When", "Next run", "Last tick", "Action"];
+
+/// The schedules of a job.
+pub(super) fn table_of(visit: &Visit, schedules: &[ScheduleRecord], times: &Times) -> Markup {
+    let rows = html! {
+        tbody {
+            @if schedules.is_empty() {
+                (empty_row(COLUMNS.len(), &html! {
+                    "Nothing launches it by itself. A job file says when, under " code { "schedule" } "; see what is due: "
+                    (command("tidemill schedule list"))
+                }))
+            }
+            @for record in schedules { (row(visit, record, times)) }
+        }
+    };
+    table("Schedules", COLUMNS, &rows)
+}
+
+fn row(visit: &Visit, record: &ScheduleRecord, times: &Times) -> Markup {
+    let (schedule, pause) = (&record.schedule, record.pause.as_ref());
+    let (health, word) = match (pause, record.is_waiting) {
+        (Some(_), _) => (Health::Idle, "paused"),
+        (None, true) => (Health::Warn, "waiting"),
+        (None, false) => (Health::Ok, "active"),
+    };
+    html! {
+        tr {
+            td {
+                (state(health, word))
+                @if let Some(pause) = pause {
+                    div.soft { "since " (times.at(pause.at)) " by " (pause.by) ": " (pause.reason) }
+                }
+            }
+            th.long scope="row" { (schedule.name) }
+            td { code { (schedule.cron) } " " span.soft { (schedule.zone) } }
+            td { @if pause.is_some() { span.soft { "paused" } } @else { (times.maybe(record.next_at, "none")) } }
+            td { (times.maybe(record.last_tick_at, "none")) }
+            td { (action(visit, record)) }
+        }
+    }
+}
+
+fn action(visit: &Visit, record: &ScheduleRecord) -> Markup {
+    let (name, job) = (&record.schedule.name, &record.schedule.job);
+    let is_paused = record.pause.is_some();
+    let verb = if is_paused { "resume" } else { "pause" };
+    let path = visit.state.path(&format!("/schedules/{}/{verb}", crate::dashboard::part::encoded(name)));
+    match visit.refusal_of(Permission::Operate, &format!("job/{job}")) {
+        Some(reason) => refused(if is_paused { "Resume" } else { "Pause…" }, &reason),
+        None if is_paused => html! {
+            form method="post" action=(path) {
+                (form::hidden(&visit.principal))
+                button aria-label={ "Resume schedule " (name) } { "Resume" }
+            }
+        },
+        None => html! {
+            details.confirm {
+                summary { "Pause…" }
+                div.sheet {
+                    h2 { "Pause “" (name) "”?" }
+                    p { "It does not launch " (job) " until it is resumed, and nobody makes up for the ticks in between." }
+                    form method="post" action=(path) {
+                        (form::hidden(&visit.principal))
+                        div.fields {
+                            label.wide { "Why" input name="reason" required maxlength=(FIELD_CHARS_MAX); }
+                        }
+                        div.row {
+                            a.button href=(address(&visit.state, job)) data-close { "Cancel" }
+                            button.do { "Pause " (name) }
+                        }
+                    }
+                }
+            }
+        },
+    }
+}
+
+/// The form for a pause, or for its end.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Pausing {
+    #[serde(default)]
+    reason: String,
+    #[serde(default)]
+    form_token: String,
+    #[serde(default)]
+    key: String,
+}
+
+/// Pauses a schedule, and goes back to its job.
+pub(crate) async fn pause(
+    visit: Visit,
+    Path(name): Path<String>,
+    Fields(fields): Fields<Pausing>,
+) -> Result<Redirect, Problem> {
+    form::check(&visit.principal, &fields.form_token)?;
+    let (reason, headers) = (checked(&fields.reason)?, form::key_header(&fields.key));
+    let what = format!("form: pause schedule {name} {reason}");
+    let asked =
+        Change { state: &visit.state, principal: &visit.principal, headers: &headers, what, name: &name };
+    change(asked, async |tx, actor| tx.pause_schedule(&name, actor, reason).await).await?;
+    back(&visit, &name).await
+}
+
+/// Lets a schedule go on, and goes back to its job.
+pub(crate) async fn resume(
+    visit: Visit,
+    Path(name): Path<String>,
+    Fields(fields): Fields<Pausing>,
+) -> Result<Redirect, Problem> {
+    form::check(&visit.principal, &fields.form_token)?;
+    let headers = form::key_header(&fields.key);
+    let what = format!("form: resume schedule {name}");
+    let asked =
+        Change { state: &visit.state, principal: &visit.principal, headers: &headers, what, name: &name };
+    change(asked, async |tx, actor| tx.resume_schedule(&name, actor, None).await).await?;
+    back(&visit, &name).await
+}
+
+async fn back(visit: &Visit, name: &str) -> Result<Redirect, Problem> {
+    let mut tx = visit.state.store().read().await?;
+    let found = tx.schedule(name).await?;
+    tx.rollback().await?;
+    let place = found.map_or_else(
+        || visit.state.path("/jobs"),
+        |record| format!("{}#schedules", address(&visit.state, &record.schedule.job)),
+    );
+    Ok(Redirect::to(&place))
+}

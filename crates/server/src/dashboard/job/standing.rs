@@ -1,0 +1,102 @@
+//! Where an execution is, as people are told: by a word, a letter, a shape and a colour.
+
+use crate::dashboard::part::{Health, state};
+use maud::Markup;
+use tidemill_domain::job::BatchStatus;
+
+/// How a job stands, by its last execution. The order is that of the list: what needs somebody comes first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Standing {
+    Failed,
+    Running,
+    Stopped,
+    Abandoned,
+    Completed,
+    Never,
+}
+
+impl Standing {
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Failed, Self::Running, Self::Stopped, Self::Abandoned, Self::Completed, Self::Never];
+
+    pub(crate) const fn of(last: Option<BatchStatus>) -> Self {
+        match last {
+            None => Self::Never,
+            Some(BatchStatus::Completed) => Self::Completed,
+            Some(BatchStatus::Starting | BatchStatus::Started | BatchStatus::Stopping) => Self::Running,
+            Some(BatchStatus::Stopped) => Self::Stopped,
+            // Nobody knows how it ended: that is as bad.
+            Some(BatchStatus::Failed | BatchStatus::Unknown) => Self::Failed,
+            Some(BatchStatus::Abandoned) => Self::Abandoned,
+        }
+    }
+
+    /// The word in addresses and choices.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            Self::Running => "running",
+            Self::Stopped => "stopped",
+            Self::Abandoned => "abandoned",
+            Self::Completed => "completed",
+            Self::Never => "never",
+        }
+    }
+
+    pub(crate) fn of_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|standing| standing.as_str() == word)
+    }
+
+    /// As a choice of the filter.
+    pub(crate) const fn choice(self) -> &'static str {
+        match self {
+            Self::Never => "never ran",
+            other => other.as_str(),
+        }
+    }
+}
+
+/// How an execution is doing.
+pub(crate) const fn health(status: BatchStatus) -> Health {
+    match status {
+        BatchStatus::Completed => Health::Ok,
+        BatchStatus::Starting | BatchStatus::Started => Health::Busy,
+        BatchStatus::Stopping | BatchStatus::Stopped => Health::Warn,
+        BatchStatus::Failed | BatchStatus::Unknown => Health::Bad,
+        BatchStatus::Abandoned => Health::Idle,
+    }
+}
+
+/// The status, in its own word.
+pub(crate) fn word(status: BatchStatus) -> Markup {
+    state(health(status), status.as_str())
+}
+
+/// The letter that stands for it where there is no room for the word.
+pub(crate) const fn letter(status: BatchStatus) -> &'static str {
+    match status {
+        BatchStatus::Completed => "C",
+        BatchStatus::Starting | BatchStatus::Started | BatchStatus::Stopping => "R",
+        BatchStatus::Stopped => "S",
+        BatchStatus::Failed => "F",
+        BatchStatus::Abandoned => "A",
+        BatchStatus::Unknown => "U",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_read_back_and_every_status_has_a_standing() {
+        for standing in Standing::ALL {
+            assert_eq!(Standing::of_word(standing.as_str()), Some(standing));
+        }
+        let found: Vec<Standing> =
+            BatchStatus::ALL.into_iter().map(|status| Standing::of(Some(status))).collect();
+        for standing in Standing::ALL.into_iter().filter(|standing| *standing != Standing::Never) {
+            assert!(found.contains(&standing), "{standing:?}");
+        }
+    }
+}
