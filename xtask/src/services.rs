@@ -65,7 +65,7 @@ struct Component {
     is_there: fn() -> bool,
 }
 
-const COMPONENTS: [Component; 10] = [
+const COMPONENTS: [Component; 11] = [
     Component { name: "postgres", packages: "postgresql", is_there: || postgres::find_binaries().is_some() },
     Component { name: "pgbouncer", packages: "pgbouncer", is_there: || pgbouncer::find_binary().is_some() },
     Component { name: "mysql", packages: "mariadb-server", is_there: || mariadb::find_programs().is_some() },
@@ -97,6 +97,8 @@ const COMPONENTS: [Component; 10] = [
     // Apart: a Node from elsewhere does not go together with Debian's.
     Component { name: "nexrender", packages: "nodejs npm", is_there: nexrender::can_be_installed },
     Component { name: "nexrender", packages: "ffmpeg", is_there: nexrender::can_look_at_clips },
+    // The documents call it.
+    Component { name: "curl", packages: "curl", is_there: || find_program("curl").is_some() },
 ];
 
 impl Services {
@@ -269,11 +271,11 @@ mod tests {
         assert!(
             advice.contains(
                 "packages postgresql pgbouncer mariadb-server chromium chromium-driver openjdk-17-jre-headless \
-                 python3-venv openjdk-17-jdk-headless maven nodejs npm ffmpeg "
+                 python3-venv openjdk-17-jdk-headless maven nodejs npm ffmpeg curl "
             ),
             "{advice}"
         );
-        let names = "postgres,pgbouncer,mysql,chromium,spark,airflow,boto3,kafka,nexrender";
+        let names = "postgres,pgbouncer,mysql,chromium,spark,airflow,boto3,kafka,nexrender,curl";
         assert!(advice.contains(&format!("TIDEMILL_TEST_SKIP={names} ")), "{advice}");
     }
 }

@@ -1,0 +1,129 @@
+//! The commands of README, of the guides, of the migration guides and of the runbook, run as they stand there.
+//!
+//! Each document has a folder and a database of its own. What a test cannot run has a reason in the document, and the list
+//! of these is printed: `cargo test -p tidemill --test cli -- documents --nocapture`.
+
+#![expect(clippy::print_stdout, reason = "what was not run is told")]
+
+mod page;
+mod stand;
+
+use crate::{Stage, workspace};
+use page::{Page, Part};
+use stand::Stand;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use tidemill_store::scratch::Scratch;
+use tidemill_testkit::account::find_program;
+use tidemill_testkit::skip;
+
+/// The documents whose commands are run, by the root of the workspace.
+fn documents() -> Vec<PathBuf> {
+    let mut found = vec![PathBuf::from("README.md"), PathBuf::from("docs/guarantees.md")];
+    for folder in ["docs/guide", "docs/migrate", "docs/runbook"] {
+        for entry in fs::read_dir(workspace().join(folder)).unwrap() {
+            found.push(Path::new(folder).join(entry.unwrap().file_name()));
+        }
+    }
+    found.sort();
+    found
+}
+
+fn read(document: &Path) -> Page {
+    let text = fs::read_to_string(workspace().join(document)).unwrap();
+    Page::read(&text).unwrap_or_else(|wrong| panic!("{}: {wrong}", document.display()))
+}
+
+/// Pages that are played at the same time; their commands wait more than they compute.
+const PLAYERS: usize = 4;
+
+/// Plays all pages, each on a database that has its schema; tells what does not work.
+fn play(pages: Vec<(PathBuf, Page, Option<Scratch>)>) -> Vec<String> {
+    let ready = Stage::new();
+    ready.run(&["db", "migrate"]).succeeds();
+    let (pages, wrong) = (Mutex::new(pages), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..PLAYERS {
+            scope.spawn(|| {
+                while let Some((document, page, database)) = take(&pages) {
+                    let stand = Stand::new(&ready.path("tidemill.db"), database.as_ref().map(Scratch::url));
+                    if let Err(reason) = stand.play(&page) {
+                        wrong.lock().unwrap().push(format!("{}: {reason}", document.display()));
+                    }
+                }
+            });
+        }
+    });
+    wrong.into_inner().unwrap()
+}
+
+fn take<T>(queue: &Mutex<Vec<T>>) -> Option<T> {
+    queue.lock().unwrap().pop()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_commands_of_the_documents_work_in_their_order() {
+    if skip::require("curl", find_program("curl")).is_none() {
+        return;
+    }
+    let (mut pages, mut blocks, mut left) = (Vec::new(), 0, 0);
+    for document in documents() {
+        let page = read(&document);
+        for part in &page.parts {
+            match part {
+                Part::Leave { line, reason, .. } => {
+                    left += 1;
+                    println!("not run: {}:{line}: {reason}", document.display());
+                }
+                Part::Run { .. } | Part::Keep { .. } => blocks += 1,
+                Part::File { .. } => {}
+            }
+        }
+        let needs_postgres = page.on_postgres;
+        let database = if needs_postgres { Scratch::postgres().await } else { None };
+        if !needs_postgres || database.is_some() {
+            pages.push((document, page, database));
+        }
+    }
+
+    assert!(blocks >= 60, "only {blocks} blocks were found");
+    assert!(left * 2 < blocks, "{left} blocks are not run, and only {blocks} are");
+    let wrong = tokio::task::spawn_blocking(|| play(pages)).await.unwrap();
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
+#[test]
+fn a_command_that_does_not_work_is_found_with_its_line() {
+    let wrong = |text: &str| {
+        let page = Page::read(text).unwrap();
+        play(vec![("page.md".into(), page, None)])
+    };
+
+    assert_eq!(wrong("```sh\ncargo run --release -- pool list\n```\n"), Vec::<String>::new());
+    for text in [
+        "# A\n\n```sh\ncargo run --release -- frobnicate\n```\n",
+        "# A\n\n```sh\ntidemill pool show none\ntidemill pool list\n```\n",
+        "# A\n\n```sh\ntidemill pool show none | cat\n```\n",
+        "# A\n\n```sh\ncargo build\n```\n",
+        "# A\n<!-- exit code: 3, as there is none -->\n```sh\ntidemill pool list\n```\n",
+        "# A\n<!-- keeps running -->\n```sh\ntidemill frobnicate\n```\n",
+    ] {
+        let found = wrong(text);
+        assert!(found.len() == 1 && found[0].starts_with("page.md: line 4: "), "{text}: {found:?}");
+    }
+}
+
+#[test]
+fn both_readmes_show_the_same_commands() {
+    let shown = |name: &str| -> Vec<String> {
+        let script = |part| match part {
+            Part::Run { script, .. } | Part::Keep { script, .. } | Part::Leave { script, .. } => Some(script),
+            Part::File { text, .. } => Some(text),
+        };
+        read(Path::new(name)).parts.into_iter().filter_map(script).collect()
+    };
+
+    assert!(shown("README.md").len() >= 8);
+    assert_eq!(shown("README.md"), shown("README.ko.md"));
+}
