@@ -1,9 +1,11 @@
-//! The reference of commands is made of what the program itself says; what people have written about flags agrees with it.
+//! The reference of commands is made of what the program itself says; what people have written about flags, keys and routes
+//! agrees with it.
 //!
 //! After a change: `UPDATE_SNAPSHOT=1 cargo test -p tidemill --test cli -- reference`.
 
 use crate::{Stage, workspace};
-use std::collections::BTreeSet;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::fs;
 
@@ -123,4 +125,71 @@ fn flags_are_found_in_texts_and_left_out_where_every_command_has_them() {
     assert_eq!(own(help, &BTreeSet::from(["config", "help", "now"])), "Do it");
     assert_eq!(section(help, "Options:").len(), 3);
     assert_eq!(flags("`--dry-run`, a -- b, ---, --emf."), BTreeSet::from(["dry-run", "emf"]));
+}
+
+/// The cells of the rows of tables whose first cell is code, without the marks of code.
+fn rows(page: &str) -> Vec<Vec<String>> {
+    let is_row = |line: &&str| line.starts_with("| `");
+    let cells =
+        |line: &str| line.trim_matches('|').split(" | ").map(|cell| cell.trim().replace('`', "")).collect();
+    page.lines().filter(is_row).map(cells).collect()
+}
+
+/// What is wrong with a table of configuration keys, by what the program says of them without any configuration.
+fn wrong_keys(page: &str, told: &[(String, Option<String>)]) -> Vec<String> {
+    let written: BTreeMap<String, String> =
+        rows(page).into_iter().filter_map(|row| Some((row.first()?.clone(), row.get(1)?.clone()))).collect();
+    let mut wrong = Vec::new();
+    for (key, value) in told {
+        match (written.get(key), value) {
+            (None, _) => wrong.push(format!("{key} is not described")),
+            (Some(default), Some(value)) if default != value => {
+                wrong.push(format!("{key} is {value} unless configured, and not {default}"));
+            }
+            _ => {}
+        }
+    }
+    wrong
+}
+
+#[test]
+fn every_configuration_key_is_described_with_its_default() {
+    let ran = Stage::new().run(&["config", "show", "-o", "json"]);
+    let shown: Value = serde_json::from_str(&ran.succeeds().stdout).unwrap();
+    let items = shown["items"].as_array().unwrap();
+    // The rules of alerts have a page of their own. The output is what was asked for, and so nothing is known of its default.
+    let key = |item: &Value| item["key"].as_str().unwrap().to_owned();
+    let value = |item: &Value| item["value"].as_str().filter(|_| key(item) != "output").map(str::to_owned);
+    let told: Vec<(String, Option<String>)> = items
+        .iter()
+        .filter(|item| !key(item).starts_with("alert.rules."))
+        .map(|item| (key(item), value(item)))
+        .collect();
+    let page = fs::read_to_string(workspace().join("docs/reference/configuration.md")).unwrap();
+
+    assert!(told.len() >= 90, "{told:?}");
+    assert_eq!(wrong_keys(&page, &told), Vec::<String>::new());
+    let told = |default: &str| vec![("a.b".to_owned(), Some(default.to_owned()))];
+    assert_eq!(wrong_keys("| `a.b` | `1s` | x |", &told("1s")), Vec::<String>::new());
+    assert_eq!(wrong_keys("| `a.b` | `1s` | x |", &told("2s")).len(), 1);
+    assert_eq!(wrong_keys("| `a.c` | `1s` | x |", &told("1s")).len(), 1);
+}
+
+#[test]
+fn every_route_of_the_api_is_described() {
+    let description = fs::read_to_string(workspace().join("crates/server/openapi.json")).unwrap();
+    let description: Value = serde_json::from_str(&description).unwrap();
+    let operations = |(path, item): (&String, &Value)| -> Vec<(String, String)> {
+        item.as_object().unwrap().keys().map(|method| (method.to_uppercase(), path.clone())).collect()
+    };
+    let routes: BTreeSet<_> = description["paths"].as_object().unwrap().iter().flat_map(operations).collect();
+    let page = fs::read_to_string(workspace().join("docs/reference/http.md")).unwrap();
+    let written: BTreeSet<_> = rows(&page)
+        .into_iter()
+        .filter_map(|row| Some((row.first()?.clone(), row.get(1)?.clone())))
+        .filter(|(method, path)| method.chars().all(char::is_uppercase) && path.starts_with("/api/"))
+        .collect();
+
+    assert!(routes.len() >= 70, "{routes:?}");
+    assert_eq!(routes.symmetric_difference(&written).collect::<Vec<_>>(), Vec::<&(String, String)>::new());
 }
