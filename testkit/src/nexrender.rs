@@ -127,6 +127,18 @@ impl PrivateNexrender {
         fs::read_to_string(self.folder.path().join("server.log")).unwrap_or_default()
     }
 
+    /// The jobs that renderers have begun with since the start, in that order: one that was begun twice is there twice.
+    pub fn renders(&self) -> Vec<String> {
+        let log = fs::read_to_string(self.folder.path().join("ae/renders.log")).unwrap_or_default();
+        log.lines().map(str::to_owned).collect()
+    }
+
+    /// Lets renderers go on that wait at this gate, now and later.
+    pub fn open_gate(&self, name: &str) -> Result<(), ServerError> {
+        fs::write(self.folder.path().join("gates").join(name), "")
+            .map_err(|error| ServerError::caused("cannot open a gate of the farm", error))
+    }
+
     /// Starts one more node; its number.
     pub fn add_node(&mut self) -> Result<usize, ServerError> {
         let number = self.nodes.len();
@@ -233,7 +245,7 @@ fn wait_until_ready(server: &mut Guarded, port: u16, log: &Log) -> Result<(), Re
 /// The folder of a farm: the packages, our own scripts, and what jobs need.
 fn furnish(home: &Path, folder: &Path, account: Account) -> io::Result<()> {
     copy_tree(&home.join("node_modules"), &folder.join("node_modules"), account)?;
-    for made in ["ae", "ae/Scripts", "ae/Scripts/Startup", "templates", "work", "output"] {
+    for made in ["ae", "ae/Scripts", "ae/Scripts/Startup", "gates", "templates", "work", "output"] {
         fs::create_dir(folder.join(made))?;
         account.give(&folder.join(made))?;
     }

@@ -1,9 +1,10 @@
-//! Named points at which a test makes the real process die, as a power cut would.
+//! Named points at which a test makes the real process die, as a power cut would, or freezes it.
 //!
-//! `TIDEMILL_CRASH_AT=name:n` aborts the process when it passes the point `name` for the n-th time. Without the
-//! feature `crash-points` a point is nothing at all, so release builds ignore the variable.
+//! `TIDEMILL_CRASH_AT=name:n` aborts the process when it passes the point `name` for the n-th time; `TIDEMILL_FREEZE_AT`
+//! stops it there, until somebody sends it `SIGCONT`. Without the feature `crash-points` a point is nothing at all, so
+//! release builds ignore both variables.
 
-/// Marks a point at which a crash test may kill the process.
+/// Marks a point at which a crash test may kill or freeze the process.
 ///
 /// ```
 /// tidemill_store::crash_point!("after_commit");
@@ -23,19 +24,41 @@ pub fn pass(_name: &str) {}
 /// Passes the point `name`; use [`crash_point!`](crate::crash_point).
 #[cfg(feature = "crash-points")]
 pub fn pass(name: &str) {
-    use std::sync::LazyLock;
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use rustix::process::{Signal, getpid, kill_process};
 
-    static PASSED: AtomicU64 = AtomicU64::new(0);
-    static TARGET: LazyLock<Option<(String, u64)>> =
-        LazyLock::new(|| std::env::var("TIDEMILL_CRASH_AT").ok().as_deref().and_then(parse));
+    static CRASH: Point = Point::named_by("TIDEMILL_CRASH_AT");
+    static FREEZE: Point = Point::named_by("TIDEMILL_FREEZE_AT");
 
-    if let Some((target, n)) = TARGET.as_ref()
-        && target == name
-        && PASSED.fetch_add(1, Ordering::SeqCst) + 1 == *n
-    {
+    if CRASH.is_reached(name) {
         // Not a panic: nothing may be unwound, flushed or rolled back by us.
         std::process::abort();
+    }
+    if FREEZE.is_reached(name) {
+        // All of the process stops here, as it does when its host is suspended.
+        let _stopped = kill_process(getpid(), Signal::STOP);
+    }
+}
+
+/// A point that a variable names, and how often it was passed.
+#[cfg(feature = "crash-points")]
+struct Point {
+    variable: &'static str,
+    target: std::sync::OnceLock<Option<(String, u64)>>,
+    passed: std::sync::atomic::AtomicU64,
+}
+
+#[cfg(feature = "crash-points")]
+impl Point {
+    const fn named_by(variable: &'static str) -> Self {
+        let passed = std::sync::atomic::AtomicU64::new(0);
+        Self { variable, target: std::sync::OnceLock::new(), passed }
+    }
+
+    /// Passes it if it is this one; whether it is for the time that was named.
+    fn is_reached(&self, name: &str) -> bool {
+        let target = self.target.get_or_init(|| std::env::var(self.variable).ok().as_deref().and_then(parse));
+        let Some((target, n)) = target else { return false };
+        target == name && self.passed.fetch_add(1, std::sync::atomic::Ordering::SeqCst) + 1 == *n
     }
 }
 

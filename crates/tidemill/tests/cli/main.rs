@@ -40,6 +40,7 @@ mod pool_step;
 mod purge;
 mod reference;
 mod render;
+mod render_farm;
 mod render_file;
 mod render_worker;
 mod runbook;

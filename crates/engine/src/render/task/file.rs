@@ -7,6 +7,7 @@ use crate::render::shelf::Content;
 use tidemill_domain::code::Code;
 use tidemill_domain::render::output::Output;
 use tidemill_domain::render::{Failure, LocalPath, NodePath, Trouble, Work, check};
+use tidemill_store::crash_point;
 use tokio::sync::SemaphorePermit;
 
 impl Task {
@@ -33,6 +34,7 @@ impl Task {
     pub(super) async fn validate(&self) -> Result<Done, Trouble> {
         let profile = self.profile().await?;
         let staged = self.staged().await?;
+        crash_point!("render_before_validation");
         self.settled(&staged).await?;
         let _turn = self.turn().await;
         let probe = self.site.inspector.inspect(&staged.local, &profile).await?;
@@ -84,6 +86,7 @@ impl Task {
         let _turn = self.turn().await;
         let begun = self.site.now();
         let content = self.site.shelf.copy(&staged.local, &output).await?;
+        crash_point!("render_copied");
         self.site.copied(self.site.now().since(begun));
         let noted = Noted {
             output_bytes: Some(content.bytes),
@@ -97,7 +100,9 @@ impl Task {
         let output = self.output().await?;
         // What was not written down was not copied.
         let Some(content) = self.content() else { return Ok(Work::FinalMissing.into()) };
+        crash_point!("render_before_publishing");
         self.site.shelf.publish(&output, &content).await?;
+        crash_point!("render_published");
         self.published(&output)
     }
 

@@ -3,7 +3,7 @@
 use super::{Done, Noted, Task, unexpected};
 use tidemill_domain::render::answer::RemoteJob;
 use tidemill_domain::render::{Failure, Report, Trouble, Work};
-use tidemill_store::StoreError;
+use tidemill_store::{StoreError, crash_point};
 
 impl Task {
     pub(super) async fn submit(&self) -> Result<Done, Trouble> {
@@ -12,6 +12,7 @@ impl Task {
             None => self.kept_document().await?,
         };
         let job = self.site.asking("submit", self.site.farm.submit(self.uid(), &document)).await?;
+        crash_point!("render_posted");
         let noted = Noted { remote_job: Some(job.id), ..Noted::default() };
         Ok(Done { work: Work::Submitted, noted })
     }

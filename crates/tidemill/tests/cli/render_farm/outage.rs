@@ -1,0 +1,93 @@
+//! What the workers need dies: a node, the server of nexrender, its jobs, the database. Nothing is lost, and nothing is
+//! rendered again that was rendered.
+
+use super::site::{Farm, Site, eventually};
+use tidemill_store::{Init, Store, StoreOptions};
+use tidemill_testkit::{PostgresOptions, PrivatePostgres, postgres, skip};
+
+/// Longer than a healthy node is silent on a busy machine.
+const STALL: (&str, &str) = ("TIDEMILL_RENDER_STALL_TIMEOUT", "20s");
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_was_killed_is_missed_and_its_render_begins_anew() {
+    let Some(farm) = Farm::own(1) else { return };
+    let Some(site) = Site::new(farm).await else { return };
+    let mut site = site.with(STALL.0, STALL.1);
+    let id = site.order("gate=node").await;
+    let worker = site.worker("one");
+    site.until(id, "rendering", |state| state.phase == "rendering").await;
+
+    site.farm.mine().kill_node(0);
+    site.farm.open_gate("node");
+    site.farm.mine().start_node(0).unwrap();
+    let inventory = site.ended(&[id]).await;
+
+    assert_eq!(inventory.statuses(), ["completed"]);
+    assert_eq!(inventory.outcomes[&id], ["retried", "completed"], "{}", worker.log());
+    assert_eq!(site.renders(id), [format!("rq-{id}-1"), format!("rq-{id}-2")]);
+    assert!(worker.log().contains("TM1529"), "{}", worker.log());
+    worker.end();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_was_away_costs_no_second_render() {
+    let Some(farm) = Farm::own(2) else { return };
+    let Some(site) = Site::new(farm).await else { return };
+    let mut site = site.with(STALL.0, STALL.1);
+    // One ends while the server is away, so that nobody hears of it; the other one later.
+    let ids = [site.order("gate=meanwhile").await, site.order("gate=later").await];
+    let worker = site.worker("one");
+    for id in ids {
+        site.until(id, "rendering", |state| state.phase == "rendering").await;
+    }
+
+    site.farm.mine().kill_server();
+    site.farm.open_gate("meanwhile");
+    let staged = site.nas.join(format!(".staging/rq-{}-1.mp4", ids[0]));
+    let is_there = eventually(async || staged.exists().then_some(()));
+    assert!(is_there.await.is_some(), "the node has left no file");
+    site.until_unheard(&format!("rq-{}-1", ids[0])).await;
+    site.farm.mine().restart_server().unwrap();
+    site.farm.open_gate("later");
+    let inventory = site.ended(&ids).await;
+
+    assert_eq!(inventory.statuses(), ["completed"; 2]);
+    assert!(inventory.outcomes.values().all(|all| *all == ["completed"]), "{inventory:#?} {}", worker.log());
+    for id in ids {
+        assert_eq!((site.posted(id).len(), site.renders(id).len()), (1, 1));
+    }
+    assert!(worker.log().contains("is there, although nexrender does not say so"), "{}", worker.log());
+    worker.end();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_crashes_is_waited_for_in_every_phase() {
+    let Some(farm) = Farm::shared() else { return };
+    if skip::require("postgres", postgres::find_binaries()).is_none() {
+        return;
+    }
+    let mut server = PrivatePostgres::start(&PostgresOptions::default()).unwrap();
+    let url = server.url("postgres");
+    let store = Store::open(url.parse().unwrap(), &StoreOptions::default()).await.unwrap();
+    store.initialise(Init::Always).await.unwrap();
+    let site = Site::on(farm, store, &url).await;
+    let ids = [site.order("gate=database").await, site.order("").await, site.order("").await];
+    let worker = site.worker("one");
+    site.until(ids[0], "rendering", |state| state.phase == "rendering").await;
+    // The last that is written of the others is somewhere between the look at the file and the end.
+    site.until(ids[1], "uploading", |state| state.status == "uploading" || state.has_ended()).await;
+
+    server.crash();
+    server.restart().unwrap();
+    site.until(ids[2], "ended", super::site::State::has_ended).await;
+    server.crash();
+    site.farm.open_gate("database");
+    server.restart().unwrap();
+    let inventory = site.ended(&ids).await;
+
+    assert_eq!(inventory.statuses(), ["completed"; 3]);
+    for id in ids {
+        assert_eq!((site.posted(id).len(), site.renders(id).len()), (1, 1), "{inventory:#?}");
+    }
+    worker.end();
+}

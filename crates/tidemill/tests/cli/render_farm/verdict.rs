@@ -1,0 +1,136 @@
+//! What is wrong with what was ordered, and with the configuration: it is told by a code, and nothing is lost.
+
+use super::inventory::Look;
+use super::site::{COMPOSITION, Farm, Site, data};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+use tidemill_testkit::PrivateNexrender;
+
+fn titled(text: &str) -> Value {
+    json!({ "single_fields": { "title": text } })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_rendered_fails_with_a_code_before_nexrender_hears_of_it() {
+    let Some(farm) = Farm::shared() else { return };
+    let Some(site) = Site::new(farm).await else { return };
+    // By SQL, as a dashboard does that checks nothing.
+    let good = titled("x");
+    let faulty = [
+        (COMPOSITION, json!({ "single_fields": { "title": "x", "subtitle": "y" } }), "TM1503"),
+        (COMPOSITION, json!({ "single_fields": {} }), "TM1503"),
+        (COMPOSITION, json!([1, 2]), "TM1501"),
+        (COMPOSITION, titled(&"x".repeat(5_000_000)), "TM1502"),
+        ("Unknown", good.clone(), "TM1547"),
+        ("../../etc/passwd", good.clone(), "TM1547"),
+        ("Cote d'Ivoire", good.clone(), "TM1506"),
+    ];
+    // A profile that no command of ours would have taken.
+    let quoted = "insert into render_profile (composition, definition, updated_at, updated_by)
+         select 'Cote d''Ivoire', replace(definition, '_MAIN Mini Chip Count', 'Cote d''Ivoire'), now(), 'somebody'
+         from render_profile";
+    site.execute(quoted).await;
+    let mut ids = Vec::new();
+    for (composition, data, _) in &faulty {
+        ids.push(site.order_data(composition, data).await);
+    }
+    // A date is a date, and nothing else can be a folder.
+    let bad_date = "update render_queue set broadcast_date = '../2026-11-15'";
+    assert!(site.try_execute(bad_date).await.is_err());
+    let worker = site.worker("one");
+    let inventory = site.ended(&ids).await;
+
+    for (id, (composition, _, code)) in ids.iter().zip(&faulty) {
+        let state = &inventory.states[id];
+        assert_eq!(
+            (state.status.as_str(), state.error_code.as_deref()),
+            ("failed", Some(*code)),
+            "{composition}"
+        );
+        assert_eq!((site.posted(*id).len(), state.attempts), (0, 1), "{state:?}");
+    }
+    worker.end();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_the_composition_is_called_its_file_has_a_name_that_is_safe() {
+    let Some(farm) = Farm::shared() else { return };
+    let Some(site) = Site::new(farm).await else { return };
+    let long = "가".repeat(250);
+    let names = [
+        ("파이널 테이블", "파이널 테이블"),
+        ("Final/Day 1: A", "Final_Day 1_ A"),
+        ("CON", "_CON"),
+        ("..", "untitled"),
+        ("../../up", ".._.._up"),
+        (long.as_str(), "가가가"),
+    ];
+    let stage = site.stage();
+    fs::write(stage.path("quote.yaml"), site.profile("Cote d'Ivoire").to_string()).unwrap();
+    stage.run(&["render", "profile", "import", "quote.yaml"]).fails("TM1505", 2);
+
+    let mut ids = Vec::new();
+    for (composition, _) in names {
+        site.know(composition);
+        ids.push(site.order_data(composition, &data("")).await);
+    }
+    // Somebody else has put a file where this one is to go.
+    let taken = site.order("").await;
+    site.execute(&format!("update render_queue set broadcast_date = '2026-11-16' where id = {taken}")).await;
+    let theirs = site.nas.join(format!("output/2026-11-16/{COMPOSITION}_{taken}.mp4"));
+    fs::create_dir(theirs.parent().unwrap()).unwrap();
+    fs::write(&theirs, "theirs").unwrap();
+    let worker = site.worker("one");
+    site.until(taken, "failed", |state| state.status == "failed").await;
+    let kept = fs::read_to_string(&theirs).unwrap();
+    fs::remove_file(&theirs).unwrap();
+    site.until_left(&[]).await;
+    let staged = site.nas.join(format!(".staging/rq-{taken}-1.mp4"));
+    assert!(staged.exists(), "what only could not be published is kept");
+    stage.run(&["render", "retry", &taken.to_string(), "--reason", "their file is gone"]).succeeds();
+    ids.push(taken);
+    let output = &site.nas.join("output");
+    let inventory = site.ended_at(&ids, Look { shown: output, found: output, retried: Some(taken) }).await;
+
+    assert_eq!(kept, "theirs");
+    assert_eq!(inventory.statuses(), ["completed"; 7]);
+    for (id, (_, begin)) in ids.iter().zip(names) {
+        let path = inventory.states[id].output_file_path.clone().unwrap();
+        let name = path.rsplit('/').next().unwrap();
+        assert!(name.starts_with(begin) && name.ends_with(&format!("_{id}.mp4")), "{path}");
+        assert_eq!(Path::new(&path).parent().and_then(Path::parent), Some(output.as_path()), "{path}");
+    }
+    assert_eq!(site.renders(taken).len(), 1, "it was good, and is not rendered again");
+    worker.end();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_with_the_wrong_secret_or_address_burns_no_attempt() {
+    let Some(farm) = Farm::shared() else { return };
+    let Some(site) = Site::new(farm).await else { return };
+    let elsewhere = format!("{}/nowhere", site.farm.ask(PrivateNexrender::url));
+    let id = site.order("").await;
+    let wrong = [
+        (site.worker_with("stranger", &[("NEXRENDER_SECRET", "sehr-geheim")]), "TM1521"),
+        (site.worker_with("lost", &[("NEXRENDER_API_URL", &elsewhere)]), "TM1522"),
+    ];
+    for (worker, code) in &wrong {
+        worker.until_logged(code).await;
+        worker.until_logged("claims no more renders").await;
+    }
+
+    let waiting = site.state(id).await;
+    let right = site.worker("right");
+    let inventory = site.ended(&[id]).await;
+
+    assert_eq!((waiting.status.as_str(), waiting.attempts, waiting.epoch), ("pending", 0, 0));
+    assert_eq!(inventory.outcomes[&id], ["completed"]);
+    let secret = site.farm.ask(|farm| farm.secret().to_owned());
+    for (worker, _) in wrong {
+        let log = worker.log();
+        assert!(!log.contains("geheim") && !log.contains(&secret), "{log}");
+        worker.end();
+    }
+    right.end();
+}
