@@ -2,7 +2,8 @@
 //!
 //! Reading order: [`launch`] (a job begins, or is refused), [`execution`] (its course), [`step`], [`chunk`],
 //! [`partition`] and [`earlier`] (the course of its steps, and where one of another instance ended), [`operate`] (what people may do to it), [`orphan`] (what becomes of it
-//! when its process is gone) and [`units`] (and of what it held), [`purge`] (how it is forgotten), [`list`] and [`track`] (what people see).
+//! when its process is gone) and [`units`] (and of what it held), [`purge`] (how it is forgotten), [`list`] and [`track`] (what
+//! people see) and [`attention`] (what they may have to look at).
 //!
 //! An execution belongs to the process that holds the lease `job/<execution id>`, from the transaction that makes
 //! it to the one that ends it. Everything that its process writes passes that fence; what somebody else decides
@@ -28,6 +29,7 @@ pub mod purge;
 
 mod telling;
 
+pub mod attention;
 pub mod track;
 
 pub mod list;
@@ -36,6 +38,7 @@ pub mod reject;
 
 mod columns;
 
+pub use attention::{ExecutionTally, Failure};
 pub use chunk::{ChunkSave, ChunkSaved};
 pub use earlier::{Earlier, EarlierRequest};
 pub use launch::{LaunchRequest, Launched};

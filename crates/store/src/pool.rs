@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`pass`] (many requests in one transaction), [`cache`] (what a process remembers between two of
 //! them), [`beat`] (heartbeats, which decide nothing), [`define`] (pools are made, changed and removed), [`operate`]
-//! (what operators do to tickets), [`list`] and [`story`] (what people see), [`meter`] (what is measured), [`usage`] (how
+//! (what operators do to tickets), [`list`], [`story`] and [`decision`] (what people see), [`meter`] (what is measured), [`usage`] (how
 //! full pools were), [`audit`] (the log is followed and compared), [`history`] (what is old is forgotten), [`view`] (the
 //! document's tables).
 
@@ -14,6 +14,7 @@ pub mod define;
 pub mod operate;
 
 pub mod audit;
+pub mod decision;
 pub mod history;
 pub mod list;
 pub mod meter;
@@ -23,6 +24,7 @@ pub mod view;
 
 pub use audit::{Audited, Difference};
 pub use cache::PoolCache;
+pub use decision::{Decision, DecisionPlace};
 pub use define::Defined;
 pub use list::{PoolRecord, TicketRecord};
 pub use meter::PoolLevel;

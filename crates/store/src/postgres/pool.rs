@@ -3,6 +3,7 @@
 //! Locks are taken in the order of the names of the pools, and on tickets only after their pool; a heartbeat locks
 //! tickets alone and waits for none.
 
+pub(crate) mod decision;
 pub(crate) mod log;
 pub(crate) mod run_time;
 pub(crate) mod usage;

@@ -236,6 +236,15 @@ pub(crate) struct InstanceRow {
     pub(crate) create_time: Option<DbStamp>,
 }
 
+/// An execution that failed.
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct FailureRow {
+    pub(crate) job_execution_id: i64,
+    pub(crate) job_name: String,
+    pub(crate) end_time: Option<DbStamp>,
+    pub(crate) message: String,
+}
+
 pub(crate) fn status_of(
     word: Option<&str>,
     table: &'static str,

@@ -323,6 +323,16 @@ impl LogRow {
     }
 }
 
+/// A record of a log with whom it is about.
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct DecisionRow {
+    #[sqlx(flatten)]
+    pub(crate) log: LogRow,
+    pub(crate) ticket_id: Option<DbId>,
+    pub(crate) dag_id: Option<String>,
+    pub(crate) run_id: Option<String>,
+}
+
 #[derive(Clone, Debug, sqlx::FromRow)]
 pub(crate) struct RunTimeRow {
     pub(crate) dag_id: String,

@@ -1,6 +1,7 @@
 //! Statements on `tidemill_pool` and `tidemill_pool_ticket`. A list cannot be bound, so it travels
 //! as one text in JSON.
 
+pub(crate) mod decision;
 pub(crate) mod log;
 pub(crate) mod meter;
 pub(crate) mod run_time;

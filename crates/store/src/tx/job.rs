@@ -1,5 +1,6 @@
 //! Statements on jobs.
 
+mod attention;
 mod purge;
 
 use super::{Answer, Connection, Tx};

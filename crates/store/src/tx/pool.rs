@@ -4,8 +4,8 @@ use super::{Answer, Connection, Tx};
 use crate::codec::{DbId, DbTime};
 use crate::pool::ViewName;
 use crate::row::pool::{
-    BeatRow, EndedByCallRow, EndedRunRow, ForgottenRow, LevelRow, LogRow, PoolRow, RunTimeRow, SavedPass,
-    SavedRunTime, SettingsColumns, TicketRow, UsageRow,
+    BeatRow, DecisionRow, EndedByCallRow, EndedRunRow, ForgottenRow, LevelRow, LogRow, PoolRow, RunTimeRow,
+    SavedPass, SavedRunTime, SettingsColumns, TicketRow, UsageRow,
 };
 use crate::{postgres, sqlite};
 
@@ -121,6 +121,40 @@ impl Tx {
 
     pub(crate) async fn pool_log_latest_of(&mut self, pool: &str, limit: i64) -> Answer<Vec<LogRow>> {
         on_either!(self, pool::log::latest_of(pool, limit))
+    }
+
+    pub(crate) async fn pool_decision_before(
+        &mut self,
+        pool: &str,
+        before: (i64, i32),
+        limit: i64,
+    ) -> Answer<Vec<DecisionRow>> {
+        on_either!(self, pool::decision::before(pool, before, limit))
+    }
+
+    pub(crate) async fn pool_configured_since(
+        &mut self,
+        pool: &str,
+        since: DbTime,
+        limit: i64,
+    ) -> Answer<Vec<LogRow>> {
+        on_either!(self, pool::decision::configured_since(pool, since, limit))
+    }
+
+    pub(crate) async fn pool_configured_before(
+        &mut self,
+        pool: &str,
+        before: DbTime,
+    ) -> Answer<Option<LogRow>> {
+        on_either!(self, pool::decision::configured_before(pool, before))
+    }
+
+    pub(crate) async fn pool_first_snapshot(&mut self, pool: &str) -> Answer<Option<LogRow>> {
+        on_either!(self, pool::decision::first_snapshot(pool))
+    }
+
+    pub(crate) async fn pool_first_snapshot_at(&mut self, pool: &str) -> Answer<Option<DbTime>> {
+        on_either!(self, pool::decision::first_snapshot_at(pool))
     }
 
     pub(crate) async fn pool_log_of_ticket(&mut self, ticket: DbId, limit: i64) -> Answer<Vec<LogRow>> {

@@ -16,6 +16,7 @@ use tidemill_store::job::{
     StepStart,
 };
 
+mod attention;
 mod chunk;
 mod earlier;
 mod history;

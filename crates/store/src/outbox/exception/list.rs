@@ -4,7 +4,7 @@ use crate::error::StoreError;
 use crate::tx::{ExceptionFilterRow, Tx};
 use tidemill_domain::outbox::event::{BadEvent, Headers};
 use tidemill_domain::outbox::exception::{Excepted, Exception, Original, StateWord};
-use tidemill_domain::outbox::{Aggregate, EventId, Payload, Seq, Slot};
+use tidemill_domain::outbox::{Aggregate, Count, EventId, Payload, Seq, Slot};
 use tidemill_domain::time::Timestamp;
 
 /// Which excepted events; an absent condition is always met.
@@ -131,6 +131,18 @@ impl Tx {
         let states: Vec<&str> = wanted.iter().map(|state| state.as_str()).collect();
         let rows = self.exception_list(&filter.row(&states), after.get(), limit.into()).await?;
         rows.into_iter().map(TryInto::try_into).collect()
+    }
+
+    /// How many excepted events a filter lets through, counted up to `count_max`.
+    pub async fn outbox_exception_count(
+        &mut self,
+        filter: &ExceptionFilter,
+        count_max: u32,
+    ) -> Result<Count, StoreError> {
+        let wanted = if filter.states.is_empty() { &StateWord::ALL[..] } else { &filter.states };
+        let states: Vec<&str> = wanted.iter().map(|state| state.as_str()).collect();
+        let count = self.exception_count(&filter.row(&states), i64::from(count_max) + 1).await?;
+        Ok(Count::up_to(count_max.into(), u64::try_from(count).unwrap_or(0)))
     }
 
     /// All about one excepted event; none when there is no such one.

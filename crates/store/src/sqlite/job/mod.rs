@@ -3,6 +3,7 @@
 //! Every column that is read is named: SQLite answers with the spelling of whoever made the table, and Spring
 //! writes in capital letters.
 
+pub(crate) mod attention;
 pub(crate) mod chunk;
 pub(crate) mod context;
 pub(crate) mod execution;

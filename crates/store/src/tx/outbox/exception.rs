@@ -67,6 +67,14 @@ impl Tx {
         on_either!(self, outbox::exception::operate::list(filter, after, limit))
     }
 
+    pub(crate) async fn exception_count(
+        &mut self,
+        filter: &ExceptionFilterRow<'_>,
+        limit: i64,
+    ) -> Answer<i64> {
+        on_either!(self, outbox::exception::operate::count(filter, limit))
+    }
+
     pub(crate) async fn exception_find(&mut self, ids: &[i64]) -> Answer<Vec<ExceptionRow>> {
         on_either!(self, outbox::exception::operate::find(ids))
     }

@@ -103,6 +103,8 @@ async fn look_at_everything(store: &Store) {
     let since = "2020-01-01T00:00:00Z".parse().unwrap();
     assert_eq!(tx.recent_runs(&["load_2", "load_3"], 20).await.unwrap()["load_3"].len(), 20);
     assert!(tx.outcomes(&["load_2", "load_3"], since).await.unwrap()["load_3"].total() > 100);
+    tx.execution_tally(Duration::from_secs(86_400)).await.unwrap();
+    tx.open_failures(50).await.unwrap();
     assert_eq!(tx.instances("load_3", None, 50).await.unwrap().len(), 50);
     tx.instances("load_3", Some(InstanceId::new(9_000)), 50).await.unwrap();
     let id = ExecutionId::new(9_003);

@@ -117,6 +117,8 @@ async fn use_all(bench: &Bench) {
     assert_eq!(tx.tickets_of_run("r77", 10).await.unwrap().len(), 1);
     assert!(!tx.ticket_log(id, 100).await.unwrap().is_empty());
     tx.pool_events(None, 10).await.unwrap();
+    assert!(!tx.pool_decisions(&pool, None, 50).await.unwrap().is_empty());
+    assert!(!tx.pool_settings_since(&pool, bench.now()).await.unwrap().is_empty());
     tx.rollback().await.unwrap();
     let mut tx = bench.begin().await;
     tx.sample_usage().await.unwrap();

@@ -61,6 +61,46 @@ pub(crate) async fn list(
     .await
 }
 
+/// How many there are, counted up to `limit`. State by state, so that the index on it can be read in its order.
+pub(crate) async fn count(
+    connection: &mut PgConnection,
+    filter: &ExceptionFilterRow<'_>,
+    limit: i64,
+) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar(
+        "select count(*)
+         from (
+             select 1
+             from unnest($1::text[]) as wanted (state)
+             cross join lateral (
+                 select x.event_id
+                 from tidemill_outbox_exception x
+                 left join outbox_event e on e.id = x.event_id
+                 where x.state = wanted.state
+                   and ($2::smallint is null or x.slot = $2)
+                   and ($3::text is null or x.aggregate_type = $3)
+                   and ($4::text is null or x.aggregate_id = $4)
+                   and ($5::text is null or coalesce(x.topic, e.topic) = $5)
+                   and ($6::text is null or x.event_type = $6)
+                   and ($7::text is null or strpos(x.error, $7) > 0)
+                 order by x.event_id
+                 limit $8
+             ) as found
+             limit $8
+         ) as counted",
+    )
+    .bind(filter.states)
+    .bind(filter.slot)
+    .bind(filter.aggregate_type)
+    .bind(filter.aggregate_id)
+    .bind(filter.topic)
+    .bind(filter.event_type)
+    .bind(filter.error_contains)
+    .bind(limit)
+    .fetch_one(connection)
+    .await
+}
+
 pub(crate) async fn find(
     connection: &mut PgConnection,
     ids: &[i64],

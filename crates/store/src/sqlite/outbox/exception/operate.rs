@@ -64,6 +64,40 @@ pub(crate) async fn list(
     .await
 }
 
+/// How many there are, counted up to `limit`.
+pub(crate) async fn count(
+    connection: &mut SqliteConnection,
+    filter: &ExceptionFilterRow<'_>,
+    limit: i64,
+) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar(
+        "select count(*)
+         from (
+             select 1
+             from tidemill_outbox_exception x
+             left join outbox_event e on e.id = x.event_id
+             where x.state in (select value from json_each($1))
+               and ($2 is null or x.slot = $2)
+               and ($3 is null or x.aggregate_type = $3)
+               and ($4 is null or x.aggregate_id = $4)
+               and ($5 is null or coalesce(x.topic, e.topic) = $5)
+               and ($6 is null or x.event_type = $6)
+               and ($7 is null or instr(x.error, $7) > 0)
+             limit $8
+         ) as counted",
+    )
+    .bind(json!(filter.states).to_string())
+    .bind(filter.slot)
+    .bind(filter.aggregate_type)
+    .bind(filter.aggregate_id)
+    .bind(filter.topic)
+    .bind(filter.event_type)
+    .bind(filter.error_contains)
+    .bind(limit)
+    .fetch_one(connection)
+    .await
+}
+
 pub(crate) async fn find(
     connection: &mut SqliteConnection,
     ids: &[i64],

@@ -5,7 +5,7 @@ use crate::Bench;
 use std::time::Duration;
 use tidemill_domain::audit::{Actor, Role};
 use tidemill_domain::outbox::exception::{Edit, ExceptionRefusal, ExceptionState, Redirect, StateWord, Verb};
-use tidemill_domain::outbox::{EventId, Payload, Slot};
+use tidemill_domain::outbox::{Count, EventId, Payload, Slot};
 use tidemill_store::audit::AuditFilter;
 use tidemill_store::outbox::exception::{ExceptionFilter, Operated, Operation, Selection};
 use tidemill_store::wakeup::Woken;
@@ -88,6 +88,9 @@ async fn lists_are_filtered_as_the_rule_says_and_come_in_pages(bench: Bench) {
         assert_eq!(found.iter().map(|one| one.id.get()).collect::<Vec<_>>(), expected, "{filter:?}");
         let by_rule = everything.iter().filter(|one| filter.matches(one)).cloned();
         assert_eq!(found, by_rule.collect::<Vec<_>>(), "{filter:?}");
+        let (count, most) = (expected.len() as u64, 2);
+        assert_eq!(tx.outbox_exception_count(&filter, 100).await.unwrap(), Count::Exactly(count));
+        assert_eq!(tx.outbox_exception_count(&filter, most).await.unwrap(), Count::up_to(most.into(), count));
     }
     let page = tx.outbox_exceptions(&base, EventId::ZERO, 2).await.unwrap();
     let next = tx.outbox_exceptions(&base, page[1].id, 10).await.unwrap();

@@ -6,8 +6,9 @@ use super::operate::{edit, order};
 use super::{delivered, due, new, settle, waiting};
 use crate::told::{Told, explaining, reads_a_whole_table};
 use crate::{Bench, plan};
-use tidemill_domain::outbox::exception::{ExceptionState, Verb};
+use tidemill_domain::outbox::exception::{ExceptionState, StateWord, Verb};
 use tidemill_domain::outbox::{EventId, Slot};
+use tidemill_store::outbox::exception::ExceptionFilter;
 
 /// Enough that the planner does not prefer to read a whole table.
 const FILL: &str = "
@@ -85,6 +86,8 @@ async fn use_all(bench: &Bench) {
     order(bench, 50, edit("{}")).await.unwrap();
     let mut tx = bench.store.read().await.unwrap();
     assert!(tx.outbox_exception(EventId::new(60)).await.unwrap().is_some());
+    let parked = ExceptionFilter { states: vec![StateWord::Parked], ..ExceptionFilter::default() };
+    assert!(!tx.outbox_exception_count(&parked, 10).await.unwrap().is_exact());
     tx.rollback().await.unwrap();
 }
 

@@ -1,0 +1,104 @@
+//! What was decided about a pool, one record after the other, and what was set about it at which time: for those who look
+//! back. The log goes back as far as it is kept.
+
+use crate::error::StoreError;
+use crate::row::pool::LogRow;
+use crate::tx::Tx;
+use tidemill_domain::pool::event::Event;
+use tidemill_domain::pool::{PoolName, Settings, TicketId};
+use tidemill_domain::time::Timestamp;
+
+/// Changes that are read; who changes a pool more often has no line to look at, but a smear.
+const CHANGES_MAX: i64 = 500;
+
+/// The place of a record in the log of a pool.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct DecisionPlace {
+    /// The pass.
+    pub version: i64,
+    /// The place within it.
+    pub seq: i32,
+}
+
+/// A record of the log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Decision {
+    /// Where it stands.
+    pub place: DecisionPlace,
+    /// When it was decided.
+    pub at: Timestamp,
+    /// What.
+    pub event: Event,
+    /// The ticket that it is about.
+    pub ticket: Option<TicketId>,
+    /// What the ticket was for: a DAG or job, and its run.
+    pub run: Option<(String, String)>,
+}
+
+impl Tx {
+    /// What was decided, the newest first, from before a place on; snapshots decide nothing and are left out.
+    pub async fn pool_decisions(
+        &mut self,
+        name: &PoolName,
+        before: Option<DecisionPlace>,
+        limit: u32,
+    ) -> Result<Vec<Decision>, StoreError> {
+        let before = before.map_or((i64::MAX, i32::MAX), |place| (place.version, place.seq));
+        let rows = self.pool_decision_before(name.as_str(), before, limit.into()).await?;
+        rows.into_iter()
+            .map(|row| {
+                let record = row.log.record()?;
+                Ok(Decision {
+                    place: DecisionPlace { version: record.version, seq: record.seq },
+                    at: record.at,
+                    event: record.event,
+                    ticket: row.ticket_id.map(|id| TicketId::new(id.0)),
+                    run: row.dag_id.zip(row.run_id),
+                })
+            })
+            .collect()
+    }
+
+    /// What was set about a pool at which time, the oldest first: what was in force at an instant, as far as that is
+    /// known, and each change since.
+    pub async fn pool_settings_since(
+        &mut self,
+        name: &PoolName,
+        since: Timestamp,
+    ) -> Result<Vec<(Timestamp, Settings)>, StoreError> {
+        let rows = self.pool_configured_since(name.as_str(), since.into(), CHANGES_MAX).await?;
+        let is_cut = i64::try_from(rows.len()).is_ok_and(|count| count == CHANGES_MAX);
+        let before = match is_cut {
+            true => None,
+            false => self.pool_configured_before(name.as_str(), since.into()).await?,
+        };
+        let mut known = Vec::with_capacity(rows.len() + 1);
+        match (before, rows.is_empty()) {
+            (Some(row), _) => known.extend(settings(&row)?),
+            (None, _) if is_cut => {}
+            // Nobody has changed it since the log begins, so it was then as it is now.
+            (None, true) => {
+                let begins = self.pool_first_snapshot_at(name.as_str()).await?;
+                let now = self.pool(name).await?;
+                known.extend(begins.zip(now).map(|(at, pool)| (at.into(), pool.settings)));
+            }
+            (None, false) => {
+                let first = self.pool_first_snapshot(name.as_str()).await?;
+                known.extend(first.as_ref().map(settings).transpose()?.flatten());
+            }
+        }
+        for row in rows.iter().rev() {
+            known.extend(settings(row)?);
+        }
+        known.sort_by_key(|(at, _)| *at);
+        Ok(known)
+    }
+}
+
+fn settings(row: &LogRow) -> Result<Option<(Timestamp, Settings)>, StoreError> {
+    let record = row.record()?;
+    Ok(match record.event {
+        Event::Configured { settings } | Event::Snapshot { settings, .. } => Some((record.at, *settings)),
+        _ => None,
+    })
+}
