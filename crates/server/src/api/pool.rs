@@ -198,16 +198,16 @@ pub(crate) async fn show(
 }
 
 /// A pool that has to be there.
-async fn find(tx: &mut Tx, name: &PoolName) -> Result<PoolRecord, Problem> {
+pub(crate) async fn find(tx: &mut Tx, name: &PoolName) -> Result<PoolRecord, Problem> {
     tx.pool(name).await?.ok_or_else(|| unknown(name.as_str()))
 }
 
 /// A name of the path, if it can be the name of a pool at all.
-fn named(name: &str) -> Result<PoolName, Problem> {
+pub(crate) fn named(name: &str) -> Result<PoolName, Problem> {
     name.parse().map_err(|_| unknown(name))
 }
 
-fn unknown(name: &str) -> Problem {
+pub(crate) fn unknown(name: &str) -> Problem {
     let name: String = name.chars().filter(|char| !char.is_control()).take(64).collect();
     let remedy = "use a name as the list of pools tells it, or create the pool";
     Problem::new(Code::PoolNotFound, format!("there is no pool {name}"), remedy)
@@ -219,7 +219,7 @@ fn object(name: &PoolName) -> String {
 }
 
 /// There is no such ticket any more.
-fn gone() -> Problem {
+pub(crate) fn gone() -> Problem {
     let remedy = "ask for units again; do not go on without";
     Problem::new(Code::PoolLeaseGone, Code::PoolLeaseGone.title(), remedy)
 }

@@ -15,18 +15,23 @@ use tidemill_domain::time::Timestamp;
 pub(crate) enum Section {
     Overview,
     Jobs,
+    Pools,
+    Outbox,
     Render,
     Alerts,
     Settings,
 }
 
 impl Section {
-    const ALL: [Self; 5] = [Self::Overview, Self::Jobs, Self::Render, Self::Alerts, Self::Settings];
+    const ALL: [Self; 7] =
+        [Self::Overview, Self::Jobs, Self::Pools, Self::Outbox, Self::Render, Self::Alerts, Self::Settings];
 
     const fn title(self) -> &'static str {
         match self {
             Self::Overview => "Overview",
             Self::Jobs => "Jobs",
+            Self::Pools => "Pools",
+            Self::Outbox => "Outbox",
             Self::Render => "Render",
             Self::Alerts => "Alerts",
             Self::Settings => "Settings",
@@ -37,6 +42,8 @@ impl Section {
         match self {
             Self::Overview => home(state),
             Self::Jobs => state.path("/jobs"),
+            Self::Pools => state.path("/pools"),
+            Self::Outbox => state.path("/outbox"),
             Self::Render => state.path("/render"),
             Self::Alerts => state.path("/alerts"),
             Self::Settings => state.path("/settings"),
@@ -48,6 +55,8 @@ impl Section {
         match self {
             Self::Overview => "o",
             Self::Jobs => "j",
+            Self::Pools => "p",
+            Self::Outbox => "b",
             Self::Render => "r",
             Self::Alerts => "a",
             Self::Settings => "s",

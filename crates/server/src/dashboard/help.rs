@@ -3,9 +3,11 @@
 use crate::dashboard::preferences::Shortcuts;
 use maud::{Markup, html};
 
-const KEYS: [(&str, &str); 10] = [
+const KEYS: [(&str, &str); 12] = [
     ("g o", "go to the overview"),
     ("g j", "go to the jobs"),
+    ("g p", "go to the pools"),
+    ("g b", "go to the outbox"),
     ("g r", "go to the renders"),
     ("g a", "go to the alerts"),
     ("g s", "go to the settings"),

@@ -2,6 +2,7 @@
 //! function, and both carry `data-live` with the region's name, by which the script finds what to replace.
 
 use crate::dashboard::job::JobsView;
+use crate::dashboard::pool::PoolPage;
 use maud::{Markup, PreEscaped, html};
 use tidemill_domain::job::ExecutionId;
 use tidemill_domain::render::{RenderId, Status};
@@ -15,6 +16,14 @@ pub enum Page {
     Jobs(JobsView),
     /// One execution.
     Execution(ExecutionId),
+    /// The pools.
+    Pools(Buttons),
+    /// One pool.
+    Pool(PoolPage, Buttons),
+    /// The outbox.
+    Outbox,
+    /// Events that were not taken.
+    DeadEvents,
     /// The alerts.
     Alerts,
     /// The renders: all, or those of one status.
@@ -60,6 +69,10 @@ impl Page {
             Self::Overview => "overview".to_owned(),
             Self::Jobs(view) => format!("jobs:{}", view.word()),
             Self::Execution(id) => format!("execution:{id}"),
+            Self::Pools(buttons) => format!("pools:{}", buttons.as_str()),
+            Self::Pool(page, buttons) => format!("pool:{page}:{}", buttons.as_str()),
+            Self::Outbox => "outbox".to_owned(),
+            Self::DeadEvents => "dead".to_owned(),
             Self::Alerts => "alerts".to_owned(),
             Self::Renders(status, buttons) => {
                 format!("renders:{}:{}", status.map_or("all", Status::as_str), buttons.as_str())
@@ -75,17 +88,21 @@ impl Page {
         match word.split_once(':').unwrap_or((word, "")) {
             ("overview", "") => Self::Overview,
             ("alerts", "") => Self::Alerts,
+            ("outbox", "") => Self::Outbox,
+            ("dead", "") => Self::DeadEvents,
             ("render-workers", "") => Self::RenderWorkers,
             ("jobs", view) => Self::Jobs(JobsView::of_word(view)),
             ("execution", id) => id.parse().map_or(Self::Other, |id| Self::Execution(ExecutionId::new(id))),
-            (kind, rest) => Self::of_renders(kind, rest).unwrap_or(Self::Other),
+            _ => Self::with_buttons(word).unwrap_or(Self::Other),
         }
     }
 
-    fn of_renders(kind: &str, rest: &str) -> Option<Self> {
-        let (of, buttons) = rest.split_once(':')?;
+    fn with_buttons(word: &str) -> Option<Self> {
+        let (rest, buttons) = word.rsplit_once(':')?;
         let buttons = Buttons::of_word(buttons)?;
-        match (kind, of) {
+        match rest.split_once(':').unwrap_or((rest, "")) {
+            ("pools", "") => Some(Self::Pools(buttons)),
+            ("pool", of) => Some(Self::Pool(of.parse().ok()?, buttons)),
             ("renders", "all") => Some(Self::Renders(None, buttons)),
             ("renders", status) => Some(Self::Renders(Some(status.parse().ok()?), buttons)),
             ("render", id) => Some(Self::Render(RenderId::new(id.parse().ok()?), buttons)),
@@ -211,18 +228,40 @@ mod tests {
 
     #[test]
     fn the_word_of_a_page_leads_back_to_it_and_any_other_to_none() {
-        let simple = [Page::Overview, Page::Alerts, Page::RenderWorkers, Page::Other];
+        let of_pools = ["ADW:holders:1h", "a-b.c_9:queue:6h", "0:history:24h", "p:settings:24h"];
+        let of_pools = of_pools.map(|text| text.parse::<PoolPage>().unwrap());
+        let simple = [
+            Page::Overview,
+            Page::Alerts,
+            Page::Outbox,
+            Page::DeadEvents,
+            Page::RenderWorkers,
+            Page::Execution(ExecutionId::new(8812)),
+            Page::Other,
+        ];
         let all = simple.into_iter().chain(Buttons::ALL.into_iter().flat_map(|buttons| {
             let of_status = Status::ALL.map(|status| Page::Renders(Some(status), buttons));
             let others = [Page::Renders(None, buttons), Page::Render(RenderId::new(4711), buttons)];
-            others.into_iter().chain(of_status)
+            let pools = of_pools.map(|page| Page::Pool(page, buttons));
+            others.into_iter().chain(of_status).chain(pools).chain([Page::Pools(buttons)])
         }));
         for page in all {
             assert_eq!(Page::of_word(&page.word()), page);
         }
-        for word in
-            ["", "render", "render:x:on", "render:1:maybe", "renders:done:on", "renders:all", "a:b:c:d"]
-        {
+        for word in [
+            "",
+            "render",
+            "render:x:on",
+            "render:1:maybe",
+            "renders:done:on",
+            "renders:all",
+            "a:b:c:d",
+            "pools",
+            "pools:maybe",
+            "pool:ADW:on",
+            "pool:a b:queue:1h:on",
+            "pool:ADW:queue:9h:on",
+        ] {
             assert_eq!(Page::of_word(word), Page::Other, "{word:?}");
         }
     }

@@ -5,7 +5,7 @@ use crate::dashboard::instant::Times;
 use crate::dashboard::job::list::Jobs;
 use crate::dashboard::overview::page::{Regions, Snapshot};
 use crate::dashboard::region::{Page, Region};
-use crate::dashboard::{pulse, render};
+use crate::dashboard::{outbox, pool, pulse, render};
 use crate::state::State;
 use std::time::Duration;
 use tidemill_engine::clock::jitter_unit;
@@ -92,6 +92,8 @@ async fn regions_of(state: &State, page: &Page, times: &Times) -> Result<Vec<Reg
             vec![jobs.region(state, times)]
         }
         Page::Execution(id) => Execution::read(state, &mut tx, *id, times).await?,
+        Page::Pools(_) | Page::Pool(..) => pool::live::regions(state, &mut tx, page, times).await?,
+        Page::Outbox | Page::DeadEvents => outbox::live::regions(state, &mut tx, page, times).await?,
         Page::Renders(..) | Page::Render(..) | Page::RenderWorkers => {
             render::live::regions(state, &mut tx, page, times).await?
         }

@@ -103,7 +103,9 @@ async fn every_page_is_whole_for_everybody_who_may_see_it() {
     let app = App::closed().await;
     for role in [Role::Viewer, Role::Operator, Role::Admin] {
         let browser = Browser::log_in(&app, role).await;
-        for (path, title) in [("/", "Overview"), ("/alerts", "Alerts"), ("/settings", "Settings")] {
+        for (path, title) in
+            [("/", "Overview"), ("/pools", "Pools"), ("/alerts", "Alerts"), ("/settings", "Settings")]
+        {
             let answer = browser.get(path).await;
 
             assert_eq!(answer.status, StatusCode::OK);
@@ -414,7 +416,14 @@ async fn every_link_of_a_page_is_below_the_base_path() {
     let saved = post(&app, "/mill/settings/preferences", "", "theme=dark&back=/mill").await;
     assert_eq!(saved.header("location"), "/mill");
     assert!(saved.header("set-cookie").contains("; Path=/mill;"));
-    for path in ["/mill", "/mill/alerts", "/mill/settings", "/mill/settings/tokens", "/mill/settings/audit"] {
+    for path in [
+        "/mill",
+        "/mill/pools",
+        "/mill/alerts",
+        "/mill/settings",
+        "/mill/settings/tokens",
+        "/mill/settings/audit",
+    ] {
         let answer = app.ask(Method::GET, path, &[], "").await;
         assert_eq!(answer.status, StatusCode::OK, "{path}");
         for attribute in ["href=\"/", "src=\"/", "action=\"/", "data-events=\"/", "name=\"back\" value=\"/"] {

@@ -193,7 +193,7 @@ impl EventFilter {
 }
 
 /// Why an order was refused, as a problem.
-pub(super) fn refused(id: EventId, refusal: ExceptionRefusal) -> Problem {
+pub(crate) fn refused(id: EventId, refusal: ExceptionRefusal) -> Problem {
     Problem::new(refusal.code(), format!("event {id}: {refusal}"), refusal.fix())
 }
 
@@ -234,7 +234,7 @@ pub(crate) async fn show(
     Ok(Json(find(&state, EventId::new(id(&text)?)).await?.into()))
 }
 
-async fn find(state: &State, id: EventId) -> Result<ExceptionDetail, Problem> {
+pub(crate) async fn find(state: &State, id: EventId) -> Result<ExceptionDetail, Problem> {
     let mut tx = state.store().read().await?;
     let found = tx.outbox_exception(id).await?;
     tx.rollback().await?;

@@ -91,8 +91,14 @@ fn given<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Opt
 }
 
 impl PoolSettings {
+    /// Only how much there is, how much of it may be in use, and how it is given out.
+    pub(crate) fn of_capacity(max_units: u32, threshold_percent: u8, policy: &str) -> Self {
+        let (max_units, threshold_percent) = (Some(max_units), Some(threshold_percent));
+        Self { max_units, threshold_percent, policy: Some(policy.to_owned()), ..Self::default() }
+    }
+
     /// These over `settings`.
-    fn over(&self, mut settings: Settings) -> Result<Settings, Problem> {
+    pub(crate) fn over(&self, mut settings: Settings) -> Result<Settings, Problem> {
         let number = |field, number: u32| NonZeroU32::new(number).ok_or_else(|| bad(field, "it is zero"));
         let length = |field, text: &str| -> Result<Duration, Problem> {
             duration::parse(text).map_err(|error| bad(field, error.to_string()))
@@ -202,23 +208,9 @@ pub(crate) async fn pause(
     let name = named(&name)?;
     let reason = checked(&body.reason)?;
     let what = format!("POST /api/v1/pools/{name}/pause {}", json!(body));
-    let (by, at) = (principal.name.clone(), state.inner().parts.clock.now());
-    let pause = Pause { by, reason: reason.to_owned(), at };
-    let asked = Change {
-        state: &state,
-        principal: &principal,
-        headers: &headers,
-        what,
-        name: &name,
-        reason: Some(reason),
-    };
-    asked
-        .run(|settings| {
-            let settings = Settings { paused: Some(pause), ..settings };
-            settings.check().map_err(|BadSettings { field, why }| bad(field, why))?;
-            Ok(settings)
-        })
-        .await
+    let asked =
+        Change { state: &state, principal: &principal, headers: &headers, what, name: &name, reason: None };
+    asked.pause(reason).await
 }
 
 /// Lets a pool that is paused go on.
@@ -234,7 +226,7 @@ pub(crate) async fn resume(
     let reason = body.reason.as_deref().map(checked).transpose()?;
     let what = format!("POST /api/v1/pools/{name}/resume {}", json!(body));
     let asked = Change { state: &state, principal: &principal, headers: &headers, what, name: &name, reason };
-    asked.run(|settings| Ok(Settings { paused: None, ..settings })).await
+    asked.resume().await
 }
 
 /// Removes a pool that nobody uses or waits for.
@@ -254,20 +246,39 @@ pub(crate) async fn remove(
     .await
 }
 
-/// A request to change a pool.
-struct Change<'a> {
-    state: &'a State,
-    principal: &'a Principal,
-    headers: &'a HeaderMap,
+/// A request to change a pool, by a program or by a form.
+#[derive(Debug)]
+pub(crate) struct Change<'a> {
+    pub(crate) state: &'a State,
+    pub(crate) principal: &'a Principal,
+    pub(crate) headers: &'a HeaderMap,
     /// The whole request as text.
-    what: String,
-    name: &'a PoolName,
-    reason: Option<&'a str>,
+    pub(crate) what: String,
+    pub(crate) name: &'a PoolName,
+    pub(crate) reason: Option<&'a str>,
 }
 
-impl Change<'_> {
+impl<'a> Change<'a> {
+    /// Lets nothing start until it is resumed.
+    pub(crate) async fn pause(mut self, reason: &'a str) -> Result<Response, Problem> {
+        self.reason = Some(reason);
+        let (by, at) = (self.principal.name.clone(), self.state.inner().parts.clock.now());
+        let pause = Pause { by, reason: reason.to_owned(), at };
+        self.run(|settings| {
+            let settings = Settings { paused: Some(pause), ..settings };
+            settings.check().map_err(|BadSettings { field, why }| bad(field, why))?;
+            Ok(settings)
+        })
+        .await
+    }
+
+    /// Lets it go on.
+    pub(crate) async fn resume(self) -> Result<Response, Problem> {
+        self.run(|settings| Ok(Settings { paused: None, ..settings })).await
+    }
+
     /// Changes the settings as they are now, and answers with the pool as it is then.
-    async fn run(
+    pub(crate) async fn run(
         self,
         change: impl FnOnce(Settings) -> Result<Settings, Problem>,
     ) -> Result<Response, Problem> {

@@ -121,10 +121,29 @@ pub(crate) async fn release(
     Body(body): Body<Order>,
 ) -> Result<Response, Problem> {
     let id = lease_id(&id)?;
-    let reason = checked(&body.reason)?;
-    let object = object(&find(&state, id).await?.pool);
     let what = format!("POST /api/v1/pool-leases/{id}/release {}", json!(body));
-    mutation::run(&state, &principal, &object, &headers, &what, async |tx| {
+    let (principal, headers) = (&principal, &headers);
+    take(Taking { state: &state, principal, headers, what, id, reason: &body.reason }).await
+}
+
+/// A request to take a lease away, by a program or by a form.
+#[derive(Debug)]
+pub(crate) struct Taking<'a> {
+    pub(crate) state: &'a State,
+    pub(crate) principal: &'a Principal,
+    pub(crate) headers: &'a HeaderMap,
+    /// The whole request as text.
+    pub(crate) what: String,
+    pub(crate) id: TicketId,
+    pub(crate) reason: &'a str,
+}
+
+/// Takes a lease away, or a request out of the queue.
+pub(crate) async fn take(asked: Taking<'_>) -> Result<Response, Problem> {
+    let Taking { state, principal, headers, what, id, reason } = asked;
+    let reason = checked(reason)?;
+    let object = object(&find(state, id).await?.pool);
+    mutation::run(state, principal, &object, headers, &what, async |tx| {
         match tx.release_ticket(id, &principal.actor(), reason).await? {
             Some((_, released)) => Ok((StatusCode::OK, json!(ReleasedLease::from(&released)))),
             None => Err(gone()),
@@ -134,7 +153,7 @@ pub(crate) async fn release(
 }
 
 /// An id of the path.
-pub(super) fn lease_id(text: &str) -> Result<TicketId, Problem> {
+pub(crate) fn lease_id(text: &str) -> Result<TicketId, Problem> {
     text.parse().map_err(|_| gone().as_missing())
 }
 

@@ -72,6 +72,13 @@
     ready(made.content);
     return made.content;
   }
+  function parse(text) {
+    const made = document.createElement("template");
+    made.innerHTML = text;
+    tell(made.content);
+    ready(made.content);
+    return made.content;
+  }
   function hear(event) {
     heard = Date.now();
     return event;
@@ -159,6 +166,8 @@
     const { href } = opener, dialog = document.createElement("dialog");
     const sheet = href ? $(".sheet", parse(await fetch(href).then((page) => page.text(), String))) : opener.nextSibling;
     if (!sheet) return location.assign(href);
+    const back = href && $("[name=back]", sheet);
+    if (back) back.value = location.pathname + location.search;
     dialog.setAttribute("aria-label", opener.textContent);
     dialog.append(sheet);
     body.append(dialog);

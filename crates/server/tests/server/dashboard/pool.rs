@@ -1,11 +1,12 @@
-//! Pools on the overview.
+//! Pools: on the overview, in their list and on their pages; and what is done about them there.
 
+use super::{Browser, HOSTILE, between, has_button};
 use crate::App;
-use axum::http::Method;
+use axum::http::{Method, StatusCode};
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::time::Duration;
-use tidemill_domain::audit::Actor;
+use tidemill_domain::audit::{Actor, Role};
 use tidemill_domain::pool::command::{Acquire, Command, Part, Release, ReleaseBy};
 use tidemill_domain::pool::estimate::Pace;
 use tidemill_domain::pool::event::End;
@@ -13,6 +14,7 @@ use tidemill_domain::pool::settings::Pause;
 use tidemill_domain::pool::{Class, Holder, PoolName, Settings};
 use tidemill_domain::time::Clock;
 use tidemill_engine::clock::SystemIds;
+use tidemill_store::audit::AuditFilter;
 use tidemill_store::pool::{Lapses, PassRequest, PoolCache};
 
 fn adw() -> PoolName {
@@ -117,4 +119,349 @@ async fn a_pool_that_is_paused_or_over_its_limit_says_so() {
     set(&app, &settings(10)).await;
     let over = panel(&app).await;
     assert!(over.contains("over by 7 ADW (4) 16 / 9 10 160 %"), "{over}");
+}
+
+/// The words of a part of a page, without its tags.
+fn words(html: &str) -> String {
+    let words = html.split('<').filter_map(|piece| piece.split_once('>')).map(|(_, text)| text.trim());
+    words.filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+async fn get(app: &App, path: &str) -> String {
+    let answer = app.ask(Method::GET, path, &[], "").await;
+    assert_eq!(answer.status, StatusCode::OK, "{path}: {}", answer.text);
+    answer.text
+}
+
+/// A panel of a page, in words.
+async fn panel_of(app: &App, path: &str, id: &str) -> String {
+    let page = get(app, path).await;
+    words(&format!("<{}", between(&page, &format!("<section class=\"panel\" id=\"{id}\""), "</section>")))
+}
+
+/// A pool of 20 units, of which 19 may be in use: 16 are, half of what the second wanted, and the third waits.
+async fn crowded(app: &App) {
+    let mut tx = app.store.begin().await.unwrap();
+    tx.create_pool(&settings(20), &Actor::system()).await.unwrap();
+    tx.commit().await.unwrap();
+    ask(app, "batch_1", 8, 8).await;
+    ask(app, "batch_421", 16, 4).await;
+    ask(app, "batch_398", 12, 8).await;
+    app.clock.advance(Duration::from_secs(45));
+}
+
+/// What was done to the pool by people, the newest first: action and reason.
+async fn audited(app: &App) -> Vec<(String, String)> {
+    let filter = AuditFilter { object: Some("pool/ADW".into()), ..AuditFilter::default() };
+    let mut tx = app.store.read().await.unwrap();
+    let records = tx.audit_entries(&filter, 50).await.unwrap();
+    tx.rollback().await.unwrap();
+    records.into_iter().map(|record| (record.entry.action, record.entry.reason.unwrap_or_default())).collect()
+}
+
+async fn usage(app: &App) -> (u64, u64) {
+    let mut tx = app.store.read().await.unwrap();
+    let pool = tx.pool(&adw()).await.unwrap().unwrap();
+    tx.rollback().await.unwrap();
+    (pool.usage, pool.waiting)
+}
+
+/// The address of the first link that asks something.
+fn asked(page: &str) -> String {
+    between(page, "data-ask href=\"", "\"").to_owned()
+}
+
+#[tokio::test]
+async fn the_list_has_what_is_in_use_and_beside_it_who_waits() {
+    let app = App::open().await;
+    assert!(
+        panel_of(&app, "/pools", "pools")
+            .await
+            .contains("There are no pools yet. Make one: tidemill pool create")
+    );
+    crowded(&app).await;
+
+    let list = panel_of(&app, "/pools", "pools").await;
+    let page = get(&app, "/pools").await;
+
+    assert!(
+        list.contains(
+            "requests wait ADW (4) 16 of 20 units in use, 19 may be 16 / 19 20 1 45 s document Pause"
+        ),
+        "{list}"
+    );
+    assert!(
+        page.contains("<rect class=\"used\" width=\"80.00\""),
+        "the bar has no part for who waits: {page}"
+    );
+    assert!(page.contains("<a href=\"/pools/ADW\">ADW</a>"));
+}
+
+#[tokio::test]
+async fn one_click_pauses_a_pool_and_another_undoes_it() {
+    let app = App::closed().await;
+    crowded(&app).await;
+    let operator = Browser::log_in(&app, Role::Operator).await;
+
+    let answer = operator.submit("/pools", "/pools/ADW/pause", "key=k1&back=/pools").await;
+    assert_eq!((answer.status, answer.header("location")), (StatusCode::SEE_OTHER, "/pools?paused=ADW"));
+    let again = operator.submit("/pools", "/pools/ADW/pause", "key=k1&back=/pools").await;
+    assert_eq!(again.status, StatusCode::SEE_OTHER);
+    let page = operator.get("/pools?paused=ADW").await.text;
+    assert!(
+        page.contains("is paused: nothing starts")
+            && has_button(&page, "Undo")
+            && has_button(&page, "Resume")
+    );
+    assert!(words(&page).contains("paused ADW"), "{}", words(&page));
+    let one = operator.get("/pools/ADW").await.text;
+    assert!(words(&one).contains("by the operator: with one click on the dashboard"), "{}", words(&one));
+
+    let undone = operator
+        .submit("/pools", "/pools/ADW/resume", "key=k1&back=/pools/ADW%3Ftab%3Dqueue%26range%3D24h")
+        .await;
+    assert_eq!(undone.header("location"), "/pools/ADW?tab=queue&range=24h&resumed=ADW");
+    let page = operator.get("/pools/ADW?tab=queue&resumed=ADW").await.text;
+    assert!(page.contains("goes on with its queue") && has_button(&page, "Undo"));
+    assert!(!operator.get("/pools?paused=ADW").await.text.contains("is paused"), "only what is so is said");
+
+    let evil =
+        operator.submit("/pools", "/pools/ADW/pause", "key=k2&reason=patch+day&back=//evil.example/").await;
+    assert_eq!(evil.header("location"), "/pools?paused=ADW");
+    let done = audited(&app).await;
+    let actions: Vec<&str> = done.iter().map(|(action, _)| action.as_str()).collect();
+    assert_eq!(
+        actions,
+        ["pool.pause", "pool.resume", "pool.pause", "pool.create"],
+        "a double click is one order"
+    );
+    assert_eq!(done[0].1, "patch day");
+}
+
+#[tokio::test]
+async fn who_may_only_look_sees_why_nothing_can_be_done() {
+    let app = App::closed().await;
+    crowded(&app).await;
+    let viewer = Browser::log_in(&app, Role::Viewer).await;
+
+    for path in ["/pools", "/pools/ADW", "/pools/ADW?tab=queue", "/pools/ADW?tab=settings"] {
+        let page = viewer.get(path).await.text;
+        assert!(page.contains("The role viewer may not operate."), "{path}");
+        for word in ["Pause", "Release…", "Cancel…", "Change…"] {
+            assert!(!has_button(&page, word), "{path}: {word}");
+        }
+        assert!(!page.contains("data-ask"), "{path}");
+    }
+    let operator = Browser::log_in(&app, Role::Operator).await;
+    let release = asked(&operator.get("/pools/ADW").await.text);
+    let refused = viewer.get(&release).await.text;
+    assert!(refused.contains("The role viewer may not operate.") && !refused.contains("name=\"reason\""));
+    for (path, body) in [
+        ("/pools/ADW/pause", ""),
+        ("/pools/ADW/resume", ""),
+        ("/pools/ADW/change", "max_units=1&threshold_percent=100&policy=fifo"),
+        (release.as_str(), "reason=x"),
+    ] {
+        let answer = viewer.submit("/pools", path, body).await;
+        assert_eq!(answer.status, StatusCode::FORBIDDEN, "{path}");
+        let forged = operator.post(path, &format!("{body}&form_token=forged")).await;
+        assert!(forged.status == StatusCode::FORBIDDEN && forged.text.contains("TM0503"), "{path}");
+    }
+    assert_eq!(usage(&app).await, (16, 1));
+    assert_eq!(audited(&app).await.len(), 1, "nothing but the making");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn units_are_taken_away_after_a_question_and_for_a_reason() {
+    let app = App::closed().await;
+    crowded(&app).await;
+    let operator = Browser::log_in(&app, Role::Operator).await;
+    let page = operator.get("/pools/ADW").await.text;
+    let holders = words(between(&page, "id=\"tab\"", "</section>"));
+    assert!(holders.contains("running batch_421/run 8 16 → 8 ▲ downgraded normal"), "{holders}");
+    assert!(holders.contains("for another 23 h sends no heartbeats"), "{holders}");
+
+    let release = asked(&page);
+    let question = operator.get(&release).await.text;
+    assert!(question.contains("Release of “batch_1/run”?"), "{question}");
+    assert!(question.contains("16 → 8 units in use; 1 requests wait, and may start at once."), "{question}");
+    assert!(question.contains("tidemill pool release "));
+    let empty = operator.submit("/pools", &release, "reason=+&key=a").await;
+    assert_eq!(empty.status, StatusCode::BAD_REQUEST);
+    assert_eq!(usage(&app).await, (16, 1));
+
+    let done = operator.submit("/pools", &release, "reason=host+is+gone&key=b").await;
+    assert_eq!((done.status, done.header("location")), (StatusCode::SEE_OTHER, "/pools/ADW"), "{done:?}");
+    let again = operator.submit("/pools", &release, "reason=host+is+gone&key=b").await;
+    assert_eq!(again.status, StatusCode::SEE_OTHER, "the same form twice is one order");
+    assert_eq!(usage(&app).await, (16, 0), "8 came back, and the queue got 8 of the 12 that it wanted");
+    let late = operator.submit("/pools", &release, "reason=once+more&key=c").await;
+    assert_eq!(late.status, StatusCode::CONFLICT);
+    assert!(operator.get(&release).await.text.contains("It has ended already"));
+    assert_eq!(audited(&app).await[0], ("pool.release".into(), "host is gone".into()));
+    let elsewhere = release.replace("/pools/ADW/", "/pools/OTHER/");
+    assert_eq!(operator.get(&elsewhere).await.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn the_queue_tells_place_reason_and_estimate_and_a_request_can_leave_it() {
+    let app = App::closed().await;
+    crowded(&app).await;
+    ask(&app, "batch_500", 4, 4).await;
+    let operator = Browser::log_in(&app, Role::Operator).await;
+
+    let page = operator.get("/pools/ADW?tab=queue").await.text;
+    let queue = words(between(&page, "id=\"tab\"", "</section>"));
+    let api = app.ask_as(Role::Viewer, Method::GET, "/api/v1/pools/ADW/queue", "").await.json();
+    for (place, dag) in [(0, "batch_398"), (1, "batch_500")] {
+        let item = &api["items"][place];
+        assert_eq!(item["holder"]["dag_id"], dag);
+        let (message, reason) = (item["message"].as_str().unwrap(), item["reason"].as_str().unwrap());
+        assert!(queue.contains(&format!("{message} {reason}")), "the same words as the API: {queue}");
+    }
+    assert!(queue.contains("1 batch_398/run 12 at least 8 normal 45 s"), "{queue}");
+
+    let question = operator.get(&asked(&page)).await.text;
+    assert!(question.contains("Cancel request of “batch_398/run”?") && question.contains("1 others wait on"));
+    let done =
+        operator.submit("/pools", &asked(&page), "reason=not+needed&back=/pools/ADW%3Ftab%3Dqueue").await;
+    assert_eq!(done.header("location"), "/pools/ADW?tab=queue");
+    let page = operator.get("/pools/ADW?tab=queue").await.text;
+    assert!(!page.contains("batch_398"), "it has left");
+    let nobody = operator.submit("/pools", &asked(&page), "reason=nor+this").await;
+    assert_eq!(nobody.status, StatusCode::SEE_OTHER);
+    assert!(operator.get("/pools/ADW?tab=queue").await.text.contains("Nobody is waiting."));
+}
+
+#[tokio::test]
+async fn the_history_is_read_page_by_page() {
+    let app = App::open().await;
+    crowded(&app).await;
+    for number in 0..40 {
+        ask(&app, &format!("late_{number}"), 8, 8).await;
+        give_back(&app, &format!("late_{number}")).await;
+    }
+
+    let first = get(&app, "/pools/ADW?tab=history").await;
+    let older = between(&first, "class=\"button\" href=\"", "\"").replace("&amp;", "&");
+    assert!(older.contains("&before=") && older.ends_with("#tab"), "{older}");
+    let second = get(&app, older.trim_end_matches("#tab")).await;
+
+    let rows = |page: &str| between(page, "id=\"tab\"", "</section>").matches("<tr>").count() - 1;
+    assert_eq!(rows(&first), 50);
+    assert_eq!(
+        rows(&second),
+        2 * 40 + 8 - 50,
+        "each waited and left; before, a pool was made and three asked"
+    );
+    assert!(words(&first).contains("left the queue"), "{}", words(&first));
+    let told = words(&second);
+    assert!(told.contains("granted Units for PARALLEL(8) are set aside batch_421/run"), "{told}");
+    assert!(told.contains("set 20 units, of which 95 % are given out; policy document"), "{told}");
+    assert!(second.contains("Newest") && !second.contains(">Older<"));
+    let odd = get(&app, "/pools/ADW?tab=history&before=x").await;
+    assert_eq!(rows(&odd), 50, "what is not understood is as if it were not there");
+}
+
+#[tokio::test]
+async fn a_change_tells_what_it_comes_to_before_it_is_made() {
+    let app = App::closed().await;
+    crowded(&app).await;
+    let operator = Browser::log_in(&app, Role::Operator).await;
+    let tab = operator.get("/pools/ADW?tab=settings").await.text;
+    assert!(tab.contains("name=\"max_units\" type=\"number\"") && tab.contains("value=\"20\""));
+
+    let question =
+        operator.get("/pools/ADW/change?max_units=10&threshold_percent=100&policy=fifo").await.text;
+    let told = words(&question);
+    assert!(told.contains("Capacity 20 → 10 units. Of which 95 % → 100 % may be in use."), "{told}");
+    assert!(
+        told.contains("Limit 19 → 10: 16 in use; nothing is killed; no grants until in use &lt; 10."),
+        "{told}"
+    );
+    let before = between(&question, "name=\"before\" value=\"", "\"").replace('/', "%2F");
+    let form =
+        format!("max_units=10&threshold_percent=100&policy=fifo&before={before}&reason=smaller+host&key=x");
+
+    set(&app, &settings(21)).await;
+    let stale = operator.submit("/pools", "/pools/ADW/change", &form).await;
+    assert_eq!(stale.status, StatusCode::CONFLICT);
+    assert!(
+        stale.text.contains("changed the pool meanwhile") && words(&stale.text).contains("Capacity 21 → 10")
+    );
+    set(&app, &settings(20)).await;
+    let done = operator.submit("/pools", "/pools/ADW/change", &form.replace("key=x", "key=y")).await;
+    assert_eq!(done.header("location"), "/pools/ADW?tab=settings&range=24h", "{done:?}");
+    assert_eq!(usage(&app).await, (16, 1), "nothing was taken away");
+    let list = words(&operator.get("/pools").await.text);
+    assert!(list.contains("over by 6 ADW (4) 16 of 10 units in use, 10 may be 16 / 10 10 1"), "{list}");
+    assert_eq!(audited(&app).await[0], ("pool.set".into(), "smaller host".into()));
+
+    let same = operator.get("/pools/ADW/change?max_units=10&threshold_percent=100&policy=fifo").await.text;
+    assert!(same.contains("It is set so already."));
+    let bad = operator.get("/pools/ADW/change?max_units=10&threshold_percent=0&policy=fifo").await;
+    assert_eq!(bad.status, StatusCode::BAD_REQUEST);
+    assert_eq!(operator.get("/pools/NONE").await.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn the_graph_tells_what_was_seen_and_what_nobody_knows() {
+    let app = App::open().await;
+    crowded(&app).await;
+    let nobody = panel_of(&app, "/pools/ADW", "usage").await;
+    assert!(nobody.contains("Nobody has seen how full it was"), "{nobody}");
+
+    for pause in [0, 10, 600] {
+        app.clock.advance(Duration::from_secs(pause));
+        let mut tx = app.store.begin().await.unwrap();
+        tx.sample_usage().await.unwrap();
+        tx.commit().await.unwrap();
+    }
+    let hour = get(&app, "/pools/ADW?range=1h").await;
+    let told = panel_of(&app, "/pools/ADW?range=1h", "usage").await;
+
+    assert!(
+        told.contains(
+            "At the most 16 units were in use and 1 requests waited; unknown for 50 min of the time."
+        ),
+        "{told}"
+    );
+    assert!(told.contains("2026-11-15 02:00:00 UTC 16 16 16 19 1"), "{told}");
+    assert!(told.contains("2026-11-15 02:05:00 UTC unknown 19 unknown"), "{told}");
+    assert!(told.contains("2026-11-15 01:55:00 UTC unknown unknown unknown"), "before it was made: {told}");
+    assert!(hour.contains("<desc>At the most 16 units") && hour.contains("viewBox=\"0 0 120 1000\""));
+    let day = get(&app, "/pools/ADW").await;
+    assert!(day.contains("viewBox=\"0 0 2880 1000\""));
+    assert_eq!(between(&day, "The same as a table", "</table>").matches("<th scope=\"row\"").count(), 24);
+}
+
+#[tokio::test]
+async fn hostile_words_about_a_pool_are_text() {
+    let app = App::open().await;
+    crowded(&app).await;
+    give_back(&app, "batch_1").await;
+    give_back(&app, "batch_398").await;
+    ask(&app, HOSTILE, 8, 8).await;
+    let waiting = format!("{HOSTILE}2");
+    ask(&app, &waiting, 8, 8).await;
+    let pause = Pause { by: HOSTILE.into(), reason: HOSTILE.into(), at: app.clock.now() };
+    set(&app, &Settings { paused: Some(pause), ..settings(20) }).await;
+
+    let mut paths = vec!["/pools".to_owned(), format!("/pools?paused={}", "%3Cscript%3Ealert(1)")];
+    for tab in ["holders", "queue", "history", "settings"] {
+        paths.push(format!("/pools/ADW?tab={tab}"));
+    }
+    paths.push(asked(&get(&app, "/pools/ADW").await));
+    paths.push(asked(&get(&app, "/pools/ADW?tab=queue").await));
+    for path in &paths {
+        let page = get(&app, path).await;
+        assert!(!page.contains("<script>alert"), "{path}: {page}");
+    }
+    assert!(
+        get(&app, "/pools/ADW?tab=queue")
+            .await
+            .contains("&lt;script&gt;alert(1)&lt;/script&gt;&quot;'&amp;2")
+    );
+    let bad = app.ask(Method::GET, "/pools/%3Cscript%3Ealert(1)%3C%2Fscript%3E", &[], "").await;
+    assert!(bad.status == StatusCode::NOT_FOUND && !bad.text.contains("<script>alert"));
 }

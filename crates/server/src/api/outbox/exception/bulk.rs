@@ -1,6 +1,6 @@
 //! What an operator may do with many excepted events at once: those that are named, or all that a filter lets through.
 
-use super::operate::{check_target, redirection};
+use super::operate::{Asked, check_target, redirection};
 use super::{EventFilter, object};
 use crate::api::execution::operate::checked;
 use crate::api::{Body, limit};
@@ -108,27 +108,43 @@ async fn order(
     events: &ManyEvents,
     body: &impl Serialize,
 ) -> Result<Response, Problem> {
-    let (Given(state), Extension(principal), headers) = caller;
-    let (reason, actor) = (checked(&events.reason)?, principal.actor());
-    check_target(&principal, verb)?;
-    let (selection, limit, object) = selection(events.clone())?;
+    let (Given(state), Extension(principal), headers) = &caller;
+    let (selection, limit) = selection(events.clone())?;
     let what = format!("POST /api/v1/outbox/exceptions/{} {}", verb.as_str(), json!(body));
-    mutation::run(&state, &principal, &object, &headers, &what, async |tx| {
+    let asked = Asked { state, principal, headers, what, verb, reason: &events.reason };
+    let (status, body) = give(asked, &selection, limit).await?;
+    Ok(mutation::answer(status, body))
+}
+
+/// Gives an order about many events, and returns the answer that is kept of it.
+pub(crate) async fn give(
+    asked: Asked<'_>,
+    selection: &Selection,
+    limit: u32,
+) -> Result<(u16, String), Problem> {
+    let Asked { state, principal, headers, what, verb, reason } = asked;
+    let (reason, actor) = (checked(reason)?, principal.actor());
+    check_target(principal, verb)?;
+    let object = match selection {
+        Selection::Matching { filter, .. } => object(filter.topic.as_deref()),
+        Selection::One(_) | Selection::Selected(_) => object(None),
+    };
+    mutation::run_for_body(state, principal, &object, headers, &what, async |tx| {
         let operation = Operation { verb, actor: &actor, reason, limit };
-        let operated = tx.operate_outbox(&selection, &operation).await?;
+        let operated = tx.operate_outbox(selection, &operation).await?;
         Ok((StatusCode::OK, json!(ManyChanged::from(operated))))
     })
     .await
 }
 
 /// Most ids in one request.
-const IDS_MAX: usize = 500;
+pub(crate) const IDS_MAX: usize = 500;
 
-fn selection(events: ManyEvents) -> Result<(Selection, u32, String), Problem> {
+fn selection(events: ManyEvents) -> Result<(Selection, u32), Problem> {
     match (events.ids, events.filter) {
         (Some(ids), None) if (1..=IDS_MAX).contains(&ids.len()) => {
             let ids = ids.into_iter().map(EventId::new).collect();
-            Ok((Selection::Selected(ids), limit(Some(500))?, object(None)))
+            Ok((Selection::Selected(ids), limit(Some(500))?))
         }
         (Some(_), None) => Err(Problem::bad_request(
             "the list of ids is empty or too long",
@@ -136,9 +152,8 @@ fn selection(events: ManyEvents) -> Result<(Selection, u32, String), Problem> {
         )),
         (None, Some(filter)) => {
             let filter = filter.checked()?;
-            let object = object(filter.topic.as_deref());
             let after = EventId::new(events.after.unwrap_or(0));
-            Ok((Selection::Matching { filter, after }, limit(events.limit)?, object))
+            Ok((Selection::Matching { filter, after }, limit(events.limit)?))
         }
         (None, None) | (Some(_), Some(_)) => Err(Problem::bad_request(
             "it has to be said which events are meant, in one way",

@@ -7,9 +7,10 @@ use crate::api::outbox::event::{EventPayload, bad_event};
 use crate::api::{Body, id};
 use crate::mutation::{self, Caller};
 use crate::problem::Problem;
+use crate::state::State;
 use axum::Extension;
 use axum::extract::{Path, State as Given};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -109,11 +110,30 @@ async fn order(
     reason: &str,
     body: &impl Serialize,
 ) -> Result<Response, Problem> {
-    let (Given(state), Extension(principal), headers) = caller;
-    let (id, reason, actor) = (EventId::new(id(text)?), checked(reason)?, principal.actor());
-    check_target(&principal, verb)?;
+    let (Given(state), Extension(principal), headers) = &caller;
+    let id = EventId::new(id(text)?);
     let what = format!("POST /api/v1/outbox/exceptions/{id}/{} {}", verb.as_str(), json!(body));
-    mutation::run_finding(&state, &principal, &headers, &what, async |tx| {
+    give(Asked { state, principal, headers, what, verb, reason }, id).await
+}
+
+/// A request about excepted events, by a program or by a form.
+#[derive(Debug)]
+pub(crate) struct Asked<'a> {
+    pub(crate) state: &'a State,
+    pub(crate) principal: &'a Principal,
+    pub(crate) headers: &'a HeaderMap,
+    /// The whole request as text.
+    pub(crate) what: String,
+    pub(crate) verb: &'a Verb,
+    pub(crate) reason: &'a str,
+}
+
+/// Gives an order about one event.
+pub(crate) async fn give(asked: Asked<'_>, id: EventId) -> Result<Response, Problem> {
+    let Asked { state, principal, headers, what, verb, reason } = asked;
+    let (reason, actor) = (checked(reason)?, principal.actor());
+    check_target(principal, verb)?;
+    mutation::run_finding(state, principal, headers, &what, async |tx| {
         let unknown = || refused(id, ExceptionRefusal::Unknown);
         let found = tx.outbox_exception(id).await?.ok_or_else(unknown)?;
         principal.check_scope(&object(found.record.topic.as_deref()))?;

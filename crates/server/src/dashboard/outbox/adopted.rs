@@ -1,0 +1,46 @@
+//! Tables that were there before, which relays serve beside the outbox.
+
+use super::standing::{count, unknown};
+use crate::dashboard::instant::Times;
+use crate::dashboard::part::empty_row;
+use crate::dashboard::region::{Audience, Page, Region, Row};
+use maud::{Markup, html};
+use tidemill_domain::outbox::Count;
+use tidemill_store::outbox::AdoptedStanding;
+
+/// What the columns are called.
+pub(super) const COLUMNS: &[&str] = &["Table", "To be sent", "Oldest", "Being sent", "Failed"];
+
+/// The table's body.
+pub(super) fn region(tables: &[AdoptedStanding], times: &Times) -> Region {
+    let rows = tables.iter().map(|table| Row::new(name(table), row(table, times))).collect();
+    let without = empty_row(COLUMNS.len(), &html! { "No table is adopted." });
+    Region::table_body("outbox-adopted", Audience::On(&[Page::Outbox]), rows, without, html! {})
+}
+
+fn name(table: &AdoptedStanding) -> String {
+    format!("adopted:{}", table.name)
+}
+
+fn row(table: &AdoptedStanding, times: &Times) -> Markup {
+    html! {
+        tr data-live=(name(table)) {
+            th.long scope="row" { (table.name) }
+            @match table.counts {
+                Some(counts) => {
+                    td { (count(counts.pending)) }
+                    td {
+                        @match (counts.oldest, counts.pending) {
+                            (Some(oldest), _) => (times.length(oldest)),
+                            (None, Count::Exactly(0)) => span.soft { "none" },
+                            (None, _) => (unknown()),
+                        }
+                    }
+                    td { (count(counts.sending)) }
+                    td { (count(counts.failed)) }
+                }
+                None => td colspan="4" { (unknown()) span.soft { ": it is gone, locked, or not for us to see" } }
+            }
+        }
+    }
+}

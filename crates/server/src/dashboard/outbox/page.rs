@@ -1,0 +1,99 @@
+//! The page of the outbox, and its parts that change by themselves.
+
+use super::standing::{Standing, count, oldest};
+use super::{adopted, relay, slot};
+use crate::dashboard::frame::{Frame, Section};
+use crate::dashboard::instant::Times;
+use crate::dashboard::part::{Health, command, panel, state as state_word, table};
+use crate::dashboard::pulse::Pulse;
+use crate::dashboard::region::{Audience, Page, Region};
+use crate::dashboard::visit::Visit;
+use crate::problem::Problem;
+use crate::state::State;
+use axum::response::Html;
+use maud::{Markup, html};
+use tidemill_domain::outbox::exception::StateWord;
+use tidemill_store::outbox::Backlog;
+
+const EXCEPTED_COLUMNS: &[&str] = &["State", "Events", "Oldest", "What it means"];
+
+/// The parts that change by themselves. The page is put together from the very same.
+#[derive(Debug)]
+pub(crate) struct Regions {
+    head: Region,
+    excepted: Region,
+    relays: Region,
+    slots: Region,
+    adopted: Region,
+}
+
+impl Regions {
+    /// Renders them.
+    pub(crate) fn new(state: &State, standing: &Standing, times: &Times) -> Self {
+        let here = Audience::On(&[Page::Outbox]);
+        let head = html! { div.body data-live="outbox-head" { (standing.markup(times)) } };
+        Self {
+            head: Region::whole("outbox-head", here, head),
+            excepted: excepted(state, standing, times),
+            relays: relay::region(&standing.relays, times),
+            slots: slot::region(standing, times),
+            adopted: adopted::region(&standing.adopted, times),
+        }
+    }
+
+    /// As a list, for those who compare and send.
+    pub(crate) fn into_vec(self) -> Vec<Region> {
+        vec![self.head, self.excepted, self.relays, self.slots, self.adopted]
+    }
+}
+
+fn excepted(state: &State, standing: &Standing, times: &Times) -> Region {
+    let row = |word: StateWord, health: Health, means: &str| {
+        let backlog @ Backlog { rows, .. } = standing.excepted.of(word);
+        let health = if rows.least() == 0 { Health::Idle } else { health };
+        let address = state.path(&format!("/outbox/dead?state={word}"));
+        html! {
+            tr {
+                th scope="row" { a href=(address) { (state_word(health, word.as_str())) } }
+                td { (count(rows)) }
+                td { @if word == StateWord::Skipped { span.soft { "nobody waits" } } @else { (oldest(Some(backlog), times)) } }
+                td.long { (means) }
+            }
+        }
+    };
+    let markup = html! {
+        tbody data-live="outbox-excepted" {
+            (row(StateWord::Parked, Health::Bad, "Nobody tries any more; replay it, or skip it."))
+            (row(StateWord::Waiting, Health::Warn, "Was refused, and is tried again by itself."))
+            (row(StateWord::Held, Health::Warn, "Waits behind an earlier event of its aggregate."))
+            (row(StateWord::Skipped, Health::Idle, "Never published, by the word of an operator."))
+        }
+    };
+    Region::whole("outbox-excepted", Audience::On(&[Page::Outbox]), markup)
+}
+
+/// The page.
+pub(crate) async fn page(visit: Visit) -> Result<Html<String>, Problem> {
+    let (pulse, mut tx) = Pulse::read(&visit.state).await?;
+    let standing = Standing::read(&mut tx).await?;
+    tx.rollback().await?;
+    let regions = Regions::new(&visit.state, &standing, &visit.times(pulse.now));
+    let content = content(&visit, &regions);
+    let frame =
+        Frame { visit: &visit, pulse: &pulse, section: Section::Outbox, title: None, page: Page::Outbox };
+    Ok(frame.render(&content))
+}
+
+fn content(visit: &Visit, regions: &Regions) -> Markup {
+    let nothing = html! {};
+    let all = html! { a href=(visit.state.path("/outbox/dead")) { "Look at them" } };
+    html! {
+        h1 { "Outbox" }
+        (panel("standing", "How it stands", &html! { (command("tidemill outbox stats")) }, &regions.head.markup()))
+        (panel("excepted", "Events that were not taken", &all,
+            &table("Events that were not taken", EXCEPTED_COLUMNS, &regions.excepted.markup())))
+        (panel("relays", "Relays", &nothing, &table("Relays", relay::COLUMNS, &regions.relays.markup())))
+        (panel("slots", "Slots", &html! { (command("tidemill outbox stats --slots")) }, &regions.slots.markup()))
+        (panel("adopted", "Adopted tables", &nothing, &table("Adopted tables", adopted::COLUMNS, &regions.adopted.markup())))
+    }
+}

@@ -1,0 +1,190 @@
+//! The 256 slots: who has which, and where something waits. A strip for the eye, and the same by owner as a table.
+
+use super::standing::{Standing, count, oldest, unknown};
+use crate::dashboard::instant::Times;
+use crate::dashboard::part::{Health, empty_row, state, table};
+use crate::dashboard::region::{Audience, Page, Region};
+use maud::{Markup, html};
+use std::collections::BTreeMap;
+use tidemill_domain::outbox::RelayId;
+use tidemill_store::outbox::{Backlog, SlotLag};
+
+const COLUMNS: &[&str] = &["Owner", "Slots", "Which", "Epoch", "Unpublished", "Oldest"];
+
+/// Colours that owners take in turn.
+const COLOURS: usize = 5;
+
+/// What waits in a slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Load {
+    /// Nothing.
+    None,
+    /// Something is still to be published.
+    Waits,
+    /// Something was not taken.
+    Excepted,
+}
+
+/// What changes by itself.
+pub(super) fn region(standing: &Standing, times: &Times) -> Region {
+    let owners = owners(standing);
+    let markup = html! {
+        div data-live="outbox-slots" {
+            @match &standing.lag {
+                None => p.body { (unknown()) },
+                Some(slots) => {
+                    div.body { (strip(standing, slots, &owners)) }
+                    (table("Slots by owner", COLUMNS, &rows(standing, slots, &owners, times)))
+                }
+            }
+        }
+    };
+    Region::whole("outbox-slots", Audience::On(&[Page::Outbox]), markup)
+}
+
+/// Each owner with its number, in the order in which relays joined; those that are gone come last.
+fn owners(standing: &Standing) -> BTreeMap<RelayId, usize> {
+    let live = standing.relays.iter().map(|relay| relay.relay.id);
+    let all = live.chain(standing.lag.iter().flatten().filter_map(|slot| slot.owner));
+    let mut owners = BTreeMap::new();
+    for id in all {
+        let next = owners.len();
+        owners.entry(id).or_insert(next);
+    }
+    owners
+}
+
+fn load(standing: &Standing, slot: &SlotLag) -> Load {
+    match (standing.excepted.of_slot(slot.slot).rows.least(), slot.rows.least()) {
+        (0, 0) => Load::None,
+        (0, _) => Load::Waits,
+        _ => Load::Excepted,
+    }
+}
+
+/// Neighbours that are alike, from and to.
+fn runs<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<(usize, usize, T)> {
+    let mut runs: Vec<(usize, usize, T)> = Vec::new();
+    for (place, value) in values.enumerate() {
+        match runs.last_mut() {
+            Some((_, to, last)) if *last == value => *to = place,
+            _ => runs.push((place, place, value)),
+        }
+    }
+    runs
+}
+
+fn named(standing: &Standing, owner: Option<RelayId>) -> String {
+    match owner {
+        None => "nobody".to_owned(),
+        Some(id) => {
+            standing.relay(id).map_or_else(|| format!("{id}, which is gone"), |relay| relay.name.clone())
+        }
+    }
+}
+
+fn strip(standing: &Standing, slots: &[SlotLag], owners: &BTreeMap<RelayId, usize>) -> Markup {
+    let colour = |owner: Option<RelayId>| match owner.and_then(|id| owners.get(&id)) {
+        Some(number) => format!("k{}", number % COLOURS),
+        None => "free".to_owned(),
+    };
+    html! {
+        svg.slots viewBox="0 0 256 14" preserveAspectRatio="none" role="img" {
+            title { "The 256 slots by owner" }
+            desc { "Above who has each slot, below where events wait. The table below has the same." }
+            @for (from, to, owner) in runs(slots.iter().map(|slot| slot.owner)) {
+                rect class=(colour(owner)) x=(from) width=(to - from + 1) height="9" {
+                    title { (range(from, to)) ": " (named(standing, owner)) }
+                }
+            }
+            @for (from, to, load) in runs(slots.iter().map(|slot| load(standing, slot))) {
+                @match load {
+                    Load::None => {}
+                    Load::Waits => rect.waits x=(from) y="10" width=(to - from + 1) height="4" {
+                        title { (range(from, to)) ": events wait" }
+                    }
+                    Load::Excepted => rect.excepted x=(from) y="10" width=(to - from + 1) height="4" {
+                        title { (range(from, to)) ": events were not taken" }
+                    }
+                }
+            }
+        }
+        p.legend {
+            span.waits { "events wait" } " " span.excepted { "events were not taken" } " " span.free { "no owner" }
+        }
+    }
+}
+
+fn range(from: usize, to: usize) -> String {
+    if from == to { format!("{from}") } else { format!("{from}–{to}") }
+}
+
+fn rows(standing: &Standing, slots: &[SlotLag], owners: &BTreeMap<RelayId, usize>, times: &Times) -> Markup {
+    let mut groups: Vec<Option<RelayId>> = owners.keys().copied().map(Some).collect();
+    groups.sort_by_key(|owner| owner.and_then(|id| owners.get(&id)));
+    groups.push(None);
+    html! {
+        tbody {
+            @if slots.is_empty() { (empty_row(COLUMNS.len(), &html! { "There are no slots." })) }
+            @for owner in groups {
+                @let own: Vec<&SlotLag> = slots.iter().filter(|slot| slot.owner == owner).collect();
+                @if !own.is_empty() { (row(standing, owner, &own, owners, times)) }
+            }
+        }
+    }
+}
+
+fn row(
+    standing: &Standing,
+    owner: Option<RelayId>,
+    slots: &[&SlotLag],
+    owners: &BTreeMap<RelayId, usize>,
+    times: &Times,
+) -> Markup {
+    let numbers: Vec<usize> = slots.iter().map(|slot| usize::from(slot.slot.get())).collect();
+    let epochs: Vec<i64> = slots.iter().map(|slot| slot.epoch.get()).collect();
+    let (least, most) =
+        (epochs.iter().min().copied().unwrap_or(0), epochs.iter().max().copied().unwrap_or(0));
+    let backlog = slots.iter().map(|slot| slot.unread().plus(standing.excepted.of_slot(slot.slot)));
+    let backlog = backlog.fold(Backlog::NONE, Backlog::plus);
+    let is_gone = owner.is_some_and(|id| standing.relay(id).is_none());
+    html! {
+        tr {
+            th.long scope="row" {
+                @if let Some(number) = owner.and_then(|id| owners.get(&id)) {
+                    span.key.{ "k" (number % COLOURS) } aria-hidden="true" {} " "
+                }
+                @if owner.is_none() || is_gone { (state(Health::Warn, &named(standing, owner))) } @else { (named(standing, owner)) }
+            }
+            td { (slots.len()) }
+            td.long { (ranges(&numbers)) }
+            td { @if least == most { (least) } @else { (least) " to " (most) } }
+            td { (count(backlog.rows)) }
+            td { (oldest(Some(backlog), times)) }
+        }
+    }
+}
+
+/// Numbers in their order, neighbours put together.
+fn ranges(numbers: &[usize]) -> String {
+    let mut ranges: Vec<(usize, usize)> = Vec::new();
+    for number in numbers {
+        match ranges.last_mut() {
+            Some((_, to)) if *to + 1 == *number => *to = *number,
+            _ => ranges.push((*number, *number)),
+        }
+    }
+    ranges.into_iter().map(|(from, to)| range(from, to)).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_put_together() {
+        assert_eq!(ranges(&[0, 1, 2, 7, 9, 10]), "0–2, 7, 9–10");
+        assert_eq!(ranges(&[]), "");
+        assert_eq!(runs("aabca".chars()), [(0, 1, 'a'), (2, 2, 'b'), (3, 3, 'c'), (4, 4, 'a')]);
+    }
+}

@@ -1,0 +1,126 @@
+//! How the outbox stands, as its page tells it. What is not known is told as not known.
+
+use crate::dashboard::instant::Times;
+use crate::dashboard::part::{Health, state};
+use maud::{Markup, html};
+use tidemill_domain::outbox::{Count, LiveRelay, RelayId, missing_shares};
+use tidemill_store::outbox::{AdoptedStanding, Backlog, Excepted, RelayDetail, SlotLag};
+use tidemill_store::{StoreError, Tx};
+
+/// How far is counted; it is looked at every second while somebody watches.
+const COUNT_MAX: u32 = 1_000;
+
+/// How the outbox stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Standing {
+    /// Slot by slot; none when nobody can say.
+    pub(super) lag: Option<Vec<SlotLag>>,
+    pub(super) excepted: Excepted,
+    pub(super) relays: Vec<RelayDetail>,
+    pub(super) adopted: Vec<AdoptedStanding>,
+    missing: Vec<u32>,
+}
+
+impl Standing {
+    /// Looks.
+    pub(crate) async fn read(tx: &mut Tx) -> Result<Self, StoreError> {
+        let relays = tx.outbox_relays().await?;
+        let live: Vec<LiveRelay> = relays.iter().map(|detail| detail.relay.clone()).collect();
+        Ok(Self {
+            lag: tx.outbox_lag(COUNT_MAX).await?,
+            excepted: tx.outbox_excepted(COUNT_MAX).await?,
+            adopted: tx.adopted_standings(COUNT_MAX).await?,
+            missing: missing_shares(&live),
+            relays,
+        })
+    }
+
+    /// What people call a relay; none when it is not alive.
+    pub(super) fn relay(&self, id: RelayId) -> Option<&LiveRelay> {
+        self.relays.iter().map(|detail| &detail.relay).find(|relay| relay.id == id)
+    }
+
+    fn unpublished(&self) -> Option<Backlog> {
+        Some(self.lag.as_deref().map(Backlog::of)?.plus(self.excepted.open()))
+    }
+
+    /// How many slots no live relay has; none when nobody can say.
+    fn unowned(&self) -> Option<usize> {
+        let has_owner = |slot: &&SlotLag| slot.owner.is_some_and(|owner| self.relay(owner).is_some());
+        self.lag.as_ref().map(|slots| slots.len() - slots.iter().filter(has_owner).count())
+    }
+
+    fn published_per_second(&self) -> Option<f64> {
+        let rates: Vec<f64> = self.relays.iter().filter_map(RelayDetail::published_per_second).collect();
+        (!rates.is_empty()).then(|| rates.iter().sum())
+    }
+
+    /// The numbers.
+    pub(super) fn markup(&self, times: &Times) -> Markup {
+        let unpublished = self.unpublished();
+        let has_work = unpublished.is_none_or(|backlog| backlog.rows.least() > 0);
+        html! {
+            dl {
+                dt { "Lag" }
+                dd { (unpublished.map_or_else(unknown, |backlog| html! { (count(backlog.rows)) " events unpublished" })) }
+                dt { "Oldest of them" } dd { (oldest(unpublished, times)) }
+                dt { "Published" }
+                dd {
+                    @match self.published_per_second() {
+                        Some(rate) => { (rounded(rate)) " per second, since each relay joined" }
+                        None => (unknown()),
+                    }
+                }
+                dt { "Live relays" }
+                dd {
+                    @if self.relays.is_empty() && has_work {
+                        (state(Health::Bad, "none")) span.soft { ", so nothing is published" }
+                    } @else { (self.relays.len()) }
+                }
+                dt { "Slots with an owner" }
+                dd {
+                    @match self.unowned() {
+                        None => (unknown()),
+                        Some(0) => "256 of 256",
+                        Some(free) => { (256_usize.saturating_sub(free)) " of 256; " (state(Health::Warn, "without")) " " (free) }
+                    }
+                }
+                @if !self.missing.is_empty() {
+                    dt { "Shares without a relay" }
+                    dd { (state(Health::Bad, &self.missing.iter().map(u32::to_string).collect::<Vec<_>>().join(", "))) }
+                }
+            }
+            @if self.lag.is_none() {
+                p { "Nobody can say how far events were read: the database was restored into another server, and no relay has come since." }
+            }
+        }
+    }
+}
+
+/// What nobody knows.
+pub(super) fn unknown() -> Markup {
+    html! { span.soft { "unknown" } }
+}
+
+/// A number that was counted only so far.
+pub(super) fn count(count: Count) -> Markup {
+    match count {
+        Count::AtLeast(0) => unknown(),
+        Count::AtLeast(least) => html! { (least) "+" },
+        Count::Exactly(count) => html! { (count) },
+    }
+}
+
+/// For how long the oldest waits.
+pub(super) fn oldest(backlog: Option<Backlog>, times: &Times) -> Markup {
+    match backlog {
+        Some(Backlog { rows: Count::Exactly(0), .. }) => html! { span.soft { "none" } },
+        Some(Backlog { oldest: Some(oldest), .. }) => times.length(oldest),
+        _ => unknown(),
+    }
+}
+
+/// To a tenth, which is as exact as anybody reads.
+pub(super) fn rounded(rate: f64) -> String {
+    format!("{rate:.1}")
+}

@@ -1,0 +1,180 @@
+//! Which page of which pool, as its address says it: pool, tab and range.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+use tidemill_domain::pool::PoolName;
+
+/// As long as a name may be.
+const NAME_BYTES_MAX: usize = 64;
+
+/// The name of a pool, in a form that can be copied. Names are ASCII without zeros.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Key([u8; NAME_BYTES_MAX]);
+
+impl Key {
+    fn new(name: &PoolName) -> Self {
+        let mut bytes = [0; NAME_BYTES_MAX];
+        for (place, byte) in bytes.iter_mut().zip(name.as_str().bytes()) {
+            *place = byte;
+        }
+        Self(bytes)
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let letters = self.0.iter().take_while(|byte| **byte != 0);
+        letters.map(|byte| char::from(*byte)).try_for_each(|letter| write!(f, "{letter}"))
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// What is shown of a pool below its bar.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub(crate) enum Tab {
+    /// Who has units.
+    #[default]
+    Holders,
+    /// Who waits for them.
+    Queue,
+    /// What was decided.
+    History,
+    /// What is set about it.
+    Settings,
+}
+
+impl Tab {
+    /// All, in their order.
+    pub(crate) const ALL: [Self; 4] = [Self::Holders, Self::Queue, Self::History, Self::Settings];
+
+    /// The word in addresses.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Holders => "holders",
+            Self::Queue => "queue",
+            Self::History => "history",
+            Self::Settings => "settings",
+        }
+    }
+
+    /// What people read.
+    pub(crate) const fn title(self) -> &'static str {
+        match self {
+            Self::Holders => "Holders",
+            Self::Queue => "Queue",
+            Self::History => "History",
+            Self::Settings => "Settings",
+        }
+    }
+
+    /// The tab of a word.
+    pub(crate) fn of_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|tab| tab.as_str() == word)
+    }
+}
+
+/// How far back a graph goes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub(crate) enum Range {
+    /// One hour.
+    Hour,
+    /// Six hours.
+    Quarter,
+    /// A day.
+    #[default]
+    Day,
+}
+
+impl Range {
+    /// All, the shortest first.
+    pub(crate) const ALL: [Self; 3] = [Self::Hour, Self::Quarter, Self::Day];
+
+    const fn hours(self) -> u64 {
+        match self {
+            Self::Hour => 1,
+            Self::Quarter => 6,
+            Self::Day => 24,
+        }
+    }
+
+    /// Its length.
+    pub(crate) const fn length(self) -> Duration {
+        Duration::from_secs(self.hours() * 3600)
+    }
+
+    /// The range of a word.
+    pub(crate) fn of_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|range| range.to_string() == word)
+    }
+}
+
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}h", self.hours())
+    }
+}
+
+/// Which page of which pool.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct PoolPage {
+    key: Key,
+    pub(crate) tab: Tab,
+    pub(crate) range: Range,
+}
+
+/// The text is the address of no page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("a page of a pool is its name, tab and range, such as ADW:queue:24h")]
+pub struct NotAPoolPage;
+
+impl PoolPage {
+    pub(crate) fn new(name: &PoolName, tab: Tab, range: Range) -> Self {
+        Self { key: Key::new(name), tab, range }
+    }
+
+    /// The pool.
+    pub(crate) fn name(self) -> Option<PoolName> {
+        self.key.to_string().parse().ok()
+    }
+
+    /// Its address, below the base path.
+    pub(crate) fn path(self) -> String {
+        format!("/pools/{}?tab={}&range={}", self.key, self.tab.as_str(), self.range)
+    }
+}
+
+impl fmt::Display for PoolPage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.key, self.tab.as_str(), self.range)
+    }
+}
+
+impl FromStr for PoolPage {
+    type Err = NotAPoolPage;
+
+    fn from_str(text: &str) -> Result<Self, NotAPoolPage> {
+        let mut parts = text.splitn(3, ':');
+        let mut part = || parts.next().ok_or(NotAPoolPage);
+        let name = part()?.parse::<PoolName>().map_err(|_| NotAPoolPage)?;
+        let tab = Tab::of_word(part()?).ok_or(NotAPoolPage)?;
+        let range = Range::of_word(part()?).ok_or(NotAPoolPage)?;
+        Ok(Self::new(&name, tab, range))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_name_fits() {
+        let name: PoolName = "x".repeat(NAME_BYTES_MAX).parse().unwrap();
+        assert_eq!(PoolPage::new(&name, Tab::Queue, Range::Hour).name(), Some(name));
+    }
+}

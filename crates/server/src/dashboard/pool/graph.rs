@@ -1,0 +1,283 @@
+//! How full a pool was: the least, the mean and the most of every five minutes, the limit of that time, and who waited.
+//! What nobody has seen is marked as unknown.
+
+use super::address::Range;
+use crate::dashboard::instant::{Times, span};
+use crate::dashboard::part::table;
+use maud::{Markup, html};
+use std::fmt::Write as _;
+use std::time::Duration;
+use tidemill_domain::pool::usage::{STEP, UsageStep, step_of};
+use tidemill_domain::pool::{PoolName, Settings};
+use tidemill_domain::time::Timestamp;
+use tidemill_store::{StoreError, Tx};
+
+/// So wide is a step in the picture, and so high is all of it.
+const WIDTH: u64 = 10;
+const HEIGHT: u64 = 1000;
+/// Rows of the table that tells the same.
+const ROWS: usize = 12;
+
+/// What was seen of a pool.
+#[derive(Clone, Debug)]
+pub(crate) struct Past {
+    since: Timestamp,
+    /// One for each step of the range; none where nobody looked.
+    steps: Vec<Option<UsageStep>>,
+    /// The limit at the beginning of each step; none where it is not known.
+    limits: Vec<Option<u64>>,
+}
+
+impl Past {
+    /// Looks back from an instant.
+    pub(crate) async fn read(
+        tx: &mut Tx,
+        name: &PoolName,
+        range: Range,
+        now: Timestamp,
+    ) -> Result<Self, StoreError> {
+        let since = step_of(now).minus(range.length()).plus(STEP);
+        let steps = tx.pool_usage(name, since).await?;
+        let settings = tx.pool_settings_since(name, since).await?;
+        Ok(Self::new(since, range, &steps, &settings))
+    }
+
+    fn new(since: Timestamp, range: Range, seen: &[UsageStep], known: &[(Timestamp, Settings)]) -> Self {
+        let count = range.length().as_secs() / STEP.as_secs();
+        let starts = (0..u32::try_from(count).unwrap_or(0)).map(|number| since.plus(STEP * number));
+        let (mut steps, mut limits) = (Vec::new(), Vec::new());
+        for start in starts {
+            steps.push(seen.iter().find(|step| step.at == start).copied());
+            // What was set within a step is seen in the next one, but for the first that is known.
+            let in_force = known.iter().rfind(|(at, _)| *at <= start);
+            let in_force = in_force.or_else(|| known.first().filter(|(at, _)| *at < start.plus(STEP)));
+            limits.push(in_force.map(|(_, settings)| settings.limit_at(start)));
+        }
+        Self { since, steps, limits }
+    }
+
+    /// The most that was in use, and when; none when nobody has seen anything.
+    pub(crate) fn peak(&self) -> Option<UsageStep> {
+        self.steps.iter().flatten().copied().rev().max_by_key(|step| step.most)
+    }
+
+    /// What the picture is scaled by.
+    fn top(&self) -> u64 {
+        let most = self.steps.iter().flatten().map(|step| step.most);
+        most.chain(self.limits.iter().flatten().copied()).max().unwrap_or(0).max(1)
+    }
+
+    fn unknown(&self) -> Duration {
+        STEP * u32::try_from(self.steps.iter().filter(|step| step.is_none()).count()).unwrap_or(u32::MAX)
+    }
+
+    fn most_waiting(&self) -> u64 {
+        self.steps.iter().flatten().map(|step| step.most_waiting).max().unwrap_or(0)
+    }
+
+    /// In one sentence.
+    fn told(&self) -> String {
+        let Some(peak) = self.peak() else {
+            return "Nobody has seen how full it was: a server that runs all the time notes it every ten seconds.".to_owned();
+        };
+        let unknown = match self.unknown() {
+            Duration::ZERO => String::new(),
+            length => format!("; unknown for {} of the time", span(length)),
+        };
+        format!(
+            "At the most {} units were in use and {} requests waited{unknown}.",
+            peak.most,
+            self.most_waiting()
+        )
+    }
+}
+
+/// The picture, and the same as a table.
+pub(crate) fn figure(past: &Past, range: Range, times: &Times) -> Markup {
+    let (top, told) = (past.top(), past.told());
+    let width = WIDTH * past.steps.len() as u64;
+    let middle = past.since.plus(range.length() / 2);
+    html! {
+        figure.graph {
+            p { (told) }
+            div.axes {
+                div.y { span { (top) } span { "0" } }
+                svg.plot viewBox={ "0 0 " (width) " " (HEIGHT) } preserveAspectRatio="none" role="img" {
+                    title { "Units in use in the last " (span(range.length())) }
+                    desc { (told) " The table below has the numbers." }
+                    @for (from, to) in gaps(past) {
+                        rect.gap x=(from) width=(to - from) height=(HEIGHT) {}
+                    }
+                    path.band d=(band(past, top)) {}
+                    path.mean d=(line(past.steps.iter().map(|step| step.map(mean)), top)) {}
+                    path.limit d=(line(past.limits.iter().copied(), top)) {}
+                }
+                div.y.low { span { (past.most_waiting()) } }
+                svg.plot.low viewBox={ "0 0 " (width) " " (HEIGHT) } preserveAspectRatio="none" role="img" {
+                    title { "Requests that waited" }
+                    path.waiting d=(waiting(past)) {}
+                }
+                div.x { (times.at(past.since)) (times.at(middle)) (times.at(past.since.plus(range.length()))) }
+            }
+            figcaption.legend {
+                span.mean { "mean in use" } " " span.band { "least to most" } " " span.limit { "limit" } " "
+                span.waiting { "most waiting" } " " span.gap { "unknown" }
+            }
+            details {
+                summary { "The same as a table" }
+                (table("Units in use", &["From", "Least", "Mean", "Most", "Limit", "Most waiting"], &rows(past, times)))
+            }
+        }
+    }
+}
+
+fn mean(step: UsageStep) -> u64 {
+    step.total / step.samples.max(1)
+}
+
+/// Where a value stands in the picture.
+fn height(value: u64, top: u64) -> u64 {
+    HEIGHT.saturating_sub(value.saturating_mul(HEIGHT) / top)
+}
+
+fn place(step: usize) -> u64 {
+    WIDTH * step as u64
+}
+
+/// A line in steps, which is interrupted where there is no value.
+fn line(values: impl Iterator<Item = Option<u64>>, top: u64) -> String {
+    let (mut text, mut last) = (String::new(), None);
+    let heights = values.map(|value| value.map(|value| height(value, top))).chain([None]);
+    for (step, y) in heights.enumerate() {
+        let x = place(step);
+        let _infallible = match (last, y) {
+            (Some(before), Some(y)) if before != y => write!(text, "H{x}V{y}"),
+            (Some(_), None) => write!(text, "H{x}"),
+            (None, Some(y)) => write!(text, "M{x} {y}"),
+            _ => Ok(()),
+        };
+        last = y;
+    }
+    text
+}
+
+/// From the least to the most of each step.
+fn band(past: &Past, top: u64) -> String {
+    let mut text = String::new();
+    for (number, step) in past.steps.iter().enumerate() {
+        if let Some(step) = step {
+            let (high, low) = (height(step.most, top), height(step.least, top));
+            let _infallible = write!(text, "M{} {high}h{WIDTH}V{low}h-{WIDTH}Z", place(number));
+        }
+    }
+    text
+}
+
+fn waiting(past: &Past) -> String {
+    let top = past.most_waiting().max(1);
+    let mut text = String::new();
+    for (number, step) in past.steps.iter().enumerate() {
+        if let Some(most) = step.map(|step| step.most_waiting).filter(|most| *most > 0) {
+            let _infallible =
+                write!(text, "M{} {HEIGHT}V{}h{WIDTH}V{HEIGHT}Z", place(number), height(most, top));
+        }
+    }
+    text
+}
+
+/// Where nobody looked, from and to.
+fn gaps(past: &Past) -> Vec<(u64, u64)> {
+    let mut gaps: Vec<(u64, u64)> = Vec::new();
+    for (number, _) in past.steps.iter().enumerate().filter(|(_, step)| step.is_none()) {
+        let from = place(number);
+        match gaps.last_mut() {
+            Some((_, to)) if *to == from => *to += WIDTH,
+            _ => gaps.push((from, from + WIDTH)),
+        }
+    }
+    gaps
+}
+
+fn rows(past: &Past, times: &Times) -> Markup {
+    let size = past.steps.len().div_ceil(ROWS * if past.steps.len() > 100 { 2 } else { 1 }).max(1);
+    let parts = past.steps.chunks(size).zip(past.limits.chunks(size)).enumerate();
+    html! {
+        tbody {
+            @for (number, (steps, limits)) in parts {
+                @let seen: Vec<&UsageStep> = steps.iter().flatten().collect();
+                @let start = past.since.plus(STEP * u32::try_from(number * size).unwrap_or(u32::MAX));
+                tr {
+                    th scope="row" { (times.at(start)) }
+                    @if seen.is_empty() {
+                        td.soft colspan="3" { "unknown" }
+                    } @else {
+                        td { (seen.iter().map(|step| step.least).min().unwrap_or(0)) }
+                        td { (seen.iter().map(|step| step.total).sum::<u64>() / seen.iter().map(|step| step.samples).sum::<u64>().max(1)) }
+                        td { (seen.iter().map(|step| step.most).max().unwrap_or(0)) }
+                    }
+                    td {
+                        @match limits.iter().flatten().min().zip(limits.iter().flatten().max()) {
+                            Some((least, most)) if least == most => (most),
+                            Some((least, most)) => { (least) " to " (most) }
+                            None => span.soft { "unknown" },
+                        }
+                    }
+                    td {
+                        @match seen.iter().map(|step| step.most_waiting).max() {
+                            Some(most) => (most),
+                            None => span.soft { "unknown" },
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SINCE: Timestamp = Timestamp::from_micros(1_763_200_800_000_000);
+
+    fn at(step: u32) -> Timestamp {
+        SINCE.plus(STEP * step)
+    }
+
+    fn step(number: u32, least: u64, most: u64) -> UsageStep {
+        UsageStep { at: at(number), least, most, total: least + most, samples: 2, most_waiting: least }
+    }
+
+    fn settings(max_units: u32) -> Settings {
+        Settings { threshold_percent: 100, ..Settings::new("p".parse().unwrap(), max_units) }
+    }
+
+    #[test]
+    fn what_nobody_saw_is_a_gap_and_no_zero() {
+        let past = Past::new(SINCE, Range::Hour, &[step(0, 2, 4), step(1, 4, 8), step(5, 1, 1)], &[]);
+
+        assert_eq!(past.peak().unwrap().most, 8);
+        assert_eq!(gaps(&past), [(20, 50), (60, 120)]);
+        assert_eq!(line(past.steps.iter().map(|step| step.map(mean)), 8), "M0 625H10V250H20M50 875H60");
+        assert!(past.told().contains("unknown for 45 min"), "{}", past.told());
+        assert!(line(past.limits.iter().copied(), 8).is_empty(), "nobody knows the limit");
+    }
+
+    #[test]
+    fn the_limit_is_that_of_its_time() {
+        let known = [(at(0).minus(STEP), settings(40)), (at(3), settings(20))];
+        let past = Past::new(SINCE, Range::Hour, &[step(0, 10, 30)], &known);
+
+        assert_eq!(past.limits[..4], [Some(40), Some(40), Some(40), Some(20)]);
+        assert_eq!(past.top(), 40);
+        assert_eq!(line(past.limits.iter().copied(), 40), "M0 0H30V500H120");
+    }
+
+    #[test]
+    fn before_a_pool_was_made_it_had_no_limit() {
+        let past = Past::new(SINCE, Range::Hour, &[], &[(at(2).plus(Duration::from_secs(9)), settings(40))]);
+
+        assert_eq!(past.limits[..4], [None, None, Some(40), Some(40)]);
+        assert!(past.told().starts_with("Nobody has seen"));
+    }
+}

@@ -1,0 +1,109 @@
+//! All pools: how full each is, who waits, and the button that pauses it.
+
+use super::bar::{bar, standing};
+use super::order::{self, Told, Verb};
+use crate::api::Asked;
+use crate::dashboard::frame::{Frame, Section};
+use crate::dashboard::instant::Times;
+use crate::dashboard::part::{command, empty_row, panel, table};
+use crate::dashboard::pulse::Pulse;
+use crate::dashboard::region::{Audience, Buttons, Page, Region, Row};
+use crate::dashboard::visit::Visit;
+use crate::problem::Problem;
+use crate::state::State;
+use axum::response::Html;
+use maud::{Markup, html};
+use tidemill_domain::access::Permission;
+use tidemill_store::pool::PoolLevel;
+
+/// Pools that are shown, by name.
+pub(crate) const SHOWN: u32 = 200;
+
+/// What the columns are called.
+const COLUMNS: &[&str] =
+    &["State", "Pool", "In use / limit", "Of", "Waiting", "Oldest wait", "Policy", "Action"];
+
+/// What rows have in common.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Look<'a> {
+    pub(crate) state: &'a State,
+    pub(crate) times: &'a Times,
+    pub(crate) buttons: Buttons,
+}
+
+/// The page.
+pub(crate) async fn page(visit: Visit, Asked(told): Asked<Told>) -> Result<Html<String>, Problem> {
+    let (pulse, mut tx) = Pulse::read(&visit.state).await?;
+    let pools = tx.pool_levels(SHOWN + 1).await?;
+    tx.rollback().await?;
+    let (times, buttons) = (visit.times(pulse.now), visit.buttons(Permission::Operate));
+    let look = Look { state: &visit.state, times: &times, buttons };
+    let body = region(&look, &pools);
+    let refusal = visit.refusal(Permission::Operate);
+    let about = |name: &str| pools.iter().find(|pool| pool.settings.name.as_str() == name);
+    let aside = html! {
+        @if let Some(reason) = &refusal { span.soft { "Pools cannot be paused or resumed here: " (reason) } }
+    };
+    let content = html! {
+        h1 { "Pools" }
+        @if let Some(name) = told.paused.as_deref().filter(|name| about(name).is_some_and(|pool| pool.settings.paused.is_some())) {
+            (order::done(&visit, name, Verb::Pause, "/pools"))
+        }
+        @if let Some(name) = told.resumed.as_deref().filter(|name| about(name).is_some_and(|pool| pool.settings.paused.is_none())) {
+            (order::done(&visit, name, Verb::Resume, "/pools"))
+        }
+        (order::form(&visit, "/pools"))
+        (panel("pools", "Pools", &aside, &html! {
+            (table("Pools", COLUMNS, &body.markup()))
+            p.body.soft {
+                "The bar has only what is in use; who waits is counted beside it. At the command line: "
+                (command("tidemill pool list")) " " (command("tidemill pool pause NAME --reason WHY"))
+            }
+        }))
+    };
+    let page = Page::Pools(buttons);
+    let frame = Frame { visit: &visit, pulse: &pulse, section: Section::Pools, title: None, page };
+    Ok(frame.render(&content))
+}
+
+/// The table's body.
+pub(crate) fn region(look: &Look<'_>, pools: &[PoolLevel]) -> Region {
+    let page = Page::Pools(look.buttons);
+    let shown = pools.iter().take(SHOWN as usize);
+    let rows = shown.map(|pool| Row::new(name(pool), row(look, pool))).collect();
+    let text = html! { "There are no pools yet. Make one: " (command("tidemill pool create NAME --max 40")) };
+    let below = html! {
+        @if pools.len() > SHOWN as usize {
+            tr { td.soft colspan=(COLUMNS.len()) { "The first " (SHOWN) ", by name; there are more." } }
+        }
+    };
+    let name = format!("pools@{}", page.word());
+    Region::table_body(&name, Audience::At(page), rows, empty_row(COLUMNS.len(), &text), below)
+}
+
+fn name(pool: &PoolLevel) -> String {
+    format!("pool:{}", pool.settings.name)
+}
+
+fn row(look: &Look<'_>, pool: &PoolLevel) -> Markup {
+    let (level, settings) = (pool.level, &pool.settings);
+    html! {
+        tr data-live=(name(pool)) {
+            td { (standing(settings, level, pool.suspect, pool.waiting)) }
+            th.long scope="row" {
+                a href=(look.state.path(&format!("/pools/{}", settings.name))) { (settings.name) }
+                @if let Some(id) = settings.external_id { " " span.soft { "(" (id) ")" } }
+            }
+            td.still { (bar(level, None)) " " (level.usage) " / " (level.limit) }
+            td { (level.max_units) }
+            td { (pool.waiting) }
+            td {
+                @if pool.waiting > 0 {
+                    (look.times.length(look.times.now().minus(pool.oldest_wait)))
+                } @else { span.soft { "none" } }
+            }
+            td { (settings.policy) }
+            td { (order::button(look.state, look.buttons, settings)) }
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! One pool: its bar, how full it was, and below that who has units, who waits, what was decided and what is set.
+
+use super::address::{PoolPage, Range, Tab};
+use super::bar::{bar, standing};
+use super::graph::{self, Past};
+use super::history::{self, History};
+use super::list::Look;
+use super::order::{self, Told, Verb};
+use super::{holder, queue, settings};
+use crate::api::Asked;
+use crate::api::pool::{named, unknown};
+use crate::dashboard::frame::{Frame, Section};
+use crate::dashboard::instant::span;
+use crate::dashboard::part::{command, panel, table};
+use crate::dashboard::pulse::Pulse;
+use crate::dashboard::region::{Audience, Buttons, Page, Region};
+use crate::dashboard::visit::Visit;
+use crate::problem::Problem;
+use axum::extract::Path;
+use axum::response::Html;
+use maud::{Markup, html};
+use serde::Deserialize;
+use tidemill_domain::access::Permission;
+use tidemill_domain::pool::command::Level;
+use tidemill_domain::pool::{Ledger, PoolName, Settings, State as TicketState, Ticket};
+use tidemill_domain::time::Timestamp;
+use tidemill_store::pool::TicketRecord;
+use tidemill_store::{StoreError, Tx};
+
+/// The tickets that a holder has.
+const HELD: [TicketState; 3] = [TicketState::Granted, TicketState::Running, TicketState::Suspect];
+
+/// A pool as its page tells it.
+#[derive(Debug)]
+pub(crate) struct One {
+    ledger: Ledger,
+    holders: Vec<TicketRecord>,
+    past: Past,
+}
+
+impl One {
+    /// Looks; none when there is no such pool.
+    pub(crate) async fn read(
+        tx: &mut Tx,
+        name: &PoolName,
+        page: PoolPage,
+        now: Timestamp,
+    ) -> Result<Option<Self>, StoreError> {
+        let Some(ledger) = tx.pool_ledger(name).await? else { return Ok(None) };
+        let holders = match page.tab {
+            Tab::Holders => tx.pool_tickets(name, &HELD, holder::SHOWN + 1).await?,
+            Tab::Queue | Tab::History | Tab::Settings => Vec::new(),
+        };
+        let past = Past::read(tx, name, page.range, now).await?;
+        Ok(Some(Self { ledger, holders, past }))
+    }
+
+    fn count(&self, is: impl Fn(&Ticket) -> bool) -> u64 {
+        u64::try_from(self.ledger.tickets().filter(|ticket| is(ticket)).count()).unwrap_or(u64::MAX)
+    }
+
+    fn waiting(&self) -> u64 {
+        self.count(|ticket| ticket.state == TicketState::Waiting)
+    }
+
+    fn waiting_since(&self) -> Option<Timestamp> {
+        let waiting = self.ledger.tickets().filter(|ticket| ticket.state == TicketState::Waiting);
+        waiting.map(|ticket| ticket.enqueued_at).min()
+    }
+}
+
+/// The parts that change by themselves. The page is put together from the very same.
+#[derive(Debug)]
+pub(crate) struct Regions {
+    head: Region,
+    graph: Region,
+    tabs: Region,
+    tab: Option<Region>,
+}
+
+impl Regions {
+    /// Renders them.
+    pub(crate) fn new(look: &Look<'_>, one: &One, page: PoolPage) -> Self {
+        let name = &one.ledger.settings().name;
+        Self {
+            head: head(look, one, page),
+            graph: graph(look, one, page),
+            tabs: tabs(look, one, page),
+            tab: match page.tab {
+                Tab::Holders => Some(holder::region(look, name, &one.holders, page)),
+                Tab::Queue => Some(queue::region(look, &one.ledger, page)),
+                Tab::History | Tab::Settings => None,
+            },
+        }
+    }
+
+    /// As a list, for those who compare and send.
+    pub(crate) fn into_vec(self) -> Vec<Region> {
+        [self.head, self.graph, self.tabs].into_iter().chain(self.tab).collect()
+    }
+}
+
+fn head(look: &Look<'_>, one: &One, page: PoolPage) -> Region {
+    let (settings, times) = (one.ledger.settings(), look.times);
+    let page = Page::Pool(page, look.buttons);
+    let live = format!("head@{}", page.word());
+    let level = Level::of(settings, one.ledger.usage(), times.now());
+    let (suspect, waiting) = (one.count(|ticket| ticket.state == TicketState::Suspect), one.waiting());
+    let markup = html! {
+        div.body data-live=(live) {
+            p.big {
+                (standing(settings, level, suspect, waiting)) " "
+                b { (level.usage) } " of " b { (level.limit) } " units in use · " b { (waiting) } " waiting"
+            }
+            (bar(level, one.past.peak().map(|step| step.most)))
+            dl.apart {
+                dt { "Limit" }
+                dd { (level.limit) ", which is " (settings.threshold_percent) " % of " (level.max_units) }
+                dt { "Can be given out" }
+                dd {
+                    (level.available())
+                    @if level.over_by() > 0 { ": " (level.over_by()) " more are in use than may be" }
+                }
+                dt { "Holders" }
+                dd {
+                    (one.count(|ticket| ticket.state.counts()))
+                    @if suspect > 0 { ", of which " (suspect) " have not been heard of" }
+                }
+                dt { "Oldest wait" }
+                dd {
+                    @match one.waiting_since() {
+                        Some(since) => (times.length(since)),
+                        None => span.soft { "nobody waits" },
+                    }
+                }
+                dt { "Policy" } dd { (settings.policy) }
+                @if let Some(pause) = &settings.paused {
+                    dt { "Paused" } dd { (times.at(pause.at)) " by " (pause.by) ": " (pause.reason) }
+                }
+            }
+            div.row {
+                (order::button(look.state, look.buttons, settings))
+                (command(&cli(settings.name.as_str(), Verb::of(settings))))
+            }
+        }
+    };
+    Region::whole(&live, Audience::At(page), markup)
+}
+
+fn graph(look: &Look<'_>, one: &One, at: PoolPage) -> Region {
+    let page = Page::Pool(at, look.buttons);
+    let live = format!("graph@{}", page.word());
+    let markup = html! { div.body data-live=(live) { (graph::figure(&one.past, at.range, look.times)) } };
+    Region::whole(&live, Audience::At(page), markup)
+}
+
+fn cli(name: &str, verb: Verb) -> String {
+    match verb {
+        Verb::Pause => format!("tidemill pool pause {name} --reason WHY"),
+        Verb::Resume => format!("tidemill pool resume {name}"),
+    }
+}
+
+fn tabs(look: &Look<'_>, one: &One, chosen: PoolPage) -> Region {
+    let page = Page::Pool(chosen, look.buttons);
+    let live = format!("tabs@{}", page.word());
+    let name = &one.ledger.settings().name;
+    let address = |tab: Tab| look.state.path(&PoolPage::new(name, tab, chosen.range).path());
+    let markup = html! {
+        nav.chips data-live=(live) aria-label="About the pool" {
+            @for tab in Tab::ALL {
+                a href={ (address(tab)) "#tab" } aria-current=[(tab == chosen.tab).then_some("page")] {
+                    (tab.title())
+                    @match tab {
+                        Tab::Holders => { " " b { (one.count(|ticket| ticket.state.counts())) } }
+                        Tab::Queue => { " " b { (one.count(Ticket::is_queued)) } }
+                        Tab::History | Tab::Settings => {}
+                    }
+                }
+            }
+        }
+    };
+    Region::whole(&live, Audience::At(page), markup)
+}
+
+/// What of it is asked for. Words that are not known are as if they were not there.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Wanted {
+    #[serde(default)]
+    tab: String,
+    #[serde(default)]
+    range: String,
+    before: Option<String>,
+    paused: Option<String>,
+    resumed: Option<String>,
+}
+
+/// The page.
+pub(crate) async fn page(
+    visit: Visit,
+    Path(name): Path<String>,
+    Asked(wanted): Asked<Wanted>,
+) -> Result<Html<String>, Problem> {
+    let name = named(&name)?;
+    let tab = Tab::of_word(&wanted.tab).unwrap_or_default();
+    let range = Range::of_word(&wanted.range).unwrap_or_default();
+    let at = PoolPage::new(&name, tab, range);
+    let (pulse, mut tx) = Pulse::read(&visit.state).await?;
+    let one = One::read(&mut tx, &name, at, pulse.now).await?.ok_or_else(|| unknown(name.as_str()))?;
+    let history = match tab {
+        Tab::History => {
+            let before = wanted.before.as_deref().and_then(history::place);
+            Some(History::read(&mut tx, &name, before).await?)
+        }
+        Tab::Holders | Tab::Queue | Tab::Settings => None,
+    };
+    tx.rollback().await?;
+    let (times, buttons) = (visit.times(pulse.now), visit.buttons(Permission::Operate));
+    let look = Look { state: &visit.state, times: &times, buttons };
+    let regions = Regions::new(&look, &one, at);
+    let tab = match (&regions.tab, history) {
+        (Some(body), _) => listed(body, &name, tab),
+        (None, Some(history)) => history.markup(&visit, &name, range, &times),
+        (None, None) => settings::markup(&visit, one.ledger.settings()),
+    };
+    let told = Told { paused: wanted.paused, resumed: wanted.resumed };
+    let content = content(&visit, &one, &regions, at, &told, &tab);
+    let frame = Frame {
+        visit: &visit,
+        pulse: &pulse,
+        section: Section::Pools,
+        title: Some(name.as_str()),
+        page: Page::Pool(at, buttons),
+    };
+    Ok(frame.render(&content))
+}
+
+fn content(visit: &Visit, one: &One, regions: &Regions, at: PoolPage, told: &Told, tab: &Markup) -> Markup {
+    let (settings, back) = (one.ledger.settings(), at.path());
+    let refusal = visit.refusal(Permission::Operate);
+    let is_about = |name: &Option<String>| name.as_deref() == Some(settings.name.as_str());
+    let nothing = html! {};
+    let why = html! { @if let Some(reason) = &refusal { span.soft { (reason) } } };
+    html! {
+        h1 { (settings.name) @if let Some(id) = settings.external_id { " " span.soft { "(" (id) ")" } } }
+        @if is_about(&told.paused) && settings.paused.is_some() {
+            (order::done(visit, settings.name.as_str(), Verb::Pause, &back))
+        }
+        @if is_about(&told.resumed) && settings.paused.is_none() {
+            (order::done(visit, settings.name.as_str(), Verb::Resume, &back))
+        }
+        (order::form(visit, &back))
+        (panel("now", "Now", &why, &regions.head.markup()))
+        (panel("usage", "Usage", &ranges(visit, settings, at), &regions.graph.markup()))
+        (regions.tabs.markup())
+        (panel("tab", at.tab.title(), &nothing, tab))
+    }
+}
+
+fn ranges(visit: &Visit, settings: &Settings, at: PoolPage) -> Markup {
+    let address = |range| visit.state.path(&PoolPage::new(&settings.name, at.tab, range).path());
+    html! {
+        nav.chips.tight aria-label="How far back" {
+            @for range in Range::ALL {
+                a href={ (address(range)) "#usage" } aria-current=[(range == at.range).then_some("true")] {
+                    (span(range.length()))
+                }
+            }
+        }
+    }
+}
+
+/// A tab that is a table.
+fn listed(body: &Region, name: &PoolName, tab: Tab) -> Markup {
+    let columns = if tab == Tab::Queue { queue::COLUMNS } else { holder::COLUMNS };
+    html! {
+        (table(tab.title(), columns, &body.markup()))
+        p.body.soft { "At the command line: " (command(&format!("tidemill pool {} {name}", tab.as_str()))) }
+    }
+}
+
+impl Visit {
+    /// Whether buttons that need this can be used.
+    pub(crate) fn buttons(&self, permission: Permission) -> Buttons {
+        if self.refusal(permission).is_none() { Buttons::On } else { Buttons::Off }
+    }
+}

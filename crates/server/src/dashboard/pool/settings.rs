@@ -1,0 +1,320 @@
+//! What is set about a pool, and a change of it: what it would come to is told before it is done.
+
+use super::address::{PoolPage, Range, Tab};
+use crate::access::Principal;
+use crate::api::Asked;
+use crate::api::pool::define::{Change, PoolSettings};
+use crate::api::pool::{find, named};
+use crate::dashboard::form::{self, Fields};
+use crate::dashboard::frame::{Frame, Section};
+use crate::dashboard::part::{command, refused};
+use crate::dashboard::pulse::Pulse;
+use crate::dashboard::region::Page;
+use crate::dashboard::visit::Visit;
+use crate::problem::Problem;
+use crate::state::State;
+use axum::extract::Path;
+use axum::http::StatusCode;
+use axum::response::{Html, IntoResponse, Redirect, Response};
+use maud::{Markup, html};
+use serde::Deserialize;
+use tidemill_domain::access::Permission;
+use tidemill_domain::audit::FIELD_CHARS_MAX;
+use tidemill_domain::duration;
+use tidemill_domain::pool::decide::POLICIES;
+use tidemill_domain::pool::{PoolName, Settings};
+use tidemill_domain::time::Timestamp;
+use tidemill_store::pool::PoolRecord;
+
+/// The tab.
+pub(super) fn markup(visit: &Visit, settings: &Settings) -> Markup {
+    let refusal = visit.refusal(Permission::Operate);
+    let is_off = refusal.is_some();
+    html! {
+        form.body method="get" action=(visit.state.path(&format!("/pools/{}/change", settings.name))) {
+            div.fields {
+                label {
+                    "Capacity (units)"
+                    input name="max_units" type="number" min="0" max=(u32::MAX) required value=(settings.max_units) disabled[is_off];
+                }
+                label {
+                    "Of which may be in use (%)"
+                    input name="threshold_percent" type="number" min="1" max="100" required
+                        value=(settings.threshold_percent) disabled[is_off];
+                }
+                label {
+                    "Policy"
+                    select name="policy" disabled[is_off] {
+                        @for policy in POLICIES {
+                            option value=(policy) selected[policy == settings.policy] { (policy) }
+                        }
+                    }
+                }
+            }
+            div.row {
+                @match &refusal {
+                    Some(reason) => (refused("Change…", reason)),
+                    None => button { "Change…" },
+                }
+                span.soft { "What it comes to is told first." }
+            }
+        }
+        dl.body { (all(settings)) }
+        p.body.soft {
+            "At the command line: " (command(&format!("tidemill pool set {} --max UNITS", settings.name)))
+        }
+    }
+}
+
+fn all(settings: &Settings) -> Markup {
+    html! {
+        dt { "Kind of database" } dd { (settings.db_type) }
+        dt { "Without a wish" } dd { (settings.default_units) " units" }
+        dt { "Least of a downgrade" } dd { (settings.min_units) " units" }
+        dt { "What is counted" } dd { (settings.weight) }
+        dt { "Follows hints" } dd { @if settings.hint_effective { "yes" } @else { "no" } }
+        dt { "PARALLEL without a number" } dd { (settings.default_degree) }
+        dt { "Sets of servers" } dd { (settings.server_sets) }
+        dt { "At other times of day" }
+        dd {
+            @if settings.capacity.is_empty() { span.soft { "the same" } }
+            @for capacity in &settings.capacity {
+                div { (capacity.max_units) " units at " (capacity.window) " (" (settings.zone) ")" }
+            }
+        }
+        dt { "Silence that is borne" } dd { (duration::show(settings.lease_for)) }
+        dt { "Held at most" } dd { (duration::show(settings.max_hold)) }
+        dt { "Set aside for" } dd { (duration::show(settings.claim_for)) }
+    }
+}
+
+/// A change that somebody thinks of.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Thought {
+    max_units: u32,
+    threshold_percent: u8,
+    policy: String,
+}
+
+impl Thought {
+    fn wish(&self) -> PoolSettings {
+        PoolSettings::of_capacity(self.max_units, self.threshold_percent, &self.policy)
+    }
+}
+
+/// Says what a change comes to, and asks whether it is meant.
+pub(crate) async fn ask(
+    visit: Visit,
+    Path(name): Path<String>,
+    Asked(thought): Asked<Thought>,
+) -> Result<Html<String>, Problem> {
+    question(&visit, &named(&name)?, &thought, &html! {}).await
+}
+
+async fn question(
+    visit: &Visit,
+    name: &PoolName,
+    thought: &Thought,
+    above: &Markup,
+) -> Result<Html<String>, Problem> {
+    let (pulse, mut tx) = Pulse::read(&visit.state).await?;
+    let pool = find(&mut tx, name).await?;
+    tx.rollback().await?;
+    let after = thought.wish().over(pool.settings.clone())?;
+    let content = html! {
+        h1 { (name) }
+        (above)
+        section.panel { div.body { (sheet(visit, &pool, &after, pulse.now)) } }
+    };
+    let title = format!("Change {name}");
+    let frame =
+        Frame { visit, pulse: &pulse, section: Section::Pools, title: Some(&title), page: Page::Other };
+    Ok(frame.render(&content))
+}
+
+fn sheet(visit: &Visit, pool: &PoolRecord, after: &Settings, now: Timestamp) -> Markup {
+    let (before, name) = (&pool.settings, &after.name);
+    let back = visit.state.path(&PoolPage::new(name, Tab::Settings, Range::default()).path());
+    let refusal = visit
+        .refusal(Permission::Operate)
+        .or_else(|| (before == after).then(|| "It is set so already.".to_owned()));
+    html! {
+        div.sheet {
+            h2 { "Change " (name) "?" }
+            @if before != after {
+                ul { @for line in consequences(pool, after, now) { li { (line) } } }
+            }
+            form method="post" action=(visit.state.path(&format!("/pools/{name}/change"))) {
+                (form::hidden(&visit.principal))
+                @for (field, value) in [
+                    ("max_units", after.max_units.to_string()),
+                    ("threshold_percent", after.threshold_percent.to_string()),
+                    ("policy", after.policy.to_string()),
+                    ("before", fingerprint(before)),
+                ] {
+                    input type="hidden" name=(field) value=(value);
+                }
+                @if refusal.is_none() {
+                    div.fields {
+                        label.wide {
+                            "Why (for the audit log)"
+                            input name="reason" required maxlength=(FIELD_CHARS_MAX) autocomplete="off";
+                        }
+                    }
+                }
+                div.row {
+                    a.button href=(back) data-close { "Leave it" }
+                    @match &refusal {
+                        Some(reason) => (refused("Change it", reason)),
+                        None => button.do { "Change " (name) },
+                    }
+                }
+            }
+            @if refusal.is_none() {
+                p.soft {
+                    "At the command line: "
+                    (command(&format!(
+                        "tidemill pool set {name} --max {} --threshold {} --policy {} --reason WHY",
+                        after.max_units, after.threshold_percent, after.policy
+                    )))
+                }
+            }
+        }
+    }
+}
+
+/// What the question was about: who answers it later means that and nothing else.
+fn fingerprint(settings: &Settings) -> String {
+    format!("{}/{}/{}", settings.max_units, settings.threshold_percent, settings.policy)
+}
+
+/// What a change comes to.
+fn consequences(pool: &PoolRecord, after: &Settings, now: Timestamp) -> Vec<String> {
+    let (before, usage) = (&pool.settings, pool.usage);
+    let (old, new) = (before.limit_at(now), after.limit_at(now));
+    let mut lines = Vec::new();
+    if before.max_units != after.max_units {
+        lines.push(format!("Capacity {} → {} units.", before.max_units, after.max_units));
+    }
+    if before.threshold_percent != after.threshold_percent {
+        let (old, new) = (before.threshold_percent, after.threshold_percent);
+        lines.push(format!("Of which {old} % → {new} % may be in use."));
+    }
+    if before.policy != after.policy {
+        lines.push(format!("Policy {} → {}, from the next decision on.", before.policy, after.policy));
+    }
+    let limit = if old == new { format!("The limit stays {new}") } else { format!("Limit {old} → {new}") };
+    lines.push(match usage {
+        usage if usage >= new => {
+            format!("{limit}: {usage} in use; nothing is killed; no grants until in use < {new}.")
+        }
+        usage if new > old && pool.waiting > 0 && before.paused.is_none() => {
+            format!("{limit}: {usage} in use; the {} requests that wait are looked at at once.", pool.waiting)
+        }
+        usage => format!("{limit}: {usage} in use; nothing is killed."),
+    });
+    lines
+}
+
+/// The answer to the question.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Changing {
+    max_units: u32,
+    threshold_percent: u8,
+    policy: String,
+    #[serde(default)]
+    before: String,
+    #[serde(default)]
+    reason: String,
+    #[serde(default)]
+    form_token: String,
+    #[serde(default)]
+    key: String,
+}
+
+/// Changes a pool, if it is still as the question said; otherwise asks again.
+pub(crate) async fn change(
+    visit: Visit,
+    Path(name): Path<String>,
+    Fields(fields): Fields<Changing>,
+) -> Result<Response, Problem> {
+    form::check(&visit.principal, &fields.form_token)?;
+    let name = named(&name)?;
+    let Changing { max_units, threshold_percent, policy, .. } = &fields;
+    let thought =
+        Thought { max_units: *max_units, threshold_percent: *threshold_percent, policy: policy.clone() };
+    let mut is_stale = false;
+    let done = give(&visit.state, &visit.principal, &name, &fields, &thought, &mut is_stale).await;
+    if is_stale {
+        let above = html! {
+            p.banner.bad role="alert" { "Somebody has changed the pool meanwhile. This is what it comes to now." }
+        };
+        let page = question(&visit, &name, &thought, &above).await?;
+        return Ok((StatusCode::CONFLICT, page).into_response());
+    }
+    done?;
+    let at = PoolPage::new(&name, Tab::Settings, Range::default());
+    Ok(Redirect::to(&visit.state.path(&at.path())).into_response())
+}
+
+async fn give(
+    state: &State,
+    principal: &Principal,
+    name: &PoolName,
+    fields: &Changing,
+    thought: &Thought,
+    is_stale: &mut bool,
+) -> Result<(), Problem> {
+    let reason = Some(fields.reason.trim()).filter(|reason| !reason.is_empty());
+    let headers = form::key_header(&fields.key);
+    let what = format!("form: change pool {name} {thought:?} from {} {reason:?}", fields.before);
+    let change = Change { state, principal, headers: &headers, what, name, reason };
+    let wish = thought.wish();
+    change
+        .run(|settings| {
+            if fingerprint(&settings) != fields.before {
+                *is_stale = true;
+                return Err(Problem::bad_request("the pool was changed meanwhile", "look at it again"));
+            }
+            wish.over(settings)
+        })
+        .await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool(max_units: u32, usage: u64, waiting: u64) -> PoolRecord {
+        let settings = Settings { threshold_percent: 100, ..Settings::new("p".parse().unwrap(), max_units) };
+        let (created_at, changed_at) = (Timestamp::EPOCH, Timestamp::EPOCH);
+        PoolRecord { settings, version: 1, usage, active: 1, waiting, suspect: 0, created_at, changed_at }
+    }
+
+    fn told(pool: &PoolRecord, change: impl Fn(&mut Settings)) -> String {
+        let mut after = pool.settings.clone();
+        change(&mut after);
+        consequences(pool, &after, Timestamp::EPOCH).join(" ")
+    }
+
+    #[test]
+    fn less_than_is_in_use_takes_nothing_and_grants_nothing() {
+        let told = told(&pool(40, 32, 3), |after| after.max_units = 20);
+        assert_eq!(
+            told,
+            "Capacity 40 → 20 units. Limit 40 → 20: 32 in use; nothing is killed; no grants until in use < 20."
+        );
+    }
+
+    #[test]
+    fn more_lets_the_queue_go_on_and_the_rest_is_told_too() {
+        assert!(
+            told(&pool(40, 32, 3), |after| after.max_units = 80)
+                .contains("the 3 requests that wait are looked at")
+        );
+        assert!(told(&pool(40, 0, 0), |after| after.threshold_percent = 50).contains("100 % → 50 %"));
+        let policy = told(&pool(40, 2, 0), |after| after.policy = "fifo".parse().unwrap());
+        assert!(policy.contains("document → fifo") && policy.contains("The limit stays 40"), "{policy}");
+    }
+}
