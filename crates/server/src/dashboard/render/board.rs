@@ -204,7 +204,7 @@ fn bodies(look: &Look<'_>, whole: &Whole, board: &Board, name: &dyn Fn(&str) -> 
         records.iter().map(|record| row(look, record, Ahead::Exactly(0))).collect()
     };
     let body = |what: &str, heading: &str, rows: Vec<Row>, without: &Markup, below: &Markup| {
-        let heading = html! { tr.group { th scope="rowgroup" colspan=(COLUMNS.len()) { (heading) } } };
+        let heading = html! { tr.group role="row" { th role="rowheader" scope="rowgroup" colspan=(COLUMNS.len()) { (heading) } } };
         let stand_in = html! { (heading) (empty_row(COLUMNS.len(), without)) };
         let has_rows = !rows.is_empty();
         let mut region = Region::table_body(&name(what), audience.clone(), rows, stand_in, below.clone());

@@ -21,6 +21,7 @@ use axum::response::{Html, IntoResponse, Response};
 use maud::{Markup, html};
 use serde_json::json;
 use tidemill_domain::access::Permission;
+use tidemill_domain::render::lifecycle::Counts;
 use tidemill_domain::render::{RenderId, Status};
 use tidemill_store::render::{AttemptRecord, RenderRecord, TransitionRecord};
 use tidemill_store::{StoreError, Tx};
@@ -164,46 +165,53 @@ fn facts(times: &Times, record: &RenderRecord) -> Markup {
     let or_none =
         |text: &Option<String>| html! { @match text { Some(text) => (text), None => span.soft { "none" } } };
     html! {
-        dl.apart {
-            dt { "Composition" } dd { (or_none(&record.composition)) }
-            dt { "Ordered for" } dd { (or_none(&record.cue_item)) }
-            dt { "On air" } dd { (times.maybe(render.deadline, "nobody has said")) }
-            dt { "Day of the broadcast" }
-            dd {
-                @match record.broadcast_date {
-                    Some(date) => (date.to_string()),
-                    None => span.soft { "decided when it is claimed" },
-                }
-            }
-            dt { "Priority" } dd { (record.priority) }
-            dt { "Attempts" }
-            dd {
-                (counts.attempts)
-                @if counts.recoveries > 0 { ", lost " (counts.recoveries) " times with its worker" }
-                @if [counts.submit, counts.render, counts.upload] != [0; 3] {
-                    span.soft {
-                        " (failed to submit " (counts.submit) ", to render " (counts.render) ", to publish " (counts.upload) ")"
+        div.columns.apart {
+            dl {
+                dt { "Composition" } dd { (or_none(&record.composition)) }
+                dt { "Ordered for" } dd { (or_none(&record.cue_item)) }
+                dt { "On air" } dd { (times.maybe(render.deadline, "nobody has said")) }
+                dt { "Day of the broadcast" }
+                dd {
+                    @match record.broadcast_date {
+                        Some(date) => (date.to_string()),
+                        None => span.soft { "decided when it is claimed" },
                     }
                 }
+                dt { "Priority" } dd { (record.priority) }
+                dt { "Attempts" } dd { (tried(counts)) }
             }
-            dt { "Worker" }
-            dd {
-                (or_none(&record.worker_name))
-                @if let Some(until) = lease_until(render) {
-                    @if until > times.now() { span.soft { ", its lease lasts another " (times.length(until)) } }
-                    @else { span.soft { ", its lease ended " (times.at(until)) } }
+            dl {
+                dt { "Worker" }
+                dd {
+                    (or_none(&record.worker_name))
+                    @if let Some(until) = lease_until(render) {
+                        @if until > times.now() { span.soft { ", its lease lasts another " (times.length(until)) } }
+                        @else { span.soft { ", its lease ended " (times.at(until)) } }
+                    }
                 }
+                dt { "Job at the farm" }
+                dd { @match &record.remote_job { Some(job) => code { (job) }, None => span.soft { "none" } } }
+                dt { "Ordered" } dd { (times.at(record.created_at)) }
+                dt { "Begun" } dd { (times.maybe(record.started_at, "not yet")) }
+                dt { "Ended" }
+                dd {
+                    (times.maybe(record.ended_at, "not yet"))
+                    @if let Some(took) = took(record) { ", took " (span(took)) }
+                }
+                @if let Some(at) = render.cancel_requested_at { dt { "To be cancelled since" } dd { (times.at(at)) } }
             }
-            dt { "Job at the farm" }
-            dd { @match &record.remote_job { Some(job) => code { (job) }, None => span.soft { "none" } } }
-            dt { "Ordered" } dd { (times.at(record.created_at)) }
-            dt { "Begun" } dd { (times.maybe(record.started_at, "not yet")) }
-            dt { "Ended" }
-            dd {
-                (times.maybe(record.ended_at, "not yet"))
-                @if let Some(took) = took(record) { ", took " (span(took)) }
+        }
+    }
+}
+
+fn tried(counts: Counts) -> Markup {
+    html! {
+        (counts.attempts)
+        @if counts.recoveries > 0 { ", lost " (counts.recoveries) " times with its worker" }
+        @if [counts.submit, counts.render, counts.upload] != [0; 3] {
+            span.soft {
+                " (failed to submit " (counts.submit) ", to render " (counts.render) ", to publish " (counts.upload) ")"
             }
-            @if let Some(at) = render.cancel_requested_at { dt { "To be cancelled since" } dd { (times.at(at)) } }
         }
     }
 }
@@ -248,7 +256,7 @@ fn changes(times: &Times, changes: &[TransitionRecord]) -> Markup {
                     td { @if let Some(phase) = change.phase { (phase.label()) } }
                     td { @if change.epoch.get() > 0 { (change.epoch) } }
                     td.long { (change.by) }
-                    td { @if let Some(code) = change.code { code { (code) } } }
+                    td.still { @if let Some(code) = change.code { code { (code) } } }
                 }
             }
         }

@@ -54,13 +54,12 @@ pub(crate) async fn page(visit: Visit, Asked(wanted): Asked<Wanted>) -> Result<H
         (Page::Other, content)
     };
     tx.rollback().await?;
-    let nothing = html! {};
     let markup = html! {
         h1 { "Render" }
         (tabs(&visit, "/render"))
         (content.banner)
         (content.chips)
-        (panel("filter", "Only", &nothing, &filter_form(&visit, &wanted)))
+        section.panel aria-label="Filter" { (filter_form(&visit, &wanted)) }
         (panel("renders", "Renders", &off(&visit), &html! {
             (table("Renders", COLUMNS, &content.rows))
             (content.below)
@@ -107,21 +106,17 @@ fn filter_form(visit: &Visit, wanted: &Wanted) -> Markup {
     let address = visit.state.path("/render");
     html! {
         form.body method="get" action=(address) {
+            // The status is chosen above.
+            @if !wanted.status.trim().is_empty() { input type="hidden" name="status" value=(wanted.status); }
             div.fields {
-                label {
-                    "Status"
-                    select name="status" {
-                        option value="" { "any" }
-                        @for status in Status::ALL.map(Status::as_str) {
-                            option value=(status) selected[wanted.status.trim() == status] { (status) }
-                        }
-                    }
-                }
                 label { "Composition" input name="composition" value=(wanted.composition) autocomplete="off"; }
-                label { "Text in the composition, the cue or the error" input name="text" value=(wanted.text) autocomplete="off"; }
+                label {
+                    "Text"
+                    input name="text" value=(wanted.text) placeholder="in the composition, cue or error" autocomplete="off";
+                }
                 label { "Day of the broadcast" input name="date" type="date" value=(wanted.date); }
+                div.row { button.do { "Show" } " " a href=(address) { "Everything" } }
             }
-            div.row { button.do { "Show" } " " a href=(address) { "Everything" } }
         }
     }
 }

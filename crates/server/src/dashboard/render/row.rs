@@ -16,7 +16,7 @@ use tidemill_domain::time::Timestamp;
 use tidemill_store::render::RenderRecord;
 
 /// What the table's columns are called.
-pub(super) const COLUMNS: &[&str] = &["State", "Render", "How it stands", "On air", "When", "Action"];
+pub(super) const COLUMNS: &[&str] = &["State", "Render", "How it stands", "Urgency", "When", "Action"];
 
 /// As much of an error as a row has.
 const LINE_CHARS_MAX: usize = 200;
@@ -54,11 +54,12 @@ impl Ahead {
 /// A row.
 pub(crate) fn row(look: &Look<'_>, record: &RenderRecord, ahead: Ahead) -> Row {
     let (times, id) = (look.times, record.id());
+    let (word, at) = moment(record);
     let name = format!("render:{id}");
     let markup = html! {
-        tr data-live=(name) {
-            td { (state(&record.render, times.now())) }
-            th.long scope="row" {
+        tr role="row" data-live=(name) {
+            td role="cell" { (state(&record.render, times.now())) }
+            th.long role="rowheader" scope="row" {
                 a href=(look.state.path(&format!("/render/{id}"))) { (title(record)) }
                 br;
                 span.soft {
@@ -66,13 +67,13 @@ pub(crate) fn row(look: &Look<'_>, record: &RenderRecord, ahead: Ahead) -> Row {
                     @if let Some(cue) = &record.cue_item { " · " (cue) }
                 }
             }
-            td.long { (standing(look, record, ahead)) }
-            td {
-                (times.maybe(record.render.deadline, "–"))
-                @if record.priority != 0 { br; span.soft { "priority " (record.priority) } }
+            td.long role="cell" { (standing(look, record, ahead)) }
+            td.still role="cell" {
+                @if let Some(deadline) = record.render.deadline { span.soft { "on air " } (times.at(deadline)) br; }
+                @if record.priority != 0 { span.soft { "priority " } (record.priority) }
             }
-            td { (moment(record, times)) }
-            td { (actions(look, record)) }
+            td role="cell" { span.soft { (word) } br; (times.maybe(at, "unknown")) }
+            td role="cell" { (actions(look, record)) }
         }
     };
     Row::new(name.clone(), markup)
@@ -204,8 +205,9 @@ pub(crate) fn waiting(look: &Look<'_>, record: &RenderRecord, ahead: Ahead) -> M
     let (render, times) = (&record.render, look.times);
     let wait = why(render, ahead.least(), look.hands, times.now());
     let is_put_off = matches!(wait, Wait::NextAttempt { .. } | Wait::NotBefore { .. });
-    let begins = estimate(ahead.least(), look.hands, look.pace)
-        .filter(|begins| !is_put_off && ahead == Ahead::Exactly(ahead.least()) && !begins.is_zero());
+    let begins = estimate(ahead.least(), look.hands, look.pace).filter(|begins| {
+        !is_put_off && ahead == Ahead::Exactly(ahead.least()) && *begins >= Duration::from_secs(1)
+    });
     html! {
         @if !is_put_off {
             @match ahead {
@@ -241,13 +243,13 @@ fn sentence(look: &Look<'_>, wait: Wait, ahead: Ahead) -> Markup {
     }
 }
 
-fn moment(record: &RenderRecord, times: &Times) -> Markup {
-    let (word, at) = match record.render.status {
+/// What last happened to it, and when.
+fn moment(record: &RenderRecord) -> (&'static str, Option<Timestamp>) {
+    match record.render.status {
         Status::Pending => ("ordered", Some(record.created_at)),
         status if status.is_terminal() => ("ended", record.ended_at.or(Some(record.updated_at))),
         _ => ("begun", record.started_at),
-    };
-    html! { span.soft { (word) } br; (times.maybe(at, "unknown")) }
+    }
 }
 
 /// What can be done with a render now.

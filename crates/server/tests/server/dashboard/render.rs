@@ -2,6 +2,7 @@
 
 mod composition;
 mod list;
+mod live;
 mod one;
 mod order;
 
@@ -119,7 +120,7 @@ async fn look(app: &App, path: &str) -> String {
 
 /// The text of the row of a render, without its tags.
 fn row_text(page: &str, id: RenderId) -> String {
-    words(between(page, &format!("<tr data-live=\"render:{id}\">"), "</tr>"))
+    words(between(page, &format!("<tr role=\"row\" data-live=\"render:{id}\">"), "</tr>"))
 }
 
 /// The text of some HTML, without its tags.
@@ -131,7 +132,7 @@ fn words(html: &str) -> String {
 
 /// The ids of the rows, from top to bottom.
 fn ids(page: &str) -> Vec<i64> {
-    let rows = page.split("<tr data-live=\"render:").skip(1);
+    let rows = page.split("<tr role=\"row\" data-live=\"render:").skip(1);
     rows.map(|rest| rest.split('"').next().unwrap().parse().unwrap()).collect()
 }
 

@@ -7,23 +7,27 @@ use super::has_row;
 use super::scene::{SOON, Scene};
 use std::time::Duration;
 use studio::{COMPOSITION, Nas, TestFarm, describe, order, start_worker};
-use tidemill_testkit::Browser;
 use tidemill_testkit::account::find_program;
 use tidemill_testkit::skip::require;
+use tidemill_testkit::{Browser, BrowserOptions};
 
 const ROWS: &str = "#renders tbody tr";
 /// For what several processes have to do, one after the other.
 const LATER: Duration = Duration::from_secs(20);
 
 /// A server that knows where pictures are, and the NAS; none when these tests are to be skipped.
-fn scene() -> Option<(Scene, Nas)> {
+fn scene(options: &BrowserOptions) -> Option<(Scene, Nas)> {
     require("nexrender", find_program("ffmpeg").and(find_program("ffprobe")))?;
     let nas = Nas::new();
     let mount = nas.path().display().to_string();
     let posters = nas.path().join(".posters").display().to_string();
-    let settings =
-        [("TIDEMILL_RENDER_MOUNT", mount.as_str()), ("TIDEMILL_RENDER_POSTER_FOLDER", posters.as_str())];
-    Some((Scene::with(&settings)?, nas))
+    let settings = [
+        ("TIDEMILL_RENDER_MOUNT", mount.as_str()),
+        ("TIDEMILL_RENDER_POSTER_FOLDER", posters.as_str()),
+        // Nobody is killed here, and pictures take their time.
+        ("TIDEMILL_PROCESS_LEASE", "60s"),
+    ];
+    Some((Scene::with(&settings, options)?, nas))
 }
 
 fn wait_for(page: &Browser, words: &[&str]) {
@@ -31,14 +35,21 @@ fn wait_for(page: &Browser, words: &[&str]) {
     assert!(found.is_ok(), "{words:?} is in none of {:#?}", page.texts(ROWS));
 }
 
+/// Clicks on something that may be replaced at any moment.
+fn click(page: &Browser, selector: &str) {
+    let clicked = page.wait_until(SOON, |page| Ok(page.click(selector).is_ok()));
+    assert!(clicked.is_ok(), "{selector} cannot be clicked: {:?}", page.click(selector));
+}
+
 #[test]
 fn a_film_is_watched_from_its_order_to_its_file() {
-    let Some((scene, nas)) = scene() else { return };
+    let Some((scene, nas)) = scene(&BrowserOptions::default()) else { return };
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let _inside = runtime.enter();
     let store = runtime.block_on(scene.real_store());
     let farm = TestFarm::default();
     let page = scene.visit("/render");
+    page.set_window(1280, 1000).unwrap();
     assert!(page.text("#renders").unwrap().contains("tidemill render submit"));
     page.wait_until(SOON, |page| Ok(page.text("#link")?.contains("Live"))).unwrap();
     page.execute("window.isTheSamePage = true").unwrap();
@@ -60,7 +71,7 @@ fn a_film_is_watched_from_its_order_to_its_file() {
     assert!(!page.exists(".banner.bad").unwrap());
     assert_eq!(page.execute("return window.isTheSamePage === true").unwrap(), true);
 
-    page.click(&format!("a[href='/render/{id}']")).unwrap();
+    click(page, &format!("a[href='/render/{id}']"));
     page.wait_until(SOON, |page| Ok(page.text("h1")?.contains(COMPOSITION))).unwrap();
     let is_seen = "return document.querySelector('img.poster').naturalWidth";
     page.execute("document.querySelector('img.poster').scrollIntoView()").unwrap();
@@ -79,7 +90,7 @@ fn a_film_is_watched_from_its_order_to_its_file() {
 
 #[test]
 fn a_running_render_is_cancelled_by_its_button_after_a_question() {
-    let Some((scene, nas)) = scene() else { return };
+    let Some((scene, nas)) = scene(&BrowserOptions::default()) else { return };
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let _inside = runtime.enter();
     let store = runtime.block_on(scene.real_store());
@@ -88,11 +99,12 @@ fn a_running_render_is_cancelled_by_its_button_after_a_question() {
     let id = runtime.block_on(order(&store, COMPOSITION, "cue-1", 0));
     let stop = start_worker(&store, &nas, &farm);
     let page = scene.visit("/render");
+    page.set_window(1280, 1000).unwrap();
     wait_for(page, &["waiting for a render node"]);
     farm.render_to(40.0);
     wait_for(page, &["rendering", "40 %"]);
 
-    page.click("a[data-ask]").unwrap();
+    click(page, "a[data-ask]");
     page.wait_until(SOON, |page| page.exists("dialog[open]")).unwrap();
     let question = page.text("dialog[open]").unwrap();
     assert!(question.contains("licence stays busy until then"), "{question}");
@@ -105,7 +117,7 @@ fn a_running_render_is_cancelled_by_its_button_after_a_question() {
     page.execute("document.activeElement.blur()").unwrap();
     wait_for(page, &["50 %"]);
 
-    page.click("a[data-ask]").unwrap();
+    click(page, "a[data-ask]");
     page.wait_until(SOON, |page| page.exists("dialog[open] [name=reason]")).unwrap();
     page.fill("dialog[open] [name=reason]", "wrong name").unwrap();
     page.click("dialog[open] button.end").unwrap();
@@ -114,11 +126,15 @@ fn a_running_render_is_cancelled_by_its_button_after_a_question() {
 
     scene.visit(&format!("/render/{id}"));
     page.wait_until(SOON, |page| Ok(page.text("#link")?.contains("Live"))).unwrap();
-    page.click("#how a[data-ask]").unwrap();
+    click(page, "#how a[data-ask]");
     page.wait_until(SOON, |page| page.exists("dialog[open] [name=reason]")).unwrap();
     assert!(page.text("dialog[open]").unwrap().contains("It is rendered anew."));
     page.fill("dialog[open] [name=reason]", "right name").unwrap();
     page.click("dialog[open] button.do").unwrap();
+    // The node renders the first one on, and there is only one place.
+    page.wait_until(LATER, |page| Ok(page.text("#how")?.contains("the only place at the farm is taken")))
+        .unwrap();
+    farm.finish();
     page.wait_until(LATER, |page| Ok(page.text("#how")?.contains("waiting for a render node"))).unwrap();
     farm.render_to(70.0);
     page.wait_until(LATER, |page| Ok(page.text("#how")?.contains("70 %"))).unwrap();

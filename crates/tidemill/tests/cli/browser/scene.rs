@@ -50,11 +50,11 @@ impl Scene {
     }
 
     /// The same with settings for the server, as variables.
-    pub(super) fn with(settings: &[(&str, &str)]) -> Option<Self> {
+    pub(super) fn with(settings: &[(&str, &str)], options: &BrowserOptions) -> Option<Self> {
         require("chromium", find_programs())?;
         let database = Scratch::file();
         let servers = vec![serve(&database, Login::Nobody, settings)];
-        let browser = Browser::start(&BrowserOptions::default()).unwrap();
+        let browser = Browser::start(options).unwrap();
         Some(Self { browser, servers, database })
     }
 

@@ -1,11 +1,14 @@
 //! How the pages look in every width and theme, with something of everything on them.
 
 use super::super::look::{THEMES, WIDTHS, choose_theme, excess, take_picture};
-use super::super::scene::{Login, Scene};
+use super::super::scene::Scene;
 use super::scene;
 use super::studio::{COMPOSITION, describe, order};
 use serde_json::json;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::time::Duration;
+use tidemill_domain::process::ProcessId;
 use tidemill_domain::render::{Failure, Phase, Policy, Report, Trouble, Work};
 use tidemill_domain::schedule::Zone;
 use tidemill_engine::SystemIds;
@@ -18,9 +21,15 @@ const UNLABELLED: &str = "
     const all = [...document.querySelectorAll('main :is(input:not([type=hidden]), select, textarea)')];
     return all.filter((field) => field.labels.length === 0).map((field) => field.outerHTML);";
 
+/// One process for each worker.
+fn process(worker: &str) -> ProcessId {
+    static KNOWN: Mutex<BTreeMap<String, ProcessId>> = Mutex::new(BTreeMap::new());
+    *KNOWN.lock().unwrap().entry(worker.to_owned()).or_insert_with(|| SystemIds.process())
+}
+
 async fn claim(store: &Store, worker: &str) -> Claimed {
     let policy = Policy::standard().unwrap();
-    let by = SystemIds.process();
+    let by = process(worker);
     let mut tx = store.begin().await.unwrap();
     let request = ClaimRequest { by, worker, count: 1, policy: &policy, zone: &Zone::UTC };
     let mut claims = tx.claim_renders(request).await.unwrap();
@@ -119,7 +128,7 @@ fn check(scene: &Scene, name: &str, path: &str, wide: &mut Vec<String>) {
 
 #[test]
 fn the_pages_of_the_renders_fit_every_window_and_have_names_for_all_fields() {
-    let Some((scene, _nas)) = scene() else { return };
+    let Some((scene, _nas)) = scene(&BrowserOptions::default()) else { return };
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let store = runtime.block_on(scene.real_store());
     let mut wide = Vec::new();
@@ -147,14 +156,13 @@ fn the_pages_of_the_renders_fit_every_window_and_have_names_for_all_fields() {
 
 #[test]
 fn renders_are_read_and_cancelled_without_javascript() {
-    let Some(scene) = Scene::open(Login::Nobody, BrowserOptions { javascript: false }) else {
-        return;
-    };
+    let Some((scene, _nas)) = scene(&BrowserOptions { javascript: false }) else { return };
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let store = runtime.block_on(scene.real_store());
     runtime.block_on(furnish(&store));
 
     let page = scene.visit("/render?status=rendering");
+    page.set_window(1280, 900).unwrap();
     assert!(page.text("#renders").unwrap().contains("37 %"));
     page.click("a[data-ask]").unwrap();
     assert!(page.text("main").unwrap().contains("nexrender cannot stop it"));
