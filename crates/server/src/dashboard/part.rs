@@ -58,12 +58,12 @@ pub(crate) fn command(text: &str) -> Markup {
     }
 }
 
-/// A number in large letters that leads to what it counts.
-pub(crate) fn tile(link: &str, count: &impl std::fmt::Display, health: Health, label: &str) -> Markup {
+/// A value in large letters that leads to what it tells of.
+pub(crate) fn tile(link: &str, value: &Markup, health: Health, label: &str) -> Markup {
     html! {
         div.tile {
             a href=(link) {
-                b { (count) }
+                b { (value) }
                 (state(health, label))
             }
         }

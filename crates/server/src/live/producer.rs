@@ -5,7 +5,7 @@ use crate::dashboard::instant::Times;
 use crate::dashboard::job::list::Jobs;
 use crate::dashboard::overview::page::{Regions, Snapshot};
 use crate::dashboard::region::{Page, Region};
-use crate::dashboard::{outbox, pool, pulse, render};
+use crate::dashboard::{alert, outbox, pool, pulse, render};
 use crate::state::State;
 use std::time::Duration;
 use tidemill_engine::clock::jitter_unit;
@@ -54,6 +54,7 @@ async fn look(state: &State, was_down: bool, turn: usize) -> bool {
             let times = Times::for_everybody(snapshot.pulse.now);
             let mut regions = pulse::regions(state, Some(&snapshot.pulse));
             regions.extend(Regions::new(state, &snapshot, &times).into_vec());
+            regions.push(alert::list::region(&snapshot.pulse, &times));
             regions.extend(particular(state, turn, &times).await);
             state.inner().live.publish(regions, now);
             false

@@ -2,6 +2,7 @@
 
 mod job;
 mod outbox;
+mod overview;
 mod pool;
 mod render;
 
@@ -103,9 +104,13 @@ async fn every_page_is_whole_for_everybody_who_may_see_it() {
     let app = App::closed().await;
     for role in [Role::Viewer, Role::Operator, Role::Admin] {
         let browser = Browser::log_in(&app, role).await;
-        for (path, title) in
-            [("/", "Overview"), ("/pools", "Pools"), ("/alerts", "Alerts"), ("/settings", "Settings")]
-        {
+        for (path, title) in [
+            ("/", "Overview"),
+            ("/pools", "Pools"),
+            ("/outbox", "Outbox"),
+            ("/alerts", "Alerts"),
+            ("/settings", "Settings"),
+        ] {
             let answer = browser.get(path).await;
 
             assert_eq!(answer.status, StatusCode::OK);
@@ -198,7 +203,7 @@ async fn the_overview_tells_who_runs_who_holds_what_and_what_happened() {
     assert!(page.contains("alert/evaluator") && page.contains("1 of 1 are shown."));
     assert!(page.contains("process.start") && page.contains("alert.fired"));
     assert!(page.contains("<span class=\"count\">1<span class=\"unseen\"> firing</span></span>"));
-    assert!(page.contains("<span aria-hidden=\"true\">✖</span> firing"));
+    assert!(page.contains("<span aria-hidden=\"true\">✖</span> critical"));
     assert!(page.contains("sqlite") && page.contains("applied"));
     assert!(page.contains("<noscript><meta http-equiv=\"refresh\" content=\"15\"></noscript>"));
 
@@ -419,6 +424,8 @@ async fn every_link_of_a_page_is_below_the_base_path() {
     for path in [
         "/mill",
         "/mill/pools",
+        "/mill/outbox",
+        "/mill/outbox/dead",
         "/mill/alerts",
         "/mill/settings",
         "/mill/settings/tokens",

@@ -86,9 +86,7 @@ async fn a_patch_is_word_for_word_what_the_page_has() {
     let mut page = Page::open(&app, "/ui/events?page=overview", &[]).await;
     assert_eq!(page.status, StatusCode::OK);
 
-    for region in
-        ["processes", "leases", "alerts", "tiles", "outbox", "database", "events", "failing", "status"]
-    {
+    for region in ["processes", "leases", "attention", "outbox", "database", "events", "failing", "status"] {
         let mut fresh = Page::open(&app, "/ui/events?page=overview", &[]).await;
         let (_, patch) = fresh.patch(region).await;
         let html = app.ask(Method::GET, "/", &[], "").await.text;

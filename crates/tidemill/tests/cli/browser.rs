@@ -2,6 +2,7 @@
 
 mod action;
 mod look;
+mod outbox;
 mod pool;
 mod render;
 mod scene;
@@ -38,7 +39,7 @@ fn a_killed_worker_is_seen_on_the_overview_without_a_reload() {
     };
     page.wait_until(limit, is_lost).unwrap();
     page.wait_until(SOON, |page| has_row(page, PROCESSES, &["digger", "dead"])).unwrap();
-    page.wait_until(SOON, |page| has_row(page, "#alerts tbody tr", &["process_died", "firing"])).unwrap();
+    page.wait_until(SOON, |page| has_row(page, "#attention tbody tr", &["process_died"])).unwrap();
     assert_eq!(page.execute("return window.isTheSamePage === true").unwrap(), true);
     assert_eq!(page.console_errors().unwrap(), Vec::<String>::new());
 }

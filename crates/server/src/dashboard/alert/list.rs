@@ -1,4 +1,4 @@
-//! Alerts, one row each: on the overview, on their own page and in their patches.
+//! Alerts, one row each: on their page and in their patches.
 
 use crate::dashboard::instant::Times;
 use crate::dashboard::part::{Health, command, empty_row, state};
@@ -22,7 +22,7 @@ pub(crate) fn region(pulse: &Pulse, times: &Times) -> Region {
     };
     let text = html! { "No alert fires. See whether all is well: " (command("tidemill doctor")) };
     let without = empty_row(COLUMNS.len(), &text);
-    Region::table_body("alerts", Audience::On(&[Page::Overview, Page::Alerts]), rows, without, below)
+    Region::table_body("alerts", Audience::On(&[Page::Alerts]), rows, without, below)
 }
 
 fn name(alert: &AlertRecord) -> String {

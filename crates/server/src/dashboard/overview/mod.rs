@@ -1,6 +1,7 @@
-//! The overview: who runs, who holds what, how full pools are, what the outbox has to publish, how the database is, what
-//! is wrong and what has just happened.
+//! The overview: what needs attention, how full pools are, what the outbox has to publish, what has just happened, who
+//! runs, who holds what, and how the database is.
 
+pub(crate) mod attention;
 pub(crate) mod database;
 pub(crate) mod event;
 pub(crate) mod lease;

@@ -22,7 +22,7 @@ const LATE: Duration = Duration::from_secs(60);
 pub(crate) struct Outbox {
     /// What is still to be published; none when nobody can say.
     unpublished: Option<Backlog>,
-    parked: Count,
+    parked: Backlog,
     relays: u64,
 }
 
@@ -33,23 +33,47 @@ impl Outbox {
         let unread = tx.outbox_lag(COUNT_MAX).await?.as_deref().map(Backlog::of);
         Ok(Self {
             unpublished: unread.map(|unread| unread.plus(excepted.open())),
-            parked: excepted.parked.rows,
+            parked: excepted.parked,
             relays: tx.outbox_relays_alive().await?.0,
         })
     }
 
-    /// The number of its tile.
-    pub(crate) fn count(&self) -> String {
+    /// How many are to be published.
+    fn count(&self) -> String {
         self.unpublished.map_or_else(|| Count::AtLeast(0).to_string(), |backlog| brief(backlog.rows))
+    }
+
+    /// For how long the oldest of them has waited.
+    pub(super) fn lag(&self, times: &Times) -> Markup {
+        match self.unpublished {
+            Some(Backlog { rows: Count::Exactly(0), .. }) => html! { "none" },
+            Some(Backlog { oldest: Some(oldest), .. }) => times.length(oldest),
+            _ => html! { "unknown" },
+        }
+    }
+
+    /// When the oldest of them was written.
+    pub(super) fn oldest(&self) -> Option<Timestamp> {
+        self.unpublished.and_then(|backlog| backlog.oldest)
+    }
+
+    /// Whether there is something to publish, and nobody does it.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.relays == 0 && self.unpublished.is_some_and(|backlog| backlog.rows.least() > 0)
+    }
+
+    /// How many nobody tries any more, and since when; none when there are none.
+    pub(super) fn parked(&self) -> Option<(String, Option<Timestamp>)> {
+        (self.parked.rows.least() > 0).then(|| (brief(self.parked.rows), self.parked.oldest))
     }
 
     /// How it is doing.
     pub(crate) fn health(&self, now: Timestamp) -> Health {
-        let Some(Backlog { rows, oldest }) = self.unpublished else { return Health::Idle };
+        let Some(Backlog { oldest, .. }) = self.unpublished else { return Health::Idle };
         let is_late = oldest.is_some_and(|oldest| now.since(oldest) > LATE);
         match () {
-            () if self.relays == 0 && rows.least() > 0 => Health::Bad,
-            () if is_late || self.parked.least() > 0 => Health::Warn,
+            () if self.is_stuck() => Health::Bad,
+            () if is_late || self.parked.rows.least() > 0 => Health::Warn,
             () if self.relays == 0 => Health::Idle,
             () => Health::Ok,
         }
@@ -64,7 +88,7 @@ pub(super) fn region(outbox: &Outbox, times: &Times) -> Region {
                 dt { "Unpublished" } dd { (outbox.count()) }
                 dt { "The oldest is of" } dd { (oldest(outbox.unpublished, times)) }
                 dt { "Live relays" } dd { (relays(outbox)) }
-                dt { "Parked" } dd { (parked(outbox.parked)) }
+                dt { "Parked" } dd { (parked(outbox.parked.rows)) }
             }
         }
     };
@@ -112,7 +136,8 @@ mod tests {
     fn outbox(rows: Count, seconds: u64, parked: u64, relays: u64) -> Outbox {
         let oldest = (rows != Count::Exactly(0)).then(|| NOW.minus(Duration::from_secs(seconds)));
         let unpublished = Some(Backlog { rows, oldest });
-        Outbox { unpublished, parked: Count::Exactly(parked), relays }
+        let parked = Backlog { rows: Count::Exactly(parked), oldest: None };
+        Outbox { unpublished, parked, relays }
     }
 
     #[test]
@@ -127,6 +152,6 @@ mod tests {
         check(outbox(Count::Exactly(3), 61, 0, 1), "3", Health::Warn);
         check(outbox(Count::AtLeast(1000), 1, 1, 1), "1000+", Health::Warn);
         check(outbox(Count::Exactly(3), 1, 0, 0), "3", Health::Bad);
-        check(Outbox { unpublished: None, parked: Count::Exactly(0), relays: 1 }, "unknown", Health::Idle);
+        check(Outbox { unpublished: None, parked: Backlog::NONE, relays: 1 }, "unknown", Health::Idle);
     }
 }

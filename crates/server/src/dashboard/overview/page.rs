@@ -1,34 +1,50 @@
 //! The page itself, and its parts that change by themselves.
 
+use super::attention::{self, Known};
 use super::outbox::{self, Outbox};
-use super::{database, event, lease, pool, process, tile};
-use crate::dashboard::alert;
+use super::pool::{self, Busiest};
+use super::tile::{self, Counted};
+use super::{database, event, lease, process};
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::Times;
-use crate::dashboard::part::{panel, table};
+use crate::dashboard::part::{command, panel, table};
 use crate::dashboard::pulse::Pulse;
-use crate::dashboard::region::{Page, Region};
+use crate::dashboard::region::{Audience, Page, Region};
 use crate::dashboard::visit::Visit;
 use crate::problem::Problem;
 use crate::state::State;
 use axum::response::Html;
 use maud::{Markup, html};
+use std::time::Duration;
 use tidemill_domain::audit::AuditRecord;
 use tidemill_store::StoreError;
 use tidemill_store::audit::AuditFilter;
+use tidemill_store::job::{ExecutionTally, Failure};
 use tidemill_store::migration::MigrationStatus;
-use tidemill_store::pool::PoolLevel;
+use tidemill_store::pool::{PoolLevel, PoolStory};
+use tidemill_store::render::RenderCounts;
 
 const EVENTS: u32 = 50;
+
+/// How long a failure is counted.
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// Among so many executions that failed those are looked for that nobody has gone on with.
+const FAILURES_AMONG: u32 = 50;
 
 /// What the overview tells.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     pub(crate) pulse: Pulse,
     events: Vec<AuditRecord>,
+    executions: ExecutionTally,
+    failures: Vec<Failure>,
+    has_jobs: bool,
     pools: Vec<PoolLevel>,
-    stories: Vec<tidemill_store::pool::PoolStory>,
+    stories: Vec<PoolStory>,
+    busiest: Option<Busiest>,
     outbox: Outbox,
+    renders: RenderCounts,
     migrations: Vec<MigrationStatus>,
 }
 
@@ -36,85 +52,125 @@ impl Snapshot {
     /// Looks.
     pub(crate) async fn read(state: &State) -> Result<Self, StoreError> {
         let (pulse, mut tx) = Pulse::read(state).await?;
-        let events = tx.audit_entries(&AuditFilter::default(), EVENTS).await?;
         let pools = tx.pool_levels(pool::SHOWN).await?;
-        let stories = pool::stories(&mut tx).await?;
-        let outbox = Outbox::read(&mut tx).await?;
+        let snapshot = Self {
+            events: tx.audit_entries(&AuditFilter::default(), EVENTS).await?,
+            executions: tx.execution_tally(DAY).await?,
+            failures: tx.open_failures(FAILURES_AMONG).await?,
+            has_jobs: !tx.jobs(1).await?.is_empty(),
+            stories: pool::stories(&mut tx).await?,
+            busiest: Busiest::read(&mut tx, &pools, pulse.now).await?,
+            pools,
+            outbox: Outbox::read(&mut tx).await?,
+            renders: tx.render_counts().await?,
+            migrations: Vec::new(),
+            pulse,
+        };
         tx.rollback().await?;
         let migrations = state.store().migration_status().await?;
-        Ok(Self { pulse, events, pools, stories, outbox, migrations })
+        Ok(Self { migrations, ..snapshot })
+    }
+
+    /// Whether nobody has used anything yet.
+    fn is_new(&self) -> bool {
+        !self.has_jobs && self.pools.is_empty() && self.renders.by_status.is_empty()
     }
 }
 
 /// The parts that change by themselves. The page is put together from the very same.
 #[derive(Debug)]
 pub(crate) struct Regions {
+    welcome: Region,
     tiles: Region,
-    processes: Region,
-    leases: Region,
+    attention: Region,
     pools: Region,
+    pool_graph: Region,
     pool_events: Region,
     outbox: Region,
-    database: Region,
-    alerts: Region,
     events: Region,
+    processes: Region,
+    leases: Region,
+    database: Region,
 }
 
 impl Regions {
     /// Renders them.
     pub(crate) fn new(state: &State, snapshot: &Snapshot, times: &Times) -> Self {
-        let pulse = &snapshot.pulse;
+        let Snapshot { pulse, outbox, pools, failures, .. } = snapshot;
+        let counted = Counted { executions: snapshot.executions, outbox, renders: &snapshot.renders };
         Self {
-            tiles: tile::region(state, pulse, &snapshot.outbox),
+            welcome: welcome(snapshot),
+            tiles: tile::region(state, &counted, times),
+            attention: attention::region(state, &Known { pulse, failures, pools, outbox }, times),
+            pools: pool::region(state, pools),
+            pool_graph: pool::graph_region(state, snapshot.busiest.as_ref(), times),
+            pool_events: pool::event_region(&snapshot.stories, times),
+            outbox: outbox::region(outbox, times),
+            events: event::region(&snapshot.events, times),
             processes: process::region(pulse, state.inner().parts.process.id(), times),
             leases: lease::region(pulse, times),
-            pools: pool::region(&snapshot.pools),
-            pool_events: pool::event_region(&snapshot.stories, times),
-            outbox: outbox::region(&snapshot.outbox, times),
             database: database::region(state, pulse.latency, &snapshot.migrations),
-            alerts: alert::list::region(pulse, times),
-            events: event::region(&snapshot.events, times),
         }
     }
 
     /// As a list, for those who compare and send.
     pub(crate) fn into_vec(self) -> Vec<Region> {
         vec![
+            self.welcome,
             self.tiles,
-            self.processes,
-            self.leases,
+            self.attention,
             self.pools,
+            self.pool_graph,
             self.pool_events,
             self.outbox,
-            self.database,
-            self.alerts,
             self.events,
+            self.processes,
+            self.leases,
+            self.database,
         ]
     }
 
     fn pools(&self) -> Markup {
         html! {
             (table("Pools", pool::COLUMNS, &self.pools.markup()))
+            (self.pool_graph.markup())
             h3 { "Recent events of pools" }
             (table("Recent events of pools", pool::EVENT_COLUMNS, &self.pool_events.markup()))
         }
     }
 
-    fn content(&self) -> Markup {
+    fn content(&self, state: &State) -> Markup {
         let nothing = html! {};
-        let links = html! { span.soft { "The last " (EVENTS) ", the newest first." } };
+        let last = html! { span.soft { "The last " (EVENTS) ", the newest first." } };
+        let all = |path: &str| html! { a href=(state.path(path)) { "All" } };
         html! {
             h1 { "Overview" }
+            (self.welcome.markup())
             (self.tiles.markup())
-            (panel("alerts", "Alerts", &nothing, &table("Alerts", alert::list::COLUMNS, &self.alerts.markup())))
+            (panel("attention", "Needs attention", &nothing, &table("Needs attention", attention::COLUMNS, &self.attention.markup())))
+            (panel("pools", "Pools", &all("/pools"), &self.pools()))
+            (panel("outbox", "Outbox", &all("/outbox"), &self.outbox.markup()))
+            (panel("events", "Recent events", &last, &table("Recent events", event::COLUMNS, &self.events.markup())))
             (panel("processes", "Processes", &nothing, &table("Processes", process::COLUMNS, &self.processes.markup())))
             (panel("leases", "Leases", &nothing, &table("Leases", lease::COLUMNS, &self.leases.markup())))
-            (panel("pools", "Pools", &nothing, &self.pools()))
-            (panel("outbox", "Outbox", &nothing, &self.outbox.markup()))
             (panel("database", "Database", &nothing, &self.database.markup()))
-            (panel("events", "Recent events", &links, &table("Recent events", event::COLUMNS, &self.events.markup())))
         }
     }
+}
+
+/// What to begin with, where nobody has begun.
+fn welcome(snapshot: &Snapshot) -> Region {
+    let markup = html! {
+        div data-live="welcome" {
+            @if snapshot.is_new() {
+                div.banner {
+                    p { "Nothing has run yet. See all of it at work: " (command("tidemill demo")) }
+                    p { "Or begin with a job of your own: " (command("tidemill job run FILE")) }
+                }
+            }
+        }
+    };
+    Region::whole("welcome", Audience::On(&[Page::Overview]), markup)
 }
 
 /// The page.
@@ -128,5 +184,5 @@ pub(crate) async fn page(visit: Visit) -> Result<Html<String>, Problem> {
         title: None,
         page: Page::Overview,
     };
-    Ok(frame.render(&regions.content()))
+    Ok(frame.render(&regions.content(&visit.state)))
 }

@@ -1,9 +1,15 @@
-//! Pools: how full each is, who waits, and what has just been decided about them.
+//! Pools: how full each is, who waits, how full the busiest was, and what has just been decided about them.
 
 use crate::dashboard::instant::Times;
-use crate::dashboard::part::{Health, empty_row, state};
+use crate::dashboard::part::{command, empty_row};
+use crate::dashboard::pool::address::Range;
+use crate::dashboard::pool::bar::{bar, standing};
+use crate::dashboard::pool::graph::{self, Past};
 use crate::dashboard::region::{Audience, Page, Region, Row};
+use crate::state::State;
 use maud::{Markup, html};
+use tidemill_domain::pool::PoolName;
+use tidemill_domain::time::Timestamp;
 use tidemill_store::pool::{PoolLevel, PoolStory};
 use tidemill_store::{StoreError, Tx};
 
@@ -14,7 +20,7 @@ pub(crate) const SHOWN: u32 = 50;
 const TOLD: u32 = 10;
 
 /// What the columns of the pools are called.
-pub(crate) const COLUMNS: &[&str] = &["State", "Pool", "In use / limit", "Of", "Share", "Active", "Waiting"];
+pub(crate) const COLUMNS: &[&str] = &["State", "Pool", "In use / limit", "Of", "Share", "Holders", "Waiting"];
 
 /// What the columns of the events are called.
 pub(crate) const EVENT_COLUMNS: &[&str] = &["When", "Pool", "What"];
@@ -25,9 +31,10 @@ pub(crate) async fn stories(tx: &mut Tx) -> Result<Vec<PoolStory>, StoreError> {
 }
 
 /// The body of the table of pools.
-pub(crate) fn region(pools: &[PoolLevel]) -> Region {
-    let rows = pools.iter().map(|pool| Row::new(name(pool), row(pool))).collect();
-    let without = empty_row(COLUMNS.len(), &html! { "There are no pools yet." });
+pub(crate) fn region(state: &State, pools: &[PoolLevel]) -> Region {
+    let rows = pools.iter().map(|pool| Row::new(name(pool), row(state, pool))).collect();
+    let text = html! { "There are no pools yet. Make one: " (command("tidemill pool create NAME --max 40")) };
+    let without = empty_row(COLUMNS.len(), &text);
     Region::table_body("pools", Audience::On(&[Page::Overview]), rows, without, html! {})
 }
 
@@ -54,34 +61,61 @@ fn name(pool: &PoolLevel) -> String {
     format!("pool:{}", pool.settings.name)
 }
 
-fn row(pool: &PoolLevel) -> Markup {
+fn row(state: &State, pool: &PoolLevel) -> Markup {
     let (level, settings) = (pool.level, &pool.settings);
-    let over = format!("over by {}", level.over_by());
-    let (health, word) = match () {
-        () if level.over_by() > 0 => (Health::Bad, over.as_str()),
-        () if settings.paused.is_some() => (Health::Idle, "paused"),
-        () if pool.suspect > 0 => (Health::Warn, "leases in doubt"),
-        () if pool.waiting > 0 => (Health::Warn, "requests wait"),
-        () => (Health::Ok, "open"),
-    };
-    let share = format!("{:.0} %", level.percent());
-    let told = format!("{} of {} units in use, {} may be", level.usage, level.max_units, level.limit);
     html! {
         tr data-live=(name(pool)) {
-            td { (state(health, word)) }
+            td { (standing(settings, level, pool.suspect, pool.waiting)) }
             th scope="row" {
-                (settings.name)
+                a href=(state.path(&format!("/pools/{}", settings.name))) { (settings.name) }
                 @if let Some(id) = settings.external_id { " " span.soft { "(" (id) ")" } }
             }
-            td { (level.usage) " / " (level.limit) }
+            td.still { (bar(level, None)) " " (level.usage) " / " (level.limit) }
             td { (level.max_units) }
-            td {
-                // The word beside it says the same, for those who do not see the bar.
-                meter min="0" max=(level.max_units.max(1)) high=(level.limit) value=(level.usage) title=(told) { (share) }
-                " " (share)
-            }
+            td { (format!("{:.0} %", level.percent())) }
             td { (pool.active) }
             td { (pool.waiting) }
         }
     }
+}
+
+/// How full the pool is and was of which the greatest share is in use, if there is one.
+#[derive(Clone, Debug)]
+pub(crate) struct Busiest {
+    name: PoolName,
+    past: Past,
+}
+
+impl Busiest {
+    /// Looks.
+    pub(crate) async fn read(
+        tx: &mut Tx,
+        pools: &[PoolLevel],
+        now: Timestamp,
+    ) -> Result<Option<Self>, StoreError> {
+        let Some(pool) = busiest(pools) else { return Ok(None) };
+        let name = pool.settings.name.clone();
+        Ok(Some(Self { past: Past::read(tx, &name, Range::Day, now).await?, name }))
+    }
+}
+
+/// By the share that is in use, then by who waits; the first of equals.
+fn busiest(pools: &[PoolLevel]) -> Option<&PoolLevel> {
+    let by_load = |one: &&PoolLevel, other: &&PoolLevel| {
+        one.level.percent().total_cmp(&other.level.percent()).then(one.waiting.cmp(&other.waiting))
+    };
+    pools.iter().rev().max_by(by_load)
+}
+
+/// The graph of a day.
+pub(crate) fn graph_region(state: &State, busiest: Option<&Busiest>, times: &Times) -> Region {
+    let markup = html! {
+        div data-live="pool-graph" {
+            @if let Some(Busiest { name, past }) = busiest {
+                h3 { "The last 24 h of " a href=(state.path(&format!("/pools/{name}"))) { (name) } ", the busiest" }
+                div.body { (graph::figure(past, Range::Day, times)) }
+            }
+        }
+    };
+    Region::whole("pool-graph", Audience::On(&[Page::Overview]), markup)
 }

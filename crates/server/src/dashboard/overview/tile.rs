@@ -1,36 +1,46 @@
-//! The numbers at the top.
+//! The numbers at the top. Each leads to the list of what it counts.
 
 use super::outbox::Outbox;
+use crate::dashboard::instant::Times;
 use crate::dashboard::part::{Count, Health, tile};
-use crate::dashboard::pulse::Pulse;
 use crate::dashboard::region::{Audience, Page, Region};
 use crate::state::State;
 use maud::html;
-use std::time::Duration;
-use tidemill_domain::alert::AlertState;
-use tidemill_domain::process::ProcessState;
+use tidemill_domain::render::Status;
+use tidemill_store::job::ExecutionTally;
+use tidemill_store::job::list::COUNTED_MAX;
+use tidemill_store::render::RenderCounts;
+use tidemill_store::render::list::COUNTED_MAX as RENDERS_COUNTED_MAX;
 
-const DAY: Duration = Duration::from_secs(24 * 3600);
+/// What is counted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counted<'a> {
+    pub(super) executions: ExecutionTally,
+    pub(super) outbox: &'a Outbox,
+    pub(super) renders: &'a RenderCounts,
+}
 
 /// The tiles.
-pub(super) fn region(state: &State, pulse: &Pulse, outbox: &Outbox) -> Region {
-    let live = pulse.processes.count(|process| process.state.is_live(pulse.now));
-    let lost = pulse.processes.count(|process| match process.state {
-        ProcessState::Live { .. } => !process.state.is_live(pulse.now),
-        ProcessState::Dead { at } => pulse.now.since(at) < DAY,
-        ProcessState::Stopped { .. } => false,
-    });
-    let held = pulse.leases.count(|lease| lease.is_live);
-    let firing = pulse.alerts.count(|alert| matches!(alert.state, AlertState::Firing { .. }));
-    let none_is = |good: Health, bad: Health, count: Count| if count.is_zero() { good } else { bad };
+pub(super) fn region(state: &State, counted: &Counted<'_>, times: &Times) -> Region {
+    let ExecutionTally { running, failed } = counted.executions;
+    let executions = |count: u64| up_to(count, u64::try_from(COUNTED_MAX).unwrap_or(u64::MAX));
+    let waiting = counted.renders.by_status.get(&Status::Pending).copied().unwrap_or(0);
+    let waiting = up_to(waiting, RENDERS_COUNTED_MAX.into());
+    let is_any = |count: Count, health: Health| if count.is_zero() { Health::Idle } else { health };
+    let (running, failed) = (executions(running), executions(failed));
+    let failing = if failed.is_zero() { Health::Ok } else { Health::Bad };
+    let outbox = counted.outbox;
     let markup = html! {
         div.tiles data-live="tiles" {
-            (tile("#processes", &live, none_is(Health::Bad, Health::Ok, live), "live processes"))
-            (tile("#processes", &lost, none_is(Health::Ok, Health::Warn, lost), "silent or dead in 24 h"))
-            (tile("#leases", &held, none_is(Health::Idle, Health::Ok, held), "leases held"))
-            (tile("#outbox", &outbox.count(), outbox.health(pulse.now), "events unpublished"))
-            (tile(&state.path("/alerts"), &firing, none_is(Health::Ok, Health::Bad, firing), "alerts firing"))
+            (tile(&state.path("/jobs?status=running"), &html! { (running) }, is_any(running, Health::Ok), "executions running"))
+            (tile(&state.path("/jobs?status=failed"), &html! { (failed) }, failing, "failed in 24 h"))
+            (tile(&state.path("/outbox"), &outbox.lag(times), outbox.health(times.now()), "oldest unpublished event"))
+            (tile(&state.path("/render"), &html! { (waiting) }, is_any(waiting, Health::Ok), "renders waiting"))
         }
     };
     Region::whole("tiles", Audience::On(&[Page::Overview]), markup)
+}
+
+fn up_to(count: u64, most: u64) -> Count {
+    if count >= most { Count::AtLeast(count) } else { Count::Exactly(count) }
 }

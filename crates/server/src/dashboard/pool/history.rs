@@ -104,8 +104,8 @@ fn named(event: &Event) -> (Health, &'static str) {
 
 const fn ended(end: &End) -> (Health, &'static str) {
     match end {
-        End::Released { failed: false } => (Health::Ok, "released"),
-        End::Released { failed: true } => (Health::Warn, "released"),
+        End::Released { failed: false } => (Health::Ok, "ended"),
+        End::Released { failed: true } => (Health::Warn, "ended"),
         End::ByOperator { .. } | End::ByProbe | End::PoolRemoved => (Health::Warn, "released"),
         End::Unclaimed | End::HeldTooLong => (Health::Bad, "expired"),
         End::StoppedAsking | End::GaveUp | End::ExceedsPool => (Health::Warn, "left the queue"),
@@ -142,8 +142,8 @@ fn told(decision: &Decision) -> String {
 
 fn of_end(end: &End) -> String {
     match end {
-        End::Released { failed: false } => "Its holder gave it back".to_owned(),
-        End::Released { failed: true } => "Its holder gave it back after a failure".to_owned(),
+        End::Released { failed: false } => "Its holder is done with it".to_owned(),
+        End::Released { failed: true } => "Its holder is done with it, after a failure".to_owned(),
         End::ByOperator { by, reason } => format!("By {by}: {reason}"),
         End::ByProbe => "The probe saw no session of it".to_owned(),
         End::Unclaimed => "Nobody claimed its units in time".to_owned(),

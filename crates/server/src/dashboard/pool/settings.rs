@@ -4,7 +4,7 @@ use super::address::{PoolPage, Range, Tab};
 use crate::access::Principal;
 use crate::api::Asked;
 use crate::api::pool::define::{Change, PoolSettings};
-use crate::api::pool::{find, named};
+use crate::api::pool::{find, named, unknown};
 use crate::dashboard::form::{self, Fields};
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::part::{command, refused};
@@ -22,7 +22,7 @@ use tidemill_domain::access::Permission;
 use tidemill_domain::audit::FIELD_CHARS_MAX;
 use tidemill_domain::duration;
 use tidemill_domain::pool::decide::POLICIES;
-use tidemill_domain::pool::{PoolName, Settings};
+use tidemill_domain::pool::{Ledger, PoolName, Settings, State as TicketState, Ticket};
 use tidemill_domain::time::Timestamp;
 use tidemill_store::pool::PoolRecord;
 
@@ -119,12 +119,14 @@ async fn question(
 ) -> Result<Html<String>, Problem> {
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;
     let pool = find(&mut tx, name).await?;
+    let ledger = tx.pool_ledger(name).await?.ok_or_else(|| unknown(name.as_str()))?;
     tx.rollback().await?;
     let after = thought.wish().over(pool.settings.clone())?;
+    let lines = consequences(&pool, &after, hopeless(&ledger, &after), pulse.now);
     let content = html! {
         h1 { (name) }
         (above)
-        section.panel { div.body { (sheet(visit, &pool, &after, pulse.now)) } }
+        section.panel { div.body { (sheet(visit, &pool, &lines, &after)) } }
     };
     let title = format!("Change {name}");
     let frame =
@@ -132,7 +134,14 @@ async fn question(
     Ok(frame.render(&content))
 }
 
-fn sheet(visit: &Visit, pool: &PoolRecord, after: &Settings, now: Timestamp) -> Markup {
+/// How many of those that wait could never be served.
+fn hopeless(ledger: &Ledger, after: &Settings) -> usize {
+    let least = |ticket: &Ticket| ticket.weight.units(after.policy.least(ticket.asked, ticket.least));
+    let waiting = ledger.tickets().filter(|ticket| ticket.state == TicketState::Waiting);
+    waiting.filter(|ticket| least(ticket) > after.greatest_limit()).count()
+}
+
+fn sheet(visit: &Visit, pool: &PoolRecord, lines: &[String], after: &Settings) -> Markup {
     let (before, name) = (&pool.settings, &after.name);
     let back = visit.state.path(&PoolPage::new(name, Tab::Settings, Range::default()).path());
     let refusal = visit
@@ -142,7 +151,7 @@ fn sheet(visit: &Visit, pool: &PoolRecord, after: &Settings, now: Timestamp) -> 
         div.sheet {
             h2 { "Change " (name) "?" }
             @if before != after {
-                ul { @for line in consequences(pool, after, now) { li { (line) } } }
+                ul { @for line in lines { li { (line) } } }
             }
             form method="post" action=(visit.state.path(&format!("/pools/{name}/change"))) {
                 (form::hidden(&visit.principal))
@@ -189,7 +198,7 @@ fn fingerprint(settings: &Settings) -> String {
 }
 
 /// What a change comes to.
-fn consequences(pool: &PoolRecord, after: &Settings, now: Timestamp) -> Vec<String> {
+fn consequences(pool: &PoolRecord, after: &Settings, hopeless: usize, now: Timestamp) -> Vec<String> {
     let (before, usage) = (&pool.settings, pool.usage);
     let (old, new) = (before.limit_at(now), after.limit_at(now));
     let mut lines = Vec::new();
@@ -213,6 +222,11 @@ fn consequences(pool: &PoolRecord, after: &Settings, now: Timestamp) -> Vec<Stri
         }
         usage => format!("{limit}: {usage} in use; nothing is killed."),
     });
+    if hopeless > 0 {
+        lines.push(format!(
+            "{hopeless} of the requests that wait need more than there is then, and leave the queue."
+        ));
+    }
     lines
 }
 
@@ -295,7 +309,7 @@ mod tests {
     fn told(pool: &PoolRecord, change: impl Fn(&mut Settings)) -> String {
         let mut after = pool.settings.clone();
         change(&mut after);
-        consequences(pool, &after, Timestamp::EPOCH).join(" ")
+        consequences(pool, &after, 0, Timestamp::EPOCH).join(" ")
     }
 
     #[test]

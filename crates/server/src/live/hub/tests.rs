@@ -253,14 +253,14 @@ fn the_regions_of_a_page_that_nobody_looks_at_any_more_are_forgotten() {
     let live = Live::default();
     let page =
         |id| Page::Render(tidemill_domain::render::RenderId::new(id), crate::dashboard::region::Buttons::On);
-    let only = |id| Region { audience: Audience::Only(page(id)), ..whole(&format!("r{id}"), "1") };
+    let only = |id| Region { audience: Audience::At(page(id)), ..whole(&format!("r{id}"), "1") };
     let mut ann = listen(&live, Resume::Afresh);
     let mut bob = live.subscribe("bob", page(7), Resume::Afresh).unwrap();
-    assert_eq!(live.pages(), BTreeSet::from([Page::Overview, page(7)]));
+    assert_eq!(live.particular_pages(), [page(7)]);
 
     live.publish(vec![whole("a", "1"), only(7), only(8)], at(0));
     assert_eq!((waiting(&mut ann), waiting(&mut bob)), (vec!["a=1".to_owned()], vec!["r7=1".to_owned()]));
-    assert_eq!(live.hub().shown.keys().collect::<Vec<_>>(), ["a", "r7"]);
+    assert_eq!(live.hub().shown.keys().collect::<Vec<_>>(), ["a", "render:7:on r7"]);
 
     drop(bob);
     live.publish(vec![whole("a", "1")], at(1000));

@@ -93,12 +93,15 @@ async fn the_overview_shows_how_full_pools_are_and_what_was_decided() {
 
     // The limit is 95 % of 20.
     let full = panel(&app).await;
-    assert!(full.contains("requests wait ADW (4) 16 / 19 20 80 % 80 % 2 1"), "{full}");
+    assert!(
+        full.contains("requests wait ADW (4) 16 of 20 units in use, 19 may be 16 / 19 20 80 % 2 1"),
+        "{full}"
+    );
     assert!(full.contains("ADW batch_421 downgraded: PARALLEL(16) → PARALLEL(8)"), "{full}");
     give_back(&app, "batch_1").await;
     let told = panel(&app).await;
     assert!(told.contains("ADW batch_398 waited 45s before acquire"), "{told}");
-    assert!(told.contains("open ADW (4) 16 / 19 20"), "{told}");
+    assert!(told.contains("open ADW (4) 16 of 20 units in use, 19 may be 16 / 19 20"), "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -118,7 +121,7 @@ async fn a_pool_that_is_paused_or_over_its_limit_says_so() {
     );
     set(&app, &settings(10)).await;
     let over = panel(&app).await;
-    assert!(over.contains("over by 7 ADW (4) 16 / 9 10 160 %"), "{over}");
+    assert!(over.contains("over by 7 ADW (4) 16 of 10 units in use, 9 may be 16 / 9 10 160 %"), "{over}");
 }
 
 /// The words of a part of a page, without its tags.
@@ -354,7 +357,7 @@ async fn the_history_is_read_page_by_page() {
         2 * 40 + 8 - 50,
         "each waited and left; before, a pool was made and three asked"
     );
-    assert!(words(&first).contains("left the queue"), "{}", words(&first));
+    assert!(words(&first).contains("ended Its holder is done with it late_39/run"), "{}", words(&first));
     let told = words(&second);
     assert!(told.contains("granted Units for PARALLEL(8) are set aside batch_421/run"), "{told}");
     assert!(told.contains("set 20 units, of which 95 % are given out; policy document"), "{told}");
@@ -380,8 +383,13 @@ async fn a_change_tells_what_it_comes_to_before_it_is_made() {
         "{told}"
     );
     let before = between(&question, "name=\"before\" value=\"", "\"").replace('/', "%2F");
-    let form =
-        format!("max_units=10&threshold_percent=100&policy=fifo&before={before}&reason=smaller+host&key=x");
+    assert!(
+        told.contains("1 of the requests that wait need more than there is then, and leave the queue."),
+        "{told}"
+    );
+    let form = format!(
+        "max_units=10&threshold_percent=100&policy=document&before={before}&reason=smaller+host&key=x"
+    );
 
     set(&app, &settings(21)).await;
     let stale = operator.submit("/pools", "/pools/ADW/change", &form).await;
@@ -397,7 +405,8 @@ async fn a_change_tells_what_it_comes_to_before_it_is_made() {
     assert!(list.contains("over by 6 ADW (4) 16 of 10 units in use, 10 may be 16 / 10 10 1"), "{list}");
     assert_eq!(audited(&app).await[0], ("pool.set".into(), "smaller host".into()));
 
-    let same = operator.get("/pools/ADW/change?max_units=10&threshold_percent=100&policy=fifo").await.text;
+    let same =
+        operator.get("/pools/ADW/change?max_units=10&threshold_percent=100&policy=document").await.text;
     assert!(same.contains("It is set so already."));
     let bad = operator.get("/pools/ADW/change?max_units=10&threshold_percent=0&policy=fifo").await;
     assert_eq!(bad.status, StatusCode::BAD_REQUEST);

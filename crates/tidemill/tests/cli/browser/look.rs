@@ -86,6 +86,45 @@ pub(super) fn take_picture(page: &Browser, name: &str, width: u32) {
     page.screenshot(&pictures().join(name)).unwrap();
 }
 
+/// What on a page has no name for those who do not see it.
+const NAMELESS: &str = "
+    const named = (element) =>
+        element.labels?.length || element.getAttribute('aria-label') || element.textContent.trim() || element.title;
+    const all = [...document.querySelectorAll('main :is(input:not([type=hidden]), select, textarea, button, a)')];
+    const tables = [...document.querySelectorAll('main table')].filter((table) => !table.caption);
+    const images = [...document.querySelectorAll('main svg')].filter((svg) => !svg.querySelector('title')?.textContent);
+    return [...all.filter((element) => !named(element)), ...tables, ...images].map((element) => element.outerHTML.slice(0, 120));";
+
+/// Checks pages in every width and theme: no error in the console, nothing wider than the window, a name for all that can be
+/// used or read; and takes pictures of them.
+pub(super) fn look_well(scene: &Scene, pages: &[(&str, &str)]) {
+    let page = scene.browser();
+    let mut faults = Vec::new();
+    for theme in THEMES {
+        choose_theme(page, &scene.address("/settings"), theme);
+        for (name, path) in pages {
+            scene.visit(path);
+            page.wait_until(SOON, |page| Ok(page.text("#link")?.contains("Live"))).unwrap();
+            faults.extend(page.console_errors().unwrap().into_iter().map(|error| format!("{name}: {error}")));
+            let nameless = page.execute(NAMELESS).unwrap();
+            faults.extend(
+                nameless.as_array().unwrap().iter().map(|element| format!("{name}: no name: {element}")),
+            );
+            for width in WIDTHS {
+                page.set_window(width, HEIGHT).unwrap();
+                let excess = excess(page, width);
+                if excess > 0 {
+                    faults.push(format!("{name} in {theme} at {width} is too wide by {excess}"));
+                }
+                take_picture(page, &format!("{name}-{theme}-{width}.png"), width);
+            }
+        }
+    }
+    assert_eq!(faults, Vec::<String>::new());
+    page.execute("document.querySelector('main').append(document.createElement('select'))").unwrap();
+    assert_eq!(page.execute(NAMELESS).unwrap().as_array().unwrap().len(), 1, "a planted fault is not found");
+}
+
 #[test]
 fn no_page_has_an_error_in_the_console() {
     let Some((scene, login)) = furnished() else { return };

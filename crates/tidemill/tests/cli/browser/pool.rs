@@ -1,8 +1,8 @@
-//! Pools on the overview: they change on an open page, and they look well.
+//! Pools: they change on open pages, can be paused and released there, and look well.
 
 use super::has_row;
-use super::look::{THEMES, choose_theme, take_picture};
-use super::scene::{SOON, Scene};
+use super::look::{THEMES, choose_theme, look_well, take_picture};
+use super::scene::{Login, SOON, Scene};
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use tidemill_engine::SystemClock;
 use tidemill_engine::clock::SystemIds;
 use tidemill_store::Store;
 use tidemill_store::pool::{Lapses, PassRequest, PoolCache};
+use tidemill_testkit::BrowserOptions;
 
 const POOLS: &str = "#pools tbody[data-live=pools] tr";
 const EVENTS: &str = "#pools tbody[data-live=pool-events] tr";
@@ -114,5 +115,155 @@ fn pools_appear_fill_and_empty_on_an_open_overview() {
         scene.visit("/");
         take_picture(page, &format!("pools-{theme}-1280.png"), 1280);
     }
+    runtime.block_on(store.close());
+}
+
+/// A pool that is full, of which somebody has half of what was asked for, and for which somebody waits.
+fn crowded(scene: &Scene) -> (tokio::runtime::Runtime, Store) {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let clock = Arc::new(FakeClock::at(SystemClock::new().now().minus(Duration::from_secs(60))));
+    let store = runtime.block_on(scene.store(clock));
+    runtime.block_on(async {
+        create(&store, "ADW", 4, 40, false).await;
+        create(&store, "ERP", 5, 500, false).await;
+        create(&store, "archive-of-the-north-east-region", 6, 40, true).await;
+        ask(&store, "ADW", "nightly_orders_to_the_warehouse", 16, 16).await;
+        ask(&store, "ADW", "batch_421", 32, 8).await;
+        ask(&store, "ADW", "batch_398", 16, 12).await;
+        ask(&store, "ERP", "batch_7", 320, 320).await;
+        past(&store, "ADW").await;
+    });
+    (runtime, store)
+}
+
+/// A day of usage, with a gap in which nobody looked and an hour in which many waited.
+async fn past(store: &Store, pool: &str) {
+    let mut tx = store.begin().await.unwrap();
+    let now = tx.now().await.unwrap();
+    let step = 300_000_000;
+    let first = now.as_micros().div_euclid(step) * step - 287 * step;
+    for number in 0..287_i64 {
+        if (60..84).contains(&number) {
+            continue;
+        }
+        let wave = (number * 7 % 23 + number % 60 / 4).min(38);
+        let waiting = if (180..192).contains(&number) { number - 178 } else { 0 };
+        let (least, most, at) = (wave * 2 / 3, wave, first + number * step);
+        tx.execute_for_test(&format!(
+            "insert into tidemill_pool_usage (pool, at, least, most, total, samples, most_waiting)
+             values ('{pool}', {at}, {least}, {most}, {}, 2, {waiting})",
+            least + most
+        ))
+        .await
+        .unwrap();
+    }
+    tx.commit().await.unwrap();
+}
+
+#[test]
+fn a_pool_is_paused_with_one_click_and_the_click_is_undone() {
+    let Some(scene) = Scene::usual() else { return };
+    let (runtime, store) = crowded(&scene);
+    let page = scene.visit("/pools");
+    page.wait_until(SOON, |page| Ok(page.text("#link")?.contains("Live"))).unwrap();
+    // By now every row came by the stream, and its button still works.
+    page.wait_until(SOON, |page| has_row(page, "#pools tbody tr", &["requests wait", "ADW", "32 / 38"]))
+        .unwrap();
+
+    page.click("button[aria-label='Pause ADW']").unwrap();
+    page.wait_until(SOON, |page| has_row(page, "#pools tbody tr", &["paused", "ADW", "Resume"])).unwrap();
+    assert!(page.text(".banner.ok").unwrap().contains("ADW is paused: nothing starts"));
+    assert_eq!(scene.path(), "/pools?paused=ADW");
+
+    page.click(".banner.ok button").unwrap();
+    page.wait_until(SOON, |page| has_row(page, "#pools tbody tr", &["requests wait", "ADW", "Pause"]))
+        .unwrap();
+    assert!(page.text(".banner.ok").unwrap().contains("goes on with its queue"));
+    assert_eq!(page.console_errors().unwrap(), Vec::<String>::new());
+    runtime.block_on(store.close());
+}
+
+#[test]
+fn a_holder_is_released_in_a_dialog_and_the_queue_goes_on_without_a_reload() {
+    let Some(scene) = Scene::usual() else { return };
+    let (runtime, store) = crowded(&scene);
+    let page = scene.visit("/pools/ADW");
+    page.wait_until(SOON, |page| Ok(page.text("#link")?.contains("Live"))).unwrap();
+    assert!(has_row(page, "#tab tbody tr", &["batch_421/run", "32 → 16", "downgraded"]).unwrap());
+
+    page.click("a[aria-label='Release batch_421/run…']").unwrap();
+    page.wait_until(SOON, |page| page.exists("dialog[open] [name=reason]")).unwrap();
+    assert!(page.text("dialog[open] h2").unwrap().contains("Release of “batch_421/run”?"));
+    assert!(page.text("dialog[open]").unwrap().contains("32 → 16 units in use; 1 requests wait"));
+    page.click("dialog[open] [data-close]").unwrap();
+    page.wait_until(SOON, |page| Ok(!page.exists("dialog[open]")?)).unwrap();
+    assert!(has_row(page, "#tab tbody tr", &["batch_421/run"]).unwrap());
+
+    page.click("a[aria-label='Release batch_421/run…']").unwrap();
+    page.wait_until(SOON, |page| page.exists("dialog[open] [name=reason]")).unwrap();
+    page.fill("dialog[open] [name=reason]", "host is gone").unwrap();
+    page.click("dialog[open] button.end").unwrap();
+    page.wait_until(SOON, |page| has_row(page, "#tab tbody tr", &["batch_398/run", "16 → 16"])).unwrap();
+    assert!(!has_row(page, "#tab tbody tr", &["batch_421"]).unwrap());
+
+    // What others do is seen on the open page.
+    page.execute("window.isTheSamePage = true").unwrap();
+    runtime.block_on(give_back(&store, "ADW", "batch_398"));
+    page.wait_until(SOON, |page| Ok(!has_row(page, "#tab tbody tr", &["batch_398"])?)).unwrap();
+    page.wait_until(SOON, |page| Ok(page.text("#now")?.contains("16 of 38 units in use"))).unwrap();
+    assert_eq!(page.execute("return window.isTheSamePage === true").unwrap(), true);
+    assert_eq!(page.console_errors().unwrap(), Vec::<String>::new());
+    scene.visit("/settings/audit");
+    assert!(has_row(page, "#entries tbody tr", &["pool.release", "host is gone"]).unwrap());
+    runtime.block_on(store.close());
+}
+
+#[test]
+fn a_pool_can_be_used_without_javascript() {
+    let without = BrowserOptions { javascript: false };
+    let Some(scene) = Scene::open(Login::Nobody, without) else { return };
+    let (runtime, store) = crowded(&scene);
+
+    let page = scene.visit("/pools");
+    page.click("button[aria-label='Pause ADW']").unwrap();
+    page.wait_until(SOON, |page| has_row(page, "#pools tbody tr", &["paused", "ADW", "Resume"])).unwrap();
+    scene.visit("/pools/ADW?tab=queue");
+    assert!(
+        has_row(page, "#tab tbody tr", &["1", "batch_398/run", "the pool is paused", "pool_paused"]).unwrap()
+    );
+    page.click("a[aria-label='Cancel the request of batch_398/run…']").unwrap();
+    page.wait_until(SOON, |page| Ok(page.text("h2")?.contains("Cancel request of"))).unwrap();
+    page.fill("[name=reason]", "not needed").unwrap();
+    page.click("button.end").unwrap();
+    page.wait_until(SOON, |page| has_row(page, "#tab tbody tr", &["Nobody is waiting."])).unwrap();
+
+    scene.visit("/pools/ADW?tab=settings");
+    page.fill("#tab [name=max_units]", "20").unwrap();
+    page.click("#tab form button").unwrap();
+    page.wait_until(SOON, |page| {
+        Ok(page.text("main")?.contains("nothing is killed; no grants until in use < 19"))
+    })
+    .unwrap();
+    page.fill("[name=reason]", "smaller host").unwrap();
+    page.click("button.do").unwrap();
+    page.wait_until(SOON, |page| Ok(page.text("#now")?.contains("over by 13"))).unwrap();
+    runtime.block_on(store.close());
+}
+
+#[test]
+fn the_pages_of_pools_look_well() {
+    let Some(scene) = Scene::usual() else { return };
+    let (runtime, store) = crowded(&scene);
+
+    let pages = [
+        ("pool-list", "/pools"),
+        ("pool-holders", "/pools/ADW"),
+        ("pool-queue", "/pools/ADW?tab=queue&range=6h"),
+        ("pool-history", "/pools/ADW?tab=history"),
+        ("pool-settings", "/pools/ADW?tab=settings"),
+        ("pool-change", "/pools/ADW/change?max_units=20&threshold_percent=100&policy=fifo"),
+        ("pool-overview", "/"),
+    ];
+    look_well(&scene, &pages);
     runtime.block_on(store.close());
 }
