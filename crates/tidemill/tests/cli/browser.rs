@@ -1,6 +1,7 @@
 //! The dashboard in a real browser: live, without JavaScript, behind a login, in every width and theme.
 
 mod action;
+mod job;
 mod look;
 mod outbox;
 mod pool;

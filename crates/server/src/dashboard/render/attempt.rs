@@ -204,14 +204,14 @@ mod tests {
     fn a_lane_tells_its_parts_in_words_and_keeps_within_its_scale() {
         let at = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000);
         let stretches = [
-            Stretch { part: Part::Preparing, from: at(0), to: at(5) },
-            Stretch { part: Part::Rendering, from: at(5), to: at(80) },
+            Stretch { part: Part::Preparing, from: at(0), to: at(8) },
+            Stretch { part: Part::Rendering, from: at(8), to: at(80) },
         ];
 
         let markup = lane(at(0), &stretches, Duration::from_secs(160)).into_string();
 
-        assert!(markup.contains("aria-label=\"preparing 5 s, rendering 1 min\""), "{markup}");
-        assert!(markup.contains("class=\"p3\" x=\"3.13%\" height=\"100%\" width=\"46.88%\""), "{markup}");
+        assert!(markup.contains("aria-label=\"preparing 8 s, rendering 1 min\""), "{markup}");
+        assert!(markup.contains("class=\"p3\" x=\"5.00%\" height=\"100%\" width=\"45.00%\""), "{markup}");
         assert!(!markup.contains("style"));
         let none = lane(at(0), &[], Duration::ZERO).into_string();
         assert!(none.contains("unknown"), "{none}");

@@ -1,5 +1,6 @@
 //! Statements about how jobs have been doing lately. Each takes the last executions of a job from `tidemill_job_history`
-//! before anything is joined, so that it does not matter how many there are.
+//! before anything is joined, so that it does not matter how many there are. Each is then looked up by itself, which the
+//! limit of one sees to: a planner that joins may prefer to read the whole table.
 
 use crate::codec::DbStamp;
 use crate::row::job::{OutcomeRow, RunRow};
@@ -26,7 +27,12 @@ pub(crate) async fn recent(
              order by h.job_execution_id desc
              limit $2
          ) l
-         join batch_job_execution e on e.job_execution_id = l.job_execution_id
+         cross join lateral (
+             select x.job_execution_id, x.status, x.create_time, x.start_time, x.end_time, x.exit_message
+             from batch_job_execution x
+             where x.job_execution_id = l.job_execution_id
+             limit 1
+         ) e
          order by e.job_execution_id desc",
     )
     .bind(jobs)
@@ -52,7 +58,12 @@ pub(crate) async fn outcomes(
              order by h.job_execution_id desc
              limit $3
          ) l
-         join batch_job_execution e on e.job_execution_id = l.job_execution_id
+         cross join lateral (
+             select x.job_execution_id, x.status, x.create_time
+             from batch_job_execution x
+             where x.job_execution_id = l.job_execution_id
+             limit 1
+         ) e
          where e.create_time >= $2
          group by j.job_name, e.status",
     )

@@ -4,8 +4,9 @@ use super::has_row;
 use super::scene::{SOON, Scene, pictures};
 use tidemill_testkit::Browser;
 
-const PAGES: [(&str, &str); 6] = [
+const PAGES: [(&str, &str); 7] = [
     ("overview", "/"),
+    ("no-jobs", "/jobs"),
     ("alerts", "/alerts"),
     ("settings", "/settings"),
     ("tokens", "/settings/tokens"),

@@ -58,6 +58,36 @@ impl Scene {
         Some(Self { browser, servers, database })
     }
 
+    /// The usual one, whose server has the jobs of these files.
+    pub(super) fn with_jobs(files: &[(&str, &str)]) -> Option<Self> {
+        require("chromium", find_programs())?;
+        let database = Scratch::file();
+        let stage = staged(&database, "keeper");
+        fs::create_dir(stage.path("jobs")).unwrap();
+        for (name, text) in files {
+            fs::write(stage.path("jobs").join(name), text).unwrap();
+        }
+        let servers = vec![(Served::start(&stage, &["--jobs", "jobs"]), stage)];
+        let browser = Browser::start(&BrowserOptions::default()).unwrap();
+        Some(Self { browser, servers, database })
+    }
+
+    /// Writes a file into the folder that the server runs in.
+    pub(super) fn write(&self, name: &str, text: &str) {
+        fs::write(self.servers[0].1.path(name), text).unwrap();
+    }
+
+    /// Reads one of there.
+    pub(super) fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.servers[0].1.path(name)).unwrap()
+    }
+
+    /// Sends a body of JSON to the server, which has to accept it.
+    pub(super) fn post(&self, path: &str, body: &str) {
+        let (status, answer) = self.servers[0].0.post(path, body);
+        assert!((200..300).contains(&status), "{status}: {answer}");
+    }
+
     /// The browser.
     pub(super) fn browser(&self) -> &Browser {
         &self.browser

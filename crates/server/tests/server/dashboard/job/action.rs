@@ -104,7 +104,7 @@ async fn an_execution_that_runs_is_stopped_and_only_then_given_up_by_typing_its_
     assert!(page.contains(&format!("Abandon execution {id}</button>")) && has_button(&page, "Restart"));
 
     for wrong in
-        ["reason=useless&confirm=1".to_owned(), format!("reason=+&confirm={id}"), "reason=useless".into()]
+        ["reason=useless&confirm=99".to_owned(), format!("reason=+&confirm={id}"), "reason=useless".into()]
     {
         let answer = operator.submit("/jobs/double", &abandon, &wrong).await;
         assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{wrong}");

@@ -3,6 +3,7 @@
 use super::{words, written};
 use crate::App;
 use crate::live::{Page, produce};
+use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_list_and_an_execution_change_on_open_pages_and_each_page_gets_its_own() {
@@ -22,10 +23,12 @@ async fn the_list_and_an_execution_change_on_open_pages_and_each_page_gets_its_o
         "update batch_job_execution set status = 'FAILED', exit_message = 'it rained' where job_execution_id = 100",
     )
     .await;
+    // No part of a page is sent twice within a second.
+    app.clock.advance(Duration::from_secs(2));
 
     assert!(words(&failed.patch("jobs").await.1).contains("FAILED"), "the filtered list has it now");
     assert!(one.patch("head").await.1.contains("data-title=\"FAILED archive #100 – test\""));
     assert!(words(&one.patch("fault").await.1).contains("it rained"));
-    let (_, html) = all.patch("jobs").await;
+    let (_, html) = all.patch("job:archive").await;
     assert!(words(&html).contains("archive (not of this server) it rained"), "{html}");
 }

@@ -56,7 +56,7 @@ async fn a_render_is_shown_with_all_that_was_tried_and_found() {
     assert!(lanes[0].starts_with("preparing 0 s, rendering 30 s"), "{}", &lanes[0][..80]);
     assert!(lanes[1].starts_with("preparing 20 s"), "{}", &lanes[1][..80]);
     assert!(!page.contains("style=\"") && !page.contains("PHIL IVEY"), "what it shows is not on the page");
-    assert!(page.contains("page=render:1:on"));
+    assert!(page.contains("page=render%3A1%3Aon"));
 }
 
 #[tokio::test]

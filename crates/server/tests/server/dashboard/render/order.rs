@@ -103,7 +103,7 @@ async fn a_viewer_sees_the_buttons_and_why_they_are_off() {
 
     assert!(page.contains("disabled aria-describedby=\"buttons-off\">Cancel…</button>"), "{page}");
     assert!(page.contains("id=\"buttons-off\">Buttons are off. The role viewer may not operate."), "{page}");
-    assert!(!page.contains("data-ask") && page.contains("page=renders:all:off"));
+    assert!(!page.contains("data-ask") && page.contains("page=renders%3Aall%3Aoff"));
     let path = format!("/render/{id}/cancel");
     assert_eq!(viewer.get(&path).await.status, StatusCode::FORBIDDEN);
     assert_eq!(viewer.submit("/render", &path, "reason=x").await.status, StatusCode::FORBIDDEN);
