@@ -32,6 +32,13 @@ impl Hands {
             free: self.free.saturating_add(places.saturating_sub(used)),
         }
     }
+
+    /// With so many places that are still taken by jobs which nobody wants any more.
+    #[must_use]
+    pub fn without(self, taken: u64) -> Self {
+        let taken = u32::try_from(taken).unwrap_or(u32::MAX);
+        Self { free: self.free.saturating_sub(taken), ..self }
+    }
 }
 
 /// Why a render waits.
@@ -161,6 +168,7 @@ mod tests {
 
         assert_eq!(two, Hands { workers: 2, working: 1, places: 4, free: 3 });
         assert_eq!(Hands::default().with(true, 2, 5).free, 0);
+        assert_eq!((two.without(2).free, two.without(9).free), (1, 0));
     }
 
     proptest! {

@@ -51,7 +51,7 @@
   let source = null, paused = false, heard = Date.now(), hiddenTimer = 0, reopenTimer = 0;
   const isBusy = (element) => {
     const active = document.activeElement, selection = getSelection();
-    const typing = active && element.contains(active) && active.matches("input, select, textarea, button, summary, a:focus-visible");
+    const typing = active && element.contains(active) && active.matches("input, select, textarea, button, summary");
     return typing || $("dialog[open]") || (!selection.isCollapsed && element.contains(selection.anchorNode));
   };
   function apply() {
@@ -60,7 +60,9 @@
       if (old && isBusy(old)) continue;
       pending.delete(region);
       if (!old) continue;
+      const { href } = old.contains(document.activeElement) ? document.activeElement : {};
       old.replaceWith(parse(text));
+      if (href) [...document.links].find((link) => link.href === href)?.focus();
     }
     const named = $("[data-title]");
     if (named) document.title = named.dataset.title;
@@ -161,7 +163,7 @@
     say(button.textContent);
   }
 
-  // Questions before what cannot be taken back: on the page, or on one of their own that is fetched.
+  // Questions before what cannot be taken back. Some have a page of their own.
   async function ask(opener) {
     const { href } = opener, dialog = document.createElement("dialog");
     const sheet = href ? $(".sheet", parse(await fetch(href).then((page) => page.text(), String))) : opener.nextSibling;

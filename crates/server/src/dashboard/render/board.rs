@@ -43,9 +43,11 @@ impl Whole {
 
     /// Who could take renders.
     pub(crate) fn hands(&self) -> Hands {
-        self.workers.iter().fold(Hands::default(), |hands, worker| {
+        let hands = self.workers.iter().fold(Hands::default(), |hands, worker| {
             hands.with(worker.state == WorkerState::Working, worker.capacity, worker.in_flight)
-        })
+        });
+        // A node that renders what was cancelled keeps its place until it is done.
+        hands.without(self.counts.leftovers)
     }
 
     /// What all rows have in common.
