@@ -31,6 +31,7 @@ const SCRIPT_WITHIN: Duration = Duration::from_secs(10);
 const CLOSED_WITHIN: Duration = Duration::from_secs(5);
 /// An element may be replaced by a live update between being found and being used.
 const ACT_WITHIN: Duration = Duration::from_secs(5);
+const TO_THE_MIDDLE: &str = "arguments[0].scrollIntoView({ block: 'center', behavior: 'instant' })";
 /// Pages are looked at this often while somebody waits for a change.
 const POLL: Duration = Duration::from_millis(50);
 
@@ -136,7 +137,11 @@ impl Browser {
     /// Clicks on the first element that the selector finds, as a hand would: what is hidden, disabled or
     /// covered cannot be clicked. A page that it leads to may still be loading: wait for what is on it.
     pub fn click(&self, css: &str) -> Result<(), WebDriverError> {
-        self.act(css, |element| self.post(&format!("/element/{element}/click"), &json!({})).map(drop))
+        self.act(css, |element| {
+            // To the middle, as a hand would bring it there: the driver is content with the edge, where the bottom line is.
+            self.run(TO_THE_MIDDLE, &json!([{ ELEMENT: element }]))?;
+            self.post(&format!("/element/{element}/click"), &json!({})).map(drop)
+        })
     }
 
     /// Types `text` into the first field that the selector finds, in place of what is there.

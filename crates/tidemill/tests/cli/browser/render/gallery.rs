@@ -1,7 +1,7 @@
 //! How the pages look in every width and theme, with something of everything on them.
 
 use super::super::look::{THEMES, WIDTHS, choose_theme, excess, take_picture};
-use super::super::scene::Scene;
+use super::super::scene::{SOON, Scene};
 use super::scene;
 use super::studio::{COMPOSITION, describe, order};
 use serde_json::json;
@@ -169,7 +169,7 @@ fn renders_are_read_and_cancelled_without_javascript() {
     page.fill("[name=reason]", "wrong name").unwrap();
     page.click("button.end").unwrap();
 
+    page.wait_until(SOON, |page| Ok(page.text("main")?.contains("being cancelled"))).unwrap();
     assert_eq!(scene.path(), "/render?status=rendering");
-    assert!(page.text("#renders").unwrap().contains("being cancelled"));
     runtime.block_on(store.close());
 }
