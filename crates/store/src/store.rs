@@ -152,10 +152,12 @@ impl Store {
     /// Registers interest in `topic`. Register before looking for work, so that a wake-up which arrives during
     /// the look is not lost.
     pub fn wakeup(&self, topic: &str) -> Wakeup {
+        // First, so that whoever makes us listen is woken when that has begun.
+        let wakeup = self.inner.hub.subscribe(topic);
         if let Backend::Postgres(postgres) = &self.inner.backend {
             postgres.listen(&self.inner.hub);
         }
-        self.inner.hub.subscribe(topic)
+        wakeup
     }
 
     /// Which of the two databases this is.
