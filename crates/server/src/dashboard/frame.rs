@@ -79,8 +79,12 @@ pub(crate) struct Frame<'a> {
 impl Frame<'_> {
     /// The whole page.
     pub(crate) fn render(&self, content: &Markup) -> Html<String> {
+        self.render_in(self.title.unwrap_or(self.section.title()), content)
+    }
+
+    /// The whole page, in a window that is called otherwise.
+    pub(crate) fn render_in(&self, title: &str, content: &Markup) -> Html<String> {
         let (visit, state) = (self.visit, &self.visit.state);
-        let title = self.title.unwrap_or(self.section.title());
         let events = state.path(&format!("/ui/events?page={}", part::encoded(&self.page.word())));
         let inside = html! {
             body.framed data-events=(events) {

@@ -82,7 +82,8 @@ pub(super) async fn show(
     let times = visit.times(pulse.now);
     let regions = Regions::new(state, &seen, &times);
     let execution = seen.execution();
-    let title = format!("{} {} #{id}", execution.status, execution.job);
+    let name = format!("{} #{id}", execution.job);
+    let title = format!("{} {name}", execution.status);
     let markup = html! {
         @if let Some(problem) = refused { (refusal_banner(problem)) }
         (regions.head.markup())
@@ -90,8 +91,9 @@ pub(super) async fn show(
         (action::panel_of(visit, &seen, &regions.actions))
         (body(&regions, &content))
     };
-    let (section, title, page) = (Section::Jobs, Some(title.as_str()), Page::Execution(id));
-    Ok(Frame { visit, pulse: &pulse, section, title, page }.render(&markup))
+    let (section, page) = (Section::Jobs, Page::Execution(id));
+    let frame = Frame { visit, pulse: &pulse, section, title: Some(&name), page };
+    Ok(frame.render_in(&title, &markup))
 }
 
 fn body(regions: &Regions, content: &content::Content) -> Markup {

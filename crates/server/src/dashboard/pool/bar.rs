@@ -30,7 +30,7 @@ pub(crate) fn bar(level: Level, peak: Option<u64>) -> Markup {
 
 fn told(level: Level, peak: Option<u64>) -> String {
     let Level { usage, limit, max_units } = level;
-    let peak = peak.map_or_else(String::new, |peak| format!(", {peak} at the most in 24 h"));
+    let peak = peak.map_or_else(String::new, |peak| format!(", {peak} at the most in the time shown"));
     format!("{usage} of {max_units} units in use, {limit} may be{peak}")
 }
 
