@@ -84,6 +84,10 @@ impl Shelf for Nobody {
         well()
     }
 
+    fn left(&self, _age: Duration) -> Asking<'_, Vec<(Uid, LocalPath)>> {
+        never()
+    }
+
     fn sweep(&self, _age: Duration) -> Asking<'_, u64> {
         never()
     }

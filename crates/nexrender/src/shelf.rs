@@ -159,6 +159,13 @@ impl Shelf for NasShelf {
         })
     }
 
+    fn left(&self, age: Duration) -> Asking<'_, Vec<(Uid, LocalPath)>> {
+        let now = self.clock.now();
+        self.apart(&self.options.staging.folder, move |options, pulse| {
+            sweep::left(&options.staging.open()?, age, now, pulse)
+        })
+    }
+
     fn sweep(&self, age: Duration) -> Asking<'_, u64> {
         let now = self.clock.now();
         self.apart(&self.options.output.folder, move |options, pulse| {

@@ -83,6 +83,17 @@ impl Render {
         }
     }
 
+    /// Whether somebody may still want the file that the job of this epoch has left.
+    pub fn needs_file_of(&self, epoch: Epoch) -> bool {
+        let may_go_on = match self.status {
+            Status::Completed | Status::Cancelled => false,
+            // It is good, and only could not be published.
+            Status::Failed => self.phase >= Phase::Copying,
+            _ => true,
+        };
+        may_go_on && self.job == Some(epoch)
+    }
+
     /// Whether it is to be cancelled and can be.
     fn is_to_be_cancelled(&self) -> bool {
         self.cancel_requested_at.is_some() && self.phase != Phase::Publishing

@@ -113,6 +113,11 @@ pub fn staging_name(uid: Uid, extension: &str) -> String {
     format!("{uid}.{extension}")
 }
 
+/// Whose file this is that a node has left, if it is one of ours.
+pub fn staged_for(name: &str) -> Option<Uid> {
+    name.split_once('.')?.0.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,7 +143,10 @@ mod tests {
             ("2026-11-15", "_MAIN Mini Chip Count_4711.mp4")
         );
         assert_eq!(output.part, "._MAIN Mini Chip Count_4711.mp4.rq-4711-2.part");
-        assert_eq!(staging_name(Uid::new(RenderId::new(1), Epoch::new(3)), "mov"), "rq-1-3.mov");
+        let uid = Uid::new(RenderId::new(1), Epoch::new(3));
+        assert_eq!(staging_name(uid, "mov"), "rq-1-3.mov");
+        assert_eq!(staged_for("rq-1-3.mov"), Some(uid));
+        assert_eq!((staged_for("rq-1-3"), staged_for("rq-1.mov"), staged_for(".mov")), (None, None, None));
     }
 
     #[test]

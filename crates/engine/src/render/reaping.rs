@@ -1,25 +1,27 @@
-//! What vanished workers leave behind: their renders go to others, their jobs out of the farm, their parts off the NAS.
+//! What vanished workers leave behind: their renders go to others, their jobs out of the farm, their parts off the NAS. And
+//! what nodes leave behind that were too late for anybody.
 
 use super::site::Site;
+use super::task::unexpected;
 use super::{leftover, metrics, tell};
 use crate::clock::jittered;
 use std::sync::Arc;
 use std::time::Duration;
-use tidemill_domain::render::{Status, Uid};
+use tidemill_domain::render::{Status, Trouble, Uid};
 use tidemill_store::StoreError;
 use tidemill_store::render::{RENDER_LEFTOVER, Reaped, Worked};
 
 /// Renders that are taken from vanished workers in one turn; more wait for the next.
 const PER_TURN: u32 = 200;
 
-/// How often parts are looked for that nobody writes any more.
-const PARTS_PAUSE: Duration = Duration::from_secs(24 * 3600);
+/// How often files are looked for that nobody needs any more.
+const FILES_PAUSE: Duration = Duration::from_secs(24 * 3600);
 
-/// How old such a part is.
-const PARTS_AGE: Duration = Duration::from_secs(24 * 3600);
+/// How old such a file is.
+const FILES_AGE: Duration = Duration::from_secs(24 * 3600);
 
-/// Pause before parts are looked for again after that failed.
-const PARTS_PAUSE_FAILED: Duration = Duration::from_secs(600);
+/// Pause before they are looked for again after that failed.
+const FILES_PAUSE_FAILED: Duration = Duration::from_secs(600);
 
 /// Looks for renders whose worker has vanished, for as long as it is let.
 pub(super) async fn run(site: Arc<Site>) {
@@ -69,21 +71,38 @@ pub(super) async fn sweep_jobs(site: Arc<Site>) {
     }
 }
 
-/// Removes parts from the NAS that nobody writes any more, for as long as it is let.
-pub(super) async fn sweep_parts(site: Arc<Site>) {
+/// Removes files that nobody needs any more, for as long as it is let.
+pub(super) async fn sweep_files(site: Arc<Site>) {
     loop {
-        let pause = match site.shelf.sweep(PARTS_AGE).await {
-            Ok(removed) => {
-                if removed > 0 {
-                    tracing::info!(removed, "{removed} old parts of files were removed from the NAS");
-                }
-                PARTS_PAUSE
+        let (parts, staged) = (site.shelf.sweep(FILES_AGE).await, sweep_staged(&site).await);
+        let pause = if parts.is_ok() && staged.is_ok() { FILES_PAUSE } else { FILES_PAUSE_FAILED };
+        for (what, swept) in [("parts of files", parts), ("files of nodes that were too late", staged)] {
+            match swept {
+                Ok(0) => {}
+                Ok(removed) => tracing::info!(removed, "{removed} old {what} were removed"),
+                Err(trouble) => tracing::warn!("old {what} could not be removed: {}", trouble.message),
             }
-            Err(trouble) => {
-                tracing::warn!("old parts of files could not be removed from the NAS: {}", trouble.message);
-                PARTS_PAUSE_FAILED
-            }
-        };
+        }
         tokio::time::sleep(jittered(pause)).await;
     }
+}
+
+/// Removes what nodes have left for jobs that nobody goes on with: a job that nexrender had forgotten ends unseen.
+async fn sweep_staged(site: &Site) -> Result<u64, Trouble> {
+    let mut removed = 0;
+    for (uid, file) in site.shelf.left(FILES_AGE).await? {
+        if is_superseded(site, uid).await.map_err(|error| unexpected(&error))? {
+            site.shelf.discard(&file).await?;
+            removed += 1;
+        }
+    }
+    Ok(removed)
+}
+
+/// Whether the render of a job goes on without it. One that is not there may be a render of another queue.
+async fn is_superseded(site: &Site, uid: Uid) -> Result<bool, StoreError> {
+    let mut tx = site.store.read().await?;
+    let record = tx.render(uid.render()).await?;
+    tx.rollback().await?;
+    Ok(record.is_some_and(|record| !record.render.needs_file_of(uid.epoch())))
 }

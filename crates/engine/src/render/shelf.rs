@@ -3,8 +3,8 @@
 use super::Asking;
 use std::fmt;
 use std::time::Duration;
-use tidemill_domain::render::LocalPath;
 use tidemill_domain::render::output::Output;
+use tidemill_domain::render::{LocalPath, Uid};
 
 /// What a file holds, in short.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,6 +40,9 @@ pub trait Shelf: fmt::Debug + Send + Sync {
 
     /// Removes the part of a render that is given up; that there is none is no trouble.
     fn discard_part<'a>(&'a self, output: &'a Output) -> Asking<'a, ()>;
+
+    /// Files that nodes have left and nobody has touched for `age`, and whose they are.
+    fn left(&self, age: Duration) -> Asking<'_, Vec<(Uid, LocalPath)>>;
 
     /// Removes parts that nobody has touched for `age`; how many.
     fn sweep(&self, age: Duration) -> Asking<'_, u64>;

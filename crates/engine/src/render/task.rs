@@ -376,7 +376,7 @@ fn needs_place(act: Act) -> bool {
 }
 
 /// Something that the database does not let us do.
-fn unexpected(error: &StoreError) -> Trouble {
+pub(super) fn unexpected(error: &StoreError) -> Trouble {
     Trouble { code: error.code(), ..Trouble::new(Failure::Unexpected, &error.to_string()) }
 }
 

@@ -73,7 +73,7 @@ impl Worker {
         loops.spawn(renewal::run(site.clone()));
         loops.spawn(reaping::run(site.clone()));
         loops.spawn(reaping::sweep_jobs(site.clone()));
-        loops.spawn(reaping::sweep_parts(site.clone()));
+        loops.spawn(reaping::sweep_files(site.clone()));
         loops.spawn(checkup::run(site.clone()));
         tokio::select! {
             () = claiming::run(site, &mut tasks, stop) => {}

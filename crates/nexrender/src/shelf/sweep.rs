@@ -1,12 +1,13 @@
-//! Removing parts that nobody will ever publish: those of workers that were killed, of renders that were given up.
+//! Old files: parts that nobody will ever publish, of workers that were killed and renders that were given up; and what
+//! nodes have left, which may be too late for anybody.
 
 use super::folder::{Folder, is_file};
 use crate::apart::Pulse;
 use rustix::fs::Stat;
 use std::time::Duration;
 use tidemill_domain::render::name::part_of;
-use tidemill_domain::render::output::BroadcastDate;
-use tidemill_domain::render::{Failure, Trouble};
+use tidemill_domain::render::output::{BroadcastDate, staged_for};
+use tidemill_domain::render::{Failure, LocalPath, Trouble, Uid};
 use tidemill_domain::time::Timestamp;
 
 /// Removes the parts in the folder of all output, and in those of its days, that were not touched for `age`.
@@ -31,6 +32,25 @@ pub(super) fn sweep(root: &Folder, age: Duration, now: Timestamp, pulse: &Pulse)
     Ok(removed)
 }
 
+/// The files of ours in the folder in which nodes leave them that were not touched for `age`.
+pub(super) fn left(
+    staging: &Folder,
+    age: Duration,
+    now: Timestamp,
+    pulse: &Pulse,
+) -> Result<Vec<(Uid, LocalPath)>, Trouble> {
+    let mut left = Vec::new();
+    for name in staging.names()? {
+        pulse.beat()?;
+        if let Some(uid) = staged_for(&name)
+            && is_old(staging, &name, age, now)?
+        {
+            left.push((uid, staging.path_of(&name)?));
+        }
+    }
+    Ok(left)
+}
+
 fn remove_if_old(
     folder: &Folder,
     name: &str,
@@ -42,12 +62,16 @@ fn remove_if_old(
     if part_of(name).is_none() {
         return Ok(false);
     }
-    let Some(found) = folder.stat_of(name)? else { return Ok(false) };
-    let is_old = is_file(&found) && now.since(touched(&found)) >= age;
+    let is_old = is_old(folder, name, age, now)?;
     if is_old {
         folder.remove(name)?;
     }
     Ok(is_old)
+}
+
+fn is_old(folder: &Folder, name: &str, age: Duration, now: Timestamp) -> Result<bool, Trouble> {
+    let found = folder.stat_of(name)?;
+    Ok(found.is_some_and(|found| is_file(&found) && now.since(touched(&found)) >= age))
 }
 
 fn touched(found: &Stat) -> Timestamp {

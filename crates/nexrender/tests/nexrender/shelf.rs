@@ -301,6 +301,24 @@ async fn a_file_counts_when_it_no_longer_grows() {
 }
 
 #[tokio::test]
+async fn only_files_of_ours_that_nodes_have_left_long_ago_are_told() {
+    let stage = Stage::new();
+    for (name, age) in
+        [("rq-1-1.mp4", 90_000), ("rq-2-1.mp4", 0), ("other.mp4", 90_000), ("rq-1.mp4", 90_000)]
+    {
+        let file = File::create(stage.staging(name)).unwrap();
+        let modified = file.metadata().unwrap().modified().unwrap();
+        file.set_modified(modified - Duration::from_secs(age)).unwrap();
+    }
+    fs::create_dir(stage.staging("rq-3-1.mp4")).unwrap();
+
+    let left = stage.shelf.left(Duration::from_secs(86_400)).await;
+
+    let old = Uid::new(RenderId::new(1), Epoch::new(1));
+    assert_eq!(left, Ok(vec![(old, local(&stage.staging("rq-1-1.mp4")))]));
+}
+
+#[tokio::test]
 async fn only_parts_of_ours_that_are_old_are_swept() {
     let stage = Stage::new();
     let day = stage.nas("2026-11-15");

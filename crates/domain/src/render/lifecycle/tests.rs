@@ -462,3 +462,21 @@ fn a_cancelled_job_in_nexrender_fails_unless_it_was_we_who_asked() {
     play.works(Work::Reported(Report::Cancelled));
     assert_eq!(play.render.status, Status::Cancelled);
 }
+
+#[test]
+fn a_file_is_needed_as_long_as_somebody_may_publish_it() {
+    let is_needed = |play: &Play| play.render.needs_file_of(play.fence.epoch);
+    let mut play = Play::at(Phase::Copying);
+    assert!(is_needed(&play) && !play.render.needs_file_of(play.fence.epoch.next()));
+
+    // It only could not be published, so somebody may retry that.
+    play.works(Work::Failed(Trouble::new(Failure::NasRefused, "read-only")));
+    assert!(is_needed(&play), "{:?}", play.render);
+    let mut bad = Play::at(Phase::Validating);
+    bad.works(Work::Failed(Trouble::new(Failure::Refused, "no profile")));
+    assert!(!is_needed(&bad), "{:?}", bad.render);
+
+    let mut published = Play::at(Phase::Publishing);
+    published.works(Work::Published);
+    assert!(!is_needed(&published));
+}

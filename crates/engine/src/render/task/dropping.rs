@@ -5,11 +5,13 @@ use super::Task;
 use crate::render::leftover::{self, Dropped, Watching};
 use std::time::Duration;
 use tidemill_domain::render::lifecycle::Slot;
+use tidemill_store::crash_point;
 use tidemill_store::render::Leftover;
 
 impl Task {
     /// Takes it out. Whatever is not done when the worker stops, others do: it is written down.
     pub(super) async fn drop_job(&mut self, leftover: Leftover) {
+        crash_point!("render_dropping");
         // The render is somebody else's from here on, or nobody's.
         self.site.registry.remove(&self.held);
         let silent_for = self.record.changed_at.map(|at| self.at.since(at)).unwrap_or_default();

@@ -101,6 +101,10 @@ impl Task {
         // What was not written down was not copied.
         let Some(content) = self.content() else { return Ok(Work::FinalMissing.into()) };
         crash_point!("render_before_publishing");
+        // A name that is given cannot be taken back. Whoever was frozen until now may find that the render has failed since.
+        if !self.held.is_trusted(&*self.site.clock) {
+            return Ok(Work::Stop.into());
+        }
         self.site.shelf.publish(&output, &content).await?;
         crash_point!("render_published");
         self.published(&output)

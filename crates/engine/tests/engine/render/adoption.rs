@@ -169,6 +169,25 @@ async fn a_ghost_that_wakes_up_writes_nothing() {
 }
 
 #[tokio::test]
+async fn a_file_that_came_too_late_is_removed_and_one_of_another_queue_stays() {
+    for studio in Studio::both().await {
+        let id = studio.order().await;
+        let first = studio.worker().await;
+        studio.until_status(id, Status::Completed).await;
+        first.stop().await;
+        for job in ["rq-1-7", "rq-99-1"] {
+            studio.fake.state().staged.insert(format!("/staging/{job}.mp4"), b"late".to_vec());
+        }
+
+        let second = studio.worker().await;
+        until(|| studio.fake.state().staged.len() == 1).await;
+        second.stop().await;
+
+        assert!(studio.fake.state().staged.contains_key("/staging/rq-99-1.mp4"));
+    }
+}
+
+#[tokio::test]
 async fn two_workers_share_the_queue_and_render_everything_once() {
     for studio in Studio::both().await {
         let mut ids = Vec::new();

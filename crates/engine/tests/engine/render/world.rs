@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 use tidemill_domain::render::answer::RemoteJob;
 use tidemill_domain::render::check::{Decoded, Video};
-use tidemill_domain::render::output::Output;
+use tidemill_domain::render::output::{Output, staged_for};
 use tidemill_domain::render::{Failure, LocalPath, Phase, Probe, Profile, Report, Trouble, Uid};
 use tidemill_engine::render::shelf::Content;
 use tidemill_engine::render::{Asking, Farm, Inspector, Shelf, World};
@@ -316,6 +316,17 @@ impl Shelf for Fake {
             self.call("discard_part").await?;
             self.state().parts.remove(&place(&output.folder, &output.part));
             Ok(())
+        })
+    }
+
+    fn left(&self, _age: Duration) -> Asking<'_, Vec<(Uid, LocalPath)>> {
+        Box::pin(async move {
+            self.call("left").await?;
+            let of = |path: &String| {
+                let name = path.rsplit('/').next().unwrap();
+                (staged_for(name).unwrap(), LocalPath::parse(path).unwrap())
+            };
+            Ok(self.state().staged.keys().map(of).collect())
         })
     }
 
