@@ -127,6 +127,11 @@ impl PrivateNexrender {
         fs::read_to_string(self.folder.path().join("server.log")).unwrap_or_default()
     }
 
+    /// What a node has logged since it was first started.
+    pub fn node_log(&self, number: usize) -> String {
+        fs::read_to_string(self.folder.path().join(format!("node-{number}.log"))).unwrap_or_default()
+    }
+
     /// The jobs that renderers have begun with since the start, in that order: one that was begun twice is there twice.
     pub fn renders(&self) -> Vec<String> {
         let log = fs::read_to_string(self.folder.path().join("ae/renders.log")).unwrap_or_default();
@@ -153,7 +158,7 @@ impl PrivateNexrender {
         let mut command = self.account.server_command(&self.node_program, "SIGKILL");
         command.current_dir(folder).arg("worker.cjs");
         command.env("NODE_HOST", self.url()).env("NODE_SECRET", &self.options.secret);
-        command.env("NODE_NAME", format!("node-{number}")).env("NODE_POLLING_MS", "200");
+        command.env("NODE_NAME", format!("node-{number}")).env("NODE_POLLING_MS", "500");
         command.env("NODE_BINARY", folder.join("ae/aerender")).env("NODE_WORKPATH", folder.join("work"));
         command.env("NEXRENDER_MAX_UPDATE_TIMEOUT", self.options.silence.as_secs().to_string());
         command.env("HOME", folder);
@@ -175,12 +180,22 @@ impl PrivateNexrender {
         }
     }
 
-    /// Ends the server at once; nodes go on.
+    /// Ends the server at once; nodes go on. It is not hit while it writes its jobs: it truncates their file first, so it
+    /// would forget them all, and that is what [`Self::forget_jobs`] is for.
     pub fn kill_server(&mut self) {
-        if let Some(mut server) = self.server.take() {
-            let _sent = server.signal(Signal::KILL);
-            let _ended = server.wait_deadline(STOPPED_WITHIN);
+        let Some(mut server) = self.server.take() else { return };
+        let deadline = Deadline::after(STOPPED_WITHIN);
+        while deadline.remaining().is_some() && server.signal(Signal::STOP).is_ok() {
+            // It stops a moment after the signal.
+            let _running = server.wait_deadline(Duration::from_millis(20));
+            match fs::read_to_string(self.database()) {
+                Ok(jobs) if !jobs.ends_with(']') => {}
+                _ => break,
+            }
+            let _sent = server.signal(Signal::CONT);
         }
+        let _sent = server.signal(Signal::KILL);
+        let _ended = server.wait_deadline(STOPPED_WITHIN);
     }
 
     /// Starts the server again on the same port, with the jobs that it had.

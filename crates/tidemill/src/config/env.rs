@@ -14,7 +14,7 @@ pub(super) const PREFIX: &str = "TIDEMILL_";
 /// The variable that names the configuration file, as `--config` does.
 pub(super) const CONFIG: &str = "TIDEMILL_CONFIG";
 /// The variable by which a test makes a process die at a chosen place.
-const CRASH_AT: &str = "TIDEMILL_CRASH_AT";
+const CRASH_AT: [&str; 2] = ["TIDEMILL_CRASH_AT", "TIDEMILL_FREEZE_AT"];
 
 /// Lays the variables over what is there. Files that they name are seen from `folder`.
 pub(super) fn read(environment: &[(String, String)], folder: &Path, layers: &mut Layers) {
@@ -94,7 +94,7 @@ fn unknown(name: &str) -> ConfigError {
 /// Whether a variable with our prefix is read elsewhere, or is not ours in spite of it.
 fn is_for_others(name: &str, text: &str) -> bool {
     name == CONFIG
-        || name == CRASH_AT
+        || CRASH_AT.contains(&name)
         || name.starts_with("TIDEMILL_TEST_")
         // We may be the command of a step.
         || command::is_told(name)

@@ -5,6 +5,7 @@
 mod cancel;
 mod crew;
 mod death;
+mod ghost;
 mod inventory;
 mod mixed;
 mod nas;

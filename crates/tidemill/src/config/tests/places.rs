@@ -217,6 +217,7 @@ fn variables_that_belong_to_others_are_left_alone() {
     let mut stage = Stage::new();
     for name in [
         "TIDEMILL_CRASH_AT",
+        "TIDEMILL_FREEZE_AT",
         "TIDEMILL_TEST_POSTGRES_URL",
         "TIDEMILL_SERVICE_HOST",
         "TIDEMILL_SERVICE_PORT",

@@ -47,6 +47,23 @@ impl Worker {
         assert!(self.child.wait_deadline(PATIENCE).is_some(), "{} is not dead", self.name);
     }
 
+    /// Stops it in the middle of what it does; it does not notice.
+    pub(super) fn freeze(&mut self) {
+        self.child.signal(Signal::STOP).unwrap();
+    }
+
+    pub(super) fn thaw(&mut self) {
+        self.child.signal(Signal::CONT).unwrap();
+    }
+
+    /// Waits until all of it stands still.
+    pub(super) async fn until_frozen(&self) {
+        let status = format!("/proc/{}/status", self.child.pid());
+        let is_so = || fs::read_to_string(&status).unwrap_or_default().contains("State:\tT");
+        let frozen = eventually(async || is_so().then_some(()));
+        assert!(frozen.await.is_some(), "{} goes on: {}", self.name, self.log());
+    }
+
     /// Waits until it has died at its crash point.
     pub(super) fn has_crashed(&mut self) {
         let ended = self.child.wait_deadline(PATIENCE);

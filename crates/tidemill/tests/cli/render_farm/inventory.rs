@@ -144,6 +144,9 @@ impl Inventory {
                 self.fault(state, &format!("{jobs:?} are not all of {known:?}"));
             }
         }
+        if site.jobs().contains(&format!("\"rq-{}-", state.id)) {
+            self.fault(state, "nexrender still has a job of it");
+        }
         self.outcomes.insert(state.id, outcomes);
     }
 
@@ -163,7 +166,7 @@ impl Inventory {
             if Some(fs::metadata(&path).unwrap().len().cast_signed()) != state.output_bytes {
                 self.fault(state, "its file has another size");
             }
-            if let Some(complaint) = complaint(&path) {
+            if let Some(complaint) = complaint(&path, &format!("rq-{}-", state.id)) {
                 self.fault(state, &format!("its file cannot be played: {complaint}"));
             }
         }
@@ -196,15 +199,16 @@ fn sha256(path: &Path) -> String {
     String::from_utf8(ran.stdout).unwrap().split_whitespace().next().unwrap_or_default().to_owned()
 }
 
-/// What ffprobe and ffmpeg say against a film of the size and length that was asked for.
-fn complaint(path: &Path) -> Option<String> {
+/// What ffprobe says against a film of the size and length that was asked for, by a job of this render.
+fn complaint(path: &Path, job: &str) -> Option<String> {
     let file = format!("file:{}", text(path));
-    let shown = "stream=codec_name,width,height,nb_frames";
-    let probe = ["-v", "error", "-select_streams", "v", "-show_entries", shown, "-of", "csv=p=0", &file];
+    // Counting frames decodes all of them.
+    let shown = "stream=codec_name,width,height,nb_read_frames:format_tags=comment";
+    let probe = ["-v", "error", "-count_frames", "-show_entries", shown, "-of", "csv=p=0", &file];
     let probed = Command::new("ffprobe").args(probe).output().unwrap();
-    let decode = ["-nostdin", "-v", "error", "-xerror", "-i", &file, "-f", "null", "-"];
-    let decoded = Command::new("ffmpeg").args(decode).output().unwrap();
     let said = String::from_utf8(probed.stdout).unwrap();
-    let is_good = said.trim() == "h264,320,180,10" && decoded.status.success() && decoded.stderr.is_empty();
-    (!is_good).then(|| format!("{said} {}", String::from_utf8_lossy(&decoded.stderr)))
+    let films = said.lines().filter(|line| line.starts_with("h264,320,180,10"));
+    let is_its_own = said.lines().any(|line| line.starts_with(job));
+    let is_good = is_its_own && films.count() == 1 && probed.status.success() && probed.stderr.is_empty();
+    (!is_good).then(|| format!("{said} {}", String::from_utf8_lossy(&probed.stderr)))
 }

@@ -11,8 +11,8 @@ const RENDERS: [(&str, &str, Option<&str>, usize); 12] = [
     ("", "completed", None, 1),
     ("", "completed", None, 1),
     // A film of pure black has a few kB and is a good one.
-    ("black,mute", "completed", None, 1),
     ("black", "completed", None, 1),
+    ("black,sound", "completed", None, 1),
     ("fail", "failed", Some("TM1527"), 2),
     ("noout", "failed", Some("TM1527"), 2),
     ("hang", "failed", Some("TM1527"), 2),

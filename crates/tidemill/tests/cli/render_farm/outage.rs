@@ -2,6 +2,8 @@
 //! rendered again that was rendered.
 
 use super::site::{Farm, Site, eventually};
+use std::fs::File;
+use std::time::{Duration, SystemTime};
 use tidemill_store::{Init, Store, StoreOptions};
 use tidemill_testkit::{PostgresOptions, PrivatePostgres, postgres, skip};
 
@@ -58,6 +60,38 @@ async fn a_server_that_was_away_costs_no_second_render() {
     }
     assert!(worker.log().contains("is there, although nexrender does not say so"), "{}", worker.log());
     worker.end();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_farm_that_forgets_its_jobs_gets_them_again_and_the_late_file_is_removed() {
+    let Some(farm) = Farm::own(2) else { return };
+    let Some(mut site) = Site::new(farm).await else { return };
+    let id = site.order("gate=late").await;
+    let worker = site.worker("one");
+    site.until(id, "rendering", |state| state.phase == "rendering").await;
+
+    site.farm.mine().kill_server();
+    site.farm.mine().forget_jobs().unwrap();
+    site.farm.mine().restart_server().unwrap();
+    site.until_rendered(id, 2).await;
+    site.farm.open_gate("late");
+    site.until(id, "completed", |state| state.status == "completed").await;
+    let late = site.nas.join(format!(".staging/rq-{id}-1.mp4"));
+    let is_there = eventually(async || late.exists().then_some(()));
+    assert!(is_there.await.is_some(), "the node that nobody knows of any more has left no file");
+    // It is there for a day, and then a worker looks.
+    let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    File::options().write(true).open(&late).unwrap().set_modified(long_ago).unwrap();
+    let next = site.worker("next");
+    let is_gone = eventually(async || (!late.exists()).then_some(()));
+    assert!(is_gone.await.is_some(), "{}", next.log());
+    let inventory = site.ended(&[id]).await;
+
+    assert_eq!(inventory.statuses(), ["completed"]);
+    assert_eq!(inventory.outcomes[&id], ["retried", "completed"], "{}", worker.log());
+    assert_eq!(site.posted(id), [format!("rq-{id}-1"), format!("rq-{id}-2")]);
+    worker.end();
+    next.end();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

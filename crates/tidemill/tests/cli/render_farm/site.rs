@@ -6,11 +6,16 @@ use super::inventory::{Inventory, Look};
 use crate::Stage;
 use serde_json::{Value, json};
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
+use tidemill_domain::audit::Actor;
+use tidemill_domain::render::Profile;
+use tidemill_domain::render::mapping::MappingRow;
 use tidemill_domain::time::Clock;
 use tidemill_engine::SystemClock;
 use tidemill_store::scratch::Scratch;
@@ -22,7 +27,7 @@ use tidemill_testkit::{NexrenderOptions, PrivateNexrender, skip};
 pub(super) const COMPOSITION: &str = "_MAIN Mini Chip Count";
 
 /// What nodes are asked for, unless a test asks for something else: one that every profile here accepts.
-const CLIP: &str = "secs=1,fps=10,size=320x180,pace=0";
+const CLIP: &str = "secs=1,fps=10,size=320x180,pace=0,mute";
 
 /// How many nodes the farm has that tests share.
 const SHARED_NODES: usize = 3;
@@ -111,7 +116,7 @@ impl Site {
         static FIRST: AtomicI64 = AtomicI64::new(1);
         let first = FIRST.fetch_add(1000, Ordering::Relaxed);
         let nas = farm.ask(PrivateNexrender::output).join(format!("nas-{first}"));
-        for folder in ["", "output", ".staging", ".posters"] {
+        for folder in ["", "output", ".staging"] {
             fs::create_dir(nas.join(folder)).unwrap();
         }
         // Nodes run under another account when we are root.
@@ -134,7 +139,7 @@ impl Site {
         let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
         let site = Self { farm, store, nas, settings, _database: None };
         site.execute(&format!("alter table render_queue alter column id restart with {first}")).await;
-        site.know(COMPOSITION);
+        site.know(COMPOSITION).await;
         site
     }
 
@@ -151,23 +156,22 @@ impl Site {
     }
 
     /// Makes a composition known, by a profile that wants small films.
-    pub(super) fn know(&self, composition: &str) {
-        let stage = self.stage();
-        let profile = self.profile(composition);
+    pub(super) async fn know(&self, composition: &str) {
+        let profile: Profile = serde_json::from_value(self.profile(composition)).unwrap();
         let mapping =
-            json!([{ "composition": composition, "field_name": "Single - title", "layer_name": "Title" }]);
-        // What is JSON is YAML too.
-        for (what, file) in [("profile", profile), ("mapping", mapping)] {
-            fs::write(stage.path("known.yaml"), file.to_string()).unwrap();
-            stage.run(&["render", what, "import", "known.yaml"]).succeeds();
-        }
+            json!({ "composition": composition, "field_name": "Single - title", "layer_name": "Title" });
+        let mapping: MappingRow = serde_json::from_value(mapping).unwrap();
+        let mut tx = self.store.begin().await.unwrap();
+        tx.save_render_profiles(&[profile], &Actor::system()).await.unwrap();
+        tx.save_field_mappings(&[mapping], &Actor::system()).await.unwrap();
+        tx.commit().await.unwrap();
     }
 
     pub(super) fn profile(&self, composition: &str) -> Value {
-        json!([{
+        json!({
             "composition": composition, "template": self.farm.ask(PrivateNexrender::templates).join("sample.aep"),
-            "output_module": "H.264", "width": 320, "height": 180, "rate": 10, "duration": "1s",
-        }])
+            "output_module": "H.264", "width": 320, "height": 180, "rate": "10", "duration": "1s",
+        })
     }
 
     /// Starts a worker.
@@ -188,11 +192,12 @@ impl Site {
     }
 
     pub(super) async fn order_data(&self, composition: &str, data: &Value) -> i64 {
+        let data = data.to_string();
         let mut tx = self.store.begin().await.unwrap();
         let insert = "insert into render_queue (composition_id, gfx_data, cue_item_id, status)
              values ($1, $2::jsonb, 'cue-17', 'pending')
              returning id";
-        let ordered = sqlx::query_scalar(insert).bind(composition).bind(data.to_string());
+        let ordered = sqlx::query_scalar(insert).bind(composition).bind(data);
         let id = ordered.fetch_one(tx.postgres().unwrap()).await.unwrap();
         tx.commit().await.unwrap();
         id
@@ -292,6 +297,18 @@ impl Site {
         jobs.map(|job| job.trim().to_owned()).filter(|job| job.starts_with(&format!("rq-{id}-"))).collect()
     }
 
+    /// The jobs that nexrender has now, of all that share it.
+    pub(super) fn jobs(&self) -> String {
+        let (url, secret) = self.farm.ask(|farm| (farm.url(), farm.secret().to_owned()));
+        let mut stream = TcpStream::connect(url.trim_start_matches("http://")).unwrap();
+        let head = format!("nexrender-secret: {secret}\r\nconnection: close\r\n\r\n");
+        write!(stream, "GET /api/v1/jobs HTTP/1.1\r\nhost: farm\r\n{head}").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        answer
+    }
+
     /// Waits until a renderer has begun with this many jobs of a render.
     pub(super) async fn until_rendered(&self, id: i64, count: usize) {
         let begun = eventually(async || (self.renders(id).len() >= count).then_some(()));
@@ -323,13 +340,11 @@ impl Site {
 
     /// Waits until the node of a job has said all that it had to say about it, to nobody.
     pub(super) async fn until_unheard(&self, job: &str) {
-        let output = self.farm.ask(PrivateNexrender::output);
-        let logs = [0, 1].map(|node| output.with_file_name(format!("node-{node}.log")));
-        let is_unheard = |log: &PathBuf| {
-            let said = fs::read_to_string(log).unwrap_or_default();
+        let is_unheard = |node: usize| {
+            let said = self.farm.ask(|farm| farm.node_log(node));
             said.rsplit_once(job).is_some_and(|(_, rest)| rest.contains("nothing picked up"))
         };
-        let unheard = eventually(async || logs.iter().any(is_unheard).then_some(()));
+        let unheard = eventually(async || (0..2).any(is_unheard).then_some(()));
         assert!(unheard.await.is_some(), "the node of {job} is still at it");
     }
 }
@@ -394,7 +409,7 @@ pub(super) async fn eventually<T>(mut ask: impl AsyncFnMut() -> Option<T>) -> Op
         if let Some(answer) = ask().await {
             return Some(answer);
         }
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
     }
     None
 }

@@ -1,7 +1,8 @@
 //! What is wrong with what was ordered, and with the configuration: it is told by a code, and nothing is lost.
 
 use super::inventory::Look;
-use super::site::{COMPOSITION, Farm, Site, data};
+use super::site::{COMPOSITION, Farm, Site, data, eventually};
+use crate::serve::Served;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -67,12 +68,12 @@ async fn whatever_the_composition_is_called_its_file_has_a_name_that_is_safe() {
         (long.as_str(), "가가가"),
     ];
     let stage = site.stage();
-    fs::write(stage.path("quote.yaml"), site.profile("Cote d'Ivoire").to_string()).unwrap();
+    fs::write(stage.path("quote.yaml"), json!([site.profile("Cote d'Ivoire")]).to_string()).unwrap();
     stage.run(&["render", "profile", "import", "quote.yaml"]).fails("TM1505", 2);
 
     let mut ids = Vec::new();
     for (composition, _) in names {
-        site.know(composition);
+        site.know(composition).await;
         ids.push(site.order_data(composition, &data("")).await);
     }
     // Somebody else has put a file where this one is to go.
@@ -111,14 +112,18 @@ async fn a_worker_with_the_wrong_secret_or_address_burns_no_attempt() {
     let Some(site) = Site::new(farm).await else { return };
     let elsewhere = format!("{}/nowhere", site.farm.ask(PrivateNexrender::url));
     let id = site.order("").await;
-    let wrong = [
-        (site.worker_with("stranger", &[("NEXRENDER_SECRET", "sehr-geheim")]), "TM1521"),
-        (site.worker_with("lost", &[("NEXRENDER_API_URL", &elsewhere)]), "TM1522"),
-    ];
-    for (worker, code) in &wrong {
-        worker.until_logged(code).await;
-        worker.until_logged("claims no more renders").await;
-    }
+    let stranger = site.stage().with("NEXRENDER_SECRET", "sehr-geheim");
+    let served = Served::start(&stranger, &[]);
+    let lost = site.worker_with("lost", &[("NEXRENDER_API_URL", &elsewhere)]);
+    lost.until_logged("TM1522").await;
+    lost.until_logged("claims no more renders").await;
+    let mut health = (0, String::new());
+    let is_told = eventually(async || {
+        health = served.get("/health", None);
+        health.1.contains("TM1521").then_some(())
+    });
+    let is_told = is_told.await;
+    assert!(is_told.is_some() && health.0 == 503, "{health:?}");
 
     let waiting = site.state(id).await;
     let right = site.worker("right");
@@ -127,10 +132,9 @@ async fn a_worker_with_the_wrong_secret_or_address_burns_no_attempt() {
     assert_eq!((waiting.status.as_str(), waiting.attempts, waiting.epoch), ("pending", 0, 0));
     assert_eq!(inventory.outcomes[&id], ["completed"]);
     let secret = site.farm.ask(|farm| farm.secret().to_owned());
-    for (worker, _) in wrong {
-        let log = worker.log();
+    for log in [lost.log(), fs::read_to_string(stranger.path("serve.log")).unwrap(), health.1] {
         assert!(!log.contains("geheim") && !log.contains(&secret), "{log}");
-        worker.end();
     }
+    lost.end();
     right.end();
 }
