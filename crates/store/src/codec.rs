@@ -80,6 +80,42 @@ impl Decode<'_, Sqlite> for DbTime {
     }
 }
 
+/// A transaction: `xid8` in PostgreSQL, which is a number of 64 bits without a sign; in SQLite a number stands for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct DbXid(pub(crate) u64);
+
+const XID8: Oid = Oid(5069);
+
+impl Type<Postgres> for DbXid {
+    fn type_info() -> PgTypeInfo {
+        PgTypeInfo::with_oid(XID8)
+    }
+}
+
+impl Decode<'_, Postgres> for DbXid {
+    fn decode(value: PgValueRef<'_>) -> Result<Self, BoxDynError> {
+        let xid: i64 = Decode::<Postgres>::decode(value)?;
+        Ok(Self(xid.cast_unsigned()))
+    }
+}
+
+impl Type<Sqlite> for DbXid {
+    fn type_info() -> SqliteTypeInfo {
+        <i64 as Type<Sqlite>>::type_info()
+    }
+
+    fn compatible(found: &SqliteTypeInfo) -> bool {
+        <i64 as Type<Sqlite>>::compatible(found)
+    }
+}
+
+impl Decode<'_, Sqlite> for DbXid {
+    fn decode(value: SqliteValueRef<'_>) -> Result<Self, BoxDynError> {
+        let xid: i64 = Decode::<Sqlite>::decode(value)?;
+        Ok(Self(u64::try_from(xid)?))
+    }
+}
+
 /// An id: `uuid` in PostgreSQL, its usual text in SQLite, so that people can read and type it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DbId(pub(crate) Uuid);

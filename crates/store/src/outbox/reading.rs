@@ -8,7 +8,6 @@
 use crate::error::StoreError;
 use crate::row::outbox::event::EventRow;
 use crate::tx::{Most, Size, Span, Tx};
-use std::collections::HashSet;
 use tidemill_domain::outbox::cursor::Cursor;
 use tidemill_domain::outbox::mark::Mark;
 use tidemill_domain::outbox::stored::StoredEvent;
@@ -162,15 +161,15 @@ fn size_of(rows: &[EventRow]) -> Size {
 
 /// In the order of ids, each once, and only what the window is about.
 fn sorted(rows: Vec<EventRow>, window: &Window) -> Result<Vec<StoredEvent>, StoreError> {
-    let mut known = HashSet::with_capacity(rows.len());
     let mut events = Vec::with_capacity(rows.len());
     for row in rows {
         let event = StoredEvent::try_from(row)?;
         let is_in = window.to.as_ref().is_none_or(|to| to.sees(event.xid));
-        if is_in && !window.covers(event.id, event.xid) && known.insert(event.id) {
+        if is_in && !window.covers(event.id, event.xid) {
             events.push(event);
         }
     }
     events.sort_unstable_by_key(|event| event.id);
+    events.dedup_by_key(|event| event.id);
     Ok(events)
 }

@@ -37,7 +37,7 @@ pub(crate) async fn insert(
 
 pub(crate) async fn find(connection: &mut PgConnection, id: i64) -> Result<Option<EventRow>, sqlx::Error> {
     sqlx::query_as(
-        "select id, xid::text as xid, slot, aggregate_type, aggregate_id, event_type, topic, payload, payload_bytes,
+        "select id, xid, slot, aggregate_type, aggregate_id, event_type, topic, payload, payload_bytes,
                 headers, created_at
          from outbox_event
          where id = $1",
@@ -50,7 +50,7 @@ pub(crate) async fn find(connection: &mut PgConnection, id: i64) -> Result<Optio
 /// Those of these events that are there, each with its transaction and its slot. By the primary key.
 pub(crate) async fn places(connection: &mut PgConnection, ids: &[i64]) -> Result<Vec<WhereRow>, sqlx::Error> {
     sqlx::query_as(
-        "select id, xid::text as xid, slot
+        "select id, xid, slot
          from outbox_event
          where id = any($1)",
     )

@@ -5,8 +5,7 @@
 //! a range with an order and a limit: an equality, or no order, lets it hope to come upon them soon by going through the
 //! whole table.
 
-use super::numbers;
-use crate::codec::{DbText, DbTime};
+use crate::codec::{DbText, DbTime, DbXid};
 use crate::row::outbox::event::{EventRow, bytes_of};
 use crate::tx::{Most, ReadNew, Size, Span};
 use futures_core::Stream;
@@ -27,7 +26,7 @@ struct NewRow {
 
 #[derive(sqlx::FromRow)]
 struct Rest {
-    xid: Option<String>,
+    xid: Option<DbXid>,
     slot: Option<i16>,
     aggregate_type: Option<DbText>,
     aggregate_id: Option<DbText>,
@@ -63,6 +62,18 @@ impl NewRow {
     }
 }
 
+/// One bit for each slot. Where the server does not know the values it would compare each event with half of a list.
+fn bits(slots: &[Slot]) -> Vec<u8> {
+    let mut bits = vec![0; usize::from(u8::MAX) / 8 + 1];
+    for slot in slots {
+        let slot = slot.get();
+        if let Some(byte) = bits.get_mut(usize::from(slot / 8)) {
+            *byte |= 1 << (slot % 8);
+        }
+    }
+    bits
+}
+
 /// What committed since a mark, at most so much of it, in no useful order; by the index of transactions. The mark that
 /// it tells is the snapshot of the statement itself, so it is exactly what the statement could see.
 pub(crate) async fn read_new(
@@ -78,21 +89,21 @@ pub(crate) async fn read_new(
          from (select pg_current_snapshot()::text as mark,
                       substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) as timeline) n
          left join lateral (
-             (select id, xid::text as xid, slot, aggregate_type, aggregate_id, event_type, topic,
+             (select id, xid, slot, aggregate_type, aggregate_id, event_type, topic,
                      payload, payload_bytes, headers, created_at
               from outbox_event
-              where xid >= $1::text::xid8 and xid < $2::text::xid8 and slot = any($5) and id > $4
-              order by outbox_event.xid, id
+              where xid >= $1::text::xid8 and xid < $2::text::xid8 and get_bit($5, slot) = 1 and id > $4
+              order by xid, id
               limit $6)
              union all
              (select l.*
               from unnest($3::text[]) as r (running)
               cross join lateral (
-                  select id, xid::text, slot, aggregate_type, aggregate_id, event_type, topic,
+                  select id, xid, slot, aggregate_type, aggregate_id, event_type, topic,
                          payload, payload_bytes, headers, created_at
                   from outbox_event
-                  where xid >= r.running::xid8 and xid <= r.running::xid8 and slot = any($5) and id > $4
-                  order by outbox_event.xid, id
+                  where xid >= r.running::xid8 and xid <= r.running::xid8 and get_bit($5, slot) = 1 and id > $4
+                  order by xid, id
                   limit $6) as l
               limit $6)
          ) e on true",
@@ -101,7 +112,7 @@ pub(crate) async fn read_new(
     .bind(stop.map_or(u64::MAX, Mark::xmax).to_string())
     .bind(from.running().iter().map(u64::to_string).collect::<Vec<_>>())
     .bind(floor.get())
-    .bind(numbers(slots))
+    .bind(bits(slots))
     .bind(most.events)
     .fetch(connection);
     let rows = gathered(rows, most, NewRow::bytes).await?;
@@ -136,10 +147,10 @@ pub(crate) async fn read_span(
 /// whole window for each page); what was running then, by the index of transactions. An event can be in both.
 macro_rules! page {
     () => {
-        "(select id, xid::text as xid, slot, aggregate_type, aggregate_id, event_type, topic,
+        "(select id, xid, slot, aggregate_type, aggregate_id, event_type, topic,
                  payload, payload_bytes, headers, created_at
           from outbox_event
-          where id > $5 and id <= $8 and slot = any($6)
+          where id > $5 and id <= $8 and get_bit($6, slot) = 1
               and not pg_visible_in_snapshot(xid, (select $1::text::pg_snapshot))
               and pg_visible_in_snapshot(xid, (select $2::text::pg_snapshot))
           order by id
@@ -148,12 +159,12 @@ macro_rules! page {
          (select l.*
           from unnest($3::text[]) as r (running)
           cross join lateral (
-              select id, xid::text, slot, aggregate_type, aggregate_id, event_type, topic,
+              select id, xid, slot, aggregate_type, aggregate_id, event_type, topic,
                      payload, payload_bytes, headers, created_at
               from outbox_event
-              where xid >= r.running::xid8 and xid <= r.running::xid8 and id > $4 and id <= $9 and slot = any($6)
+              where xid >= r.running::xid8 and xid <= r.running::xid8 and id > $4 and id <= $9 and get_bit($6, slot) = 1
                   and pg_visible_in_snapshot(xid, (select $2::text::pg_snapshot))
-              order by outbox_event.xid, id
+              order by xid, id
               limit $7) as l
           order by id
           limit $7)
@@ -197,7 +208,7 @@ pub(crate) async fn read_page(
         .bind(window.from.running().iter().map(u64::to_string).collect::<Vec<_>>())
         .bind(after)
         .bind(after.max(span.lowest.get().saturating_sub(1)))
-        .bind(numbers(slots))
+        .bind(bits(slots))
         .bind(most.events)
         .bind(stretch.upto.unwrap_or(span.highest).get())
         // What was running may have higher ids than anything that began later.

@@ -1,18 +1,16 @@
 //! Rows of `outbox_event`.
 
 use super::{EVENT, slot_of};
-use crate::codec::{DbText, DbTime};
+use crate::codec::{DbText, DbTime, DbXid};
 use crate::error::StoreError;
 use crate::outbox::EventRecord;
-use crate::row::damaged;
 use tidemill_domain::outbox::receipt::Receipted;
 use tidemill_domain::outbox::{Aggregate, BadEvent, EventId, NewEvent, Payload, StoredEvent, StoredHeaders};
 
 #[derive(Clone, Debug, sqlx::FromRow)]
 pub(crate) struct EventRow {
     pub(crate) id: i64,
-    /// A number of 64 bits without a sign, which SQL has no type for.
-    pub(crate) xid: String,
+    pub(crate) xid: DbXid,
     /// None on SQLite where another program wrote the event and no relay has looked yet.
     pub(crate) slot: Option<i16>,
     pub(crate) aggregate_type: DbText,
@@ -52,7 +50,7 @@ impl TryFrom<EventRow> for StoredEvent {
         };
         Ok(Self {
             id: EventId::new(row.id),
-            xid: row.xid.parse().map_err(|_| damaged(EVENT, "xid", row.id))?,
+            xid: row.xid.0,
             slot,
             aggregate,
             event_type: row.event_type.text,
@@ -72,7 +70,7 @@ impl TryFrom<EventRow> for StoredEvent {
 #[derive(Clone, Debug, sqlx::FromRow)]
 pub(crate) struct WhereRow {
     id: i64,
-    xid: String,
+    xid: DbXid,
     slot: Option<i16>,
 }
 
@@ -82,7 +80,7 @@ impl WhereRow {
         let Some(slot) = self.slot else { return Ok(None) };
         Ok(Some(Receipted {
             id: EventId::new(self.id),
-            xid: self.xid.parse().map_err(|_| damaged(EVENT, "xid", self.id))?,
+            xid: self.xid.0,
             slot: slot_of(slot, EVENT, self.id)?,
         }))
     }

@@ -59,7 +59,7 @@ pub(crate) async fn find(
     id: i64,
 ) -> Result<Option<EventRow>, sqlx::Error> {
     sqlx::query_as(
-        "select id, cast(id as text) as xid, slot, aggregate_type, aggregate_id, event_type, topic, payload,
+        "select id, id as xid, slot, aggregate_type, aggregate_id, event_type, topic, payload,
                 payload_bytes, headers, created_at
          from outbox_event
          where id = $1",
@@ -75,7 +75,7 @@ pub(crate) async fn places(
     ids: &[i64],
 ) -> Result<Vec<WhereRow>, sqlx::Error> {
     sqlx::query_as(
-        "select id, cast(id as text) as xid, slot
+        "select id, id as xid, slot
          from outbox_event
          where id in (select value from json_each($1))",
     )
