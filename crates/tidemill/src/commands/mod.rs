@@ -92,6 +92,9 @@ pub(crate) enum Command {
     /// One worker of the demo
     #[command(hide = true)]
     DemoWorker(demo::worker::DemoWorker),
+    /// One relay of the demo
+    #[command(hide = true)]
+    DemoRelay(relay::RelayArguments),
     /// The page of an error code, or the table of exit codes
     Explain(explain::Explain),
     /// A completion script for a shell
@@ -125,7 +128,7 @@ impl Command {
         match self {
             Self::Serve(serve) => serve.as_flags(),
             Self::Job(job) => job.as_flags(),
-            Self::Relay(relay) => relay.as_flags(),
+            Self::Relay(relay) | Self::DemoRelay(relay) => relay.as_flags(),
             Self::Render(render) => render.as_flags(),
             _ => Vec::new(),
         }
@@ -178,6 +181,7 @@ async fn run_ours(command: Command, context: &Context) -> Result<Exit, Failure> 
         Command::Doctor => doctor::run(context).await,
         Command::Demo(demo) => demo::run(&demo, context).await,
         Command::DemoWorker(worker) => demo::worker::run(&worker, context).await,
+        Command::DemoRelay(_) => demo::relay::run(context).await,
         plain @ (Command::Explain(_)
         | Command::Completions(_)
         | Command::Init(_)
