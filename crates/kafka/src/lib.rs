@@ -6,10 +6,12 @@
 //! `producer` (one producer and its life), `topic` (which topics there are) and [`publisher`], which brings them together;
 //! in transactions do so `transaction` (what a client has of them), `receipt` (what was sent, read back by whoever comes
 //! next), `group` (the producer of one group) and [`transactional`]. Then those who read: [`consumer`] (given partitions,
-//! from one offset to another), [`failure`], [`reader`] (the items of a step) and [`verify`].
+//! from one offset to another), [`failure`], [`reader`] (the items of a step) and [`verify`]; and [`cluster`], for those who
+//! only ask whether the brokers answer.
 
 pub mod blame;
 pub mod client;
+pub mod cluster;
 pub mod consumer;
 pub mod failure;
 pub mod header;
@@ -30,6 +32,7 @@ mod topic;
 mod transaction;
 
 pub use client::ClientOptions;
+pub use cluster::Cluster;
 pub use consumer::Isolation;
 pub use failure::ReadFailure;
 pub use options::{Compression, KafkaError, KafkaOptions, delivery_timeout};

@@ -6,6 +6,7 @@
 //! next. And no time-out of the client's own (`message.timeout.ms` 0): it would drop single records and send those behind
 //! them. The publisher has its own, for the whole.
 
+use crate::cluster::Cluster;
 use crate::delivery::{Report, Wave};
 use crate::header;
 use crate::options::{KafkaError, KafkaOptions};
@@ -139,6 +140,14 @@ impl Producer {
             Some(Some(error)) => Err(error.into()),
             None => Err(RDKafkaErrorCode::UnknownTopicOrPartition),
         }
+    }
+
+    /// Who the brokers are, and what there is. Blocks.
+    pub(crate) fn cluster(&self, wait: Duration) -> Result<Cluster, RDKafkaErrorCode> {
+        let Some(client) = &self.client else { return Err(RDKafkaErrorCode::Fail) };
+        let found = client.client().fetch_metadata(None, wait);
+        let metadata = found.map_err(|error| error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Fail))?;
+        Ok(Cluster { brokers: metadata.brokers().len(), topics: metadata.topics().len() })
     }
 
     /// The client itself, for what only some producers do.

@@ -2,9 +2,10 @@
 //!
 //! Reading order: [`route`] (every route with what it needs, in one table), [`access`] (the one layer that every
 //! request passes), [`api`] and [`dashboard`] (what is behind it), [`lambda`] (the API as AWS clients call it),
-//! [`live`] (changes as they happen), [`problem`] (errors). [`Server`] puts them together.
+//! [`live`] (changes as they happen), [`action`] (what a program adds), [`problem`] (errors). [`Server`] puts them together.
 
 pub mod access;
+pub mod action;
 pub mod api;
 mod body;
 pub mod dashboard;

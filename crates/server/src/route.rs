@@ -404,6 +404,11 @@ pub fn routes() -> Vec<Route> {
     routes
 }
 
+/// What is in the table besides, where the program has an extra action.
+pub fn action_route() -> Route {
+    page::of_action()
+}
+
 /// The router of the table, without the layers around it.
 pub(crate) fn router(routes: Vec<Route>) -> Router<State> {
     routes.into_iter().fold(Router::new(), |router, route| router.route(route.path, route.handler))

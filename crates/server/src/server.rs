@@ -7,7 +7,7 @@ use crate::api::pool::document::DocumentOptions;
 use crate::lambda::LambdaOptions;
 use crate::live::{self, Live};
 use crate::problem::Problem;
-use crate::route::{Surface, router, routes, waits};
+use crate::route::{Surface, action_route, router, routes, waits};
 use crate::state::{Inner, Parts, State};
 use axum::Router;
 use axum::body::Body;
@@ -172,7 +172,8 @@ pub fn state(options: ServerOptions, parts: Parts) -> State {
 
 /// The whole application, with its one layer of access around everything.
 pub fn app(state: State) -> Router {
-    let table = routes();
+    let mut table = routes();
+    table.extend(state.action().map(|_| action_route()));
     let entries = Entries::of(&table);
     let base_path = state.inner().base_path.clone();
     let guarded = {

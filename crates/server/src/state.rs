@@ -2,6 +2,7 @@
 
 use crate::access::limit::Limits;
 use crate::access::{Authentication, session::CookieName};
+use crate::action::ExtraAction;
 use crate::api::pool::document::DocumentOptions;
 use crate::lambda::LambdaOptions;
 use crate::live::Live;
@@ -30,6 +31,8 @@ pub struct Parts {
     pub pools: Pools,
     /// What is known of renders in this process.
     pub render: RenderPart,
+    /// What this program lets people do beyond what every server can; usually nothing.
+    pub action: Option<Arc<dyn ExtraAction>>,
     /// The clocks of this host.
     pub clock: Arc<dyn Clock>,
     /// What was counted; none when nobody counts.
@@ -108,6 +111,10 @@ impl State {
 
     pub(crate) fn pools(&self) -> &Pools {
         &self.inner.parts.pools
+    }
+
+    pub(crate) fn action(&self) -> Option<&Arc<dyn ExtraAction>> {
+        self.inner.parts.action.as_ref()
     }
 
     /// Done when the server is about to end.

@@ -1,6 +1,8 @@
 //! What a command works with: the settings, and the store that they name.
 
-use crate::config::{self, IssuerKey, IssuerSettings, JwtAlgorithm, Loaded, LogLevel, Output, Settings};
+use crate::config::{
+    self, IssuerKey, IssuerSettings, JwtAlgorithm, Loaded, LogLevel, Output, Settings, Sources,
+};
 use crate::declared::Definitions;
 use crate::report::Failure;
 use std::io::Write;
@@ -40,6 +42,23 @@ impl Context {
         let program =
             program.file_name().map_or_else(|| "tidemill".into(), |name| name.to_string_lossy().into());
         Self { loaded, definitions, schedules, program }
+    }
+
+    /// The same program as if nobody had configured anything and it had no jobs; only how much is logged stays. Paths are
+    /// seen from this folder.
+    pub(crate) fn unconfigured(&self, folder: &Path) -> Result<Self, Failure> {
+        let level = self.settings().log.level.as_str().to_owned();
+        let loaded = config::load(&Sources {
+            flags: vec![("log.level", "--verbose", level)],
+            environment: Vec::new(),
+            config_file: None,
+            working_folder: folder.to_owned(),
+            user_folder: None,
+            system_file: folder.join("system.toml"),
+        })?;
+        let definitions = Definitions::default();
+        let schedules = ScheduleRegistry::new([], &definitions.jobs)?;
+        Ok(Self { loaded, definitions, schedules, program: self.program.clone() })
     }
 
     /// The jobs of this program, and those of the folder of job files if the command needs them.

@@ -4,6 +4,7 @@
 //! (the parts that change by themselves), [`overview`] and its siblings (the pages), `part` (what they are made
 //! of), [`form`] (how they change things), [`asset`] (style and script).
 
+pub mod action;
 pub mod alert;
 pub mod asset;
 pub mod audit;

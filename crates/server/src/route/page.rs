@@ -6,6 +6,17 @@ use axum::http::Method;
 use axum::routing::{get, post};
 use tidemill_domain::access::Permission;
 
+/// The route of the program's extra action, which is in the table only where there is one.
+pub(super) fn of_action() -> Route {
+    route(
+        Method::POST,
+        dashboard::action::PATH,
+        Access::Needs(Permission::Administer),
+        Surface::Page,
+        post(dashboard::action::perform),
+    )
+}
+
 /// Its part of the table.
 pub(super) fn routes() -> Vec<Route> {
     use Access::{Needs, Public};

@@ -22,13 +22,13 @@ use tidemill_store::token::NewToken;
 const HOSTILE: &str = "<script>alert(1)</script>\"'&";
 
 /// A browser that has logged in: it sends its cookie, and what its pages gave it.
-struct Browser<'a> {
+pub(crate) struct Browser<'a> {
     app: &'a App,
     cookie: String,
 }
 
 impl<'a> Browser<'a> {
-    async fn log_in(app: &'a App, role: Role) -> Self {
+    pub(crate) async fn log_in(app: &'a App, role: Role) -> Self {
         let token = app.token(role).await;
         let answer = post(app, "/login", "", &format!("token={token}")).await;
         assert_eq!(answer.status, StatusCode::SEE_OTHER, "{answer:?}");
@@ -47,16 +47,16 @@ impl<'a> Browser<'a> {
         Self { app, cookie: cookie_of(&answer) }
     }
 
-    async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> Answer {
         self.app.ask(Method::GET, path, &[("cookie", &self.cookie)], "").await
     }
 
-    async fn post(&self, path: &str, body: &str) -> Answer {
+    pub(crate) async fn post(&self, path: &str, body: &str) -> Answer {
         post(self.app, path, &self.cookie, body).await
     }
 
     /// Sends a form with the token that a page has for it.
-    async fn submit(&self, page: &str, path: &str, body: &str) -> Answer {
+    pub(crate) async fn submit(&self, page: &str, path: &str, body: &str) -> Answer {
         let token = form_token(&self.get(page).await.text);
         self.post(path, &format!("form_token={token}&{body}")).await
     }

@@ -2,6 +2,7 @@
 #![cfg(test)]
 
 mod access;
+mod action;
 mod api;
 mod crowd;
 mod dashboard;
@@ -34,6 +35,7 @@ use tidemill_engine::{Process, ProcessOptions};
 use tidemill_server::access::Authentication;
 use tidemill_server::access::jwt::Issuer;
 use tidemill_server::access::limit::Rates;
+use tidemill_server::action::ExtraAction;
 use tidemill_server::api::pool::document::DocumentOptions;
 use tidemill_server::lambda::LambdaOptions;
 use tidemill_server::{ConfigLine, Parts, RenderPart, ServerOptions, State, app, state};
@@ -54,12 +56,13 @@ struct App {
     _scratch: Scratch,
 }
 
-/// What an installation may choose about callers of pools, and about pictures of renders.
+/// What an installation may choose about callers of pools, about pictures of renders, and what it may add.
 #[derive(Clone, Default)]
 struct Choices {
     document: DocumentOptions,
     lambda: LambdaOptions,
     posters: Option<LocalPath>,
+    action: Option<Arc<dyn ExtraAction>>,
 }
 
 /// What came back.
@@ -133,6 +136,7 @@ impl App {
                 worker: None,
                 posters: choices.posters,
             },
+            action: choices.action,
             clock: clock.clone(),
             metrics: None,
             configuration: vec![line("database.url", "postgres://u:***@h/d"), line("process.lease", "15s")],

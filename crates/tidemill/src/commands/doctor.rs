@@ -1,66 +1,22 @@
 //! `tidemill doctor`: one line per check, each with a remedy when it is not in order.
 
-use crate::commands::render::worker::Wanted;
-use crate::config::Output;
+mod check;
+mod database;
+mod service;
+
 use crate::context::Context;
-use crate::output::{Listing, write_stdout};
-use crate::report::{Failure, printable};
-use serde_json::{Value, json};
-use std::fmt::Write as _;
-use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
+use crate::report::Failure;
+use check::{Check, Verdict, print};
 use tidemill_domain::code::Exit;
-use tidemill_domain::render::Trouble;
-use tidemill_domain::time::Clock;
-use tidemill_engine::{SystemClock, SystemIds};
-use tidemill_store::migration::Standing;
-use tidemill_store::url::Dialect;
-use tidemill_store::{Store, StoreError};
-
-/// A host whose clock differs by more makes logs hard to read; leases are not decided by it.
-const SKEW_MAX: Duration = Duration::from_secs(1);
-
-/// Below this the embedded database soon cannot write.
-const FREE_BYTES_MIN: u64 = 256 * 1024 * 1024;
-
-struct Check {
-    name: &'static str,
-    verdict: Verdict,
-}
-
-enum Verdict {
-    Good(String),
-    Warning { detail: String, fix: String },
-    Bad { detail: String, fix: String },
-}
 
 pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
     let mut checks = vec![configuration(context)];
-    match context.bare_store().await {
-        Ok(store) => {
-            checks.push(connection(&store).await);
-            let schema = schema(&store).await;
-            let is_usable = matches!(schema.verdict, Verdict::Good(_));
-            checks.push(schema);
-            if is_usable {
-                checks.push(writing(&store, context).await);
-            }
-            checks.push(clocks(&store).await);
-            checks.push(wakeups(&store));
-            checks.extend(disk(context));
-            store.close().await;
-        }
-        Err(failure) => checks.push(Check { name: "database", verdict: bad(&failure) }),
-    }
-    checks.extend(renders(context).await);
+    checks.extend(database::look(context).await);
+    checks.extend(service::kafka(context).await);
+    checks.extend(service::renders(context).await);
     print(&checks, context.output())?;
     let is_healthy = checks.iter().all(|check| !matches!(check.verdict, Verdict::Bad { .. }));
     Ok(if is_healthy { Exit::Ok } else { Exit::Failure })
-}
-
-fn bad(failure: &Failure) -> Verdict {
-    Verdict::Bad { detail: failure.summary(), fix: failure.fix().to_owned() }
 }
 
 fn configuration(context: &Context) -> Check {
@@ -70,173 +26,4 @@ fn configuration(context: &Context) -> Check {
         files => files.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", "),
     };
     Check { name: "configuration", verdict: Verdict::Good(read) }
-}
-
-async fn connection(store: &Store) -> Check {
-    let clock = SystemClock::new();
-    let before = clock.monotonic();
-    let verdict = match now(store).await {
-        Ok(_) => {
-            let took = clock.monotonic().since(before);
-            Verdict::Good(format!("{} answers in {:.1} ms", store.place(), took.as_secs_f64() * 1000.0))
-        }
-        Err(error) => bad(&error.into()),
-    };
-    Check { name: "database", verdict }
-}
-
-async fn now(store: &Store) -> Result<tidemill_domain::time::Timestamp, StoreError> {
-    let mut tx = store.read().await?;
-    let now = tx.now().await?;
-    tx.rollback().await?;
-    Ok(now)
-}
-
-async fn schema(store: &Store) -> Check {
-    let verdict = match store.migration_status().await {
-        Err(error) => bad(&error.into()),
-        Ok(status) => {
-            let count = |standing| status.iter().filter(|line| line.standing == standing).count();
-            let pending = count(Standing::Pending);
-            if count(Standing::Changed) + count(Standing::NewerBreaking) > 0 {
-                Verdict::Bad {
-                    detail: "the schema was made by another version of Tidemill".into(),
-                    fix: "see `tidemill db status`".into(),
-                }
-            } else if pending > 0 && store.dialect() == Dialect::Postgres {
-                Verdict::Bad {
-                    detail: format!("migrations missing: {pending}"),
-                    fix: "run `tidemill db migrate`".into(),
-                }
-            } else if pending > 0 {
-                Verdict::Warning {
-                    detail: format!("migrations missing: {pending}; they are applied at the first use"),
-                    fix: "run `tidemill db migrate` to do it now".into(),
-                }
-            } else {
-                Verdict::Good(format!("migrations applied: {}", status.len()))
-            }
-        }
-    };
-    Check { name: "schema", verdict }
-}
-
-/// Writes for real, and takes it back.
-async fn writing(store: &Store, context: &Context) -> Check {
-    let probe = async {
-        let mut tx = store.begin().await?;
-        tx.register_process(SystemIds.process(), &context.identity(), Duration::from_secs(1)).await?;
-        tx.rollback().await
-    };
-    let verdict = match probe.await {
-        Ok(()) => Verdict::Good("this user can write".into()),
-        Err(error) => bad(&error.into()),
-    };
-    Check { name: "writing", verdict }
-}
-
-async fn clocks(store: &Store) -> Check {
-    let clock = SystemClock::new();
-    let before = clock.now();
-    let verdict = match now(store).await {
-        Err(error) => bad(&error.into()),
-        Ok(database) => {
-            let after = clock.now();
-            // The database looked at its clock somewhere between our two looks.
-            let skew = before.since(database).max(database.since(after));
-            if skew > SKEW_MAX {
-                Verdict::Warning {
-                    detail: format!(
-                        "this host's clock differs from the database's by {:.1} s",
-                        skew.as_secs_f64()
-                    ),
-                    fix: "synchronise the clocks; leases are safe, but log times do not match".into(),
-                }
-            } else {
-                Verdict::Good(format!("differ by at most {} ms", skew.as_millis().max(1)))
-            }
-        }
-    };
-    Check { name: "clocks", verdict }
-}
-
-fn wakeups(store: &Store) -> Check {
-    let verdict = match (store.dialect(), store.is_behind_transaction_pooler()) {
-        (Dialect::Sqlite, _) => {
-            Verdict::Good("within a process at once, between processes by polling".into())
-        }
-        (Dialect::Postgres, false) => Verdict::Good("by notification".into()),
-        (Dialect::Postgres, true) => Verdict::Warning {
-            detail: "behind a transaction pooler: by polling only".into(),
-            fix: "connect directly or through a session pooler".into(),
-        },
-    };
-    Check { name: "wake-ups", verdict }
-}
-
-/// Free space where an embedded database lies; a server's disk cannot be seen from here.
-fn disk(context: &Context) -> Option<Check> {
-    let url = context.database_url().ok()?;
-    let path = url.file()?;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let space = rustix::fs::statvfs(folder).ok()?;
-    let free = space.f_bavail.saturating_mul(space.f_frsize);
-    let detail = format!("{} MiB free in {}", free / (1024 * 1024), folder.display());
-    let verdict = if free < FREE_BYTES_MIN {
-        Verdict::Warning { detail, fix: "free space, or move the database by database.url".into() }
-    } else {
-        Verdict::Good(detail)
-    };
-    Some(Check { name: "disk", verdict })
-}
-
-/// What renders need, where they are made.
-async fn renders(context: &Context) -> Vec<Check> {
-    let wanted = match Wanted::of(context, Arc::new(SystemClock::new())) {
-        Ok(None) => return Vec::new(),
-        Ok(Some(wanted)) => wanted,
-        Err(failure) => return vec![Check { name: "renders", verdict: bad(&failure) }],
-    };
-    let world = wanted.world();
-    let seen = |name, looked: Result<(), Trouble>, good: String| {
-        let verdict = match looked {
-            Ok(()) => Verdict::Good(good),
-            Err(trouble) => Verdict::Bad {
-                detail: format!("{} ({})", trouble.message, trouble.code),
-                fix: format!("see `tidemill explain {}`", trouble.code),
-            },
-        };
-        Check { name, verdict }
-    };
-    vec![
-        seen("nexrender", world.farm.check().await, format!("{} answers", world.farm.name())),
-        seen("NAS", world.shelf.check().await, "it is there and can be written".into()),
-        seen("ffprobe", world.inspector.check().await, "ffprobe and ffmpeg can be run".into()),
-    ]
-}
-
-fn print(checks: &[Check], output: Output) -> Result<(), Failure> {
-    let mut listing = Listing::new("tidemill.check/v1", &["check", "status", "detail", "fix"], "No checks.");
-    let mut text = String::new();
-    for check in checks {
-        let (mark, status, detail, fix) = match &check.verdict {
-            Verdict::Good(detail) => ("✓", "ok", detail, None),
-            Verdict::Warning { detail, fix } => ("!", "warning", detail, Some(fix)),
-            Verdict::Bad { detail, fix } => ("✗", "failed", detail, Some(fix)),
-        };
-        let _infallible = writeln!(text, "{mark} {:<14} {}", check.name, printable(detail));
-        if let Some(fix) = fix {
-            let _infallible = writeln!(text, "  {:<14} fix: {}", "", printable(fix));
-        }
-        listing.push(vec![
-            json!(check.name),
-            json!(status),
-            json!(detail),
-            fix.map_or(Value::Null, |fix| json!(fix)),
-        ]);
-    }
-    match output {
-        Output::Table => write_stdout(text.as_bytes()),
-        other => listing.print(other),
-    }
 }

@@ -10,8 +10,10 @@ mod demo;
 mod doctor;
 mod explain;
 mod hint;
+mod init;
 mod job;
 mod lease;
+mod man;
 mod outbox;
 mod pool;
 mod process;
@@ -81,23 +83,30 @@ pub(crate) enum Command {
     /// What is wrong, and who is told
     #[command(subcommand)]
     Alert(alert::AlertCommand),
-    /// Check configuration, database, schema and clocks
+    /// Write a commented configuration and a job to begin with
+    Init(init::Init),
+    /// Check configuration, database, schema, clocks and disk, and the services that are configured
     Doctor,
     /// Show what is built, on a database of its own, and verify it
     Demo(demo::Demo),
     /// One worker of the demo
     #[command(hide = true)]
     DemoWorker(demo::worker::DemoWorker),
+    /// One relay of the demo
+    #[command(hide = true)]
+    DemoRelay(relay::RelayArguments),
     /// The page of an error code, or the table of exit codes
     Explain(explain::Explain),
     /// A completion script for a shell
     Completions(completions::Completions),
+    /// Manual pages: that of the program, or one for every command
+    Man(man::Manual),
 }
 
 impl Command {
     /// Whether the command can do without a configuration; then a broken one is not in its way.
     pub(crate) fn needs_configuration(&self) -> bool {
-        !matches!(self, Self::Explain(_) | Self::Completions(_))
+        !matches!(self, Self::Init(_) | Self::Explain(_) | Self::Completions(_) | Self::Man(_))
     }
 }
 
@@ -119,7 +128,7 @@ impl Command {
         match self {
             Self::Serve(serve) => serve.as_flags(),
             Self::Job(job) => job.as_flags(),
-            Self::Relay(relay) => relay.as_flags(),
+            Self::Relay(relay) | Self::DemoRelay(relay) => relay.as_flags(),
             Self::Render(render) => render.as_flags(),
             _ => Vec::new(),
         }
@@ -131,6 +140,8 @@ pub(crate) fn run_plain(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Explain(explain) => explain::run(&explain),
         Command::Completions(completions) => completions::run(&completions),
+        Command::Init(init) => init::run(&init),
+        Command::Man(manual) => man::run(&manual),
         other => Err(Failure::new(
             tidemill_domain::code::Code::Unexpected,
             format!("{other:?} needs the configuration"),
@@ -170,6 +181,11 @@ async fn run_ours(command: Command, context: &Context) -> Result<Exit, Failure> 
         Command::Doctor => doctor::run(context).await,
         Command::Demo(demo) => demo::run(&demo, context).await,
         Command::DemoWorker(worker) => demo::worker::run(&worker, context).await,
-        plain @ (Command::Explain(_) | Command::Completions(_) | Command::Run(_)) => run_plain(plain),
+        Command::DemoRelay(_) => demo::relay::run(context).await,
+        plain @ (Command::Explain(_)
+        | Command::Completions(_)
+        | Command::Init(_)
+        | Command::Man(_)
+        | Command::Run(_)) => run_plain(plain),
     }
 }

@@ -24,6 +24,7 @@ use tidemill_engine::render::{Worker, gauge as render_gauge};
 use tidemill_engine::{Process, ProcessOptions, SystemClock, reaper, schedule};
 use tidemill_server::access::Authentication;
 use tidemill_server::access::limit::Rates;
+use tidemill_server::action::ExtraAction;
 use tidemill_server::api::pool::document::{DocumentOptions, UnknownPool};
 use tidemill_server::lambda::{CallerKey, LambdaOptions, SignatureMode};
 use tidemill_server::webhook::{Format, Webhook};
@@ -102,7 +103,7 @@ pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
     }
     let store = context.store().await?;
     let (_stop, shutdown) = shutdown()?;
-    let wanted = Wanted { relay, renders };
+    let wanted = Wanted { relay, renders, action: None };
     let serving = Serving::start(context, &store, listen, &base_path, authentication, wanted).await?;
     context.note(&format!("serving http://{}{base_path}", serving.server.address()));
     if !is_open && store.read().await?.tokens(1).await?.is_empty() {
@@ -122,7 +123,7 @@ pub(super) struct Serving {
     partitions_max: usize,
     alerting: Alerting,
     retention: Option<Retention>,
-    pools: Pools,
+    pub(super) pools: Pools,
     prints_emf: bool,
     probes: Vec<Probe>,
     history: Duration,
@@ -131,11 +132,12 @@ pub(super) struct Serving {
 }
 
 /// What else a server is to do. Without a relay it publishes nothing, without a worker it renders nothing, whatever is
-/// configured.
+/// configured; without an action its dashboard is that of every server.
 #[derive(Debug, Default)]
 pub(super) struct Wanted {
     pub(super) relay: Option<relay::Wanted>,
     pub(super) renders: Option<render_worker::Wanted>,
+    pub(super) action: Option<Arc<dyn ExtraAction>>,
 }
 
 impl Serving {
@@ -174,6 +176,7 @@ impl Serving {
             launcher: launcher.clone(),
             pools: pools.clone(),
             render,
+            action: wanted.action,
             clock,
             metrics: telemetry::start_metrics(),
             configuration: configuration(context),

@@ -59,7 +59,7 @@ fn post(address: &str, path: &str, body: &str) -> (u16, String) {
     ask(address, "POST", path, &headers, body)
 }
 
-fn ask(address: &str, method: &str, path: &str, headers: &str, body: &str) -> (u16, String) {
+pub(crate) fn ask(address: &str, method: &str, path: &str, headers: &str, body: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     write!(stream, "{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n{headers}\r\n{body}")

@@ -5,6 +5,7 @@ use super::outbox::{self, Outbox};
 use super::pool::{self, Busiest};
 use super::tile::{self, Counted};
 use super::{database, event, lease, process};
+use crate::dashboard::action;
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::Times;
 use crate::dashboard::part::{command, panel, table};
@@ -139,14 +140,15 @@ impl Regions {
         }
     }
 
-    fn content(&self, state: &State) -> Markup {
-        let nothing = html! {};
+    fn content(&self, visit: &Visit) -> Markup {
+        let (state, nothing) = (&visit.state, html! {});
         let last = html! { span.soft { "The last " (EVENTS) ", the newest first." } };
         let all = |path: &str| html! { a href=(state.path(path)) { "All" } };
         html! {
             h1 { "Overview" }
             (self.welcome.markup())
             (self.tiles.markup())
+            (action::button(visit))
             (panel("attention", "Needs attention", &nothing, &table("Needs attention", attention::COLUMNS, &self.attention.markup())))
             (panel("pools", "Pools", &all("/pools"), &self.pools()))
             (panel("outbox", "Outbox", &all("/outbox"), &self.outbox.markup()))
@@ -184,5 +186,5 @@ pub(crate) async fn page(visit: Visit) -> Result<Html<String>, Problem> {
         title: None,
         page: Page::Overview,
     };
-    Ok(frame.render(&regions.content(&visit.state)))
+    Ok(frame.render(&regions.content(&visit)))
 }

@@ -1,12 +1,11 @@
 //! The workers of the demo: started, followed by what they tell, killed, frozen, stopped.
 
+use super::setup::Setup;
 use super::worker::KIND;
-use crate::config::LogLevel;
 use crate::report::Failure;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 use tidemill_domain::code::Code;
@@ -14,41 +13,11 @@ use tidemill_domain::time::Clock;
 use tidemill_engine::SystemClock;
 use tidemill_store::{Store, StoreOptions};
 use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, ChildStdin, Command};
+use tokio::process::{Child, ChildStdin};
 use tokio::sync::mpsc;
 
-/// How to start a crew.
-pub(super) struct Setup {
-    pub(super) url: String,
-    pub(super) folder: PathBuf,
-    pub(super) workers: usize,
-    pub(super) things: u32,
-    pub(super) lease: Duration,
-    pub(super) log_level: LogLevel,
-}
-
-impl Setup {
-    /// This program again, as another process that knows nothing of the reader's own configuration.
-    pub(super) fn command(&self) -> std::io::Result<Command> {
-        let mut command = Command::new(std::env::current_exe()?);
-        for (name, _) in std::env::vars_os() {
-            let name = name.to_string_lossy();
-            if ["TIDEMILL_", "RELAY_", "NEXRENDER_"].iter().any(|start| name.starts_with(start)) {
-                command.env_remove(&*name);
-            }
-        }
-        // That a process is lost is part of the play, and nobody needs to be warned of it.
-        let is_told = matches!(self.log_level, LogLevel::Info | LogLevel::Debug | LogLevel::Trace);
-        command
-            .env("TIDEMILL_DATABASE_INIT", "embedded")
-            .env("TIDEMILL_LOG_LEVEL", self.log_level.as_str())
-            .env("XDG_CONFIG_HOME", &self.folder)
-            .current_dir(&self.folder)
-            .stderr(if is_told { Stdio::inherit() } else { Stdio::null() })
-            .kill_on_drop(true);
-        Ok(command)
-    }
-}
+/// How long a piece of work takes.
+const WORK: Duration = Duration::from_millis(200);
 
 pub(super) struct Crew {
     members: Vec<Member>,
@@ -76,15 +45,8 @@ impl Crew {
         let mut members = Vec::new();
         for number in 0..setup.workers {
             let mut child = setup
-                .command()
+                .worker(number + 1, WORK)
                 .map_err(failed)?
-                .args(["demo-worker", "--database", &setup.url])
-                .args(["--things", &setup.things.to_string(), "--workers", &setup.workers.to_string()])
-                // The dashboard is a process, too.
-                .args(["--others", "1"])
-                .env("TIDEMILL_PROCESS_NAME", format!("worker-{}", number + 1))
-                .env("TIDEMILL_PROCESS_LEASE", format!("{}ms", setup.lease.as_millis()))
-                .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
                 .spawn()
                 .map_err(failed)?;

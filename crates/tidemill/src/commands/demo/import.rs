@@ -1,5 +1,9 @@
 //! A job of the demo: it imports a file, fails on purpose in the middle, and goes on where it was.
 
+mod daily;
+
+pub(super) use daily::Imports;
+
 use super::verdict::Verdicts;
 use crate::context::Context;
 use crate::report::Failure;

@@ -1,13 +1,18 @@
 //! `tidemill demo`: on an embedded database of its own, an import that fails and goes on, a night of batches that share
 //! two databases, events that two relays publish until one is killed, films that are rendered although a worker goes
-//! away, and workers, one killed, one frozen; what is promised is then verified against what the database holds, and
-//! all of it can be watched.
+//! away, and workers, one killed, one frozen; what is promised is then verified against what the database holds. Then all
+//! of it goes on, for those who watch.
 
 mod crew;
 mod import;
+mod kill;
+mod lively;
 mod night;
+pub(crate) mod relay;
 mod relays;
 mod renders;
+mod setup;
+mod troupe;
 mod verdict;
 pub(crate) mod worker;
 
@@ -16,14 +21,23 @@ use crate::context::Context;
 use crate::output::write_stdout;
 use crate::report::Failure;
 use clap::Args;
-use crew::{Crew, Setup};
+use crew::Crew;
+use kill::KillWorker;
+use lively::Lively;
+use setup::Setup;
 use std::net::SocketAddr;
+use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::process::ProcessId;
+use tidemill_engine::pool::Pools;
 use tidemill_server::access::Authentication;
+use tidemill_server::action::ExtraAction;
 use tidemill_store::Store;
+use tokio::process::Child;
 use tokio::sync::watch;
+use troupe::Troupe;
 use verdict::Verdicts;
 
 /// Show what is built, on a database of its own, and verify it
@@ -47,25 +61,38 @@ const THINGS: u32 = 6;
 pub(super) async fn run(arguments: &Demo, context: &Context) -> Result<Exit, Failure> {
     let failed = |error| Failure::unexpected("there is no place for temporary files", &error);
     let folder = tempfile::tempdir().map_err(failed)?;
+    // Nobody is to be told of it whom the reader's own configuration names, and none of their schedules is to fire.
+    let context = &context.unconfigured(folder.path())?;
     let url = format!("sqlite://{}/tidemill.db", folder.path().display());
     let store = Store::connect(&url).await?;
-    let serving = serve(arguments, context, &store).await?;
-    let server = serving.process.id();
-    context.note(&format!("the dashboard is at http://{}/", serving.server.address()));
-    context
-        .note(&format!("{WORKERS} worker processes share {THINGS} things by leases of {LEASE:?}, on {url}"));
-    let (stop, told) = watch::channel(false);
-    let served = tokio::spawn(serving.run(told));
-    let setup = Setup {
+    let setup = Arc::new(Setup {
         url,
         folder: folder.path().to_owned(),
         workers: WORKERS,
         things: THINGS,
         lease: LEASE,
         log_level: context.settings().log.level,
-    };
-    let outcome = perform(arguments, context, &setup, &store, server).await;
-    stop.send_replace(true);
+    });
+    let workers = Arc::new(Troupe::new({
+        let setup = Arc::clone(&setup);
+        move |number| start_worker(&setup, number)
+    }));
+    let action: Arc<dyn ExtraAction> =
+        Arc::new(KillWorker { workers: Arc::clone(&workers), store: store.clone() });
+    let serving = serve(arguments, context, &store, &action).await?;
+    let (server, pools) = (serving.process.id(), serving.pools.clone());
+    context.note(&format!("the dashboard is at http://{}/", serving.server.address()));
+    context.note(&format!(
+        "{WORKERS} worker processes share {THINGS} things by leases of {LEASE:?}, on {}",
+        setup.url
+    ));
+    let (_stop, told) = shutdown()?;
+    let (end_serving, ended) = watch::channel(false);
+    let served = tokio::spawn(serving.run(ended));
+    let lively = Lively { context, setup: &setup, store: &store, server, workers: &workers };
+    let stage = Stage { arguments, pools, lively };
+    let outcome = stage.perform(told).await;
+    end_serving.send_replace(true);
     let _ended = served.await;
     store.close().await;
     outcome
@@ -73,47 +100,99 @@ pub(super) async fn run(arguments: &Demo, context: &Context) -> Result<Exit, Fai
 
 /// The dashboard of the demo, open to whoever sits at this host. The events of the demo are not for a sink that somebody has
 /// configured.
-async fn serve(arguments: &Demo, context: &Context, store: &Store) -> Result<Serving, Failure> {
+async fn serve(
+    arguments: &Demo,
+    context: &Context,
+    store: &Store,
+    action: &Arc<dyn ExtraAction>,
+) -> Result<Serving, Failure> {
     let listen = arguments.listen;
-    match Serving::start(context, store, listen, "", Authentication::None, Wanted::default()).await {
+    let start = async |listen| {
+        let wanted = Wanted { action: Some(Arc::clone(action)), ..Wanted::default() };
+        Serving::start(context, store, listen, "", Authentication::None, wanted).await
+    };
+    match start(listen).await {
         Err(failure) if failure.code() == Code::CannotListen => {
             context.note(&format!("{listen} is taken, so another port is used"));
-            let listen = SocketAddr::new(listen.ip(), 0);
-            Serving::start(context, store, listen, "", Authentication::None, Wanted::default()).await
+            start(SocketAddr::new(listen.ip(), 0)).await
         }
         other => other,
     }
 }
 
-async fn perform(
-    arguments: &Demo,
-    context: &Context,
-    setup: &Setup,
-    store: &Store,
-    server: ProcessId,
-) -> Result<Exit, Failure> {
-    let mut verdicts = Verdicts::default();
-    import::perform(store, &setup.folder, context, &mut verdicts).await?;
-    night::perform(context, &mut verdicts).await?;
-    relays::perform(store, setup, context, &mut verdicts).await?;
-    renders::perform(store, &setup.folder, server, context, &mut verdicts).await?;
-    let mut crew = Crew::start(setup)?;
-    let played = play(&mut crew, store, server, context, &mut verdicts).await;
-    crew.end().await;
-    played?;
-    write_stdout(verdicts.text().as_bytes())?;
-    if !verdicts.all_hold() {
-        let fix = "run it again with -vv and report what you see";
-        return Err(Failure::new(Code::Unexpected, "the demo found that something does not hold", fix));
+fn start_worker(setup: &Setup, number: usize) -> Result<Child, Failure> {
+    let failed = |error: std::io::Error| Failure::unexpected("a worker could not be started", &error);
+    let mut command = setup.worker(number, lively::WORK).map_err(failed)?;
+    command.stdout(Stdio::null()).spawn().map_err(failed)
+}
+
+/// All that the demo plays on.
+struct Stage<'a> {
+    arguments: &'a Demo,
+    pools: Pools,
+    lively: Lively<'a>,
+}
+
+impl Stage<'_> {
+    async fn perform(&self, told: watch::Receiver<bool>) -> Result<Exit, Failure> {
+        if self.arguments.exit {
+            return self.verify_unless(told).await.map(|()| Exit::Ok);
+        }
+        night::live::create_pools(self.lively.store).await?;
+        let nights = async {
+            lively::nights(&self.pools).await;
+            std::future::pending().await
+        };
+        tokio::select! {
+            watched = self.show(told) => watched.map(|()| Exit::Ok),
+            () = nights => Ok(Exit::Ok),
+        }
     }
-    if !arguments.exit {
-        context.note("the dashboard stays open, with new workers to look at; end it with Ctrl-C");
-        let crew = Crew::start(setup)?;
-        let (_stop, mut told) = shutdown()?;
+
+    /// Verifies, and then goes on until it is told to stop.
+    async fn show(&self, mut told: watch::Receiver<bool>) -> Result<(), Failure> {
+        let note = |text: &str| self.lively.context.note(text);
+        self.verify_unless(told.clone()).await?;
+        note("all of it goes on, for you to look at; end it with Ctrl-C");
+        self.lively.play(told.clone()).await?;
+        if !*told.borrow() {
+            note(
+                "nothing moves any more, so that the disk does not fill up; the dashboard stays open until Ctrl-C",
+            );
+        }
         drop(told.wait_for(|stop| *stop).await);
-        crew.end().await;
+        Ok(())
     }
-    Ok(Exit::Ok)
+
+    async fn verify_unless(&self, mut told: watch::Receiver<bool>) -> Result<(), Failure> {
+        tokio::select! {
+            verified = self.verify() => verified,
+            _told = told.wait_for(|stop| *stop) => {
+                let what = "the demo was told to stop before it had verified everything";
+                Err(Failure::new(Code::Unexpected, what, "let it run for a minute"))
+            }
+        }
+    }
+
+    /// Plays each part once, and says what was verified.
+    async fn verify(&self) -> Result<(), Failure> {
+        let Lively { context, setup, store, server, .. } = self.lively;
+        let mut verdicts = Verdicts::default();
+        import::perform(store, &setup.folder, context, &mut verdicts).await?;
+        night::perform(context, &mut verdicts).await?;
+        relays::perform(store, setup, context, &mut verdicts).await?;
+        renders::perform(store, &setup.folder, server, context, &mut verdicts).await?;
+        let mut crew = Crew::start(setup)?;
+        let played = play(&mut crew, store, server, context, &mut verdicts).await;
+        crew.end().await;
+        played?;
+        write_stdout(verdicts.text().as_bytes())?;
+        if verdicts.all_hold() {
+            return Ok(());
+        }
+        let fix = "run it again with -vv and report what you see";
+        Err(Failure::new(Code::Unexpected, "the demo found that something does not hold", fix))
+    }
 }
 
 async fn play(

@@ -2,6 +2,7 @@
 //! clients of the document do: who is told to wait asks again when it was told to. How many connections are open is
 //! counted by the batches themselves, and not by the pools.
 
+pub(super) mod live;
 mod workload;
 
 use super::verdict::Verdicts;

@@ -1,12 +1,12 @@
 //! Events of the demo: written in transactions, published to a file by two relays, of which one is killed in the middle.
 //! What is in the file is then compared with the table, by the code of `tidemill outbox verify`.
 
-use super::crew::Setup;
+use super::setup::Setup;
+use super::troupe::Troupe;
 use super::verdict::Verdicts;
 use crate::context::Context;
 use crate::report::Failure;
 use rustix::process::{Pid, Signal, kill_process};
-use std::process::Stdio;
 use std::time::Duration;
 use tidemill_domain::code::Code;
 use tidemill_domain::outbox::{NewEvent, Payload, Verdict};
@@ -22,8 +22,10 @@ const ROUNDS: usize = 60;
 const EVENTS: usize = 50;
 /// Between two transactions.
 const PAUSE: Duration = Duration::from_millis(25);
-/// Short, so that nobody has to wait for long.
-const LEASE: &str = "1s";
+/// The same for those who look: about 20 seconds.
+const SLOW_ROUNDS: usize = 40;
+const SLOW_EVENTS: usize = 5;
+const SLOW_PAUSE: Duration = Duration::from_millis(500);
 /// Far longer than it takes.
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -33,11 +35,11 @@ pub(super) async fn perform(
     context: &Context,
     verdicts: &mut Verdicts,
 ) -> Result<(), Failure> {
-    let sink = format!("file:{}", setup.folder.join("published.jsonl").display());
+    let sink = sink(setup);
     let address: SinkAddress = sink.parse()?;
     let mut relays = Vec::with_capacity(RELAYS);
     for number in 0..RELAYS {
-        relays.push(start(setup, &sink, number)?);
+        relays.push(start(setup, &sink, number + 1)?);
     }
     until_shared(store).await?;
     context.note(&format!(
@@ -48,18 +50,16 @@ pub(super) async fn perform(
         if round == ROUNDS / 2
             && let Some(victim) = relays.first()
         {
-            signal(victim, Signal::KILL);
+            kill(victim);
         }
         let mut tx = store.begin().await?;
-        tx.publish_all(&events(round)?).await?;
+        tx.publish_all(&events(round * EVENTS, EVENTS)?).await?;
         tx.commit().await?;
         tokio::time::sleep(PAUSE).await;
     }
     let verdict = published(store, &address).await?;
-    for relay in &relays {
-        signal(relay, Signal::TERM);
-    }
     for relay in &mut relays {
+        // Its input ends when it is waited for, and so does the relay, in order.
         let _killed_otherwise = tokio::time::timeout(LIMIT, relay.wait()).await;
     }
     let is_whole = verdict.is_clean() && verdict.events == (ROUNDS * EVENTS) as u64 && verdict.pending == 0;
@@ -73,28 +73,39 @@ pub(super) async fn perform(
     Ok(())
 }
 
-fn start(setup: &Setup, sink: &str, number: usize) -> Result<Child, Failure> {
-    let failed = |error: std::io::Error| Failure::unexpected("a relay could not be started", &error);
-    setup
-        .command()
-        .map_err(failed)?
-        .args(["relay", "--database", &setup.url, "--sink", sink])
-        .env("TIDEMILL_PROCESS_NAME", format!("relay-{}", number + 1))
-        // The killed one must not count as alive any more when the workers share things.
-        .env("TIDEMILL_PROCESS_LEASE", LEASE)
-        .env("TIDEMILL_OUTBOX_LEASE", LEASE)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .spawn()
-        .map_err(failed)
+/// Where everything is published to.
+pub(super) fn sink(setup: &Setup) -> String {
+    format!("file:{}", setup.folder.join("published.jsonl").display())
 }
 
-/// What happens to the orders in one transaction.
-fn events(round: usize) -> Result<Vec<NewEvent>, Failure> {
+/// Starts one of them.
+pub(super) fn start(setup: &Setup, sink: &str, number: usize) -> Result<Child, Failure> {
+    let failed = |error: std::io::Error| Failure::unexpected("a relay could not be started", &error);
+    setup.relay(number, sink).and_then(|mut command| command.spawn()).map_err(failed)
+}
+
+/// One round for those who look: events come slowly, and a relay is killed in the middle.
+pub(super) async fn play(store: &Store, relays: &Troupe, round: u32) -> Result<(), Failure> {
+    let first = ROUNDS * EVENTS + round as usize * SLOW_ROUNDS * SLOW_EVENTS;
+    for number in 0..SLOW_ROUNDS {
+        if number == SLOW_ROUNDS / 2
+            && let Some(pid) = relays.pids().first()
+        {
+            relays.kill(*pid);
+        }
+        let mut tx = store.begin().await?;
+        tx.publish_all(&events(first + number * SLOW_EVENTS, SLOW_EVENTS)?).await?;
+        tx.commit().await?;
+        tokio::time::sleep(SLOW_PAUSE).await;
+    }
+    Ok(())
+}
+
+/// What happens to the orders in one transaction: so many events, from this number on.
+fn events(first: usize, count: usize) -> Result<Vec<NewEvent>, Failure> {
     let bad = |error| Failure::unexpected("an event of the demo is not accepted", &error);
-    (0..EVENTS)
-        .map(|n| {
-            let number = round * EVENTS + n;
+    (first..first + count)
+        .map(|number| {
             let payload = Payload::Json(format!("{{\"number\":{number}}}"));
             let order = format!("order-{}", number % ORDERS);
             NewEvent::new("order", order, "order.changed", "orders", payload).map_err(bad)
@@ -140,8 +151,8 @@ fn in_vain(what: &str) -> Failure {
     Failure::new(Code::Unexpected, what, "run it again with -vv and report what you see")
 }
 
-fn signal(relay: &Child, signal: Signal) {
+fn kill(relay: &Child) {
     if let Some(pid) = relay.id().and_then(|pid| Pid::from_raw(pid.cast_signed())) {
-        let _gone_already = kill_process(pid, signal);
+        let _gone_already = kill_process(pid, Signal::KILL);
     }
 }

@@ -3,7 +3,10 @@
 
 mod boxes;
 mod farm;
+mod films;
 mod inspector;
+
+pub(super) use films::Films;
 
 use super::verdict::Verdicts;
 use crate::context::Context;
@@ -15,6 +18,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use tidemill_domain::audit::Actor;
 use tidemill_domain::code::Code;
 use tidemill_domain::process::ProcessId;
 use tidemill_domain::render::mapping::MappingRow;
@@ -49,8 +53,9 @@ pub(super) async fn perform(
     verdicts: &mut Verdicts,
 ) -> Result<(), Failure> {
     let nas = Nas::make(folder)?;
-    order(store, context).await?;
-    let farm = DemoFarm::default();
+    describe(store, &context.actor()).await?;
+    submit(store, &context.actor(), &PLAYERS).await?;
+    let farm = DemoFarm::with_one_spoilt();
     context.note(&format!(
         "{} films are rendered; the first is spoilt, and the worker is dropped in the middle of its work",
         PLAYERS.len()
@@ -74,8 +79,8 @@ pub(super) async fn perform(
     judge(store, &nas, &farm, verdicts).await
 }
 
-/// What is known of the composition, and one render for each player.
-async fn order(store: &Store, context: &Context) -> Result<(), Failure> {
+/// What is known of the composition.
+async fn describe(store: &Store, actor: &Actor) -> Result<(), Failure> {
     let bad = |error: serde_json::Error| Failure::unexpected("a profile of the demo is not accepted", &error);
     let profile: Profile = serde_json::from_value(json!({
         "composition": COMPOSITION,
@@ -96,11 +101,17 @@ async fn order(store: &Store, context: &Context) -> Result<(), Failure> {
         "layer_name": "Name 1",
     }))
     .map_err(bad)?;
-    let actor = context.actor();
     let mut tx = store.begin().await?;
-    tx.save_render_profiles(&[profile], &actor).await?;
-    tx.save_field_mappings(&[row], &actor).await?;
-    for (number, player) in (1..).zip(PLAYERS) {
+    tx.save_render_profiles(&[profile], actor).await?;
+    tx.save_field_mappings(&[row], actor).await?;
+    tx.commit().await?;
+    Ok(())
+}
+
+/// One render for each player.
+async fn submit(store: &Store, actor: &Actor, players: &[&str]) -> Result<(), Failure> {
+    let mut tx = store.begin().await?;
+    for (number, player) in (1..).zip(players) {
         let render = NewRender {
             composition: Some(COMPOSITION.to_owned()),
             data: json!({ "slots": [{ "slot_number": 1, "fields": { "name": player } }] }),
@@ -109,7 +120,7 @@ async fn order(store: &Store, context: &Context) -> Result<(), Failure> {
             deadline: None,
             broadcast_date: None,
         };
-        tx.submit_render(&render, &actor).await?;
+        tx.submit_render(&render, actor).await?;
     }
     tx.commit().await?;
     Ok(())

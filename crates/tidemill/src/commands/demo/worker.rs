@@ -40,9 +40,9 @@ pub(crate) struct DemoWorker {
     /// Wait for so many workers before the first lease is taken
     #[arg(long, default_value_t = 1)]
     workers: usize,
-    /// How many processes live on the same database that are no workers
-    #[arg(long, default_value_t = 0)]
-    others: usize,
+    /// Only processes whose names begin so count as workers
+    #[arg(long, default_value = "")]
+    named: String,
     /// How long a piece of work takes, in milliseconds
     #[arg(long, default_value_t = 200)]
     work_ms: u64,
@@ -115,8 +115,7 @@ async fn take(
     mine: &mut HashSet<u32>,
     tasks: &mut JoinSet<u32>,
 ) -> Result<(), Failure> {
-    let Ok(live) = live_processes(store).await else { return Ok(()) };
-    let live = live.saturating_sub(arguments.others);
+    let Ok(live) = live_workers(store, &arguments.named).await else { return Ok(()) };
     if mine.is_empty() && live < arguments.workers && !has_begun(store).await {
         return Ok(());
     }
@@ -140,18 +139,19 @@ async fn take(
     Ok(())
 }
 
-async fn live_processes(store: &Store) -> Result<usize, EngineError> {
+async fn live_workers(store: &Store, named: &str) -> Result<usize, EngineError> {
     let mut tx = store.read().await?;
     let now = tx.now().await?;
-    let live = tx.processes(1000).await?.iter().filter(|process| process.state.is_live(now)).count();
+    let processes = tx.processes(1000).await?;
     tx.rollback().await?;
-    Ok(live)
+    let named = processes.iter().filter(|process| process.identity.name.starts_with(named));
+    Ok(named.filter(|process| process.state.is_live(now)).count())
 }
 
 /// Whether somebody has taken a lease already: then nobody has to be waited for.
 async fn has_begun(store: &Store) -> bool {
-    let listed = async { store.read().await?.leases(1).await };
-    matches!(listed.await, Ok(leases) if !leases.is_empty())
+    let listed = async { store.read().await?.leases(1000).await };
+    matches!(listed.await, Ok(leases) if leases.iter().any(|lease| lease.key.kind() == KIND))
 }
 
 /// Works on one thing, piece by piece, for as long as the lease lasts.
@@ -196,11 +196,18 @@ fn tell(process: &Process, event: &str, mut more: Value) -> Result<(), Failure> 
 /// Becomes true at SIGTERM, at SIGINT, or when whoever started us has gone.
 fn shutdown() -> Result<watch::Receiver<bool>, Failure> {
     let (stop, receiver) = serve::shutdown()?;
+    when_input_ends(move || {
+        stop.send_replace(true);
+    });
+    Ok(receiver)
+}
+
+/// Does something when standard input ends, as it does when whoever started us has gone, however that came.
+pub(super) fn when_input_ends(act: impl FnOnce() + Send + 'static) {
     // A thread, because reading standard input cannot be cancelled.
     std::thread::spawn(move || {
         let mut byte = [0];
         while matches!(std::io::stdin().read(&mut byte), Ok(1..)) {}
-        stop.send_replace(true);
+        act();
     });
-    Ok(receiver)
 }

@@ -189,6 +189,11 @@ impl Wanted {
         Worker::new(store.clone(), clock, self.world, options)
     }
 
+    /// Where it publishes, as this host sees it.
+    pub(crate) fn output(&self) -> &LocalPath {
+        &self.setup.output
+    }
+
     /// What it acts on: for those who only want to know how that is.
     pub(crate) fn world(&self) -> &World {
         &self.world

@@ -1,5 +1,5 @@
-//! The renderer of the demo: takes jobs as nexrender does, needs a while for each, and leaves a real film. One of its
-//! jobs it spoils, and says that it is finished all the same, as nexrender does.
+//! The renderer of the demo: takes jobs as nexrender does, needs a while for each, and leaves a real film. Some of its jobs
+//! it spoils, and says that they are finished all the same, as nexrender does.
 
 use super::CLIP;
 use serde_json::Value;
@@ -12,14 +12,29 @@ use tidemill_domain::render::remote::Report;
 use tidemill_domain::render::{Failure, Phase, Trouble, Uid};
 use tidemill_engine::render::{Asking, Farm};
 
-/// Steps of a render, and how long each takes.
+/// Steps of a render, and how long each takes: for those who want to see what comes of it, and for those who want to look.
 const STEPS: u32 = 10;
-const STEP: Duration = Duration::from_millis(150);
+const STEP_QUICK: Duration = Duration::from_millis(150);
+const STEP_SLOW: Duration = Duration::from_millis(500);
 
 /// A renderer within this process.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct DemoFarm {
     jobs: Arc<Mutex<Jobs>>,
+    step: Duration,
+    /// What becomes of the job with this number, from 1 on.
+    fate: fn(usize) -> Fate,
+}
+
+/// What becomes of a job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fate {
+    /// A film.
+    Good,
+    /// A film that is cut off, and said to be finished.
+    Spoilt,
+    /// The node says that it could not.
+    Failed,
 }
 
 #[derive(Debug, Default)]
@@ -29,6 +44,22 @@ struct Jobs {
 }
 
 impl DemoFarm {
+    /// One that spoils its first job.
+    pub(super) fn with_one_spoilt() -> Self {
+        let fate = |number| if number == 1 { Fate::Spoilt } else { Fate::Good };
+        Self { jobs: Arc::default(), step: STEP_QUICK, fate }
+    }
+
+    /// One that takes its time, and of every five jobs spoils one and fails at another.
+    pub(super) fn lively() -> Self {
+        let fate = |number| match number % 5 {
+            1 => Fate::Spoilt,
+            3 => Fate::Failed,
+            _ => Fate::Good,
+        };
+        Self { jobs: Arc::default(), step: STEP_SLOW, fate }
+    }
+
     fn jobs(&self) -> MutexGuard<'_, Jobs> {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -61,10 +92,10 @@ impl DemoFarm {
             return Ok(known.clone());
         }
         jobs.submitted += 1;
-        let is_spoilt = jobs.submitted == 1;
+        let fate = (self.fate)(jobs.submitted);
         let job = RemoteJob { id: name.to_owned(), report: waiting(), updated: None };
         jobs.by_name.insert(name.to_owned(), job.clone());
-        tokio::spawn(render(self.clone(), name.to_owned(), output, is_spoilt));
+        tokio::spawn(render(self.clone(), name.to_owned(), output, fate));
         Ok(job)
     }
 }
@@ -74,16 +105,23 @@ fn waiting() -> Report {
 }
 
 /// Renders, whether or not anybody asks.
-async fn render(farm: DemoFarm, name: String, output: PathBuf, is_spoilt: bool) {
+async fn render(farm: DemoFarm, name: String, output: PathBuf, fate: Fate) {
     for step in 0..STEPS {
         let percent = f64::from(step) * 100.0 / f64::from(STEPS);
         farm.report(&name, Report::At { phase: Phase::Rendering, percent: Some(percent) });
-        tokio::time::sleep(STEP).await;
+        tokio::time::sleep(farm.step).await;
     }
-    let film = if is_spoilt { &CLIP[..CLIP.len() * 3 / 4] } else { CLIP };
-    let report = match std::fs::write(&output, film) {
+    let failed = |message: String| Report::Failed { failure: Failure::RenderFailed, message };
+    let written = |film: &[u8]| match std::fs::write(&output, film) {
         Ok(()) => Report::Finished,
-        Err(error) => Report::Failed { failure: Failure::RenderFailed, message: error.to_string() },
+        Err(error) => failed(error.to_string()),
+    };
+    let report = match fate {
+        Fate::Good => written(CLIP),
+        Fate::Spoilt => written(&CLIP[..CLIP.len() * 3 / 4]),
+        Fate::Failed => {
+            failed("aerender ended with 14: After Effects error: could not allocate a frame".to_owned())
+        }
     };
     farm.report(&name, report);
 }

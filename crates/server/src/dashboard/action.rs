@@ -1,0 +1,68 @@
+//! The button of the program's extra action, and what is behind it.
+
+use crate::action::CannotPerform;
+use crate::dashboard::form::{self, Fields};
+use crate::dashboard::part::{panel, refused};
+use crate::dashboard::visit::{Visit, home};
+use crate::mutation;
+use crate::problem::Problem;
+use axum::http::StatusCode;
+use axum::response::Redirect;
+use maud::{Markup, html};
+use serde::Deserialize;
+use serde_json::json;
+use tidemill_domain::access::Permission;
+use tidemill_domain::audit::AuditEntry;
+use tidemill_domain::code::Code;
+
+/// Where it is asked for.
+pub(crate) const PATH: &str = "/action";
+
+/// The panel with the button; nothing where the program has no such action.
+pub(crate) fn button(visit: &Visit) -> Markup {
+    let Some(action) = visit.state.action() else { return html! {} };
+    let content = html! {
+        div.body {
+            p { (action.explanation()) }
+            @match visit.refusal(Permission::Administer) {
+                Some(reason) => p { (refused(action.title(), &reason)) },
+                None => form method="post" action=(visit.state.path(PATH)) {
+                    (form::hidden(&visit.principal))
+                    button { (action.title()) }
+                },
+            }
+        }
+    };
+    panel("action", "Try it", &html! {}, &content)
+}
+
+/// The form of the button.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Order {
+    #[serde(default)]
+    form_token: String,
+    #[serde(default)]
+    key: String,
+}
+
+/// Does it, and goes back to where its effect can be seen.
+pub(crate) async fn perform(visit: Visit, Fields(fields): Fields<Order>) -> Result<Redirect, Problem> {
+    form::check(&visit.principal, &fields.form_token)?;
+    let Some(action) = visit.state.action() else { return Err(Problem::not_found("this address")) };
+    let (object, headers) = (format!("action/{}", action.name()), form::key_header(&fields.key));
+    let what = format!("form: {object}");
+    mutation::run(&visit.state, &visit.principal, &object, &headers, &what, async |tx| {
+        let performed = action.perform().await?;
+        let entry = AuditEntry::new(visit.principal.actor(), action.name(), &performed.object);
+        tx.audit(&entry.because(&performed.story)).await?;
+        Ok((StatusCode::OK, json!({ "object": performed.object })))
+    })
+    .await?;
+    Ok(Redirect::to(&format!("{}#leases", home(&visit.state))))
+}
+
+impl From<CannotPerform> for Problem {
+    fn from(cannot: CannotPerform) -> Self {
+        Self::with_status(StatusCode::CONFLICT, Code::NotFound, cannot.why, cannot.remedy)
+    }
+}

@@ -1,0 +1,110 @@
+//! The configuration that `tidemill init` writes: every key of the table with what it is for, and all defaults commented
+//! out. It is made of the table itself, so that no key is missing and none is wrong.
+
+use crate::config::key::{self, Key, Kind};
+use std::fmt::Write as _;
+
+/// What is set in the file, and not left to its default: so that the job beside it is a job of this folder.
+const SET: (&str, &str) = ("jobs.folder", "jobs");
+
+const HEAD: &str = "\
+# The configuration of Tidemill for all commands that run in this folder.
+#
+# Every key is here with its default, commented out: take away the # to set it. The same keys can be given by the
+# environment, such as TIDEMILL_DATABASE_URL, which wins over this file; flags win over both. Secrets are given by the
+# environment, or by a file that the environment names, never here.
+#
+#   tidemill config check            what is wrong with this file
+#   tidemill config show --origin    what is in force, and where it comes from
+";
+
+/// The whole file.
+pub(super) fn text() -> String {
+    let mut text = HEAD.to_owned();
+    // What belongs to no table has to stand before all tables.
+    let (in_tables, alone): (Vec<&Key>, Vec<&Key>) =
+        key::ALL.iter().copied().partition(|key| key.path.contains('.'));
+    for key in alone {
+        entry(&mut text, key);
+    }
+    let mut table = "";
+    for key in in_tables {
+        let of_key = key.path.rsplit_once('.').map_or("", |(table, _)| table);
+        if of_key != table {
+            table = of_key;
+            let _infallible = writeln!(text, "\n[{table}]");
+        }
+        entry(&mut text, key);
+    }
+    text
+}
+
+fn entry(text: &mut String, key: &Key) {
+    let leaf = key.path.rsplit('.').next().unwrap_or(key.path);
+    let _infallible = writeln!(text, "\n# {}", key.doc);
+    if key.kind == Kind::Secret {
+        let file = key.env_file_name().unwrap_or_default();
+        let _infallible = writeln!(text, "# A secret: set {} or {file}.", key.env_name());
+        return;
+    }
+    let allowed = key.kind.allowed();
+    let mut letters = allowed.chars();
+    let allowed: String = letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect();
+    let _infallible = writeln!(text, "# {allowed}.");
+    let _infallible = match (key.default, key.path == SET.0) {
+        (_, true) => writeln!(text, "{leaf} = {:?}", SET.1),
+        (Some(default), _) => writeln!(text, "#{leaf} = {}", value(key.kind, default)),
+        (None, _) => writeln!(text, "#{leaf} ="),
+    };
+}
+
+/// A default as TOML has it.
+fn value(kind: Kind, default: &str) -> String {
+    match kind {
+        Kind::Number { .. } | Kind::Decimal | Kind::Truth => default.to_owned(),
+        _ => format!("{default:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Origin, Sources, load};
+
+    #[test]
+    fn every_key_is_in_the_file_once() {
+        let text = text();
+
+        for key in key::ALL {
+            assert_eq!(text.matches(&format!("# {}\n", key.doc)).count(), 1, "{}", key.path);
+        }
+    }
+
+    #[test]
+    fn every_default_can_be_uncommented_and_says_what_holds_anyway() {
+        let uncommented: String = text()
+            .lines()
+            .map(|line| match line.strip_prefix('#') {
+                Some(rest) if !rest.starts_with(' ') && !rest.ends_with('=') => format!("{rest}\n"),
+                _ => format!("{line}\n"),
+            })
+            .collect();
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("tidemill.toml"), uncommented).unwrap();
+
+        let loaded = load(&Sources {
+            flags: Vec::new(),
+            environment: Vec::new(),
+            config_file: None,
+            working_folder: folder.path().to_owned(),
+            user_folder: None,
+            system_file: "/nowhere/tidemill.toml".into(),
+        })
+        .unwrap();
+
+        for value in loaded.values.iter().filter(|value| value.key.default.is_some()) {
+            assert_ne!(value.origin, Origin::Default, "{} is missing", value.key.path);
+            assert_eq!(Some(value.shown.as_str()), value.key.default, "{}", value.key.path);
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! `tidemill man`: manual pages, one for every command.
+
+use crate::app;
+use crate::output::write_stdout;
+use crate::report::Failure;
+use clap::Args;
+use clap_mangen::Man;
+use std::path::{Path, PathBuf};
+use tidemill_domain::code::{Code, Exit};
+
+/// Manual pages: that of the program, or one for every command
+#[derive(Args, Debug)]
+pub(crate) struct Manual {
+    /// Write the pages of all commands into this folder, such as ~/.local/share/man/man1
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+pub(super) fn run(arguments: &Manual) -> Result<Exit, Failure> {
+    match &arguments.out {
+        Some(folder) => write_all(folder)?,
+        None => {
+            let mut page = Vec::new();
+            Man::new(command_line()).render(&mut page).map_err(|error| Failure::output(&error))?;
+            write_stdout(&page)?;
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+/// Without `help`, which has no page.
+fn command_line() -> clap::Command {
+    app::command_line().disable_help_subcommand(true)
+}
+
+fn write_all(folder: &Path) -> Result<(), Failure> {
+    let written =
+        std::fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(command_line(), folder));
+    written.map_err(|error| {
+        let what = format!("the manual pages could not be written to {}", folder.display());
+        Failure::new(
+            Code::OutputFailed,
+            what,
+            "name a folder that may be written, with room for a hundred files",
+        )
+        .because(&error.to_string())
+    })
+}
