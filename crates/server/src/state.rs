@@ -8,6 +8,7 @@ use crate::live::Live;
 use metrics_exporter_prometheus::PrometheusHandle;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use tidemill_domain::alert::Rule;
 use tidemill_domain::render::{LocalPath, Policy};
 use tidemill_domain::time::{Clock, Monotonic, Timestamp};
 use tidemill_engine::Process;
@@ -30,6 +31,8 @@ pub struct Parts {
     pub pools: Pools,
     /// What is known of renders in this process.
     pub render: RenderPart,
+    /// The rules of alerts that are in force.
+    pub rules: Vec<Rule>,
     /// The clocks of this host.
     pub clock: Arc<dyn Clock>,
     /// What was counted; none when nobody counts.

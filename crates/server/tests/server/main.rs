@@ -133,6 +133,7 @@ impl App {
                 worker: None,
                 posters: choices.posters,
             },
+            rules: tidemill_engine::alert::default_rules(),
             clock: clock.clone(),
             metrics: None,
             configuration: vec![line("database.url", "postgres://u:***@h/d"), line("process.lease", "15s")],
