@@ -9,6 +9,7 @@ use crate::live::Live;
 use metrics_exporter_prometheus::PrometheusHandle;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use tidemill_domain::alert::Rule;
 use tidemill_domain::render::{LocalPath, Policy};
 use tidemill_domain::time::{Clock, Monotonic, Timestamp};
 use tidemill_engine::Process;
@@ -33,6 +34,8 @@ pub struct Parts {
     pub render: RenderPart,
     /// What this program lets people do beyond what every server can; usually nothing.
     pub action: Option<Arc<dyn ExtraAction>>,
+    /// The rules of alerts that are in force.
+    pub rules: Vec<Rule>,
     /// The clocks of this host.
     pub clock: Arc<dyn Clock>,
     /// What was counted; none when nobody counts.

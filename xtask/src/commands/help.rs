@@ -40,6 +40,7 @@ Environment:
   TIDEMILL_TEST_KAFKA          a broker (HOST:PORT) to test against instead of a private one
   TIDEMILL_TEST_KAFKA_HOME     a folder with the jars of Kafka instead of one in the user's cache
   TIDEMILL_TEST_KAFKA_PYTHON   a Python with confluent-kafka, likewise
+  TIDEMILL_TEST_PICTURES       a folder for pictures of all pages of the dashboard
 ";
 
 /// Shows what can be asked for.

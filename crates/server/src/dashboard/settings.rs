@@ -3,7 +3,7 @@
 use crate::dashboard::form;
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::overview::process;
-use crate::dashboard::part::{panel, table};
+use crate::dashboard::part::{panel, wide_table};
 use crate::dashboard::preferences::{ReadOnly, Shortcuts, Theme, TimeMode};
 use crate::dashboard::pulse::Pulse;
 use crate::dashboard::region::Page;
@@ -24,7 +24,7 @@ pub(crate) async fn page(visit: Visit) -> Result<Html<String>, Problem> {
         h1 { "Settings" }
         (panel("preferences", "Preferences", &nothing, &preferences(&visit)))
         (panel("more", "Administration", &nothing, &links(&visit)))
-        (panel("processes", "Processes", &nothing, &table("Processes", process::COLUMNS, &processes.markup())))
+        (panel("processes", "Processes", &nothing, &wide_table("Processes", process::COLUMNS, &processes.markup())))
         (panel("about", "About", &nothing, &html! {
             dl.body {
                 dt { "Version" } dd { (visit.state.inner().parts.version) }

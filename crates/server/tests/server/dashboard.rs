@@ -1,5 +1,6 @@
 //! The pages, as a browser without JavaScript sees and uses them.
 
+mod every;
 mod job;
 mod outbox;
 mod overview;
@@ -352,6 +353,27 @@ async fn an_alert_is_silenced_with_a_reason_and_unsilenced() {
 
     operator.submit("/alerts", "/alerts/unsilence", "rule=process_died&subject=all").await;
     assert!(operator.get("/alerts").await.text.contains("Nothing is silenced."));
+}
+
+#[tokio::test]
+async fn the_rules_in_force_are_told_with_when_they_fire_and_who_is_told() {
+    let app = App::open().await;
+
+    let page = app.ask(Method::GET, "/alerts", &[], "").await.text;
+
+    let rules = between(&page, "<section class=\"panel\" id=\"rules\"", "</section>");
+    for rule in tidemill_engine::alert::default_rules() {
+        let condition = format!("<code>{} {}</code>", rule.signal(), rule.condition());
+        assert!(
+            rules.contains(&format!(">{}</th>", rule.name())) && rules.contains(&condition),
+            "{condition}: {rules}"
+        );
+        assert!(
+            page.contains(&format!("<option value=\"{}\">", rule.name())),
+            "it can be chosen for a silence"
+        );
+    }
+    assert!(rules.contains("at once") && rules.contains("log"), "{rules}");
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use crate::App;
 use axum::http::{Method, StatusCode};
 use serde_json::json;
 use tidemill_domain::audit::Role;
+use tidemill_server::route::{Surface, routes};
 
 const HOSTILE: &[&str] = &[
     "'; drop table tidemill_token; --",
@@ -85,43 +86,117 @@ async fn lists_are_bounded() {
     }
 }
 
+/// The fields of all forms and addresses of the dashboard.
+const FIELDS: &[&str] = &[
+    "accept_change",
+    "action",
+    "actor",
+    "after",
+    "aggregate_id",
+    "aggregate_type",
+    "all",
+    "back",
+    "before",
+    "composition",
+    "confirm",
+    "count",
+    "date",
+    "days",
+    "done",
+    "error",
+    "event_type",
+    "format",
+    "hours",
+    "id",
+    "instance",
+    "instances_before",
+    "key",
+    "lines",
+    "max_units",
+    "name",
+    "number",
+    "object",
+    "parameter.day",
+    "paused",
+    "policy",
+    "range",
+    "read_only",
+    "reason",
+    "resumed",
+    "role",
+    "rule",
+    "scopes",
+    "shortcuts",
+    "slot",
+    "state",
+    "status",
+    "subject",
+    "tab",
+    "text",
+    "theme",
+    "threshold_percent",
+    "time",
+    "token",
+    "topic",
+];
+/// Those without which a form is refused before anything else of it is read.
+const NUMBERS: [(&str, &str); 6] = [
+    ("days", "1"),
+    ("hours", "1"),
+    ("max_units", "10"),
+    ("threshold_percent", "95"),
+    ("number", "1"),
+    ("confirm", "1"),
+];
+
+/// All fields with this value; `known` have theirs.
+fn fields(value: &str, known: &[(&str, &str)]) -> String {
+    let given =
+        |name: &str| known.iter().find(|(field, _)| *field == name).map_or(value, |(_, value)| *value);
+    FIELDS.iter().map(|name| format!("{name}={}", given(name))).collect::<Vec<_>>().join("&")
+}
+
+/// A route with this in place of every name in its path.
+fn filled(path: &str, value: &str) -> String {
+    let part = |part: &str| if part.starts_with('{') { value.to_owned() } else { part.to_owned() };
+    path.split('/').map(part).collect::<Vec<_>>().join("/")
+}
+
 #[tokio::test]
-async fn hostile_text_in_any_form_is_shown_as_text_or_refused() {
+async fn hostile_text_in_any_form_or_address_is_shown_as_text_or_refused() {
     let app = App::open().await;
-    let escaped = |text: &str| text.bytes().map(|byte| format!("%{byte:02x}")).collect::<String>();
     let form = [("content-type", "application/x-www-form-urlencoded"), ("sec-fetch-site", "same-origin")];
+    let pages: Vec<_> = routes().into_iter().filter(|route| route.surface == Surface::Page).collect();
+    assert!(pages.len() > 50);
     for text in HOSTILE {
-        let value = escaped(text);
-        for (path, body) in [
-            ("/settings/tokens", format!("form_token=&name={value}&role=viewer&scopes=&days=1&key=")),
-            (
-                "/settings/tokens",
-                format!("form_token=&name=n&role={value}&scopes={value}&days=1&key={value}"),
-            ),
-            ("/settings/tokens/x/revoke", format!("form_token=&reason={value}&key=")),
-            (
-                "/alerts/silence",
-                format!("form_token=&rule={value}&subject={value}&hours=1&reason={value}&key="),
-            ),
-            ("/alerts/unsilence", format!("form_token=&rule={value}&subject={value}&key=")),
-            ("/settings/preferences", format!("theme={value}&time={value}&back={value}")),
-            ("/login", format!("token={value}")),
-        ] {
-            let answer = app.ask(Method::POST, path, &form, &body).await;
-            assert!(!answer.status.is_server_error(), "{path} {body}: {answer:?}");
-            assert!(
-                !answer.header("location").contains("evil") && !answer.text.contains("<script>alert"),
-                "{path}"
-            );
-        }
-        for path in ["/", "/settings/audit", "/settings/tokens", "/alerts"] {
-            let page = app.ask(Method::GET, &format!("{path}?actor={value}&action={value}"), &[], "").await;
-            assert!(!page.status.is_server_error(), "{path}: {}", page.status);
-            assert!(!page.text.contains("<script>alert"), "{path} shows {text:?} as it is");
+        let value: String = text.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        for route in &pages {
+            for path in [filled(route.path, "1"), filled(route.path, &value)] {
+                for fields in [fields(&value, &[]), fields(&value, &NUMBERS)] {
+                    let answer = if route.method == Method::GET {
+                        app.ask(Method::GET, &format!("{path}?{fields}"), &[], "").await
+                    } else {
+                        app.ask(route.method.clone(), &path, &form, &fields).await
+                    };
+                    assert!(!answer.status.is_server_error(), "{path} {text:?}: {answer:?}");
+                    let is_page = answer.header("content-type").starts_with("text/html");
+                    assert!(
+                        !is_page || !answer.text.contains("<script>alert"),
+                        "{path} shows {text:?} as it is"
+                    );
+                    let address = answer.header("location");
+                    assert!(
+                        address.is_empty() || address.starts_with('/') && !address.starts_with("//"),
+                        "{path}: {address}"
+                    );
+                }
+            }
         }
     }
-    let away = app
-        .ask(Method::POST, "/settings/preferences", &form, "theme=dark&back=https%3A%2F%2Fevil.example%2F")
-        .await;
-    assert!(!away.header("location").contains("evil"), "{away:?}");
+    let away = fields(
+        "https%3A%2F%2Fevil.example%2F",
+        &[("theme", "dark"), ("time", "utc"), ("read_only", "on"), ("shortcuts", "on")],
+    );
+    let away = app.ask(Method::POST, "/settings/preferences", &form, &away).await;
+    assert_eq!((away.status, away.header("location")), (StatusCode::SEE_OTHER, "/settings"), "{away:?}");
 }

@@ -16,9 +16,16 @@ use tokio::time::timeout;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// A patch, as it came over a stream.
+pub(crate) struct Patch {
+    pub(crate) id: String,
+    pub(crate) region: String,
+    pub(crate) html: String,
+}
+
 /// An open stream, read event by event.
 pub(crate) struct Page {
-    status: StatusCode,
+    pub(crate) status: StatusCode,
     body: BodyDataStream,
     text: String,
 }
@@ -51,15 +58,27 @@ impl Page {
     /// The next patch of this region: its id and its text.
     pub(crate) async fn patch(&mut self, region: &str) -> (String, String) {
         loop {
+            let patch = self.any_patch().await;
+            if patch.region == region {
+                return (patch.id, patch.html);
+            }
+        }
+    }
+
+    /// The next patch of whichever region; none when none comes in time.
+    pub(crate) async fn patch_in_time(&mut self) -> Option<Patch> {
+        timeout(PATIENCE / 2, self.any_patch()).await.ok()
+    }
+
+    async fn any_patch(&mut self) -> Patch {
+        loop {
             let event = self.event().await.expect("the stream is open");
             let line =
                 |name: &str| event.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("").to_owned();
-            if line("event: ") != "patch" {
-                continue;
-            }
-            let data: Value = serde_json::from_str(&line("data: ")).unwrap();
-            if data["r"] == region {
-                return (line("id: "), data["h"].as_str().unwrap().to_owned());
+            if line("event: ") == "patch" {
+                let data: Value = serde_json::from_str(&line("data: ")).unwrap();
+                let text = |name: &str| data[name].as_str().unwrap().to_owned();
+                return Patch { id: line("id: "), region: text("r"), html: text("h") };
             }
         }
     }

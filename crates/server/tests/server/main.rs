@@ -137,6 +137,7 @@ impl App {
                 posters: choices.posters,
             },
             action: choices.action,
+            rules: tidemill_engine::alert::default_rules(),
             clock: clock.clone(),
             metrics: None,
             configuration: vec![line("database.url", "postgres://u:***@h/d"), line("process.lease", "15s")],

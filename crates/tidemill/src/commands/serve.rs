@@ -10,6 +10,7 @@ use clap::Args;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use tidemill_domain::alert::Rule;
 use tidemill_domain::audit::Actor;
 use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::job::retention::{Retention, Unfinished};
@@ -177,6 +178,7 @@ impl Serving {
             pools: pools.clone(),
             render,
             action: wanted.action,
+            rules: rules(context),
             clock,
             metrics: telemetry::start_metrics(),
             configuration: configuration(context),
@@ -348,10 +350,15 @@ fn lambda(context: &Context) -> LambdaOptions {
     }
 }
 
-/// The rules in force, with whom they tell.
+/// The rules in force.
+fn rules(context: &Context) -> Vec<Rule> {
+    let all = context.settings().alert.rules.iter();
+    all.filter(|rule| rule.is_enabled).map(|rule| rule.rule.clone()).collect()
+}
+
+/// Judges by the rules in force, and tells those whom they name.
 fn alerting(context: &Context, clock: Arc<SystemClock>) -> Result<Alerting, Failure> {
     let settings = &context.settings().alert;
-    let rules = settings.rules.iter().filter(|rule| rule.is_enabled).map(|rule| rule.rule.clone()).collect();
     let mut channels: Vec<Arc<dyn Channel>> = vec![Arc::new(LogChannel)];
     let bad = |what: String| Failure::new(Code::BadValue, what, "correct the configuration of the alerts");
     for webhook in &settings.webhooks {
@@ -364,7 +371,7 @@ fn alerting(context: &Context, clock: Arc<SystemClock>) -> Result<Alerting, Fail
             Webhook::new(&webhook.name, webhook.url.expose(), secret, webhook.allow_private, clock.clone());
         channels.push(Arc::new(made.map_err(|error| bad(error.to_string()))?.in_format(format)));
     }
-    Alerting::new(rules, signal::known(clock.clone()), channels, clock)
+    Alerting::new(rules(context), signal::known(clock.clone()), channels, clock)
         .map_err(|error| bad(error.to_string()))
 }
 

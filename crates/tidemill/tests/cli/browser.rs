@@ -7,10 +7,12 @@ mod outbox;
 mod pool;
 mod render;
 mod scene;
+mod walk;
+mod world;
 
-use scene::{LEASE, Login, SOON, Scene};
+use scene::{LEASE, SOON, Scene};
 use std::time::Duration;
-use tidemill_testkit::{Browser, BrowserOptions, WebDriverError};
+use tidemill_testkit::{Browser, WebDriverError};
 
 const PROCESSES: &str = "#processes tbody tr";
 const EVENTS: &str = "#events tbody tr";
@@ -61,7 +63,7 @@ fn a_new_worker_and_its_leases_appear_on_an_open_overview() {
 
 #[test]
 fn who_has_to_log_in_gets_in_with_the_right_token_only_and_out_again() {
-    let Some(scene) = Scene::open(Login::Everybody, BrowserOptions::default()) else { return };
+    let Some(scene) = Scene::closed() else { return };
     let token = scene.run(&["token", "create", "ann", "--role", "admin"]);
 
     let page = scene.visit("/");

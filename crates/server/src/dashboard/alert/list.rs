@@ -9,7 +9,15 @@ use tidemill_domain::alert::{AlertState, Severity};
 use tidemill_store::alert::AlertRecord;
 
 /// What the table's columns are called.
-pub(crate) const COLUMNS: &[&str] = &["State", "Rule", "Subject", "Severity", "Value", "Since", "Silenced"];
+pub(crate) const COLUMNS: &[(&str, bool)] = &[
+    ("State", false),
+    ("Rule", false),
+    ("Subject", false),
+    ("Severity", false),
+    ("Value", true),
+    ("Since", false),
+    ("Silenced", false),
+];
 
 /// The table's body.
 pub(crate) fn region(pulse: &Pulse, times: &Times) -> Region {
@@ -42,7 +50,7 @@ pub(crate) fn row(alert: &AlertRecord, times: &Times) -> Markup {
             th scope="row" { (alert.rule) }
             td.long { (alert.subject) }
             td { (alert.severity.as_str()) }
-            td {
+            td.number {
                 @match alert.value {
                     Some(value) => (value),
                     None => span.soft { "unknown" },

@@ -2,6 +2,7 @@
 
 pub(crate) mod list;
 pub(crate) mod page;
+mod rule;
 pub(crate) mod silence;
 
 pub(crate) use page::page;

@@ -1,10 +1,10 @@
 //! The page of the alerts. The list changes by itself; the forms around it are the visitor's own.
 
-use super::list;
+use super::{list, rule};
 use crate::dashboard::form;
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::Times;
-use crate::dashboard::part::{empty_row, panel, refused, table};
+use crate::dashboard::part::{command, empty_row, panel, refused, table, wide_table};
 use crate::dashboard::pulse::Pulse;
 use crate::dashboard::region::Page;
 use crate::dashboard::visit::Visit;
@@ -12,8 +12,8 @@ use crate::problem::Problem;
 use axum::response::Html;
 use maud::{Markup, html};
 use tidemill_domain::access::Permission;
-use tidemill_domain::alert::Silence;
 use tidemill_domain::alert::silence::REASON_CHARS_MAX;
+use tidemill_domain::alert::{Rule, Silence};
 
 const SILENCES_MAX: u32 = 200;
 const SILENCE_COLUMNS: &[&str] = &["Rule", "Subject", "Until", "By", "Why", "Action"];
@@ -31,10 +31,12 @@ pub(crate) async fn page(visit: Visit) -> Result<Html<String>, Problem> {
     let nothing = html! {};
     let content = html! {
         h1 { "Alerts" }
-        (panel("alerts", "Now and lately", &nothing, &table("Alerts", list::COLUMNS, &list.markup())))
+        (panel("alerts", "Now and lately", &nothing, &wide_table("Alerts", list::COLUMNS, &list.markup())))
         (panel("silences", "Silences", &nothing,
             &table("Silences", SILENCE_COLUMNS, &silence_rows(&visit, &silences, &times))))
         (panel("silence", "Silence an alert", &nothing, &silence_form(&visit, &pulse)))
+        (panel("rules", "Rules", &html! { (command("tidemill alert rules")) },
+            &wide_table("Rules", rule::COLUMNS, &rule::rows(&visit.state.inner().parts.rules))))
     };
     let frame =
         Frame { visit: &visit, pulse: &pulse, section: Section::Alerts, title: None, page: Page::Alerts };
@@ -97,7 +99,7 @@ fn silence_form(visit: &Visit, pulse: &Pulse) -> Markup {
             div.fields {
                 label {
                     "Rule"
-                    input name="rule" required disabled[is_off] list="rules" maxlength="100" autocomplete="off";
+                    input name="rule" required disabled[is_off] list="rules-known" maxlength="100" autocomplete="off";
                 }
                 label {
                     "Subject (all when empty)"
@@ -114,7 +116,7 @@ fn silence_form(visit: &Visit, pulse: &Pulse) -> Markup {
                     input name="reason" required disabled[is_off] maxlength=(REASON_CHARS_MAX);
                 }
             }
-            (known("rules", pulse.alerts.rows.iter().map(|alert| alert.rule.as_str())))
+            (known("rules-known", visit.state.inner().parts.rules.iter().map(Rule::name)))
             (known("subjects", pulse.alerts.rows.iter().map(|alert| alert.subject.as_str())))
             div.row {
                 @match &refusal {

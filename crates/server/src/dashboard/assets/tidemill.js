@@ -74,13 +74,6 @@
     ready(made.content);
     return made.content;
   }
-  function parse(text) {
-    const made = document.createElement("template");
-    made.innerHTML = text;
-    tell(made.content);
-    ready(made.content);
-    return made.content;
-  }
   function hear(event) {
     heard = Date.now();
     return event;

@@ -117,7 +117,7 @@ fn context(title: &str, stored: Option<&StoredContext>) -> Markup {
     html! {
         details {
             summary { (title) " " span.soft { (count) @if count == 1 { " value" } @else { " values" } } }
-            pre.said { (text) }
+            pre { (text) }
         }
     }
 }

@@ -68,9 +68,9 @@ fn message(text: &str) -> Markup {
     let lines: Vec<&str> = text.lines().collect();
     let (first, rest) = lines.split_at(lines.len().min(LINES));
     html! {
-        @if !first.is_empty() { pre.said { (first.join("\n")) } }
+        @if !first.is_empty() { pre { (first.join("\n")) } }
         @if !rest.is_empty() {
-            details { summary { (rest.len()) " more lines" } pre.said { (rest.join("\n")) } }
+            details { summary { (rest.len()) " more lines" } pre { (rest.join("\n")) } }
         }
     }
 }

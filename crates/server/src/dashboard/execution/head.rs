@@ -21,7 +21,7 @@ pub(super) fn markup(state: &State, seen: &Seen, times: &Times) -> Markup {
         section.panel.head data-live="head" data-title=(title) {
             header {
                 h1 { a href=(address(state, &execution.job)) { (execution.job) } " #" (execution.id) }
-                span.big { (word(execution.status)) }
+                b.lead { (word(execution.status)) }
             }
             dl.body {
                 dt { "Instance" }

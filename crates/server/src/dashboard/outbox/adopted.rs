@@ -8,8 +8,9 @@ use maud::{Markup, html};
 use tidemill_domain::outbox::Count;
 use tidemill_store::outbox::AdoptedStanding;
 
-/// What the columns are called.
-pub(super) const COLUMNS: &[&str] = &["Table", "To be sent", "Oldest", "Being sent", "Failed"];
+/// What the columns are called, and whether they are of numbers.
+pub(super) const COLUMNS: &[(&str, bool)] =
+    &[("Table", false), ("To be sent", true), ("Oldest", false), ("Being sent", true), ("Failed", true)];
 
 /// The table's body.
 pub(super) fn region(tables: &[AdoptedStanding], times: &Times) -> Region {
@@ -28,7 +29,7 @@ fn row(table: &AdoptedStanding, times: &Times) -> Markup {
             th.long scope="row" { (table.name) }
             @match table.counts {
                 Some(counts) => {
-                    td { (count(counts.pending)) }
+                    td.number { (count(counts.pending)) }
                     td {
                         @match (counts.oldest, counts.pending) {
                             (Some(oldest), _) => (times.length(oldest)),
@@ -36,8 +37,8 @@ fn row(table: &AdoptedStanding, times: &Times) -> Markup {
                             (None, _) => (unknown()),
                         }
                     }
-                    td { (count(counts.sending)) }
-                    td { (count(counts.failed)) }
+                    td.number { (count(counts.sending)) }
+                    td.number { (count(counts.failed)) }
                 }
                 None => td colspan="4" { (unknown()) span.soft { ": it is gone, locked, or not for us to see" } }
             }

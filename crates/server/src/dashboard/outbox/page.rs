@@ -4,7 +4,7 @@ use super::standing::{Standing, count, oldest};
 use super::{adopted, relay, slot};
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::Times;
-use crate::dashboard::part::{Health, command, panel, state as state_word, table};
+use crate::dashboard::part::{Health, command, panel, state as state_word, wide_table};
 use crate::dashboard::pulse::Pulse;
 use crate::dashboard::region::{Audience, Page, Region};
 use crate::dashboard::visit::Visit;
@@ -15,7 +15,8 @@ use maud::{Markup, html};
 use tidemill_domain::outbox::exception::StateWord;
 use tidemill_store::outbox::Backlog;
 
-const EXCEPTED_COLUMNS: &[&str] = &["State", "Events", "Oldest", "What it means"];
+const EXCEPTED_COLUMNS: &[(&str, bool)] =
+    &[("State", false), ("Events", true), ("Oldest", false), ("What it means", false)];
 
 /// The parts that change by themselves. The page is put together from the very same.
 #[derive(Debug)]
@@ -55,7 +56,7 @@ fn excepted(state: &State, standing: &Standing, times: &Times) -> Region {
         html! {
             tr {
                 th scope="row" { a href=(address) { (state_word(health, word.as_str())) } }
-                td { (count(rows)) }
+                td.number { (count(rows)) }
                 td { @if word == StateWord::Skipped { span.soft { "nobody waits" } } @else { (oldest(Some(backlog), times)) } }
                 td.long { (means) }
             }
@@ -91,9 +92,9 @@ fn content(visit: &Visit, regions: &Regions) -> Markup {
         h1 { "Outbox" }
         (panel("standing", "How it stands", &html! { (command("tidemill outbox stats")) }, &regions.head.markup()))
         (panel("excepted", "Events that were not taken", &all,
-            &table("Events that were not taken", EXCEPTED_COLUMNS, &regions.excepted.markup())))
-        (panel("relays", "Relays", &nothing, &table("Relays", relay::COLUMNS, &regions.relays.markup())))
+            &wide_table("Events that were not taken", EXCEPTED_COLUMNS, &regions.excepted.markup())))
+        (panel("relays", "Relays", &nothing, &wide_table("Relays", relay::COLUMNS, &regions.relays.markup())))
         (panel("slots", "Slots", &html! { (command("tidemill outbox stats --slots")) }, &regions.slots.markup()))
-        (panel("adopted", "Adopted tables", &nothing, &table("Adopted tables", adopted::COLUMNS, &regions.adopted.markup())))
+        (panel("adopted", "Adopted tables", &nothing, &wide_table("Adopted tables", adopted::COLUMNS, &regions.adopted.markup())))
     }
 }

@@ -2,14 +2,24 @@
 
 use super::standing::{rounded, unknown};
 use crate::dashboard::instant::Times;
-use crate::dashboard::part::{Health, command, empty_row, state};
+use crate::dashboard::part::{Health, command, empty_row, number, state};
 use crate::dashboard::region::{Audience, Page, Region, Row};
 use maud::{Markup, html};
 use tidemill_store::outbox::RelayDetail;
 
-/// What the columns are called.
-pub(super) const COLUMNS: &[&str] =
-    &["State", "Relay", "Host", "Sink", "Share", "Slots", "Published", "Per second", "Joined", "Lease"];
+/// What the columns are called, and whether they are of numbers.
+pub(super) const COLUMNS: &[(&str, bool)] = &[
+    ("State", false),
+    ("Relay", false),
+    ("Host", false),
+    ("Sink", false),
+    ("Share", false),
+    ("Slots", true),
+    ("Published", true),
+    ("Per second", true),
+    ("Joined", false),
+    ("Lease", false),
+];
 
 /// The table's body.
 pub(super) fn region(relays: &[RelayDetail], times: &Times) -> Region {
@@ -37,9 +47,9 @@ fn row(detail: &RelayDetail, times: &Times) -> Markup {
                     None => span.soft { "fair" },
                 }
             }
-            td { (relay.slots) }
-            td { (detail.tally.published) }
-            td {
+            td.number { (relay.slots) }
+            td.number { (number(detail.tally.published)) }
+            td.number {
                 @match detail.published_per_second() {
                     Some(rate) => (rounded(rate)),
                     None => (unknown()),

@@ -2,14 +2,21 @@
 
 use super::standing::{Standing, count, oldest, unknown};
 use crate::dashboard::instant::Times;
-use crate::dashboard::part::{Health, empty_row, state, table};
+use crate::dashboard::part::{Health, empty_row, state, wide_table};
 use crate::dashboard::region::{Audience, Page, Region};
 use maud::{Markup, html};
 use std::collections::BTreeMap;
 use tidemill_domain::outbox::RelayId;
 use tidemill_store::outbox::{Backlog, SlotLag};
 
-const COLUMNS: &[&str] = &["Owner", "Slots", "Which", "Epoch", "Unpublished", "Oldest"];
+const COLUMNS: &[(&str, bool)] = &[
+    ("Owner", false),
+    ("Slots", true),
+    ("Which", false),
+    ("Epoch", true),
+    ("Unpublished", true),
+    ("Oldest", false),
+];
 
 /// Colours that owners take in turn.
 const COLOURS: usize = 5;
@@ -34,7 +41,7 @@ pub(super) fn region(standing: &Standing, times: &Times) -> Region {
                 None => p.body { (unknown()) },
                 Some(slots) => {
                     div.body { (strip(standing, slots, &owners)) }
-                    (table("Slots by owner", COLUMNS, &rows(standing, slots, &owners, times)))
+                    (wide_table("Slots by owner", COLUMNS, &rows(standing, slots, &owners, times)))
                 }
             }
         }
@@ -156,10 +163,10 @@ fn row(
                 }
                 @if owner.is_none() || is_gone { (state(Health::Warn, &named(standing, owner))) } @else { (named(standing, owner)) }
             }
-            td { (slots.len()) }
+            td.number { (slots.len()) }
             td.long { (ranges(&numbers)) }
-            td { @if least == most { (least) } @else { (least) " to " (most) } }
-            td { (count(backlog.rows)) }
+            td.number { @if least == most { (least) } @else { (least) " to " (most) } }
+            td.number { (count(backlog.rows)) }
             td { (oldest(Some(backlog), times)) }
         }
     }

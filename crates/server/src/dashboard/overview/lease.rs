@@ -11,7 +11,14 @@ use tidemill_store::lease::LeaseRecord;
 const SHOWN: usize = 50;
 
 /// What the table's columns are called.
-pub(crate) const COLUMNS: &[&str] = &["State", "Lease", "Owner", "Epoch", "Held since", "Until"];
+pub(crate) const COLUMNS: &[(&str, bool)] = &[
+    ("State", false),
+    ("Lease", false),
+    ("Owner", false),
+    ("Epoch", true),
+    ("Held since", false),
+    ("Until", false),
+];
 
 /// The table's body. What nobody holds is not in it.
 pub(crate) fn region(pulse: &Pulse, times: &Times) -> Region {
@@ -55,7 +62,7 @@ pub(crate) fn row(lease: &LeaseRecord, pulse: &Pulse, times: &Times) -> Markup {
                     None => span.soft { "unknown" },
                 }
             }
-            td { (lease.lease.epoch()) }
+            td.number { (lease.lease.epoch()) }
             td { (times.maybe(lease.acquired_at, "unknown")) }
             td { (times.maybe(until, "its process ends")) }
         }

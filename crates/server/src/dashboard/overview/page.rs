@@ -8,7 +8,7 @@ use super::{database, event, lease, process};
 use crate::dashboard::action;
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::Times;
-use crate::dashboard::part::{command, panel, table};
+use crate::dashboard::part::{command, panel, table, wide_table};
 use crate::dashboard::pulse::Pulse;
 use crate::dashboard::region::{Audience, Page, Region};
 use crate::dashboard::visit::Visit;
@@ -133,7 +133,7 @@ impl Regions {
 
     fn pools(&self) -> Markup {
         html! {
-            (table("Pools", pool::COLUMNS, &self.pools.markup()))
+            (wide_table("Pools", pool::COLUMNS, &self.pools.markup()))
             (self.pool_graph.markup())
             h3 { "Recent events of pools" }
             (table("Recent events of pools", pool::EVENT_COLUMNS, &self.pool_events.markup()))
@@ -153,8 +153,8 @@ impl Regions {
             (panel("pools", "Pools", &all("/pools"), &self.pools()))
             (panel("outbox", "Outbox", &all("/outbox"), &self.outbox.markup()))
             (panel("events", "Recent events", &last, &table("Recent events", event::COLUMNS, &self.events.markup())))
-            (panel("processes", "Processes", &nothing, &table("Processes", process::COLUMNS, &self.processes.markup())))
-            (panel("leases", "Leases", &nothing, &table("Leases", lease::COLUMNS, &self.leases.markup())))
+            (panel("processes", "Processes", &nothing, &wide_table("Processes", process::COLUMNS, &self.processes.markup())))
+            (panel("leases", "Leases", &nothing, &wide_table("Leases", lease::COLUMNS, &self.leases.markup())))
             (panel("database", "Database", &nothing, &self.database.markup()))
         }
     }

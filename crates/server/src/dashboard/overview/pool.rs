@@ -1,7 +1,7 @@
 //! Pools: how full each is, who waits, how full the busiest was, and what has just been decided about them.
 
 use crate::dashboard::instant::Times;
-use crate::dashboard::part::{command, empty_row};
+use crate::dashboard::part::{command, empty_row, number};
 use crate::dashboard::pool::address::Range;
 use crate::dashboard::pool::bar::{bar, standing};
 use crate::dashboard::pool::graph::{self, Past};
@@ -20,7 +20,15 @@ pub(crate) const SHOWN: u32 = 50;
 const TOLD: u32 = 10;
 
 /// What the columns of the pools are called.
-pub(crate) const COLUMNS: &[&str] = &["State", "Pool", "In use / limit", "Of", "Share", "Holders", "Waiting"];
+pub(crate) const COLUMNS: &[(&str, bool)] = &[
+    ("State", false),
+    ("Pool", false),
+    ("In use / limit", false),
+    ("Of", true),
+    ("Share", true),
+    ("Holders", true),
+    ("Waiting", true),
+];
 
 /// What the columns of the events are called.
 pub(crate) const EVENT_COLUMNS: &[&str] = &["When", "Pool", "What"];
@@ -70,11 +78,11 @@ fn row(state: &State, pool: &PoolLevel) -> Markup {
                 a href=(state.path(&format!("/pools/{}", settings.name))) { (settings.name) }
                 @if let Some(id) = settings.external_id { " " span.soft { "(" (id) ")" } }
             }
-            td.still { (bar(level, None)) " " (level.usage) " / " (level.limit) }
-            td { (level.max_units) }
-            td { (format!("{:.0} %", level.percent())) }
-            td { (pool.active) }
-            td { (pool.waiting) }
+            td.still { (bar(level, None)) " " (number(level.usage)) " / " (number(level.limit)) }
+            td.number { (number(level.max_units.into())) }
+            td.number { (format!("{:.0} %", level.percent())) }
+            td.number { (number(pool.active)) }
+            td.number { (number(pool.waiting)) }
         }
     }
 }

@@ -11,8 +11,15 @@ use tidemill_store::process::ProcessRecord;
 const SHOWN: usize = 50;
 
 /// What the table's columns are called.
-pub(crate) const COLUMNS: &[&str] =
-    &["State", "Name", "Host", "Number", "Version", "Started", "Last heartbeat"];
+pub(crate) const COLUMNS: &[(&str, bool)] = &[
+    ("State", false),
+    ("Name", false),
+    ("Host", false),
+    ("Number", true),
+    ("Version", false),
+    ("Started", false),
+    ("Last heartbeat", false),
+];
 
 /// The table's body; `ours` is the process that serves the page.
 pub(crate) fn region(pulse: &Pulse, ours: ProcessId, times: &Times) -> Region {
@@ -49,7 +56,7 @@ pub(crate) fn row(process: &ProcessRecord, ours: ProcessId, times: &Times) -> Ma
                 @if process.id == ours { " " span.soft { "(this server)" } }
             }
             td { (process.identity.host) }
-            td { (process.identity.pid) }
+            td.number { (process.identity.pid) }
             td { (process.identity.version) }
             td { (times.at(process.started_at)) }
             td { (times.at(process.heartbeat_at)) }

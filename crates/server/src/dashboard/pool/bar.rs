@@ -11,7 +11,7 @@ pub(crate) fn bar(level: Level, peak: Option<u64>) -> Markup {
     let part = |units: u64| percent(units, whole);
     let within = level.usage.min(level.limit);
     html! {
-        svg.bar viewBox="0 0 100 10" preserveAspectRatio="none" role="img" {
+        svg.level viewBox="0 0 100 10" preserveAspectRatio="none" role="img" {
             title { (told(level, peak)) }
             rect.all width="100" height="10" {}
             rect.used width=(part(within)) height="10" {}

@@ -3,7 +3,7 @@
 
 use super::address::Range;
 use crate::dashboard::instant::{Times, span};
-use crate::dashboard::part::table;
+use crate::dashboard::part::wide_table;
 use maud::{Markup, html};
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -17,6 +17,15 @@ const WIDTH: u64 = 10;
 const HEIGHT: u64 = 1000;
 /// Rows of the table that tells the same.
 const ROWS: usize = 12;
+/// What its columns are called, and whether they are of numbers.
+const COLUMNS: &[(&str, bool)] = &[
+    ("From", false),
+    ("Least", true),
+    ("Mean", true),
+    ("Most", true),
+    ("Limit", true),
+    ("Most waiting", true),
+];
 
 /// What was seen of a pool.
 #[derive(Clone, Debug)]
@@ -125,7 +134,7 @@ pub(crate) fn figure(past: &Past, range: Range, times: &Times) -> Markup {
             }
             details {
                 summary { "The same as a table" }
-                (table("Units in use", &["From", "Least", "Mean", "Most", "Limit", "Most waiting"], &rows(past, times)))
+                (wide_table("Units in use", COLUMNS, &rows(past, times)))
             }
         }
     }
@@ -209,20 +218,20 @@ fn rows(past: &Past, times: &Times) -> Markup {
                 tr {
                     th scope="row" { (times.at(start)) }
                     @if seen.is_empty() {
-                        td.soft colspan="3" { "unknown" }
+                        td.number.soft colspan="3" { "unknown" }
                     } @else {
-                        td { (seen.iter().map(|step| step.least).min().unwrap_or(0)) }
-                        td { (seen.iter().map(|step| step.total).sum::<u64>() / seen.iter().map(|step| step.samples).sum::<u64>().max(1)) }
-                        td { (seen.iter().map(|step| step.most).max().unwrap_or(0)) }
+                        td.number { (seen.iter().map(|step| step.least).min().unwrap_or(0)) }
+                        td.number { (seen.iter().map(|step| step.total).sum::<u64>() / seen.iter().map(|step| step.samples).sum::<u64>().max(1)) }
+                        td.number { (seen.iter().map(|step| step.most).max().unwrap_or(0)) }
                     }
-                    td {
+                    td.number {
                         @match limits.iter().flatten().min().zip(limits.iter().flatten().max()) {
                             Some((least, most)) if least == most => (most),
                             Some((least, most)) => { (least) " to " (most) }
                             None => span.soft { "unknown" },
                         }
                     }
-                    td {
+                    td.number {
                         @match seen.iter().map(|step| step.most_waiting).max() {
                             Some(most) => (most),
                             None => span.soft { "unknown" },

@@ -3,7 +3,7 @@
 use super::address::PoolPage;
 use super::list::Look;
 use super::order;
-use crate::dashboard::part::{Health, empty_row, state};
+use crate::dashboard::part::{Health, empty_row, number, state};
 use crate::dashboard::region::{Audience, Buttons, Page, Region, Row};
 use maud::{Markup, html};
 use tidemill_domain::pool::{PoolName, State, Ticket};
@@ -13,9 +13,17 @@ use tidemill_store::pool::TicketRecord;
 /// Holders that are shown, the oldest first.
 pub(super) const SHOWN: u32 = 200;
 
-/// What the columns are called.
-pub(super) const COLUMNS: &[&str] =
-    &["State", "Holder", "Units", "Asked → granted", "Class", "Since", "Lease", "Action"];
+/// What the columns are called, and whether they are of numbers.
+pub(super) const COLUMNS: &[(&str, bool)] = &[
+    ("State", false),
+    ("Holder", false),
+    ("Units", true),
+    ("Asked → granted", false),
+    ("Class", false),
+    ("Since", false),
+    ("Lease", false),
+    ("Action", false),
+];
 
 /// The table's body.
 pub(super) fn region(look: &Look<'_>, pool: &PoolName, holders: &[TicketRecord], page: PoolPage) -> Region {
@@ -54,7 +62,7 @@ fn row(look: &Look<'_>, pool: &PoolName, record: &TicketRecord) -> Markup {
                 (ticket.holder)
                 @if !ticket.table.is_empty() { br; span.soft { "reads " (ticket.table) } }
             }
-            td { (record.units) }
+            td.number { (number(record.units)) }
             td.still {
                 (ticket.asked) " → "
                 @match ticket.granted {

@@ -5,7 +5,7 @@ use super::order::{self, Told, Verb};
 use crate::api::Asked;
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::Times;
-use crate::dashboard::part::{command, empty_row, panel, table};
+use crate::dashboard::part::{command, empty_row, number, panel, wide_table};
 use crate::dashboard::pulse::Pulse;
 use crate::dashboard::region::{Audience, Buttons, Page, Region, Row};
 use crate::dashboard::visit::Visit;
@@ -19,9 +19,17 @@ use tidemill_store::pool::PoolLevel;
 /// Pools that are shown, by name.
 pub(crate) const SHOWN: u32 = 200;
 
-/// What the columns are called.
-const COLUMNS: &[&str] =
-    &["State", "Pool", "In use / limit", "Of", "Waiting", "Oldest wait", "Policy", "Action"];
+/// What the columns are called, and whether they are of numbers.
+const COLUMNS: &[(&str, bool)] = &[
+    ("State", false),
+    ("Pool", false),
+    ("In use / limit", false),
+    ("Of", true),
+    ("Waiting", true),
+    ("Oldest wait", false),
+    ("Policy", false),
+    ("Action", false),
+];
 
 /// What rows have in common.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +62,7 @@ pub(crate) async fn page(visit: Visit, Asked(told): Asked<Told>) -> Result<Html<
         }
         (order::form(&visit, "/pools"))
         (panel("pools", "Pools", &aside, &html! {
-            (table("Pools", COLUMNS, &body.markup()))
+            (wide_table("Pools", COLUMNS, &body.markup()))
             p.body.soft {
                 "The bar has only what is in use; who waits is counted beside it. At the command line: "
                 (command("tidemill pool list")) " " (command("tidemill pool pause NAME --reason WHY"))
@@ -94,9 +102,9 @@ fn row(look: &Look<'_>, pool: &PoolLevel) -> Markup {
                 a href=(look.state.path(&format!("/pools/{}", settings.name))) { (settings.name) }
                 @if let Some(id) = settings.external_id { " " span.soft { "(" (id) ")" } }
             }
-            td.still { (bar(level, None)) " " (level.usage) " / " (level.limit) }
-            td { (level.max_units) }
-            td { (pool.waiting) }
+            td.still { (bar(level, None)) " " (number(level.usage)) " / " (number(level.limit)) }
+            td.number { (number(level.max_units.into())) }
+            td.number { (number(pool.waiting)) }
             td {
                 @if pool.waiting > 0 {
                     (look.times.length(look.times.now().minus(pool.oldest_wait)))

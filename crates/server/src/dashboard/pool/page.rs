@@ -11,7 +11,7 @@ use crate::api::Asked;
 use crate::api::pool::{named, unknown};
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::span;
-use crate::dashboard::part::{command, panel, table};
+use crate::dashboard::part::{command, panel, wide_table};
 use crate::dashboard::pulse::Pulse;
 use crate::dashboard::region::{Audience, Buttons, Page, Region};
 use crate::dashboard::visit::Visit;
@@ -108,7 +108,7 @@ fn head(look: &Look<'_>, one: &One, page: PoolPage) -> Region {
     let (suspect, waiting) = (one.count(|ticket| ticket.state == TicketState::Suspect), one.waiting());
     let markup = html! {
         div.body data-live=(live) {
-            p.big {
+            p.lead {
                 (standing(settings, level, suspect, waiting)) " "
                 b { (level.usage) } " of " b { (level.limit) } " units in use · " b { (waiting) } " waiting"
             }
@@ -274,7 +274,7 @@ fn ranges(visit: &Visit, settings: &Settings, at: PoolPage) -> Markup {
 fn listed(body: &Region, name: &PoolName, tab: Tab) -> Markup {
     let columns = if tab == Tab::Queue { queue::COLUMNS } else { holder::COLUMNS };
     html! {
-        (table(tab.title(), columns, &body.markup()))
+        (wide_table(tab.title(), columns, &body.markup()))
         p.body.soft { "At the command line: " (command(&format!("tidemill pool {} {name}", tab.as_str()))) }
     }
 }

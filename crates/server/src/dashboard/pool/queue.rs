@@ -3,7 +3,7 @@
 use super::address::PoolPage;
 use super::list::Look;
 use crate::dashboard::instant::span;
-use crate::dashboard::part::empty_row;
+use crate::dashboard::part::{empty_row, number};
 use crate::dashboard::region::{Audience, Buttons, Page, Region, Row};
 use maud::{Markup, html};
 use tidemill_domain::pool::estimate::Estimate;
@@ -13,9 +13,17 @@ use tidemill_domain::pool::{Ledger, PoolName, Reason, Ticket};
 /// Places that are shown.
 const SHOWN: usize = 200;
 
-/// What the columns are called.
-pub(super) const COLUMNS: &[&str] =
-    &["Place", "Request", "Units", "Class", "Waits for", "Why", "Estimate", "Action"];
+/// What the columns are called, and whether they are of numbers.
+pub(super) const COLUMNS: &[(&str, bool)] = &[
+    ("Place", true),
+    ("Request", false),
+    ("Units", true),
+    ("Class", false),
+    ("Waits for", false),
+    ("Why", false),
+    ("Estimate", false),
+    ("Action", false),
+];
 
 /// The table's body.
 pub(super) fn region(look: &Look<'_>, ledger: &Ledger, page: PoolPage) -> Region {
@@ -57,13 +65,13 @@ fn row(look: &Look<'_>, pool: &PoolName, Place { place, ticket, reason, estimate
     let has_units = ticket.state.counts();
     html! {
         tr data-live=(name(ticket)) id={ "ticket-" (ticket.id) } {
-            td { (place) }
+            td.number { (place) }
             th.long scope="row" {
                 (ticket.holder)
                 @if !ticket.table.is_empty() { br; span.soft { "reads " (ticket.table) } }
             }
-            td {
-                (ticket.wanted())
+            td.number {
+                (number(ticket.wanted()))
                 @if has_units { " more" } @else if least < ticket.wanted() { br; span.soft { "at least " (least) } }
             }
             td { (ticket.class.as_str()) }

@@ -49,7 +49,7 @@ async fn wait_for(browser: &Browser<'_>, id: i64, status: &str) -> String {
     panic!("execution {id} is not {status}");
 }
 
-async fn sql(app: &App, text: &str) {
+pub(super) async fn sql(app: &App, text: &str) {
     let mut tx = app.store.begin().await.unwrap();
     tx.execute_for_test(text).await.unwrap();
     tx.commit().await.unwrap();
@@ -77,7 +77,7 @@ async fn written(app: &App, from: i64, executions: &[(&str, &str, &str)]) {
     }
 }
 
-async fn schedule(app: &App, name: &str, job: &str) {
+pub(super) async fn schedule(app: &App, name: &str, job: &str) {
     let schedule = Schedule::new(name, job).cron("0 3 * * *").parameter("day", "${tick.date}");
     let mut tx = app.store.begin().await.unwrap();
     tx.define_schedule(&schedule, &schedule.plan().unwrap(), &Actor::system()).await.unwrap();
@@ -190,14 +190,13 @@ async fn the_page_of_a_job_tells_what_it_is_made_of_and_what_nobody_knows_is_not
     assert_eq!(app.ask(Method::GET, "/executions/x", &[], "").await.status, StatusCode::BAD_REQUEST);
 }
 
-#[tokio::test]
-async fn hostile_names_messages_and_parameters_are_text() {
-    let app = App::open().await;
+/// An execution, with the number 100, in which everything that has a name or says something is hostile.
+pub(super) async fn run_hostile(app: &App) {
     let hostile = super::HOSTILE;
-    written(&app, 100, &[(hostile, "FAILED", hostile)]).await;
+    written(app, 100, &[(hostile, "FAILED", hostile)]).await;
     let quoted = hostile.replace('\'', "''");
     sql(
-        &app,
+        app,
         &format!(
             "insert into batch_job_execution_params values (100, '{quoted}', 'java.lang.String', '{quoted}', 'Y');
              insert into batch_step_execution
@@ -210,6 +209,12 @@ async fn hostile_names_messages_and_parameters_are_text() {
         ),
     )
     .await;
+}
+
+#[tokio::test]
+async fn hostile_names_messages_and_parameters_are_text() {
+    let app = App::open().await;
+    run_hostile(&app).await;
 
     let job = "/jobs/%3Cscript%3Ealert(1)%3C%2Fscript%3E%22'%26";
     for path in ["/jobs", "/jobs?text=%3Cscript%3E%22", job, "/executions/100"] {
@@ -221,8 +226,8 @@ async fn hostile_names_messages_and_parameters_are_text() {
     }
     let file = app.ask(Method::GET, "/executions/100/download", &[], "").await;
     assert_eq!(file.header("content-disposition"), "attachment; filename=\"execution-100.json\"");
-    assert_eq!(file.json()["execution"]["job"], hostile);
-    assert_eq!(file.json()["steps"][0]["exit_description"], hostile);
+    assert_eq!(file.json()["execution"]["job"], super::HOSTILE);
+    assert_eq!(file.json()["steps"][0]["exit_description"], super::HOSTILE);
 }
 
 #[tokio::test]

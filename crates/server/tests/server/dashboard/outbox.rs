@@ -78,7 +78,7 @@ fn panel(page: &str, id: &str) -> String {
 }
 
 /// Makes an event that was refused; behind an earlier one of its aggregate it is held.
-async fn refuse(app: &App, id: i64, aggregate: &str, topic: &str, payload: &str) {
+pub(super) async fn refuse(app: &App, id: i64, aggregate: &str, topic: &str, payload: &str) {
     let mut tx = app.store.begin().await.unwrap();
     let quoted = |text: &str| text.replace('\'', "''");
     tx.execute_for_test(&format!(

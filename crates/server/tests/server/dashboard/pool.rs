@@ -170,7 +170,7 @@ async fn usage(app: &App) -> (u64, u64) {
 }
 
 /// The address of the first link that asks something.
-fn asked(page: &str) -> String {
+pub(super) fn asked(page: &str) -> String {
     between(page, "data-ask href=\"", "\"").to_owned()
 }
 
@@ -444,17 +444,21 @@ async fn the_graph_tells_what_was_seen_and_what_nobody_knows() {
     assert_eq!(between(&day, "The same as a table", "</table>").matches("<th scope=\"row\"").count(), 24);
 }
 
+/// A pool of which all that people can say is hostile: who has units, who waits, and why it is paused.
+pub(super) async fn crowd_hostile(app: &App) {
+    crowded(app).await;
+    give_back(app, "batch_1").await;
+    give_back(app, "batch_398").await;
+    ask(app, HOSTILE, 8, 8).await;
+    ask(app, &format!("{HOSTILE}2"), 8, 8).await;
+    let pause = Pause { by: HOSTILE.into(), reason: HOSTILE.into(), at: app.clock.now() };
+    set(app, &Settings { paused: Some(pause), ..settings(20) }).await;
+}
+
 #[tokio::test]
 async fn hostile_words_about_a_pool_are_text() {
     let app = App::open().await;
-    crowded(&app).await;
-    give_back(&app, "batch_1").await;
-    give_back(&app, "batch_398").await;
-    ask(&app, HOSTILE, 8, 8).await;
-    let waiting = format!("{HOSTILE}2");
-    ask(&app, &waiting, 8, 8).await;
-    let pause = Pause { by: HOSTILE.into(), reason: HOSTILE.into(), at: app.clock.now() };
-    set(&app, &Settings { paused: Some(pause), ..settings(20) }).await;
+    crowd_hostile(&app).await;
 
     let mut paths = vec!["/pools".to_owned(), format!("/pools?paused={}", "%3Cscript%3Ealert(1)")];
     for tab in ["holders", "queue", "history", "settings"] {

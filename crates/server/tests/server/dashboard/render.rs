@@ -1,6 +1,6 @@
 //! The pages of the renders, as a browser without JavaScript sees and uses them.
 
-mod composition;
+pub(super) mod composition;
 mod list;
 mod live;
 mod one;
@@ -19,7 +19,7 @@ use tidemill_domain::schedule::Zone;
 use tidemill_store::render::{ClaimRequest, Claimed, NewRender, Notes, WorkerBeat, WorkerState};
 use tower::ServiceExt;
 
-fn new_render(composition: &str) -> NewRender {
+pub(super) fn new_render(composition: &str) -> NewRender {
     NewRender {
         composition: Some(composition.to_owned()),
         data: json!({ "slots": [{ "slot_number": 1, "fields": { "name": "PHIL IVEY" } }] }),
@@ -30,7 +30,7 @@ fn new_render(composition: &str) -> NewRender {
     }
 }
 
-async fn submit(app: &App, new: &NewRender) -> RenderId {
+pub(super) async fn submit(app: &App, new: &NewRender) -> RenderId {
     let mut tx = app.store.begin().await.unwrap();
     let submitted = tx.submit_render(new, &Actor::system()).await.unwrap();
     tx.commit().await.unwrap();
@@ -46,7 +46,7 @@ fn process() -> ProcessId {
 }
 
 /// Lets a worker have the render that is first.
-async fn claim(app: &App, worker: &str) -> Claimed {
+pub(super) async fn claim(app: &App, worker: &str) -> Claimed {
     let policy = Policy::standard().unwrap();
     let mut tx = app.store.begin().await.unwrap();
     let request = ClaimRequest { by: process(), worker, count: 1, policy: &policy, zone: &Zone::UTC };
@@ -68,7 +68,7 @@ async fn say(app: &App, claimed: &Claimed, work: Work) {
 }
 
 /// Brings a render that was claimed to where After Effects has rendered so much.
-async fn render_to(app: &App, claimed: &Claimed, percent: f64) {
+pub(super) async fn render_to(app: &App, claimed: &Claimed, percent: f64) {
     say(app, claimed, Work::Prepared).await;
     say(app, claimed, Work::Submitted).await;
     let report = Report::At { phase: Phase::Rendering, percent: Some(percent) };
@@ -101,11 +101,11 @@ async fn complete(app: &App, claimed: &Claimed) {
 }
 
 /// Lets a render that was claimed fail for good.
-async fn fail(app: &App, claimed: &Claimed, message: &str) {
+pub(super) async fn fail(app: &App, claimed: &Claimed, message: &str) {
     say(app, claimed, Work::Failed(Trouble::new(Failure::TemplateMissing, message))).await;
 }
 
-async fn beat(app: &App, name: &str, capacity: u32, in_flight: u32, state: WorkerState) {
+pub(super) async fn beat(app: &App, name: &str, capacity: u32, in_flight: u32, state: WorkerState) {
     let beat = WorkerBeat { process: process(), name, capacity, in_flight, state, farm: None, copy: None };
     let mut tx = app.store.begin().await.unwrap();
     tx.beat_render_worker(beat).await.unwrap();

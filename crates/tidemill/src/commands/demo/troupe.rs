@@ -35,7 +35,7 @@ struct Place {
 }
 
 enum State {
-    Runs(Child),
+    Runs(Box<Child>),
     Gone { since: Monotonic },
 }
 
@@ -53,7 +53,7 @@ impl Troupe {
     pub(super) fn begin(&self, numbers: impl Iterator<Item = usize>) -> Result<(), Failure> {
         let mut places = self.places();
         for number in numbers {
-            places.push(Place { number, state: State::Runs((self.start)(number)?) });
+            places.push(Place { number, state: State::Runs(Box::new((self.start)(number)?)) });
         }
         Ok(())
     }
@@ -80,7 +80,7 @@ impl Troupe {
                 State::Gone { since } if now.since(*since) < REST => {}
                 State::Gone { since } => match (self.start)(next) {
                     Ok(child) => {
-                        *place = Place { number: next, state: State::Runs(child) };
+                        *place = Place { number: next, state: State::Runs(Box::new(child)) };
                         next += 1;
                     }
                     Err(failure) => {
@@ -130,7 +130,7 @@ impl Troupe {
 impl Place {
     fn child(self) -> Option<Child> {
         match self.state {
-            State::Runs(child) => Some(child),
+            State::Runs(child) => Some(*child),
             State::Gone { .. } => None,
         }
     }

@@ -1,8 +1,8 @@
 //! What can be done on the pages, with JavaScript and without.
 
 use super::has_row;
-use super::scene::{Login, SOON, Scene};
-use tidemill_testkit::{Browser, BrowserOptions, WebDriverError};
+use super::scene::{SOON, Scene};
+use tidemill_testkit::{Browser, WebDriverError};
 
 const TOKENS: &str = "#tokens tbody tr";
 const SILENCES: &str = "#silences tbody tr";
@@ -89,8 +89,7 @@ fn the_theme_changes_in_place_and_is_kept() {
 
 #[test]
 fn everything_works_without_javascript() {
-    let without = BrowserOptions { javascript: false };
-    let Some(scene) = Scene::open(Login::Nobody, without) else { return };
+    let Some(scene) = Scene::without_javascript() else { return };
     let _worker = scene.add_worker("digger");
 
     let page = scene.visit("/");

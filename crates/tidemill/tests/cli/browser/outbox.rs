@@ -1,8 +1,7 @@
 //! The outbox in a real browser: what it has to publish is seen as it comes, and what was not taken is replayed.
 
 use super::has_row;
-use super::look::look_well;
-use super::scene::{Login, SOON, Scene};
+use super::scene::{SOON, Scene, instant};
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::outbox::exception::ExceptionState;
@@ -11,7 +10,6 @@ use tidemill_domain::time::{Clock, FakeClock};
 use tidemill_engine::SystemClock;
 use tidemill_store::Store;
 use tidemill_store::outbox::exception::NewException;
-use tidemill_testkit::BrowserOptions;
 use tokio::runtime::Runtime;
 
 fn open(scene: &Scene) -> (Runtime, Store) {
@@ -53,6 +51,40 @@ async fn park(store: &Store, aggregate: &str, topic: &str) -> EventId {
     tx.execute_for_test(&format!("update tidemill_outbox set floor_id = {id}")).await.unwrap();
     tx.commit().await.unwrap();
     id
+}
+
+/// Events that nobody tries any more, one behind another of its aggregate, and one that is new; and those who publish.
+/// Returns the last that was parked.
+pub(super) async fn furnish(store: &Store) -> EventId {
+    let mut last = EventId::ZERO;
+    for aggregate in ["4711", "4711", "f81d4fae-7dec-11d0-a765-00a0c91e6bf6", "12"] {
+        last = park(store, aggregate, "orders.of.the.north").await;
+    }
+    write(store, "fresh", "orders.of.the.north").await;
+    relays(store).await;
+    last
+}
+
+/// Three relays with their slots, one of which is gone.
+async fn relays(store: &Store) {
+    let mut tx = store.begin().await.unwrap();
+    let now = SystemClock::new().now().as_micros();
+    for (number, name, slots, until) in [(1, "keeper", 96, 600), (2, "digger", 64, 600), (3, "lost", 32, -5)]
+    {
+        let id = format!("00000000-0000-0000-0000-00000000000{number}");
+        let (joined, until) = (instant(store, now - 7_200_000_000), instant(store, now + until * 1_000_000));
+        tx.execute_for_test(&format!(
+            "insert into tidemill_outbox_relay (id, process, name, host, pid, sink, joined_at, until, published)
+             values ('{id}', '{id}', '{name}', 'mill-{number}.example', 4711, 'kafka://broker-1:9092,broker-2:9092',
+                     {joined}, {until}, 120000 * {number});
+             update tidemill_outbox_slot
+             set owner = '{id}', epoch = {number}
+             where slot in (select slot from tidemill_outbox_slot where owner is null order by slot limit {slots})"
+        ))
+        .await
+        .unwrap();
+    }
+    tx.commit().await.unwrap();
 }
 
 #[test]
@@ -115,8 +147,7 @@ fn a_parked_event_is_replayed_in_a_dialog_and_the_numbers_change() {
 
 #[test]
 fn those_that_were_picked_are_skipped_without_javascript() {
-    let without = BrowserOptions { javascript: false };
-    let Some(scene) = Scene::open(Login::Nobody, without) else { return };
+    let Some(scene) = Scene::without_javascript() else { return };
     let (runtime, store) = open(&scene);
     for aggregate in ["a", "b", "c"] {
         runtime.block_on(park(&store, aggregate, "orders"));
@@ -141,48 +172,4 @@ fn those_that_were_picked_are_skipped_without_javascript() {
     assert!(has_row(page, "#events tbody tr", &["order b"]).unwrap());
     assert!(!has_row(page, "#events tbody tr", &["order a"]).unwrap());
     runtime.block_on(store.close());
-}
-
-#[test]
-fn the_pages_of_the_outbox_look_well() {
-    let Some(scene) = Scene::usual() else { return };
-    let (runtime, store) = open(&scene);
-    let mut last = EventId::ZERO;
-    for aggregate in ["4711", "4711", "f81d4fae-7dec-11d0-a765-00a0c91e6bf6", "12"] {
-        last = runtime.block_on(park(&store, aggregate, "orders.of.the.north"));
-    }
-    runtime.block_on(write(&store, "fresh", "orders.of.the.north"));
-    runtime.block_on(relays(&store));
-
-    let (one, skip) = (format!("/outbox/dead/{last}"), format!("/outbox/dead/{last}/skip"));
-    let pages = [
-        ("outbox", "/outbox"),
-        ("outbox-dead", "/outbox/dead?state=open&topic=orders.of.the.north"),
-        ("outbox-event", one.as_str()),
-        ("outbox-skip", skip.as_str()),
-        ("outbox-many", "/outbox/dead/replay?all=1&topic=orders.of.the.north"),
-    ];
-    look_well(&scene, &pages);
-    runtime.block_on(store.close());
-}
-
-/// Three relays with their slots, one of which is gone.
-async fn relays(store: &Store) {
-    let mut tx = store.begin().await.unwrap();
-    let now = SystemClock::new().now().as_micros();
-    for (number, name, slots, until) in [(1, "keeper", 96, 600), (2, "digger", 64, 600), (3, "lost", 32, -5)]
-    {
-        let id = format!("00000000-0000-0000-0000-00000000000{number}");
-        tx.execute_for_test(&format!(
-            "insert into tidemill_outbox_relay (id, process, name, host, pid, sink, joined_at, until, published)
-             values ('{id}', '{id}', '{name}', 'mill-{number}.example', 4711, 'kafka://broker-1:9092,broker-2:9092',
-                     {now} - 7200000000, {now} + {until} * 1000000, 120000 * {number});
-             update tidemill_outbox_slot
-             set owner = '{id}', epoch = {number}
-             where slot in (select slot from tidemill_outbox_slot where owner is null order by slot limit {slots})"
-        ))
-        .await
-        .unwrap();
-    }
-    tx.commit().await.unwrap();
 }

@@ -1,8 +1,7 @@
-//! Pools: they change on open pages, can be paused and released there, and look well.
+//! Pools in a real browser: they change on open pages, and can be paused and released there.
 
 use super::has_row;
-use super::look::{THEMES, choose_theme, look_well, take_picture};
-use super::scene::{Login, SOON, Scene};
+use super::scene::{SOON, Scene, instant};
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -18,7 +17,6 @@ use tidemill_engine::SystemClock;
 use tidemill_engine::clock::SystemIds;
 use tidemill_store::Store;
 use tidemill_store::pool::{Lapses, PassRequest, PoolCache};
-use tidemill_testkit::BrowserOptions;
 
 const POOLS: &str = "#pools tbody[data-live=pools] tr";
 const EVENTS: &str = "#pools tbody[data-live=pool-events] tr";
@@ -93,7 +91,7 @@ fn pools_appear_fill_and_empty_on_an_open_overview() {
         ask(&store, "ERP", "batch_7", 320, 320).await;
     });
     page.wait_until(SOON, |page| {
-        has_row(page, POOLS, &["requests wait", "ADW", "950 / 950", "1000", "95 %"])
+        has_row(page, POOLS, &["requests wait", "ADW", "950 / 950", "1,000", "95 %"])
     })
     .unwrap();
     page.wait_until(SOON, |page| has_row(page, POOLS, &["paused", "archive"])).unwrap();
@@ -110,30 +108,27 @@ fn pools_appear_fill_and_empty_on_an_open_overview() {
     page.wait_until(SOON, |page| has_row(page, EVENTS, &["batch_398 waited 45s before acquire"])).unwrap();
     page.wait_until(SOON, |page| has_row(page, POOLS, &["open", "ADW", "920 / 950"])).unwrap();
     assert_eq!(page.console_errors().unwrap(), Vec::<String>::new());
-    for theme in THEMES {
-        choose_theme(page, &scene.address("/settings"), theme);
-        scene.visit("/");
-        take_picture(page, &format!("pools-{theme}-1280.png"), 1280);
-    }
     runtime.block_on(store.close());
 }
 
-/// A pool that is full, of which somebody has half of what was asked for, and for which somebody waits.
 fn crowded(scene: &Scene) -> (tokio::runtime::Runtime, Store) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let clock = Arc::new(FakeClock::at(SystemClock::new().now().minus(Duration::from_secs(60))));
     let store = runtime.block_on(scene.store(clock));
-    runtime.block_on(async {
-        create(&store, "ADW", 4, 40, false).await;
-        create(&store, "ERP", 5, 500, false).await;
-        create(&store, "archive-of-the-north-east-region", 6, 40, true).await;
-        ask(&store, "ADW", "nightly_orders_to_the_warehouse", 16, 16).await;
-        ask(&store, "ADW", "batch_421", 32, 8).await;
-        ask(&store, "ADW", "batch_398", 16, 12).await;
-        ask(&store, "ERP", "batch_7", 320, 320).await;
-        past(&store, "ADW").await;
-    });
+    runtime.block_on(crowd(&store));
     (runtime, store)
+}
+
+/// A pool that is full, of which somebody has half of what was asked for, and for which somebody waits; and two others.
+pub(super) async fn crowd(store: &Store) {
+    create(store, "ADW", 4, 40, false).await;
+    create(store, "ERP", 5, 500, false).await;
+    create(store, "archive-of-the-north-east-region", 6, 40, true).await;
+    ask(store, "ADW", "nightly_orders_to_the_warehouse", 16, 16).await;
+    ask(store, "ADW", "batch_421", 32, 8).await;
+    ask(store, "ADW", "batch_398", 16, 12).await;
+    ask(store, "ERP", "batch_7", 320, 320).await;
+    past(store, "ADW").await;
 }
 
 /// A day of usage, with a gap in which nobody looked and an hour in which many waited.
@@ -148,7 +143,7 @@ async fn past(store: &Store, pool: &str) {
         }
         let wave = (number * 7 % 23 + number % 60 / 4).min(38);
         let waiting = if (180..192).contains(&number) { number - 178 } else { 0 };
-        let (least, most, at) = (wave * 2 / 3, wave, first + number * step);
+        let (least, most, at) = (wave * 2 / 3, wave, instant(store, first + number * step));
         tx.execute_for_test(&format!(
             "insert into tidemill_pool_usage (pool, at, least, most, total, samples, most_waiting)
              values ('{pool}', {at}, {least}, {most}, {}, 2, {waiting})",
@@ -220,8 +215,7 @@ fn a_holder_is_released_in_a_dialog_and_the_queue_goes_on_without_a_reload() {
 
 #[test]
 fn a_pool_can_be_used_without_javascript() {
-    let without = BrowserOptions { javascript: false };
-    let Some(scene) = Scene::open(Login::Nobody, without) else { return };
+    let Some(scene) = Scene::without_javascript() else { return };
     let (runtime, store) = crowded(&scene);
 
     let page = scene.visit("/pools");
@@ -247,23 +241,5 @@ fn a_pool_can_be_used_without_javascript() {
     page.fill("[name=reason]", "smaller host").unwrap();
     page.click("button.do").unwrap();
     page.wait_until(SOON, |page| Ok(page.text("#now")?.contains("over by 13"))).unwrap();
-    runtime.block_on(store.close());
-}
-
-#[test]
-fn the_pages_of_pools_look_well() {
-    let Some(scene) = Scene::usual() else { return };
-    let (runtime, store) = crowded(&scene);
-
-    let pages = [
-        ("pool-list", "/pools"),
-        ("pool-holders", "/pools/ADW"),
-        ("pool-queue", "/pools/ADW?tab=queue&range=6h"),
-        ("pool-history", "/pools/ADW?tab=history"),
-        ("pool-settings", "/pools/ADW?tab=settings"),
-        ("pool-change", "/pools/ADW/change?max_units=20&threshold_percent=100&policy=fifo"),
-        ("pool-overview", "/"),
-    ];
-    look_well(&scene, &pages);
     runtime.block_on(store.close());
 }

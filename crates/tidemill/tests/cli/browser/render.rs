@@ -1,10 +1,10 @@
-//! The pages of the renders: films come into being on an open page, are cancelled by a button, and look well.
+//! Renders in a real browser: films come into being on an open page, and are cancelled by a button.
 
-mod gallery;
-mod studio;
+pub(super) mod gallery;
+pub(super) mod studio;
 
 use super::has_row;
-use super::scene::{SOON, Scene};
+use super::scene::{SOON, Scene, Setting};
 use std::time::Duration;
 use studio::{COMPOSITION, Nas, TestFarm, describe, order, start_worker};
 use tidemill_testkit::account::find_program;
@@ -19,15 +19,10 @@ const LATER: Duration = Duration::from_secs(20);
 fn scene(options: &BrowserOptions) -> Option<(Scene, Nas)> {
     require("nexrender", find_program("ffmpeg").and(find_program("ffprobe")))?;
     let nas = Nas::new();
-    let mount = nas.path().display().to_string();
-    let posters = nas.path().join(".posters").display().to_string();
-    let settings = [
-        ("TIDEMILL_RENDER_MOUNT", mount.as_str()),
-        ("TIDEMILL_RENDER_POSTER_FOLDER", posters.as_str()),
-        // Nobody is killed here, and pictures take their time.
-        ("TIDEMILL_PROCESS_LEASE", "60s"),
-    ];
-    Some((Scene::with(&settings, options)?, nas))
+    let settings = nas.settings();
+    let variables = &settings.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let scene = Scene::set(Setting { variables, browser: *options, ..Setting::default() })?;
+    Some((scene, nas))
 }
 
 fn wait_for(page: &Browser, words: &[&str]) {

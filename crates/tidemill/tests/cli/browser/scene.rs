@@ -1,15 +1,15 @@
-//! A server and its workers, really running on one SQLite file, and a browser that looks at them.
+//! A server and its workers, really running on one database, and a browser that looks at them.
 
 use crate::Stage;
 use crate::serve::Served;
 use std::fs;
-use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::time::FakeClock;
 use tidemill_store::Store;
 use tidemill_store::scratch::Scratch;
+use tidemill_store::url::Dialect;
 use tidemill_testkit::skip::require;
 use tidemill_testkit::webdriver::find_programs;
 use tidemill_testkit::{Browser, BrowserOptions, Guarded, Signal};
@@ -20,13 +20,6 @@ pub(super) const LEASE: Duration = Duration::from_secs(3);
 pub(super) const SOON: Duration = Duration::from_secs(10);
 const STARTED_WITHIN: Duration = Duration::from_secs(20);
 
-/// Who has to log in.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Login {
-    Nobody,
-    Everybody,
-}
-
 /// A database with the processes that share it. Dropped in this order: nobody writes to a removed file.
 pub(super) struct Scene {
     browser: Browser,
@@ -34,42 +27,53 @@ pub(super) struct Scene {
     database: Scratch,
 }
 
+/// How a scene differs from the usual one.
+#[derive(Default)]
+pub(super) struct Setting<'a> {
+    /// The database; an SQLite file if none is given.
+    pub(super) database: Option<Scratch>,
+    /// Settings of the server, as variables.
+    pub(super) variables: &'a [(&'a str, &'a str)],
+    /// The files of the jobs that the server has.
+    pub(super) jobs: &'a [(&'a str, &'a str)],
+    /// What the browser is like.
+    pub(super) browser: BrowserOptions,
+}
+
 impl Scene {
     /// A server with an empty database, and a browser; none when the tests of the browser are to be skipped.
-    pub(super) fn open(login: Login, options: BrowserOptions) -> Option<Self> {
+    pub(super) fn set(setting: Setting<'_>) -> Option<Self> {
         require("chromium", find_programs())?;
-        let database = Scratch::file();
-        let servers = vec![serve(&database, login, &[])];
-        let browser = Browser::start(&options).unwrap();
-        Some(Self { browser, servers, database })
-    }
-
-    /// The same with scripts and without a login, as most tests want it.
-    pub(super) fn usual() -> Option<Self> {
-        Self::open(Login::Nobody, BrowserOptions::default())
-    }
-
-    /// The same with settings for the server, as variables.
-    pub(super) fn with(settings: &[(&str, &str)], options: &BrowserOptions) -> Option<Self> {
-        require("chromium", find_programs())?;
-        let database = Scratch::file();
-        let servers = vec![serve(&database, Login::Nobody, settings)];
-        let browser = Browser::start(options).unwrap();
-        Some(Self { browser, servers, database })
-    }
-
-    /// The usual one, whose server has the jobs of these files.
-    pub(super) fn with_jobs(files: &[(&str, &str)]) -> Option<Self> {
-        require("chromium", find_programs())?;
-        let database = Scratch::file();
-        let stage = staged(&database, "keeper");
-        fs::create_dir(stage.path("jobs")).unwrap();
-        for (name, text) in files {
-            fs::write(stage.path("jobs").join(name), text).unwrap();
+        let database = setting.database.unwrap_or_else(Scratch::file);
+        let stage = setting
+            .variables
+            .iter()
+            .fold(staged(&database, "keeper"), |stage, (name, value)| stage.with(name, value));
+        let folder = stage.path("jobs");
+        for (name, text) in setting.jobs {
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join(name), text).unwrap();
         }
-        let servers = vec![(Served::start(&stage, &["--jobs", "jobs"]), stage)];
-        let browser = Browser::start(&BrowserOptions::default()).unwrap();
+        let arguments: &[&str] = if setting.jobs.is_empty() { &[] } else { &["--jobs", "jobs"] };
+        let servers = vec![(Served::start(&stage, arguments), stage)];
+        let browser = Browser::start(&setting.browser).unwrap();
         Some(Self { browser, servers, database })
+    }
+
+    /// One with scripts and without a login, as most tests want it.
+    pub(super) fn usual() -> Option<Self> {
+        Self::set(Setting::default())
+    }
+
+    /// The same without scripts.
+    pub(super) fn without_javascript() -> Option<Self> {
+        Self::set(Setting { browser: BrowserOptions { javascript: false }, ..Setting::default() })
+    }
+
+    /// The usual one, where everybody has to log in.
+    pub(super) fn closed() -> Option<Self> {
+        let variables = &[("TIDEMILL_SERVER_AUTH", "required")];
+        Self::set(Setting { variables, ..Setting::default() })
     }
 
     /// Writes a file into the folder that the server runs in.
@@ -112,7 +116,11 @@ impl Scene {
 
     /// Lets another server join, which wants a token and gets this one once; returns its address.
     pub(super) fn add_server_with_login(&mut self, token: &str) -> String {
-        let (server, stage) = serve(&self.database, Login::Everybody, &[]);
+        // It stays until the end of the scene, however busy the machine is.
+        let stage = staged(&self.database, "porter")
+            .with("TIDEMILL_PROCESS_LEASE", "60s")
+            .with("TIDEMILL_SERVER_AUTH", "required");
+        let server = Served::start(&stage, &[]);
         assert_eq!(server.get("/api/v1/processes", Some(token)).0, 200);
         let address = format!("http://{}", server.address);
         self.servers.push((server, stage));
@@ -164,24 +172,14 @@ impl Worker {
     }
 }
 
-/// The folder for pictures of the pages, beside what was built.
-pub(super) fn pictures() -> PathBuf {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    let folder = target.unwrap_or_else(|| crate::workspace().join("target")).join("screenshots");
-    fs::create_dir_all(&folder).unwrap();
-    folder
-}
-
 fn staged(database: &Scratch, name: &str) -> Stage {
     Stage::on(database.url()).with("TIDEMILL_PROCESS_NAME", name).with("TIDEMILL_PROCESS_LEASE", "3s")
 }
 
-fn serve(database: &Scratch, login: Login, settings: &[(&str, &str)]) -> (Served, Stage) {
-    let stage = match login {
-        // That is the default on loopback.
-        Login::Nobody => staged(database, "keeper"),
-        Login::Everybody => staged(database, "porter").with("TIDEMILL_SERVER_AUTH", "required"),
-    };
-    let stage = settings.iter().fold(stage, |stage, (name, value)| stage.with(name, value));
-    (Served::start(&stage, &[]), stage)
+/// An instant, in microseconds since 1970, as a statement for this database says it.
+pub(super) fn instant(store: &Store, micros: i64) -> String {
+    match store.dialect() {
+        Dialect::Sqlite => micros.to_string(),
+        Dialect::Postgres => format!("(timestamptz 'epoch' + {micros} * interval '1 microsecond')"),
+    }
 }

@@ -68,7 +68,6 @@ impl Page {
                 let comment = comment.trim_end_matches("-->").trim();
                 match comment {
                     "database: postgresql" => page.on_postgres = true,
-                    comment if comment.starts_with("picture: ") => {}
                     comment => {
                         let known = understand(comment).ok_or(format!("line {}: {comment}?", at + 1))?;
                         remark = Some((at + 1, known));

@@ -76,7 +76,7 @@ fn about(visit: &Visit, record: &ExceptionRecord, times: &Times) -> Markup {
                 @if let Some(behind) = record.behind { ", behind event " a href=(link(behind)) { (behind) } }
             }
             dt { "Why it was not taken" }
-            dd { @match &record.error { Some(error) => pre.error { (error) }, None => span.soft { "unknown" } } }
+            dd { @match &record.error { Some(error) => pre { (error) }, None => span.soft { "unknown" } } }
             dt { "Attempts" }
             dd {
                 (record.exception.attempts)
@@ -140,7 +140,7 @@ fn payload(payload: &Payload) -> Markup {
         let is_cut = text.chars().nth(PAYLOAD_CHARS_MAX).is_some();
         let text: String = text.chars().take(PAYLOAD_CHARS_MAX).collect();
         html! {
-            pre.payload tabindex="0" { (text) }
+            pre tabindex="0" { (text) }
             @if is_cut { p.soft { "The first " (PAYLOAD_CHARS_MAX) " characters; the API has all of it." } }
         }
     };

@@ -1,25 +1,22 @@
-//! How the pages look in every width and theme, with something of everything on them.
+//! Renders in every state, with something of everything on their pages.
 
-use super::super::look::{THEMES, WIDTHS, choose_theme, excess, take_picture};
-use super::super::scene::{SOON, Scene};
+use super::super::scene::SOON;
 use super::scene;
-use super::studio::{COMPOSITION, describe, order};
+use super::studio::{CLIP, COMPOSITION, Nas, describe, order};
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
 use tidemill_domain::process::ProcessId;
-use tidemill_domain::render::{Failure, Phase, Policy, Report, Trouble, Work};
+use tidemill_domain::render::output::staging_name;
+use tidemill_domain::render::{Failure, Phase, Policy, Report, Trouble, Uid, Work};
 use tidemill_domain::schedule::Zone;
 use tidemill_engine::SystemIds;
 use tidemill_store::Store;
 use tidemill_store::render::{ClaimRequest, Claimed, Notes, WorkerBeat, WorkerState};
 use tidemill_testkit::BrowserOptions;
-
-/// Every field that somebody fills in has a name that is read out.
-const UNLABELLED: &str = "
-    const all = [...document.querySelectorAll('main :is(input:not([type=hidden]), select, textarea)')];
-    return all.filter((field) => field.labels.length === 0).map((field) => field.outerHTML);";
 
 /// One process for each worker.
 fn process(worker: &str) -> ProcessId {
@@ -57,8 +54,20 @@ async fn render_to(store: &Store, claimed: &Claimed, percent: f64) {
     }
 }
 
-/// Something of everything.
-async fn furnish(store: &Store) {
+/// A frame of the film, where the server looks for it.
+fn paint(nas: &Nas, done: &Claimed) -> PathBuf {
+    let film = nas.path().join("film.mp4");
+    let poster = nas.posters().join(staging_name(Uid::new(done.record.id(), done.fence.epoch), "jpg"));
+    std::fs::write(&film, CLIP).unwrap();
+    let mut ffmpeg = Command::new("ffmpeg");
+    ffmpeg.args(["-v", "error", "-i"]).arg(&film).args(["-frames:v", "1"]).arg(&poster);
+    assert!(ffmpeg.status().unwrap().success());
+    poster
+}
+
+/// Something of everything: the first has its film, the second has failed, the third and the fourth are rendered, the fifth
+/// is to be tried again, and three wait.
+pub(in super::super) async fn furnish(store: &Store, nas: &Nas) {
     describe(store).await;
     order(store, COMPOSITION, "cue-10", 0).await;
     let done = claim(store, "renderer-1").await;
@@ -75,7 +84,9 @@ async fn furnish(store: &Store) {
         "audios": [],
         "decoded": "whole",
     });
-    say(store, &done, Work::Validated, Notes { report: Some(&report), ..Notes::default() }).await;
+    let poster = paint(nas, &done).display().to_string();
+    let found = Notes { report: Some(&report), poster_path: Some(&poster), ..Notes::default() };
+    say(store, &done, Work::Validated, found).await;
     let published = Notes {
         output_path: Some("\\\\NAS\\broadcast\\output\\2026-11-15\\_MAIN Mini Chip Count_1.mp4"),
         output_bytes: Some(18_400_000),
@@ -107,59 +118,12 @@ async fn furnish(store: &Store) {
     }
 }
 
-/// Takes pictures of a page in every theme and width; whatever is wider than its window is added to `wide`.
-fn check(scene: &Scene, name: &str, path: &str, wide: &mut Vec<String>) {
-    let page = scene.browser();
-    for theme in THEMES {
-        choose_theme(page, &scene.address("/settings"), theme);
-        scene.visit(path);
-        for width in WIDTHS {
-            page.set_window(width, 900).unwrap();
-            let excess = excess(page, width);
-            if excess > 0 {
-                wide.push(format!("{name} in {theme} at {width}: by {excess}"));
-            }
-            take_picture(page, &format!("{name}-{theme}-{width}.png"), width);
-        }
-    }
-    assert_eq!(page.execute(UNLABELLED).unwrap(), json!([]), "{name}");
-    assert_eq!(page.console_errors().unwrap(), Vec::<String>::new(), "{name}");
-}
-
-#[test]
-fn the_pages_of_the_renders_fit_every_window_and_have_names_for_all_fields() {
-    let Some((scene, _nas)) = scene(&BrowserOptions::default()) else { return };
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let store = runtime.block_on(scene.real_store());
-    let mut wide = Vec::new();
-    check(&scene, "renders-empty", "/render", &mut wide);
-    runtime.block_on(furnish(&store));
-
-    for (name, path) in [
-        ("renders", "/render"),
-        ("renders-found", "/render?text=count"),
-        ("render-done", "/render/1"),
-        ("render-failed", "/render/2"),
-        ("render-running", "/render/3"),
-        ("render-ask", "/render/3/cancel"),
-        ("render-data", "/render/1/data"),
-        ("render-workers", "/render/workers"),
-        ("render-profiles", "/render/profiles"),
-        ("render-mappings", "/render/mappings"),
-    ] {
-        check(&scene, name, path, &mut wide);
-    }
-
-    assert_eq!(wide, Vec::<String>::new());
-    runtime.block_on(store.close());
-}
-
 #[test]
 fn renders_are_read_and_cancelled_without_javascript() {
-    let Some((scene, _nas)) = scene(&BrowserOptions { javascript: false }) else { return };
+    let Some((scene, nas)) = scene(&BrowserOptions { javascript: false }) else { return };
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let store = runtime.block_on(scene.real_store());
-    runtime.block_on(furnish(&store));
+    runtime.block_on(furnish(&store, &nas));
 
     let page = scene.visit("/render?status=rendering");
     page.set_window(1280, 900).unwrap();

@@ -26,7 +26,7 @@ use tidemill_store::render::NewRender;
 use tokio::sync::watch;
 
 /// A film of colour bars: two seconds of H.264, 640 by 360 pixels, 25 frames per second.
-const CLIP: &[u8] = include_bytes!("../../../../src/commands/demo/renders/clip.mp4");
+pub(super) const CLIP: &[u8] = include_bytes!("../../../../src/commands/demo/renders/clip.mp4");
 
 pub(in super::super) const COMPOSITION: &str = "_MAIN Mini Chip Count";
 
@@ -48,6 +48,20 @@ impl Nas {
 
     pub(in super::super) fn path(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// What a server has to know of them; and that it lives, however busy the machine is.
+    pub(in super::super) fn settings(&self) -> [(&'static str, String); 3] {
+        [
+            ("TIDEMILL_RENDER_MOUNT", self.path().display().to_string()),
+            ("TIDEMILL_RENDER_POSTER_FOLDER", self.posters().display().to_string()),
+            ("TIDEMILL_PROCESS_LEASE", "60s".to_owned()),
+        ]
+    }
+
+    /// Where pictures out of films are.
+    pub(in super::super) fn posters(&self) -> PathBuf {
+        self.path().join(".posters")
     }
 
     fn local(&self, name: &str) -> LocalPath {

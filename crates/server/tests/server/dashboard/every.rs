@@ -1,0 +1,239 @@
+//! Every page and its stream: for every role and for nobody, and with hostile words wherever a page has words.
+//!
+//! The list is held against the table of routes: a new page is not forgotten.
+
+use super::job::{run_hostile, schedule, sql};
+use super::outbox::refuse;
+use super::pool::{asked, crowd_hostile};
+use super::render::composition::{know, mapping, profile};
+use super::render::{beat, claim, fail, new_render, render_to, submit};
+use super::{HOSTILE, fire_alert};
+use crate::App;
+use crate::live::{Page, produce};
+use axum::http::{Method, StatusCode};
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use tidemill_domain::access::{Permission, ROLES, allows};
+use tidemill_domain::audit::{Actor, AuditEntry, Role};
+use tidemill_domain::lease::{LeaseKey, Term};
+use tidemill_domain::process::Identity;
+use tidemill_domain::time::Clock;
+use tidemill_engine::{Process, ProcessOptions};
+use tidemill_server::route::{Access, Route, Surface, routes};
+use tidemill_store::render::WorkerState;
+
+/// Whether a page has words of others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Words {
+    Hostile,
+    Own,
+}
+
+use Words::{Hostile, Own};
+
+/// Every page: its route in the table, its address in the world of these tests, and whose words are on it.
+const PAGES: &[(&str, &str, Words)] = &[
+    ("/", "/", Hostile),
+    ("/jobs", "/jobs", Hostile),
+    ("/jobs/{name}", "/jobs/%3Cscript%3Ealert(1)%3C%2Fscript%3E%22'%26", Hostile),
+    ("/jobs/{name}", "/jobs/double", Hostile),
+    ("/executions/{id}", "/executions/100", Hostile),
+    ("/pools", "/pools", Own),
+    ("/pools/{name}", "/pools/ADW", Hostile),
+    ("/pools/{name}", "/pools/ADW?tab=queue", Hostile),
+    ("/pools/{name}", "/pools/ADW?tab=history", Hostile),
+    ("/pools/{name}", "/pools/ADW?tab=settings", Hostile),
+    ("/pools/{name}/change", "/pools/ADW/change?max_units=10&threshold_percent=95&policy=fifo", Own),
+    ("/pools/{name}/tickets/{id}/release", "", Hostile),
+    ("/outbox", "/outbox", Hostile),
+    ("/outbox/dead", "/outbox/dead", Hostile),
+    ("/outbox/dead/{id}", "/outbox/dead/1", Hostile),
+    ("/outbox/dead/{id}/replay", "/outbox/dead/1/replay", Hostile),
+    ("/outbox/dead/{id}/skip", "/outbox/dead/1/skip", Hostile),
+    ("/outbox/dead/replay", "/outbox/dead/replay?all=1&error=%3Cscript%3Ealert", Hostile),
+    ("/outbox/dead/skip", "/outbox/dead/skip?id=1&id=2", Own),
+    ("/render", "/render", Hostile),
+    ("/render/{id}", "/render/1", Hostile),
+    ("/render/{id}", "/render/2", Hostile),
+    ("/render/{id}/data", "/render/1/data", Hostile),
+    ("/render/{id}/cancel", "/render/2/cancel", Hostile),
+    ("/render/{id}/retry", "/render/1/retry", Hostile),
+    ("/render/{id}/recover", "/render/2/recover", Hostile),
+    ("/render/workers", "/render/workers", Hostile),
+    ("/render/profiles", "/render/profiles", Hostile),
+    ("/render/mappings", "/render/mappings", Hostile),
+    ("/alerts", "/alerts", Hostile),
+    ("/settings", "/settings", Hostile),
+    ("/settings/tokens", "/settings/tokens", Hostile),
+    ("/settings/audit", "/settings/audit", Hostile),
+    ("/settings/configuration", "/settings/configuration", Own),
+];
+
+/// Those without a section of the dashboard around them, and files, which are not shown as pages.
+const OTHERS: [&str; 5] =
+    ["/login", "/executions/{id}/download", "/render/{id}/json", "/render/{id}/poster", "/assets/{name}"];
+
+fn is_page(route: &Route) -> bool {
+    route.surface == Surface::Page && route.method == Method::GET && !OTHERS.contains(&route.path)
+}
+
+/// Makes a world of hostile words; returns the pages, of which one has an address that is not known before.
+async fn furnish(app: &App) -> Vec<(&'static str, String, Words)> {
+    let identity = Identity { name: HOSTILE.into(), host: HOSTILE.into(), pid: 9, version: HOSTILE.into() };
+    let options = ProcessOptions { identity, ttl: Duration::from_secs(3600) };
+    let process = Process::register(app.store.clone(), app.clock.clone(), options).await.unwrap();
+    let mut tx = app.store.begin().await.unwrap();
+    let key = LeaseKey::new("test", HOSTILE).unwrap();
+    tx.acquire_lease(&key, process.id(), Term::Process).await.unwrap().unwrap();
+    let actor = Actor { name: HOSTILE.into(), role: Role::Admin, request_id: None };
+    let entry = AuditEntry::new(actor, HOSTILE, HOSTILE).from_to(HOSTILE, HOSTILE).because(HOSTILE);
+    tx.audit(&entry).await.unwrap();
+    tx.commit().await.unwrap();
+    fire_alert(app, HOSTILE).await;
+    run_hostile(app).await;
+    schedule(app, "nightly", "double").await;
+    crowd_hostile(app).await;
+    order_hostile(app).await;
+    refuse_hostile(app).await;
+    for (path, body) in [
+        ("/api/v1/tokens", json!({ "name": HOSTILE, "role": "viewer", "scopes": ["pool/<script>"] })),
+        (
+            "/api/v1/alerts/silences",
+            json!({ "rule": "process_died", "subject": HOSTILE, "minutes": 5, "reason": HOSTILE }),
+        ),
+        ("/api/v1/schedules/nightly/pause", json!({ "reason": HOSTILE })),
+    ] {
+        let answer = app.ask_as(Role::Admin, Method::POST, path, &body.to_string()).await;
+        assert!(answer.status.is_success(), "{path}: {answer:?}");
+    }
+    let release = asked(&app.ask_as(Role::Admin, Method::GET, "/pools/ADW?tab=queue", "").await.text);
+    let path = |path: &str| if path.is_empty() { release.clone() } else { path.to_owned() };
+    PAGES.iter().map(|(route, page, words)| (*route, path(page), *words)).collect()
+}
+
+/// A render that failed, one that is at work, and what is known of their composition.
+async fn order_hostile(app: &App) {
+    let order = async || {
+        let mut new = new_render(HOSTILE);
+        new.cue_item = Some(HOSTILE.into());
+        new.data = json!({ "single_fields": { "name": HOSTILE } });
+        submit(app, &new).await;
+        claim(app, HOSTILE).await
+    };
+    fail(app, &order().await, HOSTILE).await;
+    render_to(app, &order().await, 40.0).await;
+    beat(app, HOSTILE, 2, 1, WorkerState::Working).await;
+    know(app, &[profile(HOSTILE)], &[mapping(HOSTILE, "Single - name")]).await;
+}
+
+/// Two events that were not taken, and a relay.
+async fn refuse_hostile(app: &App) {
+    refuse(app, 1, HOSTILE, "orders", &json!({ "x": HOSTILE }).to_string()).await;
+    refuse(app, 2, "other", "orders", "{}").await;
+    let (hostile, now) = (HOSTILE.replace('\'', "''"), app.clock.now().as_micros());
+    let id = "00000000-0000-0000-0000-000000000001";
+    sql(
+        app,
+        &format!(
+            "update tidemill_outbox_exception set error = '{hostile}', event_type = '{hostile}', aggregate_type = '{hostile}';
+             insert into tidemill_outbox_relay (id, process, name, host, pid, sink, joined_at, until)
+             values ('{id}', '{id}', '{hostile}', '{hostile}', 7, '{hostile}', {now}, {now} + 3600000000);
+             update tidemill_outbox_slot set owner = '{id}', epoch = 1 where slot < 9"
+        ),
+    )
+    .await;
+}
+
+/// What a page would do with a hostile word if it did not take it for text.
+fn is_tricked(html: &str) -> bool {
+    ["<script>alert", "=\"<script>", " style=\"", " onclick"].iter().any(|trick| html.contains(trick))
+}
+
+/// Where the stream of a page is.
+fn stream(page: &str) -> String {
+    super::between(page, "data-events=\"", "\"").replace("&amp;", "&")
+}
+
+#[test]
+fn every_page_of_the_table_is_in_the_list() {
+    let there: BTreeSet<&str> =
+        routes().iter().filter(|route| is_page(route)).map(|route| route.path).collect();
+    let listed: BTreeSet<&str> = PAGES.iter().map(|(route, _, _)| *route).collect();
+
+    assert_eq!(there, listed);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_page_and_its_stream_are_for_those_who_may_see_them() {
+    let app = App::closed().await;
+    let pages = furnish(&app).await;
+    let all = routes();
+    let answer = |is_allowed: bool| if is_allowed { StatusCode::OK } else { StatusCode::FORBIDDEN };
+    let mut wrong = Vec::new();
+
+    for (route, path, _) in &pages {
+        let route = all.iter().find(|known| is_page(known) && known.path == *route).unwrap();
+        let Access::Needs(needed) = route.access else { panic!("{route:?} is for everybody") };
+        let nobody = app.ask(Method::GET, path, &[], "").await;
+        assert_eq!((nobody.status, nobody.header("location")), (StatusCode::SEE_OTHER, "/login"), "{path}");
+        let stream = stream(&app.ask_as(Role::Admin, Method::GET, path, "").await.text);
+        assert_eq!(Page::open(&app, &stream, &[]).await.status, StatusCode::UNAUTHORIZED, "{stream}");
+        for role in ROLES {
+            let status = app.ask_as(role, Method::GET, path, "").await.status;
+            if status != answer(allows(role, needed)) {
+                wrong.push(format!("{role} {path}: {status}"));
+            }
+            let bearer = format!("Bearer {}", app.token(role).await);
+            let status = Page::open(&app, &stream, &[("authorization", &bearer)]).await.status;
+            if status != answer(allows(role, Permission::View)) {
+                wrong.push(format!("{role} {stream}: {status}"));
+            }
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hostile_words_are_text_on_every_page_and_in_every_patch() {
+    let app = App::open().await;
+    let pages = furnish(&app).await;
+    let _stop = produce(&app);
+    let (mut streams, mut wrong) = (BTreeSet::new(), Vec::new());
+
+    for (_, path, words) in &pages {
+        let answer = app.ask(Method::GET, path, &[], "").await;
+        assert_eq!(answer.status, StatusCode::OK, "{path}: {}", answer.text);
+        let main = super::between(&answer.text, "<main", "</main>");
+        assert!(!is_tricked(&answer.text), "{path}: {}", answer.text);
+        if main.contains("&lt;script&gt;") != (*words == Hostile) {
+            wrong.push(format!("{path} has words of others, or has none"));
+        }
+        // Every region of the page comes over its stream, too.
+        let address = stream(&answer.text);
+        if !streams.insert(address.clone()) {
+            continue;
+        }
+        let mut missing: BTreeSet<&str> = regions(&answer.text);
+        let mut open = Page::open(&app, &address, &[]).await;
+        while !missing.is_empty() {
+            let Some(patch) = open.patch_in_time().await else {
+                wrong.push(format!("{path}: {missing:?} did not come"));
+                break;
+            };
+            assert!(!is_tricked(&patch.html), "{path}: {}", patch.html);
+            missing.remove(patch.region.as_str());
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+    assert!(streams.len() > 10, "{streams:?}");
+    assert!(is_tricked(HOSTILE) && is_tricked("<p style=\"color: red\">"), "a planted fault is not found");
+}
+
+/// The regions of a page that are no rows of others.
+fn regions(page: &str) -> BTreeSet<&str> {
+    let tags = page.split('<').filter(|tag| !tag.starts_with("tr "));
+    tags.filter_map(|tag| tag.split_once("data-live=\""))
+        .map(|(_, rest)| rest.split('"').next().unwrap())
+        .collect()
+}

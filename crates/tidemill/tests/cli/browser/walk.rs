@@ -1,0 +1,224 @@
+//! A walk through every page, in every window and theme, with scripts and without.
+//!
+//! `TIDEMILL_TEST_PICTURES=FOLDER` leaves pictures of them all; `UPDATE_PICTURES=1` makes those of the README anew.
+
+use super::look::{THEMES, WIDTHS, choose_theme, faults, faults_at, picture, take_picture};
+use super::scene::{SOON, Scene};
+use super::world::World;
+use crate::workspace;
+use std::collections::BTreeSet;
+use std::fs;
+use tidemill_server::route::{Route, Surface, routes};
+use tidemill_testkit::{Browser, BrowserOptions};
+
+/// A page: a name for its pictures, its route in the table, and its address in the world of these tests.
+type Stop = (&'static str, &'static str, &'static str);
+
+/// Every page, in every state in which it looks otherwise.
+const STOPS: &[Stop] = &[
+    ("overview", "/", "/"),
+    ("jobs", "/jobs", "/jobs"),
+    ("jobs-failed", "/jobs", "/jobs?status=failed&text=order"),
+    ("jobs-none", "/jobs", "/jobs?text=nothing"),
+    ("job", "/jobs/{name}", "/jobs/nightly-orders"),
+    ("job-history", "/jobs/{name}", "/jobs/load_2"),
+    ("execution-completed", "/executions/{id}", "/executions/{completed}"),
+    ("execution-failed", "/executions/{id}", "/executions/{failed}"),
+    ("execution-running", "/executions/{id}", "/executions/{running}"),
+    ("pools", "/pools", "/pools"),
+    ("pool-holders", "/pools/{name}", "/pools/ADW"),
+    ("pool-queue", "/pools/{name}", "/pools/ADW?tab=queue&range=6h"),
+    ("pool-history", "/pools/{name}", "/pools/ADW?tab=history"),
+    ("pool-settings", "/pools/{name}", "/pools/ADW?tab=settings"),
+    ("pool-paused", "/pools/{name}", "/pools/archive-of-the-north-east-region?tab=queue"),
+    (
+        "pool-change",
+        "/pools/{name}/change",
+        "/pools/ADW/change?max_units=20&threshold_percent=100&policy=fifo",
+    ),
+    ("pool-release", "/pools/{name}/tickets/{id}/release", "/pools/ADW/tickets/{ticket}/release"),
+    ("outbox", "/outbox", "/outbox"),
+    ("outbox-dead", "/outbox/dead", "/outbox/dead?state=open&topic=orders.of.the.north"),
+    ("outbox-none", "/outbox/dead", "/outbox/dead?topic=nothing"),
+    ("outbox-event", "/outbox/dead/{id}", "/outbox/dead/{parked}"),
+    ("outbox-replay", "/outbox/dead/{id}/replay", "/outbox/dead/{parked}/replay"),
+    ("outbox-skip", "/outbox/dead/{id}/skip", "/outbox/dead/{parked}/skip"),
+    ("outbox-replay-all", "/outbox/dead/replay", "/outbox/dead/replay?all=1&topic=orders.of.the.north"),
+    ("outbox-skip-all", "/outbox/dead/skip", "/outbox/dead/skip?all=1&topic=orders.of.the.north"),
+    ("renders", "/render", "/render"),
+    ("renders-found", "/render", "/render?text=count"),
+    ("render-done", "/render/{id}", "/render/1"),
+    ("render-failed", "/render/{id}", "/render/2"),
+    ("render-running", "/render/{id}", "/render/3"),
+    ("render-data", "/render/{id}/data", "/render/1/data"),
+    ("render-cancel", "/render/{id}/cancel", "/render/3/cancel"),
+    ("render-retry", "/render/{id}/retry", "/render/2/retry"),
+    ("render-recover", "/render/{id}/recover", "/render/3/recover"),
+    ("render-workers", "/render/workers", "/render/workers"),
+    ("render-profiles", "/render/profiles", "/render/profiles"),
+    ("render-mappings", "/render/mappings", "/render/mappings"),
+    ("alerts", "/alerts", "/alerts"),
+    ("settings", "/settings", "/settings"),
+    ("tokens", "/settings/tokens", "/settings/tokens"),
+    ("audit", "/settings/audit", "/settings/audit"),
+    ("configuration", "/settings/configuration", "/settings/configuration"),
+    ("login", "/login", "/login"),
+];
+
+/// What browsers fetch and do not show as a page.
+const FILES: [&str; 4] =
+    ["/executions/{id}/download", "/render/{id}/json", "/render/{id}/poster", "/assets/{name}"];
+
+/// Goes through a page as the tab key does; returns what then lies below the upper edge of the status line.
+const HIDDEN_AT_FOCUS: &str = "
+    scrollTo(0, 0);
+    const top = (selector) => document.querySelector(selector).getBoundingClientRect().top;
+    const all = [...document.querySelectorAll('main :is(a, button, input, select, summary)')];
+    const seen = all.filter((element) => !element.disabled && element.checkVisibility());
+    const isHidden = (element) => {
+        element.focus();
+        return element.getBoundingClientRect().bottom > top('.foot');
+    };
+    return seen.filter(isHidden).map((element) => element.outerHTML.slice(0, 120));";
+
+/// Walks past these pages, and returns what is wrong with them.
+fn walk(scene: &Scene, stops: &[(String, String)]) -> Vec<String> {
+    let page = scene.browser();
+    let has_scripts = page.exists("#live:not([hidden])").unwrap();
+    let mut found = Vec::new();
+    for theme in THEMES {
+        choose_theme(scene, theme);
+        for (name, address) in stops {
+            let mut note = |faults: Vec<String>, at: &str| {
+                found.extend(faults.into_iter().map(|fault| format!("{name} in {theme}{at}: {fault}")));
+            };
+            page.goto(address).unwrap();
+            assert!(page.exists(&format!("html[data-theme={theme}]")).unwrap(), "{name} is not {theme}");
+            if has_scripts && page.exists("#link").unwrap() {
+                // The stream of live updates is open, so what could fail at once has.
+                page.wait_until(SOON, |page| Ok(page.text("#link")?.contains("Live"))).unwrap();
+            }
+            note(page.console_errors().unwrap(), "");
+            note(faults(page), "");
+            for width in WIDTHS {
+                note(faults_at(page, width), &format!(" at {width}"));
+                take_picture(page, &format!("{name}-{theme}-{width}"), width);
+            }
+        }
+    }
+    found
+}
+
+fn every_stop(world: &World, prefix: &str) -> Vec<(String, String)> {
+    STOPS.iter().map(|(name, _, path)| (format!("{prefix}{name}"), world.address(path))).collect()
+}
+
+#[test]
+fn every_page_of_the_table_of_routes_is_walked_past() {
+    let is_page = |route: &Route| {
+        route.surface == Surface::Page && route.method.as_str() == "GET" && !FILES.contains(&route.path)
+    };
+    let there: BTreeSet<&str> =
+        routes().iter().filter(|route| is_page(route)).map(|route| route.path).collect();
+    let walked: BTreeSet<&str> = STOPS.iter().map(|(_, route, _)| *route).collect();
+
+    assert_eq!(there, walked);
+    let names: BTreeSet<&str> = STOPS.iter().map(|(name, _, _)| *name).collect();
+    assert_eq!(names.len(), STOPS.len(), "a picture is overwritten by another");
+}
+
+#[test]
+fn nothing_is_wrong_with_any_page() {
+    let Some(world) = World::new(None, BrowserOptions::default()) else { return };
+
+    if std::env::var_os("UPDATE_PICTURES").is_some() {
+        take_pictures_of_the_readme(&world);
+    }
+
+    assert_eq!(walk(&world.scene, &every_stop(&world, "")), Vec::<String>::new());
+}
+
+#[test]
+fn nothing_is_wrong_with_any_page_without_scripts() {
+    let Some(world) = World::new(None, BrowserOptions { javascript: false }) else { return };
+
+    assert_eq!(walk(&world.scene, &every_stop(&world, "plain-")), Vec::<String>::new());
+}
+
+#[test]
+fn nothing_is_wrong_with_a_page_that_has_nothing_to_show() {
+    let Some(scene) = Scene::usual() else { return };
+    let is_there = |(_, route, path): &&Stop| route == path && *path != "/login";
+    let stops: Vec<_> = STOPS
+        .iter()
+        .filter(is_there)
+        .map(|(name, _, path)| (format!("empty-{name}"), scene.address(path)))
+        .collect();
+    assert!(stops.len() > 10, "{stops:?}");
+
+    assert_eq!(walk(&scene, &stops), Vec::<String>::new());
+}
+
+/// What cannot be seen when it gets the focus, in windows so low that pages have to be scrolled. In several,
+/// because a browser scrolls only to what is outside the window, and each has other things at its lower edge.
+fn hidden_at_focus(page: &Browser) -> Vec<String> {
+    let mut hidden = Vec::new();
+    for height in (360..=600).step_by(40) {
+        page.set_window(320, height).unwrap();
+        let found = page.execute(HIDDEN_AT_FOCUS).unwrap();
+        hidden.extend(found.as_array().unwrap().iter().map(|element| format!("{height}: {element}")));
+    }
+    hidden
+}
+
+#[test]
+fn what_gets_the_focus_is_not_hidden_by_the_status_line() {
+    let Some(world) = World::new(None, BrowserOptions::default()) else { return };
+    let page = world.scene.browser();
+    let (mut hidden, mut planted) = (Vec::new(), Vec::new());
+
+    for (name, address) in every_stop(&world, "") {
+        page.goto(&address).unwrap();
+        if !page.exists(".foot").unwrap() {
+            continue;
+        }
+        hidden.extend(hidden_at_focus(page).into_iter().map(|element| format!("{name}: {element}")));
+        if planted.is_empty() {
+            page.execute("document.documentElement.style.scrollPaddingBottom = 0").unwrap();
+            planted.extend(hidden_at_focus(page));
+        }
+    }
+
+    assert_eq!(hidden, Vec::<String>::new());
+    assert!(!planted.is_empty(), "a planted fault is not found");
+}
+
+/// The pictures of the README: the page in what a window of usual size shows.
+const OF_THE_README: [(&str, &str); 2] = [("overview", "/"), ("execution", "/executions/{failed}")];
+
+fn take_pictures_of_the_readme(world: &World) {
+    let folder = workspace().join("docs/images");
+    fs::create_dir_all(&folder).unwrap();
+    choose_theme(&world.scene, "light");
+    for (name, path) in OF_THE_README {
+        let page = world.scene.browser();
+        page.goto(&world.address(path)).unwrap();
+        page.wait_until(SOON, |page| Ok(page.text("#link")?.contains("Live"))).unwrap();
+        picture(page, &folder.join(format!("{name}.png")), (1280, 640));
+    }
+}
+
+#[test]
+fn the_pictures_of_the_readme_are_there_small_and_described() {
+    for (name, _) in OF_THE_README {
+        let path = format!("docs/images/{name}.png");
+        let bytes = fs::read(workspace().join(&path)).unwrap();
+        assert!(bytes.starts_with(b"\x89PNG") && bytes.len() < 150_000, "{path} has {} bytes", bytes.len());
+        for readme in ["README.md", "README.ko.md"] {
+            let text = fs::read_to_string(workspace().join(readme)).unwrap();
+            let shown = text.split("![").skip(1).find(|shown| shown.contains(&format!("]({path})")));
+            let alt = shown.map_or("", |shown| shown.split("](").next().unwrap());
+            assert!(alt.chars().count() > 20, "{readme} does not say what is on {path}");
+        }
+    }
+}
