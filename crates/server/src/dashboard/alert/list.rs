@@ -52,7 +52,8 @@ pub(crate) fn row(alert: &AlertRecord, times: &Times) -> Markup {
             td { (alert.severity.as_str()) }
             td.number {
                 @match alert.value {
-                    Some(value) => (value),
+                    // No threshold is finer than that.
+                    Some(value) => ((value * 100.0).round() / 100.0),
                     None => span.soft { "unknown" },
                 }
             }
