@@ -37,6 +37,11 @@ fn name(alert: &AlertRecord) -> String {
     format!("alert:{}/{}", alert.rule, alert.subject)
 }
 
+/// A value as people read it; no threshold is finer than that.
+pub(crate) fn rounded(value: f64) -> f64 {
+    (value * 100.0).round() / 100.0
+}
+
 /// A row.
 pub(crate) fn row(alert: &AlertRecord, times: &Times) -> Markup {
     let health = match (alert.state, alert.severity) {
@@ -52,8 +57,7 @@ pub(crate) fn row(alert: &AlertRecord, times: &Times) -> Markup {
             td { (alert.severity.as_str()) }
             td.number {
                 @match alert.value {
-                    // No threshold is finer than that.
-                    Some(value) => ((value * 100.0).round() / 100.0),
+                    Some(value) => (rounded(value)),
                     None => span.soft { "unknown" },
                 }
             }

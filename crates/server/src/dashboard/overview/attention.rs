@@ -2,16 +2,18 @@
 //! here it is in one place, with the way to it.
 
 use super::outbox::Outbox;
+use crate::dashboard::alert::list::rounded;
 use crate::dashboard::instant::Times;
 use crate::dashboard::part::{Health, command, empty_row, state as state_word};
 use crate::dashboard::pulse::Pulse;
 use crate::dashboard::region::{Audience, Page, Region};
 use crate::state::State;
 use maud::{Markup, html};
-use tidemill_domain::alert::{AlertState, Severity};
+use tidemill_domain::alert::{AlertState, Severity, Subject};
 use tidemill_domain::lease::Lease;
 use tidemill_domain::process::ProcessState;
 use tidemill_domain::time::Timestamp;
+use tidemill_store::alert::AlertRecord;
 use tidemill_store::job::Failure;
 use tidemill_store::pool::PoolLevel;
 
@@ -131,10 +133,20 @@ fn alerts(state: &State, pulse: &Pulse) -> Vec<Concern> {
             weight: alert.severity.into(),
             since: alert.state.since(),
             what: format!("Alert {}", alert.rule),
-            why: format!("It fires for {}.", alert.subject),
+            why: breach(state, alert),
             address: state.path("/alerts"),
         })
         .collect()
+}
+
+/// What is as the rule says, where, and how much of it.
+fn breach(state: &State, alert: &AlertRecord) -> String {
+    let rule = state.inner().parts.rules.iter().find(|rule| rule.name() == alert.rule);
+    let what = rule.map(|rule| format!("{} {}", rule.signal(), rule.condition()));
+    let what = what.unwrap_or_else(|| "a rule that is no longer in force".to_owned());
+    let of = if alert.subject == Subject::whole() { String::new() } else { format!(", {}", alert.subject) };
+    let now = alert.value.map(|value| format!(", now {}", rounded(value))).unwrap_or_default();
+    format!("{what}{of}{now}")
 }
 
 fn processes(state: &State, pulse: &Pulse) -> Vec<Concern> {
