@@ -5,12 +5,11 @@
 mod deed;
 mod report;
 
+use crate::database::{psql, tidy};
 use crate::options::numbers;
 use anyhow::{Result, ensure};
 use deed::{Deed, Stage};
 use report::Report;
-use std::fs::File;
-use std::process::Command;
 use std::time::Duration;
 use tidemill_store::Store;
 use tidemill_testkit::{PostgresOptions, PrivatePostgres};
@@ -91,23 +90,4 @@ async fn open(name: &str, url: &str, executions: u64) -> Result<Stage> {
 fn median(mut took: Vec<Duration>) -> f64 {
     took.sort();
     took[took.len() / 2].as_secs_f64() * 1000.0
-}
-
-/// What happens by itself after a while: PostgreSQL vacuums and analyzes, and what was filled in gets onto the disk.
-fn tidy(url: &str) -> Result<()> {
-    if let Some(path) = url.strip_prefix("sqlite://") {
-        for file in [path.to_owned(), format!("{path}-wal")] {
-            File::open(file)?.sync_all()?;
-        }
-        return Ok(());
-    }
-    psql(url, &["vacuum analyze", "checkpoint"])
-}
-
-fn psql(url: &str, statements: &[&str]) -> Result<()> {
-    let mut command = Command::new("psql");
-    command.args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", url]);
-    command.args(statements.iter().flat_map(|statement| ["-c", statement]));
-    ensure!(command.status()?.success(), "psql failed");
-    Ok(())
 }

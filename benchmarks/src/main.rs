@@ -3,8 +3,10 @@
 //! Absolute figures depend on the machine; what counts are ratios of things that were measured side by side.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line talks to its terminal")]
 
+mod database;
 mod history;
 mod jobs;
+mod lists;
 mod options;
 mod outbox;
 mod pools;
@@ -23,11 +25,13 @@ fn main() -> Result<()> {
         ["jobs", rest @ ..] => jobs::run(rest),
         ["jobs-child", case] => jobs::child(case),
         ["history", rest @ ..] => history::run(rest),
+        ["lists", rest @ ..] => lists::run(rest),
         ["pools", rest @ ..] => pools::run(rest),
         ["outbox", rest @ ..] => outbox::run(rest),
         ["renders", rest @ ..] => renders::run(rest),
         _ => bail!(
             "usage: tidemill-bench jobs [--rows N] [--rounds N] [--long] | history [--executions N] [--rounds N] | \
+             lists [--executions N] [--leases N] [--events N] [--rounds N] | \
              pools [--seconds N] [--clients N] [--leases N] [--pools N] | \
              outbox [--events N] [--rounds N] [--retained N] [--idle-seconds N] | \
              outbox --kafka [--events N] [--many N] [--rounds N] [--seconds N] | \

@@ -11,7 +11,12 @@ pub(crate) fn run(arguments: &[String], cancel: &Cancel) -> ExitCode {
     words.extend(arguments.iter().map(String::as_str));
     let mut command = cargo(&words);
     let needs_kafka = arguments.iter().any(|word| word == "--kafka");
-    let ready = if needs_kafka { kafka::tell(&mut command, cancel) } else { Ok(()) };
+    let mut ready = if needs_kafka { kafka::tell(&mut command, cancel) } else { Ok(()) };
+    if arguments.first().is_some_and(|name| name == "lists") {
+        // It asks the program itself.
+        ready =
+            ready.and_then(|()| run_in_terminal(cargo(&["build", "--release", "-p", "tidemill"]), cancel));
+    }
     match ready.and_then(|()| run_in_terminal(command, cancel)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {

@@ -12,6 +12,8 @@ Commands:
   bench jobs                   measure chunk jobs against bare COPY; --rows N, --rounds N, --long
   bench history                measure launch, lists and purge on a long history of jobs against a short one;
                                [--executions 1000000] [--rounds 31]
+  bench lists                  time to the first byte of each page and list of the program over a long history;
+                               [--executions 1000000] [--leases 100000] [--events 1000000] [--rounds 11]
   bench pools                  measure passes against one transaction for each request, and decisions among many leases;
                                [--seconds 3] [--clients 64] [--leases 100000] [--pools 200]
   bench outbox                 measure relays against rows that are claimed and marked, without a broker;

@@ -1,0 +1,26 @@
+//! What benchmarks do with servers and files beside the store.
+
+use anyhow::{Result, ensure};
+use std::fs::File;
+use std::process::Command;
+
+/// What happens by itself after a while: PostgreSQL vacuums and analyzes, and what was filled in gets onto the disk.
+pub(crate) fn tidy(url: &str) -> Result<()> {
+    if let Some(path) = url.strip_prefix("sqlite://") {
+        for file in [path.to_owned(), format!("{path}-wal")] {
+            if let Ok(file) = File::open(file) {
+                file.sync_all()?;
+            }
+        }
+        return Ok(());
+    }
+    psql(url, &["vacuum analyze", "checkpoint"])
+}
+
+pub(crate) fn psql(url: &str, statements: &[&str]) -> Result<()> {
+    let mut command = Command::new("psql");
+    command.args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", url]);
+    command.args(statements.iter().flat_map(|statement| ["-c", statement]));
+    ensure!(command.status()?.success(), "psql failed");
+    Ok(())
+}
