@@ -3,6 +3,14 @@
 use anyhow::{Result, ensure};
 use std::fs::File;
 use std::process::Command;
+use tidemill_testkit::{PostgresOptions, PrivatePostgres};
+
+/// A server with room for a long history.
+pub(crate) fn roomy_postgres() -> Result<PrivatePostgres> {
+    let settings = [("shared_buffers", "512MB"), ("max_wal_size", "8GB")];
+    let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+    Ok(PrivatePostgres::start(&PostgresOptions { standby: false, settings })?)
+}
 
 /// What happens by itself after a while: PostgreSQL vacuums and analyzes, and what was filled in gets onto the disk.
 pub(crate) fn tidy(url: &str) -> Result<()> {

@@ -5,14 +5,13 @@
 mod deed;
 mod report;
 
-use crate::database::{psql, tidy};
+use crate::database::{psql, roomy_postgres, tidy};
 use crate::options::numbers;
 use anyhow::{Result, ensure};
 use deed::{Deed, Stage};
 use report::Report;
 use std::time::Duration;
 use tidemill_store::Store;
-use tidemill_testkit::{PostgresOptions, PrivatePostgres};
 
 /// Executions of the short history.
 const SHORT: u64 = 10_000;
@@ -36,9 +35,7 @@ impl Options {
 pub(crate) fn run(words: &[&str]) -> Result<()> {
     let options = Options::parse(words)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let settings = [("shared_buffers", "512MB"), ("max_wal_size", "8GB")];
-    let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-    let postgres = PrivatePostgres::start(&PostgresOptions { standby: false, settings })?;
+    let postgres = roomy_postgres()?;
     let folder = tempfile::tempdir()?;
     let file = |name: &str| format!("sqlite://{}", folder.path().join(name).display());
     psql(&postgres.url("postgres"), &["create database short", "create database long"])?;

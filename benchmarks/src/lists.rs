@@ -4,7 +4,7 @@
 mod fill;
 mod served;
 
-use crate::database::{psql, tidy};
+use crate::database::{psql, roomy_postgres, tidy};
 use crate::options::numbers;
 use anyhow::{Result, ensure};
 use fill::fill;
@@ -12,7 +12,6 @@ use served::Served;
 use std::fmt::Write as _;
 use std::time::Duration;
 use tidemill_store::{Init, Store};
-use tidemill_testkit::{PostgresOptions, PrivatePostgres};
 
 /// The pages and lists that are asked for. The execution and the pages "before" lie in the middle of the history.
 const LISTS: [&str; 24] = [
@@ -65,9 +64,7 @@ impl Options {
 pub(crate) fn run(words: &[&str]) -> Result<()> {
     let options = Options::parse(words)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let settings = [("shared_buffers", "512MB"), ("max_wal_size", "8GB")];
-    let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-    let postgres = PrivatePostgres::start(&PostgresOptions { standby: false, settings })?;
+    let postgres = roomy_postgres()?;
     psql(&postgres.url("postgres"), &["create database lists"])?;
     let folder = tempfile::tempdir()?;
     let file = format!("sqlite://{}", folder.path().join("lists.db").display());

@@ -15,7 +15,7 @@ use tidemill_store::pool::Defined;
 use tidemill_store::scratch::Scratch;
 
 /// Far longer than anything here takes, so that a hang is seen.
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 struct Site {
     scratch: Scratch,

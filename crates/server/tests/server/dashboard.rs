@@ -161,11 +161,10 @@ async fn read_only_mode_disables_buttons_and_says_so() {
     assert!(!off.contains("Read-only mode is on.") && has_button(&off, "Create token"));
 }
 
-#[tokio::test]
-async fn hostile_strings_are_shown_as_text() {
-    let app = App::open().await;
+/// A process, a lease, an entry of the audit log and an alert whose words are all hostile.
+async fn join_hostile(app: &App) {
     let identity = Identity { name: HOSTILE.into(), host: HOSTILE.into(), pid: 9, version: HOSTILE.into() };
-    let options = ProcessOptions { identity, ttl: Duration::from_secs(15) };
+    let options = ProcessOptions { identity, ttl: Duration::from_secs(3600) };
     let process = Process::register(app.store.clone(), app.clock.clone(), options).await.unwrap();
     let mut tx = app.store.begin().await.unwrap();
     let key = LeaseKey::new("test", HOSTILE).unwrap();
@@ -174,7 +173,13 @@ async fn hostile_strings_are_shown_as_text() {
     let entry = AuditEntry::new(actor, HOSTILE, HOSTILE).from_to(HOSTILE, HOSTILE).because(HOSTILE);
     tx.audit(&entry).await.unwrap();
     tx.commit().await.unwrap();
-    fire_alert(&app, HOSTILE).await;
+    fire_alert(app, HOSTILE).await;
+}
+
+#[tokio::test]
+async fn hostile_strings_are_shown_as_text() {
+    let app = App::open().await;
+    join_hostile(&app).await;
 
     for path in ["/", "/alerts", "/settings", "/settings/audit", "/settings/audit?actor=%3Cscript%3E%22"] {
         let page = app.ask(Method::GET, path, &[], "").await.text;

@@ -14,7 +14,7 @@ use tidemill_server::live;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A patch, as it came over a stream.
 pub(crate) struct Patch {
@@ -67,7 +67,7 @@ impl Page {
 
     /// The next patch of whichever region; none when none comes in time.
     pub(crate) async fn patch_in_time(&mut self) -> Option<Patch> {
-        timeout(PATIENCE / 2, self.any_patch()).await.ok()
+        timeout(Duration::from_secs(5), self.any_patch()).await.ok()
     }
 
     async fn any_patch(&mut self) -> Patch {

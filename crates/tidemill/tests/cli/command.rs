@@ -1,6 +1,6 @@
 //! Commands of a real program that is killed, frozen and asked to stop. The program is the example `nightly_report`.
 
-use crate::exact::{die_at, go_on, stage};
+use crate::exact::{die_at, go_on, stage, start_mortal};
 use crate::examples::Program;
 use crate::{BINARY, both_databases};
 use std::fs;
@@ -11,7 +11,7 @@ use tidemill_engine::SystemClock;
 use tidemill_store::scratch::Scratch;
 use tidemill_testkit::{Guarded, Signal};
 
-const PATIENCE: Duration = Duration::from_secs(25);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 const NIGHTLY: [&str; 5] = ["job", "run", "nightly", "-p", "date=2026-11-15,date"];
 
@@ -49,7 +49,7 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
 /// Starts the program, and waits until its command and what that has started run.
 fn at_work(program: &Program) -> (Guarded, [u32; 2]) {
     let told = [&NIGHTLY[..], &["-v"]].concat();
-    let running = program.start("run.log", &told);
+    let running = start_mortal(program, "run.log", &told);
     until("the command", || text(program, "parent").ends_with('\n'));
     let number = |file| text(program, file).trim().parse().unwrap();
     let processes = [number("parent"), number("child")];

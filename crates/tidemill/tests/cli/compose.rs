@@ -13,7 +13,7 @@ use tidemill_testkit::kafka::BOOTSTRAP;
 use tidemill_testkit::skip::require;
 use tidemill_testkit::{Guarded, Signal};
 
-const PATIENCE: Duration = Duration::from_secs(40);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 fn text() -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/compose.yaml")).unwrap()

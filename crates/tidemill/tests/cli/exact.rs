@@ -16,6 +16,7 @@ use crate::examples::Program;
 use crate::{Ran, Stage};
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
 use std::time::Duration;
 use tidemill_domain::job::{BatchStatus, ExecutionId};
 use tidemill_domain::time::Clock;
@@ -24,14 +25,16 @@ use tidemill_store::Store;
 use tidemill_store::job::{ExecutionDetail, ExecutionFilter, StepRecord};
 use tidemill_store::scratch::Scratch;
 use tidemill_store::sqlx;
+use tidemill_testkit::Guarded;
 
-/// How long the word of a process counts in these tests.
-const LEASE: Duration = Duration::from_secs(3);
+/// How long the word of a process counts that is to die. That of all others counts for longer than any test takes: a
+/// machine that is slow for a while must not make them lose their work.
+const LEASE: Duration = Duration::from_secs(6);
 
 /// How much later than that a dead process must have been found.
 const GRACE: Duration = Duration::from_secs(5);
 
-const PATIENCE: Duration = Duration::from_secs(25);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The numbers that the table refuses in a run of this kind.
 const REFUSED: [i64; 2] = [17, 34];
@@ -68,6 +71,10 @@ impl Ground {
 
     fn go_on(&self, arguments: &[&str]) -> Ran {
         go_on(&self.program, arguments)
+    }
+
+    fn start_mortal(&self, log: &str, arguments: &[&str]) -> Guarded {
+        start_mortal(&self.program, log, arguments)
     }
 
     /// All executions of a run, the oldest first.
@@ -160,11 +167,11 @@ impl Ground {
 /// Runs a job again and again as long as it counts as running: an operator who waits for its process to be found
 /// dead.
 pub(crate) fn go_on(program: &Program, arguments: &[&str]) -> Ran {
-    let (clock, patience) = (SystemClock::new(), LEASE + GRACE);
+    let clock = SystemClock::new();
     let start = clock.monotonic();
     loop {
         let ran = program.run(arguments);
-        if !ran.stderr.contains("error[TM1003]") || clock.monotonic().since(start) > patience {
+        if !ran.stderr.contains("error[TM1003]") || clock.monotonic().since(start) > PATIENCE {
             return ran;
         }
         std::thread::sleep(Duration::from_millis(200));
@@ -173,15 +180,15 @@ pub(crate) fn go_on(program: &Program, arguments: &[&str]) -> Ran {
 
 /// Lets a job die at a point of its work, as soon as it no longer counts as running because of an earlier death.
 pub(crate) fn die_at(program: &Program, arguments: &[&str], point: &str) {
-    let (clock, patience) = (SystemClock::new(), LEASE + GRACE);
+    let clock = SystemClock::new();
     let start = clock.monotonic();
     loop {
-        let ended = program.command(arguments).env("TIDEMILL_CRASH_AT", point).output().unwrap();
+        let ended = mortal(program, arguments).env("TIDEMILL_CRASH_AT", point).output().unwrap();
         if ended.status.signal() == Some(6) {
             return;
         }
         let is_too_early = String::from_utf8_lossy(&ended.stderr).contains("error[TM1003]");
-        let is_in_time = clock.monotonic().since(start) <= patience;
+        let is_in_time = clock.monotonic().since(start) <= PATIENCE;
         assert!(is_too_early && is_in_time, "{point} was not passed: {ended:?}");
         std::thread::sleep(Duration::from_millis(200));
     }
@@ -193,7 +200,19 @@ fn sweep(url: &str, threads: u32) -> Program {
 }
 
 pub(crate) fn stage(url: &str) -> Stage {
-    Stage::on(url).with("TIDEMILL_PROCESS_LEASE", "3s")
+    Stage::on(url).with("TIDEMILL_PROCESS_LEASE", "10m")
+}
+
+/// A program that is found dead soon.
+fn mortal(program: &Program, arguments: &[&str]) -> Command {
+    let mut command = program.command(arguments);
+    command.env("TIDEMILL_PROCESS_LEASE", format!("{}s", LEASE.as_secs()));
+    command
+}
+
+/// Starts a program in the background that is found dead soon.
+pub(crate) fn start_mortal(program: &Program, log: &str, arguments: &[&str]) -> Guarded {
+    program.spawn(log, mortal(program, arguments))
 }
 
 /// The parameters of a run that takes `pause` milliseconds for each number.

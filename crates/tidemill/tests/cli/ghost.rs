@@ -13,7 +13,7 @@ use tidemill_testkit::{Guarded, Signal};
 
 const LEASE: Duration = Duration::from_secs(4);
 const GRACE: Duration = Duration::from_secs(5);
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 struct Worker {
     child: Guarded,

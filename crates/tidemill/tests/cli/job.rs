@@ -10,7 +10,7 @@ use std::time::Duration;
 use tidemill_store::scratch::Scratch;
 use tidemill_testkit::{Guarded, Signal};
 
-const PATIENCE: Duration = Duration::from_secs(25);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// What `crash_sweep` writes into.
 const TABLE: &str = "create table swept (run text not null, id bigint not null)";

@@ -3,7 +3,7 @@
 use crate::outbox_kafka::python;
 use crate::{Stage, both_databases};
 use std::fs;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 use tidemill_store::Store;
 use tidemill_store::scratch::Scratch;
@@ -67,6 +67,13 @@ fn finish(stage: &Stage, day: &str) {
     panic!("nobody has noticed that the process is gone");
 }
 
+/// The job in a process that is found dead soon.
+fn mortal(stage: &Stage) -> Command {
+    let mut command = stage.command(&["job", "run", "load.yaml", "-p", "day=1"]);
+    command.env("TIDEMILL_PROCESS_LEASE", "3s");
+    command
+}
+
 async fn site(database: &Scratch, servers: &str, topic: &str) -> (Stage, Store) {
     let store = database.store(None).await.unwrap();
     let mut tx = store.begin().await.unwrap();
@@ -76,9 +83,7 @@ async fn site(database: &Scratch, servers: &str, topic: &str) -> (Stage, Store) 
     .await
     .unwrap();
     tx.commit().await.unwrap();
-    let stage = Stage::on(database.url())
-        .with("TIDEMILL_PROCESS_LEASE", "1s")
-        .with("KAFKA_BOOTSTRAP_SERVERS", servers);
+    let stage = Stage::on(database.url()).with("KAFKA_BOOTSTRAP_SERVERS", servers);
     fs::write(stage.path("load.yaml"), job(topic)).unwrap();
     (stage, store)
 }
@@ -92,13 +97,13 @@ async fn killed_in_the_middle_a_job_has_every_record_of_its_topic_once() {
         let (stage, store) = site(&database, &servers, &topic).await;
 
         // By its own hand, between a commit and whatever would follow; then from outside.
-        let mut dying = stage.command(&["job", "run", "load.yaml", "-p", "day=1"]);
+        let mut dying = mortal(&stage);
         let died = dying.env("TIDEMILL_CRASH_AT", "chunk_after_read:500").output().unwrap();
         let after_crash = rows(&store).await;
         send(&servers, &topic, "more", RECORDS, 100);
         let mut after_kill = after_crash;
         for _ in 0..100 {
-            let mut command = stage.command(&["job", "run", "load.yaml", "-p", "day=1"]);
+            let mut command = mortal(&stage);
             command.stdout(Stdio::null()).stderr(Stdio::null());
             let mut running = Guarded::spawn(command).unwrap();
             while rows(&store).await == after_crash

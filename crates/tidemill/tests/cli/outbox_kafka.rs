@@ -9,7 +9,7 @@ use tidemill_testkit::kafka::BOOTSTRAP;
 use tidemill_testkit::skip::require;
 use tidemill_testkit::{Guarded, Signal};
 
-const PATIENCE: Duration = Duration::from_secs(25);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Makes a topic.
 const MAKE: &str = "

@@ -13,7 +13,7 @@ use tidemill_engine::SystemClock;
 use tidemill_store::scratch::Scratch;
 use tidemill_testkit::{Guarded, Signal};
 
-const PATIENCE: Duration = Duration::from_secs(25);
+const PATIENCE: Duration = Duration::from_secs(90);
 const FILE: &str = "file:events.jsonl";
 
 /// A database with its schema.

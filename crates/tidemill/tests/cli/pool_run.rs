@@ -12,7 +12,7 @@ use tidemill_engine::SystemClock;
 use tidemill_store::scratch::Scratch;
 use tidemill_testkit::{Guarded, Signal};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let clock = SystemClock::new();

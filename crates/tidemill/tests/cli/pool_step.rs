@@ -14,7 +14,7 @@ use tidemill_store::scratch::Scratch;
 use tidemill_testkit::{Guarded, Signal};
 
 /// Shorter than a lease on units lasts: they have to come back together with the execution.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Needs the whole pool. Whoever runs beside it is noted; the first run does not end.
 const JOB: &str = r#"job: needy

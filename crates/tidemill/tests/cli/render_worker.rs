@@ -12,7 +12,7 @@ use std::process::Stdio;
 use std::time::Duration;
 use tidemill_testkit::{Guarded, Signal};
 
-const PATIENCE: Duration = Duration::from_secs(25);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A stage with a folder that stands for the NAS, and a nexrender that nobody serves.
 fn stage() -> Stage {

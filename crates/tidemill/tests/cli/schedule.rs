@@ -13,7 +13,7 @@ use tidemill_store::schedule::TickRecord;
 use tidemill_store::scratch::Scratch;
 use tidemill_testkit::{Guarded, Signal};
 
-const PATIENCE: Duration = Duration::from_secs(25);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A database with the table that the jobs of `crash_sweep` write to.
 async fn prepared(database: &Scratch) -> Store {

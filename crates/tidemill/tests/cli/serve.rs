@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::time::Duration;
 use tidemill_testkit::{Guarded, Signal};
 
-const PATIENCE: Duration = Duration::from_secs(25);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A server on a free port.
 pub(crate) struct Served {

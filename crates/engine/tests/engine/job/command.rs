@@ -13,7 +13,7 @@ use tidemill_engine::job::{CommandSpec, Job, Launcher, Running, Step};
 use tidemill_engine::testing::TestRun;
 use tidemill_store::scratch::Scratch;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A database, and a folder to run commands in.
 pub(super) struct Yard {

@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// Far longer than anything here takes, so that a hang is seen.
-pub(super) const SOON: Duration = Duration::from_secs(30);
+pub(super) const SOON: Duration = Duration::from_secs(60);
 
 /// A database with an outbox.
 pub(super) struct Site {

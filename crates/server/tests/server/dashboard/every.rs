@@ -7,19 +7,15 @@ use super::outbox::refuse;
 use super::pool::{asked, crowd_hostile};
 use super::render::composition::{know, mapping, profile};
 use super::render::{beat, claim, fail, new_render, render_to, submit};
-use super::{HOSTILE, fire_alert};
+use super::{HOSTILE, join_hostile};
 use crate::App;
 use crate::live::{Page, produce};
 use axum::http::{Method, StatusCode};
 use serde_json::json;
 use std::collections::BTreeSet;
-use std::time::Duration;
 use tidemill_domain::access::{Permission, ROLES, allows};
-use tidemill_domain::audit::{Actor, AuditEntry, Role};
-use tidemill_domain::lease::{LeaseKey, Term};
-use tidemill_domain::process::Identity;
+use tidemill_domain::audit::Role;
 use tidemill_domain::time::Clock;
-use tidemill_engine::{Process, ProcessOptions};
 use tidemill_server::route::{Access, Route, Surface, routes};
 use tidemill_store::render::WorkerState;
 
@@ -80,17 +76,7 @@ fn is_page(route: &Route) -> bool {
 
 /// Makes a world of hostile words; returns the pages, of which one has an address that is not known before.
 async fn furnish(app: &App) -> Vec<(&'static str, String, Words)> {
-    let identity = Identity { name: HOSTILE.into(), host: HOSTILE.into(), pid: 9, version: HOSTILE.into() };
-    let options = ProcessOptions { identity, ttl: Duration::from_secs(3600) };
-    let process = Process::register(app.store.clone(), app.clock.clone(), options).await.unwrap();
-    let mut tx = app.store.begin().await.unwrap();
-    let key = LeaseKey::new("test", HOSTILE).unwrap();
-    tx.acquire_lease(&key, process.id(), Term::Process).await.unwrap().unwrap();
-    let actor = Actor { name: HOSTILE.into(), role: Role::Admin, request_id: None };
-    let entry = AuditEntry::new(actor, HOSTILE, HOSTILE).from_to(HOSTILE, HOSTILE).because(HOSTILE);
-    tx.audit(&entry).await.unwrap();
-    tx.commit().await.unwrap();
-    fire_alert(app, HOSTILE).await;
+    join_hostile(app).await;
     run_hostile(app).await;
     schedule(app, "nightly", "double").await;
     crowd_hostile(app).await;

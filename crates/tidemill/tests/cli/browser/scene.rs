@@ -14,11 +14,11 @@ use tidemill_testkit::skip::require;
 use tidemill_testkit::webdriver::find_programs;
 use tidemill_testkit::{Browser, BrowserOptions, Guarded, Signal};
 
-/// Short, so that a killed process is soon found.
-pub(super) const LEASE: Duration = Duration::from_secs(3);
+/// That of a worker: short, so that a killed one is soon found.
+pub(super) const LEASE: Duration = Duration::from_secs(4);
 /// For what a person would call at once, on a machine that is busy with other tests.
-pub(super) const SOON: Duration = Duration::from_secs(10);
-const STARTED_WITHIN: Duration = Duration::from_secs(20);
+pub(super) const SOON: Duration = Duration::from_secs(45);
+const STARTED_WITHIN: Duration = Duration::from_secs(60);
 
 /// A database with the processes that share it. Dropped in this order: nobody writes to a removed file.
 pub(super) struct Scene {
@@ -116,10 +116,7 @@ impl Scene {
 
     /// Lets another server join, which wants a token and gets this one once; returns its address.
     pub(super) fn add_server_with_login(&mut self, token: &str) -> String {
-        // It stays until the end of the scene, however busy the machine is.
-        let stage = staged(&self.database, "porter")
-            .with("TIDEMILL_PROCESS_LEASE", "60s")
-            .with("TIDEMILL_SERVER_AUTH", "required");
+        let stage = staged(&self.database, "porter").with("TIDEMILL_SERVER_AUTH", "required");
         let server = Served::start(&stage, &[]);
         assert_eq!(server.get("/api/v1/processes", Some(token)).0, 200);
         let address = format!("http://{}", server.address);
@@ -156,7 +153,9 @@ pub(super) struct Worker {
 
 impl Worker {
     fn start(database: &Scratch, name: &str) -> Self {
-        let stage = staged(database, name).with("TIDEMILL_LOG_LEVEL", "error");
+        let stage = staged(database, name)
+            .with("TIDEMILL_PROCESS_LEASE", &format!("{}s", LEASE.as_secs()))
+            .with("TIDEMILL_LOG_LEVEL", "error");
         let mut command = stage.command(&["demo-worker", "--things", "2", "--work-ms", "1000"]);
         // The pipe stays open until the guard goes, and its end is the worker's own sign to end.
         command.stdin(Stdio::piped());
@@ -172,8 +171,9 @@ impl Worker {
     }
 }
 
+/// Who stays until the end of the scene, however busy the machine is.
 fn staged(database: &Scratch, name: &str) -> Stage {
-    Stage::on(database.url()).with("TIDEMILL_PROCESS_NAME", name).with("TIDEMILL_PROCESS_LEASE", "3s")
+    Stage::on(database.url()).with("TIDEMILL_PROCESS_NAME", name).with("TIDEMILL_PROCESS_LEASE", "10m")
 }
 
 /// An instant, in microseconds since 1970, as a statement for this database says it.

@@ -21,7 +21,7 @@ async fn an_execution_whose_process_was_killed_fails_within_lease_and_five_secon
     for database in both_databases().await {
         let ground = Ground::new(database).await;
         let _standby = ground.program.start("standby.log", &STANDBY);
-        let mut victim = ground.program.start("victim.log", &arguments("sweep", RUN, SLOW));
+        let mut victim = ground.start_mortal("victim.log", &arguments("sweep", RUN, SLOW));
         let id = ground.at_work("sweep", "night").await;
 
         victim.signal(Signal::KILL).unwrap();
@@ -54,7 +54,7 @@ async fn a_job_that_asks_for_it_is_restarted_by_a_process_that_has_it() {
     for database in both_databases().await {
         let ground = Ground::new(database).await;
         let _standby = ground.program.start("standby.log", &STANDBY);
-        let mut victim = ground.program.start("victim.log", &arguments("phoenix", RUN, SLOW));
+        let mut victim = ground.start_mortal("victim.log", &arguments("phoenix", RUN, SLOW));
         ground.at_work("phoenix", "night").await;
 
         victim.signal(Signal::KILL).unwrap();
@@ -77,7 +77,7 @@ async fn a_job_that_asks_for_it_is_restarted_by_a_process_that_has_it() {
 async fn a_frozen_process_comes_back_as_a_ghost_and_writes_nothing_any_more() {
     for database in both_databases().await {
         let ground = Ground::new(database).await;
-        let mut ghost = ground.program.start("ghost.log", &arguments("sweep", RUN, SLOW));
+        let mut ghost = ground.start_mortal("ghost.log", &arguments("sweep", RUN, SLOW));
         let id = ground.at_work("sweep", "night").await;
         freeze_at_work(&mut ghost, &ground).await;
         let clock = SystemClock::new();
