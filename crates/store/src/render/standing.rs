@@ -3,6 +3,7 @@
 use crate::error::StoreError;
 use crate::tx::{Since, Tx};
 use std::time::Duration;
+use tidemill_domain::code::Code;
 use tidemill_domain::time::Timestamp;
 
 /// What counts as lately where successes are told from failures.
@@ -23,7 +24,8 @@ pub struct RenderStanding {
     pub failed: u64,
     /// How long those took on average that were completed in the last hour; none when there were none.
     pub average_seconds: Option<f64>,
-    /// Why renders failed in the last hour, or wait to be tried again: codes, and how many have each.
+    /// Why renders failed in the last hour, or wait to be tried again: codes, and how many have each. Those that wait
+    /// because their worker was lost are not among them.
     pub failures: Vec<(String, u64)>,
     /// Those that have not ended and lose one worker after the other.
     pub recovering: u64,
@@ -68,7 +70,9 @@ impl Tx {
         let since =
             Since { day: now.minus(DAY).into(), hour: hour.into(), now: now.into(), recoveries: RECOVERIES };
         let row = self.render_standing_of(since).await?;
-        let failures = self.render_standing_failures(hour.into()).await?;
+        // Somebody else goes on with it.
+        let passing = Code::RenderWorkerLost.to_string();
+        let failures = self.render_standing_failures(hour.into(), &passing).await?;
         let count = |count: i64| u64::try_from(count).unwrap_or_default();
         Ok(RenderStanding {
             completed: count(row.completed),

@@ -216,8 +216,12 @@ impl Tx {
         on_either!(self, render::standing::of(since))
     }
 
-    pub(crate) async fn render_standing_failures(&mut self, since: DbTime) -> Answer<Vec<(String, i64)>> {
-        on_either!(self, render::standing::failures(since))
+    pub(crate) async fn render_standing_failures(
+        &mut self,
+        since: DbTime,
+        passing: &str,
+    ) -> Answer<Vec<(String, i64)>> {
+        on_either!(self, render::standing::failures(since, passing))
     }
 
     pub(crate) async fn render_standing_workers(

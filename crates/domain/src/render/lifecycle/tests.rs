@@ -207,6 +207,18 @@ fn what_was_about_to_be_published_is_looked_for_first() {
 }
 
 #[test]
+fn whoever_prepares_although_there_is_a_job_looks_at_that_one() {
+    let mut play = Play::at(Phase::Rendering);
+    play.vanishes();
+    play.claim(2);
+
+    let prepared = play.works(Work::Prepared);
+
+    assert_eq!((prepared.write, prepared.act), (None, Act::LookAtJob));
+    assert_eq!(play.render.job, Some(Epoch::new(1)));
+}
+
+#[test]
 fn a_ghost_writes_nothing_and_gives_up() {
     let mut play = Play::at(Phase::Copying);
     let ghost = play.fence;

@@ -108,6 +108,7 @@ async fn workers_that_vanish_one_after_the_other_are_seen() {
     for recoveries in 0..=4 {
         let worker = studio.worker().await;
         studio.until(id, |record| record.render.counts.recoveries == recoveries).await;
+        assert_eq!(seen(&studio, "render_failures").await, Some(0.0), "{recoveries}");
         studio.clock.advance(WAIT_AND_MORE);
         studio.until_phase(id, Phase::Rendering).await;
         let expected = if recoveries > 3 { 1.0 } else { 0.0 };

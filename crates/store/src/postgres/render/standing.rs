@@ -33,20 +33,23 @@ pub(crate) async fn of(connection: &mut PgConnection, since: Since) -> Result<St
     .await
 }
 
-/// Codes of those that have failed since then or wait to be tried again, and how many have each.
+/// Codes of those that have failed since then or wait to be tried again, and how many have each. Who waits with the code
+/// `passing` has nothing wrong with it.
 pub(crate) async fn failures(
     connection: &mut PgConnection,
     since: DbTime,
+    passing: &str,
 ) -> Result<Vec<(String, i64)>, sqlx::Error> {
     sqlx::query_as(
         "select error_code, count(*)
          from render_queue
          where error_code is not null
-           and (status = 'pending' or (status = 'failed' and ended_at > $1))
+           and ((status = 'pending' and error_code <> $2) or (status = 'failed' and ended_at > $1))
          group by error_code
          order by error_code",
     )
     .bind(since)
+    .bind(passing)
     .fetch_all(connection)
     .await
 }
