@@ -182,10 +182,28 @@ impl Tx {
 
     /// The leases, the held first.
     pub async fn leases(&mut self, limit: u32) -> Result<Vec<LeaseRecord>, StoreError> {
-        let rows = self.lease_list(limit.into()).await?;
+        let mut rows = self.lease_held(limit.into()).await?;
+        // Where many are held, nobody searches among them for the few that are free.
+        let left = i64::from(limit) - rows.len() as i64;
+        if left > 0 {
+            rows.extend(self.lease_free(left).await?);
+        }
+        self.lease_records(rows).await
+    }
+
+    /// One lease, as it is seen without a lock.
+    pub async fn lease(&mut self, key: &LeaseKey) -> Result<Option<LeaseRecord>, StoreError> {
+        let row = self.lease_find(key).await?;
+        Ok(self.lease_records(row).await?.pop())
+    }
+
+    async fn lease_records(
+        &mut self,
+        rows: impl IntoIterator<Item = LeaseRow>,
+    ) -> Result<Vec<LeaseRecord>, StoreError> {
         let mut owners: HashMap<ProcessId, Life> = HashMap::new();
         let now = self.now().await?;
-        let mut records = Vec::with_capacity(rows.len());
+        let mut records = Vec::new();
         for row in rows {
             let lease = row.lease();
             let owner = match lease {

@@ -6,7 +6,7 @@ use crate::state::State;
 use maud::{Markup, html};
 use std::time::Duration;
 use tidemill_domain::alert::AlertState;
-use tidemill_domain::lease::Lease;
+use tidemill_domain::lease::{Lease, LeaseKey};
 use tidemill_domain::process::ProcessId;
 use tidemill_domain::time::Timestamp;
 use tidemill_store::alert::AlertRecord;
@@ -52,6 +52,8 @@ pub(crate) struct Pulse {
     pub(crate) processes: Listed<ProcessRecord>,
     /// The held first.
     pub(crate) leases: Listed<LeaseRecord>,
+    /// That of the server that does what only one does.
+    leader: Option<LeaseRecord>,
     /// The firing first.
     pub(crate) alerts: Listed<AlertRecord>,
 }
@@ -66,8 +68,12 @@ impl Pulse {
         let latency = clock.monotonic().since(began);
         let processes = Listed::new(tx.processes(ROWS_MAX + 1).await?, ROWS_MAX);
         let leases = Listed::new(tx.leases(ROWS_MAX + 1).await?, ROWS_MAX);
+        let leader = match LeaseKey::new(LEADER.0, LEADER.1) {
+            Ok(key) => tx.lease(&key).await?,
+            Err(_) => None,
+        };
         let alerts = Listed::new(tx.alerts(ROWS_MAX + 1).await?, ROWS_MAX);
-        Ok((Self { now, latency, processes, leases, alerts }, tx))
+        Ok((Self { now, latency, processes, leases, leader, alerts }, tx))
     }
 
     /// What people call a process.
@@ -81,9 +87,7 @@ impl Pulse {
 
     /// What people call the server that does what only one does, if one does.
     fn leader(&self) -> Option<&str> {
-        let is_leader =
-            |lease: &&LeaseRecord| lease.is_live && (lease.key.kind(), lease.key.name()) == LEADER;
-        let led = self.leases.rows.iter().find(is_leader)?;
+        let led = self.leader.as_ref().filter(|lease| lease.is_live)?;
         match led.lease {
             Lease::Held { fence, .. } => self.name_of(fence.owner),
             Lease::Free { .. } => None,

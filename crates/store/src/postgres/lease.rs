@@ -359,12 +359,27 @@ pub(crate) async fn owned_by(
     .await
 }
 
-/// The held first.
-pub(crate) async fn list(connection: &mut PgConnection, limit: i64) -> Result<Vec<LeaseRow>, sqlx::Error> {
+/// In the order of the primary key, so that nobody reads and sorts them all.
+pub(crate) async fn held(connection: &mut PgConnection, limit: i64) -> Result<Vec<LeaseRow>, sqlx::Error> {
     sqlx::query_as(
         "select kind, name, epoch, owner, until, acquired_at
          from tidemill_lease
-         order by owner is null, kind, name
+         where owner is not null
+         order by kind, name
+         limit $1",
+    )
+    .bind(limit)
+    .fetch_all(connection)
+    .await
+}
+
+/// Likewise.
+pub(crate) async fn free(connection: &mut PgConnection, limit: i64) -> Result<Vec<LeaseRow>, sqlx::Error> {
+    sqlx::query_as(
+        "select kind, name, epoch, owner, until, acquired_at
+         from tidemill_lease
+         where owner is null
+         order by kind, name
          limit $1",
     )
     .bind(limit)

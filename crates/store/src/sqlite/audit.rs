@@ -61,28 +61,40 @@ pub(crate) async fn insert_all(
     Ok(())
 }
 
-/// The newest first; pages by the smallest id of the page before.
+/// The newest first; pages by the smallest id of the page before. By the index on `object` where one is asked for, and
+/// else by the primary key.
 pub(crate) async fn list(
     connection: &mut SqliteConnection,
     filter: &AuditFilterRow<'_>,
 ) -> Result<Vec<AuditRow>, sqlx::Error> {
-    sqlx::query_as(
+    let statement = if filter.object.is_some() {
         "select id, at, actor, role, action, object, from_state, to_state, reason, request_id
          from tidemill_audit
-         where ($1 is null or id < $1)
+         where object = $5
+           and id < coalesce($1, 9223372036854775807)
            and ($2 is null or at >= $2)
            and ($3 is null or actor = $3)
            and ($4 is null or action = $4)
-           and ($5 is null or object = $5)
          order by id desc
-         limit $6",
-    )
-    .bind(filter.before_id)
-    .bind(filter.since)
-    .bind(filter.actor)
-    .bind(filter.action)
-    .bind(filter.object)
-    .bind(filter.limit)
-    .fetch_all(connection)
-    .await
+         limit $6"
+    } else {
+        "select id, at, actor, role, action, object, from_state, to_state, reason, request_id
+         from tidemill_audit
+         where $5 is null
+           and id < coalesce($1, 9223372036854775807)
+           and ($2 is null or at >= $2)
+           and ($3 is null or actor = $3)
+           and ($4 is null or action = $4)
+         order by id desc
+         limit $6"
+    };
+    sqlx::query_as(statement)
+        .bind(filter.before_id)
+        .bind(filter.since)
+        .bind(filter.actor)
+        .bind(filter.action)
+        .bind(filter.object)
+        .bind(filter.limit)
+        .fetch_all(connection)
+        .await
 }

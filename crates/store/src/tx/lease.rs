@@ -85,8 +85,12 @@ impl Tx {
         on_either!(self, lease::owned_by(owner))
     }
 
-    pub(crate) async fn lease_list(&mut self, limit: i64) -> Answer<Vec<LeaseRow>> {
-        on_either!(self, lease::list(limit))
+    pub(crate) async fn lease_held(&mut self, limit: i64) -> Answer<Vec<LeaseRow>> {
+        on_either!(self, lease::held(limit))
+    }
+
+    pub(crate) async fn lease_free(&mut self, limit: i64) -> Answer<Vec<LeaseRow>> {
+        on_either!(self, lease::free(limit))
     }
 }
 

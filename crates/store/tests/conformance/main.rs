@@ -33,6 +33,7 @@ mod audit;
 mod connect;
 mod demo;
 mod dice;
+mod foundation_plan;
 mod inbox;
 mod item;
 mod job;
