@@ -111,6 +111,7 @@ codes! {
     3 OutputFailed -> Failure, "the output could not be written";
     4 UnknownCode -> NotFound, "there is no such error code";
     5 FileInTheWay -> Conflict, "a file that would be written is there already";
+    6 NotNow -> Conflict, "this cannot be done now";
     101 UnknownKey -> Usage, "unknown configuration key";
     102 BadValue -> Usage, "a configuration value is not allowed";
     103 BadSyntax -> Usage, "the configuration file is not valid TOML";

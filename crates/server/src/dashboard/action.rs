@@ -63,6 +63,6 @@ pub(crate) async fn perform(visit: Visit, Fields(fields): Fields<Order>) -> Resu
 
 impl From<CannotPerform> for Problem {
     fn from(cannot: CannotPerform) -> Self {
-        Self::with_status(StatusCode::CONFLICT, Code::NotFound, cannot.why, cannot.remedy)
+        Self::new(Code::NotNow, cannot.why, cannot.remedy)
     }
 }

@@ -157,6 +157,12 @@ pub(crate) fn number(number: u64) -> String {
     text
 }
 
+/// So many of something.
+pub(crate) fn plural(count: impl Into<u64>, one: &str, many: &str) -> String {
+    let count = count.into();
+    format!("{} {}", number(count), if count == 1 { one } else { many })
+}
+
 /// Why something was refused, above the form that asked for it: in the same words as programs are told.
 pub(crate) fn refusal_banner(problem: &Problem) -> Markup {
     html! {

@@ -116,6 +116,7 @@ async fn a_click_does_it_once_and_writes_it_down_and_a_refusal_is_told() {
     let refused = admin.submit("/", "/action", "key=fourth").await;
 
     assert_eq!(refused.status, StatusCode::CONFLICT);
+    assert!(refused.text.contains("TM0006"), "{}", refused.text);
     assert!(refused.text.contains("The bell is worn out") && refused.text.contains("buy another one"));
     let filter = AuditFilter { action: Some("test.ring".into()), ..AuditFilter::default() };
     let log = app.store.read().await.unwrap().audit_entries(&filter, 10).await.unwrap();

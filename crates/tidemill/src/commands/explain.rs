@@ -48,7 +48,7 @@ macro_rules! pages {
 }
 
 pages! {
-    Unexpected "0001" Usage "0002" OutputFailed "0003" UnknownCode "0004" FileInTheWay "0005"
+    Unexpected "0001" Usage "0002" OutputFailed "0003" UnknownCode "0004" FileInTheWay "0005" NotNow "0006"
     UnknownKey "0101" BadValue "0102" BadSyntax "0103" FileUnreadable "0104" OpenSecret "0105"
     BadDatabaseUrl "0201" DatabaseUnreachable "0202" LoginRefused "0203" ServerTooOld "0204"
     ServerInRecovery "0205" SchemaBehind "0206" SchemaAhead "0207" MigrationChanged "0208" DiskFull "0209"

@@ -2,7 +2,7 @@
 //! change by itself: it may be long, and some of it is not for everybody.
 
 use super::seen::{Seen, is_partition};
-use crate::dashboard::part::{empty_row, number, table};
+use crate::dashboard::part::{empty_row, plural, table};
 use crate::dashboard::visit::Visit;
 use crate::problem::Problem;
 use maud::{Markup, html};
@@ -66,9 +66,11 @@ impl Content {
             return None;
         }
         Some(match &self.rejects {
-            Err(reason) => html! { p.empty { (number(self.skipped)) " items were skipped. " (reason) } },
+            Err(reason) => {
+                html! { p.empty { (plural(self.skipped, "item was", "items were")) " skipped. " (reason) } }
+            }
             Ok(records) => html! {
-                p.empty { (number(self.skipped)) " items were skipped; the first " (REJECTS) " that were kept:" }
+                p.empty { (plural(self.skipped, "item was", "items were")) " skipped; the first " (REJECTS) " that were kept:" }
                 (table("Skipped items", COLUMNS, &rows(records)))
             },
         })
@@ -116,7 +118,7 @@ fn context(title: &str, stored: Option<&StoredContext>) -> Markup {
     };
     html! {
         details {
-            summary { (title) " " span.soft { (count) @if count == 1 { " value" } @else { " values" } } }
+            summary { (title) " " span.soft { (plural(count as u64, "value", "values")) } }
             pre { (text) }
         }
     }

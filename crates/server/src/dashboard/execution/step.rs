@@ -28,7 +28,6 @@ pub(super) const COLUMNS: &[(&str, bool)] = &[
     ("Rollbacks", true),
     ("Items/s", true),
     ("Took", true),
-    ("Started", false),
 ];
 
 /// The table's body.
@@ -67,6 +66,7 @@ fn row(step: &StepRecord, seen: &Seen, times: &Times) -> Markup {
             th.long scope="row" {
                 (step.name)
                 @if let Some(process) = &step.process { div.soft { (process) } }
+                div.soft { "started " (times.maybe(step.started_at, "not yet")) }
             }
             td { (word(step.status)) }
             td { (progress(step, seen, length)) }
@@ -78,7 +78,6 @@ fn row(step: &StepRecord, seen: &Seen, times: &Times) -> Markup {
             td.number { (number(counters.rollback)) }
             td.number { (pace(step, length)) }
             td.number { @if let Some(length) = length { (took(length)) } }
-            td { (times.maybe(step.started_at, "not yet")) }
         }
     }
 }

@@ -176,7 +176,7 @@ fn row(job: &Job, state: &State, times: &Times) -> Markup {
             td.number { (last_took(job)) }
             td.number { (success(job.outcomes)) }
             td { (next_run(job, times)) }
-            td.still {
+            td {
                 a.button href={ (address) "#run" } aria-label={ "Run " (job.name) } { "Run…" }
                 @if let Some(schedule) = job.schedules.first() {
                     " "

@@ -40,7 +40,7 @@ fn row(detail: &RelayDetail, times: &Times) -> Markup {
             td { (state(Health::Ok, "live")) }
             th.long scope="row" title=(relay.id) { (relay.name) }
             td { (relay.host) " " span.soft { "(" (relay.pid) ")" } }
-            td.long { (detail.sink) }
+            td { @for part in detail.sink.split_inclusive(',') { (part) wbr; } }
             td {
                 @match relay.instance {
                     Some(instance) => (instance),

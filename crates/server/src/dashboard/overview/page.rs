@@ -25,7 +25,7 @@ use tidemill_store::migration::MigrationStatus;
 use tidemill_store::pool::{PoolLevel, PoolStory};
 use tidemill_store::render::RenderCounts;
 
-const EVENTS: u32 = 50;
+const EVENTS: u32 = 20;
 
 /// How long a failure is counted.
 const DAY: Duration = Duration::from_secs(24 * 3600);

@@ -3,7 +3,7 @@
 
 use super::address::Range;
 use crate::dashboard::instant::{Times, span};
-use crate::dashboard::part::wide_table;
+use crate::dashboard::part::{plural, wide_table};
 use maud::{Markup, html};
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -94,9 +94,9 @@ impl Past {
             length => format!("; unknown for {} of the time", span(length)),
         };
         format!(
-            "At the most {} units were in use and {} requests waited{unknown}.",
-            peak.most,
-            self.most_waiting()
+            "At the most {} and {}{unknown}.",
+            plural(peak.most, "unit was in use", "units were in use"),
+            plural(self.most_waiting(), "request waited", "requests waited"),
         )
     }
 }

@@ -7,7 +7,7 @@ use crate::api::pool::lease::{Taking, lease_id, take};
 use crate::api::pool::{find, gone, named};
 use crate::dashboard::form::{self, Fields};
 use crate::dashboard::frame::{Frame, Section};
-use crate::dashboard::part::{command, refused};
+use crate::dashboard::part::{command, plural, refused};
 use crate::dashboard::preferences::is_ours;
 use crate::dashboard::pulse::Pulse;
 use crate::dashboard::region::{Buttons, Page};
@@ -256,7 +256,7 @@ fn sheet(visit: &Visit, pool: &PoolRecord, record: &TicketRecord) -> Markup {
                     @match &refusal {
                         Some(reason) => (refused(word, reason)),
                         None if ticket.state == TicketState::Waiting => button.end { (word) },
-                        None => button.end { "Release " (record.units) " units" },
+                        None => button.end { "Release " (plural(record.units, "unit", "units")) },
                     }
                 }
             }

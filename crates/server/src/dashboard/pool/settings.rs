@@ -7,7 +7,7 @@ use crate::api::pool::define::{Change, PoolSettings};
 use crate::api::pool::{find, named, unknown};
 use crate::dashboard::form::{self, Fields};
 use crate::dashboard::frame::{Frame, Section};
-use crate::dashboard::part::{command, refused};
+use crate::dashboard::part::{command, plural, refused};
 use crate::dashboard::pulse::Pulse;
 use crate::dashboard::region::Page;
 use crate::dashboard::visit::Visit;
@@ -69,8 +69,8 @@ pub(super) fn markup(visit: &Visit, settings: &Settings) -> Markup {
 fn all(settings: &Settings) -> Markup {
     html! {
         dt { "Kind of database" } dd { (settings.db_type) }
-        dt { "Without a wish" } dd { (settings.default_units) " units" }
-        dt { "Least of a downgrade" } dd { (settings.min_units) " units" }
+        dt { "Without a wish" } dd { (plural(settings.default_units.get(), "unit", "units")) }
+        dt { "Least of a downgrade" } dd { (plural(settings.min_units.get(), "unit", "units")) }
         dt { "What is counted" } dd { (settings.weight) }
         dt { "Follows hints" } dd { @if settings.hint_effective { "yes" } @else { "no" } }
         dt { "PARALLEL without a number" } dd { (settings.default_degree) }

@@ -3,8 +3,9 @@
 use super::page::tabs;
 use crate::api::Asked;
 use crate::dashboard::frame::{Frame, Section};
-use crate::dashboard::part::encoded;
-use crate::dashboard::part::{Health, command, empty_row, panel, state as state_word, table};
+use crate::dashboard::part::{
+    Health, command, empty_row, encoded, panel, plural, state as state_word, table,
+};
 use crate::dashboard::pulse::Pulse;
 use crate::dashboard::region::Page;
 use crate::dashboard::visit::Visit;
@@ -185,7 +186,7 @@ fn gap_banner(state: &State, gaps: &[RenderGap]) -> Markup {
                     (state_word(Health::Bad, "Without a profile"))
                 }
                 " of “" (gap.composition) "”, which "
-                @if gap.renders == 1 { "1 render wants" } @else { (gap.renders) " renders want" }
+                (plural(gap.renders, "render wants", "renders want"))
                 @if gap.has_profile { ". " } @else { ": it is not rendered. " }
                 @if gap.has_profile {
                     (command("tidemill render mapping import mapping.csv"))

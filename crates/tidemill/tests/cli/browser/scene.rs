@@ -45,10 +45,10 @@ impl Scene {
     pub(super) fn set(setting: Setting<'_>) -> Option<Self> {
         require("chromium", find_programs())?;
         let database = setting.database.unwrap_or_else(Scratch::file);
-        let stage = setting
-            .variables
-            .iter()
-            .fold(staged(&database, "keeper"), |stage, (name, value)| stage.with(name, value));
+        let stage = setting.variables.iter().fold(
+            staged(&database, "keeper").with("TIDEMILL_DATABASE_INIT", "always"),
+            |stage, (name, value)| stage.with(name, value),
+        );
         let folder = stage.path("jobs");
         for (name, text) in setting.jobs {
             fs::create_dir_all(&folder).unwrap();

@@ -9,7 +9,9 @@ use crate::workspace;
 use std::collections::BTreeSet;
 use std::fs;
 use tidemill_server::route::{Route, Surface, routes};
+use tidemill_store::scratch::Scratch;
 use tidemill_testkit::{Browser, BrowserOptions};
+use tokio::runtime::Runtime;
 
 /// A page: a name for its pictures, its route in the table, and its address in the world of these tests.
 type Stop = (&'static str, &'static str, &'static str);
@@ -138,9 +140,11 @@ fn nothing_is_wrong_with_any_page() {
     assert_eq!(walk(&world.scene, &every_stop(&world, "")), Vec::<String>::new());
 }
 
+/// The pages have nothing to do with scripts that depends on the database: so these two are tried at once.
 #[test]
-fn nothing_is_wrong_with_any_page_without_scripts() {
-    let Some(world) = World::new(None, BrowserOptions { javascript: false }) else { return };
+fn nothing_is_wrong_with_any_page_without_scripts_and_on_postgres() {
+    let Some(database) = Runtime::new().unwrap().block_on(Scratch::postgres()) else { return };
+    let Some(world) = World::new(Some(database), BrowserOptions { javascript: false }) else { return };
 
     assert_eq!(walk(&world.scene, &every_stop(&world, "plain-")), Vec::<String>::new());
 }
