@@ -14,12 +14,15 @@ settings.update(option.split("=", 1) for option in options)
 consumer = Consumer(settings)
 left = set(consumer.list_topics(topic, timeout=30).topics[topic].partitions)
 consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in sorted(left)])
-deadline = time.monotonic() + 60
+heard = time.monotonic()
 while left:
-    if time.monotonic() > deadline:
-        sys.exit(f"these partitions have not come to their ends: {left}")
     # It waits until it has that many, or for so long.
-    for message in consumer.consume(1000, timeout=0.1):
+    messages = consumer.consume(1000, timeout=0.1)
+    if messages:
+        heard = time.monotonic()
+    elif time.monotonic() - heard > 60:
+        sys.exit(f"these partitions have not come to their ends: {left}")
+    for message in messages:
         if message.error():
             if message.error().code() != KafkaError._PARTITION_EOF:
                 sys.exit(str(message.error()))
