@@ -205,7 +205,7 @@ async fn whoever_has_lost_its_producer_and_its_lease_takes_nothing_back() {
     let (name, id) = (topic(&servers, 1, &[]).await, unique("shop"));
     let records: Vec<Record> = (1..=6).map(|id| record(id, "order-1", &name, json("{}"))).collect();
     let groups = groups(&records);
-    let (ghost, lease) = (publisher(&servers, &id), Duration::from_secs(3));
+    let (ghost, lease) = (publisher(&servers, &id), Duration::from_secs(12));
     assert!(ghost.take(&groups, None, &trust(lease)).await.iter().all(Result::is_ok));
     // It is given up in the middle, so its producer is of no use.
     assert!(tokio::time::timeout(Duration::ZERO, ghost.publish(&records)).await.is_err());

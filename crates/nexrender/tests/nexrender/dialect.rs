@@ -117,7 +117,7 @@ async fn whoever_is_not_nexrender_is_seen_and_not_followed() {
 fn slow(known: &Mutex<Option<String>>, asked: &Asked) -> Answer {
     if asked.line.starts_with("POST") {
         *known.lock().unwrap() = Some(asked.body.clone());
-        thread::sleep(Duration::from_secs(2));
+        thread::sleep(Duration::from_secs(6));
         return None;
     }
     match &*known.lock().unwrap() {
@@ -130,7 +130,7 @@ fn slow(known: &Mutex<Option<String>>, asked: &Asked) -> Answer {
 async fn a_job_whose_answer_takes_too_long_is_looked_for() {
     let known = Mutex::new(None);
     let server = Http::start(move |asked| slow(&known, asked));
-    let options = FarmOptions { answer_within: Duration::from_millis(300), ..FarmOptions::new(&server.url) };
+    let options = FarmOptions { answer_within: Duration::from_secs(3), ..FarmOptions::new(&server.url) };
     let farm = NexrenderFarm::new(&options).unwrap();
 
     let submitted = farm.submit(uid(9), &json!({})).await.unwrap();

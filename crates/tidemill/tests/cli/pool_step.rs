@@ -1,6 +1,5 @@
 //! Units of a pool that steps of real processes hold, of which some are killed.
 
-use crate::exact::stage as short_lease;
 use crate::{Stage, both_databases};
 use std::fs;
 use std::num::NonZeroU32;
@@ -14,7 +13,10 @@ use tidemill_store::scratch::Scratch;
 use tidemill_testkit::{Guarded, Signal};
 
 /// Shorter than a lease on units lasts: they have to come back together with the execution.
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(45);
+
+const MORTAL: &str = "4s";
+const LONG: &str = "10m";
 
 /// Needs the whole pool. Whoever runs beside it is noted; the first run does not end.
 const JOB: &str = r#"job: needy
@@ -41,7 +43,7 @@ async fn prepared(database: &Scratch) -> Stage {
     tx.create_pool(&settings, &Actor::system()).await.unwrap();
     tx.commit().await.unwrap();
     store.close().await;
-    let stage = short_lease(database.url()).with("TIDEMILL_DATABASE_INIT", "always");
+    let stage = Stage::on(database.url()).with("TIDEMILL_DATABASE_INIT", "always");
     fs::write(stage.path("needy.yaml"), JOB).unwrap();
     fs::write(stage.path("work.sh"), WORK).unwrap();
     stage
@@ -70,8 +72,10 @@ async fn becomes(database: &Scratch, expected: (u64, u64)) {
     }
 }
 
-fn start(stage: &Stage, log: &str, n: &str) -> Guarded {
+/// Starts the job in a process whose word counts for so long: for whoever is to die, not for long.
+fn start(stage: &Stage, log: &str, n: &str, lease: &str) -> Guarded {
     let mut command = stage.command(&["job", "run", "needy.yaml", "-p", n, "-v"]);
+    command.env("TIDEMILL_PROCESS_LEASE", lease);
     command.stdout(Stdio::null()).stderr(fs::File::create(stage.path(log)).unwrap());
     Guarded::spawn(command).unwrap()
 }
@@ -84,9 +88,9 @@ fn text(stage: &Stage, file: &str) -> String {
 async fn what_a_killed_process_held_comes_back_with_its_execution() {
     for database in both_databases().await {
         let stage = prepared(&database).await;
-        let mut victim = start(&stage, "first.log", "n=1");
+        let mut victim = start(&stage, "first.log", "n=1", MORTAL);
         becomes(&database, (10, 0)).await;
-        let mut waiting = start(&stage, "second.log", "n=2");
+        let mut waiting = start(&stage, "second.log", "n=2", LONG);
         becomes(&database, (10, 1)).await;
         fs::write(stage.path("let-go"), "").unwrap();
 
@@ -106,9 +110,9 @@ async fn what_a_killed_process_held_comes_back_with_its_execution() {
 async fn a_process_that_is_asked_to_end_gives_back_units_and_places() {
     for database in both_databases().await {
         let stage = prepared(&database).await;
-        let mut holding = start(&stage, "first.log", "n=1");
+        let mut holding = start(&stage, "first.log", "n=1", LONG);
         becomes(&database, (10, 0)).await;
-        let mut waiting = start(&stage, "second.log", "n=2");
+        let mut waiting = start(&stage, "second.log", "n=2", LONG);
         becomes(&database, (10, 1)).await;
 
         waiting.signal(Signal::TERM).unwrap();
