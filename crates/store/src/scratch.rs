@@ -10,6 +10,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 use tempfile::TempDir;
 use tidemill_domain::time::Clock;
 use tidemill_testkit::skip;
@@ -74,7 +75,9 @@ impl Scratch {
 
     /// Opens it with the schema in place and, if given, a clock that decides instead of the database's.
     pub async fn store(&self, clock: Option<Arc<dyn Clock>>) -> Result<Store, StoreError> {
-        let options = StoreOptions { clock, ..StoreOptions::default() };
+        // Tests run many at once, and some machines are slow.
+        let connect_timeout = Duration::from_secs(60);
+        let options = StoreOptions { clock, connect_timeout, ..StoreOptions::default() };
         let store = Store::open(self.url.parse()?, &options).await?;
         store.initialise(Init::Always).await?;
         Ok(store)

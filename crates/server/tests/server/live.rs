@@ -67,7 +67,7 @@ impl Page {
 
     /// The next patch of whichever region; none when none comes in time.
     pub(crate) async fn patch_in_time(&mut self) -> Option<Patch> {
-        timeout(Duration::from_secs(5), self.any_patch()).await.ok()
+        timeout(PATIENCE / 2, self.any_patch()).await.ok()
     }
 
     async fn any_patch(&mut self) -> Patch {

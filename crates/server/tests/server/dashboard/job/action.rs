@@ -62,7 +62,8 @@ async fn a_restart_goes_on_once_and_then_says_why_not() {
     assert_eq!((first.status, first.header("location")), (StatusCode::SEE_OTHER, again.header("location")));
     let id: i64 = first.header("location").strip_prefix("/executions/").unwrap().parse().unwrap();
     let done = wait_for(&operator, id, "COMPLETED").await;
-    assert!(panel(&done, "steps").contains("walk COMPLETED 25 of 25 15 15"), "{}", panel(&done, "steps"));
+    let steps = panel(&done, "steps");
+    assert!(steps.contains("walk started 2026-11-15 02:00:00 UTC COMPLETED 25 of 25 15 15"), "{steps}");
     assert!(words(&done).contains("execution 2 of 2"));
     assert!(panel(&done, "timeline").contains(&format!("#{failed} walk FAILED")));
     assert!(operator.get("/settings/audit").await.text.contains("mended"));

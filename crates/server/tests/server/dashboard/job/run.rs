@@ -20,7 +20,7 @@ async fn a_job_is_run_by_its_form_once_however_often_it_is_sent() {
     assert!(text.contains("day=2026-11-15 date limit=7 long, does not tell instances apart"), "{text}");
     assert!(text.contains("Launched by the operator"), "{text}");
     let steps = panel(&page, "steps");
-    assert!(steps.contains("double COMPLETED 25 of 25 25 25 0 0"), "{steps}");
+    assert!(steps.contains("double started 2026-11-15 02:00:00 UTC COMPLETED 25 of 25 25 25 0 0"), "{steps}");
     let list = operator.get("/jobs").await.text;
     assert!(panel(&list, "jobs").contains("double C "), "{}", panel(&list, "jobs"));
 }
