@@ -6,6 +6,7 @@ mod airflow;
 mod cache;
 mod commands;
 mod kafka;
+mod memory;
 mod nexrender;
 mod process;
 mod python;
@@ -29,7 +30,9 @@ fn main() -> ExitCode {
         return ExitCode::from(USAGE);
     };
     match command.as_str() {
-        "test" => supervise::run(&arguments, |cancel| commands::test::run(rest, cancel)),
+        "test" => {
+            supervise::run_on(&arguments, memory::Memory::new, |cancel| commands::test::run(rest, cancel))
+        }
         "ci" if rest.is_empty() => supervise::run(&arguments, commands::ci::run),
         "bench" => supervise::run(&arguments, |cancel| commands::bench::run(rest, cancel)),
         "chaos" => supervise::run(&arguments, |cancel| commands::chaos::run(rest, cancel)),

@@ -5,6 +5,7 @@
 //! holds open. However the parent dies, by Ctrl-C, SIGTERM or SIGKILL, the pipe ends, and the child stops what
 //! it has started: no signal handler is needed, and no unsafe code.
 
+use crate::memory::Memory;
 use std::env;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -33,6 +34,15 @@ impl Cancel {
 
 /// Does `work` in a supervised child that gets the same `arguments`.
 pub(crate) fn run(arguments: &[String], work: impl FnOnce(&Cancel) -> ExitCode) -> ExitCode {
+    run_on(arguments, || None, work)
+}
+
+/// The same with a folder of its own for temporary files, if there is one.
+pub(crate) fn run_on(
+    arguments: &[String],
+    place: impl FnOnce() -> Option<Memory>,
+    work: impl FnOnce(&Cancel) -> ExitCode,
+) -> ExitCode {
     if env::var_os(MARK).is_some() {
         let cancel = Cancel::default();
         let watcher = cancel.clone();
@@ -41,16 +51,20 @@ pub(crate) fn run(arguments: &[String], work: impl FnOnce(&Cancel) -> ExitCode) 
             let _end = std::io::stdin().read(&mut [0]);
             watcher.ask();
         });
+        let _removed_at_last = Memory::given();
         return work(&cancel);
     }
-    supervise(arguments).unwrap_or_else(|error| {
+    supervise(arguments, place().as_ref()).unwrap_or_else(|error| {
         eprintln!("xtask: cannot run itself as a supervised child: {error}");
         ExitCode::FAILURE
     })
 }
 
-fn supervise(arguments: &[String]) -> std::io::Result<ExitCode> {
+fn supervise(arguments: &[String], place: Option<&Memory>) -> std::io::Result<ExitCode> {
     let mut command = Command::new(env::current_exe()?);
+    if let Some(memory) = place {
+        memory.give(&mut command);
+    }
     command.args(arguments).env(MARK, "1").stdin(Stdio::piped()).process_group(0);
     let mut child = command.spawn()?;
     // Waiting would close the pipe, and the child would think that we are gone.
