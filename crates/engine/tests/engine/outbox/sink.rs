@@ -83,7 +83,7 @@ async fn a_part_of_a_line_that_somebody_left_stands_alone() {
 /// A file that is as long as its file system allows; it takes no room there.
 fn fill(path: &Path) {
     let file = fs::File::create(path).unwrap();
-    let (mut fits, mut is_too_long) = (0, u64::MAX >> 1);
+    let (mut fits, mut is_too_long) = (0, 1 << 63);
     while is_too_long - fits > 1 {
         let middle = fits + (is_too_long - fits) / 2;
         match file.set_len(middle) {
