@@ -182,11 +182,11 @@ impl Tx {
 
     /// The leases, the held first.
     pub async fn leases(&mut self, limit: u32) -> Result<Vec<LeaseRecord>, StoreError> {
-        let mut rows = self.lease_held(limit.into()).await?;
+        let mut rows = self.lease_list(false, limit.into()).await?;
         // Where many are held, nobody searches among them for the few that are free.
         let left = i64::from(limit) - rows.len() as i64;
         if left > 0 {
-            rows.extend(self.lease_free(left).await?);
+            rows.extend(self.lease_list(true, left).await?);
         }
         self.lease_records(rows).await
     }

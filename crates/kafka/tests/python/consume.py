@@ -14,13 +14,13 @@ settings.update(option.split("=", 1) for option in options)
 consumer = Consumer(settings)
 left = set(consumer.list_topics(topic, timeout=30).topics[topic].partitions)
 consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in sorted(left)])
-heard = time.monotonic()
+begun = heard = time.monotonic()
 while left:
     # It waits until it has that many, or for so long.
     messages = consumer.consume(1000, timeout=0.1)
     if messages:
         heard = time.monotonic()
-    elif time.monotonic() - heard > 60:
+    if time.monotonic() - heard > 60 or time.monotonic() - begun > 900:
         sys.exit(f"these partitions have not come to their ends: {left}")
     for message in messages:
         if message.error():

@@ -317,35 +317,20 @@ pub(crate) async fn owned_by(
     .await
 }
 
-/// In the order of the primary key, so that nobody reads and sorts them all.
-pub(crate) async fn held(
+/// Those that are free, or those that are held, in the order of the primary key: nobody reads and sorts them all.
+pub(crate) async fn list(
     connection: &mut SqliteConnection,
+    is_free: bool,
     limit: i64,
 ) -> Result<Vec<LeaseRow>, sqlx::Error> {
     sqlx::query_as(
         "select kind, name, epoch, owner, until, acquired_at
          from tidemill_lease
-         where owner is not null
+         where (owner is null) = $1
          order by kind, name
-         limit $1",
+         limit $2",
     )
-    .bind(limit)
-    .fetch_all(connection)
-    .await
-}
-
-/// Likewise.
-pub(crate) async fn free(
-    connection: &mut SqliteConnection,
-    limit: i64,
-) -> Result<Vec<LeaseRow>, sqlx::Error> {
-    sqlx::query_as(
-        "select kind, name, epoch, owner, until, acquired_at
-         from tidemill_lease
-         where owner is null
-         order by kind, name
-         limit $1",
-    )
+    .bind(is_free)
     .bind(limit)
     .fetch_all(connection)
     .await

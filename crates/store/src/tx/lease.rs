@@ -85,12 +85,8 @@ impl Tx {
         on_either!(self, lease::owned_by(owner))
     }
 
-    pub(crate) async fn lease_held(&mut self, limit: i64) -> Answer<Vec<LeaseRow>> {
-        on_either!(self, lease::held(limit))
-    }
-
-    pub(crate) async fn lease_free(&mut self, limit: i64) -> Answer<Vec<LeaseRow>> {
-        on_either!(self, lease::free(limit))
+    pub(crate) async fn lease_list(&mut self, is_free: bool, limit: i64) -> Answer<Vec<LeaseRow>> {
+        on_either!(self, lease::list(is_free, limit))
     }
 }
 

@@ -1,6 +1,6 @@
 //! With many leases and a long audit log, the lists of them find their rows by an index.
 
-use crate::told::{Told, explaining, reads_a_whole_table};
+use crate::told::{plans_of, reads_a_whole_table};
 use crate::{Bench, plan};
 use tidemill_domain::lease::LeaseKey;
 use tidemill_store::audit::AuditFilter;
@@ -24,13 +24,7 @@ async fn plans(bench: &Bench) -> Vec<String> {
     let mut tx = bench.begin().await;
     tx.execute_for_test(FILL).await.unwrap();
     tx.commit().await.unwrap();
-    let explaining = explaining(bench).await;
-    let told = Told::default();
-    let listening = told.listen();
-    look(&explaining).await;
-    drop(listening);
-    explaining.store.close().await;
-    told.messages()
+    plans_of(bench, look).await
 }
 
 /// What every page reads, and what the page of one thing does.

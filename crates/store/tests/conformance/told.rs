@@ -24,6 +24,17 @@ impl Told {
     }
 }
 
+/// The plans of all that is done with this database meanwhile.
+pub(crate) async fn plans_of(bench: &Bench, act: impl AsyncFnOnce(&Bench)) -> Vec<String> {
+    let explaining = explaining(bench).await;
+    let told = Told::default();
+    let listening = told.listen();
+    act(&explaining).await;
+    drop(listening);
+    explaining.store.close().await;
+    told.messages()
+}
+
 /// The same database, by connections that are told the plans of their statements.
 pub(crate) async fn explaining(bench: &Bench) -> Bench {
     let mut tx = bench.begin().await;

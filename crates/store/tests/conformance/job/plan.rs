@@ -4,7 +4,7 @@
 //! cases run. SQLite's plans do not depend on values, so there every statement is taken from the source text.
 
 use super::{ann, day, end, end_step, launch, request, run_step, try_launch};
-use crate::told::{self, Told, explaining};
+use crate::told::{self, plans_of};
 use crate::{Bench, plan};
 use std::time::Duration;
 use tidemill_domain::job::lifecycle::OnCrash;
@@ -48,13 +48,7 @@ async fn plans(bench: &Bench) -> Vec<String> {
     let mut tx = bench.begin().await;
     tx.fill_history(EXECUTIONS).await.unwrap();
     tx.commit().await.unwrap();
-    let explaining = explaining(bench).await;
-    let told = Told::default();
-    let listening = told.listen();
-    use_all(&explaining).await;
-    drop(listening);
-    explaining.store.close().await;
-    told.messages()
+    plans_of(bench, use_all).await
 }
 
 /// Everything that is done with jobs all day long.

@@ -3,7 +3,7 @@
 //! As for jobs: PostgreSQL tells the plans of what really runs, and of SQLite every statement is taken from the source.
 
 use super::{acquire, adw, ann, ask, create, give_back, pass, release};
-use crate::told::{Told, explaining, reads_a_whole_table};
+use crate::told::{plans_of, reads_a_whole_table};
 use crate::{Bench, plan};
 use std::time::Duration;
 use tidemill_domain::pool::command::{Acquire, Answer, Command, Release};
@@ -81,13 +81,7 @@ async fn plans(bench: &Bench) -> Vec<String> {
     let mut tx = bench.begin().await;
     tx.execute_for_test(FILL).await.unwrap();
     tx.commit().await.unwrap();
-    let explaining = explaining(bench).await;
-    let told = Told::default();
-    let listening = told.listen();
-    use_all(&explaining).await;
-    drop(listening);
-    explaining.store.close().await;
-    told.messages()
+    plans_of(bench, use_all).await
 }
 
 /// Everything that is done with pools all day long.

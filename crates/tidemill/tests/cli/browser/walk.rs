@@ -140,7 +140,7 @@ fn nothing_is_wrong_with_any_page() {
     assert_eq!(walk(&world.scene, &every_stop(&world, "")), Vec::<String>::new());
 }
 
-/// The pages have nothing to do with scripts that depends on the database: so these two are tried at once.
+/// Two things in one walk: what a page needs of its database does not depend on scripts.
 #[test]
 fn nothing_is_wrong_with_any_page_without_scripts_and_on_postgres() {
     let Some(database) = Runtime::new().unwrap().block_on(Scratch::postgres()) else { return };

@@ -4,7 +4,7 @@
 
 use super::operate::{edit, order};
 use super::{delivered, due, new, settle, waiting};
-use crate::told::{Told, explaining, reads_a_whole_table};
+use crate::told::{plans_of, reads_a_whole_table};
 use crate::{Bench, plan};
 use tidemill_domain::outbox::exception::{ExceptionState, StateWord, Verb};
 use tidemill_domain::outbox::{EventId, Slot};
@@ -57,13 +57,7 @@ async fn plans(bench: &Bench) -> Vec<String> {
     let mut tx = bench.begin().await;
     tx.execute_for_test(FILL).await.unwrap();
     tx.commit().await.unwrap();
-    let explaining = explaining(bench).await;
-    let told = Told::default();
-    let listening = told.listen();
-    use_all(&explaining).await;
-    drop(listening);
-    explaining.store.close().await;
-    told.messages()
+    plans_of(bench, use_all).await
 }
 
 async fn use_all(bench: &Bench) {
