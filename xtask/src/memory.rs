@@ -9,7 +9,7 @@ use std::process::Command;
 const MEMORY: &str = "/dev/shm";
 
 /// Names the folder to the one program that is to remove it.
-const GIVEN: &str = "TIDEMILL_XTASK_MEMORY";
+const GIVEN: &str = "TIDEMILL_TEST_MEMORY";
 
 /// What the servers and tests of a whole run need at most, and as much again.
 const ROOM: u64 = 8 << 30;
