@@ -1,18 +1,26 @@
-//! Health and metrics: for load balancers, supervisors and Prometheus.
+//! Health and metrics: for load balancers, supervisors and Prometheus. A process that is a render worker and nothing else
+//! answers by [`WorkerHealth`].
 
+use crate::ServerError;
 use crate::problem::Problem;
 use crate::state::State;
-use axum::Json;
 use axum::extract::State as Given;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
 use serde_json::{Value, json};
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tidemill_domain::code::Code;
+use tidemill_domain::process::ProcessId;
+use tidemill_domain::time::{Clock, Monotonic};
 use tidemill_engine::render::WorkerHandle;
 use tidemill_engine::render::health::{Checked, Health, InFlight};
 use tidemill_store::Init;
+use tokio::net::TcpListener;
 
 /// The process runs. Nothing else is asked, so a database that is away does not get the process killed.
 pub(crate) async fn live() -> Json<Value> {
@@ -42,9 +50,19 @@ pub(crate) async fn startup() -> Json<Value> {
 /// not zero. Everybody may ask, so what is wrong is told by its code alone; a worker that is not well answers 503.
 pub(crate) async fn worker(Given(state): Given<State>) -> Response {
     let inner = state.inner();
-    let is_draining = inner.is_draining.load(Ordering::Relaxed);
-    let uptime = inner.parts.clock.monotonic().since(inner.started);
     let health = inner.parts.render.worker.as_ref().map(WorkerHandle::health);
+    let is_draining = inner.is_draining.load(Ordering::Relaxed);
+    told(health, is_draining, inner.parts.process.id(), inner.parts.clock.as_ref(), inner.started)
+}
+
+fn told(
+    health: Option<Health>,
+    is_draining: bool,
+    process: ProcessId,
+    clock: &dyn Clock,
+    started: Monotonic,
+) -> Response {
+    let uptime = clock.monotonic().since(started);
     let is_well = health.as_ref().is_none_or(Health::is_healthy);
     let word = match (is_draining, &health, is_well) {
         (true, ..) => "stopping",
@@ -56,15 +74,48 @@ pub(crate) async fn worker(Given(state): Given<State>) -> Response {
     let last_poll = health.as_ref().and_then(|health| health.last_poll_age);
     let body = json!({
         "status": word,
-        "worker_id": name.unwrap_or_else(|| inner.parts.process.id().to_string()),
+        "worker_id": name.unwrap_or_else(|| process.to_string()),
+        "process_id": process.to_string(),
         "uptime_seconds": uptime.as_secs(),
         "current_job_id": health.as_ref().and_then(|health| health.in_flight.first()).map(|one| one.id.get()),
-        "last_poll": last_poll.map(|age| inner.parts.clock.now().minus(age).to_string()),
+        "last_poll": last_poll.map(|age| clock.now().minus(age).to_string()),
         "job_count_completed": health.as_ref().map_or(0, |health| health.completed),
         "render": health.as_ref().map(render),
     });
     let status = if is_well { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, Json(body)).into_response()
+}
+
+/// How a process is that is a render worker and nothing else. What it tells is for everybody, as at a server.
+#[derive(Clone, Debug)]
+pub struct WorkerHealth {
+    /// The worker.
+    pub worker: WorkerHandle,
+    /// The process of the worker.
+    pub process: ProcessId,
+    /// The clocks of this host.
+    pub clock: Arc<dyn Clock>,
+    /// When it started.
+    pub started: Monotonic,
+}
+
+impl WorkerHealth {
+    /// Listens; from here on connections queue.
+    pub async fn listen(address: SocketAddr) -> Result<TcpListener, ServerError> {
+        let failed = |source| ServerError::CannotListen { address, source };
+        TcpListener::bind(address).await.map_err(failed)
+    }
+
+    /// Answers `/health` and `/healthz/live` for as long as it is polled.
+    pub async fn answer(self, listener: TcpListener) {
+        let health = async |Given(of): Given<Self>| {
+            told(Some(of.worker.health()), false, of.process, of.clock.as_ref(), of.started)
+        };
+        let routes = Router::new().route("/health", get(health)).route("/healthz/live", get(live));
+        if let Err(error) = axum::serve(listener, routes.with_state(self)).await {
+            tracing::error!(%error, "nobody is told any more how this worker is");
+        }
+    }
 }
 
 /// How a render worker is.

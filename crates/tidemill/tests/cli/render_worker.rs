@@ -3,7 +3,7 @@
 
 use crate::pool::json_of;
 use crate::render::known;
-use crate::serve::Served;
+use crate::serve::{Served, ask};
 use crate::{Ran, Stage};
 use serde_json::{Value, json};
 use std::fs;
@@ -115,6 +115,27 @@ fn a_server_renders_too_and_says_how_its_worker_is() {
     assert!(!health.to_string().contains(&stage.path("nas").display().to_string()), "{health}");
     let workers = stage.run(&["render", "workers", "-o", "json"]);
     assert!(workers.stdout.contains("worker-7"), "{workers:#?}");
+}
+
+#[test]
+fn a_worker_without_a_server_says_how_it_is() {
+    let stage = stage();
+    let mut command = stage.command(&["render", "worker", "-v", "--listen", "127.0.0.1:0"]);
+    command.stderr(fs::File::create(stage.path("worker.log")).unwrap()).stdout(Stdio::null());
+    let mut worker = Guarded::spawn(command).unwrap();
+    let log = until(&stage, "TM1537");
+    let address = log.split("http://").find_map(|rest| rest.split_once("/health")).unwrap().0.to_owned();
+
+    let (status, body) = ask(&address, "GET", "/health", "", "");
+    let health: Value = serde_json::from_str(&body).unwrap();
+
+    assert_eq!((status, &health["worker_id"]), (503, &json!("worker-7")), "{health}");
+    assert_eq!(health["render"]["nas"]["error_code"], "TM1537", "{health}");
+    let processes = stage.run(&["process", "list", "-o", "json"]);
+    assert!(processes.stdout.contains(health["process_id"].as_str().unwrap()), "{processes:#?}");
+    assert_eq!(ask(&address, "GET", "/healthz/live", "", "").0, 200);
+    assert_eq!(ask(&address, "GET", "/metrics", "", "").0, 404, "that is not for everybody");
+    end(&mut worker);
 }
 
 #[test]

@@ -31,9 +31,9 @@ impl Table {
 pub(crate) struct Adopt {
     #[command(flatten)]
     table: Table,
-    /// Where its events go
+    /// Where its events go; the name of the table unless said
     #[arg(long)]
-    topic: String,
+    topic: Option<String>,
     /// What sort of thing its aggregates are; the name of the table unless said
     #[arg(long, value_name = "TYPE")]
     aggregate_type: Option<String>,
@@ -62,7 +62,7 @@ pub(super) async fn adopt(arguments: Adopt, context: &Context) -> Result<Exit, F
     let Adopt { table, topic, aggregate_type, event_type, time_zone, dry_run } = arguments;
     let adopted = AdoptedTable::new(
         table.name()?,
-        &topic,
+        topic.as_deref().unwrap_or(&table.table),
         aggregate_type.as_deref(),
         event_type.as_deref(),
         time_zone.as_deref(),

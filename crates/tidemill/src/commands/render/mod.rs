@@ -76,7 +76,7 @@ pub(super) async fn run(command: RenderCommand, context: &Context) -> Result<Exi
         RenderCommand::Recover(arguments) => operate::recover(&arguments, context).await,
         RenderCommand::Plan(arguments) => plan::run(&arguments, context).await,
         RenderCommand::Poll => operate::poll(context).await,
-        RenderCommand::Worker(_) => worker::run(context).await,
+        RenderCommand::Worker(arguments) => worker::run(&arguments, context).await,
         RenderCommand::Workers => look::workers(context).await,
         RenderCommand::Reseal => operate::reseal(context).await,
         RenderCommand::Mapping(mapping) => mapping::run(mapping, context).await,

@@ -7,6 +7,7 @@ use crate::config::{Render, RenderDialect};
 use crate::context::Context;
 use crate::report::Failure;
 use clap::Args;
+use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,12 +15,14 @@ use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::pool::PoolName;
 use tidemill_domain::render::LocalPath;
 use tidemill_domain::render::answer::Dialect;
+use tidemill_domain::time::Clock;
 use tidemill_engine::pool::Pools;
 use tidemill_engine::render::{Licence, Worker, WorkerOptions, World};
 use tidemill_engine::{EngineError, Process, ProcessOptions, SystemClock, reaper};
 use tidemill_nexrender::{
     FarmOptions, FfmpegInspector, InspectorOptions, Mount, NasShelf, NexrenderFarm, Place, ShelfOptions,
 };
+use tidemill_server::health::WorkerHealth;
 use tidemill_store::Store;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -42,6 +45,9 @@ pub(crate) struct WorkerArguments {
     /// The pool of licences, overrides render.pool
     #[arg(long, value_name = "POOL")]
     pool: Option<String>,
+    /// Tell how it is to whoever asks for /health there, such as 127.0.0.1:8080
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
 }
 
 impl WorkerArguments {
@@ -69,12 +75,17 @@ const GRACE: Duration = Duration::from_secs(22);
 /// What is left of the 25 seconds for the last words of this process.
 const GOODBYE: Duration = Duration::from_secs(2);
 
-pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn run(arguments: &WorkerArguments, context: &Context) -> Result<Exit, Failure> {
     let mut signals = Signals::new()?;
     let clock = Arc::new(SystemClock::new());
+    let started = clock.monotonic();
     let Some(wanted) = Wanted::of(context, clock.clone())? else {
         let fix = "add --url http://HOST:3000, or set render.url or NEXRENDER_API_URL";
         return Err(Failure::new(Code::BadRenderSettings, "nobody said where nexrender is", fix));
+    };
+    let listener = match arguments.listen {
+        Some(address) => Some(WorkerHealth::listen(address).await?),
+        None => None,
     };
     let store = context.store().await?;
     let options = ProcessOptions { identity: context.identity(), ttl: context.settings().process.lease };
@@ -82,12 +93,21 @@ pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
     let reaping = tokio::spawn(reaper::run(process.clone()));
     let pools = Pools::start(store.clone(), context.pool_options());
     let farm = wanted.world.farm.name();
-    let worker = wanted.worker(context, &store, clock, &process, &pools);
+    let worker = wanted.worker(context, &store, clock.clone(), &process, &pools);
+    let telling = listener.map(|listener| {
+        let address = listener.local_addr().map_or_else(|_| "?".to_owned(), |address| address.to_string());
+        context.note(&format!("how it is, is told at http://{address}/health"));
+        let health = WorkerHealth { worker: worker.handle(), process: process.id(), clock, started };
+        tokio::spawn(health.answer(listener))
+    });
     context.note(&format!(
         "rendering with {farm}; a signal ends it, and what is rendering there is left to others"
     ));
     let ended = render(worker, &process, &mut signals).await;
     reaping.abort();
+    if let Some(telling) = telling {
+        telling.abort();
+    }
     let _lapses_otherwise = tokio::time::timeout(GOODBYE, async {
         let stopped = process.stop().await;
         store.close().await;
