@@ -15,6 +15,11 @@ pub trait ExtraAction: Debug + Send + Sync {
     /// What becomes of it, in a sentence beside the button.
     fn explanation(&self) -> &'static str;
 
+    /// Why it cannot be done now, in a sentence; none when it can be tried.
+    fn unavailable(&self) -> Option<String> {
+        None
+    }
+
     /// Does it. It must be quick: whoever has asked waits for it, and so does a transaction.
     fn perform(&self) -> Performing<'_>;
 }

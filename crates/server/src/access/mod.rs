@@ -153,7 +153,8 @@ pub(crate) async fn guard(state: State, entries: Entries, mut request: Request, 
         }
     });
     let entry = matched.as_deref().and_then(|path| entries.find(request.method(), path));
-    let surface = entry.map_or(Surface::Api, |entry| entry.surface);
+    let surface = entry.map_or_else(|| surface_of_unknown(&request, base_path), |entry| entry.surface);
+    let shown = request.headers().clone();
     let answer = match entry {
         None => Err(Refusal::Problem(unknown(&request, matched.is_some()))),
         Some(entry) => {
@@ -186,7 +187,7 @@ pub(crate) async fn guard(state: State, entries: Entries, mut request: Request, 
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
         let problem = problem.with_request_id(&request_id);
         response = match surface {
-            Surface::Page => dashboard::problem_page(&state, &problem),
+            Surface::Page => dashboard::problem_page(&state, &shown, &problem),
             Surface::Api | Surface::Document => problem.into_response(),
             Surface::Lambda => in_words_of_lambda(ServiceError::from(&problem), &request_id),
         };
@@ -201,6 +202,15 @@ pub(crate) async fn guard(state: State, entries: Entries, mut request: Request, 
 /// A refusal as clients of Lambda understand it.
 fn in_words_of_lambda(error: ServiceError, request_id: &str) -> Response {
     Reply::Refused(error).into_response(request_id, LogType::None, "")
+}
+
+/// People who mistype an address get a page; programs, and whatever is below the address for them, get a document.
+fn surface_of_unknown(request: &Request, base_path: &str) -> Surface {
+    let path = request.uri().path();
+    let is_api = path.strip_prefix(base_path).unwrap_or(path).starts_with("/api/");
+    let accept = request.headers().get(header::ACCEPT).and_then(|value| value.to_str().ok());
+    let wants_page = accept.is_some_and(|accept| accept.contains("text/html"));
+    if wants_page && !is_api { Surface::Page } else { Surface::Api }
 }
 
 fn unknown(request: &Request, path_exists: bool) -> Problem {
@@ -398,7 +408,8 @@ fn add_headers(headers: &mut HeaderMap, request_id: &str) {
     for (name, value) in [
         ("content-security-policy", policy),
         ("x-content-type-options", "nosniff"),
-        ("referrer-policy", "no-referrer"),
+        // With `no-referrer` browsers would send no origin either, and our own forms could not be told from those of others.
+        ("referrer-policy", "same-origin"),
         ("x-frame-options", "DENY"),
         ("cross-origin-opener-policy", "same-origin"),
         ("cross-origin-resource-policy", "same-origin"),

@@ -214,7 +214,7 @@ pub(crate) fn unknown(name: &str) -> Problem {
 }
 
 /// The pool as scopes and the audit name it.
-fn object(name: &PoolName) -> String {
+pub(crate) fn object(name: &PoolName) -> String {
     format!("pool/{name}")
 }
 

@@ -3,9 +3,11 @@
 use crate::action::CannotPerform;
 use crate::dashboard::form::{self, Fields};
 use crate::dashboard::part::{panel, refused};
+use crate::dashboard::region::{Audience, Page, Region};
 use crate::dashboard::visit::{Visit, home};
 use crate::mutation;
 use crate::problem::Problem;
+use crate::state::State;
 use axum::http::StatusCode;
 use axum::response::Redirect;
 use maud::{Markup, html};
@@ -18,18 +20,35 @@ use tidemill_domain::code::Code;
 /// Where it is asked for.
 pub(crate) const PATH: &str = "/action";
 
+const FORM: &str = "do-action";
+
+/// The button, which changes by itself and is the same for everybody who may use it; none where the program has no such
+/// action.
+pub(crate) fn region(state: &State) -> Option<Region> {
+    let action = state.action()?;
+    let markup = html! {
+        p data-live="action" {
+            @match action.unavailable() {
+                Some(reason) => (refused(action.title(), &reason)),
+                None => button form=(FORM) { (action.title()) },
+            }
+        }
+    };
+    Some(Region::whole("action", Audience::On(&[Page::Overview]), markup))
+}
+
 /// The panel with the button; nothing where the program has no such action.
-pub(crate) fn button(visit: &Visit) -> Markup {
-    let Some(action) = visit.state.action() else { return html! {} };
+pub(crate) fn panel_of(visit: &Visit, button: Option<&Region>) -> Markup {
+    let Some((action, button)) = visit.state.action().zip(button) else { return html! {} };
     let content = html! {
         div.body {
             p { (action.explanation()) }
             @match visit.refusal(Permission::Administer) {
                 Some(reason) => p { (refused(action.title(), &reason)) },
-                None => form method="post" action=(visit.state.path(PATH)) {
-                    (form::hidden(&visit.principal))
-                    button { (action.title()) }
-                },
+                None => {
+                    form method="post" id=(FORM) action=(visit.state.path(PATH)) { (form::hidden(&visit.principal)) }
+                    (button.markup())
+                }
             }
         }
     };

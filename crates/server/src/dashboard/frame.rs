@@ -1,6 +1,6 @@
 //! What is around every page: navigation, header, footer, and the head that asks for nothing of anybody else.
 
-use crate::dashboard::preferences::{Preferences, ReadOnly, Theme, TimeMode, after};
+use crate::dashboard::preferences::{Preferences, ReadOnly, Reload, Theme, TimeMode, after};
 use crate::dashboard::pulse::{self, Pulse};
 use crate::dashboard::region::Page;
 use crate::dashboard::visit::{Visit, home};
@@ -97,6 +97,10 @@ impl Frame<'_> {
                         p.banner { "Read-only mode is on: buttons that change something cannot be used." }
                     }
                     (content)
+                    // The line below goes on; what is above it does not.
+                    @if self.page == Page::Other {
+                        p.soft { "As of " (visit.times(self.pulse.now).at(self.pulse.now)) ". It does not change by itself." }
+                    }
                 }
                 (self.footer())
                 (help::dialog(visit.preferences.shortcuts))
@@ -107,7 +111,8 @@ impl Frame<'_> {
             title: &format!("{title} – {}", state.inner().instance),
             preferences: visit.preferences,
             now: self.pulse.now,
-            is_live: self.page != Page::Other,
+            // Nobody asks again for what a form was answered with.
+            is_fetched_again: visit.preferences.reload == Reload::On && !visit.is_answer,
         };
         document(state, &head, &inside)
     }
@@ -168,6 +173,12 @@ impl Frame<'_> {
                                 "Read-only: " b { (preferences.read_only.as_str()) }
                             }
                         }
+                        noscript {
+                            " "
+                            button name=(Reload::FIELD) value=(after(Reload::ALL, preferences.reload).as_str()) {
+                                "Reload every 15 s: " b { (preferences.reload.as_str()) }
+                            }
+                        }
                     }
                     button type="button" data-help data-script hidden aria-label="Keyboard shortcuts" { "?" }
                     (self.user())
@@ -223,8 +234,8 @@ pub(super) struct Head<'a> {
     pub(super) title: &'a str,
     pub(super) preferences: Preferences,
     pub(super) now: Timestamp,
-    /// Whether it changes by itself, and so is fetched again where there is no script.
-    pub(super) is_live: bool,
+    /// Whether it is fetched again by itself where there is no script.
+    pub(super) is_fetched_again: bool,
 }
 
 /// A document with our head.
@@ -243,7 +254,7 @@ pub(super) fn document(state: &State, head: &Head<'_>, body: &Markup) -> Html<St
                 link rel="icon" href="data:,";
                 link rel="stylesheet" href=(asset::url(state, &asset::STYLE));
                 script src=(asset::url(state, &asset::SCRIPT)) defer {}
-                @if head.is_live {
+                @if head.is_fetched_again {
                     noscript { meta http-equiv="refresh" content="15"; }
                 }
             }
@@ -266,5 +277,5 @@ pub(super) fn alone(state: &State, title: &str, preferences: Preferences, conten
         }
     };
     let title = format!("{title} – {}", state.inner().instance);
-    document(state, &Head { title: &title, preferences, now, is_live: false }, &body)
+    document(state, &Head { title: &title, preferences, now, is_fetched_again: false }, &body)
 }

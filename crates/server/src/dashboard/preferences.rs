@@ -1,4 +1,4 @@
-//! How somebody likes the pages: theme, times, read-only, shortcuts. Kept in the browser's own cookies, so that
+//! How somebody likes the pages: theme, times, read-only, shortcuts, reloading. Kept in the browser's own cookies, so that
 //! the server renders right at once and nothing has to be stored about anybody.
 
 use crate::access::Principal;
@@ -87,6 +87,17 @@ choice! {
     }
 }
 
+choice! {
+    /// Whether pages are fetched again every 15 seconds where there is no script. Not unless it is asked for: what
+    /// somebody types or ticks would be gone.
+    Reload in "reload" {
+        /// They stay as they are.
+        Off = "off",
+        /// They are.
+        On = "on",
+    }
+}
+
 /// How somebody likes the pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Preferences {
@@ -94,6 +105,7 @@ pub(crate) struct Preferences {
     pub(crate) time: TimeMode,
     pub(crate) read_only: ReadOnly,
     pub(crate) shortcuts: Shortcuts,
+    pub(crate) reload: Reload,
 }
 
 impl Preferences {
@@ -104,6 +116,7 @@ impl Preferences {
             time: TimeMode::of_cookie(headers),
             read_only: ReadOnly::of_cookie(headers),
             shortcuts: Shortcuts::of_cookie(headers),
+            reload: Reload::of_cookie(headers),
         }
     }
 }
@@ -121,6 +134,7 @@ pub(crate) struct Changes {
     time: Option<String>,
     read_only: Option<String>,
     shortcuts: Option<String>,
+    reload: Option<String>,
     back: Option<String>,
     #[serde(default)]
     form_token: String,
@@ -147,6 +161,7 @@ impl Changes {
             Shortcuts::COOKIE,
             word(&self.shortcuts, |text| Shortcuts::of_word(text).map(Shortcuts::as_str)),
         )?;
+        take(Reload::COOKIE, word(&self.reload, |text| Reload::of_word(text).map(Reload::as_str)))?;
         Ok(cookies)
     }
 }

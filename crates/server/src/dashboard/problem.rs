@@ -1,7 +1,7 @@
 //! The page for what went wrong: the same that programs are told, in the same words.
 
 use crate::dashboard::frame::alone;
-use crate::dashboard::preferences::Preferences;
+use crate::dashboard::preferences::{Preferences, is_ours};
 use crate::dashboard::visit::home;
 use crate::problem::Problem;
 use crate::state::State;
@@ -9,8 +9,9 @@ use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use maud::html;
 
-/// A page with the code, what went wrong, and what can be done about it. The status is kept.
-pub(crate) fn page(state: &State, problem: &Problem) -> Response {
+/// A page with the code, what went wrong, and what can be done about it. The status is kept. `headers` are those of the
+/// request.
+pub(crate) fn page(state: &State, headers: &HeaderMap, problem: &Problem) -> Response {
     let title = sentence(problem.code().title());
     let content = html! {
         section.panel {
@@ -24,16 +25,27 @@ pub(crate) fn page(state: &State, problem: &Problem) -> Response {
                     dt { "Request" } dd { code { (id) } }
                 }
             }
-            p { a href=(home(state)) { "Go to the overview" } }
+            p {
+                @if let Some(back) = origin(state, headers) { a href=(back) { "Back to where you were" } " · " }
+                a href=(home(state)) { "Go to the overview" }
+            }
         }
     };
-    let html = alone(state, &title, Preferences::of(&HeaderMap::new()), &content);
+    let html = alone(state, &title, Preferences::of(headers), &content);
     let mut response = (problem.status(), html).into_response();
     // When to come back is known to the problem's own answer only.
     if let Some(wait) = problem.clone().into_response().headers_mut().remove(header::RETRY_AFTER) {
         response.headers_mut().insert(header::RETRY_AFTER, wait);
     }
     response
+}
+
+/// The page of ours that led here, if there is one.
+fn origin(state: &State, headers: &HeaderMap) -> Option<String> {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let (_, address) = text(header::REFERER)?.split_once("://")?;
+    let path = address.strip_prefix(text(header::HOST)?)?;
+    is_ours(&home(state), path).then(|| path.to_owned())
 }
 
 /// With a capital at its beginning.

@@ -1,6 +1,7 @@
 //! Regions: the parts of pages that change by themselves. The page and the live patch are rendered by the same
 //! function, and both carry `data-live` with the region's name, by which the script finds what to replace.
 
+use crate::dashboard::execution::ExecutionsView;
 use crate::dashboard::job::JobsView;
 use crate::dashboard::pool::PoolPage;
 use maud::{Markup, PreEscaped, html};
@@ -14,6 +15,8 @@ pub enum Page {
     Overview,
     /// The jobs, as somebody wants to see them.
     Jobs(JobsView),
+    /// Executions: of all jobs, or of one.
+    Executions(ExecutionsView),
     /// One execution.
     Execution(ExecutionId),
     /// The pools.
@@ -32,6 +35,8 @@ pub enum Page {
     Render(RenderId, Buttons),
     /// Those who render.
     RenderWorkers,
+    /// The settings.
+    Settings,
     /// Any other: only what is around every page changes by itself.
     Other,
 }
@@ -68,6 +73,7 @@ impl Page {
         match self {
             Self::Overview => "overview".to_owned(),
             Self::Jobs(view) => format!("jobs:{}", view.word()),
+            Self::Executions(view) => format!("executions:{}", view.word()),
             Self::Execution(id) => format!("execution:{id}"),
             Self::Pools(buttons) => format!("pools:{}", buttons.as_str()),
             Self::Pool(page, buttons) => format!("pool:{page}:{}", buttons.as_str()),
@@ -79,6 +85,7 @@ impl Page {
             }
             Self::Render(id, buttons) => format!("render:{id}:{}", buttons.as_str()),
             Self::RenderWorkers => "render-workers".to_owned(),
+            Self::Settings => "settings".to_owned(),
             Self::Other => "other".to_owned(),
         }
     }
@@ -91,6 +98,8 @@ impl Page {
             ("outbox", "") => Self::Outbox,
             ("dead", "") => Self::DeadEvents,
             ("render-workers", "") => Self::RenderWorkers,
+            ("settings", "") => Self::Settings,
+            ("executions", view) => ExecutionsView::of_word(view).map_or(Self::Other, Self::Executions),
             ("jobs", view) => Self::Jobs(JobsView::of_word(view)),
             ("execution", id) => id.parse().map_or(Self::Other, |id| Self::Execution(ExecutionId::new(id))),
             _ => Self::with_buttons(word).unwrap_or(Self::Other),
@@ -112,7 +121,7 @@ impl Page {
 
     /// Whether it is about something that most others are not about: then it is looked at only for those who are there.
     pub fn is_particular(&self) -> bool {
-        !matches!(self, Self::Overview | Self::Alerts | Self::Other)
+        !matches!(self, Self::Overview | Self::Alerts | Self::Settings | Self::Other)
     }
 }
 
@@ -237,6 +246,8 @@ mod tests {
             Page::DeadEvents,
             Page::RenderWorkers,
             Page::Execution(ExecutionId::new(8812)),
+            Page::Executions(ExecutionsView::new("load", "FAILED", Some(3), Some(99))),
+            Page::Settings,
             Page::Other,
         ];
         let all = simple.into_iter().chain(Buttons::ALL.into_iter().flat_map(|buttons| {
@@ -261,6 +272,7 @@ mod tests {
             "pool:ADW:on",
             "pool:a b:queue:1h:on",
             "pool:ADW:queue:9h:on",
+            "executions:FAILED",
         ] {
             assert_eq!(Page::of_word(word), Page::Other, "{word:?}");
         }

@@ -4,7 +4,7 @@ use crate::dashboard::form;
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::overview::process;
 use crate::dashboard::part::{panel, wide_table};
-use crate::dashboard::preferences::{ReadOnly, Shortcuts, Theme, TimeMode};
+use crate::dashboard::preferences::{ReadOnly, Reload, Shortcuts, Theme, TimeMode};
 use crate::dashboard::pulse::Pulse;
 use crate::dashboard::region::Page;
 use crate::dashboard::visit::Visit;
@@ -33,8 +33,8 @@ pub(crate) async fn page(visit: Visit) -> Result<Html<String>, Problem> {
             }
         }))
     };
-    let frame =
-        Frame { visit: &visit, pulse: &pulse, section: Section::Settings, title: None, page: Page::Other };
+    let (section, page) = (Section::Settings, Page::Settings);
+    let frame = Frame { visit: &visit, pulse: &pulse, section, title: None, page };
     Ok(frame.render(&content))
 }
 
@@ -49,6 +49,7 @@ fn preferences(visit: &Visit) -> Markup {
                 (choice(Theme::FIELD, "Theme", Theme::ALL, now.theme, Theme::as_str))
                 (choice(TimeMode::FIELD, "Times", TimeMode::ALL, now.time, TimeMode::as_str))
                 (choice(Shortcuts::FIELD, "Keyboard shortcuts", Shortcuts::ALL, now.shortcuts, Shortcuts::as_str))
+                (choice(Reload::FIELD, "Reload every 15 s without scripts", Reload::ALL, now.reload, Reload::as_str))
                 @if !visit.is_viewer() {
                     (choice(ReadOnly::FIELD, "Read-only mode", ReadOnly::ALL, now.read_only, ReadOnly::as_str))
                 }

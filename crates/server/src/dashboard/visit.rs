@@ -23,8 +23,10 @@ pub(crate) struct Visit {
     pub(crate) state: State,
     pub(crate) principal: Principal,
     pub(crate) preferences: Preferences,
-    /// The address of the page, as the browser asks for it.
+    /// The address of the page, as the browser asks for it. What a form is sent to has none; it is about the page above it.
     pub(crate) address: String,
+    /// Whether this is the answer to a form.
+    pub(crate) is_answer: bool,
 }
 
 impl FromRequestParts<State> for Visit {
@@ -33,16 +35,20 @@ impl FromRequestParts<State> for Visit {
     async fn from_request_parts(parts: &mut Parts, state: &State) -> Result<Self, Problem> {
         let principal = parts.extensions.get::<Principal>().cloned();
         let unguarded = || Problem::new(Code::Unexpected, "the request passed no guard", "report it");
-        let query = parts.uri.query().map_or_else(String::new, |query| format!("?{query}"));
-        let page = match parts.uri.path() {
-            "/" => home(state),
-            path => state.path(path),
+        let is_answer = !parts.method.is_safe();
+        let (path, query) = if is_answer {
+            (parts.uri.path().rsplit_once('/').map_or("", |(above, _)| above), None)
+        } else {
+            (parts.uri.path(), parts.uri.query())
         };
+        let page = if matches!(path, "" | "/") { home(state) } else { state.path(path) };
+        let query = query.map_or_else(String::new, |query| format!("?{query}"));
         Ok(Self {
             state: state.clone(),
             principal: principal.ok_or_else(unguarded)?,
             preferences: Preferences::of(&parts.headers),
             address: format!("{page}{query}"),
+            is_answer,
         })
     }
 }

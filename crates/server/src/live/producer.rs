@@ -1,5 +1,6 @@
 //! The one task that looks at the database for all who listen, renders what pages render, and sends what changed.
 
+use crate::dashboard::execution::list::Executions;
 use crate::dashboard::execution::page::Regions as Execution;
 use crate::dashboard::instant::Times;
 use crate::dashboard::job::list::Jobs;
@@ -54,7 +55,7 @@ async fn look(state: &State, was_down: bool, turn: usize) -> bool {
             let times = Times::for_everybody(snapshot.pulse.now);
             let mut regions = pulse::regions(state, Some(&snapshot.pulse));
             regions.extend(Regions::new(state, &snapshot, &times).into_vec());
-            regions.push(alert::list::region(&snapshot.pulse, &times));
+            regions.push(alert::list::region(state, &snapshot.pulse, &times));
             regions.extend(particular(state, turn, &times).await);
             state.inner().live.publish(regions, now);
             false
@@ -92,13 +93,14 @@ async fn regions_of(state: &State, page: &Page, times: &Times) -> Result<Vec<Reg
             let jobs = Jobs::read(state, &mut tx, view, times.now()).await?;
             vec![jobs.region(state, times)]
         }
+        Page::Executions(view) => vec![Executions::read(&mut tx, view).await?.region(state, times)],
         Page::Execution(id) => Execution::read(state, &mut tx, *id, times).await?,
         Page::Pools(_) | Page::Pool(..) => pool::live::regions(state, &mut tx, page, times).await?,
         Page::Outbox | Page::DeadEvents => outbox::live::regions(state, &mut tx, page, times).await?,
         Page::Renders(..) | Page::Render(..) | Page::RenderWorkers => {
             render::live::regions(state, &mut tx, page, times).await?
         }
-        Page::Overview | Page::Alerts | Page::Other => Vec::new(),
+        Page::Overview | Page::Alerts | Page::Settings | Page::Other => Vec::new(),
     };
     tx.rollback().await?;
     Ok(regions)

@@ -28,6 +28,7 @@ pub(super) fn routes() -> Vec<Route> {
         route(g.clone(), "/jobs", Needs(View), Page, get(dashboard::job::jobs)),
         route(g.clone(), "/jobs/{name}", Needs(View), Page, get(dashboard::job::job)),
         route(p.clone(), "/jobs/{name}/run", Needs(Operate), Page, post(dashboard::job::run::run)),
+        route(g.clone(), "/executions", Needs(View), Page, get(dashboard::execution::all)),
         route(g.clone(), "/executions/{id}", Needs(View), Page, get(dashboard::execution::page)),
         route(
             g.clone(),

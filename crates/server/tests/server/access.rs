@@ -220,6 +220,26 @@ async fn an_open_server_cannot_be_reached_under_a_foreign_name() {
     assert_eq!(answer.status, StatusCode::FORBIDDEN);
 }
 
+/// Browsers say where a form was only by `Origin`, where the address is neither loopback nor encrypted.
+#[tokio::test]
+async fn a_form_of_our_own_page_is_taken_over_plain_http_and_one_of_another_site_is_not() {
+    let app = App::closed().await;
+    let token = app.token(Role::Viewer).await;
+    for (origin, status) in [
+        ("http://10.0.0.5:7790", StatusCode::SEE_OTHER),
+        ("http://evil.example", StatusCode::FORBIDDEN),
+        ("null", StatusCode::FORBIDDEN),
+    ] {
+        let form = [
+            ("content-type", "application/x-www-form-urlencoded"),
+            ("host", "10.0.0.5:7790"),
+            ("origin", origin),
+        ];
+        let answer = app.ask(Method::POST, "/login", &form, &format!("token={token}")).await;
+        assert_eq!(answer.status, status, "{origin}: {}", answer.text);
+    }
+}
+
 #[tokio::test]
 async fn every_answer_carries_the_headers_that_protect_browsers() {
     let app = App::closed().await;
@@ -227,7 +247,7 @@ async fn every_answer_carries_the_headers_that_protect_browsers() {
         let answer = app.ask(Method::GET, path, &[], "").await;
         assert!(answer.header("content-security-policy").starts_with("default-src 'none'"), "{path}");
         assert_eq!(answer.header("x-content-type-options"), "nosniff", "{path}");
-        assert_eq!(answer.header("referrer-policy"), "no-referrer", "{path}");
+        assert_eq!(answer.header("referrer-policy"), "same-origin", "{path}");
         assert_eq!(answer.header("x-request-id").len(), 32, "{path}");
     }
 }

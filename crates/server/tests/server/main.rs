@@ -183,11 +183,15 @@ impl App {
 
     /// A request with these headers and, unless it is empty, a body of JSON.
     async fn ask(&self, method: Method, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
-        let mut request = Request::builder().method(method).uri(path).header("host", "127.0.0.1:7790");
+        let is_given = |name: &str| headers.iter().any(|(given, _)| *given == name);
+        let mut request = Request::builder().method(method).uri(path);
+        if !is_given("host") {
+            request = request.header("host", "127.0.0.1:7790");
+        }
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        if !body.is_empty() && !headers.iter().any(|(name, _)| *name == "content-type") {
+        if !body.is_empty() && !is_given("content-type") {
             request = request.header("content-type", "application/json");
         }
         self.send(request.body(Body::from(body.to_owned())).unwrap()).await

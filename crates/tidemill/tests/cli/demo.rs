@@ -134,8 +134,16 @@ fn the_demo_goes_on_and_its_button_kills_a_worker_for_real() {
     });
     let too_early = ask(&demo.address, "POST", "/action", FORM, "");
     assert_eq!(too_early.0, 409, "{}", too_early.1);
-    assert!(ask(&demo.address, "GET", "/", "", "").1.contains("Kill a worker (kill -9)"));
+    let page = ask(&demo.address, "GET", "/", "", "").1;
+    assert!(
+        page.contains("disabled>Kill a worker (kill -9)") && page.contains("There is no worker yet"),
+        "{page}"
+    );
     demo.until_told("all of it goes on");
+    until("a button that can be used", || {
+        let page = ask(&demo.address, "GET", "/", "", "").1;
+        page.contains("<button form=\"do-action\">Kill a worker (kill -9)").then_some(())
+    });
 
     let before =
         until("every thing to have an owner", || Some(demo.things()).filter(|things| things.len() == 6));

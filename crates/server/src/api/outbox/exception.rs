@@ -242,6 +242,6 @@ pub(crate) async fn find(state: &State, id: EventId) -> Result<ExceptionDetail, 
 }
 
 /// What a change of events that go to this topic is a change of, for scopes; of any topic when there is none.
-fn object(topic: Option<&str>) -> String {
+pub(crate) fn object(topic: Option<&str>) -> String {
     format!("outbox/{}", topic.unwrap_or("*"))
 }

@@ -1,9 +1,10 @@
 //! Alerts, one row each: on their page and in their patches.
 
 use crate::dashboard::instant::Times;
-use crate::dashboard::part::{Health, command, empty_row, state};
+use crate::dashboard::part::{Health, command, empty_row, encoded, state};
 use crate::dashboard::pulse::Pulse;
 use crate::dashboard::region::{Audience, Page, Region, Row};
+use crate::state::State;
 use maud::{Markup, html};
 use tidemill_domain::alert::{AlertState, Severity};
 use tidemill_store::alert::AlertRecord;
@@ -20,9 +21,9 @@ pub(crate) const COLUMNS: &[(&str, bool)] = &[
 ];
 
 /// The table's body.
-pub(crate) fn region(pulse: &Pulse, times: &Times) -> Region {
+pub(crate) fn region(at: &State, pulse: &Pulse, times: &Times) -> Region {
     let alerts = pulse.alerts.rows.iter().filter(|alert| alert.state != AlertState::Inactive);
-    let rows = alerts.map(|alert| Row::new(name(alert), row(alert, times))).collect();
+    let rows = alerts.map(|alert| Row::new(name(alert), row(at, alert, times))).collect();
     let below = html! {
         @if pulse.alerts.is_cut {
             tr { td.soft colspan=(COLUMNS.len()) { "There are more; the firing come first." } }
@@ -31,6 +32,11 @@ pub(crate) fn region(pulse: &Pulse, times: &Times) -> Region {
     let text = html! { "No alert fires. See whether all is well: " (command("tidemill doctor")) };
     let without = empty_row(COLUMNS.len(), &text);
     Region::table_body("alerts", Audience::On(&[Page::Alerts]), rows, without, below)
+}
+
+/// Where the form for it is.
+fn silencing(alert: &AlertRecord) -> String {
+    format!("/alerts?rule={}&subject={}#silence", encoded(&alert.rule), encoded(alert.subject.as_str()))
 }
 
 fn name(alert: &AlertRecord) -> String {
@@ -42,8 +48,8 @@ pub(crate) fn rounded(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
 }
 
-/// A row.
-pub(crate) fn row(alert: &AlertRecord, times: &Times) -> Markup {
+/// A row. It is the same for everybody, so the way to silence it leads to the form.
+fn row(at: &State, alert: &AlertRecord, times: &Times) -> Markup {
     let health = match (alert.state, alert.severity) {
         (AlertState::Firing { .. }, Severity::Info) | (AlertState::Pending { .. }, _) => Health::Warn,
         (AlertState::Firing { .. }, _) => Health::Bad,
@@ -65,6 +71,10 @@ pub(crate) fn row(alert: &AlertRecord, times: &Times) -> Markup {
             td.long {
                 @if let Some(silence) = &alert.silence {
                     "until " (times.at(silence.until)) " by " (silence.by) ": " (silence.reason)
+                } @else if !matches!(alert.state, AlertState::Inactive | AlertState::Resolved { .. }) {
+                    a.button href=(at.path(&silencing(alert))) {
+                        "Silence…" span.unseen { " " (alert.rule) " of " (alert.subject) }
+                    }
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! The page of the alerts. The list changes by itself; the forms around it are the visitor's own.
 
 use super::{list, rule};
+use crate::api::Asked;
 use crate::dashboard::form;
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::Times;
@@ -11,6 +12,7 @@ use crate::dashboard::visit::Visit;
 use crate::problem::Problem;
 use axum::response::Html;
 use maud::{Markup, html};
+use serde::Deserialize;
 use tidemill_domain::access::Permission;
 use tidemill_domain::alert::silence::REASON_CHARS_MAX;
 use tidemill_domain::alert::{Rule, Silence};
@@ -21,20 +23,29 @@ const SILENCE_COLUMNS: &[&str] = &["Rule", "Subject", "Until", "By", "Why", "Act
 const HOURS: [(u32, &str); 5] =
     [(1, "1 hour"), (4, "4 hours"), (24, "1 day"), (168, "7 days"), (720, "30 days")];
 
+/// What is to be silenced, as far as the way to the form says it.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Meant {
+    #[serde(default)]
+    rule: String,
+    #[serde(default)]
+    subject: String,
+}
+
 /// The page.
-pub(crate) async fn page(visit: Visit) -> Result<Html<String>, Problem> {
+pub(crate) async fn page(visit: Visit, Asked(meant): Asked<Meant>) -> Result<Html<String>, Problem> {
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;
     let silences = tx.silences(SILENCES_MAX).await?;
     tx.rollback().await?;
     let times = visit.times(pulse.now);
-    let list = list::region(&pulse, &times);
+    let list = list::region(&visit.state, &pulse, &times);
     let nothing = html! {};
     let content = html! {
         h1 { "Alerts" }
         (panel("alerts", "Now and lately", &nothing, &wide_table("Alerts", list::COLUMNS, &list.markup())))
         (panel("silences", "Silences", &nothing,
             &table("Silences", SILENCE_COLUMNS, &silence_rows(&visit, &silences, &times))))
-        (panel("silence", "Silence an alert", &nothing, &silence_form(&visit, &pulse)))
+        (panel("silence", "Silence an alert", &nothing, &silence_form(&visit, &pulse, &meant)))
         (panel("rules", "Rules", &html! { (command("tidemill alert rules")) },
             &wide_table("Rules", rule::COLUMNS, &rule::rows(&visit.state.inner().parts.rules))))
     };
@@ -89,7 +100,7 @@ fn unsilence_form(visit: &Visit, silence: &Silence) -> Markup {
     }
 }
 
-fn silence_form(visit: &Visit, pulse: &Pulse) -> Markup {
+fn silence_form(visit: &Visit, pulse: &Pulse, meant: &Meant) -> Markup {
     let refusal = visit.refusal(Permission::Operate);
     let is_off = refusal.is_some();
     html! {
@@ -99,11 +110,11 @@ fn silence_form(visit: &Visit, pulse: &Pulse) -> Markup {
             div.fields {
                 label {
                     "Rule"
-                    input name="rule" required disabled[is_off] list="rules-known" maxlength="100" autocomplete="off";
+                    input name="rule" value=(meant.rule) required disabled[is_off] list="rules-known" maxlength="100" autocomplete="off";
                 }
                 label {
                     "Subject (all when empty)"
-                    input name="subject" disabled[is_off] list="subjects" maxlength="200" autocomplete="off";
+                    input name="subject" value=(meant.subject) disabled[is_off] list="subjects" maxlength="200" autocomplete="off";
                 }
                 label {
                     "For"

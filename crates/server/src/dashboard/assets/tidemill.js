@@ -56,12 +56,23 @@
   };
   function apply() {
     for (const [region, text] of pending) {
-      const old = $(`[data-live="${CSS.escape(region)}"]`);
+      const find = () => $(`[data-live="${CSS.escape(region)}"]`), old = find();
       if (old && isBusy(old)) continue;
       pending.delete(region);
       if (!old) continue;
-      const { href } = old.contains(document.activeElement) ? document.activeElement : {};
+      const active = document.activeElement, { href } = old.contains(active) ? active : {};
+      // What somebody has opened, moved aside or walked to stays so.
+      const parts = (within) => (within ? $$("details, .scroll", within) : []);
+      const called = (part) => part.className + ($("summary", part)?.textContent ?? part.ariaLabel);
+      const kept = parts(old).map((part) => [called(part), part.open, part.scrollLeft, part === active]);
       old.replaceWith(parse(text));
+      for (const part of parts(find())) {
+        const place = kept.findIndex(([name]) => name === called(part));
+        const [[, isOpen, left, isActive] = []] = place < 0 ? [] : kept.splice(place, 1);
+        if (isOpen) part.open = true;
+        if (left) part.scrollLeft = left;
+        if (isActive) part.focus();
+      }
       if (href) [...document.links].find((link) => link.href === href)?.focus();
     }
     const named = $("[data-title]");
@@ -235,8 +246,8 @@
     const act = {
       g: () => (prefix = Date.now() + 1500),
       "?": () => $("#help") && $("#help").showModal(),
-      t: () => $("button[name=theme][data-cycle]").click(),
-      u: () => $("button[name=time][data-cycle]").click(),
+      t: () => $("button[name=theme][data-cycle]")?.click(),
+      u: () => $("button[name=time][data-cycle]")?.click(),
       r: () => body.dataset.events && pause(),
     }[key];
     if (!act) return;

@@ -1,9 +1,12 @@
 //! The page of one job: how long it takes, its executions and instances, how to run it, when it runs by itself, and what
 //! it is made of.
 
+use super::list::SCHEDULES_MAX;
 use super::run::{self, Tried};
-use super::{chart, definition, history, instance, schedule};
+use super::{chart, definition, instance, schedule};
 use crate::api::Asked;
+use crate::dashboard::execution::ExecutionsView;
+use crate::dashboard::execution::list::Executions;
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::part::panel;
 use crate::dashboard::pulse::Pulse;
@@ -14,42 +17,17 @@ use axum::extract::Path;
 use axum::response::Html;
 use maud::html;
 use serde::Deserialize;
-use std::fmt::Write as _;
-use tidemill_domain::job::BatchStatus;
 use tidemill_engine::job::JobError;
 use tidemill_store::schedule::ScheduleRecord;
-
-/// Most schedules that are looked at.
-const SCHEDULES_MAX: u32 = 500;
 
 /// What is wanted of the lists of the page. Fields that were left empty are as if they were not there.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Wanted {
     #[serde(default)]
     status: String,
-    pub(super) instance: Option<i64>,
-    pub(super) before: Option<i64>,
+    instance: Option<i64>,
+    before: Option<i64>,
     pub(super) instances_before: Option<i64>,
-}
-
-impl Wanted {
-    /// Only executions in this status; nonsense is as if it were not there.
-    pub(super) fn status(&self) -> Option<BatchStatus> {
-        self.status.parse().ok()
-    }
-
-    /// The part of the address that asks for the same executions again, with `more` at its end.
-    pub(super) fn query(&self, more: &str) -> String {
-        let mut query = String::from("?");
-        if let Some(status) = self.status() {
-            let _infallible = write!(query, "status={status}&");
-        }
-        if let Some(instance) = self.instance {
-            let _infallible = write!(query, "instance={instance}&");
-        }
-        query.push_str(more);
-        query
-    }
 }
 
 /// The page.
@@ -70,7 +48,8 @@ pub(super) async fn show(
 ) -> Result<Html<String>, Problem> {
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;
     let runs = tx.recent_runs(&[name], chart::BARS).await?.remove(name).unwrap_or_default();
-    let executions = history::Executions::read(&mut tx, name, wanted).await?;
+    let view = ExecutionsView::new(name, &wanted.status, wanted.instance, wanted.before);
+    let executions = Executions::read(&mut tx, &view).await?;
     let instances = instance::Instances::read(&mut tx, name, wanted).await?;
     let mut schedules: Vec<ScheduleRecord> = tx.schedules(SCHEDULES_MAX).await?;
     tx.rollback().await?;
@@ -92,7 +71,7 @@ pub(super) async fn show(
         }
         (panel("executions", "Executions", &nothing, &html! {
             (chart::durations(&runs))
-            (executions.table(visit, name, wanted, &times))
+            (executions.markup(&visit.state, &times))
         }))
         (panel("run", "Run", &nothing, &run::form(visit, name, defined, tried)))
         (panel("schedules", "Schedules", &nothing, &schedule::table_of(visit, &schedules, &times)))
@@ -101,6 +80,6 @@ pub(super) async fn show(
             (panel("definition", "Definition", &nothing, &definition::of(defined)))
         }
     };
-    let (section, title) = (Section::Jobs, Some(name));
-    Ok(Frame { visit, pulse: &pulse, section, title, page: Page::Other }.render(&content))
+    let (section, title, page) = (Section::Jobs, Some(name), Page::Executions(view));
+    Ok(Frame { visit, pulse: &pulse, section, title, page }.render(&content))
 }

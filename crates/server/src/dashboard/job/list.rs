@@ -18,9 +18,9 @@ use tidemill_store::schedule::ScheduleRecord;
 use tidemill_store::{StoreError, Tx};
 
 /// Most jobs that are looked at.
-const JOBS_MAX: u32 = 500;
+const JOBS_MAX: u32 = 5000;
 /// Most schedules that are looked at.
-const SCHEDULES_MAX: u32 = 500;
+pub(super) const SCHEDULES_MAX: u32 = 5000;
 /// Most rows.
 const SHOWN: usize = 100;
 /// For how long success is counted.
@@ -65,6 +65,8 @@ pub(crate) struct Jobs {
     found: usize,
     /// Whether there is any job at all.
     is_any: bool,
+    /// Whether there are more than are looked at.
+    is_cut: bool,
 }
 
 impl Jobs {
@@ -78,7 +80,9 @@ impl Jobs {
         let ours = state.launcher().jobs();
         let mut all: BTreeMap<String, Option<LastExecution>> =
             ours.names().into_iter().map(|name| (name, None)).collect();
-        all.extend(tx.job_standings(JOBS_MAX).await?.into_iter().map(|job| (job.name, job.last)));
+        let known = tx.job_standings(JOBS_MAX).await?;
+        let is_cut = known.len() >= JOBS_MAX as usize;
+        all.extend(known.into_iter().map(|job| (job.name, job.last)));
         let is_any = !all.is_empty();
         let job = |(name, last): (String, Option<LastExecution>)| Job {
             is_registered: ours.get(&name).is_ok(),
@@ -94,7 +98,7 @@ impl Jobs {
         rows.sort_by_key(Job::standing);
         let found = rows.len();
         rows.truncate(SHOWN);
-        let mut jobs = Self { view: view.clone(), rows, found, is_any };
+        let mut jobs = Self { view: view.clone(), rows, found, is_any, is_cut };
         jobs.add_history(tx, now).await?;
         Ok(jobs)
     }
@@ -123,6 +127,9 @@ impl Jobs {
                 tr { td.soft colspan=(COLUMNS.len()) {
                     "The first " (self.rows.len()) " of " (self.found) "; the filter finds the others."
                 } }
+            }
+            @if self.is_cut {
+                tr { td.soft colspan=(COLUMNS.len()) { "Only the first " (JOBS_MAX) " jobs by name are looked at." } }
             }
         };
         let audience = Audience::At(Page::Jobs(self.view.clone()));

@@ -6,7 +6,6 @@
 pub(crate) mod chart;
 pub(crate) mod definition;
 pub(crate) mod detail;
-pub(crate) mod history;
 pub(crate) mod instance;
 pub(crate) mod list;
 pub(crate) mod page;

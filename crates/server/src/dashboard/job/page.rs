@@ -20,7 +20,11 @@ pub(crate) async fn jobs(visit: Visit, Asked(view): Asked<JobsView>) -> Result<H
     let jobs = Jobs::read(&visit.state, &mut tx, &view, pulse.now).await?;
     tx.rollback().await?;
     let list = jobs.region(&visit.state, &visit.times(pulse.now));
-    let aside = html! { span.soft { "Those that failed come first." } };
+    let aside = html! {
+        span.soft { "Those that failed come first." }
+        " "
+        a href=(visit.state.path("/executions")) { "All executions" }
+    };
     let content = html! {
         h1 { "Jobs" }
         (filter(&visit, &view))

@@ -83,6 +83,7 @@ impl Snapshot {
 pub(crate) struct Regions {
     welcome: Region,
     tiles: Region,
+    action: Option<Region>,
     attention: Region,
     pools: Region,
     pool_graph: Region,
@@ -102,6 +103,7 @@ impl Regions {
         Self {
             welcome: welcome(snapshot),
             tiles: tile::region(state, &counted, times),
+            action: action::region(state),
             attention: attention::region(state, &Known { pulse, failures, pools, outbox }, times),
             pools: pool::region(state, pools),
             pool_graph: pool::graph_region(state, snapshot.busiest.as_ref(), times),
@@ -116,7 +118,7 @@ impl Regions {
 
     /// As a list, for those who compare and send.
     pub(crate) fn into_vec(self) -> Vec<Region> {
-        vec![
+        let mut all = vec![
             self.welcome,
             self.tiles,
             self.attention,
@@ -128,7 +130,9 @@ impl Regions {
             self.processes,
             self.leases,
             self.database,
-        ]
+        ];
+        all.extend(self.action);
+        all
     }
 
     fn pools(&self) -> Markup {
@@ -148,7 +152,7 @@ impl Regions {
             h1 { "Overview" }
             (self.welcome.markup())
             (self.tiles.markup())
-            (action::button(visit))
+            (action::panel_of(visit, self.action.as_ref()))
             (panel("attention", "Needs attention", &nothing, &table("Needs attention", attention::COLUMNS, &self.attention.markup())))
             (panel("pools", "Pools", &all("/pools"), &self.pools()))
             (panel("outbox", "Outbox", &all("/outbox"), &self.outbox.markup()))

@@ -33,7 +33,7 @@ pub(crate) fn region(pulse: &Pulse, ours: ProcessId, times: &Times) -> Region {
         }
     };
     let without = empty_row(COLUMNS.len(), &html! { "No process has registered yet." });
-    Region::table_body("processes", Audience::On(&[Page::Overview]), rows, without, below)
+    Region::table_body("processes", Audience::On(&[Page::Overview, Page::Settings]), rows, without, below)
 }
 
 fn name(process: &ProcessRecord) -> String {

@@ -32,8 +32,8 @@ pub(super) fn region(state: &State, counted: &Counted<'_>, times: &Times) -> Reg
     let outbox = counted.outbox;
     let markup = html! {
         div.tiles data-live="tiles" {
-            (tile(&state.path("/jobs?status=running"), &html! { (running) }, is_any(running, Health::Ok), "executions running"))
-            (tile(&state.path("/jobs?status=failed"), &html! { (failed) }, failing, "failed in 24 h"))
+            (tile(&state.path("/executions?status=running"), &html! { (running) }, is_any(running, Health::Ok), "executions running"))
+            (tile(&state.path("/executions?status=FAILED"), &html! { (failed) }, failing, "failed in 24 h"))
             (tile(&state.path("/outbox"), &outbox.lag(times), outbox.health(times.now()), "oldest unpublished event"))
             (tile(&state.path("/render"), &html! { (waiting) }, is_any(waiting, Health::Ok), "renders waiting"))
         }

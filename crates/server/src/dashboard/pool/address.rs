@@ -89,17 +89,20 @@ pub(crate) enum Range {
     /// A day.
     #[default]
     Day,
+    /// A week.
+    Week,
 }
 
 impl Range {
     /// All, the shortest first.
-    pub(crate) const ALL: [Self; 3] = [Self::Hour, Self::Quarter, Self::Day];
+    pub(crate) const ALL: [Self; 4] = [Self::Hour, Self::Quarter, Self::Day, Self::Week];
 
     const fn hours(self) -> u64 {
         match self {
             Self::Hour => 1,
             Self::Quarter => 6,
             Self::Day => 24,
+            Self::Week => 7 * 24,
         }
     }
 

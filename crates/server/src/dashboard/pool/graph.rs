@@ -56,7 +56,8 @@ impl Past {
         let starts = (0..u32::try_from(count).unwrap_or(0)).map(|number| since.plus(STEP * number));
         let (mut steps, mut limits) = (Vec::new(), Vec::new());
         for start in starts {
-            steps.push(seen.iter().find(|step| step.at == start).copied());
+            let found = seen.binary_search_by_key(&start, |step| step.at).ok();
+            steps.push(found.and_then(|place| seen.get(place)).copied());
             // What was set within a step is seen in the next one, but for the first that is known.
             let in_force = known.iter().rfind(|(at, _)| *at <= start);
             let in_force = in_force.or_else(|| known.first().filter(|(at, _)| *at < start.plus(STEP)));

@@ -4,7 +4,7 @@ use super::address::{PoolPage, Range, Tab};
 use crate::access::Principal;
 use crate::api::pool::define::Change;
 use crate::api::pool::lease::{Taking, lease_id, take};
-use crate::api::pool::{find, gone, named};
+use crate::api::pool::{find, gone, named, object};
 use crate::dashboard::form::{self, Fields};
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::part::{command, plural, refused};
@@ -232,7 +232,7 @@ fn sheet(visit: &Visit, pool: &PoolRecord, record: &TicketRecord) -> Markup {
     let (ticket, name) = (&record.ticket, &record.pool);
     let (word, tab) = ending(record);
     let back = visit.state.path(&PoolPage::new(name, tab, Range::default()).path());
-    let refusal = visit.refusal(Permission::Operate).or_else(|| {
+    let refusal = visit.refusal_of(Permission::Operate, &object(name)).or_else(|| {
         let how = record.ending.as_deref().unwrap_or_default();
         record.ended_at.map(|at| format!("It has ended already, at {at}: {how}."))
     });

@@ -8,7 +8,7 @@ use super::list::Look;
 use super::order::{self, Told, Verb};
 use super::{holder, queue, settings};
 use crate::api::Asked;
-use crate::api::pool::{named, unknown};
+use crate::api::pool::{named, object, unknown};
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::span;
 use crate::dashboard::part::{command, panel, wide_table};
@@ -215,7 +215,7 @@ pub(crate) async fn page(
         Tab::Holders | Tab::Queue | Tab::Settings => None,
     };
     tx.rollback().await?;
-    let (times, buttons) = (visit.times(pulse.now), visit.buttons(Permission::Operate));
+    let (times, buttons) = (visit.times(pulse.now), visit.buttons_of(Permission::Operate, &object(&name)));
     let look = Look { state: &visit.state, times: &times, buttons };
     let regions = Regions::new(&look, &one, at);
     let tab = match (&regions.tab, history) {
@@ -237,7 +237,7 @@ pub(crate) async fn page(
 
 fn content(visit: &Visit, one: &One, regions: &Regions, at: PoolPage, told: &Told, tab: &Markup) -> Markup {
     let (settings, back) = (one.ledger.settings(), at.path());
-    let refusal = visit.refusal(Permission::Operate);
+    let refusal = visit.refusal_of(Permission::Operate, &object(&settings.name));
     let is_about = |name: &Option<String>| name.as_deref() == Some(settings.name.as_str());
     let nothing = html! {};
     let why = html! { @if let Some(reason) = &refusal { span.soft { (reason) } } };
@@ -283,5 +283,10 @@ impl Visit {
     /// Whether buttons that need this can be used.
     pub(crate) fn buttons(&self, permission: Permission) -> Buttons {
         if self.refusal(permission).is_none() { Buttons::On } else { Buttons::Off }
+    }
+
+    /// [`buttons`](Self::buttons) for what is done to one object.
+    pub(crate) fn buttons_of(&self, permission: Permission, object: &str) -> Buttons {
+        if self.refusal_of(permission, object).is_none() { Buttons::On } else { Buttons::Off }
     }
 }

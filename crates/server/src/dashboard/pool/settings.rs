@@ -4,7 +4,7 @@ use super::address::{PoolPage, Range, Tab};
 use crate::access::Principal;
 use crate::api::Asked;
 use crate::api::pool::define::{Change, PoolSettings};
-use crate::api::pool::{find, named, unknown};
+use crate::api::pool::{find, named, object, unknown};
 use crate::dashboard::form::{self, Fields};
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::part::{command, plural, refused};
@@ -28,7 +28,7 @@ use tidemill_store::pool::PoolRecord;
 
 /// The tab.
 pub(super) fn markup(visit: &Visit, settings: &Settings) -> Markup {
-    let refusal = visit.refusal(Permission::Operate);
+    let refusal = visit.refusal_of(Permission::Operate, &object(&settings.name));
     let is_off = refusal.is_some();
     html! {
         form.body method="get" action=(visit.state.path(&format!("/pools/{}/change", settings.name))) {
@@ -145,7 +145,7 @@ fn sheet(visit: &Visit, pool: &PoolRecord, lines: &[String], after: &Settings) -
     let (before, name) = (&pool.settings, &after.name);
     let back = visit.state.path(&PoolPage::new(name, Tab::Settings, Range::default()).path());
     let refusal = visit
-        .refusal(Permission::Operate)
+        .refusal_of(Permission::Operate, &object(name))
         .or_else(|| (before == after).then(|| "It is set so already.".to_owned()));
     html! {
         div.sheet {

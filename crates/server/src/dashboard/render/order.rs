@@ -4,8 +4,8 @@
 use super::page::tabs;
 use super::row::{label, title};
 use crate::access::Principal;
-use crate::api::render::find;
 use crate::api::render::operate::{Asked, Verb, operate};
+use crate::api::render::{find, object};
 use crate::api::{self, id};
 use crate::dashboard::form::{self, Fields};
 use crate::dashboard::frame::{Frame, Section};
@@ -108,7 +108,8 @@ impl Question<'_> {
         let (id, word) = (self.record.id(), self.verb.as_str());
         let sentence = label(self.verb).trim_end_matches('…');
         let means = means(self.verb, &self.record.render, now);
-        let refusal = visit.refusal(Permission::Operate).or_else(|| {
+        let object = object(self.record.composition.as_deref());
+        let refusal = visit.refusal_of(Permission::Operate, &object).or_else(|| {
             means.err().map(|refusal| format!("Not now: {refusal}. Instead: {}.", refusal.fix()))
         });
         html! {

@@ -34,6 +34,7 @@ const PAGES: &[(&str, &str, Words)] = &[
     ("/jobs", "/jobs", Hostile),
     ("/jobs/{name}", "/jobs/%3Cscript%3Ealert(1)%3C%2Fscript%3E%22'%26", Hostile),
     ("/jobs/{name}", "/jobs/double", Hostile),
+    ("/executions", "/executions", Hostile),
     ("/executions/{id}", "/executions/100", Hostile),
     ("/pools", "/pools", Own),
     ("/pools/{name}", "/pools/ADW", Hostile),
@@ -197,10 +198,10 @@ async fn hostile_words_are_text_on_every_page_and_in_every_patch() {
         }
         // Every region of the page comes over its stream, too.
         let address = stream(&answer.text);
-        if !streams.insert(address.clone()) {
+        let mut missing: BTreeSet<&str> = regions(&answer.text);
+        if !streams.insert((address.clone(), missing.iter().map(ToString::to_string).collect::<Vec<_>>())) {
             continue;
         }
-        let mut missing: BTreeSet<&str> = regions(&answer.text);
         let mut open = Page::open(&app, &address, &[]).await;
         while !missing.is_empty() {
             let Some(patch) = open.patch_in_time().await else {

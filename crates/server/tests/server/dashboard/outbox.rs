@@ -317,7 +317,13 @@ async fn one_event_is_replayed_or_skipped_after_a_question() {
             "{done:?}"
         );
     }
-    let done = operator.submit("/outbox", "/outbox/dead/3/skip", "reason=a+test&key=d").await;
+    assert!(operator.get("/outbox/dead/3/skip").await.text.contains("To confirm, type 3"));
+    for typed in ["", "&confirm=4"] {
+        let body = format!("reason=a+test&key=d{typed}");
+        let refused = operator.submit("/outbox", "/outbox/dead/3/skip", &body).await;
+        assert!(refused.status == StatusCode::BAD_REQUEST && refused.text.contains("not 3"), "{refused:?}");
+    }
+    let done = operator.submit("/outbox", "/outbox/dead/3/skip", "reason=a+test&key=d&confirm=3").await;
     assert_eq!(done.header("location"), "/outbox/dead/3");
     let expected = [(1, "waiting"), (2, "parked"), (3, "skipped"), (4, "waiting")];
     assert_eq!(states(&app).await, expected.map(|(id, state)| (id, state.to_owned())));

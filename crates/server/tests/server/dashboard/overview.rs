@@ -77,7 +77,7 @@ async fn the_tiles_count_and_lead_to_what_they_count() {
         "1 ● executions running 2 ✖ failed in 24 h none ○ oldest unpublished event 2 ● renders waiting"
     );
     let links = between(&page, "<div class=\"tiles\"", "<section");
-    for link in ["/jobs?status=running", "/jobs?status=failed", "/outbox", "/render"] {
+    for link in ["/executions?status=running", "/executions?status=FAILED", "/outbox", "/render"] {
         assert!(links.contains(&format!("<a href=\"{link}\">")), "{link}: {links}");
     }
     app.clock.advance(Duration::from_secs(24 * 3600));

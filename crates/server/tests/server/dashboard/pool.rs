@@ -274,6 +274,19 @@ async fn who_may_only_look_sees_why_nothing_can_be_done() {
     assert_eq!(audited(&app).await.len(), 1, "nothing but the making");
 }
 
+#[tokio::test]
+async fn whoever_is_limited_to_other_pools_is_told_so() {
+    let app = App::closed().await;
+    crowded(&app).await;
+    let limited = Browser::log_in_scoped(&app, "pool/ERP").await;
+
+    let page = limited.get("/pools/ADW").await.text;
+
+    assert!(words(&page).contains("this token is limited to pool/ERP"), "{}", words(&page));
+    assert!(!has_button(&page, "Pause"), "{page}");
+    assert!(words(&limited.get("/pools/ADW?tab=settings").await.text).contains("limited to pool/ERP"));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn units_are_taken_away_after_a_question_and_for_a_reason() {
     let app = App::closed().await;

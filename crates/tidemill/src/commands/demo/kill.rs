@@ -65,6 +65,11 @@ impl ExtraAction for KillWorker {
          other owners and a higher epoch. A new worker comes after that."
     }
 
+    fn unavailable(&self) -> Option<String> {
+        let none_yet = "There is no worker yet: the demo starts some when it has verified itself.";
+        self.workers.pids().is_empty().then(|| none_yet.to_owned())
+    }
+
     fn perform(&self) -> Performing<'_> {
         Box::pin(async {
             let cannot =

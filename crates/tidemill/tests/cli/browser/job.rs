@@ -80,6 +80,7 @@ fn a_job_that_fails_is_restarted_by_its_button_and_the_open_page_tells_it() {
     page.wait_until(SOON, |_| Ok(scene.path() == "/executions/2")).unwrap();
     page.execute("window.isTheSamePage = true").unwrap();
     page.wait_until(LATER, |page| has_row(page, STEPS, &["publish", "STARTED"])).unwrap();
+    page.execute("document.querySelectorAll('[data-live=actions] details.cli')[1].open = true").unwrap();
     page.wait_until(LATER, |page| Ok(page.text("[data-live=head]")?.contains("COMPLETED"))).unwrap();
 
     page.wait_until(SOON, |page| has_row(page, STEPS, &["load", "COMPLETED", "1,000"])).unwrap();
@@ -87,6 +88,13 @@ fn a_job_that_fails_is_restarted_by_its_button_and_the_open_page_tells_it() {
     assert_eq!(page.execute("return window.isTheSamePage === true").unwrap(), true);
     page.wait_until(SOON, |page| Ok(page.text("[data-live=actions]")?.contains("already been completed")))
         .unwrap();
+    let unfolded =
+        "return [...document.querySelectorAll('[data-live=actions] details.cli')].map((part) => part.open)";
+    assert_eq!(
+        page.execute(unfolded).unwrap(),
+        serde_json::json!([false, true, false]),
+        "what was unfolded stays so"
+    );
     assert_eq!(page.console_errors().unwrap(), Vec::<String>::new());
     assert_eq!(scene.read("out-2026-11-15.csv").lines().count(), 4001);
 }

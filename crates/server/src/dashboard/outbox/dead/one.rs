@@ -5,7 +5,7 @@ use super::row::{actions, standing};
 use crate::access::Principal;
 use crate::api::id;
 use crate::api::outbox::exception::operate::{Asked, give};
-use crate::api::outbox::exception::{find, refused as refusal_problem};
+use crate::api::outbox::exception::{find, object, refused as refusal_problem};
 use crate::dashboard::form::{self, Fields};
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::Times;
@@ -94,8 +94,8 @@ fn about(visit: &Visit, record: &ExceptionRecord, times: &Times) -> Markup {
             dt { "Since" } dd { (times.at(record.since)) ", changed " (times.at(record.updated_at)) }
         }
         div.row.body {
-            (actions(&visit.state, record, times, visit.buttons(Permission::Operate)))
-            @if let Some(reason) = visit.refusal(Permission::Operate) {
+            (actions(&visit.state, record, times, visit.buttons_of(Permission::Operate, &object(record.topic.as_deref()))))
+            @if let Some(reason) = visit.refusal_of(Permission::Operate, &object(record.topic.as_deref())) {
                 span.soft { (reason) }
             } @else if let Some(refusal) = why(&Verb::Replay).or_else(|| why(&Verb::Skip)) {
                 span.soft { "Not now: " (refusal) ". Instead: " (refusal.fix()) "." }
@@ -207,7 +207,7 @@ fn consequence(verb: &Verb, record: &ExceptionRecord) -> String {
 fn sheet(verb: &Verb, visit: &Visit, record: &ExceptionRecord, now: Timestamp) -> Markup {
     let (id, word) = (record.id, verb.as_str());
     let address = visit.state.path(&format!("/outbox/dead/{id}"));
-    let refusal = visit.refusal(Permission::Operate).or_else(|| {
+    let refusal = visit.refusal_of(Permission::Operate, &object(record.topic.as_deref())).or_else(|| {
         let refusal = operate(record.excepted(), verb, now).err()?;
         Some(format!("Not now: {refusal}. Instead: {}.", refusal.fix()))
     });
@@ -220,6 +220,12 @@ fn sheet(verb: &Verb, visit: &Visit, record: &ExceptionRecord, now: Timestamp) -
                 input type="hidden" name="back" value=(address);
                 @if refusal.is_none() {
                     div.fields {
+                        @if *verb == Verb::Skip {
+                            label {
+                                "To confirm, type " (id)
+                                input name="confirm" required inputmode="numeric" autocomplete="off" pattern=(id);
+                            }
+                        }
                         label.wide {
                             "Why (for the audit log)"
                             input name="reason" required maxlength=(FIELD_CHARS_MAX) autocomplete="off";
@@ -248,6 +254,8 @@ pub(crate) struct Ordering {
     #[serde(default)]
     reason: String,
     #[serde(default)]
+    confirm: String,
+    #[serde(default)]
     back: String,
     #[serde(default)]
     form_token: String,
@@ -275,6 +283,14 @@ pub(crate) async fn skip(
     order(&Verb::Skip, &state, &principal, &text, &fields).await
 }
 
+/// What happens to somebody who types something else than the number.
+fn unconfirmed(id: EventId) -> Problem {
+    Problem::bad_request(
+        format!("what was typed is not {id}"),
+        "type the number of the event to confirm, so that no other one is left out by mistake",
+    )
+}
+
 async fn order(
     verb: &Verb,
     state: &State,
@@ -284,6 +300,9 @@ async fn order(
 ) -> Result<Redirect, Problem> {
     form::check(principal, &fields.form_token)?;
     let id = EventId::new(id(text)?);
+    if *verb == Verb::Skip && fields.confirm.trim() != id.to_string() {
+        return Err(unconfirmed(id));
+    }
     let (headers, reason) = (form::key_header(&fields.key), fields.reason.as_str());
     let what = format!("form: {} event {id} {reason}", verb.as_str());
     give(Asked { state, principal, headers: &headers, what, verb, reason }, id).await?;

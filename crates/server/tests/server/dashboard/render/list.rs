@@ -10,7 +10,6 @@ async fn an_empty_queue_says_how_to_order_the_first_render() {
 
     assert!(page.contains("<code>tidemill render submit data.json --cue-item cue-1</code>"), "{page}");
     assert!(page.contains("Nothing is at work.") && !page.contains("No worker runs"));
-    assert!(page.contains("<noscript><meta http-equiv=\"refresh\" content=\"15\"></noscript>"));
     assert!(page.contains("aria-current=\"page\">Render</a>") && page.contains("data-key=\"r\""));
 }
 

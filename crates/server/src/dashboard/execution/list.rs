@@ -1,0 +1,174 @@
+//! Executions, page by page: those of all jobs, or those of one. A row is the same for everybody, so what only some may do
+//! is a link to where it can be done.
+
+use super::view::{ExecutionsView, RUNNING};
+use crate::dashboard::instant::Times;
+use crate::dashboard::job::list::{address, first_line, length};
+use crate::dashboard::job::standing::word;
+use crate::dashboard::part::{command, empty_row, number, wide_table};
+use crate::dashboard::region::{Audience, Page, Region, Row};
+use crate::state::State;
+use maud::{Markup, html};
+use tidemill_domain::job::{BatchStatus, ExecutionId, InstanceId};
+use tidemill_store::job::{ExecutionFilter, ExecutionRecord};
+use tidemill_store::{StoreError, Tx};
+
+const PAGE_ROWS: u32 = 25;
+const COLUMNS: &[(&str, bool)] = &[
+    ("Status", false),
+    ("Execution", true),
+    ("Job", false),
+    ("Instance", true),
+    ("Created", false),
+    ("Took", true),
+    ("Launched by", false),
+    ("What it said", false),
+    ("Action", false),
+];
+
+/// A page of executions.
+#[derive(Debug)]
+pub(crate) struct Executions {
+    view: ExecutionsView,
+    records: Vec<ExecutionRecord>,
+    has_more: bool,
+}
+
+impl Executions {
+    /// Looks.
+    pub(crate) async fn read(tx: &mut Tx, view: &ExecutionsView) -> Result<Self, StoreError> {
+        let of_any_status = ExecutionFilter {
+            job: Some(view.job.clone()).filter(|job| !job.is_empty()),
+            status: None,
+            instance: view.instance.map(InstanceId::new),
+        };
+        let before = view.before.map(ExecutionId::new);
+        let statuses = view.statuses();
+        let mut records = Vec::new();
+        if statuses.is_empty() {
+            records = tx.executions(&of_any_status, before, PAGE_ROWS + 1).await?;
+        }
+        for status in statuses {
+            let filter = ExecutionFilter { status: Some(status), ..of_any_status.clone() };
+            records.extend(tx.executions(&filter, before, PAGE_ROWS + 1).await?);
+        }
+        records.sort_by_key(|record| std::cmp::Reverse(record.id));
+        let has_more = records.len() > PAGE_ROWS as usize;
+        records.truncate(PAGE_ROWS as usize);
+        Ok(Self { view: view.clone(), records, has_more })
+    }
+
+    /// The table's body.
+    pub(crate) fn region(&self, state: &State, times: &Times) -> Region {
+        let rows = self.records.iter().map(|record| Row::new(name(record), self.row(state, record, times)));
+        let without = empty_row(self.columns().len(), &self.nothing());
+        let audience = Audience::At(Page::Executions(self.view.clone()));
+        Region::table_body("executions", audience, rows.collect(), without, html! {})
+    }
+
+    /// The table, with the filter above it and the way to older ones below.
+    pub(crate) fn markup(&self, state: &State, times: &Times) -> Markup {
+        let (view, address) = (&self.view, self.address(state));
+        let older = self.records.last().filter(|_| self.has_more);
+        html! {
+            (self.filter(&address))
+            (wide_table("Executions", &self.columns(), &self.region(state, times).markup()))
+            div.row.body {
+                @if view.before.is_some() { a.button href={ (address) (view.query("")) "#executions" } { "Newest" } }
+                @if let Some(last) = older {
+                    a.button href={ (address) (view.query(&format!("before={}", last.id))) "#executions" } { "Older" }
+                }
+            }
+        }
+    }
+
+    fn is_of_one_job(&self) -> bool {
+        !self.view.job.is_empty()
+    }
+
+    fn address(&self, state: &State) -> String {
+        if self.is_of_one_job() { address(state, &self.view.job) } else { state.path("/executions") }
+    }
+
+    /// Where all are of one job, nobody has to be told which.
+    fn columns(&self) -> Vec<(&'static str, bool)> {
+        COLUMNS.iter().copied().filter(|(name, _)| !(self.is_of_one_job() && *name == "Job")).collect()
+    }
+
+    fn nothing(&self) -> Markup {
+        let job = if self.is_of_one_job() { &self.view.job } else { "FILE.yaml" };
+        html! {
+            @if !self.view.is_everything() || self.view.before.is_some() {
+                "No execution is like this."
+            } @else {
+                @if self.is_of_one_job() { "This job has not run. Run it below, or at the command line: " }
+                @else { "Nothing has run. Run a job from its file: " }
+                (command(&format!("tidemill job run {job}")))
+            }
+        }
+    }
+
+    fn filter(&self, address: &str) -> Markup {
+        let view = &self.view;
+        html! {
+            form.filter.body method="get" action={ (address) "#executions" } {
+                @if let Some(instance) = view.instance {
+                    input type="hidden" name="instance" value=(instance);
+                }
+                label {
+                    "Status"
+                    select name="status" {
+                        option value="" { "any" }
+                        option value=(RUNNING) selected[view.is_status(RUNNING)] { "under way" }
+                        @for status in BatchStatus::ALL {
+                            option value=(status) selected[view.is_status(status.as_str())] { (status) }
+                        }
+                    }
+                }
+                button { "Show" }
+                @if let Some(instance) = view.instance { span { "of instance " (instance) } }
+                @if !view.is_everything() { a href={ (address) "#executions" } { "All" } }
+            }
+        }
+    }
+
+    fn row(&self, state: &State, record: &ExecutionRecord, times: &Times) -> Markup {
+        let took = record.ended_at.zip(record.started_at).map(|(end, start)| end.since(start));
+        let of_job = address(state, &record.job);
+        let page = state.path(&format!("/executions/{}", record.id));
+        html! {
+            tr data-live=(name(record)) {
+                td { (word(record.status)) }
+                th.number scope="row" { a href=(page) { "#" (record.id) } }
+                @if !self.is_of_one_job() { td.long { a href=(of_job) { (record.job) } } }
+                td.number {
+                    a href={ (of_job) "?instance=" (record.instance) "#executions" }
+                        aria-label={ "Executions of instance " (record.instance) } { (number(record.instance.get().unsigned_abs())) }
+                }
+                td { (times.at(record.created_at)) }
+                td.number { @if record.status.is_running() { span.soft { "running" } } @else { (length(took)) } }
+                td { (record.launched_by.as_deref().unwrap_or("unknown")) }
+                td.long { (first_line(&record.exit.description)) }
+                td {
+                    @if let Some(verb) = verb(record.status) {
+                        a.button href={ (page) "#actions" } { (verb) span.unseen { " execution " (record.id) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn name(record: &ExecutionRecord) -> String {
+    format!("execution:{}", record.id)
+}
+
+/// What is most often done about an execution like this, if anything.
+const fn verb(status: BatchStatus) -> Option<&'static str> {
+    match status {
+        BatchStatus::Starting | BatchStatus::Started => Some("Stop…"),
+        BatchStatus::Failed | BatchStatus::Stopped => Some("Restart…"),
+        BatchStatus::Unknown => Some("Abandon…"),
+        BatchStatus::Stopping | BatchStatus::Completed | BatchStatus::Abandoned => None,
+    }
+}

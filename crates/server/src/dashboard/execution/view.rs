@@ -1,0 +1,108 @@
+//! Which executions somebody wants to see: on the page of all, and on the page of a job.
+
+use std::fmt::Write as _;
+use tidemill_domain::job::BatchStatus;
+
+/// The choice that stands for every status in which something is under way.
+pub(crate) const RUNNING: &str = "running";
+
+/// Which executions somebody wants to see; all when it says nothing.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ExecutionsView {
+    /// Only those of this job; of all jobs when it is empty.
+    pub(crate) job: String,
+    /// Only those in this status, or under way.
+    status: String,
+    /// Only those of this instance.
+    pub(crate) instance: Option<i64>,
+    /// Only those that are older.
+    pub(crate) before: Option<i64>,
+}
+
+impl ExecutionsView {
+    /// A status that makes no sense is as if it were not there, so that two who want the same ask for the same.
+    pub(crate) fn new(job: &str, status: &str, instance: Option<i64>, before: Option<i64>) -> Self {
+        let is_known = status == RUNNING || status.parse::<BatchStatus>().is_ok();
+        let status = if is_known { status } else { "" };
+        Self { job: job.to_owned(), status: status.to_owned(), instance, before }
+    }
+
+    /// As a word, for addresses within addresses.
+    pub fn word(&self) -> String {
+        let number = |number: Option<i64>| number.map(|number| number.to_string()).unwrap_or_default();
+        format!("{}:{}:{}:{}", self.status, number(self.instance), number(self.before), self.job)
+    }
+
+    /// Of such a word; none when it is no such.
+    pub fn of_word(word: &str) -> Option<Self> {
+        let mut parts = word.splitn(4, ':');
+        let status = parts.next()?;
+        let mut number = || match parts.next()? {
+            "" => Some(None),
+            text => text.parse().ok().map(Some),
+        };
+        let (instance, before) = (number()?, number()?);
+        Some(Self::new(parts.next()?, status, instance, before))
+    }
+
+    /// The statuses that are wanted; none stands for any.
+    pub(super) fn statuses(&self) -> Vec<BatchStatus> {
+        if self.status == RUNNING {
+            return BatchStatus::ALL.into_iter().filter(|status| status.is_running()).collect();
+        }
+        self.status.parse().into_iter().collect()
+    }
+
+    /// Whether a choice of the filter is the one.
+    pub(super) fn is_status(&self, word: &str) -> bool {
+        self.status == word
+    }
+
+    /// Whether it leaves anything out, but for older ones.
+    pub(super) fn is_everything(&self) -> bool {
+        self.status.is_empty() && self.instance.is_none()
+    }
+
+    /// The part of the address that asks for the same again, with `more` at its end.
+    pub(super) fn query(&self, more: &str) -> String {
+        let mut query = String::from("?");
+        if !self.status.is_empty() {
+            let _infallible = write!(query, "status={}&", self.status);
+        }
+        if let Some(instance) = self.instance {
+            let _infallible = write!(query, "instance={instance}&");
+        }
+        query.push_str(more);
+        query
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_view_reads_back_from_its_word_and_nonsense_is_none() {
+        for (job, status, instance, before) in [
+            ("", "", None, None),
+            ("", RUNNING, None, Some(7)),
+            ("load", "FAILED", Some(3), None),
+            ("a:b &c", "COMPLETED", None, None),
+        ] {
+            let view = ExecutionsView::new(job, status, instance, before);
+            assert_eq!(ExecutionsView::of_word(&view.word()), Some(view));
+        }
+        for word in ["", "FAILED", ":x::", "::9"] {
+            assert_eq!(ExecutionsView::of_word(word), None, "{word:?}");
+        }
+        assert!(ExecutionsView::new("", "lunar", None, None).is_everything());
+    }
+
+    #[test]
+    fn running_is_every_status_in_which_something_is_under_way() {
+        let running = ExecutionsView::new("", RUNNING, None, None).statuses();
+
+        assert_eq!(running, [BatchStatus::Starting, BatchStatus::Started, BatchStatus::Stopping]);
+        assert_eq!(ExecutionsView::new("", "FAILED", None, None).statuses(), [BatchStatus::Failed]);
+    }
+}
