@@ -10,7 +10,7 @@ mod stand;
 
 use crate::{Stage, workspace};
 use page::{Page, Part};
-use stand::Stand;
+use stand::{Called, Stand};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -35,6 +35,11 @@ fn read(document: &Path) -> Page {
     Page::read(&text).unwrap_or_else(|wrong| panic!("{}: {wrong}", document.display()))
 }
 
+/// Who follows README has a clone in which the program was built, and nothing else; elsewhere it is installed.
+fn called_in(document: &Path) -> Called {
+    if document == Path::new("README.md") { Called::AsTold } else { Called::ByName }
+}
+
 /// Pages that are played at the same time; their commands wait more than they compute.
 const PLAYERS: usize = 4;
 
@@ -47,7 +52,8 @@ fn play(pages: Vec<(PathBuf, Page, Option<Scratch>)>) -> Vec<String> {
         for _ in 0..PLAYERS {
             scope.spawn(|| {
                 while let Some((document, page, database)) = take(&pages) {
-                    let stand = Stand::new(&ready.path("tidemill.db"), database.as_ref().map(Scratch::url));
+                    let url = database.as_ref().map(Scratch::url);
+                    let stand = Stand::new(&ready.path("tidemill.db"), url, called_in(&document));
                     if let Err(reason) = stand.play(&page) {
                         wrong.lock().unwrap().push(format!("{}: {reason}", document.display()));
                     }
@@ -112,6 +118,18 @@ fn a_command_that_does_not_work_is_found_with_its_line() {
         let found = wrong(text);
         assert!(found.len() == 1 && found[0].starts_with("page.md: line 4: "), "{text}: {found:?}");
     }
+}
+
+#[test]
+fn a_readme_that_does_not_say_how_the_program_is_found_is_found() {
+    let text = fs::read_to_string(workspace().join("README.md")).unwrap();
+    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with("export PATH=")).collect();
+    assert_eq!(lines.len() + 1, text.lines().count());
+    let page = Page::read(&lines.join("\n")).unwrap();
+
+    let wrong = play(vec![("README.md".into(), page, None)]);
+
+    assert!(wrong.len() == 1 && wrong[0].contains("tidemill: command not found"), "{wrong:?}");
 }
 
 #[test]

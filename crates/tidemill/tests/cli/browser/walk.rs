@@ -6,11 +6,12 @@ use super::look::{THEMES, WIDTHS, choose_theme, faults, faults_at, picture, take
 use super::scene::{SOON, Scene};
 use super::world::World;
 use crate::workspace;
+use serde_json::json;
 use std::collections::BTreeSet;
 use std::fs;
 use tidemill_server::route::{Route, Surface, routes};
 use tidemill_store::scratch::Scratch;
-use tidemill_testkit::{Browser, BrowserOptions};
+use tidemill_testkit::{Browser, BrowserOptions, WebDriverError};
 use tokio::runtime::Runtime;
 
 /// A page: a name for its pictures, its route in the table, and its address in the world of these tests.
@@ -24,11 +25,14 @@ const STOPS: &[Stop] = &[
     ("jobs-none", "/jobs", "/jobs?text=nothing"),
     ("job", "/jobs/{name}", "/jobs/nightly-orders"),
     ("job-history", "/jobs/{name}", "/jobs/load_2"),
+    ("executions", "/executions", "/executions"),
+    ("executions-running", "/executions", "/executions?status=running"),
     ("execution-completed", "/executions/{id}", "/executions/{completed}"),
     ("execution-failed", "/executions/{id}", "/executions/{failed}"),
     ("execution-running", "/executions/{id}", "/executions/{running}"),
     ("pools", "/pools", "/pools"),
     ("pool-holders", "/pools/{name}", "/pools/ADW"),
+    ("pool-week", "/pools/{name}", "/pools/ADW?range=168h"),
     ("pool-queue", "/pools/{name}", "/pools/ADW?tab=queue&range=6h"),
     ("pool-history", "/pools/{name}", "/pools/ADW?tab=history"),
     ("pool-settings", "/pools/{name}", "/pools/ADW?tab=settings"),
@@ -133,9 +137,7 @@ fn every_page_of_the_table_of_routes_is_walked_past() {
 fn nothing_is_wrong_with_any_page() {
     let Some(world) = World::new(None, BrowserOptions::default()) else { return };
 
-    if std::env::var_os("UPDATE_PICTURES").is_some() {
-        take_pictures_of_the_readme(&world);
-    }
+    look_at_the_pictures_of_the_readme(&world);
 
     assert_eq!(walk(&world.scene, &every_stop(&world, "")), Vec::<String>::new());
 }
@@ -197,27 +199,114 @@ fn what_gets_the_focus_is_not_hidden_by_the_status_line() {
     assert!(!planted.is_empty(), "a planted fault is not found");
 }
 
-/// The pictures of the README: the page in what a window of usual size shows.
-const OF_THE_README: [(&str, &str); 2] = [("overview", "/"), ("execution", "/executions/{failed}")];
+/// A picture of the README: the upper end of a page.
+struct Picture {
+    name: &'static str,
+    path: &'static str,
+    /// What its description in the README names, as selectors, and words that stand there.
+    shows: &'static [(&'static str, &'static str)],
+}
 
-fn take_pictures_of_the_readme(world: &World) {
+const OF_THE_README: [Picture; 2] = [
+    Picture {
+        name: "overview",
+        path: "/",
+        shows: &[
+            (".tiles", "executions running"),
+            (".tiles > .tile:nth-child(4):last-child", "renders waiting"),
+            ("#attention", "Needs attention"),
+            ("#pools tbody[data-live=pools]", "ADW"),
+        ],
+    },
+    Picture {
+        name: "execution",
+        path: "/executions/{failed}",
+        shows: &[
+            ("[data-live=fault]", "What went wrong"),
+            ("[data-live=actions] button.do", "Restart"),
+            ("#actions", "Resumes load at item 3,000."),
+        ],
+    },
+];
+
+const PICTURE_WIDTH: u32 = 1280;
+/// A window in which none of the pictures has room.
+const TOO_LOW: u32 = 300;
+
+/// How high a window has to be that shows what is named, above the status line.
+const HEIGHT_FOR_ALL: &str = "
+    scrollTo(0, 0);
+    const bottom = (selector) => document.querySelector(selector).getBoundingClientRect().bottom;
+    return Math.ceil(Math.max(...named.map(bottom)) + 10 + document.querySelector('.foot').offsetHeight);";
+
+/// What is named and is not wholly in the window, or lies below the upper edge of the status line.
+const OUT_OF_SIGHT: &str = "
+    scrollTo(0, 0);
+    const end = Math.min(innerHeight, document.querySelector('.foot').getBoundingClientRect().top);
+    const isOut = (selector) => {
+        const element = document.querySelector(selector);
+        if (!element?.checkVisibility()) return true;
+        const { top, right, bottom, left } = element.getBoundingClientRect();
+        return top < 0 || left < 0 || right > innerWidth || bottom > end;
+    };
+    return named.filter(isOut);";
+
+impl Picture {
+    /// A script that knows what is named.
+    fn script(&self, script: &str) -> String {
+        let named: Vec<&str> = self.shows.iter().map(|(selector, _)| *selector).collect();
+        format!("const named = {};{script}", json!(named))
+    }
+
+    fn out_of_sight(&self, page: &Browser) -> Result<Vec<String>, WebDriverError> {
+        let found = page.execute(&self.script(OUT_OF_SIGHT))?;
+        Ok(found.as_array().unwrap().iter().map(|selector| selector.as_str().unwrap().to_owned()).collect())
+    }
+
+    /// Gives the page that is open a window in which all that is named is seen; returns its height.
+    fn fit(&self, page: &Browser) -> u32 {
+        for (selector, words) in self.shows {
+            let text = page.text(selector).unwrap();
+            assert!(text.contains(words), "{}: {selector} is {text:?}", self.name);
+        }
+        page.set_window(PICTURE_WIDTH, TOO_LOW).unwrap();
+        assert_ne!(self.out_of_sight(page).unwrap(), Vec::<String>::new(), "{} has room", self.name);
+        let (mut height, mut hidden) = (TOO_LOW, Vec::new());
+        // Again when a live update has come between.
+        let seen = page.wait_until(SOON, |page| {
+            let found = page.execute(&self.script(HEIGHT_FOR_ALL))?;
+            height = u32::try_from(found.as_u64().unwrap()).unwrap();
+            page.set_window(PICTURE_WIDTH, height)?;
+            hidden = self.out_of_sight(page)?;
+            Ok(hidden.is_empty())
+        });
+        assert!(seen.is_ok(), "{}: not seen at {height}: {hidden:?}: {seen:?}", self.name);
+        height
+    }
+}
+
+/// Sees to it that each picture has what is said of it, and takes them anew if somebody wants that.
+fn look_at_the_pictures_of_the_readme(world: &World) {
     let folder = workspace().join("docs/images");
-    fs::create_dir_all(&folder).unwrap();
     choose_theme(&world.scene, "light");
-    for (name, path) in OF_THE_README {
+    for shown in &OF_THE_README {
         let page = world.scene.browser();
-        page.goto(&world.address(path)).unwrap();
+        page.goto(&world.address(shown.path)).unwrap();
         page.wait_until(SOON, |page| Ok(page.text("#link")?.contains("Live"))).unwrap();
-        picture(page, &folder.join(format!("{name}.png")), (1280, 640));
+        let height = shown.fit(page);
+        if std::env::var_os("UPDATE_PICTURES").is_some() {
+            fs::create_dir_all(&folder).unwrap();
+            picture(page, &folder.join(format!("{}.png", shown.name)), (PICTURE_WIDTH, height));
+        }
     }
 }
 
 #[test]
 fn the_pictures_of_the_readme_are_there_small_and_described() {
-    for (name, _) in OF_THE_README {
+    for Picture { name, .. } in &OF_THE_README {
         let path = format!("docs/images/{name}.png");
         let bytes = fs::read(workspace().join(&path)).unwrap();
-        assert!(bytes.starts_with(b"\x89PNG") && bytes.len() < 150_000, "{path} has {} bytes", bytes.len());
+        assert!(bytes.starts_with(b"\x89PNG") && bytes.len() < 200_000, "{path} has {} bytes", bytes.len());
         for readme in ["README.md", "README.ko.md"] {
             let text = fs::read_to_string(workspace().join(readme)).unwrap();
             let shown = text.split("![").skip(1).find(|shown| shown.contains(&format!("]({path})")));

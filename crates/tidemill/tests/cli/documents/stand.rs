@@ -21,17 +21,36 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// How often somebody looks meanwhile.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Instead of building, which the tests have done.
-const CARGO: &str = r#"#!/bin/sh
-case "$*" in
-  "run --release -- "*) shift 3; exec tidemill "$@" ;;
-  *) echo "cargo $*: there is only cargo run --release -- here" >&2; exit 64 ;;
-esac
-"#;
+/// Where cargo leaves the program, and where it lies in every stand.
+const BUILT: &str = "target/release/tidemill";
+
+/// Hides a program that the machine of the test may have by chance.
+const ABSENT: &str = "#!/bin/sh\necho 'tidemill: command not found' >&2\nexit 127\n";
 
 /// What a block needs of the one before it: variables that were exported, and the folder.
 const BEFORE: &str = "set -euo pipefail\n[ ! -f .exported ] || source .exported\n";
 const AFTER: &str = "\nexport -p > .exported\n";
+
+/// How a document calls the program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Called {
+    /// By its name, as once it is installed.
+    ByName,
+    /// By its name only after the document has said how; until then it is just where cargo has left it.
+    AsTold,
+}
+
+/// Instead of building, which the tests have done.
+fn cargo() -> String {
+    format!(
+        r#"#!/bin/sh
+case "$*" in
+  "run --release -- "*) shift 3; exec '{BINARY}' "$@" ;;
+  *) echo "cargo $*: there is only cargo run --release -- here" >&2; exit 64 ;;
+esac
+"#
+    )
+}
 
 /// A client of PostgreSQL that is at the right database; what only our own driver understands of a URL stands behind `?`.
 fn psql(url: &str) -> String {
@@ -54,14 +73,19 @@ pub(super) struct Stand {
 
 impl Stand {
     /// On a database that has its schema already: a copy of this SQLite file, or what is at this URL.
-    pub(super) fn new(database: &Path, url: Option<&str>) -> Self {
+    pub(super) fn new(database: &Path, url: Option<&str>, called: Called) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let address = format!("127.0.0.1:{port}");
         let mut stage = Stage::new().with("TIDEMILL_SERVER_LISTEN", &address);
         let programs = stage.path(".programs");
         fs::create_dir(&programs).unwrap();
-        symlink(BINARY, programs.join("tidemill")).unwrap();
-        write_program(&programs.join("cargo"), CARGO);
+        fs::create_dir_all(stage.path(BUILT).parent().unwrap()).unwrap();
+        symlink(BINARY, stage.path(BUILT)).unwrap();
+        match called {
+            Called::ByName => symlink(BINARY, programs.join("tidemill")).unwrap(),
+            Called::AsTold => write_program(&programs.join("tidemill"), ABSENT),
+        }
+        write_program(&programs.join("cargo"), &cargo());
         symlink(workspace().join("examples"), stage.path("examples")).unwrap();
         for folder in FOLDERS {
             fs::create_dir_all(stage.path(folder.trim_start_matches('/'))).unwrap();
@@ -145,7 +169,7 @@ impl Stand {
 
     /// How many processes count as alive.
     fn living(&self) -> usize {
-        let listed = self.bash("exec tidemill process list -o csv").output().unwrap();
+        let listed = self.bash(&format!("exec {BUILT} process list -o csv")).output().unwrap();
         String::from_utf8_lossy(&listed.stdout).matches(",live,").count()
     }
 
