@@ -1,16 +1,19 @@
 //! What a row of an adopted table says. Programs of others write it, so much is taken as it comes: a payload that is not
-//! JSON goes out as bytes, and a header that is no text goes out as its JSON.
+//! JSON goes out as bytes, and a header that is no text goes out as its JSON. What is too large was not even fetched.
 
 use super::AdoptedTable;
 use crate::outbox::event::{
-    AGGREGATE_ID_BYTES_MAX, Aggregate, BadEvent, EventId, Headers, Payload, check_headers, check_name,
-    check_payload,
+    AGGREGATE_ID_BYTES_MAX, Aggregate, BadEvent, EventId, HEADER_BYTES_MAX, Headers, Payload, check_headers,
+    check_name, check_payload,
 };
 use crate::time::Timestamp;
 use serde_json::Value;
 
 /// Headers that say what happened, the first one before the other.
 pub const EVENT_TYPE_HEADERS: [&str; 2] = ["eventType", "event_type"];
+
+/// Most bytes of the text in which headers stand. JSON may write one byte of a header in six, and marks around it.
+pub const HEADERS_TEXT_BYTES_MAX: usize = 8 * HEADER_BYTES_MAX;
 
 /// A row as it was claimed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -22,7 +25,7 @@ pub struct ClaimedRow {
     /// What it says.
     pub payload: RowPayload,
     /// Further words, as they stand there.
-    pub headers: Option<String>,
+    pub headers: RowHeaders,
     /// When it was last changed before it was claimed.
     pub updated_at: Timestamp,
     /// How often it was tried.
@@ -38,16 +41,37 @@ pub enum RowPayload {
     Bytes(Vec<u8>),
     /// Null.
     Nothing,
+    /// So much that it was left where it is.
+    TooLarge {
+        /// How many bytes it has.
+        len: usize,
+    },
 }
 
-impl RowPayload {
-    /// How long it is.
+/// The headers of a row.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RowHeaders {
+    /// As they stand there.
+    Text(String),
+    /// Null.
+    Nothing,
+    /// So much that it was left where it is.
+    TooLarge,
+}
+
+impl ClaimedRow {
+    /// How many bytes were fetched for it.
     pub fn bytes(&self) -> usize {
-        match self {
-            Self::Text(text) => text.len(),
-            Self::Bytes(bytes) => bytes.len(),
-            Self::Nothing => 0,
-        }
+        let payload = match &self.payload {
+            RowPayload::Text(text) => text.len(),
+            RowPayload::Bytes(bytes) => bytes.len(),
+            RowPayload::Nothing | RowPayload::TooLarge { .. } => 0,
+        };
+        let headers = match &self.headers {
+            RowHeaders::Text(text) => text.len(),
+            RowHeaders::Nothing | RowHeaders::TooLarge => 0,
+        };
+        payload.saturating_add(headers)
     }
 }
 
@@ -70,7 +94,7 @@ pub fn content(table: &AdoptedTable, row: &ClaimedRow) -> Result<RowContent, Bad
     if id.is_empty() || id.len() > AGGREGATE_ID_BYTES_MAX {
         return Err(BadEvent::AggregateId);
     }
-    let headers = headers(row.headers.as_deref())?;
+    let headers = headers(&row.headers)?;
     let named = EVENT_TYPE_HEADERS.iter().find_map(|name| headers.get(*name));
     let event_type = named.unwrap_or(&table.event_type).clone();
     check_name("event type", &event_type)?;
@@ -78,9 +102,12 @@ pub fn content(table: &AdoptedTable, row: &ClaimedRow) -> Result<RowContent, Bad
     Ok(RowContent { aggregate, event_type, payload: payload(&row.payload)?, headers })
 }
 
-fn headers(text: Option<&str>) -> Result<Headers, BadEvent> {
-    let text = text.map(str::trim).filter(|text| !text.is_empty());
-    let Some(text) = text else { return Ok(Headers::new()) };
+fn headers(found: &RowHeaders) -> Result<Headers, BadEvent> {
+    let text = match found {
+        RowHeaders::Text(text) if !text.trim().is_empty() => text,
+        RowHeaders::Text(_) | RowHeaders::Nothing => return Ok(Headers::new()),
+        RowHeaders::TooLarge => return Err(BadEvent::TooManyHeaders),
+    };
     let object = match serde_json::from_str(text) {
         Ok(Value::Object(object)) => object,
         Ok(Value::Null) => return Ok(Headers::new()),
@@ -101,6 +128,7 @@ fn payload(found: &RowPayload) -> Result<Payload, BadEvent> {
         RowPayload::Nothing => Payload::Tombstone,
         RowPayload::Bytes(bytes) => Payload::Bytes(bytes.clone()),
         RowPayload::Text(text) => Payload::Json(text.clone()),
+        RowPayload::TooLarge { len } => return Err(BadEvent::PayloadTooLarge { len: *len }),
     };
     match (check_payload(&payload), payload) {
         (Ok(()), payload) => Ok(payload),
@@ -125,7 +153,7 @@ mod tests {
             id: EventId::new(7),
             aggregate_id: "account-1".to_owned(),
             payload,
-            headers: headers.map(str::to_owned),
+            headers: headers.map_or(RowHeaders::Nothing, |text| RowHeaders::Text(text.to_owned())),
             updated_at: Timestamp::EPOCH,
             attempts: 0,
         }
@@ -147,6 +175,25 @@ mod tests {
     fn headers_that_are_no_object_are_refused() {
         let bad = content(&table(), &row(RowPayload::Nothing, Some("[1]")));
         assert_eq!(bad, Err(BadEvent::HeadersNotAnObject));
+    }
+
+    #[test]
+    fn what_was_too_large_to_be_fetched_is_refused() {
+        let large = row(RowPayload::TooLarge { len: 3 << 20 }, None);
+        assert_eq!(content(&table(), &large), Err(BadEvent::PayloadTooLarge { len: 3 << 20 }));
+        assert_eq!(large.bytes(), 0);
+        let wordy = ClaimedRow { headers: RowHeaders::TooLarge, ..row(RowPayload::Nothing, None) };
+        assert_eq!(content(&table(), &wordy), Err(BadEvent::TooManyHeaders));
+    }
+
+    #[test]
+    fn headers_that_are_allowed_are_fetched_however_they_are_written() {
+        let value = "\u{1}".repeat(HEADER_BYTES_MAX - 1);
+        let text = serde_json::json!({ "n": value }).to_string();
+
+        assert!(text.len() <= HEADERS_TEXT_BYTES_MAX);
+        let taken = content(&table(), &row(RowPayload::Nothing, Some(&text)));
+        assert!(!matches!(taken, Err(BadEvent::TooManyHeaders)), "{taken:?}");
     }
 
     proptest! {

@@ -213,6 +213,8 @@ impl Member<'_> {
                     records.push(record);
                 }
                 Err(error) => {
+                    metrics::refused();
+                    tracing::warn!(table = %table.name, event.id = %row.id, "row {} of {} cannot be published: {error}", row.id, table.name);
                     refused.insert(&row.aggregate_id);
                     let attempts = row.attempts.saturating_add(1);
                     *mark = Mark::Failed { attempts, error };
@@ -308,7 +310,7 @@ impl Member<'_> {
 
     /// A row on its way out; why it cannot go, if it says what nobody can send.
     fn row_record(&self, table: &AdoptedTable, row: &ClaimedRow) -> Result<Record, String> {
-        let content = content(table, row).map_err(|bad| bad.to_string())?;
+        let content = content(table, row).map_err(|bad| format!("{}: {bad}", bad.code()))?;
         let slot = content.aggregate.slot();
         Ok(Record {
             id: row.id,

@@ -11,6 +11,7 @@ use tidemill_domain::outbox::exception::RetryPolicy;
 use tidemill_domain::outbox::{EventId, Payload};
 use tidemill_engine::outbox::RelayOptions;
 use tidemill_store::outbox::adopted::RowOrder;
+use tidemill_store::outbox::adopted::failed::Skipped;
 use tidemill_store::sqlx::{AssertSqlSafe, query_scalar};
 
 fn table() -> AdoptedTable {
@@ -141,6 +142,29 @@ async fn a_poison_row_fails_others_flow_and_a_replay_keeps_the_order() {
     relay.stop().await;
 
     assert_eq!(kept.of("bad"), [1, 3, 5].map(EventId::new));
+}
+
+#[tokio::test]
+async fn a_row_that_is_too_large_fails_with_its_code_and_others_flow() {
+    let Some(site) = site().await else { return };
+    let kept = Kept::default();
+    run(
+        &site,
+        "insert into transfer_events (aggregate_id, payload) values ('large', repeat('x', 3 * 1024 * 1024))",
+    )
+    .await;
+    write(&site, &["good", "large", "good"]).await;
+
+    let relay = site.relay(&kept, quick).await;
+    until(&site, "FAILED", 1).await;
+    until(&site, "PUBLISHED", 2).await;
+    relay.stop().await;
+
+    assert_eq!((kept.of("large"), kept.of("good")), (vec![], [2, 4].map(EventId::new).to_vec()));
+    let mut tx = site.store.begin().await.unwrap();
+    let failed = tx.adopted_failed(&table(), EventId::ZERO, 10, Skipped::Not).await.unwrap();
+    let error = failed[0].error.as_deref().unwrap();
+    assert_eq!(error, "TM1401: the payload has 3145728 bytes; 1048576 are allowed");
 }
 
 #[tokio::test]

@@ -12,7 +12,8 @@ use tidemill_domain::outbox::adopted::{AdoptedTable, Mark};
 use tidemill_domain::outbox::{EventId, Slot};
 use tidemill_domain::time::Timestamp;
 
-/// About how many bytes of payload are claimed at once.
+/// About how many bytes of payloads and headers are claimed at once. What is too large to be published is not fetched, and
+/// does not count.
 const BYTES_MAX: i64 = 16 * 1024 * 1024;
 
 /// At least so many rows of a slot are looked at, however many slots there are.
@@ -65,9 +66,10 @@ impl Tx {
         let name = &claiming.table.name;
         let Some(connection) = self.postgres() else { return Ok(claim) };
         statement::prepare(&mut *connection, &claiming.table.time_zone).await?;
-        if claiming.slots.is_empty() || !statement::is_adopted(&mut *connection, name).await? {
+        if claiming.slots.is_empty() {
             return Ok(claim);
         }
+        let Some(kind) = statement::lock_adopted(&mut *connection, name).await? else { return Ok(claim) };
         if !claiming.recover.is_empty() {
             let left =
                 statement::recover(&mut *connection, name, &numbers(claiming.recover), at.into()).await?;
@@ -82,13 +84,13 @@ impl Tx {
         // Whoever has locked many rows of one aggregate must not hold up the others behind them.
         for _ in 0..ROUNDS_MAX {
             let limits = ClaimLimits { per_slot, rows, bytes, without: &passed_over };
-            let found = statement::claim(&mut *connection, name, &slots, at.into(), limits).await?;
+            let found = statement::claim(&mut *connection, (name, kind), &slots, at.into(), limits).await?;
             let mut locked = Vec::new();
             for row in found {
                 match row.claimed(at.into()) {
                     Ok(row) => {
                         rows -= 1;
-                        bytes -= i64::try_from(row.payload.bytes()).unwrap_or(i64::MAX);
+                        bytes -= i64::try_from(row.bytes()).unwrap_or(i64::MAX);
                         claim.rows.push(row);
                     }
                     Err(aggregate) => locked.push(aggregate),

@@ -7,7 +7,9 @@ use crate::row::outbox::adopted::{
     AdoptedRow, AttemptRow, ClaimRow, ColumnRow, CountRow, FailedRow, FoundRow, NewAdoptedRow,
 };
 use sqlx::{AssertSqlSafe, PgConnection};
+use tidemill_domain::outbox::adopted::row::HEADERS_TEXT_BYTES_MAX;
 use tidemill_domain::outbox::adopted::{Index, TableName};
+use tidemill_domain::outbox::event::PAYLOAD_BYTES_MAX;
 
 /// What holds until the transaction ends: the zone of columns that have none, how bytes are written, and that nobody waits
 /// long for a lock of those whose table it is.
@@ -22,16 +24,36 @@ pub(crate) async fn prepare(connection: &mut PgConnection, time_zone: &str) -> R
     Ok(())
 }
 
-/// Whether a table is adopted; locked, so that it stays so until the transaction ends.
-pub(crate) async fn is_adopted(connection: &mut PgConnection, name: &TableName) -> Result<bool, sqlx::Error> {
-    let found: Option<(i32,)> = sqlx::query_as(
-        "select 1 from tidemill_outbox_adopted where schema_name = $1 and table_name = $2 for share",
+/// What the payloads of a table are; none if it is not adopted. Locked, so that it stays adopted until the transaction ends.
+pub(crate) async fn lock_adopted(
+    connection: &mut PgConnection,
+    name: &TableName,
+) -> Result<Option<PayloadKind>, sqlx::Error> {
+    let found: Option<(Option<String>,)> = sqlx::query_as(
+        "select format_type(a.atttypid, null)
+         from tidemill_outbox_adopted t
+         left join pg_attribute a
+             on a.attrelid = to_regclass(format('%I.%I', t.schema_name, t.table_name)) and a.attname = 'payload'
+         where t.schema_name = $1 and t.table_name = $2
+         for share of t",
     )
     .bind(name.schema())
     .bind(name.table())
     .fetch_optional(connection)
     .await?;
-    Ok(found.is_some())
+    Ok(found.map(|(type_name,)| match type_name.as_deref() {
+        Some("bytea") => PayloadKind::Bytes,
+        Some("json" | "jsonb") => PayloadKind::Json,
+        _ => PayloadKind::Text,
+    }))
+}
+
+/// What the payloads of a table are: each has its own way to tell how large they are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PayloadKind {
+    Text,
+    Json,
+    Bytes,
 }
 
 pub(crate) async fn list(connection: &mut PgConnection) -> Result<Vec<AdoptedRow>, sqlx::Error> {
@@ -243,12 +265,12 @@ pub(crate) struct ClaimLimits<'a> {
 /// The order of what is answered is not defined. Planned for its slots each time, as the table grows and shrinks.
 pub(crate) async fn claim(
     connection: &mut PgConnection,
-    name: &TableName,
+    (name, kind): (&TableName, PayloadKind),
     slots: &[i32],
     now: DbTime,
     limits: ClaimLimits<'_>,
 ) -> Result<Vec<ClaimRow>, sqlx::Error> {
-    sqlx::query_as(AssertSqlSafe(text::claim(name)))
+    sqlx::query_as(AssertSqlSafe(text::claim(name, kind)))
         .bind(slots)
         .bind(now)
         .bind(limits.per_slot)
@@ -257,9 +279,15 @@ pub(crate) async fn claim(
         .bind(name.schema())
         .bind(name.table())
         .bind(limits.without)
+        .bind(number(PAYLOAD_BYTES_MAX))
+        .bind(number(HEADERS_TEXT_BYTES_MAX))
         .persistent(false)
         .fetch_all(connection)
         .await
+}
+
+fn number(bytes: usize) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
 /// How rows that are still SENDING are settled.

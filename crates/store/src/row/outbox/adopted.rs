@@ -8,8 +8,9 @@ use crate::row::damaged;
 use serde::Deserialize;
 use tidemill_domain::outbox::EventId;
 use tidemill_domain::outbox::adopted::check::FoundColumn;
-use tidemill_domain::outbox::adopted::row::{ClaimedRow, RowPayload};
+use tidemill_domain::outbox::adopted::row::{ClaimedRow, HEADERS_TEXT_BYTES_MAX, RowHeaders, RowPayload};
 use tidemill_domain::outbox::adopted::{AdoptedTable, TableName};
+use tidemill_domain::outbox::event::PAYLOAD_BYTES_MAX;
 
 const ADOPTED: &str = "tidemill_outbox_adopted";
 
@@ -137,9 +138,13 @@ impl From<ColumnRow> for FoundColumn {
 pub(crate) struct ClaimRow {
     event_id: Option<i64>,
     aggregate_id: String,
+    /// None if it is null or too large.
     payload: Option<String>,
+    payload_bytes: i64,
     payload_type: String,
+    /// None if they are null or too large.
     headers: Option<String>,
+    headers_bytes: i64,
     updated_at: Option<DbTime>,
     attempts: i64,
 }
@@ -148,19 +153,28 @@ impl ClaimRow {
     /// The row, or the aggregate that was passed over. Where its last change is not known, it was now.
     pub(crate) fn claimed(self, now: DbTime) -> Result<ClaimedRow, String> {
         let Some(id) = self.event_id else { return Err(self.aggregate_id) };
+        let is_over = |bytes: i64, most: usize| usize::try_from(bytes).ok().filter(|bytes| *bytes > most);
         let payload = match self.payload {
-            None => RowPayload::Nothing,
+            None => match is_over(self.payload_bytes, PAYLOAD_BYTES_MAX) {
+                Some(len) => RowPayload::TooLarge { len },
+                None => RowPayload::Nothing,
+            },
             Some(text) if self.payload_type == "bytea" => {
                 let bytes = text.strip_prefix("\\x").and_then(bytes_of_hex);
                 RowPayload::Bytes(bytes.unwrap_or_else(|| text.into_bytes()))
             }
             Some(text) => RowPayload::Text(text),
         };
+        let headers = match self.headers {
+            Some(text) => RowHeaders::Text(text),
+            None if is_over(self.headers_bytes, HEADERS_TEXT_BYTES_MAX).is_some() => RowHeaders::TooLarge,
+            None => RowHeaders::Nothing,
+        };
         Ok(ClaimedRow {
             id: EventId::new(id),
             aggregate_id: self.aggregate_id,
             payload,
-            headers: self.headers,
+            headers,
             updated_at: self.updated_at.unwrap_or(now).into(),
             attempts: u32::try_from(self.attempts).unwrap_or(u32::MAX),
         })

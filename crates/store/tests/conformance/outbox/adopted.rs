@@ -3,6 +3,7 @@
 mod check;
 mod failed;
 mod interleaving;
+mod large;
 mod plan;
 mod privilege;
 mod scene;

@@ -4,6 +4,7 @@
 //! Statuses are plain literals, so that they are of the type of the column, be it a text or an enum; and each condition on
 //! them says that they are not PUBLISHED, so that the indexes of what is open can be used.
 
+use super::PayloadKind;
 use tidemill_domain::outbox::adopted::{Index, TableName};
 
 /// The slot of an aggregate, as the index has it.
@@ -61,9 +62,10 @@ pub(super) fn recover(name: &TableName) -> String {
 /// Claims what is due in slots `$1` at `$2`: `$3` rows of a slot and `$4` in all at most, and not much more than `$5` bytes;
 /// `$6` and `$7` are the names of schema and table. Each slot is read in the order of its index until enough was found.
 /// A row that somebody has locked is passed over, and with it all later ones of its aggregate; of these aggregates there is
-/// a row without a number. Those in `$8` are left out from the beginning.
-pub(super) fn claim(name: &TableName) -> String {
-    let (table, slot) = (name.quoted(), slot("e"));
+/// a row without a number. Those in `$8` are left out from the beginning. A payload of more than `$9` bytes and headers of
+/// more than `$10` stay where they are: of them only the length is told, so that no row is too large for whoever claims it.
+pub(super) fn claim(name: &TableName, kind: PayloadKind) -> String {
+    let (table, slot, payload_bytes) = (name.quoted(), slot("e"), payload_bytes(kind));
     format!(
         "with due as materialized (
              select f.event_id, f.aggregate_id
@@ -94,7 +96,8 @@ pub(super) fn claim(name: &TableName) -> String {
              limit $4
          ),
          locked as materialized (
-             select e.event_id, e.aggregate_id, e.updated_at, octet_length(e.payload::text) as bytes
+             select e.event_id, e.aggregate_id, e.updated_at, coalesce({payload_bytes}, 0)::bigint as payload_bytes,
+                    coalesce(octet_length(e.headers::text), 0)::bigint as headers_bytes
              from {table} e
              where e.event_id = any(array(select event_id from due)) and e.status = 'PENDING' and e.next_retry_at <= $2
              for update skip locked
@@ -106,9 +109,13 @@ pub(super) fn claim(name: &TableName) -> String {
              group by d.aggregate_id
          ),
          chosen as materialized (
-             select l.event_id, l.updated_at,
-                    sum(coalesce(l.bytes, 0)) over (order by l.event_id) - coalesce(l.bytes, 0) as bytes_before
+             select l.event_id, l.updated_at, l.payload_bytes, l.headers_bytes,
+                    sum(f.bytes) over (order by l.event_id) - f.bytes as bytes_before
              from locked l
+             cross join lateral (
+                 select case when l.payload_bytes <= $9 then l.payload_bytes else 0 end
+                        + case when l.headers_bytes <= $10 then l.headers_bytes else 0 end as bytes
+             ) as f
              left join passed_over p on p.aggregate_id = l.aggregate_id
              where p.event_id is null or l.event_id < p.event_id
          ),
@@ -118,17 +125,32 @@ pub(super) fn claim(name: &TableName) -> String {
              from chosen c
              where t.event_id = c.event_id and c.bytes_before < $5
              returning t.event_id::bigint as event_id, t.aggregate_id::text as aggregate_id,
-                       t.payload::text as payload, pg_typeof(t.payload)::text as payload_type,
-                       t.headers::text as headers, c.updated_at::timestamptz as updated_at,
+                       case when c.payload_bytes <= $9 then t.payload::text end as payload, c.payload_bytes,
+                       pg_typeof(t.payload)::text as payload_type,
+                       case when c.headers_bytes <= $10 then t.headers::text end as headers, c.headers_bytes,
+                       c.updated_at::timestamptz as updated_at,
                        coalesce((select a.attempts from tidemill_outbox_attempt a
                                  where a.schema_name = $6 and a.table_name = $7 and a.event_id = t.event_id), 0) as attempts
          )
-         select event_id, aggregate_id, payload, payload_type, headers, updated_at, attempts
+         select event_id, aggregate_id, payload, payload_bytes, payload_type, headers, headers_bytes, updated_at, attempts
          from claimed
          union all
-         select null, p.aggregate_id::text, null, '', null, null, 0
+         select null, p.aggregate_id::text, null, 0, '', null, 0, null, 0
          from passed_over p"
     )
+}
+
+/// How many bytes a payload has when it is fetched. Of texts and bytes that stands beside the value, which is not read for
+/// it. JSON has to be written out; not even that is done where what is stored is far too large: it may take four times
+/// as much room as its text, but not eight times.
+const fn payload_bytes(kind: PayloadKind) -> &'static str {
+    match kind {
+        PayloadKind::Text => "octet_length(e.payload::text)",
+        PayloadKind::Bytes => "octet_length(e.payload)",
+        PayloadKind::Json => {
+            "case when pg_column_size(e.payload) > 8 * $9 then pg_column_size(e.payload) else octet_length(e.payload::text) end"
+        }
+    }
 }
 
 /// Rows `$1` that are still SENDING, at `$2`.
@@ -251,9 +273,14 @@ mod tests {
     #[test]
     fn nothing_but_the_quoted_name_is_written_into_a_text() {
         let name = TableName::new("Sales", "Events$1").unwrap();
-        for text in
-            [claim(&name), recover(&name), publish(&name), fail(&name), put_back(&name), try_again(&name)]
-        {
+        for text in [
+            claim(&name, PayloadKind::Json),
+            recover(&name),
+            publish(&name),
+            fail(&name),
+            put_back(&name),
+            try_again(&name),
+        ] {
             assert!(text.contains("\"Sales\".\"Events$1\""), "{text}");
             assert_eq!(text.matches("Sales").count(), text.matches("\"Sales\".\"Events$1\"").count());
         }

@@ -226,20 +226,3 @@ async fn times_without_a_zone_are_those_of_the_zone_that_was_named() {
 
     assert_eq!(numbers(&claimed), [1]);
 }
-
-#[tokio::test]
-async fn a_large_payload_ends_a_batch_and_does_not_stop_it() {
-    let Some(bench) = adopted().await else { return };
-    for _ in 0..3 {
-        run(
-            &bench.store,
-            "insert into transfer_events (aggregate_id, payload) values ('a', repeat('x', 10000000))",
-        )
-        .await;
-    }
-    let mut relay = Reader::of_all(&bench.store, 1, 10).await;
-
-    assert_eq!(ids(&mut relay).await, [1, 2]);
-    mark(&mut relay, &[(1, Mark::Published), (2, Mark::Published)]).await.unwrap();
-    assert_eq!(ids(&mut relay).await, [3]);
-}
