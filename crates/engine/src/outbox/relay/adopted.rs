@@ -41,8 +41,19 @@ struct Serving {
     fault: Option<String>,
     /// The slots in which nothing of a predecessor is left, with their epochs.
     recovered: BTreeMap<Slot, Epoch>,
-    /// What could not be marked yet, by the slot and the epoch under which it was claimed.
-    unmarked: Vec<(Slot, Epoch, Marking)>,
+    /// What could not be marked yet.
+    unmarked: Vec<Unmarked>,
+}
+
+/// A row that was claimed and is not marked yet.
+#[derive(Debug)]
+struct Unmarked {
+    slot: Slot,
+    /// That of the slot when it was claimed.
+    epoch: Epoch,
+    marking: Marking,
+    /// Whether it was counted among what is published. Somebody may keep it from being marked for long.
+    is_counted: bool,
 }
 
 impl Adopted {
@@ -83,6 +94,15 @@ impl Adopted {
 impl Serving {
     fn is_recovered(&self, epochs: &BTreeMap<Slot, Epoch>) -> bool {
         epochs.iter().all(|(slot, epoch)| self.recovered.get(slot) == Some(epoch))
+    }
+
+    /// The slots in which a predecessor may have left something. Not those in which something of ours is still to be marked:
+    /// it would be sent again.
+    fn to_recover(&self, epochs: &BTreeMap<Slot, Epoch>) -> Vec<Slot> {
+        let is_ours = |slot: &Slot| self.unmarked.iter().any(|unmarked| unmarked.slot == *slot);
+        let is_new =
+            |(slot, epoch): &(&Slot, &Epoch)| self.recovered.get(slot) != Some(epoch) && !is_ours(slot);
+        epochs.iter().filter(is_new).map(|(slot, _)| *slot).collect()
     }
 }
 
@@ -130,7 +150,7 @@ impl Member<'_> {
     async fn serve(&mut self, serving: &mut Serving) -> Result<(), Ended> {
         serving.is_due = false;
         let epochs = &self.epochs;
-        serving.unmarked.retain(|(slot, epoch, _)| epochs.get(slot) == Some(epoch));
+        serving.unmarked.retain(|unmarked| epochs.get(&unmarked.slot) == Some(&unmarked.epoch));
         if !self.mark(serving).await? {
             return Ok(());
         }
@@ -146,7 +166,7 @@ impl Member<'_> {
         for (row, marking) in claim.rows.iter().zip(markings) {
             let slot = Slot::of(&row.aggregate_id);
             let epoch = self.epoch(slot);
-            serving.unmarked.push((slot, epoch, marking));
+            serving.unmarked.push(Unmarked { slot, epoch, marking, is_counted: false });
         }
         let is_marked = self.mark(serving).await?;
         serving.is_due = is_marked;
@@ -165,8 +185,7 @@ impl Member<'_> {
     /// Claims the next rows, and recovers first what a predecessor has left. None when the table cannot be used now.
     async fn claim(&mut self, serving: &mut Serving) -> Result<Option<Claim>, Ended> {
         let slots: Vec<Slot> = self.epochs.keys().copied().collect();
-        let is_new = |slot: &Slot| serving.recovered.get(slot) != self.epochs.get(slot);
-        let recover: Vec<Slot> = slots.iter().copied().filter(is_new).collect();
+        let recover = serving.to_recover(&self.epochs);
         let limit = self.relay.options.batch.get();
         let claiming = Claiming { table: &serving.table, slots: &slots, recover: &recover, limit };
         let sent = self.now();
@@ -184,8 +203,8 @@ impl Member<'_> {
             Ok(Some(claim)) => {
                 self.trust.renew(sent);
                 self.acks += 1;
-                serving.recovered = self.epochs.clone();
-                serving.recovered.retain(|slot, _| !claim.unrecovered.contains(slot));
+                let done = recover.iter().filter(|slot| !claim.unrecovered.contains(slot));
+                serving.recovered.extend(done.filter_map(|slot| Some((*slot, *self.epochs.get(slot)?))));
                 Ok(Some(claim))
             }
             Ok(None) => Err(Ended::Fenced),
@@ -263,13 +282,15 @@ impl Member<'_> {
         }
     }
 
-    /// Marks what could not be marked yet. False when that has to wait.
+    /// Marks what could not be marked yet, except what somebody has locked. False when all of it has to wait.
     async fn mark(&mut self, serving: &mut Serving) -> Result<bool, Ended> {
         if serving.unmarked.is_empty() {
             return Ok(true);
         }
-        let markings: Vec<Marking> = serving.unmarked.iter().map(|(_, _, marking)| marking.clone()).collect();
-        let published = markings.iter().filter(|marking| marking.mark == Mark::Published).count();
+        let markings: Vec<Marking> =
+            serving.unmarked.iter().map(|unmarked| unmarked.marking.clone()).collect();
+        let is_new = |one: &&Unmarked| !one.is_counted && one.marking.mark == Mark::Published;
+        let published = serving.unmarked.iter().filter(is_new).count();
         let sent = self.now();
         self.effort.queried(4);
         let marked = self.in_time(async {
@@ -282,12 +303,13 @@ impl Member<'_> {
             Ok(Some(marked))
         });
         match marked.await {
-            Ok(Some(_)) => {
+            Ok(Some(marked)) => {
                 self.trust.renew(sent);
                 self.acks += 1;
                 metrics::published(published);
                 self.has_published |= published > 0;
-                serving.unmarked.clear();
+                serving.unmarked.retain(|unmarked| marked.locked.contains(&unmarked.marking.id));
+                serving.unmarked.iter_mut().for_each(|unmarked| unmarked.is_counted = true);
                 Ok(true)
             }
             Ok(None) => Err(Ended::Fenced),

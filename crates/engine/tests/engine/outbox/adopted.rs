@@ -186,6 +186,36 @@ async fn a_sink_that_takes_nothing_costs_no_row_an_attempt() {
 }
 
 #[tokio::test]
+async fn a_row_that_somebody_has_locked_is_marked_later_and_others_flow() {
+    let Some(site) = site().await else { return };
+    let kept = Kept::default();
+    let closed = kept.gate.lock().await;
+    let relay = site.relay(&kept, quick).await;
+    write(&site, &["locked"]).await;
+    until(&site, "SENDING", 1).await;
+    let mut other = site.store.begin().await.unwrap();
+    other.execute_for_test("select from transfer_events where event_id = 1 for update").await.unwrap();
+
+    drop(closed);
+    for _ in 0..3 {
+        write(&site, &["good", "locked"]).await;
+    }
+    until(&site, "PUBLISHED", 3).await;
+    assert_eq!((kept.of("good").len(), kept.of("locked")), (3, vec![EventId::new(1)]));
+    other.rollback().await.unwrap();
+    until(&site, "PUBLISHED", 7).await;
+    relay.stop().await;
+
+    assert_eq!(kept.of("locked"), [1, 3, 5, 7].map(EventId::new));
+    let mut tx = site.store.begin().await.unwrap();
+    let published: i64 = query_scalar("select sum(published)::bigint from tidemill_outbox_relay")
+        .fetch_one(tx.postgres().unwrap())
+        .await
+        .unwrap();
+    assert_eq!(published, 7);
+}
+
+#[tokio::test]
 async fn a_table_that_is_gone_does_not_stop_a_relay() {
     let Some(site) = site().await else { return };
     let kept = Kept::default();

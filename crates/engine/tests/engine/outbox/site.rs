@@ -101,6 +101,8 @@ pub(super) struct Kept {
     pub(super) is_down: Arc<AtomicBool>,
     /// Nor ever will be.
     pub(super) is_gone: Arc<AtomicBool>,
+    /// Whoever has it keeps the sink from answering.
+    pub(super) gate: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Kept {
@@ -151,6 +153,7 @@ impl Publisher for Kept {
         records: &'a [Record],
     ) -> Pin<Box<dyn Future<Output = Vec<Outcome>> + Send + 'a>> {
         Box::pin(async move {
+            let _open = self.gate.lock().await;
             if self.is_down.load(Ordering::Relaxed) {
                 return vec![Outcome::Unavailable { why: "nobody is there".into() }; records.len()];
             }

@@ -57,6 +57,15 @@ pub struct Marking {
     pub mark: Mark,
 }
 
+/// What became of marks.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Marked {
+    /// How many rows have changed.
+    pub changed: u64,
+    /// Rows that are still SENDING, because somebody else has locked them: they are to be marked later.
+    pub locked: BTreeSet<EventId>,
+}
+
 impl Tx {
     /// Claims rows that are due: their status becomes SENDING. None of a table that is no longer adopted. What was SENDING
     /// in the slots to recover is PENDING first.
@@ -106,15 +115,15 @@ impl Tx {
     }
 
     /// Marks what became of rows. Only those that are still SENDING change, so that it can be done again when it is not
-    /// known whether it was done. How many changed.
+    /// known whether it was done. What somebody has locked is told and not waited for: one row must not hold up the others.
     pub async fn mark_adopted(
         &mut self,
         table: &AdoptedTable,
         markings: &[Marking],
-    ) -> Result<u64, StoreError> {
+    ) -> Result<Marked, StoreError> {
         let now = self.now().await?;
         let name = &table.name;
-        let Some(connection) = self.postgres() else { return Ok(0) };
+        let Some(connection) = self.postgres() else { return Ok(Marked::default()) };
         statement::prepare(&mut *connection, &table.time_zone).await?;
         let (mut published, mut back, mut failed) = (Vec::new(), Vec::new(), Vec::new());
         let (mut again, mut again_at, mut tried) = (Vec::new(), Vec::new(), Vec::new());
@@ -163,7 +172,14 @@ impl Tx {
         if !tried.is_empty() {
             statement::forget_attempts(&mut *connection, name, &tried).await?;
         }
-        Ok(settled.len() as u64)
+        let given = markings.iter().map(|marking| marking.id.get());
+        let unsettled: Vec<i64> = given.filter(|id| !settled.contains(id)).collect();
+        let mut locked = BTreeSet::new();
+        if !unsettled.is_empty() {
+            let sending = statement::sending(&mut *connection, name, &unsettled).await?;
+            locked.extend(sending.into_iter().map(EventId::new));
+        }
+        Ok(Marked { changed: settled.len() as u64, locked })
     }
 }
 

@@ -298,7 +298,7 @@ pub(crate) enum SettleAs {
     PutBack,
 }
 
-/// The rows that were still SENDING.
+/// The rows that were still SENDING and that nobody else has locked.
 pub(crate) async fn settle(
     connection: &mut PgConnection,
     name: &TableName,
@@ -314,7 +314,16 @@ pub(crate) async fn settle(
     sqlx::query_scalar(AssertSqlSafe(text)).bind(ids).bind(now).fetch_all(connection).await
 }
 
-/// The rows that were still SENDING.
+/// Which of these rows are SENDING. Takes no lock, and waits for none.
+pub(crate) async fn sending(
+    connection: &mut PgConnection,
+    name: &TableName,
+    ids: &[i64],
+) -> Result<Vec<i64>, sqlx::Error> {
+    sqlx::query_scalar(AssertSqlSafe(text::sending(name))).bind(ids).fetch_all(connection).await
+}
+
+/// The rows that were still SENDING and that nobody else has locked.
 pub(crate) async fn try_again(
     connection: &mut PgConnection,
     name: &TableName,

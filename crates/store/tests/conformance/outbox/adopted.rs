@@ -16,7 +16,7 @@ use sqlx::AssertSqlSafe;
 use tidemill_domain::audit::Actor;
 use tidemill_domain::outbox::adopted::{AdoptedTable, Mark, TableName};
 use tidemill_domain::outbox::{EventId, Slot};
-use tidemill_store::outbox::adopted::serve::{Claim, Claiming, Marking};
+use tidemill_store::outbox::adopted::serve::{Claim, Claiming, Marked, Marking};
 
 /// The table of the document.
 const TRANSFER_EVENTS: &str = "
@@ -97,8 +97,13 @@ fn numbers(claim: &Claim) -> Vec<i64> {
     claim.rows.iter().map(|row| row.id.get()).collect()
 }
 
-/// Marks under the fence; none when the relay has ended.
+/// Marks under the fence; how many rows have changed. None when the relay has ended.
 async fn mark(relay: &mut Reader, marks: &[(i64, Mark)]) -> Option<u64> {
+    Some(try_mark(relay, marks).await?.changed)
+}
+
+/// Marks under the fence; none when the relay has ended.
+async fn try_mark(relay: &mut Reader, marks: &[(i64, Mark)]) -> Option<Marked> {
     let marking =
         |(id, mark): &(i64, Mark)| Marking { id: EventId::new(*id), attempts_before: 1, mark: mark.clone() };
     let markings: Vec<Marking> = marks.iter().map(marking).collect();

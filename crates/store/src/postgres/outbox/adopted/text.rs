@@ -153,7 +153,7 @@ const fn payload_bytes(kind: PayloadKind) -> &'static str {
     }
 }
 
-/// Rows `$1` that are still SENDING, at `$2`.
+/// Rows `$1` that are still SENDING, at `$2`. Here and below, rows that somebody has locked are passed over.
 pub(super) fn publish(name: &TableName) -> String {
     settle(name, "status = 'PUBLISHED', updated_at = $2")
 }
@@ -169,21 +169,42 @@ pub(super) fn put_back(name: &TableName) -> String {
 }
 
 fn settle(name: &TableName, set: &str) -> String {
+    let table = name.quoted();
     format!(
-        "update {} t set {set} where t.event_id = any($1) and t.status = 'SENDING' returning t.event_id::bigint",
+        "with locked as materialized ({})
+         update {table} t
+         set {set}
+         where t.event_id = any(array(select event_id from locked))
+         returning t.event_id::bigint",
+        lock_sending(&table)
+    )
+}
+
+fn lock_sending(table: &str) -> String {
+    format!(
+        "select e.event_id from {table} e where e.event_id = any($1) and e.status = 'SENDING' for update skip locked"
+    )
+}
+
+/// Which of the rows `$1` are SENDING, whoever has locked them.
+pub(super) fn sending(name: &TableName) -> String {
+    format!(
+        "select t.event_id::bigint from {} t where t.event_id = any($1) and t.status = 'SENDING'",
         name.quoted()
     )
 }
 
 /// Rows `$1` that are still SENDING are tried again at the instants `$3`.
 pub(super) fn try_again(name: &TableName) -> String {
+    let table = name.quoted();
     format!(
-        "update {} t
+        "with locked as materialized ({})
+         update {table} t
          set status = 'PENDING', updated_at = $2, next_retry_at = given.next_retry_at
          from unnest($1::bigint[], $3::timestamptz[]) as given (event_id, next_retry_at)
-         where t.event_id = given.event_id and t.status = 'SENDING'
+         where t.event_id = given.event_id and t.event_id = any(array(select event_id from locked))
          returning t.event_id::bigint",
-        name.quoted()
+        lock_sending(&table)
     )
 }
 

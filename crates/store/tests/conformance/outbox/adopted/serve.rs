@@ -1,14 +1,15 @@
 //! What a relay claims and marks.
 
-use super::{adopted, again, claim, failed, ids, insert, mark, name, number, numbers, statuses, table};
+use super::{adopted, again, claim, failed, ids, insert, mark, name, number, numbers, statuses, table, try_mark};
 use crate::outbox::reader::{LEASE, Reader, retire};
 use crate::outbox::run;
 use crate::outbox::stage::Writer;
 use std::time::Duration;
 use tidemill_domain::audit::Actor;
-use tidemill_domain::outbox::Slot;
 use tidemill_domain::outbox::adopted::Mark;
 use tidemill_domain::outbox::adopted::row::RowPayload;
+use tidemill_domain::outbox::{EventId, Slot};
+use tidemill_store::outbox::adopted::serve::Marked;
 
 #[tokio::test]
 async fn what_is_due_is_claimed_in_order_and_once() {
@@ -161,6 +162,47 @@ async fn only_what_is_still_being_sent_is_marked() {
     assert_eq!(number(&bench, "select count(*) from tidemill_outbox_attempt").await, 1);
     // Done again, because the answer was lost, it changes nothing.
     assert_eq!(mark(&mut relay, &[(1, failed()), (2, failed())]).await, Some(0));
+}
+
+#[tokio::test]
+async fn what_somebody_has_locked_is_marked_later_and_holds_up_no_other() {
+    let Some(bench) = adopted().await else { return };
+    insert(&bench, &["a", "b", "c", "a", "d"]).await;
+    let mut relay = Reader::of_all(&bench.store, 1, 10).await;
+    assert_eq!(numbers(&claim(&mut relay, &[], 3).await.unwrap()), [1, 2, 3]);
+    let mut other = Writer::new(bench.scratch.url()).await;
+    other.begin().await;
+    other.run("select from transfer_events where event_id in (1, 3) for update").await;
+    let marks = [(1, Mark::Published), (2, Mark::Published), (3, again(&bench))];
+
+    let marked = try_mark(&mut relay, &marks).await.unwrap();
+
+    assert_eq!((marked.changed, marked.locked), (1, [1, 3].map(EventId::new).into()));
+    assert_eq!(statuses(&bench).await, ["SENDING", "PUBLISHED", "SENDING", "PENDING", "PENDING"]);
+    // Others go on; what comes behind a row that is locked does not.
+    assert_eq!(ids(&mut relay).await, [5]);
+    other.commit().await;
+    let marked = try_mark(&mut relay, &marks).await.unwrap();
+    assert_eq!((marked.changed, marked.locked), (2, [].into()));
+    assert_eq!(ids(&mut relay).await, [4]);
+}
+
+#[tokio::test]
+async fn what_whoever_had_it_locked_has_changed_is_not_marked() {
+    let Some(bench) = adopted().await else { return };
+    insert(&bench, &["a"]).await;
+    let mut relay = Reader::of_all(&bench.store, 1, 10).await;
+    assert_eq!(ids(&mut relay).await, [1]);
+    let mut other = Writer::new(bench.scratch.url()).await;
+    other.begin().await;
+    other.run("update transfer_events set status = 'CANCELLED' where event_id = 1").await;
+    let marks = [(1, Mark::Published)];
+    assert_eq!(try_mark(&mut relay, &marks).await.unwrap().locked, [EventId::new(1)].into());
+
+    other.commit().await;
+
+    assert_eq!(try_mark(&mut relay, &marks).await, Some(Marked::default()));
+    assert_eq!(statuses(&bench).await, ["CANCELLED"]);
 }
 
 #[tokio::test]
