@@ -24,7 +24,7 @@ pub mod audit;
 
 pub mod adopted;
 
-pub use adopted::{AdoptError, AdoptedRecord, AdoptedStanding, LookedTable};
+pub use adopted::{AdoptError, AdoptedRecord, AdoptedStanding, TableLook};
 pub use audit::{AuditFrom, AuditedEvent, AuditedException, OutboxStanding};
 pub use backlog::{Backlog, Excepted};
 pub use detail::{EventDetail, RelayDetail};

@@ -1,9 +1,10 @@
 //! Adopted tables: outboxes that were there before, which relays serve beside their own. Here is how one is adopted;
-//! [`serve`] is what a relay does, [`failed`] what operators do, and [`standing`] what is measured.
+//! [`look`] and [`serve`] are what a relay does, [`failed`] what operators do, and [`standing`] what is measured.
 //!
 //! PostgreSQL only. SQLite cannot compute a slot inside of an index, and there relays have one host and one writer anyway.
 
 pub mod failed;
+pub mod look;
 pub mod serve;
 pub mod standing;
 
@@ -22,18 +23,8 @@ use tidemill_domain::outbox::adopted::{AdoptedTable, Index, TableName};
 use tidemill_domain::time::Timestamp;
 
 pub use failed::{FailedRecord, RowOrder};
+pub use look::TableLook;
 pub use standing::AdoptedStanding;
-
-/// An adopted table, as a relay sees it when it looks around.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LookedTable {
-    /// Which, and how it is served.
-    pub table: AdoptedTable,
-    /// Whether something is due in the slots that were asked for.
-    pub is_due: bool,
-    /// Why that is not known.
-    pub fault: Option<String>,
-}
 
 /// An adopted table, as people see it.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -3,17 +3,18 @@
 //! The row of a relay is its lease and its position in one: whatever it settles is an update of that row, which nobody
 //! can do any more once the relay was retired. So there is one fence for all its slots.
 
-use super::{LookedTable, SLOTS};
+use super::SLOTS;
 use crate::codec::DbTime;
 use crate::crash_point;
 use crate::error::StoreError;
-use crate::row::outbox::adopted::looked;
+use crate::row::outbox::adopted::named;
 use crate::row::outbox::own_slot;
 use crate::row::outbox::relay::{FreeSlotRow, JoinRow, LeftRow, cursors_of, cursors_text, window_text};
 use crate::tx::Tx;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tidemill_domain::lease::Epoch;
+use tidemill_domain::outbox::adopted::AdoptedTable;
 use tidemill_domain::outbox::cursor::{self, Cursor, Resting};
 use tidemill_domain::outbox::mark::Mark;
 use tidemill_domain::outbox::relay::transactional_id;
@@ -61,8 +62,8 @@ pub struct View {
     pub has_events: bool,
     /// Whether an excepted event of these slots is due.
     pub is_due: bool,
-    /// The adopted tables, and whether something of these slots is due there.
-    pub adopted: Vec<LookedTable>,
+    /// The adopted tables. Whether something is due there is asked of each by itself.
+    pub adopted: Vec<AdoptedTable>,
 }
 
 /// The fence of a relay: its row as it knows it.
@@ -178,7 +179,7 @@ impl Tx {
             free: row.free()?,
             has_events: row.has_events,
             is_due: row.is_due,
-            adopted: looked(&row.adopted)?,
+            adopted: named(&row.adopted)?,
         }))
     }
 

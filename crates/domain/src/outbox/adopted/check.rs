@@ -1,6 +1,6 @@
 //! Whether a table can be adopted: all that is missing at once, each with the statement that mends it.
 
-use super::{TableName, quote};
+use super::{AdoptedTable, Index, TableName, quote};
 use std::fmt;
 
 /// What a row can be.
@@ -168,6 +168,17 @@ pub fn check(name: &TableName, found: Option<&FoundTable>) -> Findings {
     findings
 }
 
+/// An index that relays need and that is gone, or was left half made. Without it every look would read the whole table.
+pub fn lost_index(table: &AdoptedTable, index: Index) -> Fault {
+    let AdoptedTable { name, topic, .. } = table;
+    let schema =
+        if name.schema() == "public" { String::new() } else { format!(" --schema {}", name.schema()) };
+    Fault {
+        what: format!("the index {} is missing or not valid", name.index(index)),
+        remedy: format!("run `tidemill outbox adopt {}{schema} --topic {topic}` again", name.table()),
+    }
+}
+
 fn check_column(name: &TableName, needed: &Needed, column: &FoundColumn, findings: &mut Findings) {
     let (table, word) = (name.quoted(), needed.name);
     let is_status = word == "status";
@@ -310,6 +321,22 @@ mod tests {
                     .to_owned(),
             }]
         );
+    }
+
+    #[test]
+    fn a_lost_index_is_made_by_adopting_again() {
+        let of = |schema| {
+            let name = TableName::new(schema, "transfer_events").unwrap();
+            lost_index(&AdoptedTable::new(name, "transfers", None, None, None).unwrap(), Index::Slot)
+                .to_string()
+        };
+
+        assert_eq!(
+            of("public"),
+            "the index tidemill_transfer_events_slot is missing or not valid: \
+             run `tidemill outbox adopt transfer_events --topic transfers` again"
+        );
+        assert!(of("sales").contains(" --schema sales "));
     }
 
     proptest! {

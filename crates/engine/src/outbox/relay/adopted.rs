@@ -17,13 +17,20 @@ use tidemill_domain::outbox::adopted::{AdoptedTable, Mark, TableName};
 use tidemill_domain::outbox::exception::{ExceptionState, after_refusal};
 use tidemill_domain::outbox::{Record, Seq, Slot};
 use tidemill_domain::time::{Monotonic, Timestamp};
-use tidemill_store::outbox::LookedTable;
+use tidemill_store::outbox::TableLook;
 use tidemill_store::outbox::adopted::serve::{Claim, Claiming, Marking};
 use tidemill_store::{StoreError, crash_point};
 use tokio::sync::watch;
 
 /// Longest pause before a sink that takes nothing is tried again: each time costs two changes of every row.
 const SINK_PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// Longest look at a table.
+const LOOK_MAX: Duration = Duration::from_secs(1);
+
+/// After a look that has taken at least so long, the table is left alone for `REST` times as long: others wait meanwhile.
+const SLOW: Duration = Duration::from_millis(100);
+const REST: u32 = 9;
 
 /// The adopted tables, as a relay knows them.
 #[derive(Debug, Default)]
@@ -39,6 +46,8 @@ struct Serving {
     table: AdoptedTable,
     is_due: bool,
     fault: Option<String>,
+    /// It is not looked at before this.
+    look_at: Option<Monotonic>,
     /// The slots in which nothing of a predecessor is left, with their epochs.
     recovered: BTreeMap<Slot, Epoch>,
     /// What could not be marked yet.
@@ -57,32 +66,39 @@ struct Unmarked {
 }
 
 impl Adopted {
-    /// What a look has seen; the tables that cannot be served any more, and why.
-    fn seen(
-        &mut self,
-        looked: Vec<LookedTable>,
-        epochs: &BTreeMap<Slot, Epoch>,
-    ) -> Vec<(AdoptedTable, String)> {
+    /// The tables that are adopted now. What is known of those that were before stays.
+    fn keep(&mut self, tables: Vec<AdoptedTable>, epochs: &BTreeMap<Slot, Epoch>) {
         let mut before = std::mem::take(&mut self.tables);
-        let mut faulty = Vec::new();
-        for LookedTable { table, is_due, fault } in looked {
+        for table in tables {
             let name = table.name.clone();
-            let mut serving = before.remove(&name).unwrap_or_else(|| Serving {
-                table: table.clone(),
-                is_due: false,
-                fault: None,
-                recovered: BTreeMap::new(),
-                unmarked: Vec::new(),
-            });
-            if fault != serving.fault {
-                faulty.extend(fault.clone().map(|why| (table.clone(), why)));
-            }
-            let has_more = !serving.unmarked.is_empty() || !serving.is_recovered(epochs);
-            serving.is_due = fault.is_none() && (is_due || has_more);
-            (serving.table, serving.fault) = (table, fault);
+            let mut serving = match before.remove(&name) {
+                Some(serving) => Serving { table, ..serving },
+                None => Serving::new(table),
+            };
+            serving.is_due |= serving.fault.is_none() && serving.has_more(epochs);
             self.tables.insert(name, serving);
         }
-        faulty
+    }
+
+    /// Those that can be looked at now: one that has answered slowly is left alone for a while.
+    fn to_look_at(&self, now: Monotonic) -> Vec<AdoptedTable> {
+        let can_be = |serving: &&Serving| serving.look_at.is_none_or(|at| at <= now);
+        self.tables.values().filter(can_be).map(|serving| serving.table.clone()).collect()
+    }
+
+    /// What a look has seen; why the table cannot be served any more, if that is new.
+    fn seen(&mut self, name: &TableName, look: TableLook, epochs: &BTreeMap<Slot, Epoch>) -> Option<String> {
+        let serving = self.tables.get_mut(name)?;
+        let before = serving.fault.take();
+        serving.is_due = match look {
+            TableLook::Due => true,
+            TableLook::NotDue => serving.has_more(epochs),
+            TableLook::Fault(why) => {
+                serving.fault = Some(why);
+                false
+            }
+        };
+        serving.fault.clone().filter(|_| serving.fault != before)
     }
 
     /// Whether there is something to do at this instant.
@@ -92,8 +108,21 @@ impl Adopted {
 }
 
 impl Serving {
-    fn is_recovered(&self, epochs: &BTreeMap<Slot, Epoch>) -> bool {
-        epochs.iter().all(|(slot, epoch)| self.recovered.get(slot) == Some(epoch))
+    const fn new(table: AdoptedTable) -> Self {
+        Self {
+            table,
+            is_due: false,
+            fault: None,
+            look_at: None,
+            recovered: BTreeMap::new(),
+            unmarked: Vec::new(),
+        }
+    }
+
+    /// Whether there is something to do, whatever is due.
+    fn has_more(&self, epochs: &BTreeMap<Slot, Epoch>) -> bool {
+        let is_recovered = |(slot, epoch): (&Slot, &Epoch)| self.recovered.get(slot) == Some(epoch);
+        !self.unmarked.is_empty() || !epochs.iter().all(is_recovered)
     }
 
     /// The slots in which a predecessor may have left something. Not those in which something of ours is still to be marked:
@@ -107,12 +136,35 @@ impl Serving {
 }
 
 impl Member<'_> {
-    /// What a look has seen of adopted tables.
-    pub(super) async fn see_adopted(&mut self, looked: Vec<LookedTable>) {
-        for (table, why) in self.adopted.seen(looked, &self.epochs) {
-            let (name, faults) = (&table.name, self.faults(&table).await);
-            tracing::warn!(table = %name, "the adopted table {name} cannot be served: {why}{faults}; will try again");
+    /// Looks at the tables that are adopted now. The lease is kept meanwhile, however long that takes.
+    pub(super) async fn see_adopted(&mut self, tables: Vec<AdoptedTable>) -> Result<(), Ended> {
+        self.adopted.keep(tables, &self.epochs);
+        let slots: Vec<Slot> = self.epochs.keys().copied().collect();
+        if slots.is_empty() {
+            return Ok(());
         }
+        for table in self.adopted.to_look_at(self.now()) {
+            let (name, started) = (&table.name, self.now());
+            let within = LOOK_MAX.min(self.relay.options.lease / 4);
+            self.effort.queried(4);
+            let looking = self.in_time(self.relay.store.look_at_adopted(&table, &slots, within));
+            let new_fault = match self.while_alive(looking).await? {
+                Ok(look) => self.adopted.seen(name, look, &self.epochs),
+                Err(error) => {
+                    warn(&error, &format!("the adopted table {name} could not be looked at"));
+                    None
+                }
+            };
+            let (now, took) = (self.now(), self.now().since(started));
+            if let Some(serving) = self.adopted.tables.get_mut(name) {
+                serving.look_at = (took >= SLOW).then(|| now.plus(took * REST));
+            }
+            if let Some(why) = new_fault {
+                let faults = self.faults(&table).await;
+                tracing::warn!(table = %name, "the adopted table {name} cannot be served: {why}{faults}; will try again");
+            }
+        }
+        Ok(())
     }
 
     /// What is wrong with a table and what mends it, as far as that can be found out now.
@@ -187,7 +239,8 @@ impl Member<'_> {
         let slots: Vec<Slot> = self.epochs.keys().copied().collect();
         let recover = serving.to_recover(&self.epochs);
         let limit = self.relay.options.batch.get();
-        let claiming = Claiming { table: &serving.table, slots: &slots, recover: &recover, limit };
+        let within = self.trust.left() / 2;
+        let claiming = Claiming { table: &serving.table, slots: &slots, recover: &recover, limit, within };
         let sent = self.now();
         self.effort.queried(5);
         let claimed = self.in_time(async {

@@ -214,7 +214,7 @@ impl<'a> Member<'a> {
         }
         self.share(&view, ahead).await?;
         self.hold_groups().await?;
-        self.see_adopted(view.adopted).await;
+        self.see_adopted(view.adopted).await?;
         let keeps = self.epochs.contains_key(&Slot::new(0));
         self.keeping.look(keeps, self.relay);
         Ok(())

@@ -228,6 +228,58 @@ async fn a_table_that_is_gone_does_not_stop_a_relay() {
     relay.stop().await;
 }
 
+/// Waits for three leases, in which the events of the outbox itself go out; the relay is the one of before after that.
+async fn assert_keeps_its_lease(site: &Site, kept: &Kept) {
+    for _ in 0..15 {
+        site.write(&["own"]).await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    kept.until(15).await;
+    let mut tx = site.store.begin().await.unwrap();
+    let joined: i64 = query_scalar("select count(*) from tidemill_outbox_relay")
+        .fetch_one(tx.postgres().unwrap())
+        .await
+        .unwrap();
+    assert_eq!(joined, 1, "the relay had to join anew");
+}
+
+#[tokio::test]
+async fn without_its_index_a_table_is_not_served_and_the_lease_is_kept() {
+    let Some(site) = site().await else { return };
+    let kept = Kept::default();
+    run(&site, "drop index tidemill_transfer_events_slot").await;
+    write(&site, &["a"]).await;
+
+    let relay = site.relay(&kept, quick).await;
+    assert_keeps_its_lease(&site, &kept).await;
+    assert_eq!(count(&site, "PENDING").await, 1);
+
+    site.store.index_adopted(&table().name).await.unwrap();
+    until(&site, "PUBLISHED", 1).await;
+    relay.stop().await;
+}
+
+#[tokio::test]
+async fn a_table_that_takes_long_to_look_at_costs_no_relay_its_lease() {
+    let Some(site) = site().await else { return };
+    let kept = Kept::default();
+    write(&site, &["a"]).await;
+    // As if there were very much to read.
+    run(&site, "alter table transfer_events rename to slow_events").await;
+    run(
+        &site,
+        "create view transfer_events as select * from slow_events where pg_sleep(5)::text is not null",
+    )
+    .await;
+
+    let relay = site.relay(&kept, quick).await;
+    assert_keeps_its_lease(&site, &kept).await;
+    run(&site, "drop view transfer_events").await;
+    run(&site, "alter table slow_events rename to transfer_events").await;
+    until(&site, "PUBLISHED", 1).await;
+    relay.stop().await;
+}
+
 #[tokio::test]
 async fn relays_come_and_go_while_rows_are_written() {
     let Some(site) = site().await else { return };

@@ -66,7 +66,7 @@ impl Tx {
         skipped: Skipped,
     ) -> Result<Vec<FailedRecord>, AdoptError> {
         let connection = self.postgres().ok_or(AdoptError::Unsupported)?;
-        statement::prepare(&mut *connection, &table.time_zone).await?;
+        statement::prepare(&mut *connection, &table.time_zone, None).await?;
         let with_skipped = skipped == Skipped::Too;
         let rows =
             statement::list_failed(connection, &table.name, after.get(), limit.into(), with_skipped).await?;
@@ -92,7 +92,7 @@ impl Tx {
     ) -> Result<RowsOrdered, AdoptError> {
         let now = self.now().await?;
         let connection = self.postgres().ok_or(AdoptError::Unsupported)?;
-        statement::prepare(&mut *connection, &table.time_zone).await?;
+        statement::prepare(&mut *connection, &table.time_zone, None).await?;
         let numbers: Vec<i64> = ids.iter().map(|id| id.get()).collect();
         let found = statement::lock_failed(&mut *connection, &table.name, &numbers).await?;
         let found: BTreeMap<i64, bool> = found.into_iter().collect();

@@ -7,6 +7,7 @@ use crate::postgres::outbox::adopted::{self as statement, ClaimLimits, SettleAs}
 use crate::row::outbox::adopted::AttemptRow;
 use crate::tx::Tx;
 use std::collections::BTreeSet;
+use std::time::Duration;
 use tidemill_domain::outbox::adopted::row::ClaimedRow;
 use tidemill_domain::outbox::adopted::{AdoptedTable, Mark};
 use tidemill_domain::outbox::{EventId, Slot};
@@ -33,6 +34,8 @@ pub struct Claiming<'a> {
     pub recover: &'a [Slot],
     /// Most rows.
     pub limit: u32,
+    /// How long a statement may take. Whoever claims has to renew its lease after it.
+    pub within: Duration,
 }
 
 /// What a relay got.
@@ -74,7 +77,7 @@ impl Tx {
         let mut claim = Claim { rows: Vec::new(), unrecovered: Vec::new(), at };
         let name = &claiming.table.name;
         let Some(connection) = self.postgres() else { return Ok(claim) };
-        statement::prepare(&mut *connection, &claiming.table.time_zone).await?;
+        statement::prepare(&mut *connection, &claiming.table.time_zone, Some(claiming.within)).await?;
         if claiming.slots.is_empty() {
             return Ok(claim);
         }
@@ -124,7 +127,7 @@ impl Tx {
         let now = self.now().await?;
         let name = &table.name;
         let Some(connection) = self.postgres() else { return Ok(Marked::default()) };
-        statement::prepare(&mut *connection, &table.time_zone).await?;
+        statement::prepare(&mut *connection, &table.time_zone, None).await?;
         let (mut published, mut back, mut failed) = (Vec::new(), Vec::new(), Vec::new());
         let (mut again, mut again_at, mut tried) = (Vec::new(), Vec::new(), Vec::new());
         let (mut attempts, mut settled) = (Vec::new(), BTreeSet::new());
@@ -183,6 +186,6 @@ impl Tx {
     }
 }
 
-fn numbers(slots: &[Slot]) -> Vec<i32> {
+pub(super) fn numbers(slots: &[Slot]) -> Vec<i32> {
     slots.iter().map(|slot| i32::from(slot.get())).collect()
 }

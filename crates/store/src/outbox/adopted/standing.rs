@@ -60,7 +60,7 @@ impl Tx {
         count_max: u32,
     ) -> Result<AdoptedCounts, sqlx::Error> {
         let Some(connection) = self.postgres() else { return Err(sqlx::Error::RowNotFound) };
-        statement::prepare(&mut *connection, &table.time_zone).await?;
+        statement::prepare(&mut *connection, &table.time_zone, None).await?;
         let mut found = Vec::with_capacity(3);
         for status in ["PENDING", "SENDING", "FAILED"] {
             let limit = i64::from(count_max) + 1;

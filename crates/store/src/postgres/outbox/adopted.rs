@@ -1,5 +1,6 @@
 //! Statements on adopted tables, on `tidemill_outbox_adopted` and on `tidemill_outbox_attempt`. SQLite has none.
 
+pub(crate) mod look;
 mod text;
 
 use crate::codec::DbTime;
@@ -7,21 +8,33 @@ use crate::row::outbox::adopted::{
     AdoptedRow, AttemptRow, ClaimRow, ColumnRow, CountRow, FailedRow, FoundRow, NewAdoptedRow,
 };
 use sqlx::{AssertSqlSafe, PgConnection};
+use std::time::Duration;
 use tidemill_domain::outbox::adopted::row::HEADERS_TEXT_BYTES_MAX;
 use tidemill_domain::outbox::adopted::{Index, TableName};
 use tidemill_domain::outbox::event::PAYLOAD_BYTES_MAX;
 
-/// What holds until the transaction ends: the zone of columns that have none, how bytes are written, and that nobody waits
-/// long for a lock of those whose table it is.
-pub(crate) async fn prepare(connection: &mut PgConnection, time_zone: &str) -> Result<(), sqlx::Error> {
+/// What holds until the transaction ends: the zone of columns that have none, how bytes are written, that nobody waits
+/// long for a lock of those whose table it is, and how long a statement may take, if that is limited.
+pub(crate) async fn prepare(
+    connection: &mut PgConnection,
+    time_zone: &str,
+    within: Option<Duration>,
+) -> Result<(), sqlx::Error> {
     sqlx::query(
         "select set_config('timezone', $1, true), set_config('bytea_output', 'hex', true),
-                set_config('lock_timeout', '500ms', true)",
+                set_config('lock_timeout', '500ms', true),
+                set_config('statement_timeout', coalesce($2, current_setting('statement_timeout')), true)",
     )
     .bind(time_zone)
+    .bind(within.map(millis))
     .execute(connection)
     .await?;
     Ok(())
+}
+
+/// As settings have it; zero would mean no limit at all.
+fn millis(within: Duration) -> String {
+    within.as_millis().max(1).to_string()
 }
 
 /// What the payloads of a table are; none if it is not adopted. Locked, so that it stays adopted until the transaction ends.

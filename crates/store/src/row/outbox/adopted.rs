@@ -3,7 +3,6 @@
 use crate::codec::DbTime;
 use crate::error::StoreError;
 use crate::item::position::bytes_of_hex;
-use crate::outbox::adopted::LookedTable;
 use crate::row::damaged;
 use serde::Deserialize;
 use tidemill_domain::outbox::EventId;
@@ -67,38 +66,25 @@ pub(crate) struct NewAdoptedRow<'a> {
     pub(crate) adopted_by: &'a str,
 }
 
-/// An adopted table, as a look tells of it.
+/// An adopted table, as a look names it.
 #[derive(Deserialize)]
-struct Looked {
+struct Named {
     schema: String,
     table: String,
     topic: String,
     aggregate_type: String,
     event_type: String,
     time_zone: String,
-    is_due: bool,
-    fault: Option<String>,
 }
 
-/// The adopted tables that a look has seen.
-pub(crate) fn looked(text: &str) -> Result<Vec<LookedTable>, StoreError> {
-    let looked: Vec<Looked> =
+/// The adopted tables that a look names.
+pub(crate) fn named(text: &str) -> Result<Vec<AdoptedTable>, StoreError> {
+    let named: Vec<Named> =
         serde_json::from_str(text).map_err(|_| damaged(ADOPTED, "table_name", "of a look"))?;
-    let one = |one: Looked| {
-        Ok(LookedTable {
-            table: table(
-                &one.schema,
-                &one.table,
-                &one.topic,
-                &one.aggregate_type,
-                &one.event_type,
-                &one.time_zone,
-            )?,
-            is_due: one.is_due,
-            fault: one.fault,
-        })
+    let one = |one: Named| {
+        table(&one.schema, &one.table, &one.topic, &one.aggregate_type, &one.event_type, &one.time_zone)
     };
-    looked.into_iter().map(one).collect()
+    named.into_iter().map(one).collect()
 }
 
 /// What a table is.

@@ -4,6 +4,7 @@ mod check;
 mod failed;
 mod interleaving;
 mod large;
+mod look;
 mod plan;
 mod privilege;
 mod scene;
@@ -13,9 +14,11 @@ mod serve;
 use super::reader::Reader;
 use crate::Bench;
 use sqlx::AssertSqlSafe;
+use std::time::Duration;
 use tidemill_domain::audit::Actor;
 use tidemill_domain::outbox::adopted::{AdoptedTable, Mark, TableName};
 use tidemill_domain::outbox::{EventId, Slot};
+use tidemill_store::outbox::TableLook;
 use tidemill_store::outbox::adopted::serve::{Claim, Claiming, Marked, Marking};
 
 /// The table of the document.
@@ -29,6 +32,9 @@ const TRANSFER_EVENTS: &str = "
         next_retry_at timestamptz not null default '2026-01-01',
         updated_at timestamptz not null default '2026-01-01'
     )";
+
+/// Longer than any statement takes here.
+const SOON: Duration = Duration::from_secs(60);
 
 fn name() -> TableName {
     TableName::new("public", "transfer_events").unwrap()
@@ -74,10 +80,15 @@ async fn number(bench: &Bench, sql: &str) -> i64 {
     sqlx::query_scalar(sql).fetch_one(tx.postgres().unwrap()).await.unwrap()
 }
 
+/// What the relay sees of the table.
+async fn look(relay: &Reader) -> TableLook {
+    relay.store.look_at_adopted(&table(), &relay.slots(), SOON).await.unwrap()
+}
+
 /// Claims under the fence, as the engine does; none when the relay has ended.
 async fn claim(relay: &mut Reader, recover: &[Slot], limit: u32) -> Option<Claim> {
     let (table, slots) = (table(), relay.slots());
-    let claiming = Claiming { table: &table, slots: &slots, recover, limit };
+    let claiming = Claiming { table: &table, slots: &slots, recover, limit, within: SOON };
     let mut tx = relay.store.begin().await.unwrap();
     if !tx.acknowledge(relay.fence, &relay.cursors, 0).await.unwrap() {
         return None;

@@ -59,6 +59,23 @@ pub(super) fn recover(name: &TableName) -> String {
     )
 }
 
+/// Whether something is due in slots `$1`, at `$2` or now.
+pub(super) fn is_due(name: &TableName) -> String {
+    let (table, slot) = (name.quoted(), slot("e"));
+    format!(
+        "select exists (
+             select from unnest($1::integer[]) as s (slot)
+             cross join lateral (
+                 select
+                 from {table} e
+                 where {slot} = s.slot and e.status = 'PENDING' and e.status <> 'PUBLISHED'
+                   and e.next_retry_at <= coalesce($2::timestamptz, clock_timestamp())
+                 limit 1
+             ) as f
+         )"
+    )
+}
+
 /// Claims what is due in slots `$1` at `$2`: `$3` rows of a slot and `$4` in all at most, and not much more than `$5` bytes;
 /// `$6` and `$7` are the names of schema and table. Each slot is read in the order of its index until enough was found.
 /// A row that somebody has locked is passed over, and with it all later ones of its aggregate; of these aggregates there is

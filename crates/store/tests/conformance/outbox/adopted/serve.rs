@@ -1,6 +1,8 @@
 //! What a relay claims and marks.
 
-use super::{adopted, again, claim, failed, ids, insert, mark, name, number, numbers, statuses, table, try_mark};
+use super::{
+    SOON, adopted, again, claim, failed, ids, insert, mark, name, number, numbers, statuses, try_mark,
+};
 use crate::outbox::reader::{LEASE, Reader, retire};
 use crate::outbox::run;
 use crate::outbox::stage::Writer;
@@ -9,6 +11,7 @@ use tidemill_domain::audit::Actor;
 use tidemill_domain::outbox::adopted::Mark;
 use tidemill_domain::outbox::adopted::row::RowPayload;
 use tidemill_domain::outbox::{EventId, Slot};
+use tidemill_store::outbox::TableLook;
 use tidemill_store::outbox::adopted::serve::Marked;
 
 #[tokio::test]
@@ -206,29 +209,6 @@ async fn what_whoever_had_it_locked_has_changed_is_not_marked() {
 }
 
 #[tokio::test]
-async fn a_look_tells_which_tables_are_due_and_what_is_wrong_with_one() {
-    let Some(bench) = adopted().await else { return };
-    let mut relay = Reader::join(&bench.store, 1, 10).await;
-    relay.take(&[Slot::of("a")]).await.unwrap();
-    insert(&bench, &["b"]).await;
-    assert!(!relay.look().await.unwrap().adopted[0].is_due);
-
-    insert(&bench, &["a"]).await;
-
-    let looked = relay.look().await.unwrap().adopted.remove(0);
-    assert_eq!((looked.table, looked.is_due, looked.fault), (table(), true, None));
-    let mut other = Writer::new(bench.scratch.url()).await;
-    other.begin().await;
-    other.run("lock table transfer_events").await;
-    let locked = relay.look().await.unwrap().adopted.remove(0);
-    assert!(locked.fault.unwrap().contains("lock timeout"));
-    other.run("drop table transfer_events").await;
-    other.commit().await;
-    let gone = relay.look().await.unwrap().adopted.remove(0);
-    assert!(gone.fault.unwrap().contains("does not exist"));
-}
-
-#[tokio::test]
 async fn nothing_is_claimed_of_a_table_that_is_no_longer_adopted() {
     let Some(bench) = adopted().await else { return };
     insert(&bench, &["a"]).await;
@@ -254,8 +234,11 @@ async fn times_without_a_zone_are_those_of_the_zone_that_was_named() {
     .await;
     run(&bench.store, "update tidemill_outbox_adopted set time_zone = 'Asia/Seoul'").await;
     let relay = Reader::of_all(&bench.store, 1, 10).await;
-    assert!(relay.look().await.unwrap().adopted[0].is_due);
-    let seoul = relay.look().await.unwrap().adopted.remove(0).table;
+    let seoul = relay.look().await.unwrap().adopted.remove(0);
+    let looked = bench.store.look_at_adopted(&seoul, &[Slot::of("a")], SOON).await.unwrap();
+    assert_eq!(looked, TableLook::Due);
+    let looked = bench.store.look_at_adopted(&seoul, &[Slot::of("b")], SOON).await.unwrap();
+    assert_eq!(looked, TableLook::NotDue);
 
     let slots = relay.slots();
     let claiming = tidemill_store::outbox::adopted::serve::Claiming {
@@ -263,6 +246,7 @@ async fn times_without_a_zone_are_those_of_the_zone_that_was_named() {
         slots: &slots,
         recover: &[],
         limit: 10,
+        within: SOON,
     };
     let claimed = bench.begin().await.claim_adopted(&claiming).await.unwrap();
 
