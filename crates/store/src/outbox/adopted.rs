@@ -332,6 +332,17 @@ impl Tx {
         rows.into_iter().map(record).collect()
     }
 
+    /// How a table is served, if it is. That stays so until the transaction ends.
+    pub async fn lock_adoption(&mut self, name: &TableName) -> Result<Option<AdoptedTable>, AdoptError> {
+        let connection = self.postgres().ok_or(AdoptError::Unsupported)?;
+        statement::lock(connection).await?;
+        match self.adopted_table(name).await {
+            Ok(table) => Ok(Some(table)),
+            Err(AdoptError::NotAdopted { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// How a table is served.
     pub async fn adopted_table(&mut self, name: &TableName) -> Result<AdoptedTable, AdoptError> {
         if self.postgres().is_none() {

@@ -131,6 +131,10 @@ pub(crate) async fn adopt(caller: Caller, Body(body): Body<AdoptTable>) -> Resul
     let actor = principal.actor();
     let what = format!("POST /api/v1/outbox/adopted {}", json!(body));
     mutation::run(&state, &principal, &object(&table.topic), &headers, &what, async |tx| {
+        // To send its events elsewhere is to take them from where they go now.
+        if let Some(before) = tx.lock_adoption(&table.name).await? {
+            principal.check_scope(&object(&before.topic))?;
+        }
         tx.adopt_table(&table, &actor).await?;
         Ok((StatusCode::CREATED, json!(AdoptedNow { table: table.name.to_string(), warnings })))
     })

@@ -88,6 +88,30 @@ async fn what_is_missing_in_a_table_is_told_and_bad_names_are_refused() {
 }
 
 #[tokio::test]
+async fn whoever_is_limited_to_another_topic_does_not_take_a_table_from_its_own() {
+    let Some(app) = App::on_postgres().await else { return };
+    run(&app, TABLE).await;
+    let body = r#"{"name":"limited","role":"admin","scopes":["outbox/others"]}"#;
+    let made = app.ask_as(Role::Admin, Method::POST, "/api/v1/tokens", body).await;
+    let bearer = format!("Bearer {}", made.json()["secret"].as_str().unwrap());
+    let adopt_for = async |topic: &str| {
+        let body = json!({ "table": "transfer_events", "topic": topic }).to_string();
+        app.ask(Method::POST, PATH, &[("authorization", &bearer)], &body).await.status
+    };
+
+    assert_eq!(adopt_for("transfers").await, StatusCode::FORBIDDEN);
+    assert_eq!(adopt(&app, Role::Admin, "transfer_events").await.status, StatusCode::CREATED);
+    assert_eq!(adopt_for("others").await, StatusCode::FORBIDDEN);
+    assert_eq!(look(&app, PATH).await["items"][0]["topic"], "transfers");
+
+    // What is nobody's it may adopt, and what is its own it may adopt again.
+    let table = format!("{PATH}/public/transfer_events");
+    assert_eq!(app.ask_as(Role::Admin, Method::DELETE, &table, "").await.status, StatusCode::OK);
+    assert_eq!(adopt_for("others").await, StatusCode::CREATED);
+    assert_eq!(adopt_for("others").await, StatusCode::CREATED);
+}
+
+#[tokio::test]
 async fn who_may_not_adopt_is_refused_and_sqlite_cannot() {
     let app = App::closed().await;
 

@@ -79,6 +79,12 @@ pub(crate) async fn list(connection: &mut PgConnection) -> Result<Vec<AdoptedRow
     .await
 }
 
+/// Until the transaction ends nobody adopts a table or gives one up; whoever serves one is not kept from it.
+pub(crate) async fn lock(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    sqlx::query("lock table tidemill_outbox_adopted in share row exclusive mode").execute(connection).await?;
+    Ok(())
+}
+
 /// Adds a table, or replaces how it is served. True when it is new.
 pub(crate) async fn save(
     connection: &mut PgConnection,
