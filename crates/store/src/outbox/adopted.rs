@@ -300,7 +300,11 @@ impl Tx {
             since: now.into(),
             adopted_by: &actor.name,
         };
-        let is_new = statement::save(connection, &row).await?;
+        let is_new = statement::save(&mut *connection, &row).await?;
+        if is_new {
+            // What was on its way when the table was given up has been marked since.
+            statement::forget_table(connection, &table.name).await?;
+        }
         let entry = AuditEntry::new(actor.clone(), "outbox.adopt", &object(&table.name))
             .from_to(if is_new { "none" } else { "adopted" }, &table.topic);
         self.audit(&entry).await?;
@@ -309,12 +313,14 @@ impl Tx {
         Ok(is_new)
     }
 
-    /// Stops serving a table. Waits for who claims rows right now; what they claimed they still settle.
+    /// Stops serving a table. Waits for who claims rows right now; what they claimed they still settle. How often rows were
+    /// tried, and which were skipped, is forgotten: it counts for this adoption, and the table may be another one next time.
     pub async fn unadopt_table(&mut self, name: &TableName, actor: &Actor) -> Result<(), AdoptError> {
         let connection = self.postgres().ok_or(AdoptError::Unsupported)?;
-        if !statement::delete(connection, name).await? {
+        if !statement::delete(&mut *connection, name).await? {
             return Err(AdoptError::NotAdopted { table: name.clone() });
         }
+        statement::forget_table(connection, name).await?;
         let entry =
             AuditEntry::new(actor.clone(), "outbox.unadopt", &object(name)).from_to("adopted", "none");
         self.audit(&entry).await?;

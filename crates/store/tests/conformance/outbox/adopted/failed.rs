@@ -1,6 +1,8 @@
 //! Rows that have FAILED, and what people do with them.
 
-use super::{adopted, claim, failed, ids, insert, mark, number, numbers, statuses, table};
+use super::{
+    TRANSFER_EVENTS, adopt, adopted, claim, failed, ids, insert, mark, name, number, numbers, statuses, table,
+};
 use crate::Bench;
 use crate::outbox::reader::Reader;
 use tidemill_domain::audit::Actor;
@@ -69,6 +71,56 @@ async fn what_is_skipped_stays_failed_and_holds_nobody_back() {
     assert_eq!(tx.adopted_failed(&table(), EventId::ZERO, 10, Skipped::Not).await.unwrap(), []);
     let found = tx.adopted_failed(&table(), EventId::ZERO, 10, Skipped::Too).await.unwrap();
     assert!(found[0].is_skipped && found[0].attempts == 10);
+}
+
+#[tokio::test]
+async fn what_was_skipped_is_forgotten_when_the_table_is_given_up() {
+    let Some((bench, mut relay)) = poisoned().await else { return };
+    assert_eq!(order(&bench, RowOrder::Skip, &[1]).await.changed, [EventId::new(1)]);
+    // Of another table, which is not concerned.
+    crate::outbox::run(
+        &bench.store,
+        "insert into tidemill_outbox_attempt (schema_name, table_name, event_id, state, attempts, updated_at)
+         values ('public', 'others', 1, 'skipped', 1, now())",
+    )
+    .await;
+
+    let mut tx = bench.begin().await;
+    tx.unadopt_table(&name(), &Actor::system()).await.unwrap();
+    tx.commit().await.unwrap();
+
+    let left = "select count(*) from tidemill_outbox_attempt";
+    assert_eq!(number(&bench, left).await, 1);
+    // The first row of the table that comes after it is another one.
+    crate::outbox::run(&bench.store, "drop table transfer_events").await;
+    crate::outbox::run(&bench.store, TRANSFER_EVENTS).await;
+    adopt(&bench, &table()).await;
+    insert(&bench, &["b", "b"]).await;
+    crate::outbox::run(&bench.store, "update transfer_events set status = 'FAILED' where event_id = 1").await;
+    assert_eq!(ids(&mut relay).await, [] as [i64; 0]);
+}
+
+#[tokio::test]
+async fn what_was_left_of_an_adoption_of_before_does_not_count() {
+    let Some(bench) = Bench::postgres().await else { return };
+    crate::outbox::run(&bench.store, TRANSFER_EVENTS).await;
+    crate::outbox::run(
+        &bench.store,
+        "insert into tidemill_outbox_attempt (schema_name, table_name, event_id, state, attempts, updated_at)
+         values ('public', 'transfer_events', 1, 'skipped', 1, now())",
+    )
+    .await;
+
+    adopt(&bench, &table()).await;
+    assert_eq!(number(&bench, "select count(*) from tidemill_outbox_attempt").await, 0);
+
+    // Adopted again in another way, it is still the same adoption.
+    insert(&bench, &["a"]).await;
+    let mut relay = Reader::of_all(&bench.store, 1, 10).await;
+    assert_eq!(ids(&mut relay).await, [1]);
+    mark(&mut relay, &[(1, failed())]).await.unwrap();
+    adopt(&bench, &table()).await;
+    assert_eq!(number(&bench, "select count(*) from tidemill_outbox_attempt").await, 1);
 }
 
 #[tokio::test]
