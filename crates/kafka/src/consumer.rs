@@ -160,8 +160,9 @@ impl Consumer {
         if span.from >= span.to {
             return Ok(());
         }
-        self.assign(span)?;
+        self.assign(span, span.from)?;
         let (mut next, mut heard, mut complaint) = (span.from, self.clock.monotonic(), None);
+        let mut is_known_to_be_there = false;
         loop {
             match self.client.poll(POLL) {
                 None => {
@@ -181,7 +182,7 @@ impl Consumer {
                     if message.offset() >= span.to {
                         return Ok(());
                     }
-                    next = message.offset() + 1;
+                    (next, is_known_to_be_there) = (message.offset() + 1, false);
                     if each(Seen::Record(&message)).is_break() || next >= span.to {
                         return Ok(());
                     }
@@ -189,23 +190,31 @@ impl Consumer {
                     heard = self.clock.monotonic();
                 }
                 Some(Err(ClientError::PartitionEOF(partition))) if partition == span.partition => {
-                    return self.check_end(span, next);
+                    if is_known_to_be_there {
+                        return Ok(());
+                    }
+                    // A leader that has just become one may not know yet how far its partition goes. So it is asked that
+                    // first, and then once more for what is there.
+                    self.check_end(span, next)?;
+                    is_known_to_be_there = true;
+                    self.assign(span, next)?;
+                    heard = self.clock.monotonic();
                 }
                 Some(Err(error)) => complaint = self.judge(span, next, error)?.or(complaint),
             }
         }
     }
 
-    fn assign(&self, span: &Span<'_>) -> Result<(), ReadFailure> {
+    fn assign(&self, span: &Span<'_>, from: i64) -> Result<(), ReadFailure> {
         let mut list = TopicPartitionList::new();
         let assigned = list
-            .add_partition_offset(span.topic, span.partition, Offset::Offset(span.from))
+            .add_partition_offset(span.topic, span.partition, Offset::Offset(from))
             .and_then(|()| self.client.assign(&list));
         assigned.map_err(|error| self.failure(span.topic, error.rdkafka_error_code()))
     }
 
-    /// The partition has no more, so what is missing of the span are offsets without a record. Unless the partition has
-    /// become shorter.
+    /// The partition was said to have no more. What is missing of the span may be offsets without a record, unless the
+    /// partition has become shorter.
     fn check_end(&self, span: &Span<'_>, next: i64) -> Result<(), ReadFailure> {
         let bounds = self.bounds(span.topic, span.partition)?;
         if bounds.end >= span.to {

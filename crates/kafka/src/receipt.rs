@@ -155,14 +155,28 @@ impl Receipts {
         let mut starts = vec![low.max(high.saturating_sub(TAIL))];
         // Many that were aborted, or compacted away, may lie between the last one and the end.
         starts.extend((starts[0] > low).then_some(low));
-        for start in starts {
+        let assign = |offset: i64| {
             let mut list = TopicPartitionList::new();
-            list.add_partition_offset(&self.topic, partition, Offset::Offset(start)).map_err(unavailable)?;
-            consumer.assign(&list).map_err(unavailable)?;
-            let mut last = None;
+            list.add_partition_offset(&self.topic, partition, Offset::Offset(offset))
+                .and_then(|()| consumer.assign(&list))
+                .map_err(unavailable)
+        };
+        for start in starts {
+            assign(start)?;
+            let (mut last, mut next, mut is_asked_again) = (None, start, false);
             loop {
                 match consumer.poll(POLL.min(left())) {
-                    Some(Ok(message)) => last = message.payload().map(<[u8]>::to_vec),
+                    Some(Ok(message)) if message.offset() < next => {}
+                    Some(Ok(message)) => {
+                        last = message.payload().map(<[u8]>::to_vec);
+                        (next, is_asked_again) = (message.offset() + 1, false);
+                    }
+                    // A leader that has just become one may say so too early. What follows the last one is the mark of
+                    // its end, unless a second answer brings more.
+                    Some(Err(ClientError::PartitionEOF(_))) if next < high && !is_asked_again => {
+                        is_asked_again = true;
+                        assign(next)?;
+                    }
                     Some(Err(ClientError::PartitionEOF(_))) => break,
                     Some(Err(error)) if is_passing(&error) => {}
                     Some(Err(error)) => return Err(unavailable(error)),
@@ -186,6 +200,8 @@ impl Receipts {
             .set("group.id", &self.topic)
             .set("enable.auto.commit", "false")
             .set("enable.partition.eof", "true")
+            // At the end of a partition the broker would wait so long for more.
+            .set("fetch.wait.max.ms", "50")
             .set("isolation.level", "read_committed")
             .set("auto.offset.reset", "earliest");
         config.create().map_err(unavailable)
