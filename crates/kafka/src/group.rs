@@ -5,6 +5,7 @@
 //! database may not know of. And nobody ousts others whose own lease may be over: the rightful owner may have published
 //! and settled what its last receipt does not name any more.
 
+use crate::blame::{self, Blame};
 use crate::delivery::{Report, Wave};
 use crate::order::Batch;
 use crate::producer::{Pace, Producer, Sent};
@@ -302,6 +303,9 @@ impl HeldGroup {
             }
             let complaint = producer.complaint().unwrap_or_default();
             let verdict = self.judge(batch, &sending, line.pace, false);
+            if let Some((code, why)) = self.refused_receipt(&sending) {
+                return Transacted::Aborted(verdict.and(Verdict::Failed(code)), why);
+            }
             let why = format!("a record did not arrive {complaint}");
             return Transacted::Aborted(verdict, why.trim_end().to_owned());
         }
@@ -332,6 +336,19 @@ impl HeldGroup {
             .filter(|(_, report)| !matches!(report, Report::Refused(_) | Report::NotSent))
             .filter_map(|(n, _)| print_of(batch, prints, *n))
             .collect()
+    }
+
+    /// Why the receipt of a wave will never be taken, if that is so: then no event is to blame, and somebody has to act.
+    fn refused_receipt(&self, done: &Sending) -> Option<(RDKafkaErrorCode, String)> {
+        let reports = done.wave.reports();
+        let Some(Report::Failed(code)) = reports.get(done.places.len()) else { return None };
+        let (group, topic) = (self.group, self.receipts.topic());
+        let helps = match blame::of(*code) {
+            Blame::Record => "lower outbox.batch_size or raise message.max.bytes".to_owned(),
+            Blame::Topic => format!("let this relay write to the topic {topic}"),
+            Blame::Sink => return None,
+        };
+        Some((*code, format!("the receipt of {group} is refused: {code}; {helps}")))
     }
 
     /// Writes down what is known of a wave whose transaction is over.

@@ -56,6 +56,10 @@ impl Receipts {
         Self { topic: format!("{transactional_id}-receipts"), config, clock }
     }
 
+    pub(crate) fn topic(&self) -> &str {
+        &self.topic
+    }
+
     /// Makes the topic if it is not there, and looks whether it is as it has to be.
     pub(crate) async fn prepare(&self, within: Duration) -> Result<(), NotTaken> {
         let admin: Admin = Arc::new(self.config.create().map_err(unavailable)?);

@@ -57,7 +57,7 @@ async fn a_topic_of_receipts_that_is_not_as_it_has_to_be_is_refused() {
         [(3, "compact", "3 partitions"), (16, "delete", "cleanup.policy=delete")]
     {
         let id = unique("shop");
-        make(&servers, &format!("{id}-receipts"), partitions, policy).await;
+        make(&servers, &format!("{id}-receipts"), partitions, &[("cleanup.policy", policy)]).await;
 
         let refusal = refused(&servers, &id).await;
 
@@ -66,12 +66,32 @@ async fn a_topic_of_receipts_that_is_not_as_it_has_to_be_is_refused() {
     }
 }
 
+/// With no event to blame, the relay would otherwise try for ever and say nothing that helps.
+#[tokio::test]
+async fn a_receipt_that_is_not_taken_is_told_with_what_helps() {
+    let Some(servers) = shared() else { return };
+    let (id, name) = (unique("shop"), topic(&servers, 1, &[]).await);
+    let receipts = [("cleanup.policy", "compact"), ("max.message.bytes", "200")];
+    make(&servers, &format!("{id}-receipts"), 16, &receipts).await;
+    let records: Vec<Record> = (1..=50).map(|id| record(id, "order-1", &name, json("{}"))).collect();
+    let (one, _) = owner(&servers, &id, &groups(&records), None).await;
+
+    let outcomes = one.publish(&records).await;
+
+    let told = "is refused: ";
+    let is_told = |outcome: &Outcome| matches!(outcome, Outcome::Unavailable { why } if why.starts_with("the receipt of g") && why.contains(told) && why.ends_with("lower outbox.batch_size or raise message.max.bytes"));
+    assert!(outcomes.iter().all(is_told), "{outcomes:?}");
+    assert_eq!(committed(&servers, &name), [] as [i64; 0]);
+    // A batch whose receipt fits goes out.
+    assert!(all_delivered(&one.publish(&records[..1]).await));
+}
+
 #[tokio::test]
 async fn a_receipt_that_cannot_be_read_is_not_guessed_at() {
     let Some(servers) = shared() else { return };
     let id = unique("shop");
     let name = format!("{id}-receipts");
-    make(&servers, &name, 16, "compact").await;
+    make(&servers, &name, 16, &[("cleanup.policy", "compact")]).await;
     let mut config = ClientConfig::new();
     config.set("bootstrap.servers", &servers);
     let producer: ThreadedProducer<_> = config.create().unwrap();
@@ -139,11 +159,12 @@ async fn refused(servers: &str, id: &str) -> SinkRefusal {
     }
 }
 
-async fn make(servers: &str, name: &str, partitions: i32, policy: &str) {
+async fn make(servers: &str, name: &str, partitions: i32, settings: &[(&str, &str)]) {
     let mut config = ClientConfig::new();
     config.set("bootstrap.servers", servers);
     let admin: AdminClient<DefaultClientContext> = config.create().unwrap();
-    let topic = NewTopic::new(name, partitions, TopicReplication::Fixed(1)).set("cleanup.policy", policy);
+    let plain = NewTopic::new(name, partitions, TopicReplication::Fixed(1));
+    let topic = settings.iter().fold(plain, |topic, (name, value)| topic.set(name, value));
     let made = admin.create_topics([&topic], &AdminOptions::new()).await.unwrap();
     made.into_iter().for_each(|made| drop(made.unwrap()));
 }
