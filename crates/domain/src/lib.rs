@@ -7,7 +7,7 @@
 //! [`poll`] (when to try again), [`duration`] and [`nearest`] (what people write), then [`item`], [`job`] and
 //! [`schedule`] (batch work), [`hint`] (what a statement asks of a database) and [`pool`] (who may start), [`outbox`] and
 //! [`inbox`] (what is told to others, and what others have told), [`render`] (videos that outside programs make), then
-//! [`audit`] and [`code`] (what people see).
+//! [`audit`], [`code`] and [`chain`] (what people see).
 
 pub mod time;
 
@@ -36,4 +36,5 @@ pub mod alert;
 
 pub mod access;
 pub mod audit;
+pub mod chain;
 pub mod code;

@@ -24,6 +24,9 @@ use std::time::Duration;
 use tidemill_domain::outbox::{Payload, Record};
 use tokio::sync::Notify;
 
+/// The client takes no less for a transaction. Where a publication may take less, its end is ours to see to.
+const TRANSACTION_TIMEOUT_MIN: Duration = Duration::from_secs(1);
+
 /// How records travel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Pace {
@@ -66,7 +69,7 @@ impl Producer {
     /// that takes too long, before others could take over.
     pub(crate) fn transactional(options: &KafkaOptions, id: &str, pace: Pace) -> Result<Self, KafkaError> {
         let mut config = config(options, pace);
-        let within = options.delivery_timeout.as_millis().to_string();
+        let within = options.delivery_timeout.max(TRANSACTION_TIMEOUT_MIN).as_millis().to_string();
         config.set("transactional.id", id).set("transaction.timeout.ms", within);
         Self::of(&config)
     }
@@ -275,5 +278,18 @@ impl ProducerContext for Context {
                 }
             },
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_lease_is_no_reason_for_the_client_to_refuse_its_settings() {
+        let mut options = KafkaOptions::new("127.0.0.1:1");
+        options.delivery_timeout = Duration::from_millis(600);
+
+        assert!(Producer::transactional(&options, "shop-outbox-g00", Pace::Together).is_ok());
     }
 }

@@ -70,12 +70,19 @@ impl Receipts {
             .set("segment.bytes", SEGMENT_BYTES);
         let options = AdminOptions::new().request_timeout(Some(within)).operation_timeout(Some(within));
         // If it is not allowed to be made it may still be there.
-        let _made_or_there = admin.create_topics([&topic], &options).await.map_err(unavailable)?;
-        self.check_partitions(&admin, within).await?;
+        let made = admin.create_topics([&topic], &options).await.map_err(unavailable)?;
+        let refused = made.into_iter().find_map(Result::err).map(|(_, code)| code);
+        self.check_partitions(&admin, within, refused).await?;
         self.check_policy(&admin, &options).await
     }
 
-    async fn check_partitions(&self, admin: &Admin, within: Duration) -> Result<(), NotTaken> {
+    /// Why it was not made is of interest only if it is not there.
+    async fn check_partitions(
+        &self,
+        admin: &Admin,
+        within: Duration,
+        refused: Option<RDKafkaErrorCode>,
+    ) -> Result<(), NotTaken> {
         let mut attempt = 0;
         loop {
             attempt += 1;
@@ -93,9 +100,7 @@ impl Receipts {
                     );
                     return Err(not_fit(what));
                 }
-                error if attempt >= ATTEMPTS => {
-                    return Err(self.missing(&error.map_or_else(String::new, |error| error.to_string())));
-                }
+                error if attempt >= ATTEMPTS => return Err(self.missing(&not_there(error, refused))),
                 _ => tokio::time::sleep(POLL).await,
             }
         }
@@ -224,6 +229,14 @@ impl Receipts {
     }
 }
 
+fn not_there(error: Option<RDKafkaErrorCode>, refused: Option<RDKafkaErrorCode>) -> String {
+    let found = error.map_or_else(|| "it has no partitions".to_owned(), |error| error.to_string());
+    match refused {
+        Some(code) => format!("{found}; it could not be made: {code}"),
+        None => found,
+    }
+}
+
 /// How many partitions a topic has, or what is wrong with it. Blocks.
 fn partitions(
     admin: &Admin,
@@ -262,4 +275,19 @@ fn unavailable(error: ClientError) -> NotTaken {
 fn not_fit(what: String) -> NotTaken {
     let fix = "delete the topic and it is made anew as it has to be, or set outbox.kafka.transactional_id to another name; stop all relays first".to_owned();
     NotTaken::Refused(SinkRefusal { code: Code::ReceiptsNotFit, what, fix })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_topic_that_is_not_there_it_is_told_why_it_could_not_be_made() {
+        let unknown = Some(RDKafkaErrorCode::UnknownTopicOrPartition);
+
+        let told = not_there(unknown, Some(RDKafkaErrorCode::TopicAuthorizationFailed));
+
+        assert!(told.contains("; it could not be made: ") && told.contains("authorization"), "{told}");
+        assert!(!not_there(unknown, None).contains("could not be made"));
+    }
 }

@@ -4,6 +4,7 @@ use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+use tidemill_domain::chain::Chain;
 use tidemill_domain::code::{Code, Exit};
 use tidemill_engine::EngineError;
 use tidemill_engine::job::JobError;
@@ -240,20 +241,5 @@ impl From<JobError> for Problem {
             }
             error => Self::new(error.code(), error.to_string(), error.fix()),
         }
-    }
-}
-
-/// An error with its causes, on one line.
-struct Chain<'a>(&'a dyn std::error::Error);
-
-impl std::fmt::Display for Chain<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}", self.0)?;
-        let mut cause = self.0.source();
-        while let Some(error) = cause {
-            write!(f, ": {error}")?;
-            cause = error.source();
-        }
-        Ok(())
     }
 }

@@ -22,6 +22,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::backoff::Backoff;
+use tidemill_domain::chain::Chain;
 use tidemill_domain::code::Code;
 use tidemill_domain::outbox::exception::RetryPolicy;
 use tidemill_domain::outbox::relay::transactional_id;
@@ -228,5 +229,5 @@ fn pause(failures: u32, first: Duration, longest: Duration) -> Duration {
 
 /// Warns of an error after which the same thing is tried again.
 fn warn(error: &StoreError, what: &str) {
-    tracing::warn!(%error, "{what}; will try again");
+    tracing::warn!(error = %Chain(error), "{what}; will try again");
 }

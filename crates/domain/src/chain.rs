@@ -1,0 +1,61 @@
+//! An error with its causes, on one line. The text of an error does not contain its source, so whoever logs one writes it
+//! so.
+
+use std::error::Error;
+use std::fmt;
+
+/// An error as logs have it: its text, and those of its causes that say more.
+#[derive(Clone, Copy, Debug)]
+pub struct Chain<'a>(pub &'a dyn Error);
+
+impl fmt::Display for Chain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = self.0.to_string();
+        let mut cause = self.0.source();
+        while let Some(error) = cause {
+            let more = error.to_string();
+            if !text.contains(&more) {
+                text.push_str(": ");
+                text.push_str(&more);
+            }
+            cause = error.source();
+        }
+        f.write_str(&text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{text}")]
+    struct Layer {
+        text: String,
+        source: Option<Box<Layer>>,
+    }
+
+    fn layers(texts: &[String]) -> Option<Layer> {
+        let (first, rest) = texts.split_first()?;
+        Some(Layer { text: first.clone(), source: layers(rest).map(Box::new) })
+    }
+
+    #[test]
+    fn causes_follow_and_what_was_said_is_not_repeated() {
+        let texts = ["no answer", "connection refused", "refused", "os error 111"].map(str::to_owned);
+
+        let told = Chain(&layers(&texts).unwrap()).to_string();
+
+        assert_eq!(told, "no answer: connection refused: os error 111");
+    }
+
+    proptest! {
+        #[test]
+        fn every_cause_is_in_it(texts in prop::collection::vec("[a-z ]{1,9}", 1..5)) {
+            let told = Chain(&layers(&texts).unwrap()).to_string();
+
+            prop_assert!(texts.iter().all(|text| told.contains(text.as_str())), "{}", told);
+        }
+    }
+}
