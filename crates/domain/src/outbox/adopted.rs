@@ -76,7 +76,7 @@ impl TableName {
                 return Err(BadTableName::Name { what, name: name.to_owned() });
             }
         }
-        if table.starts_with("tidemill_") || table.starts_with("outbox_event") {
+        if is_own(table) {
             return Err(BadTableName::Own { name: table.to_owned() });
         }
         Ok(Self { schema: schema.to_owned(), table: table.to_owned() })
@@ -119,6 +119,17 @@ impl fmt::Display for TableName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.schema, self.table)
     }
+}
+
+/// Whether this is the name of a table of ours. Of `outbox_event` and its partitions the very names: others may well have an
+/// `outbox_events`.
+fn is_own(table: &str) -> bool {
+    let is_partition = |rest: &str| {
+        let number = rest.strip_prefix("_p").unwrap_or_default();
+        rest == "_default" || !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    table.starts_with("tidemill_")
+        || table.strip_prefix("outbox_event").is_some_and(|rest| rest.is_empty() || is_partition(rest))
 }
 
 /// A name as it is written in SQL.
@@ -257,8 +268,20 @@ mod tests {
 
         #[test]
         fn plain_names_are_accepted(table in "[a-zA-Z_][a-zA-Z0-9_$]{0,62}") {
-            let is_own = table.starts_with("tidemill_") || table.starts_with("outbox_event");
-            prop_assert_eq!(TableName::new("public", &table).is_err(), is_own);
+            prop_assert_eq!(TableName::new("public", &table).is_err(), is_own(&table));
+        }
+
+        #[test]
+        fn only_our_own_tables_are_not_for_adoption(rest in "|_default|_p[0-9]{1,19}|_?[a-z0-9_]{0,9}") {
+            let name = format!("outbox_event{rest}");
+            // As the store names them.
+            let number = rest.strip_prefix("_p").filter(|digits| !digits.is_empty());
+            let is_partition = number.is_some_and(|digits| digits.chars().all(|digit| digit.is_ascii_digit()));
+            let is_ours = rest.is_empty() || rest == "_default" || is_partition;
+
+            prop_assert_eq!(TableName::new("public", &name).is_err(), is_ours);
+            let prefixed = format!("tidemill_{name}");
+            prop_assert!(TableName::new("public", &prefixed).is_err());
         }
 
         #[test]
@@ -267,6 +290,17 @@ mod tests {
             prop_assert!(of(&a, Index::Aggregate).len() <= NAME_BYTES_MAX);
             prop_assert_ne!(of(&a, Index::Slot), of(&a, Index::Aggregate));
             prop_assert_eq!(of(&a, Index::Slot) == of(&b, Index::Slot), a == b);
+        }
+    }
+
+    #[test]
+    fn what_is_called_almost_like_ours_may_be_adopted() {
+        for name in ["outbox_events", "outbox_event_archive", "outbox_event_p", "outbox_event_p1a", "outbox"]
+        {
+            assert!(TableName::new("public", name).is_ok(), "{name}");
+        }
+        for name in ["outbox_event", "outbox_event_default", "outbox_event_p1", "tidemill_x"] {
+            assert!(matches!(TableName::new("public", name), Err(BadTableName::Own { .. })), "{name}");
         }
     }
 
