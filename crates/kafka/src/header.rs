@@ -1,6 +1,7 @@
 //! What goes with a record: its place in the outbox, the event's own headers, and those of CloudEvents if wanted.
 
 use rdkafka::message::{Header, OwnedHeaders};
+use tidemill_domain::outbox::adopted::TableName;
 use tidemill_domain::outbox::{Payload, Record};
 
 /// What the names of our own headers begin with. Headers of events that begin so are left out: they would pretend to be
@@ -62,7 +63,10 @@ const CONTENT_TYPE: &str = "content-type";
 fn each_of_cloud_event(record: &Record, source: &str, take: &mut impl FnMut(&str, &str)) {
     take("ce_specversion", "1.0");
     take("ce_id", itoa::Buffer::new().format(record.id.get()));
-    take("ce_source", source);
+    match &record.table {
+        None => take("ce_source", source),
+        Some(table) => take("ce_source", &source_of(source, table)),
+    }
     take("ce_type", &record.event_type);
     take("ce_subject", &record.aggregate.id);
     take("ce_time", &record.created_at.to_string());
@@ -80,6 +84,19 @@ fn each_of_cloud_event(record: &Record, source: &str, take: &mut impl FnMut(&str
     }
 }
 
+/// Numbers are unique within one table only, so each adopted table is a source of its own: together with the number that is
+/// what an event is known by. A source is a URI, so letters beyond ASCII are written as it wants them.
+fn source_of(source: &str, table: &TableName) -> String {
+    let mut text = format!("{}/", source.trim_end_matches('/'));
+    for byte in table.to_string().bytes() {
+        match byte {
+            byte if byte.is_ascii() => text.push(byte.into()),
+            byte => text.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,6 +109,7 @@ mod tests {
         let aggregate = Aggregate { kind: "order".into(), id: "주문-1".into() };
         Record {
             id: EventId::new(7),
+            table: None,
             slot: aggregate.slot(),
             epoch: Epoch::new(2),
             seq: Seq::new(3),
@@ -130,6 +148,20 @@ mod tests {
         assert_eq!(find(&headers, AGGREGATE_TYPE), ["order"]);
         assert_eq!(find(&headers, "traceparent"), ["00-1-2-01"]);
         assert!(!headers.iter().any(|(name, _)| name.starts_with("ce_") || name == "content-type"));
+    }
+
+    #[test]
+    fn rows_of_adopted_tables_are_other_events_than_those_of_the_same_number() {
+        let of = |source: &str, table: Option<(&str, &str)>| {
+            let table = table.map(|(schema, table)| TableName::new(schema, table).unwrap());
+            let record = Record { table, ..record(&[], Payload::Tombstone) };
+            find(&all(&record, Some(source)), "ce_source").join(" ")
+        };
+
+        assert_eq!(of("/shop", None), "/shop");
+        assert_eq!(of("/shop", Some(("public", "transfer_events"))), "/shop/public.transfer_events");
+        assert_eq!(of("https://shop/", Some(("public", "a$"))), "https://shop/public.a$");
+        assert_eq!(of("/shop", Some(("public", "é"))), "/shop/public.%C3%A9");
     }
 
     #[test]

@@ -163,6 +163,7 @@ mod tests {
         let id = i64::try_from(n).unwrap() + 1;
         Record {
             id: EventId::new(id),
+            table: None,
             slot: aggregate.slot(),
             epoch: Epoch::new(1),
             seq: Seq::new(id),

@@ -157,6 +157,7 @@ pub(super) fn record((id, kind, aggregate, event_type, topic, payload, _): Row) 
     let aggregate = Aggregate { kind, id: aggregate };
     Record {
         id: EventId::new(id),
+        table: None,
         slot: aggregate.slot(),
         epoch: Epoch::ZERO,
         seq: Seq::new(id),

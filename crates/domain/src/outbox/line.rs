@@ -34,6 +34,7 @@ pub struct Published {
 /// # use tidemill_domain::time::Timestamp;
 /// let record = Record {
 ///     id: EventId::new(7),
+///     table: None,
 ///     slot: Slot::of("order-1"),
 ///     epoch: Epoch::new(2),
 ///     seq: Seq::new(3),
@@ -210,6 +211,7 @@ mod tests {
         ) -> Record {
             Record {
                 id: EventId::new(id),
+                table: None,
                 slot: Slot::of(&key),
                 epoch: Epoch::new(epoch),
                 seq: Seq::new(seq),

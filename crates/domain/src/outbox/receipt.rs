@@ -123,6 +123,7 @@ mod tests {
         let aggregate = Aggregate { kind: "order".into(), id: "1".into() };
         Record {
             id: EventId::new(7),
+            table: None,
             slot: aggregate.slot(),
             epoch: Epoch::new(1),
             seq: Seq::new(3),

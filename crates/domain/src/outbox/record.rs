@@ -1,6 +1,7 @@
 //! A record: an event as it is published, with its place in its slot, so that whoever reads what was published can tell
 //! what is missing and what came twice.
 
+use super::adopted::TableName;
 use super::event::{Aggregate, EventId, Headers, Payload, Seq, Slot};
 use crate::lease::Epoch;
 use crate::time::Timestamp;
@@ -8,8 +9,10 @@ use crate::time::Timestamp;
 /// An event as it is published.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// The number of the event.
+    /// The number of the event in its table.
     pub id: EventId,
+    /// The adopted table that it is from; none of those of the outbox itself.
+    pub table: Option<TableName>,
     /// Its slot.
     pub slot: Slot,
     /// The epoch of the slot under which it is published.

@@ -23,6 +23,7 @@ fn record(id: i64, aggregate: &str) -> Record {
     let aggregate = Aggregate { kind: "order".into(), id: aggregate.into() };
     Record {
         id: EventId::new(id),
+        table: None,
         slot: aggregate.slot(),
         epoch: Epoch::new(1),
         seq: Seq::new(id),

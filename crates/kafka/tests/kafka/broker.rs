@@ -63,6 +63,7 @@ pub(super) fn record(id: i64, aggregate: &str, topic: &str, payload: Payload) ->
     let aggregate = Aggregate { kind: "order".into(), id: aggregate.into() };
     Record {
         id: EventId::new(id),
+        table: None,
         slot: aggregate.slot(),
         epoch: Epoch::new(1),
         seq: Seq::new(id),

@@ -389,6 +389,7 @@ impl Member<'_> {
         let slot = content.aggregate.slot();
         Ok(Record {
             id: row.id,
+            table: Some(table.name.clone()),
             slot,
             epoch: self.epoch(slot),
             // Nobody counts the rows of a slot here; their numbers grow just as well.

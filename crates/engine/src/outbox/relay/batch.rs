@@ -254,6 +254,7 @@ impl Member<'_> {
         let headers = event.take_good().map_err(|why| why.to_string())?;
         Ok(Record {
             id: event.id,
+            table: None,
             slot: event.slot,
             epoch: self.epoch(event.slot),
             seq,

@@ -125,6 +125,7 @@ impl Member<'_> {
     fn record_again(&self, event: &DueEvent) -> Record {
         Record {
             id: event.id,
+            table: None,
             slot: event.slot,
             epoch: self.epoch(event.slot),
             seq: event.seq,

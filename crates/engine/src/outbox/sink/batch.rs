@@ -84,6 +84,7 @@ mod tests {
         let aggregate = Aggregate { kind: "order".into(), id: "a".into() };
         Record {
             id: EventId::new(id),
+            table: None,
             slot: aggregate.slot(),
             epoch: Epoch::new(1),
             seq: Seq::new(id),
