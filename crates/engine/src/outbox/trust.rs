@@ -19,6 +19,15 @@ impl Trust {
         Self { clock, lease, until: Arc::new(Mutex::new(trusted_until(sent, lease))) }
     }
 
+    /// Something was acknowledged that was sent at this instant. A lease that has passed may still be acknowledged, which does
+    /// not bring it back; but it cannot have passed before this trust in it is over.
+    pub(super) fn acknowledged(&self, sent: Monotonic) {
+        if !self.is_over() {
+            self.renew(sent);
+        }
+    }
+
+    /// The lease was renewed by what was sent at this instant.
     pub(super) fn renew(&self, sent: Monotonic) {
         let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
         *until = (*until).max(trusted_until(sent, self.lease));
@@ -43,5 +52,48 @@ impl Trust {
             }
             tokio::time::sleep(left).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidemill_domain::time::{FakeClock, Timestamp};
+
+    const LEASE: Duration = Duration::from_secs(5);
+
+    fn trust() -> (Arc<FakeClock>, Trust) {
+        let clock = Arc::new(FakeClock::at(Timestamp::EPOCH));
+        let trust = Trust::new(clock.clone(), LEASE, clock.monotonic());
+        (clock, trust)
+    }
+
+    #[test]
+    fn an_acknowledgement_in_time_counts_from_when_it_was_sent() {
+        let (clock, trust) = trust();
+        clock.advance(Duration::from_secs(3));
+        let sent = clock.monotonic();
+        clock.advance(Duration::from_millis(500));
+
+        trust.acknowledged(sent);
+
+        assert_eq!(trust.left(), Duration::from_millis(3_500));
+    }
+
+    #[test]
+    fn an_acknowledgement_does_not_bring_back_what_is_over() {
+        let (clock, trust) = trust();
+        clock.advance(Duration::from_secs(3));
+        let sent = clock.monotonic();
+        clock.advance(Duration::from_secs(3));
+
+        trust.acknowledged(sent);
+        assert!(trust.is_over());
+        trust.acknowledged(clock.monotonic());
+        assert!(trust.is_over());
+
+        // Only the database knows whether the lease still holds.
+        trust.renew(clock.monotonic());
+        assert!(!trust.is_over());
     }
 }

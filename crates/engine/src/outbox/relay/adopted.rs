@@ -254,7 +254,7 @@ impl Member<'_> {
         });
         match claimed.await {
             Ok(Some(claim)) => {
-                self.trust.renew(sent);
+                self.trust.acknowledged(sent);
                 self.acks += 1;
                 let done = recover.iter().filter(|slot| !claim.unrecovered.contains(slot));
                 serving.recovered.extend(done.filter_map(|slot| Some((*slot, *self.epochs.get(slot)?))));
@@ -357,7 +357,7 @@ impl Member<'_> {
         });
         match marked.await {
             Ok(Some(marked)) => {
-                self.trust.renew(sent);
+                self.trust.acknowledged(sent);
                 self.acks += 1;
                 metrics::published(published);
                 self.has_published |= published > 0;

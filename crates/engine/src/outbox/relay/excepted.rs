@@ -103,7 +103,7 @@ impl Member<'_> {
         });
         match settling.await {
             Ok(Some(settling)) => {
-                self.trust.renew(sent);
+                self.trust.acknowledged(sent);
                 self.acks += 1;
                 metrics::published(delivered);
                 self.relay.publisher.settled(&events);

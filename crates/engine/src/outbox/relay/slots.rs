@@ -86,7 +86,7 @@ impl Member<'_> {
         });
         match taking.await {
             Ok(Some((taken, blocked))) => {
-                self.trust.renew(sent);
+                self.trust.acknowledged(sent);
                 self.acks += 1;
                 self.cursors = taken.cursors;
                 self.epochs.extend(taken.epochs);
@@ -111,7 +111,7 @@ impl Member<'_> {
         });
         match leaving_them.await {
             Ok(Some(kept)) => {
-                self.trust.renew(sent);
+                self.trust.acknowledged(sent);
                 self.acks += 1;
                 self.cursors = kept;
                 self.epochs.retain(|slot, _| !leaving.contains(slot));
