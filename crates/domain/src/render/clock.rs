@@ -35,9 +35,9 @@ impl Default for Clocks {
 pub struct Seen {
     /// Where it is.
     pub phase: Phase,
-    /// When nexrender got it.
+    /// Since when it is in nexrender's queue.
     pub submitted_at: Timestamp,
-    /// When a node was first seen with it.
+    /// When a node was first seen with it, since it was last in the queue.
     pub started_at: Option<Timestamp>,
     /// When state, progress or its own time of change last differed from before.
     pub changed_at: Timestamp,
@@ -60,8 +60,9 @@ pub fn look(seen: Seen, clocks: &Clocks, now: Timestamp) -> Verdict {
         return Verdict::Fine;
     }
     let has_passed = |since: Timestamp, limit: Duration| now.since(since) >= limit;
-    let Some(started_at) = seen.started_at else {
-        // No node has it, so nothing can be heard of it.
+    // A node that is interrupted puts its job back: then no node has it, whoever had it before.
+    let Some(started_at) = seen.started_at.filter(|_| seen.phase != Phase::WaitingForNode) else {
+        // Nothing can be heard of it.
         return match clocks.queue_timeout {
             Some(limit) if has_passed(seen.submitted_at, limit) => Verdict::Over(Failure::NotPicked),
             _ if has_passed(seen.submitted_at, clocks.queue_told_after) => Verdict::WaitsLong,
@@ -100,6 +101,12 @@ mod tests {
     }
 
     #[test]
+    fn what_a_node_has_put_back_waits_again() {
+        check(Phase::WaitingForNode, Some(100), 200, 299, Verdict::Fine);
+        check(Phase::WaitingForNode, Some(100), 200, 1_000_000, Verdict::WaitsLong);
+    }
+
+    #[test]
     fn the_time_of_the_render_counts_from_its_start_and_not_from_its_submission() {
         check(Phase::Rendering, Some(5_000), 6_799, 6_799, Verdict::Fine);
         check(Phase::Rendering, Some(5_000), 6_799, 6_800, Verdict::Over(Failure::TimedOut));
@@ -123,6 +130,24 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn whoever_waits_for_a_node_is_never_told_from_one_that_no_node_ever_had(
+            limit: Option<u16>, started: u16, changed: u16, now: u16,
+        ) {
+            let clocks =
+                Clocks { queue_timeout: limit.map(u64::from).map(Duration::from_secs), ..Clocks::default() };
+            let never = Seen {
+                phase: Phase::WaitingForNode,
+                submitted_at: at(0),
+                started_at: None,
+                changed_at: at(u64::from(changed)),
+            };
+            let put_back = Seen { started_at: Some(at(u64::from(started))), ..never };
+            let now = at(u64::from(now));
+
+            prop_assert_eq!(look(put_back, &clocks, now), look(never, &clocks, now));
+        }
+
         #[test]
         fn whatever_a_node_has_is_over_within_the_longest_time(started in 0..1_000_u64, changed: u32, more: u32) {
             let seen = Seen {

@@ -21,9 +21,9 @@ pub struct RenderRecord {
     pub worker_name: Option<String>,
     /// The name that nexrender has for its job.
     pub remote_job: Option<String>,
-    /// When nexrender got the job.
+    /// Since when the job is in nexrender's queue.
     pub submitted_at: Option<Timestamp>,
-    /// When a node was first seen with it.
+    /// When a node was first seen with it, since it was last in the queue.
     pub node_started_at: Option<Timestamp>,
     /// When something about it last differed from before.
     pub changed_at: Option<Timestamp>,

@@ -194,6 +194,9 @@ fn update(row: &mut RenderRow, before: &Render, after: &Render, change: &Change<
         row.submitted_at.get_or_insert(now);
         if after.phase > Phase::WaitingForNode {
             row.node_started_at.get_or_insert(now);
+        } else if row.node_started_at.take().is_some() {
+            // Its node has put it back, so it waits as if it had only now come.
+            row.submitted_at = Some(now);
         }
         let has_moved = after.phase != before.phase || after.progress != before.progress;
         if is_marked || has_moved || row.changed_at.is_none() {

@@ -2,6 +2,7 @@
 
 use super::{MINUTE, at, bring_to, claim, find, new_render, ordered, say, submit};
 use crate::Bench;
+use tidemill_domain::render::clock::{Clocks, Seen, Verdict, look};
 use tidemill_domain::render::{Failure, Phase, Trouble, Work};
 use tidemill_store::render::{NewRender, RenderStanding};
 
@@ -10,6 +11,7 @@ crate::on_both![
     what_has_ended_lately_is_counted_and_forgotten_again,
     what_waits_to_be_tried_again_is_seen_with_its_reason,
     what_comes_too_late_and_what_no_node_takes_is_seen,
+    a_job_that_its_node_puts_back_waits_as_if_it_had_only_now_come,
 ];
 
 async fn standing(bench: &Bench) -> RenderStanding {
@@ -69,4 +71,26 @@ async fn what_comes_too_late_and_what_no_node_takes_is_seen(bench: Bench) {
     assert_eq!((seen.late, seen.waiting_since), (1, submitted_at));
     say(&bench, &again, at(Phase::Rendering, 1.0)).await;
     assert_eq!(standing(&bench).await.waiting_since, None);
+}
+
+async fn a_job_that_its_node_puts_back_waits_as_if_it_had_only_now_come(bench: Bench) {
+    let claimed = bring_to(&bench, Phase::Rendering).await;
+    bench.advance(MINUTE / 2);
+
+    let told = say(&bench, &claimed, at(Phase::WaitingForNode, 50.0)).await;
+
+    let put_back_at = bench.now();
+    let waits = Seen {
+        phase: Phase::WaitingForNode,
+        submitted_at: put_back_at,
+        started_at: None,
+        changed_at: put_back_at,
+    };
+    assert_eq!(told.record.seen(), Some(waits));
+    assert_eq!(look(waits, &Clocks::default(), put_back_at.plus(MINUTE * 60)), Verdict::WaitsLong);
+    assert_eq!(standing(&bench).await.waiting_since, Some(put_back_at));
+    bench.advance(MINUTE / 4);
+    let told = say(&bench, &claimed, at(Phase::Rendering, 50.0)).await;
+    let seen = told.record.seen().unwrap();
+    assert_eq!((seen.submitted_at, seen.started_at), (put_back_at, Some(bench.now())));
 }
