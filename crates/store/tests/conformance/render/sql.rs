@@ -3,8 +3,9 @@
 use super::{bring_to, claim, execute, find, outcomes, say, steps, take_leftovers, text, transitions};
 use crate::Bench;
 use std::time::Duration;
-use tidemill_domain::render::lifecycle::Slot;
-use tidemill_domain::render::{Act, Phase, RenderId, Status, Work};
+use tidemill_domain::lease::Epoch;
+use tidemill_domain::render::lifecycle::{Counts, File, Slot};
+use tidemill_domain::render::{Act, Failure, Phase, RenderId, Status, Trouble, Work};
 use tidemill_store::render::{RENDER_CANCELLED, RENDER_WAITING};
 use tidemill_store::wakeup::Woken;
 
@@ -18,6 +19,9 @@ crate::on_both![
     cancelled_by_sql_and_its_worker_is_gone_ends_by_a_reap,
     recovered_by_hand_as_the_document_says_is_claimed_anew,
     wanted_once_more_by_sql_is_claimed_anew,
+    what_failed_with_a_bad_file_and_is_wanted_once_more_by_sql_begins_anew,
+    what_was_cancelled_while_it_rendered_and_is_wanted_once_more_by_sql_begins_anew,
+    what_only_could_not_be_published_goes_on_when_it_is_wanted_once_more_by_sql,
     nobody_is_at_work_without_a_worker_and_a_lease,
     an_unknown_status_is_refused,
     a_plain_insert_wakes_where_the_database_can,
@@ -178,6 +182,70 @@ async fn wanted_once_more_by_sql_is_claimed_anew(bench: Bench) {
     let claimed = claim(&bench, 1).await;
     assert_eq!((claimed.record.id(), claimed.record.render.cancel_requested_at), (id, None));
     assert_eq!(claimed.record.ended_at, None);
+}
+
+/// Wants it once more, and sees that all that is left of its job of this epoch is to be dropped, and nothing else.
+async fn begins_anew(bench: &Bench, id: RenderId, old_job: i64) {
+    execute(bench, "update render_queue set status = 'pending'").await;
+    let waits = find(bench, id).await;
+    assert_eq!((waits.render.phase, waits.render.job, waits.render.reason), (Phase::Queued, None, None));
+    assert_eq!((waits.render.progress.get(), waits.render.counts), (0, Counts::default()));
+    assert_eq!((waits.remote_job, waits.staged_path, waits.submitted_at), (None, None, None));
+    assert_eq!((waits.started_at, waits.ended_at), (None, None));
+    bench.advance(Duration::from_secs(366 * 86_400));
+
+    let again = claim(bench, 2).await;
+    let told = say(bench, &again, Work::Prepared).await;
+
+    assert_eq!((again.act, told.decision.act), (Act::Prepare, Act::Submit));
+    let epoch = again.fence.epoch.get();
+    assert_eq!((epoch, told.record.render.job), (old_job + 1, Some(again.fence.epoch)));
+    assert_eq!(told.record.remote_job, Some(format!("rq-{id}-{epoch}")));
+    let mut left: Vec<i64> = take_leftovers(bench).await.into_iter().map(|one| one.1).collect();
+    left.sort_unstable();
+    assert_eq!(left, (1..=old_job).collect::<Vec<_>>());
+}
+
+async fn what_failed_with_a_bad_file_and_is_wanted_once_more_by_sql_begins_anew(bench: Bench) {
+    let bad = || Work::Failed(Trouble::new(Failure::OutputInvalid, "cut off"));
+    let mut claimed = bring_to(&bench, Phase::Validating).await;
+    let id = claimed.record.id();
+    while say(&bench, &claimed, bad()).await.record.render.status == Status::Pending {
+        bench.advance(super::MINUTE * 60);
+        claimed = claim(&bench, 1).await;
+        for (work, _) in steps().into_iter().filter(|(_, next)| *next <= Phase::Validating) {
+            say(&bench, &claimed, work).await;
+        }
+    }
+    let failed = find(&bench, id).await;
+    assert_eq!((failed.render.status, failed.render.phase), (Status::Failed, Phase::Validating));
+
+    begins_anew(&bench, id, claimed.fence.epoch.get()).await;
+}
+
+async fn what_was_cancelled_while_it_rendered_and_is_wanted_once_more_by_sql_begins_anew(bench: Bench) {
+    let ghost = bring_to(&bench, Phase::Rendering).await;
+    let id = ghost.record.id();
+    execute(&bench, "update render_queue set status = 'cancelled'").await;
+
+    begins_anew(&bench, id, 1).await;
+
+    assert_eq!(say(&bench, &ghost, Work::Renew).await.decision.act, Act::GiveUp, "it never heard of it");
+}
+
+async fn what_only_could_not_be_published_goes_on_when_it_is_wanted_once_more_by_sql(bench: Bench) {
+    let claimed = bring_to(&bench, Phase::Copying).await;
+    let id = claimed.record.id();
+    say(&bench, &claimed, Work::Failed(Trouble::new(Failure::NasRefused, "read only"))).await;
+    assert_eq!(find(&bench, id).await.render.status, Status::Failed);
+
+    execute(&bench, "update render_queue set status = 'pending'").await;
+
+    bench.advance(Duration::from_secs(366 * 86_400));
+    let again = claim(&bench, 2).await;
+    assert_eq!((again.act, again.record.render.job), (Act::Copy, Some(Epoch::new(1))));
+    let files: Vec<File> = take_leftovers(&bench).await.into_iter().map(|one| one.4).collect();
+    assert_eq!(files, [File::Keep]);
 }
 
 async fn nobody_is_at_work_without_a_worker_and_a_lease(bench: Bench) {
