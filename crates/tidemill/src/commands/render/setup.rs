@@ -215,12 +215,12 @@ fn list(text: &str, separator: char) -> impl Iterator<Item = &str> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::config::{Sources, load};
     use std::time::Duration;
 
-    fn settings(values: &[(&'static str, &str)]) -> Render {
+    pub(in super::super) fn settings(values: &[(&'static str, &str)]) -> Render {
         let sources = Sources {
             flags: values.iter().map(|(path, text)| (*path, "--test", (*text).to_owned())).collect(),
             environment: Vec::new(),

@@ -173,7 +173,7 @@ impl Wanted {
             ffmpeg: settings.ffmpeg.clone().into(),
             ..InspectorOptions::default()
         });
-        let shelf = shelf(&setup, settings, clock);
+        let shelf = NasShelf::new(shelf(&setup, settings), clock);
         let world = World { farm: Arc::new(farm), inspector: Arc::new(inspector), shelf: Arc::new(shelf) };
         let pool = settings.pool.as_deref().map(|name| pool(name, settings.pool_units)).transpose()?;
         Ok(Some(Self { setup, world, pool }))
@@ -220,19 +220,19 @@ impl Wanted {
     }
 }
 
-/// The NAS, as the configuration has it.
-fn shelf(setup: &Setup, settings: &Render, clock: Arc<SystemClock>) -> NasShelf {
+/// The NAS, as the configuration has it: where nodes leave files, and where these are published.
+fn shelf(setup: &Setup, settings: &Render) -> ShelfOptions {
     let at = |folder: &LocalPath| match (settings.mount_check, folder.is_in(&setup.mount)) {
         (true, true) => Mount::At(setup.mount.clone()),
         _ => Mount::Local,
     };
-    let output = match &settings.mount_sentinel {
-        Some(name) => Mount::Sentinel(name.clone()),
-        None => at(&setup.output),
+    // Where a mount cannot be told from a folder, the one file speaks for all of the NAS.
+    let (staging, output) = match &settings.mount_sentinel {
+        Some(name) => (Mount::Local, Mount::Sentinel(name.clone())),
+        None => (at(&setup.staging), at(&setup.output)),
     };
-    let staging = Place { folder: setup.staging.clone(), mount: at(&setup.staging) };
-    let output = Place { folder: setup.output.clone(), mount: output };
-    NasShelf::new(ShelfOptions::new(staging, output), clock)
+    let staging = Place { folder: setup.staging.clone(), mount: staging };
+    ShelfOptions::new(staging, Place { folder: setup.output.clone(), mount: output })
 }
 
 fn pool(name: &str, units: u32) -> Result<(PoolName, NonZeroU32), Failure> {
@@ -241,4 +241,29 @@ fn pool(name: &str, units: u32) -> Result<(PoolName, NonZeroU32), Failure> {
         Failure::new(Code::BadRenderSettings, what, "name a pool as `tidemill pool list` shows it")
     })?;
     Ok((name, NonZeroU32::new(units).unwrap_or(NonZeroU32::MIN)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::setup::tests::settings;
+    use super::*;
+
+    fn mounts(values: &[(&'static str, &str)]) -> (Mount, Mount) {
+        let settings = settings(values);
+        let options = shelf(&Setup::read(&settings).unwrap(), &settings);
+        (options.staging.mount, options.output.mount)
+    }
+
+    #[test]
+    fn a_nas_is_known_by_its_mount_or_by_a_file_and_never_needs_both() {
+        let mount = ("render.mount", "/mnt/nas");
+        let at = Mount::At(LocalPath::parse("/mnt/nas").unwrap());
+        let sentinel = Mount::Sentinel("this-is-the-nas".to_owned());
+
+        assert_eq!(mounts(&[mount]), (at.clone(), at.clone()));
+        assert_eq!(mounts(&[mount, ("render.staging_folder", "/srv/staging")]), (Mount::Local, at));
+        assert_eq!(mounts(&[mount, ("render.mount_check", "false")]), (Mount::Local, Mount::Local));
+        let by_file = mounts(&[mount, ("render.mount_sentinel", "this-is-the-nas")]);
+        assert_eq!(by_file, (Mount::Local, sentinel));
+    }
 }
