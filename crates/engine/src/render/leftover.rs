@@ -1,12 +1,11 @@
 //! Jobs that the farm still has and nobody needs: taken out together with their files, by whoever comes first.
 
-use super::places::Staged;
 use super::site::Site;
 use std::time::Duration;
 use tidemill_domain::render::answer::RemoteJob;
 use tidemill_domain::render::clock::Clocks;
 use tidemill_domain::render::lifecycle::File;
-use tidemill_domain::render::{NodePath, Phase, Report, Status, Trouble, Uid};
+use tidemill_domain::render::{Failure, Phase, Report, Status, Trouble, Uid};
 use tidemill_domain::time::Monotonic;
 use tidemill_store::StoreError;
 use tidemill_store::render::{Leftover, RenderRecord};
@@ -18,10 +17,12 @@ const PER_TURN: u32 = 100;
 const KEPT_FOR: Duration = Duration::from_secs(30);
 
 /// What became of a job.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Dropped {
     /// It is out, and its file too if it had to be.
     Gone,
+    /// It is out, and nothing renders it, but its file could not be removed yet.
+    FileLeft(Trouble),
     /// A node renders it, which nobody can stop.
     Running,
 }
@@ -72,8 +73,10 @@ pub(super) async fn drop_once(
         }
         site.asking("remove", site.farm.remove(name)).await?;
     }
-    if leftover.file == File::Delete {
-        discard(site, leftover).await?;
+    if leftover.file == File::Delete
+        && let Err(trouble) = discard(site, leftover).await
+    {
+        return Ok(Dropped::FileLeft(trouble));
     }
     if let Err(error) = settle(site, leftover).await {
         // It is taken out once more, which does no harm.
@@ -92,9 +95,13 @@ fn is_running(report: &Report) -> bool {
 
 async fn discard(site: &Site, leftover: &Leftover) -> Result<(), Trouble> {
     let Some(path) = &leftover.staged_path else { return Ok(()) };
-    let Ok(node) = NodePath::parse(path) else { return Ok(()) };
-    let Staged { local, .. } = site.options.places.staged_at(node)?;
-    site.shelf.discard(&local).await?;
+    // What lies elsewhere by now is out of our reach, and waiting would not change that.
+    if let Ok(Some(staged)) = site.options.places.kept(path) {
+        match site.shelf.discard(&staged.local).await {
+            Err(trouble) if trouble.failure == Failure::PathNotMapped => {}
+            discarded => discarded?,
+        }
+    }
     let Ok(Some(record)) = record(site, leftover).await else { return Ok(()) };
     let (Some(composition), Some(date)) = (&record.composition, record.broadcast_date) else {
         return Ok(());
@@ -133,6 +140,12 @@ pub(super) async fn keep(site: &Site, leftover: &Leftover) {
     }
 }
 
+/// Its job is gone, and its file is not. It is tried again: that is written down.
+pub(super) fn file_left(leftover: &Leftover, trouble: &Trouble) {
+    let (id, job) = (leftover.render, &leftover.remote_job);
+    tracing::warn!(render.id = %id, "the file of job {job} of render {id} could not be removed yet: {}", trouble.message);
+}
+
 /// Takes out what nobody sees to. How many are gone.
 pub(super) async fn sweep(site: &Site) -> Result<usize, StoreError> {
     let mut tx = site.store.begin().await?;
@@ -145,6 +158,7 @@ pub(super) async fn sweep(site: &Site) -> Result<usize, StoreError> {
         match drop_once(site, leftover, &mut watching).await {
             Ok(Dropped::Gone) => gone += 1,
             Ok(Dropped::Running) => {}
+            Ok(Dropped::FileLeft(trouble)) => file_left(leftover, &trouble),
             Err(trouble) => {
                 let id = leftover.render;
                 tracing::warn!(render.id = %id, "job {} of render {id} could not be taken out of nexrender yet: {}", leftover.remote_job, trouble.message);

@@ -34,8 +34,15 @@ impl Places {
         self.staged_at(node)
     }
 
-    /// The same, of a path that was written down when the job was made.
-    pub fn staged_at(&self, node: NodePath) -> Result<Staged, Trouble> {
+    /// The same, of a path that was written down when the job was made; none when nodes leave their files elsewhere by now,
+    /// so that nobody can get at it any more.
+    pub fn kept(&self, path: &str) -> Result<Option<Staged>, Trouble> {
+        let staging = self.staged_at(self.staging.clone())?.local;
+        let staged = NodePath::parse(path).ok().and_then(|node| self.staged_at(node).ok());
+        Ok(staged.filter(|staged| staged.local.is_in(&staging) && staged.local != staging))
+    }
+
+    fn staged_at(&self, node: NodePath) -> Result<Staged, Trouble> {
         let local = self.paths.to_local(&node).map_err(|no_path| match no_path {
             NoPath::NotMapped { .. } => Trouble::new(Failure::PathNotMapped, &no_path.to_string()),
             NoPath::Bad(bad) => unusable(&bad),
@@ -101,6 +108,22 @@ mod tests {
         let published = places().published(&output).unwrap();
         assert_eq!(published.to_string(), "\\\\NAS\\broadcast\\output\\2026-11-15\\Mini_7.mp4");
         assert_eq!(places().poster(uid).unwrap().to_string(), "/mnt/nas/.posters/rq-7-2.jpg");
+    }
+
+    #[test]
+    fn a_path_that_was_written_down_counts_only_where_nodes_leave_their_files_now() {
+        let kept = |path: &str| places().kept(path).unwrap().map(|staged| staged.local.to_string());
+
+        let here = kept("\\\\nas\\Broadcast\\.staging\\rq-7-2.mp4");
+        assert_eq!(here.as_deref(), Some("/mnt/nas/.staging/rq-7-2.mp4"));
+        for elsewhere in [
+            "\\\\NAS\\broadcast\\old\\rq-7-2.mp4",
+            "\\\\NAS\\broadcast\\.staging",
+            "D:\\out\\rq-7-2.mp4",
+            "rq-7-2.mp4",
+        ] {
+            assert_eq!(kept(elsewhere), None, "{elsewhere}");
+        }
     }
 
     #[test]

@@ -22,6 +22,11 @@ impl Task {
             match leftover::drop_once(&site, &leftover, &mut watching).await {
                 Ok(Dropped::Gone) => break,
                 Ok(Dropped::Running) => {}
+                Ok(Dropped::FileLeft(trouble)) => {
+                    // Nobody renders it, so nobody has to wait for the NAS. The next sweep has another look.
+                    leftover::file_left(&leftover, &trouble);
+                    break;
+                }
                 Err(trouble) => {
                     let id = leftover.render;
                     tracing::warn!(render.id = %id, "job {} of render {id} could not be taken out of nexrender yet: {}", leftover.remote_job, trouble.message);

@@ -6,7 +6,7 @@ use crate::render::report;
 use crate::render::shelf::Content;
 use tidemill_domain::code::Code;
 use tidemill_domain::render::output::Output;
-use tidemill_domain::render::{Failure, LocalPath, NodePath, Trouble, Work, check};
+use tidemill_domain::render::{Failure, LocalPath, Trouble, Work, check};
 use tidemill_store::crash_point;
 use tokio::sync::SemaphorePermit;
 
@@ -144,11 +144,12 @@ impl Task {
     pub(super) async fn staged(&self) -> Result<Staged, Trouble> {
         let places = &self.site.options.places;
         match &self.record.staged_path {
-            Some(path) => {
-                let node =
-                    NodePath::parse(path).map_err(|bad| Trouble::refused(bad.code(), &bad.to_string()))?;
-                places.staged_at(node)
-            }
+            // Somebody has moved the folder since: that is no fault of the worker, and another job has another path.
+            Some(path) => places.kept(path)?.ok_or_else(|| {
+                let message =
+                    format!("its file {path} is not where nodes leave files now, {}", places.staging);
+                Trouble::new(Failure::OutputInvalid, &message)
+            }),
             None => places.staged(self.uid(), &self.profile().await?.extension),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::studio::{Studio, until};
 use super::world::Node;
-use tidemill_domain::render::{Phase, Report, Status};
+use tidemill_domain::render::{Failure, Phase, Report, Status};
 
 #[tokio::test]
 async fn a_job_that_no_node_has_is_taken_out_at_once() {
@@ -104,6 +104,31 @@ async fn a_job_that_goes_on_after_its_render_was_given_back_is_swept_by_any_work
         let second = studio.worker().await;
 
         until(|| studio.fake.state().removed == ["rq-1-1"]).await;
+        until(|| studio.fake.state().staged.is_empty()).await;
+        second.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_nas_that_does_not_let_a_file_go_keeps_no_place_and_the_file_is_removed_later() {
+    for studio in Studio::both().await {
+        studio.fake.set_node(Node::Slow);
+        studio.fake.breaks("discard", Failure::NasFailed);
+        let id = studio.order().await;
+        let first = studio.worker().await;
+        studio.until_phase(id, Phase::Rendering).await;
+
+        studio.cancel(id).await;
+        studio.until_status(id, Status::Cancelled).await;
+        studio.fake.finish("rq-1-1");
+
+        first.until(|health| health.busy == 0).await;
+        assert_eq!(studio.fake.state().removed, ["rq-1-1"]);
+        assert_eq!(studio.fake.state().staged.len(), 1);
+        first.stop().await;
+        studio.fake.mend();
+        studio.clock.advance(super::studio::LEASE_AND_MORE);
+        let second = studio.worker().await;
         until(|| studio.fake.state().staged.is_empty()).await;
         second.stop().await;
     }

@@ -1,10 +1,12 @@
 //! What goes wrong, and what is done about it: the rows of the matrix, as a worker meets them.
 
-use super::studio::{Studio, WAIT_AND_MORE, until};
+use super::studio::{LEASE_AND_MORE, Studio, WAIT_AND_MORE, until};
 use super::world::Node;
 use std::time::Duration;
-use tidemill_domain::render::{Failure, Phase, Report, Status};
+use tidemill_domain::render::path_map::PathLine;
+use tidemill_domain::render::{Failure, LocalPath, NodePath, PathMap, Phase, Report, Status};
 use tidemill_domain::time::Clock;
+use tidemill_engine::render::Places;
 
 fn failed(failure: Failure) -> Report {
     Report::Failed { failure, message: "the node says so".into() }
@@ -96,6 +98,43 @@ async fn a_nas_that_fails_costs_only_another_upload() {
             (1, 1, 2)
         );
     }
+}
+
+#[tokio::test]
+async fn a_file_where_nodes_no_longer_leave_files_is_rendered_anew_and_stops_nobody() {
+    for studio in Studio::both().await {
+        studio.fake.breaks("copy", Failure::NasFailed);
+        let id = studio.order().await;
+        let first = studio.worker().await;
+        studio.until(id, |record| record.render.counts.upload == 1).await;
+        first.stop().await;
+        studio.fake.mend();
+        studio.clock.advance(WAIT_AND_MORE);
+
+        let second = studio.worker_with(|options| options.places = moved(&options.places)).await;
+        let record = studio.until(id, |record| record.render.counts.render == 1).await;
+
+        assert_eq!(record.render.reason.unwrap().code.to_string(), "TM1534");
+        until(|| studio.fake.state().removed == ["rq-1-1"]).await;
+        second.until(|health| health.in_flight.is_empty() && health.paused.is_none()).await;
+        studio.clock.advance(WAIT_AND_MORE);
+        studio.until_status(id, Status::Completed).await;
+        second.until(|health| health.busy == 0).await;
+        second.stop().await;
+        assert_eq!(studio.fake.submits(), 2);
+        studio.clock.advance(LEASE_AND_MORE);
+        let mut tx = studio.store.begin().await.unwrap();
+        let left = tx.take_render_leftovers(10, WAIT_AND_MORE).await.unwrap();
+        tx.rollback().await.unwrap();
+        assert_eq!(left.iter().map(|one| one.epoch.get()).filter(|epoch| *epoch == 1).count(), 0);
+    }
+}
+
+/// The same folder, under another name for nodes.
+fn moved(places: &Places) -> Places {
+    let staging = NodePath::parse("\\\\NEW\\broadcast\\.staging").unwrap();
+    let line = PathLine { node: staging.clone(), local: LocalPath::parse("/staging").unwrap() };
+    Places { staging, paths: PathMap::new(vec![line]).unwrap(), ..places.clone() }
 }
 
 #[tokio::test]
