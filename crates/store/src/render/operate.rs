@@ -102,6 +102,35 @@ impl Tx {
         Ok(Ordered::Done { from: status, record: Box::new(reaped.record) })
     }
 
+    /// The same for at most `limit` renders whose workers have vanished: the status before, and the row as it is now. Needs
+    /// a transaction.
+    pub async fn recover_renders(
+        &mut self,
+        limit: u32,
+        policy: &Policy,
+        actor: &Actor,
+        reason: Option<&str>,
+    ) -> Result<Vec<(Status, RenderRecord)>, StoreError> {
+        let now = self.now().await?;
+        let rows = self.render_lock_lapsed(now.into(), limit.into()).await?;
+        let mut recovered = Vec::with_capacity(rows.len());
+        for row in rows {
+            let id = RenderId::new(row.id);
+            let before = match row.record() {
+                Ok(record) => record.render,
+                Err(error) => {
+                    self.set_render_aside(id, &error, now).await?;
+                    continue;
+                }
+            };
+            let Some(reaped) = self.reap(row, &before, policy, &actor.name, now).await? else { continue };
+            let order = Order { action: "render.recover", actor, reason, now };
+            self.audit_order_of_render(before.status, &reaped.record, order).await?;
+            recovered.push((before.status, reaped.record));
+        }
+        Ok(recovered)
+    }
+
     async fn order(
         &mut self,
         row: RenderRow,

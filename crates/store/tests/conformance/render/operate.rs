@@ -15,6 +15,7 @@ crate::on_both![
     what_could_only_not_be_published_is_not_rendered_again,
     what_was_cancelled_by_sql_and_is_wanted_again_leaves_its_ghost_behind,
     a_render_is_recovered_by_hand_once_its_lease_has_lapsed,
+    all_whose_workers_have_vanished_are_recovered_in_somebodys_name,
     an_order_for_a_render_that_is_not_there_says_so,
     workers_are_listed_while_they_are_heard_of,
 ];
@@ -161,6 +162,37 @@ async fn a_render_is_recovered_by_hand_once_its_lease_has_lapsed(bench: Bench) {
     let first = audited(&bench, id).await.remove(0);
     assert_eq!((first.0.as_str(), first.3.as_str()), ("render.recover", "stuck"));
     assert_eq!(super::transitions(&bench, id).await.last().unwrap().2, "ann");
+}
+
+async fn all_whose_workers_have_vanished_are_recovered_in_somebodys_name(bench: Bench) {
+    let rendering = bring_to(&bench, Phase::Rendering).await.record.id();
+    let cancelled = bring_to(&bench, Phase::Copying).await.record.id();
+    execute(&bench, &format!("update render_queue set status = 'cancelled' where id = {cancelled}")).await;
+    bench.advance(MINUTE);
+    let at_work = bring_to(&bench, Phase::Rendering).await.record.id();
+    let recover_all = async || {
+        let mut tx = bench.begin().await;
+        let all = tx.recover_renders(10, &policy(), &ann(), Some("host gone")).await.unwrap();
+        tx.commit().await.unwrap();
+        let mut all: Vec<_> =
+            all.into_iter().map(|(from, now)| (now.id(), from, now.render.status)).collect();
+        all.sort_by_key(|one| one.0.get());
+        all
+    };
+
+    let recovered = recover_all().await;
+
+    assert_eq!(
+        recovered,
+        [(rendering, Status::Rendering, Status::Pending), (cancelled, Status::Cancelled, Status::Cancelled)]
+    );
+    for id in [rendering, cancelled] {
+        let first = audited(&bench, id).await.remove(0);
+        assert_eq!((first.0.as_str(), first.3.as_str()), ("render.recover", "host gone"), "{id}");
+    }
+    assert_eq!(super::transitions(&bench, rendering).await.last().unwrap().2, "ann");
+    assert_eq!(find(&bench, at_work).await.render.status, Status::Rendering);
+    assert_eq!(recover_all().await, []);
 }
 
 async fn an_order_for_a_render_that_is_not_there_says_so(bench: Bench) {

@@ -59,8 +59,8 @@ pub(super) async fn retry(orders: &Orders, context: &Context) -> Result<Exit, Fa
 
 pub(super) async fn recover(arguments: &Recover, context: &Context) -> Result<Exit, Failure> {
     let policy = Setup::policy(&context.settings().render)?;
+    let (actor, reason) = (context.actor(), Some(arguments.reason.as_str()));
     if !arguments.all {
-        let (actor, reason) = (context.actor(), Some(arguments.reason.as_str()));
         let run = Run { ids: &arguments.ids, is_dry: false };
         return order(run, context, async |tx, id| tx.recover_render(id, &policy, &actor, reason).await)
             .await;
@@ -69,13 +69,13 @@ pub(super) async fn recover(arguments: &Recover, context: &Context) -> Result<Ex
     let mut listing = changes();
     loop {
         let mut tx = store.begin().await?;
-        let reaped = tx.reap_renders(BATCH, &policy).await?;
+        let recovered = tx.recover_renders(BATCH, &policy, &actor, reason).await?;
         tx.commit().await?;
-        for one in &reaped {
-            let (id, render) = (one.record.id(), &one.record.render);
-            listing.push(vec![json!(id.get()), json!(null), json!(render.status.as_str()), json!(null)]);
+        for (from, record) in &recovered {
+            let (id, status) = (record.id().get(), record.render.status.as_str());
+            listing.push(vec![json!(id), json!(from.as_str()), json!(status), json!(null)]);
         }
-        if reaped.len() < BATCH as usize {
+        if recovered.is_empty() {
             break;
         }
     }
