@@ -4,6 +4,7 @@ use super::record::RenderRecord;
 use crate::error::StoreError;
 use crate::row::damaged;
 use crate::row::render::RenderRow;
+use crate::row::render::part::TransitionRow;
 use crate::tx::{AheadRow, RenderFilterRow, Tx};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -58,7 +59,7 @@ pub struct RenderCounts {
 pub struct TransitionRecord {
     /// Its number.
     pub id: i64,
-    /// From which status; none for the insert.
+    /// From which status; none for the insert, and for one that nobody knows.
     pub from: Option<Status>,
     /// To which.
     pub to: Status,
@@ -181,8 +182,10 @@ impl Tx {
         Ok(seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()))
     }
 
-    /// The changes of status of one render, the oldest first.
+    /// The changes of status of one render, the oldest first. What another program has noted in words that nobody knows is
+    /// left out.
     pub async fn render_transitions(&mut self, id: RenderId) -> Result<Vec<TransitionRecord>, StoreError> {
-        self.render_transitions_of(id.get()).await?.into_iter().map(TryInto::try_into).collect()
+        let rows = self.render_transitions_of(id.get()).await?;
+        Ok(rows.into_iter().filter_map(TransitionRow::record).collect())
     }
 }

@@ -4,6 +4,7 @@ use crate::codec::{DbId, DbTime};
 use crate::error::StoreError;
 use crate::render::{AttemptOutcome, AttemptRecord, Leftover, TransitionRecord, WorkerRecord, WorkerState};
 use crate::row::damaged;
+use std::str::FromStr;
 use std::time::Duration;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::render::RenderId;
@@ -22,23 +23,23 @@ pub(crate) struct TransitionRow {
     error_code: Option<String>,
 }
 
-impl TryFrom<TransitionRow> for TransitionRecord {
-    type Error = StoreError;
-
-    fn try_from(row: TransitionRow) -> Result<Self, StoreError> {
-        let broken = |column| damaged("render_queue_audit", column, row.id);
-        let from = row.status_from.as_deref().map(str::parse).transpose();
-        let phase = row.phase.as_deref().map(str::parse).transpose();
-        Ok(Self {
-            id: row.id,
-            from: from.map_err(|_| broken("status_from"))?,
-            to: row.status_to.as_deref().unwrap_or_default().parse().map_err(|_| broken("status_to"))?,
-            phase: phase.map_err(|_| broken("phase"))?,
-            worker: row.worker_id.map(Into::into),
-            epoch: Epoch::new(row.epoch.unwrap_or_default()),
-            code: row.error_code.as_deref().and_then(|code| code.parse().ok()),
-            at: row.changed_at.ok_or_else(|| broken("changed_at"))?.into(),
-            by: row.changed_by.unwrap_or_default(),
+impl TransitionRow {
+    /// What it says; none when it is to a status that nobody knows, or of no instant. An audit that was there before may
+    /// hold whatever another program has written, and that is no reason to show nothing of the render.
+    pub(crate) fn record(self) -> Option<TransitionRecord> {
+        fn known<T: FromStr>(word: Option<&str>) -> Option<T> {
+            word.and_then(|word| word.parse().ok())
+        }
+        Some(TransitionRecord {
+            id: self.id,
+            from: known(self.status_from.as_deref()),
+            to: known(self.status_to.as_deref())?,
+            phase: known(self.phase.as_deref()),
+            worker: self.worker_id.map(Into::into),
+            epoch: Epoch::new(self.epoch.unwrap_or_default()),
+            code: known(self.error_code.as_deref()),
+            at: self.changed_at?.into(),
+            by: self.changed_by.unwrap_or_default(),
         })
     }
 }

@@ -24,6 +24,7 @@ crate::on_both![
     what_only_could_not_be_published_goes_on_when_it_is_wanted_once_more_by_sql,
     nobody_is_at_work_without_a_worker_and_a_lease,
     an_unknown_status_is_refused,
+    what_another_program_has_noted_hides_nothing_of_the_render,
     a_plain_insert_wakes_where_the_database_can,
 ];
 
@@ -266,6 +267,27 @@ async fn an_unknown_status_is_refused(bench: Bench) {
 
     let mut tx = bench.begin().await;
     assert!(tx.execute_for_test("update render_queue set status = 'finished'").await.is_err());
+}
+
+async fn what_another_program_has_noted_hides_nothing_of_the_render(bench: Bench) {
+    let id = inserted(&bench).await;
+    let at = if bench.scratch.url().starts_with("sqlite") { "7000000" } else { "to_timestamp(7)" };
+
+    execute(
+        &bench,
+        &format!(
+            "insert into render_queue_audit (render_queue_id, status_from, status_to, changed_at, changed_by, phase)
+             values ({id}, 'queued', 'render:dorender', {at}, 'old', null),
+                    ({id}, 'render:dorender', 'failed', {at}, null, 'dreaming'),
+                    ({id}, null, null, {at}, 'old', null),
+                    ({id}, 'failed', 'pending', null, 'old', null)"
+        ),
+    )
+    .await;
+
+    let noted = transitions(&bench, id).await;
+    assert_eq!(noted.len(), 2, "{noted:?}");
+    assert_eq!(noted[1], (None, Status::Failed, String::new()));
 }
 
 async fn a_plain_insert_wakes_where_the_database_can(bench: Bench) {
