@@ -71,7 +71,8 @@ pub struct AttemptRecord {
     pub worker_name: String,
     /// The name of the job in nexrender.
     pub remote_job: Option<String>,
-    /// The SHA-256 of the job's document.
+    /// The SHA-256 of the job's document; under a key, where data is encrypted: otherwise whoever may read it could try
+    /// names until one fits.
     pub document_sha256: Option<String>,
     /// When it began.
     pub started_at: Timestamp,

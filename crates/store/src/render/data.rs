@@ -46,7 +46,8 @@ impl Tx {
                 let place = place(id, Epoch::new(epoch));
                 let text = keys.open(&place, stored)?;
                 if let Some(sealed) = keys.seal(&place, &text)? {
-                    self.render_attempt_reseal(row.id, epoch, &sealed.text(), sealed.key_id()).await?;
+                    let (stored, key, hash) = (sealed.text(), sealed.key_id(), keys.hash(&text));
+                    self.render_attempt_reseal(row.id, epoch, &stored, key, &hash).await?;
                 }
             }
         }

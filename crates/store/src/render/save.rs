@@ -10,7 +10,6 @@ use crate::row::render::part::leftover_words;
 use crate::row::render::{RenderRow, storable};
 use crate::tx::{AttemptEnd, AttemptNote, NewLeftover, Saving, Tx};
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 use std::time::Duration;
 use tidemill_domain::lease::{Epoch, Lease};
 use tidemill_domain::outbox::telling::RenderChange;
@@ -111,7 +110,7 @@ impl Tx {
         let document = notes.document.map(Value::to_string);
         let report = notes.report.map(|report| storable(&report.to_string()));
         if job.is_some() || document.is_some() || report.is_some() {
-            let sha256 = document.as_ref().map(|text| super::cipher::hex(&Sha256::digest(text.as_bytes())));
+            let hash = document.as_ref().map(|text| self.render_keys().hash(text));
             let (document, key) = match document {
                 Some(text) => self.seal_document(row.id, epoch, text)?,
                 None => (None, None),
@@ -121,7 +120,7 @@ impl Tx {
                 epoch,
                 nexrender_job_id: job.as_deref(),
                 document: document.as_deref(),
-                document_sha256: sha256.as_deref(),
+                document_sha256: hash.as_deref(),
                 document_key_id: key.as_deref(),
                 report: report.as_deref(),
             })

@@ -162,8 +162,9 @@ impl Tx {
         epoch: i64,
         text: &str,
         key: &str,
+        hash: &str,
     ) -> Answer<()> {
-        on_either!(self, render::attempt::reseal(id, epoch, text, key))
+        on_either!(self, render::attempt::reseal(id, epoch, text, key, hash))
     }
 
     pub(crate) async fn render_leftover_insert(&mut self, row: &NewLeftover<'_>) -> Answer<()> {

@@ -21,7 +21,7 @@ pub struct Attempt {
     worker: String,
     /// The name of the job in nexrender.
     remote_job: Option<String>,
-    /// The SHA-256 of the job that nexrender got.
+    /// The SHA-256 of the job that nexrender got; an HMAC under the current key where data is encrypted.
     document_sha256: Option<String>,
     /// When it began.
     started_at: String,

@@ -127,10 +127,11 @@ pub(crate) async fn reseal(
     epoch: i64,
     text: &str,
     key: &str,
+    hash: &str,
 ) -> Result<(), sqlx::Error> {
     sqlx::query(
         "update render_attempt
-         set document = $3, document_key_id = $4
+         set document = $3, document_key_id = $4, document_sha256 = $5
          where render_id = $1
            and epoch = $2",
     )
@@ -138,6 +139,7 @@ pub(crate) async fn reseal(
     .bind(epoch)
     .bind(text)
     .bind(key)
+    .bind(hash)
     .execute(connection)
     .await?;
     Ok(())

@@ -14,6 +14,7 @@ use tidemill_store::{Store, StoreOptions};
 crate::on_both![
     with_a_key_nothing_is_stored_in_clear,
     what_a_dashboard_inserts_in_clear_is_encrypted_when_it_is_claimed,
+    the_hash_of_a_job_tells_nothing_without_the_key,
     a_missing_or_wrong_key_is_named,
     data_that_was_moved_to_another_render_is_not_read,
     a_rotation_encrypts_everything_anew,
@@ -99,6 +100,34 @@ async fn what_a_dashboard_inserts_in_clear_is_encrypted_when_it_is_claimed(bench
     let id = claimed.record.id();
     assert_eq!(claimed.record, super::find(&sealing, id).await);
     assert_eq!(read(&sealing, id).await.unwrap(), "{\"name\":\"PHILIVEY\"}");
+}
+
+async fn the_hash_of_a_job_tells_nothing_without_the_key(bench: Bench) {
+    let document = json!({ "name": SECRET });
+    let hash_of = async |bench: &Bench, id: RenderId| {
+        let attempts = bench.begin().await.render_attempts(id).await.unwrap();
+        attempts[0].document_sha256.clone().unwrap()
+    };
+    let prepared = async |bench: &Bench| {
+        let id = submit(bench, &secret_render()).await.id();
+        let claimed = claim(bench, 1).await;
+        let notes = Notes { document: Some(&document), ..Notes::default() };
+        say_with(bench, id, claimed.fence, Work::Prepared, notes).await.unwrap();
+        id
+    };
+    let sealing = with_keys(&bench, keys(&[("k1", 1)], "k1")).await;
+    let other = with_keys(&bench, keys(&[("k1", 1), ("k2", 2)], "k2")).await;
+
+    let (in_clear, sealed, with_another) =
+        (prepared(&bench).await, prepared(&sealing).await, prepared(&other).await);
+
+    let plain = hash_of(&bench, in_clear).await;
+    let (first, second) = (hash_of(&bench, sealed).await, hash_of(&bench, with_another).await);
+    assert!(plain != first && plain != second && first != second, "{plain} {first} {second}");
+    let mut tx = other.begin().await;
+    tx.reseal_renders(None, 10).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!((hash_of(&bench, in_clear).await, hash_of(&bench, sealed).await), (second.clone(), second));
 }
 
 async fn a_missing_or_wrong_key_is_named(bench: Bench) {
