@@ -137,8 +137,8 @@ impl NexrenderFarm {
         let Some(url) = self.address.job(job) else { return Ok(()) };
         let answer = self.caller.call(Method::DELETE, url, None).await?;
         match answer.status {
-            // The open server answers 204 to what it does not know, and 200 to this.
-            204 if self.dialect == Dialect::Oss => {}
+            // The open server answers 204 to what it does not know, never 404, and 200 to this.
+            204 | 404 | 410 if self.dialect == Dialect::Oss => {}
             200..=299 | 404 | 410 => return Ok(()),
             _ => {}
         }

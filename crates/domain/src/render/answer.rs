@@ -54,7 +54,8 @@ pub fn read(asked: Asked, status: u16, body: &str, dialect: Dialect) -> Result<O
             trouble(Failure::WrongSecret, format!("nexrender answers {status}: {}", line(body)))
         }
         (204, _) => trouble(Failure::NotNexrender, "nexrender has no such address (204)".to_owned()),
-        (404, Asked::Look) => Ok(None),
+        // Of the open server it can only be the word of something that stands before it, and says nothing of the job.
+        (404, Asked::Look) if dialect != Dialect::Oss => Ok(None),
         (200..=299, Asked::Look) if body.trim().is_empty() => Ok(None),
         (200..=299, _) => job(body, dialect).map(Some),
         (408 | 425 | 429 | 500.., _) => {
@@ -159,6 +160,15 @@ mod tests {
         assert_eq!(looked(302, ""), Err(Failure::NotNexrender));
         let submitted = read(Asked::Submit, 404, "", Dialect::Auto).unwrap_err();
         assert_eq!(submitted.failure, Failure::NotNexrender);
+    }
+
+    #[test]
+    fn the_open_server_never_says_404_so_somebody_else_does() {
+        let said = |dialect| read(Asked::Look, 404, "Not Found", dialect).map_err(|trouble| trouble.failure);
+
+        assert_eq!(said(Dialect::Oss), Err(Failure::NotNexrender));
+        assert_eq!((said(Dialect::Auto), said(Dialect::Cloud)), (Ok(None), Ok(None)));
+        assert_eq!(read(Asked::Look, 200, "", Dialect::Oss), Ok(None));
     }
 
     #[test]

@@ -113,6 +113,20 @@ async fn whoever_is_not_nexrender_is_seen_and_not_followed() {
     assert_eq!(elsewhere.asked(), []);
 }
 
+#[tokio::test]
+async fn a_proxy_before_the_open_server_that_has_lost_it_makes_no_job_lost() {
+    let proxy = Http::start(|_| Some((404, "", "no such route".into())));
+    let farm = farm(&proxy.url, Dialect::Oss);
+
+    let (looked, removed) = (farm.look("rq-1-1").await, farm.remove("rq-1-1").await);
+    let submitted = farm.submit(uid(1), &json!({})).await;
+
+    assert_eq!(looked.unwrap_err().failure, Failure::NotNexrender);
+    assert_eq!(removed.unwrap_err().failure, Failure::NotNexrender);
+    assert_eq!(submitted.unwrap_err().failure, Failure::NotNexrender);
+    assert_eq!(proxy.count("POST"), 0);
+}
+
 /// Answers a `POST` too late, but has the job.
 fn slow(known: &Mutex<Option<String>>, asked: &Asked) -> Answer {
     if asked.line.starts_with("POST") {
