@@ -247,6 +247,7 @@ codes! {
     1541 BadRenderKey -> Usage, "the keys for the data of renders are not accepted";
     1542 RenderToolMissing -> Usage, "ffprobe or ffmpeg cannot be run";
     1543 InspectionTimedOut -> TimedOut, "looking at the rendered file took too long";
+    1544 RenderNameTaken -> Conflict, "nexrender has a job of another queue under this name";
     1546 RenderNotFound -> NotFound, "there is no such render";
     1547 UnknownComposition -> NotFound, "nothing is known of the composition";
     1548 SupabaseNotSpoken -> Usage, "Supabase is reached by its database, not by its own interface";

@@ -12,7 +12,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use std::fmt;
 use std::time::Duration;
-use tidemill_domain::render::answer::{Asked, Dialect, RemoteJob, read};
+use tidemill_domain::render::answer::{Asked, Dialect, RemoteJob, is_another, read};
 use tidemill_domain::render::{Failure, Trouble, Uid};
 use tidemill_engine::render::{Asking, Farm};
 
@@ -99,33 +99,52 @@ impl NexrenderFarm {
         read(Asked::Look, answer.status, &answer.body, self.dialect)
     }
 
+    /// The job of this name, if nexrender has it and it is ours. Two queues count from 1, and one would publish the film of
+    /// the other.
+    async fn look_for(&self, name: &str, document: &Value) -> Result<Option<RemoteJob>, Trouble> {
+        let Some(url) = self.address.job(name) else { return Ok(None) };
+        let answer = self.caller.call(Method::GET, url, None).await?;
+        let job = read(Asked::Look, answer.status, &answer.body, self.dialect)?;
+        if job.is_some() && is_another(&answer.body, document) {
+            let message = format!(
+                "nexrender has a job {name} already, which is another one; let each queue have a nexrender of its own, \
+                 or take that job out if nobody needs it"
+            );
+            return Err(Trouble::new(Failure::NameTaken, &message));
+        }
+        Ok(job)
+    }
+
     async fn post(&self, uid: Uid, document: &Value) -> Result<RemoteJob, Trouble> {
         let name = uid.to_string();
-        if let Some(job) = self.look_at(&name).await? {
+        if let Some(job) = self.look_for(&name, document).await? {
             return Ok(job);
         }
         let body = named(document, &name).to_string();
         let answer = match self.caller.call(Method::POST, self.address.jobs(), Some(body)).await {
             Ok(answer) => answer,
             Err(never) if !never.is_sent => return Err(never.into()),
-            Err(lost) => return self.search(&name, lost.into()).await,
+            Err(lost) => return self.search(&name, document, lost.into()).await,
         };
         match read(Asked::Submit, answer.status, &answer.body, self.dialect) {
             Ok(Some(job)) => Ok(job),
             Ok(None) => Err(Trouble::new(Failure::NotNexrender, "nexrender answers without a job")),
             // It may have taken the job before it broke.
-            Err(trouble) if trouble.failure == Failure::NexrenderDown => self.search(&name, trouble).await,
+            Err(trouble) if trouble.failure == Failure::NexrenderDown => {
+                self.search(&name, document, trouble).await
+            }
             Err(trouble) => Err(trouble),
         }
     }
 
     /// Looks for a job that nexrender may or may not have.
-    async fn search(&self, name: &str, mut trouble: Trouble) -> Result<RemoteJob, Trouble> {
+    async fn search(&self, name: &str, document: &Value, mut trouble: Trouble) -> Result<RemoteJob, Trouble> {
         for pause in SEARCHES {
             tokio::time::sleep(pause).await;
-            match self.look_at(name).await {
+            match self.look_for(name, document).await {
                 Ok(Some(job)) => return Ok(job),
                 Ok(None) => {}
+                Err(taken) if taken.failure == Failure::NameTaken => return Err(taken),
                 Err(again) => trouble = again,
             }
         }

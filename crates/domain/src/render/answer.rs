@@ -10,7 +10,9 @@
 //!
 //! The open server has no 404: an unknown address answers 204, and an unknown job 200 with nothing in it.
 
+use super::document::COPY_MODULE;
 use super::failure::{Failure, MESSAGE_CHARS_MAX, Trouble};
+use super::path::NodePath;
 use super::remote::{Report, Said, understand};
 use serde_json::{Map, Value};
 
@@ -44,6 +46,45 @@ pub struct RemoteJob {
     pub report: Report,
     /// Whatever changes when something happens to it; only compared, never read as a time.
     pub updated: Option<String>,
+    /// Where it leaves its file, as nodes see it; none when the server does not say so.
+    pub output: Option<String>,
+}
+
+impl RemoteJob {
+    /// Whether it may be the job that leaves its file at `staged`. Another queue may have one of the same name; of a job that
+    /// does not say where its file goes, nobody knows better.
+    pub fn may_leave(&self, staged: &str) -> bool {
+        let Some(output) = &self.output else { return true };
+        match (NodePath::parse(output), NodePath::parse(staged)) {
+            (Ok(output), Ok(staged)) => output.is_in(&staged) && staged.is_in(&output),
+            _ => output == staged,
+        }
+    }
+}
+
+/// Whether the job that nexrender describes is another one than `document`. Only what both have is compared: servers and
+/// nodes add things of their own.
+pub fn is_another(body: &str, document: &Value) -> bool {
+    let Ok(described) = serde_json::from_str::<Value>(body) else { return false };
+    ["template", "assets", "actions"].into_iter().any(|part| {
+        match (described.get(part), document.get(part)) {
+            (Some(theirs), Some(ours)) => differs(theirs, ours),
+            _ => false,
+        }
+    })
+}
+
+fn differs(theirs: &Value, ours: &Value) -> bool {
+    match (theirs, ours) {
+        (Value::String(theirs), Value::String(ours)) => theirs != ours,
+        (Value::Array(theirs), Value::Array(ours)) => {
+            theirs.len() < ours.len() || theirs.iter().zip(ours).any(|(theirs, ours)| differs(theirs, ours))
+        }
+        (Value::Object(theirs), Value::Object(ours)) => {
+            ours.iter().any(|(name, ours)| theirs.get(name).is_some_and(|theirs| differs(theirs, ours)))
+        }
+        _ => false,
+    }
 }
 
 /// Understands an answer. No job means that nexrender knows none of that name.
@@ -90,7 +131,15 @@ fn job(body: &str, dialect: Dialect) -> Result<RemoteJob, Trouble> {
     let updated = text(&fields, &["updatedAt", "updated"])
         .or_else(|| in_stats("updatedAt").and_then(Value::as_str))
         .map(str::to_owned);
-    Ok(RemoteJob { id: id.to_owned(), report, updated })
+    Ok(RemoteJob { id: id.to_owned(), report, updated, output: output(&fields) })
+}
+
+/// Where the action of ours leaves the file.
+fn output(fields: &Map<String, Value>) -> Option<String> {
+    let actions = fields.get("actions")?.get("postrender")?.as_array()?;
+    let copy =
+        actions.iter().find(|action| action.get("module").and_then(Value::as_str) == Some(COPY_MODULE))?;
+    copy.get("output")?.as_str().map(str::to_owned)
 }
 
 /// The first of these that is a text.
@@ -179,6 +228,30 @@ mod tests {
 
         assert_eq!(trouble.failure, Failure::Rejected);
         assert!(trouble.message.ends_with("job must have template"), "{}", trouble.message);
+    }
+
+    #[test]
+    fn a_job_is_known_by_what_it_shows_and_where_its_file_goes() {
+        let document = |name: &str, output: &str| {
+            serde_json::json!({
+                "uid": "rq-1-1",
+                "template": { "src": "file:///D:/a.aep", "composition": "Mini", "continueOnMissing": false },
+                "assets": [{ "type": "data", "layerName": "Name 1", "value": name }],
+                "actions": { "postrender": [{ "module": COPY_MODULE, "output": output }] },
+            })
+        };
+        let ours = document("PHIL IVEY", "//NAS/a/rq-1-1.mp4");
+        let mut described = ours.clone();
+        described["state"] = "queued".into();
+        described["template"]["dest"] = "D:/work/template.aep".into();
+        let job = looked(200, &described.to_string()).unwrap().unwrap();
+
+        assert!(!is_another(&described.to_string(), &ours));
+        assert!(!is_another(r#"{"uid":"rq-1-1","state":"queued"}"#, &ours), "who says nothing is believed");
+        assert!(is_another(&described.to_string(), &document("DANIEL", "//NAS/a/rq-1-1.mp4")));
+        assert!(is_another(&described.to_string(), &document("PHIL IVEY", "//NAS/b/rq-1-1.mp4")));
+        assert!(job.may_leave("\\\\nas\\A\\rq-1-1.mp4") && !job.may_leave("\\\\NAS\\b\\rq-1-1.mp4"));
+        assert!(RemoteJob { output: None, ..job }.may_leave("/anywhere"));
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub enum Failure {
     TemplateNotFit,
     /// nexrender does not take the job.
     Rejected,
+    /// nexrender has a job of this name that is somebody else's.
+    NameTaken,
     /// nexrender does not answer, or with an error of its own.
     NexrenderDown,
     /// nexrender knows nothing of the job.
@@ -56,12 +58,13 @@ pub enum Failure {
 
 impl Failure {
     /// All.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Refused,
         Self::TemplateMissing,
         Self::AssetMissing,
         Self::TemplateNotFit,
         Self::Rejected,
+        Self::NameTaken,
         Self::NexrenderDown,
         Self::Lost,
         Self::NotPicked,
@@ -90,6 +93,7 @@ impl Failure {
             Self::AssetMissing => "asset_missing",
             Self::TemplateNotFit => "template_not_fit",
             Self::Rejected => "rejected",
+            Self::NameTaken => "name_taken",
             Self::NexrenderDown => "nexrender_down",
             Self::Lost => "lost",
             Self::NotPicked => "not_picked",
@@ -119,6 +123,7 @@ impl Failure {
             Self::AssetMissing => Code::AssetMissing,
             Self::TemplateNotFit => Code::TemplateNotFit,
             Self::Rejected => Code::RenderRejected,
+            Self::NameTaken => Code::RenderNameTaken,
             Self::NexrenderDown => Code::NexrenderDown,
             Self::Lost => Code::RenderLost,
             Self::NotPicked => Code::RenderNotPicked,

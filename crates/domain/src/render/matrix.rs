@@ -10,7 +10,7 @@
 //! | timed out, stalled | 2 | 60 s | × 2 | new | |
 //! | output invalid | 3 | 60 s | no | new | |
 //! | NAS failed | 3 | 30 s | no | same: only the upload again | |
-//! | template missing or not fit, rejected, NAS refused, conflict, worker lost | never | | | | yes |
+//! | template missing or not fit, rejected, name taken, NAS refused, conflict, worker lost | never | | | | yes |
 //! | refused, asset missing, cancelled in nexrender | never | | | | |
 //! | wrong secret, not nexrender, path not mapped, NAS not mounted, tool missing | always, uncounted | 30 s | no | same | yes |
 //!
@@ -127,6 +127,7 @@ impl Patience {
             | Failure::AssetMissing
             | Failure::TemplateNotFit
             | Failure::Rejected
+            | Failure::NameTaken
             | Failure::RemoteCancelled
             | Failure::NasRefused
             | Failure::OutputConflict
@@ -156,6 +157,7 @@ pub const fn is_told(failure: Failure) -> bool {
         Failure::TemplateMissing
             | Failure::TemplateNotFit
             | Failure::Rejected
+            | Failure::NameTaken
             | Failure::NotPicked
             | Failure::NasRefused
             | Failure::OutputConflict

@@ -65,7 +65,10 @@ pub(super) async fn drop_once(
     watching: &mut Watching,
 ) -> Result<Dropped, Trouble> {
     let name = leftover.remote_job.as_str();
-    if let Some(job) = site.asking("look", site.farm.look(name)).await? {
+    let job = site.asking("look", site.farm.look(name)).await?;
+    // What another queue has under this name is not ours to take out.
+    let is_ours = |job: &RemoteJob| leftover.staged_path.as_ref().is_none_or(|staged| job.may_leave(staged));
+    if let Some(job) = job.filter(is_ours) {
         let is_running = is_running(&job.report);
         watching.see(job, site.now());
         if is_running && !watching.is_over(&site.options.clocks, site.now()) {
@@ -178,7 +181,7 @@ mod tests {
 
     fn job(percent: f64) -> RemoteJob {
         let report = Report::At { phase: Phase::Rendering, percent: Some(percent) };
-        RemoteJob { id: "rq-1-1".into(), report, updated: None }
+        RemoteJob { id: "rq-1-1".into(), report, updated: None, output: None }
     }
 
     #[test]

@@ -50,6 +50,9 @@ async fn a_job_is_followed_until_its_file_is_there() {
     assert!(said.iter().any(has_progress), "{said:?}");
     let verdict = check(&inspect(&output).await, &profile());
     assert!(verdict.is_good(), "{}", verdict.message());
+    // What nodes add to a job makes no other one of it.
+    let again = farm.submit(uid(1), &document).await.unwrap();
+    assert_eq!((again.report, jobs_posted(&nexrender)), (Report::Finished, 1));
 
     farm.remove("rq-1-1").await.unwrap();
     assert_eq!(farm.look("rq-1-1").await.unwrap(), None);
@@ -92,6 +95,26 @@ async fn a_name_is_posted_once_however_often_it_is_submitted() {
     assert!(farm.look("rq-4-1").await.unwrap().is_some(), "removing nothing has removed something");
     farm.remove("rq-4-1").await.unwrap();
     assert_eq!(farm.look("rq-4-1").await, Ok(None));
+}
+
+#[tokio::test]
+async fn a_job_of_another_queue_under_the_same_name_is_neither_adopted_nor_removed() {
+    let Some(nexrender) = nexrender(0) else { return };
+    let farm = client(&nexrender);
+    let theirs = job(&nexrender, uid(4), "", &nexrender.output().join("theirs.mp4"));
+    let elsewhere = job(&nexrender, uid(4), "", &nexrender.output().join("ours.mp4"));
+    let another_film = job(&nexrender, uid(4), "secs=9", &nexrender.output().join("theirs.mp4"));
+    farm.submit(uid(4), &theirs).await.unwrap();
+
+    for ours in [elsewhere, another_film] {
+        let refused = farm.submit(uid(4), &ours).await.unwrap_err();
+        assert_eq!(refused.failure, Failure::NameTaken);
+        assert!(refused.message.contains("rq-4-1"), "{}", refused.message);
+    }
+
+    let still = farm.look("rq-4-1").await.unwrap().unwrap();
+    assert_eq!(still.output, Some(nexrender.output().join("theirs.mp4").display().to_string()));
+    assert_eq!(jobs_posted(&nexrender), 1);
 }
 
 #[tokio::test]

@@ -82,7 +82,7 @@ pages! {
     RenderNotPicked "1530" RenderLost "1531" RenderRemoteCancelled "1532" RenderWorkerLost "1533"
     OutputInvalid "1534" NasFailed "1535" NasRefused "1536" NasNotMounted "1537" OutputConflict "1538"
     RenderKeyMissing "1539" RenderDataSealed "1540" BadRenderKey "1541"
-    RenderToolMissing "1542" InspectionTimedOut "1543"
+    RenderToolMissing "1542" InspectionTimedOut "1543" RenderNameTaken "1544"
     RenderNotFound "1546" UnknownComposition "1547" SupabaseNotSpoken "1548" BadRenderSettings "1549"
 }
 

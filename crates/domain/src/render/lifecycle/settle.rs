@@ -139,8 +139,13 @@ fn failed(render: &Render, trouble: &Trouble, slot: Slot) -> Decision {
     next.status = Status::Failed;
     next.lease = Lease::Free { epoch: render.lease.epoch() };
     next.reason = Some(reason(trouble));
+    if trouble.failure == Failure::NameTaken && render.phase == Phase::Submitting {
+        // It never had a job: what has this name is somebody else's, and stays.
+        next.job = None;
+    }
     let file = if render.phase >= Phase::Copying { File::Keep } else { File::Delete };
-    let mut decision = Decision::write(next, drop_job(render.job, slot, file));
+    let act = drop_job(next.job, slot, file);
+    let mut decision = Decision::write(next, act);
     if is_told(trouble.failure) {
         decision.concerns.push(Concern::Failure(trouble.failure));
     }

@@ -492,3 +492,9 @@ fn a_file_is_needed_as_long_as_somebody_may_publish_it() {
     published.works(Work::Published);
     assert!(!is_needed(&published));
 }
+
+#[test]
+fn a_name_that_is_taken_ends_the_render_and_touches_no_job() {
+    let mut play = Play::at(Phase::Submitting);
+    assert_eq!((play.fails(Failure::NameTaken).act, play.render.job), (Act::Nothing, None));
+}

@@ -60,7 +60,10 @@ impl Task {
     }
 
     fn reported(&self, job: Option<RemoteJob>) -> Done {
-        let Some(job) = job else { return Work::Reported(Report::Lost).into() };
+        // One of another queue that has this name is none of ours.
+        let is_ours =
+            |job: &RemoteJob| self.record.staged_path.as_ref().is_none_or(|staged| job.may_leave(staged));
+        let Some(job) = job.filter(is_ours) else { return Work::Reported(Report::Lost).into() };
         if let Report::Unknown { word } = &job.report {
             let id = self.held.id;
             tracing::warn!(render.id = %id, "nexrender says {word:?} about render {id}, which nobody knows");

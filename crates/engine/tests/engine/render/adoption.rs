@@ -3,7 +3,7 @@
 use super::studio::{LEASE_AND_MORE, Running, Studio, options, until};
 use super::world::Node;
 use std::sync::Arc;
-use tidemill_domain::render::{Phase, Status};
+use tidemill_domain::render::{Failure, Phase, Status};
 use tidemill_domain::time::{Clock, FakeClock};
 use tidemill_engine::render::Worker;
 use tokio::sync::watch;
@@ -185,6 +185,45 @@ async fn a_file_that_came_too_late_is_removed_and_one_of_another_queue_stays() {
 
         assert!(studio.fake.state().staged.contains_key("/staging/rq-99-1.mp4"));
     }
+}
+
+#[tokio::test]
+async fn a_job_of_another_queue_is_neither_adopted_nor_removed() {
+    for studio in Studio::both().await {
+        studio.fake.set_node(Node::Slow);
+        let id = studio.order().await;
+        let first = studio.worker().await;
+        studio.until_phase(id, Phase::Rendering).await;
+        first.kill().await;
+        // What has the name now leaves its file elsewhere.
+        studio.fake.finish("rq-1-1");
+        studio.fake.state().staged.clear();
+        studio.fake.state().outputs.insert("rq-1-1".into(), "//OTHER/broadcast/.staging/rq-1-1.mp4".into());
+        studio.fake.set_node(Node::Fast);
+
+        studio.clock.advance(LEASE_AND_MORE);
+        let second = studio.worker().await;
+        studio.until_status(id, Status::Completed).await;
+        second.stop().await;
+
+        assert_eq!(studio.fake.submits(), 2);
+        assert!(!studio.fake.state().removed.contains(&"rq-1-1".to_owned()));
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_another_queue_has_fails_the_render_and_leaves_the_job() {
+    let studio = Studio::any().await;
+    studio.fake.breaks("submit", Failure::NameTaken);
+    let id = studio.order().await;
+
+    let worker = studio.worker().await;
+    let record = studio.until_status(id, Status::Failed).await;
+    worker.until(|health| health.busy == 0).await;
+    worker.stop().await;
+
+    assert_eq!(record.render.reason.unwrap().code.to_string(), "TM1544");
+    assert_eq!((record.render.job, studio.fake.calls("remove")), (None, 0));
 }
 
 #[tokio::test]

@@ -30,6 +30,8 @@ pub(super) struct State {
     pub(super) jobs: BTreeMap<String, Report>,
     /// Grows with each change, as times of a farm do.
     pub(super) changes: u64,
+    /// Where jobs leave their files, of those that say so.
+    pub(super) outputs: BTreeMap<String, String>,
     pub(super) submitted: Vec<Uid>,
     pub(super) documents: Vec<Value>,
     pub(super) removed: Vec<String>,
@@ -162,6 +164,7 @@ impl Farm for Fake {
                 id: job.to_owned(),
                 report: report.clone(),
                 updated,
+                output: state.outputs.get(job).cloned(),
             }))
         })
     }
@@ -186,7 +189,7 @@ impl Farm for Fake {
             let at_node = |report: &&Report| matches!(report, Report::At { phase: Phase::Rendering, .. });
             state.running_most = state.running_most.max(state.jobs.values().filter(at_node).count());
             let report = Report::At { phase: Phase::WaitingForNode, percent: None };
-            Ok(RemoteJob { id: name, report, updated: None })
+            Ok(RemoteJob { id: name, report, updated: None, output: None })
         })
     }
 

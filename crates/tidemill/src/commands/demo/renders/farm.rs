@@ -93,7 +93,7 @@ impl DemoFarm {
         }
         jobs.submitted += 1;
         let fate = (self.fate)(jobs.submitted);
-        let job = RemoteJob { id: name.to_owned(), report: waiting(), updated: None };
+        let job = RemoteJob { id: name.to_owned(), report: waiting(), updated: None, output: None };
         jobs.by_name.insert(name.to_owned(), job.clone());
         tokio::spawn(render(self.clone(), name.to_owned(), output, fate));
         Ok(job)

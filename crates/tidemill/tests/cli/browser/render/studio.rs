@@ -130,7 +130,7 @@ impl Farm for TestFarm {
         Box::pin(async move {
             let file = document["actions"]["postrender"][0]["output"].as_str().unwrap();
             let report = Report::At { phase: Phase::WaitingForNode, percent: None };
-            let job = RemoteJob { id: uid.to_string(), report, updated: None };
+            let job = RemoteJob { id: uid.to_string(), report, updated: None, output: None };
             self.jobs().entry(uid.to_string()).or_insert_with(|| (job.clone(), file.into()));
             Ok::<_, Trouble>(job)
         })
