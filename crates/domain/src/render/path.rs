@@ -148,6 +148,11 @@ impl NodePath {
         (has_root && has_parts).then_some(rest)
     }
 
+    /// Whether it is on a drive or a share, so that only nodes with Windows have it.
+    pub fn is_of_windows(&self) -> bool {
+        self.root != Root::Slash
+    }
+
     /// Its last part.
     pub fn file_name(&self) -> Option<&str> {
         self.parts.last().map(String::as_str)

@@ -224,8 +224,12 @@ fn a_plan_shows_the_job_and_where_its_file_goes() {
     for file in ["profiles.yaml", "mapping.csv", "ivey.json"] {
         fs::copy(stage.path(file), other.path(file)).unwrap();
     }
-    let planned: Value = serde_json::from_str(&other.run(&files).succeeds().stdout).unwrap();
+    let ran = other.run(&files);
+    let planned: Value = serde_json::from_str(&ran.succeeds().stdout).unwrap();
     assert_eq!(planned["assets"], job["assets"]);
+    // Whoever only wants to see the job needs no map; whoever renders does.
+    assert!(ran.stderr.contains("a worker would not start: render.paths"), "{ran:#?}");
+    other.with("NEXRENDER_API_URL", "http://127.0.0.1:9").run(&["render", "worker"]).fails("TM1549", 2);
 }
 
 #[test]

@@ -73,6 +73,9 @@ pub(super) async fn run(arguments: &Plan, context: &Context) -> Result<Exit, Fai
     write_stdout(format!("{document:#}\n").as_bytes())?;
     context.note(&format!("the node leaves its file at {}, which is {} here", staged.node, staged.local));
     context.note(&format!("it is published as {published}"));
+    if let Err(failure) = setup.check_nodes() {
+        context.note(&format!("a worker would not start: {}", failure.summary()));
+    }
     Ok(Exit::Ok)
 }
 

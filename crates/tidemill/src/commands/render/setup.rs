@@ -102,6 +102,21 @@ impl Setup {
         })
     }
 
+    /// Whether nodes can leave files where they are told to. Windows takes `/mnt/nas` for a folder of its own disk, in which
+    /// nobody would ever look.
+    pub(crate) fn check_nodes(&self) -> Result<(), Failure> {
+        let windows = self.allow.template_folders.iter().find(|folder| folder.is_of_windows());
+        let Some(folder) = windows.filter(|_| !self.places.staging.is_of_windows()) else { return Ok(()) };
+        let mut faults = Faults::default();
+        let why = format!(
+            "nodes that have their templates in {folder} run Windows, and do not find {}; say what they call that folder, \
+             such as \\\\NAS\\broadcast={}",
+            self.places.staging, self.mount,
+        );
+        faults.add("render.paths", why);
+        Err(faults.failure())
+    }
+
     /// Only what jobs may use.
     pub(crate) fn allow(settings: &Render) -> Result<AllowList, Failure> {
         let mut faults = Faults::default();
@@ -267,6 +282,24 @@ pub(super) mod tests {
         assert_eq!(setup.places.staging.to_string(), "/srv/staging");
         assert_eq!(setup.places.output.to_string(), "/mnt/nas/out");
         assert_eq!(setup.places.posters.unwrap().to_string(), "/mnt/nas/.posters");
+    }
+
+    #[test]
+    fn nodes_with_windows_have_to_have_a_name_for_the_nas() {
+        let checked = |values: &[(&'static str, &str)]| Setup::read(&settings(values)).unwrap().check_nodes();
+        let mount = ("render.mount", "/mnt/nas");
+        let on_drive = ("render.template_folders", "/srv/templates; D:\\templates");
+
+        let fault = checked(&[mount, on_drive]).unwrap_err().summary();
+
+        for part in
+            ["render.paths", "D:\\templates", "/mnt/nas/broadcast/.staging", "\\\\NAS\\broadcast=/mnt/nas"]
+        {
+            assert!(fault.contains(part), "{part}: {fault}");
+        }
+        assert!(checked(&[mount, on_drive, ("render.paths", "\\\\NAS\\all=/mnt/nas")]).is_ok());
+        assert!(checked(&[mount, ("render.template_folders", "/srv/templates")]).is_ok());
+        assert!(checked(&[mount, ("render.template_folders", "\\\\NAS\\templates")]).is_err());
     }
 
     #[test]

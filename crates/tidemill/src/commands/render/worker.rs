@@ -155,6 +155,7 @@ impl Wanted {
         let settings = &context.settings().render;
         let Some(url) = &settings.url else { return Ok(None) };
         let setup = Setup::read(settings)?;
+        setup.check_nodes()?;
         let farm = FarmOptions {
             secret: settings.secret.as_ref().map(|secret| secret.expose().to_owned()),
             dialect: match settings.dialect {
