@@ -12,6 +12,7 @@ use super::site::{Place, Site};
 use super::tell;
 use super::{metrics, short_pause};
 use crate::pool::Hold;
+use job::WordsTold;
 use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -44,6 +45,7 @@ pub(super) struct Task {
     licence: Option<Hold>,
     document: Option<Value>,
     is_wait_told: bool,
+    words_told: WordsTold,
 }
 
 /// What came of what was done: what is said, and what is written beside it.
@@ -113,6 +115,7 @@ impl Task {
             licence: None,
             document: None,
             is_wait_told: false,
+            words_told: WordsTold::default(),
         }
     }
 
@@ -248,6 +251,9 @@ impl Task {
 
     fn heard(&mut self, worked: Worked, done: Done) -> Option<Act> {
         let act = worked.decision.act;
+        if let Work::Reported(report) = &done.work {
+            self.tell_unknown(report);
+        }
         tell::decided(&self.site, Some(&self.record.render), &worked);
         if act == Act::GiveUp {
             return self.lost();

@@ -1,6 +1,7 @@
 //! The job of a render at the farm: submitted once, and then asked about until it ends.
 
 use super::{Done, Noted, Task, unexpected};
+use std::collections::BTreeSet;
 use tidemill_domain::render::answer::RemoteJob;
 use tidemill_domain::render::{Failure, Report, Trouble, Work};
 use tidemill_store::{StoreError, crash_point};
@@ -64,11 +65,46 @@ impl Task {
         let is_ours =
             |job: &RemoteJob| self.record.staged_path.as_ref().is_none_or(|staged| job.may_leave(staged));
         let Some(job) = job.filter(is_ours) else { return Work::Reported(Report::Lost).into() };
-        if let Report::Unknown { word } = &job.report {
+        let noted = Noted { remote_job: Some(job.id), mark: job.updated, ..Noted::default() };
+        Done { work: Work::Reported(job.report), noted }
+    }
+
+    /// Says once of each job that the farm says something of it that nobody knows: it is asked every few seconds.
+    pub(super) fn tell_unknown(&mut self, report: &Report) {
+        let Report::Unknown { word } = report else { return };
+        if self.words_told.is_new(&self.remote_job(), word) {
             let id = self.held.id;
             tracing::warn!(render.id = %id, "nexrender says {word:?} about render {id}, which nobody knows");
         }
-        let noted = Noted { remote_job: Some(job.id), mark: job.updated, ..Noted::default() };
-        Done { work: Work::Reported(job.report), noted }
+    }
+}
+
+/// A farm may invent words without end.
+const WORDS_MAX: usize = 100;
+
+/// What was told of which job.
+#[derive(Debug, Default)]
+pub(super) struct WordsTold(BTreeSet<(String, String)>);
+
+impl WordsTold {
+    fn is_new(&mut self, job: &str, word: &str) -> bool {
+        self.0.len() < WORDS_MAX && self.0.insert((job.to_owned(), word.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_told_once_of_each_job_and_not_for_ever() {
+        let mut told = WordsTold::default();
+
+        assert!(told.is_new("rq-1-1", "dreaming"));
+        assert!(!told.is_new("rq-1-1", "dreaming"));
+        assert!(told.is_new("rq-1-1", "resting") && told.is_new("rq-1-2", "dreaming"));
+        assert!(!told.is_new("rq-1-1", "dreaming"));
+        let more = (0..1_000).filter(|number| told.is_new("rq-1-1", &number.to_string())).count();
+        assert_eq!(more, WORDS_MAX - 3);
     }
 }
