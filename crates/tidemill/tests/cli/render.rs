@@ -264,6 +264,9 @@ fn the_environment_of_supabase_is_explained_until_a_database_is_configured() {
     assert!(ran.stderr.contains("postgres://postgres@db.abcd1234.supabase.co:5432/postgres"), "{ran:#?}");
     assert!(!ran.stderr.contains("geheim"));
     assert!(!stage.path("tidemill.db").exists(), "an empty file would be taken for the queue");
+    let only_key = Stage::new().with("SUPABASE_KEY", "eyJ-geheim").run(&["render", "list"]);
+    only_key.fails("TM1548", 2);
+    assert!(only_key.stderr.contains("SUPABASE_KEY") && !only_key.stderr.contains("geheim"), "{only_key:#?}");
     // It is nothing to the other commands, and to those who have configured a database.
     stage.run(&["process", "list"]).succeeds();
     stage.with("TIDEMILL_DATABASE_URL", "sqlite://queue.db").run(&["render", "list"]).succeeds();

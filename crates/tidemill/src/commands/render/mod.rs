@@ -91,15 +91,21 @@ pub(super) fn refuse_supabase(context: &Context) -> Result<(), Failure> {
         let value = context.loaded().values.iter().find(|value| value.key.path == path);
         value.is_some_and(|value| value.origin == Origin::Default)
     };
-    let Some(url) = std::env::var("SUPABASE_URL").ok().filter(|url| !url.is_empty()) else { return Ok(()) };
+    let given = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let (url, secret) = (given("SUPABASE_URL"), given("SUPABASE_KEY"));
+    let name = match (&url, secret) {
+        (Some(_), _) => "SUPABASE_URL",
+        (None, Some(_)) => "SUPABASE_KEY",
+        (None, None) => return Ok(()),
+    };
     if !is_default(key::DATABASE_URL.path) {
         return Ok(());
     }
     let fix = format!(
         "set TIDEMILL_DATABASE_URL to {} and TIDEMILL_DATABASE_PASSWORD to the password of the database",
-        database_of(&url)
+        database_of(&url.unwrap_or_default())
     );
-    let what = "SUPABASE_URL is set, and no database";
+    let what = format!("{name} is set, and no database");
     Err(Failure::new(Code::SupabaseNotSpoken, what, fix).because(
         "the queue is read and written in transactions, which the HTTP interface of Supabase does not have",
     ))
