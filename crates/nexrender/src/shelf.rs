@@ -27,7 +27,7 @@ use tidemill_domain::render::output::Output;
 use tidemill_domain::render::{Failure, LocalPath, RenderId, Trouble, Uid};
 use tidemill_domain::time::Clock;
 use tidemill_engine::clock::random_bytes;
-use tidemill_engine::render::shelf::Content;
+use tidemill_engine::render::shelf::{Content, Sight};
 use tidemill_engine::render::{Asking, Shelf};
 
 /// Where files lie, and how patient we are with the file systems.
@@ -102,7 +102,7 @@ impl Shelf for NasShelf {
         })
     }
 
-    fn settled<'a>(&'a self, staged: &'a LocalPath, quiet: Duration) -> Asking<'a, Option<u64>> {
+    fn settled<'a>(&'a self, staged: &'a LocalPath, quiet: Duration) -> Asking<'a, Option<Sight>> {
         let look = || {
             let file = staged.clone();
             self.apart(staged, move |options, _| staged::look_at(&options.staging, &file))
@@ -111,7 +111,7 @@ impl Shelf for NasShelf {
             let Some(before) = look().await? else { return Ok(None) };
             tokio::time::sleep(quiet).await;
             let now = look().await?;
-            Ok((now == Some(before)).then_some(before.bytes))
+            Ok((now == Some(before)).then(|| before.sight()))
         })
     }
 

@@ -15,14 +15,23 @@ pub struct Content {
     pub sha256: String,
 }
 
+/// What a file looks like without being read: the same for as long as nobody writes to it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sight {
+    /// Its size.
+    pub bytes: u64,
+    /// When it was last written to, in seconds and nanoseconds of whoever keeps it. Only compared.
+    pub touched: (i64, i64),
+}
+
 /// The file systems that a render touches. Each call may hang for as long as a NAS does, so each has its own end.
 pub trait Shelf: fmt::Debug + Send + Sync {
     /// Whether the NAS is really mounted and can be written.
     fn check(&self) -> Asking<'_, ()>;
 
-    /// The size of the file that a node has left, once it has been the same for `quiet`; none when there is no file, or
-    /// one that still grows.
-    fn settled<'a>(&'a self, staged: &'a LocalPath, quiet: Duration) -> Asking<'a, Option<u64>>;
+    /// The file that a node has left, once it has been the same for `quiet`; none when there is no file, or one that still
+    /// grows.
+    fn settled<'a>(&'a self, staged: &'a LocalPath, quiet: Duration) -> Asking<'a, Option<Sight>>;
 
     /// Copies a file beside its final place, durably, under the name of a part; a part that is there already is written
     /// anew. On the same file system this may be another name for the same file.

@@ -8,6 +8,7 @@ mod prepare;
 
 use super::held::{Held, Told};
 use super::licence::NoLicence;
+use super::shelf::Sight;
 use super::site::{Place, Site};
 use super::tell;
 use super::{metrics, short_pause};
@@ -46,6 +47,8 @@ pub(super) struct Task {
     document: Option<Value>,
     is_wait_told: bool,
     words_told: WordsTold,
+    /// The file that was found good.
+    checked: Option<Sight>,
 }
 
 /// What came of what was done: what is said, and what is written beside it.
@@ -66,6 +69,8 @@ struct Noted {
     output_bytes: Option<u64>,
     output_sha256: Option<String>,
     output_path: Option<String>,
+    /// Remembered, not written: it means nothing to another worker.
+    checked: Option<Sight>,
 }
 
 impl Noted {
@@ -116,6 +121,7 @@ impl Task {
             document: None,
             is_wait_told: false,
             words_told: WordsTold::default(),
+            checked: None,
         }
     }
 
@@ -261,6 +267,7 @@ impl Task {
         if let Some(document) = done.noted.document {
             self.document = Some(document);
         }
+        self.checked = done.noted.checked.or(self.checked);
         self.held.is_at(worked.record.render.phase);
         match act {
             // What is to be dropped is in the row as it was.

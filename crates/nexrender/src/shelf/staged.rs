@@ -4,6 +4,7 @@ use super::folder::{Folder, is_file};
 use super::place::Place;
 use rustix::fs::Stat;
 use tidemill_domain::render::{Failure, LocalPath, Trouble};
+use tidemill_engine::render::shelf::Sight;
 
 /// What is seen of a file that may still grow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,6 +15,11 @@ pub(super) struct Seen {
 }
 
 impl Seen {
+    /// What of it may be told to others: the number of a file is one of this host, and not on every network for long.
+    pub(super) fn sight(self) -> Sight {
+        Sight { bytes: self.bytes, touched: self.touched }
+    }
+
     pub(super) fn of(found: &Stat) -> Self {
         Self {
             bytes: u64::try_from(found.st_size).unwrap_or_default(),

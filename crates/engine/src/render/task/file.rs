@@ -3,19 +3,23 @@
 use super::{Done, Noted, Task};
 use crate::render::places::Staged;
 use crate::render::report;
-use crate::render::shelf::Content;
+use crate::render::shelf::{Content, Sight};
+use std::time::Duration;
 use tidemill_domain::code::Code;
 use tidemill_domain::render::output::Output;
 use tidemill_domain::render::{Failure, LocalPath, Trouble, Work, check};
 use tidemill_store::crash_point;
 use tokio::sync::SemaphorePermit;
 
+/// How often a file is copied that turns out to be another one than was checked.
+const CHANGES_MAX: usize = 3;
+
 impl Task {
     /// Whether the file is there although nexrender says otherwise.
     pub(super) async fn look_for_output(&self, failure: Failure) -> Result<Done, Trouble> {
         let staged = self.staged().await?;
         match self.site.shelf.settled(&staged.local, self.site.options.quiet).await? {
-            Some(bytes) => {
+            Some(Sight { bytes, .. }) => {
                 let id = self.held.id;
                 tracing::info!(render.id = %id, bytes, "the file of render {id} is there, although nexrender does not say so");
                 Ok(Work::OutputFound.into())
@@ -35,11 +39,11 @@ impl Task {
         let profile = self.profile().await?;
         let staged = self.staged().await?;
         crash_point!("render_before_validation");
-        self.settled(&staged).await?;
+        let checked = Some(self.settled(&staged).await?);
         let _turn = self.turn().await;
         let probe = self.site.inspector.inspect(&staged.local, &profile).await?;
         let verdict = check::check(&probe, &profile);
-        let mut noted = Noted { report: Some(report::of(&probe, &verdict)), ..Noted::default() };
+        let mut noted = Noted { report: Some(report::of(&probe, &verdict)), checked, ..Noted::default() };
         if !verdict.is_good() {
             let trouble = Trouble::new(Failure::OutputInvalid, &verdict.message());
             return Ok(Done { work: Work::Failed(trouble), noted });
@@ -53,11 +57,11 @@ impl Task {
     }
 
     /// Waits until the file is there and no longer grows.
-    async fn settled(&self, staged: &Staged) -> Result<(), Trouble> {
+    async fn settled(&self, staged: &Staged) -> Result<Sight, Trouble> {
         let (site, begun) = (&self.site, self.site.now());
         loop {
-            if site.shelf.settled(&staged.local, site.options.quiet).await?.is_some() {
-                return Ok(());
+            if let Some(sight) = site.shelf.settled(&staged.local, site.options.quiet).await? {
+                return Ok(sight);
             }
             if site.now().since(begun) >= site.options.settle_for {
                 let message = format!("there is no complete file {}", staged.node);
@@ -81,19 +85,35 @@ impl Task {
         }
     }
 
+    /// Copies the file that was checked. A node that was thought dead may still write to it: then it is checked once more.
     pub(super) async fn copy(&self) -> Result<Done, Trouble> {
         let (staged, output) = (self.staged().await?, self.output().await?);
+        let mut noted = Noted { checked: self.checked, ..Noted::default() };
+        for _ in 0..CHANGES_MAX {
+            let content = self.copy_once(&staged, &output).await?;
+            crash_point!("render_copied");
+            let now = self.site.shelf.settled(&staged.local, Duration::ZERO).await?;
+            // Of what another worker has checked nobody knows how it looked then.
+            if noted.checked.is_none() || now == noted.checked {
+                (noted.output_bytes, noted.output_sha256) = (Some(content.bytes), Some(content.sha256));
+                return Ok(Done { work: Work::Copied, noted });
+            }
+            let again = self.validate().await?;
+            if again.work != Work::Validated {
+                return Ok(again);
+            }
+            noted = again.noted;
+        }
+        let message = format!("{} is written to again and again", staged.node);
+        Err(Trouble::new(Failure::OutputInvalid, &message))
+    }
+
+    async fn copy_once(&self, staged: &Staged, output: &Output) -> Result<Content, Trouble> {
         let _turn = self.turn().await;
         let begun = self.site.now();
-        let content = self.site.shelf.copy(&staged.local, &output).await?;
-        crash_point!("render_copied");
+        let content = self.site.shelf.copy(&staged.local, output).await?;
         self.site.copied(self.site.now().since(begun));
-        let noted = Noted {
-            output_bytes: Some(content.bytes),
-            output_sha256: Some(content.sha256),
-            ..Noted::default()
-        };
-        Ok(Done { work: Work::Copied, noted })
+        Ok(content)
     }
 
     pub(super) async fn publish(&self) -> Result<Done, Trouble> {

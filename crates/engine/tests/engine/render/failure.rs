@@ -138,6 +138,32 @@ fn moved(places: &Places) -> Places {
 }
 
 #[tokio::test]
+async fn a_file_that_was_exchanged_after_it_was_checked_is_checked_once_more() {
+    for is_good in [true, false] {
+        let studio = Studio::any().await;
+        studio.fake.close("copy");
+        let id = studio.order().await;
+        let worker = studio.worker().await;
+        until(|| studio.fake.calls("copy") == 1).await;
+
+        studio.fake.state().staged.insert("/staging/rq-1-1.mp4".into(), b"another film".to_vec());
+        studio.fake.state().is_broken = !is_good;
+        studio.fake.open("copy");
+
+        if is_good {
+            studio.until_status(id, Status::Completed).await;
+            let finals: Vec<_> = studio.fake.state().finals.values().cloned().collect();
+            assert_eq!(finals, [b"another film".to_vec()]);
+        } else {
+            let record = studio.until(id, |record| record.render.counts.render == 1).await;
+            assert_eq!(record.render.reason.unwrap().code.to_string(), "TM1534");
+        }
+        worker.stop().await;
+        assert_eq!(studio.fake.calls("inspect"), 2, "{is_good}");
+    }
+}
+
+#[tokio::test]
 async fn another_file_with_the_final_name_stays_as_it_is() {
     let studio = Studio::any().await;
     studio.fake.breaks("publish", Failure::OutputConflict);

@@ -8,7 +8,7 @@ use tidemill_domain::render::answer::RemoteJob;
 use tidemill_domain::render::check::{Decoded, Video};
 use tidemill_domain::render::output::{Output, staged_for};
 use tidemill_domain::render::{Failure, LocalPath, Phase, Probe, Profile, Report, Trouble, Uid};
-use tidemill_engine::render::shelf::Content;
+use tidemill_engine::render::shelf::{Content, Sight};
 use tidemill_engine::render::{Asking, Farm, Inspector, Shelf, World};
 use tokio::sync::Notify;
 
@@ -263,10 +263,15 @@ impl Shelf for Fake {
         Box::pin(self.call("shelf_check"))
     }
 
-    fn settled<'a>(&'a self, staged: &'a LocalPath, _quiet: Duration) -> Asking<'a, Option<u64>> {
+    fn settled<'a>(&'a self, staged: &'a LocalPath, _quiet: Duration) -> Asking<'a, Option<Sight>> {
         Box::pin(async move {
             self.call("settled").await?;
-            Ok(self.state().staged.get(&staged.to_string()).map(|bytes| bytes.len() as u64))
+            let sight = |bytes: &Vec<u8>| Sight {
+                bytes: bytes.len() as u64,
+                // Whoever writes something else does so at another time.
+                touched: (0, bytes.iter().map(|byte| i64::from(*byte)).sum()),
+            };
+            Ok(self.state().staged.get(&staged.to_string()).map(sight))
         })
     }
 
