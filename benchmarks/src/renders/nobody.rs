@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidemill_domain::render::answer::RemoteJob;
 use tidemill_domain::render::output::Output;
 use tidemill_domain::render::{Failure, LocalPath, Probe, Profile, Trouble, Uid};
-use tidemill_engine::render::shelf::Content;
+use tidemill_engine::render::shelf::{Content, Sight};
 use tidemill_engine::render::{Asking, Farm, Inspector, Shelf};
 
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl Shelf for Nobody {
         well()
     }
 
-    fn settled<'a>(&'a self, _staged: &'a LocalPath, _quiet: Duration) -> Asking<'a, Option<u64>> {
+    fn settled<'a>(&'a self, _staged: &'a LocalPath, _quiet: Duration) -> Asking<'a, Option<Sight>> {
         never()
     }
 
