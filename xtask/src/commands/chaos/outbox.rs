@@ -13,6 +13,8 @@ enum Way {
     File,
     /// The outbox to a real Kafka.
     Kafka,
+    /// The outbox to a real Kafka, with transactions.
+    Transactional,
     /// A table that was there before, to a file.
     Adopted,
 }
@@ -26,6 +28,9 @@ impl Way {
             }
             Self::Kafka => {
                 "outbox_chaos::nothing_is_lost_or_out_of_order_in_kafka_whatever_happens_to_relays_database_and_broker"
+            }
+            Self::Transactional => {
+                "outbox_chaos::nothing_is_there_twice_in_kafka_with_transactions_whatever_happens_to_relays_database_and_broker"
             }
             Self::Adopted => {
                 "outbox_chaos::nothing_of_an_adopted_table_is_lost_or_out_of_order_whatever_happens_to_relays_and_database"
@@ -55,7 +60,10 @@ pub(super) fn run(arguments: &[String], cancel: &Cancel) -> ExitCode {
     command.env("TIDEMILL_TEST_KILLS", order.kills.to_string());
     command.env("TIDEMILL_TEST_SECONDS", (order.minutes * 60).to_string());
     command.env("TIDEMILL_TEST_SEED", order.seed.to_string());
-    let told = if order.way == Way::Kafka { kafka::tell(&mut command, cancel) } else { Ok(()) };
+    let told = match order.way {
+        Way::Kafka | Way::Transactional => kafka::tell(&mut command, cancel),
+        Way::File | Way::Adopted => Ok(()),
+    };
     match told.and_then(|()| run_in_terminal(command, cancel)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
@@ -71,12 +79,13 @@ fn parse(arguments: &[String], seed: u64) -> Result<Order, String> {
     while let Some((name, more)) = rest.split_first() {
         let way = match name.as_str() {
             "--kafka" => Some(Way::Kafka),
+            "--transactional" => Some(Way::Transactional),
             "--adopted" => Some(Way::Adopted),
             _ => None,
         };
         if let Some(way) = way {
             if order.way != Way::File {
-                return Err("--kafka and --adopted are two runs".to_owned());
+                return Err("--kafka, --transactional and --adopted are runs of their own".to_owned());
             }
             (order.way, rest) = (way, more);
             continue;
@@ -112,6 +121,7 @@ mod tests {
         check("", Ok(usual));
         check("--kills 3 --seed 9 --minutes 1", Ok(Order { kills: 3, minutes: 1, seed: 9, ..usual }));
         check("--kafka --kills 3", Ok(Order { way: Way::Kafka, kills: 3, ..usual }));
+        check("--transactional", Ok(Order { way: Way::Transactional, ..usual }));
         check("--minutes 1 --adopted", Ok(Order { way: Way::Adopted, minutes: 1, ..usual }));
     }
 
@@ -120,7 +130,7 @@ mod tests {
         check("--kills", Err("--kills needs a number"));
         check("--kills many", Err("--kills needs a number, not \"many\""));
         check("--rows 3", Err("cannot understand --rows"));
-        check("--kafka --adopted", Err("--kafka and --adopted are two runs"));
+        check("--kafka --adopted", Err("--kafka, --transactional and --adopted are runs of their own"));
         check("--kills 0", Err("without kills and minutes there is nothing to see"));
     }
 }

@@ -13,8 +13,11 @@ use tidemill_store::scratch::Scratch;
 use tidemill_testkit::{Guarded, Signal};
 use tokio::task::JoinSet;
 
-/// Points, and at which pass to die. Which commit is which does not matter here: one of each kind is hit.
-const POINTS: &[(&str, &[u32])] = &[
+/// Points, and at which pass to die.
+type Points = &'static [(&'static str, &'static [u32])];
+
+/// Which commit is which does not matter here: one of each kind is hit.
+const POINTS: Points = &[
     ("outbox_slots_taken", &[1]),
     ("outbox_published", &[1, 3]),
     ("outbox_slots_left", &[1]),
@@ -22,6 +25,9 @@ const POINTS: &[(&str, &[u32])] = &[
     ("before_commit", &[2, 4, 6]),
     ("after_commit", &[2, 4, 6]),
 ];
+
+/// Those that only a relay of an adopted table passes.
+const ADOPTED_POINTS: Points = &[("outbox_adopted_claimed", &[1, 3]), ("outbox_adopted_published", &[1, 3])];
 
 /// Events that are there when the relay starts, and again when it is dead: several batches each.
 const EVENTS: usize = 3 * BATCH;
@@ -35,31 +41,37 @@ fn relay(stage: &Stage, name: &str, point: Option<&str>) -> Guarded {
     Guarded::spawn(command).unwrap()
 }
 
-async fn write(store: &Store) {
+async fn write(source: Source, store: &Store) {
     let aggregates: Vec<String> = (0..EVENTS).map(|n| format!("thing-{}", n % 100)).collect();
     let mut tx = store.begin().await.unwrap();
-    tx.execute_for_test(&Source::Outbox.insert(&aggregates)).await.unwrap();
+    tx.execute_for_test(&source.insert(&aggregates)).await.unwrap();
     tx.commit().await.unwrap();
 }
 
 /// What is in the file, once all of so many events are there.
-async fn look(stage: &Stage, store: &Store, events: usize) -> Option<Ledger> {
+async fn look(source: Source, stage: &Stage, store: &Store, events: usize) -> Option<Ledger> {
     let file = stage.path("events.jsonl");
     if !file.exists() {
         return None;
     }
-    let ledger = Ledger::compare(&Records::of_file(&file), Source::Outbox, store).await;
+    let ledger = Ledger::compare(&Records::of_file(&file), source, store).await;
     (ledger.events == events && ledger.lost.is_empty()).then_some(ledger)
 }
 
 /// Lets a relay work alone until it is dead, or has published all there is; whether it is dead.
-async fn die_or_publish(relay: &mut Guarded, stage: &Stage, store: &Store, events: usize) -> bool {
+async fn die_or_publish(
+    relay: &mut Guarded,
+    source: Source,
+    stage: &Stage,
+    store: &Store,
+    events: usize,
+) -> bool {
     let done = async {
         loop {
             if relay.wait_deadline(Duration::from_millis(100)).is_some() {
                 return true;
             }
-            if look(stage, store, events).await.is_some() {
+            if look(source, stage, store, events).await.is_some() {
                 return false;
             }
         }
@@ -68,10 +80,10 @@ async fn die_or_publish(relay: &mut Guarded, stage: &Stage, store: &Store, event
 }
 
 /// Waits until all of so many events are in the file.
-async fn published(stage: &Stage, store: &Store, events: usize) -> Ledger {
+async fn published(source: Source, stage: &Stage, store: &Store, events: usize) -> Ledger {
     let all = async {
         loop {
-            if let Some(ledger) = look(stage, store, events).await {
+            if let Some(ledger) = look(source, stage, store, events).await {
                 return ledger;
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -85,22 +97,29 @@ async fn a_relay_that_dies_at_any_point_loses_nothing_and_repeats_one_batch_at_m
     // Most of the time is spent waiting for leases to lapse.
     let mut databases = JoinSet::new();
     for scratch in both_databases().await {
-        databases.spawn(sweep(scratch));
+        databases.spawn(sweep(scratch, Source::Outbox, POINTS));
     }
     databases.join_all().await;
 }
 
-async fn sweep(scratch: Scratch) {
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_relay_of_an_adopted_table_that_dies_at_any_point_loses_nothing_and_repeats_one_batch_at_most() {
+    let Some(scratch) = Scratch::postgres().await else { return };
+    sweep(scratch, Source::Adopted, ADOPTED_POINTS).await;
+}
+
+async fn sweep(scratch: Scratch, source: Source, points: Points) {
     let stage = Stage::on(scratch.url());
     let store = scratch.store(None).await.unwrap();
     ledger::prepare(&store).await;
+    source.prepare(&store, &stage).await;
     let mut events = 0;
-    for (name, passes) in POINTS {
+    for (name, passes) in points {
         for pass in *passes {
             let point = format!("{name}:{pass}");
-            write(&store).await;
+            write(source, &store).await;
             let mut dying = relay(&stage, "dying.log", Some(&point));
-            let has_died = die_or_publish(&mut dying, &stage, &store, events + EVENTS).await;
+            let has_died = die_or_publish(&mut dying, source, &stage, &store, events + EVENTS).await;
             // A second one makes it leave some slots, and a signal makes it end.
             let mut heir = relay(&stage, "heir.log", None);
             if !has_died && dying.wait_deadline(LEASE * 2).is_none() {
@@ -108,10 +127,10 @@ async fn sweep(scratch: Scratch) {
             }
             let died = dying.wait_deadline(PATIENCE).expect("an end");
             assert_eq!(died.signal(), Some(6), "{point} was not passed on {}", scratch.url());
-            write(&store).await;
+            write(source, &store).await;
 
             events += 2 * EVENTS;
-            let ledger = published(&stage, &store, events).await;
+            let ledger = published(source, &stage, &store, events).await;
             assert!(ledger.reordered.is_empty(), "{point}: {ledger:#?}");
             for (membership, count) in &ledger.repeated {
                 assert!(*count <= BATCH, "{point}: {membership:?} has published {count} events in vain");
@@ -121,6 +140,9 @@ async fn sweep(scratch: Scratch) {
             assert!(heir.wait_deadline(PATIENCE).expect("an end").success(), "{point}");
         }
     }
-    stage.run(&["outbox", "verify", "--sink", "file:events.jsonl"]).succeeds();
+    if source == Source::Outbox {
+        stage.run(&["outbox", "verify", "--sink", "file:events.jsonl"]).succeeds();
+    }
+    assert!(source.is_drained(&store, &stage).await, "what is published is marked so");
     store.close().await;
 }
