@@ -20,6 +20,7 @@ async fn health_is_told_to_everybody() {
         [
             "status",
             "worker_id",
+            "process_id",
             "uptime_seconds",
             "current_job_id",
             "last_poll",

@@ -21,7 +21,6 @@ const COLUMNS: &[(&str, bool)] = &[
     ("Instance", true),
     ("Created", false),
     ("Took", true),
-    ("Launched by", false),
     ("What it said", false),
     ("Action", false),
 ];
@@ -145,10 +144,13 @@ impl Executions {
                     a href={ (of_job) "?instance=" (record.instance) "#executions" }
                         aria-label={ "Executions of instance " (record.instance) } { (number(record.instance.get().unsigned_abs())) }
                 }
-                td { (times.at(record.created_at)) }
+                td {
+                    (times.at(record.created_at))
+                    br;
+                    span.soft { "by " (record.launched_by.as_deref().unwrap_or("unknown")) }
+                }
                 td.number { @if record.status.is_running() { span.soft { "running" } } @else { (length(took)) } }
-                td { (record.launched_by.as_deref().unwrap_or("unknown")) }
-                td.long { (first_line(&record.exit.description)) }
+                td.long { div.brief { (first_line(&record.exit.description)) } }
                 td {
                     @if let Some(verb) = verb(record.status) {
                         a.button href={ (page) "#actions" } { (verb) span.unseen { " execution " (record.id) } }

@@ -176,7 +176,7 @@ fn row(job: &Job, state: &State, times: &Times) -> Markup {
             th.long scope="row" {
                 a href=(address) { (job.name) }
                 @if !job.is_registered { " " span.soft { "(not of this server)" } }
-                @if !fault.is_empty() { div.fault { (fault) } }
+                @if !fault.is_empty() { div.fault.brief { (fault) } }
             }
             td { (strip(&job.runs)) }
             td.number { (length(median(job.runs.iter().filter_map(RunRecord::length)))) }
