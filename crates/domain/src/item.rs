@@ -10,6 +10,7 @@ mod value;
 pub use row::{FromValue, Row, RowError};
 pub use value::{Decimal, NotADecimal, Value};
 
+use crate::chain::Chain;
 use crate::code::Code;
 use std::borrow::Cow;
 use std::error::Error;
@@ -174,16 +175,10 @@ impl ItemError {
 
     /// The message, and those of its causes that say more.
     pub fn text(&self) -> String {
-        let mut text = self.message.clone();
-        let mut cause = self.source.as_deref().and_then(Error::source);
-        while let Some(error) = cause {
-            let more = error.to_string();
-            if !text.contains(&more) {
-                text.push_str(": ");
-                text.push_str(&more);
-            }
-            cause = error.source();
-        }
+        let mut text = match self.source.as_deref() {
+            Some(source) => Chain(source).to_string(),
+            None => self.message.clone(),
+        };
         if let Some(origin) = &self.origin {
             text.push_str(" (");
             text.push_str(&origin.place);

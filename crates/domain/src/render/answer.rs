@@ -51,10 +51,10 @@ pub struct RemoteJob {
 }
 
 impl RemoteJob {
-    /// Whether it may be the job that leaves its file at `staged`. Another queue may have one of the same name; of a job that
-    /// does not say where its file goes, nobody knows better.
-    pub fn may_leave(&self, staged: &str) -> bool {
-        let Some(output) = &self.output else { return true };
+    /// Whether it may be the job that leaves its file at `staged`. Another queue may have one of the same name; where it is
+    /// not known where a file goes, or is to go, nobody knows better.
+    pub fn may_leave(&self, staged: Option<&str>) -> bool {
+        let Some((output, staged)) = self.output.as_deref().zip(staged) else { return true };
         match (NodePath::parse(output), NodePath::parse(staged)) {
             (Ok(output), Ok(staged)) => output.is_in(&staged) && staged.is_in(&output),
             _ => output == staged,
@@ -243,15 +243,17 @@ mod tests {
         let ours = document("PHIL IVEY", "//NAS/a/rq-1-1.mp4");
         let mut described = ours.clone();
         described["state"] = "queued".into();
-        described["template"]["dest"] = "D:/work/template.aep".into();
+        described["template"]["dest"] = "D:/cache/template.aep".into();
         let job = looked(200, &described.to_string()).unwrap().unwrap();
 
         assert!(!is_another(&described.to_string(), &ours));
         assert!(!is_another(r#"{"uid":"rq-1-1","state":"queued"}"#, &ours), "who says nothing is believed");
         assert!(is_another(&described.to_string(), &document("DANIEL", "//NAS/a/rq-1-1.mp4")));
         assert!(is_another(&described.to_string(), &document("PHIL IVEY", "//NAS/b/rq-1-1.mp4")));
-        assert!(job.may_leave("\\\\nas\\A\\rq-1-1.mp4") && !job.may_leave("\\\\NAS\\b\\rq-1-1.mp4"));
-        assert!(RemoteJob { output: None, ..job }.may_leave("/anywhere"));
+        assert!(
+            job.may_leave(Some("\\\\nas\\A\\rq-1-1.mp4")) && !job.may_leave(Some("\\\\NAS\\b\\rq-1-1.mp4"))
+        );
+        assert!(job.may_leave(None) && RemoteJob { output: None, ..job }.may_leave(Some("/anywhere")));
     }
 
     #[test]

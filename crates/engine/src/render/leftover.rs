@@ -67,8 +67,8 @@ pub(super) async fn drop_once(
     let name = leftover.remote_job.as_str();
     let job = site.asking("look", site.farm.look(name)).await?;
     // What another queue has under this name is not ours to take out.
-    let is_ours = |job: &RemoteJob| leftover.staged_path.as_ref().is_none_or(|staged| job.may_leave(staged));
-    if let Some(job) = job.filter(is_ours) {
+    let staged = leftover.staged_path.as_deref();
+    if let Some(job) = job.filter(|job| job.may_leave(staged)) {
         let is_running = is_running(&job.report);
         watching.see(job, site.now());
         if is_running && !watching.is_over(&site.options.clocks, site.now()) {

@@ -58,6 +58,15 @@ pub fn check(principal: &Principal, form_token: &str) -> Result<(), Problem> {
     }
 }
 
+/// Refuses what cannot be taken back unless its number was typed.
+pub(crate) fn confirmed(typed: &str, number: i64) -> Result<(), Problem> {
+    if typed.trim() == number.to_string() {
+        return Ok(());
+    }
+    let detail = format!("what was typed is not {number}");
+    Err(Problem::bad_request(detail, "type that number to confirm, so that nothing else is meant by mistake"))
+}
+
 /// The form's key as the header that programs send.
 pub(crate) fn key_header(key: &str) -> HeaderMap {
     let mut headers = HeaderMap::new();

@@ -54,6 +54,11 @@ impl Buttons {
     /// Both.
     pub(crate) const ALL: [Self; 2] = [Self::On, Self::Off];
 
+    /// On, unless there is a reason against it.
+    pub(crate) const fn unless(refusal: Option<&str>) -> Self {
+        if refusal.is_none() { Self::On } else { Self::Off }
+    }
+
     /// The word in addresses and names of regions.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {

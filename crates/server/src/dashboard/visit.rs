@@ -3,6 +3,7 @@
 use crate::access::{Principal, Via};
 use crate::dashboard::instant::Times;
 use crate::dashboard::preferences::{Preferences, ReadOnly};
+use crate::dashboard::region::Buttons;
 use crate::problem::Problem;
 use crate::state::State;
 use axum::extract::FromRequestParts;
@@ -72,6 +73,16 @@ impl Visit {
     pub(crate) fn refusal_of(&self, permission: Permission, object: &str) -> Option<String> {
         let limited = || self.principal.check_scope(object).err().map(|problem| problem.detail().to_owned());
         self.refusal(permission).or_else(limited)
+    }
+
+    /// Whether buttons that need this can be used.
+    pub(crate) fn buttons(&self, permission: Permission) -> Buttons {
+        Buttons::unless(self.refusal(permission).as_deref())
+    }
+
+    /// [`buttons`](Self::buttons) for what is done to one object.
+    pub(crate) fn buttons_of(&self, permission: Permission, object: &str) -> Buttons {
+        Buttons::unless(self.refusal_of(permission, object).as_deref())
     }
 
     /// Whether nothing can be changed by this visitor anyway, so that there is nothing to be careful about.

@@ -112,21 +112,12 @@ impl Tx {
         reason: Option<&str>,
     ) -> Result<Vec<(Status, RenderRecord)>, StoreError> {
         let now = self.now().await?;
-        let rows = self.render_lock_lapsed(now.into(), limit.into()).await?;
-        let mut recovered = Vec::with_capacity(rows.len());
-        for row in rows {
-            let id = RenderId::new(row.id);
-            let before = match row.record() {
-                Ok(record) => record.render,
-                Err(error) => {
-                    self.set_render_aside(id, &error, now).await?;
-                    continue;
-                }
-            };
-            let Some(reaped) = self.reap(row, &before, policy, &actor.name, now).await? else { continue };
+        let reaped = self.reap_lapsed(limit, policy, &actor.name, now).await?;
+        let mut recovered = Vec::with_capacity(reaped.len());
+        for (from, reaped) in reaped {
             let order = Order { action: "render.recover", actor, reason, now };
-            self.audit_order_of_render(before.status, &reaped.record, order).await?;
-            recovered.push((before.status, reaped.record));
+            self.audit_order_of_render(from, &reaped.record, order).await?;
+            recovered.push((from, reaped.record));
         }
         Ok(recovered)
     }

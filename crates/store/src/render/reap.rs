@@ -9,7 +9,7 @@ use crate::tx::Tx;
 use std::time::Duration;
 use tidemill_domain::lease::Lease;
 use tidemill_domain::process::ProcessId;
-use tidemill_domain::render::{Decision, Event, Policy, Render, RenderId, decide};
+use tidemill_domain::render::{Decision, Event, Policy, Render, RenderId, Status, decide};
 use tidemill_domain::time::Timestamp;
 
 /// What the audit names when nobody in particular has done it.
@@ -34,16 +34,31 @@ impl Tx {
     /// transaction.
     pub async fn reap_renders(&mut self, limit: u32, policy: &Policy) -> Result<Vec<Reaped>, StoreError> {
         let now = self.now().await?;
+        let reaped = self.reap_lapsed(limit, policy, REAPER, now).await?;
+        self.render_worker_prune(now.minus(WORKERS_KEPT_FOR).into()).await?;
+        Ok(reaped.into_iter().map(|(_, reaped)| reaped).collect())
+    }
+
+    /// Takes at most `limit` from workers that have vanished, each with its status before. What cannot be read is set aside.
+    pub(super) async fn reap_lapsed(
+        &mut self,
+        limit: u32,
+        policy: &Policy,
+        by: &str,
+        now: Timestamp,
+    ) -> Result<Vec<(Status, Reaped)>, StoreError> {
         let rows = self.render_lock_lapsed(now.into(), limit.into()).await?;
-        let mut reaped = Vec::with_capacity(rows.len());
+        let mut all = Vec::with_capacity(rows.len());
         for row in rows {
             match row.record() {
-                Ok(record) => reaped.extend(self.reap(row, &record.render, policy, REAPER, now).await?),
+                Ok(RenderRecord { render: before, .. }) => {
+                    let reaped = self.reap(row, &before, policy, by, now).await?;
+                    all.extend(reaped.map(|reaped| (before.status, reaped)));
+                }
                 Err(error) => self.set_render_aside(RenderId::new(row.id), &error, now).await?,
             }
         }
-        self.render_worker_prune(now.minus(WORKERS_KEPT_FOR).into()).await?;
-        Ok(reaped)
+        Ok(all)
     }
 
     /// Takes one from its worker, if that has vanished; the row is locked.

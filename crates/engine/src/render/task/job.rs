@@ -62,9 +62,10 @@ impl Task {
 
     fn reported(&self, job: Option<RemoteJob>) -> Done {
         // One of another queue that has this name is none of ours.
-        let is_ours =
-            |job: &RemoteJob| self.record.staged_path.as_ref().is_none_or(|staged| job.may_leave(staged));
-        let Some(job) = job.filter(is_ours) else { return Work::Reported(Report::Lost).into() };
+        let staged = self.record.staged_path.as_deref();
+        let Some(job) = job.filter(|job| job.may_leave(staged)) else {
+            return Work::Reported(Report::Lost).into();
+        };
         let noted = Noted { remote_job: Some(job.id), mark: job.updated, ..Noted::default() };
         Done { work: Work::Reported(job.report), noted }
     }

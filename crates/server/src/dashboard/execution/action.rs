@@ -7,7 +7,6 @@ use crate::dashboard::job::run::accept_change;
 use crate::dashboard::part::{command, number, panel, refused};
 use crate::dashboard::region::Region;
 use crate::dashboard::visit::Visit;
-use crate::problem::Problem;
 use crate::state::State;
 use maud::{Markup, html};
 use tidemill_domain::access::Permission;
@@ -185,12 +184,4 @@ fn cancel(state: &State, seen: &Seen) -> Markup {
 /// The same at the command line.
 fn cli(text: &str) -> Markup {
     html! { details.cli { summary { "CLI" } (command(text)) } }
-}
-
-/// What happens to somebody who types something else than the id.
-pub(super) fn unconfirmed(id: impl std::fmt::Display) -> Problem {
-    Problem::bad_request(
-        format!("what was typed is not {id}"),
-        "type the number of the execution to confirm, so that no other one is given up by mistake",
-    )
 }

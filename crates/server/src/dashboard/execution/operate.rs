@@ -1,7 +1,6 @@
 //! What is done about an execution, through the same functions as programs use. What is refused comes back to the page,
 //! with the reason.
 
-use super::action::unconfirmed;
 use super::page::show;
 use crate::api::execution::operate::{Asked, checked, operate, restart_wanted};
 use crate::api::id;
@@ -94,9 +93,7 @@ pub(crate) async fn abandon(
 ) -> Result<Response, Problem> {
     answer(&visit, &text, &fields, async |wish| {
         let (id, reason) = (wish.id, checked(&wish.fields.reason)?);
-        if wish.fields.confirm.trim() != id.to_string() {
-            return Err(unconfirmed(id));
-        }
+        form::confirmed(&wish.fields.confirm, id.get())?;
         let give =
             async |tx: &mut _, actor: &_| tidemill_store::Tx::abandon_execution(tx, id, actor, reason).await;
         operate(wish.asked("abandon"), StatusCode::OK, give).await?;

@@ -13,7 +13,7 @@ use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::span;
 use crate::dashboard::part::{command, panel, wide_table};
 use crate::dashboard::pulse::Pulse;
-use crate::dashboard::region::{Audience, Buttons, Page, Region};
+use crate::dashboard::region::{Audience, Page, Region};
 use crate::dashboard::visit::Visit;
 use crate::problem::Problem;
 use axum::extract::Path;
@@ -276,17 +276,5 @@ fn listed(body: &Region, name: &PoolName, tab: Tab) -> Markup {
     html! {
         (wide_table(tab.title(), columns, &body.markup()))
         p.body.soft { "At the command line: " (command(&format!("tidemill pool {} {name}", tab.as_str()))) }
-    }
-}
-
-impl Visit {
-    /// Whether buttons that need this can be used.
-    pub(crate) fn buttons(&self, permission: Permission) -> Buttons {
-        if self.refusal(permission).is_none() { Buttons::On } else { Buttons::Off }
-    }
-
-    /// [`buttons`](Self::buttons) for what is done to one object.
-    pub(crate) fn buttons_of(&self, permission: Permission, object: &str) -> Buttons {
-        if self.refusal_of(permission, object).is_none() { Buttons::On } else { Buttons::Off }
     }
 }

@@ -1,7 +1,7 @@
 //! One render: how it stands, what was tried, what the checks found, where its file is, and all that has happened to it.
 
 use super::board::Whole;
-use super::page::{buttons, off, tabs};
+use super::page::{off, tabs};
 use super::row::{Ahead, Look, bar, button, lease_until, size, state, title, took, verbs, waiting};
 use super::text::indented;
 use super::{attempt, poster, report};
@@ -12,7 +12,7 @@ use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::{Times, span};
 use crate::dashboard::part::{command, empty_row, panel, refused, table};
 use crate::dashboard::pulse::Pulse;
-use crate::dashboard::region::{Audience, Page, Region};
+use crate::dashboard::region::{Audience, Buttons, Page, Region};
 use crate::dashboard::visit::Visit;
 use crate::problem::Problem;
 use axum::extract::Path;
@@ -100,18 +100,20 @@ impl Regions {
 /// The page.
 pub(crate) async fn page(visit: Visit, Path(text): Path<String>) -> Result<Html<String>, Problem> {
     let id = RenderId::new(api::id(&text)?);
-    let buttons = buttons(&visit);
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;
     let whole = Whole::read(&mut tx).await?;
     let one = One::read(&mut tx, id).await?.ok_or_else(|| render::unknown(id))?;
     tx.rollback().await?;
+    let object = render::object(one.record.composition.as_deref());
+    let refusal = visit.refusal_of(Permission::Operate, &object);
+    let buttons = Buttons::unless(refusal.as_deref());
     let (times, back) = (visit.times(pulse.now), visit.state.path(&format!("/render/{id}")));
     let look = whole.look(&visit.state, &times, buttons, &back);
     let regions = Regions::new(&look, &whole, &one);
     let content = html! {
         h1 { (title(&one.record)) " " span.soft { "#" (id) } }
         (tabs(&visit, ""))
-        p { (off(&visit)) }
+        p { (off(refusal.as_deref())) }
         (regions.head.markup())
         (regions.file.markup())
         (regions.attempts.markup())

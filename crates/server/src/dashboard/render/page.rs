@@ -26,7 +26,8 @@ const PLACED_MAX: u32 = 200;
 /// The page.
 pub(crate) async fn page(visit: Visit, Asked(wanted): Asked<Wanted>) -> Result<Html<String>, Problem> {
     let status = wanted.status()?;
-    let buttons = buttons(&visit);
+    let refusal = visit.refusal(Permission::Operate);
+    let buttons = Buttons::unless(refusal.as_deref());
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;
     let whole = Whole::read(&mut tx).await?;
     let times = visit.times(pulse.now);
@@ -60,7 +61,7 @@ pub(crate) async fn page(visit: Visit, Asked(wanted): Asked<Wanted>) -> Result<H
         (content.banner)
         (content.chips)
         section.panel aria-label="Filter" { (filter_form(&visit, &wanted)) }
-        (panel("renders", "Renders", &off(&visit), &html! {
+        (panel("renders", "Renders", &off(refusal.as_deref()), &html! {
             (table("Renders", COLUMNS, &content.rows))
             (content.below)
         }))
@@ -77,15 +78,10 @@ struct Content {
     below: Markup,
 }
 
-/// Whether the visitor can do something with renders.
-pub(crate) fn buttons(visit: &Visit) -> Buttons {
-    if visit.refusal(Permission::Operate).is_some() { Buttons::Off } else { Buttons::On }
-}
-
 /// Why the buttons are off, where they are; the buttons refer to it.
-pub(crate) fn off(visit: &Visit) -> Markup {
+pub(crate) fn off(refusal: Option<&str>) -> Markup {
     html! {
-        @if let Some(reason) = visit.refusal(Permission::Operate) {
+        @if let Some(reason) = refusal {
             span.soft #buttons-off { "Buttons are off. " (reason) }
         }
     }

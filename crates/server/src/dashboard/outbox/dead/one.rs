@@ -283,14 +283,6 @@ pub(crate) async fn skip(
     order(&Verb::Skip, &state, &principal, &text, &fields).await
 }
 
-/// What happens to somebody who types something else than the number.
-fn unconfirmed(id: EventId) -> Problem {
-    Problem::bad_request(
-        format!("what was typed is not {id}"),
-        "type the number of the event to confirm, so that no other one is left out by mistake",
-    )
-}
-
 async fn order(
     verb: &Verb,
     state: &State,
@@ -300,8 +292,8 @@ async fn order(
 ) -> Result<Redirect, Problem> {
     form::check(principal, &fields.form_token)?;
     let id = EventId::new(id(text)?);
-    if *verb == Verb::Skip && fields.confirm.trim() != id.to_string() {
-        return Err(unconfirmed(id));
+    if *verb == Verb::Skip {
+        form::confirmed(&fields.confirm, id.get())?;
     }
     let (headers, reason) = (form::key_header(&fields.key), fields.reason.as_str());
     let what = format!("form: {} event {id} {reason}", verb.as_str());

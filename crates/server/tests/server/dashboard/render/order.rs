@@ -136,3 +136,18 @@ async fn a_form_counts_once_only_with_its_token_and_leads_to_no_other_site() {
         "{asked}"
     );
 }
+
+#[tokio::test]
+async fn whoever_is_limited_to_other_compositions_is_told_so() {
+    let app = App::closed().await;
+    let id = ordered(&app, "Chip Count").await;
+    let limited = Browser::log_in_scoped(&app, "render/Lower Third").await;
+
+    for path in [format!("/render/{id}"), format!("/render/{id}/cancel")] {
+        let page = limited.get(&path).await.text;
+        assert!(
+            page.contains("limited to render/Lower Third") && !page.contains("data-ask"),
+            "{path}: {page}"
+        );
+    }
+}
