@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::item::{ErrorKind, ItemError, Row};
 use tidemill_domain::job::ExecutionContext;
-use tidemill_engine::job::{ItemReader, ItemStream, StepScope};
+use tidemill_engine::job::{ItemPlace, ItemReader, ItemStream, StepScope};
 
 /// How long brokers may be silent, unless said.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -59,6 +59,8 @@ pub struct KafkaReader<T> {
     progress: Option<Progress>,
     feed: Option<Feed>,
     records: std::vec::IntoIter<KafkaRecord>,
+    /// The partition of the record that was read last, and where that one stands.
+    last: Option<(i32, ItemPlace)>,
 }
 
 type Decode<T> = Box<dyn Fn(KafkaRecord) -> Result<T, String> + Send + Sync>;
@@ -106,6 +108,7 @@ impl<T> KafkaReader<T> {
             progress: None,
             feed: None,
             records: Vec::new().into_iter(),
+            last: None,
         }
     }
 
@@ -190,6 +193,7 @@ impl<T: Send + Sync + 'static> ItemReader for KafkaReader<T> {
         loop {
             if let Some(record) = self.records.next() {
                 progress.passed(record.partition, record.offset);
+                pass(&mut self.last, &record);
                 return decoded(&self.decode, record).map(Some);
             }
             if progress.parts.values().all(|part| part.next >= part.end) {
@@ -204,6 +208,22 @@ impl<T: Send + Sync + 'static> ItemReader for KafkaReader<T> {
 
     fn total(&self) -> Option<u64> {
         self.progress.as_ref().map(|progress| progress.total)
+    }
+
+    fn place(&self) -> Option<ItemPlace> {
+        self.last.as_ref().map(|(_, place)| place.clone())
+    }
+}
+
+/// Partitions are read one after the other, so their names are made but rarely.
+fn pass(last: &mut Option<(i32, ItemPlace)>, record: &KafkaRecord) {
+    let number = u64::try_from(record.offset).unwrap_or(0);
+    match last {
+        Some((partition, place)) if *partition == record.partition => place.number = number,
+        _ => {
+            let source = format!("{}/{}", record.topic, record.partition).into();
+            *last = Some((record.partition, ItemPlace { source, unit: "offset", number }));
+        }
     }
 }
 

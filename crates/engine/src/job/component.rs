@@ -2,7 +2,9 @@
 //! product's own from [`crate::item`].
 
 use crate::job::scope::ChunkScope;
+use std::fmt;
 use std::future::Future;
+use std::sync::Arc;
 use tidemill_domain::item::ItemError;
 use tidemill_domain::job::ExecutionContext;
 
@@ -41,6 +43,35 @@ pub trait ItemReader: ItemStream {
     /// How many items there are in all, where that is known without much ado: for the progress bar.
     fn total(&self) -> Option<u64> {
         None
+    }
+
+    /// Where the item came from that was read last: for the message, should it fail later. Asked for each item, so it has to
+    /// be cheap.
+    fn place(&self) -> Option<ItemPlace> {
+        None
+    }
+}
+
+/// Where an item came from.
+///
+/// ```
+/// # use tidemill_engine::job::ItemPlace;
+/// let place = ItemPlace { source: "orders.csv".into(), unit: "line", number: 3 };
+/// assert_eq!(place.to_string(), "orders.csv line 3");
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ItemPlace {
+    /// What it was read from, such as a file. Shared by all that came from there.
+    pub source: Arc<str>,
+    /// What is counted there, such as lines.
+    pub unit: &'static str,
+    /// Which of them.
+    pub number: u64,
+}
+
+impl fmt::Display for ItemPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.source, self.unit, self.number)
     }
 }
 

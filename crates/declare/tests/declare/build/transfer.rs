@@ -48,7 +48,7 @@ async fn amounts_arrive_exactly_and_what_is_wrong_becomes_a_reject() {
         let of = |kind: &str| *lines.iter().find(|line| line.contains(kind)).unwrap();
         assert!(of("read,parse").contains("in.csv"), "{rejects}");
         let process = of("process,process");
-        assert!(process.contains("not a decimal number"), "{rejects}");
+        assert!(process.contains("not a decimal number") && process.contains("in.csv line 5,"), "{rejects}");
         assert!(process.contains(r#"column ""cents"": decimal(row.amount, 2): decimal:"#), "{rejects}");
         assert!(process.contains(r#"{""id"":""4"",""amount"":""abc""}"#), "{rejects}");
     }
@@ -69,7 +69,8 @@ async fn a_failed_job_goes_on_where_it_ended_once_the_file_is_mended() {
 
         assert_eq!(failed.end.status, BatchStatus::Failed);
         assert_eq!(stand.texts(LOADED).await.len(), 6, "two whole chunks");
-        assert!(failed.end.exit.description.contains("not a decimal number"), "{:?}", failed.end.exit);
+        let why = &failed.end.exit.description;
+        assert!(why.contains("not a decimal number") && why.contains("in.csv line 10)"), "{why}");
         stand.write("in.csv", &format!("id,amount\n{lines}"));
         let again = stand.launch(&job, &["date=2026-11-15", &file]).await.unwrap();
         assert!(again.is_completed(), "{:?}", again.end);

@@ -1,7 +1,7 @@
 //! Readers, processors and writers whose types are forgotten, so that different ones can stand in one list, or be
 //! chosen when a job is built.
 
-use crate::job::component::{Delivery, ItemProcessor, ItemReader, ItemStream, ItemWriter};
+use crate::job::component::{Delivery, ItemPlace, ItemProcessor, ItemReader, ItemStream, ItemWriter};
 use crate::job::scope::ChunkScope;
 use std::future::Future;
 use std::pin::Pin;
@@ -27,6 +27,7 @@ trait AnyReader<I>: Send {
     fn close(&mut self, is_complete: bool) -> Boxed<'_, ()>;
     fn read(&mut self) -> Boxed<'_, Option<I>>;
     fn total(&self) -> Option<u64>;
+    fn place(&self) -> Option<ItemPlace>;
 }
 
 impl<R: ItemReader> AnyReader<R::Item> for R {
@@ -48,6 +49,10 @@ impl<R: ItemReader> AnyReader<R::Item> for R {
 
     fn total(&self) -> Option<u64> {
         ItemReader::total(self)
+    }
+
+    fn place(&self) -> Option<ItemPlace> {
+        ItemReader::place(self)
     }
 }
 
@@ -74,6 +79,10 @@ impl<I: Send + Sync + 'static> ItemReader for BoxReader<I> {
 
     fn total(&self) -> Option<u64> {
         self.0.total()
+    }
+
+    fn place(&self) -> Option<ItemPlace> {
+        self.0.place()
     }
 }
 

@@ -1,6 +1,6 @@
 //! A reader whose items are turned into a type of the author's own as they are read.
 
-use crate::job::component::{ItemReader, ItemStream};
+use crate::job::component::{ItemPlace, ItemReader, ItemStream};
 use tidemill_domain::item::ItemError;
 use tidemill_domain::job::ExecutionContext;
 
@@ -63,5 +63,9 @@ where
 
     fn total(&self) -> Option<u64> {
         self.reader.total()
+    }
+
+    fn place(&self) -> Option<ItemPlace> {
+        self.reader.place()
     }
 }

@@ -10,9 +10,10 @@ use super::files::{Files, Stopped, left};
 use super::input::{Input, Place};
 use super::record::Scanner;
 use crate::item::encoding::Encoding;
-use crate::job::component::{ItemReader, ItemStream};
+use crate::job::component::{ItemPlace, ItemReader, ItemStream};
 use std::collections::VecDeque;
 use std::path::PathBuf;
+use std::sync::Arc;
 use tidemill_domain::item::{ErrorKind, ItemError, Phase};
 use tidemill_domain::job::ExecutionContext;
 
@@ -74,6 +75,10 @@ pub struct FileReader<F: Format> {
 
 struct Current {
     input: Input,
+    /// Its name, as the items that came from it tell it.
+    name: Arc<str>,
+    /// The line in which the record began that was read last.
+    line: u64,
     is_finished: bool,
 }
 
@@ -155,6 +160,7 @@ impl<F: Format> FileReader<F> {
         loop {
             let Some(current) = &mut self.current else { return Ok(None) };
             if let Some(cut) = current.input.cut(self.format.scanner())? {
+                current.line = cut.line();
                 let bytes = current.input.bytes(&cut);
                 return self.format.parse(bytes, self.encoding).map(Some).map_err(|fault| {
                     let raw = self.encoding.decode_lossy(bytes);
@@ -186,7 +192,8 @@ impl<F: Format> FileReader<F> {
         if let Some(place) = place {
             input.go_to(place).map_err(ItemError::fatal)?;
         }
-        self.current = Some(Current { input, is_finished: false });
+        let name = input.path().into();
+        self.current = Some(Current { input, name, line: 0, is_finished: false });
         Ok(true)
     }
 
@@ -329,5 +336,10 @@ impl<F: Format> ItemReader for FileReader<F> {
 
     fn total(&self) -> Option<u64> {
         self.total
+    }
+
+    fn place(&self) -> Option<ItemPlace> {
+        let current = self.current.as_ref()?;
+        Some(ItemPlace { source: Arc::clone(&current.name), unit: "line", number: current.line })
     }
 }

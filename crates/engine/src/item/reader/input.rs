@@ -58,6 +58,13 @@ pub(crate) struct Cut {
     line: u64,
 }
 
+impl Cut {
+    /// The line in which it begins, from 1.
+    pub(crate) const fn line(&self) -> u64 {
+        self.line
+    }
+}
+
 impl Input {
     /// Opens a file and stands behind its byte order mark, if it is UTF-8 and has one.
     pub(crate) fn open(path: &Path, encoding: Encoding) -> Result<Self, InputError> {

@@ -2,6 +2,7 @@
 
 use super::reading::{ReadChunk, ReadError};
 use super::working::kind_of;
+use crate::job::component::ItemPlace;
 use crate::job::scope::ChunkScope;
 use crate::metrics::ChunkTimer;
 use std::collections::{HashMap, VecDeque};
@@ -13,6 +14,8 @@ use tokio::sync::OwnedSemaphorePermit;
 /// The items of one chunk, and what came out of them.
 pub(super) struct InHand<I, O> {
     pub(super) items: Vec<I>,
+    /// Where each of them came from; none at all from a reader that does not say.
+    places: Vec<ItemPlace>,
     pub(super) read_errors: Vec<ReadError>,
     pub(super) outputs: Vec<Option<O>>,
     /// The last error of each item.
@@ -44,6 +47,7 @@ impl<I, O> InHand<I, O> {
         outputs.resize_with(read.items.len(), || None);
         Self {
             items: read.items,
+            places: read.places,
             read_errors: read.errors,
             outputs,
             errors: HashMap::new(),
@@ -54,6 +58,15 @@ impl<I, O> InHand<I, O> {
             ahead: Ahead { outcomes: VecDeque::new(), is_written: false, permit: None },
             timer,
         }
+    }
+
+    /// Keeps the error of an item, with the place that the item came from.
+    pub(super) fn fail(&mut self, index: usize, error: ItemError) {
+        let error = match self.places.get(index) {
+            Some(place) if error.origin().is_none() => error.at(place.to_string(), ""),
+            _ => error,
+        };
+        self.errors.insert(index, error);
     }
 
     /// Tells the algorithm what was read, in the order in which it was.

@@ -3,7 +3,7 @@
 //! It never decides about errors, because what may be skipped depends on chunks that are still being written; it
 //! passes them on in their order.
 
-use crate::job::component::ItemReader;
+use crate::job::component::{ItemPlace, ItemReader};
 use crate::job::listener::ItemListener;
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,6 +55,8 @@ impl<I> Completion<I> {
 /// What was read for one chunk.
 pub(super) struct ReadChunk<I> {
     pub(super) items: Vec<I>,
+    /// Where each of them came from; none at all from a reader that does not say.
+    pub(super) places: Vec<ItemPlace>,
     /// What could not be read, in order.
     pub(super) errors: Vec<ReadError>,
     /// The reader's position behind them.
@@ -104,7 +106,7 @@ impl<R: ItemReader, O: 'static> Reading<R, O> {
 
     async fn read_chunk(&mut self) -> Result<ReadChunk<R::Item>, ItemError> {
         let mut items = Vec::with_capacity(self.completion.size.min(10_000));
-        let (mut errors, mut has_ended) = (Vec::new(), false);
+        let (mut places, mut errors, mut has_ended) = (Vec::new(), Vec::new(), false);
         let mut since: Option<Monotonic> = None;
         loop {
             // A reader that never waits must not keep heartbeats and stops from being heard.
@@ -131,6 +133,7 @@ impl<R: ItemReader, O: 'static> Reading<R, O> {
                     let is_complete =
                         self.completion.is_complete(count, &item, || clock.monotonic().since(began));
                     items.push(item);
+                    places.extend(self.reader.place());
                     if is_complete {
                         break;
                     }
@@ -150,7 +153,7 @@ impl<R: ItemReader, O: 'static> Reading<R, O> {
         }
         let mut position = ExecutionContext::new();
         self.reader.update(&mut position)?;
-        Ok(ReadChunk { items, errors, position, has_ended })
+        Ok(ReadChunk { items, places, errors, position, has_ended })
     }
 
     fn may_be_skipped(&self, error: &ItemError) -> bool {

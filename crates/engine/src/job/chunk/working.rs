@@ -143,7 +143,7 @@ where
                     listener.on_process_error(item, &error);
                 }
                 let kind = kind_of(&error, Phase::Process);
-                hand.errors.insert(index, error);
+                hand.fail(index, error);
                 Processed::Failed(kind)
             }
         };
@@ -184,9 +184,7 @@ where
                     hand.scope.tx().await?.rollback_to_savepoint().await?;
                 }
                 match indices {
-                    [one] => {
-                        hand.errors.insert(*one, error);
-                    }
+                    [one] => hand.fail(*one, error),
                     _ => hand.write_error = Some(error),
                 }
                 Err(kind)

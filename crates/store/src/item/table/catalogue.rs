@@ -31,7 +31,7 @@ pub(super) struct Base {
 }
 
 /// Most tables that are named in a message.
-const TABLES_SHOWN_MAX: i64 = 20;
+const TABLES_SHOWN_MAX: usize = 20;
 
 /// The columns of the table, in its order.
 pub(super) async fn columns(store: &Store, table: &Target) -> Result<Vec<Column>, ItemError> {
@@ -54,10 +54,20 @@ pub(super) async fn columns(store: &Store, table: &Target) -> Result<Vec<Column>
         return Err(super::other_database());
     };
     if columns.is_empty() {
-        let known = if tables.is_empty() { "none".to_owned() } else { tables.join(", ") };
-        return Err(fatal(format!("there is no table {}; there are: {known}", table.quoted)));
+        return Err(fatal(missing(&table.quoted, &tables)));
     }
     Ok(columns)
+}
+
+/// That a table is not there, and which are.
+fn missing(table: &str, tables: &[String]) -> String {
+    let (shown, more) = tables.split_at(tables.len().min(TABLES_SHOWN_MAX));
+    let known = match (shown, more) {
+        ([], _) => "there is none yet; create it in a step before, or by hand".to_owned(),
+        (_, []) => format!("there are: {}", shown.join(", ")),
+        _ => format!("there are: {} and others", shown.join(", ")),
+    };
+    format!("there is no table {table}; {known}")
 }
 
 /// The column of this name. One that is not there, or that the database computes, cannot be written.
@@ -145,11 +155,12 @@ async fn postgres_tables(connection: &mut PgConnection) -> Result<Vec<String>, s
         "select c.relname::text
          from pg_class c
          where c.relkind in ('r', 'p', 'v', 'f') and pg_table_is_visible(c.oid)
-             and c.relnamespace <> 'pg_catalog'::regnamespace and c.relname not like 'tidemill\\_%'
+             and c.relnamespace <> 'pg_catalog'::regnamespace
+             and c.relname !~ '^(tidemill_|batch_|render_|outbox_event|aep_field_mapping$)'
          order by c.relname
          limit $1",
     )
-    .bind(TABLES_SHOWN_MAX)
+    .bind(TABLES_SHOWN_MAX as i64 + 1)
     .fetch_all(connection)
     .await
 }
@@ -187,11 +198,27 @@ async fn sqlite_tables(connection: &mut SqliteConnection) -> Result<Vec<String>,
         "select name
          from sqlite_schema
          where type in ('table', 'view') and name not like 'sqlite\\_%' escape '\\'
-             and name not like 'tidemill\\_%' escape '\\'
+             and name not like 'tidemill\\_%' escape '\\' and name not like 'batch\\_%' escape '\\'
+             and name not like 'render\\_%' escape '\\' and name not like 'outbox\\_event%' escape '\\'
+             and name <> 'aep_field_mapping'
          order by name
          limit ?1",
     )
-    .bind(TABLES_SHOWN_MAX)
+    .bind(TABLES_SHOWN_MAX as i64 + 1)
     .fetch_all(connection)
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_table_is_told_with_those_that_are_there() {
+        let tables: Vec<String> = (0..=TABLES_SHOWN_MAX).map(|n| format!("t{n}")).collect();
+
+        assert!(missing("\"a\"", &[]).contains("there is none yet; create it"));
+        assert!(missing("\"a\"", &tables[..2]).ends_with("there are: t0, t1"));
+        assert!(missing("\"a\"", &tables).ends_with("t19 and others"));
+    }
 }

@@ -211,7 +211,7 @@ async fn a_refused_row_is_a_matter_of_constraints(bench: Bench) {
 async fn a_missing_table_or_column_is_named_with_those_that_are_there(bench: Bench) {
     payment(&bench.store).await;
     for (table, column, said) in [
-        ("paymnt", "id", "payment"),
+        ("paymnt", "id", "there are: payment"),
         ("payment", "summe", "id, name, amount"),
         ("no_such_schema.payment", "id", "no table"),
     ] {
