@@ -42,6 +42,9 @@ pub mod check;
 pub mod name;
 pub mod output;
 
+/// Longest name of a composition, and of what a render is ordered for.
+pub const LABEL_CHARS_MAX: usize = 500;
+
 pub use check::{Probe, check};
 pub use document::AllowList;
 pub use failure::{Failure, Trouble};

@@ -116,6 +116,7 @@ mod tests {
             aggregate,
             event_type: "order.paid".into(),
             topic: "orders".into(),
+            is_redirected: false,
             headers: headers.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
             payload,
             created_at: Timestamp::EPOCH,

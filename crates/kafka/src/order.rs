@@ -46,7 +46,10 @@ enum Standing<'a> {
 
 impl<'a> Batch<'a> {
     pub(crate) fn new(records: &'a [Record], topics: &'a Topics) -> Self {
-        let of = |record: &'a Record| topics.of(&record.event_type, &record.topic);
+        let of = |record: &'a Record| match record.is_redirected {
+            true => topics.named(&record.topic),
+            false => topics.of(&record.event_type, &record.topic),
+        };
         Self { records, topics: records.iter().map(of).collect(), fates: vec![Fate::Open; records.len()] }
     }
 
@@ -153,6 +156,7 @@ impl<'a> Batch<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::route::Route;
     use proptest::prelude::*;
     use tidemill_domain::lease::Epoch;
     use tidemill_domain::outbox::{EventId, Payload, Seq};
@@ -170,6 +174,7 @@ mod tests {
             aggregate,
             event_type: "order.paid".into(),
             topic: format!("t{topic}"),
+            is_redirected: false,
             headers: Default::default(),
             payload: Payload::Tombstone,
             created_at: Timestamp::EPOCH,
@@ -179,6 +184,17 @@ mod tests {
     /// Aggregate, topic, and what is known: 0 nothing, 1 arrived, 2 refused.
     fn batches() -> impl Strategy<Value = Vec<(u8, u8, u8)>> {
         prop::collection::vec((0_u8..4, 0_u8..3, 0_u8..3), 0..30)
+    }
+
+    #[test]
+    fn where_somebody_has_redirected_an_event_it_goes_whatever_the_routes_say() {
+        let records = [record(0, 1, 1), Record { is_redirected: true, ..record(1, 2, 1) }];
+        let route = Route { event_type: "order.*".into(), topic: "orders".into() };
+        let topics = Topics::new("", vec![route]).unwrap();
+
+        let batch = Batch::new(&records, &topics);
+
+        assert_eq!((batch.topic(0), batch.topic(1)), ("orders", "t1"));
     }
 
     fn check(cases: &[(u8, u8, u8)], test: impl FnOnce(&[Record], Batch<'_>)) {

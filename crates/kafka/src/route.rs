@@ -51,7 +51,11 @@ impl Topics {
         let fitting = self.routes.iter().filter(|route| route.fits(event_type));
         // One without a star says more than one that is as long with it.
         let best = fitting.max_by_key(|route| (route.stem().len(), !route.is_open()));
-        let topic = best.map_or(topic, |route| &route.topic);
+        self.named(best.map_or(topic, |route| &route.topic))
+    }
+
+    /// A topic that counts whatever the routes say, as it does when somebody has redirected an event.
+    pub fn named<'a>(&'a self, topic: &'a str) -> Cow<'a, str> {
         if self.prefix.is_empty() {
             Cow::Borrowed(topic)
         } else {
@@ -105,6 +109,13 @@ mod tests {
     fn without_a_route_an_event_goes_where_it_says() {
         assert_eq!(Topics::default().of("order.paid", "orders"), "orders");
         assert_eq!(Topics::new("", vec![route("a", "b")]).unwrap().of("order.paid", "orders"), "orders");
+    }
+
+    #[test]
+    fn what_is_named_goes_there_behind_the_prefix_only() {
+        let topics = Topics::new("p.", vec![route("*", "rest")]).unwrap();
+
+        assert_eq!((topics.of("a", "b"), topics.named("b")), ("p.rest".into(), "p.b".into()));
     }
 
     #[test]

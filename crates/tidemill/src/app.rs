@@ -6,12 +6,13 @@ use crate::context::Context;
 use crate::declared::Definitions;
 use crate::report::{self, Failure};
 use crate::telemetry;
+use crate::usage;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
-use tidemill_domain::code::{Code, Exit};
+use tidemill_domain::code::Exit;
 use tidemill_engine::job::{Job, JobRegistry};
 use tidemill_engine::schedule::{Schedule, ScheduleRegistry};
 
@@ -141,7 +142,7 @@ impl App {
         let arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
         let cli = match parse(&arguments) {
             Ok(cli) => cli,
-            Err(error) => return usage(&error, &arguments),
+            Err(error) => return usage::report(&error, command_line(), &arguments),
         };
         let program = arguments.first().map(PathBuf::from).unwrap_or_default();
         let ended = match self.start(cli, &program) {
@@ -218,28 +219,7 @@ fn color(choice: ColorChoice) {
     .write_global();
 }
 
-/// Help and version go to standard output; what is not understood is an error like any other.
-fn usage(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
-    if !error.use_stderr() {
-        let printed = error.print();
-        return ExitCode::from(if printed.is_ok() { Exit::Ok } else { Exit::Failure }.number());
-    }
-    let text = error.render().to_string();
-    let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end();
-    let (what, why) = text.split_once('\n').unwrap_or((text, ""));
-    let failure = Failure::new(Code::Usage, what, "see `tidemill --help`").because(why.trim());
-    report::print(&failure, if wants_json(arguments) { Output::Json } else { Output::Table });
-    ExitCode::from(failure.exit().number())
-}
-
-/// The arguments were not understood, so this looks at them as they are.
-fn wants_json(arguments: &[OsString]) -> bool {
-    let words: Vec<_> = arguments.iter().map(|word| word.to_string_lossy()).collect();
-    words.windows(2).any(|pair| matches!(&*pair[0], "-o" | "--output") && pair[1].starts_with("json"))
-        || words.iter().any(|word| word.starts_with("--output=json") || word.starts_with("-ojson"))
-}
-
-/// The whole command line, for completion scripts.
+/// The whole command line, for completion scripts, and for those who ask what a command is called.
 pub(crate) fn command_line() -> clap::Command {
     Cli::command()
 }

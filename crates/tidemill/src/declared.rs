@@ -9,11 +9,15 @@ use std::path::{Path, PathBuf};
 use tidemill_declare::build::{Building, job};
 use tidemill_declare::model::JobFile;
 use tidemill_declare::{Known, check, check_all, check_given, load_beside, load_folder};
-use tidemill_domain::job::JobParameters;
-use tidemill_engine::job::{Job, JobRegistry};
+use tidemill_domain::job::launch::LaunchRefusal;
+use tidemill_domain::job::{JobParameters, parameter};
+use tidemill_engine::job::{Job, JobError, JobRegistry};
 use tidemill_engine::schedule::Schedule;
 use tidemill_kafka::{KafkaError, KafkaOptions};
 use tidemill_store::item::Database;
+
+/// So many places tell that a parameter is needed.
+const PLACES_SHOWN: usize = 5;
 
 /// The jobs that a command can run, and how another command finds the same.
 #[derive(Clone, Debug, Default)]
@@ -57,12 +61,22 @@ impl Definitions {
         of_files.map(|schedule| schedule.value.schedule.clone())
     }
 
-    /// Refuses a launch of a declared job without a parameter that it needs.
+    /// Refuses a launch of a declared job with other parameters than it asks for. One that it only turns out to need is
+    /// told with the places of the file that do.
     pub(crate) fn check_given(&self, job: &str, parameters: &JobParameters) -> Result<(), Failure> {
-        match self.files.iter().find(|file| file.name.value == job) {
-            Some(file) => Ok(check_given(file, |name| parameters.get(name).is_some())?),
-            None => Ok(()),
-        }
+        let Some(file) = self.files.iter().find(|file| file.name.value == job) else { return Ok(()) };
+        let Err(invalid) = parameter::check(parameters, self.jobs.get(job)?.parameters()) else {
+            return Ok(());
+        };
+        let refusal = LaunchRefusal::ParametersInvalid(invalid);
+        let failure = Failure::from(JobError::Refused { job: job.to_owned(), refusal });
+        let is_called_required = |name: &str| {
+            file.parameters.iter().any(|one| one.value.spec.name == name && one.value.spec.is_required)
+        };
+        let needs =
+            check_given(file, |name| parameters.get(name).is_some() || is_called_required(name)).err();
+        let places = needs.iter().flat_map(|needs| needs.problems()).take(PLACES_SHOWN);
+        Err(places.fold(failure, |failure, place| failure.because(&place.headline())))
     }
 
     /// The name of the job, where there is only one.

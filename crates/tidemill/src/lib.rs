@@ -21,6 +21,7 @@ mod declared;
 mod output;
 mod report;
 mod telemetry;
+mod usage;
 
 pub use app::App;
 pub use tidemill_domain::code::{Code, Exit};

@@ -85,15 +85,25 @@ impl Listing {
     }
 
     fn csv(&self, text: &mut Vec<u8>) -> io::Result<()> {
-        let mut writer = csv::Writer::from_writer(text);
-        writer.write_record(self.columns)?;
-        for row in &self.rows {
-            writer.write_record(
-                row.iter().map(|value| if value.is_null() { String::new() } else { cell(value) }),
-            )?;
-        }
-        writer.flush()
+        csv(text, self.columns, &self.rows)
     }
+}
+
+/// A header and a line for each row. What has parts of its own is JSON within its cell, so that there are as many columns
+/// whatever it has.
+fn csv<'a>(
+    text: &mut Vec<u8>,
+    columns: &[&str],
+    rows: impl IntoIterator<Item = &'a Vec<Value>>,
+) -> io::Result<()> {
+    let mut writer = csv::Writer::from_writer(text);
+    writer.write_record(columns)?;
+    for row in rows {
+        writer.write_record(
+            row.iter().map(|value| if value.is_null() { String::new() } else { cell(value) }),
+        )?;
+    }
+    writer.flush()
 }
 
 /// Writes one thing to standard output, field by field. People are not shown what is empty.
@@ -102,6 +112,10 @@ pub(crate) fn print_fields(
     fields: &[(&str, Value)],
     output: Output,
 ) -> Result<(), Failure> {
+    write_stdout(&fields_as(schema, fields, output).map_err(|error| Failure::output(&error))?)
+}
+
+fn fields_as(schema: &'static str, fields: &[(&str, Value)], output: Output) -> io::Result<Vec<u8>> {
     let text = match output {
         Output::Json | Output::Jsonl => {
             let mut object = Map::from_iter([("schema".to_owned(), json!(schema))]);
@@ -109,7 +123,13 @@ pub(crate) fn print_fields(
             let object = Value::Object(object);
             if output == Output::Json { format!("{object:#}\n") } else { format!("{object}\n") }
         }
-        Output::Table | Output::Csv => {
+        Output::Csv => {
+            let (columns, row): (Vec<_>, Vec<_>) = fields.iter().cloned().unzip();
+            let mut text = Vec::new();
+            csv(&mut text, &columns, [&row])?;
+            return Ok(text);
+        }
+        Output::Table => {
             let width = fields.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
             let shown = fields.iter().filter(|(_, value)| !is_empty(value));
             let line = |(name, value): &(&str, Value)| {
@@ -119,7 +139,7 @@ pub(crate) fn print_fields(
             printable(&shown.map(line).collect::<String>())
         }
     };
-    write_stdout(text.as_bytes())
+    Ok(text.into_bytes())
 }
 
 fn is_empty(value: &Value) -> bool {
@@ -211,6 +231,17 @@ mod tests {
         let text = written(|text| listing().csv(text));
 
         assert_eq!(text, "name,age_seconds,gone\n\"a,\u{1b}[31m\nb\",12345678901234567,\n");
+    }
+
+    #[test]
+    fn one_thing_as_csv_is_a_header_and_a_row_with_what_is_empty_and_json_for_what_has_parts() {
+        let parts = json!([{"name": "p1", "rows": 3}]);
+        let fields = [("name", json!("a,b")), ("gone", Value::Null), ("on", json!(true)), ("parts", parts)];
+
+        let text = fields_as("tidemill.test/v1", &fields, Output::Csv).unwrap();
+
+        let expected = "name,gone,on,parts\n\"a,b\",,yes,\"[{\"\"name\"\":\"\"p1\"\",\"\"rows\"\":3}]\"\n";
+        assert_eq!(String::from_utf8(text).unwrap(), expected);
     }
 
     #[test]

@@ -164,6 +164,7 @@ pub(super) fn record((id, kind, aggregate, event_type, topic, payload, _): Row) 
         aggregate,
         event_type,
         topic,
+        is_redirected: false,
         headers: BTreeMap::new(),
         payload: payload.map_or(Payload::Tombstone, Payload::Json),
         created_at: Timestamp::EPOCH,

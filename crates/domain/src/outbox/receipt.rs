@@ -130,6 +130,7 @@ mod tests {
             aggregate,
             event_type: "order.paid".into(),
             topic: "orders".into(),
+            is_redirected: false,
             headers: Headers::from([("a".into(), "b".into())]),
             payload: Payload::Json(text.into()),
             created_at: Timestamp::EPOCH,

@@ -25,6 +25,8 @@ pub struct Record {
     pub event_type: String,
     /// Where it goes.
     pub topic: String,
+    /// Whether somebody has said that it goes there, whatever becomes of others of its type.
+    pub is_redirected: bool,
     /// Further words.
     pub headers: Headers,
     /// What it says.

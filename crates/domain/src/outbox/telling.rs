@@ -7,7 +7,7 @@ use crate::job::{BatchStatus, ExecutionId, InstanceId};
 use crate::pool::event::Record;
 use crate::pool::state::Change;
 use crate::pool::{Event, PoolName};
-use crate::render::{RenderId, Status};
+use crate::render::{LABEL_CHARS_MAX, RenderId, Status};
 use crate::time::Timestamp;
 use serde_json::{Value, json};
 
@@ -129,11 +129,6 @@ impl Telling {
         self.pools
     }
 
-    /// Whether it tells of renders.
-    pub const fn tells_of_renders(&self) -> bool {
-        self.renders
-    }
-
     /// What is told of an execution; none when jobs are not told of.
     pub fn of_execution(&self, change: &ExecutionChange<'_>) -> Option<NewEvent> {
         if !self.jobs {
@@ -195,10 +190,12 @@ impl Telling {
         if !self.renders {
             return None;
         }
+        // Whoever writes rows by SQL can write more than an event can carry.
+        let short = |text: &str| text.chars().take(LABEL_CHARS_MAX).collect::<String>();
         let payload = json!({
             "render": change.render.get(),
-            "composition": change.composition,
-            "cue_item": change.cue_item,
+            "composition": change.composition.map(short),
+            "cue_item": change.cue_item.map(short),
             "status": change.status.as_str(),
             "error_code": change.code.map(|code| code.to_string()),
             "output": change.output.filter(|_| change.status == Status::Completed),
@@ -303,6 +300,22 @@ mod tests {
         assert!(payload(&completed).contains(r#""output":"/nas/x.mp4""#), "{completed:?}");
         assert_eq!(failed.event_type(), "render.failed");
         assert!(payload(&failed).contains("TM1534") && !payload(&failed).contains("/nas"), "{failed:?}");
+    }
+
+    #[test]
+    fn whatever_a_row_says_a_render_can_be_told_of() {
+        let long = "\u{1}".repeat(2_000_000);
+        let change = RenderChange {
+            render: RenderId::new(7),
+            composition: Some(&long),
+            cue_item: Some(&long),
+            status: Status::Cancelled,
+            code: None,
+            output: None,
+            at: AT,
+        };
+
+        assert!(Telling::new("ops").unwrap().of_renders().of_render(&change).is_some());
     }
 
     #[test]

@@ -139,6 +139,8 @@ pub struct Relay {
     /// What it shares with others.
     unit: Unit,
     options: RelayOptions,
+    /// What was told of the sink lately; it outlasts a membership.
+    told: Arc<sink::Told>,
 }
 
 impl Relay {
@@ -151,7 +153,7 @@ impl Relay {
     ) -> Self {
         let beside = publisher.beside().unwrap_or_else(|| publisher.clone());
         let unit = if transactional_id(&publisher.name()).is_some() { Unit::Group } else { Unit::Slot };
-        Self { store, clock, publisher, beside, unit, options }
+        Self { store, clock, publisher, beside, unit, options, told: Arc::default() }
     }
 
     /// Publishes until told to stop; then what is in hand is brought to its end and the slots are left for others.

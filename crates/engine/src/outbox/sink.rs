@@ -46,6 +46,14 @@ pub enum SinkError {
     /// What is written there is not kept, or cannot be seen to be.
     #[error("{0} is not a regular file")]
     NotAFile(String),
+    /// It could not be made there, or not be written to.
+    #[error("{path} cannot be written to: {why}")]
+    NotWritable {
+        /// Which file.
+        path: String,
+        /// What is in the way.
+        why: String,
+    },
     /// It cannot be read back.
     #[error("what went to the sink {0} cannot be read back")]
     Unreadable(String),
@@ -65,6 +73,9 @@ impl SinkError {
             }
             Self::NotAFile(_) => {
                 "name a regular file, or one that is not there yet; for another program, use stdout and a pipe".into()
+            }
+            Self::NotWritable { .. } => {
+                "make the folder, or name a file in another one; the user of this program has to be allowed to write there".into()
             }
             Self::Unreadable(_) => "name the file that the records are in: file:PATH".into(),
         }
@@ -108,14 +119,18 @@ impl Default for SinkOptions {
     }
 }
 
-/// The sink of this name. Nothing is opened yet: a file that cannot be written to now may be there when the first record
-/// comes.
+/// The sink of this name. Nothing is opened yet; but a file that could not be written to as things are is refused, because
+/// whoever starts a relay is there to mend it. What goes wrong later is waited for.
 pub fn open(text: &str, options: SinkOptions) -> Result<Arc<dyn Publisher>, SinkError> {
     Ok(match text.parse()? {
         SinkAddress::File(path) if !file::may_be_made(&path) => {
             return Err(SinkError::NotAFile(path.display().to_string()));
         }
-        SinkAddress::File(path) => Arc::new(FileSink::new(path, options)),
+        SinkAddress::File(path) => {
+            let sink = FileSink::new(path, options);
+            sink.check()?;
+            Arc::new(sink)
+        }
         SinkAddress::Stdout => Arc::new(StdoutSink::new(options)),
     })
 }
@@ -134,7 +149,9 @@ mod tests {
     fn a_sink_is_known_by_its_name() {
         let options = SinkOptions::default;
 
-        assert_eq!(open("file:/a:b", options()).unwrap().name(), "file:/a:b");
+        let folder = tempfile::tempdir().unwrap();
+        let name = format!("file:{}/a:b", folder.path().display());
+        assert_eq!(open(&name, options()).unwrap().name(), name);
         assert_eq!(open("stdout", options()).unwrap().name(), "stdout");
         assert_eq!(open("file:", options()).unwrap_err(), SinkError::NoPath);
         for text in ["", "kafka:host", "stdout:", "File:/a", "/var/events", "null"] {
@@ -142,5 +159,23 @@ mod tests {
             assert_eq!(error, SinkError::Unknown(text.into()));
             assert!(error.fix().contains("file:PATH") && error.fix().contains("stdout"));
         }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_made_is_refused_before_anything_is_published() {
+        let folder = tempfile::tempdir().unwrap();
+        let refused = |path: &str| {
+            let name = format!("file:{}/{path}", folder.path().display());
+            match open(&name, SinkOptions::default()).unwrap_err() {
+                SinkError::NotWritable { path, why } => (path, why),
+                other => panic!("{other:?}"),
+            }
+        };
+        std::fs::write(folder.path().join("plain"), "").unwrap();
+
+        let (path, why) = refused("absent/x.jsonl");
+        assert!(path.ends_with("/absent/x.jsonl"), "{path}");
+        assert!(why.contains("/absent: No such file"), "{why}");
+        assert!(refused("plain/x.jsonl").1.contains("/plain: Not a directory"));
     }
 }

@@ -30,6 +30,7 @@ fn record(id: i64, aggregate: &str) -> Record {
         aggregate,
         event_type: "order.paid".into(),
         topic: "orders".into(),
+        is_redirected: false,
         headers: [("trace".to_owned(), "abc".to_owned())].into(),
         payload: Payload::Json("{\n \"amount\": 5 }".into()),
         created_at: Timestamp::EPOCH,

@@ -70,6 +70,7 @@ pub(super) fn record(id: i64, aggregate: &str, topic: &str, payload: Payload) ->
         aggregate,
         event_type: "order.paid".into(),
         topic: topic.into(),
+        is_redirected: false,
         headers: BTreeMap::new(),
         payload,
         created_at: Timestamp::EPOCH,

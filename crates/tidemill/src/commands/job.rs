@@ -1,5 +1,6 @@
 //! `tidemill job` and `tidemill executions`: run jobs, look at them, act on their executions.
 
+mod alive;
 mod backfill;
 mod check;
 mod detail;

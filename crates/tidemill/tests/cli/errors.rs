@@ -112,6 +112,12 @@ fn a_folder_without_permission_or_that_is_not_there_is_named() {
     fs::create_dir(&folder).unwrap();
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o555)).unwrap();
 
+    for (sink, why) in [("absent/x.jsonl", "No such file"), ("closed/x.jsonl", "Permission denied")] {
+        let ran = unprivileged(&stage, &["relay", "--sink", &format!("file:{sink}")]);
+        ran.fails("TM1402", 2);
+        assert!(ran.stderr.contains(&format!("{sink} cannot be written to: ")), "{ran:#?}");
+        assert!(ran.stderr.contains(why) && ran.stderr.contains("fix: make the folder"), "{ran:#?}");
+    }
     unprivileged(&stage, &["db", "migrate", "--database", "sqlite://closed/x.db"]).fails("TM0210", 4);
     stage.run(&["db", "migrate", "--database", "sqlite://absent/x.db"]).fails("TM0210", 4);
 }
@@ -243,6 +249,41 @@ fn usage_errors_have_a_code_and_end_with_two() {
         let ran = Stage::new().run(arguments);
         assert_eq!(ran.code, Some(2), "{arguments:?} {ran:#?}");
         assert!(ran.stdout.is_empty(), "{ran:#?}");
+    }
+}
+
+#[test]
+fn a_group_without_a_subcommand_lists_its_subcommands() {
+    for (arguments, path, known) in [
+        (&["lease"][..], "tidemill lease", "\n  list  The leases"),
+        (&["job"], "tidemill job", "\n  restart     Go on with an execution"),
+        (&["-q", "job", "--color", "never"], "tidemill job", "\n  run         Run a job"),
+        (&[], "tidemill", "\n  db           The database"),
+    ] {
+        let ran = Stage::new().run(arguments);
+
+        ran.fails("TM0002", 2);
+        let (first, last) = (format!("`{path}` needs a subcommand\n"), format!("fix: see `{path} --help`\n"));
+        assert!(ran.stderr.starts_with(&format!("error[TM0002]: {first}")), "{ran:#?}");
+        assert!(ran.stderr.contains(known) && ran.stderr.ends_with(&last), "{ran:#?}");
+        assert!(!ran.stderr.contains("--database"), "the flags are for --help: {ran:#?}");
+    }
+}
+
+#[test]
+fn a_usage_error_names_the_help_of_its_command() {
+    for (arguments, path) in [
+        (&["render", "cancel", "1"][..], "tidemill render cancel"),
+        (&["job", "recover", "1"], "tidemill job recover"),
+        (&["token", "create"], "tidemill token create"),
+        (&["render", "cancle"], "tidemill render"),
+        (&["frobnicate"], "tidemill"),
+    ] {
+        let ran = Stage::new().run(arguments);
+
+        ran.fails("TM0002", 2);
+        assert!(ran.stderr.ends_with(&format!("\n  fix: see `{path} --help`\n")), "{ran:#?}");
+        assert!(!ran.stderr.contains("For more information"), "said once is enough: {ran:#?}");
     }
 }
 

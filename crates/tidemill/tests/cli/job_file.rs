@@ -5,8 +5,10 @@ use crate::{Ran, Stage, both_databases, workspace};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::process::Stdio;
 use std::time::Duration;
 use tidemill_store::scratch::Scratch;
+use tidemill_testkit::{Guarded, Signal};
 
 const TABLE: &str = "create table transfers
     (id bigint primary key, day date not null, account text not null, cents bigint not null)";
@@ -94,9 +96,93 @@ fn a_broken_file_is_refused_with_place_and_suggestion_before_the_database_is_tou
     stage.run(&["job", "run", "nowhere.yaml"]).fails("TM1020", 2);
     fs::write(stage.path("copy.yaml"), copy_job("copy")).unwrap();
     let ran = stage.run(&["job", "run", "copy.yaml"]);
-    assert!(ran.fails("TM1020", 2).stderr.contains("the parameter \"n\" is needed here"), "{ran:#?}");
+    assert!(ran.fails("TM1007", 2).stderr.contains("copy.yaml:7:35: the parameter \"n\" is needed here"));
     let ran = stage.run(&["job", "run", "copy.yaml", "-p", "n=x"]);
     ran.fails("TM1007", 2);
+}
+
+/// The job of the README.
+const PAYMENTS: &str = r#"job: payments
+parameters:
+  day: { type: date, required: true }
+steps:
+  - name: table
+    sql: "create table if not exists payment (id bigint primary key, cents bigint not null)"
+  - name: load
+    chunk: 2
+    read: { csv: { path: "payments-${day}.csv" } }
+    process: { map: { id: "int(row.id)", cents: "decimal(row.amount, 2)" } }
+    write:
+      sql: { table: payment }
+"#;
+
+#[test]
+fn parameters_that_are_missing_misspelt_or_without_a_value_are_named() {
+    let stage = Stage::on("postgres://nobody@127.0.0.1:1/x");
+    fs::write(stage.path("payments.yaml"), PAYMENTS).unwrap();
+    let refused = |given: &[&str]| {
+        let ran = stage.run(&[&["job", "run", "payments.yaml"], given].concat());
+        ran.fails("TM1007", 2);
+        ran.stderr
+    };
+
+    let misspelt = refused(&["-p", "dya=2026-11-16"]);
+    assert!(misspelt.contains("parameter \"day\" is missing"), "{misspelt}");
+    assert!(misspelt.contains("no parameter \"dya\" (did you mean \"day\"?)"), "{misspelt}");
+    // The file says itself that it is required: no line of it is to blame.
+    assert!(!misspelt.contains("payments.yaml:"), "{misspelt}");
+    let bare = refused(&["-p", "day=2026-11-16", "-p", "day"]);
+    assert!(bare.contains("it is number 2, \"day\": write day=VALUE"), "{bare}");
+    let secret = refused(&["-p", "hunter2"]);
+    assert!(secret.contains("it is number 1") && !secret.contains("hunter2"), "{secret}");
+}
+
+#[test]
+fn a_backfill_tells_why_a_date_failed_and_where_there_is_more() {
+    let stage = Stage::new();
+    fs::write(stage.path("payments.yaml"), PAYMENTS).unwrap();
+
+    let range = ["--parameter", "day", "--from", "2026-01-01", "--to", "2026-01-02"];
+    let ran = stage.run(&[&["job", "backfill", "payments.yaml"], &range[..]].concat());
+
+    ran.fails("TM1013", 10);
+    let cause = "2026-01-01: FAILED: ";
+    let told: Vec<&str> = ran.stderr.lines().filter(|line| line.contains(cause)).collect();
+    assert_eq!(told.len(), 2, "as it happens, and at the end: {ran:#?}");
+    assert!(told.iter().all(|line| line.contains("payments-2026-01-01.csv")), "{ran:#?}");
+    assert!(ran.stderr.contains("fix: mend the cause (see `tidemill executions 1`)"), "{ran:#?}");
+    assert!(ran.stdout.contains("2026-01-01  1          FAILED\n"), "{ran:#?}");
+}
+
+#[test]
+fn who_goes_on_right_after_a_death_is_told_how_long_to_wait() {
+    let stage = Stage::new().with("TIDEMILL_PROCESS_LEASE", "10m");
+    fs::write(stage.path("slow.yaml"), "job: slow\nsteps:\n  - { name: nap, command: [sleep, '600'] }\n")
+        .unwrap();
+    let mut command = stage.command(&["job", "run", "slow.yaml"]);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut running = Guarded::spawn(command).unwrap();
+    let is_running =
+        |_: &u32| stage.run(&["executions", "--status", "STARTED", "-o", "jsonl"]).stdout.contains("slow");
+    (0..200).find(is_running).expect("it starts");
+    running.signal(Signal::KILL).unwrap();
+    running.wait_deadline(Duration::from_secs(10)).expect("it is dead");
+
+    let restarted = stage.run(&["job", "restart", "1", "--file", "slow.yaml"]);
+    let again = stage.run(&["job", "run", "slow.yaml"]);
+    let recovered = stage.run(&["job", "recover", "1", "--reason", "killed"]);
+
+    let exactly = [(&restarted, "TM1003"), (&recovered, "TM1010")];
+    for (ran, code) in exactly {
+        ran.fails(code, 5);
+        assert!(ran.stderr.contains("if its process "), "{ran:#?}");
+        // What is left of ten minutes.
+        let left =
+            ["10m", "9m"].map(|left| format!("has just died, wait until its lease lapses, at most {left}"));
+        assert!(left.iter().any(|left| ran.stderr.contains(left)), "{ran:#?}");
+    }
+    again.fails("TM1003", 5);
+    assert!(again.stderr.contains("wait until its lease lapses, at most 10m, then try again"), "{again:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -144,7 +230,7 @@ fn the_jobs_of_a_folder_are_listed_run_and_restarted() {
     assert_eq!(fs::read_to_string(stage.path("second-1.jsonl")).unwrap(), "{\"a\":1}\n");
     stage.run(&["job", "show", "first"]).succeeds();
     let missing = stage.run(&["job", "run", "first"]);
-    assert!(missing.fails("TM1020", 2).stderr.contains("\"n\" is needed here"), "{missing:#?}");
+    assert!(missing.fails("TM1007", 2).stderr.contains("\"n\" is needed here"), "{missing:#?}");
 }
 
 #[test]

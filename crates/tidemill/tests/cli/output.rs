@@ -28,6 +28,28 @@ fn the_same_rows_come_as_table_json_jsonl_and_csv() {
 }
 
 #[test]
+fn one_thing_as_csv_is_a_header_and_a_row() {
+    let stage = Stage::new();
+    for arguments in [
+        &["pool", "create", "P", "--max", "10"][..],
+        &["pool", "show", "P"],
+        &["outbox", "stats"],
+        &["outbox", "notice", "status"],
+    ] {
+        let ran = stage.run(&[arguments, &["-o", "csv"]].concat());
+
+        let mut reader = csv::Reader::from_reader(ran.succeeds().stdout.as_bytes());
+        let columns = reader.headers().unwrap().len();
+        let rows: Vec<_> = reader.records().map(Result::unwrap).collect();
+        assert_eq!(rows.len(), 1, "{ran:#?}");
+        assert!(rows[0].len() == columns && !ran.stdout.contains("  "), "{ran:#?}");
+    }
+    let shown = stage.run(&["pool", "show", "P", "-o", "csv"]).stdout;
+    assert!(shown.starts_with("name,id,db_type,max,"), "{shown}");
+    assert!(shown.contains("\nP,,oracle,10,"), "{shown}");
+}
+
+#[test]
 fn errors_are_problem_objects_when_json_is_asked_for() {
     let stage = Stage::on("mysql://host/app");
 

@@ -58,6 +58,7 @@ async fn a_command_is_told_what_it_has_and_ends_as_it_would_alone() {
         assert_eq!(lines[..2], ["16", "/*+ PARALLEL(16) FULL(A) */"]);
         assert_eq!(json_of(&stage.run(&["why", lines[2], "-o", "json"]))["items"][0]["ending"], "released");
 
+        run(&["--units", "5", "--min", "8"], "exit 0").fails("TM0002", 2);
         assert_eq!(run(&["--units", "1"], "exit 7").code, Some(7));
         assert_eq!(run(&["--units", "1"], "kill -KILL $$").code, Some(137));
         // By the hint, and with less than it asks for.

@@ -6,6 +6,7 @@
 use super::value::ParameterType;
 use super::{JobParameters, ParameterError, check_limits};
 use crate::job::next::RUN_ID;
+use crate::nearest::nearest;
 use std::fmt;
 
 /// A parameter that a job asks for.
@@ -45,10 +46,12 @@ pub enum ParameterProblem {
         found: ParameterType,
     },
     /// The job does not know it.
-    #[error("the job has no parameter {name:?}; it has {known}")]
+    #[error("the job has no parameter {name:?}{}; it has {known}", or_rather(nearest.as_deref()))]
     Unknown {
         /// Which one.
         name: String,
+        /// Which of them was probably meant.
+        nearest: Option<String>,
         /// Which there are.
         known: String,
     },
@@ -73,6 +76,10 @@ impl fmt::Display for ParametersInvalid {
 
 impl std::error::Error for ParametersInvalid {}
 
+fn or_rather(nearest: Option<&str>) -> String {
+    nearest.map_or_else(String::new, |name| format!(" (did you mean {name:?}?)"))
+}
+
 /// Whether a job that asks for `specs` accepts these parameters. Without any spec it accepts all that are
 /// within the limits.
 pub fn check(parameters: &JobParameters, specs: &[ParameterSpec]) -> Result<(), ParametersInvalid> {
@@ -95,7 +102,9 @@ pub fn check(parameters: &JobParameters, specs: &[ParameterSpec]) -> Result<(), 
             None if name == RUN_ID && found == ParameterType::Long => {}
             None if !specs.is_empty() => {
                 let known: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
-                problems.push(ParameterProblem::Unknown { name: name.to_owned(), known: known.join(", ") });
+                let nearest = nearest(name, known.iter().copied()).map(str::to_owned);
+                let (name, known) = (name.to_owned(), known.join(", "));
+                problems.push(ParameterProblem::Unknown { name, nearest, known });
             }
             Some(_) | None => {}
         }
@@ -135,7 +144,7 @@ mod tests {
         assert_eq!(
             refusal.to_string(),
             "parameter \"day\" is missing; a parameter has an empty name; \
-             the job has no parameter \"dya\"; it has day, limit; \
+             the job has no parameter \"dya\" (did you mean \"day\"?); it has day, limit; \
              parameter \"limit\" must be a long (a whole number of 64 bits), and is a string"
         );
     }

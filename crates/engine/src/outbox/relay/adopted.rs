@@ -317,7 +317,7 @@ impl Member<'_> {
         if let Some(why) = why_not {
             self.sink_down = Some(SinkDown::again(self.sink_down, self.now()));
             metrics::unavailable();
-            tracing::warn!("{} does not take events: {why}; will try again", self.relay.publisher.name());
+            self.relay.warn_of_sink("events", &why);
         }
         let marking =
             |(row, mark): (&ClaimedRow, Mark)| Marking { id: row.id, attempts_before: row.attempts, mark };
@@ -397,6 +397,7 @@ impl Member<'_> {
             aggregate: content.aggregate,
             event_type: content.event_type,
             topic: table.topic.clone(),
+            is_redirected: false,
             headers: content.headers,
             payload: content.payload,
             created_at: row.updated_at,

@@ -204,7 +204,7 @@ impl Member<'_> {
             let down = SinkDown::again(sink_down, self.now());
             sink_down = Some(down);
             metrics::unavailable();
-            tracing::warn!("{} does not take events: {why}; will try again", self.relay.publisher.name());
+            self.relay.warn_of_sink("events", &why);
             if *stop.borrow() || self.relay.publisher.is_gone() || self.relay.publisher.is_ousted() {
                 break;
             }
@@ -261,6 +261,7 @@ impl Member<'_> {
             aggregate: event.aggregate.clone(),
             event_type: event.event_type.clone(),
             topic: std::mem::take(&mut event.topic),
+            is_redirected: false,
             headers,
             payload: std::mem::replace(&mut event.payload, Payload::Tombstone),
             created_at: event.created_at,

@@ -52,7 +52,7 @@ impl Member<'_> {
                     Outcome::Unavailable { why } => {
                         if !is_sink_down {
                             metrics::unavailable();
-                            tracing::warn!("{} does not take events: {why}", self.relay.publisher.name());
+                            self.relay.warn_of_sink("events", &why);
                         }
                         is_sink_down = true;
                         continue;
@@ -132,6 +132,7 @@ impl Member<'_> {
             aggregate: event.aggregate.clone(),
             event_type: event.event_type.clone(),
             topic: event.topic.clone(),
+            is_redirected: event.is_redirected,
             headers: event.headers.clone(),
             payload: event.payload.clone(),
             created_at: event.created_at,

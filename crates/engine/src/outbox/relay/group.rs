@@ -69,7 +69,7 @@ impl Member<'_> {
             }
         }
         if let Some(why) = why_not {
-            tracing::warn!("{} does not take groups: {why}; will try again", self.relay.publisher.name());
+            self.relay.warn_of_sink("groups", &why);
         }
         Ok(())
     }

@@ -1,6 +1,10 @@
-//! A sink that takes nothing: how long that is borne.
+//! A sink that takes nothing: how long that is borne, and how often it is told.
 
+use super::Relay;
 use super::member::{Ended, Member};
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 use tidemill_domain::time::Monotonic;
 use tidemill_store::outbox::relay::View;
 
@@ -29,5 +33,72 @@ impl Member<'_> {
         // What has a fixed share is taken by nobody else.
         let others = view.live.iter().filter(|live| live.id != self.id).count();
         if is_long && others > 0 && options.instance.is_none() { Err(Ended::Aside) } else { Ok(()) }
+    }
+}
+
+/// The same failure is not told again for so long; it is tried again far more often.
+const QUIET: Duration = Duration::from_secs(60);
+
+/// So many different failures are remembered.
+const REMEMBERED: usize = 8;
+
+/// What was told of a sink lately, and when.
+#[derive(Debug, Default)]
+pub(super) struct Told(Mutex<VecDeque<(String, Monotonic)>>);
+
+impl Told {
+    /// Whether this is to be told now. Then it counts as told.
+    fn is_news(&self, text: &str, now: Monotonic) -> bool {
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        told.retain(|(_, at)| now.since(*at) < QUIET);
+        if told.iter().any(|(known, _)| known == text) {
+            return false;
+        }
+        if told.len() == REMEMBERED {
+            told.pop_front();
+        }
+        told.push_back((text.to_owned(), now));
+        true
+    }
+}
+
+impl Relay {
+    /// Warns that the sink does not take something, unless the same was told a moment ago.
+    pub(super) fn warn_of_sink(&self, what: &str, why: &str) {
+        let text = format!("{} does not take {what}: {why}", self.publisher.name());
+        if self.told.is_news(&text, self.clock.monotonic()) {
+            tracing::warn!("{text}; will try again, and say so once a minute");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidemill_domain::time::{Clock, FakeClock, Timestamp};
+
+    #[test]
+    fn the_same_failure_is_told_once_a_minute_and_another_at_once() {
+        let clock = FakeClock::at(Timestamp::EPOCH);
+        let told = Told::default();
+        let is_news = |text: &str| told.is_news(text, clock.monotonic());
+
+        assert!(is_news("no folder"));
+        clock.advance(QUIET / 2);
+        assert!(!is_news("no folder") && is_news("no space") && !is_news("no folder"));
+        clock.advance(QUIET / 2);
+        assert!(is_news("no folder") && !is_news("no space"));
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let clock = FakeClock::at(Timestamp::EPOCH);
+        let told = Told::default();
+
+        for n in 0..1_000 {
+            assert!(told.is_news(&n.to_string(), clock.monotonic()));
+        }
+
+        assert_eq!(told.0.lock().unwrap().len(), REMEMBERED);
     }
 }

@@ -91,6 +91,7 @@ mod tests {
             aggregate,
             event_type: "order.paid".into(),
             topic: "orders".into(),
+            is_redirected: false,
             headers: Default::default(),
             payload: Payload::Tombstone,
             created_at: Timestamp::EPOCH,

@@ -12,9 +12,9 @@
 //!   A file that was removed meanwhile has taken nothing.
 
 use super::super::publisher::{Publisher, Publishing};
-use super::SinkOptions;
 use super::batch::Batch;
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use super::{SinkError, SinkOptions};
+use rustix::fs::{Access, OFlags, access, fcntl_getfl, fcntl_setfl};
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Seek, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -39,6 +39,21 @@ impl FileSink {
         let path = path.into();
         let path = std::path::absolute(&path).unwrap_or(path);
         Self { options, path, open: Arc::default() }
+    }
+
+    /// Whether the file could be written to now, or be made, as far as that can be told without doing it.
+    pub(super) fn check(&self) -> Result<(), SinkError> {
+        let folder = self.path.parent().unwrap_or(&self.path);
+        let (place, allowed) = if self.path.exists() {
+            (self.path.as_path(), access(&self.path, Access::WRITE_OK))
+        } else {
+            // With the dot only a folder will do.
+            (folder, access(folder.join("."), Access::WRITE_OK | Access::EXEC_OK))
+        };
+        allowed.map_err(|error| SinkError::NotWritable {
+            path: self.path.display().to_string(),
+            why: format!("{}: {}", place.display(), io::Error::from(error)),
+        })
     }
 }
 

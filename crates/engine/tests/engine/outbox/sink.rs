@@ -129,9 +129,9 @@ async fn what_is_made_is_for_its_owner_only_and_what_is_there_stays_as_it_is() {
 fn a_sink_has_the_whole_path_in_its_name() {
     let here = std::env::current_dir().unwrap();
 
-    let sink = open("file:some/events.jsonl", options()).unwrap();
+    let sink = open("file:src/events.jsonl", options()).unwrap();
 
-    assert_eq!(sink.name(), format!("file:{}/some/events.jsonl", here.display()));
+    assert_eq!(sink.name(), format!("file:{}/src/events.jsonl", here.display()));
 }
 
 #[test]

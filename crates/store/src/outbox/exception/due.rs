@@ -25,6 +25,8 @@ pub struct DueEvent {
     pub event_type: String,
     /// Where it goes.
     pub topic: String,
+    /// Whether somebody has said that it goes there.
+    pub is_redirected: bool,
     /// Further words.
     pub headers: Headers,
     /// What it says.
@@ -102,6 +104,7 @@ fn event(row: DueRow) -> Result<Result<DueEvent, String>, StoreError> {
         aggregate: Aggregate { kind: row.aggregate_type, id: row.aggregate_id },
         event_type: row.event_type,
         topic: content.topic,
+        is_redirected: row.is_redirected,
         headers: content.headers,
         payload: content.payload,
         created_at: content.created_at,

@@ -144,6 +144,7 @@ pub(crate) async fn due(
          found as (
              select x.event_id, head.event_id as head, x.slot, x.seq, x.aggregate_type, x.aggregate_id, x.event_type,
                     x.revision, x.attempts, e.created_at, coalesce(x.topic, e.topic) as topic,
+                    x.topic is not null as is_redirected,
                     case when x.is_edited then x.payload else e.payload end as payload,
                     case when x.is_edited then x.payload_bytes else e.payload_bytes end as payload_bytes,
                     case when x.is_edited then x.headers else e.headers end as headers,
@@ -170,7 +171,7 @@ pub(crate) async fn due(
              from found
          )
          select event_id, head, slot, seq, aggregate_type, aggregate_id, event_type, revision, attempts, created_at, topic,
-                payload, payload_bytes, headers
+                is_redirected, payload, payload_bytes, headers
          from sized
          where coalesce(bytes_before, 0) <= $5
          order by turn",

@@ -154,6 +154,7 @@ pub(crate) struct DueRow {
     pub(crate) event_type: String,
     pub(crate) revision: i64,
     attempts: i64,
+    pub(crate) is_redirected: bool,
     #[sqlx(flatten)]
     pub(crate) content: ContentRow,
 }

@@ -179,7 +179,7 @@ pub(crate) async fn due(
          select x.event_id as event_id, sized.head as head, x.slot as slot, x.seq as seq,
                 x.aggregate_type as aggregate_type, x.aggregate_id as aggregate_id, x.event_type as event_type,
                 x.revision as revision, x.attempts as attempts, e.created_at as created_at,
-                coalesce(x.topic, e.topic) as topic,
+                coalesce(x.topic, e.topic) as topic, x.topic is not null as is_redirected,
                 case when x.is_edited then x.payload else e.payload end as payload,
                 case when x.is_edited then x.payload_bytes else e.payload_bytes end as payload_bytes,
                 case when x.is_edited then x.headers else e.headers end as headers

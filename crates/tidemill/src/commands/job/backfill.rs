@@ -16,7 +16,9 @@ use tidemill_domain::job::backfill::{self, Backfill, BadBackfill, Step};
 use tidemill_domain::job::launch::{Launch, LaunchRefusal, LaunchRules};
 use tidemill_domain::job::parameter::check;
 use tidemill_domain::job::{BatchStatus, ExecutionId, JobParameters};
-use tidemill_engine::job::{Job, JobError, Launcher};
+use tidemill_engine::job::{ExecutionEnd, Job, JobError, Launcher};
+use tidemill_store::job::StepRecord;
+use tidemill_store::{Store, StoreError};
 use tokio::task::JoinSet;
 
 /// Run a job once for each date of a range, in this process and in order
@@ -53,6 +55,9 @@ pub(crate) struct BackfillArguments {
     pub(super) folder: Folder,
 }
 
+/// Longest cause that is told of a date; the execution has all of it.
+const CAUSE_CHARS_MAX: usize = 300;
+
 fn date(text: &str) -> Result<Date, String> {
     let date = text.parse::<Date>().ok().filter(|date| date.to_string() == text);
     date.ok_or_else(|| "a date is written as 2026-01-31".to_owned())
@@ -74,7 +79,7 @@ struct Line {
 enum Done {
     NotStarted,
     PassedOver,
-    Ended { execution: ExecutionId, status: BatchStatus, code: Option<Code> },
+    Ended { execution: ExecutionId, status: BatchStatus, code: Option<Code>, cause: Option<String> },
     Refused { code: Code, why: String },
     Would(&'static str),
 }
@@ -169,7 +174,7 @@ async fn work(
         };
         let Some(ended) = ended else { return };
         let Ok((index, done)) = ended else { continue };
-        context.note(&format!("{}: {}", lines[index].date, done.words()));
+        context.note(&format!("{}: {}", lines[index].date, done.with_cause()));
         if done.is_failure() && !arguments.keep_going && is_stopped == Stop::No {
             is_stopped = Stop::NoMore;
         }
@@ -206,9 +211,35 @@ async fn run_one(launcher: &Launcher, job: &str, parameters: &JobParameters, act
         Err(error) => return Done::Refused { code: error.code(), why: error.to_string() },
     };
     match running.ended().await {
-        Ok(end) => Done::Ended { execution: end.execution, status: end.status, code: end.code },
+        Ok(end) => Done::Ended {
+            execution: end.execution,
+            status: end.status,
+            code: end.code,
+            cause: cause(&end, launcher.store()).await,
+        },
         Err(error) => Done::Refused { code: error.code(), why: error.to_string() },
     }
+}
+
+/// Why an execution did not complete, on one line of bounded length: what its first step says that failed, or it itself.
+async fn cause(end: &ExecutionEnd, store: &Store) -> Option<String> {
+    if end.status == BatchStatus::Completed {
+        return None;
+    }
+    // It has ended, whatever becomes of this look; then only less is told.
+    let steps = steps_of(end.execution, store).await.unwrap_or_default();
+    let failed = steps.iter().find(|step| step.status.is_unsuccessful());
+    let text = failed.map_or(&end.exit.description, |step| &step.exit.description);
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
+    let short: String = line.chars().take(CAUSE_CHARS_MAX).collect();
+    Some(if short.len() < line.len() { format!("{short}…") } else { short })
+}
+
+async fn steps_of(id: ExecutionId, store: &Store) -> Result<Vec<StepRecord>, StoreError> {
+    let mut tx = store.read().await?;
+    let steps = tx.steps(id).await?;
+    tx.rollback().await?;
+    Ok(steps)
 }
 
 impl Done {
@@ -227,6 +258,14 @@ impl Done {
             Self::Ended { status, .. } => status.as_str().to_owned(),
             Self::Refused { code, why } => format!("refused ({code}): {why}"),
             Self::Would(what) => (*what).to_owned(),
+        }
+    }
+
+    /// In words, with why it failed.
+    fn with_cause(&self) -> String {
+        match self {
+            Self::Ended { cause: Some(cause), .. } => format!("{}: {cause}", self.words()),
+            _ => self.words(),
         }
     }
 }
@@ -269,7 +308,13 @@ fn verdict(job: &str, lines: &[Line]) -> Result<Exit, Failure> {
     };
     let what =
         format!("{failed} of {} dates of job {job} did not complete, {open} were not started", lines.len());
-    let fix = "mend the cause, and run it again: what is complete is passed over, what failed goes on";
-    let why = format!("{}: {}", first.date, first.result.words());
+    let look = match &first.result {
+        Done::Ended { execution, .. } => format!(" (see `tidemill executions {execution}`)"),
+        _ => String::new(),
+    };
+    let fix = format!(
+        "mend the cause{look}, and run it again: what is complete is passed over, what failed goes on"
+    );
+    let why = format!("{}: {}", first.date, first.result.with_cause());
     Err(Failure::new(code, what, fix).because(&why).ending(exit))
 }

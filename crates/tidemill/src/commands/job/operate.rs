@@ -1,13 +1,14 @@
 //! `job stop`, `job abandon` and `job recover`: what an operator may do to an execution. They act on the database
 //! alone, so that any program can do it; each leaves an audit entry.
 
-use super::Order;
+use super::{Order, alive};
 use crate::context::Context;
 use crate::output::Listing;
 use crate::report::Failure;
 use serde_json::json;
 use tidemill_domain::audit::Actor;
 use tidemill_domain::code::Exit;
+use tidemill_domain::job::lifecycle::ExecutionRefusal;
 use tidemill_domain::job::{BatchStatus, ExecutionId};
 use tidemill_engine::job::JobError;
 use tidemill_store::job::Operated;
@@ -45,10 +46,18 @@ async fn order(
     let mut tx = store.begin().await?;
     let operated = give(&mut tx, &context.actor()).await?;
     tx.commit().await?;
+    let advice = match operated {
+        Operated::Refused(ExecutionRefusal::OwnerAlive) => alive::advice(id, &store).await,
+        _ => None,
+    };
     store.close().await;
     let (from, to) = match operated {
         Operated::Done { from, to } => (from, to),
-        Operated::Refused(refusal) => return Err(JobError::NotAllowed { id, refusal }.into()),
+        Operated::Refused(refusal) => {
+            let error = JobError::NotAllowed { id, refusal };
+            let fix = [Some(error.fix()), advice].into_iter().flatten().collect::<Vec<_>>().join("; ");
+            return Err(Failure::new(error.code(), error.to_string(), fix));
+        }
         Operated::NoSuchExecution => return Err(JobError::UnknownExecution(id).into()),
     };
     let mut listing =

@@ -1,6 +1,6 @@
 //! `job run` and `job restart`: one execution, in this very process, until it ends.
 
-use super::{outcome, progress};
+use super::{alive, outcome, progress};
 use crate::commands::signals::Signals;
 use crate::context::Context;
 use crate::declared::{Definitions, is_file};
@@ -11,10 +11,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::job::launch::LaunchRefusal;
-use tidemill_domain::job::parameter::{ParameterProblem, ParametersInvalid, parse_arguments};
+use tidemill_domain::job::parameter::{
+    ParameterError, ParameterProblem, ParameterSpec, ParametersInvalid, parse_arguments,
+};
 use tidemill_domain::job::{ExecutionId, JobParameters};
+use tidemill_domain::nearest::nearest;
 use tidemill_engine::job::{ExecutionEnd, JobError, Launcher, Running};
 use tidemill_engine::{EngineError, Process, ProcessOptions, SystemClock, reaper};
+use tidemill_store::Store;
 
 /// How long an execution may take to come to the end of its chunk once we are asked to stop.
 pub(super) const GRACE: Duration = Duration::from_secs(20);
@@ -42,7 +46,7 @@ pub(super) async fn launch(
     let parameters = meant.parameters(arguments)?;
     meant.definitions.check_given(&meant.job, &parameters)?;
     let actor = context.actor();
-    in_this_process(&meant.definitions, context, async |launcher| {
+    in_this_process(&meant.definitions, None, context, async |launcher| {
         let launcher = launcher.clone().accept_change(manner.accept_change);
         match manner.next {
             true => launcher.launch_next(&meant.job, &parameters, &actor).await,
@@ -75,14 +79,29 @@ impl Meant {
     }
 
     /// The parameters that were given.
-    pub(super) fn parameters(&self, arguments: &[String]) -> Result<JobParameters, JobError> {
-        let definition = self.definitions.jobs.get(&self.job)?;
-        let parameters = parse_arguments(arguments.iter().map(String::as_str), definition.parameters());
+    pub(super) fn parameters(&self, arguments: &[String]) -> Result<JobParameters, Failure> {
+        let specs = self.definitions.jobs.get(&self.job)?.parameters();
+        let parameters = parse_arguments(arguments.iter().map(String::as_str), specs);
         parameters.map_err(|error| {
+            let which = arguments.iter().position(|argument| !argument.contains('='));
+            let which = which.filter(|_| error == ParameterError::NoEqualsSign);
             let problems = vec![ParameterProblem::OutOfBounds(error)];
             let refusal = LaunchRefusal::ParametersInvalid(ParametersInvalid { problems });
-            JobError::Refused { job: self.job.clone(), refusal }
+            let failure = Failure::from(JobError::Refused { job: self.job.clone(), refusal });
+            match which {
+                Some(index) => failure.because(&without_value(index, &arguments[index], specs)),
+                None => failure,
+            }
         })
+    }
+}
+
+/// Which argument has no value. Its text is told only if it seems to be a name: it may be the rest of a secret.
+fn without_value(index: usize, argument: &str, specs: &[ParameterSpec]) -> String {
+    let number = index + 1;
+    match nearest(argument, specs.iter().map(|spec| spec.name.as_str())) {
+        Some(name) => format!("it is number {number}, {argument:?}: write {name}=VALUE"),
+        None => format!("it is number {number} of those that were given"),
     }
 }
 
@@ -96,15 +115,17 @@ pub(super) async fn restart(
     let of_file = file.map(|path| Definitions::of_file(path, context.settings())).transpose()?;
     let definitions = of_file.as_ref().unwrap_or(context.definitions());
     let actor = context.actor();
-    in_this_process(definitions, context, async |launcher| {
+    in_this_process(definitions, Some(id), context, async |launcher| {
         launcher.clone().accept_change(accept_change).restart(id, &actor).await
     })
     .await
 }
 
-/// Registers a process, starts what is to be started, waits for its end, and tells how it was.
+/// Registers a process, starts what is to be started, waits for its end, and tells how it was. `goes_on` is the execution
+/// that is gone on with, if somebody named one.
 async fn in_this_process(
     definitions: &Definitions,
+    goes_on: Option<ExecutionId>,
     context: &Context,
     start: impl AsyncFnOnce(&Launcher) -> Result<Running, JobError>,
 ) -> Result<Exit, Failure> {
@@ -116,7 +137,7 @@ async fn in_this_process(
         };
         match ended {
             Ok((id, ended)) => outcome::tell(id, ended, launcher.store(), definitions, context).await,
-            Err(error) => Err(refused(error)),
+            Err(error) => Err(refused(error, goes_on, launcher.store(), context).await),
         }
     })
     .await
@@ -176,19 +197,24 @@ async fn obey(signals: &mut Signals, launcher: &Launcher, context: &Context) {
     pending::<()>().await;
 }
 
-/// A refusal of a launch, with the command that shows what stands in its way.
-fn refused(error: JobError) -> Failure {
-    let hint = match &error {
-        JobError::Refused { job, refusal } => match refusal.code() {
-            Code::JobAlreadyRunning | Code::JobAlreadyComplete | Code::JobOutcomeUnknown => {
-                Some(format!("`tidemill executions --job {job}` shows what there was"))
-            }
-            _ => None,
-        },
-        _ => None,
-    };
-    match hint {
-        Some(hint) => Failure::new(error.code(), error.to_string(), format!("{}; {hint}", error.fix())),
-        None => error.into(),
+/// A refusal of a launch, with what helps against a process that has died, and the command that shows what stands in its
+/// way.
+async fn refused(error: JobError, goes_on: Option<ExecutionId>, store: &Store, context: &Context) -> Failure {
+    let JobError::Refused { job, refusal } = &error else { return error.into() };
+    let look = format!("`tidemill executions --job {job}` shows what there was");
+    let mut fixes = vec![error.fix()];
+    match refusal.code() {
+        Code::JobAlreadyRunning => {
+            let exactly = match goes_on {
+                Some(id) => alive::advice(id, store).await,
+                None => None,
+            };
+            let lease = context.settings().process.lease;
+            fixes.push(exactly.unwrap_or_else(|| alive::wait("its process", lease)));
+            fixes.push(look);
+        }
+        Code::JobAlreadyComplete | Code::JobOutcomeUnknown => fixes.push(look),
+        _ => return error.into(),
     }
+    Failure::new(error.code(), error.to_string(), fixes.join("; "))
 }

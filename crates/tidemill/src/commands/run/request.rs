@@ -66,6 +66,17 @@ impl Request {
                 ));
             }
             let (units, least) = (spec.units.or(arguments.units), spec.least.or(arguments.min));
+            if let Some((most, least)) = units.zip(least)
+                && least > most
+            {
+                let what =
+                    format!("at least {least} units are asked of {}, but {most} at most", settings.name);
+                return Err(Failure::new(
+                    Code::Usage,
+                    what,
+                    "ask for as many as --min, or give a lower --min",
+                ));
+            }
             let asked =
                 Asked::new(&settings, units, least, arguments.hint.as_deref()).map_err(|too_long| {
                     let fix = "give the hint comment alone, without the rest of the statement";

@@ -174,6 +174,7 @@ async fn a_redirected_event_goes_elsewhere(bench: Bench) {
     let found = due(&bench, 10, 10).await;
     let topics: Vec<&str> = found.events.iter().map(|event| event.topic.as_str()).collect();
     assert_eq!((ids(&found), topics), (vec![1, 2], vec!["elsewhere", "late"]));
+    assert!(found.events.iter().all(|event| event.is_redirected));
     assert_eq!(found.events[0].payload, Payload::Json("{\"n\":1}".into()));
     let records = all(&bench).await;
     assert!(records[0].is_redirected && !records[0].is_edited);
