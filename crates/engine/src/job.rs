@@ -36,7 +36,7 @@ pub mod error;
 
 pub use chunk::ChunkStep;
 pub use command::CommandSpec;
-pub use component::{Delivery, ItemProcessor, ItemReader, ItemStream, ItemWriter, PassThrough};
+pub use component::{Delivery, ItemPlace, ItemProcessor, ItemReader, ItemStream, ItemWriter, PassThrough};
 pub use definition::{Job, JobRegistry};
 pub use error::JobError;
 pub use graph::{Decision, StepFlow};

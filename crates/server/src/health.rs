@@ -2,6 +2,7 @@
 //! answers by [`WorkerHealth`].
 
 use crate::ServerError;
+use crate::connection::{self, Bounds};
 use crate::problem::Problem;
 use crate::state::State;
 use axum::extract::State as Given;
@@ -109,12 +110,13 @@ impl WorkerHealth {
     /// Answers `/health` and `/healthz/live` for as long as it is polled.
     pub async fn answer(self, listener: TcpListener) {
         let health = async |Given(of): Given<Self>| {
-            told(Some(of.worker.health()), false, of.process, of.clock.as_ref(), of.started)
+            let health = of.worker.health();
+            let is_stopping = health.is_stopping;
+            told(Some(health), is_stopping, of.process, of.clock.as_ref(), of.started)
         };
         let routes = Router::new().route("/health", get(health)).route("/healthz/live", get(live));
-        if let Err(error) = axum::serve(listener, routes.with_state(self)).await {
-            tracing::error!(%error, "nobody is told any more how this worker is");
-        }
+        let routes = routes.with_state(self);
+        connection::serve(listener, routes, Bounds::of_this_process(), std::future::pending()).await;
     }
 }
 

@@ -8,6 +8,7 @@ pub mod access;
 pub mod action;
 pub mod api;
 mod body;
+mod connection;
 pub mod dashboard;
 pub mod health;
 pub mod lambda;

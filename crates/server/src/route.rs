@@ -73,6 +73,12 @@ pub(crate) fn waits(surface: Surface, path: &str) -> bool {
     }
 }
 
+/// Whether an answer goes on for as long as somebody listens. `path` is one of the table, perhaps below a base path: a pool
+/// that is called `ui` has events too.
+pub(crate) fn streams(path: &str) -> bool {
+    path.ends_with("/ui/events")
+}
+
 /// The table.
 pub fn routes() -> Vec<Route> {
     use Access::{Needs, Public};

@@ -4,10 +4,11 @@ use crate::access::limit::{Limits, Rates};
 use crate::access::session::CookieName;
 use crate::access::{Authentication, Entries, guard};
 use crate::api::pool::document::DocumentOptions;
+use crate::connection::{self, Bounds};
 use crate::lambda::LambdaOptions;
 use crate::live::{self, Live};
 use crate::problem::Problem;
-use crate::route::{Surface, action_route, router, routes, waits};
+use crate::route::{Surface, action_route, router, routes, streams, waits};
 use crate::state::{Inner, Parts, State};
 use axum::Router;
 use axum::body::Body;
@@ -27,7 +28,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 /// Largest body that is read.
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
 /// Longest that a request may take; the stream of live events is exempt.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest that a request may take that waits for units of a pool.
 const WAITING_TIMEOUT: Duration = Duration::from_secs(58);
 /// How long requests in hand may take once we are asked to stop.
@@ -125,7 +126,7 @@ impl Server {
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send + 'static) {
         let (stop, stopped) = watch::channel(false);
         let live = tokio::spawn(live::run(self.state.clone(), stopped.clone()));
-        let app = app(self.state.clone()).into_make_service_with_connect_info::<SocketAddr>();
+        let app = app(self.state.clone());
         let state = self.state.clone();
         let draining = async move {
             shutdown.await;
@@ -134,13 +135,8 @@ impl Server {
             stop.send_replace(true);
         };
         let mut late = stopped.clone();
-        let serving = axum::serve(self.listener, app).with_graceful_shutdown(draining);
         tokio::select! {
-            served = async { serving.await } => {
-                if let Err(error) = served {
-                    tracing::error!(%error, "the server has ended");
-                }
-            }
+            () = connection::serve(self.listener, app, Bounds::of_this_process(), draining) => {}
             () = async {
                 drop(late.wait_for(|stop| *stop).await);
                 tokio::time::sleep(DRAIN_TIMEOUT).await;
@@ -212,11 +208,11 @@ fn panicked() -> Response<Body> {
 }
 
 async fn limit_time(request: Request, next: Next) -> Response {
-    if request.uri().path().ends_with("/ui/events") {
-        return next.run(request).await;
-    }
     let extensions = request.extensions();
     let place = extensions.get::<Surface>().zip(extensions.get::<MatchedPath>());
+    if place.is_some_and(|(_, path)| streams(path.as_str())) {
+        return next.run(request).await;
+    }
     let is_waiting = place.is_some_and(|(surface, path)| waits(*surface, path.as_str()));
     let timeout = if is_waiting { WAITING_TIMEOUT } else { REQUEST_TIMEOUT };
     match tokio::time::timeout(timeout, next.run(request)).await {

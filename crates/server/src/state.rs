@@ -6,6 +6,7 @@ use crate::action::ExtraAction;
 use crate::api::pool::document::DocumentOptions;
 use crate::lambda::LambdaOptions;
 use crate::live::Live;
+use crate::server::REQUEST_TIMEOUT;
 use metrics_exporter_prometheus::PrometheusHandle;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -16,7 +17,7 @@ use tidemill_engine::Process;
 use tidemill_engine::job::Launcher;
 use tidemill_engine::pool::Pools;
 use tidemill_engine::render::WorkerHandle;
-use tidemill_store::Store;
+use tidemill_store::{Store, StoreError, Tx};
 use tokio::sync::watch;
 
 /// What the program hands to its server.
@@ -106,6 +107,21 @@ impl State {
 
     pub(crate) fn store(&self) -> &Store {
         &self.inner.parts.store
+    }
+
+    /// Begins to read for a request: for no longer than somebody waits for its answer.
+    pub(crate) async fn read(&self) -> Result<Tx, StoreError> {
+        self.store().read_within(REQUEST_TIMEOUT).await
+    }
+
+    /// What has to stand behind a command about jobs, where the program at the command line would not know them: the folder
+    /// that only a flag of this server names.
+    pub(crate) fn jobs_flag(&self) -> String {
+        let mut lines = self.inner.parts.configuration.iter();
+        match lines.find(|line| line.key == "jobs.folder" && line.origin.ends_with("--jobs")) {
+            Some(line) => format!(" --jobs '{}'", line.value.replace('\'', r"'\''")),
+            None => String::new(),
+        }
     }
 
     pub(crate) fn launcher(&self) -> &Launcher {

@@ -9,6 +9,7 @@ use tidemill_domain::job::context::ContextError;
 use tidemill_domain::lease::LeaseRefusal;
 use tidemill_domain::outbox::RelayId;
 use tidemill_domain::pool::ledger::Contradiction;
+use tidemill_domain::render::LABEL_CHARS_MAX;
 
 /// What can go wrong with the database.
 #[derive(Debug, thiserror::Error)]
@@ -136,6 +137,9 @@ pub enum StoreError {
     /// What a render shows has a character that no database takes.
     #[error("a text of the render has the character U+0000")]
     NulInRender,
+    /// What a render is ordered for, or its composition, is not a name any more.
+    #[error("the composition or the cue item of the render has more than {LABEL_CHARS_MAX} characters")]
+    LongRender,
     /// The data of a render is under a key that we do not have.
     #[error("the data of the render is encrypted with the key {key}, which is not configured")]
     KeyMissing {
@@ -199,7 +203,7 @@ impl StoreError {
             Self::BadMessage(bad) => bad.code(),
             Self::BadContext { source: ContextError::NotUnderstood(_), .. } => Code::DamagedRow,
             Self::BadContext { .. } => Code::ContextTooLarge,
-            Self::NulInRender => Code::BadRenderData,
+            Self::NulInRender | Self::LongRender => Code::BadRenderData,
             Self::KeyMissing { .. } => Code::RenderKeyMissing,
             Self::CannotDecrypt { .. } => Code::RenderDataSealed,
             Self::NoRandomness => Code::Unexpected,
@@ -257,6 +261,7 @@ impl StoreError {
             }
             Self::BadContext { .. } => "keep positions and totals in the context, and data in a table".into(),
             Self::NulInRender => "leave the character out".into(),
+            Self::LongRender => "give a short name; what is shown belongs into the data".into(),
             Self::KeyMissing { key } => {
                 format!("give the key {key} among render.keys again; it may be taken away once no render needs it")
             }

@@ -129,6 +129,16 @@ impl Store {
         Ok(Tx::new(self.clone(), connection))
     }
 
+    /// [`read`](Self::read) for somebody who waits no longer than `limit` for the answer to one statement. PostgreSQL ends it
+    /// then; otherwise it would go on for nobody, on a connection that others need.
+    pub async fn read_within(&self, limit: Duration) -> Result<Tx, StoreError> {
+        let connection = match &self.inner.backend {
+            Backend::Postgres(postgres) => postgres.read_within(limit).await?,
+            Backend::Sqlite(sqlite) => sqlite.read().await?,
+        };
+        Ok(Tx::new(self.clone(), connection))
+    }
+
     /// For one statement that is a transaction of its own, which on PostgreSQL saves the two round trips around it. There
     /// the statement has happened as soon as it is answered: neither [`rollback`](Tx::rollback) nor dropping takes it
     /// back, and dropped before its answer, it may or may not have happened. On SQLite, and behind a pooler that works by

@@ -54,6 +54,27 @@ impl TokenRecord {
     pub fn is_valid(&self, now: Timestamp) -> bool {
         access::is_token_valid(self.expires_at, self.revoked_at, now)
     }
+
+    /// Whether its use has not been noted lately.
+    pub fn is_touch_due(&self, now: Timestamp) -> bool {
+        self.last_used_at.is_none_or(|used| used <= now.minus(TOUCH_EVERY))
+    }
+}
+
+/// A session of a browser.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SessionRecord {
+    /// The token that it was opened with.
+    pub token: TokenRecord,
+    /// When it was last used, to the minute.
+    pub seen_at: Timestamp,
+}
+
+impl SessionRecord {
+    /// Whether its use has not been noted lately.
+    pub fn is_touch_due(&self, now: Timestamp) -> bool {
+        self.seen_at <= now.minus(TOUCH_EVERY)
+    }
 }
 
 /// The hash under which a secret is stored. The secret has 256 random bits, so it needs no slow hash.
@@ -145,14 +166,15 @@ impl Tx {
         Ok(())
     }
 
-    /// The token of a session, if the session and the token are valid now.
-    pub async fn session(&mut self, secret: &str) -> Result<Option<TokenRecord>, StoreError> {
+    /// A session, if it and its token are valid now.
+    pub async fn session(&mut self, secret: &str) -> Result<Option<SessionRecord>, StoreError> {
         let hash = hash(secret);
         let Some(row) = self.session_by_hash(&hash).await? else { return Ok(None) };
         let Some(token) = self.token_by_id(&row.token_id).await? else { return Ok(None) };
         let (now, token) = (self.now().await?, token.record()?);
         let is_open = access::is_session_open(row.seen_at.0, row.ends_at.0, now);
-        Ok((is_open && token.is_valid(now)).then_some(token))
+        let is_valid = is_open && token.is_valid(now);
+        Ok(is_valid.then_some(SessionRecord { token, seen_at: row.seen_at.0 }))
     }
 
     /// Notes that a session was used.

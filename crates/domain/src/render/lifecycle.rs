@@ -38,6 +38,9 @@ use crate::process::ProcessId;
 use crate::time::Timestamp;
 use std::time::Duration;
 
+/// A render that loses more workers than this is worth a look.
+pub const RECOVERIES_TOLD_AFTER: u32 = 3;
+
 /// A render as its row has it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Render {
@@ -319,7 +322,7 @@ impl Policy {
             patience,
             attempts_max: patience.retries().saturating_mul(3).saturating_add(recoveries_max + 1),
             recoveries_max,
-            recoveries_told_after: 3,
+            recoveries_told_after: RECOVERIES_TOLD_AFTER,
             lease_for: Duration::from_secs(60),
         }
     }

@@ -19,8 +19,6 @@ pub struct Health {
     pub worker: String,
     /// The process that it runs in.
     pub process: ProcessId,
-    /// How long it has been working.
-    pub up_for: Duration,
     /// Whether it is about to stop.
     pub is_stopping: bool,
     /// Why it claims nothing.
@@ -111,9 +109,8 @@ impl Health {
 }
 
 /// What a worker notes of itself as it goes.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Vitals {
-    started: Monotonic,
     is_stopping: AtomicBool,
     completed: AtomicU64,
     failed: AtomicU64,
@@ -142,16 +139,6 @@ pub(super) enum Part {
 }
 
 impl Vitals {
-    pub(super) fn new(now: Monotonic) -> Self {
-        Self {
-            started: now,
-            is_stopping: AtomicBool::new(false),
-            completed: AtomicU64::new(0),
-            failed: AtomicU64::new(0),
-            noted: Mutex::default(),
-        }
-    }
-
     fn noted(&self) -> MutexGuard<'_, Noted> {
         self.noted.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -225,7 +212,6 @@ impl Vitals {
         Health {
             worker: of.worker.to_owned(),
             process: of.process,
-            up_for: now.since(self.started),
             is_stopping: self.is_stopping.load(Ordering::Relaxed),
             paused,
             database_age: age(noted.database),
@@ -278,12 +264,12 @@ mod tests {
 
     #[test]
     fn who_says_nothing_is_not_well() {
-        assert_eq!(read(&Vitals::new(at(0)), 1).problems().len(), 2);
+        assert_eq!(read(&Vitals::default(), 1).problems().len(), 2);
     }
 
     #[test]
     fn a_worker_is_well_as_long_as_all_that_it_needs_was_just_seen() {
-        let vitals = Vitals::new(at(0));
+        let vitals = Vitals::default();
         vitals.database_answered(at(1));
         vitals.leases_seen_to(at(1));
 
@@ -295,7 +281,7 @@ mod tests {
 
     #[test]
     fn a_pause_counts_from_its_first_reason() {
-        let vitals = Vitals::new(at(0));
+        let vitals = Vitals::default();
 
         assert!(vitals.pause(Code::NexrenderSecretRefused, "403", at(5)));
         assert!(!vitals.pause(Code::NasNotMounted, "empty", at(7)));

@@ -90,7 +90,7 @@ impl Site {
             shelf,
             registry: Registry::default(),
             recipes: Recipes::default(),
-            vitals: Vitals::new(clock.monotonic()),
+            vitals: Vitals::default(),
             places: Arc::new(Semaphore::new(capacity)),
             taken: Arc::default(),
             uploads: Semaphore::new(options.uploads.get()),

@@ -24,10 +24,15 @@ use axum::response::{IntoResponse, Redirect, Response};
 use jwt::Issuer;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 use tidemill_domain::access::{Permission, Token, allows, covers, in_scope};
 use tidemill_domain::audit::{Actor, Role};
 use tidemill_domain::code::Code;
 use tidemill_engine::SystemIds;
+use tidemill_store::{StoreError, Tx};
+
+/// How long it may take to note that a token was used.
+const TOUCH_PATIENCE: Duration = Duration::from_millis(500);
 
 /// How callers prove who they are.
 #[derive(Clone, Debug)]
@@ -157,6 +162,10 @@ pub(crate) async fn guard(state: State, entries: Entries, mut request: Request, 
     let shown = request.headers().clone();
     let answer = match entry {
         None => Err(Refusal::Problem(unknown(&request, matched.is_some()))),
+        // No name and no text of ours has one, and PostgreSQL takes none.
+        Some(_) if request.uri().to_string().contains("%00") => {
+            Err(Problem::bad_request("the address contains the character NUL", "leave out %00").into())
+        }
         Some(entry) => {
             let knock = Knock::of(&request, &request_id);
             match signed::caller(&state, &knock, entry.surface, &mut request).await {
@@ -275,11 +284,6 @@ async fn admit(
     access: Access,
     signer: Option<Principal>,
 ) -> Result<Principal, Refusal> {
-    let is_attempt = knock.headers.contains_key(header::AUTHORIZATION)
-        || (knock.method == Method::POST && knock.path.ends_with("/login"));
-    if is_attempt {
-        state.inner().limits.check_address(knock.address, state.inner().parts.clock.monotonic())?;
-    }
     let principal = match signer {
         Some(signer) => Some(signer),
         None => identify(state, knock).await?,
@@ -352,32 +356,44 @@ async fn by_session(
     secret: String,
     path: &str,
 ) -> Result<Option<Principal>, Problem> {
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     let found = tx.session(&secret).await?;
+    let now = tx.now().await?;
     tx.rollback().await?;
-    let Some(token) = found else { return Ok(None) };
+    let Some(session) = found else { return Ok(None) };
     // Noted when a page is asked for, not for each of its parts.
-    if !path.contains("/assets/") {
-        let mut tx = state.store().begin().await?;
-        tx.touch_session(&secret).await?;
-        tx.commit().await?;
+    if session.is_touch_due(now) && !path.contains("/assets/") {
+        touch(state, async |tx| tx.touch_session(&secret).await).await;
     }
+    let token = session.token;
     let via = Via::Session { secret };
     let caller = format!("token/{}", token.id);
     Ok(Some(Principal { name: token.name, caller, role: token.role, scopes: token.scopes, via, request_id }))
 }
 
+/// Notes that somebody was here. Who only reads is not refused because the database cannot be written to just now.
+async fn touch(state: &State, note: impl AsyncFnOnce(&mut Tx) -> Result<(), StoreError>) {
+    let noting = async {
+        let mut tx = state.store().begin().await?;
+        note(&mut tx).await?;
+        tx.commit().await?;
+        Ok::<_, StoreError>(())
+    };
+    match tokio::time::timeout(TOUCH_PATIENCE, noting).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "it was not noted that a token was used"),
+        Err(_) => tracing::debug!("it was not noted that a token was used: the database is busy"),
+    }
+}
+
 async fn by_token(state: &State, request_id: String, token: &Token) -> Result<Option<Principal>, Problem> {
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     let found = tx.authenticate(token).await?;
     let now = tx.now().await?;
     tx.rollback().await?;
     let Some(record) = found else { return Ok(None) };
-    // To the minute is enough; most requests do not write.
-    if record.last_used_at.is_none_or(|used| now.since(used).as_secs() >= 60) {
-        let mut tx = state.store().begin().await?;
-        tx.touch_token(&record.id).await?;
-        tx.commit().await?;
+    if record.is_touch_due(now) {
+        touch(state, async |tx| tx.touch_token(&record.id).await).await;
     }
     let via = Via::Bearer;
     let caller = format!("token/{}", record.id);

@@ -26,7 +26,6 @@ pub(super) async fn caller(
         return Ok(None);
     }
     let inner = state.inner();
-    inner.limits.check_address(knock.address, inner.parts.clock.monotonic())?;
     let bytes = body::read(std::mem::take(request.body_mut())).await?;
     // The router has taken the base path away, which was signed.
     let path = state.path(request.uri().path());

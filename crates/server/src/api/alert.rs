@@ -130,7 +130,7 @@ pub(crate) async fn list(
     Given(state): Given<State>,
     Asked(asked): Asked<ListAlerts>,
 ) -> Result<Json<Alerts>, Problem> {
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     let records = tx.alerts(limit(asked.limit)?).await?;
     tx.rollback().await?;
     Ok(Json(Alerts { items: records.into_iter().map(Alert::from).collect() }))

@@ -95,7 +95,7 @@ pub(crate) async fn list(
         action: asked.action,
         object: asked.object,
     };
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     // One more than asked for tells whether there is a next page.
     let mut records = tx.audit_entries(&filter, limit + 1).await?;
     tx.rollback().await?;

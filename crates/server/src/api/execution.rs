@@ -283,7 +283,7 @@ pub(crate) async fn list(
         status: status.map_err(|error| bad(format!("status: {error}")))?,
         instance: instance.map(InstanceId::new),
     };
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     // One more than asked for tells whether there is a next page.
     let mut records = tx.executions(&filter, before.map(ExecutionId::new), limit + 1).await?;
     tx.rollback().await?;
@@ -300,7 +300,7 @@ pub(crate) async fn show(
     Path(text): Path<String>,
 ) -> Result<Json<ExecutionDetail>, Problem> {
     let id = ExecutionId::new(id(&text)?);
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     let now = tx.now().await?;
     let found = tx.execution(id).await?;
     tx.rollback().await?;
@@ -315,7 +315,7 @@ pub(crate) async fn steps(
     Path(text): Path<String>,
 ) -> Result<Json<Steps>, Problem> {
     let id = ExecutionId::new(id(&text)?);
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     let steps = tx.steps(id).await?;
     let is_known = !steps.is_empty() || tx.execution(id).await?.is_some();
     tx.rollback().await?;

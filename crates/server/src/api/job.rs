@@ -195,7 +195,7 @@ pub(crate) async fn list(
     Asked(asked): Asked<ListJobs>,
 ) -> Result<Json<Jobs>, Problem> {
     let limit = limit(asked.limit)?;
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     let known = tx.jobs(limit).await?;
     tx.rollback().await?;
     let ours = state.launcher().jobs();
@@ -219,7 +219,7 @@ pub(crate) async fn show(
 ) -> Result<Json<JobDetail>, Problem> {
     let name = checked(name)?;
     let of_job = ExecutionFilter { job: Some(name.clone()), ..ExecutionFilter::default() };
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     let last = tx.executions(&of_job, None, 1).await?.into_iter().next();
     tx.rollback().await?;
     let definition = match state.launcher().jobs().get(&name) {
@@ -245,7 +245,7 @@ pub(crate) async fn instances(
     let name = checked(name)?;
     let limit = limit(asked.limit)?;
     let before = asked.before.map(|before| id(&before.to_string())).transpose()?.map(InstanceId::new);
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     // One more than asked for tells whether there is a next page.
     let mut records = tx.instances(&name, before, limit + 1).await?;
     tx.rollback().await?;

@@ -71,7 +71,7 @@ pub(crate) async fn list(
     Given(state): Given<State>,
     Asked(asked): Asked<ListLeases>,
 ) -> Result<Json<Leases>, Problem> {
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     let records = tx.leases(limit(asked.limit)?).await?;
     tx.rollback().await?;
     Ok(Json(Leases { items: records.iter().map(Lease::from).collect() }))

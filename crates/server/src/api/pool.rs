@@ -178,7 +178,7 @@ pub(crate) async fn list(
     Given(state): Given<State>,
     Asked(asked): Asked<ListPools>,
 ) -> Result<Json<Pools>, Problem> {
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     let (records, now) = (tx.pools(limit(asked.limit)?).await?, tx.now().await?);
     tx.rollback().await?;
     Ok(Json(Pools { items: records.iter().map(|record| shown(record, now)).collect() }))
@@ -191,7 +191,7 @@ pub(crate) async fn show(
     Path(name): Path<String>,
 ) -> Result<Json<Pool>, Problem> {
     let name = named(&name)?;
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     let (record, now) = (find(&mut tx, &name).await?, tx.now().await?);
     tx.rollback().await?;
     Ok(Json(shown(&record, now)))

@@ -68,7 +68,7 @@ pub(crate) async fn list(
     Given(state): Given<State>,
     Asked(asked): Asked<ListProcesses>,
 ) -> Result<Json<Processes>, Problem> {
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     let now = tx.now().await?;
     let records = tx.processes(limit(asked.limit)?).await?;
     tx.rollback().await?;

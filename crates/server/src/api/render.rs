@@ -242,7 +242,7 @@ pub(crate) async fn list(
         worker: asked.worker,
         date: asked.date.as_deref().map(date).transpose()?,
     };
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     // One more than asked for tells whether there is a next page.
     let records = tx.renders(&filter, asked.before.map(RenderId::new), limit + 1).await?;
     tx.rollback().await?;
@@ -259,7 +259,7 @@ pub(crate) async fn show(
     Path(text): Path<String>,
 ) -> Result<Json<RenderRow>, Problem> {
     let id = RenderId::new(id(&text)?);
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     let record = find(&mut tx, id).await?;
     tx.rollback().await?;
     Ok(Json(record.into()))
@@ -272,7 +272,7 @@ pub(crate) async fn data(
     Path(text): Path<String>,
 ) -> Result<Json<RenderData>, Problem> {
     let id = RenderId::new(id(&text)?);
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     let data = tx.render_data(id).await?.ok_or_else(|| unknown(id))?;
     tx.rollback().await?;
     let gfx_data = serde_json::from_str(&data).map_err(|_| {

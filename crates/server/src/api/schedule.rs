@@ -162,7 +162,7 @@ pub(crate) async fn list(
     Given(state): Given<State>,
     Asked(asked): Asked<ListSchedules>,
 ) -> Result<Json<Schedules>, Problem> {
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     let records = tx.schedules(limit(asked.limit)?).await?;
     tx.rollback().await?;
     Ok(Json(Schedules { items: records.into_iter().map(|record| shown(record, &state)).collect() }))
@@ -192,7 +192,7 @@ pub(crate) async fn ticks(
         },
     )?;
     find(&state, &name).await?;
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     // One more than asked for tells whether there is a next page.
     let mut records = tx.schedule_ticks(&name, before, limit + 1).await?;
     tx.rollback().await?;
@@ -261,7 +261,7 @@ pub(crate) async fn change(
 }
 
 async fn find(state: &State, name: &str) -> Result<ScheduleRecord, Problem> {
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     let found = tx.schedule(name).await?;
     tx.rollback().await?;
     Ok(found.ok_or_else(|| JobError::UnknownSchedule(name.to_owned()))?)

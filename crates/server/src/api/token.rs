@@ -132,7 +132,7 @@ pub(crate) fn make() -> Result<Secret, Problem> {
 /// The tokens that were created, without their secrets.
 #[utoipa::path(get, path = "/api/v1/tokens", responses((status = 200, body = Tokens)))]
 pub(crate) async fn list(Given(state): Given<State>) -> Result<Json<Tokens>, Problem> {
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     let records = tx.tokens(500).await?;
     tx.rollback().await?;
     Ok(Json(Tokens { items: records.iter().map(Token::from).collect() }))

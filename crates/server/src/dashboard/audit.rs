@@ -62,7 +62,7 @@ impl Wanted {
 pub(crate) async fn page(visit: Visit, Asked(wanted): Asked<Wanted>) -> Result<Response, Problem> {
     let filter = wanted.filter();
     if wanted.format == "csv" {
-        let mut tx = visit.state.store().read().await?;
+        let mut tx = visit.state.read().await?;
         let records = tx.audit_entries(&filter, FILE_ROWS).await?;
         tx.rollback().await?;
         return Ok(file(&records));

@@ -63,7 +63,7 @@ impl Pulse {
     pub(crate) async fn read(state: &State) -> Result<(Self, Tx), StoreError> {
         let clock = &state.inner().parts.clock;
         let began = clock.monotonic();
-        let mut tx = state.store().read().await?;
+        let mut tx = state.read().await?;
         let now = tx.now().await?;
         let latency = clock.monotonic().since(began);
         let processes = Listed::new(tx.processes(ROWS_MAX + 1).await?, ROWS_MAX);

@@ -87,7 +87,7 @@ async fn particular(state: &State, turn: usize, times: &Times) -> Vec<Region> {
 }
 
 async fn regions_of(state: &State, page: &Page, times: &Times) -> Result<Vec<Region>, StoreError> {
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     let regions = match page {
         Page::Jobs(view) => {
             let jobs = Jobs::read(state, &mut tx, view, times.now()).await?;

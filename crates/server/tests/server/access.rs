@@ -1,6 +1,7 @@
 //! Who may what: every route, every role, and nobody.
 
 use crate::App;
+use crate::dashboard::Browser;
 use axum::http::{Method, StatusCode};
 use std::time::Duration;
 use tidemill_domain::access::{Permission, ROLES, allows};
@@ -143,6 +144,35 @@ async fn whoever_guesses_does_not_take_the_server_out_of_service() {
     for path in ["/healthz/live", "/healthz/ready", "/login"] {
         assert_eq!(app.ask(Method::GET, path, &[], "").await.status, StatusCode::OK, "{path}");
     }
+    // Behind a proxy all have one address.
+    let token = format!("Bearer {}", app.token(Role::Viewer).await);
+    let right = app.ask(Method::GET, "/api/v1/processes", &[("authorization", &token)], "").await;
+    assert_eq!(right.status, StatusCode::OK, "{}", right.text);
+}
+
+#[tokio::test]
+async fn a_nul_in_an_address_is_refused_and_not_a_failure() {
+    let app = App::open().await;
+
+    for path in ["/api/v1/audit?actor=a%00b", "/api/v1/outbox/events?topic=%00", "/render?composition=%00"] {
+        assert_eq!(app.ask(Method::GET, path, &[], "").await.status, StatusCode::BAD_REQUEST, "{path}");
+    }
+    let path = "/api/v1/tokens/%00";
+    assert_eq!(app.ask(Method::DELETE, path, &[], "").await.status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn who_only_reads_does_not_wait_for_whoever_writes() {
+    let app = App::closed().await;
+    let browser = Browser::log_in(&app, Role::Viewer).await;
+    app.clock.advance(Duration::from_secs(120));
+    let mut writer = app.store.begin().await.unwrap();
+    writer.prune_processes(Duration::ZERO, 1).await.unwrap();
+
+    let page = browser.get("/jobs").await;
+
+    assert_eq!(page.status, StatusCode::OK, "{}", page.text);
+    writer.rollback().await.unwrap();
 }
 
 #[tokio::test]

@@ -266,7 +266,7 @@ async fn a_session_begins_with_a_token_and_ends_with_log_out() {
 }
 
 #[tokio::test]
-async fn wrong_tokens_are_refused_and_soon_not_even_looked_at() {
+async fn wrong_tokens_are_refused_and_who_goes_on_has_to_wait() {
     let app = App::closed().await;
     let wrong = format!("token=tm_{}_{}", "a".repeat(8), "b".repeat(43));
 

@@ -118,10 +118,10 @@ impl App {
             Identity { name: "node-a".into(), host: "host".into(), pid: 7, version: "0.1.0".into() };
         let options = ProcessOptions { identity, ttl: Duration::from_secs(15) };
         let process = Process::register(store.clone(), clock.clone(), options).await.unwrap();
-        let line = |key: &str, value: &str| ConfigLine {
+        let line = |key: &str, value: &str, origin: &str| ConfigLine {
             key: key.into(),
             value: value.into(),
-            origin: "default".into(),
+            origin: origin.into(),
         };
         let jobs = JobRegistry::new(job::jobs()).unwrap();
         let launcher =
@@ -140,7 +140,11 @@ impl App {
             rules: tidemill_engine::alert::default_rules(),
             clock: clock.clone(),
             metrics: None,
-            configuration: vec![line("database.url", "postgres://u:***@h/d"), line("process.lease", "15s")],
+            configuration: vec![
+                line("database.url", "postgres://u:***@h/d", "default"),
+                line("process.lease", "15s", "default"),
+                line("jobs.folder", "Ann's jobs", "flag --jobs"),
+            ],
             version: "0.1.0".into(),
         };
         let options = ServerOptions {

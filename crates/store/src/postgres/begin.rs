@@ -53,6 +53,11 @@ impl Begin {
     pub(super) fn idling(&self, limit: Duration) -> Arc<str> {
         format!("{}; set local idle_in_transaction_session_timeout = {}", self.write, millis(limit)).into()
     }
+
+    /// One that reads, and whose statements may take only so long.
+    pub(super) fn reading_within(&self, limit: Duration) -> Arc<str> {
+        format!("{}; set local statement_timeout = {}", self.read, millis(limit)).into()
+    }
 }
 
 /// Zero would mean no limit at all.

@@ -86,6 +86,10 @@ impl Postgres {
         self.begin_on(&self.pool, &self.begin.read).await
     }
 
+    pub(crate) async fn read_within(&self, limit: Duration) -> Result<Connection, StoreError> {
+        self.begin_on(&self.pool, &self.begin.reading_within(limit)).await
+    }
+
     /// A connection without a transaction. One that died in the pool is found by the statement.
     pub(crate) async fn alone(&self) -> Result<Connection, StoreError> {
         if self.begin.is_pooled_by_transaction {

@@ -89,13 +89,16 @@ impl Tx {
         let before = row.render()?;
         let now = self.now().await?;
         let status = before.status;
-        let record = row.record()?;
+        match order::may_recover(&before, now) {
+            Ok(()) => {}
+            // Whoever asks twice, or later than the next look, has what it wants.
+            Err(OrderRefusal::NotHeld { status: from @ Status::Pending }) => {
+                return Ok(Ordered::Done { from, record: Box::new(row.record()?) });
+            }
+            Err(refusal) => return Ok(Ordered::Refused(refusal)),
+        }
         let Some(reaped) = self.reap(row, &before, policy, &actor.name, now).await? else {
-            return Ok(match status {
-                status if status.is_active() => Ordered::Refused(OrderRefusal::AtWork { status }),
-                status if status.is_terminal() => Ordered::Refused(OrderRefusal::NotHeld { status }),
-                from => Ordered::Done { from, record: Box::new(record) },
-            });
+            return Ok(Ordered::Refused(OrderRefusal::NotHeld { status }));
         };
         let order = Order { action: "render.recover", actor, reason, now };
         self.audit_order_of_render(status, &reaped.record, order).await?;

@@ -4,6 +4,7 @@ use crate::error::StoreError;
 use crate::tx::{Since, Tx};
 use std::time::Duration;
 use tidemill_domain::code::Code;
+use tidemill_domain::render::lifecycle::RECOVERIES_TOLD_AFTER;
 use tidemill_domain::time::Timestamp;
 
 /// What counts as lately where successes are told from failures.
@@ -11,9 +12,6 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// What counts as lately where somebody may still want to do something.
 const HOUR: Duration = Duration::from_secs(3600);
-
-/// A render that loses more workers than this is worth a look.
-const RECOVERIES: i64 = 3;
 
 /// How renders go.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -67,8 +65,12 @@ impl Tx {
     pub async fn render_standing(&mut self) -> Result<RenderStanding, StoreError> {
         let now = self.now().await?;
         let hour = now.minus(HOUR);
-        let since =
-            Since { day: now.minus(DAY).into(), hour: hour.into(), now: now.into(), recoveries: RECOVERIES };
+        let since = Since {
+            day: now.minus(DAY).into(),
+            hour: hour.into(),
+            now: now.into(),
+            recoveries: RECOVERIES_TOLD_AFTER.into(),
+        };
         let row = self.render_standing_of(since).await?;
         // Somebody else goes on with it.
         let passing = Code::RenderWorkerLost.to_string();

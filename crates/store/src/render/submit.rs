@@ -5,7 +5,7 @@ use crate::error::StoreError;
 use crate::tx::{NewRenderRow, Tx};
 use serde_json::Value;
 use tidemill_domain::audit::{Actor, AuditEntry};
-use tidemill_domain::render::{BroadcastDate, RenderId};
+use tidemill_domain::render::{BroadcastDate, LABEL_CHARS_MAX, RenderId};
 use tidemill_domain::time::Timestamp;
 
 /// A render that somebody wants.
@@ -54,6 +54,10 @@ impl Tx {
         if has_nul(&new.data) || texts.into_iter().flatten().any(|text| text.contains('\0')) {
             return Err(StoreError::NulInRender);
         }
+        let is_long = |text: &&String| text.chars().count() > LABEL_CHARS_MAX;
+        if texts.into_iter().flatten().any(|text| is_long(&text)) {
+            return Err(StoreError::LongRender);
+        }
         let keys = self.render_keys();
         let text = new.data.to_string();
         let hash = new.cue_item.as_ref().map(|_| keys.hash(&text));
@@ -86,7 +90,7 @@ impl Tx {
                 return Ok(Submitted::Known(RenderId::new(id)));
             }
         }
-        Err(sqlx::Error::RowNotFound.into())
+        Err(StoreError::Busy(sqlx::Error::RowNotFound))
     }
 }
 

@@ -40,6 +40,7 @@ crate::on_both![
     a_changed_mark_moves_the_clock_of_silence,
     somebody_who_clicks_twice_orders_once,
     a_character_that_no_database_takes_is_refused,
+    what_is_too_long_for_a_name_is_refused,
     renders_are_listed_by_pages_and_conditions,
 ];
 
@@ -391,6 +392,21 @@ async fn a_character_that_no_database_takes_is_refused(bench: Bench) {
     }
     let harmless = NewRender { data: json!({ "a": "\\u0000" }), ..new_render() };
     assert!(matches!(submit(&bench, &harmless).await, Submitted::New(_)));
+}
+
+async fn what_is_too_long_for_a_name_is_refused(bench: Bench) {
+    let text = |chars| Some("가".repeat(chars));
+    let longest = NewRender { composition: text(500), cue_item: text(500), ..new_render() };
+    assert!(matches!(submit(&bench, &longest).await, Submitted::New(_)));
+
+    let long = [
+        NewRender { composition: text(501), ..new_render() },
+        NewRender { cue_item: text(501), ..new_render() },
+    ];
+    for bad in long {
+        let refused = bench.begin().await.submit_render(&bad, &ann()).await.unwrap_err();
+        assert_eq!(refused.code(), Code::BadRenderData);
+    }
 }
 
 async fn renders_are_listed_by_pages_and_conditions(bench: Bench) {

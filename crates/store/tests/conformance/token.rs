@@ -119,7 +119,7 @@ async fn a_session_ends_with_its_token(bench: Bench) {
     tx.revoke_token(&one.id, &Actor::system()).await.unwrap();
 
     assert_eq!(tx.session("one").await.unwrap(), None);
-    assert_eq!(tx.session("two").await.unwrap().map(|token| token.id), Some(two.id));
+    assert_eq!(tx.session("two").await.unwrap().map(|session| session.token.id), Some(two.id));
 }
 
 async fn a_session_ends_when_it_is_closed(bench: Bench) {

@@ -95,7 +95,7 @@ pub(crate) async fn job_context(
     Path(text): Path<String>,
 ) -> Result<Json<Context>, Problem> {
     let id = ExecutionId::new(id(&text)?);
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     let found = tx.job_context(id).await?;
     tx.rollback().await?;
     let context = found.ok_or(JobError::UnknownExecution(id))?;
@@ -108,7 +108,7 @@ pub(crate) async fn step_context(
     Given(state): Given<State>,
     Path((execution, step)): Path<(String, String)>,
 ) -> Result<Json<Context>, Problem> {
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     let step = find_step(&execution, &step, &mut tx).await?;
     let found = tx.step_context(step).await?;
     tx.rollback().await?;
@@ -123,7 +123,7 @@ pub(crate) async fn rejects(
     Asked(asked): Asked<ListRejects>,
 ) -> Result<Json<Rejects>, Problem> {
     let limit = limit(asked.limit)?;
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     let step = find_step(&execution, &step, &mut tx).await?;
     // One more than asked for tells whether there is a next page.
     let mut records = tx.rejects(step, asked.after.unwrap_or(0), limit + 1).await?;

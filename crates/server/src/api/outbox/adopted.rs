@@ -103,7 +103,7 @@ impl From<AdoptError> for Problem {
 /// The tables that relays serve beside the outbox.
 #[utoipa::path(get, path = "/api/v1/outbox/adopted", responses((status = 200, body = AdoptedTables)))]
 pub(crate) async fn list(Given(state): Given<State>) -> Result<Json<AdoptedTables>, Problem> {
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     let records = tx.adopted_tables().await?;
     tx.rollback().await?;
     Ok(Json(AdoptedTables { items: records.into_iter().map(Adopted::from).collect() }))

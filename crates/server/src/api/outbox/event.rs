@@ -230,7 +230,7 @@ pub(crate) async fn list(
         topic: asked.topic,
         event_type: asked.event_type,
     };
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     // One more than asked for tells whether there is a next page.
     let events = tx.outbox_events(&filter, limit + 1).await?;
     tx.rollback().await?;
@@ -247,7 +247,7 @@ pub(crate) async fn show(
     Path(text): Path<String>,
 ) -> Result<Json<OneEvent>, Problem> {
     let id = EventId::new(id(&text)?);
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     let found = tx.outbox_event_detail(id).await?;
     tx.rollback().await?;
     let remedy = "list the events; those that were published long ago are forgotten";

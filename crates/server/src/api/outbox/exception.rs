@@ -214,7 +214,7 @@ pub(crate) async fn list(
         error: asked.error,
     };
     let filter = filter.checked()?;
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     let after = EventId::new(asked.after.unwrap_or(0));
     // One more than asked for tells whether there is a next page.
     let mut records = tx.outbox_exceptions(&filter, after, limit + 1).await?;
@@ -235,7 +235,7 @@ pub(crate) async fn show(
 }
 
 pub(crate) async fn find(state: &State, id: EventId) -> Result<ExceptionDetail, Problem> {
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     let found = tx.outbox_exception(id).await?;
     tx.rollback().await?;
     found.ok_or_else(|| refused(id, ExceptionRefusal::Unknown))

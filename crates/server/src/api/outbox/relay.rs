@@ -83,7 +83,7 @@ impl From<RelayDetail> for Relay {
 /// The relays that publish, with their slots.
 #[utoipa::path(get, path = "/api/v1/outbox/relays", responses((status = 200, body = Relays)))]
 pub(crate) async fn list(Given(state): Given<State>) -> Result<Json<Relays>, Problem> {
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     let relays = tx.outbox_relays().await?;
     tx.rollback().await?;
     Ok(Json(Relays { items: relays.into_iter().map(Relay::from).collect() }))

@@ -149,7 +149,7 @@ pub(crate) async fn show(
     Given(state): Given<State>,
     Asked(asked): Asked<ShowOutboxStats>,
 ) -> Result<Json<OutboxStanding>, Problem> {
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     let stats = tx.outbox_stats(COUNT_MAX).await?;
     let adopted = tx.adopted_standings(COUNT_MAX).await?;
     tx.rollback().await?;

@@ -44,7 +44,7 @@ pub(crate) async fn list(
     Asked(asked): Asked<ListPoolEvents>,
 ) -> Result<Json<PoolEvents>, Problem> {
     let (name, limit) = (named(&name)?, limit(asked.limit)?);
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     find(&mut tx, &name).await?;
     let stories = tx.pool_events(Some(&name), limit).await?;
     tx.rollback().await?;

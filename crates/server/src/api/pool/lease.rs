@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::pool::command::{Answer, Release, Released};
+use tidemill_domain::pool::state::State as TicketState;
 use tidemill_domain::pool::{End, PoolName, ReleaseBy, TicketId};
 use tidemill_store::pool::TicketRecord;
 use utoipa::{IntoParams, ToSchema};
@@ -142,7 +143,7 @@ pub(crate) struct Taking<'a> {
 pub(crate) async fn take(asked: Taking<'_>) -> Result<Response, Problem> {
     let Taking { state, principal, headers, what, id, reason } = asked;
     let reason = checked(reason)?;
-    let object = object(&find(state, id).await?.pool);
+    let object = object(&usable(state, principal, id).await?);
     mutation::run(state, principal, &object, headers, &what, async |tx| {
         match tx.release_ticket(id, &principal.actor(), reason).await? {
             Some((_, released)) => Ok((StatusCode::OK, json!(ReleasedLease::from(&released)))),
@@ -158,15 +159,20 @@ pub(crate) fn lease_id(text: &str) -> Result<TicketId, Problem> {
 }
 
 async fn find(state: &State, id: TicketId) -> Result<TicketRecord, Problem> {
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     let found = tx.pool_ticket(id).await?;
     tx.rollback().await?;
     found.ok_or_else(|| gone().as_missing())
 }
 
-/// The pool of a lease, if the caller may use it.
+/// The pool of a lease, if the caller may use it, and the other pools whose queues it would leave with this one.
 async fn usable(state: &State, principal: &Principal, id: TicketId) -> Result<PoolName, Problem> {
-    let pool = find(state, id).await?.pool;
+    let TicketRecord { pool, ticket, .. } = find(state, id).await?;
     principal.check_scope(&object(&pool))?;
+    if ticket.state == TicketState::Waiting {
+        for other in &ticket.with {
+            principal.check_scope(&object(other))?;
+        }
+    }
     Ok(pool)
 }

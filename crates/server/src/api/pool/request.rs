@@ -237,7 +237,7 @@ async fn parts(
     }
     let hint_text = text("hint", body.hint.as_deref(), HINT_CHARS_MAX)?;
     let (mut parts, mut hints): (Vec<AskPart>, Vec<_>) = (Vec::new(), Vec::new());
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     for asked in &body.pools {
         let name = named(&asked.pool)?;
         principal.check_scope(&object(&name))?;
@@ -250,6 +250,10 @@ async fn parts(
             least: number("min", asked.min)?,
             pool: name.clone(),
         };
+        if part.sessions.is_none() && part.parallel.zip(part.least).is_some_and(|(most, least)| least > most)
+        {
+            return Err(bad("min", "it is more than parallel; nobody is given more than was asked for"));
+        }
         if body.hint.is_some() {
             let settings = find(&mut tx, &name).await?.settings;
             let read = Asked::new(&settings, part.parallel, part.least, Some(&hint_text))
@@ -265,7 +269,7 @@ async fn parts(
 
 /// The tickets of the request that this one belongs to.
 async fn tickets(state: &State, principal: &Principal, id: TicketId) -> Result<Vec<TicketRecord>, Problem> {
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     let found = tx.pool_ticket(id).await?.ok_or_else(|| gone().as_missing())?;
     let tickets = match found.ticket.with.is_empty() {
         true => vec![found],

@@ -168,7 +168,7 @@ pub(crate) async fn holders(
 ) -> Result<Json<PoolHolders>, Problem> {
     let (name, limit) = (named(&name)?, limit(asked.limit)?);
     let held = [TicketState::Granted, TicketState::Running, TicketState::Suspect];
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     find(&mut tx, &name).await?;
     let records = tx.pool_tickets(&name, &held, limit).await?;
     tx.rollback().await?;
@@ -183,7 +183,7 @@ pub(crate) async fn queue(
     Asked(asked): Asked<ListTickets>,
 ) -> Result<Json<PoolQueue>, Problem> {
     let (name, limit) = (named(&name)?, limit(asked.limit)?);
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     let ledger = tx.pool_ledger(&name).await?.ok_or_else(|| unknown(name.as_str()))?;
     let now = tx.now().await?;
     tx.rollback().await?;

@@ -114,7 +114,7 @@ pub(crate) async fn list(
     Path(text): Path<String>,
 ) -> Result<Json<Attempts>, Problem> {
     let id = RenderId::new(id(&text)?);
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     find(&mut tx, id).await?;
     let attempts = tx.render_attempts(id).await?;
     tx.rollback().await?;
@@ -128,7 +128,7 @@ pub(crate) async fn audit(
     Path(text): Path<String>,
 ) -> Result<Json<Transitions>, Problem> {
     let id = RenderId::new(id(&text)?);
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     find(&mut tx, id).await?;
     let transitions = tx.render_transitions(id).await?;
     tx.rollback().await?;

@@ -150,7 +150,7 @@ pub(crate) async fn list(
     Given(state): Given<State>,
     Asked(asked): Asked<ListMappings>,
 ) -> Result<Json<FieldMappings>, Problem> {
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     let rows = tx.field_mappings(asked.composition.as_deref()).await?;
     tx.rollback().await?;
     Ok(Json(FieldMappings { items: rows.into_iter().map(FieldMapping::from).collect() }))

@@ -140,7 +140,7 @@ impl RenderProfile {
 /// The profiles.
 #[utoipa::path(get, path = "/api/v1/render-profiles", responses((status = 200, body = RenderProfiles)))]
 pub(crate) async fn list(Given(state): Given<State>) -> Result<Json<RenderProfiles>, Problem> {
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     let profiles = tx.render_profiles().await?;
     tx.rollback().await?;
     Ok(Json(RenderProfiles { items: profiles.into_iter().map(RenderProfile::from).collect() }))

@@ -49,7 +49,7 @@ impl From<WorkerRecord> for RenderWorker {
 /// The workers that were heard of within a minute.
 #[utoipa::path(get, path = "/api/v1/render-workers", responses((status = 200, body = RenderWorkers)))]
 pub(crate) async fn list(Given(state): Given<State>) -> Result<Json<RenderWorkers>, Problem> {
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     let workers = tx.render_workers(WORKER_SEEN_WITHIN).await?;
     tx.rollback().await?;
     Ok(Json(RenderWorkers { items: workers.into_iter().map(RenderWorker::from).collect() }))

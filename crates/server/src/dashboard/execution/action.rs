@@ -55,7 +55,7 @@ pub(super) fn markup(state: &State, seen: &Seen) -> Markup {
                     Err(_) if seen.possible.needs_accepting() => (restart_changed(seen.resume.as_ref())),
                     Err(error) => (refused("Restart", &reason(error))),
                 }
-                (cli(&format!("tidemill job restart {id}")))
+                (cli(&format!("tidemill job restart {id}{}", state.jobs_flag())))
             }
             li {
                 @match stop {

@@ -15,7 +15,7 @@ use tidemill_engine::job::JobError;
 /// The file.
 pub(crate) async fn file(Given(state): Given<State>, Path(text): Path<String>) -> Result<Response, Problem> {
     let id = ExecutionId::new(id(&text)?);
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     let now = tx.now().await?;
     let detail = tx.execution(id).await?.ok_or(JobError::UnknownExecution(id))?;
     let steps = tx.steps(id).await?;

@@ -110,7 +110,9 @@ fn progress(step: &StepRecord, seen: &Seen, length: Option<Duration>) -> Markup 
     let Some(total) = step.total_items else {
         return html! { @if own > 0 { (number(own)) " items" } @else { span.soft { "–" } } };
     };
-    let done = seen.places.get(&step.id).copied().unwrap_or(own).min(total);
+    // What was read and not committed is read again.
+    let committed = if counters.commit == 0 { 0 } else { own };
+    let done = seen.places.get(&step.id).copied().unwrap_or(committed).min(total);
     let left = per_second(step, length)
         .filter(|_| step.status.is_running())
         .map(|pace| (total - done) as f64 / pace);

@@ -7,6 +7,7 @@ use crate::dashboard::form::{self, Fields};
 use crate::dashboard::part::{command, refusal_banner, refused};
 use crate::dashboard::visit::Visit;
 use crate::problem::Problem;
+use crate::state::State;
 use axum::extract::Path;
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
@@ -64,7 +65,7 @@ pub(super) fn form(visit: &Visit, name: &str, job: Option<&Job>, tried: Option<&
                     None => button.do { "Run " (name) },
                 }
             }
-            p.soft { "The same at the command line: " (command(&at_the_command_line(name, specs))) }
+            p.soft { "The same at the command line: " (command(&at_the_command_line(&visit.state, name, specs))) }
         }
     }
 }
@@ -98,9 +99,9 @@ fn field(spec: &ParameterSpec, value: &str, is_off: bool) -> Markup {
     }
 }
 
-fn at_the_command_line(name: &str, specs: &[ParameterSpec]) -> String {
+fn at_the_command_line(state: &State, name: &str, specs: &[ParameterSpec]) -> String {
     let given = specs.iter().filter(|spec| spec.is_required).map(|spec| format!(" -p {}=VALUE", spec.name));
-    format!("tidemill job run {name}{}", given.collect::<String>())
+    format!("tidemill job run {name}{}{}", given.collect::<String>(), state.jobs_flag())
 }
 
 /// Runs the job, and goes to the execution.

@@ -135,7 +135,7 @@ pub(crate) async fn resume(
 }
 
 async fn back(visit: &Visit, name: &str) -> Result<Redirect, Problem> {
-    let mut tx = visit.state.store().read().await?;
+    let mut tx = visit.state.read().await?;
     let found = tx.schedule(name).await?;
     tx.rollback().await?;
     let place = found.map_or_else(

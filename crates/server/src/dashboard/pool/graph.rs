@@ -95,7 +95,7 @@ impl Past {
             length => format!("; unknown for {} of the time", span(length)),
         };
         format!(
-            "At the most {} and {}{unknown}.",
+            "At the most {} and {}, seen every ten seconds{unknown}.",
             plural(peak.most, "unit was in use", "units were in use"),
             plural(self.most_waiting(), "request waited", "requests waited"),
         )

@@ -307,7 +307,7 @@ fn elsewhere(visit: &Visit, id: RenderId) -> Markup {
 /// All of it but what it shows, as a file.
 pub(crate) async fn download(visit: Visit, Path(text): Path<String>) -> Result<Response, Problem> {
     let id = RenderId::new(api::id(&text)?);
-    let mut tx = visit.state.store().read().await?;
+    let mut tx = visit.state.read().await?;
     let record = find(&mut tx, id).await?;
     let attempts: Vec<Attempt> = tx.render_attempts(id).await?.into_iter().map(Attempt::from).collect();
     let changes: Vec<Transition> =

@@ -7,17 +7,24 @@ use crate::dashboard::visit::Visit;
 use crate::problem::Problem;
 use crate::state::State;
 use axum::extract::Path;
-use axum::http::header;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use rustix::fs::{Mode, OFlags, open};
 use std::fs;
 use std::io::Read as _;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
+use tidemill_domain::code::Code;
 use tidemill_domain::render::output::staging_name;
 use tidemill_domain::render::{RenderId, Uid};
 use tidemill_store::render::RenderRecord;
+use tokio::sync::Semaphore;
 
 /// A frame as JPEG has some hundred kilobytes.
 const BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// A NAS that hangs keeps whoever reads from it; others need the threads of the runtime too.
+static READERS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(16)));
 
 /// How long the NAS may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -36,12 +43,21 @@ pub(super) fn place(state: &State, record: &RenderRecord) -> Option<String> {
 /// The picture.
 pub(crate) async fn file(visit: Visit, Path(text): Path<String>) -> Result<Response, Problem> {
     let id = RenderId::new(id(&text)?);
-    let mut tx = visit.state.store().read().await?;
+    let mut tx = visit.state.read().await?;
     let record = find(&mut tx, id).await?;
     tx.rollback().await?;
     let missing = || Problem::not_found("a picture of this render");
     let place = place(&visit.state, &record).ok_or_else(missing)?;
-    let reading = tokio::task::spawn_blocking(move || read(&place));
+    let Ok(thread) = Arc::clone(&READERS).try_acquire_owned() else {
+        let remedy = "try again in a while, and look whether the folder of the pictures answers";
+        let detail = "the NAS does not answer";
+        return Err(Problem::with_status(StatusCode::SERVICE_UNAVAILABLE, Code::Unexpected, detail, remedy));
+    };
+    let reading = tokio::task::spawn_blocking(move || {
+        let bytes = read(&place);
+        drop(thread);
+        bytes
+    });
     let bytes = tokio::time::timeout(PATIENCE, reading).await.ok().and_then(Result::ok).flatten();
     let bytes = bytes.ok_or_else(missing)?;
     let kind = kind(&bytes).ok_or_else(missing)?;
@@ -52,8 +68,12 @@ pub(crate) async fn file(visit: Visit, Path(text): Path<String>) -> Result<Respo
 
 /// A file that is one itself, and not larger than a picture.
 fn read(place: &str) -> Option<Vec<u8>> {
-    let is_file = fs::symlink_metadata(place).ok()?.is_file();
-    let file = fs::File::open(place).ok().filter(|_| is_file)?;
+    // Neither through a link nor waiting for whoever writes into a pipe.
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = fs::File::from(open(place, OFlags::RDONLY | flags, Mode::empty()).ok()?);
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
     let mut bytes = Vec::new();
     file.take(BYTES_MAX + 1).read_to_end(&mut bytes).ok()?;
     (bytes.len() as u64 <= BYTES_MAX).then_some(bytes)
@@ -71,6 +91,22 @@ fn kind(bytes: &[u8]) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn neither_links_nor_pipes_nor_what_is_too_large_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+        fs::write(at("a.jpg"), b"picture").unwrap();
+        std::os::unix::fs::symlink(at("a.jpg"), at("link.jpg")).unwrap();
+        let fifo = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, at("pipe.jpg"), fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        fs::File::create(at("large.jpg")).unwrap().set_len(BYTES_MAX + 1).unwrap();
+
+        assert_eq!(read(&at("a.jpg")), Some(b"picture".to_vec()));
+        for other in ["link.jpg", "pipe.jpg", "large.jpg", "none.jpg", "."] {
+            assert_eq!(read(&at(other)), None, "{other}");
+        }
+    }
 
     #[test]
     fn only_pictures_are_pictures() {

@@ -444,7 +444,7 @@ async fn the_graph_tells_what_was_seen_and_what_nobody_knows() {
 
     assert!(
         told.contains(
-            "At the most 16 units were in use and 1 request waited; unknown for 50 min of the time."
+            "At the most 16 units were in use and 1 request waited, seen every ten seconds; unknown for 50 min of the time."
         ),
         "{told}"
     );

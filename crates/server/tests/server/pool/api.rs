@@ -267,6 +267,7 @@ async fn requests_that_cannot_be_served_are_refused() {
         (request("run-1", json!([{ "pool": "ADW" }, { "pool": "ADW" }])), "pools"),
         (request("", json!([{ "pool": "ADW" }])), "holder"),
         (one(json!({ "pool": "ADW", "parallel": 0 })), "parallel"),
+        (one(json!({ "pool": "ADW", "parallel": 5, "min": 8 })), "min"),
         (
             json!({ "wait_seconds": 51, "pools": [], "holder": { "dag_id": "d", "run_id": "r" } }),
             "wait_seconds",
@@ -346,4 +347,17 @@ async fn a_caller_who_is_limited_to_some_pools_uses_no_others() {
     );
     let status = app.ask(Method::GET, "/status", &headers, "").await.json();
     assert_eq!(status["sources"].as_object().unwrap().keys().collect::<Vec<_>>(), ["1"]);
+
+    // Who leaves one queue of a request for two pools leaves both.
+    let paused = json!({ "reason": "maintenance" }).to_string();
+    app.ask_as(Role::Admin, Method::POST, "/api/v1/pools/other/pause", &paused).await;
+    let both = json!([{ "pool": "etl-a", "parallel": 20 }, { "pool": "other", "parallel": 20 }]);
+    let both = request("both", both).to_string();
+    app.ask_as(Role::Admin, Method::POST, "/api/v1/requests", &both).await;
+    let mut tx = app.store.read().await.unwrap();
+    let mut tickets = tx.tickets_of_run("both", 10).await.unwrap();
+    tickets.retain(|record| record.pool.as_str() == "etl-a");
+    tx.rollback().await.unwrap();
+    let path = format!("/api/v1/pool-leases/{}?epoch=1", tickets[0].ticket.id);
+    check(&app.ask(Method::DELETE, &path, &headers, "").await, StatusCode::FORBIDDEN, "TM0502");
 }

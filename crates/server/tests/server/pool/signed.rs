@@ -93,15 +93,19 @@ async fn a_request_that_was_changed_or_is_old_is_refused() {
 }
 
 #[tokio::test]
-async fn who_guesses_often_has_to_wait() {
+async fn who_guesses_often_has_to_wait_and_nobody_else() {
     let app = server(required(), "", SignatureMode::Off).await;
     let body = wanted();
+    let guess =
+        async || send(&app, INVOKE, ("another-secret-of-forty-characters+/AAAA", NOW), &body, &body).await;
     for _ in 0..5 {
-        send(&app, INVOKE, ("another-secret-of-forty-characters+/AAAA", NOW), &body, &body).await;
+        guess().await;
     }
 
-    let answer = send(&app, INVOKE, (SECRET, NOW), &body, &body).await;
+    let answer = guess().await;
+    let right = send(&app, INVOKE, (SECRET, NOW), &body, &body).await;
 
+    assert_eq!(right.status, StatusCode::OK, "{right:?}");
     assert_eq!(
         (answer.status.as_u16(), answer.header("x-amzn-errortype")),
         (429, "TooManyRequestsException")

@@ -115,7 +115,7 @@ pub(crate) async fn list(
     let (name, limit) = (named(&schema, &table)?, limit(asked.limit)?);
     let after = EventId::new(asked.after.unwrap_or(i64::MIN));
     let skipped = if asked.skipped { Skipped::Too } else { Skipped::Not };
-    let mut tx = state.store().read().await?;
+    let mut tx = state.read().await?;
     let table = tx.adopted_table(&name).await?;
     // One more than asked for tells whether there is a next page.
     let mut records = tx.adopted_failed(&table, after, limit + 1, skipped).await?;

@@ -140,7 +140,7 @@ impl Caller<'_> {
             },
             None => None,
         };
-        let mut tx = self.state.store().read().await?;
+        let mut tx = self.state.read().await?;
         let now = tx.now().await?;
         let mut records: Vec<PoolRecord> = match only {
             Some(pool) => tx.pool(&pool).await?.into_iter().collect(),
@@ -167,7 +167,7 @@ impl Caller<'_> {
     }
 
     async fn record(&self, pool: &PoolName) -> Result<Option<PoolRecord>, Problem> {
-        let mut tx = self.state.store().read().await?;
+        let mut tx = self.state.read().await?;
         let record = tx.pool(pool).await?;
         tx.rollback().await?;
         Ok(record)

@@ -219,7 +219,7 @@ pub(crate) async fn skip(visit: Visit, Fields(pairs): Fields<Pairs>) -> Result<R
 async fn order(verb: &Verb, visit: &Visit, pairs: &Pairs) -> Result<Response, Problem> {
     form::check(&visit.principal, field(pairs, "form_token"))?;
     let meant = Meant::of(pairs)?;
-    let mut tx = visit.state.store().read().await?;
+    let mut tx = visit.state.read().await?;
     let count = meant.count(verb, &mut tx).await?;
     tx.rollback().await?;
     let typed = field(pairs, "number").trim();

@@ -121,6 +121,19 @@ async fn an_execution_that_runs_is_stopped_and_only_then_given_up_by_typing_its_
 }
 
 #[tokio::test]
+async fn what_is_copied_names_the_folder_that_only_the_server_knows() {
+    let app = App::closed().await;
+    let browser = Browser::log_in(&app, Role::Operator).await;
+    let (id, _) = stumbled(&browser).await;
+
+    let pages = [format!("/executions/{id}"), "/jobs/stumble".to_owned()];
+    for (path, verb) in pages.iter().zip([format!("restart {id}"), "run stumble".to_owned()]) {
+        let text = words(&browser.get(path).await.text);
+        assert!(text.contains(&format!(r"tidemill job {verb} --jobs 'Ann'\''s jobs'")), "{path}: {text}");
+    }
+}
+
+#[tokio::test]
 async fn whoever_is_limited_to_other_jobs_is_told_so() {
     let app = App::closed().await;
     let operator = Browser::log_in(&app, Role::Operator).await;
