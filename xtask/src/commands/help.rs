@@ -28,12 +28,13 @@ Commands:
                                [--kills 20] [--rows 1000000] [--workers 4] [--seed N]
   chaos outbox                 kill and stop relays, restart their database and lose what it answers, and look whether
                                anything is lost, out of order or there too often; [--kills 100] [--minutes 5] [--seed N]
-                               [--kafka], which is paused and killed as well, or [--adopted], a table that was there before
+                               [--kafka], which is paused and killed as well, [--transactional], the same with
+                               transactions of Kafka, or [--adopted], a table that was there before
   help                         show this
 
 Environment:
   TIDEMILL_TEST_SKIP           components whose tests are skipped, separated by commas: postgres, pgbouncer,
-                               mysql, chromium, spark, airflow, boto3, kafka, mount
+                               mysql, chromium, spark, airflow, boto3, kafka, nexrender, curl, mount
   TIDEMILL_TEST_POSTGRES_URL   a PostgreSQL to test against instead of a private one
   TIDEMILL_TEST_MYSQL_URL      a MySQL or MariaDB to test against instead of a private one
   TIDEMILL_TEST_SPARK_HOME     a Spark to test with instead of one in the user's cache
@@ -42,6 +43,7 @@ Environment:
   TIDEMILL_TEST_KAFKA          a broker (HOST:PORT) to test against instead of a private one
   TIDEMILL_TEST_KAFKA_HOME     a folder with the jars of Kafka instead of one in the user's cache
   TIDEMILL_TEST_KAFKA_PYTHON   a Python with confluent-kafka, likewise
+  TIDEMILL_TEST_NEXRENDER_HOME a folder with the packages of nexrender, likewise
   TIDEMILL_TEST_PICTURES       a folder for pictures of all pages of the dashboard
 ";
 
@@ -49,4 +51,25 @@ Environment:
 pub(crate) fn run() -> ExitCode {
     print!("{TEXT}");
     ExitCode::SUCCESS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_variable_in_the_table_for_contributors_is_told_here_too() {
+        let page = include_str!("../../../CONTRIBUTING.md");
+        let names: Vec<&str> = page
+            .lines()
+            .filter_map(|line| line.strip_prefix("| `")?.split('`').next())
+            .filter(|name| name.starts_with("TIDEMILL_TEST_"))
+            .collect();
+        assert!(names.contains(&"TIDEMILL_TEST_SKIP"), "{names:?}");
+
+        let told: Vec<&str> = TEXT.split_whitespace().collect();
+        let missing: Vec<&str> = names.into_iter().filter(|name| !told.contains(name)).collect();
+
+        assert_eq!(missing, Vec::<&str>::new());
+    }
 }

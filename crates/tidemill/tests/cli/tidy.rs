@@ -9,7 +9,7 @@ const FORBIDDEN_NAMES: &[&str] = &["utils", "util", "helpers", "helper", "common
 
 fn sources() -> Vec<PathBuf> {
     let mut found = Vec::new();
-    let mut folders: Vec<PathBuf> = ["crates", "testkit", "xtask", "examples", "fuzz"]
+    let mut folders: Vec<PathBuf> = ["crates", "testkit", "xtask", "benchmarks", "examples", "fuzz"]
         .iter()
         .map(|name| workspace().join(name))
         .collect();
@@ -63,6 +63,20 @@ fn planted_faults_are_found() {
     assert_eq!(problems(Path::new("a.rs"), "fn main() {}").len(), 1);
     assert_eq!(problems(Path::new("utils.rs"), "//! Things.").len(), 1);
     assert!(problems(Path::new("a.rs"), "//! Good.").is_empty());
+}
+
+#[test]
+fn every_module_of_the_rules_is_on_the_code_map() {
+    let read = |path: &str| fs::read_to_string(workspace().join(path)).unwrap();
+    let (page, rules) = (read("ARCHITECTURE.md"), read("crates/domain/src/lib.rs"));
+    let map = page.split("\n\n").find(|part| part.starts_with("**`crates/domain`**")).unwrap();
+    let modules: Vec<&str> =
+        rules.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')).collect();
+    assert!(modules.len() > 10, "only {} modules were found", modules.len());
+
+    let missing: Vec<&str> = modules.into_iter().filter(|name| !map.contains(&format!("`{name}`"))).collect();
+
+    assert_eq!(missing, Vec::<&str>::new());
 }
 
 /// The relative links of a Markdown text that lead nowhere.
