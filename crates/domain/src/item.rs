@@ -108,7 +108,7 @@ pub struct ItemError {
     code: Option<Code>,
 }
 
-/// Where an item that could not be read came from, so that it can be found and mended.
+/// Where an item that failed came from, so that it can be found and mended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Origin {
     /// File and line, table and key, or whatever leads there.

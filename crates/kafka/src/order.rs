@@ -46,10 +46,7 @@ enum Standing<'a> {
 
 impl<'a> Batch<'a> {
     pub(crate) fn new(records: &'a [Record], topics: &'a Topics) -> Self {
-        let of = |record: &'a Record| match record.is_redirected {
-            true => topics.named(&record.topic),
-            false => topics.of(&record.event_type, &record.topic),
-        };
+        let of = |record: &'a Record| topics.of(&record.event_type, &record.topic, record.is_redirected);
         Self { records, topics: records.iter().map(of).collect(), fates: vec![Fate::Open; records.len()] }
     }
 

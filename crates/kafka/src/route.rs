@@ -18,8 +18,8 @@ pub struct Route {
 /// # use tidemill_kafka::{Route, Topics};
 /// let route = Route { event_type: "order.*".into(), topic: "orders.v2".into() };
 /// let topics = Topics::new("shop.", vec![route]).unwrap();
-/// assert_eq!(topics.of("order.paid", "orders"), "shop.orders.v2");
-/// assert_eq!(topics.of("refund.paid", "refunds"), "shop.refunds");
+/// assert_eq!(topics.of("order.paid", "orders", false), "shop.orders.v2");
+/// assert_eq!(topics.of("refund.paid", "refunds", false), "shop.refunds");
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Topics {
@@ -46,16 +46,13 @@ impl Topics {
         }
     }
 
-    /// The topic of an event. Of several routes the one that says most about the type counts.
-    pub fn of<'a>(&'a self, event_type: &str, topic: &'a str) -> Cow<'a, str> {
-        let fitting = self.routes.iter().filter(|route| route.fits(event_type));
+    /// The topic of an event. Of several routes the one that says most about the type counts, and none where somebody has
+    /// redirected the event.
+    pub fn of<'a>(&'a self, event_type: &str, topic: &'a str, is_redirected: bool) -> Cow<'a, str> {
+        let fitting = self.routes.iter().filter(|route| !is_redirected && route.fits(event_type));
         // One without a star says more than one that is as long with it.
         let best = fitting.max_by_key(|route| (route.stem().len(), !route.is_open()));
-        self.named(best.map_or(topic, |route| &route.topic))
-    }
-
-    /// A topic that counts whatever the routes say, as it does when somebody has redirected an event.
-    pub fn named<'a>(&'a self, topic: &'a str) -> Cow<'a, str> {
+        let topic = best.map_or(topic, |route| &route.topic);
         if self.prefix.is_empty() {
             Cow::Borrowed(topic)
         } else {
@@ -98,24 +95,28 @@ mod tests {
             routes.rotate_left(1);
             let topics = Topics::new("", routes.clone()).unwrap();
 
-            assert_eq!(topics.of("order.paid", "x"), "payments");
-            assert_eq!(topics.of("order.paid.late", "x"), "more");
-            assert_eq!(topics.of("order.sent", "x"), "orders");
-            assert_eq!(topics.of("orders", "x"), "rest");
+            assert_eq!(topics.of("order.paid", "x", false), "payments");
+            assert_eq!(topics.of("order.paid.late", "x", false), "more");
+            assert_eq!(topics.of("order.sent", "x", false), "orders");
+            assert_eq!(topics.of("orders", "x", false), "rest");
         }
     }
 
     #[test]
     fn without_a_route_an_event_goes_where_it_says() {
-        assert_eq!(Topics::default().of("order.paid", "orders"), "orders");
-        assert_eq!(Topics::new("", vec![route("a", "b")]).unwrap().of("order.paid", "orders"), "orders");
+        assert_eq!(Topics::default().of("order.paid", "orders", false), "orders");
+        assert_eq!(
+            Topics::new("", vec![route("a", "b")]).unwrap().of("order.paid", "orders", false),
+            "orders"
+        );
     }
 
     #[test]
-    fn what_is_named_goes_there_behind_the_prefix_only() {
+    fn what_is_redirected_goes_there_behind_the_prefix_only() {
         let topics = Topics::new("p.", vec![route("*", "rest")]).unwrap();
 
-        assert_eq!((topics.of("a", "b"), topics.named("b")), ("p.rest".into(), "p.b".into()));
+        assert_eq!(topics.of("a", "b", false), "p.rest");
+        assert_eq!(topics.of("a", "b", true), "p.b");
     }
 
     #[test]

@@ -36,9 +36,9 @@ impl TopicsBack {
     }
 
     fn topics(&self, destinations: &[Destination]) -> BTreeSet<String> {
-        let named = destinations
-            .iter()
-            .map(|(event_type, topic)| self.options.topics.of(event_type, topic).into_owned());
+        let named = destinations.iter().map(|(event_type, topic, is_redirected)| {
+            self.options.topics.of(event_type, topic, *is_redirected).into_owned()
+        });
         named.chain(self.more.iter().cloned()).collect()
     }
 
@@ -156,4 +156,24 @@ fn of(message: &BorrowedMessage<'_>) -> Found {
         })
     };
     published().map_or(Found::Torn, Found::Published)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::route::{Route, Topics};
+
+    #[test]
+    fn what_was_redirected_is_looked_for_where_it_was_sent() {
+        let mut options = KafkaOptions::new("localhost:9092");
+        let route = Route { event_type: "order.*".into(), topic: "orders.v2".into() };
+        options.topics = Topics::new("", vec![route]).unwrap();
+        let back = TopicsBack::new(options, vec!["old".into()], Duration::from_secs(1));
+
+        let destination =
+            |topic: &str, is_redirected| ("order.paid".to_owned(), topic.to_owned(), is_redirected);
+        let topics = back.topics(&[destination("orders", false), destination("rescue", true)]);
+
+        assert_eq!(topics.into_iter().collect::<Vec<_>>(), ["old", "orders.v2", "rescue"]);
+    }
 }

@@ -4,7 +4,7 @@ use crate::config::{
     self, IssuerKey, IssuerSettings, JwtAlgorithm, Loaded, LogLevel, Output, Settings, Sources,
 };
 use crate::declared::Definitions;
-use crate::report::Failure;
+use crate::report::{Failure, printable};
 use std::io::Write;
 use std::num::NonZeroU32;
 use std::path::Path;
@@ -96,7 +96,7 @@ impl Context {
     /// Tells a person something beside the answer: progress, or what the answer is about. Not when quiet.
     pub(crate) fn note(&self, text: &str) {
         if self.settings().log.level != LogLevel::Error {
-            let _nobody_may_listen = writeln!(anstream::stderr(), "{text}");
+            let _nobody_may_listen = writeln!(anstream::stderr(), "{}", printable(text));
         }
     }
 

@@ -75,7 +75,7 @@ impl Broker {
     }
 
     pub(super) fn read(&self, topics: &Topics) -> Result<Read> {
-        let told = self.ask(&["read", &topics.of("", TOPIC)])?;
+        let told = self.ask(&["read", &topics.of("", TOPIC, false)])?;
         let mut known = HashSet::new();
         let mut last: HashMap<&str, i64> = HashMap::new();
         let mut disordered = HashSet::new();

@@ -73,8 +73,8 @@ impl VerifyError {
     }
 }
 
-/// The type of events, and the topic that they name.
-pub type Destination = (String, String);
+/// The type of events, the topic that they name, and whether somebody has redirected them there.
+pub type Destination = (String, String, bool);
 
 /// What was published, read back round by round. It blocks.
 pub trait ReadBack: Send + std::fmt::Debug + 'static {

@@ -95,13 +95,14 @@ pub(crate) async fn open(
 /// The token's record and the secret of the session that was opened with it; none when the token is not valid.
 async fn opened(state: &State, text: &str) -> Result<Option<(TokenRecord, String)>, Problem> {
     let Ok(token) = text.parse::<Token>() else { return Ok(None) };
+    // Only read, until it is known to be right: who guesses does not keep others from writing.
+    let mut tx = state.read().await?;
+    let found = tx.authenticate(&token).await?;
+    tx.rollback().await?;
+    let Some(record) = found else { return Ok(None) };
     let failed = |_| Problem::new(Code::Unexpected, "no random bytes could be had", "try again");
     let secret = session::secret_text(&random_bytes::<32>().map_err(failed)?);
     let mut tx = state.store().begin().await?;
-    let Some(record) = tx.authenticate(&token).await? else {
-        tx.rollback().await?;
-        return Ok(None);
-    };
     tx.touch_token(&record.id).await?;
     tx.open_session(&secret, &record).await?;
     tx.commit().await?;

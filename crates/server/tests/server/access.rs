@@ -170,8 +170,12 @@ async fn who_only_reads_does_not_wait_for_whoever_writes() {
     writer.prune_processes(Duration::ZERO, 1).await.unwrap();
 
     let page = browser.get("/jobs").await;
+    let guessed = format!("token=tm_{}_{}", "a".repeat(8), "b".repeat(43));
+    let form = [("content-type", "application/x-www-form-urlencoded")];
+    let guess = app.ask(Method::POST, "/login", &form, &guessed).await;
 
     assert_eq!(page.status, StatusCode::OK, "{}", page.text);
+    assert_eq!(guess.status, StatusCode::UNAUTHORIZED, "{}", guess.text);
     writer.rollback().await.unwrap();
 }
 

@@ -122,7 +122,7 @@ impl Tx {
     }
 
     /// Each type of events with each topic that its events name, or were redirected to.
-    pub async fn outbox_topics(&mut self) -> Result<Vec<(String, String)>, StoreError> {
+    pub async fn outbox_topics(&mut self) -> Result<Vec<(String, String, bool)>, StoreError> {
         Ok(self.outbox_audit_topics().await?)
     }
 

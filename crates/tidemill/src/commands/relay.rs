@@ -78,6 +78,8 @@ pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
         let fix = "add --sink kafka, --sink file:PATH or --sink stdout, or set outbox.sink";
         return Err(Failure::new(Code::BadSink, "nobody said where to publish", fix));
     };
+    // Whoever starts a relay can mend it. A server has more to do, and waits for what comes later.
+    sink::check(&context.settings().outbox)?;
     let store = context.store().await?;
     let options = ProcessOptions { identity: context.identity(), ttl: context.settings().process.lease };
     let process = Process::start(store.clone(), clock.clone(), options).await?;

@@ -14,8 +14,8 @@ use tokio::sync::OwnedSemaphorePermit;
 /// The items of one chunk, and what came out of them.
 pub(super) struct InHand<I, O> {
     pub(super) items: Vec<I>,
-    /// Where each of them came from; none at all from a reader that does not say.
-    places: Vec<ItemPlace>,
+    /// Where each of them came from, as far as the reader says so.
+    places: Vec<Option<ItemPlace>>,
     pub(super) read_errors: Vec<ReadError>,
     pub(super) outputs: Vec<Option<O>>,
     /// The last error of each item.
@@ -63,7 +63,7 @@ impl<I, O> InHand<I, O> {
     /// Keeps the error of an item, with the place that the item came from.
     pub(super) fn fail(&mut self, index: usize, error: ItemError) {
         let error = match self.places.get(index) {
-            Some(place) if error.origin().is_none() => error.at(place.to_string(), ""),
+            Some(Some(place)) if error.origin().is_none() => error.at(place.to_string(), ""),
             _ => error,
         };
         self.errors.insert(index, error);

@@ -55,8 +55,8 @@ impl<I> Completion<I> {
 /// What was read for one chunk.
 pub(super) struct ReadChunk<I> {
     pub(super) items: Vec<I>,
-    /// Where each of them came from; none at all from a reader that does not say.
-    pub(super) places: Vec<ItemPlace>,
+    /// Where each of them came from, as far as the reader says so.
+    pub(super) places: Vec<Option<ItemPlace>>,
     /// What could not be read, in order.
     pub(super) errors: Vec<ReadError>,
     /// The reader's position behind them.
@@ -133,7 +133,7 @@ impl<R: ItemReader, O: 'static> Reading<R, O> {
                     let is_complete =
                         self.completion.is_complete(count, &item, || clock.monotonic().since(began));
                     items.push(item);
-                    places.extend(self.reader.place());
+                    places.push(self.reader.place());
                     if is_complete {
                         break;
                     }

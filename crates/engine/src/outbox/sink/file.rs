@@ -40,21 +40,22 @@ impl FileSink {
         let path = std::path::absolute(&path).unwrap_or(path);
         Self { options, path, open: Arc::default() }
     }
+}
 
-    /// Whether the file could be written to now, or be made, as far as that can be told without doing it.
-    pub(super) fn check(&self) -> Result<(), SinkError> {
-        let folder = self.path.parent().unwrap_or(&self.path);
-        let (place, allowed) = if self.path.exists() {
-            (self.path.as_path(), access(&self.path, Access::WRITE_OK))
-        } else {
-            // With the dot only a folder will do.
-            (folder, access(folder.join("."), Access::WRITE_OK | Access::EXEC_OK))
-        };
-        allowed.map_err(|error| SinkError::NotWritable {
-            path: self.path.display().to_string(),
-            why: format!("{}: {}", place.display(), io::Error::from(error)),
-        })
-    }
+/// Whether the file could be written to now, or be made, as far as that can be told without doing it.
+pub(super) fn check(path: &Path) -> Result<(), SinkError> {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let folder = path.parent().unwrap_or(&path);
+    let (place, allowed) = if path.exists() {
+        (path.as_path(), access(&path, Access::READ_OK | Access::WRITE_OK))
+    } else {
+        // With the dot only a folder will do.
+        (folder, access(folder.join("."), Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK))
+    };
+    allowed.map_err(|error| SinkError::NotWritable {
+        path: path.display().to_string(),
+        why: format!("{}: {}", place.display(), io::Error::from(error)),
+    })
 }
 
 impl Publisher for FileSink {

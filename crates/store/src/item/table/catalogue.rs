@@ -63,7 +63,10 @@ pub(super) async fn columns(store: &Store, table: &Target) -> Result<Vec<Column>
 fn missing(table: &str, tables: &[String]) -> String {
     let (shown, more) = tables.split_at(tables.len().min(TABLES_SHOWN_MAX));
     let known = match (shown, more) {
-        ([], _) => "there is none yet; create it in a step before, or by hand".to_owned(),
+        ([], _) => {
+            "there is none beside those of Tidemill and Spring Batch; create it in a step before, or by hand"
+                .to_owned()
+        }
         (_, []) => format!("there are: {}", shown.join(", ")),
         _ => format!("there are: {} and others", shown.join(", ")),
     };
@@ -217,7 +220,7 @@ mod tests {
     fn a_missing_table_is_told_with_those_that_are_there() {
         let tables: Vec<String> = (0..=TABLES_SHOWN_MAX).map(|n| format!("t{n}")).collect();
 
-        assert!(missing("\"a\"", &[]).contains("there is none yet; create it"));
+        assert!(missing("\"a\"", &[]).contains("there is none beside"));
         assert!(missing("\"a\"", &tables[..2]).ends_with("there are: t0, t1"));
         assert!(missing("\"a\"", &tables).ends_with("t19 and others"));
     }

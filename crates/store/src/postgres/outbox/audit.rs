@@ -53,15 +53,17 @@ pub(crate) async fn names(
 }
 
 /// Each type of events with each topic that its events name. With those that exceptions were redirected to. Reads the whole table.
-pub(crate) async fn topics(connection: &mut PgConnection) -> Result<Vec<(String, String)>, sqlx::Error> {
+pub(crate) async fn topics(
+    connection: &mut PgConnection,
+) -> Result<Vec<(String, String, bool)>, sqlx::Error> {
     sqlx::query_as(
-        "select event_type, topic
+        "select event_type, topic, false
          from outbox_event
          union
-         select e.event_type, e.topic
+         select e.event_type, e.topic, true
          from tidemill_outbox_exception e
          where e.topic is not null
-         order by 1, 2",
+         order by 1, 2, 3",
     )
     .fetch_all(connection)
     .await

@@ -29,7 +29,7 @@ impl Tx {
         on_either!(self, outbox::audit::names(ids))
     }
 
-    pub(crate) async fn outbox_audit_topics(&mut self) -> Answer<Vec<(String, String)>> {
+    pub(crate) async fn outbox_audit_topics(&mut self) -> Answer<Vec<(String, String, bool)>> {
         on_either!(self, outbox::audit::topics())
     }
 }

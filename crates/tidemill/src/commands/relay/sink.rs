@@ -28,6 +28,14 @@ pub(super) fn open(
     Ok(Some(sink::open(name, SinkOptions { clock, max_record_bytes })?))
 }
 
+/// Whether the sink could be written to now. Brokers are not asked: relays wait for them.
+pub(super) fn check(settings: &Outbox) -> Result<(), Failure> {
+    match &settings.sink {
+        Some(name) if kafka(name).is_none() => Ok(sink::check(name)?),
+        _ => Ok(()),
+    }
+}
+
 /// Whether this is the sink Kafka, and the brokers that it names.
 pub(crate) fn kafka(sink: &str) -> Option<Option<&str>> {
     let given = sink.strip_prefix("kafka:").filter(|servers| !servers.is_empty());
