@@ -11,6 +11,7 @@ mod limit;
 mod outbox;
 mod partition;
 mod partition_elsewhere;
+mod place;
 mod pool;
 mod purge;
 mod recovery;
