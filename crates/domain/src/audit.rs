@@ -143,6 +143,43 @@ fn bounded(text: &str) -> String {
     text.chars().filter(|c| *c != '\0').take(FIELD_CHARS_MAX).collect()
 }
 
+/// A reason that says something and fits into the log.
+///
+/// ```
+/// # use tidemill_domain::audit::{BadReason, reason};
+/// assert_eq!(reason(" the file was replaced "), Ok("the file was replaced"));
+/// assert_eq!(reason(" "), Err(BadReason::Empty));
+/// ```
+pub fn reason(text: &str) -> Result<&str, BadReason> {
+    let text = text.trim();
+    match text.chars().count() {
+        0 => Err(BadReason::Empty),
+        1..=FIELD_CHARS_MAX => Ok(text),
+        _ => Err(BadReason::TooLong),
+    }
+}
+
+/// Why a text is no reason.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum BadReason {
+    /// It says nothing.
+    #[error("the reason is empty")]
+    Empty,
+    /// It would be cut.
+    #[error("the reason is too long")]
+    TooLong,
+}
+
+impl BadReason {
+    /// What to do.
+    pub fn fix(self) -> String {
+        match self {
+            Self::Empty => "say why in a few words".to_owned(),
+            Self::TooLong => format!("use at most {FIELD_CHARS_MAX} characters"),
+        }
+    }
+}
+
 /// A line of the audit log as read back.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AuditRecord {

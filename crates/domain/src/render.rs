@@ -2,9 +2,9 @@
 //!
 //! Reading order: [`status`], [`phase`] and [`progress`] (where a render is), [`uid`] (under which name nexrender knows
 //! it), [`remote`] and [`answer`] (what nexrender says), [`failure`] and [`matrix`] (what can go wrong, and what is done
-//! about it), [`clock`] (when it is too late), [`lifecycle`] (what becomes of a render, whatever happens) and [`order`]
-//! (what people may do with it), [`wait`] (why it waits), [`polling`] (how often a worker looks); then [`field`] and [`gfx`] (what is shown),
-//! [`mapping`] (where), [`rate`] and [`profile`] (of which composition), [`path`], [`path_map`] and [`uri`] (files, as
+//! about it), [`clock`] (when it is too late), [`lifecycle`] (what becomes of a render, whatever happens), [`attempt`] (how a
+//! claim ends) and [`order`] (what people may do with it), [`wait`] (why it waits), [`polling`] (how often a worker looks);
+//! then [`field`] and [`gfx`] (what is shown), [`mapping`] (where), [`rate`] and [`profile`] (of which composition), [`path`], [`path_map`] and [`uri`] (files, as
 //! nodes and this host see them), [`document`] (the job for nexrender); [`name`] and [`output`] (where the file goes) and
 //! [`check`] (whether it is a good one).
 
@@ -20,6 +20,7 @@ pub mod remote;
 pub mod failure;
 pub mod matrix;
 
+pub mod attempt;
 pub mod clock;
 pub mod lifecycle;
 pub mod order;

@@ -34,7 +34,7 @@ pub mod key;
 
 mod save;
 
-pub use attempt::{AttemptOutcome, AttemptRecord};
+pub use attempt::AttemptRecord;
 pub use claim::{ClaimRequest, Claimed, Claims};
 pub use data::Resealed;
 pub use gap::RenderGap;

@@ -15,6 +15,7 @@ use tidemill_domain::outbox::Telling;
 use tidemill_domain::pool::PoolName;
 use tidemill_domain::pool::estimate::Pace;
 use tidemill_domain::process::Identity;
+use tidemill_engine::ProcessOptions;
 use tidemill_engine::job::JobRegistry;
 use tidemill_engine::pool::PoolOptions;
 use tidemill_engine::schedule::ScheduleRegistry;
@@ -230,6 +231,11 @@ impl Context {
         let pid = std::process::id();
         let name = self.settings().process.name.clone().unwrap_or_else(|| format!("{host}:{pid}"));
         Identity { name, host, pid, version: env!("CARGO_PKG_VERSION").to_owned() }
+    }
+
+    /// How this process is registered among the others.
+    pub(crate) fn process_options(&self) -> ProcessOptions {
+        ProcessOptions { identity: self.identity(), ttl: self.settings().process.lease }
     }
 
     /// Whoever sits at this command line.

@@ -1,6 +1,6 @@
 //! What people may do with a render, and why not. What becomes of it then, [`decide`](super::decide) says.
 
-use super::lifecycle::{Counts, Render};
+use super::lifecycle::{Act, Counts, Decision, File, Render, Slot};
 use super::phase::Phase;
 use super::progress::Progress;
 use super::status::Status;
@@ -132,27 +132,35 @@ fn goes_on(render: &Render) -> bool {
     }
 }
 
-/// The render as it is when somebody wants it tried again at once, with all counts at nothing. What only could not be
-/// published is not rendered again.
-pub fn retry(render: &Render, now: Timestamp) -> Result<Render, OrderRefusal> {
+/// What is written and done when somebody wants a render tried again at once, with all counts at nothing. What only could
+/// not be published is not rendered again.
+pub fn retry(render: &Render, now: Timestamp) -> Result<Decision, OrderRefusal> {
     match render.status {
         Status::Completed => return Err(OrderRefusal::Completed),
         status if status.is_active() => return Err(OrderRefusal::AtWork { status }),
-        Status::Pending => return Ok(Render { run_after: now, ..render.clone() }),
         _ => {}
     }
-    let mut next = render.clone();
-    next.status = Status::Pending;
-    next.counts = Counts::default();
-    next.run_after = now;
-    next.cancel_requested_at = None;
-    next.reason = None;
-    if !goes_on(render) {
-        next.phase = Phase::Queued;
-        next.progress = Progress::NONE;
-        next.job = None;
+    let mut next = Render { run_after: now, ..render.clone() };
+    if render.status != Status::Pending {
+        next.status = Status::Pending;
+        next.counts = Counts::default();
+        next.cancel_requested_at = None;
+        next.reason = None;
+        if !goes_on(render) {
+            next.phase = Phase::Queued;
+            next.progress = Progress::NONE;
+            next.job = None;
+        }
     }
-    Ok(next)
+    // Somebody has cancelled it by SQL, and its worker has not heard of that yet: it must find the fence closed.
+    let act = match (render.lease, render.job) {
+        (Lease::Held { .. }, Some(epoch)) if next.job.is_none() => {
+            Act::DropJob { epoch, slot: Slot::BusyUntilItEnds, file: File::Delete }
+        }
+        _ => Act::Nothing,
+    };
+    next.lease = Lease::Free { epoch: render.lease.epoch() };
+    Ok(Decision { write: Some(next), act, concerns: Vec::new() })
 }
 
 #[cfg(test)]
@@ -171,6 +179,16 @@ mod tests {
         Render { status, phase, counts, job, ..Render::new(RenderId::new(1), Timestamp::EPOCH) }
     }
 
+    /// What a retry writes.
+    fn retried(render: &Render) -> Render {
+        retry(render, NOW).unwrap().write.unwrap()
+    }
+
+    fn held(status: Status, phase: Phase, until: Option<Timestamp>) -> Render {
+        let fence = Fence { owner: ProcessId::new(uuid::Uuid::nil()), epoch: Epoch::new(3) };
+        Render { lease: Lease::Held { fence, until }, ..render(status, phase) }
+    }
+
     #[test]
     fn it_is_too_late_to_cancel_what_is_published() {
         let refused = |status, phase| may_cancel(&render(status, phase)).unwrap_err();
@@ -186,7 +204,7 @@ mod tests {
 
     #[test]
     fn what_could_only_not_be_published_is_not_rendered_again() {
-        let again = retry(&render(Status::Failed, Phase::Copying), NOW).unwrap();
+        let again = retried(&render(Status::Failed, Phase::Copying));
 
         assert_eq!(
             (again.status, again.phase, again.job),
@@ -197,13 +215,7 @@ mod tests {
 
     #[test]
     fn a_render_is_taken_only_from_a_worker_that_has_vanished() {
-        let held = |status, until| Render {
-            lease: Lease::Held {
-                fence: Fence { owner: ProcessId::new(uuid::Uuid::nil()), epoch: Epoch::new(1) },
-                until,
-            },
-            ..render(status, Phase::Rendering)
-        };
+        let held = |status, until| held(status, Phase::Rendering, until);
         let later = NOW.plus(Duration::from_secs(1));
 
         assert_eq!(may_recover(&held(Status::Rendering, Some(NOW)), NOW), Ok(()));
@@ -239,7 +251,7 @@ mod tests {
         for status in [Status::Pending, Status::Failed, Status::Cancelled] {
             for phase in Phase::ALL {
                 let render = render(status, phase);
-                let kept = retry(&render, NOW).unwrap().job.is_some() && status != Status::Pending;
+                let kept = retried(&render).job.is_some() && status != Status::Pending;
                 assert_eq!(retry_means(&render).contains("only published"), kept, "{status} {phase}");
             }
         }
@@ -252,9 +264,23 @@ mod tests {
             (Status::Failed, Phase::Rendering),
             (Status::Failed, Phase::Validating),
         ] {
-            let again = retry(&render(status, phase), NOW).unwrap();
+            let again = retried(&render(status, phase));
             assert_eq!((again.phase, again.job), (Phase::Queued, None), "{status} {phase}");
         }
+    }
+
+    #[test]
+    fn a_worker_that_has_not_heard_of_the_end_loses_its_render_and_its_job() {
+        let asleep = held(Status::Cancelled, Phase::Rendering, Some(NOW));
+
+        let decision = retry(&asleep, NOW).unwrap();
+
+        let slot = Slot::BusyUntilItEnds;
+        assert_eq!(decision.act, Act::DropJob { epoch: Epoch::new(2), slot, file: File::Delete });
+        assert_eq!(decision.write.unwrap().lease, Lease::Free { epoch: Epoch::new(3) });
+        // What only could not be published keeps the job whose file it is.
+        let good = retry(&held(Status::Failed, Phase::Copying, Some(NOW)), NOW).unwrap();
+        assert_eq!((good.act, good.write.unwrap().job), (Act::Nothing, Some(Epoch::new(2))));
     }
 
     #[test]
@@ -267,7 +293,7 @@ mod tests {
             OrderRefusal::AtWork { status: Status::Rendering }
         );
         assert!(!OrderRefusal::Completed.fix().is_empty());
-        let waiting = retry(&render(Status::Pending, Phase::Copying), NOW).unwrap();
+        let waiting = retried(&render(Status::Pending, Phase::Copying));
         assert_eq!((waiting.run_after, waiting.phase, waiting.counts.attempts), (NOW, Phase::Copying, 4));
     }
 }

@@ -1,7 +1,7 @@
 //! The button of the program's extra action, and what is behind it.
 
 use crate::action::CannotPerform;
-use crate::dashboard::form::{self, Fields};
+use crate::dashboard::form::{self, Fields, Order};
 use crate::dashboard::part::{panel, refused};
 use crate::dashboard::region::{Audience, Page, Region};
 use crate::dashboard::visit::{Visit, home};
@@ -11,7 +11,6 @@ use crate::state::State;
 use axum::http::StatusCode;
 use axum::response::Redirect;
 use maud::{Markup, html};
-use serde::Deserialize;
 use serde_json::json;
 use tidemill_domain::access::Permission;
 use tidemill_domain::audit::AuditEntry;
@@ -53,15 +52,6 @@ pub(crate) fn panel_of(visit: &Visit, button: Option<&Region>) -> Markup {
         }
     };
     panel("action", "Try it", &html! {}, &content)
-}
-
-/// The form of the button.
-#[derive(Debug, Deserialize)]
-pub(crate) struct Order {
-    #[serde(default)]
-    form_token: String,
-    #[serde(default)]
-    key: String,
 }
 
 /// Does it, and goes back to where its effect can be seen.

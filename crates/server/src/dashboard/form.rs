@@ -7,6 +7,7 @@ use axum::Form;
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use maud::{Markup, html};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tidemill_domain::code::Code;
 use tidemill_engine::SystemIds;
@@ -29,6 +30,25 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Fields<T> {
             }
         }
     }
+}
+
+/// What somebody fills in to have something done, with the hidden fields of such a form. Which of them a page has depends
+/// on what it asks.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Order {
+    /// Why, for the audit log.
+    #[serde(default)]
+    pub(crate) reason: String,
+    /// What was typed to confirm.
+    #[serde(default)]
+    pub(crate) confirm: String,
+    /// The page to go back to.
+    #[serde(default)]
+    pub(crate) back: String,
+    #[serde(default)]
+    pub(crate) form_token: String,
+    #[serde(default)]
+    pub(crate) key: String,
 }
 
 /// The hidden fields of a form that changes something: proof that it is ours, and a key so that a double click

@@ -2,7 +2,7 @@
 
 use crate::access::Principal;
 use crate::api::token::{CreateToken, DAYS, make};
-use crate::dashboard::form::{self, Fields};
+use crate::dashboard::form::{self, Fields, Order};
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::Times;
 use crate::dashboard::part::{Health, command, empty_row, panel, refused, state as state_word, table};
@@ -196,23 +196,12 @@ pub(crate) async fn create(visit: Visit, Fields(fields): Fields<Creating>) -> Re
     show(&visit, &above).await
 }
 
-/// The form for the end of a token.
-#[derive(Debug, Deserialize)]
-pub(crate) struct Revoking {
-    #[serde(default)]
-    reason: String,
-    #[serde(default)]
-    form_token: String,
-    #[serde(default)]
-    key: String,
-}
-
 /// Ends a token. One that has ended already is no problem: what was wanted is so.
 pub(crate) async fn revoke(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,
     Path(id): Path<String>,
-    Fields(fields): Fields<Revoking>,
+    Fields(fields): Fields<Order>,
 ) -> Result<Redirect, Problem> {
     form::check(&principal, &fields.form_token)?;
     let what = format!("form: revoke token {id} {}", fields.reason);

@@ -5,60 +5,12 @@ use crate::error::StoreError;
 use crate::row::damaged;
 use crate::tx::Tx;
 use serde_json::Value;
-use std::str::FromStr;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::process::ProcessId;
 use tidemill_domain::render::RenderId;
+use tidemill_domain::render::attempt::AttemptOutcome;
 use tidemill_domain::render::lifecycle::Reason;
 use tidemill_domain::time::Timestamp;
-
-/// How a claim ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum AttemptOutcome {
-    /// The file is published.
-    Completed,
-    /// The render was given up.
-    Failed,
-    /// Nobody wanted it any more.
-    Cancelled,
-    /// It is tried again.
-    Retried,
-    /// The worker was to stop.
-    GivenBack,
-    /// The worker has vanished.
-    Lost,
-}
-
-impl AttemptOutcome {
-    /// All.
-    pub const ALL: [Self; 6] =
-        [Self::Completed, Self::Failed, Self::Cancelled, Self::Retried, Self::GivenBack, Self::Lost];
-
-    /// The word that is stored and shown.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-            Self::Retried => "retried",
-            Self::GivenBack => "given_back",
-            Self::Lost => "lost",
-        }
-    }
-}
-
-/// The text names no outcome.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("not an outcome of an attempt")]
-pub struct NotAnOutcome;
-
-impl FromStr for AttemptOutcome {
-    type Err = NotAnOutcome;
-
-    fn from_str(text: &str) -> Result<Self, NotAnOutcome> {
-        Self::ALL.into_iter().find(|outcome| outcome.as_str() == text).ok_or(NotAnOutcome)
-    }
-}
 
 /// What was tried.
 #[derive(Clone, PartialEq, Debug)]

@@ -7,10 +7,8 @@ use crate::error::StoreError;
 use crate::row::render::RenderRow;
 use crate::tx::Tx;
 use tidemill_domain::audit::{Actor, AuditEntry};
-use tidemill_domain::lease::Lease;
-use tidemill_domain::render::lifecycle::{File, Slot};
 use tidemill_domain::render::order::{self, OrderRefusal};
-use tidemill_domain::render::{Act, Decision, Event, Policy, Render, RenderId, Status, decide};
+use tidemill_domain::render::{Decision, Event, Policy, Render, RenderId, Status, decide};
 use tidemill_domain::time::Timestamp;
 
 /// What became of an order.
@@ -60,19 +58,10 @@ impl Tx {
         let Some(row) = self.render_lock(id.get()).await? else { return Ok(Ordered::NoSuchRender) };
         let before = row.render()?;
         let now = self.now().await?;
-        let mut next = match order::retry(&before, now) {
-            Ok(next) => next,
+        let decision = match order::retry(&before, now) {
+            Ok(decision) => decision,
             Err(refusal) => return Ok(Ordered::Refused(refusal)),
         };
-        // Somebody has cancelled it by SQL, and its worker has not heard of that yet: it must find the fence closed.
-        let act = match (before.lease, before.job) {
-            (Lease::Held { .. }, Some(epoch)) if next.job.is_none() => {
-                Act::DropJob { epoch, slot: Slot::BusyUntilItEnds, file: File::Delete }
-            }
-            _ => Act::Nothing,
-        };
-        next.lease = Lease::Free { epoch: before.lease.epoch() };
-        let decision = Decision { write: Some(next), act, concerns: Vec::new() };
         let order = Order { action: "render.retry", actor, reason, now };
         self.order(row, &before, &decision, order).await
     }

@@ -1,6 +1,5 @@
 //! Renders whose worker has vanished.
 
-use super::attempt::AttemptOutcome;
 use super::record::RenderRecord;
 use super::save::Change;
 use crate::error::StoreError;
@@ -9,6 +8,7 @@ use crate::tx::Tx;
 use std::time::Duration;
 use tidemill_domain::lease::Lease;
 use tidemill_domain::process::ProcessId;
+use tidemill_domain::render::attempt::AttemptOutcome;
 use tidemill_domain::render::{Decision, Event, Policy, Render, RenderId, Status, decide};
 use tidemill_domain::time::Timestamp;
 
@@ -78,7 +78,7 @@ impl Tx {
             Lease::Held { fence, .. } => Some(fence.owner),
             Lease::Free { .. } => None,
         };
-        let change = Change { given_back: AttemptOutcome::Lost, ..Change::new(by, now) };
+        let change = Change { given_back: AttemptOutcome::of_waiting(&Event::Lapse), ..Change::new(by, now) };
         let saved = self.save_render(row, before, &decision, change).await?;
         let Some(row) = saved else { return Ok(None) };
         Ok(Some(Reaped { owner, decision, record: row.record()? }))

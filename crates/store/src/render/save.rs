@@ -1,6 +1,5 @@
 //! Writing what the rules say about a render: the row under its fence, and what hangs on it, in one transaction.
 
-use super::attempt::AttemptOutcome;
 use super::work::Notes;
 use super::{RENDER_CANCELLED, RENDER_LEFTOVER, RENDER_WAITING};
 use crate::codec::DbTime;
@@ -13,6 +12,7 @@ use serde_json::Value;
 use std::time::Duration;
 use tidemill_domain::lease::{Epoch, Lease};
 use tidemill_domain::outbox::telling::RenderChange;
+use tidemill_domain::render::attempt::AttemptOutcome;
 use tidemill_domain::render::{Act, Decision, Phase, Render, Status, Uid};
 use tidemill_domain::time::Timestamp;
 
@@ -63,7 +63,7 @@ impl Tx {
         }
         row.revision += 1;
         crash_point!("render_saved");
-        self.note_attempt(&row, before, &change).await?;
+        self.note_attempt(&row, (before, after), &change).await?;
         if let Act::DropJob { epoch, slot, file } = decision.act {
             let uid = Uid::new(before.id, epoch).to_string();
             let is_own = old.job_epoch == Some(epoch.get());
@@ -98,7 +98,7 @@ impl Tx {
     async fn note_attempt(
         &mut self,
         row: &RenderRow,
-        before: &Render,
+        (before, after): (&Render, &Render),
         change: &Change<'_>,
     ) -> Result<(), StoreError> {
         let Lease::Held { fence, .. } = before.lease else { return Ok(()) };
@@ -129,12 +129,7 @@ impl Tx {
         if row.worker_id.is_some() {
             return Ok(());
         }
-        let outcome = match row.status.as_str() {
-            "completed" => AttemptOutcome::Completed,
-            "failed" => AttemptOutcome::Failed,
-            "cancelled" => AttemptOutcome::Cancelled,
-            _ => change.given_back,
-        };
+        let outcome = AttemptOutcome::of(after.status, change.given_back);
         let end = AttemptEnd {
             render_id: row.id,
             epoch,

@@ -1,12 +1,12 @@
 //! What a worker says about a render that it has. Each word is one transaction, and counts only under the fence.
 
-use super::attempt::AttemptOutcome;
 use super::record::RenderRecord;
 use super::save::Change;
 use crate::error::StoreError;
 use crate::tx::{Renewed, Tx};
 use serde_json::Value;
 use tidemill_domain::lease::Fence;
+use tidemill_domain::render::attempt::AttemptOutcome;
 use tidemill_domain::render::{Act, Decision, Event, Policy, RenderId, Work, decide};
 
 /// What is written beside what the rules say; nothing by default. It is written only if the rules write something.
@@ -51,11 +51,8 @@ impl Tx {
         notes: Notes<'_>,
         policy: &Policy,
     ) -> Result<Option<Worked>, StoreError> {
-        let given_back = match &work {
-            Work::Stop => AttemptOutcome::GivenBack,
-            _ => AttemptOutcome::Retried,
-        };
         let event = Event::Work { fence, work };
+        let given_back = AttemptOutcome::of_waiting(&event);
         let Some(row) = self.render_lock(id.get()).await? else { return Ok(None) };
         let now = self.now().await?;
         let before = row.render()?;

@@ -20,13 +20,13 @@ use std::time::Duration;
 use tidemill_domain::audit::{Actor, Role};
 use tidemill_domain::code::Code;
 use tidemill_domain::lease::{Epoch, Fence, Lease};
+use tidemill_domain::render::attempt::AttemptOutcome;
 use tidemill_domain::render::clock::Seen;
 use tidemill_domain::render::lifecycle::{File, Slot};
 use tidemill_domain::render::{Act, Failure, Phase, Policy, RenderId, Report, Status, Trouble, Work};
 use tidemill_domain::schedule::Zone;
 use tidemill_store::render::{
-    AttemptOutcome, ClaimRequest, Claimed, Claims, NewRender, Notes, RenderFilter, RenderRecord, Submitted,
-    Worked,
+    ClaimRequest, Claimed, Claims, NewRender, Notes, RenderFilter, RenderRecord, Submitted, Worked,
 };
 use tidemill_store::{Store, Tx};
 

@@ -19,7 +19,7 @@ use crate::declared::is_file;
 use crate::report::Failure;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
-use tidemill_domain::audit::FIELD_CHARS_MAX;
+use tidemill_domain::audit;
 use tidemill_domain::code::Exit;
 use tidemill_domain::job::{BatchStatus, ExecutionId, InstanceId};
 
@@ -198,14 +198,7 @@ fn status(text: &str) -> Result<BatchStatus, String> {
 }
 
 pub(super) fn reason(text: &str) -> Result<String, String> {
-    let text = text.trim();
-    if text.is_empty() {
-        return Err("say why in a few words".to_owned());
-    }
-    if text.chars().count() > FIELD_CHARS_MAX {
-        return Err(format!("use at most {FIELD_CHARS_MAX} characters"));
-    }
-    Ok(text.to_owned())
+    audit::reason(text).map(str::to_owned).map_err(|bad| format!("{bad}; {}", bad.fix()))
 }
 
 pub(super) async fn run(command: JobCommand, context: &Context) -> Result<Exit, Failure> {

@@ -2,8 +2,8 @@
 
 pub(crate) mod sink;
 
-use crate::commands::Flag;
 use crate::commands::signals::Signals;
+use crate::commands::{Flag, goodbye};
 use crate::context::Context;
 use crate::report::Failure;
 use clap::Args;
@@ -17,7 +17,7 @@ use tidemill_domain::outbox::relay::transactional_id;
 use tidemill_domain::outbox::{BadInstance, Group, Instance};
 use tidemill_engine::outbox::sink::SinkAddress;
 use tidemill_engine::outbox::{KeeperOptions, Publisher, Relay, RelayError, RelayOptions};
-use tidemill_engine::{EngineError, Process, ProcessOptions, SystemClock, reaper};
+use tidemill_engine::{EngineError, Process, SystemClock, reaper};
 use tidemill_store::Store;
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle};
@@ -65,9 +65,6 @@ impl RelayArguments {
 /// How long what is in hand may take to come to its end once we are asked to stop.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// What is left of the 25 seconds for the last words of this process.
-const GOODBYE: Duration = Duration::from_secs(2);
-
 /// How long a server waits before its relay asks again to join others that have refused it.
 const ASKING_AGAIN: Duration = Duration::from_secs(30);
 
@@ -81,20 +78,14 @@ pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
     // Whoever starts a relay can mend it. A server has more to do, and waits for what comes later.
     sink::check(&context.settings().outbox)?;
     let store = context.store().await?;
-    let options = ProcessOptions { identity: context.identity(), ttl: context.settings().process.lease };
-    let process = Process::start(store.clone(), clock.clone(), options).await?;
+    let process = Process::start(store.clone(), clock.clone(), context.process_options()).await?;
     let reaping = tokio::spawn(reaper::run(process.clone()));
     let name = wanted.publisher.name();
     let relay = wanted.relay(context, &store, clock, &process);
     context.note(&format!("publishing to {name}; a signal ends it after the batch in hand"));
     let ended = publish(relay, &process, &mut signals).await;
     reaping.abort();
-    let _lapses_otherwise = tokio::time::timeout(GOODBYE, async {
-        let stopped = process.stop().await;
-        store.close().await;
-        stopped
-    })
-    .await;
+    goodbye::say(&process, &store).await;
     ended.map(|()| Exit::Ok)
 }
 

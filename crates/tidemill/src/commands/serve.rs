@@ -1,11 +1,14 @@
 //! `tidemill serve`: the server, this process's heartbeat, and the loops that belong to every server.
 
+mod background;
+
 use crate::commands::render::{Setup, worker as render_worker};
-use crate::commands::{Flag, relay, render};
-use crate::config::{Auth, LambdaSignature, Tls, Unknown, WebhookFormat};
+use crate::commands::{Flag, goodbye, relay, render};
+use crate::config::{Auth, LambdaSignature, Tls, Unknown};
 use crate::context::Context;
 use crate::report::Failure;
 use crate::telemetry;
+use background::Background;
 use clap::Args;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,27 +16,22 @@ use std::time::Duration;
 use tidemill_domain::alert::Rule;
 use tidemill_domain::audit::Actor;
 use tidemill_domain::code::{Code, Exit};
-use tidemill_domain::job::retention::{Retention, Unfinished};
-use tidemill_engine::alert::channel::{Channel, LogChannel};
-use tidemill_engine::alert::{Alerting, signal};
-use tidemill_engine::job::partition::run_worker;
-use tidemill_engine::job::{Launcher, purge, recovery};
-use tidemill_engine::outbox::{self, Relay};
-use tidemill_engine::pool::{Pools, Probe, gauge, keeper, probe};
+use tidemill_engine::job::Launcher;
+use tidemill_engine::outbox::Relay;
+use tidemill_engine::pool::Pools;
 use tidemill_engine::process::End;
-use tidemill_engine::render::{Worker, gauge as render_gauge};
-use tidemill_engine::{Process, ProcessOptions, SystemClock, reaper, schedule};
+use tidemill_engine::render::Worker;
+use tidemill_engine::{Process, SystemClock, schedule};
 use tidemill_server::access::Authentication;
 use tidemill_server::access::limit::Rates;
 use tidemill_server::action::ExtraAction;
 use tidemill_server::api::pool::document::{DocumentOptions, UnknownPool};
 use tidemill_server::lambda::{CallerKey, LambdaOptions, SignatureMode};
-use tidemill_server::webhook::{Format, Webhook};
 use tidemill_server::{ConfigLine, Parts, RenderPart, Server, ServerError, ServerOptions};
 use tidemill_store::Store;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::JoinHandle;
 
 /// Serve the API and the dashboard
 #[derive(Args, Debug)]
@@ -74,9 +72,6 @@ const GRACE: Duration = Duration::from_secs(20);
 
 /// After so long of the 25 seconds nobody waits for executions any more; what they have committed stands.
 const STOPPING_MAX: Duration = Duration::from_millis(22_500);
-
-/// What is left of the 25 seconds for the last words of this process.
-const GOODBYE: Duration = Duration::from_secs(2);
 
 pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
     let settings = &context.settings().server;
@@ -121,13 +116,8 @@ pub(super) struct Serving {
     pub(super) server: Server,
     pub(super) process: Process,
     launcher: Launcher,
-    partitions_max: usize,
-    alerting: Alerting,
-    retention: Option<Retention>,
     pub(super) pools: Pools,
-    prints_emf: bool,
-    probes: Vec<Probe>,
-    history: Duration,
+    background: Background,
     relay: Option<Relay>,
     renders: Option<Worker>,
 }
@@ -153,10 +143,9 @@ impl Serving {
     ) -> Result<Self, Failure> {
         let settings = &context.settings().server;
         let clock = Arc::new(SystemClock::new());
-        let alerting = alerting(context, clock.clone())?;
+        let background = Background::of(context, clock.clone())?;
         let policy = Setup::policy(&context.settings().render)?;
-        let options = ProcessOptions { identity: context.identity(), ttl: context.settings().process.lease };
-        let process = Process::start(store.clone(), clock.clone(), options).await?;
+        let process = Process::start(store.clone(), clock.clone(), context.process_options()).await?;
         let jobs = context.jobs().clone();
         // A server may work without being allowed to make views; who migrates is told.
         if let Err(failure) = context.make_pool_views(store).await {
@@ -202,23 +191,7 @@ impl Serving {
             Err(error) => Err(error.into()),
         };
         match bound {
-            Ok(server) => {
-                let partitions_max = context.settings().jobs.max_partitions as usize;
-                Ok(Self {
-                    server,
-                    process,
-                    launcher,
-                    partitions_max,
-                    alerting,
-                    retention: retention(context),
-                    pools,
-                    prints_emf: settings.emf,
-                    probes: context.settings().probes.clone(),
-                    history: context.settings().pools.history,
-                    relay,
-                    renders,
-                })
-            }
+            Ok(server) => Ok(Self { server, process, launcher, pools, background, relay, renders }),
             Err(failure) => {
                 process.stop().await?;
                 Err(failure)
@@ -228,53 +201,13 @@ impl Serving {
 
     /// Serves until told to stop; an error when the process ended by itself.
     pub(super) async fn run(self, mut shutdown: watch::Receiver<bool>) -> Result<(), Failure> {
-        let Self {
-            server,
-            process,
-            launcher,
-            partitions_max,
-            alerting,
-            retention,
-            pools,
-            prints_emf,
-            probes,
-            history,
-            relay,
-            renders,
-        } = self;
-        let mut loops = JoinSet::new();
-        loops.spawn(reaper::run(process.clone()));
-        loops.spawn(alerting.run(process.clone()));
-        loops.spawn(gauge::run(pools.store().clone()));
-        loops.spawn(outbox::gauge::run(pools.store().clone()));
-        loops.spawn(render_gauge::run(pools.store().clone()));
-        if prints_emf {
-            loops.spawn(telemetry::emf::run(pools.clone()));
-        }
-        if let Some(retention) = retention {
-            loops.spawn(purge::run(process.clone(), retention));
-        }
-        loops.spawn(keeper::run(process.clone(), history));
-        for probe in probes {
-            loops.spawn(probe::run(process.clone(), pools.clone(), probe));
-        }
-        let restarting = loops.spawn(recovery::run(launcher.clone()));
-        loops.spawn(run_worker(launcher.clone(), partitions_max));
-        let scheduling = loops.spawn(schedule::run(launcher.clone()));
+        let Self { server, process, launcher, pools, background, relay, renders } = self;
+        let prints_emf = background.prints_emf;
+        let loops = background.start(&process, &launcher, &pools);
         let (expired, mut told) = (process.clone(), shutdown.clone());
         let (stop, mut stopped) = watch::channel(false);
-        let leaving = stopped.clone();
-        let mut relaying = tokio::spawn(async move {
-            if let Some(relay) = relay {
-                relay::stay(relay, leaving).await;
-            }
-        });
-        let leaving = stopped.clone();
-        let mut rendering = tokio::spawn(async move {
-            if let Some(worker) = renders {
-                worker.run(leaving).await;
-            }
-        });
+        let mut relaying = beside(relay.map(|relay| relay::stay(relay, stopped.clone())));
+        let mut rendering = beside(renders.map(|worker| worker.run(stopped.clone())));
         let serving = server.run(async move {
             tokio::select! {
                 _told = told.wait_for(|stop| *stop) => {}
@@ -288,8 +221,7 @@ impl Serving {
             // lost their leases and end by themselves.
             let stopping = async {
                 drop(stopped.wait_for(|stop| *stop).await);
-                restarting.abort();
-                scheduling.abort();
+                loops.launch_no_more();
                 launcher.stop_all(GRACE).await;
             };
             let _panicked = tokio::join!(serving, stopping, &mut relaying, &mut rendering);
@@ -303,7 +235,7 @@ impl Serving {
                 tokio::time::sleep(STOPPING_MAX).await;
             } => tracing::warn!("executions have not ended within {STOPPING_MAX:?}; they are left to be recovered"),
         }
-        loops.abort_all();
+        drop(loops);
         relaying.abort();
         rendering.abort();
         let last_words = async {
@@ -312,7 +244,7 @@ impl Serving {
             }
         };
         let goodbye = async { tokio::join!(last_words, process.stop()) };
-        let _lapses_otherwise = tokio::time::timeout(GOODBYE, goodbye).await;
+        let _lapses_otherwise = tokio::time::timeout(goodbye::TIME, goodbye).await;
         if process.ended().await == End::Stopped || *shutdown.borrow_and_update() {
             return Ok(());
         }
@@ -320,10 +252,13 @@ impl Serving {
     }
 }
 
-/// What is kept of the history of jobs; none when all is.
-fn retention(context: &Context) -> Option<Retention> {
-    let jobs = &context.settings().jobs;
-    Retention::new(jobs.keep_for, jobs.keep_instances, Unfinished::Keep).ok()
+/// Work that is done beside the server, if there is any.
+fn beside(work: Option<impl Future<Output = ()> + Send + 'static>) -> JoinHandle<()> {
+    tokio::spawn(async move {
+        if let Some(work) = work {
+            work.await;
+        }
+    })
 }
 
 /// How the document's clients are answered.
@@ -354,25 +289,6 @@ fn lambda(context: &Context) -> LambdaOptions {
 fn rules(context: &Context) -> Vec<Rule> {
     let all = context.settings().alert.rules.iter();
     all.filter(|rule| rule.is_enabled).map(|rule| rule.rule.clone()).collect()
-}
-
-/// Judges by the rules in force, and tells those whom they name.
-fn alerting(context: &Context, clock: Arc<SystemClock>) -> Result<Alerting, Failure> {
-    let settings = &context.settings().alert;
-    let mut channels: Vec<Arc<dyn Channel>> = vec![Arc::new(LogChannel)];
-    let bad = |what: String| Failure::new(Code::BadValue, what, "correct the configuration of the alerts");
-    for webhook in &settings.webhooks {
-        let secret = webhook.secret.as_ref().map(|secret| secret.expose().to_owned());
-        let format = match webhook.format {
-            WebhookFormat::Tidemill => Format::Tidemill,
-            WebhookFormat::Sns => Format::Sns,
-        };
-        let made =
-            Webhook::new(&webhook.name, webhook.url.expose(), secret, webhook.allow_private, clock.clone());
-        channels.push(Arc::new(made.map_err(|error| bad(error.to_string()))?.in_format(format)));
-    }
-    Alerting::new(rules(context), signal::known(clock.clone()), channels, clock)
-        .map_err(|error| bad(error.to_string()))
 }
 
 fn configuration(context: &Context) -> Vec<ConfigLine> {

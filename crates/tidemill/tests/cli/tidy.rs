@@ -41,6 +41,17 @@ fn problems(path: &Path, text: &str) -> Vec<String> {
     if path.file_stem().and_then(|stem| stem.to_str()).is_some_and(|stem| FORBIDDEN_NAMES.contains(&stem)) {
         problems.push(format!("{name} is named after no concept"));
     }
+    let holds_code = |line: &str| {
+        let mut words =
+            line.split(' ').filter(|word| !word.starts_with("pub") && *word != "async" && *word != "const");
+        words
+            .next()
+            .and_then(|word| word.split('<').next())
+            .is_some_and(|word| ["fn", "struct", "enum", "trait", "impl", "type"].contains(&word))
+    };
+    if path.ends_with("mod.rs") && text.lines().any(holds_code) {
+        problems.push(format!("{name} does more than declare; name its file after the folder"));
+    }
     problems
 }
 
@@ -62,7 +73,9 @@ fn planted_faults_are_found() {
     assert_eq!(problems(Path::new("a.rs"), &long).len(), 1);
     assert_eq!(problems(Path::new("a.rs"), "fn main() {}").len(), 1);
     assert_eq!(problems(Path::new("utils.rs"), "//! Things.").len(), 1);
-    assert!(problems(Path::new("a.rs"), "//! Good.").is_empty());
+    assert_eq!(problems(Path::new("a/mod.rs"), "//! Things.\npub(crate) async fn run() {}").len(), 1);
+    assert!(problems(Path::new("a/mod.rs"), "//! Good.\npub(crate) mod b;\npub use b::c;").is_empty());
+    assert!(problems(Path::new("a.rs"), "//! Good.\nfn main() {}").is_empty());
 }
 
 #[test]

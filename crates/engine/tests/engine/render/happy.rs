@@ -3,8 +3,8 @@
 use super::studio::Studio;
 use super::world::Node;
 use serde_json::json;
+use tidemill_domain::render::attempt::AttemptOutcome;
 use tidemill_domain::render::{Phase, Progress, Report, Status};
-use tidemill_store::render::AttemptOutcome;
 
 #[tokio::test]
 async fn a_render_becomes_a_file_on_the_nas_and_leaves_nothing_behind() {

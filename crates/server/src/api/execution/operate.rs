@@ -13,7 +13,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tidemill_domain::audit::{Actor, AuditEntry, FIELD_CHARS_MAX};
+use tidemill_domain::audit::{self, Actor, AuditEntry};
 use tidemill_domain::job::ExecutionId;
 use tidemill_engine::job::JobError;
 use tidemill_store::job::{ExecutionDetail, Operated};
@@ -176,13 +176,5 @@ async fn find(state: &State, id: ExecutionId) -> Result<ExecutionDetail, Problem
 
 /// A reason that says something and fits into the audit log.
 pub(crate) fn checked(reason: &str) -> Result<&str, Problem> {
-    let reason = reason.trim();
-    match reason.chars().count() {
-        0 => Err(Problem::bad_request("the reason is empty", "say why in a few words")),
-        1..=FIELD_CHARS_MAX => Ok(reason),
-        _ => Err(Problem::bad_request(
-            "the reason is too long",
-            format!("use at most {FIELD_CHARS_MAX} characters"),
-        )),
-    }
+    audit::reason(reason).map_err(|bad| Problem::bad_request(bad.to_string(), bad.fix()))
 }

@@ -8,8 +8,9 @@ use axum::Json;
 use axum::extract::{Path, State as Given};
 use serde::Serialize;
 use serde_json::Value;
+use tidemill_domain::render::attempt::AttemptOutcome;
 use tidemill_domain::render::{RenderId, Status};
-use tidemill_store::render::{AttemptOutcome, AttemptRecord, TransitionRecord};
+use tidemill_store::render::{AttemptRecord, TransitionRecord};
 use utoipa::ToSchema;
 
 /// What was tried.

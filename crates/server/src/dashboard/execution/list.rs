@@ -152,25 +152,27 @@ impl Executions {
                 td.number { @if record.status.is_running() { span.soft { "running" } } @else { (length(took)) } }
                 td.long { div.brief { (first_line(&record.exit.description)) } }
                 td {
-                    @if let Some(verb) = verb(record.status) {
+                    @if let Some(verb) = self.verb(record) {
                         a.button href={ (page) "#actions" } { (verb) span.unseen { " execution " (record.id) } }
                     }
                 }
             }
         }
     }
+
+    /// What is most often done about an execution like this, if anything. An instance goes on from its last execution.
+    fn verb(&self, record: &ExecutionRecord) -> Option<&'static str> {
+        let is_later = |other: &ExecutionRecord| other.instance == record.instance && other.id > record.id;
+        match record.status {
+            BatchStatus::Starting | BatchStatus::Started => Some("Stop…"),
+            BatchStatus::Failed | BatchStatus::Stopped if self.records.iter().any(is_later) => None,
+            BatchStatus::Failed | BatchStatus::Stopped => Some("Restart…"),
+            BatchStatus::Unknown => Some("Abandon…"),
+            BatchStatus::Stopping | BatchStatus::Completed | BatchStatus::Abandoned => None,
+        }
+    }
 }
 
 fn name(record: &ExecutionRecord) -> String {
     format!("execution:{}", record.id)
-}
-
-/// What is most often done about an execution like this, if anything.
-const fn verb(status: BatchStatus) -> Option<&'static str> {
-    match status {
-        BatchStatus::Starting | BatchStatus::Started => Some("Stop…"),
-        BatchStatus::Failed | BatchStatus::Stopped => Some("Restart…"),
-        BatchStatus::Unknown => Some("Abandon…"),
-        BatchStatus::Stopping | BatchStatus::Completed | BatchStatus::Abandoned => None,
-    }
 }

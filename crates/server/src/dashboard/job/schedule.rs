@@ -3,7 +3,7 @@
 use super::list::address;
 use crate::api::execution::operate::checked;
 use crate::api::schedule::{Change, change};
-use crate::dashboard::form::{self, Fields};
+use crate::dashboard::form::{self, Fields, Order};
 use crate::dashboard::instant::Times;
 use crate::dashboard::part::{Health, command, empty_row, refused, state, table};
 use crate::dashboard::visit::Visit;
@@ -11,7 +11,6 @@ use crate::problem::Problem;
 use axum::extract::Path;
 use axum::response::Redirect;
 use maud::{Markup, html};
-use serde::Deserialize;
 use tidemill_domain::access::Permission;
 use tidemill_domain::audit::FIELD_CHARS_MAX;
 use tidemill_store::schedule::ScheduleRecord;
@@ -93,22 +92,11 @@ fn action(visit: &Visit, record: &ScheduleRecord) -> Markup {
     }
 }
 
-/// The form for a pause, or for its end.
-#[derive(Debug, Deserialize)]
-pub(crate) struct Pausing {
-    #[serde(default)]
-    reason: String,
-    #[serde(default)]
-    form_token: String,
-    #[serde(default)]
-    key: String,
-}
-
 /// Pauses a schedule, and goes back to its job.
 pub(crate) async fn pause(
     visit: Visit,
     Path(name): Path<String>,
-    Fields(fields): Fields<Pausing>,
+    Fields(fields): Fields<Order>,
 ) -> Result<Redirect, Problem> {
     form::check(&visit.principal, &fields.form_token)?;
     let (reason, headers) = (checked(&fields.reason)?, form::key_header(&fields.key));
@@ -123,7 +111,7 @@ pub(crate) async fn pause(
 pub(crate) async fn resume(
     visit: Visit,
     Path(name): Path<String>,
-    Fields(fields): Fields<Pausing>,
+    Fields(fields): Fields<Order>,
 ) -> Result<Redirect, Problem> {
     form::check(&visit.principal, &fields.form_token)?;
     let headers = form::key_header(&fields.key);

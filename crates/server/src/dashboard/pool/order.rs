@@ -5,7 +5,7 @@ use crate::access::Principal;
 use crate::api::pool::define::Change;
 use crate::api::pool::lease::{Taking, lease_id, take};
 use crate::api::pool::{find, gone, named, object};
-use crate::dashboard::form::{self, Fields};
+use crate::dashboard::form::{self, Fields, Order};
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::part::{command, plural, refused};
 use crate::dashboard::preferences::is_ours;
@@ -126,25 +126,12 @@ pub(crate) fn done(visit: &Visit, name: &str, verb: Verb, back: &str) -> Markup 
     }
 }
 
-/// The fields of a click or of a question.
-#[derive(Debug, Deserialize)]
-pub(crate) struct Ordering {
-    #[serde(default)]
-    reason: String,
-    #[serde(default)]
-    back: String,
-    #[serde(default)]
-    form_token: String,
-    #[serde(default)]
-    key: String,
-}
-
 /// Pauses a pool.
 pub(crate) async fn pause(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,
     Path(name): Path<String>,
-    Fields(fields): Fields<Ordering>,
+    Fields(fields): Fields<Order>,
 ) -> Result<Redirect, Problem> {
     click(Verb::Pause, &state, &principal, &name, &fields).await
 }
@@ -154,7 +141,7 @@ pub(crate) async fn resume(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,
     Path(name): Path<String>,
-    Fields(fields): Fields<Ordering>,
+    Fields(fields): Fields<Order>,
 ) -> Result<Redirect, Problem> {
     click(Verb::Resume, &state, &principal, &name, &fields).await
 }
@@ -164,7 +151,7 @@ async fn click(
     state: &State,
     principal: &Principal,
     name: &str,
-    fields: &Ordering,
+    fields: &Order,
 ) -> Result<Redirect, Problem> {
     form::check(principal, &fields.form_token)?;
     let name = named(name)?;
@@ -184,7 +171,7 @@ async fn click(
 }
 
 /// Where the visitor came from, if that is one of our pages.
-fn way_back(state: &State, fields: &Ordering) -> Option<String> {
+fn way_back(state: &State, fields: &Order) -> Option<String> {
     Some(fields.back.clone()).filter(|back| is_ours(&home(state), back))
 }
 
@@ -291,7 +278,7 @@ pub(crate) async fn release(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,
     Path((name, ticket)): Path<(String, String)>,
-    Fields(fields): Fields<Ordering>,
+    Fields(fields): Fields<Order>,
 ) -> Result<Redirect, Problem> {
     form::check(&principal, &fields.form_token)?;
     let (name, id) = (named(&name)?, lease_id(&ticket)?);

@@ -6,8 +6,9 @@ use crate::dashboard::part::{Health, empty_row, panel, state as state_word, tabl
 use maud::{Markup, html};
 use std::time::Duration;
 use tidemill_domain::render::Status;
+use tidemill_domain::render::attempt::AttemptOutcome;
 use tidemill_domain::time::Timestamp;
-use tidemill_store::render::{AttemptOutcome, AttemptRecord, RenderRecord, TransitionRecord};
+use tidemill_store::render::{AttemptRecord, RenderRecord, TransitionRecord};
 
 const COLUMNS: &[&str] =
     &["Attempt", "Worker", "Where the time went", "Begun", "Took", "Outcome", "Job at the farm"];

@@ -7,7 +7,7 @@ use crate::access::Principal;
 use crate::api::render::operate::{Asked, Verb, operate};
 use crate::api::render::{find, object};
 use crate::api::{self, id};
-use crate::dashboard::form::{self, Fields};
+use crate::dashboard::form::{self, Fields, Order};
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::part::{command, refused};
 use crate::dashboard::preferences::is_ours;
@@ -144,25 +144,12 @@ impl Question<'_> {
     }
 }
 
-/// The form of a question.
-#[derive(Debug, Deserialize)]
-pub(crate) struct Ordering {
-    #[serde(default)]
-    reason: String,
-    #[serde(default)]
-    back: String,
-    #[serde(default)]
-    form_token: String,
-    #[serde(default)]
-    key: String,
-}
-
 /// Cancels a render.
 pub(crate) async fn cancel(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,
     Path(text): Path<String>,
-    Fields(fields): Fields<Ordering>,
+    Fields(fields): Fields<Order>,
 ) -> Result<Redirect, Problem> {
     give(Verb::Cancel, &state, &principal, &text, &fields).await
 }
@@ -172,7 +159,7 @@ pub(crate) async fn retry(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,
     Path(text): Path<String>,
-    Fields(fields): Fields<Ordering>,
+    Fields(fields): Fields<Order>,
 ) -> Result<Redirect, Problem> {
     give(Verb::Retry, &state, &principal, &text, &fields).await
 }
@@ -182,7 +169,7 @@ pub(crate) async fn recover(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,
     Path(text): Path<String>,
-    Fields(fields): Fields<Ordering>,
+    Fields(fields): Fields<Order>,
 ) -> Result<Redirect, Problem> {
     give(Verb::Recover, &state, &principal, &text, &fields).await
 }
@@ -192,7 +179,7 @@ async fn give(
     state: &State,
     principal: &Principal,
     text: &str,
-    fields: &Ordering,
+    fields: &Order,
 ) -> Result<Redirect, Problem> {
     form::check(principal, &fields.form_token)?;
     let id = RenderId::new(id(text)?);

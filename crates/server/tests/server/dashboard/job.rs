@@ -201,6 +201,13 @@ async fn the_executions_of_all_jobs_are_listed_with_what_can_be_done_about_them(
     );
     assert!(page.contains("data-events=\"/ui/events?page=executions%3A%3A%3A%3A\""), "{page}");
 
+    // An instance goes on from its last execution, so there is nothing to restart about an earlier one.
+    sql(&app, "update batch_job_execution set job_instance_id = 104 where job_execution_id = 101").await;
+    let page = get(&app, "/executions").await;
+    assert!(!page.contains("href=\"/executions/101#actions\""), "{page}");
+    assert!(page.contains("href=\"/executions/104#actions\""), "{page}");
+    sql(&app, "update batch_job_execution set job_instance_id = 101 where job_execution_id = 101").await;
+
     let running = panel(&get(&app, "/executions?status=running").await, "executions");
     let place = |id: &str| running.find(id).unwrap_or_else(|| panic!("{id}: {running}"));
     assert!(place("#105") < place("#103") && place("#103") < place("#102"), "the newest first: {running}");

@@ -2,12 +2,13 @@
 
 use crate::codec::{DbId, DbTime};
 use crate::error::StoreError;
-use crate::render::{AttemptOutcome, AttemptRecord, Leftover, TransitionRecord, WorkerRecord, WorkerState};
+use crate::render::{AttemptRecord, Leftover, TransitionRecord, WorkerRecord, WorkerState};
 use crate::row::damaged;
 use std::str::FromStr;
 use std::time::Duration;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::render::RenderId;
+use tidemill_domain::render::attempt::AttemptOutcome;
 use tidemill_domain::render::lifecycle::{File, Slot};
 
 #[derive(Clone, Debug, sqlx::FromRow)]

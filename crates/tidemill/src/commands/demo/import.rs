@@ -19,7 +19,7 @@ use tidemill_domain::time::Clock;
 use tidemill_engine::item::CsvReader;
 use tidemill_engine::item::sql::SqlWriter;
 use tidemill_engine::job::{ExecutionEnd, Job, JobRegistry, Launcher, Step};
-use tidemill_engine::{Process, ProcessOptions, SystemClock};
+use tidemill_engine::{Process, SystemClock};
 use tidemill_store::Store;
 use tidemill_store::demo::DemoPayments;
 
@@ -45,8 +45,7 @@ pub(super) async fn perform(
     let path = write_file(folder).map_err(failed)?;
     create_table(store).await?;
     let clock = Arc::new(SystemClock::new());
-    let options = ProcessOptions { identity: context.identity(), ttl: context.settings().process.lease };
-    let process = Process::start(store.clone(), clock.clone(), options).await?;
+    let process = Process::start(store.clone(), clock.clone(), context.process_options()).await?;
     let has_failed = Arc::new(AtomicBool::new(false));
     let jobs = JobRegistry::new([job(path, has_failed)])?;
     let launcher = Launcher::new(store.clone(), process.clone(), clock.clone(), jobs);

@@ -18,7 +18,7 @@ use tidemill_domain::lease::{LeaseKey, Term};
 use tidemill_domain::poll::{Found, Pace};
 use tidemill_engine::clock::jitter_unit;
 use tidemill_engine::process::End;
-use tidemill_engine::{EngineError, HeldLease, Process, ProcessOptions, SystemClock, reaper};
+use tidemill_engine::{EngineError, HeldLease, Process, SystemClock, reaper};
 use tidemill_store::Store;
 use tidemill_store::lease::freed_topic;
 use tokio::sync::watch;
@@ -52,7 +52,7 @@ pub(in crate::commands) async fn run(arguments: &DemoWorker, context: &Context) 
     let store = context.store().await?;
     let counted = telemetry::start_metrics();
     let shutdown = shutdown()?;
-    let options = ProcessOptions { identity: context.identity(), ttl: context.settings().process.lease };
+    let options = context.process_options();
     loop {
         let process = Process::start(store.clone(), Arc::new(SystemClock::new()), options.clone()).await?;
         tell(&process, "registered", json!({}))?;

@@ -1,6 +1,7 @@
 //! `job run` and `job restart`: one execution, in this very process, until it ends.
 
 use super::{alive, outcome, progress};
+use crate::commands::goodbye;
 use crate::commands::signals::Signals;
 use crate::context::Context;
 use crate::declared::{Definitions, is_file};
@@ -17,14 +18,11 @@ use tidemill_domain::job::parameter::{
 use tidemill_domain::job::{ExecutionId, JobParameters};
 use tidemill_domain::nearest::nearest;
 use tidemill_engine::job::{ExecutionEnd, JobError, Launcher, Running};
-use tidemill_engine::{EngineError, Process, ProcessOptions, SystemClock, reaper};
+use tidemill_engine::{EngineError, Process, SystemClock, reaper};
 use tidemill_store::Store;
 
 /// How long an execution may take to come to the end of its chunk once we are asked to stop.
 pub(super) const GRACE: Duration = Duration::from_secs(20);
-
-/// How long the last words of this process may take; it is found to be gone without them, only later.
-pub(super) const GOODBYE: Duration = Duration::from_secs(2);
 
 /// How a job is launched.
 #[derive(Clone, Copy, Debug)]
@@ -151,8 +149,7 @@ pub(super) async fn with_launcher<T>(
 ) -> Result<T, Failure> {
     let store = context.store().await?;
     let clock = Arc::new(SystemClock::new());
-    let options = ProcessOptions { identity: context.identity(), ttl: context.settings().process.lease };
-    let process = Process::start(store.clone(), clock.clone(), options).await?;
+    let process = Process::start(store.clone(), clock.clone(), context.process_options()).await?;
     // What was run by a process that is gone counts as failed from here on, so that this run can go on with it.
     if let Err(error) = reaper::run_once(&store).await {
         tracing::warn!(%error, "looking for dead processes failed; will try again");
@@ -161,12 +158,7 @@ pub(super) async fn with_launcher<T>(
     let launcher = Launcher::new(store.clone(), process.clone(), clock, definitions.jobs.clone());
     let done = act(&launcher).await;
     reaping.abort();
-    let _lapses_otherwise = tokio::time::timeout(GOODBYE, async {
-        let stopped = process.stop().await;
-        store.close().await;
-        stopped
-    })
-    .await;
+    goodbye::say(&process, &store).await;
     done
 }
 

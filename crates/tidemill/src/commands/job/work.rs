@@ -1,6 +1,7 @@
 //! `job work`: lends this process to jobs that others run.
 
-use super::run::{GOODBYE, GRACE};
+use super::run::GRACE;
+use crate::commands::goodbye;
 use crate::commands::signals::Signals;
 use crate::context::Context;
 use crate::report::Failure;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use tidemill_domain::code::{Code, Exit};
 use tidemill_engine::job::partition::run_worker;
 use tidemill_engine::job::{Launcher, recovery};
-use tidemill_engine::{EngineError, Process, ProcessOptions, SystemClock, reaper};
+use tidemill_engine::{EngineError, Process, SystemClock, reaper};
 use tokio::task::JoinSet;
 
 /// Works until told to stop; an error when the process ended by itself.
@@ -20,8 +21,7 @@ pub(super) async fn run(slots: u32, context: &Context) -> Result<Exit, Failure> 
     let mut signals = Signals::new()?;
     let store = context.store().await?;
     let clock = Arc::new(SystemClock::new());
-    let options = ProcessOptions { identity: context.identity(), ttl: context.settings().process.lease };
-    let process = Process::start(store.clone(), clock.clone(), options).await?;
+    let process = Process::start(store.clone(), clock.clone(), context.process_options()).await?;
     let launcher = Launcher::new(store.clone(), process.clone(), clock, context.jobs().clone());
     let mut loops = JoinSet::new();
     loops.spawn(reaper::run(process.clone()));
@@ -40,11 +40,6 @@ pub(super) async fn run(slots: u32, context: &Context) -> Result<Exit, Failure> 
         }
     }
     loops.abort_all();
-    let _lapses_otherwise = tokio::time::timeout(GOODBYE, async {
-        let stopped = process.stop().await;
-        store.close().await;
-        stopped
-    })
-    .await;
+    goodbye::say(&process, &store).await;
     if was_told { Ok(Exit::Ok) } else { Err(EngineError::ProcessExpired { id: process.id() }.into()) }
 }

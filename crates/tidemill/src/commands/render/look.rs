@@ -8,12 +8,11 @@ use clap::Args;
 use serde_json::{Value, json};
 use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::lease::Lease;
+use tidemill_domain::render::attempt::AttemptOutcome;
 use tidemill_domain::render::{Phase, RenderId, Status};
 use tidemill_domain::time::Timestamp;
 use tidemill_engine::render::gauge::WORKER_SEEN_WITHIN;
-use tidemill_store::render::{
-    AttemptOutcome, AttemptRecord, RenderFilter, RenderRecord, TransitionRecord, WorkerState,
-};
+use tidemill_store::render::{AttemptRecord, RenderFilter, RenderRecord, TransitionRecord, WorkerState};
 
 /// Which renders to list.
 #[derive(Args, Debug)]

@@ -1,8 +1,8 @@
 //! `render worker`: renders until told to stop. A server that knows where nexrender is has such a worker too.
 
 use super::Setup;
-use crate::commands::Flag;
 use crate::commands::signals::Signals;
+use crate::commands::{Flag, goodbye};
 use crate::config::{Render, RenderDialect};
 use crate::context::Context;
 use crate::report::Failure;
@@ -18,7 +18,7 @@ use tidemill_domain::render::answer::Dialect;
 use tidemill_domain::time::Clock;
 use tidemill_engine::pool::Pools;
 use tidemill_engine::render::{Licence, Worker, WorkerOptions, World};
-use tidemill_engine::{EngineError, Process, ProcessOptions, SystemClock, reaper};
+use tidemill_engine::{EngineError, Process, SystemClock, reaper};
 use tidemill_nexrender::{
     FarmOptions, FfmpegInspector, InspectorOptions, Mount, NasShelf, NexrenderFarm, Place, ShelfOptions,
 };
@@ -72,9 +72,6 @@ const DRAIN_FOR: Duration = Duration::from_secs(15);
 /// How long all of a worker may take to stop.
 const GRACE: Duration = Duration::from_secs(22);
 
-/// What is left of the 25 seconds for the last words of this process.
-const GOODBYE: Duration = Duration::from_secs(2);
-
 pub(super) async fn run(arguments: &WorkerArguments, context: &Context) -> Result<Exit, Failure> {
     let mut signals = Signals::new()?;
     let clock = Arc::new(SystemClock::new());
@@ -88,8 +85,7 @@ pub(super) async fn run(arguments: &WorkerArguments, context: &Context) -> Resul
         None => None,
     };
     let store = context.store().await?;
-    let options = ProcessOptions { identity: context.identity(), ttl: context.settings().process.lease };
-    let process = Process::start(store.clone(), clock.clone(), options).await?;
+    let process = Process::start(store.clone(), clock.clone(), context.process_options()).await?;
     let reaping = tokio::spawn(reaper::run(process.clone()));
     let pools = Pools::start(store.clone(), context.pool_options());
     let farm = wanted.world.farm.name();
@@ -108,12 +104,7 @@ pub(super) async fn run(arguments: &WorkerArguments, context: &Context) -> Resul
     if let Some(telling) = telling {
         telling.abort();
     }
-    let _lapses_otherwise = tokio::time::timeout(GOODBYE, async {
-        let stopped = process.stop().await;
-        store.close().await;
-        stopped
-    })
-    .await;
+    goodbye::say(&process, &store).await;
     ended.map(|()| Exit::Ok)
 }
 

@@ -6,7 +6,7 @@ use crate::access::Principal;
 use crate::api::id;
 use crate::api::outbox::exception::operate::{Asked, give};
 use crate::api::outbox::exception::{find, object, refused as refusal_problem};
-use crate::dashboard::form::{self, Fields};
+use crate::dashboard::form::{self, Fields, Order};
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::Times;
 use crate::dashboard::part::{command, panel, refused};
@@ -22,7 +22,6 @@ use axum::response::{Html, Redirect};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use maud::{Markup, html};
-use serde::Deserialize;
 use tidemill_domain::access::Permission;
 use tidemill_domain::audit::FIELD_CHARS_MAX;
 use tidemill_domain::outbox::exception::{ExceptionRefusal, Original, Verb, operate};
@@ -248,27 +247,12 @@ fn sheet(verb: &Verb, visit: &Visit, record: &ExceptionRecord, now: Timestamp) -
     }
 }
 
-/// The form of a question.
-#[derive(Debug, Deserialize)]
-pub(crate) struct Ordering {
-    #[serde(default)]
-    reason: String,
-    #[serde(default)]
-    confirm: String,
-    #[serde(default)]
-    back: String,
-    #[serde(default)]
-    form_token: String,
-    #[serde(default)]
-    key: String,
-}
-
 /// Tries an event again.
 pub(crate) async fn replay(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,
     Path(text): Path<String>,
-    Fields(fields): Fields<Ordering>,
+    Fields(fields): Fields<Order>,
 ) -> Result<Redirect, Problem> {
     order(&Verb::Replay, &state, &principal, &text, &fields).await
 }
@@ -278,7 +262,7 @@ pub(crate) async fn skip(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,
     Path(text): Path<String>,
-    Fields(fields): Fields<Ordering>,
+    Fields(fields): Fields<Order>,
 ) -> Result<Redirect, Problem> {
     order(&Verb::Skip, &state, &principal, &text, &fields).await
 }
@@ -288,7 +272,7 @@ async fn order(
     state: &State,
     principal: &Principal,
     text: &str,
-    fields: &Ordering,
+    fields: &Order,
 ) -> Result<Redirect, Problem> {
     form::check(principal, &fields.form_token)?;
     let id = EventId::new(id(text)?);

@@ -55,7 +55,7 @@ impl Imports {
     ) -> Result<Self, Failure> {
         let clock = Arc::new(SystemClock::new());
         let identity = Identity { name: "importer".to_owned(), ..context.identity() };
-        let options = ProcessOptions { identity, ttl: context.settings().process.lease };
+        let options = ProcessOptions { identity, ..context.process_options() };
         let process = Process::start(store.clone(), clock.clone(), options).await?;
         let jobs = JobRegistry::new([job(folder.to_owned())])?;
         let launcher = Launcher::new(store.clone(), process.clone(), clock, jobs);

@@ -19,6 +19,7 @@ mod spark;
 mod sql_step;
 mod stop;
 mod threads;
+mod tolerance;
 
 use std::sync::Arc;
 use tidemill_domain::time::FakeClock;

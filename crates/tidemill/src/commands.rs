@@ -9,6 +9,7 @@ mod db;
 mod demo;
 mod doctor;
 mod explain;
+mod goodbye;
 mod hint;
 mod init;
 mod job;
