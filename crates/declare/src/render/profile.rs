@@ -11,8 +11,9 @@ use tidemill_domain::render::Profile;
 use tidemill_domain::render::rate::Rate;
 
 /// What a file may have.
-static COLUMNS: [Column; 15] = [
+static COLUMNS: [Column; 16] = [
     Column { other_name: Some("composition_id"), ..needed("composition", Kind::Text) },
+    optional("name_in_template", Kind::Text),
     needed("template", Kind::Text),
     needed("output_module", Kind::Text),
     optional("settings_template", Kind::Text),

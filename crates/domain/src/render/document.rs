@@ -55,7 +55,12 @@ pub enum Problem {
     /// The name of the composition would break the script.
     Composition(String),
     /// The data is for another composition.
-    OtherComposition(String),
+    OtherComposition {
+        /// For which.
+        named: String,
+        /// What the profile is for.
+        profile: String,
+    },
     /// A field that the mapping does not know.
     NotMapped(Field),
     /// A field that the mapping wants and the data does not have.
@@ -77,7 +82,7 @@ impl Problem {
             Self::Composition(_) => Code::UnsafeComposition,
             Self::NotAllowed(_) => Code::NotOnAllowList,
             Self::Path(_) => Code::BadPath,
-            Self::OtherComposition(_) | Self::Image(..) => Code::BadRenderData,
+            Self::OtherComposition { .. } | Self::Image(..) => Code::BadRenderData,
             Self::NotMapped(_) | Self::Missing(_) | Self::Expression(_) => Code::FieldsNotMapped,
         }
     }
@@ -87,7 +92,11 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Composition(why) | Self::NotAllowed(why) | Self::Path(why) => f.write_str(why),
-            Self::OtherComposition(name) => write!(f, "the data is for the composition {name:?}"),
+            Self::OtherComposition { named, profile } => write!(
+                f,
+                "the data is for the composition {named:?}, and the profile for {profile:?}; if that is what the template \
+                 calls it, set name_in_template of the profile"
+            ),
             Self::NotMapped(field) => write!(f, "{field} is not mapped"),
             Self::Missing(field) => write!(f, "{field} is missing"),
             Self::Expression(field) => write!(f, "{field} is an expression of the mapping, and no data"),
@@ -121,11 +130,13 @@ impl fmt::Display for BadDocument {
 pub fn build(ingredients: Ingredients<'_>) -> Result<Value, BadDocument> {
     let Ingredients { profile, allow, gfx, .. } = ingredients;
     let mut problems = Vec::new();
-    if let Err(bad) = check_composition(&profile.composition) {
+    if let Err(bad) = check_composition(profile.in_template()) {
         problems.push(Problem::Composition(bad.to_string()));
     }
-    if let Some(other) = gfx.composition.as_ref().filter(|name| **name != profile.composition) {
-        problems.push(Problem::OtherComposition(other.clone()));
+    let is_known = |name: &str| name == profile.composition || name == profile.in_template();
+    if let Some(named) = gfx.composition.clone().filter(|name| !is_known(name)) {
+        let profile = profile.in_template().to_owned();
+        problems.push(Problem::OtherComposition { named, profile });
     }
     let template = template(profile, allow, &mut problems);
     if !allow.has_module(COPY_MODULE) {
@@ -165,7 +176,7 @@ fn template(profile: &Profile, allow: &AllowList, problems: &mut Vec<Problem>) -
         "src": src,
         // Some versions cannot fetch a file that has no name.
         "name": "template.aep",
-        "composition": profile.composition,
+        "composition": profile.in_template(),
         "outputModule": profile.output_module,
         "outputExt": profile.extension,
         "continueOnMissing": false,
@@ -181,18 +192,28 @@ fn assets(ingredients: Ingredients<'_>, problems: &mut Vec<Problem>) -> Vec<Valu
     let mut assets = Vec::new();
     for (field, line) in &mapping.lines {
         let said = gfx.fields.get(field);
+        let composition = line.composition.as_deref().unwrap_or(profile.in_template());
+        let data = |property: &str, key: &str, text: &str| {
+            json!({
+                "type": "data",
+                "layerName": line.layer,
+                "composition": composition,
+                "property": property,
+                key: text,
+            })
+        };
         match (&line.target, said) {
             (Target::Expression { property, expression }, None) => {
-                assets.push(data(line, property, "expression", expression));
+                assets.push(data(property, "expression", expression));
             }
             (Target::Expression { .. }, Some(_)) => problems.push(Problem::Expression(field.clone())),
             (Target::Text { property }, Some(text)) => {
-                assets.push(data(line, property, "value", text.as_deref().unwrap_or_default()));
+                assets.push(data(property, "value", text.as_deref().unwrap_or_default()));
             }
             (Target::Image { folder }, Some(Some(given))) => {
                 let number = assets.len() + 1;
                 match image::source(given, folder.as_ref(), allow) {
-                    Ok(source) => assets.push(source.asset(&line.layer, &line.composition, number)),
+                    Ok(source) => assets.push(source.asset(&line.layer, composition, number)),
                     Err(why) => problems.push(image::problem(field, why)),
                 }
             }
@@ -200,7 +221,7 @@ fn assets(ingredients: Ingredients<'_>, problems: &mut Vec<Problem>) -> Vec<Valu
             (Target::Image { .. }, Some(None)) => {}
             (_, None) if is_needed(field, line, gfx) => problems.push(Problem::Missing(field.clone())),
             (Target::Text { property }, None) if line.unused == Unused::Clear => {
-                assets.push(data(line, property, "value", ""));
+                assets.push(data(property, "value", ""));
             }
             (Target::Text { .. } | Target::Image { .. }, None) => {}
         }
@@ -211,7 +232,7 @@ fn assets(ingredients: Ingredients<'_>, problems: &mut Vec<Problem>) -> Vec<Valu
             (Field::Flag { number: flag }, Some(given)) => match image::source(given, None, allow) {
                 Ok(source) => {
                     let number = assets.len() + 1;
-                    assets.push(source.asset(&format!("{FLAG_KEY} {flag}"), &profile.composition, number));
+                    assets.push(source.asset(&format!("{FLAG_KEY} {flag}"), profile.in_template(), number));
                 }
                 Err(why) => problems.push(image::problem(field, why)),
             },
@@ -232,14 +253,4 @@ fn is_needed(field: &Field, line: &Line, gfx: &GfxData) -> bool {
         Field::Flag { .. } => false,
     };
     is_there && !line.is_optional
-}
-
-fn data(line: &Line, property: &str, key: &str, text: &str) -> Value {
-    json!({
-        "type": "data",
-        "layerName": line.layer,
-        "composition": line.composition,
-        "property": property,
-        key: text,
-    })
 }

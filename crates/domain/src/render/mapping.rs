@@ -70,8 +70,8 @@ const SOURCE_TEXT: &str = "Source Text";
 pub struct Line {
     /// The layer.
     pub layer: String,
-    /// The composition that has it.
-    pub composition: String,
+    /// The composition that has it, where it is not the one that is rendered.
+    pub composition: Option<String>,
     /// What it becomes.
     pub target: Target,
     /// Whether a render may go without it.
@@ -188,10 +188,9 @@ fn line(row: &MappingRow) -> Result<(Field, Line), Vec<String>> {
     let unused = row.unused.unwrap_or(if is_text { Unused::Clear } else { Unused::Leave });
     match (field, target) {
         (Ok(field), Ok(target)) if problems.is_empty() => {
-            let composition = row.layer_composition.as_ref().unwrap_or(&row.composition).clone();
             let line = Line {
                 layer: row.layer_name.clone(),
-                composition,
+                composition: row.layer_composition.clone(),
                 target,
                 is_optional: row.optional,
                 unused,
@@ -232,7 +231,10 @@ pub(super) mod tests {
         let mappings = read(&[row]).unwrap();
 
         let line = &mappings["C"].lines[&"Slot 1 - name".parse().unwrap()];
-        assert_eq!((line.composition.as_str(), line.unused, line.is_optional), ("C", Unused::Clear, false));
+        assert_eq!(
+            (line.composition.as_deref(), line.unused, line.is_optional),
+            (None, Unused::Clear, false)
+        );
         assert_eq!(line.target, Target::Text { property: "Source Text".to_owned() });
     }
 

@@ -39,8 +39,11 @@ pub enum Decoding {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
-    /// Its name in the template.
+    /// What rows and mappings call it.
     pub composition: String,
+    /// What the template calls it, where that is something else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name_in_template: Option<String>,
     /// The After Effects project, as nodes see it.
     pub template: String,
     /// The output module of After Effects.
@@ -118,12 +121,20 @@ impl fmt::Display for BadProfile {
 }
 
 impl Profile {
+    /// What the template calls it.
+    pub fn in_template(&self) -> &str {
+        self.name_in_template.as_deref().unwrap_or(&self.composition)
+    }
+
     /// Looks at everything and names all that is wrong.
     pub fn check(&self) -> Result<(), BadProfile> {
         let mut problems = Vec::new();
         let mut bad = |field, why: &str| problems.push((field, why.to_owned()));
         if let Err(unsafe_name) = check_composition(&self.composition) {
             bad("composition", &unsafe_name.to_string());
+        }
+        if let Some(Err(unsafe_name)) = self.name_in_template.as_deref().map(check_composition) {
+            bad("name_in_template", &unsafe_name.to_string());
         }
         match NodePath::parse(&self.template) {
             Err(path) => bad("template", &path.to_string()),

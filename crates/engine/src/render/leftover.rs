@@ -4,6 +4,7 @@ use super::site::Site;
 use std::time::Duration;
 use tidemill_domain::render::answer::RemoteJob;
 use tidemill_domain::render::clock::Clocks;
+use tidemill_domain::render::gfx;
 use tidemill_domain::render::lifecycle::File;
 use tidemill_domain::render::{Failure, Phase, Report, Status, Trouble, Uid};
 use tidemill_domain::time::Monotonic;
@@ -105,24 +106,25 @@ async fn discard(site: &Site, leftover: &Leftover) -> Result<(), Trouble> {
             discarded => discarded?,
         }
     }
-    let Ok(Some(record)) = record(site, leftover).await else { return Ok(()) };
-    let (Some(composition), Some(date)) = (&record.composition, record.broadcast_date) else {
-        return Ok(());
-    };
+    let Ok(Some((record, data))) = read(site, leftover).await else { return Ok(()) };
+    let title = gfx::read(&data).ok().and_then(|data| data.composition).or(record.composition);
+    let (Some(title), Some(date)) = (title, record.broadcast_date) else { return Ok(()) };
     // Whoever has completed it has no part left.
     if record.render.status == Status::Completed {
         return Ok(());
     }
     let extension = path.rsplit_once('.').map_or("", |(_, extension)| extension);
     let uid = Uid::new(leftover.render, leftover.epoch);
-    site.shelf.discard_part(&site.options.places.output(uid, composition, extension, date)).await
+    site.shelf.discard_part(&site.options.places.output(uid, &title, extension, date)).await
 }
 
-async fn record(site: &Site, leftover: &Leftover) -> Result<Option<RenderRecord>, StoreError> {
+/// Its row and its data.
+async fn read(site: &Site, leftover: &Leftover) -> Result<Option<(RenderRecord, String)>, StoreError> {
     let mut tx = site.store.read().await?;
     let record = tx.render(leftover.render).await?;
+    let data = tx.render_data(leftover.render).await?;
     tx.rollback().await?;
-    Ok(record)
+    Ok(record.map(|record| (record, data.unwrap_or_default())))
 }
 
 async fn settle(site: &Site, leftover: &Leftover) -> Result<(), StoreError> {

@@ -164,15 +164,25 @@ impl Task {
         } else {
             self.free_place();
         }
-        // What is about to be published is not left lying for the little time that it takes.
+        // What is about to be published is not left lying for the little time that it takes, and what nexrender is about to
+        // get is not left to arrive when nobody looks for it any more.
         let least = match act {
-            Act::Copy | Act::Publish | Act::LookAtFinal => Told::StopNow,
+            Act::Submit | Act::Copy | Act::Publish | Act::LookAtFinal => Told::StopNow,
             _ => Told::Stop,
         };
-        let instead = tokio::select! {
-            biased;
-            told = self.held.told(least, &*self.site.clock) => Instead::Told(told),
-            done = self.perform(act) => Instead::Done(Box::new(done)),
+        let instead = {
+            let performing = self.perform(act);
+            tokio::pin!(performing);
+            tokio::select! {
+                biased;
+                told = self.held.told(least, &*self.site.clock) => {
+                    if act == Act::Submit && matches!(told, Told::Do(_)) {
+                        performing.await;
+                    }
+                    Instead::Told(told)
+                }
+                done = &mut performing => Instead::Done(Box::new(done)),
+            }
         };
         self.go_on(instead).await
     }

@@ -58,14 +58,14 @@ impl Store {
                 Err(error) => return Err(error),
             }
         }
-        for turn in 1..=most {
-            let deleted = self.delete_passed(before).await?;
+        let mut next = Some(0);
+        for _ in 0..most {
+            let Some(after) = next else { break };
+            let (deleted, more_after) = self.delete_passed(before, after).await?;
             retained.deleted += deleted;
-            if deleted < PORTION.into() {
-                break;
-            }
-            retained.is_short |= turn == most;
+            next = more_after;
         }
+        retained.is_short |= next.is_some();
         let mut tx = self.begin().await?;
         let ended_before = tx.now().await?.minus(RELAYS_KEPT);
         retained.relays = tx.outbox_delete_relays(ended_before.into(), PORTION.into()).await?;
@@ -101,10 +101,10 @@ impl Store {
         Ok(true)
     }
 
-    async fn delete_passed(&self, before: Timestamp) -> Result<u64, StoreError> {
+    async fn delete_passed(&self, before: Timestamp, after: i64) -> Result<(u64, Option<i64>), StoreError> {
         let mut tx = self.begin().await?;
         let places = tx.outbox_place_columns().await?;
-        let deleted = tx.outbox_delete_passed(&places, before.into(), PORTION.into()).await?;
+        let deleted = tx.outbox_delete_passed(&places, before.into(), after, PORTION.into()).await?;
         tx.commit().await?;
         Ok(deleted)
     }

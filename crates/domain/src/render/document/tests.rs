@@ -168,7 +168,13 @@ fn what_nobody_allowed_is_refused() {
 fn data_for_another_composition_is_refused() {
     let data = GOOD.replace("_MAIN Mini Chip Count", "_MAIN Leaderboard");
 
-    assert_eq!(Kitchen::new().problems(&data), ["the data is for the composition \"_MAIN Leaderboard\""]);
+    assert_eq!(
+        Kitchen::new().problems(&data),
+        [
+            "the data is for the composition \"_MAIN Leaderboard\", and the profile for \"_MAIN Mini Chip Count\"; if \
+             that is what the template calls it, set name_in_template of the profile"
+        ]
+    );
 }
 
 #[test]

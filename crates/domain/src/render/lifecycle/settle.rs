@@ -143,7 +143,11 @@ fn failed(render: &Render, trouble: &Trouble, slot: Slot) -> Decision {
         // It never had a job: what has this name is somebody else's, and stays.
         next.job = None;
     }
-    let file = if render.phase >= Phase::Copying { File::Keep } else { File::Delete };
+    if trouble.failure == Failure::OutputInvalid {
+        // It was good when it was checked, and is no longer: nobody must go on with it.
+        next.phase = next.phase.min(Phase::Validating);
+    }
+    let file = if next.phase >= Phase::Copying { File::Keep } else { File::Delete };
     let act = drop_job(next.job, slot, file);
     let mut decision = Decision::write(next, act);
     if is_told(trouble.failure) {

@@ -90,19 +90,21 @@ impl Task {
         let (staged, output) = (self.staged().await?, self.output().await?);
         let mut noted = Noted { checked: self.checked, ..Noted::default() };
         for _ in 0..CHANGES_MAX {
+            // Of what was checked under an earlier claim nobody knows how it looked then.
+            if noted.checked.is_none() {
+                let checked = self.validate().await?;
+                if checked.work != Work::Validated {
+                    return Ok(checked);
+                }
+                noted = checked.noted;
+            }
             let content = self.copy_once(&staged, &output).await?;
             crash_point!("render_copied");
-            let now = self.site.shelf.settled(&staged.local, Duration::ZERO).await?;
-            // Of what another worker has checked nobody knows how it looked then.
-            if noted.checked.is_none() || now == noted.checked {
+            if self.site.shelf.settled(&staged.local, Duration::ZERO).await? == noted.checked {
                 (noted.output_bytes, noted.output_sha256) = (Some(content.bytes), Some(content.sha256));
                 return Ok(Done { work: Work::Copied, noted });
             }
-            let again = self.validate().await?;
-            if again.work != Work::Validated {
-                return Ok(again);
-            }
-            noted = again.noted;
+            noted.checked = None;
         }
         let message = format!("{} is written to again and again", staged.node);
         Err(Trouble::new(Failure::OutputInvalid, &message))
@@ -175,7 +177,7 @@ impl Task {
     }
 
     pub(super) async fn output(&self) -> Result<Output, Trouble> {
-        let composition = self.named_composition().await?;
+        let title = self.title().await?;
         let ending = self.record.staged_path.as_deref().and_then(|path| path.rsplit_once('.'));
         let extension = match ending {
             Some((_, extension)) => extension.to_owned(),
@@ -184,6 +186,6 @@ impl Task {
         let Some(date) = self.record.broadcast_date else {
             return Err(Trouble::refused(Code::BadBroadcastDate, "the render has no day of broadcast"));
         };
-        Ok(self.site.options.places.output(self.uid(), &composition, &extension, date))
+        Ok(self.site.options.places.output(self.uid(), &title, &extension, date))
     }
 }

@@ -77,6 +77,15 @@ impl Task {
         }
     }
 
+    /// What its file is called after: what its data calls the composition, or else what its row does.
+    pub(super) async fn title(&self) -> Result<String, Trouble> {
+        let data = self.data().await?;
+        match data.as_ref().ok().and_then(|data| data.composition.clone()) {
+            Some(name) => Ok(name),
+            None => self.composition(&data).map_err(|problem| refused(&[problem])),
+        }
+    }
+
     fn composition(&self, data: &Result<GfxData, Problem>) -> Result<String, Problem> {
         let in_data = || data.as_ref().ok().and_then(|data| data.composition.clone());
         self.record.composition.clone().or_else(in_data).ok_or_else(|| {

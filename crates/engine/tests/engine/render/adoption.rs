@@ -110,6 +110,30 @@ async fn a_worker_that_stops_does_not_wait_for_a_nas_that_hangs() {
     assert_eq!((record.render.status, record.render.phase), (Status::Pending, Phase::Copying));
 }
 
+/// Whatever an earlier worker has found out about it: nobody knows what has happened to the file since.
+#[tokio::test]
+async fn a_file_that_comes_with_a_claim_is_checked_before_it_is_published() {
+    for studio in Studio::both().await {
+        studio.fake.close("copy");
+        let id = studio.order().await;
+        let first = studio.worker().await;
+        until(|| studio.fake.calls("copy") == 1).await;
+        first.stop().await;
+        assert_eq!(studio.record(id).await.render.phase, Phase::Copying);
+
+        // A node that was thought dead writes to it, and what it writes is no good.
+        studio.fake.state().staged.insert("/staging/rq-1-1.mp4".into(), b"half".to_vec());
+        studio.fake.state().is_broken = true;
+        studio.fake.open("copy");
+        let second = studio.worker().await;
+        let record = studio.until(id, |record| record.render.counts.render == 1).await;
+        second.stop().await;
+
+        assert_eq!(record.render.reason.unwrap().code.to_string(), "TM1534");
+        assert_eq!((studio.fake.calls("inspect"), studio.fake.state().finals.len()), (2, 0));
+    }
+}
+
 #[tokio::test]
 async fn who_lost_a_render_publishes_nothing() {
     for studio in Studio::both().await {

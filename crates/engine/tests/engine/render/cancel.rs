@@ -89,6 +89,46 @@ async fn a_file_that_is_being_checked_or_copied_is_not_published() {
 }
 
 #[tokio::test]
+async fn a_job_that_nexrender_gets_while_its_render_is_cancelled_is_taken_out_again() {
+    for studio in Studio::both().await {
+        studio.fake.set_node(Node::Absent);
+        studio.fake.close("submit");
+        let id = studio.order().await;
+        let worker = studio.worker().await;
+        until(|| studio.fake.calls("submit") == 1).await;
+
+        studio.cancel(id).await;
+        studio.until_status(id, Status::Cancelled).await;
+        studio.fake.open("submit");
+
+        until(|| studio.fake.state().removed == ["rq-1-1"]).await;
+        worker.stop().await;
+        assert_eq!(studio.fake.state().jobs.len(), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_job_that_nexrender_gets_while_its_worker_stops_is_gone_on_with() {
+    let studio = Studio::any().await;
+    studio.fake.set_node(Node::Slow);
+    studio.fake.close("submit");
+    let id = studio.order().await;
+    let worker = studio.worker_with(|options| options.drain_for = super::studio::SOON).await;
+    until(|| studio.fake.calls("submit") == 1).await;
+
+    let stopping = tokio::spawn(worker.stop());
+    tokio::task::yield_now().await;
+    studio.fake.open("submit");
+    stopping.await.unwrap();
+    studio.fake.finish("rq-1-1");
+    let second = studio.worker().await;
+    studio.until_status(id, Status::Completed).await;
+    second.stop().await;
+
+    assert_eq!(studio.fake.submits(), 1);
+}
+
+#[tokio::test]
 async fn a_job_that_goes_on_after_its_render_was_given_back_is_swept_by_any_worker() {
     for studio in Studio::both().await {
         studio.fake.set_node(Node::Slow);

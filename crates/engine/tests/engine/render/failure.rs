@@ -93,9 +93,10 @@ async fn a_nas_that_fails_costs_only_another_upload() {
         studio.until_status(id, Status::Completed).await;
         worker.stop().await;
 
+        // Whoever has claimed it once more cannot know what has become of the file.
         assert_eq!(
             (studio.fake.submits(), studio.fake.calls("inspect"), studio.fake.calls("copy")),
-            (1, 1, 2)
+            (1, 2, 2)
         );
     }
 }

@@ -36,6 +36,37 @@ async fn a_render_becomes_a_file_on_the_nas_and_leaves_nothing_behind() {
     }
 }
 
+/// The document's own row: `comp_123` of the table is `_MAIN Mini Chip Count` of the template.
+#[tokio::test]
+async fn a_composition_may_have_another_name_in_the_table_than_in_the_template() {
+    for studio in Studio::both().await {
+        studio.know("comp_123", Some("_MAIN Mini Chip Count")).await;
+        let name = "_MAIN Mini Chip Count";
+        let fields = json!({ "title": "FINAL TABLE" });
+        let named = |name| json!({ "composition_name": name, "single_fields": fields });
+        let both = studio.order_of("comp_123", named(name)).await;
+        let unnamed = studio.order_of("comp_123", json!({ "single_fields": fields })).await;
+        let other = studio.order_of("comp_123", named("Lower")).await;
+
+        let worker = studio.worker().await;
+        studio.until_status(both, Status::Completed).await;
+        studio.until_status(unnamed, Status::Completed).await;
+        let other = studio.until_status(other, Status::Failed).await;
+        worker.stop().await;
+
+        let state = studio.fake.state();
+        for document in &state.documents {
+            assert_eq!(document["template"]["composition"], json!(name));
+            assert_eq!(document["assets"][0]["composition"], json!(name));
+        }
+        let finals: Vec<&str> = state.finals.keys().map(|path| path.rsplit('/').next().unwrap()).collect();
+        assert_eq!(finals, ["_MAIN Mini Chip Count_1.mp4", "comp_123_2.mp4"]);
+        let reason = other.render.reason.unwrap();
+        assert_eq!(reason.code.to_string(), "TM1501");
+        assert!(reason.message.contains("name_in_template"), "{}", reason.message);
+    }
+}
+
 #[tokio::test]
 async fn what_the_farm_says_is_seen_in_the_row() {
     for studio in Studio::both().await {

@@ -63,20 +63,27 @@ impl Studio {
     async fn on(scratch: Scratch) -> Self {
         let clock = Arc::new(FakeClock::at("2026-11-15T02:00:00Z".parse().unwrap()));
         let store = scratch.store(Some(clock.clone())).await.unwrap();
+        let studio = Self { store, clock, fake: Fake::default(), scratch };
+        studio.know(MINI, None).await;
+        studio
+    }
+
+    /// From now on a composition is known.
+    pub(super) async fn know(&self, composition: &str, name_in_template: Option<&str>) {
         let profile: Profile = serde_json::from_value(json!({
-            "composition": MINI, "template": "D:\\templates\\mini.aep", "output_module": "H.264",
+            "composition": composition, "name_in_template": name_in_template,
+            "template": "D:\\templates\\mini.aep", "output_module": "H.264",
             "width": 1920, "height": 1080, "rate": "30", "duration": "2s", "bytes_min": 1,
         }))
         .unwrap();
         let row: MappingRow = serde_json::from_value(
-            json!({ "composition": MINI, "field_name": "Single - title", "layer_name": "Title" }),
+            json!({ "composition": composition, "field_name": "Single - title", "layer_name": "Title" }),
         )
         .unwrap();
-        let mut tx = store.begin().await.unwrap();
+        let mut tx = self.store.begin().await.unwrap();
         tx.save_render_profiles(&[profile], &Actor::system()).await.unwrap();
         tx.save_field_mappings(&[row], &Actor::system()).await.unwrap();
         tx.commit().await.unwrap();
-        Self { store, clock, fake: Fake::default(), scratch }
     }
 
     /// Somebody wants a render.
@@ -85,8 +92,12 @@ impl Studio {
     }
 
     pub(super) async fn order_with(&self, data: serde_json::Value) -> RenderId {
+        self.order_of(MINI, data).await
+    }
+
+    pub(super) async fn order_of(&self, composition: &str, data: serde_json::Value) -> RenderId {
         let new = NewRender {
-            composition: Some(MINI.to_owned()),
+            composition: Some(composition.to_owned()),
             data,
             cue_item: None,
             priority: 0,

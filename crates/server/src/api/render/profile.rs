@@ -48,8 +48,10 @@ pub enum ProfileDecoding {
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RenderProfile {
-    /// Its name in the template.
+    /// What rows and mappings call it.
     composition: String,
+    /// What the template calls it, where that is something else.
+    name_in_template: Option<String>,
     /// The After Effects project, as nodes see it.
     template: String,
     /// The output module of After Effects.
@@ -94,6 +96,7 @@ impl From<Profile> for RenderProfile {
     fn from(profile: Profile) -> Self {
         Self {
             composition: profile.composition,
+            name_in_template: profile.name_in_template,
             template: profile.template,
             output_module: profile.output_module,
             settings_template: profile.settings_template,

@@ -62,7 +62,10 @@ fn profile_row(state: &State, profile: &Profile) -> Markup {
     let list = |names: &BTreeSet<String>| names.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
     html! {
         tr {
-            th.long scope="row" { a href=(mappings_of(state, &profile.composition)) { (profile.composition) } }
+            th.long scope="row" {
+                a href=(mappings_of(state, &profile.composition)) { (profile.composition) }
+                @if let Some(name) = &profile.name_in_template { br; span.soft { "“" (name) "” in the template" } }
+            }
             td.long { code { (profile.template) } }
             td.long {
                 (profile.output_module)

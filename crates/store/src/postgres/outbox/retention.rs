@@ -127,8 +127,9 @@ pub(crate) async fn delete_passed(
     connection: &mut PgConnection,
     places: &PlaceColumns,
     before: DbTime,
+    _after: i64,
     limit: i64,
-) -> Result<u64, sqlx::Error> {
+) -> Result<(u64, Option<i64>), sqlx::Error> {
     let deleted: i64 = sqlx::query_scalar(
         "with place as materialized (
              select slot, seen::pg_snapshot as seen, paged::pg_snapshot as paged, last
@@ -169,7 +170,7 @@ pub(crate) async fn delete_passed(
     .bind(limit)
     .fetch_one(connection)
     .await?;
-    Ok(u64::try_from(deleted).unwrap_or(0))
+    Ok((u64::try_from(deleted).unwrap_or(0), (deleted == limit).then_some(0)))
 }
 
 /// Relays that ended, or were last heard of, before then, and have no slot.

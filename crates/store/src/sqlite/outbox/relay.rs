@@ -89,8 +89,11 @@ pub(crate) async fn look(
                  from tidemill_outbox_relay r
                  where r.ended_at is null) as relays,
                 (select json_group_array(slot) from tidemill_outbox_slot where owner is null) as free,
-                exists (select 1 from outbox_event
-                        where id >= $3 and id > (select floor_id from tidemill_outbox) and (slot is null or slot in (select value from json_each($4)))) as has_events,
+                -- Whoever has no slot would read everything and find nothing.
+                case when json_array_length($4) = 0 then 0 else
+                    exists (select 1 from outbox_event
+                            where id >= $3 and id > (select floor_id from tidemill_outbox) and (slot is null or slot in (select value from json_each($4))))
+                end as has_events,
                 exists (select 1 from tidemill_outbox_exception
                         where state = 'waiting' and next_attempt_at <= $2
                             and slot in (select value from json_each($4))) as is_due,

@@ -62,13 +62,34 @@ pub(crate) async fn drop(_connection: &mut SqliteConnection, _range: Range) -> R
     Ok(())
 }
 
-/// The oldest first: events that were read, are old and are not needed.
+/// Of the next so many that are not needed as exceptions, those that were read and are old. Nobody else can write
+/// meanwhile, so no more than these are looked at: ids grow with time, and nothing behind them is older.
 pub(crate) async fn delete_passed(
     connection: &mut SqliteConnection,
     places: &PlaceColumns,
     before: DbTime,
+    after: i64,
     limit: i64,
-) -> Result<u64, sqlx::Error> {
+) -> Result<(u64, Option<i64>), sqlx::Error> {
+    let (last, count, has_old): (Option<i64>, i64, Option<bool>) = sqlx::query_as(
+        "select max(id), count(*), max(created_at < $1)
+         from (
+             select e.id, e.created_at
+             from outbox_event e
+             where e.id > $2
+               and not exists (
+                   select 1 from tidemill_outbox_exception x where x.event_id = e.id and x.state <> 'skipped'
+               )
+             order by e.id
+             limit $3
+         )",
+    )
+    .bind(before)
+    .bind(after)
+    .bind(limit)
+    .fetch_one(&mut *connection)
+    .await?;
+    let (Some(last), Some(true)) = (last, has_old) else { return Ok((0, None)) };
     let gone: Vec<i64> = sqlx::query_scalar(
         "with place (slot, up_to) as materialized (
              select value ->> 0, value ->> 1 from json_each($1)
@@ -78,20 +99,20 @@ pub(crate) async fn delete_passed(
              select e.id
              from outbox_event e
              join place p on p.slot = e.slot
-             where e.created_at < $2
+             where e.id > $4 and e.id <= $5
+               and e.created_at < $2
                and (e.id <= p.up_to or e.id <= $3)
                and not exists (
                    select 1 from tidemill_outbox_exception x where x.event_id = e.id and x.state <> 'skipped'
                )
-             order by e.id
-             limit $4
          )
          returning id",
     )
     .bind(places.as_json())
     .bind(before)
     .bind(places.floor)
-    .bind(limit)
+    .bind(after)
+    .bind(last)
     .fetch_all(&mut *connection)
     .await?;
     sqlx::query(
@@ -102,7 +123,7 @@ pub(crate) async fn delete_passed(
     .bind(serde_json::json!(gone).to_string())
     .execute(connection)
     .await?;
-    Ok(gone.len() as u64)
+    Ok((gone.len() as u64, (count == limit).then_some(last)))
 }
 
 /// Relays that ended, or were last heard of, before then, and have no slot.

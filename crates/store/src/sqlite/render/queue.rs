@@ -111,6 +111,7 @@ pub(crate) async fn lock_lapsed(
     limit: i64,
 ) -> Result<Vec<RenderRow>, sqlx::Error> {
     sqlx::query_as(renders!(
+        "render_queue indexed by render_queue_lease",
         "where worker_id is not null
            and status in ('preparing', 'rendering', 'encoding', 'uploading', 'cancelled')
            and (lock_expires_at <= $1 or lock_expires_at is null)

@@ -41,13 +41,15 @@ impl Tx {
         on_either!(self, outbox::retention::drop(range))
     }
 
+    /// How many went, and behind which id to look next, if there may be more.
     pub(crate) async fn outbox_delete_passed(
         &mut self,
         places: &PlaceColumns,
         before: DbTime,
+        after: i64,
         limit: i64,
-    ) -> Answer<u64> {
-        on_either!(self, outbox::retention::delete_passed(places, before, limit))
+    ) -> Answer<(u64, Option<i64>)> {
+        on_either!(self, outbox::retention::delete_passed(places, before, after, limit))
     }
 
     pub(crate) async fn outbox_delete_relays(&mut self, before: DbTime, limit: i64) -> Answer<u64> {

@@ -50,6 +50,35 @@ async fn events_go_that_were_read_and_are_old_and_not_needed(bench: Bench) {
     assert_eq!(retain(&bench).await, Retained::default());
 }
 
+/// Nobody else can write while it is looked for them, so each look is at a portion and goes on behind the last one.
+#[tokio::test]
+async fn on_sqlite_events_go_in_portions_whatever_lies_before_them() {
+    let bench = Bench::sqlite().await;
+    let unread = write(&bench.store, "unread", bench.now()).await;
+    run(
+        &bench.store,
+        &format!(
+            "with recursive number (n) as (select 1 union all select n + 1 from number where n < 2500)
+             insert into outbox_event (slot, aggregate_type, aggregate_id, event_type, topic, payload, created_at)
+             select {}, 'order', 'many', 'order.paid', 'orders', '1', {} from number",
+            Slot::of("many").get(),
+            bench.now().as_micros(),
+        ),
+    )
+    .await;
+    read_all(&bench.store).await;
+    except(&bench, unread, "unread", "parked").await;
+    let late = write(&bench.store, "late", bench.now().plus(DAY * 2)).await;
+    bench.advance(WEEK + DAY);
+
+    let first = bench.store.retain_outbox(WEEK, 2).await.unwrap();
+    let second = bench.store.retain_outbox(WEEK, 2).await.unwrap();
+
+    assert_eq!((first.deleted, first.is_short), (2_000, true));
+    assert_eq!((second.deleted, second.is_short), (500, false));
+    assert_eq!(numbers(&bench.store, LEFT).await, [unread.get(), late.get()]);
+}
+
 /// The statement decides for all events at once; the rule decides for each.
 async fn what_goes_is_what_the_rule_says_was_read(bench: Bench) {
     beside_partitions(&bench).await;

@@ -12,6 +12,7 @@ use tidemill_store::wakeup::Woken;
 crate::on_both![
     a_plain_insert_is_claimed_and_its_changes_are_noted,
     cancelled_by_sql_while_it_waits_is_the_end,
+    what_is_ended_by_sql_has_ended_then,
     cancelled_by_sql_in_any_phase_before_publishing_stops_the_worker,
     what_is_being_published_cannot_be_cancelled_by_sql,
     what_is_completed_cannot_be_cancelled_by_sql,
@@ -65,6 +66,17 @@ async fn cancelled_by_sql_while_it_waits_is_the_end(bench: Bench) {
     assert!(record.render.cancel_requested_at.is_some() && record.ended_at.is_some());
     assert_eq!(super::claim_by(&bench.store, 1, 5).await.claimed, []);
     assert_eq!(take_leftovers(&bench).await, []);
+}
+
+async fn what_is_ended_by_sql_has_ended_then(bench: Bench) {
+    for status in ["failed", "completed"] {
+        let id = inserted(&bench).await;
+        execute(&bench, &format!("update render_queue set status = '{status}' where id = {id}")).await;
+
+        let record = find(&bench, id).await;
+        assert!(record.ended_at.is_some(), "{status}");
+        assert_eq!(record.ended_at, record.ended_at.max(Some(record.created_at)), "{status}");
+    }
 }
 
 async fn cancelled_by_sql_in_any_phase_before_publishing_stops_the_worker(bench: Bench) {
