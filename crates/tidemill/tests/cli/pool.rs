@@ -277,6 +277,27 @@ async fn running_batches_of_the_document_are_taken_over_as_far_as_there_is_room(
     }
 }
 
+/// One whose ttl was in 2024, and one whose ttl is in 2100.
+const OLD_AND_NEW: &str = r#"
+{"src_db_id": 4, "dag_run_id": "old", "dag_id": "a", "parallel_hint": 8, "status": "RUNNING", "ttl": 1706227530}
+{"src_db_id": 4, "dag_run_id": "new", "dag_id": "a", "parallel_hint": 4, "status": "RUNNING", "ttl": "4102444800"}
+"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_whose_ttl_has_passed_is_not_taken_over() {
+    for database in both_databases().await {
+        let stage = stage(&database);
+        fs::write(stage.path("registry.jsonl"), OLD_AND_NEW).unwrap();
+
+        let imported = stage.run(&["pool", "import", "registry.jsonl", "-o", "csv"]);
+
+        let told = "table,item,result\nregistry,a/old,passed over: its ttl has passed\n\
+                    registry,a/new,holds 4 units\n";
+        assert_eq!(imported.succeeds().stdout, told);
+        assert_eq!(in_use(&stage, "etl"), 4);
+    }
+}
+
 #[test]
 fn an_import_that_is_not_understood_changes_nothing() {
     let stage = Stage::new();

@@ -9,6 +9,7 @@ use crate::output::Listing;
 use crate::report::Failure;
 use serde_json::json;
 use std::io::Read;
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::time::Duration;
 use tidemill_domain::code::{Code, Exit};
@@ -104,16 +105,23 @@ async fn take_over(
     listing: &mut Listing,
     context: &Context,
 ) -> Result<bool, Failure> {
+    let mut tx = store.read().await?;
+    let now = tx.now().await?;
+    tx.rollback().await?;
     let pools = Pools::start(store.clone(), context.pool_options());
     let mut is_complete = true;
     for (_, batch) in batches {
         let name = batch.holder.to_string();
-        let result = if !batch.is_running() {
-            format!("passed over: {}", batch.status)
-        } else {
-            let taken = take(&pools, batch).await?;
-            is_complete &= taken.is_ok();
-            taken.map_or_else(|why| format!("not taken over: {why}"), |units| format!("holds {units} units"))
+        let result = match batch.runs(now) {
+            Err(why) => format!("passed over: {why}"),
+            Ok(parallel) => {
+                let taken = take(&pools, batch, parallel).await?;
+                is_complete &= taken.is_ok();
+                taken.map_or_else(
+                    |why| format!("not taken over: {why}"),
+                    |units| format!("holds {units} units"),
+                )
+            }
         };
         listing.push(vec![json!("registry"), json!(name), json!(result)]);
     }
@@ -121,11 +129,11 @@ async fn take_over(
 }
 
 /// The units that a batch holds from now on, or why it does not. It runs already: it gets all or nothing, and at once.
-async fn take(pools: &Pools, batch: Batch) -> Result<Result<u64, String>, Failure> {
+async fn take(pools: &Pools, batch: Batch, parallel: NonZeroU32) -> Result<Result<u64, String>, Failure> {
     let Some(pool) = pools.by_external_id(batch.external_id).await? else {
         return Ok(Err(format!("there is no pool with the id {}", batch.external_id)));
     };
-    let part = AskPart { least: Some(batch.parallel), ..AskPart::new(pool.clone(), Some(batch.parallel)) };
+    let part = AskPart { least: Some(parallel), ..AskPart::new(pool.clone(), Some(parallel)) };
     let ask = Ask { table: batch.table, ..Ask::new(batch.holder.clone(), part) };
     let why = match pools.acquire(&ask, Duration::ZERO).await? {
         Answer::Admitted { parts, .. } => return Ok(Ok(parts.iter().map(|part| part.ticket.units()).sum())),

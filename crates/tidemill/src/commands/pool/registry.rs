@@ -17,6 +17,8 @@ pub(super) struct Batch {
     pub(super) table: String,
     pub(super) parallel: NonZeroU32,
     pub(super) status: String,
+    /// When the document forgets it.
+    pub(super) kept_until: Option<Timestamp>,
 }
 
 impl Batch {
@@ -35,13 +37,26 @@ impl Batch {
             table: text(item, "table_name")?.unwrap_or_default(),
             parallel: number(item, "parallel_hint")?.unwrap_or(NonZeroU32::MIN),
             status: required("status")?,
+            kept_until: number(item, "ttl")?.map(at_second),
         })
     }
 
-    /// Whether it holds connections.
-    pub(super) fn is_running(&self) -> bool {
-        self.status == "RUNNING"
+    /// How parallel it runs, or why it is passed over. DynamoDB deletes days after the ttl, so a scan still has items of
+    /// batches that ended long ago and never said so.
+    pub(super) fn runs(&self, now: Timestamp) -> Result<NonZeroU32, &str> {
+        if self.status != "RUNNING" {
+            return Err(&self.status);
+        }
+        if self.kept_until.is_some_and(|kept_until| kept_until <= now) {
+            return Err("its ttl has passed");
+        }
+        Ok(self.parallel)
     }
+}
+
+/// So many seconds after the Unix epoch.
+fn at_second(seconds: i64) -> Timestamp {
+    Timestamp::from_micros(seconds.saturating_mul(1_000_000))
 }
 
 /// The document forgets an item so long after its start.
@@ -97,9 +112,29 @@ mod tests {
 
         let batch = Batch::read(&item).unwrap();
 
-        assert!(Batch::is_one(&item) && batch.is_running());
+        assert!(Batch::is_one(&item));
         assert_eq!((batch.external_id, batch.parallel.get(), &*batch.table), (4, 8, "SALES_ORDER"));
         assert_eq!(batch.holder.dag_id(), "batch_001");
+    }
+
+    /// What `Batch::runs` says at this instant of an item of the document with other attributes.
+    fn runs_at(now: &str, attributes: &str) -> Result<u32, String> {
+        let text = format!(r#"{{"src_db_id": 4, "dag_run_id": "r", "dag_id": "d", {attributes}}}"#);
+        let batch = Batch::read(&items(text.as_bytes()).unwrap().remove(0)).unwrap();
+        batch.runs(now.parse().unwrap()).map(NonZeroU32::get).map_err(str::to_owned)
+    }
+
+    #[test]
+    fn a_batch_counts_until_its_ttl_has_passed() {
+        // 2024-01-26T00:05:30Z.
+        let attributes = r#""parallel_hint": 8, "status": "RUNNING", "ttl": "1706227530""#;
+
+        assert_eq!(runs_at("2024-01-26T00:05:29Z", attributes), Ok(8));
+        assert_eq!(runs_at("2024-01-26T00:05:30Z", attributes), Err("its ttl has passed".to_owned()));
+        let without_ttl = r#""parallel_hint": 8, "status": "RUNNING""#;
+        assert_eq!(runs_at("2124-01-26T00:05:30Z", without_ttl), Ok(8));
+        let ended = r#""parallel_hint": 8, "status": "COMPLETED", "ttl": 1706227530"#;
+        assert_eq!(runs_at("2124-01-26T00:05:30Z", ended), Err("COMPLETED".to_owned()));
     }
 
     #[test]
