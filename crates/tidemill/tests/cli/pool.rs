@@ -298,6 +298,28 @@ async fn a_batch_whose_ttl_has_passed_is_not_taken_over() {
     }
 }
 
+/// One that holds nothing, before one that does.
+const NOTHING_AND_SOME: &str = r#"{"Items": [
+  {"src_db_id": {"N": "4"}, "dag_run_id": {"S": "r1"}, "dag_id": {"S": "none"}, "parallel_hint": {"N": "0"},
+   "status": {"S": "RUNNING"}},
+  {"src_db_id": {"N": "4"}, "dag_run_id": {"S": "r1"}, "dag_id": {"S": "some"}, "parallel_hint": {"N": "8"},
+   "status": {"S": "RUNNING"}}
+]}"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_that_holds_nothing_does_not_keep_others_from_being_taken_over() {
+    let database = Scratch::file();
+    let stage = stage(&database);
+    fs::write(stage.path("registry.json"), NOTHING_AND_SOME).unwrap();
+
+    let imported = stage.run(&["pool", "import", "registry.json", "-o", "csv"]);
+
+    let told = "table,item,result\nregistry,none/r1,passed over: its parallel_hint is 0\n\
+                registry,some/r1,holds 8 units\n";
+    assert_eq!(imported.succeeds().stdout, told);
+    assert_eq!(in_use(&stage, "etl"), 8);
+}
+
 #[test]
 fn an_import_that_is_not_understood_changes_nothing() {
     let stage = Stage::new();

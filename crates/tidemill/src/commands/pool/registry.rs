@@ -15,7 +15,7 @@ pub(super) struct Batch {
     pub(super) external_id: i64,
     pub(super) holder: Holder,
     pub(super) table: String,
-    pub(super) parallel: NonZeroU32,
+    pub(super) parallel: u32,
     pub(super) status: String,
     /// When the document forgets it.
     pub(super) kept_until: Option<Timestamp>,
@@ -35,7 +35,7 @@ impl Batch {
             external_id: number(item, "src_db_id")?.ok_or("src_db_id is missing")?,
             holder: Holder::run(&dag_id, &run_id).map_err(|bad| bad.to_string())?,
             table: text(item, "table_name")?.unwrap_or_default(),
-            parallel: number(item, "parallel_hint")?.unwrap_or(NonZeroU32::MIN),
+            parallel: number(item, "parallel_hint")?.unwrap_or(1),
             status: required("status")?,
             kept_until: number(item, "ttl")?.map(at_second),
         })
@@ -50,7 +50,7 @@ impl Batch {
         if self.kept_until.is_some_and(|kept_until| kept_until <= now) {
             return Err("its ttl has passed");
         }
-        Ok(self.parallel)
+        NonZeroU32::new(self.parallel).ok_or("its parallel_hint is 0")
     }
 }
 
@@ -113,7 +113,7 @@ mod tests {
         let batch = Batch::read(&item).unwrap();
 
         assert!(Batch::is_one(&item));
-        assert_eq!((batch.external_id, batch.parallel.get(), &*batch.table), (4, 8, "SALES_ORDER"));
+        assert_eq!((batch.external_id, batch.parallel, &*batch.table), (4, 8, "SALES_ORDER"));
         assert_eq!(batch.holder.dag_id(), "batch_001");
     }
 
@@ -135,6 +135,15 @@ mod tests {
         assert_eq!(runs_at("2124-01-26T00:05:30Z", without_ttl), Ok(8));
         let ended = r#""parallel_hint": 8, "status": "COMPLETED", "ttl": 1706227530"#;
         assert_eq!(runs_at("2124-01-26T00:05:30Z", ended), Err("COMPLETED".to_owned()));
+    }
+
+    #[test]
+    fn a_batch_without_a_hint_is_one_connection_and_a_hint_of_0_is_none() {
+        let now = "2024-01-25T00:05:30Z";
+
+        assert_eq!(runs_at(now, r#""status": "RUNNING""#), Ok(1));
+        let nothing = r#""parallel_hint": "0", "status": "RUNNING""#;
+        assert_eq!(runs_at(now, nothing).unwrap_err(), "its parallel_hint is 0");
     }
 
     #[test]
