@@ -127,6 +127,9 @@ pub(crate) enum PoolCommand {
         /// Which of its tables
         #[arg(long, default_value = "limits")]
         table: Table,
+        /// Only who has units now; of the registry
+        #[arg(long)]
+        running: bool,
     },
 }
 
@@ -157,7 +160,9 @@ pub(super) async fn run(command: PoolCommand, context: &Context) -> Result<Exit,
         PoolCommand::Events { pool, limit } => look::events(pool.as_deref(), limit, context).await,
         PoolCommand::Verify { pool } => verify::run(pool.as_deref(), context).await,
         PoolCommand::Import { file } => import::run(&file, context).await,
-        PoolCommand::Export { table } => export::run(table, context).await,
+        PoolCommand::Export { table, running } => {
+            export::run(export::Order { table, running }, context).await
+        }
     }
 }
 

@@ -320,6 +320,26 @@ async fn a_batch_that_holds_nothing_does_not_keep_others_from_being_taken_over()
     assert_eq!(in_use(&stage, "etl"), 8);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_the_registry_only_what_runs_is_exported_if_that_is_asked_for() {
+    for database in both_databases().await {
+        let stage = stage(&database);
+        let _pools = busy(&database).await;
+        let runs = |flags: &[&str]| {
+            let export = ["pool", "export", "--table", "registry", "-o", "json"];
+            let exported = json_of(&stage.run(&[&export[..], flags].concat()));
+            let item = |item: &Value| (item["dag_run_id"]["S"].clone(), item["status"]["S"].clone());
+            exported["Items"].as_array().unwrap().iter().map(item).collect::<Vec<_>>()
+        };
+
+        let (all, running) = (runs(&[]), runs(&["--running"]));
+
+        assert_eq!(all.len(), 3, "{all:?}");
+        assert_eq!(running, [(json!("r1"), json!("RUNNING"))]);
+        stage.run(&["pool", "export", "--running"]).fails("TM0002", 2);
+    }
+}
+
 #[test]
 fn an_import_that_is_not_understood_changes_nothing() {
     let stage = Stage::new();

@@ -8,7 +8,8 @@ use crate::output::write_stdout;
 use crate::report::Failure;
 use clap::ValueEnum;
 use serde_json::{Value, json};
-use tidemill_domain::code::Exit;
+use tidemill_domain::code::{Code, Exit};
+use tidemill_domain::pool::State;
 use tidemill_domain::pool::state::STATES;
 use tidemill_store::Tx;
 
@@ -27,14 +28,33 @@ pub(crate) enum Table {
     Registry,
 }
 
-pub(super) async fn run(table: Table, context: &Context) -> Result<Exit, Failure> {
+/// What is to be exported.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Order {
+    pub(super) table: Table,
+    /// Only those that are `RUNNING` in the document's words.
+    pub(super) running: bool,
+}
+
+impl Order {
+    /// The states of the tickets that are meant.
+    fn states(self) -> &'static [State] {
+        if self.running { &[State::Granted, State::Running, State::Suspect] } else { &STATES }
+    }
+}
+
+pub(super) async fn run(order: Order, context: &Context) -> Result<Exit, Failure> {
+    if order.running && order.table == Table::Limits {
+        let fix = "add --table registry, or leave out --running";
+        return Err(Failure::new(Code::Usage, "pools do not run; --running is about the registry", fix));
+    }
     let store = context.store().await?;
     let mut tx = store.read().await?;
-    let items = match table {
+    let items = match order.table {
         Table::Limits => {
             tx.pools(POOLS_MAX).await?.iter().map(|record| limits::item(&record.settings)).collect()
         }
-        Table::Registry => tickets(&mut tx).await?,
+        Table::Registry => tickets(&mut tx, order.states()).await?,
     };
     tx.rollback().await?;
     store.close().await;
@@ -51,11 +71,11 @@ pub(super) async fn run(table: Table, context: &Context) -> Result<Exit, Failure
     Ok(Exit::Ok)
 }
 
-async fn tickets(tx: &mut Tx) -> Result<Vec<Item>, Failure> {
+async fn tickets(tx: &mut Tx, states: &[State]) -> Result<Vec<Item>, Failure> {
     let mut items = Vec::new();
     for pool in tx.pools(POOLS_MAX).await? {
         let settings = &pool.settings;
-        let tickets = tx.pool_tickets(&settings.name, &STATES, TICKETS_MAX).await?;
+        let tickets = tx.pool_tickets(&settings.name, states, TICKETS_MAX).await?;
         items.extend(tickets.iter().map(|found| registry::item(found, settings.external_id)));
     }
     Ok(items)
