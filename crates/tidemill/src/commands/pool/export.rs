@@ -76,7 +76,7 @@ async fn tickets(tx: &mut Tx, states: &[State]) -> Result<Vec<Item>, Failure> {
     for pool in tx.pools(POOLS_MAX).await? {
         let settings = &pool.settings;
         let tickets = tx.pool_tickets(&settings.name, states, TICKETS_MAX).await?;
-        items.extend(tickets.iter().map(|found| registry::item(found, settings.external_id)));
+        items.extend(tickets.iter().map(|found| registry::item(found, settings)));
     }
     Ok(items)
 }

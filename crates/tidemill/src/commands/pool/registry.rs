@@ -4,8 +4,7 @@ use super::dynamo::{Item, number, text};
 use super::look::since;
 use serde_json::json;
 use std::num::NonZeroU32;
-use std::time::Duration;
-use tidemill_domain::pool::{Holder, State};
+use tidemill_domain::pool::{Holder, Settings, State};
 use tidemill_domain::time::Timestamp;
 use tidemill_store::pool::TicketRecord;
 
@@ -59,16 +58,13 @@ fn at_second(seconds: i64) -> Timestamp {
     Timestamp::from_micros(seconds.saturating_mul(1_000_000))
 }
 
-/// The document forgets an item so long after its start.
-const TTL: Duration = Duration::from_secs(24 * 3600);
-
-/// A ticket as an item, as the view of the registry has it too.
-pub(super) fn item(found: &TicketRecord, external_id: Option<i64>) -> Item {
+/// A ticket as an item, as the view of the registry has it too, but for the ttl: that of the view is always a day.
+pub(super) fn item(found: &TicketRecord, settings: &Settings) -> Item {
     let ticket = &found.ticket;
     let started_at = since(ticket);
-    let kept_until = started_at.plus(TTL);
+    let kept_until = in_doubt_from(found).unwrap_or(started_at).plus(settings.max_hold);
     [
-        ("src_db_id", json!(external_id)),
+        ("src_db_id", json!(settings.external_id)),
         ("dag_run_id", json!(ticket.holder.run_id())),
         ("dag_id", json!(ticket.holder.dag_id())),
         ("table_name", json!(ticket.table)),
@@ -80,6 +76,16 @@ pub(super) fn item(found: &TicketRecord, external_id: Option<i64>) -> Item {
     .map(|(name, value)| (name.to_owned(), value))
     .into_iter()
     .collect()
+}
+
+/// When whoever sends heartbeats is in doubt, if it is not heard of again. Its units are held from then on, and not from its
+/// start: it may run for longer than others hold theirs.
+fn in_doubt_from(found: &TicketRecord) -> Option<Timestamp> {
+    match found.ticket.state {
+        State::Suspect => found.ticket.doubted_at,
+        State::Running if found.ticket.lease_for.is_some() => found.expires_at,
+        _ => None,
+    }
 }
 
 /// The document's word for where a ticket is. Who ended without having said how it went counts as failed.
@@ -102,6 +108,9 @@ fn to_the_second(instant: Timestamp) -> String {
 mod tests {
     use super::super::dynamo::items;
     use super::*;
+    use std::time::Duration;
+    use tidemill_domain::lease::Epoch;
+    use tidemill_domain::pool::{Class, Ticket};
 
     #[test]
     fn the_documents_example_is_read() {
@@ -144,6 +153,52 @@ mod tests {
         assert_eq!(runs_at(now, r#""status": "RUNNING""#), Ok(1));
         let nothing = r#""parallel_hint": "0", "status": "RUNNING""#;
         assert_eq!(runs_at(now, nothing).unwrap_err(), "its parallel_hint is 0");
+    }
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    /// A ticket that began at the Unix epoch and was last heard of 5 hours later.
+    fn record(settings: &Settings, state: State, lease_for: Option<Duration>) -> TicketRecord {
+        let id = "018f3c5e-1d2b-7cc3-9b1a-6f0a4e7d2c11".parse().unwrap();
+        let (_, asked, weight) = settings.weigh(NonZeroU32::new(8), None);
+        let heard_of_at = Timestamp::EPOCH.plus(5 * HOUR);
+        let ticket = Ticket {
+            id,
+            request: id,
+            with: Vec::new(),
+            holder: Holder::run("d", "r").unwrap(),
+            state,
+            class: Class::default(),
+            weight,
+            asked,
+            least: asked,
+            granted: Some(asked),
+            upgrade: None,
+            epoch: Epoch::ZERO,
+            enqueued_at: Timestamp::EPOCH,
+            granted_at: Some(Timestamp::EPOCH),
+            claimed_at: Some(Timestamp::EPOCH),
+            doubted_at: Some(heard_of_at).filter(|_| state == State::Suspect),
+            ask_by: Timestamp::EPOCH,
+            lease_for,
+            table: String::new(),
+            hint: None,
+            call: None,
+        };
+        let (pool, units) = (settings.name.clone(), ticket.units());
+        TicketRecord { ticket, pool, units, ended_at: None, ending: None, expires_at: Some(heard_of_at) }
+    }
+
+    #[test]
+    fn a_ticket_is_exported_with_the_time_for_which_its_pool_holds_units() {
+        let settings = Settings { max_hold: 2 * HOUR, ..Settings::new("etl".parse().unwrap(), 40) };
+        let ttl = |state, lease_for| item(&record(&settings, state, lease_for), &settings)["ttl"].clone();
+
+        assert_eq!(ttl(State::Running, None), 2 * 3600);
+        assert_eq!(ttl(State::Released, None), 2 * 3600);
+        // It has run for longer than that, and nobody would free it.
+        assert_eq!(ttl(State::Running, Some(HOUR)), 7 * 3600);
+        assert_eq!(ttl(State::Suspect, Some(HOUR)), 7 * 3600);
     }
 
     #[test]
