@@ -7,7 +7,7 @@ use crate::api::pool::lease::{Taking, lease_id, take};
 use crate::api::pool::{find, gone, named, object};
 use crate::dashboard::form::{self, Fields, Order};
 use crate::dashboard::frame::{Frame, Section};
-use crate::dashboard::part::{command, plural, refused};
+use crate::dashboard::part::{command, number, plural, refused};
 use crate::dashboard::preferences::is_ours;
 use crate::dashboard::pulse::Pulse;
 use crate::dashboard::region::{Buttons, Page};
@@ -28,7 +28,7 @@ use tidemill_store::pool::{PoolRecord, TicketRecord};
 /// the secret of its session.
 const FORM: &str = "pool-order";
 
-/// Why a pool is paused by whom does not say it.
+/// The reason that is recorded of a click: a button has no field to say why, and every order has a reason.
 const ONE_CLICK: &str = "with one click on the dashboard";
 
 /// What one click does to a pool.
@@ -259,16 +259,16 @@ fn sheet(visit: &Visit, pool: &PoolRecord, record: &TicketRecord) -> Markup {
 
 /// What becomes of it.
 fn consequence(pool: &PoolRecord, record: &TicketRecord) -> String {
-    let (usage, waiting) = (pool.usage, pool.waiting);
+    let waiting = pool.waiting;
     if record.ticket.state == TicketState::Waiting {
-        let others = waiting.saturating_sub(1);
-        return format!(
-            "It leaves the queue without units; {others} others wait on. Who asks again stands at the end."
-        );
+        let others = plural(waiting.saturating_sub(1), "other waits", "others wait");
+        return format!("It leaves the queue without units; {others} on. Who asks again stands at the end.");
     }
-    let after = usage.saturating_sub(record.units);
+    let usage = number(pool.usage);
+    let after = plural(pool.usage.saturating_sub(record.units), "unit", "units");
+    let requests = plural(waiting, "request waits", "requests wait");
     format!(
-        "{usage} → {after} units in use; {waiting} requests wait, and may start at once. \
+        "{usage} → {after} in use; {requests}, and may start at once. \
          Nothing is killed: if its work still runs, that goes on beside them. Its next heartbeat tells it that the units are gone."
     )
 }

@@ -300,7 +300,7 @@ async fn units_are_taken_away_after_a_question_and_for_a_reason() {
     let release = asked(&page);
     let question = operator.get(&release).await.text;
     assert!(question.contains("Release of “batch_1/run”?"), "{question}");
-    assert!(question.contains("16 → 8 units in use; 1 requests wait, and may start at once."), "{question}");
+    assert!(question.contains("16 → 8 units in use; 1 request waits, and may start at once."), "{question}");
     assert!(question.contains("tidemill pool release "));
     let empty = operator.submit("/pools", &release, "reason=+&key=a").await;
     assert_eq!(empty.status, StatusCode::BAD_REQUEST);
@@ -338,7 +338,9 @@ async fn the_queue_tells_place_reason_and_estimate_and_a_request_can_leave_it() 
     assert!(queue.contains("1 batch_398/run 12 at least 8 normal 45 s"), "{queue}");
 
     let question = operator.get(&asked(&page)).await.text;
-    assert!(question.contains("Cancel request of “batch_398/run”?") && question.contains("1 others wait on"));
+    assert!(
+        question.contains("Cancel request of “batch_398/run”?") && question.contains("; 1 other waits on.")
+    );
     let done =
         operator.submit("/pools", &asked(&page), "reason=not+needed&back=/pools/ADW%3Ftab%3Dqueue").await;
     assert_eq!(done.header("location"), "/pools/ADW?tab=queue");

@@ -189,7 +189,7 @@ fn a_holder_is_released_in_a_dialog_and_the_queue_goes_on_without_a_reload() {
     page.click("a[aria-label='Release batch_421/run…']").unwrap();
     page.wait_until(SOON, |page| page.exists("dialog[open] [name=reason]")).unwrap();
     assert!(page.text("dialog[open] h2").unwrap().contains("Release of “batch_421/run”?"));
-    assert!(page.text("dialog[open]").unwrap().contains("32 → 16 units in use; 1 requests wait"));
+    assert!(page.text("dialog[open]").unwrap().contains("32 → 16 units in use; 1 request waits"));
     page.click("dialog[open] [data-close]").unwrap();
     page.wait_until(SOON, |page| Ok(!page.exists("dialog[open]")?)).unwrap();
     assert!(has_row(page, "#tab tbody tr", &["batch_421/run"]).unwrap());
