@@ -8,7 +8,7 @@ use tidemill_domain::lease::{LeaseKey, Term};
 use tidemill_domain::pool::command::{Release, ReleaseBy};
 use tidemill_domain::pool::event::End;
 use tidemill_domain::pool::{Holder, PoolName, Settings};
-use tidemill_domain::time::Clock;
+use tidemill_domain::time::{Clock, Timestamp};
 use tidemill_engine::pool::keeper::{self, Tidied};
 use tidemill_engine::pool::{Ask, AskPart, PoolOptions, Pools};
 use tidemill_engine::{EngineError, Process};
@@ -32,6 +32,17 @@ async fn run(pools: &Pools, run: &str) {
     pools.acquire(&Ask::new(holder.clone(), part), Duration::ZERO).await.unwrap();
     let (by, end) = (ReleaseBy::Holder(holder), End::Released { failed: false });
     pools.release(Release { pool: adw(), by, epoch: None, end, call: None }).await.unwrap();
+}
+
+/// Waits until the first step of the pool's usage since `start` is made of so many samples.
+async fn until_samples(bench: &Bench, start: Timestamp, wanted: u64) {
+    let is_sampled = async || {
+        let mut tx = bench.store.begin().await.unwrap();
+        let steps = tx.pool_usage(&adw(), start).await.unwrap();
+        drop(tx);
+        steps.first().is_some_and(|step| step.samples == wanted)
+    };
+    crate::until("the next sample of the keeper", is_sampled).await;
 }
 
 #[tokio::test]
@@ -69,26 +80,17 @@ async fn when_the_keeper_ends_another_process_takes_over() {
     let mut keepers = tokio::task::JoinSet::new();
     keepers.spawn(keeper::run(first.clone(), HISTORY));
     keepers.spawn(keeper::run(second.clone(), HISTORY));
-    let samples = async |wanted: u64| loop {
-        let mut tx = bench.store.begin().await.unwrap();
-        let steps = tx.pool_usage(&adw(), start).await.unwrap();
-        drop(tx);
-        if steps.first().is_some_and(|step| step.samples == wanted) {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    };
     let is_keeper = async |process: &Process| {
         let mut tx = bench.store.begin().await.unwrap();
         tx.leases_of(process.id()).await.unwrap().iter().any(|(key, _)| key.to_string() == "pool/keeper")
     };
 
-    samples(1).await;
+    until_samples(&bench, start, 1).await;
     let (keeper, other) = if is_keeper(&first).await { (first, second) } else { (second, first) };
     assert!(!is_keeper(&other).await);
     keeper.stop().await.unwrap();
 
-    samples(2).await;
+    until_samples(&bench, start, 2).await;
     assert!(is_keeper(&other).await);
 }
 

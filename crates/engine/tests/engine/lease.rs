@@ -215,11 +215,15 @@ async fn what_is_released_dropped_or_stopped_can_be_had_at_once() {
     one.acquire(&key("a"), Term::Process).await.unwrap().release().await.unwrap();
     let a = two.acquire(&key("a"), Term::Process).await.unwrap();
     drop(one.acquire(&key("b"), Term::Process).await.unwrap());
-    let mut b = two.acquire(&key("b"), Term::Process).await;
-    while b.is_err() {
-        tokio::task::yield_now().await;
-        b = two.acquire(&key("b"), Term::Process).await;
-    }
+    let asking = async {
+        loop {
+            if let Ok(lease) = two.acquire(&key("b"), Term::Process).await {
+                return lease;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let _b = tokio::time::timeout(crate::SOON, asking).await.expect("the lease that was dropped");
     two.stop().await.unwrap();
 
     assert_eq!(two.ended().await, End::Stopped);

@@ -26,6 +26,9 @@ use tidemill_store::scratch::Scratch;
 
 const TTL: Duration = Duration::from_secs(15);
 
+/// Far longer than anything here takes, so that a hang is seen.
+const SOON: Duration = Duration::from_secs(60);
+
 struct Bench {
     store: Store,
     clock: Arc<FakeClock>,
@@ -48,6 +51,16 @@ impl Bench {
 fn options(name: &str, ttl: Duration) -> ProcessOptions {
     let identity = Identity { name: name.into(), host: "host".into(), pid: 7, version: "0.1.0".into() };
     ProcessOptions { identity, ttl }
+}
+
+/// Waits until something is so, by the host's clock; fails with what was waited for.
+async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
+    let looking = async {
+        while !is_so().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(SOON, looking).await.expect(what);
 }
 
 fn key(name: &str) -> LeaseKey {

@@ -56,9 +56,7 @@ async fn an_execution_whose_process_fell_silent_fails_with_the_reason_and_its_gh
         let running = launcher.launch("waiting", &JobParameters::new(), &Actor::system()).await.unwrap();
         let id = running.execution;
         // What the start of the step has locked would be left for the next time.
-        while steps_of(bench, id).await == 0 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        crate::until("the step of the execution", async || steps_of(bench, id).await > 0).await;
         assert!(recovery::recover_once(bench.store()).await.unwrap().is_empty(), "its process is alive");
 
         bench.clock().advance(crate::TTL);
@@ -90,9 +88,8 @@ async fn what_shall_be_restarted_is_restarted_once_and_not_for_ever() {
     let (heir, launcher) = other(bench, stand.clock.clone(), job.clone()).await;
     let restarting = tokio::spawn(recovery::run(launcher));
     let second = ExecutionId::new(first.execution.get() + 1);
-    while status_of(bench, second).await != Some(BatchStatus::Started) {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    let is_started = async || status_of(bench, second).await == Some(BatchStatus::Started);
+    crate::until("the restart of the execution", is_started).await;
     restarting.abort();
     drop(heir);
     bench.clock().advance(crate::TTL);
