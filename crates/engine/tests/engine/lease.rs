@@ -4,7 +4,8 @@ use crate::{Bench, TTL, key};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use std::time::Duration;
 use tidemill_domain::lease::{Epoch, Term};
-use tidemill_domain::process::self_fencing_margin;
+use tidemill_domain::process::{ProcessRefusal, self_fencing_margin};
+use tidemill_domain::time::Clock;
 use tidemill_engine::process::End;
 use tidemill_engine::{EngineError, reaper};
 
@@ -193,18 +194,31 @@ async fn a_lease_that_arrives_at_a_process_that_has_ended_is_lost() {
 async fn a_process_that_nobody_has_any_more_stops_its_heartbeat() {
     let bench = Bench::new().await;
     let clock = std::sync::Arc::new(tidemill_engine::SystemClock::new());
-    let ttl = Duration::from_millis(40);
+    // Heartbeats come every quarter of it in real time, and count from where the test has put the database's clock.
+    let ttl = Duration::from_secs(2);
     let process = tidemill_engine::Process::start(bench.store.clone(), clock, crate::options("one", ttl))
         .await
         .unwrap();
     let id = process.id();
+    bench.clock.advance(ttl / 2);
+    let is_heard = async || {
+        let mut tx = bench.store.begin().await.unwrap();
+        let known = tx.processes(10).await.unwrap();
+        tx.rollback().await.unwrap();
+        known.iter().any(|one| one.id == id && one.heartbeat_at == bench.clock.now())
+    };
+    crate::until("a heartbeat while somebody has the process", is_heard).await;
 
     drop(process);
-    tokio::time::sleep(ttl * 3).await;
-    bench.clock.advance(ttl);
+    // A heartbeat that was under way comes to its end, and still counts from the instant of the last one.
+    tokio::time::sleep(ttl / 4).await;
+    bench.clock.advance(ttl / 2);
+    // Whoever went on would say here that it lives beyond the instant at which the test looks.
+    tokio::time::sleep(ttl / 2).await;
+    bench.clock.advance(ttl / 2);
 
     let mut tx = bench.store.begin().await.unwrap();
-    assert!(tx.heartbeat(id, ttl).await.unwrap().is_err());
+    assert_eq!(tx.heartbeat(id, ttl).await.unwrap(), Err(ProcessRefusal::Lapsed));
 }
 
 #[tokio::test]
