@@ -213,14 +213,13 @@ async fn a_take_over_waits_for_the_settling_transaction(bench: Bench) {
     assert!(settling.confirm_lease(&key("a"), fence).await.unwrap());
 
     let store = bench.store.clone();
-    let mut take_over = tokio::spawn(async move {
+    let take_over = tokio::spawn(async move {
         let mut tx = store.begin().await.unwrap();
         let granted = tx.acquire_lease(&key("a"), two, Term::Process).await.unwrap();
         tx.commit().await.unwrap();
         granted
     });
-    let waited = tokio::time::timeout(Duration::from_millis(200), &mut take_over).await;
-    assert!(waited.is_err(), "the lease was taken over under a transaction that had passed the fence");
+    bench.until_blocked(&[&take_over]).await;
     settling.commit().await.unwrap();
 
     assert_eq!(take_over.await.unwrap().unwrap().fence.epoch, fence.epoch.next());
@@ -296,7 +295,7 @@ async fn a_heartbeat_under_way_saves_its_process(bench: Bench) {
         tx.commit().await.unwrap();
         (dead.len(), answer.is_ok())
     });
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    bench.until_blocked(&[&grab]).await;
     heartbeat.commit().await.unwrap();
 
     assert_eq!(grab.await.unwrap(), (0, false));
@@ -321,7 +320,7 @@ async fn a_heartbeat_that_waited_behind_its_own_funeral_is_refused(bench: Bench)
         tx.commit().await.unwrap();
         answer
     });
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    bench.until_blocked(&[&heartbeat]).await;
     bench.advance(Duration::from_micros(1));
     assert!(funeral.acquire_lease(&key("a"), two, Term::Process).await.unwrap().is_ok());
     funeral.commit().await.unwrap();

@@ -2,13 +2,16 @@
 //! PostgreSQL, under the same name.
 #![cfg(test)]
 
+use sqlx::Connection;
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::lease::LeaseKey;
 use tidemill_domain::process::{Identity, ProcessId};
 use tidemill_domain::time::{Clock, FakeClock, Timestamp};
 use tidemill_store::scratch::Scratch;
+use tidemill_store::url::Dialect;
 use tidemill_store::{Store, Tx};
+use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 /// Declares tests for both databases; each is an `async fn name(bench: Bench)`.
@@ -63,6 +66,9 @@ struct Bench {
 /// The lease of a process in these tests.
 const TTL: Duration = Duration::from_secs(15);
 
+/// Far longer than anything here takes, so that a hang is seen.
+const SOON: Duration = Duration::from_secs(60);
+
 impl Bench {
     async fn sqlite() -> Self {
         Self::on(Scratch::file()).await
@@ -88,6 +94,38 @@ impl Bench {
 
     fn advance(&self, duration: Duration) {
         self.clock.advance(duration);
+    }
+
+    /// Waits until all of these wait for what an open transaction of the test has locked; fails when one of them goes
+    /// on to its end instead. SQLite does not tell who waits, so there they are given the time to go on.
+    async fn until_blocked<T>(&self, rivals: &[&JoinHandle<T>]) {
+        let is_one_done = || rivals.iter().any(|rival| rival.is_finished());
+        if self.store.dialect() == Dialect::Sqlite {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            assert!(!is_one_done(), "somebody did not wait for the transaction that is open");
+            return;
+        }
+        let mut connection = sqlx::PgConnection::connect(self.scratch.url()).await.unwrap();
+        let looking = async {
+            loop {
+                let blocked: i64 = sqlx::query_scalar(
+                    "select count(*)
+                     from pg_stat_activity
+                     where datname = current_database()
+                       and backend_type = 'client backend'
+                       and wait_event_type = 'Lock'",
+                )
+                .fetch_one(&mut connection)
+                .await
+                .unwrap();
+                assert!(!is_one_done(), "somebody did not wait for the transaction that is open");
+                if usize::try_from(blocked).unwrap() >= rivals.len() {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(SOON, looking).await.expect("backends that wait for a lock");
     }
 
     /// Registers a process; `number` makes its id.

@@ -259,11 +259,7 @@ async fn an_execution_that_somebody_else_has_written_is_noticed(bench: Bench) {
         tx.commit().await.unwrap();
         answer
     });
-    let waiting = "select cast(count(*) as text) from pg_stat_activity where wait_event_type = 'Lock'
-                   and datname = current_database()";
-    while look(&bench, waiting).await != [Some("1".to_owned())] {
-        tokio::task::yield_now().await;
-    }
+    bench.until_blocked(&[&ours]).await;
     foreign.commit().await.unwrap();
 
     assert_eq!(ours.await.unwrap(), Err(LaunchRefusal::AlreadyRunning));

@@ -67,7 +67,7 @@ async fn a_heartbeat_before_the_pass_saves_its_holder(bench: Bench) {
     let passing = tokio::spawn(async move {
         pass(&Bench { store, clock, scratch }, &mut PoolCache::default(), &[]).await;
     });
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    bench.until_blocked(&[&passing]).await;
     beat.commit().await.unwrap();
     passing.await.unwrap();
 

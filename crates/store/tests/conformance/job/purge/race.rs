@@ -52,8 +52,7 @@ async fn a_launch_that_comes_second_waits_and_makes_a_new_instance(bench: Bench)
     assert_eq!(purging.purge_share(&walk, 10).await.unwrap().removed.instances, 1);
     let (waiting, parameters) = (bench.clone(), failed.parameters.clone());
     let launching = tokio::spawn(async move { launch(&waiting, &parameters, by).await });
-    tokio::time::sleep(Duration::from_millis(200)).await;
-    assert!(!launching.is_finished(), "the launch did not wait for the purge");
+    bench.until_blocked(&[&launching]).await;
 
     purging.commit().await.unwrap();
 
@@ -73,6 +72,7 @@ async fn a_launch_that_waited_for_a_purge_that_failed_goes_on_with_the_old_insta
     assert_eq!(purging.purge_share(&walk, 10).await.unwrap().removed.instances, 1);
     let (waiting, parameters) = (bench.clone(), failed.parameters.clone());
     let launching = tokio::spawn(async move { launch(&waiting, &parameters, by).await });
+    bench.until_blocked(&[&launching]).await;
 
     purging.rollback().await.unwrap();
 

@@ -3,7 +3,6 @@
 use super::operate::{ann, edit, order};
 use super::{all, block, delivered, due, except, ids, new, refused, settle, states, waiting, write};
 use crate::Bench;
-use std::time::Duration;
 use tidemill_domain::outbox::exception::{ExceptionState, Verb};
 use tidemill_domain::outbox::{EventId, Payload, Slot};
 use tidemill_store::Store;
@@ -94,7 +93,7 @@ async fn an_event_that_is_being_skipped_while_one_is_added_behind_it_lets_it_go(
     relay.outbox_except(&[new(2, "a", ExceptionState::Held)], bench.now()).await.unwrap();
 
     let skipping = beside(bench.store.clone(), 1, Verb::Skip);
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    bench.until_blocked(&[&skipping]).await;
     relay.commit().await.unwrap();
 
     assert_eq!(skipping.await.unwrap(), 1);
@@ -115,7 +114,7 @@ async fn an_event_that_is_added_behind_one_that_is_being_skipped_is_not_forgotte
         relay.outbox_except(&[new(2, "a", ExceptionState::Held)], now).await.unwrap();
         relay.commit().await.unwrap();
     });
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    bench.until_blocked(&[&adding]).await;
     operator.commit().await.unwrap();
     adding.await.unwrap();
 
@@ -130,7 +129,7 @@ async fn of_two_operators_the_second_finds_what_the_first_has_left(bench: Bench)
     let _skipped = first.operate_outbox(&Selection::One(EventId::new(1)), &operation).await.unwrap();
 
     let others = [beside(bench.store.clone(), 1, Verb::Replay), beside(bench.store.clone(), 2, Verb::Skip)];
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    bench.until_blocked(&others.each_ref()).await;
     first.commit().await.unwrap();
 
     let [replayed, skipped] = others;
