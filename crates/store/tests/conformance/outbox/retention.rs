@@ -232,7 +232,12 @@ async fn an_event_that_comes_late_keeps_its_partition() {
     let waits = "select count(*) from pg_locks
                  where not granted and relation = 'outbox_event'::regclass
                    and database = (select oid from pg_database where datname = current_database())";
-    while numbers(&bench.store, waits).await == [0] && !retaining.is_finished() {}
+    let looking = async {
+        while numbers(&bench.store, waits).await == [0] {
+            assert!(!retaining.is_finished(), "the partition was not waited for");
+        }
+    };
+    tokio::time::timeout(crate::SOON, looking).await.expect("a wait for the lock on the outbox");
     writer.commit().await.unwrap();
 
     assert_eq!(retaining.await.unwrap().dropped, []);
