@@ -19,12 +19,15 @@ fn table() -> AdoptedTable {
     AdoptedTable::new(name, "transfers", Some("account"), Some("transfer.done"), None).unwrap()
 }
 
+/// So often the sink may refuse a row before it is given up.
+const ATTEMPTS_MAX: u32 = 3;
+
 fn quick(options: &mut RelayOptions) {
     options.poll = Duration::from_millis(50);
     options.lease = Duration::from_secs(1);
     options.batch = NonZeroU32::new(20).unwrap();
     let backoff = Backoff::new(Duration::from_millis(20), 2.0, Duration::from_millis(40), 0.0).unwrap();
-    options.retry = RetryPolicy { backoff, attempts_max: 3 };
+    options.retry = RetryPolicy { backoff, attempts_max: ATTEMPTS_MAX };
 }
 
 /// A database with the table of the document, adopted.
@@ -174,7 +177,8 @@ async fn a_sink_that_takes_nothing_costs_no_row_an_attempt() {
     kept.is_down.store(true, Ordering::Relaxed);
     write(&site, &["a", "b", "a"]).await;
     let relay = site.relay(&kept, quick).await;
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    // Once more than it would be asked if these were attempts.
+    kept.until_asked(ATTEMPTS_MAX as usize + 1).await;
     assert_eq!(count(&site, "FAILED").await, 0);
 
     kept.is_down.store(false, Ordering::Relaxed);

@@ -4,6 +4,7 @@ use super::site::{Kept, SOON, Site, assert_in_order};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tidemill_domain::code::Code;
+use tidemill_domain::outbox::Slot;
 use tidemill_engine::outbox::RelayOptions;
 
 fn fast(options: &mut RelayOptions) {
@@ -18,6 +19,13 @@ fn down() -> Kept {
     kept
 }
 
+async fn has_one_relay_with_all_slots(site: &Site) -> bool {
+    let mut tx = site.store.read().await.unwrap();
+    let relays = tx.outbox_relays().await.unwrap();
+    tx.rollback().await.unwrap();
+    matches!(relays.as_slice(), [only] if only.relay.slots == Slot::COUNT)
+}
+
 #[tokio::test]
 async fn a_relay_whose_sink_is_down_makes_room_for_one_whose_sink_is_not() {
     for site in Site::both().await {
@@ -26,7 +34,8 @@ async fn a_relay_whose_sink_is_down_makes_room_for_one_whose_sink_is_not() {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         site.write(&names).await;
         let first = site.relay(&broken, fast).await;
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        crate::until("a relay with all slots", async || has_one_relay_with_all_slots(&site).await).await;
+        broken.until_asked(1).await;
 
         let second = site.relay(&working, fast).await;
         let records = working.until(60).await;

@@ -11,11 +11,14 @@ use tidemill_domain::outbox::exception::{RetryPolicy, StateWord, Verb};
 use tidemill_engine::outbox::RelayOptions;
 use tidemill_store::outbox::exception::{ExceptionFilter, Operation, Selection};
 
+/// So often the sink may refuse an event before it is given up.
+const ATTEMPTS_MAX: u32 = 3;
+
 fn quick(options: &mut RelayOptions) {
     options.poll = Duration::from_millis(50);
     options.batch = NonZeroU32::new(10).unwrap();
     let backoff = Backoff::new(Duration::from_millis(20), 2.0, Duration::from_millis(40), 0.0).unwrap();
-    options.retry = RetryPolicy { backoff, attempts_max: 3 };
+    options.retry = RetryPolicy { backoff, attempts_max: ATTEMPTS_MAX };
 }
 
 async fn states(site: &Site) -> Vec<StateWord> {
@@ -80,7 +83,8 @@ async fn a_sink_that_takes_nothing_costs_no_event_an_attempt() {
         kept.is_down.store(true, Ordering::Relaxed);
         site.write(&["one", "two", "one"]).await;
         let relay = site.relay(&kept, quick).await;
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        // Once more than it would be asked if these were attempts.
+        kept.until_asked(ATTEMPTS_MAX as usize + 1).await;
         assert_eq!(states(&site).await, []);
 
         kept.is_down.store(false, Ordering::Relaxed);

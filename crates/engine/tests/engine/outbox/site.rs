@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tidemill_domain::outbox::exception::RetryPolicy;
@@ -95,6 +95,8 @@ impl Running {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Kept {
     pub(super) records: Arc<Mutex<Vec<Record>>>,
+    /// How often it was asked to take something.
+    asked: Arc<AtomicUsize>,
     /// Aggregates whose events are refused; true: for good.
     pub(super) refused: Arc<Mutex<HashMap<String, bool>>>,
     /// Nothing is taken.
@@ -137,6 +139,19 @@ impl Kept {
         };
         tokio::time::timeout(SOON, reached).await.expect("all events")
     }
+
+    /// Waits until it was asked so many times more, whatever it has answered.
+    pub(super) async fn until_asked(&self, times: usize) {
+        let wanted = self.asked.load(Ordering::Relaxed) + times;
+        let reached = async {
+            while self.asked.load(Ordering::Relaxed) < wanted {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let in_time = tokio::time::timeout(SOON, reached).await;
+        let asked = self.asked.load(Ordering::Relaxed);
+        assert!(in_time.is_ok(), "the sink was asked {asked} times instead of {wanted}");
+    }
 }
 
 impl Publisher for Kept {
@@ -153,6 +168,7 @@ impl Publisher for Kept {
         records: &'a [Record],
     ) -> Pin<Box<dyn Future<Output = Vec<Outcome>> + Send + 'a>> {
         Box::pin(async move {
+            self.asked.fetch_add(1, Ordering::Relaxed);
             let _open = self.gate.lock().await;
             if self.is_down.load(Ordering::Relaxed) {
                 return vec![Outcome::Unavailable { why: "nobody is there".into() }; records.len()];
