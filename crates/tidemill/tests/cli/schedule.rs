@@ -108,17 +108,18 @@ async fn served(database: &Scratch) -> Program {
     let stage = Stage::on(database.url()).with("TIDEMILL_SERVER_LISTEN", "127.0.0.1:0");
     let program = Program::new("scheduled_job", stage);
     let server = program.start("serve.log", &["serve"]);
-    for _ in 0..1000 {
-        let mut tx = store.read().await.unwrap();
-        let is_there = tx.schedule("nightly").await.unwrap().is_some();
-        tx.rollback().await.unwrap();
-        if is_there {
-            break;
+    let written_down = async {
+        loop {
+            let mut tx = store.read().await.unwrap();
+            let is_there = tx.schedule("nightly").await.unwrap().is_some();
+            tx.rollback().await.unwrap();
+            if is_there {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    // The signal may come before the server has begun to listen for it.
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    };
+    tokio::time::timeout(PATIENCE, written_down).await.expect("the schedule of the server");
     end(server);
     program
 }
