@@ -46,7 +46,7 @@ async fn another_process_is_woken_where_the_database_can(bench: Bench) {
     let mut wakeup = elsewhere.wakeup("jobs");
     settle(&mut wakeup).await;
 
-    // A thousand commits in a row are coalesced, but the last one counts.
+    // Many commits in a row are coalesced, but the last one counts.
     for _ in 0..50 {
         let mut tx = bench.begin().await;
         tx.wake("jobs");

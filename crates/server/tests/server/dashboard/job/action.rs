@@ -45,7 +45,7 @@ async fn an_execution_that_failed_says_what_went_wrong_and_where_a_restart_goes_
         panel(&page, "context")
     );
     let list = panel(&operator.get("/jobs").await.text, "jobs");
-    assert!(list.contains("stumble stumbled over 15") || list.contains("stumbled over 15"), "{list}");
+    assert!(list.contains("stumble process failed: stumbled over 15"), "{list}");
 }
 
 #[tokio::test]
