@@ -13,6 +13,7 @@ mod member;
 mod metrics;
 mod sink;
 mod slots;
+mod telling;
 
 use super::keeper::KeeperOptions;
 use super::publisher::{Publisher, SinkRefusal};

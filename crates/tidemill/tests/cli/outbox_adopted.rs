@@ -167,6 +167,46 @@ async fn rows_that_psql_inserts_are_published() {
     assert_eq!((&lines[0]["topic"], &lines[0]["aggregate_id"]), (&"transfers".into(), &"a".into()));
 }
 
+/// As of the outbox itself, of which `outbox_relay` tells.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_fixed_share_processes_and_what_takes_long_is_told_of_an_adopted_table_too() {
+    let Some(scratch) = Scratch::postgres().await else { return };
+    let store = scratch.store(None).await.unwrap();
+    let stage = Stage::on(scratch.url())
+        .with("RELAY_INSTANCE_ID", "0")
+        .with("RELAY_TOTAL_INSTANCES", "1")
+        .with("TIDEMILL_OUTBOX_SLOW_BATCH", "20ms");
+    run(&store, TRANSFER_EVENTS).await;
+    stage.run(&ADOPT).succeeds();
+    run(
+        &store,
+        "create function take_a_while() returns trigger language plpgsql as
+         $$ begin perform pg_sleep(0.05); return new; end $$",
+    )
+    .await;
+    run(
+        &store,
+        "create trigger take_a_while before update on transfer_events
+         for each row when (new.status = 'PUBLISHED') execute function take_a_while()",
+    )
+    .await;
+    run(&store, "insert into transfer_events (aggregate_id) values ('a'), ('a')").await;
+
+    let mut relay = relay(&stage);
+    until("both are published", async || count(&store, "status = 'PUBLISHED'").await == 2).await;
+    relay.signal(Signal::TERM).unwrap();
+    assert!(relay.wait_deadline(PATIENCE).expect("it ends in time").success());
+
+    let log = fs::read_to_string(stage.path("relay.log")).unwrap();
+    for line in [
+        "[Instance-0] Processing 2 events (partition 0/1)",
+        "for a batch of 2 events of public.transfer_events",
+    ] {
+        assert!(log.contains(line), "{line} is not in: {log}");
+    }
+    store.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_relay_whose_role_lacks_a_privilege_says_which_and_what_gives_it() {
     let Some(scratch) = Scratch::postgres().await else { return };

@@ -211,7 +211,7 @@ impl Member<'_> {
             return Ok(());
         }
         crash_point!("outbox_adopted_claimed");
-        let started = self.now();
+        let begun = self.batch_begins(claim.rows.len());
         let markings = self.publish_rows(&serving.table, &claim).await?;
         crash_point!("outbox_adopted_published");
         let is_full = claim.rows.len() >= self.relay.options.batch.get() as usize;
@@ -225,10 +225,9 @@ impl Member<'_> {
         if self.sink_down.is_some() && self.relay.publisher.is_gone() {
             return Err(Ended::SinkGone);
         }
-        metrics::batch(self.now().since(started));
+        let spent = self.batch_ended(&begun, Some(&serving.table.name));
         if !is_full {
             // Little was there, so what comes now is gathered for a moment.
-            let spent = self.now().since(started);
             tokio::time::sleep(super::member::GATHER.saturating_sub(spent)).await;
         }
         Ok(())

@@ -132,12 +132,8 @@ impl Member<'_> {
         mut batch: Batch,
         stop: &watch::Receiver<bool>,
     ) -> Result<Option<Batch>, Ended> {
-        let started = self.now();
         let count = batch.page.events.len();
-        if let Some(instance) = self.relay.options.instance {
-            let id = instance.id();
-            tracing::info!(target: super::BATCHES, "[Instance-{id}] Processing {count} events (partition {instance})");
-        }
+        let begun = self.batch_begins(count);
         let after = batch.advanced(&self.cursors, count);
         let (low, is_full) = (batch.page.low.clone(), batch.is_full);
         let reading_ahead = async {
@@ -154,11 +150,7 @@ impl Member<'_> {
         if sink_down.is_some() && self.relay.publisher.is_gone() {
             return Err(Ended::SinkGone);
         }
-        let spent = self.now().since(started);
-        metrics::batch(spent);
-        if spent > self.relay.options.slow {
-            tracing::warn!(relay.id = %self.id, "relay {} took {spent:?} for a batch of {count} events", self.id);
-        }
+        self.batch_ended(&begun, None);
         // What was read ahead begins where this batch ends.
         Ok(ahead.filter(|_| is_whole))
     }
