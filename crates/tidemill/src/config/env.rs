@@ -48,6 +48,9 @@ fn read_document(environment: &[(String, String)], layers: &mut Layers) {
     for key in key::ALL.iter().copied() {
         let Some(name) = key.document_name() else { continue };
         let Some(text) = find(environment, name) else { continue };
+        if key.path == key::DATABASE_PASSWORD.path && !is_for_database_of_document(environment) {
+            continue;
+        }
         // Its numbers have no unit: they are seconds, whether the name says so or not.
         let is_period = matches!(key.kind, Kind::Duration { .. });
         let is_bare = is_period && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -55,6 +58,15 @@ fn read_document(environment: &[(String, String)], layers: &mut Layers) {
         let origin = Origin::Env(name.to_owned());
         layers.give(Given { key, text: Secret::new(text), form: Form::Plain, origin });
     }
+}
+
+/// Whether the variables name the database of the document and no other. Its password goes with it alone: for another one it
+/// would cover the right password, which may be in a URL or in a file.
+fn is_for_database_of_document(environment: &[(String, String)]) -> bool {
+    let url = &key::DATABASE_URL;
+    let is_set = |name: &str| find(environment, name).is_some();
+    let is_ours = is_set(&url.env_name()) || url.env_file_name().is_some_and(|name| is_set(&name));
+    !is_ours && url.document_name().is_some_and(is_set)
 }
 
 /// The value of a variable; an empty one counts as unset.

@@ -367,6 +367,8 @@ keys! {
 /// What the programs of the documents read their environment by. These names say the same as ours, and ours win.
 fn document_name(path: &str) -> Option<&'static str> {
     Some(match path {
+        "database.url" => "SPRING_DATASOURCE_URL",
+        "database.password" => "SPRING_DATASOURCE_PASSWORD",
         "pools.default_threshold_percent" => "DEFAULT_THRESHOLD_PERCENT",
         "pools.default_wait" => "DEFAULT_WAIT_SECONDS",
         "pools.max_wait" => "MAX_WAIT_SECONDS",

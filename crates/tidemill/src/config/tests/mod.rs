@@ -5,6 +5,7 @@ pub(super) mod property;
 
 mod alert;
 mod connection;
+mod database;
 mod hostile;
 mod jwt;
 mod kafka;
