@@ -55,8 +55,11 @@ pub const KNOWN: &[(&str, &str)] = &[
     (pool::POOL_OLDEST_WAIT_SECONDS, "seconds that the oldest request in the queue of a pool has waited"),
     (pool::POOL_TIMEOUTS, "requests that left the queue of a pool without units in the last minute"),
     (pool::POOL_SUSPECT_LEASES, "leases of a pool whose holders have not been heard of"),
-    (outbox::OUTBOX_LAG_SECONDS, "seconds since the oldest event was written that no relay has read yet"),
-    (outbox::OUTBOX_PARKED, "events that nobody tries to publish any more"),
+    (
+        outbox::OUTBOX_LAG_SECONDS,
+        "seconds since the oldest event was written that no relay has read yet, or since a row of an adopted table is due",
+    ),
+    (outbox::OUTBOX_PARKED, "events, or rows of an adopted table, that nobody tries to publish any more"),
     (outbox::OUTBOX_DEFAULT_ROWS, "events in the default partition of the outbox"),
     (outbox::OUTBOX_UNOWNED_SLOTS, "slots of an outbox in use that no live relay has"),
     (outbox::OUTBOX_MISSING_SHARES, "fixed shares of the outbox that no live relay has"),

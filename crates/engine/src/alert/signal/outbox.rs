@@ -1,14 +1,18 @@
-//! The signals of the outbox. All are read from the rows, so it does not matter which process has the watch and which
-//! one relays.
+//! The signals of the outbox; of what adopted tables share with it the subject is `table/SCHEMA.NAME`. All are read from the
+//! rows, so it does not matter which process has the watch and which one relays.
 
 use super::{Observation, Observing, Signal, whole};
 use crate::error::EngineError;
+use std::time::Duration;
+use tidemill_domain::alert::Subject;
+use tidemill_domain::outbox::Count;
+use tidemill_domain::outbox::adopted::TableName;
 use tidemill_store::outbox::Backlog;
 use tidemill_store::{Store, Tx};
 
-/// Age of the oldest event that no relay has read yet.
+/// Age of the oldest event that no relay has read yet; for how long a row of an adopted table has been due.
 pub const OUTBOX_LAG_SECONDS: &str = "outbox_lag_seconds";
-/// Number of events that nobody tries to publish any more.
+/// Number of events, or of rows of an adopted table, that nobody tries to publish any more.
 pub const OUTBOX_PARKED: &str = "outbox_parked";
 /// Number of events in the default partition.
 pub const OUTBOX_DEFAULT_ROWS: &str = "outbox_default_rows";
@@ -60,7 +64,7 @@ impl Signal for What {
 
 impl What {
     async fn look(self, tx: &mut Tx) -> Result<Vec<Observation>, EngineError> {
-        Ok(whole(match self {
+        let mut seen = whole(match self {
             Self::LagSeconds => {
                 let now = tx.now().await?;
                 let backlog = backlog(tx).await?;
@@ -82,7 +86,33 @@ impl What {
                 if is_used { super::number(unowned) } else { 0.0 }
             }
             Self::MissingShares => super::number(tx.outbox_relays_alive().await?.1.len() as u64),
-        }))
+        });
+        seen.extend(self.look_at_adopted(tx).await?);
+        Ok(seen)
+    }
+
+    /// Of each adopted table. What nobody knows of one is no number.
+    async fn look_at_adopted(self, tx: &mut Tx) -> Result<Vec<Observation>, EngineError> {
+        let values: Vec<(TableName, Option<f64>)> = match self {
+            Self::LagSeconds => {
+                let seconds = |(table, wait): (TableName, Option<Duration>)| {
+                    (table, wait.map(|wait| wait.as_secs_f64()))
+                };
+                tx.adopted_waits().await?.into_iter().map(seconds).collect()
+            }
+            Self::Parked => {
+                let number = |(table, rows): (TableName, Option<Count>)| {
+                    (table, rows.map(|rows| super::number(rows.least())))
+                };
+                tx.adopted_parked(COUNT_MAX).await?.into_iter().map(number).collect()
+            }
+            Self::DefaultRows | Self::UnownedSlots | Self::MissingShares => Vec::new(),
+        };
+        let observation = |(table, value): (TableName, Option<f64>)| {
+            let subject = Subject::new(&format!("table/{table}")).ok()?;
+            Some(Observation { subject, value: value.unwrap_or(f64::NAN) })
+        };
+        Ok(values.into_iter().filter_map(observation).collect())
     }
 }
 

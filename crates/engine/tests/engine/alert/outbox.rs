@@ -4,9 +4,14 @@ use super::{Recorder, STEP};
 use crate::Bench;
 use std::sync::Arc;
 use std::time::Duration;
-use tidemill_domain::time::Clock;
+use tidemill_domain::alert::Subject;
+use tidemill_domain::audit::Actor;
+use tidemill_domain::outbox::EventId;
+use tidemill_domain::outbox::adopted::{AdoptedTable, TableName};
+use tidemill_domain::time::{Clock, FakeClock};
 use tidemill_engine::alert::{Alerting, Channel, LogChannel, Watch, default_rules, signal};
 use tidemill_store::Store;
+use tidemill_store::outbox::adopted::RowOrder;
 use tidemill_store::scratch::Scratch;
 
 async fn run(store: &Store, sql: &str) {
@@ -15,11 +20,17 @@ async fn run(store: &Store, sql: &str) {
     tx.commit().await.unwrap();
 }
 
-/// What a signal says of the whole outbox; none when it says nothing.
-async fn seen(store: &Store, clock: Arc<dyn Clock>, name: &str) -> Option<f64> {
+/// What a signal says of a subject; none when it says nothing.
+async fn seen_of(store: &Store, clock: Arc<dyn Clock>, name: &str, subject: &Subject) -> Option<f64> {
     let signals = signal::known(clock);
     let signal = signals.iter().find(|signal| signal.name() == name).unwrap();
-    signal.observe(store).await.unwrap().first().map(|seen| seen.value)
+    let seen = signal.observe(store).await.unwrap();
+    seen.into_iter().find(|seen| seen.subject == *subject).map(|seen| seen.value)
+}
+
+/// What a signal says of the whole outbox; none when it says nothing.
+async fn seen(store: &Store, clock: Arc<dyn Clock>, name: &str) -> Option<f64> {
+    seen_of(store, clock, name, &Subject::whole()).await
 }
 
 fn event(at: i64) -> String {
@@ -86,6 +97,57 @@ async fn what_nobody_can_know_is_no_number() {
     let clock: Arc<dyn Clock> = Arc::new(tidemill_engine::SystemClock::new());
     assert!(seen(&store, clock.clone(), "outbox_lag_seconds").await.unwrap().is_nan());
     assert_eq!(seen(&store, clock, "outbox_default_rows").await, Some(0.0));
+}
+
+/// On PostgreSQL, because SQLite adopts no tables.
+#[tokio::test]
+async fn an_adopted_table_is_a_subject_of_its_own() {
+    let Some(scratch) = Scratch::postgres().await else { return };
+    let clock = Arc::new(FakeClock::at("2026-11-15T02:00:00Z".parse().unwrap()));
+    let store = scratch.store(Some(clock.clone())).await.unwrap();
+    let name = TableName::new("public", "transfer_events").unwrap();
+    let table = AdoptedTable::new(name, "transfers", Some("account"), Some("transfer.done"), None).unwrap();
+    run(
+        &store,
+        "create table transfer_events (
+             event_id bigint primary key, aggregate_id text not null, payload text, headers text,
+             status text not null, next_retry_at timestamptz not null, updated_at timestamptz not null default now()
+         )",
+    )
+    .await;
+    store.index_adopted(&table.name).await.unwrap();
+    let mut tx = store.begin().await.unwrap();
+    tx.adopt_table(&table, &Actor::system()).await.unwrap();
+    tx.commit().await.unwrap();
+    let value = async |signal: &str| {
+        let subject = Subject::new("table/public.transfer_events").unwrap();
+        seen_of(&store, clock.clone(), signal, &subject).await
+    };
+    assert_eq!((value("outbox_lag_seconds").await, value("outbox_parked").await), (Some(0.0), Some(0.0)));
+    assert_eq!(value("outbox_missing_shares").await, None);
+
+    // The second waits behind the first, and the last for its next attempt.
+    run(
+        &store,
+        "insert into transfer_events (event_id, aggregate_id, status, next_retry_at)
+         values (1, 'a', 'FAILED', '2026-11-15T02:00:00Z'), (2, 'a', 'PENDING', '2026-11-15T02:00:00Z'),
+                (3, 'b', 'PENDING', '2026-11-15T02:00:56Z'), (4, 'c', 'PENDING', '2026-11-15T03:00:00Z')",
+    )
+    .await;
+    clock.advance(Duration::from_secs(60));
+    assert_eq!((value("outbox_lag_seconds").await, value("outbox_parked").await), (Some(4.0), Some(1.0)));
+    assert_eq!(seen(&store, clock.clone(), "outbox_parked").await, Some(0.0));
+
+    let mut tx = store.begin().await.unwrap();
+    let ids = [EventId::new(1)];
+    tx.order_adopted(&table, RowOrder::Skip, &ids, &Actor::system(), "for a test").await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!((value("outbox_lag_seconds").await, value("outbox_parked").await), (Some(60.0), Some(0.0)));
+
+    run(&store, "drop table transfer_events").await;
+    for signal in ["outbox_lag_seconds", "outbox_parked"] {
+        assert!(value(signal).await.unwrap().is_nan(), "{signal}");
+    }
 }
 
 #[tokio::test]

@@ -407,3 +407,31 @@ pub(crate) async fn count(
 ) -> Result<CountRow, sqlx::Error> {
     sqlx::query_as(AssertSqlSafe(text::count(name, status))).bind(limit).fetch_one(connection).await
 }
+
+/// How many rows have FAILED and were not skipped, counted up to a limit.
+pub(crate) async fn count_parked(
+    connection: &mut PgConnection,
+    name: &TableName,
+    limit: i64,
+) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar(AssertSqlSafe(text::count_parked(name)))
+        .bind(limit)
+        .bind(name.schema())
+        .bind(name.table())
+        .fetch_one(connection)
+        .await
+}
+
+/// Since when the row is due that has been so for longest; none when nothing is due.
+pub(crate) async fn due_since(
+    connection: &mut PgConnection,
+    name: &TableName,
+    now: DbTime,
+) -> Result<Option<DbTime>, sqlx::Error> {
+    sqlx::query_scalar(AssertSqlSafe(text::due_since(name)))
+        .bind(now)
+        .bind(name.schema())
+        .bind(name.table())
+        .fetch_one(connection)
+        .await
+}

@@ -287,6 +287,62 @@ pub(super) fn count(name: &TableName, status: &'static str) -> String {
     )
 }
 
+/// How many rows have FAILED and were not skipped, counted up to `$1`; `$2` and `$3` are the names of schema and table. Slot by
+/// slot, as with [`recover`].
+pub(super) fn count_parked(name: &TableName) -> String {
+    let (table, slot) = (name.quoted(), slot("e"));
+    format!(
+        "select count(*)
+         from (
+             select f.event_id
+             from generate_series(0, 255) as s (slot)
+             cross join lateral (
+                 select e.event_id
+                 from {table} e
+                 where {slot} = s.slot and e.status = 'FAILED' and e.status <> 'PUBLISHED'
+                   and not exists (
+                       select
+                       from tidemill_outbox_attempt a
+                       where a.schema_name = $2 and a.table_name = $3 and a.event_id = e.event_id
+                         and a.state = 'skipped')
+                 limit $1
+             ) as f
+             limit $1
+         ) as parked"
+    )
+}
+
+/// Since when the row is due that has been so for longest at `$1`, of the first of each slot; `$2` and `$3` are the names of
+/// schema and table. One that is SENDING counts: whoever has claimed it may be gone. One behind a row that has FAILED, or
+/// that is tried again later, does not: no relay may take it. By `next_retry_at`, because `updated_at` changes with
+/// every claim.
+pub(super) fn due_since(name: &TableName) -> String {
+    let (table, slot) = (name.quoted(), slot("e"));
+    format!(
+        "select min(longest.next_retry_at)::timestamptz
+         from generate_series(0, 255) as s (slot)
+         cross join lateral (
+             select e.next_retry_at
+             from {table} e
+             where {slot} = s.slot and e.status in ('PENDING', 'SENDING') and e.status <> 'PUBLISHED'
+               and e.next_retry_at <= $1
+               and not exists (
+                   select
+                   from {table} b
+                   where b.aggregate_id = e.aggregate_id and b.event_id < e.event_id and b.status <> 'PUBLISHED'
+                     and ((b.status = 'PENDING' and (b.next_retry_at <= $1) is not true)
+                          or (b.status = 'FAILED' and not exists (
+                              select
+                              from tidemill_outbox_attempt a
+                              where a.schema_name = $2 and a.table_name = $3 and a.event_id = b.event_id
+                                and a.state = 'skipped')))
+               )
+             order by e.event_id
+             limit 1
+         ) as longest"
+    )
+}
+
 /// Whether there is a row of a status. Without our indexes it may read the whole table.
 pub(super) fn has(name: &TableName, status: &'static str) -> String {
     format!(

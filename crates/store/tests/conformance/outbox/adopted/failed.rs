@@ -5,6 +5,7 @@ use super::{
 };
 use crate::Bench;
 use crate::outbox::reader::Reader;
+use std::time::Duration;
 use tidemill_domain::audit::Actor;
 use tidemill_domain::outbox::EventId;
 use tidemill_domain::outbox::adopted::{Mark, RowRefusal};
@@ -134,4 +135,35 @@ async fn what_stands_where_is_counted_and_a_table_that_is_gone_is_unknown() {
     assert_eq!(counts.oldest, Some(bench.now()));
     crate::outbox::run(&bench.store, "drop table transfer_events").await;
     assert_eq!(bench.begin().await.adopted_standings(100).await.unwrap()[0].counts, None);
+}
+
+/// For how long something has been due, and how many rows nobody tries any more.
+async fn watched(bench: &Bench) -> (Option<Duration>, Option<u64>) {
+    let mut tx = bench.begin().await;
+    let (_, wait) = tx.adopted_waits().await.unwrap().remove(0);
+    let (_, parked) = tx.adopted_parked(100).await.unwrap().remove(0);
+    (wait, parked.map(|rows| rows.least()))
+}
+
+#[tokio::test]
+async fn what_failed_is_watched_until_it_is_skipped_and_what_waits_behind_it_is_not_due() {
+    let Some((bench, mut relay)) = poisoned().await else { return };
+    assert_eq!(watched(&bench).await, (Some(Duration::ZERO), Some(1)));
+
+    order(&bench, RowOrder::Skip, &[1]).await;
+    let (wait, parked) = watched(&bench).await;
+    assert!(wait > Some(Duration::ZERO) && parked == Some(0), "{wait:?} {parked:?}");
+
+    // A claim alone brings nothing out, however often it is made.
+    assert_eq!(ids(&mut relay).await, [2]);
+    bench.advance(Duration::from_secs(1));
+    assert_eq!(watched(&bench).await.0, wait.map(|wait| wait + Duration::from_secs(1)));
+    mark(&mut relay, &[(2, Mark::Back)]).await.unwrap();
+    assert_eq!(watched(&bench).await.0, wait.map(|wait| wait + Duration::from_secs(1)));
+
+    assert_eq!(ids(&mut relay).await, [2]);
+    mark(&mut relay, &[(2, Mark::Published)]).await.unwrap();
+    assert_eq!(watched(&bench).await, (Some(Duration::ZERO), Some(0)));
+    crate::outbox::run(&bench.store, "drop table transfer_events").await;
+    assert_eq!(watched(&bench).await, (None, None));
 }

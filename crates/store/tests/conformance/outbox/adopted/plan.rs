@@ -32,12 +32,14 @@ const BATCH: u32 = 10;
 const TOUCHED_MAX: u64 = 2_000;
 
 /// Statements of relays and of those who measure, and what their texts have, and no others.
-const OFTEN: [(&str, &str); 5] = [
+const OFTEN: [(&str, &str); 7] = [
     ("look", "select from unnest($1::integer[]) as s (slot)"),
     ("claim", "passed_over as materialized"),
     ("recover", "left_over as materialized"),
     ("mark", "set status = 'PUBLISHED'"),
     ("stats", "as counted"),
+    ("watch for what is due", "as longest"),
+    ("watch for what has failed", "as parked"),
 ];
 
 /// Those of people who look at what has FAILED.
@@ -136,6 +138,8 @@ async fn plans(bench: &Bench, rows: u64, then: &str) -> Vec<Value> {
     let first = [failed[0].id];
     let replayed = tx.order_adopted(&table(), RowOrder::Replay, &first, &Actor::system(), "for a test").await;
     assert_eq!(replayed.unwrap().changed, first);
+    tx.adopted_waits().await.unwrap();
+    tx.adopted_parked(1_000).await.unwrap();
     tx.commit().await.unwrap();
     drop(listening);
     let total = number(bench, "select count(*) from transfer_events").await;
