@@ -6,12 +6,16 @@ use crate::document::{Content, Node};
 use crate::model::{At, ChunkFile, PartitionBy, PartitionsFile, RetryFile, SkipFile};
 use std::time::Duration;
 use tidemill_domain::item::ErrorKind;
+use tidemill_engine::job::chunk;
 
 /// Items of a chunk are kept in memory until it commits.
 const CHUNK_MAX: u64 = 1_000_000;
 
-/// More threads than any host has processors only wait for each other.
-const THREADS_MAX: u64 = 256;
+/// What the engine runs at most, so that no file is accepted whose job it would refuse.
+const THREADS_MAX: u64 = chunk::THREADS_MAX as u64;
+
+/// More partitions at once than any host has processors only wait for each other.
+const CONCURRENCY_MAX: u64 = 256;
 
 const PARTITIONS_MAX: u64 = 10_000;
 
@@ -92,7 +96,7 @@ impl Reader<'_> {
         let fields = self.table(node, "partitions", PARTITIONS)?;
         let by = self.required(&fields, "by");
         let by = by.and_then(|node| self.word(node, "by", &[("file", By::File), ("range", By::Range)]));
-        let concurrency = self.number_of(&fields, "concurrency", 1..=THREADS_MAX);
+        let concurrency = self.number_of(&fields, "concurrency", 1..=CONCURRENCY_MAX);
         let is_local = self.truth_of(&fields, "local", Truth::No);
         let by = match by? {
             By::File => {

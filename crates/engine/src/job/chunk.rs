@@ -28,7 +28,7 @@ pub use reading::ChunkSoFar;
 use reading::Completion;
 
 /// Most threads of one step.
-const THREADS_MAX: usize = 64;
+pub const THREADS_MAX: usize = 64;
 
 type Make<T> = Arc<dyn Fn(&StepScope) -> Result<T, ItemError> + Send + Sync>;
 
