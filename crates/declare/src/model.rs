@@ -196,7 +196,7 @@ pub enum ReadFile {
         key: Vec<At<String>>,
         /// Of which connection; none: the database of the job itself.
         connection: Option<At<String>>,
-        /// Rows per page.
+        /// Rows per page; of a cursor, rows that are fetched at once.
         page: Option<usize>,
     },
     /// A topic of Kafka.

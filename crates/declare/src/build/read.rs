@@ -13,7 +13,7 @@ use tidemill_kafka::{From, KafkaOptions, KafkaReader, PATIENCE};
 /// Under which name positions are saved. It never changes, or no step could be restarted by a later version.
 const NAME: &str = "read";
 
-/// Rows per page of a query, unless said.
+/// Rows per page of a query, or that a cursor fetches at once, unless said.
 const PAGE: usize = 1000;
 
 /// A reader to be made for each run of the step.
@@ -108,7 +108,10 @@ impl Reading {
                     .bind(names, &database)
                     .map_err(|error| ItemError::of(ErrorKind::FATAL, error))?;
                 match key.is_empty() {
-                    true => BoxReader::new(CursorReader::new(NAME, database, query).count_total()),
+                    true => {
+                        let reader = CursorReader::new(NAME, database, query).fetch_size(*page);
+                        BoxReader::new(reader.count_total())
+                    }
                     false => {
                         BoxReader::new(KeysetReader::new(NAME, database, query, key, *page).count_total())
                     }

@@ -78,6 +78,35 @@ steps:
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cursor_fetches_as_many_rows_at_once_as_a_page_has() {
+    for stand in Stand::both().await {
+        let rows: Vec<String> = (1..=95).map(|id| format!("({id})")).collect();
+        // The last one has no absolute value: what is fetched with it fails, what was fetched before does not.
+        let insert = format!("insert into source values {}, (-9223372036854775808)", rows.join(", "));
+        stand.sql(&["create table source (id bigint)", "create table target (id bigint)", &insert]).await;
+        let text = r#"
+job: by-tens
+steps:
+  - name: copy
+    chunk: 10
+    read: { sql: { query: "select abs(id) as id from source", page: 10 } }
+    write: { sql: { table: target, columns: [id] } }
+"#;
+        let job = stand.job(&[text]);
+
+        let failed = stand.launch(&job, &[]).await.unwrap();
+        stand.sql(&["delete from source where id < 0"]).await;
+        let again = stand.launch(&job, &[]).await.unwrap();
+
+        assert_eq!(failed.end.status, BatchStatus::Failed);
+        assert_eq!(failed.step("copy").unwrap().counters.write, 90, "nine fetches went well");
+        assert!(again.is_completed(), "{:?}", again.end);
+        assert_eq!(again.step("copy").unwrap().counters.write, 5);
+        assert_eq!(stand.texts("select cast(sum(id) as text) from target").await, ["4560"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn files_of_one_kind_become_files_of_the_other() {
     let stand = Stand::on(Scratch::file()).await;
     stand.write("a1.jsonl", "{\"id\":1,\"name\":\"김\",\"price\":0.29}\n");
