@@ -6,10 +6,11 @@ use crate::model::Names;
 use serde_json::json;
 use std::sync::Arc;
 use tidemill_domain::item::{ItemError, Value};
+use tidemill_domain::job::Counters;
 use tidemill_engine::job::Decision;
 
 /// The closure of a decision. The expression sees `parameters`, `context` (what the job remembers) and `last` (how the
-/// step before it ended: `status` and `exit_code`; null at the beginning).
+/// step before it ended, and what it counted; null at the beginning).
 pub(super) fn decision(
     expression: Arc<Expression>,
     declared: Declared,
@@ -18,11 +19,23 @@ pub(super) fn decision(
         let parameters = declared.values(decision.parameters);
         let context =
             decision.job_context.iter().map(|(key, value)| (key.to_owned(), value.clone())).collect();
-        let last = decision.last.map_or(Value::Null, |(status, exit)| {
-            Value::Json(json!({ "status": status.as_str(), "exit_code": exit.code }))
-        });
         let context = Value::Json(serde_json::Value::Object(context));
-        let others = Names::from([("context".to_owned(), context), ("last".to_owned(), last)]);
+        let others = Names::from([("context".to_owned(), context), ("last".to_owned(), last(decision))]);
         expression.answer(&Scope { row: None, parameters: &parameters, others: &others })
     }
+}
+
+/// The step before it. What was not counted, because it is a flow or a split, is null and not 0: an expression that
+/// relies on it fails, instead of taking another way.
+fn last(decision: &Decision<'_>) -> Value {
+    let Some((status, exit)) = decision.last else { return Value::Null };
+    let counters = decision.counters;
+    Value::Json(json!({
+        "status": status.as_str(),
+        "exit_code": exit.code,
+        "read": counters.map(|counters| counters.read),
+        "written": counters.map(|counters| counters.write),
+        "filtered": counters.map(|counters| counters.filter),
+        "skipped": counters.map(Counters::skips),
+    }))
 }

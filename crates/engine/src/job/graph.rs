@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use tidemill_domain::item::ItemError;
 use tidemill_domain::job::flow::{Flow, Target};
-use tidemill_domain::job::{BatchStatus, ExecutionContext, ExitStatus, JobParameters, check_name};
+use tidemill_domain::job::{BatchStatus, Counters, ExecutionContext, ExitStatus, JobParameters, check_name};
 
 /// Steps and decisions, one after the other or as [`on`](Self::on) says.
 #[derive(Clone, Default)]
@@ -55,6 +55,9 @@ pub struct Decision<'a> {
     pub job_context: &'a ExecutionContext,
     /// How the step before it ended; none at the beginning.
     pub last: Option<(BatchStatus, &'a ExitStatus)>,
+    /// What that step counted in its last run; none at the beginning, and after a flow or a split, whose steps count for
+    /// themselves.
+    pub counters: Option<&'a Counters>,
 }
 
 impl StepFlow {

@@ -52,13 +52,15 @@ struct StepOutcome {
     has_run: bool,
     /// This run of it, and what it counted, if it has a row.
     row: Option<(StepExecutionId, Counters)>,
+    /// What it counted, now or when it ran before; none of flows, whose steps count for themselves.
+    counters: Option<Counters>,
 }
 
 impl StepOutcome {
     /// What is refused before it could run.
     fn refused(code: Code, text: String) -> Self {
         let (status, exit) = (BatchStatus::Failed, ExitStatus::failed(text));
-        Self { status, exit, code: Some(code), has_run: false, row: None }
+        Self { status, exit, code: Some(code), has_run: false, row: None, counters: None }
     }
 }
 
@@ -229,8 +231,8 @@ impl Runner {
         match answer {
             Answer::Step(StepStart::Skip(record)) => {
                 tracing::info!(step = name, "step {name} was {} before and is passed over", record.status);
-                let (status, exit) = (record.status, record.exit);
-                Ok(StepOutcome { status, exit, code: None, has_run: false, row: None })
+                let (status, exit, counters) = (record.status, record.exit, Some(record.counters));
+                Ok(StepOutcome { status, exit, code: None, has_run: false, row: None, counters })
             }
             Answer::Step(StepStart::Refused(refusal)) => {
                 Ok(StepOutcome::refused(refusal.code(), format!("step {name:?}: {refusal}")))
@@ -287,7 +289,7 @@ impl Runner {
         ending.log(scope);
         let Ending { status, exit, code, counters, .. } = ending;
         let row = Some((scope.step_execution(), counters));
-        Ok(StepOutcome { status, exit, code, has_run: true, row })
+        Ok(StepOutcome { status, exit, code, has_run: true, row, counters: Some(counters) })
     }
 }
 

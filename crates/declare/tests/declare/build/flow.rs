@@ -42,6 +42,52 @@ async fn a_decision_chooses_by_parameters_and_by_what_happened() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_decision_chooses_by_what_was_counted_also_when_the_step_is_passed_over() {
+    for stand in Stand::both().await {
+        stand.write("in-1.jsonl", "{\"a\":1}\n[]\n");
+        stand.write("in-2.jsonl", "{\"a\":1}\n{\"a\":2}\n");
+        let text = format!(
+            "job: count\nparameters: {{ n: {{ type: long }} }}\nsteps:\n  {load}    process: {{ filter: \"row.a == 1\" }}\n    skip: {{ limit: 1, on: parse }}\n  - name: which\n    decide: \"last.skipped > 0 ? 'SOME' : string(last.read) + string(last.written) + string(last.filtered)\"\n    on: {{ SOME: to(some), \"211\": to(none), \"*\": fail }}\n  {some}    on: {{ COMPLETED: end, \"*\": fail }}\n  {none}",
+            load = copy("load", "in-${n}.jsonl", "out-${n}.jsonl"),
+            some = copy("some", "out-${n}.jsonl", "some-${n}.jsonl"),
+            none = copy("none", "out-${n}.jsonl", "none-${n}.jsonl"),
+        );
+        stand.write("some-1.jsonl", "in the way");
+
+        let some = stand.run(&text, &["n=1"]).await;
+        std::fs::remove_file(stand.path().join("some-1.jsonl")).unwrap();
+        let again = stand.run(&text, &["n=1"]).await;
+        let none = stand.run(&text, &["n=2"]).await;
+
+        assert_eq!(
+            (names(&some), some.end.status),
+            (vec!["load".into(), "some".into()], BatchStatus::Failed)
+        );
+        assert_eq!((names(&again), again.is_completed()), (vec!["some".into()], true), "{:?}", again.end);
+        assert_eq!(
+            (names(&none), none.is_completed()),
+            (vec!["load".into(), "none".into()], true),
+            "{:?}",
+            none.end
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flow_counts_nothing_of_its_own() {
+    let stand = Stand::on(Scratch::file()).await;
+    stand.write("in.jsonl", "{\"a\":1}\n");
+    let step = copy("a", "in.jsonl", "a.jsonl").replace("\n  ", "\n      ");
+    let text = format!(
+        "job: within\nsteps:\n  - name: inner\n    flow:\n      {step}  - name: which\n    decide: \"last.skipped == null ? last.status : 'COUNTED'\"\n    on: {{ COMPLETED: end(NOT_COUNTED), \"*\": fail }}\n",
+    );
+
+    let run = stand.run(&text, &[]).await;
+
+    assert_eq!((run.is_completed(), run.end.exit.code.as_str()), (true, "NOT_COUNTED"), "{:?}", run.end);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn flows_and_splits_run_all_of_their_steps() {
     let stand = Stand::on(Scratch::file()).await;
     stand.write("in.jsonl", "{\"a\":1}\n");

@@ -48,6 +48,7 @@ impl Runner {
                         parameters: &self.launched.parameters,
                         job_context: &remembered,
                         last: last.as_ref().map(|last| (last.status, &last.exit)),
+                        counters: last.as_ref().and_then(|last| last.counters.as_ref()),
                     };
                     match decide(&decision) {
                         Ok(said) => said,
@@ -113,13 +114,14 @@ impl Runner {
     async fn flow_step(self: &Arc<Self>, name: &str, flow: &StepFlow) -> Result<StepOutcome, Lost> {
         let id = match self.start(name, "flow", StepRules::default()).await? {
             Answer::Step(StepStart::Run { id, .. }) => id,
-            other => return self.not_run(name, other),
+            other => return Ok(StepOutcome { counters: None, ..self.not_run(name, other)? }),
         };
         let ended = self.along(flow).await?;
         let counters = Counters::default();
         self.record_end(id, ended.status, &ended.exit, &counters).await?;
         let Ended { status, exit, code, .. } = ended;
-        Ok(StepOutcome { status, exit, code, has_run: true, row: Some((id, counters)) })
+        let row = Some((id, counters));
+        Ok(StepOutcome { status, exit, code, has_run: true, row, counters: None })
     }
 
     /// Flows at the same time; as the worst of them ends, so does the whole.
@@ -154,6 +156,7 @@ impl Runner {
             code: all.code,
             has_run: all.has_run,
             row: None,
+            counters: None,
         })
     }
 
