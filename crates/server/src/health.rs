@@ -10,6 +10,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+use metrics_exporter_prometheus::PrometheusHandle;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -98,6 +99,8 @@ pub struct WorkerHealth {
     pub clock: Arc<dyn Clock>,
     /// When it started.
     pub started: Monotonic,
+    /// What it counts, if anybody may see that.
+    pub metrics: Option<PrometheusHandle>,
 }
 
 impl WorkerHealth {
@@ -107,14 +110,17 @@ impl WorkerHealth {
         TcpListener::bind(address).await.map_err(failed)
     }
 
-    /// Answers `/health` and `/healthz/live` for as long as it is polled.
+    /// Answers `/health` and `/healthz/live`, and `/metrics` if there are any, for as long as it is polled.
     pub async fn answer(self, listener: TcpListener) {
         let health = async |Given(of): Given<Self>| {
             let health = of.worker.health();
             let is_stopping = health.is_stopping;
             told(Some(health), is_stopping, of.process, of.clock.as_ref(), of.started)
         };
-        let routes = Router::new().route("/health", get(health)).route("/healthz/live", get(live));
+        let mut routes = Router::new().route("/health", get(health)).route("/healthz/live", get(live));
+        if let Some(metrics) = self.metrics.clone() {
+            routes = routes.route("/metrics", get(async move || exposed(metrics.render())));
+        }
         let routes = routes.with_state(self);
         connection::serve(listener, routes, Bounds::of_this_process(), std::future::pending()).await;
     }
@@ -144,6 +150,9 @@ fn render(health: &Health) -> Value {
 
 /// What was counted, as Prometheus reads it.
 pub(crate) async fn metrics(Given(state): Given<State>) -> Response {
-    let text = state.inner().parts.metrics.as_ref().map(|handle| handle.render()).unwrap_or_default();
+    exposed(state.inner().parts.metrics.as_ref().map(PrometheusHandle::render).unwrap_or_default())
+}
+
+fn exposed(text: String) -> Response {
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
 }

@@ -6,6 +6,7 @@ pub(crate) mod emf;
 use crate::config::{ColorChoice, Log, LogFormat, LogLevel};
 use columns::Columns;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use std::time::Duration;
 use tidemill_engine::outbox::relay::BATCHES;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::prelude::*;
@@ -39,9 +40,22 @@ fn is_coloured(color: ColorChoice) -> bool {
     }
 }
 
-/// Starts to count; none when this process counts already.
+/// Bounds of all histograms, in seconds: from a chunk or an answer to a render that takes half an hour.
+const BUCKETS: [f64; 11] = [0.005, 0.02, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1_800.0, 7_200.0];
+
+/// How often what was recorded is added up; until then every single value is kept.
+const ADDED_UP_EVERY: Duration = Duration::from_secs(5);
+
+/// Starts to count; none when this process counts already. Needs a runtime.
 pub(crate) fn start_metrics() -> Option<PrometheusHandle> {
-    let handle = PrometheusBuilder::new().install_recorder().ok()?;
+    let handle = PrometheusBuilder::new().set_buckets(&BUCKETS).ok()?.install_recorder().ok()?;
     tidemill_engine::metrics::describe();
+    let kept = handle.clone();
+    tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(ADDED_UP_EVERY).await;
+            kept.run_upkeep();
+        }
+    });
     Some(handle)
 }

@@ -91,7 +91,7 @@ fn some_profiles() -> impl Strategy<Value = Vec<Profile>> {
         distinct
             .into_values()
             .map(|(composition, texts, numbers, codecs, pixel_formats, choices)| Profile {
-                name_in_template: texts.1.as_ref().map(|text| format!("in {}", composition.trim())),
+                name_in_template: texts.1.as_ref().map(|_| format!("in {}", composition.trim())),
                 composition,
                 template: "\\\\NAS\\templates\\a, b.aep".to_owned(),
                 output_module: texts.0,

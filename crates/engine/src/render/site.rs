@@ -12,13 +12,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tidemill_domain::code::Code;
-use tidemill_domain::render::Trouble;
+use tidemill_domain::render::{Failure, Trouble};
 use tidemill_domain::time::{Clock, Monotonic};
 use tidemill_store::Store;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 
 /// For each place at the farm so many renders may be in hand: those that are checked and published need no place.
 const IN_HAND_PER_PLACE: usize = 4;
+
+/// What a question to nexrender counts for that got no answer, however soon that was known.
+const UNANSWERED: Duration = Duration::from_secs(30);
 
 /// What all tasks of a worker share.
 #[derive(Debug)]
@@ -153,7 +156,10 @@ impl Site {
         let answer = asking.await;
         let took = self.now().since(begun);
         metrics::farm_asked(call, took, answer.as_ref().err().map(|trouble| trouble.failure));
-        self.took.lock().unwrap_or_else(PoisonError::into_inner).farm = Some(took);
+        // That nobody is there is known at once, and is worse than any wait.
+        let is_down = answer.as_ref().is_err_and(|trouble| trouble.failure == Failure::NexrenderDown);
+        let counted = if is_down { took.max(UNANSWERED) } else { took };
+        self.took.lock().unwrap_or_else(PoisonError::into_inner).farm = Some(counted);
         answer
     }
 

@@ -21,7 +21,7 @@ pub struct RenderStanding {
     /// Those that failed in the last 24 hours.
     pub failed: u64,
     /// How long those took on average that were completed in the last hour; none when there were none.
-    pub average_seconds: Option<f64>,
+    pub longest_seconds: Option<f64>,
     /// Why renders failed in the last hour, or wait to be tried again: codes, and how many have each. Those that wait
     /// because their worker was lost are not among them.
     pub failures: Vec<(String, u64)>,
@@ -79,7 +79,7 @@ impl Tx {
         Ok(RenderStanding {
             completed: count(row.completed),
             failed: count(row.failed),
-            average_seconds: row.average_seconds,
+            longest_seconds: row.longest_seconds,
             failures: failures.into_iter().map(|(code, number)| (code, count(number))).collect(),
             recovering: count(row.recovering),
             late: count(row.late),

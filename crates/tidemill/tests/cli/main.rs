@@ -93,8 +93,9 @@ impl Stage {
         command.args(arguments).current_dir(&self.folder);
         for (name, _) in std::env::vars_os() {
             let name = name.to_string_lossy().into_owned();
-            let is_ours =
-                ["TIDEMILL_", "NEXRENDER_", "SPRING_", "SUPABASE_"].iter().any(|start| name.starts_with(start));
+            let is_ours = ["TIDEMILL_", "NEXRENDER_", "SPRING_", "SUPABASE_"]
+                .iter()
+                .any(|start| name.starts_with(start));
             if is_ours || matches!(&*name, "NO_COLOR" | "CLICOLOR_FORCE") {
                 command.env_remove(name);
             }

@@ -14,7 +14,7 @@ use tokio::sync::Mutex;
 
 /// Number of renders that wait for a worker.
 pub const RENDER_PENDING: &str = "render_pending";
-/// Average duration of renders.
+/// How long the longest render takes.
 pub const RENDER_SECONDS: &str = "render_seconds";
 /// Which part of renders was completed.
 pub const RENDER_SUCCESS_PERCENT: &str = "render_success_percent";
@@ -104,7 +104,7 @@ impl What {
         let longest = |took: Option<Duration>| took.map(|took| took.as_secs_f64());
         match self {
             Self::Pending => Some(number(standing.count(Status::Pending))),
-            Self::Seconds => recent.average_seconds,
+            Self::Seconds => recent.longest_seconds,
             Self::SuccessPercent => standing.success_ratio().map(|ratio| ratio * 100.0),
             // Where nothing waits, nobody has to be there.
             Self::Workers => {

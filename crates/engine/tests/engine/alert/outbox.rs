@@ -140,7 +140,8 @@ async fn an_adopted_table_is_a_subject_of_its_own() {
 
     let mut tx = store.begin().await.unwrap();
     let ids = [EventId::new(1)];
-    tx.order_adopted(&table, RowOrder::Skip, &ids, &Actor::system(), "for a test").await.unwrap();
+    let _ordered =
+        tx.order_adopted(&table, RowOrder::Skip, &ids, &Actor::system(), "for a test").await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!((value("outbox_lag_seconds").await, value("outbox_parked").await), (Some(60.0), Some(0.0)));
 

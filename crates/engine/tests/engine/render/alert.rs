@@ -65,7 +65,15 @@ async fn how_renders_went_is_seen() {
         assert_eq!(seen(&studio, "render_seconds").await, Some(30.0));
         assert_eq!(seen(&studio, "render_failures").await, Some(1.0));
         assert_eq!(seen(&studio, "render_workers").await, Some(1.0));
-        assert!(seen(&studio, "render_nexrender_seconds").await.is_some());
+        assert!(seen(&studio, "render_nexrender_seconds").await.is_some_and(|seconds| seconds < 30.0));
+        // A farm that is simply not there refuses at once, which is no quick answer.
+        studio.fake.breaks("farm_check", Failure::NexrenderDown);
+        let down = async {
+            while seen(&studio, "render_nexrender_seconds").await.is_none_or(|seconds| seconds < 30.0) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(super::studio::SOON, down).await.expect("a farm that is down is not told of");
         worker.stop().await;
         assert_eq!(seen(&studio, "render_workers").await, None);
         studio.clock.advance(Duration::from_secs(3_600));

@@ -8,18 +8,19 @@ use sqlx::PgConnection;
 /// By the index on `ended_at`, and on `status` for those that have not ended.
 pub(crate) async fn of(connection: &mut PgConnection, since: Since) -> Result<StandingRow, sqlx::Error> {
     sqlx::query_as(
-        "select ended.completed, ended.failed, ended.average_seconds, going.recovering, going.late,
+        "select ended.completed, ended.failed, greatest(ended.longest_seconds, going.longest_seconds) as longest_seconds, going.recovering, going.late,
                 going.waiting_since
          from (
              select count(*) filter (where status = 'completed') as completed,
                     count(*) filter (where status = 'failed') as failed,
-                    (avg(extract(epoch from completed_at - started_at)) filter (where status = 'completed' and ended_at > $2))::double precision as average_seconds
+                    (max(extract(epoch from completed_at - started_at)) filter (where status = 'completed' and ended_at > $2))::double precision as longest_seconds
              from render_queue
              where ended_at > $1
          ) as ended,
          (
              select count(*) filter (where recovery_count > $4) as recovering,
                     count(*) filter (where deadline <= $3 or (status = 'pending' and run_after >= deadline)) as late,
+                    (max(extract(epoch from $3 - started_at)) filter (where status <> 'pending'))::double precision as longest_seconds,
                     min(submitted_at) filter (where phase = 'waiting_for_node' and status = 'rendering') as waiting_since
              from render_queue
              where status in ('pending', 'preparing', 'rendering', 'encoding', 'uploading')

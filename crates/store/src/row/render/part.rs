@@ -200,7 +200,7 @@ pub(crate) struct DataRow {
 pub(crate) struct StandingRow {
     pub(crate) completed: i64,
     pub(crate) failed: i64,
-    pub(crate) average_seconds: Option<f64>,
+    pub(crate) longest_seconds: Option<f64>,
     pub(crate) recovering: i64,
     pub(crate) late: i64,
     pub(crate) waiting_since: Option<DbTime>,

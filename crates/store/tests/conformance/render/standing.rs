@@ -9,6 +9,7 @@ use tidemill_store::render::{NewRender, RenderStanding};
 crate::on_both![
     where_nothing_happens_there_is_nothing_to_see,
     what_has_ended_lately_is_counted_and_forgotten_again,
+    a_render_at_work_is_seen_to_take_long_before_it_ends,
     what_waits_to_be_tried_again_is_seen_with_its_reason,
     what_comes_too_late_and_what_no_node_takes_is_seen,
     a_job_that_its_node_puts_back_waits_as_if_it_had_only_now_come,
@@ -34,11 +35,23 @@ async fn what_has_ended_lately_is_counted_and_forgotten_again(bench: Bench) {
     let in_an_hour = standing(&bench).await;
     bench.advance(MINUTE * 60 * 24);
 
-    assert_eq!((now.completed, now.failed, now.average_seconds), (1, 1, Some(30.0)));
+    assert_eq!((now.completed, now.failed, now.longest_seconds), (1, 1, Some(30.0)));
     assert_eq!(now.failures, [("TM1524".to_owned(), 1)]);
-    assert_eq!((in_an_hour.completed, in_an_hour.failed, in_an_hour.average_seconds), (1, 1, None));
+    assert_eq!((in_an_hour.completed, in_an_hour.failed, in_an_hour.longest_seconds), (1, 1, None));
     assert_eq!(in_an_hour.failures, []);
     assert_eq!(standing(&bench).await, RenderStanding::default());
+}
+
+async fn a_render_at_work_is_seen_to_take_long_before_it_ends(bench: Bench) {
+    let good = bring_to(&bench, Phase::Publishing).await;
+    bench.advance(MINUTE);
+    say(&bench, &good, Work::Published).await;
+    let long = bring_to(&bench, Phase::Rendering).await;
+    bench.advance(MINUTE * 25);
+
+    assert_eq!(standing(&bench).await.longest_seconds, Some(25.0 * 60.0));
+    say(&bench, &long, Work::Failed(Trouble::new(Failure::TemplateMissing, "gone"))).await;
+    assert_eq!(standing(&bench).await.longest_seconds, Some(60.0));
 }
 
 async fn what_waits_to_be_tried_again_is_seen_with_its_reason(bench: Bench) {

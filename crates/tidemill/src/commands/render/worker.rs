@@ -6,6 +6,7 @@ use crate::commands::{Flag, goodbye};
 use crate::config::{Render, RenderDialect};
 use crate::context::Context;
 use crate::report::Failure;
+use crate::telemetry;
 use clap::Args;
 use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -45,7 +46,7 @@ pub(crate) struct WorkerArguments {
     /// The pool of licences, overrides render.pool
     #[arg(long, value_name = "POOL")]
     pool: Option<String>,
-    /// Tell how it is to whoever asks for /health there, such as 127.0.0.1:8080
+    /// Tell how it is to whoever asks for /health there, such as 127.0.0.1:8080; on this host also /metrics
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
 }
@@ -93,7 +94,10 @@ pub(super) async fn run(arguments: &WorkerArguments, context: &Context) -> Resul
     let telling = listener.map(|listener| {
         let address = listener.local_addr().map_or_else(|_| "?".to_owned(), |address| address.to_string());
         context.note(&format!("how it is, is told at http://{address}/health"));
-        let health = WorkerHealth { worker: worker.handle(), process: process.id(), clock, started };
+        // Nobody proves here who they are, so what is counted stays on this host.
+        let is_local = listener.local_addr().is_ok_and(|address| address.ip().is_loopback());
+        let metrics = if is_local { telemetry::start_metrics() } else { None };
+        let health = WorkerHealth { worker: worker.handle(), process: process.id(), clock, started, metrics };
         tokio::spawn(health.answer(listener))
     });
     context.note(&format!(

@@ -150,7 +150,7 @@ async fn what_failed_is_watched_until_it_is_skipped_and_what_waits_behind_it_is_
     let Some((bench, mut relay)) = poisoned().await else { return };
     assert_eq!(watched(&bench).await, (Some(Duration::ZERO), Some(1)));
 
-    order(&bench, RowOrder::Skip, &[1]).await;
+    let _ordered = order(&bench, RowOrder::Skip, &[1]).await;
     let (wait, parked) = watched(&bench).await;
     assert!(wait > Some(Duration::ZERO) && parked == Some(0), "{wait:?} {parked:?}");
 
