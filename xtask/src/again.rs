@@ -1,5 +1,6 @@
 //! Tests that failed are tried once more, one at a time, when all others are done. What passes then does not fail the run:
-//! a real fault fails both times. It is named, because somebody should make it steady. Pure.
+//! most tests here start processes and servers, and a machine that is busy with something else makes them late. It may also
+//! be a race, which is rarer alone: so each is named at the end of the run, and somebody has to look at it. Pure.
 
 use crate::report::Section;
 

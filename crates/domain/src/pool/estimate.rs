@@ -196,8 +196,7 @@ fn starts(
 
 /// How long somebody who runs will go on. Who should have ended by now is taken to need a quarter of what it took so far.
 fn remaining(ticket: &Ticket, now: Timestamp, expected: Duration) -> Duration {
-    let since = ticket.claimed_at.or(ticket.granted_at).unwrap_or(ticket.enqueued_at);
-    left_of(expected, since, now)
+    left_of(expected, ticket.held_since(), now)
 }
 
 fn left_of(expected: Duration, since: Timestamp, now: Timestamp) -> Duration {

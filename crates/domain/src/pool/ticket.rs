@@ -155,6 +155,11 @@ impl Ticket {
         }
     }
 
+    /// Since when it has its units; of one that has none, since when it is there.
+    pub fn held_since(&self) -> Timestamp {
+        self.claimed_at.or(self.granted_at).unwrap_or(self.enqueued_at)
+    }
+
     /// Its place in the queue; the lowest goes first. The request's id comes last and settles every draw, in the
     /// same way in every pool.
     pub fn order(&self, now: Timestamp) -> (u8, Timestamp, TicketId) {

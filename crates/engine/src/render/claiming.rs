@@ -41,11 +41,10 @@ pub(super) async fn run(site: &Arc<Site>, tasks: &mut JoinSet<()>, mut stop: wat
 
 /// One look.
 async fn claim(site: &Arc<Site>, tasks: &mut JoinSet<()>) -> Result<Found, StoreError> {
-    if site.vitals.is_paused() {
-        return Ok(Found::Nothing);
-    }
     let mut permits = site.free_places();
-    if permits.is_empty() {
+    if site.vitals.is_paused() || permits.is_empty() {
+        // It has looked, and wants nothing: whoever watches it must not take it for stuck.
+        site.vitals.polled(site.now());
         return Ok(Found::Nothing);
     }
     let (options, sent) = (&site.options, site.now());

@@ -22,6 +22,7 @@ pub(super) fn decided(site: &Site, before: Option<&Render>, worked: &Worked) {
     let from = before.map(|before| format!("{} → ", before.status)).unwrap_or_default();
     let progress = render.progress.get();
     let reason = render.reason.as_ref();
+    let took = record.started_at.zip(record.ended_at).map(|(from, to)| to.since(from));
     match (status, reason) {
         (Status::Failed, reason) => {
             site.vitals.failed();
@@ -30,8 +31,13 @@ pub(super) fn decided(site: &Site, before: Option<&Render>, worked: &Worked) {
             tracing::error!(render.id = %id, worker, code, "render {id} has failed while {}: {why} ({code})", phase.label());
         }
         (Status::Pending, Some(reason)) => {
-            let (code, why) = (reason.code, &reason.message);
-            tracing::warn!(render.id = %id, worker, %code, "render {id} is tried again after {}: {why} ({code})", render.run_after);
+            let (code, why, attempts) = (reason.code, &reason.message, render.counts.attempts);
+            tracing::warn!(render.id = %id, worker, %code, attempts, "render {id} is tried again after {}, it was attempt {attempts}: {why} ({code})", render.run_after);
+        }
+        (Status::Completed, _) => {
+            let path = record.output_path.as_deref().unwrap_or_default();
+            let seconds = took.map(|took| took.as_secs_f64());
+            tracing::info!(render.id = %id, worker, path, seconds, "render {id} is completed: {path}");
         }
         _ => {
             tracing::info!(render.id = %id, worker, "render {id}: {from}{status} ({progress}%)");
@@ -44,7 +50,6 @@ pub(super) fn decided(site: &Site, before: Option<&Render>, worked: &Worked) {
         site.vitals.completed();
     }
     if status.is_terminal() {
-        let took = record.started_at.zip(record.ended_at).map(|(from, to)| to.since(from));
         metrics::ended(status.as_str(), took);
     }
 }

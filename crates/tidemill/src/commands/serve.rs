@@ -193,7 +193,10 @@ impl Serving {
         match bound {
             Ok(server) => Ok(Self { server, process, launcher, pools, background, relay, renders }),
             Err(failure) => {
-                process.stop().await?;
+                // Why it does not start is what has to be told, whatever else goes wrong by then.
+                if let Err(error) = process.stop().await {
+                    tracing::warn!(%error, "this process could not say that it ends; others find out");
+                }
                 Err(failure)
             }
         }

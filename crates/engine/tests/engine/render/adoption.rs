@@ -1,7 +1,8 @@
 //! Workers come, vanish, are stopped and come back; a render is rendered once and published once.
 
-use super::studio::{LEASE_AND_MORE, Running, Studio, options, until};
+use super::studio::{LEASE_AND_MORE, Running, SOON, Studio, options, until};
 use super::world::Node;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use tidemill_domain::render::{Failure, Phase, Status};
 use tidemill_domain::time::{Clock, FakeClock};
@@ -85,7 +86,7 @@ async fn a_worker_that_stops_publishes_what_it_was_about_to() {
     let studio = Studio::any().await;
     studio.fake.close("publish");
     let id = studio.order().await;
-    let worker = studio.worker_with(|options| options.drain_for = super::studio::SOON).await;
+    let worker = studio.worker_with(|options| options.drain_for = SOON).await;
     until(|| studio.fake.calls("publish") == 1).await;
 
     let stopping = tokio::spawn(worker.stop());
@@ -171,7 +172,11 @@ async fn a_ghost_that_wakes_up_writes_nothing() {
         let world = fake.world();
         let ghost = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            let worker = Worker::new(store, own_clock, world, options("ghost"));
+            // Nothing else of it is under way when it freezes: an open transaction would hold up everybody on SQLite.
+            let mut options = options("ghost");
+            options.capacity = NonZeroUsize::MIN;
+            (options.renew_pause, options.reap_pause, options.check_pause) = (SOON, SOON, SOON);
+            let worker = Worker::new(store, own_clock, world, options);
             runtime.block_on(worker.run(stopped));
         });
         until(|| studio.fake.calls("copy") == 1).await;

@@ -6,8 +6,7 @@ use super::order;
 use crate::dashboard::part::{Health, empty_row, number, state};
 use crate::dashboard::region::{Audience, Buttons, Page, Region, Row};
 use maud::{Markup, html};
-use tidemill_domain::pool::{PoolName, State, Ticket};
-use tidemill_domain::time::Timestamp;
+use tidemill_domain::pool::{PoolName, State};
 use tidemill_store::pool::TicketRecord;
 
 /// Holders that are shown, the oldest first.
@@ -43,11 +42,6 @@ fn name(record: &TicketRecord) -> String {
     format!("ticket:{}", record.ticket.id)
 }
 
-/// Since when a ticket has its units.
-fn since(ticket: &Ticket) -> Timestamp {
-    ticket.claimed_at.or(ticket.granted_at).unwrap_or(ticket.enqueued_at)
-}
-
 fn row(look: &Look<'_>, pool: &PoolName, record: &TicketRecord) -> Markup {
     let ticket = &record.ticket;
     let (health, word) = match ticket.state {
@@ -73,7 +67,7 @@ fn row(look: &Look<'_>, pool: &PoolName, record: &TicketRecord) -> Markup {
                 @if let Some(upgrade) = ticket.upgrade { br; span.soft { "would like " (upgrade.parallel) } }
             }
             td { (ticket.class.as_str()) }
-            td { (look.times.at(since(ticket))) }
+            td { (look.times.at(ticket.held_since())) }
             td { (lease(look, record)) }
             td {
                 @match look.buttons {

@@ -109,17 +109,12 @@ pub(super) async fn holders(of: &Of, context: &Context) -> Result<Exit, Failure>
             json!(ticket.granted),
             json!(ticket.asked),
             json!(Some(&ticket.table).filter(|table| !table.is_empty())),
-            json!(since(ticket).to_string()),
+            json!(ticket.held_since().to_string()),
             json!(found.expires_at.map(|at| at.to_string())),
         ]);
     }
     listing.print(context.output())?;
     Ok(Exit::Ok)
-}
-
-/// Since when a ticket has its units.
-pub(in crate::commands) fn since(ticket: &Ticket) -> Timestamp {
-    ticket.claimed_at.or(ticket.granted_at).unwrap_or(ticket.enqueued_at)
 }
 
 pub(super) async fn queue(of: &Of, context: &Context) -> Result<Exit, Failure> {

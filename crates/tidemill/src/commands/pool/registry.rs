@@ -1,7 +1,6 @@
 //! Tickets as items of the document's table `emr_connection_registry`.
 
 use super::dynamo::{Item, number, text};
-use super::look::since;
 use serde_json::json;
 use std::num::NonZeroU32;
 use tidemill_domain::pool::{Holder, Settings, State};
@@ -61,7 +60,7 @@ fn at_second(seconds: i64) -> Timestamp {
 /// A ticket as an item, as the view of the registry has it too, but for the ttl: that of the view is always a day.
 pub(super) fn item(found: &TicketRecord, settings: &Settings) -> Item {
     let ticket = &found.ticket;
-    let started_at = since(ticket);
+    let started_at = ticket.held_since();
     let kept_until = in_doubt_from(found).unwrap_or(started_at).plus(settings.max_hold);
     [
         ("src_db_id", json!(settings.external_id)),
