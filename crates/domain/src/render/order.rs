@@ -168,7 +168,8 @@ mod tests {
     use super::*;
     use crate::lease::{Epoch, Fence};
     use crate::process::ProcessId;
-    use crate::render::RenderId;
+    use crate::render::matrix::Patience;
+    use crate::render::{Event, Failure, Policy, RenderId, Trouble, Work, decide};
     use std::time::Duration;
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000);
@@ -211,6 +212,24 @@ mod tests {
             (Status::Pending, Phase::Copying, Some(Epoch::new(2)))
         );
         assert_eq!((again.counts, again.run_after), (Counts::default(), NOW));
+    }
+
+    #[test]
+    fn a_film_that_is_no_longer_good_is_not_gone_on_with() {
+        let policy = Policy::new(Patience::new(Some(0), None).unwrap());
+        for phase in [Phase::Copying, Phase::Publishing] {
+            let held = held(Status::Uploading, phase, Some(NOW.plus(Duration::from_secs(1))));
+            let Lease::Held { fence, .. } = held.lease else { panic!("nobody has it") };
+            let work = Work::Failed(Trouble::new(Failure::OutputInvalid, "a hole in the middle"));
+
+            let decision = decide(&held, &Event::Work { fence, work }, &policy, NOW);
+
+            let failed = decision.write.unwrap();
+            assert_eq!((failed.status, failed.phase), (Status::Failed, Phase::Validating), "{phase}");
+            assert!(matches!(decision.act, Act::DropJob { file: File::Delete, .. }), "{phase}");
+            let again = retried(&failed);
+            assert_eq!((again.phase, again.job), (Phase::Queued, None), "{phase}");
+        }
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! The lifecycle by examples: the courses that people know by name.
 
 use super::super::failure::{Failure, Trouble};
-use super::super::order;
 use super::super::phase::Phase;
 use super::super::remote::Report;
 use super::super::status::Status;
@@ -262,21 +261,6 @@ fn a_bad_file_is_rendered_again_by_a_new_job() {
     );
     assert!((54..=60).contains(&play.waits()));
     assert_eq!(play.claim(1), Act::Prepare);
-}
-
-#[test]
-fn a_file_that_is_no_longer_good_is_not_gone_on_with_by_whoever_retries() {
-    for phase in [Phase::Copying, Phase::Publishing] {
-        let mut play = Play::at(phase);
-        play.policy.patience = Patience::new(Some(0), None).unwrap();
-
-        let decision = play.fails(Failure::OutputInvalid);
-
-        assert_eq!((play.render.status, play.render.phase), (Status::Failed, Phase::Validating), "{phase}");
-        assert_eq!(decision.act, drops(Slot::Free, File::Delete), "{phase}");
-        let again = order::retry(&play.render, play.now).unwrap().write.unwrap();
-        assert_eq!((again.phase, again.job), (Phase::Queued, None), "{phase}");
-    }
 }
 
 #[test]
