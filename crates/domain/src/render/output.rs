@@ -108,6 +108,11 @@ impl Output {
     }
 }
 
+/// What a file is called after: what the data calls the composition, or else what the row does.
+pub fn title(in_data: Option<String>, in_row: Option<String>) -> Option<String> {
+    in_data.or(in_row)
+}
+
 /// The name under which a node leaves its file for us. Each job has its own, so a late one overwrites nothing.
 pub fn staging_name(uid: Uid, extension: &str) -> String {
     format!("{uid}.{extension}")

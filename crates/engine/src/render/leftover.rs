@@ -6,6 +6,7 @@ use tidemill_domain::render::answer::RemoteJob;
 use tidemill_domain::render::clock::Clocks;
 use tidemill_domain::render::gfx;
 use tidemill_domain::render::lifecycle::File;
+use tidemill_domain::render::output;
 use tidemill_domain::render::{Failure, Phase, Report, Status, Trouble, Uid};
 use tidemill_domain::time::Monotonic;
 use tidemill_store::StoreError;
@@ -107,7 +108,8 @@ async fn discard(site: &Site, leftover: &Leftover) -> Result<(), Trouble> {
         }
     }
     let Ok(Some((record, data))) = read(site, leftover).await else { return Ok(()) };
-    let title = gfx::read(&data).ok().and_then(|data| data.composition).or(record.composition);
+    let in_data = gfx::read(&data).ok().and_then(|data| data.composition);
+    let title = output::title(in_data, record.composition);
     let (Some(title), Some(date)) = (title, record.broadcast_date) else { return Ok(()) };
     // Whoever has completed it has no part left.
     if record.render.status == Status::Completed {

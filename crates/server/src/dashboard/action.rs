@@ -1,7 +1,7 @@
 //! The button of the program's extra action, and what is behind it.
 
 use crate::action::CannotPerform;
-use crate::dashboard::form::{self, Fields, Order};
+use crate::dashboard::form::{self, Fields, OrderForm};
 use crate::dashboard::part::{panel, refused};
 use crate::dashboard::region::{Audience, Page, Region};
 use crate::dashboard::visit::{Visit, home};
@@ -55,7 +55,7 @@ pub(crate) fn panel_of(visit: &Visit, button: Option<&Region>) -> Markup {
 }
 
 /// Does it, and goes back to where its effect can be seen.
-pub(crate) async fn perform(visit: Visit, Fields(fields): Fields<Order>) -> Result<Redirect, Problem> {
+pub(crate) async fn perform(visit: Visit, Fields(fields): Fields<OrderForm>) -> Result<Redirect, Problem> {
     form::check(&visit.principal, &fields.form_token)?;
     let Some(action) = visit.state.action() else { return Err(Problem::not_found("this address")) };
     let (object, headers) = (format!("action/{}", action.name()), form::key_header(&fields.key));

@@ -35,7 +35,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Fields<T> {
 /// What somebody fills in to have something done, with the hidden fields of such a form. Which of them a page has depends
 /// on what it asks.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Order {
+pub(crate) struct OrderForm {
     /// Why, for the audit log.
     #[serde(default)]
     pub(crate) reason: String,

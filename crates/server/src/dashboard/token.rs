@@ -2,7 +2,7 @@
 
 use crate::access::Principal;
 use crate::api::token::{CreateToken, DAYS, make};
-use crate::dashboard::form::{self, Fields, Order};
+use crate::dashboard::form::{self, Fields, OrderForm};
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::Times;
 use crate::dashboard::part::{Health, command, empty_row, panel, refused, state as state_word, table};
@@ -201,7 +201,7 @@ pub(crate) async fn revoke(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,
     Path(id): Path<String>,
-    Fields(fields): Fields<Order>,
+    Fields(fields): Fields<OrderForm>,
 ) -> Result<Redirect, Problem> {
     form::check(&principal, &fields.form_token)?;
     let what = format!("form: revoke token {id} {}", fields.reason);

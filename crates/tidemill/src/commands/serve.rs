@@ -3,6 +3,7 @@
 mod background;
 
 use crate::commands::render::{Setup, worker as render_worker};
+use crate::commands::signals::Signals;
 use crate::commands::{Flag, goodbye, relay, render};
 use crate::config::{Auth, LambdaSignature, Tls, Unknown};
 use crate::context::Context;
@@ -29,7 +30,6 @@ use tidemill_server::api::pool::document::{DocumentOptions, UnknownPool};
 use tidemill_server::lambda::{CallerKey, LambdaOptions, SignatureMode};
 use tidemill_server::{ConfigLine, Parts, RenderPart, Server, ServerError, ServerOptions};
 use tidemill_store::Store;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -305,16 +305,10 @@ fn configuration(context: &Context) -> Vec<ConfigLine> {
 
 /// Becomes true at SIGTERM or SIGINT, or when the sender says so.
 pub(super) fn shutdown() -> Result<(watch::Sender<bool>, watch::Receiver<bool>), Failure> {
-    let deaf = |error: std::io::Error| Failure::unexpected("signals cannot be received", &error);
     let (sender, receiver) = watch::channel(false);
-    let on_signal = sender.clone();
-    let mut terminate = signal(SignalKind::terminate()).map_err(deaf)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(deaf)?;
+    let (on_signal, mut signals) = (sender.clone(), Signals::new()?);
     tokio::spawn(async move {
-        tokio::select! {
-            _signal = terminate.recv() => {}
-            _signal = interrupt.recv() => {}
-        }
+        signals.next().await;
         on_signal.send_replace(true);
     });
     Ok((sender, receiver))

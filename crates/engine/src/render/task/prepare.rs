@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tidemill_domain::code::Code;
 use tidemill_domain::render::document::{self, Ingredients};
 use tidemill_domain::render::gfx::{self, GfxData};
+use tidemill_domain::render::output;
 use tidemill_domain::render::{Mapping, Profile, Trouble, Uid, Work};
 use tidemill_store::StoreError;
 
@@ -77,20 +78,15 @@ impl Task {
         }
     }
 
-    /// What its file is called after: what its data calls the composition, or else what its row does.
+    /// What its file is called after.
     pub(super) async fn title(&self) -> Result<String, Trouble> {
-        let data = self.data().await?;
-        match data.as_ref().ok().and_then(|data| data.composition.clone()) {
-            Some(name) => Ok(name),
-            None => self.composition(&data).map_err(|problem| refused(&[problem])),
-        }
+        let in_data = self.data().await?.ok().and_then(|data| data.composition);
+        output::title(in_data, self.record.composition.clone()).ok_or_else(|| refused(&[unnamed()]))
     }
 
     fn composition(&self, data: &Result<GfxData, Problem>) -> Result<String, Problem> {
         let in_data = || data.as_ref().ok().and_then(|data| data.composition.clone());
-        self.record.composition.clone().or_else(in_data).ok_or_else(|| {
-            (Code::UnknownComposition, "neither the render nor its data names a composition".to_owned())
-        })
+        self.record.composition.clone().or_else(in_data).ok_or_else(unnamed)
     }
 
     async fn data(&self) -> Result<Result<GfxData, Problem>, Trouble> {
@@ -115,6 +111,10 @@ impl Task {
 
 /// Something that is wrong with a render.
 type Problem = (Code, String);
+
+fn unnamed() -> Problem {
+    (Code::UnknownComposition, "neither the render nor its data names a composition".to_owned())
+}
 
 /// All of it, under the code of the first.
 fn refused(problems: &[Problem]) -> Trouble {

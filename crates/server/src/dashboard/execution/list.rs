@@ -160,7 +160,8 @@ impl Executions {
         }
     }
 
-    /// What is most often done about an execution like this, if anything. An instance goes on from its last execution.
+    /// What is most often done about an execution like this, if anything. An instance goes on from its last execution: a
+    /// later one that is not listed here is told of by the page that it leads to.
     fn verb(&self, record: &ExecutionRecord) -> Option<&'static str> {
         let is_later = |other: &ExecutionRecord| other.instance == record.instance && other.id > record.id;
         match record.status {

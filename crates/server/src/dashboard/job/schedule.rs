@@ -3,7 +3,7 @@
 use super::list::address;
 use crate::api::execution::operate::checked;
 use crate::api::schedule::{Change, change};
-use crate::dashboard::form::{self, Fields, Order};
+use crate::dashboard::form::{self, Fields, OrderForm};
 use crate::dashboard::instant::Times;
 use crate::dashboard::part::{Health, command, empty_row, refused, state, table};
 use crate::dashboard::visit::Visit;
@@ -96,7 +96,7 @@ fn action(visit: &Visit, record: &ScheduleRecord) -> Markup {
 pub(crate) async fn pause(
     visit: Visit,
     Path(name): Path<String>,
-    Fields(fields): Fields<Order>,
+    Fields(fields): Fields<OrderForm>,
 ) -> Result<Redirect, Problem> {
     form::check(&visit.principal, &fields.form_token)?;
     let (reason, headers) = (checked(&fields.reason)?, form::key_header(&fields.key));
@@ -111,7 +111,7 @@ pub(crate) async fn pause(
 pub(crate) async fn resume(
     visit: Visit,
     Path(name): Path<String>,
-    Fields(fields): Fields<Order>,
+    Fields(fields): Fields<OrderForm>,
 ) -> Result<Redirect, Problem> {
     form::check(&visit.principal, &fields.form_token)?;
     let headers = form::key_header(&fields.key);

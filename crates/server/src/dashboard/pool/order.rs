@@ -5,7 +5,7 @@ use crate::access::Principal;
 use crate::api::pool::define::Change;
 use crate::api::pool::lease::{Taking, lease_id, take};
 use crate::api::pool::{find, gone, named, object};
-use crate::dashboard::form::{self, Fields, Order};
+use crate::dashboard::form::{self, Fields, OrderForm};
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::part::{command, number, plural, refused};
 use crate::dashboard::preferences::is_ours;
@@ -131,7 +131,7 @@ pub(crate) async fn pause(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,
     Path(name): Path<String>,
-    Fields(fields): Fields<Order>,
+    Fields(fields): Fields<OrderForm>,
 ) -> Result<Redirect, Problem> {
     click(Verb::Pause, &state, &principal, &name, &fields).await
 }
@@ -141,7 +141,7 @@ pub(crate) async fn resume(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,
     Path(name): Path<String>,
-    Fields(fields): Fields<Order>,
+    Fields(fields): Fields<OrderForm>,
 ) -> Result<Redirect, Problem> {
     click(Verb::Resume, &state, &principal, &name, &fields).await
 }
@@ -151,7 +151,7 @@ async fn click(
     state: &State,
     principal: &Principal,
     name: &str,
-    fields: &Order,
+    fields: &OrderForm,
 ) -> Result<Redirect, Problem> {
     form::check(principal, &fields.form_token)?;
     let name = named(name)?;
@@ -171,7 +171,7 @@ async fn click(
 }
 
 /// Where the visitor came from, if that is one of our pages.
-fn way_back(state: &State, fields: &Order) -> Option<String> {
+fn way_back(state: &State, fields: &OrderForm) -> Option<String> {
     Some(fields.back.clone()).filter(|back| is_ours(&home(state), back))
 }
 
@@ -278,7 +278,7 @@ pub(crate) async fn release(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,
     Path((name, ticket)): Path<(String, String)>,
-    Fields(fields): Fields<Order>,
+    Fields(fields): Fields<OrderForm>,
 ) -> Result<Redirect, Problem> {
     form::check(&principal, &fields.form_token)?;
     let (name, id) = (named(&name)?, lease_id(&ticket)?);

@@ -7,7 +7,7 @@ use crate::access::Principal;
 use crate::api::render::operate::{Asked, Verb, operate};
 use crate::api::render::{find, object};
 use crate::api::{self, id};
-use crate::dashboard::form::{self, Fields, Order};
+use crate::dashboard::form::{self, Fields, OrderForm};
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::part::{command, refused};
 use crate::dashboard::preferences::is_ours;
@@ -149,7 +149,7 @@ pub(crate) async fn cancel(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,
     Path(text): Path<String>,
-    Fields(fields): Fields<Order>,
+    Fields(fields): Fields<OrderForm>,
 ) -> Result<Redirect, Problem> {
     give(Verb::Cancel, &state, &principal, &text, &fields).await
 }
@@ -159,7 +159,7 @@ pub(crate) async fn retry(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,
     Path(text): Path<String>,
-    Fields(fields): Fields<Order>,
+    Fields(fields): Fields<OrderForm>,
 ) -> Result<Redirect, Problem> {
     give(Verb::Retry, &state, &principal, &text, &fields).await
 }
@@ -169,7 +169,7 @@ pub(crate) async fn recover(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,
     Path(text): Path<String>,
-    Fields(fields): Fields<Order>,
+    Fields(fields): Fields<OrderForm>,
 ) -> Result<Redirect, Problem> {
     give(Verb::Recover, &state, &principal, &text, &fields).await
 }
@@ -179,7 +179,7 @@ async fn give(
     state: &State,
     principal: &Principal,
     text: &str,
-    fields: &Order,
+    fields: &OrderForm,
 ) -> Result<Redirect, Problem> {
     form::check(principal, &fields.form_token)?;
     let id = RenderId::new(id(text)?);

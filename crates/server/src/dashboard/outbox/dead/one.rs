@@ -6,7 +6,7 @@ use crate::access::Principal;
 use crate::api::id;
 use crate::api::outbox::exception::operate::{Asked, give};
 use crate::api::outbox::exception::{find, object, refused as refusal_problem};
-use crate::dashboard::form::{self, Fields, Order};
+use crate::dashboard::form::{self, Fields, OrderForm};
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::Times;
 use crate::dashboard::part::{command, panel, refused};
@@ -252,7 +252,7 @@ pub(crate) async fn replay(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,
     Path(text): Path<String>,
-    Fields(fields): Fields<Order>,
+    Fields(fields): Fields<OrderForm>,
 ) -> Result<Redirect, Problem> {
     order(&Verb::Replay, &state, &principal, &text, &fields).await
 }
@@ -262,7 +262,7 @@ pub(crate) async fn skip(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,
     Path(text): Path<String>,
-    Fields(fields): Fields<Order>,
+    Fields(fields): Fields<OrderForm>,
 ) -> Result<Redirect, Problem> {
     order(&Verb::Skip, &state, &principal, &text, &fields).await
 }
@@ -272,7 +272,7 @@ async fn order(
     state: &State,
     principal: &Principal,
     text: &str,
-    fields: &Order,
+    fields: &OrderForm,
 ) -> Result<Redirect, Problem> {
     form::check(principal, &fields.form_token)?;
     let id = EventId::new(id(text)?);

@@ -12,6 +12,15 @@ fn slot(row: &str) -> String {
     format!("get_byte(decode(md5({row}.aggregate_id::text), 'hex'), 0)")
 }
 
+/// Whether somebody has skipped a row, of the table that these two parameters name.
+fn is_skipped(row: &str, schema: &str, table: &str) -> String {
+    format!(
+        "exists (select from tidemill_outbox_attempt a
+                 where a.schema_name = {schema} and a.table_name = {table} and a.event_id = {row}.event_id
+                   and a.state = 'skipped')"
+    )
+}
+
 /// One index of ours. Those who write are not kept from it.
 pub(super) fn create_index(name: &TableName, index: Index) -> String {
     let (table, called) = (name.quoted(), format!("\"{}\"", name.index(index)));
@@ -83,6 +92,7 @@ pub(super) fn is_due(name: &TableName) -> String {
 /// more than `$10` stay where they are: of them only the length is told, so that no row is too large for whoever claims it.
 pub(super) fn claim(name: &TableName, kind: PayloadKind) -> String {
     let (table, slot, payload_bytes) = (name.quoted(), slot("e"), payload_bytes(kind));
+    let skipped = is_skipped("b", "$6", "$7");
     format!(
         "with due as materialized (
              select f.event_id, f.aggregate_id
@@ -100,11 +110,7 @@ pub(super) fn claim(name: &TableName, kind: PayloadKind) -> String {
                        where b.aggregate_id = e.aggregate_id and b.event_id < e.event_id and b.status <> 'PUBLISHED'
                          and (b.status = 'SENDING'
                               or (b.status = 'PENDING' and (b.next_retry_at <= $2) is not true)
-                              or (b.status = 'FAILED' and not exists (
-                                  select
-                                  from tidemill_outbox_attempt a
-                                  where a.schema_name = $6 and a.table_name = $7 and a.event_id = b.event_id
-                                    and a.state = 'skipped')))
+                              or (b.status = 'FAILED' and not {skipped}))
                    )
                  order by e.event_id
                  limit $3
@@ -229,12 +235,11 @@ pub(super) fn try_again(name: &TableName) -> String {
 pub(super) fn lock_failed(name: &TableName) -> String {
     format!(
         "select t.event_id::bigint,
-                exists (select from tidemill_outbox_attempt a
-                        where a.schema_name = $2 and a.table_name = $3 and a.event_id = t.event_id
-                          and a.state = 'skipped') as is_skipped
+                {} as is_skipped
          from {} t
          where t.event_id = any($1) and t.status = 'FAILED'
          for update of t",
+        is_skipped("t", "$2", "$3"),
         name.quoted()
     )
 }
@@ -290,7 +295,7 @@ pub(super) fn count(name: &TableName, status: &'static str) -> String {
 /// How many rows have FAILED and were not skipped, counted up to `$1`; `$2` and `$3` are the names of schema and table. Slot by
 /// slot, as with [`recover`].
 pub(super) fn count_parked(name: &TableName) -> String {
-    let (table, slot) = (name.quoted(), slot("e"));
+    let (table, slot, skipped) = (name.quoted(), slot("e"), is_skipped("e", "$2", "$3"));
     format!(
         "select count(*)
          from (
@@ -300,11 +305,7 @@ pub(super) fn count_parked(name: &TableName) -> String {
                  select e.event_id
                  from {table} e
                  where {slot} = s.slot and e.status = 'FAILED' and e.status <> 'PUBLISHED'
-                   and not exists (
-                       select
-                       from tidemill_outbox_attempt a
-                       where a.schema_name = $2 and a.table_name = $3 and a.event_id = e.event_id
-                         and a.state = 'skipped')
+                   and not {skipped}
                  limit $1
              ) as f
              limit $1
@@ -317,7 +318,7 @@ pub(super) fn count_parked(name: &TableName) -> String {
 /// that is tried again later, does not: no relay may take it. By `next_retry_at`, because `updated_at` changes with
 /// every claim.
 pub(super) fn due_since(name: &TableName) -> String {
-    let (table, slot) = (name.quoted(), slot("e"));
+    let (table, slot, skipped) = (name.quoted(), slot("e"), is_skipped("b", "$2", "$3"));
     format!(
         "select min(longest.next_retry_at)::timestamptz
          from generate_series(0, 255) as s (slot)
@@ -331,11 +332,7 @@ pub(super) fn due_since(name: &TableName) -> String {
                    from {table} b
                    where b.aggregate_id = e.aggregate_id and b.event_id < e.event_id and b.status <> 'PUBLISHED'
                      and ((b.status = 'PENDING' and (b.next_retry_at <= $1) is not true)
-                          or (b.status = 'FAILED' and not exists (
-                              select
-                              from tidemill_outbox_attempt a
-                              where a.schema_name = $2 and a.table_name = $3 and a.event_id = b.event_id
-                                and a.state = 'skipped')))
+                          or (b.status = 'FAILED' and not {skipped}))
                )
              order by e.event_id
              limit 1
