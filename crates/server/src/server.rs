@@ -18,11 +18,12 @@ use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Redirect, Response};
 use std::future::Future;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tidemill_domain::code::Code;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tower_http::catch_panic::CatchPanicLayer;
 
 /// Largest body that is read.
@@ -31,6 +32,9 @@ pub const BODY_BYTES_MAX: usize = 1024 * 1024;
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest that a request may take that waits for units of a pool.
 const WAITING_TIMEOUT: Duration = Duration::from_secs(58);
+/// How many changes may be under way at once, those included whose callers have hung up; others wait. Few enough that on SQLite, where
+/// they write one after the other, a heartbeat does not wait long behind them.
+pub(crate) const CHANGES_MAX: u32 = 16;
 /// How long requests in hand may take once we are asked to stop.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -135,8 +139,13 @@ impl Server {
             stop.send_replace(true);
         };
         let mut late = stopped.clone();
+        let changes = Arc::clone(&self.state.inner().changes);
         tokio::select! {
-            () = connection::serve(self.listener, app, Bounds::of_this_process(), draining) => {}
+            () = async {
+                connection::serve(self.listener, app, Bounds::of_this_process(), draining).await;
+                // Those whose callers have hung up.
+                drop(changes.acquire_many(CHANGES_MAX).await);
+            } => {}
             () = async {
                 drop(late.wait_for(|stop| *stop).await);
                 tokio::time::sleep(DRAIN_TIMEOUT).await;
@@ -161,6 +170,7 @@ pub fn state(options: ServerOptions, parts: Parts) -> State {
         started_at,
         is_draining: AtomicBool::new(false),
         stopping: watch::Sender::new(false),
+        changes: Arc::new(Semaphore::new(CHANGES_MAX as usize)),
         document: options.document,
         lambda: options.lambda,
     })
@@ -179,9 +189,13 @@ pub fn app(state: State) -> Router {
             async move { guard(state, entries, request, next).await }
         })
     };
+    let limited = {
+        let state = state.clone();
+        from_fn(move |request: Request, next: Next| limit_time(state.clone(), request, next))
+    };
     let routes = router(table)
         .fallback(|| async { Problem::not_found("this address") })
-        .layer(from_fn(limit_time))
+        .layer(limited)
         .layer(CatchPanicLayer::custom(|_| panicked()))
         .layer(guarded)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
@@ -207,21 +221,45 @@ fn panicked() -> Response<Body> {
         .into_response()
 }
 
-async fn limit_time(request: Request, next: Next) -> Response {
+/// Bounds how long a caller waits. Whoever changes something is not cut off half-way by a caller that hangs up or by the
+/// limit: the change goes on to its end in a task of its own.
+async fn limit_time(state: State, request: Request, next: Next) -> Response {
     let extensions = request.extensions();
     let place = extensions.get::<Surface>().zip(extensions.get::<MatchedPath>());
     if place.is_some_and(|(_, path)| streams(path.as_str())) {
         return next.run(request).await;
     }
+    // What these write is written by the task that decides about pools.
     let is_waiting = place.is_some_and(|(surface, path)| waits(*surface, path.as_str()));
     let timeout = if is_waiting { WAITING_TIMEOUT } else { REQUEST_TIMEOUT };
-    match tokio::time::timeout(timeout, next.run(request)).await {
+    let answer = async {
+        if is_waiting || request.method().is_safe() {
+            next.run(request).await
+        } else {
+            to_its_end(&state, request, next).await
+        }
+    };
+    match tokio::time::timeout(timeout, answer).await {
         Ok(response) => response,
         Err(_) => {
-            let remedy = "try again later, or ask for less";
+            let remedy = "look whether it was done before you try again, or send the same Idempotency-Key";
             let status = StatusCode::GATEWAY_TIMEOUT;
             Problem::with_status(status, Code::Unexpected, "the request took too long", remedy)
                 .into_response()
         }
+    }
+}
+
+/// Answers a request in a task of its own, which nobody cancels.
+async fn to_its_end(state: &State, request: Request, next: Next) -> Response {
+    let Ok(permit) = Arc::clone(&state.inner().changes).acquire_owned().await else { return panicked() };
+    let change = tokio::spawn(async move {
+        let response = next.run(request).await;
+        drop(permit);
+        response
+    });
+    match change.await {
+        Ok(response) => response,
+        Err(_) => panicked(),
     }
 }

@@ -6,7 +6,7 @@ use crate::action::ExtraAction;
 use crate::api::pool::document::DocumentOptions;
 use crate::lambda::LambdaOptions;
 use crate::live::Live;
-use crate::server::REQUEST_TIMEOUT;
+use crate::server::{CHANGES_MAX, REQUEST_TIMEOUT};
 use metrics_exporter_prometheus::PrometheusHandle;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -18,7 +18,7 @@ use tidemill_engine::job::Launcher;
 use tidemill_engine::pool::Pools;
 use tidemill_engine::render::WorkerHandle;
 use tidemill_store::{Store, StoreError, Tx};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 /// What the program hands to its server.
 #[derive(Clone, Debug)]
@@ -91,6 +91,8 @@ pub(crate) struct Inner {
     pub(crate) is_draining: AtomicBool,
     /// Becomes true when requests that wait are to come to their end.
     pub(crate) stopping: watch::Sender<bool>,
+    /// A permit for each change that is under way, so that they can be bounded and waited for.
+    pub(crate) changes: Arc<Semaphore>,
     pub(crate) document: DocumentOptions,
     pub(crate) lambda: LambdaOptions,
 }
@@ -140,6 +142,11 @@ impl State {
     pub(crate) async fn stopping(&self) {
         // It is never dropped while somebody can wait here.
         drop(self.inner.stopping.subscribe().wait_for(|is_stopping| *is_stopping).await);
+    }
+
+    /// How many changes are under way, those included whose callers have hung up.
+    pub fn changes_under_way(&self) -> usize {
+        CHANGES_MAX as usize - self.inner.changes.available_permits()
     }
 
     pub(crate) fn inner(&self) -> &Inner {

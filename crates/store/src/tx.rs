@@ -62,7 +62,7 @@ pub struct Tx {
 
 #[derive(Debug)]
 pub(crate) enum Connection {
-    Postgres(sqlx::Transaction<'static, sqlx::Postgres>),
+    Postgres(crate::postgres::Transaction),
     /// Without a transaction: every statement commits by itself.
     Alone(sqlx::pool::PoolConnection<sqlx::Postgres>),
     Sqlite(sqlx::Transaction<'static, sqlx::Sqlite>),

@@ -6,6 +6,7 @@ mod action;
 mod api;
 mod crowd;
 mod dashboard;
+mod hang_up;
 mod hostile;
 mod job;
 mod jwt;

@@ -21,6 +21,10 @@ impl Begin {
     pub(super) fn new(is_pooled_by_transaction: bool, options: &StoreOptions) -> Self {
         let write = "begin isolation level read committed read write";
         let read = "begin isolation level repeatable read read write; set transaction read only";
+        // Statements that are transactions of their own take their isolation from the session, where a role or a
+        // database may have set another one.
+        let defaults = "set session characteristics as transaction isolation level read committed, read write, \
+                        not deferrable";
         let limit = |scope: &str| {
             format!(
                 "set {scope} idle_in_transaction_session_timeout = {}; set {scope} lock_timeout = {}",
@@ -32,7 +36,7 @@ impl Begin {
             return Self {
                 write: write.into(),
                 read: read.into(),
-                session: Some(limit("session").into()),
+                session: Some(format!("{}; {defaults}", limit("session")).into()),
                 is_pooled_by_transaction,
             };
         }

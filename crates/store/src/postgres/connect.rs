@@ -5,10 +5,13 @@ use crate::options::{Pooler, StoreOptions};
 use crate::postgres::begin::Begin;
 use crate::postgres::nodelay::send_small_packets_at_once;
 use crate::postgres::notify::Notifier;
+use crate::postgres::transaction::Transaction;
 use crate::tx::Connection;
 use crate::wakeup::Hub;
+use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection as _, PgConnection, PgPool, Row};
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -95,40 +98,43 @@ impl Postgres {
         if self.begin.is_pooled_by_transaction {
             return self.begin().await;
         }
-        match tokio::time::timeout(self.connect_timeout * 2, self.pool.acquire()).await {
-            Ok(acquired) => acquired.map(Connection::Alone).map_err(|error| answer(error, &self.place)),
-            Err(_) => {
-                let source = sqlx::Error::Io(std::io::ErrorKind::TimedOut.into());
-                Err(StoreError::Unreachable { place: self.place.to_string(), source })
-            }
-        }
+        self.acquire(&self.pool).await.map(Connection::Alone)
     }
 
     /// Begins a transaction. Connections that died in the pool are found here, where nothing has been done
-    /// yet, and replaced.
+    /// yet, and replaced. Whoever stops waiting leaves nothing behind: neither a place in the queue of the pool nor an
+    /// open transaction.
     async fn begin_on(&self, pool: &PgPool, statement: &Arc<str>) -> Result<Connection, StoreError> {
-        let size_max = pool.options().get_max_connections();
+        let limit = self.connect_timeout * 2;
         let mut last = sqlx::Error::PoolClosed;
-        for _ in 0..=size_max {
+        for _ in 0..=pool.options().get_max_connections() {
             // Asked before: the dead connection that is found below may have been the last one.
             let may_be_stale = pool.size() > 0;
-            let begun = pool.begin_with(AssertSqlSafe(statement.clone()));
-            // The pool limits the wait for a connection; a connection to a host that vanished answers never.
-            match tokio::time::timeout(self.connect_timeout * 2, begun).await {
-                Ok(Ok(tx)) => return Ok(Connection::Postgres(tx)),
-                Ok(Err(error)) if may_be_stale && is_broken(&error) => last = error,
-                // There was room for one more connection, so it is the server that did not answer.
-                Ok(Err(source @ sqlx::Error::PoolTimedOut)) if pool.size() < size_max => {
-                    return Err(StoreError::Unreachable { place: self.place.to_string(), source });
-                }
-                Ok(Err(error)) => return Err(answer(error, &self.place)),
-                Err(_) => {
-                    let source = sqlx::Error::Io(std::io::ErrorKind::TimedOut.into());
-                    return Err(StoreError::Unreachable { place: self.place.to_string(), source });
-                }
+            let connection = self.acquire(pool).await?;
+            match Transaction::begin(connection, statement, limit).await {
+                Ok(tx) => return Ok(Connection::Postgres(tx)),
+                // A host that vanished does not answer the next connection either.
+                Err(error) if is_timed_out(&error) => return Err(answer(error, &self.place)),
+                Err(error) if may_be_stale && is_broken(&error) => last = error,
+                Err(error) => return Err(answer(error, &self.place)),
             }
         }
         Err(answer(last, &self.place))
+    }
+
+    /// A connection of `pool`. The pool limits the wait for a free one, but not for one that is just being opened.
+    async fn acquire(&self, pool: &PgPool) -> Result<PoolConnection<sqlx::Postgres>, StoreError> {
+        match tokio::time::timeout(self.connect_timeout * 2, pool.acquire()).await {
+            Ok(Ok(connection)) => Ok(connection),
+            // There was room for one more connection, so it is the server that did not answer.
+            Ok(Err(source @ sqlx::Error::PoolTimedOut))
+                if pool.size() < pool.options().get_max_connections() =>
+            {
+                Err(StoreError::Unreachable { place: self.place.to_string(), source })
+            }
+            Ok(Err(error)) => Err(answer(error, &self.place)),
+            Err(_) => Err(answer(sqlx::Error::Io(ErrorKind::TimedOut.into()), &self.place)),
+        }
     }
 
     pub(crate) fn is_behind_transaction_pooler(&self) -> bool {
@@ -249,6 +255,10 @@ async fn backend(connection: &mut PgConnection) -> Result<i32, sqlx::Error> {
 /// Keeps its server process busy, so that a pooler has to find another for everybody else.
 async fn backend_in_transaction(connection: &mut PgConnection) -> Result<i32, sqlx::Error> {
     sqlx::raw_sql("begin; select pg_backend_pid()").fetch_one(connection).await?.try_get(0)
+}
+
+fn is_timed_out(error: &sqlx::Error) -> bool {
+    matches!(error, sqlx::Error::Io(error) if error.kind() == ErrorKind::TimedOut)
 }
 
 /// Whether the connection, rather than the statement, is at fault.

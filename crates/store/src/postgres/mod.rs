@@ -21,5 +21,7 @@ mod begin;
 mod connect;
 mod nodelay;
 mod notify;
+mod transaction;
 
 pub(crate) use connect::{OLDEST_MAJOR, Postgres};
+pub(crate) use transaction::Transaction;

@@ -1,9 +1,10 @@
 //! NOTIFY after commit, coalesced, and the one LISTEN connection of this process.
 
 use crate::postgres::begin::Begin;
+use crate::postgres::transaction::Transaction;
 use crate::wakeup::Hub;
+use sqlx::PgPool;
 use sqlx::postgres::PgListener;
-use sqlx::{AssertSqlSafe, PgPool};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -12,6 +13,9 @@ use tokio::task::JoinHandle;
 
 /// All topics share one channel; the payload says which.
 const CHANNEL: &str = "tidemill";
+
+/// How long a sending may wait for its transaction.
+const SENT_WITHIN: Duration = Duration::from_secs(10);
 
 pub(super) struct Notifier {
     pool: PgPool,
@@ -92,7 +96,7 @@ async fn send(
     }
     let sent = async {
         // In a transaction, so that behind a transaction pooler the whole statement meets one server process.
-        let mut tx = pool.begin_with(AssertSqlSafe(begin.write.clone())).await?;
+        let mut tx = Transaction::begin(pool.acquire().await?, &begin.write, SENT_WITHIN).await?;
         sqlx::query("select pg_notify($1, topic) from unnest($2::text[]) as topic")
             .bind(CHANNEL)
             .bind(&topics)

@@ -33,6 +33,7 @@ macro_rules! on_both {
 
 mod alert;
 mod audit;
+mod cancel;
 mod connect;
 mod demo;
 mod dice;

@@ -16,6 +16,7 @@ mod emf;
 mod errors;
 mod exact;
 mod examples;
+mod flood;
 mod gauge;
 mod ghost;
 mod guarantees;
