@@ -249,9 +249,9 @@ pub fn next(lease: Lease, owner: Life, event: LeaseEvent, now: Timestamp) -> Res
             Err(LeaseRefusal::Fenced { current: lease.epoch() })
         }
         (_, LeaseEvent::Renew { .. }) if !lease.is_live(owner, now) => Err(LeaseRefusal::Lapsed),
-        (Lease::Held { until, .. }, LeaseEvent::Renew { fence, term }) => {
-            // A renewal never shortens: an answer that overtakes an older one must not cut the term.
-            Ok(Lease::Held { fence, until: term.until(now).map(|end| until.map_or(end, |old| old.max(end))) })
+        (Lease::Held { .. }, LeaseEvent::Renew { fence, term }) => {
+            // Not the later of two ends: after the clock has gone back, the old end lies too far ahead.
+            Ok(Lease::Held { fence, until: term.until(now) })
         }
         (Lease::Held { fence, until }, LeaseEvent::Expire) if lease.is_live(owner, now) => {
             Err(LeaseRefusal::Held { fence, until })

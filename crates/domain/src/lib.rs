@@ -3,7 +3,8 @@
 //! Nothing here awaits, reads a clock, draws a random number, logs, or knows a database: whatever a rule
 //! needs is an argument, and its answer is a value. That is why every rule can be tested by properties.
 //!
-//! Reading order: [`time`], [`process`] and [`lease`] (the one idea under all pillars), then [`backoff`] and
+//! Reading order: [`time`], [`process`] and [`lease`] (the one idea under all pillars), [`step_back`] (when
+//! the clock goes back), then [`backoff`] and
 //! [`poll`] (when to try again), [`duration`] and [`nearest`] (what people write), then [`item`], [`job`] and
 //! [`schedule`] (batch work), [`hint`] (what a statement asks of a database) and [`pool`] (who may start), [`outbox`] and
 //! [`inbox`] (what is told to others, and what others have told), [`render`] (videos that outside programs make), then
@@ -14,6 +15,7 @@ pub mod time;
 
 pub mod lease;
 pub mod process;
+pub mod step_back;
 
 pub mod backoff;
 pub mod poll;

@@ -128,7 +128,7 @@ pub fn next(
     use ProcessEvent::{Expire, Heartbeat, Stop};
     use ProcessState::{Dead, Live, Stopped};
     match (state, event) {
-        (Live { until }, Heartbeat { ttl }) if now < until => Ok(Live { until: until.max(now.plus(ttl)) }),
+        (Live { until }, Heartbeat { ttl }) if now < until => Ok(Live { until: now.plus(ttl) }),
         (Live { .. }, Heartbeat { .. }) => Err(ProcessRefusal::Lapsed),
         (Live { .. }, Stop) => Ok(Stopped { at: now }),
         (Live { until }, Expire) if now < until => Err(ProcessRefusal::StillLive { until }),

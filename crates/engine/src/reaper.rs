@@ -1,5 +1,6 @@
 //! What the dead leave behind: silent processes are declared dead, lapsed leases are freed, executions that nobody
-//! runs any more fail, old rows are forgotten. Any process may do it and all do; the statements are guarded, so it does not matter who is first.
+//! runs any more fail, old rows are forgotten. After the database's clock has gone back, leases and waits that reach too
+//! far are shortened, so that the dead do not keep theirs for the size of the step. Any process may do it and all do; the statements are guarded, so it does not matter who is first.
 
 use crate::clock::jitter_unit;
 use crate::error::EngineError;
@@ -8,6 +9,7 @@ use crate::metrics;
 use crate::process::Process;
 use std::time::Duration;
 use tidemill_domain::process::heartbeat_interval;
+use tidemill_domain::time::Timestamp;
 use tidemill_store::Store;
 
 /// Longest pause between two rounds, so that leases move well within five seconds of their end.
@@ -35,6 +37,7 @@ pub struct Reaped {
 
 /// One round.
 pub async fn run_once(store: &Store) -> Result<Reaped, EngineError> {
+    shorten_leases(store).await?;
     let mut tx = store.begin().await?;
     let dead = tx.expire_processes(ROWS_PER_ROUND).await?;
     tx.commit().await?;
@@ -53,6 +56,34 @@ pub async fn run_once(store: &Store) -> Result<Reaped, EngineError> {
     Ok(Reaped { processes: dead.len(), leases: lapsed.len(), executions: orphans.len() })
 }
 
+async fn shorten_leases(store: &Store) -> Result<(), EngineError> {
+    let mut tx = store.begin().await?;
+    let count = tx.shorten_leases().await?;
+    tx.commit().await?;
+    if count > 0 {
+        tracing::warn!(
+            leases = count,
+            "the database's clock has gone back; {count} leases were shortened so that they end in time"
+        );
+    }
+    Ok(())
+}
+
+/// Shortens waits that reach too far, if the clock has gone back since `seen`, or nobody knows whether it has. Returns what
+/// the clock says now.
+async fn shorten_waits(store: &Store, seen: Option<Timestamp>) -> Result<Timestamp, EngineError> {
+    let now = store.read().await?.now().await?;
+    if seen.is_none_or(|seen| now < seen) {
+        let mut tx = store.begin().await?;
+        let count = tx.shorten_waits().await?;
+        tx.commit().await?;
+        if count > 0 {
+            tracing::warn!(waits = count, "the database's clock has gone back; {count} waits were shortened");
+        }
+    }
+    Ok(now)
+}
+
 /// Forgets processes that ended long ago.
 async fn prune(store: &Store) -> Result<(), EngineError> {
     let mut tx = store.begin().await?;
@@ -65,12 +96,16 @@ async fn prune(store: &Store) -> Result<(), EngineError> {
 pub async fn run(process: Process) {
     let pause = heartbeat_interval(process.ttl()).min(PAUSE_MAX);
     let mut rounds = 0_u32;
+    let mut seen = None;
     loop {
         tokio::select! {
             _ended = process.ended() => return,
             () = tokio::time::sleep(pause.mul_f64(1.0 - 0.1 * jitter_unit())) => {}
         }
         let mut done = run_once(process.store()).await.map(drop);
+        if done.is_ok() {
+            done = shorten_waits(process.store(), seen).await.map(|now| seen = Some(now));
+        }
         if done.is_ok() && rounds.is_multiple_of(ROUNDS_BETWEEN_PRUNING) {
             done = prune(process.store()).await;
         }

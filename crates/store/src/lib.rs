@@ -22,6 +22,7 @@ pub mod pool;
 pub mod process;
 pub mod render;
 pub mod schedule;
+mod step_back;
 
 pub mod idempotency;
 pub mod token;

@@ -21,6 +21,7 @@ macro_rules! on_either {
 
 mod lease;
 mod process;
+mod step_back;
 
 mod job;
 mod outbox;

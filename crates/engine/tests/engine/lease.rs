@@ -38,6 +38,26 @@ async fn a_jump_of_the_wall_clock_changes_nothing_for_the_holder() {
 }
 
 #[tokio::test]
+async fn after_the_clock_went_back_the_dead_lose_what_they_held_and_trusted_it_no_longer() {
+    let bench = Bench::new().await;
+    let (one, two) = (bench.process("one").await, bench.process("two").await);
+    let lease = one.acquire(&key("a"), Term::Process).await.unwrap();
+    bench.clock.jump_to(bench.clock.now().minus(Duration::from_secs(3_600)));
+
+    for _ in 0..4 {
+        assert_eq!(reaper::run_once(&bench.store).await.unwrap(), reaper::Reaped::default());
+        bench.clock.advance(TTL / 4);
+        two.heartbeat().await.unwrap();
+    }
+    assert!(!lease.is_trusted());
+
+    let reaped = reaper::run_once(&bench.store).await.unwrap();
+    assert_eq!((reaped.processes, reaped.leases), (1, 1));
+    assert!(two.acquire(&key("a"), Term::Process).await.unwrap().is_trusted());
+    assert!(matches!(one.heartbeat().await, Err(EngineError::ProcessExpired { .. })));
+}
+
+#[tokio::test]
 async fn a_heartbeat_keeps_the_process_and_the_terms_of_its_leases() {
     let bench = Bench::new().await;
     let one = bench.process("one").await;

@@ -114,13 +114,16 @@ pub struct Retired {
 }
 
 impl Tx {
-    /// Lets a relay join, unless its settings contradict those of the others.
+    /// Lets a relay join, unless its settings contradict those of the others. Commit either way: a lease that reaches too
+    /// far because the clock has gone back is shortened here.
     pub async fn join_outbox(
         &mut self,
         joining: &Joining<'_>,
     ) -> Result<Result<(), JoinRefusal>, StoreError> {
         // One at a time, so that two newcomers see each other.
         self.outbox_lock().await?;
+        // The only relay may have died before the clock went back, and then nobody else looks after its lease.
+        self.shorten_leases().await?;
         let now = self.now().await?;
         let live = self.live_relays_at(now).await?;
         if let Err(refusal) = admit(joining.instance, transactional_id(joining.sink), &live) {

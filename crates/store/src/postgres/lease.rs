@@ -104,7 +104,7 @@ pub(crate) async fn save_held(
 ) -> Result<(), sqlx::Error> {
     sqlx::query(
         "update tidemill_lease
-         set epoch = $3, owner = $4, until = $5, acquired_at = $6
+         set epoch = $3, owner = $4, until = $5, acquired_at = $6, renewed_at = $6
          where kind = $1
            and name = $2",
     )
@@ -169,7 +169,7 @@ pub(crate) async fn renew(
 ) -> Result<Vec<(String, String)>, sqlx::Error> {
     sqlx::query_as(
         "update tidemill_lease l
-         set until = greatest(l.until, asked.until)
+         set until = asked.until, renewed_at = $6
          from unnest($1::text[], $2::text[], $3::bigint[], $4::uuid[], $5::timestamptz[])
              as asked (kind, name, epoch, owner, until)
          where l.kind = asked.kind

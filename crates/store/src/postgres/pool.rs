@@ -236,8 +236,8 @@ pub(crate) async fn lock_all(
     .await
 }
 
-/// All that a pass writes, in one statement. Who was heard of keeps the later of two instants, because a heartbeat may
-/// have come by another way.
+/// All that a pass writes, in one statement. The end counts from the pass, not from the later of two heartbeats: after the
+/// clock has gone back, what is stored lies too far ahead.
 pub(crate) async fn save(
     connection: &mut PgConnection,
     pass: &SavedPass,
@@ -247,14 +247,14 @@ pub(crate) async fn save(
         "with tickets as (
              insert into tidemill_pool_ticket as t
                  (id, pool, version, state, dag_id, run_id, task, map_index, table_name, parallel, units, epoch,
-                  enqueued_at, started_at, ended_at, ending, end_call, expires_at, lease_micros, detail)
+                  enqueued_at, started_at, ended_at, ending, end_call, expires_at, lease_micros, detail, heard_at)
              select id, pool, version, state, dag_id, run_id, task, map_index, table_name, parallel, units, epoch,
                     timestamptz 'epoch' + enqueued_at * interval '1 microsecond',
                     timestamptz 'epoch' + started_at * interval '1 microsecond',
                     timestamptz 'epoch' + ended_at * interval '1 microsecond',
                     ending, end_call,
                     timestamptz 'epoch' + expires_at * interval '1 microsecond',
-                    lease_micros, detail
+                    lease_micros, detail, $4
              from json_to_recordset($1::text::json) as saved (
                  id uuid, pool text, version bigint, state text, dag_id text, run_id text, task text,
                  map_index integer, table_name text, parallel bigint, units bigint, epoch bigint, enqueued_at bigint,
@@ -265,11 +265,8 @@ pub(crate) async fn save(
              set version = excluded.version, state = excluded.state, parallel = excluded.parallel,
                  units = excluded.units, epoch = excluded.epoch, started_at = excluded.started_at,
                  ended_at = excluded.ended_at, ending = excluded.ending, end_call = excluded.end_call,
-                 expires_at = case
-                     when t.state = excluded.state then greatest(t.expires_at, excluded.expires_at)
-                     else excluded.expires_at
-                 end,
-                 lease_micros = excluded.lease_micros, detail = excluded.detail
+                 expires_at = excluded.expires_at, lease_micros = excluded.lease_micros, detail = excluded.detail,
+                 heard_at = excluded.heard_at
          ), records as (
              insert into tidemill_pool_log (pool, version, seq, at, kind, ticket_id, dag_id, run_id, event)
              select pool, version, seq, timestamptz 'epoch' + at * interval '1 microsecond', kind, ticket_id, dag_id,
@@ -336,10 +333,8 @@ pub(crate) async fn ticket_renew(
              for update of t skip locked
          )
          update tidemill_pool_ticket t
-         set expires_at = case
-                 when lease_micros is null then expires_at
-                 else greatest(expires_at, $3 + lease_micros * interval '1 microsecond')
-             end
+         set expires_at = coalesce($3 + lease_micros * interval '1 microsecond', expires_at),
+             heard_at = case when lease_micros is null then heard_at else $3 end
          from alive
          where alive.id = t.id
          returning t.id",

@@ -88,7 +88,7 @@ pub(crate) async fn save_held(
 ) -> Result<(), sqlx::Error> {
     sqlx::query(
         "update tidemill_lease
-         set epoch = $3, owner = $4, until = $5, acquired_at = $6
+         set epoch = $3, owner = $4, until = $5, acquired_at = $6, renewed_at = $6
          where kind = $1
            and name = $2",
     )
@@ -133,7 +133,7 @@ pub(crate) async fn renew(
     for asked in renewals {
         let row: Option<(String, String)> = sqlx::query_as(
             "update tidemill_lease
-             set until = max(until, $5)
+             set until = $5, renewed_at = $6
              where kind = $1
                and name = $2
                and epoch = $3

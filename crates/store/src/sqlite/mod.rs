@@ -16,6 +16,7 @@ pub(crate) mod process;
 pub(crate) mod render;
 pub(crate) mod schedule;
 pub(crate) mod session;
+pub(crate) mod step_back;
 pub(crate) mod token;
 
 mod connect;

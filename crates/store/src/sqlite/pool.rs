@@ -236,8 +236,8 @@ pub(crate) async fn lock_all(
     .await
 }
 
-/// All that a pass writes. Who was heard of keeps the later of two instants, because a heartbeat may have come by
-/// another way.
+/// All that a pass writes. The end counts from the pass, not from the later of two heartbeats: after the clock has gone
+/// back, what is stored lies too far ahead.
 pub(crate) async fn save(
     connection: &mut SqliteConnection,
     pass: &SavedPass,
@@ -246,26 +246,23 @@ pub(crate) async fn save(
     sqlx::query(
         "insert into tidemill_pool_ticket
              (id, pool, version, state, dag_id, run_id, task, map_index, table_name, parallel, units, epoch,
-              enqueued_at, started_at, ended_at, ending, end_call, expires_at, lease_micros, detail)
+              enqueued_at, started_at, ended_at, ending, end_call, expires_at, lease_micros, detail, heard_at)
          select value ->> 'id', value ->> 'pool', value ->> 'version', value ->> 'state', value ->> 'dag_id',
                 value ->> 'run_id', value ->> 'task', value ->> 'map_index', value ->> 'table_name',
                 value ->> 'parallel', value ->> 'units', value ->> 'epoch', value ->> 'enqueued_at',
                 value ->> 'started_at', value ->> 'ended_at', value ->> 'ending', value ->> 'end_call',
-                value ->> 'expires_at', value ->> 'lease_micros', value ->> 'detail'
+                value ->> 'expires_at', value ->> 'lease_micros', value ->> 'detail', $2
          from json_each($1)
          where true
          on conflict (id) do update
          set version = excluded.version, state = excluded.state, parallel = excluded.parallel,
              units = excluded.units, epoch = excluded.epoch, started_at = excluded.started_at,
              ended_at = excluded.ended_at, ending = excluded.ending, end_call = excluded.end_call,
-             expires_at = case
-                 when tidemill_pool_ticket.state = excluded.state
-                     then max(tidemill_pool_ticket.expires_at, excluded.expires_at)
-                 else excluded.expires_at
-             end,
-             lease_micros = excluded.lease_micros, detail = excluded.detail",
+             expires_at = excluded.expires_at, lease_micros = excluded.lease_micros, detail = excluded.detail,
+             heard_at = excluded.heard_at",
     )
     .bind(listed(&pass.tickets)?)
+    .bind(now)
     .execute(&mut *connection)
     .await?;
     sqlx::query(
@@ -325,10 +322,8 @@ pub(crate) async fn ticket_renew(
         beats.iter().map(|beat| (beat.id.0.hyphenated().to_string(), beat.epoch)).collect();
     sqlx::query_scalar(
         "update tidemill_pool_ticket
-         set expires_at = case
-                 when lease_micros is null then expires_at
-                 else max(expires_at, $2 + lease_micros)
-             end
+         set expires_at = coalesce($2 + lease_micros, expires_at),
+             heard_at = case when lease_micros is null then heard_at else $2 end
          from json_each($1) as beat
          where tidemill_pool_ticket.id = beat.value ->> 0
            and tidemill_pool_ticket.epoch = beat.value ->> 1

@@ -25,6 +25,7 @@ crate::on_both![
     a_silence_without_reason_or_end_is_refused,
     an_end_is_not_delivered_before_its_beginning,
     a_failed_delivery_waits_longer_and_longer_and_is_given_up,
+    a_delivery_is_tried_again_within_ten_minutes_after_the_clock_went_back,
     a_delivery_that_has_ended_stays_so,
     the_firing_are_listed_first,
     what_is_long_over_is_forgotten,
@@ -341,6 +342,20 @@ async fn a_failed_delivery_waits_longer_and_longer_and_is_given_up(bench: Bench)
     assert_eq!(told(&bench).await.last().unwrap(), "alert.undelivered alert/slow/pool/a pager: no route");
     let listed = bench.begin().await.alert_deliveries(10).await.unwrap();
     assert_eq!(listed[0].last_error.as_deref(), Some("no route"));
+}
+
+async fn a_delivery_is_tried_again_within_ten_minutes_after_the_clock_went_back(bench: Bench) {
+    fire(&bench, "pool/a").await;
+    let id = due(&bench).await[1].1;
+    settle(&bench, id, Attempt::FailedForNow).await;
+    assert_eq!(bench.shorten_waits().await, 0, "an honest clock changes nothing");
+    bench.set_back(Duration::from_secs(3_600));
+
+    // Of the other one nobody has tried anything yet.
+    assert_eq!(bench.shorten_waits().await, 2);
+    bench.advance(Duration::from_secs(600));
+
+    assert!(due(&bench).await.iter().any(|(_, other)| *other == id));
 }
 
 async fn a_delivery_that_has_ended_stays_so(bench: Bench) {

@@ -53,6 +53,7 @@ mod process;
 mod read;
 mod render;
 mod schedule;
+mod step_back;
 mod token;
 mod told;
 mod wakeup;
@@ -95,6 +96,33 @@ impl Bench {
 
     fn advance(&self, duration: Duration) {
         self.clock.advance(duration);
+    }
+
+    /// Sets the clock back, as an administrator or a time server does.
+    fn set_back(&self, step: Duration) {
+        self.clock.jump_to(self.now().minus(step));
+    }
+
+    async fn execute(&self, sql: &str) {
+        let mut tx = self.begin().await;
+        tx.execute_for_test(sql).await.unwrap();
+        tx.commit().await.unwrap();
+    }
+
+    /// What the reaper does first in each round; how many leases were shortened.
+    async fn shorten_leases(&self) -> u64 {
+        let mut tx = self.begin().await;
+        let count = tx.shorten_leases().await.unwrap();
+        tx.commit().await.unwrap();
+        count
+    }
+
+    /// What the reaper does when the clock has gone back; how many waits were shortened.
+    async fn shorten_waits(&self) -> u64 {
+        let mut tx = self.begin().await;
+        let count = tx.shorten_waits().await.unwrap();
+        tx.commit().await.unwrap();
+        count
     }
 
     /// Waits until all of these wait for what an open transaction of the test has locked; fails when one of them goes

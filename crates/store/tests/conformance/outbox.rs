@@ -24,6 +24,7 @@ mod relay;
 mod restore;
 mod retention;
 mod stage;
+mod step_back;
 mod stress;
 mod telling;
 mod window;

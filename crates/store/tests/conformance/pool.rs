@@ -6,6 +6,7 @@ mod meter;
 mod model;
 mod plan;
 mod race;
+mod step_back;
 mod view;
 
 use crate::Bench;

@@ -11,6 +11,7 @@ mod reap;
 mod rights;
 mod sql;
 mod standing;
+mod step_back;
 mod told;
 mod view;
 

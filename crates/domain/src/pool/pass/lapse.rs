@@ -38,6 +38,17 @@ fn held_until(ticket: &Ticket, settings: &Settings) -> Option<Timestamp> {
     since.map(|since| since.plus(settings.max_hold))
 }
 
+/// When a ticket came into the state that it is in.
+fn began_at(ticket: &Ticket) -> Timestamp {
+    let since = match ticket.state {
+        State::Granted => ticket.granted_at,
+        State::Running => ticket.claimed_at,
+        State::Suspect => ticket.doubted_at,
+        State::Waiting | State::Released | State::Expired | State::Cancelled => None,
+    };
+    since.unwrap_or(ticket.enqueued_at)
+}
+
 impl Pass<'_> {
     pub(super) fn heartbeat(
         &mut self,
@@ -62,13 +73,16 @@ impl Pass<'_> {
         // saw it before it was claimed, granted or asked for again.
         let heard_of_at = ticket.claimed_at.unwrap_or(ticket.enqueued_at);
         let earliest = expires_at(&ticket, ledger.settings(), heard_of_at);
-        if was_heard_of || earliest.is_none_or(|earliest| self.now < earliest) {
+        // Unless the clock has gone back: then only what is stored was shortened, and the ticket knows nothing of it.
+        let has_gone_back = began_at(&ticket) > self.now;
+        let is_early = !has_gone_back && earliest.is_none_or(|earliest| self.now < earliest);
+        if was_heard_of || is_early {
             // Written again, so that what is stored says so too.
             self.touch(pool, id);
             return Ok(Said::Now(Answer::Alive));
         }
         let held_until = held_until(&ticket, ledger.settings());
-        let is_held_too_long = held_until.is_some_and(|held_until| self.now >= held_until);
+        let is_held_too_long = held_until.is_some_and(|held_until| has_gone_back || self.now >= held_until);
         let needed = self.needed_pools(&ticket);
         match ticket.state {
             State::Waiting | State::Granted if !needed.is_empty() => {

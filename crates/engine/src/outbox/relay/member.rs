@@ -97,6 +97,7 @@ impl<'a> Member<'a> {
         let sent = relay.clock.monotonic();
         let mut tx = relay.store.begin().await?;
         if let Err(refusal) = tx.join_outbox(&joining).await? {
+            tx.commit().await?;
             return Ok(Err(refusal));
         }
         tx.commit().await?;

@@ -13,8 +13,8 @@ use tidemill_domain::outbox::Slot;
 pub(crate) async fn insert(connection: &mut PgConnection, row: &JoinRow<'_>) -> Result<(), sqlx::Error> {
     sqlx::query(
         "insert into tidemill_outbox_relay
-             (id, process, name, host, pid, sink, instance, total, joined_at, until)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+             (id, process, name, host, pid, sink, instance, total, joined_at, until, renewed_at)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $9)",
     )
     .bind(row.id)
     .bind(row.process)
@@ -61,12 +61,12 @@ pub(crate) async fn look(
         "with clock as (select coalesce($2, clock_timestamp()) as now),
               beat as (
                   update tidemill_outbox_relay
-                  set until = greatest(until, clock.now + $3),
+                  set until = coalesce($2, clock_timestamp()) + $3,
+                      renewed_at = coalesce($2, clock_timestamp()),
                       acks = acks + ($8::text is not null)::int,
                       cursors = coalesce($8, cursors),
                       polls = $10, empty_polls = $11, queries = $12
-                  from clock
-                  where id = $1 and ended_at is null and acks = $7 and until > clock.now
+                  where id = $1 and ended_at is null and acks = $7 and until > coalesce($2, clock_timestamp())
                       and ($9::text is null or $9 = substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))
                   returning acks
               ),
@@ -154,8 +154,11 @@ pub(crate) async fn acknowledge(
          set acks = acks + 1, published = published + $4, cursors = $3,
              polls = $8, empty_polls = $9, queries = $10,
              until = case when until > coalesce($5, clock_timestamp())
-                          then greatest(until, coalesce($5, clock_timestamp()) + $6)
-                          else until end
+                          then coalesce($5, clock_timestamp()) + $6
+                          else until end,
+             renewed_at = case when until > coalesce($5, clock_timestamp())
+                               then coalesce($5, clock_timestamp())
+                               else renewed_at end
          where id = $1 and ended_at is null and acks = $2
              and ($7::text is null or $7 = substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))",
     )

@@ -19,6 +19,7 @@ pub(crate) async fn save(connection: &mut PgConnection, saving: &Saving<'_>) -> 
              node_started_at = $23, changed_at = $24, remote_mark = $25, staged_path = $26, output_file_path = $27,
              output_bytes = $28, output_sha256 = $29, poster_path = $30, gfx_hash = $31, started_at = $32,
              completed_at = $33, ended_at = $34, duration_seconds = $35, updated_at = $36, changed_by = $37,
+             lock_renewed_at = case when lock_expires_at is distinct from $9 then $36 else lock_renewed_at end,
              revision = revision + 1
          where id = $1
            and epoch = $2
@@ -76,7 +77,7 @@ pub(crate) async fn save_claimed(
         "update render_queue q
          set status = c.status, phase = c.phase, progress = c.progress, epoch = c.epoch, attempts = c.attempts,
              broadcast_date = coalesce(q.broadcast_date, c.broadcast_date::date), worker_id = $8, worker_name = $9,
-             lock_expires_at = $10, error_code = null, error_message = null,
+             lock_expires_at = $10, lock_renewed_at = $11, error_code = null, error_message = null,
              started_at = coalesce(q.started_at, $11), updated_at = $11, changed_by = $9, revision = q.revision + 1
          from unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[])
              as c (id, status, phase, progress, epoch, attempts, broadcast_date)
@@ -130,7 +131,7 @@ pub(crate) async fn renew(
 ) -> Result<Vec<i64>, sqlx::Error> {
     sqlx::query_scalar(
         "update render_queue q
-         set lock_expires_at = n.now + $4 * interval '1 microsecond', revision = q.revision + 1
+         set lock_expires_at = n.now + $4 * interval '1 microsecond', lock_renewed_at = n.now, revision = q.revision + 1
          from unnest($1::bigint[], $2::bigint[], $3::uuid[]) as h (id, epoch, owner),
               (select coalesce($5, clock_timestamp()) as now) as n
          where q.id = h.id

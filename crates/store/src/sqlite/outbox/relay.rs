@@ -12,8 +12,8 @@ use tidemill_domain::time::Timestamp;
 pub(crate) async fn insert(connection: &mut SqliteConnection, row: &JoinRow<'_>) -> Result<(), sqlx::Error> {
     sqlx::query(
         "insert into tidemill_outbox_relay
-             (id, process, name, host, pid, sink, instance, total, joined_at, until)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+             (id, process, name, host, pid, sink, instance, total, joined_at, until, renewed_at)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $9)",
     )
     .bind(row.id)
     .bind(row.process)
@@ -59,7 +59,7 @@ pub(crate) async fn look(
     let effort = EffortColumns::from(looking.fence.effort);
     let acks: Option<(i64,)> = sqlx::query_as(
         "update tidemill_outbox_relay
-         set until = max(until, $3), acks = acks + ($5 is not null), cursors = coalesce($5, cursors),
+         set until = $3, renewed_at = $2, acks = acks + ($5 is not null), cursors = coalesce($5, cursors),
              polls = $6, empty_polls = $7, queries = $8
          where id = $1 and ended_at is null and acks = $4 and until > $2
          returning acks",
@@ -135,7 +135,8 @@ pub(crate) async fn acknowledge(
         "update tidemill_outbox_relay
          set acks = acks + 1, published = published + $4, cursors = $3,
              polls = $7, empty_polls = $8, queries = $9,
-             until = case when until > $6 then max(until, $5) else until end
+             until = case when until > $6 then $5 else until end,
+             renewed_at = case when until > $6 then $6 else renewed_at end
          where id = $1 and ended_at is null and acks = $2",
     )
     .bind(DbId::from(fence.id))

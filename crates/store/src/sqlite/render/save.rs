@@ -20,6 +20,7 @@ pub(crate) async fn save(connection: &mut SqliteConnection, saving: &Saving<'_>)
              node_started_at = $23, changed_at = $24, remote_mark = $25, staged_path = $26, output_file_path = $27,
              output_bytes = $28, output_sha256 = $29, poster_path = $30, gfx_hash = $31, started_at = $32,
              completed_at = $33, ended_at = $34, duration_seconds = $35, updated_at = $36, changed_by = $37,
+             lock_renewed_at = case when lock_expires_at is not $9 then $36 else lock_renewed_at end,
              revision = revision + 1
          where id = $1
            and epoch = $2
@@ -79,7 +80,7 @@ pub(crate) async fn save_claimed(
             "update render_queue
              set status = $2, phase = $3, progress = $4, epoch = $5, attempts = $6,
                  broadcast_date = coalesce(broadcast_date, $7), worker_id = $8, worker_name = $9,
-                 lock_expires_at = $10, error_code = null, error_message = null,
+                 lock_expires_at = $10, lock_renewed_at = $11, error_code = null, error_message = null,
                  started_at = coalesce(started_at, $11), updated_at = $11, changed_by = $9, revision = revision + 1
              where id = $1
                and status = 'pending'",
@@ -140,7 +141,7 @@ pub(crate) async fn renew(
     for (id, fence) in held {
         let done: Option<i64> = sqlx::query_scalar(
             "update render_queue
-             set lock_expires_at = $4, revision = revision + 1
+             set lock_expires_at = $4, lock_renewed_at = $5, revision = revision + 1
              where id = $1
                and epoch = $2
                and worker_id = $3

@@ -78,9 +78,9 @@ impl Beliefs {
             (Transition::Renew { run, ttl, .. }, Answer::Renewed(renewed)) => {
                 let trusted = trusted(*ttl);
                 for (key, claim) in self.minds[*run].claims.iter_mut().enumerate() {
-                    let Some(Claim::Until(until)) = *claim else { continue };
-                    // A renewal never shortens, and whoever is not renewed has lost its lease.
-                    *claim = renewed.contains(&key).then(|| Claim::Until(until.max(trusted)));
+                    let Some(Claim::Until(_)) = *claim else { continue };
+                    // The last renewal counts, also a shorter one; and whoever is not renewed has lost its lease.
+                    *claim = renewed.contains(&key).then_some(Claim::Until(trusted));
                 }
             }
             _ => {}

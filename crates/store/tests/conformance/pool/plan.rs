@@ -94,6 +94,7 @@ async fn use_all(bench: &Bench) {
     let mut tx = bench.begin().await;
     assert_eq!(tx.renew_tickets(&[(id, epoch)]).await.unwrap().len(), 1);
     tx.pools_to_look_at().await.unwrap();
+    tx.shorten_leases().await.unwrap();
     tx.commit().await.unwrap();
     bench.clock.advance(Duration::from_secs(61));
     pass(bench, &mut first, &[Command::Look { pool: adw() }]).await;
