@@ -16,15 +16,13 @@ pub(crate) struct Summary {
     failed: u64,
     skipped: u64,
     failures: Vec<String>,
-    unsteady: Vec<String>,
     components: BTreeSet<String>,
 }
 
 impl Summary {
     /// Adds up what the tests reported. `skips` is what they noted themselves: a line with program, test and
-    /// component for each skip. `skip` is the list of what was to be skipped. `unsteady` are those that passed only the
-    /// second time.
-    pub(crate) fn new(sections: &[Section], unsteady: Vec<String>, skips: &str, skip: &str) -> Self {
+    /// component for each skip. `skip` is the list of what was to be skipped.
+    pub(crate) fn new(sections: &[Section], skips: &str, skip: &str) -> Self {
         let sum = |count: fn(&Section) -> u64| sections.iter().map(count).sum::<u64>();
         let skipped = skipped_tests(sections, skips);
         Self {
@@ -33,7 +31,6 @@ impl Summary {
             failed: sum(|section| section.failed),
             skipped: sum(|section| section.ignored) + skipped,
             components: named(skip).map(str::to_owned).collect(),
-            unsteady,
             failures: sections.iter().flat_map(named_failures).collect(),
         }
     }
@@ -59,10 +56,6 @@ impl fmt::Display for Summary {
         if !self.failures.is_empty() {
             writeln!(f, "\nfailed tests:")?;
             self.failures.iter().try_for_each(|name| writeln!(f, "  {name}"))?;
-        }
-        if !self.unsteady.is_empty() {
-            writeln!(f, "\npassed only when tried again, alone:")?;
-            self.unsteady.iter().try_for_each(|name| writeln!(f, "  {name}"))?;
         }
         if !self.components.is_empty() {
             let names: Vec<&str> = self.components.iter().map(String::as_str).collect();
@@ -136,7 +129,6 @@ mod tests {
         Section {
             program: Some("store src/lib.rs".to_owned()),
             passed,
-            passes: Vec::new(),
             failed: failures.len() as u64,
             ignored: 1,
             failures: failures.iter().map(|name| (*name).to_owned()).collect(),
@@ -148,7 +140,7 @@ mod tests {
         let skips = "store-1f\tlease::expires\tpostgres\nstore-1f\tlease::expires\tpgbouncer\n\
                      engine-2e\tlease::expires\tpostgres\n";
 
-        let summary = Summary::new(&[section(5, &[])], Vec::new(), skips, "postgres, pgbouncer");
+        let summary = Summary::new(&[section(5, &[])], skips, "postgres, pgbouncer");
 
         assert_eq!(summary.counts(), "3 passed, 0 failed, 3 skipped");
         assert!(summary.to_string().contains("skipped components: pgbouncer, postgres\n"));
@@ -157,12 +149,7 @@ mod tests {
 
     #[test]
     fn a_test_that_failed_after_a_skip_has_failed() {
-        let summary = Summary::new(
-            &[section(2, &["planted"])],
-            Vec::new(),
-            "store-1f\tplanted\tpostgres\n",
-            "postgres",
-        );
+        let summary = Summary::new(&[section(2, &["planted"])], "store-1f\tplanted\tpostgres\n", "postgres");
 
         assert_eq!(summary.counts(), "2 passed, 1 failed, 1 skipped");
         assert!(summary.to_string().contains("  planted  in store src/lib.rs\n"), "{summary}");
@@ -173,22 +160,14 @@ mod tests {
     fn tests_on_the_main_thread_count_one_by_one() {
         let skips = "store-1f\tmain\tpostgres\nstore-1f\tmain\tpostgres\n";
 
-        let summary = Summary::new(&[section(3, &[])], Vec::new(), skips, "postgres");
+        let summary = Summary::new(&[section(3, &[])], skips, "postgres");
 
         assert_eq!(summary.counts(), "1 passed, 0 failed, 3 skipped");
     }
 
     #[test]
-    fn a_test_that_passed_the_second_time_is_named() {
-        let summary = Summary::new(&[section(3, &[])], vec!["slow".to_owned()], "", "");
-
-        assert!(summary.to_string().contains("passed only when tried again, alone:\n  slow\n"), "{summary}");
-        assert_eq!(summary.verdict(), Ok(()));
-    }
-
-    #[test]
     fn a_run_without_tests_is_not_green() {
-        assert_eq!(Summary::new(&[], Vec::new(), "", "").verdict(), Err("no test ran".to_owned()));
-        assert_eq!(Summary::new(&[], Vec::new(), "", "").counts(), "0 passed, 0 failed, 0 skipped");
+        assert_eq!(Summary::new(&[], "", "").verdict(), Err("no test ran".to_owned()));
+        assert_eq!(Summary::new(&[], "", "").counts(), "0 passed, 0 failed, 0 skipped");
     }
 }

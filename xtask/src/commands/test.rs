@@ -1,6 +1,5 @@
 //! `cargo xtask test`: every test, with the servers that they need.
 
-use crate::again;
 use crate::process::{cargo, run_captured, run_in_terminal};
 use crate::report::{self, Section};
 use crate::services::Services;
@@ -14,10 +13,12 @@ use tidemill_testkit::skip;
 /// Runs the tests that `arguments` of `cargo test` select; all of them when there are none.
 pub(crate) fn run(arguments: &[String], cancel: &Cancel) -> ExitCode {
     let mut stages = Stages::default();
-    let mut told = Told::default();
+    let mut sections = Vec::new();
+    let mut skips = String::new();
     let outcome = match stages.run("services", || Services::start(cancel)) {
         Ok(services) => {
-            let outcome = build_and_test(&mut stages, arguments, &services, cancel, &mut told);
+            let outcome =
+                build_and_test(&mut stages, arguments, &services, cancel, &mut sections, &mut skips);
             let _stopped = stages.run("stop", || -> Result<(), String> {
                 drop(services);
                 Ok(())
@@ -26,8 +27,7 @@ pub(crate) fn run(arguments: &[String], cancel: &Cancel) -> ExitCode {
         }
         Err(problem) => Err(problem),
     };
-    let summary =
-        Summary::new(&told.sections, told.unsteady, &told.skips, &env::var(skip::SKIP).unwrap_or_default());
+    let summary = Summary::new(&sections, &skips, &env::var(skip::SKIP).unwrap_or_default());
     print!("\n{}{summary}", stages.table());
     let outcome = outcome.and_then(|()| summary.verdict());
     if let Err(problem) = &outcome {
@@ -37,21 +37,13 @@ pub(crate) fn run(arguments: &[String], cancel: &Cancel) -> ExitCode {
     if outcome.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// What the tests told of themselves.
-#[derive(Default)]
-struct Told {
-    sections: Vec<Section>,
-    /// Those that passed only the second time.
-    unsteady: Vec<String>,
-    skips: String,
-}
-
 fn build_and_test(
     stages: &mut Stages,
     arguments: &[String],
     services: &Services,
     cancel: &Cancel,
-    told: &mut Told,
+    sections: &mut Vec<Section>,
+    skips: &mut String,
 ) -> Result<(), String> {
     let (build, tests) = cargo_arguments(arguments);
     stages.run("build", || run_in_terminal(with(services, cargo(&build)), cancel))?;
@@ -60,22 +52,9 @@ fn build_and_test(
     let mut command = with(services, cargo(&tests));
     command.env(skip::SKIPPED_LOG, skip_log.path());
     let ran = stages.run("tests", || run_captured(command, cancel))?;
-    told.sections = report::parse(&ran.output, &ran.messages);
-    told.skips = skip_log.read();
-    let failed = again::names(&told.sections);
-    if failed.is_empty() {
-        return ran.outcome;
-    }
-    let command = with(services, cargo(&once_more(&tests, &failed)));
-    let ran = stages.run("again", || run_captured(command, cancel))?;
-    told.unsteady = again::settle(&mut told.sections, &report::parse(&ran.output, &ran.messages));
+    *sections = report::parse(&ran.output, &ran.messages);
+    *skips = skip_log.read();
     ran.outcome
-}
-
-/// The arguments of cargo that run these tests only, one at a time.
-fn once_more<'a>(tests: &[&'a str], failed: &[&'a str]) -> Vec<&'a str> {
-    let for_cargo = tests.iter().copied().take_while(|argument| *argument != "--");
-    for_cargo.chain(["--", "--exact", "--test-threads=1"]).chain(failed.iter().copied()).collect()
 }
 
 fn with(services: &Services, mut command: Command) -> Command {
@@ -118,15 +97,6 @@ mod tests {
         let given = ["-p", "tidemill-store", "lease"];
 
         check(&given, "test --no-run -p tidemill-store lease", "test --no-fail-fast -p tidemill-store lease");
-    }
-
-    #[test]
-    fn once_more_only_what_failed_is_run() {
-        let tests = ["test", "--workspace", "--", "--nocapture"];
-
-        let found = once_more(&tests, &["lease::expires", "slow"]).join(" ");
-
-        assert_eq!(found, "test --workspace -- --exact --test-threads=1 lease::expires slow");
     }
 
     #[test]
