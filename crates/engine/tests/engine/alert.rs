@@ -404,7 +404,7 @@ async fn one_of_several_processes_keeps_the_watch_and_another_takes_over() {
         tokio::spawn(alerting.run(process.clone()));
         (process, signal)
     };
-    let limit = Duration::from_secs(30);
+    let limit = crate::SOON;
 
     let (one, first) = start("one").await;
     tokio::time::timeout(limit, first.looked.notified()).await.expect("the first one looks");

@@ -2,7 +2,7 @@
 
 mod chunk;
 mod chunk_vector;
-mod command;
+pub(crate) mod command;
 mod flow;
 mod gate;
 mod ghost;

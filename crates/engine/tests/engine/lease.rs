@@ -215,7 +215,7 @@ async fn a_process_that_nobody_has_any_more_stops_its_heartbeat() {
     let bench = Bench::new().await;
     let clock = std::sync::Arc::new(tidemill_engine::SystemClock::new());
     // Heartbeats come every quarter of it in real time, and count from where the test has put the database's clock.
-    let ttl = Duration::from_secs(2);
+    let ttl = Duration::from_secs(20);
     let process = tidemill_engine::Process::start(bench.store.clone(), clock, crate::options("one", ttl))
         .await
         .unwrap();

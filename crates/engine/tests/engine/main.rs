@@ -27,7 +27,7 @@ use tidemill_store::scratch::Scratch;
 const TTL: Duration = Duration::from_secs(15);
 
 /// Far longer than anything here takes, so that a hang is seen.
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_secs(120);
 
 struct Bench {
     store: Store,

@@ -3,14 +3,15 @@
 use crate::{key, options};
 use std::sync::Arc;
 use std::time::Duration;
-use tidemill_domain::lease::Term;
+use tidemill_domain::lease::{Lease, Term};
 use tidemill_domain::time::Clock;
 use tidemill_engine::process::End;
 use tidemill_engine::{Process, SystemClock};
 use tidemill_store::{Init, Store, StoreOptions};
 use tidemill_testkit::{PostgresOptions, PrivatePostgres, postgres, skip};
 
-const TTL: Duration = Duration::from_secs(5);
+/// Longer than a busy machine lets a process wait.
+const TTL: Duration = Duration::from_secs(20);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_that_cannot_renew_gives_itself_up_before_its_lease_ends() {
@@ -24,18 +25,27 @@ async fn a_process_that_cannot_renew_gives_itself_up_before_its_lease_ends() {
     let clock = Arc::new(SystemClock::new());
     let process = Process::start(store.clone(), clock.clone(), options("one", TTL)).await.unwrap();
     let lease = process.acquire(&key("a"), Term::Process).await.unwrap();
-    tokio::time::sleep(TTL + Duration::from_secs(1)).await;
+    crate::until("a heartbeat", async || {
+        let known = store.read().await.unwrap().processes(10).await.unwrap();
+        known.iter().any(|one| one.heartbeat_at > one.started_at)
+    })
+    .await;
     assert!(lease.is_trusted(), "heartbeats keep it alive");
 
     // Not before the last heartbeat that can have been answered, so the lease ends at most one ttl from here.
     server.crash();
-    let cut_off = clock.monotonic();
-    let ended = tokio::time::timeout(TTL * 5, process.ended()).await.expect("it gives itself up");
-    let took = clock.monotonic().since(cut_off);
+    let lease_ends = clock.monotonic().plus(TTL);
+    crate::until("it gives itself up", async || {
+        // In this order: whoever is not scheduled between the two says no sooner for it.
+        let now = clock.monotonic();
+        let is_trusted = lease.is_trusted();
+        assert!(!is_trusted || now < lease_ends, "it trusts a lease that has ended");
+        !is_trusted
+    })
+    .await;
 
+    let ended = tokio::time::timeout(crate::SOON, process.ended()).await.expect("it tells its holder");
     assert_eq!(ended, End::SelfFenced);
-    assert!(took < TTL, "gave itself up after {took:?}, but the lease ends after {TTL:?}");
-    assert!(!lease.is_trusted());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -46,7 +56,8 @@ async fn a_short_outage_is_survived() {
     let mut server = PrivatePostgres::start(&PostgresOptions::default()).unwrap();
     let store = Store::open(server.url("postgres").parse().unwrap(), &StoreOptions::default()).await.unwrap();
     store.initialise(Init::Always).await.unwrap();
-    let ttl = Duration::from_secs(15);
+    // Longer than a server takes to start on a busy machine.
+    let ttl = Duration::from_secs(600);
     let process =
         Process::start(store.clone(), Arc::new(SystemClock::new()), options("one", ttl)).await.unwrap();
     let lease = process.acquire(&key("a"), Term::For(ttl)).await.unwrap();
@@ -65,11 +76,18 @@ async fn a_short_outage_is_survived() {
 async fn a_short_term_is_renewed_in_time_under_a_long_lease_of_the_process() {
     let store = Store::connect("sqlite::memory:").await.unwrap();
     let clock = Arc::new(SystemClock::new());
-    let process = Process::start(store, clock, options("one", Duration::from_secs(600))).await.unwrap();
+    // Renewed every 150 seconds if nothing but the process counted.
+    let ttl = Duration::from_secs(600);
+    let process = Process::start(store.clone(), clock, options("one", ttl)).await.unwrap();
+    let until = async || {
+        let record = store.read().await.unwrap().lease(&key("a")).await.unwrap().unwrap();
+        let Lease::Held { until, .. } = record.lease else { panic!("{record:?}") };
+        until.unwrap()
+    };
 
-    let lease = process.acquire(&key("a"), Term::For(Duration::from_secs(2))).await.unwrap();
-    let lost = tokio::time::timeout(Duration::from_secs(5), lease.lost()).await;
+    let lease = process.acquire(&key("a"), Term::For(Duration::from_secs(20))).await.unwrap();
+    let first = until().await;
+    crate::until("the term to be renewed", async || until().await > first).await;
 
-    assert!(lost.is_err(), "the term was not renewed");
     assert!(lease.is_trusted());
 }

@@ -15,7 +15,7 @@ use tidemill_store::pool::Defined;
 use tidemill_store::scratch::Scratch;
 
 /// Far longer than anything here takes, so that a hang is seen.
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_secs(120);
 
 struct Site {
     scratch: Scratch,
@@ -153,9 +153,11 @@ async fn who_goes_away_before_the_answer_has_its_units_set_aside_and_gets_them_w
         site.create("adw", 10).await;
         let server = site.server().await;
         server.acquire(&ask("a", "adw", 6), Duration::ZERO).await.unwrap();
-        let asked = ask("b", "adw", 6);
-        let impatient = server.acquire(&asked, SOON);
-        assert!(tokio::time::timeout(Duration::from_millis(300), impatient).await.is_err());
+        let own = server.clone();
+        let impatient = tokio::spawn(async move { own.acquire(&ask("b", "adw", 6), SOON).await });
+        site.until_somebody_waits("adw").await;
+        impatient.abort();
+        assert!(impatient.await.unwrap_err().is_cancelled());
 
         server.release(release("a", "adw")).await.unwrap();
 
@@ -205,14 +207,18 @@ async fn what_this_process_holds_stays_alive_and_comes_back_also_when_it_is_drop
     for site in Site::both().await {
         site.create("adw", 10).await;
         let server = site.server().await;
-        let short = Ask { lease_for: Some(Duration::from_secs(2)), ..ask("a", "adw", 6) };
+        let short = Ask { lease_for: Some(Duration::from_secs(20)), ..ask("a", "adw", 6) };
         let hold = server.hold(short, Duration::ZERO).await.unwrap().unwrap();
+        let expires_at = async || {
+            let mut tx = site.store.read().await.unwrap();
+            let running = tx.pool_tickets(&pool("adw"), &[State::Running], 10).await.unwrap();
+            assert_eq!(running.len(), 1);
+            running[0].expires_at.unwrap()
+        };
 
-        tokio::time::sleep(Duration::from_secs(5)).await;
+        let first = expires_at().await;
+        crate::until("a heartbeat", async || expires_at().await > first).await;
 
-        let mut tx = site.store.begin().await.unwrap();
-        assert_eq!(tx.pool_tickets(&pool("adw"), &[State::Running], 10).await.unwrap().len(), 1);
-        tx.rollback().await.unwrap();
         assert!(!hold.is_lost());
         drop(hold);
         site.until_usage("adw", 0).await;
@@ -235,7 +241,7 @@ async fn a_window_that_opens_lets_the_queue_go_on() {
     let server = Pools::start(store, PoolOptions::default());
     let own = server.clone();
     let waiting = tokio::spawn(async move { own.acquire(&ask("a", "adw", 8), SOON).await });
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    site.until_somebody_waits("adw").await;
     assert_eq!(site.usage("adw").await, 0);
 
     clock.advance(Duration::from_secs(60));

@@ -1,6 +1,7 @@
 //! Probes with real programs.
 
 use crate::Bench;
+use crate::job::command::gone;
 use std::num::NonZeroU32;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -62,7 +63,7 @@ impl Stand {
 
     async fn probe(&self, program: &Path) -> Result<usize, ProbeError> {
         let command = vec![program.display().to_string(), "ADW".to_owned()];
-        let (every, timeout) = (Duration::from_secs(60), Duration::from_secs(5));
+        let (every, timeout) = (Duration::from_secs(60), Duration::from_secs(60));
         probe_once(&self.pools, &Probe { pool: adw(), command, every, timeout }).await
     }
 
@@ -121,16 +122,15 @@ async fn a_probe_that_fails_changes_nothing() {
 #[tokio::test]
 async fn a_probe_that_takes_too_long_ends_with_all_that_it_has_started() {
     let stand = stand().await;
-    let mark = stand.folder.path().join("late");
-    let script = stand.script(&format!("(sleep 1; touch {}) & sleep 60", mark.display()));
+    let started = stand.folder.path().join("started");
+    let script = stand.script(&format!("sleep 600 & echo $! > {}; sleep 600", started.display()));
     let command = vec![script.display().to_string()];
-    let (every, timeout) = (Duration::from_secs(60), Duration::from_millis(300));
+    let (every, timeout) = (Duration::from_secs(60), Duration::from_secs(5));
 
     let late = probe_once(&stand.pools, &Probe { pool: adw(), command, every, timeout }).await;
 
     assert!(matches!(late, Err(ProbeError::TimedOut(_))), "{late:?}");
-    tokio::time::sleep(Duration::from_millis(1_200)).await;
-    assert!(!mark.exists());
+    gone(std::fs::read_to_string(started).unwrap().trim().parse().unwrap()).await;
     assert_eq!(stand.states().await, [State::Suspect; 3]);
 }
 

@@ -63,11 +63,13 @@ impl Told {
 }
 
 impl Relay {
-    /// Warns that the sink does not take something, unless the same was told a moment ago.
+    /// Warns that the sink does not take something. If the same was told a moment ago, only those hear it who debug.
     pub(super) fn warn_of_sink(&self, what: &str, why: &str) {
         let text = format!("{} does not take {what}: {why}", self.publisher.name());
         if self.told.is_news(&text, self.clock.monotonic()) {
             tracing::warn!("{text}; will try again, and say so once a minute");
+        } else {
+            tracing::debug!("{text}; will try again");
         }
     }
 }

@@ -13,7 +13,7 @@ use tidemill_engine::job::{CommandSpec, Job, Launcher, Running, Step};
 use tidemill_engine::testing::TestRun;
 use tidemill_store::scratch::Scratch;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A database, and a folder to run commands in.
 pub(super) struct Yard {
@@ -82,12 +82,12 @@ pub(super) fn is_running(process: i32) -> bool {
 }
 
 /// Waits until a process is gone. A signal takes a moment to arrive.
-pub(super) async fn gone(process: i32) {
+pub(crate) async fn gone(process: i32) {
     let going = async {
         while is_running(process) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    let waited = tokio::time::timeout(Duration::from_secs(5), going).await;
+    let waited = tokio::time::timeout(PATIENCE, going).await;
     assert!(waited.is_ok(), "process {process} is still there");
 }

@@ -1,7 +1,6 @@
 //! A job that waits in the middle of its second chunk until the test lets it go on.
 
 use super::Stand;
-use std::time::Duration;
 use tidemill_domain::item::{ItemError, Value};
 use tidemill_engine::item::ItemsReader;
 use tidemill_engine::item::sql::SqlWriter;
@@ -32,7 +31,7 @@ impl Gate {
     pub(super) async fn reached(&self) {
         let mut reached = self.is_reached.subscribe();
         let waiting = reached.wait_for(|is_reached| *is_reached);
-        tokio::time::timeout(Duration::from_secs(10), waiting).await.unwrap().unwrap();
+        tokio::time::timeout(crate::SOON, waiting).await.unwrap().unwrap();
     }
 
     /// The numbers from 1 to 30 into the table `kept`, in chunks of ten.

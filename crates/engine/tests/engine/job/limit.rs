@@ -134,7 +134,7 @@ async fn what_shall_be_restarted_waits_until_there_is_room() {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(10), restarted).await.unwrap();
+        tokio::time::timeout(crate::SOON, restarted).await.unwrap();
         restarting.abort();
     }
 }

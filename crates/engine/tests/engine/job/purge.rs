@@ -152,7 +152,7 @@ async fn owner(stand: &Stand) -> Option<ProcessId> {
 
 /// Waits until so many executions are left, by the host's clock.
 async fn until(stand: &Stand, wanted: usize) {
-    for _ in 0..500 {
+    for _ in 0..6_000 {
         if executions(stand).await == wanted {
             return;
         }
@@ -181,7 +181,7 @@ async fn one_server_of_two_purges_and_the_other_takes_over_when_it_ends() {
         running.await.unwrap();
 
         let second = Some(servers[0].0.id());
-        for _ in 0..500 {
+        for _ in 0..6_000 {
             if owner(&stand).await == second {
                 break;
             }

@@ -31,11 +31,11 @@ async fn until(is_so: impl Fn() -> bool) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(10), looking).await.expect("it comes to pass");
+    tokio::time::timeout(crate::SOON, looking).await.expect("it comes to pass");
 }
 
 async fn run_in_time(bench: &JobBench, job: &Job) -> tidemill_engine::testing::TestRun {
-    tokio::time::timeout(Duration::from_secs(20), bench.run(job, NONE)).await.expect("it ends").unwrap()
+    tokio::time::timeout(crate::SOON, bench.run(job, NONE)).await.expect("it ends").unwrap()
 }
 
 #[tokio::test]

@@ -6,9 +6,11 @@ use std::time::Duration;
 use tidemill_domain::code::Code;
 use tidemill_domain::outbox::Slot;
 use tidemill_engine::outbox::RelayOptions;
+use tidemill_store::outbox::RelayDetail;
 
+/// One whose sink is down steps aside after a little more than its lease.
 fn fast(options: &mut RelayOptions) {
-    options.lease = Duration::from_secs(1);
+    options.lease = Duration::from_secs(20);
     options.poll = Duration::from_millis(200);
     options.timeout = Duration::from_millis(200);
 }
@@ -19,11 +21,15 @@ fn down() -> Kept {
     kept
 }
 
-async fn has_one_relay_with_all_slots(site: &Site) -> bool {
+async fn live(site: &Site) -> Vec<RelayDetail> {
     let mut tx = site.store.read().await.unwrap();
     let relays = tx.outbox_relays().await.unwrap();
     tx.rollback().await.unwrap();
-    matches!(relays.as_slice(), [only] if only.relay.slots == Slot::COUNT)
+    relays
+}
+
+async fn has_one_relay_with_all_slots(site: &Site) -> bool {
+    matches!(live(site).await.as_slice(), [only] if only.relay.slots == Slot::COUNT)
 }
 
 #[tokio::test]
@@ -56,8 +62,8 @@ async fn a_sink_that_is_down_for_all_is_waited_for() {
         site.write(&names).await;
         let relays = [site.relay(&kept, fast).await, site.relay(&kept, fast).await];
 
-        // Long enough for one of them to step aside.
-        tokio::time::sleep(Duration::from_secs(3)).await;
+        crate::until("both relays", async || live(&site).await.len() == 2).await;
+        crate::until("one that steps aside", async || live(&site).await.len() == 1).await;
         kept.is_down.store(false, Ordering::Relaxed);
         site.write(&names).await;
         let records = kept.until(120).await;

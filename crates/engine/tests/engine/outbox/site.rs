@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// Far longer than anything here takes, so that a hang is seen.
-pub(super) const SOON: Duration = Duration::from_secs(60);
+pub(super) const SOON: Duration = Duration::from_secs(120);
 
 /// A database with an outbox.
 pub(super) struct Site {
@@ -67,6 +67,8 @@ impl Site {
 pub(super) struct Running {
     pub(super) stop: watch::Sender<bool>,
     pub(super) task: JoinHandle<Result<(), RelayError>>,
+    process: ProcessId,
+    store: Store,
 }
 
 impl Running {
@@ -75,9 +77,9 @@ impl Running {
         let process: ProcessId = SystemIds.process();
         let mut options = RelayOptions::new(process, identity, RetryPolicy::standard().unwrap());
         adapt(&mut options);
-        let relay = Relay::new(store, Arc::new(SystemClock::new()), Arc::new(kept.clone()), options);
+        let relay = Relay::new(store.clone(), Arc::new(SystemClock::new()), Arc::new(kept.clone()), options);
         let (stop, stopped) = watch::channel(false);
-        Self { stop, task: tokio::spawn(async move { relay.run(stopped).await }) }
+        Self { stop, task: tokio::spawn(async move { relay.run(stopped).await }), process, store }
     }
 
     pub(super) async fn stop(self) {
@@ -85,9 +87,16 @@ impl Running {
         tokio::time::timeout(SOON, self.task).await.expect("an end").unwrap().unwrap();
     }
 
-    /// As if it were killed: it says nothing to anybody.
-    pub(super) fn kill(self) {
+    /// As if it were killed, and its lease had run out since: it says nothing to anybody. Its store must be its own.
+    pub(super) async fn kill(self, site: &Site) {
         self.task.abort();
+        let _cancelled = self.task.await;
+        // Then nothing that it has sent is on its way any more.
+        self.store.close().await;
+        let mut tx = site.store.begin().await.unwrap();
+        let lapse = "update tidemill_outbox_relay set until = joined_at where ended_at is null and process";
+        tx.execute_for_test(&format!("{lapse} = '{}'", self.process)).await.unwrap();
+        tx.commit().await.unwrap();
     }
 }
 

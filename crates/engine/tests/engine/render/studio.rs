@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// Far longer than anything here takes, so that a hang is seen.
-pub(super) const SOON: Duration = Duration::from_secs(60);
+pub(super) const SOON: Duration = Duration::from_secs(120);
 
 /// Longer than a test moves the clock while a worker is at work: to such a jump it would be a stranger, as after a SIGSTOP.
 const LEASE: Duration = Duration::from_secs(600);

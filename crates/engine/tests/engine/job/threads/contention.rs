@@ -6,17 +6,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tidemill_domain::item::{ErrorKind, ItemError, Value};
 use tidemill_domain::job::{ExecutionContext, JobParameters};
+use tidemill_domain::time::FakeClock;
 use tidemill_engine::item::sql::{Mode, SqlWriter};
 use tidemill_engine::item::{AsyncProcessor, ItemsReader};
 use tidemill_engine::job::{ChunkScope, ItemStream, ItemWriter, Job, Step, StepScope};
+use tidemill_engine::testing::JobBench;
 use tidemill_store::scratch::Scratch;
-use tidemill_store::{Store, sqlx};
+use tidemill_store::{Store, StoreOptions, sqlx};
 use tokio::sync::watch;
 
 const NONE: &JobParameters = &JobParameters::new();
 
-/// Less than the database's own limit on the wait for a lock, so that it is not that which helps.
-const IN_TIME: Duration = Duration::from_secs(4);
+/// The database's own limit on the wait for a lock: so long that it is not that which helps.
+const LOCK_LIMIT: Duration = Duration::from_secs(3_600);
 
 /// A number and the key that it is written under.
 type Pair = (i64, i64);
@@ -61,7 +63,14 @@ impl ItemWriter<Pair> for Noticed {
 }
 
 async fn stand() -> Option<Stand> {
-    let stand = Stand::on(Scratch::postgres().await?).await;
+    let scratch = Scratch::postgres().await?;
+    scratch.store(None).await.unwrap().close().await;
+    let clock = Arc::new(FakeClock::at("2026-11-15T02:00:00Z".parse().unwrap()));
+    let options =
+        StoreOptions { clock: Some(clock.clone()), busy_timeout: LOCK_LIMIT, ..StoreOptions::default() };
+    let store = Store::open(scratch.url().parse().unwrap(), &options).await.unwrap();
+    let bench = JobBench::with_lease(store, clock.clone(), crate::TTL).await.unwrap();
+    let stand = Stand { bench, clock, _scratch: scratch };
     let mut tx = stand.bench.store().begin().await.unwrap();
     tx.execute_for_test("create table total (key bigint primary key, number bigint not null)").await.unwrap();
     tx.commit().await.unwrap();
@@ -97,7 +106,7 @@ async fn a_later_chunk_that_has_locked_a_row_lets_go_of_it_for_an_earlier_one() 
         .threads(4);
     let job = Job::new("locked").step(step.build());
 
-    let run = tokio::time::timeout(IN_TIME, stand.bench.run(&job, NONE)).await.expect("it ends").unwrap();
+    let run = tokio::time::timeout(crate::SOON, stand.bench.run(&job, NONE)).await.expect("it ends").unwrap();
 
     assert!(run.is_completed(), "{:?}", run.end);
     assert_eq!(run.step("s").unwrap().counters.rollback, 0, "what was given up is not counted");
@@ -118,8 +127,7 @@ async fn chunks_that_all_want_the_same_rows_in_another_order_fail_no_step_and_th
         .threads(4);
     let job = Job::new("hot").step(step.build());
 
-    let run =
-        tokio::time::timeout(Duration::from_secs(20), stand.bench.run(&job, NONE)).await.unwrap().unwrap();
+    let run = tokio::time::timeout(crate::SOON, stand.bench.run(&job, NONE)).await.unwrap().unwrap();
 
     assert!(run.is_completed(), "{:?}", run.end);
     let counters = run.step("s").unwrap().counters;
