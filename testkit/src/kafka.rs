@@ -24,8 +24,8 @@ pub const HOME: &str = "TIDEMILL_TEST_KAFKA_HOME";
 pub const BOOTSTRAP: &str = "TIDEMILL_TEST_KAFKA";
 
 /// A machine that compiles on all its cores meanwhile needs its time.
-const READY_WITHIN: Duration = Duration::from_secs(90);
-const STOPPED_WITHIN: Duration = Duration::from_secs(20);
+const READY_WITHIN: Duration = Duration::from_secs(180);
+const STOPPED_WITHIN: Duration = Duration::from_secs(60);
 const PORTS_TRIED_MAX: u32 = 5;
 
 /// Any id does: nobody else joins this cluster.

@@ -15,8 +15,8 @@ use std::time::Duration;
 /// The user of every private server, who may do everything; it needs no password.
 pub const USER: &str = "tidemill";
 
-const READY_WITHIN: Duration = Duration::from_secs(60);
-const STOPPED_WITHIN: Duration = Duration::from_secs(10);
+const READY_WITHIN: Duration = Duration::from_secs(180);
+const STOPPED_WITHIN: Duration = Duration::from_secs(60);
 const PORTS_TRIED_MAX: u32 = 5;
 
 /// A running MariaDB server that dies with its value, and its data folder with it.

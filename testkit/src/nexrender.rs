@@ -25,8 +25,8 @@ const NODE: &str = include_str!("../nexrender/worker.cjs");
 const AERENDER: &str = include_str!("../nexrender/aerender");
 
 /// A machine that compiles on all its cores meanwhile needs its time.
-const READY_WITHIN: Duration = Duration::from_secs(60);
-const STOPPED_WITHIN: Duration = Duration::from_secs(10);
+const READY_WITHIN: Duration = Duration::from_secs(180);
+const STOPPED_WITHIN: Duration = Duration::from_secs(60);
 const PORTS_TRIED_MAX: u32 = 5;
 
 /// What the farm is to be like.

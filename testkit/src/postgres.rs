@@ -21,8 +21,8 @@ pub use binaries::find_binaries;
 /// The superuser of every private server; it needs no password.
 pub const USER: &str = "tidemill";
 
-const READY_WITHIN: Duration = Duration::from_secs(90);
-const STOPPED_WITHIN: Duration = Duration::from_secs(30);
+const READY_WITHIN: Duration = Duration::from_secs(180);
+const STOPPED_WITHIN: Duration = Duration::from_secs(60);
 const PORTS_TRIED_MAX: u32 = 5;
 
 /// The settings of every private server. Durability is as in production, because crashes are tested.

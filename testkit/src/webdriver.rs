@@ -23,14 +23,14 @@ pub use error::WebDriverError;
 /// The key under which WebDriver hides the id of an element.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 /// Longer than the time that a page gets to load, so that the driver's own complaint comes first.
-const COMMAND_WITHIN: Duration = Duration::from_secs(60);
+const COMMAND_WITHIN: Duration = Duration::from_secs(120);
 /// A cold start reads a few hundred megabytes.
 const OPENED_WITHIN: Duration = Duration::from_secs(60);
 const LOADED_WITHIN: Duration = Duration::from_secs(60);
-const SCRIPT_WITHIN: Duration = Duration::from_secs(30);
-const CLOSED_WITHIN: Duration = Duration::from_secs(20);
+const SCRIPT_WITHIN: Duration = Duration::from_secs(60);
+const CLOSED_WITHIN: Duration = Duration::from_secs(60);
 /// An element may be replaced by a live update between being found and being used.
-const ACT_WITHIN: Duration = Duration::from_secs(20);
+const ACT_WITHIN: Duration = Duration::from_secs(60);
 const TO_THE_MIDDLE: &str = "arguments[0].scrollIntoView({ block: 'center', behavior: 'instant' })";
 /// Pages are looked at this often while somebody waits for a change.
 const POLL: Duration = Duration::from_millis(50);

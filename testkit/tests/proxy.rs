@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 use tidemill_testkit::{CommitProxy, Loss};
 
-const WAIT: Duration = Duration::from_secs(10);
+const WAIT: Duration = Duration::from_secs(60);
 
 /// What a server answers to everything.
 const ANSWER: &[u8] = b"Z\0\0\0\x05I";

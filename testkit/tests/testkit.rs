@@ -13,7 +13,7 @@ use tidemill_testkit::{
 };
 use tidemill_testkit::{kafka, mariadb, pgbouncer, postgres};
 
-const WAIT: Duration = Duration::from_secs(10);
+const WAIT: Duration = Duration::from_secs(60);
 
 /// None when the tests of PostgreSQL are to be skipped.
 fn start(options: &PostgresOptions) -> Option<PrivatePostgres> {

@@ -10,7 +10,7 @@ use tidemill_testkit::skip::require;
 use tidemill_testkit::webdriver::find_programs;
 use tidemill_testkit::{Browser, BrowserOptions, Signal};
 
-const WAIT: Duration = Duration::from_secs(10);
+const WAIT: Duration = Duration::from_secs(60);
 
 const PAGE: &str = "<!doctype html><meta charset=utf-8><title>Mill</title><link rel=icon href='data:,'>
     <h1>Gate</h1>
@@ -166,7 +166,7 @@ fn processes_with(text: &str) -> Vec<String> {
 /// The same, after those that are about to end have ended: the kernel tells a child of its parent's death, and the
 /// child then takes a moment.
 fn left_after_a_while(text: &str) -> Vec<String> {
-    for _ in 0..100 {
+    for _ in 0..1_200 {
         if processes_with(text).is_empty() {
             break;
         }
@@ -196,11 +196,11 @@ fn a_browser_dies_with_a_driver_that_was_killed() {
     rustix::process::kill_process(driver, Signal::KILL).unwrap();
 
     let mut left = processes_with(&profile);
-    for _ in 0..200 {
+    for _ in 0..1_200 {
         if left.is_empty() {
             return;
         }
-        thread::sleep(WAIT / 200);
+        thread::sleep(WAIT / 1_200);
         left = processes_with(&profile);
     }
     panic!("still there after {WAIT:?}: {left:#?}");

@@ -40,7 +40,7 @@ steps:
               parameters: { date: "${date}" }
 "#;
 
-/// The answer, which must come within seconds.
+/// The answer, which must come: what grows without bound takes longer than this.
 fn answer(text: &str) {
     let beginning: String = text.chars().take(60).collect();
     let (text, (done, waiting)) = (text.to_owned(), std::sync::mpsc::channel());
@@ -49,7 +49,7 @@ fn answer(text: &str) {
         done.send(()).unwrap();
         told.is_ok()
     });
-    assert!(waiting.recv_timeout(Duration::from_secs(10)).is_ok(), "no answer, or a panic: {beginning:?}");
+    assert!(waiting.recv_timeout(Duration::from_secs(60)).is_ok(), "no answer, or a panic: {beginning:?}");
     reading.join().unwrap();
 }
 

@@ -53,7 +53,7 @@ pub(super) fn unique(what: &str) -> String {
 pub(super) fn publisher(servers: &str, adapt: impl FnOnce(&mut KafkaOptions)) -> KafkaPublisher {
     let mut options = KafkaOptions::new(servers);
     // The machine may be busy with other tests.
-    options.delivery_timeout = std::time::Duration::from_secs(20);
+    options.delivery_timeout = std::time::Duration::from_secs(30);
     adapt(&mut options);
     KafkaPublisher::new(options, Arc::new(SystemClock::new())).unwrap()
 }

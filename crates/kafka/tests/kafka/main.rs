@@ -14,3 +14,4 @@ mod secure;
 mod site;
 mod transactional;
 mod verify;
+mod watched;

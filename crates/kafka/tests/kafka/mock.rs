@@ -26,7 +26,7 @@ fn arrived(servers: &str) -> Vec<(i64, String)> {
     let mut config = ClientConfig::new();
     config.set("bootstrap.servers", servers).set("group.id", "tests");
     let consumer: BaseConsumer = config.create().unwrap();
-    let wait = Duration::from_secs(10);
+    let wait = Duration::from_secs(60);
     let (low, high) = consumer.fetch_watermarks("orders", 0, wait).unwrap();
     let mut list = TopicPartitionList::new();
     list.add_partition_offset("orders", 0, Offset::Beginning).unwrap();

@@ -8,7 +8,7 @@ use rdkafka::{Offset, TopicPartitionList};
 use std::time::Duration;
 
 /// Far longer than anything here takes.
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_secs(120);
 
 fn config(servers: &str) -> ClientConfig {
     let mut config = ClientConfig::new();

@@ -315,11 +315,13 @@ async fn brokers_that_do_not_answer_are_told_and_a_stop_does_not_wait_for_them()
     let running = launcher.launch("load", &JobParameters::new(), &Actor::system()).await.unwrap();
     let waited = clock.monotonic().since(began);
     let began = clock.monotonic();
-    launcher.stop_all(Duration::from_secs(60)).await;
+    launcher.stop_all(Duration::from_secs(600)).await;
     let stopped = running.ended().await.unwrap();
+    let stopping = clock.monotonic().since(began);
 
     assert_eq!(failed.end.code, Some(Code::KafkaUnreachable));
     assert!(text(&failed).contains("bootstrap_servers"), "{}", text(&failed));
     assert_eq!(stopped.status, BatchStatus::Stopped);
-    assert!(waited < Duration::from_secs(8) && clock.monotonic().since(began) < Duration::from_secs(8));
+    let most = Duration::from_secs(60);
+    assert!(waited < most && stopping < most, "{waited:?}, and {stopping:?} for the stop");
 }

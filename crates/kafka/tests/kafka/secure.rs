@@ -49,7 +49,7 @@ async fn a_broker_that_asks_who_is_there_over_tls_is_told() {
         let sasl = Sasl { mechanism, user: "shop".into(), password: password.into() };
         let sink = publisher(&kafka.secure_servers(), |options| {
             options.security = Security { tls: Some(tls.clone()), sasl: Some(sasl) };
-            options.delivery_timeout = Duration::from_secs(10);
+            options.delivery_timeout = Duration::from_secs(30);
         });
         sink.publish(&records).await.remove(0)
     };

@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// Far longer than anything here takes, so that a hang is seen.
-pub(super) const SOON: Duration = Duration::from_secs(90);
+pub(super) const SOON: Duration = Duration::from_secs(180);
 
 /// A database with an outbox.
 pub(super) struct Site {
@@ -56,6 +56,8 @@ impl Site {
         let mut options = RelayOptions::new(SystemIds.process(), identity, RetryPolicy::standard().unwrap());
         options.batch = NonZeroU32::new(1_000).unwrap();
         options.timeout = Duration::from_secs(30);
+        // Nobody is killed here, and nobody loses it to a busy machine.
+        options.lease = Duration::from_secs(600);
         let relay = Relay::new(store, Arc::new(SystemClock::new()), publisher, options);
         let (stop, stopped) = watch::channel(false);
         Running { stop, task: tokio::spawn(async move { relay.run(stopped).await }) }

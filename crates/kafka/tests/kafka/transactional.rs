@@ -8,26 +8,28 @@ use super::site::Site;
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::outbox::{EventId, Group, NewEvent, Record};
-use tidemill_domain::time::Clock as _;
+use tidemill_domain::time::{Clock as _, FakeClock, Timestamp};
 use tidemill_engine::SystemClock;
 use tidemill_engine::outbox::{NotTaken, Outcome, Publisher, Trust};
 use tidemill_kafka::{KafkaOptions, TransactionalPublisher};
 
-/// Longer than any test takes.
-const LONG: Duration = Duration::from_secs(600);
+const LEASE: Duration = Duration::from_secs(5);
 
 fn publisher(servers: &str, id: &str) -> TransactionalPublisher {
     let mut options = KafkaOptions::new(servers);
     // The machine may be busy with other tests.
-    options.delivery_timeout = Duration::from_secs(20);
+    options.delivery_timeout = Duration::from_secs(30);
     TransactionalPublisher::new(options, id, Arc::new(SystemClock::new())).unwrap()
 }
 
-/// In a lease that lasts so long.
-fn trust(lease: Duration) -> Trust {
-    let clock = SystemClock::new();
-    let now = clock.monotonic();
-    Trust::new(Arc::new(clock), lease, now)
+/// In a lease that lasts until somebody moves this clock.
+fn trust_by(clock: &Arc<FakeClock>) -> Trust {
+    Trust::new(clock.clone(), LEASE, clock.monotonic())
+}
+
+/// In a lease that does not end.
+fn trust() -> Trust {
+    trust_by(&Arc::new(FakeClock::at(Timestamp::EPOCH)))
 }
 
 /// One that has taken some groups, and what their receipts name.
@@ -38,7 +40,7 @@ async fn owner(
     system: Option<&str>,
 ) -> (TransactionalPublisher, Vec<i64>) {
     let publisher = publisher(servers, id);
-    let taken = publisher.take(groups, system, &trust(LONG)).await;
+    let taken = publisher.take(groups, system, &trust()).await;
     let mut ids: Vec<i64> = taken.into_iter().flat_map(|taken| taken.unwrap()).map(EventId::get).collect();
     ids.sort_unstable();
     (publisher, ids)
@@ -205,8 +207,8 @@ async fn whoever_has_lost_its_producer_and_its_lease_takes_nothing_back() {
     let (name, id) = (topic(&servers, 1, &[]).await, unique("shop"));
     let records: Vec<Record> = (1..=6).map(|id| record(id, "order-1", &name, json("{}"))).collect();
     let groups = groups(&records);
-    let (ghost, lease) = (publisher(&servers, &id), Duration::from_secs(12));
-    assert!(ghost.take(&groups, None, &trust(lease)).await.iter().all(Result::is_ok));
+    let (ghost, clock) = (publisher(&servers, &id), Arc::new(FakeClock::at(Timestamp::EPOCH)));
+    assert!(ghost.take(&groups, None, &trust_by(&clock)).await.iter().all(Result::is_ok));
     // It is given up in the middle, so its producer is of no use.
     assert!(tokio::time::timeout(Duration::ZERO, ghost.publish(&records)).await.is_err());
 
@@ -215,7 +217,7 @@ async fn whoever_has_lost_its_producer_and_its_lease_takes_nothing_back() {
         assert!(all_delivered(&heir.publish(records).await));
         heir.settled(&records.iter().map(|record| record.id).collect::<Vec<_>>());
     }
-    tokio::time::sleep(lease).await;
+    clock.advance(LEASE);
     let late = ghost.publish(&records).await;
 
     assert!(all_unavailable(&late), "{late:?}");
@@ -234,7 +236,7 @@ async fn receipts_of_another_database_are_refused_and_named() {
     let (one, _) = owner(&servers, &id, &groups(&records), Some("7001")).await;
     assert!(all_delivered(&one.publish(&records).await));
 
-    let taken = publisher(&servers, &id).take(&groups(&records)[..1], Some("7002"), &trust(LONG)).await;
+    let taken = publisher(&servers, &id).take(&groups(&records)[..1], Some("7002"), &trust()).await;
 
     let Some(Err(NotTaken::Refused(refusal))) = taken.into_iter().next() else { panic!("it was taken") };
     assert_eq!(refusal.code.to_string(), "TM1441");

@@ -131,7 +131,7 @@ async fn a_proxy_before_the_open_server_that_has_lost_it_makes_no_job_lost() {
 fn slow(known: &Mutex<Option<String>>, asked: &Asked) -> Answer {
     if asked.line.starts_with("POST") {
         *known.lock().unwrap() = Some(asked.body.clone());
-        thread::sleep(Duration::from_secs(6));
+        thread::sleep(Duration::from_secs(20));
         return None;
     }
     match &*known.lock().unwrap() {
@@ -144,7 +144,7 @@ fn slow(known: &Mutex<Option<String>>, asked: &Asked) -> Answer {
 async fn a_job_whose_answer_takes_too_long_is_looked_for() {
     let known = Mutex::new(None);
     let server = Http::start(move |asked| slow(&known, asked));
-    let options = FarmOptions { answer_within: Duration::from_secs(3), ..FarmOptions::new(&server.url) };
+    let options = FarmOptions { answer_within: Duration::from_secs(10), ..FarmOptions::new(&server.url) };
     let farm = NexrenderFarm::new(&options).unwrap();
 
     let submitted = farm.submit(uid(9), &json!({})).await.unwrap();

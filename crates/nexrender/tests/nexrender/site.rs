@@ -10,7 +10,7 @@ use tidemill_testkit::nexrender::find_home;
 use tidemill_testkit::{NexrenderOptions, PrivateNexrender, skip};
 
 /// Far longer than anything here takes, so that a hang is seen.
-pub(crate) const SOON: Duration = Duration::from_secs(90);
+pub(crate) const SOON: Duration = Duration::from_secs(180);
 
 /// A farm with so many nodes; none when its tests are skipped.
 pub(crate) fn nexrender(nodes: usize) -> Option<PrivateNexrender> {

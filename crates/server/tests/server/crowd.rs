@@ -41,7 +41,7 @@ async fn listen(stream: TcpStream, count: Arc<AtomicUsize>) {
 }
 
 async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    for _ in 0..1500 {
+    for _ in 0..12_000 {
         if is_so() {
             return;
         }

@@ -82,7 +82,7 @@ async fn look(app: &App, path: &str) -> Value {
 
 /// Looks until the execution is in this status.
 async fn wait_for(app: &App, id: i64, status: &str) -> Value {
-    for _ in 0..2000 {
+    for _ in 0..24_000 {
         let execution = look(app, &format!("/api/v1/executions/{id}")).await["execution"].clone();
         if execution["status"] == status {
             return execution;

@@ -14,7 +14,7 @@ use tidemill_server::live;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A patch, as it came over a stream.
 pub(crate) struct Patch {

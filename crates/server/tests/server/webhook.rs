@@ -19,7 +19,7 @@ fn receiver(status: &'static str) -> (String, Receiver<String>) {
     let (sender, got) = channel();
     std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let mut text = String::new();
         let mut buffer = [0; 4096];
         // The body is one JSON object, so the last brace ends it.
@@ -62,7 +62,7 @@ async fn a_notice_arrives_signed() {
 
     webhook(&url).deliver(&message()).await.unwrap();
 
-    let request = got.recv_timeout(Duration::from_secs(5)).unwrap();
+    let request = got.recv_timeout(Duration::from_secs(60)).unwrap();
     let (head, body) = request.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("POST /hook HTTP/1.1"), "{head}");
     let expected = signature(b"geheim", Timestamp::from_micros(1_000_000), body);
@@ -79,7 +79,7 @@ async fn a_notice_arrives_as_sns_posts_it_and_signed_by_us() {
 
     webhook(&url).in_format(Format::Sns).deliver(&message()).await.unwrap();
 
-    let request = got.recv_timeout(Duration::from_secs(5)).unwrap();
+    let request = got.recv_timeout(Duration::from_secs(60)).unwrap();
     let (head, body) = request.split_once("\r\n\r\n").unwrap();
     let head = head.to_lowercase();
     assert!(head.contains("x-amz-sns-message-type: notification"), "{head}");
@@ -101,7 +101,7 @@ async fn a_refusal_is_final_and_a_failure_is_not() {
         let (url, got) = receiver(status);
         let error = webhook(&url).deliver(&message()).await.unwrap_err();
         assert_eq!(error.retry, retry, "{status}: {error}");
-        got.recv_timeout(Duration::from_secs(5)).unwrap();
+        got.recv_timeout(Duration::from_secs(60)).unwrap();
     }
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let error = webhook(&format!("http://{gone}/secret-path")).deliver(&message()).await.unwrap_err();

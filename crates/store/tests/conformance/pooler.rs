@@ -9,7 +9,7 @@ use tidemill_testkit::{PoolMode, PostgresOptions, PrivatePgbouncer, PrivatePostg
 use tidemill_testkit::{pgbouncer, postgres, skip};
 
 const DATABASE: &str = "postgres";
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_secs(120);
 
 /// A pooler with its server; dropped in this order.
 struct Pooled {

@@ -220,7 +220,7 @@ fn boto3_that_lost_an_answer_gets_the_same_one_again() {
     // A release that was done again would have found nothing.
     assert_eq!(told["repeated_release"]["payload"]["released"], true);
     // What was asked for as an event, and nothing else, is left. It may come a moment later.
-    for _ in 0..500 {
+    for _ in 0..6_000 {
         if site.usage() == 8 {
             break;
         }

@@ -11,7 +11,6 @@ mod walk;
 mod world;
 
 use scene::{LEASE, SOON, Scene};
-use std::time::Duration;
 use tidemill_testkit::{Browser, WebDriverError};
 
 const PROCESSES: &str = "#processes tbody tr";
@@ -34,7 +33,7 @@ fn a_killed_worker_is_seen_on_the_overview_without_a_reload() {
 
     worker.kill();
 
-    let limit = LEASE + Duration::from_secs(10);
+    let limit = LEASE + SOON;
     let is_lost = |page: &Browser| {
         let row = has_row(page, PROCESSES, &["digger", "silent"])?
             || has_row(page, PROCESSES, &["digger", "dead"])?;

@@ -11,7 +11,7 @@ use tidemill_engine::SystemClock;
 use tidemill_store::scratch::Scratch;
 use tidemill_testkit::{Guarded, Signal};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 const NIGHTLY: [&str; 5] = ["job", "run", "nightly", "-p", "date=2026-11-15,date"];
 

@@ -13,7 +13,7 @@ use tidemill_testkit::kafka::BOOTSTRAP;
 use tidemill_testkit::skip::require;
 use tidemill_testkit::{Guarded, Signal};
 
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 fn text() -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/compose.yaml")).unwrap()
@@ -110,7 +110,7 @@ async fn its_commands_bring_an_event_to_kafka() {
     let mut tx = store.begin().await.unwrap();
     tx.execute_for_test(&insert).await.unwrap();
     tx.commit().await.unwrap();
-    for _ in 0..250 {
+    for _ in 0..1_200 {
         if stage.run(&["outbox", "show", "1", "-o", "json"]).stdout.contains("\"published\"") {
             break;
         }

@@ -40,7 +40,7 @@ fn brokers_that_nobody_serves_are_told_within_seconds_with_a_remedy() {
             "{kafka}"
         );
         assert!(text(&kafka, "fix").contains("outbox.kafka.bootstrap_servers"), "{kafka}");
-        assert!(clock.monotonic().since(begun) < Duration::from_secs(20));
+        assert!(clock.monotonic().since(begun) < Duration::from_secs(60));
     }
 }
 

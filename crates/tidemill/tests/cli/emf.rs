@@ -16,7 +16,7 @@ async fn printed(scratch: &Scratch, arguments: &[&str]) -> String {
     let output = stage.path("emf.log");
     let mut served = Served::start_to(&stage, arguments, File::create(&output).unwrap().into());
     served.child.signal(Signal::TERM).unwrap();
-    assert!(served.child.wait_deadline(Duration::from_secs(25)).unwrap().success());
+    assert!(served.child.wait_deadline(Duration::from_secs(120)).unwrap().success());
     assert!(fs::read_to_string(stage.path("serve.log")).unwrap().contains("INFO"), "the log is on the other");
     fs::read_to_string(output).unwrap()
 }

@@ -1,10 +1,11 @@
 //! The example programs, each as its first lines say that it is run.
 
-use crate::{Ran, Stage, both_databases, workspace};
+use crate::{Ran, Stage, both_databases, exact, workspace};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
+use tidemill_store::scratch::Scratch;
 use tidemill_testkit::Guarded;
 
 /// An example program in a folder of its own.
@@ -123,22 +124,18 @@ fn a_job_that_failed_goes_on_where_it_was() {
 
 #[test]
 fn a_job_that_died_goes_on_when_its_process_no_longer_counts() {
-    let program = Program::new("restart_after_crash", Stage::new());
+    let database = Scratch::file();
+    let program = Program::new("restart_after_crash", exact::stage(database.url()));
 
     let mut dying = program.command(&["job", "run", "squares"]);
-    let died = dying.env("STUMBLE", "die").env("TIDEMILL_PROCESS_LEASE", "4s").output().unwrap();
-    let mut again = program.run(&["job", "run", "squares"]);
-    assert_eq!(died.status.code(), None, "{died:?}");
-    again.fails("TM1003", 5);
-    for _ in 0..300 {
-        if again.code != Some(5) {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(100));
-        again = program.run(&["job", "run", "squares"]);
-    }
+    dying.env("STUMBLE", "die").stderr(Stdio::null());
+    let mut dying = Guarded::spawn(dying).unwrap();
+    let died = dying.wait_deadline(Duration::from_secs(180)).expect("it dies");
+    assert_eq!(died.code(), None, "{died:?}");
+    program.run(&["job", "run", "squares"]).fails("TM1003", 5);
+    program.stage.lapse(dying.pid());
 
-    again.succeeds();
+    exact::go_on(&program, &["job", "run", "squares"]).succeeds();
     assert_eq!(lines(&program, "squares.txt"), squares());
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tidemill_store::scratch::Scratch;
 use tidemill_testkit::{Guarded, Signal};
 
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// What `crash_sweep` writes into.
 const TABLE: &str = "create table swept (run text not null, id bigint not null)";
@@ -259,7 +259,7 @@ impl Served {
 
 /// Looks until there is something, which has to be in time.
 fn found<T>(look: impl Fn() -> Option<T>) -> T {
-    for _ in 0..1000 {
+    for _ in 0..6_000 {
         if let Some(found) = look() {
             return found;
         }

@@ -3,8 +3,11 @@
 use crate::outbox_kafka::python;
 use crate::{Stage, both_databases};
 use std::fs;
-use std::process::{Command, Stdio};
+use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
 use std::time::Duration;
+use tidemill_domain::time::Clock;
+use tidemill_engine::SystemClock;
 use tidemill_store::Store;
 use tidemill_store::scratch::Scratch;
 use tidemill_testkit::kafka::BOOTSTRAP;
@@ -28,6 +31,8 @@ producer.flush(60)
 
 const RECORDS: i64 = 3_000;
 
+const PATIENCE: Duration = Duration::from_secs(180);
+
 fn send(servers: &str, topic: &str, make: &str, first: i64, count: i64) {
     let arguments = ["-c", SEND, servers, topic, make, &first.to_string(), &count.to_string()];
     python(&arguments).expect("is not skipped");
@@ -35,7 +40,7 @@ fn send(servers: &str, topic: &str, make: &str, first: i64, count: i64) {
 
 fn job(topic: &str) -> String {
     format!(
-        "job: load\nparameters: {{ day: {{ type: long, required: true }} }}\nsteps:\n  - name: load\n    chunk: 20\n    \
+        "job: load\nparameters: {{ day: {{ type: long, required: true }} }}\nsteps:\n  - name: load\n    chunk: 2\n    \
          read: {{ kafka: {{ topic: {topic} }} }}\n    \
          process: {{ map: {{ n: row.payload.n, part: row.partition, place: row.offset }} }}\n    \
          write: {{ sql: {{ table: loaded, mode: insert }} }}\n"
@@ -56,22 +61,25 @@ async fn rows(store: &Store) -> (i64, i64) {
 
 /// Runs the instance of a day to its end, once the lease of whoever ran it has passed.
 fn finish(stage: &Stage, day: &str) {
-    for _ in 0..200 {
+    let clock = SystemClock::new();
+    let start = clock.monotonic();
+    loop {
         let ran = stage.run(&["job", "run", "load.yaml", "-p", day]);
         if !ran.stderr.contains("TM1003") {
             ran.succeeds();
             return;
         }
+        assert!(clock.monotonic().since(start) < PATIENCE, "nobody has noticed that the process is gone");
         std::thread::sleep(Duration::from_millis(200));
     }
-    panic!("nobody has noticed that the process is gone");
 }
 
-/// The job in a process that is found dead soon.
-fn mortal(stage: &Stage) -> Command {
+/// The job in a process whose standard error is in a file.
+fn start(stage: &Stage, point: Option<&str>) -> Guarded {
     let mut command = stage.command(&["job", "run", "load.yaml", "-p", "day=1"]);
-    command.env("TIDEMILL_PROCESS_LEASE", "3s");
-    command
+    command.envs(point.map(|point| ("TIDEMILL_CRASH_AT", point)));
+    command.stdout(Stdio::null()).stderr(fs::File::create(stage.path("run.log")).unwrap());
+    Guarded::spawn(command).unwrap()
 }
 
 async fn site(database: &Scratch, servers: &str, topic: &str) -> (Stage, Store) {
@@ -83,7 +91,9 @@ async fn site(database: &Scratch, servers: &str, topic: &str) -> (Stage, Store) 
     .await
     .unwrap();
     tx.commit().await.unwrap();
-    let stage = Stage::on(database.url()).with("KAFKA_BOOTSTRAP_SERVERS", servers);
+    let stage = Stage::on(database.url())
+        .with("KAFKA_BOOTSTRAP_SERVERS", servers)
+        .with("TIDEMILL_PROCESS_LEASE", "10m");
     fs::write(stage.path("load.yaml"), job(topic)).unwrap();
     (stage, store)
 }
@@ -97,31 +107,25 @@ async fn killed_in_the_middle_a_job_has_every_record_of_its_topic_once() {
         let (stage, store) = site(&database, &servers, &topic).await;
 
         // By its own hand, between a commit and whatever would follow; then from outside.
-        let mut dying = mortal(&stage);
-        let died = dying.env("TIDEMILL_CRASH_AT", "chunk_after_read:500").output().unwrap();
+        let mut dying = start(&stage, Some("chunk_after_read:500"));
+        let died = dying.wait_deadline(PATIENCE).expect("it dies");
+        stage.lapse(dying.pid());
         let after_crash = rows(&store).await;
         send(&servers, &topic, "more", RECORDS, 100);
-        let mut after_kill = after_crash;
-        for _ in 0..100 {
-            let mut command = mortal(&stage);
-            command.stdout(Stdio::null()).stderr(Stdio::null());
-            let mut running = Guarded::spawn(command).unwrap();
-            while rows(&store).await == after_crash
-                && running.wait_deadline(Duration::from_millis(2)).is_none()
-            {}
-            running.signal(Signal::KILL).ok();
-            running.wait_deadline(Duration::from_secs(20));
-            after_kill = rows(&store).await;
-            if after_kill != after_crash {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(200));
+        let mut running = start(&stage, None);
+        while rows(&store).await == after_crash {
+            let ended = running.wait_deadline(Duration::from_millis(2));
+            assert!(ended.is_none(), "{}", fs::read_to_string(stage.path("run.log")).unwrap());
         }
+        running.signal(Signal::KILL).unwrap();
+        running.wait_deadline(PATIENCE).expect("nobody outlives it");
+        stage.lapse(running.pid());
+        let after_kill = rows(&store).await;
         finish(&stage, "day=1");
         let after_day = rows(&store).await;
         finish(&stage, "day=2");
 
-        assert!(!died.status.success());
+        assert_eq!(died.signal(), Some(6));
         assert!(after_crash.0 > 0 && after_crash.0 < RECORDS, "{after_crash:?}");
         assert!(after_kill.0 > after_crash.0 && after_kill.0 < RECORDS, "{after_kill:?}");
         assert_eq!(after_day, (RECORDS, RECORDS), "on {}", database.url());
@@ -148,15 +152,14 @@ async fn what_is_in_the_topics_is_compared_with_the_table() {
     let mut relay = Guarded::spawn(stage.command(&["relay", "--sink", "kafka"])).unwrap();
     let verify = ["outbox", "verify", "--sink", "kafka"];
     let mut clean = stage.run(&verify);
-    for _ in 0..100 {
-        if clean.stdout.contains("5 records of 5 events") {
-            break;
-        }
+    let clock = SystemClock::new();
+    let start = clock.monotonic();
+    while !clean.stdout.contains("5 records of 5 events") && clock.monotonic().since(start) < PATIENCE {
         std::thread::sleep(Duration::from_millis(100));
         clean = stage.run(&verify);
     }
     relay.signal(Signal::TERM).unwrap();
-    relay.wait_deadline(Duration::from_secs(25)).expect("it ends");
+    relay.wait_deadline(PATIENCE).expect("it ends");
     let mut tx = store.begin().await.unwrap();
     tx.execute_for_test(&format!(
         "insert into outbox_event (aggregate_type, aggregate_id, event_type, topic) values ('order', 'x', 'paid', '{topic}')"

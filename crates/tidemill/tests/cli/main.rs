@@ -55,6 +55,7 @@ mod tidy;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
+use tidemill_store::Store;
 use tidemill_store::scratch::Scratch;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_tidemill");
@@ -107,6 +108,27 @@ impl Stage {
 
     fn run(&self, arguments: &[&str]) -> Ran {
         Ran::of(self.command(arguments).output().unwrap())
+    }
+
+    /// Ends the word of a process that is dead or frozen, as if its lease had run out. So nobody has to wait for that, and
+    /// leases can be longer than a busy machine lets a process wait.
+    fn lapse(&self, pid: u32) {
+        let url = self.environment.iter().find(|(name, _)| name == "TIDEMILL_DATABASE_URL");
+        let url = url.expect("a database that is named").1.clone();
+        let lapse = async move {
+            let store = Store::connect(&url).await.unwrap();
+            let mut tx = store.begin().await.unwrap();
+            for (table, past) in [("process", "heartbeat_at"), ("outbox_relay", "joined_at")] {
+                let is_it = format!("pid = {pid} and ended_at is null");
+                let sql = format!("update tidemill_{table} set until = {past} where {is_it}");
+                tx.execute_for_test(&sql).await.unwrap();
+            }
+            tx.commit().await.unwrap();
+            store.close().await;
+        };
+        // On a thread of its own, because tests with and without a runtime need it.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        std::thread::spawn(move || runtime.block_on(lapse)).join().unwrap();
     }
 }
 

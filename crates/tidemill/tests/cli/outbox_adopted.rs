@@ -12,7 +12,7 @@ use tidemill_store::scratch::Scratch;
 use tidemill_store::sqlx::{AssertSqlSafe, query_scalar};
 use tidemill_testkit::{Guarded, PostgresOptions, PrivatePostgres, Signal, postgres, skip};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The table of the document.
 const TRANSFER_EVENTS: &str = "create table transfer_events (

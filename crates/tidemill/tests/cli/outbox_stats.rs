@@ -8,7 +8,7 @@ use tidemill_domain::time::Clock;
 use tidemill_engine::SystemClock;
 use tidemill_store::scratch::Scratch;
 
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 const EVENT: &str = "insert into outbox_event (aggregate_type, aggregate_id, event_type, topic, payload)
                      values ('order', 'a', 'paid', 'orders', '{}')";

@@ -1,5 +1,6 @@
 //! Partitions over real processes, of which some die.
 
+use crate::exact::{self, GRACE, LEASE, start_mortal};
 use crate::examples::Program;
 use crate::{Stage, both_databases};
 use serde_json::Value;
@@ -8,12 +9,10 @@ use tidemill_domain::time::Clock;
 use tidemill_engine::SystemClock;
 use tidemill_testkit::{Guarded, Signal};
 
-const LEASE: Duration = Duration::from_secs(5);
-
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 fn stage(url: &str) -> Stage {
-    Stage::on(url).with("TIDEMILL_DATABASE_INIT", "always").with("TIDEMILL_PROCESS_LEASE", "5s")
+    exact::stage(url).with("TIDEMILL_DATABASE_INIT", "always")
 }
 
 /// The executions of the copy, the newest first.
@@ -64,11 +63,11 @@ async fn several_processes_take_part_and_what_a_dead_one_had_goes_on_elsewhere()
     for database in both_databases().await {
         let program = Program::new("partitions", stage(database.url()));
         program.run(&["job", "run", "prepare", "-p", "rows=60000,long"]).succeeds();
-        let mut helpers: Vec<Guarded> =
-            ["one.log", "two.log"].map(|log| program.start(log, &["job", "work", "--slots", "2"])).into();
-        // On a busy machine it may lose its lease; then the helper goes on with the job.
+        let work = ["job", "work", "--slots", "2"];
+        let victim = start_mortal(&program, "one.log", &work);
+        let mut helper = program.start("two.log", &work);
         let _manager = program.start("run.log", &["job", "run", "copy"]);
-        kill_at(&program, helpers.remove(0), 20);
+        kill_at(&program, victim, 20);
 
         until("it is complete", PATIENCE, || is_complete(&program));
 
@@ -85,10 +84,8 @@ async fn several_processes_take_part_and_what_a_dead_one_had_goes_on_elsewhere()
         processes.dedup();
         assert!(processes.len() >= 2, "{processes:?}");
         program.run(&["job", "run", "verify"]).succeeds();
-        for mut helper in helpers {
-            helper.signal(Signal::TERM).unwrap();
-            assert!(helper.wait_deadline(Duration::from_secs(30)).unwrap().success());
-        }
+        helper.signal(Signal::TERM).unwrap();
+        assert!(helper.wait_deadline(PATIENCE).unwrap().success());
     }
 }
 
@@ -98,12 +95,12 @@ async fn a_killed_manager_is_replaced_within_the_lease_and_five_seconds() {
         let program = Program::new("partitions", stage(database.url()));
         program.run(&["job", "run", "prepare", "-p", "rows=60000,long"]).succeeds();
         let helper = program.start("helper.log", &["job", "work", "--slots", "1"]);
-        let manager = program.start("run.log", &["job", "run", "copy"]);
+        let manager = start_mortal(&program, "run.log", &["job", "run", "copy"]);
         kill_at(&program, manager, 20);
 
         let took = until("it runs again", PATIENCE, || executions(&program).len() == 2);
 
-        assert!(took < LEASE + Duration::from_secs(5), "{took:?}");
+        assert!(took < LEASE + GRACE, "{took:?}");
         until("it is complete", PATIENCE, || is_complete(&program));
         assert_eq!(executions(&program).len(), 2);
         program.run(&["job", "run", "verify"]).succeeds();

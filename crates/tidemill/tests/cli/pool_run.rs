@@ -12,7 +12,7 @@ use tidemill_engine::SystemClock;
 use tidemill_store::scratch::Scratch;
 use tidemill_testkit::{Guarded, Signal};
 
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let clock = SystemClock::new();
@@ -133,7 +133,7 @@ async fn who_is_killed_takes_its_command_along_and_its_units_are_in_doubt_until_
     for database in both_databases().await {
         let stage = stage(&database);
         let script = "sleep 600 & echo $! > child; echo $$ > parent; wait";
-        let arguments = ["--pool", "etl", "--units", "40", "--lease", "2s"];
+        let arguments = ["--pool", "etl", "--units", "40", "--lease", "20s"];
         let mut running = start(&stage, "run.log", &arguments, script);
         until("the command", || text(&stage, "parent").ends_with('\n'));
         let processes = [text(&stage, "child"), text(&stage, "parent")];

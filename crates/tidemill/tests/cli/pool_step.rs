@@ -13,9 +13,9 @@ use tidemill_store::scratch::Scratch;
 use tidemill_testkit::{Guarded, Signal};
 
 /// Shorter than a lease on units lasts: they have to come back together with the execution.
-const PATIENCE: Duration = Duration::from_secs(45);
+const PATIENCE: Duration = Duration::from_secs(120);
 
-const MORTAL: &str = "4s";
+const MORTAL: &str = "20s";
 const LONG: &str = "10m";
 
 /// Needs the whole pool. Whoever runs beside it is noted; the first run does not end.

@@ -12,7 +12,7 @@ use std::process::Stdio;
 use std::time::Duration;
 use tidemill_testkit::{Guarded, Signal};
 
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A stage with a folder that stands for the NAS, and a nexrender that nobody serves.
 fn stage() -> Stage {
@@ -40,7 +40,7 @@ fn untouched(stage: &Stage) {
 
 /// Until the log has this text; all of the log.
 fn until(stage: &Stage, text: &str) -> String {
-    for _ in 0..500 {
+    for _ in 0..6_000 {
         let log = fs::read_to_string(stage.path("worker.log")).unwrap();
         if log.contains(text) {
             return log;
@@ -95,7 +95,7 @@ fn a_server_renders_too_and_says_how_its_worker_is() {
     let stage = stage();
     let served = Served::start(&stage, &[]);
     let mut answer = (0, Value::Null);
-    for _ in 0..500 {
+    for _ in 0..6_000 {
         let (status, body) = served.get("/health", None);
         answer = (status, serde_json::from_str(&body).unwrap());
         if answer.1["render"]["nas"]["error_code"].is_string() {

@@ -2,6 +2,7 @@
 
 use crate::broker::{Read, consume, doubles_in_order, json};
 use crate::site::Site;
+use crate::watched::Watched;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +15,10 @@ async fn a_broker_that_is_paused_and_restarted_doubles_nothing() {
     let Some((site, mut kafka, name)) = Site::with_broker().await else { return };
     let servers = kafka.bootstrap_servers();
     let mut options = tidemill_kafka::KafkaOptions::new(&servers);
-    options.delivery_timeout = Duration::from_secs(2);
+    options.delivery_timeout = Duration::from_secs(5);
     let sink = TransactionalPublisher::new(options, "shop", Arc::new(SystemClock::new())).unwrap();
-    let relay = site.relay(Arc::new(sink)).await;
+    let sink = Watched::new(sink);
+    let relay = site.relay(Arc::new(sink.clone())).await;
     let mut written: i64 = 0;
     let mut write = async |times: u32| {
         for _ in 0..times {
@@ -31,11 +33,15 @@ async fn a_broker_that_is_paused_and_restarted_doubles_nothing() {
 
     write(20).await;
     kafka.pause().unwrap();
+    let before = sink.unanswered();
     write(60).await;
+    sink.until_more_than(before).await;
     kafka.resume().unwrap();
     write(20).await;
     kafka.crash();
+    let before = sink.unanswered();
     write(10).await;
+    sink.until_more_than(before).await;
     kafka.restart().unwrap();
     write(10).await;
     site.until_settled(written).await;

@@ -39,7 +39,7 @@ async fn run(browser: &Browser<'_>, job: &str, body: &str) -> i64 {
 
 /// Looks until the page of an execution tells this status, and returns the page.
 async fn wait_for(browser: &Browser<'_>, id: i64, status: &str) -> String {
-    for _ in 0..2000 {
+    for _ in 0..24_000 {
         let page = browser.get(&format!("/executions/{id}")).await.text;
         if page.contains(&format!("<title>{status} ")) {
             return page;

@@ -35,7 +35,7 @@ async fn a_launch_beyond_the_limit_is_refused_for_a_while_and_leaves_nothing_beh
     stop(&app, running[0]).await;
     // It is recorded as stopped a moment before its task has ended.
     let mut accepted = one_more().await;
-    for _ in 0..2000 {
+    for _ in 0..24_000 {
         if accepted.status != StatusCode::SERVICE_UNAVAILABLE {
             break;
         }

@@ -115,7 +115,7 @@ async fn an_event_that_has_to_wait_does_not_keep_its_caller() {
 
     let headers = [("x-amz-invocation-type", "Event")];
     let answer = app.post_with(INVOKE, &headers, &wanted);
-    let answer = tokio::time::timeout(std::time::Duration::from_secs(10), answer).await.expect("no waiting");
+    let answer = tokio::time::timeout(std::time::Duration::from_secs(40), answer).await.expect("no waiting");
 
     assert_eq!(answer.status, StatusCode::ACCEPTED);
     let queue = app.ask(Method::GET, "/api/v1/pools/ADW/queue", &[], "").await.json();

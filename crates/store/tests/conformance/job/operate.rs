@@ -56,7 +56,7 @@ async fn a_stop_is_recorded_with_who_and_why_and_wakes_the_process(bench: Bench)
 
     assert_eq!(stopped, Operated::Done { from: BatchStatus::Started, to: BatchStatus::Stopping });
     assert_eq!(again, Operated::Done { from: BatchStatus::Stopping, to: BatchStatus::Stopping });
-    assert_eq!(wakeup.wait(Duration::from_secs(10)).await, Woken::Called);
+    assert_eq!(wakeup.wait(crate::SOON).await, Woken::Called);
     let found = detail(&bench, launched.execution).await;
     let stop = found.stop.unwrap();
     assert_eq!(

@@ -167,7 +167,7 @@ async fn a_restart_that_is_due_is_taken_once(bench: Bench) {
     let one = bench.process(1).await;
     let mut wakeup = bench.store.wakeup(RESTART_DUE);
     let (launched, _) = crash(&bench, one, 1).await;
-    assert_eq!(wakeup.wait(Duration::from_secs(10)).await, Woken::Called);
+    assert_eq!(wakeup.wait(crate::SOON).await, Woken::Called);
     let two = bench.process(2).await;
 
     let mut tx = bench.begin().await;

@@ -247,7 +247,7 @@ async fn what_is_saved_under_the_lease_is_what_the_next_one_goes_on_with(bench: 
     assert!(!finish(&bench, &dead, BatchStatus::Completed, &read(6)).await, "a ghost");
     let mut woken = bench.store.wakeup(&partition_ended_topic(manager));
     assert!(finish(&bench, &next, BatchStatus::Completed, &read(9)).await);
-    assert_eq!(woken.wait(Duration::from_secs(10)).await, Woken::Called);
+    assert_eq!(woken.wait(crate::SOON).await, Woken::Called);
     assert!(!finish(&bench, &next, BatchStatus::Completed, &read(9)).await, "once only");
     let mut tx = bench.begin().await;
     assert_eq!(tx.open_partitions(manager).await.unwrap(), 0);

@@ -34,7 +34,7 @@ const TRANSFER_EVENTS: &str = "
     )";
 
 /// Longer than any statement takes here.
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_secs(120);
 
 fn name() -> TableName {
     TableName::new("public", "transfer_events").unwrap()

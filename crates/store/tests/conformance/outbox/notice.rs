@@ -8,7 +8,7 @@ use tidemill_store::audit::AuditFilter;
 use tidemill_store::outbox::{Notice, NoticeError};
 use tidemill_store::wakeup::{Wakeup, Woken};
 
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_secs(120);
 
 /// Whether those who wait for events have been called by now. Notifications come in the order of their commits, so
 /// with the arrival of a later one all earlier ones have arrived.

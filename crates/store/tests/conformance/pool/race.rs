@@ -91,7 +91,7 @@ async fn a_heartbeat_after_the_pass_finds_its_holder_in_doubt(bench: Bench) {
         alive
     });
     if bench.store.dialect() == tidemill_store::url::Dialect::Postgres {
-        let alive = tokio::time::timeout(Duration::from_secs(3), beating).await.expect("it waits").unwrap();
+        let alive = tokio::time::timeout(crate::SOON, beating).await.expect("it waits").unwrap();
         assert!(alive.is_empty());
         passing.commit().await.unwrap();
     } else {

@@ -307,7 +307,7 @@ async fn a_plain_insert_wakes_where_the_database_can(bench: Bench) {
         // There is nobody to call: workers poll.
         return;
     }
-    let soon = Duration::from_secs(10);
+    let soon = crate::SOON;
     let mut waiting = bench.store.wakeup(RENDER_WAITING);
     // Whoever is there when listening begins is woken once; whoever comes later is not.
     assert_eq!(waiting.wait(soon).await, Woken::Called);

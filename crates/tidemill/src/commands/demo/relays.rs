@@ -1,6 +1,7 @@
 //! Events of the demo: written in transactions, published to a file by two relays, of which one is killed in the middle.
 //! What is in the file is then compared with the table, by the code of `tidemill outbox verify`.
 
+use super::LIMIT;
 use super::setup::Setup;
 use super::troupe::Troupe;
 use super::verdict::Verdicts;
@@ -26,8 +27,6 @@ const PAUSE: Duration = Duration::from_millis(25);
 const SLOW_ROUNDS: usize = 40;
 const SLOW_EVENTS: usize = 5;
 const SLOW_PAUSE: Duration = Duration::from_millis(500);
-/// Far longer than it takes.
-const LIMIT: Duration = Duration::from_secs(20);
 
 pub(super) async fn perform(
     store: &Store,

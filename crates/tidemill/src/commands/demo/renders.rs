@@ -8,6 +8,7 @@ mod inspector;
 
 pub(super) use films::Films;
 
+use super::LIMIT;
 use super::verdict::Verdicts;
 use crate::context::Context;
 use crate::report::Failure;
@@ -41,8 +42,6 @@ const COMPOSITION: &str = "Demo Chip Count";
 const PLAYERS: [&str; 4] = ["PHIL IVEY", "DANIEL NEGREANU", "홍진호", "VANESSA SELBST"];
 /// Short, so that nobody has to wait for long.
 const LEASE: Duration = Duration::from_secs(2);
-/// Far longer than it takes.
-const LIMIT: Duration = Duration::from_secs(40);
 const PAUSE: Duration = Duration::from_millis(100);
 
 pub(super) async fn perform(

@@ -6,8 +6,11 @@ use std::process::Stdio;
 use std::time::Duration;
 use tokio::process::Command;
 
-/// Short, so that nobody has to wait for long. A killed relay must not count as alive any more when workers share things.
-const RELAY_LEASE: &str = "1s";
+/// Short, so that nobody has to wait for long: a relay that loses it to a busy machine joins anew.
+const RELAY_LEASE: &str = "2s";
+
+/// A relay ends with its process, and nobody starts another one before all is verified. So this one is not lost so soon.
+const RELAY_PROCESS_LEASE: &str = "10s";
 
 /// What the processes of the demo have in common.
 pub(super) struct Setup {
@@ -62,7 +65,7 @@ impl Setup {
         command
             .args(["demo-relay", "--database", &self.url, "--sink", sink])
             .env("TIDEMILL_PROCESS_NAME", format!("relay-{number}"))
-            .env("TIDEMILL_PROCESS_LEASE", RELAY_LEASE)
+            .env("TIDEMILL_PROCESS_LEASE", RELAY_PROCESS_LEASE)
             .env("TIDEMILL_OUTBOX_LEASE", RELAY_LEASE)
             .stdout(Stdio::null());
         Ok(command)

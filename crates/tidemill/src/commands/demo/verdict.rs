@@ -1,13 +1,18 @@
 //! What the demo verified: found out from the database, not from what the workers say of themselves.
 
+use super::LIMIT;
 use super::worker::{KIND, SETTLED};
 use crate::report::Failure;
 use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::time::Duration;
 use tidemill_domain::audit::AuditRecord;
 use tidemill_domain::process::{ProcessId, ProcessState};
 use tidemill_store::Store;
 use tidemill_store::audit::AuditFilter;
+
+/// Between two looks at who is still there.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Claims, and whether each holds.
 #[derive(Debug, Default)]
@@ -51,10 +56,18 @@ impl Verdicts {
             moves += judged.moves;
             violations += judged.violations;
         }
-        let processes = tx.processes(100).await?;
-        let mut workers = processes.iter().filter(|process| process.id != server);
-        let ended = workers.all(|process| !matches!(process.state, ProcessState::Live { .. }));
         tx.rollback().await?;
+        // Whoever was killed counts until its lease has run out.
+        let ending = async {
+            while anybody_counts(store, server).await? {
+                tokio::time::sleep(PAUSE).await;
+            }
+            Ok::<_, Failure>(())
+        };
+        let ended = match tokio::time::timeout(LIMIT, ending).await {
+            Ok(ended) => ended.map(|()| true)?,
+            Err(_) => false,
+        };
         self.add(
             violations == 0 && settled > 0,
             format!(
@@ -64,6 +77,15 @@ impl Verdicts {
         self.add(ended, "no worker is left that counts as alive");
         Ok(())
     }
+}
+
+/// Whether a process other than the server counts as alive.
+async fn anybody_counts(store: &Store, server: ProcessId) -> Result<bool, Failure> {
+    let mut tx = store.read().await?;
+    let processes = tx.processes(100).await?;
+    tx.rollback().await?;
+    let mut workers = processes.iter().filter(|process| process.id != server);
+    Ok(workers.any(|process| matches!(process.state, ProcessState::Live { .. })))
 }
 
 #[derive(Debug, PartialEq, Eq)]

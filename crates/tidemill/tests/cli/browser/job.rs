@@ -9,7 +9,7 @@ use tidemill_testkit::Browser;
 const JOBS: &str = "tbody[data-live=jobs] tr";
 const STEPS: &str = "tbody[data-live=steps] tr";
 /// Loading may take a while on a machine that is busy with other tests.
-pub(super) const LATER: Duration = Duration::from_secs(60);
+pub(super) const LATER: Duration = Duration::from_secs(120);
 
 /// Loads the orders of a day, five hundred in a chunk, and tells somebody after two seconds.
 pub(super) const NIGHTLY: &str = r#"

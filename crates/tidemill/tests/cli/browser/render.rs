@@ -13,7 +13,7 @@ use tidemill_testkit::{Browser, BrowserOptions};
 
 const ROWS: &str = "#renders tbody tr";
 /// For what several processes have to do, one after the other.
-const LATER: Duration = Duration::from_secs(20);
+const LATER: Duration = Duration::from_secs(120);
 
 /// A server that knows where pictures are, and the NAS; none when these tests are to be skipped.
 fn scene(options: &BrowserOptions) -> Option<(Scene, Nas)> {

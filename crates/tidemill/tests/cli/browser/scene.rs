@@ -15,10 +15,10 @@ use tidemill_testkit::webdriver::find_programs;
 use tidemill_testkit::{Browser, BrowserOptions, Guarded, Signal};
 
 /// That of a worker: short, so that a killed one is soon found.
-pub(super) const LEASE: Duration = Duration::from_secs(4);
+pub(super) const LEASE: Duration = Duration::from_secs(20);
 /// For what a person would call at once, on a machine that is busy with other tests.
-pub(super) const SOON: Duration = Duration::from_secs(45);
-const STARTED_WITHIN: Duration = Duration::from_secs(60);
+pub(super) const SOON: Duration = Duration::from_secs(120);
+const STARTED_WITHIN: Duration = Duration::from_secs(120);
 
 /// A database with the processes that share it. Dropped in this order: nobody writes to a removed file.
 pub(super) struct Scene {

@@ -16,7 +16,7 @@ const ADDRESS: &str = "127.0.0.1:7790";
 /// Folders of the documents, which tests have in their own one.
 const FOLDERS: [&str; 3] = ["/mnt/", "/var/spool/", "/etc/tidemill/"];
 
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// How often somebody looks meanwhile.
 const LOOK: Duration = Duration::from_millis(50);

@@ -71,7 +71,7 @@ impl Case {
 }
 
 const FAST: &str = "pause=0,long,false";
-const SLOW: &str = "pause=110,long,false";
+const SLOW: &str = "pause=400,long,false";
 
 fn cases(threads: u32) -> Vec<Case> {
     let mut groups = vec![("", IN_CHUNKS, FAST), ("scan ", IN_SCANS, FAST)];

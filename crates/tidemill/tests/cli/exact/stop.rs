@@ -6,7 +6,8 @@ use tidemill_domain::job::BatchStatus;
 use tidemill_testkit::{Guarded, Signal};
 
 const RUN: &str = "run=night";
-const SLOW: &str = "pause=60,long,false";
+/// A chunk of this run takes four seconds.
+const SLOW: &str = "pause=400,long,false";
 const FAST: &str = "pause=0,long,false";
 
 /// A chunk of this run takes 20 seconds.

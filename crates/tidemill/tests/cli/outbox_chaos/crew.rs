@@ -19,6 +19,9 @@ const LAPSED: [&str; 2] = ["could not renew its lease", "was given up by others"
 /// What a relay says when it does not know what has become of a batch.
 const UNANSWERED: &str = "does not take events";
 
+/// What a relay says when it has joined the others.
+const JOINED: &str = "has joined and publishes to";
+
 /// What a relay ends with that finds no database when it starts.
 const UNREACHABLE: &str = "error[TM02";
 
@@ -44,7 +47,7 @@ impl Crew {
     pub(super) fn new(url: &str, sink: &Sink) -> Self {
         Self {
             // A process that is stopped for a while is to come back, not to end.
-            stage: sink.dress(Stage::on(url).with("TIDEMILL_PROCESS_LEASE", "60s")),
+            stage: sink.dress(Stage::on(url).with("TIDEMILL_PROCESS_LEASE", "10m")),
             sink: sink.address(),
             clock: SystemClock::new(),
             live: Vec::new(),
@@ -61,7 +64,8 @@ impl Crew {
     pub(super) fn hire(&mut self) {
         let log = self.stage.path(&format!("relay-{}.log", self.logs.len()));
         let (batch, lease) = (BATCH.to_string(), format!("{}s", LEASE.as_secs()));
-        let arguments = ["relay", "--sink", &self.sink, "--batch", &batch, "--lease", &lease];
+        // Everything that is not answered for is in the log, and not only once a minute.
+        let arguments = ["relay", "--sink", &self.sink, "--batch", &batch, "--lease", &lease, "-vv"];
         let mut command = self.stage.command(&arguments);
         command.stdout(Stdio::null()).stderr(File::create(&log).unwrap());
         let child = Guarded::spawn(command).unwrap();
@@ -84,6 +88,21 @@ impl Crew {
             );
             self.hire();
         }
+    }
+
+    /// Waits until all that run listen to signals and publish.
+    pub(super) async fn until_all_publish(&mut self) {
+        let publish = async {
+            loop {
+                self.mend();
+                let says_so = |relay: &Relay| fs::read_to_string(&relay.log).unwrap().contains(JOINED);
+                if self.live.iter().all(says_so) {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, publish).await.expect("relays that publish");
     }
 
     /// Kills one of those that run, and starts another one.
@@ -132,7 +151,7 @@ impl Crew {
         while self.live.len() > left {
             let mut leaving = self.live.remove(0);
             leaving.child.signal(Signal::TERM).unwrap();
-            let ended = leaving.child.wait_deadline(PATIENCE).expect("it ends within 25 seconds");
+            let ended = leaving.child.wait_deadline(PATIENCE).expect("it ends");
             assert!(ended.success(), "{ended:?}: {}", fs::read_to_string(&leaving.log).unwrap());
         }
     }

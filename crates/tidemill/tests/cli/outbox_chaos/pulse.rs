@@ -1,7 +1,8 @@
 //! How long nothing comes out.
 
+use super::PATIENCE;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tidemill_domain::time::{Clock, Monotonic};
@@ -17,6 +18,8 @@ pub(super) struct Pulse {
     clock: Arc<SystemClock>,
     start: Monotonic,
     is_over: Arc<AtomicBool>,
+    /// How often it was seen to have grown.
+    grown: Arc<AtomicUsize>,
     /// Times in which it did not grow.
     watching: Option<JoinHandle<Vec<Span>>>,
     outages: Vec<Span>,
@@ -29,6 +32,8 @@ impl Pulse {
         let start = clock.monotonic();
         let is_over = Arc::<AtomicBool>::default();
         let (ours, over) = (clock.clone(), is_over.clone());
+        let times = Arc::<AtomicUsize>::default();
+        let seen = times.clone();
         let watching = std::thread::spawn(move || {
             let mut pauses = Vec::new();
             let mut grown: Option<(u64, Monotonic)> = None;
@@ -41,13 +46,26 @@ impl Pulse {
                     _ => {
                         pauses.extend(grown.map(|(_, since)| (since, now)));
                         grown = Some((length, now));
+                        seen.fetch_add(1, Ordering::SeqCst);
                     }
                 }
                 std::thread::sleep(TICK);
             }
             pauses
         });
-        Self { clock, start, is_over, watching: Some(watching), outages: Vec::new() }
+        Self { clock, start, is_over, grown: times, watching: Some(watching), outages: Vec::new() }
+    }
+
+    /// Waits until the sink has grown after this call.
+    pub(super) async fn until_grown(&self) {
+        let before = self.grown.load(Ordering::SeqCst);
+        let growing = async {
+            // The one that is seen next may have come before.
+            while self.grown.load(Ordering::SeqCst) < before + 2 {
+                tokio::time::sleep(TICK).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, growing).await.expect("something is published");
     }
 
     pub(super) fn elapsed(&self) -> Duration {

@@ -13,9 +13,9 @@ use std::time::Duration;
 use tidemill_store::{Init, Store, StoreOptions};
 use tidemill_testkit::{CommitProxy, Loss, PrivatePostgres};
 
-/// Nothing may stop everybody for longer, a database or a broker that is away set aside: the time in which a dead relay is
-/// found, and what a busy machine takes.
-const STANDSTILL: Duration = Duration::from_secs(15);
+/// Nothing may stop everybody for longer, a database or a broker that is away set aside: many times the lease in which a
+/// dead relay is found, because a busy machine takes its time, and far less than what waits for the lease of a process.
+const STANDSTILL: Duration = Duration::from_secs(60);
 
 /// Part of a statement by which a proxy knows what it is to lose.
 const TAKE: &[u8] = b"set owner = $1, epoch = epoch + 1";
@@ -82,7 +82,7 @@ impl Stand {
             tokio::time::sleep(Duration::from_millis(100)).await;
             self.crew.thaw();
         }
-        self.crew.mend();
+        self.crew.until_all_publish().await;
         self.crew.dismiss(self.plan.relays[2]);
         tokio::time::sleep(self.plan.calm).await;
         let elapsed = self.pulse.elapsed();
@@ -101,6 +101,8 @@ impl Stand {
                 self.crew.hire();
             }
             self.crew.dismiss(wanted);
+            self.crew.until_all_publish().await;
+            self.pulse.until_grown().await;
             tokio::time::sleep(self.plan.calm).await;
         }
     }

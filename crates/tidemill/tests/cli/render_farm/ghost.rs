@@ -14,7 +14,7 @@ use tidemill_testkit::PrivateNexrender;
 const LATE: [&str; 4] =
     ["render_before_validation", "render_copied", "render_before_publishing", "render_published"];
 
-const LEASE: (&str, &str) = ("TIDEMILL_RENDER_LEASE", "8s");
+const LEASE: (&str, &str) = ("TIDEMILL_RENDER_LEASE", "20s");
 
 /// Only the fence of its render stops it: it would give itself up as a process, otherwise.
 const PROCESS: (&str, &str) = ("TIDEMILL_PROCESS_LEASE", "10m");
