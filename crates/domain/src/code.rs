@@ -148,6 +148,7 @@ codes! {
     508 NotFound -> NotFound, "the named thing does not exist";
     509 OpenListener -> Usage, "the server does not listen beyond this host without authentication";
     510 CannotListen -> Unreachable, "the server cannot listen at this address";
+    511 TooManyConnections -> Unreachable, "every connection of the server is in use";
     1001 UnknownJob -> NotFound, "there is no such job";
     1002 UnknownExecution -> NotFound, "there is no such execution";
     1003 JobAlreadyRunning -> Conflict, "the job is already running with these parameters";

@@ -8,8 +8,8 @@
 //! [`poll`] (when to try again), [`duration`] and [`nearest`] (what people write), then [`item`], [`job`] and
 //! [`schedule`] (batch work), [`hint`] (what a statement asks of a database) and [`pool`] (who may start), [`outbox`] and
 //! [`inbox`] (what is told to others, and what others have told), [`render`] (videos that outside programs make), then
-//! [`alert`] (when people are told) and [`access`] (who may do what), then [`audit`], [`code`] and [`chain`] (what people
-//! see).
+//! [`alert`] (when people are told), [`connection`] (who may connect when places are scarce) and [`access`] (who may do
+//! what), then [`audit`], [`code`] and [`chain`] (what people see).
 
 pub mod time;
 
@@ -36,6 +36,8 @@ pub mod outbox;
 pub mod render;
 
 pub mod alert;
+
+pub mod connection;
 
 pub mod access;
 pub mod audit;

@@ -2,7 +2,7 @@
 //! answers by [`WorkerHealth`].
 
 use crate::ServerError;
-use crate::connection::{self, Bounds};
+use crate::connection;
 use crate::problem::Problem;
 use crate::state::State;
 use axum::extract::State as Given;
@@ -23,6 +23,14 @@ use tidemill_engine::render::WorkerHandle;
 use tidemill_engine::render::health::{Checked, Health, InFlight};
 use tidemill_store::Init;
 use tokio::net::TcpListener;
+
+/// The paths that are answered even if every place for a connection is taken.
+pub(crate) const PATHS: [&str; 4] = ["/healthz/live", "/healthz/ready", "/healthz/startup", "/health"];
+
+/// Whether this path, below `base_path`, asks how the process is.
+pub(crate) fn is_asked(base_path: &str, path: &str) -> bool {
+    path.strip_prefix(base_path).is_some_and(|path| PATHS.contains(&path))
+}
 
 /// The process runs. Nothing else is asked, so a database that is away does not get the process killed.
 pub(crate) async fn live() -> Json<Value> {
@@ -122,7 +130,8 @@ impl WorkerHealth {
             routes = routes.route("/metrics", get(async move || exposed(metrics.render())));
         }
         let routes = routes.with_state(self);
-        connection::serve(listener, routes, Bounds::of_this_process(), std::future::pending()).await;
+        let bounds = connection::bounds_of_this_process(None);
+        connection::serve(listener, routes, "", bounds, std::future::pending()).await;
     }
 }
 
@@ -155,4 +164,26 @@ pub(crate) async fn metrics(Given(state): Given<State>) -> Response {
 
 fn exposed(text: String) -> Response {
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::route::routes;
+
+    #[test]
+    fn every_route_about_health_is_answered_though_places_are_scarce() {
+        let table = routes();
+        let mut told: Vec<&str> =
+            table.iter().map(|route| route.path).filter(|path| path.starts_with("/health")).collect();
+        told.sort_unstable();
+        let mut paths = PATHS;
+        paths.sort_unstable();
+
+        assert_eq!(told, paths);
+        assert!(is_asked("", "/healthz/live") && is_asked("/base", "/base/health"));
+        assert!(
+            !is_asked("/base", "/health") && !is_asked("", "/healthz/live/") && !is_asked("", "/metrics")
+        );
+    }
 }

@@ -4,7 +4,7 @@ use crate::access::limit::{Limits, Rates};
 use crate::access::session::CookieName;
 use crate::access::{Authentication, Entries, guard};
 use crate::api::pool::document::DocumentOptions;
-use crate::connection::{self, Bounds};
+use crate::connection;
 use crate::lambda::LambdaOptions;
 use crate::live::{self, Live};
 use crate::problem::Problem;
@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tidemill_domain::code::Code;
+use tidemill_domain::connection::Bounds;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tower_http::catch_panic::CatchPanicLayer;
@@ -51,6 +52,8 @@ pub struct ServerOptions {
     pub authentication: Authentication,
     /// How much is too much.
     pub rates: Rates,
+    /// Most connections of one address; half of all unless given.
+    pub connections_per_address: Option<u32>,
     /// Whether browsers reach us over TLS, which decides on the cookie.
     pub is_behind_tls: bool,
     /// How callers in the form of the document are answered.
@@ -104,6 +107,7 @@ impl ServerError {
 pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
+    bounds: Bounds,
     state: State,
 }
 
@@ -118,7 +122,8 @@ impl Server {
             .await
             .map_err(|source| ServerError::CannotListen { address, source })?;
         let address = listener.local_addr().unwrap_or(address);
-        Ok(Self { listener, address, state: state(options, parts) })
+        let bounds = connection::bounds_of_this_process(options.connections_per_address);
+        Ok(Self { listener, address, bounds, state: state(options, parts) })
     }
 
     /// Where it listens, with the port that was really given.
@@ -142,7 +147,7 @@ impl Server {
         let changes = Arc::clone(&self.state.inner().changes);
         tokio::select! {
             () = async {
-                connection::serve(self.listener, app, Bounds::of_this_process(), draining).await;
+                connection::serve(self.listener, app, &self.state.inner().base_path, self.bounds, draining).await;
                 // Those whose callers have hung up.
                 drop(changes.acquire_many(CHANGES_MAX).await);
             } => {}

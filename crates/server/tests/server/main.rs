@@ -154,6 +154,7 @@ impl App {
             instance: "test".into(),
             authentication,
             rates: Rates { per_caller: 100_000, failures: 5 },
+            connections_per_address: None,
             is_behind_tls: false,
             document: choices.document,
             lambda: choices.lambda,

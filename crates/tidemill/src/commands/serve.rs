@@ -179,6 +179,7 @@ impl Serving {
             instance: settings.instance.clone(),
             authentication,
             rates: Rates::default(),
+            connections_per_address: settings.max_connections_per_address,
             is_behind_tls: settings.tls == Tls::Proxy,
             document: document(context),
             lambda: lambda(context),

@@ -183,6 +183,9 @@ keys! {
         "Whether browsers reach the server over TLS, through a proxy before it.";
     SERVER_EMF "server.emf", Kind::Truth, Some("false"),
         "Whether the server prints the metrics of pools in CloudWatch's embedded metric format.";
+    SERVER_MAX_CONNECTIONS_PER_ADDRESS "server.max_connections_per_address",
+        Kind::Number { least: 1, most: 10_000 }, None,
+        "Most connections that one address may have; half of all when not set.";
     JOBS_MAX_RUNNING "jobs.max_running", Kind::Number { least: 1, most: 1000 }, Some("32"),
         "Most executions that a server runs at once.";
     JOBS_MAX_PARTITIONS "jobs.max_partitions", Kind::Number { least: 0, most: 1000 }, Some("4"),

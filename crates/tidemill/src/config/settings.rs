@@ -102,6 +102,8 @@ pub struct Server {
     pub tls: Tls,
     /// Whether it prints the metrics of pools in CloudWatch's embedded metric format.
     pub emf: bool,
+    /// Most connections of one address; half of all unless given.
+    pub max_connections_per_address: Option<u32>,
 }
 
 /// How a server runs jobs.
@@ -252,6 +254,7 @@ impl Settings {
                 instance: values.text(&key::SERVER_INSTANCE),
                 tls: values.choice(&key::SERVER_TLS),
                 emf: values.truth(&key::SERVER_EMF),
+                max_connections_per_address: values.optional_number(&key::SERVER_MAX_CONNECTIONS_PER_ADDRESS),
             },
             jobs: Jobs {
                 max_running: values.number(&key::JOBS_MAX_RUNNING),

@@ -1,9 +1,9 @@
 //! The server as a process: how it starts, refuses to, answers and ends.
 
-use crate::{Ran, Stage};
+use crate::{BINARY, Ran, Stage};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 use tidemill_testkit::{Guarded, Signal};
 
@@ -22,11 +22,16 @@ impl Served {
 
     /// The same, which prints to `output`.
     pub(crate) fn start_to(stage: &Stage, arguments: &[&str], output: Stdio) -> Self {
+        Self::start_by(stage, Command::new(BINARY), arguments, output)
+    }
+
+    /// The same, where `program` starts what it gets as arguments.
+    fn start_by(stage: &Stage, program: Command, arguments: &[&str], output: Stdio) -> Self {
         let mut all = vec!["serve", "--listen", "127.0.0.1:0"];
         all.extend(arguments);
         // Standard error tells the address; a file, because the guard owns the pipes.
         let log = stage.path("serve.log");
-        let mut command = stage.command(&all);
+        let mut command = stage.dress(program, &all);
         command.stderr(std::fs::File::create(&log).unwrap()).stdout(output);
         let child = Guarded::spawn(command).unwrap();
         for _ in 0..6_000 {
@@ -123,6 +128,37 @@ fn who_waits_for_units_is_told_its_place_when_the_server_ends() {
     assert!(body.contains("\"allowed\":false") && body.contains("\"queue_position\":1"), "{body}");
     let ended = served.child.wait_deadline(PATIENCE).expect("nobody keeps it");
     assert!(ended.success(), "{ended:?}");
+}
+
+/// So many connections would wait for more than a minute if each could keep its place.
+#[test]
+fn health_is_told_at_once_however_many_connections_say_nothing() {
+    let stage = Stage::new();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "ulimit -n 64; exec \"$0\" \"$@\"", BINARY]);
+    let served = Served::start_by(&stage, shell, &[], Stdio::null());
+
+    let crowd: Vec<TcpStream> = (0..200)
+        .map(|number| {
+            let mut stream = TcpStream::connect(&served.address).unwrap();
+            if number % 2 == 0 {
+                // It may have been closed already.
+                let _sent_or_not = stream.write_all(b"GET /healthz/live HTTP/1.1\r\nhost: ");
+            }
+            stream
+        })
+        .collect();
+
+    for _ in 0..20 {
+        let mut stream = TcpStream::connect(&served.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let request = format!("GET /healthz/live HTTP/1.1\r\nhost: {}\r\n\r\n", served.address);
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut head = [0; 12];
+        stream.read_exact(&mut head).expect("an answer within seconds");
+        assert_eq!(&head, b"HTTP/1.1 200");
+    }
+    drop(crowd);
 }
 
 #[test]

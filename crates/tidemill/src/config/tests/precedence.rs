@@ -100,6 +100,7 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
         instance = "prod"
         tls = "proxy"
         emf = true
+        max_connections_per_address = 300
         [jobs]
         max_running = 5
         max_partitions = 0
@@ -220,6 +221,7 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
             "prod",
             "proxy",
             "true",
+            "300",
             "5",
             "0",
             "jobs",
@@ -313,6 +315,7 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
     );
     assert_eq!(loaded.settings.database.password.unwrap().expose(), "pw");
     assert!(loaded.settings.server.emf);
+    assert_eq!(loaded.settings.server.max_connections_per_address, Some(300));
     assert_eq!(loaded.settings.database.busy_timeout, Duration::ZERO);
     assert_eq!(loaded.settings.process.name.as_deref(), Some("밤 작업"));
     assert_eq!((loaded.settings.jobs.max_running, loaded.settings.jobs.max_partitions), (5, 0));

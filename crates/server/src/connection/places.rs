@@ -1,0 +1,360 @@
+//! The places of connections: who has one, who waits for a request there, and who gives way when they are scarce.
+
+use hyper::body::{Bytes, Frame, SizeHint};
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tidemill_domain::connection::{Admission, Bounds, Crowd, Whom, origin};
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+/// How long a connection that was asked to leave may take before the next one is asked.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// All connections of a listener.
+#[derive(Debug)]
+pub(super) struct Places {
+    bounds: Bounds,
+    book: Mutex<Book>,
+    /// A connection has ended, or waits again. The loop that accepts is the only one that listens.
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Book {
+    open: HashMap<u64, Held>,
+    /// Those who wait for a request, with the longest first.
+    waiting: BTreeMap<u64, u64>,
+    /// What counts against the bounds, of all and of each address.
+    total: Count,
+    origins: HashMap<IpAddr, Count>,
+    /// How many were asked to leave and have not left yet.
+    leaving: u32,
+    /// The next number of a connection, or of a turn to wait.
+    next: u64,
+    is_scarce: bool,
+    is_out_of_files: bool,
+}
+
+/// How many connections there are, without those for health checks alone and those that were asked to leave.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    open: u32,
+    waiting: u32,
+}
+
+impl Count {
+    const ONE_OPEN: Self = Self { open: 1, waiting: 0 };
+    const ONE_WAITING: Self = Self { open: 0, waiting: 1 };
+
+    fn plus(self, other: Self) -> Self {
+        Self { open: self.open + other.open, waiting: self.waiting + other.waiting }
+    }
+
+    fn minus(self, other: Self) -> Self {
+        Self {
+            open: self.open.saturating_sub(other.open),
+            waiting: self.waiting.saturating_sub(other.waiting),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Held {
+    origin: IpAddr,
+    /// Its turn among those who wait for a request; none while one is in hand, or when it was asked to leave.
+    turn: Option<u64>,
+    has_asked: bool,
+    is_for_health: bool,
+    is_leaving: bool,
+    leave: Arc<Notify>,
+}
+
+impl Held {
+    fn counts(&self) -> bool {
+        !self.is_for_health && !self.is_leaving
+    }
+}
+
+impl Places {
+    pub(super) fn new(bounds: Bounds) -> Arc<Self> {
+        Arc::new(Self { bounds, book: Mutex::default(), changed: Notify::new() })
+    }
+
+    /// Waits until there is room for a connection that was accepted. Who waits for a request gives way.
+    pub(super) async fn room(&self) {
+        while self.book().count() >= self.bounds.all() {
+            self.relieve().await;
+        }
+    }
+
+    /// Asks the connection to leave that has waited longest, unless another one is about to, and waits until one has ended or
+    /// waits again. Returns at once if that has happened already.
+    pub(super) async fn relieve(&self) {
+        {
+            let mut book = self.book();
+            if book.leaving == 0 {
+                book.dismiss(|_| true);
+            }
+        }
+        while timeout(GRACE, self.changed.notified()).await.is_err() {
+            // One that still sends its answer takes longer, so the next one has to give way.
+            self.book().dismiss(|_| true);
+        }
+    }
+
+    /// Whether this is news: the system gave no connection, for want of files or memory.
+    pub(super) fn note_failure(&self) -> bool {
+        !std::mem::replace(&mut self.book().is_out_of_files, true)
+    }
+
+    /// The system gives connections again, without one having to leave first.
+    pub(super) fn note_success(&self) {
+        self.book().is_out_of_files = false;
+    }
+
+    /// Asks everybody to leave, and waits until they have.
+    pub(super) async fn close(&self) {
+        for held in self.book().open.values() {
+            held.leave.notify_one();
+        }
+        while self.book().count() > 0 {
+            self.changed.notified().await;
+        }
+    }
+
+    /// A place for a connection that was accepted.
+    pub(super) fn seat(self: &Arc<Self>, address: IpAddr) -> Seat {
+        let origin = origin(address);
+        let mut book = self.book();
+        let crowd = book.crowd(origin);
+        let admission = self.bounds.admit(crowd);
+        match admission {
+            Admission::Free => {}
+            Admission::InPlaceOf(Whom::SameAddress) => {
+                book.dismiss(|held| held.counts() && held.origin == origin);
+            }
+            Admission::InPlaceOf(Whom::Anybody) => {
+                book.dismiss(Held::counts);
+            }
+            Admission::HealthOnly => book.tell_scarcity(&self.bounds, origin, crowd),
+        }
+        if crowd.open < self.bounds.places / 2 && admission == Admission::Free {
+            book.is_scarce = false;
+        }
+        let leave = Arc::new(Notify::new());
+        let id = book.add(Held {
+            origin,
+            turn: None,
+            has_asked: false,
+            is_for_health: admission == Admission::HealthOnly,
+            is_leaving: false,
+            leave: Arc::clone(&leave),
+        });
+        let head_timeout = self.bounds.head_timeout(admission, crowd.open);
+        Seat { places: Arc::clone(self), id, admission, head_timeout, leave }
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Book {
+    fn count(&self) -> u32 {
+        u32::try_from(self.open.len()).unwrap_or(u32::MAX)
+    }
+
+    fn crowd(&self, origin: IpAddr) -> Crowd {
+        let of_address = self.origins.get(&origin).copied().unwrap_or_default();
+        Crowd {
+            open: self.total.open,
+            waiting: self.total.waiting,
+            open_of_address: of_address.open,
+            waiting_of_address: of_address.waiting,
+        }
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    fn note(&mut self, origin: IpAddr, change: impl Fn(Count) -> Count) {
+        self.total = change(self.total);
+        let count = self.origins.entry(origin).or_default();
+        *count = change(*count);
+        if count.open == 0 {
+            self.origins.remove(&origin);
+        }
+    }
+
+    fn add(&mut self, held: Held) -> u64 {
+        let id = self.number();
+        if held.counts() {
+            self.note(held.origin, |count| count.plus(Count::ONE_OPEN));
+        }
+        self.open.insert(id, held);
+        self.wait(id);
+        id
+    }
+
+    /// It waits for a request, behind all who do.
+    fn wait(&mut self, id: u64) {
+        let turn = self.number();
+        let Some(held) = self.open.get_mut(&id).filter(|held| !held.is_leaving) else { return };
+        held.turn = Some(turn);
+        self.waiting.insert(turn, id);
+        if let (true, origin) = (held.counts(), held.origin) {
+            self.note(origin, |count| count.plus(Count::ONE_WAITING));
+        }
+    }
+
+    /// It no longer waits for a request.
+    fn wait_no_more(&mut self, id: u64) {
+        let Some(held) = self.open.get_mut(&id) else { return };
+        let Some(turn) = held.turn.take() else { return };
+        self.waiting.remove(&turn);
+        if let (true, origin) = (held.counts(), held.origin) {
+            self.note(origin, |count| count.minus(Count::ONE_WAITING));
+        }
+    }
+
+    /// Asks the connection to leave that has waited longest among `those`, if one waits.
+    fn dismiss(&mut self, those: impl Fn(&Held) -> bool) {
+        let oldest = self.waiting.values().copied().find(|id| self.open.get(id).is_some_and(&those));
+        let Some(id) = oldest else { return };
+        self.wait_no_more(id);
+        self.count_no_more(id);
+        if let Some(held) = self.open.get_mut(&id) {
+            held.is_leaving = true;
+            held.leave.notify_one();
+            self.leaving += 1;
+        }
+    }
+
+    fn count_no_more(&mut self, id: u64) {
+        if let Some((true, origin)) = self.open.get(&id).map(|held| (held.counts(), held.origin)) {
+            self.note(origin, |count| count.minus(Count::ONE_OPEN));
+        }
+    }
+
+    fn remove(&mut self, id: u64) {
+        self.wait_no_more(id);
+        self.count_no_more(id);
+        if self.open.remove(&id).is_some_and(|held| held.is_leaving) {
+            self.leaving = self.leaving.saturating_sub(1);
+        }
+    }
+
+    /// Said once, until places are free again.
+    fn tell_scarcity(&mut self, bounds: &Bounds, origin: IpAddr, crowd: Crowd) {
+        if !std::mem::replace(&mut self.is_scarce, true) {
+            tracing::warn!(
+                connections.open = crowd.open,
+                connections.of_address = crowd.open_of_address,
+                "connections are scarce: {open} of {places} are open, {of_address} of {per_address} from {origin}, and none of \
+                 them waits for a request, so further ones get answers to health checks alone; let the process open more \
+                 files (ulimit -n), or raise server.max_connections_per_address if {origin} is a proxy",
+                open = crowd.open,
+                places = bounds.places,
+                of_address = crowd.open_of_address,
+                per_address = bounds.per_address,
+            );
+        }
+    }
+}
+
+/// The place of one connection, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Seat {
+    places: Arc<Places>,
+    id: u64,
+    admission: Admission,
+    head_timeout: Duration,
+    leave: Arc<Notify>,
+}
+
+impl Seat {
+    /// How long the head of a request may take here.
+    pub(super) fn head_timeout(&self) -> Duration {
+        self.head_timeout
+    }
+
+    /// Whether only health checks are answered here.
+    pub(super) fn is_for_health(&self) -> bool {
+        self.admission == Admission::HealthOnly
+    }
+
+    /// Done when the connection has to leave.
+    pub(super) async fn dismissal(&self) {
+        self.leave.notified().await;
+    }
+
+    /// Whether a request ever arrived here.
+    pub(super) fn has_asked(&self) -> bool {
+        self.places.book().open.get(&self.id).is_some_and(|held| held.has_asked)
+    }
+
+    /// A request has arrived here; it is in hand until what is returned is dropped.
+    pub(super) fn take_in_hand(&self) -> InHand {
+        let mut book = self.places.book();
+        book.wait_no_more(self.id);
+        if let Some(held) = book.open.get_mut(&self.id) {
+            held.has_asked = true;
+        }
+        drop(book);
+        InHand { places: Arc::clone(&self.places), id: self.id }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.places.book().remove(self.id);
+        self.places.changed.notify_one();
+    }
+}
+
+/// A request that has arrived, and whose answer has not been written yet.
+#[derive(Debug)]
+pub(super) struct InHand {
+    places: Arc<Places>,
+    id: u64,
+}
+
+impl Drop for InHand {
+    fn drop(&mut self) {
+        self.places.book().wait(self.id);
+        self.places.changed.notify_one();
+    }
+}
+
+/// The body of an answer, whose request is in hand until it was written.
+#[derive(Debug)]
+pub(super) struct Answering {
+    pub(super) body: axum::body::Body,
+    pub(super) _in_hand: InHand,
+}
+
+impl hyper::body::Body for Answering {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
