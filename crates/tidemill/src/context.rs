@@ -262,7 +262,7 @@ fn issuer(settings: &IssuerSettings) -> Result<Issuer, Failure> {
     };
     Issuer::new(&settings.issuer, &settings.audience, signature, &key, &settings.role_claim).map_err(
         |error| {
-            let fix = "use at least 32 bytes for hs256, and a public key in PEM of the right kind otherwise";
+            let fix = "use at least 32 bytes for hs256, a public RSA key of 2048 to 8192 bits in PEM for rs256, and one of P-256 for es256";
             Failure::new(Code::BadValue, error.to_string(), fix)
         },
     )

@@ -1,5 +1,7 @@
 //! JSON Web Tokens of issuers that the configuration names. The algorithm is the issuer's, never the token's.
 
+mod verifier;
+
 use crate::access::{Principal, Via};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation};
 use serde_json::{Map, Value};
@@ -17,6 +19,16 @@ pub enum Signature {
     Rs256,
     /// Elliptic curve P-256.
     Es256,
+}
+
+impl Signature {
+    fn algorithm(self) -> Algorithm {
+        match self {
+            Self::Hs256 => Algorithm::HS256,
+            Self::Rs256 => Algorithm::RS256,
+            Self::Es256 => Algorithm::ES256,
+        }
+    }
 }
 
 /// Somebody whose tokens are accepted.
@@ -38,8 +50,8 @@ pub struct BadKey {
 }
 
 impl Issuer {
-    /// An issuer; `key` is a shared secret for HS256 and a public key in PEM otherwise. The role of a caller is
-    /// taken from the claim `role_claim`.
+    /// An issuer; `key` is a shared secret of at least 32 bytes for HS256 and a public key in PEM otherwise, of RSA with 2048 to
+    /// 8192 bits. The role of a caller is taken from the claim `role_claim`.
     pub fn new(
         name: &str,
         audience: &str,
@@ -48,12 +60,13 @@ impl Issuer {
         role_claim: &str,
     ) -> Result<Self, BadKey> {
         let made = match signature {
-            // A short secret can be guessed from a single token.
-            Signature::Hs256 => (key.len() >= 32).then(|| DecodingKey::from_secret(key)),
+            Signature::Hs256 => Some(DecodingKey::from_secret(key)),
             Signature::Rs256 => DecodingKey::from_rsa_pem(key).ok(),
             Signature::Es256 => DecodingKey::from_ec_pem(key).ok(),
         };
-        let key = made.ok_or_else(|| BadKey { name: name.to_owned(), signature })?;
+        let usable = made.filter(|key| verifier::is_usable(key, signature));
+        let key = usable.ok_or_else(|| BadKey { name: name.to_owned(), signature })?;
+        verifier::install();
         Ok(Self {
             name: name.to_owned(),
             audience: audience.to_owned(),
@@ -85,12 +98,7 @@ pub(crate) fn verify(issuers: &[Issuer], text: &str, now: Timestamp, request_id:
 }
 
 fn verify_one(issuer: &Issuer, text: &str, now: Timestamp, request_id: &str) -> Option<Principal> {
-    let algorithm = match issuer.signature {
-        Signature::Hs256 => Algorithm::HS256,
-        Signature::Rs256 => Algorithm::RS256,
-        Signature::Es256 => Algorithm::ES256,
-    };
-    let mut validation = Validation::new(algorithm);
+    let mut validation = Validation::new(issuer.signature.algorithm());
     validation.set_issuer(&[&issuer.name]);
     validation.set_audience(&[&issuer.audience]);
     validation.set_required_spec_claims(&["iss", "aud", "exp", "sub"]);

@@ -3,8 +3,10 @@
 use crate::App;
 use axum::http::{Method, StatusCode};
 use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use ring::rand::SystemRandom;
+use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, RSA_PKCS1_SHA256, RsaKeyPair};
+use ring::{hmac, signature};
 use serde_json::{Value, json};
 use tidemill_server::access::jwt::{Issuer, Signature};
 
@@ -21,8 +23,39 @@ fn claims() -> Value {
     json!({ "iss": "https://sso.example", "aud": "tidemill", "sub": "ann", "exp": NOW + 600, "nbf": NOW - 5, "role": "viewer" })
 }
 
+/// A token as an issuer makes it, signed by `sign`.
+fn token(algorithm: &str, claims: &Value, sign: impl FnOnce(&[u8]) -> Vec<u8>) -> String {
+    let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+    let message = format!("{}.{}", part(&json!({ "alg": algorithm, "typ": "JWT" })), part(claims));
+    let signature = URL_SAFE_NO_PAD.encode(sign(message.as_bytes()));
+    format!("{message}.{signature}")
+}
+
+fn by_hmac(algorithm: hmac::Algorithm, secret: &[u8]) -> impl FnOnce(&[u8]) -> Vec<u8> {
+    let key = hmac::Key::new(algorithm, secret);
+    move |message| hmac::sign(&key, message).as_ref().to_vec()
+}
+
+fn by_rsa(message: &[u8], encoding: &'static dyn signature::RsaEncoding) -> Vec<u8> {
+    let key = RsaKeyPair::from_pkcs8(&der(include_str!("keys/rsa.pem"))).unwrap();
+    let mut signature = vec![0; key.public().modulus_len()];
+    key.sign(encoding, &SystemRandom::new(), message, &mut signature).unwrap();
+    signature
+}
+
+fn by_ec(message: &[u8]) -> Vec<u8> {
+    let (random, der) = (SystemRandom::new(), der(include_str!("keys/ec.pem")));
+    let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &der, &random).unwrap();
+    key.sign(&random, message).unwrap().as_ref().to_vec()
+}
+
+/// What stands between the lines of a PEM.
+fn der(pem: &str) -> Vec<u8> {
+    STANDARD.decode(pem.lines().filter(|line| !line.starts_with('-')).collect::<String>()).unwrap()
+}
+
 fn signed(claims: &Value) -> String {
-    encode(&Header::new(Algorithm::HS256), claims, &EncodingKey::from_secret(SECRET)).unwrap()
+    token("HS256", claims, by_hmac(hmac::HMAC_SHA256, SECRET))
 }
 
 fn with(name: &str, value: Value) -> Value {
@@ -77,13 +110,14 @@ async fn forged_tokens_are_refused() {
     let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
     let good = signed(&claims());
     let signature = good.rsplit('.').next().unwrap();
-    let other = EncodingKey::from_secret(b"another secret of thirty-two bytes!!");
+    let other = b"another secret of thirty-two bytes!!";
     for forged in [
         format!("{}.{}.", part(&json!({ "alg": "none", "typ": "JWT" })), part(&claims())),
         format!("{}.{}.{signature}", part(&json!({ "alg": "none" })), part(&claims())),
         format!("{}.{}.{signature}", part(&json!({ "alg": "HS256" })), part(&with("role", json!("admin")))),
-        encode(&Header::new(Algorithm::HS256), &claims(), &other).unwrap(),
-        encode(&Header::new(Algorithm::HS512), &claims(), &EncodingKey::from_secret(SECRET)).unwrap(),
+        token("HS256", &claims(), by_hmac(hmac::HMAC_SHA256, other)),
+        token("HS512", &claims(), by_hmac(hmac::HMAC_SHA512, SECRET)),
+        token("HS256", &claims(), |_| Vec::new()),
         format!("{good}x"),
         "a.b.c".to_owned(),
         "x".repeat(100_000),
@@ -97,12 +131,12 @@ fn keys_that_cannot_be_used_are_refused_at_the_start() {
     assert!(Issuer::new("i", "a", Signature::Hs256, b"short", "role").is_err());
     assert!(Issuer::new("i", "a", Signature::Rs256, b"not a pem", "role").is_err());
     assert!(Issuer::new("i", "a", Signature::Es256, SECRET, "role").is_err());
+    assert!(Issuer::new("i", "a", Signature::Rs256, include_bytes!("keys/rsa.pem"), "role").is_err());
     assert!(!format!("{:?}", issuer()).contains("secret of"));
 }
 
 #[tokio::test]
 async fn public_keys_open_the_door_for_what_was_signed_with_their_private_ones() {
-    let (rsa, ec): (&[u8], &[u8]) = (include_bytes!("keys/rsa.pem"), include_bytes!("keys/ec.pem"));
     let rsa_issuer = Issuer::new(
         "https://sso.example",
         "tidemill",
@@ -117,17 +151,19 @@ async fn public_keys_open_the_door_for_what_was_signed_with_their_private_ones()
         include_bytes!("keys/ec.pub.pem"),
         "role",
     );
-    let by_rsa =
-        encode(&Header::new(Algorithm::RS256), &claims(), &EncodingKey::from_rsa_pem(rsa).unwrap()).unwrap();
-    let by_ec =
-        encode(&Header::new(Algorithm::ES256), &claims(), &EncodingKey::from_ec_pem(ec).unwrap()).unwrap();
+    let rsa = token("RS256", &claims(), |message| by_rsa(message, &RSA_PKCS1_SHA256));
+    let ec = token("ES256", &claims(), by_ec);
+    let padded_otherwise = token("RS256", &claims(), |message| by_rsa(message, &signature::RSA_PSS_SHA256));
+    let of_something_else = token("RS256", &claims(), |_| by_rsa(b"something else", &RSA_PKCS1_SHA256));
+    let empty = token("ES256", &claims(), |_| vec![0; 64]);
     // The old trick: the public key, which everybody has, taken for the secret of an HMAC.
-    let public = EncodingKey::from_secret(include_bytes!("keys/rsa.pub.pem"));
-    let confused = encode(&Header::new(Algorithm::HS256), &claims(), &public).unwrap();
+    let public = include_bytes!("keys/rsa.pub.pem");
+    let confused = token("HS256", &claims(), by_hmac(hmac::HMAC_SHA256, public));
 
-    for (issuer, good) in [(rsa_issuer.unwrap(), &by_rsa), (ec_issuer.unwrap(), &by_ec)] {
+    for (issuer, good) in [(rsa_issuer.unwrap(), &rsa), (ec_issuer.unwrap(), &ec)] {
         let app = App::trusting(vec![issuer]).await;
-        for token in [&by_rsa, &by_ec, &confused, &signed(&claims())] {
+        let forged = [&padded_otherwise, &of_something_else, &empty, &confused, &signed(&claims())];
+        for token in [&rsa, &ec].into_iter().chain(forged) {
             let bearer = format!("Bearer {token}");
             let answer = app.ask(Method::GET, "/api/v1/processes", &[("authorization", &bearer)], "").await;
             assert_eq!(answer.status == StatusCode::OK, token == good, "{token:.60}");

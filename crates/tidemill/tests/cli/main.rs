@@ -50,6 +50,7 @@ mod render_worker;
 mod runbook;
 mod schedule;
 mod serve;
+mod supply_chain;
 mod tidy;
 
 use std::path::{Path, PathBuf};
