@@ -147,29 +147,34 @@ fn is_public(address: IpAddr) -> bool {
 }
 
 fn is_public_v4(address: Ipv4Addr) -> bool {
-    let [a, b, ..] = address.octets();
+    let [a, b, c, _] = address.octets();
     let is_shared = a == 100 && (64..128).contains(&b);
-    let is_reserved = a == 0 || a >= 240 || (a == 192 && b == 0) || (a == 198 && (18..20).contains(&b));
-    !(address.is_loopback()
+    // Of protocols, and of relays of 6to4.
+    let is_special = matches!([a, b, c], [192, 0, 0] | [192, 88, 99]);
+    let is_for_benchmarks = a == 198 && (18..20).contains(&b);
+    !(a == 0
+        || a >= 240
+        || address.is_loopback()
         || address.is_private()
         || address.is_link_local()
         || address.is_multicast()
+        || address.is_documentation()
         || is_shared
-        || is_reserved)
+        || is_special
+        || is_for_benchmarks)
 }
 
+/// Only 2000::/3 is given out to the world. What lies outside is this host, a network of somebody's own, or an address of
+/// IPv4 in other clothes (`::a.b.c.d`, NAT64).
 fn is_public_v6(address: Ipv6Addr) -> bool {
-    let first = address.segments()[0];
-    let is_unique_local = first & 0xfe00 == 0xfc00;
-    let is_link_local = first & 0xffc0 == 0xfe80;
-    // NAT64 and 6to4 carry a v4 address that could be anything.
-    let is_translated = first == 0x2002 || (first == 0x64 && address.segments()[1] == 0xff9b);
-    !(address.is_loopback()
-        || address.is_unspecified()
-        || address.is_multicast()
-        || is_unique_local
-        || is_link_local
-        || is_translated)
+    let [a, b, ..] = address.segments();
+    let is_given_out = a & 0xe000 == 0x2000;
+    // Teredo, and what else belongs to protocols.
+    let is_special = a == 0x2001 && b < 0x0200;
+    let is_documentation = (a == 0x2001 && b == 0x0db8) || (a == 0x3fff && b < 0x1000);
+    // It carries an address of IPv4 that could be anything.
+    let is_6to4 = a == 0x2002;
+    is_given_out && !(is_special || is_documentation || is_6to4)
 }
 
 impl Channel for Webhook {
@@ -206,31 +211,18 @@ mod tests {
 
     #[test]
     fn only_public_addresses_are_public() {
-        for private in [
-            "127.0.0.1",
-            "10.1.2.3",
-            "172.16.0.1",
-            "192.168.1.1",
-            "169.254.169.254",
-            "100.64.0.1",
-            "0.0.0.0",
-            "224.0.0.1",
-            "255.255.255.255",
-            "198.18.0.1",
-            "::1",
-            "::",
-            "fe80::1",
-            "fc00::1",
-            "fd12::1",
-            "ff02::1",
-            "::ffff:10.0.0.1",
-            "64:ff9b::a00:1",
-            "2002:a00:1::",
-        ] {
-            assert!(!is_public(private.parse().unwrap()), "{private}");
+        let private = "127.0.0.1 10.1.2.3 172.16.0.1 172.31.255.255 192.168.1.1 169.254.169.254 100.64.0.1 100.127.255.255 0.0.0.0 0.1.2.3 \
+             192.0.0.1 192.0.0.170 192.0.2.1 192.88.99.1 198.18.0.1 198.19.255.255 198.51.100.1 203.0.113.1 224.0.0.1 239.255.255.255 \
+             240.0.0.1 255.255.255.255 :: ::1 ::10.0.0.1 ::127.0.0.1 ::8.8.8.8 ::ffff:10.0.0.1 ::ffff:169.254.169.254 ::ffff:0:127.0.0.1 \
+             64:ff9b::a00:1 64:ff9b::7f00:1 64:ff9b:1::a00:1 100::1 2001::1 2001:0:a00:1:: 2001:10::1 2001:db8::1 2002:a00:1:: \
+             2002:7f00:1:: 3fff::1 5f00::1 fc00::1 fd12::1 fe80::1 fec0::1 feff::1 ff02::1 ff0e::1";
+        for address in private.split_whitespace() {
+            assert!(!is_public(address.parse().unwrap()), "{address}");
         }
-        for public in ["93.184.216.34", "8.8.8.8", "2606:2800:220:1::1", "::ffff:8.8.8.8"] {
-            assert!(is_public(public.parse().unwrap()), "{public}");
+        let public = "93.184.216.34 8.8.8.8 100.63.255.255 100.128.0.1 172.32.0.1 192.0.1.1 192.0.78.9 192.1.0.1 198.17.255.255 198.20.0.1 \
+             223.255.255.255 2606:2800:220:1::1 2001:4860:4860::8888 2a00:1450::1 2620:fe::fe 3ffe:ffff::1 ::ffff:8.8.8.8";
+        for address in public.split_whitespace() {
+            assert!(is_public(address.parse().unwrap()), "{address}");
         }
     }
 
@@ -253,9 +245,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_host_inside_the_own_network_is_not_called() {
-        for url in
-            ["https://127.0.0.1/x", "https://[::1]/x", "https://localhost/x", "https://169.254.169.254/x"]
-        {
+        for url in [
+            "https://127.0.0.1/x",
+            "https://[::1]/x",
+            "https://[::7f00:1]/x",
+            "https://localhost/x",
+            "https://2130706433/x",
+            "https://169.254.169.254/x",
+        ] {
             let webhook = webhook(url, false).unwrap();
             let host = webhook.url.host_str().unwrap().to_owned();
             let error = webhook.resolve(&host).await.unwrap_err();

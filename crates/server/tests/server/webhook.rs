@@ -1,6 +1,6 @@
 //! The webhook, against a receiver of the test's own on loopback.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -14,6 +14,12 @@ use tidemill_server::webhook::{Format, Webhook};
 
 /// A receiver that answers one call with `status`, and hands on what it got.
 fn receiver(status: &'static str) -> (String, Receiver<String>) {
+    receiver_to(status, "127.0.0.1:1")
+}
+
+/// The same, which says that what is wanted is at `elsewhere`.
+fn receiver_to(status: &'static str, elsewhere: &str) -> (String, Receiver<String>) {
+    let location = format!("http://{elsewhere}/");
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/hook", listener.local_addr().unwrap());
     let (sender, got) = channel();
@@ -27,8 +33,7 @@ fn receiver(status: &'static str) -> (String, Receiver<String>) {
             let read = stream.read(&mut buffer).unwrap();
             text.push_str(&String::from_utf8_lossy(&buffer[..read]));
         }
-        write!(stream, "HTTP/1.1 {status}\r\ncontent-length: 0\r\nlocation: http://127.0.0.1:1/\r\n\r\n")
-            .unwrap();
+        write!(stream, "HTTP/1.1 {status}\r\ncontent-length: 0\r\nlocation: {location}\r\n\r\n").unwrap();
         sender.send(text).unwrap();
     });
     (url, got)
@@ -106,4 +111,20 @@ async fn a_refusal_is_final_and_a_failure_is_not() {
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let error = webhook(&format!("http://{gone}/secret-path")).deliver(&message()).await.unwrap_err();
     assert!(error.retry && !error.why.contains("secret-path"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redirect_leads_nowhere() {
+    let elsewhere = TcpListener::bind("127.0.0.1:0").unwrap();
+    elsewhere.set_nonblocking(true).unwrap();
+    let address = elsewhere.local_addr().unwrap().to_string();
+
+    for status in ["301 Moved", "302 Found", "303 See Other", "307 Temporary", "308 Permanent"] {
+        let (url, got) = receiver_to(status, &address);
+        let error = webhook(&url).deliver(&message()).await.unwrap_err();
+        assert!(!error.retry && error.why.contains(&status[..3]), "{status}: {error}");
+        got.recv_timeout(Duration::from_secs(5)).unwrap();
+    }
+
+    assert_eq!(elsewhere.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
 }
