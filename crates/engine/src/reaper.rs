@@ -1,6 +1,7 @@
 //! What the dead leave behind: silent processes are declared dead, lapsed leases are freed, executions that nobody
 //! runs any more fail, old rows are forgotten. After the database's clock has gone back, leases and waits that reach too
-//! far are shortened, so that the dead do not keep theirs for the size of the step. Any process may do it and all do; the statements are guarded, so it does not matter who is first.
+//! far are shortened, so that the dead do not keep theirs for the size of the step. Any process may do it and all do; the
+//! statements are guarded, so it does not matter who is first.
 
 use crate::clock::jitter_unit;
 use crate::error::EngineError;
