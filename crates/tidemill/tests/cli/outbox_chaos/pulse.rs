@@ -58,14 +58,19 @@ impl Pulse {
 
     /// Waits until the sink has grown after this call.
     pub(super) async fn until_grown(&self) {
-        let before = self.grown.load(Ordering::SeqCst);
+        let before = self.grown();
         let growing = async {
             // The one that is seen next may have come before.
-            while self.grown.load(Ordering::SeqCst) < before + 2 {
+            while self.grown() < before + 2 {
                 tokio::time::sleep(TICK).await;
             }
         };
         tokio::time::timeout(PATIENCE, growing).await.expect("something is published");
+    }
+
+    /// How often the sink was seen to have grown.
+    pub(super) fn grown(&self) -> usize {
+        self.grown.load(Ordering::SeqCst)
     }
 
     pub(super) fn elapsed(&self) -> Duration {

@@ -158,12 +158,16 @@ impl Stand {
 
     /// Waits until everything is read, and looks at what was published.
     async fn judge(mut self) {
-        let drained = async {
-            while !self.way.source.is_drained(&self.store, self.crew.stage()).await {
-                tokio::time::sleep(Duration::from_millis(300)).await;
+        // However slow that is: something has to come out all the time.
+        let mut last = (self.pulse.grown(), self.pulse.elapsed());
+        while !self.way.source.is_drained(&self.store, self.crew.stage()).await {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            let now = (self.pulse.grown(), self.pulse.elapsed());
+            if now.0 != last.0 {
+                last = now;
             }
-        };
-        tokio::time::timeout(PATIENCE, drained).await.expect("all events are published");
+            assert!(now.1 - last.1 < PATIENCE, "nothing comes out, and not all events are published");
+        }
         let (standstill, recovery) = self.pulse.end();
         self.crew.dismiss(0);
         let ledger = self.ledger().await;
