@@ -32,6 +32,7 @@ fn job() -> Job {
         kind: ParameterType::Date,
         is_required: true,
         is_identifying: true,
+        accepted: Default::default(),
     };
     Job::new("report").parameter(day).step(Step::tasklet("write", |_| Ok(Report)))
 }

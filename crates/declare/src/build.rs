@@ -21,11 +21,14 @@ mod job_step;
 mod names;
 mod outbox;
 mod partition;
+mod path;
 mod process;
 mod read;
 mod spark;
 mod sql;
 mod write;
+
+pub use path::Reach;
 
 /// Jobs within jobs within jobs.
 const DEPTH_MAX: usize = 8;
@@ -39,6 +42,8 @@ pub struct Building<'a> {
     pub kafka: Result<&'a KafkaOptions, &'a KafkaError>,
     /// The other jobs that it may run.
     pub jobs: &'a [JobFile],
+    /// Which files it may read and write.
+    pub reach: &'a Reach,
 }
 
 /// Builds the job of a file.

@@ -16,6 +16,7 @@ use std::path::Path;
 use tidemill_domain::nearest::nearest;
 
 pub(crate) use call::files;
+pub(crate) use reference::mark;
 
 /// What exists outside of a file.
 #[derive(Clone, Copy, Debug, Default)]

@@ -63,7 +63,8 @@ pub fn load_beside(path: impl AsRef<Path>) -> Result<(JobFile, Vec<JobFile>), Di
 pub fn read(path: impl Into<PathBuf>, text: &str) -> Result<JobFile, Diagnostics> {
     let source = Source::new(path, text);
     let root = document::read(&source)?;
-    let (file, mut problems) = parse::job(&source, &root);
+    let (mut file, mut problems) = parse::job(&source, &root);
+    file.iter_mut().for_each(check::mark);
     // A part whose key is misspelt would be missed everywhere else too.
     if let Some(file) = &file
         && !parse::has_strangers(&root)

@@ -71,6 +71,17 @@ pub struct ParameterFile {
     pub spec: ParameterSpec,
     /// The text that counts when none is given.
     pub default: Option<String>,
+    /// What its values may be although they come from whoever launches the job.
+    pub allows: Vec<Allowance>,
+}
+
+/// What values of a parameter may be because the author allows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Allowance {
+    /// A path, where they are put into one: they may lead to other folders.
+    Path,
+    /// An option of a program, where an argument begins with them.
+    Option,
 }
 
 /// A step.
@@ -315,14 +326,25 @@ pub struct RetryFile {
 pub struct CommandFile {
     /// The program and its arguments.
     pub words: Vec<At<String>>,
-    /// Added to its environment.
-    pub env: BTreeMap<String, At<String>>,
+    /// What it finds in its environment.
+    pub env: EnvFile,
     /// Its working folder.
     pub folder: Option<At<String>>,
     /// How long it may take.
     pub timeout: Option<Duration>,
     /// Exit codes of the program that are an exit code of the step, such as `3: NO_DATA`.
     pub exit_codes: BTreeMap<i32, String>,
+}
+
+/// The environment of a program.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct EnvFile {
+    /// Variables that are set; templates.
+    pub set: BTreeMap<String, At<String>>,
+    /// Whether nothing of our own environment is passed on, but what is named.
+    pub is_cleared: bool,
+    /// Variables of our own environment that are passed on in any case.
+    pub pass: Vec<String>,
 }
 
 /// SQL statements to run in one transaction.

@@ -115,6 +115,23 @@ impl Template {
         &self.names
     }
 
+    /// The names that it may begin with: the first, and further ones as long as no text stands before them.
+    pub fn first_names(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().map_while(|part| match part {
+            Part::Name(name) => Some(name.as_str()),
+            Part::Text(_) => None,
+        })
+    }
+
+    /// The folder that the author names: what stands before the first name and before the first sign of a pattern, up
+    /// to its last `/`. None when that is no folder, or the root of the file system.
+    pub fn fixed_folder(&self) -> Option<&str> {
+        let Some(Part::Text(text)) = self.parts.first() else { return None };
+        let fixed = text.split(['*', '?', '[']).next().unwrap_or_default();
+        let folder = fixed.rsplit_once('/').map(|(folder, _)| folder);
+        folder.filter(|folder| !folder.trim_start_matches('/').is_empty())
+    }
+
     /// The text with the values put in, as they are written into a file. A name that has none is an error: half a
     /// path is another path.
     pub fn render(&self, names: &Names) -> Result<String, NoValue> {
@@ -221,6 +238,31 @@ mod tests {
         assert!(refused("${a b}").1.contains("\"a b\" is not a name"));
         assert!(refused("${1}").1.contains("not a name"));
         assert!(refused(&"x".repeat(LENGTH_MAX + 1)).1.contains("longer"));
+    }
+
+    #[test]
+    fn the_folder_of_the_author_ends_where_a_value_or_a_pattern_begins() {
+        let folder = |text: &str| Template::parse(text).unwrap().fixed_folder().map(str::to_owned);
+
+        assert_eq!(folder("/data/in/x-${a}.csv").as_deref(), Some("/data/in"));
+        assert_eq!(folder("in/${a}/b.csv").as_deref(), Some("in"));
+        assert_eq!(folder("/data/*/in/${a}.csv").as_deref(), Some("/data"));
+        assert_eq!(folder("/data/in/a.csv").as_deref(), Some("/data/in"));
+        for text in ["${a}/in/b.csv", "x${a}.csv", "/${a}", "//${a}", "", "*/a"] {
+            assert_eq!(folder(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_text_may_begin_with_a_name_or_with_those_behind_it() {
+        let first = |text: &str| {
+            let template = Template::parse(text).unwrap();
+            template.first_names().map(str::to_owned).collect::<Vec<_>>()
+        };
+
+        assert_eq!(first("${a}${b}-${c}"), ["a", "b"]);
+        assert!(first("--day=${a}").is_empty());
+        assert!(first("plain").is_empty());
     }
 
     #[test]

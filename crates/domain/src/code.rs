@@ -175,6 +175,7 @@ codes! {
     1024 UnknownSchedule -> NotFound, "there is no such schedule";
     1025 BadBackfill -> Usage, "the backfill is not accepted";
     1026 BadRetention -> Usage, "what is to be kept of the history is not understood";
+    1027 FileNotAllowed -> ExecutionFailed, "a file lies outside of the folders that the job may use";
     1201 PoolNotFound -> NotFound, "there is no such pool";
     1202 PoolTaken -> Conflict, "there is already a pool of this name or external id";
     1203 PoolInUse -> Conflict, "the pool is in use";

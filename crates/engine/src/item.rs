@@ -4,7 +4,7 @@
 //! have the same.
 //!
 //! Reading order: [`reader`] and [`writer`] (of files and events), `file_output` (how a file is written exactly once),
-//! [`compose`] (parts that are made of others).
+//! `roots` (where files may lie), [`compose`] (parts that are made of others).
 
 pub mod compose;
 pub mod reader;
@@ -13,6 +13,7 @@ pub mod writer;
 
 mod encoding;
 pub(crate) mod file_output;
+mod roots;
 
 pub use compose::{
     AsyncProcessor, BoxProcessor, BoxReader, BoxWriter, ClassifierProcessor, ClassifierWriter,
@@ -21,4 +22,5 @@ pub use compose::{
 pub use encoding::Encoding;
 pub use file_output::OutputError;
 pub use reader::{CsvReader, FixedWidthReader, InputError, ItemsReader, JsonLinesReader};
+pub use roots::{Roots, RootsError};
 pub use writer::{CsvWriter, ItemsWriter, JsonLinesWriter, OutboxWriter, TextWriter};

@@ -1,9 +1,11 @@
 //! The loops of Tidemill: what runs, keeps itself alive, and stops itself in time.
 //!
-//! Reading order: [`clock`] (the only reader of time, ids and chance), [`process`] (this process's row and its
-//! heartbeat), [`lease`] (what it holds), [`reaper`] (what the dead leave behind).
+//! Reading order: [`clock`] (the only reader of time, ids and chance), [`environment`] (what programs that we start find
+//! of ours), [`process`] (this process's row and its heartbeat), [`lease`] (what it holds), [`reaper`] (what the dead
+//! leave behind).
 
 pub mod clock;
+pub mod environment;
 
 pub mod lease;
 pub mod process;

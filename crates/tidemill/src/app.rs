@@ -176,12 +176,14 @@ impl App {
             .enable_all()
             .build()
             .map_err(|error| (Failure::unexpected("the runtime could not be started", &error), output))?;
+        tidemill_engine::environment::withhold(loaded.secret_variables.iter().cloned());
         let mut definitions = Definitions::of(jobs);
         if cli.command.needs_jobs()
             && let Some(folder) = &loaded.settings.jobs.folder
         {
-            definitions =
-                definitions.with_folder(folder, &loaded.settings).map_err(|failure| (failure, output))?;
+            definitions = definitions
+                .with_folder(folder, &loaded.settings, cli.command.parameters())
+                .map_err(|failure| (failure, output))?;
         }
         let all = schedules.iter().cloned().chain(definitions.schedules());
         let schedules =

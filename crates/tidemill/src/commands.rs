@@ -28,6 +28,7 @@ mod token;
 mod why;
 
 use crate::context::Context;
+use crate::declared::Parameters;
 use crate::report::Failure;
 use clap::Subcommand;
 use tidemill_domain::code::Exit;
@@ -121,6 +122,14 @@ impl Command {
             Self::Serve(_) => true,
             Self::Job(job) => job.needs_jobs(),
             _ => false,
+        }
+    }
+
+    /// Where the parameters come from of the jobs that the command runs.
+    pub(crate) fn parameters(&self) -> Parameters {
+        match self {
+            Self::Job(job) => job.parameters(),
+            _ => Parameters::Stored,
         }
     }
 

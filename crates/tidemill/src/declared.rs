@@ -6,7 +6,7 @@ use crate::config::Settings;
 use crate::report::Failure;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use tidemill_declare::build::{Building, job};
+use tidemill_declare::build::{Building, Reach, job};
 use tidemill_declare::model::JobFile;
 use tidemill_declare::{Known, check, check_all, check_given, load_beside, load_folder};
 use tidemill_domain::job::launch::LaunchRefusal;
@@ -36,9 +36,14 @@ impl Definitions {
     }
 
     /// These, and those of all files of a folder. All that is wrong with them is told at once.
-    pub(crate) fn with_folder(self, folder: &Path, settings: &Settings) -> Result<Self, Failure> {
+    pub(crate) fn with_folder(
+        self,
+        folder: &Path,
+        settings: &Settings,
+        origin: Parameters,
+    ) -> Result<Self, Failure> {
         let files = load_folder(folder)?;
-        let connections = Connections::of(settings)?;
+        let connections = Connections::of(settings, origin)?;
         check_all(&files, &connections.names())?;
         let jobs = files.iter().map(|file| connections.build(file, &files)).collect::<Result<Vec<_>, _>>()?;
         let jobs = JobRegistry::new(self.jobs.iter().cloned().chain(jobs))?;
@@ -46,9 +51,9 @@ impl Definitions {
     }
 
     /// The job of one file; it may run those of the other files of its folder.
-    pub(crate) fn of_file(path: &Path, settings: &Settings) -> Result<Self, Failure> {
+    pub(crate) fn of_file(path: &Path, settings: &Settings, origin: Parameters) -> Result<Self, Failure> {
         let (file, others) = load_beside(path)?;
-        let connections = Connections::of(settings)?;
+        let connections = Connections::of(settings, origin)?;
         check(&file, &Known { connections: &connections.names(), jobs: &others })?;
         let job = connections.build(&file, &others)?;
         let jobs = JobRegistry::new([job])?;
@@ -106,21 +111,36 @@ fn shown(path: &Path) -> String {
     if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
+/// Where the parameters of what is run come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Parameters {
+    /// From the command line of this process: whoever gave them can read and write the same files without us.
+    Given,
+    /// From the database or over HTTP: somebody else may have given them.
+    Stored,
+}
+
 /// The databases that files name, and Kafka.
 struct Connections {
     databases: BTreeMap<String, Database>,
     /// Only those who read a topic have to care.
     kafka: Result<KafkaOptions, KafkaError>,
+    reach: Reach,
 }
 
 impl Connections {
-    fn of(settings: &Settings) -> Result<Self, Failure> {
+    fn of(settings: &Settings, origin: Parameters) -> Result<Self, Failure> {
         let named = settings
             .connections
             .iter()
             .map(|connection| Ok::<_, Failure>((connection.name.clone(), connection.database()?)));
         let databases = named.collect::<Result<_, _>>()?;
-        Ok(Self { databases, kafka: kafka_options(&settings.outbox, None) })
+        let reach = match (&settings.jobs.roots, origin) {
+            (Some(roots), _) => Reach::Within(roots.clone()),
+            (None, Parameters::Given) => Reach::Any,
+            (None, Parameters::Stored) => Reach::Named,
+        };
+        Ok(Self { databases, kafka: kafka_options(&settings.outbox, None), reach })
     }
 
     fn names(&self) -> Vec<String> {
@@ -128,7 +148,8 @@ impl Connections {
     }
 
     fn build(&self, file: &JobFile, jobs: &[JobFile]) -> Result<Job, Failure> {
-        Ok(job(file, &Building { connections: &self.databases, kafka: self.kafka.as_ref(), jobs })?)
+        let (kafka, reach) = (self.kafka.as_ref(), &self.reach);
+        Ok(job(file, &Building { connections: &self.databases, kafka, jobs, reach })?)
     }
 }
 

@@ -1,10 +1,10 @@
 //! Chunk steps.
 
 use super::Builder;
-use super::names::{Declared, rendered};
+use super::names::Declared;
+use super::path::FilePath;
 use super::process::{Mapping, Process, RowProcessor};
 use crate::model::{At, ChunkFile, RetryFile, SkipFile};
-use crate::template::Template;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tidemill_domain::backoff::Backoff;
@@ -25,11 +25,11 @@ type RowStep<P> = ChunkStep<BoxReader<Row>, P, BoxWriter<Row>>;
 
 impl Builder<'_> {
     pub(super) fn chunk(&mut self, name: &str, file: &ChunkFile, is_repeated: bool) -> Option<Step> {
-        let reading = self.reading(&file.read.value);
+        let reading = self.reading(file);
         let writing = self.writing(file);
         let process = self.process(file);
         let reject = match file.skip.as_ref().and_then(|skip| skip.reject.as_ref()) {
-            Some(text) => Some(self.template(text)?),
+            Some(text) => Some(self.path(text, Some(file))?),
             None => None,
         };
         let (reading, writing, mut process) = (reading?, writing?, process?);
@@ -76,7 +76,7 @@ impl Builder<'_> {
         &mut self,
         mut step: RowStep<P>,
         file: &ChunkFile,
-        reject: Option<Template>,
+        reject: Option<FilePath>,
         declared: Declared,
     ) -> Option<Step> {
         if let Some(skip) = &file.skip {
@@ -92,8 +92,13 @@ impl Builder<'_> {
         }
         if let Some(template) = reject {
             let make = move |scope: &StepScope| {
-                let path = rendered(&template, &declared.in_step(scope))?;
-                Ok(if path == TABLE { Rejects::table() } else { Rejects::file(own(&path, scope.step())) })
+                let path = template.rendered(scope, &declared.in_step(scope))?;
+                let rejects =
+                    if path == TABLE { Rejects::table() } else { Rejects::file(own(&path, scope.step())) };
+                Ok(match &template.roots {
+                    Some(roots) => rejects.within(roots.clone()),
+                    None => rejects,
+                })
             };
             step = step.rejects_of(make, |row| row.to_json().to_string());
         }

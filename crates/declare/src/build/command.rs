@@ -2,33 +2,42 @@
 
 use super::Builder;
 use super::names::rendered;
+use super::path::{FilePath, argument};
 use crate::model::{At, CommandFile};
 use crate::template::Template;
-use tidemill_domain::item::{ErrorKind, ItemError};
+use std::path::PathBuf;
+use tidemill_domain::item::ItemError;
 use tidemill_domain::job::ExitStatus;
+use tidemill_engine::item::RootsError;
 use tidemill_engine::job::{CommandExit, CommandSpec, Step};
 
 impl Builder<'_> {
     pub(super) fn command(&mut self, name: &str, file: &CommandFile) -> Option<Step> {
-        let words = self.templates(&file.words)?;
-        let env = self.named_templates(&file.env)?;
+        // A command without words was refused when the file was read.
+        let (program, arguments) = file.words.split_first()?;
+        let (program, arguments) = (self.path(program, None)?, self.templates(arguments)?);
+        let (env, is_cleared, pass) =
+            (self.named_templates(&file.env.set)?, file.env.is_cleared, file.env.pass.clone());
         let folder = match &file.folder {
-            Some(text) => Some(self.template(text)?),
+            Some(text) => Some(self.path(text, None)?),
             None => None,
         };
-        let declared = self.parameter_names();
+        let (declared, specs) = (self.parameter_names(), self.specs());
         let (timeout, exit_codes) = (file.timeout, file.exit_codes.clone());
         Some(Step::command(name, move |scope| {
             let names = declared.in_step(scope);
-            let texts: Vec<String> =
-                words.iter().map(|word| rendered(word, &names)).collect::<Result<_, _>>()?;
-            let (program, arguments) = texts.split_first().ok_or_else(empty)?;
-            let mut command = CommandSpec::new(program).args(arguments);
+            let mut command = CommandSpec::new(program.rendered(scope, &names)?).env_pass(&pass);
+            for word in &arguments {
+                command = command.arg(argument(word, scope, &names, &specs)?);
+            }
+            if is_cleared {
+                command = command.env_clear();
+            }
             for (variable, text) in &env {
                 command = command.env(variable, rendered(text, &names)?);
             }
             if let Some(folder) = &folder {
-                command = command.folder(rendered(folder, &names)?);
+                command = command.folder(working_folder(folder, folder.rendered(scope, &names)?)?);
             }
             if let Some(timeout) = timeout {
                 command = command.timeout(timeout);
@@ -57,8 +66,12 @@ impl Builder<'_> {
     }
 }
 
-fn empty() -> ItemError {
-    ItemError::new(ErrorKind::FATAL, "the command has no program")
+/// Where the program runs. A folder that the file names by itself is the author's choice, like the program.
+fn working_folder(path: &FilePath, rendered: String) -> Result<PathBuf, ItemError> {
+    match path.roots_of_values() {
+        Some(roots) => roots.existing(rendered.as_ref()).map_err(RootsError::ending),
+        None => Ok(rendered.into()),
+    }
 }
 
 /// A step that says `FAILED`, or something that begins so, has failed; any other word is how it completed.

@@ -1,7 +1,6 @@
 //! Partitions: a step that is divided. Its parts have its own name, with a key behind it.
 
 use super::Builder;
-use super::names::rendered;
 use crate::model::{PartitionBy, PartitionsFile};
 use tidemill_engine::job::{Partition, PartitionedStep, RangePartitioner, Step, StepScope};
 
@@ -10,9 +9,13 @@ impl Builder<'_> {
         let name = worker.name().to_owned();
         let divided = match &file.by {
             PartitionBy::File { pattern } => {
-                let (pattern, declared) = (self.template(pattern)?, self.parameter_names());
+                let (pattern, declared) = (self.path(pattern, None)?, self.parameter_names());
                 let files = move |scope: &StepScope, _grid: usize| {
-                    Partition::files(&rendered(&pattern, &declared.in_step(scope))?)
+                    let files = pattern.rendered(scope, &declared.in_step(scope))?;
+                    match &pattern.roots {
+                        Some(roots) => Partition::files_within(&files, roots),
+                        None => Partition::files(&files),
+                    }
                 };
                 Step::partitioned(name, worker, files)
             }

@@ -2,7 +2,8 @@
 
 use super::Builder;
 use super::names::{hinted, rendered};
-use crate::model::{At, CsvFile, KafkaFile, Names, ReadFile};
+use super::path::FilePath;
+use crate::model::{At, ChunkFile, CsvFile, KafkaFile, Names, ReadFile};
 use crate::template::Template;
 use tidemill_domain::item::{ErrorKind, ItemError, Row};
 use tidemill_engine::item::sql::{CursorReader, Database, KeysetReader};
@@ -19,21 +20,21 @@ const PAGE: usize = 1000;
 /// A reader to be made for each run of the step.
 #[derive(Clone, Debug)]
 pub(super) enum Reading {
-    Csv { path: Template, file: CsvFile, encoding: Encoding },
-    JsonLines { path: Template },
+    Csv { path: FilePath, file: CsvFile, encoding: Encoding },
+    JsonLines { path: FilePath },
     Sql { query: Template, key: Vec<String>, connection: Option<Database>, page: usize },
     Kafka { topic: Template, from: Option<Template>, file: Box<KafkaFile>, options: Box<KafkaOptions> },
 }
 
 impl Builder<'_> {
-    pub(super) fn reading(&mut self, file: &ReadFile) -> Option<Reading> {
-        Some(match file {
+    pub(super) fn reading(&mut self, chunk: &ChunkFile) -> Option<Reading> {
+        Some(match &chunk.read.value {
             ReadFile::Csv(file) => Reading::Csv {
-                path: self.template(&file.path)?,
+                path: self.path(&file.path, Some(chunk))?,
                 encoding: self.encoding(file.encoding.as_ref())?,
                 file: file.clone(),
             },
-            ReadFile::JsonLines { path } => Reading::JsonLines { path: self.template(path)? },
+            ReadFile::JsonLines { path } => Reading::JsonLines { path: self.path(path, Some(chunk))? },
             ReadFile::Sql { query, key, connection, page } => Reading::Sql {
                 query: self.sql_template(query)?,
                 key: key.iter().map(|column| column.value.clone()).collect(),
@@ -79,12 +80,15 @@ impl Reading {
     /// The reader of one run.
     pub(super) fn reader(&self, scope: &StepScope, names: &Names) -> Result<BoxReader<Row>, ItemError> {
         Ok(match self {
-            Self::Csv { path, file, encoding } => {
-                let path = rendered(path, names)?;
+            Self::Csv { path: template, file, encoding } => {
+                let path = template.rendered(scope, names)?;
                 let mut reader = match is_pattern(&path) {
                     true => CsvReader::rows_pattern(NAME, path),
                     false => CsvReader::rows(NAME, path),
                 };
+                if let Some(roots) = &template.roots {
+                    reader = reader.within(roots.clone());
+                }
                 reader = reader.delimiter(file.delimiter).encoding(*encoding).count_total();
                 match (file.columns.is_empty(), file.has_headers) {
                     (true, true) => {}
@@ -94,12 +98,15 @@ impl Reading {
                 }
                 BoxReader::new(reader)
             }
-            Self::JsonLines { path } => {
-                let path = rendered(path, names)?;
-                let reader = match is_pattern(&path) {
+            Self::JsonLines { path: template } => {
+                let path = template.rendered(scope, names)?;
+                let mut reader = match is_pattern(&path) {
                     true => JsonLinesReader::rows_pattern(NAME, path),
                     false => JsonLinesReader::rows(NAME, path),
                 };
+                if let Some(roots) = &template.roots {
+                    reader = reader.within(roots.clone());
+                }
                 BoxReader::new(reader.count_total())
             }
             Self::Sql { query, key, connection, page } => {

@@ -1,10 +1,9 @@
 //! Where rows go.
 
 use super::Builder;
-use super::names::rendered;
 use super::outbox::Events;
+use super::path::FilePath;
 use crate::model::{ChunkFile, CsvFile, Names, ReadFile, WriteFile, WriteMode};
-use crate::template::Template;
 use tidemill_domain::item::{ItemError, Row};
 use tidemill_engine::item::sql::{Mode, SqlWriter};
 use tidemill_engine::item::{BoxWriter, CompositeWriter, CsvWriter, Encoding, JsonLinesWriter};
@@ -19,8 +18,8 @@ const NAME: &str = "write";
 pub(super) enum Writing {
     Sql { table: String, columns: Vec<String>, mode: Mode, events: Option<Events> },
     Outbox(Events),
-    Csv { path: Template, file: CsvFile, columns: Vec<String>, encoding: Encoding },
-    JsonLines { path: Template },
+    Csv { path: FilePath, file: CsvFile, columns: Vec<String>, encoding: Encoding },
+    JsonLines { path: FilePath },
 }
 
 impl Builder<'_> {
@@ -56,12 +55,12 @@ impl Builder<'_> {
                 }
             }
             WriteFile::Csv(file) => Writing::Csv {
-                path: self.template(&file.path)?,
+                path: self.path(&file.path, Some(chunk))?,
                 encoding: self.encoding(file.encoding.as_ref())?,
                 columns: columns_of(file.columns.clone(), chunk),
                 file: file.clone(),
             },
-            WriteFile::JsonLines { path } => Writing::JsonLines { path: self.template(path)? },
+            WriteFile::JsonLines { path } => Writing::JsonLines { path: self.path(path, Some(chunk))? },
         })
     }
 }
@@ -105,9 +104,12 @@ impl Writing {
             }
             Self::Outbox(events) => BoxWriter::new(events.writer(names)?),
             Self::Csv { path, file, columns, encoding } => {
-                let mut writer = CsvWriter::rows(NAME, rendered(path, names)?)
+                let mut writer = CsvWriter::rows(NAME, path.rendered(scope, names)?)
                     .delimiter(file.delimiter)
                     .encoding(*encoding);
+                if let Some(roots) = &path.roots {
+                    writer = writer.within(roots.clone());
+                }
                 if !file.has_headers {
                     writer = writer.no_headers();
                 } else if !columns.is_empty() {
@@ -115,7 +117,13 @@ impl Writing {
                 }
                 BoxWriter::new(writer)
             }
-            Self::JsonLines { path } => BoxWriter::new(JsonLinesWriter::rows(NAME, rendered(path, names)?)),
+            Self::JsonLines { path } => {
+                let writer = JsonLinesWriter::rows(NAME, path.rendered(scope, names)?);
+                BoxWriter::new(match &path.roots {
+                    Some(roots) => writer.within(roots.clone()),
+                    None => writer,
+                })
+            }
         })
     }
 }

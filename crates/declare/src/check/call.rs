@@ -106,10 +106,19 @@ impl Checker<'_> {
             return;
         };
         let is_fixed = Template::parse(&text.value).is_ok_and(|template| template.names().is_empty());
-        if is_fixed && wanted.spec.kind.read(&text.value).is_err() {
-            let what =
-                format!("the parameter {name:?} of the job {:?} is {}", called.name.value, wanted.spec.kind);
-            self.wrong(text, what, "correct the value");
+        if !is_fixed {
+            return;
+        }
+        let parameter = format!("the parameter {name:?} of the job {:?}", called.name.value);
+        match wanted.spec.kind.read(&text.value) {
+            Err(_) => {
+                self.wrong(text, format!("{parameter} is {}", wanted.spec.kind), "correct the value");
+            }
+            Ok(value) => {
+                if let Err(refusal) = wanted.spec.accepted.check(&value) {
+                    self.wrong(text, format!("{parameter} {refusal}"), "correct the value");
+                }
+            }
         }
     }
 

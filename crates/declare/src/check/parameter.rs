@@ -23,7 +23,13 @@ impl Checker<'_> {
                 let why =
                     refusal.problems.iter().map(ParameterProblem::to_string).collect::<Vec<_>>().join("; ");
                 let what = format!("the default of {} is not accepted", spec.name);
-                self.wrong(&name, what, "shorten the name or the default").why = Some(why);
+                let is_bounded =
+                    |problem: &ParameterProblem| matches!(problem, ParameterProblem::OutOfBounds(_));
+                let fix = match refusal.problems.iter().any(is_bounded) {
+                    true => "shorten the name or the default",
+                    false => "correct the default, or what is accepted",
+                };
+                self.wrong(&name, what, fix).why = Some(why);
             }
         }
     }

@@ -1,11 +1,13 @@
 //! What texts and expressions refer to: parameters, the parts of a partition, rows.
 
-use super::Checker;
-use super::pool;
+use super::{Checker, all_steps, pool};
 use crate::diagnostic::excerpt;
 use crate::expression::Expression;
-use crate::model::{At, ChunkFile, PartitionBy, ReadFile, StepFile, Work, WriteFile};
+use crate::model::{
+    Allowance, At, ChunkFile, JobFile, ParameterFile, PartitionBy, ReadFile, StepFile, Work, WriteFile,
+};
 use crate::template::Template;
+use std::collections::BTreeSet;
 use tidemill_domain::nearest::nearest;
 use tidemill_kafka::reader::record::COLUMNS;
 
@@ -14,23 +16,31 @@ use tidemill_kafka::reader::record::COLUMNS;
 enum Kind {
     /// Values become a part of it.
     Plain,
+    /// The path of a file or folder: values become a part of it, and must not lead elsewhere.
+    Path,
+    /// An argument of a program: values become a part of it, and must not make an option of it.
+    Argument,
     /// Values are bound.
     Sql,
 }
 
 /// The texts of a step that may have `${name}` in them, and what they may name beside parameters.
 fn texts(step: &StepFile) -> Vec<(&At<String>, Kind, &'static [&'static str])> {
-    let plain = |text| (text, Kind::Plain, &[][..]);
+    let of = |kind: Kind| move |text| (text, kind, &[][..]);
+    let plain = of(Kind::Plain);
     match &step.work {
         Work::Chunk(chunk) => chunk_texts(chunk),
         Work::Command(command) => {
-            let texts = command.words.iter().chain(command.env.values()).chain(&command.folder);
-            texts.map(plain).collect()
+            let program = command.words.iter().take(1).map(of(Kind::Path));
+            let arguments = command.words.iter().skip(1).map(of(Kind::Argument));
+            let env = command.env.set.values().map(plain);
+            program.chain(arguments).chain(env).chain(command.folder.iter().map(of(Kind::Path))).collect()
         }
         Work::Sql(sql) => sql.statements.iter().map(|text| (text, Kind::Sql, &[][..])).collect(),
         Work::Spark(spark) => {
-            let texts = std::iter::once(&spark.app).chain(&spark.args).chain(&spark.master);
-            texts.chain(spark.conf.values()).map(plain).collect()
+            let app = std::iter::once(of(Kind::Path)(&spark.app));
+            let arguments = spark.args.iter().chain(&spark.master).map(of(Kind::Argument));
+            app.chain(arguments).chain(spark.conf.values().map(plain)).collect()
         }
         Work::Job(call) => call.parameters.iter().flat_map(|given| given.values()).map(plain).collect(),
         Work::Flow(_) | Work::Split(_) | Work::Decide(_) => Vec::new(),
@@ -43,19 +53,19 @@ fn chunk_texts(chunk: &ChunkFile) -> Vec<(&At<String>, Kind, &'static [&'static 
     if let Some(partitions) = &chunk.partitions
         && let PartitionBy::File { pattern } = &partitions.value.by
     {
-        texts.push((pattern, Kind::Plain, &[][..]));
+        texts.push((pattern, Kind::Path, &[][..]));
     }
     match &chunk.read.value {
-        ReadFile::Csv(csv) => texts.push((&csv.path, Kind::Plain, own)),
-        ReadFile::JsonLines { path } => texts.push((path, Kind::Plain, own)),
+        ReadFile::Csv(csv) => texts.push((&csv.path, Kind::Path, own)),
+        ReadFile::JsonLines { path } => texts.push((path, Kind::Path, own)),
         ReadFile::Sql { query, .. } => texts.push((query, Kind::Sql, own)),
         ReadFile::Kafka(file) => {
             texts.extend(std::iter::once(&file.topic).chain(&file.from).map(|text| (text, Kind::Plain, own)));
         }
     }
     match &chunk.write.value {
-        WriteFile::Csv(csv) => texts.push((&csv.path, Kind::Plain, own)),
-        WriteFile::JsonLines { path } => texts.push((path, Kind::Plain, own)),
+        WriteFile::Csv(csv) => texts.push((&csv.path, Kind::Path, own)),
+        WriteFile::JsonLines { path } => texts.push((path, Kind::Path, own)),
         WriteFile::Sql { .. } | WriteFile::Outbox(_) => {}
     }
     if let Some(events) = chunk.events() {
@@ -64,8 +74,36 @@ fn chunk_texts(chunk: &ChunkFile) -> Vec<(&At<String>, Kind, &'static [&'static 
         );
     }
     let reject = chunk.skip.as_ref().and_then(|skip| skip.reject.as_ref());
-    texts.extend(reject.map(|text| (text, Kind::Plain, own)));
+    texts.extend(reject.map(|text| (text, Kind::Path, own)));
     texts
+}
+
+/// Notes where the steps put the values of parameters, so that a launch with a value that must not stand there is
+/// refused.
+pub(crate) fn mark(file: &mut JobFile) {
+    let (mut in_paths, mut in_arguments) = (BTreeSet::new(), BTreeSet::new());
+    for step in all_steps(&file.steps) {
+        for (text, kind, own) in texts(step) {
+            let Ok(template) = Template::parse(&text.value) else { continue };
+            let is_own = |name: &&str| own.iter().chain(pool::granted_names(step)).any(|own| own == name);
+            let all = template.names().iter().map(|(name, _)| name.as_str());
+            match kind {
+                Kind::Path => in_paths.extend(all.filter(|name| !is_own(name)).map(str::to_owned)),
+                Kind::Argument => {
+                    let first = template.first_names().filter(|name| !is_own(name));
+                    in_arguments.extend(first.map(str::to_owned));
+                }
+                Kind::Plain | Kind::Sql => {}
+            }
+        }
+    }
+    for ParameterFile { spec, allows, .. } in file.parameters.iter_mut().map(|parameter| &mut parameter.value)
+    {
+        let is_in =
+            |used: &BTreeSet<String>, allowance| used.contains(&spec.name) && !allows.contains(&allowance);
+        (spec.accepted.is_in_path, spec.accepted.is_argument) =
+            (is_in(&in_paths, Allowance::Path), is_in(&in_arguments, Allowance::Option));
+    }
 }
 
 /// What a partition is called in the texts of its step.
@@ -137,7 +175,7 @@ impl Checker<'_> {
 
     fn text(&mut self, text: &At<String>, kind: Kind, own: &[&str]) {
         let read = match kind {
-            Kind::Plain => Template::parse(&text.value),
+            Kind::Plain | Kind::Path | Kind::Argument => Template::parse(&text.value),
             Kind::Sql => Template::parse_sql(&text.value),
         };
         let template = match read {

@@ -1,14 +1,14 @@
 //! The parameters that a job declares.
 
-use super::fields::{Reader, Table};
+use super::fields::{Fields, Reader, Table};
 use super::scalar::Truth;
 use crate::document::{Content, Key, Node};
-use crate::model::{At, ParameterFile};
-use tidemill_domain::job::parameter::{ParameterSpec, ParameterType};
+use crate::model::{Allowance, At, ParameterFile};
+use tidemill_domain::job::parameter::{Accepted, ParameterSpec, ParameterType, Pattern};
 
 const PARAMETER: Table = Table {
     what: "a parameter",
-    keys: &["type", "required", "identifying", "default", "description"],
+    keys: &["type", "required", "identifying", "default", "one_of", "pattern", "allow", "description"],
     example: "{ type: date, required: true }",
 };
 
@@ -71,8 +71,49 @@ impl Reader<'_> {
             let what = format!("the default of {} is not {kind}", key.name);
             self.wrong(node, what, "correct the default, or the type");
         }
-        let spec = ParameterSpec { name: key.name.clone(), kind, is_required, is_identifying };
-        Some(At { value: ParameterFile { spec, default }, place: key.place })
+        let (accepted, allows) = (self.accepted(&fields, kind)?, self.allows(&fields)?);
+        let spec = ParameterSpec { name: key.name.clone(), kind, is_required, is_identifying, accepted };
+        Some(At { value: ParameterFile { spec, default, allows }, place: key.place })
+    }
+
+    /// Which values are accepted. Where they are put is found out when all steps are known.
+    fn accepted(&mut self, fields: &Fields<'_>, kind: ParameterType) -> Option<Accepted> {
+        let mut accepted = Accepted::default();
+        if let Some(node) = fields.get("one_of") {
+            for (item, text) in self.items(node, "one_of")?.iter().zip(self.texts(node, "one_of")?) {
+                match kind.read(&text.value) {
+                    // As it is stored: 1 of the type double is 1.0.
+                    Ok(value) => accepted.one_of.push(value.stored_text()),
+                    Err(_) => {
+                        let what = format!("a value of one_of is not {kind}");
+                        self.wrong(item, what, "correct the value, or the type");
+                    }
+                }
+            }
+        }
+        if let Some(node) = fields.get("pattern") {
+            match Pattern::new(&self.text(node, "pattern")?.value) {
+                Ok(pattern) => accepted.pattern = Some(pattern),
+                Err(bad) => {
+                    let fix =
+                        "write a regular expression that the whole value has to match, such as [a-z0-9_-]+";
+                    self.wrong(node, format!("this pattern cannot be used: {bad}"), fix);
+                }
+            }
+        }
+        if let (Some(_), Some(key)) = (fields.get("one_of"), fields.key("pattern")) {
+            let why = "a value of one_of is accepted whatever the pattern says".to_owned();
+            self.wrong_key(key, "a parameter has one_of and a pattern", Some(why), "take out one of them");
+        }
+        Some(accepted)
+    }
+
+    fn allows(&mut self, fields: &Fields<'_>) -> Option<Vec<Allowance>> {
+        let Some(node) = fields.get("allow") else { return Some(Vec::new()) };
+        let words = [("path", Allowance::Path), ("option", Allowance::Option)];
+        let items = self.items(node, "allow")?;
+        let read: Vec<_> = items.iter().map(|item| self.word(item, "allow", &words)).collect();
+        read.into_iter().collect()
     }
 
     fn parameter_type(&mut self, node: &Node) -> Option<ParameterType> {

@@ -3,7 +3,7 @@
 use super::fields::{Fields, Reader, Table};
 use super::scalar::Truth;
 use crate::document::{Content, Key, Node};
-use crate::model::{At, CommandFile, JobCall, SparkFile, SqlFile, StepFile, Work};
+use crate::model::{At, CommandFile, EnvFile, JobCall, SparkFile, SqlFile, StepFile, Work};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tidemill_domain::nearest::nearest;
@@ -207,11 +207,29 @@ impl Reader<'_> {
             return None;
         }
         let words = self.texts(value, "command");
-        let env = fields.get("env").map_or(Some(BTreeMap::new()), |node| self.named_texts(node, "env"));
+        let env = fields.get("env").map_or(Some(EnvFile::default()), |node| self.env(node));
         let folder = self.text_of(fields, "folder");
         let timeout = self.timeout(fields);
         let exit_codes = fields.get("exit_codes").map_or(Some(BTreeMap::new()), |node| self.exit_codes(node));
         Some(CommandFile { words: words?, env: env?, folder, timeout, exit_codes: exit_codes? })
+    }
+
+    /// The environment of a program: variables by their names, and `clear` and `pass`, which are words of ours.
+    fn env(&mut self, node: &Node) -> Option<EnvFile> {
+        let Content::Map(entries) = &node.content else {
+            return self.named_texts(node, "env").map(|set| EnvFile { set, ..EnvFile::default() });
+        };
+        let of_words = |(key, _): &&(Key, Node)| ["clear", "pass"].contains(&key.name.as_str());
+        let (words, variables): (Vec<_>, Vec<_>) = entries.iter().partition(of_words);
+        let table =
+            Table { what: "env", keys: &["clear", "pass"], example: "env: { clear: true, pass: [PATH] }" };
+        let words: Vec<(Key, Node)> = words.into_iter().cloned().collect();
+        let fields = Fields { table, place: node.place, entries: &words };
+        let is_cleared = self.truth_of(&fields, "clear", Truth::No);
+        let pass = fields.get("pass").map_or(Some(Vec::new()), |node| self.texts(node, "pass"))?;
+        let variables = Content::Map(variables.into_iter().cloned().collect());
+        let set = self.named_texts(&Node { content: variables, ..node.clone() }, "env")?;
+        Some(EnvFile { set, is_cleared, pass: pass.into_iter().map(|name| name.value).collect() })
     }
 
     fn timeout(&mut self, fields: &Fields<'_>) -> Option<Duration> {

@@ -5,6 +5,7 @@ mod issue;
 mod outbox;
 mod parameter;
 mod pool;
+mod reach;
 mod row;
 mod transfer;
 
@@ -12,7 +13,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use tempfile::TempDir;
-use tidemill_declare::build::{Building, job};
+use tidemill_declare::build::{Building, Reach, job};
 use tidemill_declare::model::JobFile;
 use tidemill_declare::read;
 use tidemill_domain::job::parameter::parse_arguments;
@@ -86,9 +87,14 @@ impl Stand {
 
     /// The job of the first text; the others are those that it may run.
     fn job(&self, texts: &[&str]) -> Job {
+        self.reaching(&Reach::Any, texts)
+    }
+
+    /// The same with other files that it may read and write.
+    fn reaching(&self, reach: &Reach, texts: &[&str]) -> Job {
         let files: Vec<JobFile> = texts.iter().map(|text| self.file(text)).collect();
-        let building =
-            Building { connections: &self.connections, kafka: Err(&KafkaError::NoServers), jobs: &files };
+        let kafka = Err(&KafkaError::NoServers);
+        let building = Building { connections: &self.connections, kafka, jobs: &files, reach };
         job(&files[0], &building).unwrap_or_else(|problems| panic!("{problems}"))
     }
 
@@ -105,9 +111,8 @@ impl Stand {
 /// What a file says that cannot be built.
 fn refusal(text: &str) -> String {
     let file = read("job.yaml", text).unwrap_or_else(|problems| panic!("{problems}"));
-    job(&file, &Building { connections: &BTreeMap::new(), kafka: Err(&KafkaError::NoServers), jobs: &[] })
-        .unwrap_err()
-        .to_string()
+    let (connections, kafka) = (&BTreeMap::new(), Err(&KafkaError::NoServers));
+    job(&file, &Building { connections, kafka, jobs: &[], reach: &Reach::Any }).unwrap_err().to_string()
 }
 
 #[test]

@@ -179,6 +179,7 @@ mod tests {
             kind,
             is_required: true,
             is_identifying,
+            accepted: Default::default(),
         };
         let value = |kind| parameter("day", day, &[spec(kind, true)]).map(|found| found.value.to_string());
 

@@ -8,6 +8,12 @@ use std::collections::BTreeMap;
 /// passed on.
 pub const OWN_PREFIX: &str = "TIDEMILL_";
 
+/// Whether a variable of our environment is withheld from programs that we start: a setting of ours, or one of those
+/// that hold secrets, whatever they are called.
+pub fn is_withheld(variable: &str, is_secret: impl Fn(&str) -> bool) -> bool {
+    variable.starts_with(OWN_PREFIX) || is_secret(variable)
+}
+
 /// How the variables begin that hold the parameters of the job.
 pub const PARAMETER_PREFIX: &str = "TIDEMILL_PARAM_";
 

@@ -288,6 +288,7 @@ mod tests {
             kind: ParameterType::Date,
             is_required: true,
             is_identifying,
+            accepted: Default::default(),
         };
         let nightly = Schedule::new("nightly", "load").cron("0 2 * * *");
         let with_day = nightly.clone().parameter("day", "${tick.date}").plan().unwrap();
@@ -331,6 +332,7 @@ mod tests {
             kind: ParameterType::Date,
             is_required: true,
             is_identifying: true,
+            accepted: Default::default(),
         };
         let schedule = nightly().parameter("day", "${tick.date-1d}");
 

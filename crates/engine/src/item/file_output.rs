@@ -15,6 +15,7 @@ mod error;
 
 pub use error::OutputError;
 
+use crate::item::roots::{Roots, RootsError};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -28,6 +29,8 @@ pub(crate) struct FileOutput {
     options: OutputOptions,
     target: PathBuf,
     part: PathBuf,
+    /// Where both have to lie.
+    roots: Option<Roots>,
     offset_key: String,
     inode_key: String,
     state: State,
@@ -90,6 +93,7 @@ impl FileOutput {
             options,
             target,
             part: part.into(),
+            roots: None,
             offset_key: format!("{name}.current.count"),
             inode_key: format!("{name}.current.inode"),
             state: State::Closed,
@@ -111,10 +115,21 @@ impl FileOutput {
         &mut self.options
     }
 
+    /// Writes only where these folders are; to be said before it is opened.
+    pub(crate) fn within(&mut self, roots: Option<Roots>) {
+        self.roots = roots;
+    }
+
     /// Starts an empty part, or cuts that of the last run back to what it had committed.
     pub(crate) async fn open(&mut self, context: &ExecutionContext) -> Result<(), ItemError> {
         let saved = context.get(&self.offset_key).and_then(serde_json::Value::as_u64);
         let inode = context.get(&self.inode_key).and_then(serde_json::Value::as_u64);
+        if let Some(roots) = &self.roots {
+            // From here on links are out of the way.
+            let (target, part) = (roots.target(&self.target), roots.target(&self.part));
+            self.target = target.map_err(|error| unusable(&self.target, error))?;
+            self.part = part.map_err(|error| unusable(&self.part, error))?;
+        }
         match saved {
             None => self.start(),
             Some(offset) => self.resume(offset, inode),
@@ -338,6 +353,16 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,
+    }
+}
+
+/// Why nothing can be written there.
+fn unusable(path: &Path, error: RootsError) -> ItemError {
+    match error {
+        RootsError::Unresolved { source, .. } => {
+            ItemError::fatal(OutputError::Create { path: shown(path), source })
+        }
+        outside => outside.ending(),
     }
 }
 

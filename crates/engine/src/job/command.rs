@@ -67,6 +67,7 @@ pub struct CommandSpec {
     args: Vec<OsString>,
     environment: Vec<(String, OsString)>,
     inherits: bool,
+    passed: Vec<String>,
     folder: Option<PathBuf>,
     timeout: Option<Duration>,
     kill_after: Duration,
@@ -83,6 +84,7 @@ impl CommandSpec {
             args: Vec::new(),
             environment: Vec::new(),
             inherits: true,
+            passed: Vec::new(),
             folder: None,
             timeout: None,
             kill_after: KILL_AFTER,
@@ -113,11 +115,19 @@ impl CommandSpec {
         self
     }
 
-    /// Passes on nothing of our own environment: only what [`env`](Self::env) sets, before or after, and what every
-    /// command is told.
+    /// Passes on nothing of our own environment: only what [`env`](Self::env) sets and [`env_pass`](Self::env_pass)
+    /// names, before or after, and what every command is told.
     #[must_use]
     pub fn env_clear(mut self) -> Self {
         self.inherits = false;
+        self
+    }
+
+    /// Passes on these variables of our own environment, where they are set: also after
+    /// [`env_clear`](Self::env_clear), and also those that are withheld from commands because they hold secrets.
+    #[must_use]
+    pub fn env_pass(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.passed.extend(names.into_iter().map(Into::into));
         self
     }
 

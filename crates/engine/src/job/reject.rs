@@ -1,5 +1,6 @@
 //! Rejects: skipped items with their error, kept where somebody can mend them.
 
+use crate::item::Roots;
 use crate::item::file_output::FileOutput;
 use crate::job::scope::{ChunkScope, StepScope};
 use serde::Serialize;
@@ -21,7 +22,12 @@ const POSITION: &str = "rejects";
 pub enum Rejects {
     /// Into a file, which appears under its name when the step completes: with commas between columns when the name
     /// ends in `.csv`, otherwise of JSON lines.
-    File(PathBuf),
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The folders that it has to lie in, if it has to.
+        roots: Option<Roots>,
+    },
     /// Into the table `tidemill_reject`, in the transaction of the chunk.
     Table,
 }
@@ -30,7 +36,16 @@ impl Rejects {
     /// Into a file, which appears under its name when the step completes: with commas between columns when the name
     /// ends in `.csv`, otherwise of JSON lines.
     pub fn file(path: impl Into<PathBuf>) -> Self {
-        Self::File(path.into())
+        Self::File { path: path.into(), roots: None }
+    }
+
+    /// The same, where a file has to lie in these folders.
+    #[must_use]
+    pub fn within(self, within: Roots) -> Self {
+        match self {
+            Self::File { path, .. } => Self::File { path, roots: Some(within) },
+            Self::Table => Self::Table,
+        }
     }
 
     /// Into the table `tidemill_reject`, in the transaction of the chunk.
@@ -137,9 +152,10 @@ impl<I> RejectSink<I> {
         context: &ExecutionContext,
     ) -> Result<(), ItemError> {
         self.step = Some(scope.step_execution());
-        if let Rejects::File(path) = (self.make)(scope)? {
+        if let Rejects::File { path, roots } = (self.make)(scope)? {
             self.lines = Lines::of(&path);
             let mut file = FileOutput::lazy(POSITION, path);
+            file.within(roots);
             file.open(context).await?;
             self.file = Some(file);
         }

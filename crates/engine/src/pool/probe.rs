@@ -7,6 +7,7 @@
 use super::error::PoolError;
 use super::pools::Pools;
 use crate::clock::jittered;
+use crate::environment;
 use crate::job::command::Group;
 use crate::lease::Duty;
 use crate::process::Process;
@@ -15,7 +16,6 @@ use std::collections::BTreeMap;
 use std::io;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
-use tidemill_domain::job::command::OWN_PREFIX;
 use tidemill_domain::lease::LeaseKey;
 use tidemill_domain::pool::{PoolName, State};
 use tidemill_store::pool::TicketRecord;
@@ -156,12 +156,10 @@ async fn ask(probe: &Probe, question: &Value) -> Result<Vec<u8>, ProbeError> {
     let (program, arguments) =
         probe.command.split_first().ok_or_else(|| io::Error::other("no program was named"))?;
     let mut command = Command::new(program);
-    // Our own settings have passwords among them.
-    let environment = std::env::vars_os().filter(|(name, _)| !name.to_string_lossy().starts_with(OWN_PREFIX));
     command
         .args(arguments)
         .env_clear()
-        .envs(environment)
+        .envs(environment::passed_on())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null());

@@ -36,12 +36,14 @@ pub(crate) fn jobs() -> [Job; 4] {
         kind: ParameterType::Long,
         is_required: false,
         is_identifying: false,
+        accepted: Default::default(),
     };
     let day = ParameterSpec {
         name: "day".into(),
         kind: ParameterType::Date,
         is_required: true,
         is_identifying: true,
+        accepted: Default::default(),
     };
     [
         Job::new("double").step(double.build()).parameter(day).parameter(limit),

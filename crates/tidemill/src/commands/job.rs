@@ -15,7 +15,7 @@ mod work;
 
 use crate::commands::Flag;
 use crate::context::Context;
-use crate::declared::is_file;
+use crate::declared::{Parameters, is_file};
 use crate::report::Failure;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -130,6 +130,14 @@ impl JobCommand {
             _ => None,
         };
         folder.map(|folder| ("jobs.folder", "--jobs", folder)).into_iter().collect()
+    }
+
+    /// Where the parameters come from of the jobs that the command runs.
+    pub(super) fn parameters(&self) -> Parameters {
+        match self {
+            Self::Run { .. } | Self::Backfill(_) => Parameters::Given,
+            _ => Parameters::Stored,
+        }
     }
 
     /// Whether the jobs of the folder of job files have to be there. A command that names a file needs only that.

@@ -99,7 +99,7 @@ async fn with_units(
     context: &Context,
 ) -> Result<u8, Failure> {
     let ended = match Told::of(request, hold.parts()) {
-        Ok(told) => child::run(command, &told, signals).await,
+        Ok(told) => child::run(command, &told, &context.loaded().secret_variables, signals).await,
         Err(failure) => Err(failure),
     };
     give_back(hold, !matches!(ended, Ok(0)), context).await;

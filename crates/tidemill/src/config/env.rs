@@ -5,6 +5,7 @@ use super::key::{self, Key, Kind};
 use super::layer::{Form, Given, Layers};
 use super::origin::Origin;
 use super::secret::Secret;
+use super::url;
 use std::path::Path;
 use tidemill_domain::job::command;
 use tidemill_domain::nearest::nearest;
@@ -67,6 +68,19 @@ fn is_for_database_of_document(environment: &[(String, String)]) -> bool {
     let is_set = |name: &str| find(environment, name).is_some();
     let is_ours = is_set(&url.env_name()) || url.env_file_name().is_some_and(|name| is_set(&name));
     !is_ours && url.document_name().is_some_and(is_set)
+}
+
+/// The variables that hold secrets of ours, under whichever name, set or not. Whether a database URL holds one can be
+/// seen; of any other address every part may be one.
+pub(super) fn secrets(environment: &[(String, String)]) -> impl Iterator<Item = String> {
+    let is_secret = |key: &Key, name: &str| match key.kind {
+        Kind::Url => find(environment, name).is_some_and(url::holds_password),
+        _ => key.may_be_secret(),
+    };
+    key::ALL.iter().flat_map(move |key| {
+        let names = std::iter::once(key.env_name()).chain(key.document_name().map(str::to_owned));
+        names.filter(move |name| is_secret(key, name))
+    })
 }
 
 /// The value of a variable; an empty one counts as unset.

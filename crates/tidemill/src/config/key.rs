@@ -192,6 +192,8 @@ keys! {
         "Most partitions of other processes' executions that a server runs at once.";
     JOBS_FOLDER "jobs.folder", Kind::Text { longest: 4096 }, None,
         "A folder whose job files are jobs of this program.";
+    JOBS_ROOTS "jobs.roots", Kind::Text { longest: 8192 }, None,
+        "The folders whose files job files may read and write, several separated by semicolons.";
     JOBS_KEEP_FOR "jobs.keep_for", duration(3_600_000, 3650 * 86_400), None,
         "How long a server keeps instances of jobs after their end; for ever when not set.";
     JOBS_KEEP_INSTANCES "jobs.keep_instances", Kind::Number { least: 1, most: 1_000_000 }, None,

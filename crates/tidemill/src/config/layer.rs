@@ -5,7 +5,7 @@ use super::key::{Key, Kind};
 use super::origin::Origin;
 use super::secret::Secret;
 use super::url;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 /// How the text of a value was written.
@@ -77,6 +77,8 @@ pub(super) struct Layers {
     /// What the sections gave, by its whole path.
     pub(super) sections: BTreeMap<String, Given>,
     pub(super) files: Vec<PathBuf>,
+    /// The environment variables that files name instead of secrets, also those of values that are covered.
+    pub(super) secret_variables: BTreeSet<String>,
     pub(super) problems: Vec<ConfigError>,
 }
 
@@ -84,6 +86,7 @@ impl Layers {
     /// Lays a value over the one that is there. A secret in the open is a problem even if a later value
     /// covers it: it stays readable.
     pub(super) fn give(&mut self, given: Given) {
+        self.note_reference(&given);
         if given.is_open_secret() {
             self.problems.push(given.open_secret(given.key.path));
         } else {
@@ -93,6 +96,7 @@ impl Layers {
 
     /// The same for a key of a section, whose whole path is `path`.
     pub(super) fn give_field(&mut self, path: String, given: Given) {
+        self.note_reference(&given);
         if given.is_open_secret() {
             self.problems.push(given.open_secret(&path));
             return;
@@ -109,5 +113,11 @@ impl Layers {
             self.sections.remove(&other);
         }
         self.sections.insert(path, given);
+    }
+
+    fn note_reference(&mut self, given: &Given) {
+        if let Some(Reference::Env(name)) = given.reference() {
+            self.secret_variables.insert(name.to_owned());
+        }
     }
 }

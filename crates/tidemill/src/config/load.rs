@@ -12,6 +12,7 @@ use super::secret::Secret;
 use super::settings::{Sections, Settings, Values};
 use super::sources::Sources;
 use super::{alert, connection, jwt, kafka, lambda, probe, render};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// A configuration that can be used.
@@ -25,6 +26,8 @@ pub struct Loaded {
     pub sections: Vec<SectionValue>,
     /// The configuration files that were read, weakest first.
     pub files: Vec<PathBuf>,
+    /// The environment variables that hold secrets: those of keys, and those that files name.
+    pub secret_variables: BTreeSet<String>,
 }
 
 /// One key's value, for people.
@@ -72,7 +75,8 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
     env::read(&sources.environment, &sources.working_folder, &mut layers);
     read_flags(sources, &mut layers);
 
-    let Layers { values: given, sections: fields, files, mut problems } = layers;
+    let Layers { values: given, sections: fields, files, mut secret_variables, mut problems } = layers;
+    secret_variables.extend(env::secrets(&sources.environment));
     let mut values = Vec::new();
     let mut checked = Values::default();
     for key in key::ALL.iter().copied() {
@@ -102,7 +106,10 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
     let given_sections = Sections { alert, issuers, connections, lambda_keys, probes, routes, render_keys };
     match ConfigError::of(problems) {
         Some(error) => Err(error),
-        None => Ok(Loaded { settings: Settings::read(&checked, given_sections), values, sections, files }),
+        None => {
+            let settings = Settings::read(&checked, given_sections);
+            Ok(Loaded { settings, values, sections, files, secret_variables })
+        }
     }
 }
 

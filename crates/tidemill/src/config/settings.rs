@@ -115,6 +115,8 @@ pub struct Jobs {
     pub max_partitions: u32,
     /// Where job files are.
     pub folder: Option<PathBuf>,
+    /// Where the files have to lie that they read and write, if somebody says so.
+    pub roots: Option<Vec<PathBuf>>,
     /// How long it keeps instances after their end, if not for ever.
     pub keep_for: Option<Duration>,
     /// How many of the newest instances of each job it keeps, if not all.
@@ -230,6 +232,11 @@ pub(super) struct Sections {
     pub(super) render_keys: Vec<RenderKey>,
 }
 
+/// Folders that are separated by semicolons.
+fn folders(text: &str) -> Vec<PathBuf> {
+    text.split(';').map(str::trim).filter(|folder| !folder.is_empty()).map(PathBuf::from).collect()
+}
+
 impl Settings {
     pub(super) fn read(values: &Values, sections: Sections) -> Self {
         Self {
@@ -260,6 +267,7 @@ impl Settings {
                 max_running: values.number(&key::JOBS_MAX_RUNNING),
                 max_partitions: values.number(&key::JOBS_MAX_PARTITIONS),
                 folder: values.optional_text(&key::JOBS_FOLDER).map(PathBuf::from),
+                roots: values.optional_text(&key::JOBS_ROOTS).map(|text| folders(&text)),
                 keep_for: values.optional_duration(&key::JOBS_KEEP_FOR),
                 keep_instances: values.optional_number(&key::JOBS_KEEP_INSTANCES),
                 events: values.choice(&key::JOBS_EVENTS),

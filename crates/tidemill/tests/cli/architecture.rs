@@ -47,7 +47,7 @@ const ONLY_IN: &[(&str, &str)] = &[
 
 /// All that the pure crate may use.
 const OF_DOMAIN: &[&str] =
-    &["jiff", "md-5", "serde", "serde_json", "strsim", "thiserror", "unicode-normalization", "uuid"];
+    &["jiff", "md-5", "regex", "serde", "serde_json", "strsim", "thiserror", "unicode-normalization", "uuid"];
 
 type Dependencies = BTreeMap<String, BTreeSet<String>>;
 

@@ -26,6 +26,7 @@ mod job;
 mod job_check;
 mod job_file;
 mod job_kafka;
+mod job_reach;
 mod manual;
 mod metrics;
 mod outbox_adopted;

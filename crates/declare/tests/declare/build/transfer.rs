@@ -5,7 +5,7 @@ use tidemill_domain::job::BatchStatus;
 
 const TRANSFERS: &str = r#"
 job: transfers
-parameters: { date: { type: date, required: true }, file: { type: string, identifying: false } }
+parameters: { date: { type: date, required: true }, file: { type: string, identifying: false, allow: path } }
 steps:
   - name: load
     chunk: 3

@@ -134,6 +134,7 @@ mod tests {
             kind: ParameterType::Date,
             is_required: true,
             is_identifying: false,
+            accepted: Default::default(),
         }];
 
         let read = |argument| parse_argument_for(argument, &specs).map(|(_, parameter)| parameter);

@@ -3,6 +3,7 @@
 //! Spring Batch only warns of a name that it does not know. Here it is refused: a misspelt name would be
 //! another instance, and the work would be done twice.
 
+use super::accepted::{Accepted, ValueRefusal};
 use super::value::ParameterType;
 use super::{JobParameters, ParameterError, check_limits};
 use crate::job::next::RUN_ID;
@@ -20,6 +21,8 @@ pub struct ParameterSpec {
     pub is_required: bool,
     /// Whether it tells one instance from another, unless the argument says otherwise.
     pub is_identifying: bool,
+    /// Which values it takes.
+    pub accepted: Accepted,
 }
 
 /// One thing that is wrong with the parameters.
@@ -44,6 +47,14 @@ pub enum ParameterProblem {
         wanted: ParameterType,
         /// What was given.
         found: ParameterType,
+    },
+    /// Of the right type, and not accepted.
+    #[error("parameter {name:?} {refusal}")]
+    NotAccepted {
+        /// Which one.
+        name: String,
+        /// Why.
+        refusal: ValueRefusal,
     },
     /// The job does not know it.
     #[error("the job has no parameter {name:?}{}; it has {known}", or_rather(nearest.as_deref()))]
@@ -98,6 +109,11 @@ pub fn check(parameters: &JobParameters, specs: &[ParameterSpec]) -> Result<(), 
                 let (name, wanted) = (name.to_owned(), spec.kind);
                 problems.push(ParameterProblem::WrongType { name, wanted, found });
             }
+            Some(spec) => {
+                if let Err(refusal) = spec.accepted.check(&parameter.value) {
+                    problems.push(ParameterProblem::NotAccepted { name: name.to_owned(), refusal });
+                }
+            }
             // Every job has instances that follow one another.
             None if name == RUN_ID && found == ParameterType::Long => {}
             None if !specs.is_empty() => {
@@ -106,7 +122,7 @@ pub fn check(parameters: &JobParameters, specs: &[ParameterSpec]) -> Result<(), 
                 let (name, known) = (name.to_owned(), known.join(", "));
                 problems.push(ParameterProblem::Unknown { name, nearest, known });
             }
-            Some(_) | None => {}
+            None => {}
         }
     }
     if problems.is_empty() { Ok(()) } else { Err(ParametersInvalid { problems }) }
@@ -123,6 +139,7 @@ mod tests {
             kind,
             is_required,
             is_identifying: true,
+            accepted: Accepted::default(),
         };
         [spec("day", ParameterType::Date, true), spec("limit", ParameterType::Long, false)]
     }
@@ -147,6 +164,17 @@ mod tests {
              the job has no parameter \"dya\" (did you mean \"day\"?); it has day, limit; \
              parameter \"limit\" must be a long (a whole number of 64 bits), and is a string"
         );
+    }
+
+    #[test]
+    fn a_value_that_is_not_accepted_is_told_with_the_name_of_its_parameter() {
+        let mut specs = specs();
+        specs[1].accepted.one_of = vec!["5".into(), "10".into()];
+        let day = JobParameters::new().with("day", jiff::civil::date(2026, 1, 31));
+
+        assert_eq!(check(&day.clone().with("limit", 10), &specs), Ok(()));
+        let refusal = check(&day.with("limit", 7), &specs).unwrap_err();
+        assert_eq!(refusal.to_string(), "parameter \"limit\" must be one of 5, 10");
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Why a file cannot be read at all, or not from where the last run stopped. Each says what helps.
 
+use crate::item::roots::RootsError;
 use std::io;
+use tidemill_domain::item::ItemError;
 
 /// A file cannot be read. All of these end the step; one bad record does not, see
 /// [`ErrorKind::PARSE`](tidemill_domain::item::ErrorKind::PARSE).
@@ -17,6 +19,9 @@ pub enum InputError {
         /// Why.
         source: io::Error,
     },
+    /// It may not be used.
+    #[error(transparent)]
+    Outside(RootsError),
     /// It was opened, but reading fails.
     #[error("the input file {path} cannot be read to its end; mend or replace it, then restart the job")]
     Read {
@@ -126,4 +131,14 @@ pub enum InputError {
         /// What it is.
         value: String,
     },
+}
+
+impl InputError {
+    /// The error that ends a step.
+    pub(crate) fn ending(self) -> ItemError {
+        match self {
+            Self::Outside(error) => error.ending(),
+            other => ItemError::fatal(other),
+        }
+    }
 }

@@ -10,6 +10,7 @@ use super::files::{Files, Stopped, left};
 use super::input::{Input, Place};
 use super::record::Scanner;
 use crate::item::encoding::Encoding;
+use crate::item::roots::Roots;
 use crate::job::component::{ItemPlace, ItemReader, ItemStream};
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -64,6 +65,7 @@ pub struct FileReader<F: Format> {
     files: Files,
     encoding: Encoding,
     is_counting: bool,
+    roots: Option<Roots>,
     pub(super) format: F,
     queue: VecDeque<PathBuf>,
     current: Option<Current>,
@@ -123,6 +125,7 @@ impl<F: Format> FileReader<F> {
             files,
             encoding: Encoding::default(),
             is_counting: false,
+            roots: None,
             format,
             queue: VecDeque::new(),
             current: None,
@@ -143,6 +146,13 @@ impl<F: Format> FileReader<F> {
     #[must_use]
     pub fn count_total(mut self) -> Self {
         self.is_counting = true;
+        self
+    }
+
+    /// Reads only files that lie in these folders.
+    #[must_use]
+    pub fn within(mut self, roots: Roots) -> Self {
+        self.roots = Some(roots);
         self
     }
 
@@ -178,7 +188,7 @@ impl<F: Format> FileReader<F> {
     /// open, because its position is saved once more.
     fn open_next(&mut self, place: Option<Place>) -> Result<bool, ItemError> {
         let Some(file) = self.queue.pop_front() else { return Ok(false) };
-        let mut input = Input::open(&file, self.encoding).map_err(ItemError::fatal)?;
+        let mut input = Input::open(&file, self.encoding, self.roots.as_ref()).map_err(InputError::ending)?;
         if self.format.has_header()
             && let Some(cut) = input.cut(self.format.scanner())?
         {
@@ -235,10 +245,11 @@ impl<F: Format> FileReader<F> {
 
     async fn count(&mut self, files: Vec<PathBuf>) -> Result<u64, ItemError> {
         let mut scanner = self.format.scanner().clone();
-        let encoding = self.encoding;
+        let (encoding, roots) = (self.encoding, self.roots.clone());
         let headers = u64::from(self.format.has_header());
-        let counted =
-            tokio::task::spawn_blocking(move || count_records(&files, encoding, &mut scanner, headers));
+        let counted = tokio::task::spawn_blocking(move || {
+            count_records(&files, encoding, roots.as_ref(), &mut scanner, headers)
+        });
         counted.await.map_err(ItemError::fatal)?
     }
 }
@@ -247,12 +258,13 @@ impl<F: Format> FileReader<F> {
 fn count_records(
     files: &[PathBuf],
     encoding: Encoding,
+    roots: Option<&Roots>,
     scanner: &mut impl Scanner,
     headers: u64,
 ) -> Result<u64, ItemError> {
     let mut total = 0;
     for file in files {
-        let mut input = Input::open(file, encoding).map_err(ItemError::fatal)?;
+        let mut input = Input::open(file, encoding, roots).map_err(InputError::ending)?;
         let mut records: u64 = 0;
         loop {
             match input.cut(scanner) {

@@ -6,6 +6,7 @@
 use super::error::InputError;
 use super::record::{Inside, RECORD_BYTES_MAX, Rest, Scan, Scanner};
 use crate::item::encoding::Encoding;
+use crate::item::roots::{Roots, RootsError};
 use flate2::read::MultiGzDecoder;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -66,11 +67,15 @@ impl Cut {
 }
 
 impl Input {
-    /// Opens a file and stands behind its byte order mark, if it is UTF-8 and has one.
-    pub(crate) fn open(path: &Path, encoding: Encoding) -> Result<Self, InputError> {
+    /// Opens a file, which has to lie within `roots`, and stands behind its byte order mark, if it is UTF-8 and has one.
+    pub(crate) fn open(path: &Path, encoding: Encoding, roots: Option<&Roots>) -> Result<Self, InputError> {
         let shown = path.display().to_string();
         let cannot_open = |source| InputError::Open { path: shown.clone(), source };
-        let mut file = File::open(path).map_err(cannot_open)?;
+        let real = roots.map(|roots| roots.existing(path)).transpose().map_err(|error| match error {
+            RootsError::Unresolved { source, .. } => cannot_open(source),
+            outside => InputError::Outside(outside),
+        })?;
+        let mut file = File::open(real.as_deref().unwrap_or(path)).map_err(cannot_open)?;
         if file.metadata().map_err(cannot_open)?.is_dir() {
             return Err(cannot_open(io::Error::from(io::ErrorKind::IsADirectory)));
         }
@@ -306,7 +311,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("in.txt");
         std::fs::write(&path, format!("{}\nnext\n", "x".repeat(8 * RECORD_BYTES_MAX))).unwrap();
-        let mut input = Input::open(&path, Encoding::Utf8).unwrap();
+        let mut input = Input::open(&path, Encoding::Utf8, None).unwrap();
 
         let too_long = input.cut(&mut LineScanner::Empty).unwrap_err();
         let next = input.cut(&mut LineScanner::Empty).unwrap().unwrap();

@@ -3,6 +3,7 @@
 
 use crate::item::encoding::Encoding;
 use crate::item::file_output::{Creation, Existing, FileOutput, OutputOptions};
+use crate::item::roots::Roots;
 use crate::job::component::{Delivery, ItemStream, ItemWriter};
 use crate::job::scope::ChunkScope;
 use std::path::PathBuf;
@@ -75,6 +76,13 @@ impl<L: Layout> FileWriter<L> {
     #[must_use]
     pub fn overwrite(mut self) -> Self {
         self.output.options().existing = Existing::Replace;
+        self
+    }
+
+    /// Writes only into these folders.
+    #[must_use]
+    pub fn within(mut self, roots: Roots) -> Self {
+        self.output.within(Some(roots));
         self
     }
 

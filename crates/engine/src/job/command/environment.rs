@@ -1,23 +1,22 @@
-//! What a command finds in its environment: ours without our own settings, what the step is, the parameters, what a pool
-//! has granted, and what the author adds.
+//! What a command finds in its environment: ours without settings and secrets, what the step is, the parameters, what a
+//! pool has granted, and what the author adds.
 
 use super::CommandSpec;
+use crate::environment::passed_on;
 use crate::job::scope::StepScope;
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsString;
-use tidemill_domain::job::command::{
-    HINT_VARIABLE, OWN_PREFIX, PARALLELISM_VARIABLE, TOLD, UNITS_VARIABLE, variables,
-};
+use tidemill_domain::job::command::{HINT_VARIABLE, PARALLELISM_VARIABLE, TOLD, UNITS_VARIABLE, variables};
 
 /// The whole environment of a command.
 pub(super) fn of(spec: &CommandSpec, scope: &StepScope) -> Result<BTreeMap<OsString, OsString>, String> {
     let told = told(scope)?;
     let mut all = BTreeMap::new();
     if spec.inherits {
-        // Our own settings have passwords among them.
-        all.extend(env::vars_os().filter(|(name, _)| !name.to_string_lossy().starts_with(OWN_PREFIX)));
+        all.extend(passed_on());
     }
+    all.extend(spec.passed.iter().filter_map(|name| Some((name.into(), env::var_os(name)?))));
     if let Some(granted) = scope.granted() {
         // The second so that a program reads the same as under `tidemill run`.
         for name in [PARALLELISM_VARIABLE, UNITS_VARIABLE] {

@@ -2,6 +2,7 @@
 
 use super::{Partition, Partitioner};
 use crate::item::reader::matching_files;
+use crate::item::{Roots, RootsError};
 use crate::job::scope::StepScope;
 use sha2::{Digest, Sha256};
 use std::path::Path;
@@ -25,6 +26,15 @@ impl Partition {
     /// ```
     pub fn files(pattern: &str) -> Result<Vec<Self>, ItemError> {
         Ok(matching_files(pattern)?.iter().map(|file| Self::file(file)).collect())
+    }
+
+    /// [`files`](Self::files) that have to lie in these folders; it is an error when one does not.
+    pub fn files_within(pattern: &str, roots: &Roots) -> Result<Vec<Self>, ItemError> {
+        let files = matching_files(pattern)?;
+        for file in &files {
+            roots.existing(file).map_err(RootsError::ending)?;
+        }
+        Ok(files.iter().map(|file| Self::file(file)).collect())
     }
 
     /// Its key depends on its own path alone: a file that comes beside it must not make it another one.

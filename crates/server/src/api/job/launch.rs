@@ -240,6 +240,7 @@ mod tests {
             kind: ParameterType::Long,
             is_required: true,
             is_identifying: false,
+            accepted: Default::default(),
         };
 
         assert_eq!(read(json!({ "n": "7" }), &[spec]), Ok(JobParameters::new().with_non_identifying("n", 7)));

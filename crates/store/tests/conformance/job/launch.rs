@@ -147,6 +147,7 @@ async fn a_refused_launch_leaves_nothing_behind(bench: Bench) {
         kind: ParameterType::Text,
         is_required: true,
         is_identifying: true,
+        accepted: Default::default(),
     };
     let mut wrong = request(&parameters, one, &actor);
     wrong.parameters_valid = check(&parameters, &[spec]);

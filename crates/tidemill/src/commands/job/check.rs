@@ -115,7 +115,7 @@ fn about(file: &JobFile) -> String {
         text.push_str(&format!("  launched by a server: {}\n", when(&schedule.value.schedule)));
     }
     for parameter in &file.parameters {
-        let ParameterFile { spec, default } = &parameter.value;
+        let ParameterFile { spec, default, .. } = &parameter.value;
         let need = match (default, spec.is_required) {
             (Some(default), _) => format!("{default:?} unless given"),
             (None, true) => "required".to_owned(),

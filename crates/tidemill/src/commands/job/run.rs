@@ -4,7 +4,7 @@ use super::{alive, outcome, progress};
 use crate::commands::goodbye;
 use crate::commands::signals::Signals;
 use crate::context::Context;
-use crate::declared::{Definitions, is_file};
+use crate::declared::{Definitions, Parameters, is_file};
 use crate::report::Failure;
 use std::future::pending;
 use std::path::Path;
@@ -65,7 +65,7 @@ impl Meant {
     /// By its name, or by its file. Refused before the database is touched, so that a slip costs nothing.
     pub(super) fn by(job: &str, context: &Context) -> Result<Self, Failure> {
         let definitions = match is_file(job) {
-            Some(path) => Definitions::of_file(&path, context.settings())?,
+            Some(path) => Definitions::of_file(&path, context.settings(), Parameters::Given)?,
             None => context.definitions().clone(),
         };
         let job = match is_file(job) {
@@ -110,7 +110,8 @@ pub(super) async fn restart(
     accept_change: bool,
     context: &Context,
 ) -> Result<Exit, Failure> {
-    let of_file = file.map(|path| Definitions::of_file(path, context.settings())).transpose()?;
+    let read = |path: &Path| Definitions::of_file(path, context.settings(), Parameters::Stored);
+    let of_file = file.map(read).transpose()?;
     let definitions = of_file.as_ref().unwrap_or(context.definitions());
     let actor = context.actor();
     in_this_process(definitions, Some(id), context, async |launcher| {

@@ -7,6 +7,7 @@ use super::request::Request;
 use super::signals::{Signals, number};
 use crate::report::Failure;
 use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, stdin};
 use std::os::unix::process::ExitStatusExt;
@@ -41,12 +42,20 @@ fn variable(part: &Admitted) -> String {
     format!("_{}", part.pool.as_str().chars().map(plain).collect::<String>())
 }
 
-/// Runs the command to its end, and returns its number.
-pub(super) async fn run(command: &[OsString], told: &Told, signals: &mut Signals) -> Result<u8, Failure> {
+/// Runs the command to its end, and returns its number. It does not find our `secrets` in its environment.
+pub(super) async fn run(
+    command: &[OsString],
+    told: &Told,
+    secrets: &BTreeSet<String>,
+    signals: &mut Signals,
+) -> Result<u8, Failure> {
     let (program, arguments) =
         command.split_first().ok_or_else(|| not_started(&io::ErrorKind::NotFound.into(), ""))?;
     let mut ready = Command::new(program);
     ready.args(arguments).envs(told.0.iter().map(|(name, value)| (name, value)));
+    for name in secrets {
+        ready.env_remove(name);
+    }
     let failed = |error: io::Error| not_started(&error, &program.to_string_lossy());
     if stdin().is_terminal() {
         let child = ready.spawn().map_err(failed)?;

@@ -1,7 +1,7 @@
 //! Secrets: how they may be given, how they may not, and that nobody gets to see them.
 
 use super::stage::Stage;
-use crate::config::{ConfigError, Origin};
+use crate::config::{ConfigError, Kind, Origin, key};
 use tidemill_domain::code::Code;
 
 const PASSWORD: &str = "hunter2-한글";
@@ -187,4 +187,39 @@ fn no_secret_is_shown_by_anything() {
         let seen = everything(stage);
         assert!(!seen.contains(word), "stage {number}: {seen}");
     }
+}
+
+#[test]
+fn every_variable_that_sets_a_secret_is_known_as_one() {
+    let variables = |stage: &Stage| stage.load().unwrap().secret_variables;
+
+    let known = variables(&Stage::new());
+    for key in key::ALL.iter().filter(|key| key.may_be_secret() && key.kind != Kind::Url) {
+        assert!(known.contains(&key.env_name()), "{}", key.path);
+        assert!(key.document_name().is_none_or(|name| known.contains(name)), "{}", key.path);
+    }
+    for name in ["SPRING_DATASOURCE_PASSWORD", "NEXRENDER_SECRET", "NEXRENDER_API_URL"] {
+        assert!(known.contains(name), "{name}");
+    }
+    for name in ["SPRING_DATASOURCE_URL", "TIDEMILL_DATABASE_URL", "WORKER_ID", "TIDEMILL_LOG_LEVEL"] {
+        assert!(!known.contains(name), "{name}");
+    }
+    let with_password = Stage::new().env("SPRING_DATASOURCE_URL", "jdbc:postgresql://u:pw@h/d");
+    assert!(variables(&with_password).contains("SPRING_DATASOURCE_URL"));
+    let without = Stage::new().env("SPRING_DATASOURCE_URL", "jdbc:postgresql://h/d");
+    assert!(!variables(&without).contains("SPRING_DATASOURCE_URL"));
+}
+
+#[test]
+fn a_variable_that_a_file_names_is_a_secret_also_when_it_is_covered() {
+    let stage = Stage::new()
+        .env("OLD_PW", "a")
+        .env("SHOP_PW", "b")
+        .env("TIDEMILL_DATABASE_PASSWORD", "c")
+        .user("database.password = \"env:OLD_PW\"")
+        .project("[connections.shop]\nurl = \"postgres://u@h/d\"\npassword = \"env:SHOP_PW\"");
+
+    let known = stage.load().unwrap().secret_variables;
+
+    assert!(["OLD_PW", "SHOP_PW", "TIDEMILL_DATABASE_PASSWORD"].iter().all(|name| known.contains(*name)));
 }

@@ -1,0 +1,121 @@
+//! Paths of files: what may become a part of them, and where the files may lie.
+
+use super::Builder;
+use super::names::rendered;
+use crate::model::{At, ChunkFile, Names, PartitionBy};
+use crate::template::Template;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tidemill_domain::code::Code;
+use tidemill_domain::item::{ErrorKind, ItemError};
+use tidemill_domain::job::JobParameters;
+use tidemill_domain::job::parameter::ParameterSpec;
+use tidemill_engine::item::Roots;
+use tidemill_engine::job::StepScope;
+
+/// Which files the steps of a job may read and write.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Reach {
+    /// All that this process can: whoever gives the parameters runs the process.
+    Any,
+    /// Those that the job file names by itself. With a parameter in its path, a file has to lie in the folder that
+    /// stands before the parameter, in that of the job file, or in the working folder.
+    Named,
+    /// Those in these folders, whatever the job file says.
+    Within(Vec<PathBuf>),
+}
+
+/// A path in a job file.
+#[derive(Clone, Debug)]
+pub(super) struct FilePath {
+    template: Template,
+    specs: Arc<[ParameterSpec]>,
+    /// Where the file has to lie.
+    pub(super) roots: Option<Roots>,
+}
+
+impl Builder<'_> {
+    /// A path of a step; `chunk` is what says how the step is divided.
+    pub(super) fn path(&mut self, text: &At<String>, chunk: Option<&ChunkFile>) -> Option<FilePath> {
+        let template = self.template(text)?;
+        let by = chunk.and_then(|chunk| chunk.partitions.as_ref()).map(|partitions| &partitions.value.by);
+        let pattern = match by {
+            Some(PartitionBy::File { pattern }) => Some(self.template(pattern)?),
+            _ => None,
+        };
+        let roots = self.roots(&template, pattern.as_ref());
+        Some(FilePath { template, specs: self.specs(), roots })
+    }
+
+    /// What the parameters of the job accept.
+    pub(super) fn specs(&self) -> Arc<[ParameterSpec]> {
+        self.file.parameters.iter().map(|parameter| parameter.value.spec.clone()).collect()
+    }
+
+    fn roots(&self, template: &Template, pattern: Option<&Template>) -> Option<Roots> {
+        match self.building.reach {
+            Reach::Any => None,
+            Reach::Within(folders) => Some(Roots::new(folders)),
+            Reach::Named if template.names().is_empty() => None,
+            Reach::Named => {
+                // `${file}` of a partition is one of the files that the pattern names.
+                let named =
+                    [Some(template), pattern].into_iter().flatten().filter_map(Template::fixed_folder);
+                let beside = self.file.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+                let own = beside.into_iter().chain([Path::new(".")]).filter(|folder| !is_everything(folder));
+                Some(Roots::new(named.map(Path::new).chain(own)))
+            }
+        }
+    }
+}
+
+/// Whether all files lie in a folder. A service without a working folder is in such a one.
+fn is_everything(folder: &Path) -> bool {
+    folder.canonicalize().is_ok_and(|folder| folder.parent().is_none())
+}
+
+impl FilePath {
+    /// The path in a run of the step.
+    pub(super) fn rendered(&self, scope: &StepScope, names: &Names) -> Result<String, ItemError> {
+        let is_of_partition = |name: &str| scope.context().get(name).is_some();
+        let used = self.template.names().iter().map(|(name, _)| name.as_str());
+        let used = used.filter(|name| !(*name == "file" && is_of_partition(name)));
+        accepted(used, scope.parameters(), &self.specs)?;
+        rendered(&self.template, names)
+    }
+
+    /// Where what the path names has to lie if values are a part of it.
+    pub(super) fn roots_of_values(&self) -> Option<&Roots> {
+        self.roots.as_ref().filter(|_| !self.template.names().is_empty())
+    }
+}
+
+/// An argument of a program in a run of the step.
+pub(super) fn argument(
+    template: &Template,
+    scope: &StepScope,
+    names: &Names,
+    specs: &[ParameterSpec],
+) -> Result<String, ItemError> {
+    accepted(template.first_names(), scope.parameters(), specs)?;
+    rendered(template, names)
+}
+
+/// Refuses values that must not stand there. A launch was refused with them already; this is for whatever has got into
+/// the database by another way.
+fn accepted<'n>(
+    names: impl Iterator<Item = &'n str>,
+    parameters: &JobParameters,
+    specs: &[ParameterSpec],
+) -> Result<(), ItemError> {
+    for name in names {
+        let spec = specs.iter().find(|spec| spec.name == name);
+        if let (Some(spec), Some(parameter)) = (spec, parameters.get(name))
+            && let Err(refusal) = spec.accepted.check(&parameter.value)
+        {
+            let text = format!("the parameter {name:?} {refusal}");
+            return Err(ItemError::new(ErrorKind::FATAL, text).coded(Code::BadJobParameters));
+        }
+    }
+    Ok(())
+}
