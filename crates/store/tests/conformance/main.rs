@@ -77,6 +77,7 @@ impl Bench {
     }
 
     async fn postgres() -> Option<Self> {
+        told::prepare();
         Some(Self::on(Scratch::postgres().await?).await)
     }
 

@@ -4,7 +4,7 @@
 use crate::Bench;
 use serde_json::Value;
 use std::fmt::{self, Debug};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::{DefaultGuard, Interest};
@@ -13,6 +13,13 @@ use tracing::{Event, Metadata, Subscriber};
 /// Collects the notices that arrive on the thread that listens.
 #[derive(Clone, Default)]
 pub(crate) struct Told(Arc<Mutex<Vec<String>>>);
+
+/// Makes every thread hear notices, whether or not somebody collects them. Otherwise a thread that meets the first notice
+/// while another one begins to listen may decide for all threads that nobody does. Call it before the first connection.
+pub(crate) fn prepare() {
+    static PREPARED: Once = Once::new();
+    PREPARED.call_once(|| tracing::subscriber::set_global_default(Told::default()).unwrap());
+}
 
 impl Told {
     pub(crate) fn listen(&self) -> DefaultGuard {
