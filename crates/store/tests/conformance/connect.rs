@@ -251,7 +251,10 @@ mod the_connections {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn are_never_more_than_was_allowed() {
         let Some(scratch) = Scratch::postgres().await else { return };
-        let store = open(scratch.url(), &StoreOptions { max_connections: 10, ..impatient() }).await.unwrap();
+        // They stay open for longer than others wait for one.
+        let idle_in_transaction = (PATIENCE + SLACK) * 2;
+        let options = StoreOptions { max_connections: 10, idle_in_transaction, ..impatient() };
+        let store = open(scratch.url(), &options).await.unwrap();
         let mut held: Vec<Tx> = Vec::new();
         for _ in 0..9 {
             held.push(store.begin().await.unwrap());

@@ -1,6 +1,6 @@
 //! What is refused keeps nothing else from being committed, and what would lead astray is not used.
 
-use super::{LONG, all_delivered, committed, groups, owner, publisher, trust};
+use super::{all_delivered, committed, groups, owner, publisher, trust};
 use crate::broker::{json, record, shared, topic, unique};
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};

@@ -5,7 +5,6 @@ use super::{
     try_launch,
 };
 use crate::{Bench, TTL};
-use std::time::Duration;
 use tidemill_domain::job::lifecycle::OnCrash;
 use tidemill_domain::job::{BatchStatus, Counters, ExitStatus};
 use tidemill_domain::process::ProcessId;

@@ -3,7 +3,6 @@
 use super::{ann, day, end, launch, lose_all, reap, request, run_sql, run_step, step_request, try_launch};
 use crate::{Bench, TTL};
 use std::collections::BTreeSet;
-use std::time::Duration;
 use tidemill_domain::code::Code;
 use tidemill_domain::job::partition::PartitionRefusal;
 use tidemill_domain::job::step::RESTART_KEY;
