@@ -63,7 +63,7 @@ fn nothing_at_all_gives_the_defaults() {
     assert_eq!(settings.process.name, None);
     assert_eq!(settings.process.lease, Duration::from_secs(15));
     assert_eq!((settings.jobs.max_running, settings.jobs.max_partitions), (32, 4));
-    assert_eq!(settings.jobs.folder, None);
+    assert_eq!((&settings.jobs.folder, &settings.jobs.roots), (&None, &None));
     assert_eq!((settings.jobs.keep_for, settings.jobs.keep_instances), (None, None));
     assert_eq!(settings.log.level, LogLevel::Warn);
     assert_eq!(settings.output, Output::Table);
@@ -105,6 +105,7 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
         max_running = 5
         max_partitions = 0
         folder = "jobs"
+        roots = "in; /data/out;"
         keep_for = "90d"
         keep_instances = 100
         events = "on"
@@ -225,6 +226,7 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
             "5",
             "0",
             "jobs",
+            "in; /data/out;",
             "90d",
             "100",
             "on",
@@ -320,6 +322,7 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
     assert_eq!(loaded.settings.process.name.as_deref(), Some("밤 작업"));
     assert_eq!((loaded.settings.jobs.max_running, loaded.settings.jobs.max_partitions), (5, 0));
     assert_eq!(loaded.settings.jobs.folder.as_deref(), Some(std::path::Path::new("jobs")));
+    assert_eq!(loaded.settings.jobs.roots, Some(vec!["in".into(), "/data/out".into()]));
     assert_eq!(loaded.settings.jobs.keep_for, Some(Duration::from_secs(90 * 86_400)));
     assert_eq!(loaded.settings.jobs.keep_instances, Some(100));
     assert_eq!(loaded.settings.pools.history, Duration::from_secs(2 * 86_400));
