@@ -1,6 +1,6 @@
 //! Many listeners over real connections, one of which never reads.
 
-use crate::App;
+use crate::{App, until};
 use axum::http::StatusCode;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,6 +17,7 @@ const CLIENTS: usize = 50;
 const PATCHES: usize = 1400;
 const PATCH_BYTES: usize = 8 * 1024;
 const AT_ONCE: usize = 50;
+const PATIENCE: Duration = Duration::from_secs(120);
 
 async fn connect(address: SocketAddr, token: &str) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
@@ -38,16 +39,6 @@ async fn listen(stream: TcpStream, count: Arc<AtomicUsize>) {
             count.fetch_add(1, Ordering::Relaxed);
         }
     }
-}
-
-async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    for _ in 0..12_000 {
-        if is_so() {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("waited in vain: {what}");
 }
 
 fn region(number: usize) -> Region {
@@ -78,14 +69,16 @@ async fn one_slow_client_of_fifty_is_dropped_and_holds_nobody_back() {
         tokio::spawn(listen(connect(address, &tokens[(number + 1) % 3]).await, count.clone()));
     }
     let live = app.state.live().clone();
-    until("everybody listens", || live.listeners() == CLIENTS).await;
+    until(PATIENCE, "everybody listens", || live.listeners() == CLIENTS).await;
 
     for batch in 0..PATCHES / AT_ONCE {
         let regions = (0..AT_ONCE).map(|number| region(batch * AT_ONCE + number)).collect();
         live.publish(regions, Monotonic::from_origin(Duration::from_secs(batch as u64)));
         let sent = (batch + 1) * AT_ONCE;
-        until("the quick ones have it", || counts.iter().all(|count| count.load(Ordering::Relaxed) >= sent))
-            .await;
+        until(PATIENCE, "the quick ones have it", || {
+            counts.iter().all(|count| count.load(Ordering::Relaxed) >= sent)
+        })
+        .await;
     }
 
     assert_eq!(live.listeners(), CLIENTS - 1, "the slow one is dropped");

@@ -1,6 +1,6 @@
 //! Callers that hang up: what they asked for is carried out, and nothing is cut off half-way.
 
-use crate::App;
+use crate::{App, until};
 use axum::body::Body;
 use axum::http::Request;
 use serde_json::json;
@@ -9,16 +9,7 @@ use tidemill_domain::audit::Role;
 use tower::ServiceExt;
 
 const PATH: &str = "/api/v1/outbox/events";
-
-async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    for _ in 0..3000 {
-        if is_so().await {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("waited in vain: {what}");
-}
+const PATIENCE: Duration = Duration::from_secs(30);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_change_goes_on_to_its_end_when_its_caller_hangs_up() {
@@ -38,12 +29,12 @@ async fn a_change_goes_on_to_its_end_when_its_caller_hangs_up() {
     let writer = app.store.begin().await.unwrap();
 
     let call = tokio::spawn(app.router.clone().oneshot(request));
-    until("the change is under way", async || app.state.changes_under_way() == 1).await;
+    until(PATIENCE, "the change is under way", || app.state.changes_under_way() == 1).await;
     call.abort();
     assert!(call.await.unwrap_err().is_cancelled());
     writer.rollback().await.unwrap();
 
-    until("the change has ended", async || app.state.changes_under_way() == 0).await;
+    until(PATIENCE, "the change has ended", || app.state.changes_under_way() == 0).await;
     let events = app.ask_as(Role::Admin, axum::http::Method::GET, PATH, "").await.json();
     assert_eq!(events["items"].as_array().map(Vec::len), Some(1), "{events}");
 }

@@ -48,6 +48,16 @@ use tower::ServiceExt;
 /// Executions that a server under test runs at once.
 const RUNNING_MAX: usize = 3;
 
+/// Waits until something is so, in real time.
+async fn until(patience: Duration, what: &str, mut is_so: impl FnMut() -> bool) {
+    let waiting = async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(patience, waiting).await.unwrap_or_else(|_| panic!("waited in vain: {what}"));
+}
+
 /// A server on an empty database, with a clock that the test moves.
 struct App {
     router: Router,

@@ -112,8 +112,9 @@ impl Stage {
         Ran::of(self.command(arguments).output().unwrap())
     }
 
-    /// Ends the word of a process that is dead or frozen, as if its lease had run out. So nobody has to wait for that, and
-    /// leases can be longer than a busy machine lets a process wait.
+    /// Ends the lease of a process that is dead, as if it had run out. So nobody has to wait for that, and leases can be
+    /// longer than a busy machine lets a process wait. Not for a process that is frozen: when it goes on, it would trust a
+    /// lease that by its own clock has not ended.
     fn lapse(&self, pid: u32) {
         let url = self.environment.iter().find(|(name, _)| name == "TIDEMILL_DATABASE_URL");
         let url = url.expect("a database that is named").1.clone();

@@ -20,8 +20,10 @@ use tidemill_testkit::{Guarded, Signal};
 
 const ROUNDS: u32 = 9;
 
-/// As rare as looks may be, and how long they may be then.
+/// The longest pause between two looks that can be set, with a lease that allows it.
 const RARELY: (&str, &str) = ("1m", "10m");
+
+/// What takes longer may have been found by a look.
 const LONG_BEFORE_A_LOOK: Duration = Duration::from_secs(30);
 
 /// The usual pause between two looks, and the lease.
