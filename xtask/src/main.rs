@@ -4,6 +4,7 @@
 mod airflow;
 mod cache;
 mod commands;
+mod deny;
 mod kafka;
 mod memory;
 mod nexrender;

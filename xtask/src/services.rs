@@ -1,6 +1,7 @@
 //! The servers that the tests need: installed when root may do so, started, and stopped with their value.
 
 use crate::airflow;
+use crate::deny;
 use crate::kafka;
 use crate::nexrender;
 use crate::process::run_in_terminal;
@@ -45,6 +46,7 @@ pub(crate) struct Services {
     kafka_home: Service<()>,
     kafka_python: Service<()>,
     nexrender: Service<()>,
+    deny: Service<()>,
 }
 
 /// A server: where it is, and the server itself when it is our own.
@@ -114,35 +116,20 @@ impl Services {
             let server = PrivateMariadb::start().map_err(|error| format!("no private MariaDB: {error:?}"))?;
             Ok((server.url("mysql"), format!("private, on port {}", server.port()), Some(server)))
         })?;
-        let spark = Service::start("spark", SPARK_HOME, || {
-            let home = spark::home(cancel)?.display().to_string();
-            Ok((home.clone(), home, None))
-        })?;
-        let python = || {
-            let python = airflow::python(cancel)?.display().to_string();
-            Ok((python.clone(), python, None))
-        };
-        let airflow = Service::start("airflow", AIRFLOW_PYTHON, python)?;
-        let boto3 = Service::start("boto3", BOTO3_PYTHON, python)?;
-        let kafka_home = Service::start("kafka", HOME, || {
-            let home = kafka::home(cancel)?.display().to_string();
-            Ok((home.clone(), home, None))
-        })?;
-        let kafka_python = Service::start("kafka", kafka::PYTHON, || {
-            let python = kafka::python(cancel)?.display().to_string();
-            Ok((python.clone(), python, None))
-        })?;
+        let spark = Service::kept("spark", SPARK_HOME, || spark::home(cancel))?;
+        let airflow = Service::kept("airflow", AIRFLOW_PYTHON, || airflow::python(cancel))?;
+        let boto3 = Service::kept("boto3", BOTO3_PYTHON, || airflow::python(cancel))?;
+        let kafka_home = Service::kept("kafka", HOME, || kafka::home(cancel))?;
+        let kafka_python = Service::kept("kafka", kafka::PYTHON, || kafka::python(cancel))?;
         let jars = kafka_home.url.as_deref().map(PathBuf::from).unwrap_or_default();
         let kafka = Service::start("kafka", BOOTSTRAP, || {
             let server = PrivateKafka::start_from(&jars, &KafkaOptions::default())
                 .map_err(|error| format!("no private Kafka: {error:?}"))?;
             Ok((server.bootstrap_servers(), format!("private, on port {}", server.port()), Some(server)))
         })?;
-        let nexrender = Service::start("nexrender", farm::HOME, || {
-            let home = nexrender::home(cancel)?.display().to_string();
-            Ok((home.clone(), home, None))
-        })?;
-        Ok(Self { postgres, mysql, spark, airflow, boto3, kafka, kafka_home, kafka_python, nexrender })
+        let nexrender = Service::kept("nexrender", farm::HOME, || nexrender::home(cancel))?;
+        let deny = Service::kept("cargo-deny", deny::PROGRAM, || deny::program(cancel))?;
+        Ok(Self { postgres, mysql, spark, airflow, boto3, kafka, kafka_home, kafka_python, nexrender, deny })
     }
 
     /// Tells a command where they are.
@@ -156,6 +143,7 @@ impl Services {
         self.kafka_home.tell(command);
         self.kafka_python.tell(command);
         self.nexrender.tell(command);
+        self.deny.tell(command);
     }
 }
 
@@ -186,6 +174,20 @@ impl<S> Service<S> {
             // One that was given must not be used when its tests are skipped.
             None => command.env_remove(self.variable),
         };
+    }
+}
+
+impl Service<()> {
+    /// No server, but something in the user's cache that the tests start themselves.
+    fn kept(
+        name: &str,
+        variable: &'static str,
+        path: impl FnOnce() -> Result<PathBuf, String>,
+    ) -> Result<Self, String> {
+        Self::start(name, variable, || {
+            let path = path()?.display().to_string();
+            Ok((path.clone(), path, None))
+        })
     }
 }
 

@@ -51,7 +51,6 @@ mod render_worker;
 mod runbook;
 mod schedule;
 mod serve;
-mod supply_chain;
 mod tidy;
 
 use std::path::{Path, PathBuf};
