@@ -63,12 +63,23 @@ impl Site {
     }
 }
 
+/// How a relay leaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Going {
+    /// It is told to stop while the sink has a batch of it.
+    Stopped,
+    /// It is killed, whatever it does.
+    Killed,
+}
+
 /// A relay that runs.
 pub(super) struct Running {
     pub(super) stop: watch::Sender<bool>,
     pub(super) task: JoinHandle<Result<(), RelayError>>,
     process: ProcessId,
     store: Store,
+    /// How many publications of it wait for the answer of the sink.
+    waiting: Arc<AtomicUsize>,
 }
 
 impl Running {
@@ -77,14 +88,39 @@ impl Running {
         let process: ProcessId = SystemIds.process();
         let mut options = RelayOptions::new(process, identity, RetryPolicy::standard().unwrap());
         adapt(&mut options);
-        let relay = Relay::new(store.clone(), Arc::new(SystemClock::new()), Arc::new(kept.clone()), options);
+        let waiting = Arc::<AtomicUsize>::default();
+        let kept = Kept { waiting: waiting.clone(), ..kept.clone() };
+        let relay = Relay::new(store.clone(), Arc::new(SystemClock::new()), Arc::new(kept), options);
         let (stop, stopped) = watch::channel(false);
-        Self { stop, task: tokio::spawn(async move { relay.run(stopped).await }), process, store }
+        Self { stop, task: tokio::spawn(async move { relay.run(stopped).await }), process, store, waiting }
     }
 
     pub(super) async fn stop(self) {
         self.stop.send_replace(true);
         tokio::time::timeout(SOON, self.task).await.expect("an end").unwrap().unwrap();
+    }
+
+    /// Leaves as `going` says, after `writing` has given it something to publish.
+    pub(super) async fn go(self, site: &Site, kept: &Kept, going: Going, writing: impl Future<Output = ()>) {
+        match going {
+            Going::Killed => {
+                writing.await;
+                self.kill(site).await;
+            }
+            Going::Stopped => {
+                crate::until("a relay with slots", async || {
+                    let relays = site.store.read().await.unwrap().outbox_relays().await.unwrap();
+                    relays.iter().any(|one| one.process == self.process && one.relay.slots > 0)
+                })
+                .await;
+                let closed = kept.gate.lock().await;
+                writing.await;
+                crate::until("a batch at the sink", async || self.waiting.load(Ordering::Relaxed) > 0).await;
+                self.stop.send_replace(true);
+                drop(closed);
+                self.stop().await;
+            }
+        }
     }
 
     /// As if it were killed, and its lease had run out since: it says nothing to anybody. Its store must be its own.
@@ -106,6 +142,8 @@ pub(super) struct Kept {
     pub(super) records: Arc<Mutex<Vec<Record>>>,
     /// How often it was asked to take something.
     asked: Arc<AtomicUsize>,
+    /// How many publications of one relay wait for its answer.
+    waiting: Arc<AtomicUsize>,
     /// Aggregates whose events are refused; true: for good.
     pub(super) refused: Arc<Mutex<HashMap<String, bool>>>,
     /// Nothing is taken.
@@ -178,6 +216,7 @@ impl Publisher for Kept {
     ) -> Pin<Box<dyn Future<Output = Vec<Outcome>> + Send + 'a>> {
         Box::pin(async move {
             self.asked.fetch_add(1, Ordering::Relaxed);
+            let _waiting = Waiting::new(&self.waiting);
             let _open = self.gate.lock().await;
             if self.is_down.load(Ordering::Relaxed) {
                 return vec![Outcome::Unavailable { why: "nobody is there".into() }; records.len()];
@@ -196,6 +235,22 @@ impl Publisher for Kept {
             };
             records.iter().map(&mut outcome).collect()
         })
+    }
+}
+
+/// Is counted until it is dropped.
+struct Waiting(Arc<AtomicUsize>);
+
+impl Waiting {
+    fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count.clone())
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
