@@ -40,7 +40,7 @@ use tidemill_store::lease::freed_topic;
 pub const EVALUATION_PAUSE: Duration = Duration::from_secs(5);
 
 /// Pause between two attempts to get the watch.
-const WATCH_PAUSE: Duration = Duration::from_secs(3);
+pub(crate) const WATCH_PAUSE: Duration = Duration::from_secs(3);
 
 /// Pause between two looks for notices that are due, unless a wake-up comes first.
 const DELIVERY_PAUSE: Duration = Duration::from_secs(1);

@@ -13,7 +13,7 @@ use tidemill_domain::process::heartbeat_interval;
 use tidemill_domain::time::Timestamp;
 use tidemill_store::Store;
 
-/// Longest pause between two rounds, so that leases move well within five seconds of their end.
+/// Longest pause between two rounds, so that leases move well within five seconds of their end; a test below adds it up.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// Processes and leases dealt with in one round; more wait for the next.
@@ -93,9 +93,14 @@ async fn prune(store: &Store) -> Result<(), EngineError> {
     Ok(())
 }
 
+/// The longest pause between two rounds of a process whose lease has this length.
+fn longest_pause(lease: Duration) -> Duration {
+    heartbeat_interval(lease).min(PAUSE_MAX)
+}
+
 /// Rounds until `process` ends.
 pub async fn run(process: Process) {
-    let pause = heartbeat_interval(process.ttl()).min(PAUSE_MAX);
+    let pause = longest_pause(process.ttl());
     let mut rounds = 0_u32;
     let mut seen = None;
     loop {
@@ -114,5 +119,39 @@ pub async fn run(process: Process) {
             tracing::warn!(%error, "looking for dead processes failed; will try again");
         }
         rounds = rounds.wrapping_add(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::partition;
+    use crate::{alert, render};
+    use tidemill_domain::step_back::LEASE_MAX;
+
+    /// What `docs/guarantees.md` promises: so long after the end of its lease, what a dead process held has moved on.
+    const PROMISED: Duration = Duration::from_secs(5);
+
+    /// What is left of that for the work itself, when every look comes as late as it may.
+    const FOR_THE_WORK: Duration = Duration::from_secs(1);
+
+    fn check(what: &str, looks: &[Duration]) {
+        let longest: Duration = looks.iter().sum();
+        assert!(longest + FOR_THE_WORK <= PROMISED, "{what}: {looks:?} are {longest:?} after the lease");
+    }
+
+    /// No wake-up is counted on: each look comes at the end of the longest pause before it.
+    #[test]
+    fn the_longest_pauses_between_looks_add_up_to_less_than_five_seconds() {
+        // The lease of whoever looks, from the shortest to the longest that can be set.
+        for lease in (1..=LEASE_MAX.as_secs()).map(Duration::from_secs) {
+            let round = longest_pause(lease);
+            check("an execution fails", &[round]);
+            check("an execution is restarted", &[round, recovery::PACE.max]);
+            check("a partition goes on", &[round, partition::WORKER_PACE.max]);
+        }
+        // Whoever wants these looks by itself for leases that have ended.
+        check("the watch over alerts is taken over", &[alert::WATCH_PAUSE]);
+        check("a render is adopted", &[render::options::REAP_PAUSE]);
     }
 }

@@ -19,6 +19,8 @@ use tidemill_domain::job::ExecutionContext;
 use tidemill_domain::job::spark::Granted;
 
 pub use by::RangePartitioner;
+#[cfg(test)]
+pub(crate) use worker::PACE as WORKER_PACE;
 pub use worker::run as run_worker;
 
 /// How many partitions a step is divided into unless something else is said, as in Spring Batch.

@@ -23,7 +23,7 @@ const TICKETS_PER_ROUND: u32 = 1000;
 const EXECUTION_ENDED: &str = "the execution that asked for it has ended";
 
 /// How often to look for restarts that are due, when nobody calls.
-const PACE: Pace = Pace { min: Duration::from_millis(200), max: Duration::from_secs(2) };
+pub(crate) const PACE: Pace = Pace { min: Duration::from_millis(200), max: Duration::from_secs(2) };
 
 /// Fails executions that nobody runs any more, and gives back the units that they held.
 pub async fn recover_once(store: &Store) -> Result<Vec<Recovered>, EngineError> {

@@ -10,6 +10,10 @@ use tidemill_domain::render::polling::Polling;
 use tidemill_domain::render::{AllowList, Policy};
 use tidemill_domain::schedule::Zone;
 
+/// Pause between two looks for renders whose worker has vanished: what it had is to be adopted within five seconds of its
+/// lease's end.
+pub(crate) const REAP_PAUSE: Duration = Duration::from_secs(4);
+
 /// How a render worker works.
 #[derive(Clone, Debug)]
 pub struct WorkerOptions {
@@ -73,8 +77,7 @@ impl WorkerOptions {
             farm_pause: Duration::from_secs(5),
             farm_grace: Duration::from_secs(30),
             renew_pause: Duration::from_secs(15),
-            // Whatever a vanished worker had is to be adopted within five seconds of its lease's end.
-            reap_pause: Duration::from_secs(4),
+            reap_pause: REAP_PAUSE,
             check_pause: Duration::from_secs(15),
             quiet: Duration::from_secs(2),
             settle_for: Duration::from_secs(30),

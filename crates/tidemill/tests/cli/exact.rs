@@ -31,8 +31,9 @@ use tidemill_testkit::Guarded;
 /// counts for longer than any test takes.
 pub(crate) const LEASE: Duration = Duration::from_secs(20);
 
-/// How much later than that a dead process must have been found: five seconds are promised, and a busy machine has more.
-/// Whoever looks too seldom, or by the wrong lease, is later than this.
+/// How much later than that a dead process must have been found. Five seconds are promised, and a busy machine takes
+/// longer; whoever looks too seldom, or by the wrong lease, is later than this. That the pauses between looks keep to the
+/// five seconds is tested where they are: in `reaper.rs` of the engine.
 pub(crate) const GRACE: Duration = Duration::from_secs(40);
 
 const PATIENCE: Duration = Duration::from_secs(180);

@@ -90,7 +90,7 @@ async fn several_processes_take_part_and_what_a_dead_one_had_goes_on_elsewhere()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_manager_is_replaced_within_the_lease_and_five_seconds() {
+async fn a_killed_manager_is_replaced_soon_after_its_lease() {
     for database in both_databases().await {
         let program = Program::new("partitions", stage(database.url()));
         program.run(&["job", "run", "prepare", "-p", "rows=60000,long"]).succeeds();

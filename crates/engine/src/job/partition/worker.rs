@@ -17,7 +17,7 @@ use tidemill_store::lease::freed_topic;
 use tokio::task::{AbortHandle, JoinSet};
 
 /// How often to look for partitions, when nobody calls.
-const PACE: Pace = Pace { min: Duration::from_millis(100), max: Duration::from_secs(1) };
+pub(crate) const PACE: Pace = Pace { min: Duration::from_millis(100), max: Duration::from_secs(1) };
 
 /// Runs partitions of the launcher's jobs, at most `slots` at once, until its process ends or it is told to stop.
 /// Those that it has to let go of are handed back at the end of their chunk.

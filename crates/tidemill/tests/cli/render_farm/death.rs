@@ -19,7 +19,8 @@ const LATE: [&str; 5] = [
 const LEASE: f64 = 20.0;
 
 /// What is taken over is taken over within this time after the end of the lease. Five seconds are promised, and a busy
-/// machine has more; whoever looks too seldom is later.
+/// machine takes longer; whoever looks too seldom is later. That the pause between looks keeps to the five seconds is
+/// tested in `reaper.rs` of the engine.
 const GRACE: f64 = 40.0;
 
 /// A worker with room for one render, which dies at a point.
