@@ -33,16 +33,17 @@ impl Tx {
         filter: &AuditFilter,
         limit: u32,
     ) -> Result<Vec<AuditRecord>, StoreError> {
-        let rows = self
-            .audit_list(&AuditFilterRow {
-                before_id: filter.before_id,
-                since: filter.since.map(Into::into),
-                actor: filter.actor.as_deref(),
-                action: filter.action.as_deref(),
-                object: filter.object.as_deref(),
-                limit: limit.into(),
-            })
-            .await?;
+        let wanted = AuditFilterRow {
+            before_id: filter.before_id,
+            since: filter.since.map(Into::into),
+            actor: filter.actor.as_deref(),
+            action: filter.action.as_deref(),
+            limit: limit.into(),
+        };
+        let rows = match &filter.object {
+            Some(object) => self.audit_list_of(object, &wanted).await?,
+            None => self.audit_list_all(&wanted).await?,
+        };
         rows.into_iter().map(TryInto::try_into).collect()
     }
 }

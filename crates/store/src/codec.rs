@@ -2,11 +2,12 @@
 
 use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
-use sqlx::postgres::types::Oid;
+use sqlx::postgres::types::{Oid, PgInterval};
 use sqlx::postgres::{PgArgumentBuffer, PgHasArrayType, PgTypeInfo, PgValueRef};
 use sqlx::sqlite::{SqliteArgumentsBuffer, SqliteTypeInfo, SqliteValueRef};
 use sqlx::{Decode, Encode, Postgres, Sqlite, Type, ValueRef};
 use std::borrow::Cow;
+use std::time::Duration;
 use tidemill_domain::process::ProcessId;
 use tidemill_domain::time::{NotAnInstant, Timestamp};
 use uuid::Uuid;
@@ -166,6 +167,53 @@ impl Decode<'_, Sqlite> for DbId {
     fn decode(value: SqliteValueRef<'_>) -> Result<Self, BoxDynError> {
         let id: Hyphenated = Decode::<Sqlite>::decode(value)?;
         Ok(Self(id.into_uuid()))
+    }
+}
+
+/// Lists of ids: `uuid[]` in PostgreSQL, their usual texts in SQLite.
+impl PgHasArrayType for DbId {
+    fn array_type_info() -> PgTypeInfo {
+        <Uuid as PgHasArrayType>::array_type_info()
+    }
+}
+
+impl serde::Serialize for DbId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0.hyphenated())
+    }
+}
+
+/// A span of time: `interval` in PostgreSQL, microseconds in SQLite.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct DbSpan(pub(crate) Duration);
+
+impl DbSpan {
+    fn micros(self) -> i64 {
+        i64::try_from(self.0.as_micros()).unwrap_or(i64::MAX)
+    }
+}
+
+impl Type<Postgres> for DbSpan {
+    fn type_info() -> PgTypeInfo {
+        <PgInterval as Type<Postgres>>::type_info()
+    }
+}
+
+impl Encode<'_, Postgres> for DbSpan {
+    fn encode_by_ref(&self, buffer: &mut PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
+        Encode::<Postgres>::encode(PgInterval { months: 0, days: 0, microseconds: self.micros() }, buffer)
+    }
+}
+
+impl Type<Sqlite> for DbSpan {
+    fn type_info() -> SqliteTypeInfo {
+        <i64 as Type<Sqlite>>::type_info()
+    }
+}
+
+impl Encode<'_, Sqlite> for DbSpan {
+    fn encode_by_ref(&self, buffer: &mut SqliteArgumentsBuffer) -> Result<IsNull, BoxDynError> {
+        Encode::<Sqlite>::encode(self.micros(), buffer)
     }
 }
 

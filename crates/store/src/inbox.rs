@@ -1,7 +1,7 @@
 //! The inbox: a message that comes again is dealt with once, because that it was dealt with commits with what was done.
 
 use crate::error::StoreError;
-use crate::postgres;
+use crate::statements;
 use crate::store::Store;
 use crate::tx::Tx;
 use sqlx::PgConnection;
@@ -17,7 +17,7 @@ pub async fn first_time_on(
     consumer: &str,
     message_id: &str,
 ) -> Result<bool, StoreError> {
-    Ok(postgres::inbox::insert(connection, Message::new(consumer, message_id)?, None).await?)
+    Ok(statements::inbox::insert_on(connection, Message::new(consumer, message_id)?).await?)
 }
 
 impl Tx {

@@ -43,6 +43,8 @@ mod codec;
 mod postgres;
 mod row;
 mod sqlite;
+mod statement;
+mod statements;
 
 #[cfg(feature = "scratch")]
 pub mod scratch;

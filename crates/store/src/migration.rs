@@ -5,11 +5,12 @@
 //! waits and finds it done.
 
 use crate::codec::DbTime;
+use crate::crash_point;
 use crate::error::StoreError;
 use crate::row::MigrationRow;
+use crate::statements::migration::{CREATE_TABLE_POSTGRES, CREATE_TABLE_SQLITE};
 use crate::store::Store;
 use crate::url::Dialect;
-use crate::{crash_point, postgres, sqlite};
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 use tidemill_domain::audit::{Actor, AuditEntry};
@@ -236,8 +237,8 @@ impl Store {
 /// The whole schema as SQL, for people who apply it by hand: it leaves the database as `migrate` would.
 pub fn schema_sql(dialect: Dialect) -> String {
     let (create_table, instant) = match dialect {
-        Dialect::Postgres => (postgres::migration::CREATE_TABLE, "now()"),
-        Dialect::Sqlite => (sqlite::migration::CREATE_TABLE, "unixepoch() * 1000000"),
+        Dialect::Postgres => (CREATE_TABLE_POSTGRES, "now()"),
+        Dialect::Sqlite => (CREATE_TABLE_SQLITE, "unixepoch() * 1000000"),
     };
     let mut sql = format!(
         "-- The schema of Tidemill {} for {dialect}.\n\nbegin;\n\n{create_table}\n",

@@ -15,6 +15,12 @@ use tempfile::TempDir;
 use tidemill_domain::time::Clock;
 use tidemill_testkit::skip;
 
+/// The text of a statement as SQLite runs it.
+pub fn in_sqlite(text: &str) -> String {
+    let (bytes, length) = crate::statement::dialect::translate::<16_384>(text, false);
+    String::from_utf8_lossy(bytes.get(..length).unwrap_or_default()).into_owned()
+}
+
 /// The variable that names a server on which tests may create and drop databases.
 pub const POSTGRES_URL: &str = "TIDEMILL_TEST_POSTGRES_URL";
 

@@ -1,54 +1,25 @@
-//! A transaction, and every statement of the product by name. This file and its folder, one file per noun, are
-//! the table of contents of persistence; the texts are in `postgres/` and `sqlite/`, under the same names.
+//! A transaction. Its statements are in `statements/`, one file per noun; the public methods are with their nouns.
 
+use crate::crash_point;
 use crate::error::StoreError;
 use crate::render::Keys;
+use crate::statement::Database;
 use crate::store::Store;
-use crate::{crash_point, postgres, sqlite};
 use tidemill_domain::outbox::Telling;
 use tidemill_domain::time::Timestamp;
 
-/// Runs the statement of the same name on whichever database this is.
-macro_rules! on_either {
-    ($self:ident, $($statement:ident)::+($($argument:expr),* $(,)?)) => {
-        match &mut $self.connection {
-            Connection::Postgres(tx) => postgres::$($statement)::+(&mut **tx, $($argument),*).await,
-            Connection::Alone(alone) => postgres::$($statement)::+(&mut **alone, $($argument),*).await,
-            Connection::Sqlite(tx) => sqlite::$($statement)::+(&mut **tx, $($argument),*).await,
-        }
-    };
-}
-
-mod lease;
-mod process;
-mod step_back;
-
-mod job;
-mod outbox;
-mod partition;
-mod pool;
-mod render;
-mod schedule;
-
-mod alert;
-mod audit;
-mod idempotency;
-mod inbox;
-mod token;
-
-mod demo;
-mod migration;
-
-pub(crate) use audit::AuditFilterRow;
-pub(crate) use job::{
-    ChunkRow, ContextColumns, CounterColumns, ExecutionFilterRow, ExitColumns, StatusChange, StepEndRow,
+pub(crate) use crate::statements::audit::AuditFilterRow;
+pub(crate) use crate::statements::job::partition::{ClaimFilterRow, PartitionRows};
+pub(crate) use crate::statements::job::{
+    ChunkRow, ContextColumns, CounterColumns, ExitColumns, StatusChange, StepEndRow,
 };
-pub(crate) use lease::Renewal;
-pub(crate) use outbox::EventFilterRow;
-pub(crate) use outbox::{EditColumns, ExceptionChange, ExceptionFilterRow, NewExceptionRow};
-pub(crate) use outbox::{Most, ReadNew, Size, Span};
-pub(crate) use partition::{ClaimFilterRow, PartitionRows};
-pub(crate) use render::{
+pub(crate) use crate::statements::lease::Renewal;
+pub(crate) use crate::statements::outbox::event::EventFilterRow;
+pub(crate) use crate::statements::outbox::exception::{
+    EditColumns, ExceptionChange, ExceptionFilterRow, NewExceptionRow,
+};
+pub(crate) use crate::statements::outbox::reading::{Most, Size, Span};
+pub(crate) use crate::statements::render::{
     AheadRow, AttemptEnd, AttemptNote, ClaimedRow, GapMost, NewLeftover, NewRenderRow, RenderFilterRow,
     Renewed, Saving, Since, Takeover,
 };
@@ -69,8 +40,6 @@ pub(crate) enum Connection {
     Sqlite(sqlx::Transaction<'static, sqlx::Sqlite>),
 }
 
-type Answer<T> = Result<T, sqlx::Error>;
-
 impl Tx {
     pub(crate) fn new(store: Store, connection: Connection) -> Self {
         Self { store, connection, wakes: Vec::new() }
@@ -82,7 +51,7 @@ impl Tx {
         if let Some(clock) = self.store.clock() {
             return Ok(clock.now());
         }
-        Ok(on_either!(self, clock::now())?.into())
+        Ok(self.clock_now().await?.into())
     }
 
     /// The instant of the fake clock, in a test; otherwise the statement asks the database, which saves a round
@@ -105,6 +74,15 @@ impl Tx {
     pub fn wake(&mut self, topic: &str) {
         if !self.wakes.iter().any(|known| known == topic) {
             self.wakes.push(topic.to_owned());
+        }
+    }
+
+    /// Where the statements of this transaction run.
+    pub(crate) fn database(&mut self) -> Database<'_> {
+        match &mut self.connection {
+            Connection::Postgres(tx) => Database::Postgres(tx),
+            Connection::Alone(alone) => Database::Postgres(alone),
+            Connection::Sqlite(tx) => Database::Sqlite(tx),
         }
     }
 

@@ -36,9 +36,9 @@ pub enum Earlier {
 impl Tx {
     /// Where the step of the last earlier instance ended that has read anything.
     pub async fn earlier_step(&mut self, request: &EarlierRequest<'_>) -> Result<Earlier, StoreError> {
-        let (names, mut before) = ((request.job, request.step), request.run.get());
+        let (instance, mut before) = (request.instance.get(), request.run.get());
         // Each run that had failed before it read anything costs one more look.
-        while let Some(row) = self.job_step_earlier(names, request.instance.get(), before).await? {
+        while let Some(row) = self.job_step_earlier(request.job, request.step, instance, before).await? {
             let context = context(&row)?;
             let run = EarlierRun {
                 step: row.status()?,

@@ -9,7 +9,7 @@ use super::record::{
 use crate::error::StoreError;
 use crate::process;
 use crate::row::job::ExecutionNoteRow;
-use crate::tx::{ExecutionFilterRow, Tx};
+use crate::tx::Tx;
 use std::collections::HashMap;
 use tidemill_domain::job::{BatchStatus, ExecutionId, InstanceId, StepExecutionId};
 use tidemill_domain::process::ProcessId;
@@ -61,13 +61,21 @@ impl Tx {
         before: Option<ExecutionId>,
         limit: u32,
     ) -> Result<Vec<ExecutionRecord>, StoreError> {
-        let wanted = ExecutionFilterRow {
-            job: filter.job.as_deref(),
-            status: filter.status.map(BatchStatus::as_str),
-            instance: filter.instance.map(InstanceId::get),
-        };
+        let (job, status) = (filter.job.as_deref(), filter.status.map(BatchStatus::as_str));
         let before = before.map_or(i64::MAX, ExecutionId::get);
-        let rows = self.job_list_executions(&wanted, before, limit.into()).await?;
+        let limit = limit.into();
+        // Each statement has an index of its own.
+        let rows = match (filter.instance, job, status) {
+            (Some(instance), ..) => {
+                self.job_list_executions_of_instance(instance.get(), job, status, before, limit).await?
+            }
+            (None, Some(job), Some(status)) => {
+                self.job_list_executions_of_job_in_status(job, status, before, limit).await?
+            }
+            (None, Some(job), None) => self.job_list_executions_of_job(job, before, limit).await?,
+            (None, None, Some(status)) => self.job_list_executions_in_status(status, before, limit).await?,
+            (None, None, None) => self.job_list_executions(before, limit).await?,
+        };
         rows.into_iter().map(TryInto::try_into).collect()
     }
 

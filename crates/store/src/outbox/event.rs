@@ -2,7 +2,7 @@
 
 use super::EVENTS;
 use crate::error::StoreError;
-use crate::postgres;
+use crate::statements;
 use crate::tx::{EventFilterRow, Tx};
 use sqlx::PgConnection;
 use std::slice;
@@ -68,7 +68,7 @@ impl From<&StoredEvent> for EventRecord {
 /// commits or rolls back with that transaction. Nobody can tell the relays when you commit, so they find the event when
 /// they look by themselves: within a second.
 pub async fn publish_on(connection: &mut PgConnection, event: &NewEvent) -> Result<EventId, StoreError> {
-    one(postgres::outbox::event::insert(connection, slice::from_ref(event), None).await?)
+    one(statements::outbox::event::insert_on(connection, slice::from_ref(event), None).await?)
 }
 
 impl Tx {

@@ -121,7 +121,11 @@ impl Tx {
     ) -> Result<FoundRenders, StoreError> {
         let status = filter.status.map(Status::as_str);
         let before = before.map_or(i64::MAX, RenderId::get);
-        let floor = self.render_floor(status, before, i64::from(SEARCHED_MAX) - 1).await?;
+        let skipped = i64::from(SEARCHED_MAX) - 1;
+        let floor = match status {
+            Some(status) => self.render_floor_in_status(status, before, skipped).await?,
+            None => self.render_floor(before, skipped).await?,
+        };
         let date = filter.date.map(|date| date.to_string());
         let wanted = RenderFilterRow {
             status,

@@ -2,6 +2,7 @@
 
 use crate::Bench;
 use std::path::{Path, PathBuf};
+use tidemill_store::scratch::in_sqlite;
 
 /// Those of the statements that have such a line in their plan, with the plan. The condition is asked with a statement and
 /// one line of its plan.
@@ -26,25 +27,38 @@ pub(crate) fn scanned(line: &str) -> Option<&str> {
     line.strip_prefix("SCAN ")?.split(' ').next()
 }
 
-/// Every statement in these files and folders of `src/sqlite`. A text that goes on where another one ends, as in a macro,
-/// is put behind that: the other one ends with a space.
+/// Every statement that SQLite runs in these files and folders of `src/statements`. A text that goes on where another one
+/// ends, as in a macro, is put behind that: the other one ends with a space.
 pub(crate) fn statements(paths: &[&str]) -> Vec<String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/sqlite");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/statements");
     let mut statements = Vec::new();
     for file in paths.iter().flat_map(|path| files(root.join(path))) {
-        let source = std::fs::read_to_string(file).unwrap();
-        let code: Vec<&str> = source.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+        let source = for_sqlite(&std::fs::read_to_string(file).unwrap());
         let mut beginning = String::new();
-        for text in code.join("\n").split('"').skip(1).step_by(2) {
+        for text in source.split('"').skip(1).step_by(2) {
             match text.split_whitespace().next().unwrap_or_default() {
-                "where" | "join" => statements.push(format!("{beginning}{text}")),
+                "where" | "join" | "from" | "," => statements.push(format!("{beginning}{text}")),
                 "select" if text.ends_with(' ') => text.clone_into(&mut beginning),
                 "select" | "insert" | "update" | "delete" | "with" => statements.push(text.to_owned()),
                 _ => {}
             }
         }
     }
-    statements
+    statements.iter().map(|text| in_sqlite(text)).collect()
+}
+
+/// The code without comments, and without what is for PostgreSQL only.
+fn for_sqlite(source: &str) -> String {
+    let mut is_postgres = false;
+    let mut kept = Vec::new();
+    for line in source.lines().filter(|line| !line.trim_start().starts_with("//")) {
+        is_postgres |= line.starts_with("        postgres ") && line.ends_with('{');
+        if !is_postgres {
+            kept.push(line.replace("\\\"", "'"));
+        }
+        is_postgres &= line != "        }";
+    }
+    kept.join("\n")
 }
 
 fn files(path: PathBuf) -> Vec<PathBuf> {

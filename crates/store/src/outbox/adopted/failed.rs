@@ -2,7 +2,7 @@
 
 use super::{AdoptError, object};
 use crate::outbox::SLOTS;
-use crate::postgres::outbox::adopted as statement;
+use crate::statements::outbox::adopted as statement;
 use crate::tx::Tx;
 use std::collections::BTreeMap;
 use tidemill_domain::audit::{Actor, AuditEntry};

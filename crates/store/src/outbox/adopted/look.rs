@@ -5,7 +5,7 @@
 use super::serve::numbers;
 use crate::codec::DbTime;
 use crate::error::StoreError;
-use crate::postgres::outbox::adopted::look as statement;
+use crate::statements::outbox::adopted::look as statement;
 use crate::store::Store;
 use sqlx::PgConnection;
 use std::time::Duration;

@@ -3,8 +3,8 @@
 
 use crate::error::StoreError;
 use crate::outbox::exception::storable;
-use crate::postgres::outbox::adopted::{self as statement, ClaimLimits, SettleAs};
 use crate::row::outbox::adopted::AttemptRow;
+use crate::statements::outbox::adopted::{self as statement, ClaimLimits, SettleAs};
 use crate::tx::Tx;
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -2,8 +2,8 @@
 
 use super::AdoptedRecord;
 use crate::error::StoreError;
-use crate::postgres::outbox::adopted as statement;
 use crate::row::outbox::adopted::CountRow;
+use crate::statements::outbox::adopted as statement;
 use crate::tx::Tx;
 use std::time::Duration;
 use tidemill_domain::outbox::Count;

@@ -167,7 +167,7 @@ impl TryFrom<WorkerRow> for WorkerRecord {
     }
 }
 
-#[derive(Clone, Debug, sqlx::FromRow)]
+#[derive(Clone, Debug, serde::Serialize, sqlx::FromRow)]
 pub(crate) struct FieldMappingRow {
     pub(crate) composition_id: String,
     pub(crate) field_name: String,

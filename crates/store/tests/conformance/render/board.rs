@@ -7,6 +7,7 @@ use crate::{Bench, plan};
 use std::time::Duration;
 use tidemill_domain::render::{Failure, Phase, RenderId, Status, Trouble, Work};
 use tidemill_store::render::{NewRender, RenderFilter, RenderRecord};
+use tidemill_store::scratch::in_sqlite;
 
 crate::on_both![
     what_is_at_work_and_what_ended_last_is_listed,
@@ -156,15 +157,19 @@ async fn no_page_of_renders_on_postgresql_reads_a_whole_history() {
     assert!(plans.iter().filter(is_about).count() >= 9, "too few plans: {plans:#?}");
 }
 
-/// Every statement that is made by the macro for renders: from where, and which.
+/// Every statement that is made by the macro for renders: with its index, if it names one.
 fn statements() -> Vec<String> {
-    let source = include_str!("../../../src/sqlite/render/queue.rs");
-    let end = |rest: &'static str| rest.split("\"\n    ))").next().unwrap().split("\"))").next().unwrap();
-    let uses = source.split("query_as(renders!(").skip(1).map(end);
-    let statement = |used: &str| match used.split('"').skip(1).step_by(2).collect::<Vec<_>>()[..] {
-        [from, which] => format!("select id, gfx_hash from {from} {which}"),
-        [which] => format!("select id, gfx_hash from render_queue {which}"),
-        _ => panic!("{used}"),
+    let source = include_str!("../../../src/statements/render/queue.rs");
+    let uses = source.split("        renders!(").skip(1);
+    let statement = |used: &str| {
+        let end = used.split("\n    }").next().unwrap();
+        let hint = |index: &str| format!("{{indexed by {index}}}");
+        let (hint, which) = match end.split('"').skip(1).step_by(2).collect::<Vec<_>>()[..] {
+            [index, which] => (hint(index), which),
+            [which] => (String::new(), which),
+            _ => panic!("{used}"),
+        };
+        in_sqlite(&format!("select id, gfx_hash from render_queue {hint} {which}"))
     };
     uses.map(statement).collect()
 }

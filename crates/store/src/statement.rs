@@ -1,0 +1,330 @@
+//! Declares each SQL statement once, for both databases.
+//!
+//! ```text
+//! statements! {
+//!     /// Locks the pool until the end of the transaction.
+//!     fn pool_lock(name: &str) -> Option<PoolRow> {
+//!         "select name, settings, version from tidemill_pool where name = $1 {for update}"
+//!     }
+//!
+//!     /// Binds other values than its parameters.
+//!     fn pool_rename(names: &Names, now: DbTime) -> u64 {
+//!         bind(&names.old, &names.new, now)
+//!         "update tidemill_pool set name = $2, changed_at = $3 where name = $1"
+//!     }
+//!
+//!     /// The databases need different texts.
+//!     fn pool_estimate() -> One<i64> {
+//!         postgres { "select reltuples::bigint from pg_class where relname = 'tidemill_pool'" }
+//!         sqlite { "select count(*) from tidemill_pool" }
+//!     }
+//! }
+//! ```
+//!
+//! Each declaration becomes a method of [`Tx`](crate::Tx). Its answer says how the statement runs: `()`, `u64` (rows
+//! affected) and `bool` (whether any row was affected) execute it; `Option`, [`One`] and `Vec` fetch rows, whose columns
+//! are found by name in a struct, by position in a tuple. The databases spell a word in braces differently: see
+//! [`dialect`]. One side of a declaration can also be Rust code, `postgres |connection| { … }`, or `nothing`, which
+//! returns the default value without a query.
+
+pub(crate) mod dialect;
+mod list;
+
+pub(crate) use list::{column, list};
+
+pub(crate) use sqlx::postgres::PgArguments;
+pub(crate) use sqlx::sqlite::SqliteArguments;
+
+use sqlx::postgres::PgRow;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{ColumnIndex, Decode, FromRow, PgConnection, Row, Sqlite, SqliteConnection, Type};
+use std::pin::Pin;
+
+/// The connection of a transaction.
+pub(crate) enum Database<'c> {
+    Postgres(&'c mut PgConnection),
+    Sqlite(&'c mut SqliteConnection),
+}
+
+/// What a statement did: the rows that it returned, or how many it affected.
+pub(crate) struct Outcome<R> {
+    rows: Vec<R>,
+    affected: u64,
+}
+
+impl<R> Default for Outcome<R> {
+    fn default() -> Self {
+        Self { rows: Vec::new(), affected: 0 }
+    }
+}
+
+impl<R> Outcome<R> {
+    pub(crate) fn extend(&mut self, other: Self) {
+        self.rows.extend(other.rows);
+        self.affected += other.affected;
+    }
+}
+
+/// A statement that runs. It is boxed: otherwise each caller would compile the driver's future again.
+pub(crate) type Running<'c, T> = Pin<Box<dyn Future<Output = Result<T, sqlx::Error>> + Send + 'c>>;
+
+pub(crate) fn run_on_postgres<'c>(
+    connection: &'c mut PgConnection,
+    sql: &'static str,
+    arguments: PgArguments,
+    fetches: bool,
+) -> Running<'c, Outcome<PgRow>> {
+    let query = sqlx::query_with(sql, arguments);
+    Box::pin(async move {
+        Ok(if fetches {
+            Outcome { rows: query.fetch_all(connection).await?, affected: 0 }
+        } else {
+            Outcome { rows: Vec::new(), affected: query.execute(connection).await?.rows_affected() }
+        })
+    })
+}
+
+pub(crate) fn run_on_sqlite<'c>(
+    connection: &'c mut SqliteConnection,
+    sql: &'static str,
+    arguments: SqliteArguments,
+    fetches: bool,
+) -> Running<'c, Outcome<SqliteRow>> {
+    let query = sqlx::query_with(sql, arguments);
+    Box::pin(async move {
+        Ok(if fetches {
+            Outcome { rows: query.fetch_all(connection).await?, affected: 0 }
+        } else {
+            Outcome { rows: Vec::new(), affected: query.execute(connection).await?.rows_affected() }
+        })
+    })
+}
+
+/// A type that a row is read into. `How` tells structs and tuples from values of a single column; it is inferred.
+pub(crate) trait Record<R, How>: Sized {
+    fn read(row: &R) -> Result<Self, sqlx::Error>;
+}
+
+pub(crate) struct ByRow;
+pub(crate) struct ByColumn;
+
+impl<R: Row, T: for<'r> FromRow<'r, R>> Record<R, ByRow> for T {
+    fn read(row: &R) -> Result<Self, sqlx::Error> {
+        T::from_row(row)
+    }
+}
+
+/// PostgreSQL can read a tuple from a single column too; SQLite cannot, so this asks for both.
+impl<R, T> Record<R, ByColumn> for T
+where
+    R: Row,
+    usize: ColumnIndex<R>,
+    T: for<'r> Decode<'r, R::Database> + Type<R::Database> + for<'r> Decode<'r, Sqlite>,
+{
+    fn read(row: &R) -> Result<Self, sqlx::Error> {
+        row.try_get(0)
+    }
+}
+
+/// The value that a method returns for the answer in its declaration.
+pub(crate) trait Answer {
+    type Value;
+    /// Whether the statement returns rows.
+    const ROWS: bool;
+}
+
+/// How the value is made from what the statement did.
+pub(crate) trait Make<R, How>: Answer {
+    fn make(outcome: Outcome<R>) -> Result<Self::Value, sqlx::Error>;
+}
+
+/// Exactly one row.
+pub(crate) struct One<T>(std::marker::PhantomData<T>);
+
+impl<T> Answer for One<T> {
+    type Value = T;
+    const ROWS: bool = true;
+}
+
+impl<R, How, T: Record<R, How>> Make<R, How> for One<T> {
+    fn make(outcome: Outcome<R>) -> Result<T, sqlx::Error> {
+        T::read(outcome.rows.first().ok_or(sqlx::Error::RowNotFound)?)
+    }
+}
+
+impl<T> Answer for Option<T> {
+    type Value = Self;
+    const ROWS: bool = true;
+}
+
+impl<R, How, T: Record<R, How>> Make<R, How> for Option<T> {
+    fn make(outcome: Outcome<R>) -> Result<Self, sqlx::Error> {
+        outcome.rows.first().map(T::read).transpose()
+    }
+}
+
+impl<T> Answer for Vec<T> {
+    type Value = Self;
+    const ROWS: bool = true;
+}
+
+impl<R, How, T: Record<R, How>> Make<R, How> for Vec<T> {
+    fn make(outcome: Outcome<R>) -> Result<Self, sqlx::Error> {
+        outcome.rows.into_iter().map(|row| T::read(&row)).collect()
+    }
+}
+
+/// Whether the statement returns a row.
+pub(crate) struct Exists;
+
+impl Answer for Exists {
+    type Value = bool;
+    const ROWS: bool = true;
+}
+
+impl<R> Make<R, ()> for Exists {
+    fn make(outcome: Outcome<R>) -> Result<bool, sqlx::Error> {
+        Ok(!outcome.rows.is_empty())
+    }
+}
+
+macro_rules! executed {
+    ($($answer:ty: |$affected:ident| $value:expr;)+) => { $(
+        impl Answer for $answer {
+            type Value = Self;
+            const ROWS: bool = false;
+        }
+
+        impl<R> Make<R, ()> for $answer {
+            fn make(outcome: Outcome<R>) -> Result<Self, sqlx::Error> {
+                let $affected = outcome.affected;
+                Ok($value)
+            }
+        }
+    )+ };
+}
+
+executed! {
+    (): |_affected| ();
+    u64: |affected| affected;
+    bool: |affected| affected > 0;
+}
+
+/// Declares statements: see the module.
+macro_rules! statements {
+    ($(
+        $(#[$meta:meta])*
+        fn $name:ident($($parameter:ident: $type:ty),* $(,)?) -> $answer:ty { $($body:tt)* }
+    )*) => {
+        impl $crate::tx::Tx { $(
+            $(#[$meta])*
+            pub(crate) async fn $name(
+                &mut self,
+                $($parameter: $type),*
+            ) -> Result<<$answer as $crate::statement::Answer>::Value, sqlx::Error> {
+                $crate::statement::statement!(self, $answer, [$($parameter),*], $($body)*)
+            }
+        )* }
+    };
+}
+pub(crate) use statements;
+
+/// The body of one declaration.
+macro_rules! statement {
+    ($tx:ident, $answer:ty, $binds:tt, bind($($bind:expr),* $(,)?) $($rest:tt)+) => {
+        $crate::statement::statement!($tx, $answer, [$($bind),*], $($rest)+)
+    };
+    ($tx:ident, $answer:ty, $binds:tt, for $($rest:tt)+) => {
+        $crate::statement::statement!($tx, $answer, $binds, postgres { for $($rest)+ } sqlite { for $($rest)+ })
+    };
+    ($tx:ident, $answer:ty, $binds:tt,
+        postgres $(|$p:ident $(: $p_tx:ident)?|)? { $($postgres:tt)+ }
+        sqlite $(|$s:ident $(: $s_tx:ident)?|)? { $($sqlite:tt)+ }
+    ) => {
+        match $tx.database() {
+            $crate::statement::Database::Postgres(connection) => $crate::statement::side!(
+                (PgArguments, run_on_postgres, true), $tx, connection, $answer, $binds,
+                [$($p $($p_tx)?)?], $($postgres)+
+            ),
+            $crate::statement::Database::Sqlite(connection) => $crate::statement::side!(
+                (SqliteArguments, run_on_sqlite, false), $tx, connection, $answer, $binds,
+                [$($s $($s_tx)?)?], $($sqlite)+
+            ),
+        }
+    };
+    ($tx:ident, $answer:ty, $binds:tt, $text:expr) => {
+        $crate::statement::statement!($tx, $answer, $binds, postgres { $text } sqlite { $text })
+    };
+}
+pub(crate) use statement;
+
+/// What a declaration does on one database.
+macro_rules! side {
+    ($on:tt, $tx:ident, $connection:ident, $answer:ty, $binds:tt, [$code:ident], $($body:tt)+) => {{
+        let $code = $connection;
+        let running: $crate::statement::Running<'_, <$answer as $crate::statement::Answer>::Value> =
+            Box::pin(async move { $($body)+ });
+        running.await
+    }};
+    ($on:tt, $tx:ident, $connection:ident, $answer:ty, $binds:tt, [$code:ident Tx], $($body:tt)+) => {{
+        let _ = $connection;
+        let $code = $tx;
+        let running: $crate::statement::Running<'_, <$answer as $crate::statement::Answer>::Value> =
+            Box::pin(async move { $($body)+ });
+        running.await
+    }};
+    ($on:tt, $tx:ident, $connection:ident, $answer:ty, [$($bind:expr),*], [], nothing) => {{
+        let _unused = ($connection, $(&$bind),*);
+        Ok(Default::default())
+    }};
+    ($on:tt, $tx:ident, $connection:ident, $answer:ty, $binds:tt, [],
+        for $row:pat in $rows:ident bind($($bind:expr),* $(,)?) $text:expr
+    ) => {{
+        let mut all = $crate::statement::Outcome::default();
+        for $row in $rows {
+            all.extend($crate::statement::run!($on, &mut *$connection, $answer, [$($bind),*], $text));
+        }
+        <$answer as $crate::statement::Make<_, _>>::make(all)
+    }};
+    ($on:tt, $tx:ident, $connection:ident, $answer:ty, $binds:tt, [],
+        bind($($bind:expr),* $(,)?) $text:expr
+    ) => {
+        $crate::statement::side!($on, $tx, $connection, $answer, [$($bind),*], [], $text)
+    };
+    ($on:tt, $tx:ident, $connection:ident, $answer:ty, $binds:tt, [], $text:expr) => {
+        <$answer as $crate::statement::Make<_, _>>::make(
+            $crate::statement::run!($on, $connection, $answer, $binds, $text)
+        )
+    };
+}
+pub(crate) use side;
+
+/// Runs one text.
+macro_rules! run {
+    (
+        ($arguments:ident, $run:ident, $is_postgres:literal),
+        $connection:expr, $answer:ty, [$($bind:expr),*], $text:expr
+    ) => {{
+        let arguments = $crate::statement::arguments!($arguments, $($bind),*);
+        $crate::statement::$run(
+            $connection,
+            $crate::statement::dialect::in_dialect!($is_postgres, $text),
+            arguments,
+            <$answer as $crate::statement::Answer>::ROWS,
+        )
+        .await?
+    }};
+}
+pub(crate) use run;
+
+macro_rules! arguments {
+    ($arguments:ident,) => {
+        $crate::statement::$arguments::default()
+    };
+    ($arguments:ident, $($bind:expr),+) => {{
+        let mut arguments = $crate::statement::$arguments::default();
+        $(sqlx::Arguments::add(&mut arguments, $bind).map_err(sqlx::Error::Encode)?;)+
+        arguments
+    }};
+}
+pub(crate) use arguments;

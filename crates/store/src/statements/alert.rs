@@ -1,0 +1,197 @@
+//! Statements on `tidemill_alert`, `tidemill_alert_silence` and `tidemill_alert_delivery`.
+
+use crate::codec::DbTime;
+use crate::row::{AlertDeliveryRow, AlertRow, AlertSilenceRow};
+use crate::statement::{One, statements};
+
+statements! {
+    fn alert_lock(rule: &str, subject: &str) -> Option<AlertRow> {
+        "select rule, subject, state, since, fired_at, resolved_at, announced_at, value, severity, updated_at
+         from tidemill_alert
+         where rule = $1
+           and subject = $2
+         {for update}"
+    }
+
+    fn alert_save(row: &AlertRow) -> () {
+        bind(
+            &row.rule, &row.subject, &row.state, row.since, row.fired_at, row.resolved_at,
+            row.announced_at, row.value, &row.severity, row.updated_at,
+        )
+        "insert into tidemill_alert
+             (rule, subject, state, since, fired_at, resolved_at, announced_at, value, severity, updated_at)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+         on conflict (rule, subject) do update
+         set state = excluded.state, since = excluded.since, fired_at = excluded.fired_at,
+             resolved_at = excluded.resolved_at, announced_at = excluded.announced_at,
+             value = excluded.value, severity = excluded.severity, updated_at = excluded.updated_at"
+    }
+
+    /// What is breached, and what people have not heard the end of.
+    fn alert_open(limit: i64) -> Vec<AlertRow> {
+        "select rule, subject, state, since, fired_at, resolved_at, announced_at, value, severity, updated_at
+         from tidemill_alert
+         where state in ('pending', 'firing')
+            or announced_at is not null
+         order by rule, subject
+         limit $1"
+    }
+
+    /// The firing first, then the pending, then by the latest change.
+    fn alert_list(limit: i64) -> Vec<AlertRow> {
+        "select rule, subject, state, since, fired_at, resolved_at, announced_at, value, severity, updated_at
+         from tidemill_alert
+         order by state <> 'firing', state <> 'pending', updated_at desc, rule, subject
+         limit $1"
+    }
+
+    /// Removes alerts that have been over for long and that people know to be over.
+    fn alert_prune(updated_before: DbTime, limit: i64) -> u64 {
+        "delete from tidemill_alert
+         where (rule, subject) in (
+             select rule, subject
+             from tidemill_alert
+             where state in ('inactive', 'resolved')
+               and announced_at is null
+               and updated_at < $1
+             limit $2
+         )"
+    }
+
+    fn alert_silence_insert(row: &AlertSilenceRow) -> One<i64> {
+        bind(&row.rule, &row.subject, row.until, &row.reason, &row.actor, row.created_at)
+        "insert into tidemill_alert_silence (rule, subject, until, reason, actor, created_at)
+         values ($1, $2, $3, $4, $5, $6)
+         returning id"
+    }
+
+    /// Ends the silences of exactly this rule and subject; returns how many.
+    fn alert_silence_end(rule: &str, subject: Option<&str>, now: DbTime) -> u64 {
+        "update tidemill_alert_silence
+         set ended_at = $3
+         where rule = $1
+           and subject {is} $2
+           and ended_at is null
+           and until > $3"
+    }
+
+    fn alert_silence_in_force(now: DbTime, limit: i64) -> Vec<AlertSilenceRow> {
+        "select id, rule, subject, until, reason, actor, created_at, ended_at
+         from tidemill_alert_silence
+         where ended_at is null
+           and until > $1
+         order by until desc, id
+         limit $2"
+    }
+
+    /// The silences that are in force for one alert.
+    fn alert_silence_covering(rule: &str, subject: &str, now: DbTime) -> Vec<AlertSilenceRow> {
+        "select id, rule, subject, until, reason, actor, created_at, ended_at
+         from tidemill_alert_silence
+         where rule = $1
+           and (subject is null or subject = $2)
+           and ended_at is null
+           and until > $3"
+    }
+
+    fn alert_silence_prune(ended_before: DbTime, limit: i64) -> u64 {
+        postgres {
+            "delete from tidemill_alert_silence
+             where id in (
+                 select id
+                 from tidemill_alert_silence
+                 where least(until, ended_at) < $1
+                 limit $2
+             )"
+        }
+        sqlite {
+            "delete from tidemill_alert_silence
+             where id in (
+                 select id
+                 from tidemill_alert_silence
+                 where min(until, coalesce(ended_at, until)) < $1
+                 limit $2
+             )"
+        }
+    }
+
+    fn alert_delivery_insert(row: &AlertDeliveryRow) -> () {
+        bind(
+            &row.rule, &row.subject, &row.notice, &row.channel, &row.body, row.created_at, row.attempt,
+            row.run_after,
+        )
+        "insert into tidemill_alert_delivery
+             (rule, subject, notice, channel, body, created_at, attempt, run_after)
+         values ($1, $2, $3, $4, $5, $6, $7, $8)"
+    }
+
+    /// Of each alert and channel only the oldest that is open: an end must not arrive before its beginning.
+    fn alert_delivery_due(now: DbTime, limit: i64) -> Vec<AlertDeliveryRow> {
+        "select id, rule, subject, notice, channel, body, created_at, attempt, run_after, delivered_at,
+             failed_at, last_error
+         from tidemill_alert_delivery d
+         where delivered_at is null
+           and failed_at is null
+           and run_after <= $1
+           and not exists (
+               select 1
+               from tidemill_alert_delivery earlier
+               where earlier.rule = d.rule
+                 and earlier.subject = d.subject
+                 and earlier.channel = d.channel
+                 and earlier.id < d.id
+                 and earlier.delivered_at is null
+                 and earlier.failed_at is null
+           )
+         order by run_after, id
+         limit $2"
+    }
+
+    fn alert_delivery_lock(id: i64) -> Option<AlertDeliveryRow> {
+        "select id, rule, subject, notice, channel, body, created_at, attempt, run_after, delivered_at,
+             failed_at, last_error
+         from tidemill_alert_delivery
+         where id = $1
+         {for update}"
+    }
+
+    fn alert_delivery_save(row: &AlertDeliveryRow) -> () {
+        bind(row.id, row.attempt, row.run_after, row.delivered_at, row.failed_at, &row.last_error)
+        "update tidemill_alert_delivery
+         set attempt = $2, run_after = $3, delivered_at = $4, failed_at = $5, last_error = $6
+         where id = $1"
+    }
+
+    /// The newest first.
+    fn alert_delivery_list(limit: i64) -> Vec<AlertDeliveryRow> {
+        "select id, rule, subject, notice, channel, body, created_at, attempt, run_after, delivered_at,
+             failed_at, last_error
+         from tidemill_alert_delivery
+         order by id desc
+         limit $1"
+    }
+
+    fn alert_delivery_prune(ended_before: DbTime, limit: i64) -> u64 {
+        "delete from tidemill_alert_delivery
+         where id in (
+             select id
+             from tidemill_alert_delivery
+             where coalesce(delivered_at, failed_at) < $1
+             limit $2
+         )"
+    }
+
+    fn alert_count_died(since: DbTime) -> One<i64> {
+        "select count(*)
+         from tidemill_process
+         where state = 'dead'
+           and ended_at > $1"
+    }
+
+    fn alert_count_live(now: DbTime) -> One<i64> {
+        "select count(*)
+         from tidemill_process
+         where state = 'live'
+           and until > $1"
+    }
+}

@@ -1,0 +1,27 @@
+//! Statements on `demo_payment`, which the demo creates for itself.
+
+use crate::statement::{One, statements};
+
+statements! {
+    fn demo_create_payments() -> () {
+        postgres {
+            "create table demo_payment (
+                 id bigint not null,
+                 account text,
+                 cents bigint
+             )"
+        }
+        sqlite {
+            "create table demo_payment (
+                 id integer not null,
+                 account text,
+                 cents integer
+             )"
+        }
+    }
+
+    fn demo_count_payments() -> One<(i64, i64)> {
+        "select count(*), count(distinct id)
+         from demo_payment"
+    }
+}

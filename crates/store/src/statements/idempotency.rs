@@ -1,0 +1,33 @@
+//! Statements on `tidemill_idempotency`.
+
+use crate::codec::DbTime;
+use crate::row::IdempotencyRow;
+use crate::statement::statements;
+
+statements! {
+    /// Waits for a transaction that is about to answer the same key; no row then means that it had been answered.
+    fn idempotency_claim(row: &IdempotencyRow) -> u64 {
+        bind(&row.caller, &row.key, &row.fingerprint, row.status, &row.body, row.created_at)
+        "insert into tidemill_idempotency (caller, key, fingerprint, status, body, created_at)
+         values ($1, $2, $3, $4, $5, $6)
+         on conflict (caller, key) do nothing"
+    }
+
+    fn idempotency_by_key(caller: &str, key: &str) -> Option<IdempotencyRow> {
+        "select caller, key, fingerprint, status, body, created_at
+         from tidemill_idempotency
+         where caller = $1
+           and key = $2"
+    }
+
+    fn idempotency_save_answer(caller: &str, key: &str, status: i32, body: &str) -> () {
+        "update tidemill_idempotency
+         set status = $3, body = $4
+         where caller = $1
+           and key = $2"
+    }
+
+    fn idempotency_prune(created_before: DbTime) -> u64 {
+        "delete from tidemill_idempotency where created_at < $1"
+    }
+}

@@ -1,0 +1,103 @@
+//! Statements on jobs, in Spring Batch's tables and in our own beside them.
+//!
+//! Locks are taken in the order instance, lease, process, execution, step. An execution is locked `for no key
+//! update`, because its steps refer to it and must be able to start meanwhile.
+
+pub(crate) mod attention;
+pub(crate) mod chunk;
+pub(crate) mod context;
+pub(crate) mod execution;
+pub(crate) mod instance;
+pub(crate) mod list;
+pub(crate) mod note;
+pub(crate) mod orphan;
+pub(crate) mod parameter;
+pub(crate) mod partition;
+pub(crate) mod purge;
+pub(crate) mod reject;
+mod sequence;
+pub(crate) mod step;
+pub(crate) mod track;
+pub(crate) mod units;
+
+use crate::codec::DbStamp;
+use tidemill_domain::job::{BatchStatus, Counters};
+use tidemill_domain::lease::{Fence, LeaseKey};
+
+/// An exit status as its columns hold it.
+#[derive(Clone, Debug)]
+pub(crate) struct ExitColumns {
+    pub(crate) code: String,
+    pub(crate) message: String,
+}
+
+/// A new status of an execution; what is absent stays as it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StatusChange<'a> {
+    pub(crate) id: i64,
+    pub(crate) status: BatchStatus,
+    pub(crate) started_at: Option<DbStamp>,
+    pub(crate) ended_at: Option<DbStamp>,
+    pub(crate) exit: Option<&'a ExitColumns>,
+    pub(crate) now: DbStamp,
+}
+
+/// A context as its two columns hold it.
+#[derive(Clone, Debug)]
+pub(crate) struct ContextColumns<'a> {
+    pub(crate) short: String,
+    pub(crate) long: Option<&'a str>,
+}
+
+/// Counters as the database counts.
+#[derive(Clone, Copy, Debug, sqlx::FromRow)]
+pub(crate) struct CounterColumns {
+    pub(crate) commit: i64,
+    pub(crate) read: i64,
+    pub(crate) filter: i64,
+    pub(crate) write: i64,
+    pub(crate) read_skip: i64,
+    pub(crate) write_skip: i64,
+    pub(crate) process_skip: i64,
+    pub(crate) rollback: i64,
+}
+
+impl From<&Counters> for CounterColumns {
+    fn from(counters: &Counters) -> Self {
+        // Nobody counts to the end of 63 bits; one who did would stay there.
+        let column = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        Self {
+            commit: column(counters.commit),
+            read: column(counters.read),
+            filter: column(counters.filter),
+            write: column(counters.write),
+            read_skip: column(counters.read_skip),
+            write_skip: column(counters.write_skip),
+            process_skip: column(counters.process_skip),
+            rollback: column(counters.rollback),
+        }
+    }
+}
+
+/// What is recorded about a chunk; `now` only when a test decides on the time.
+#[derive(Clone, Debug)]
+pub(crate) struct ChunkRow<'a> {
+    pub(crate) lease: &'a LeaseKey,
+    pub(crate) fence: Fence,
+    pub(crate) execution: i64,
+    pub(crate) step: i64,
+    pub(crate) counters: CounterColumns,
+    pub(crate) context: Option<ContextColumns<'a>>,
+    pub(crate) now: Option<DbStamp>,
+}
+
+/// The end of a step.
+#[derive(Clone, Debug)]
+pub(crate) struct StepEndRow<'a> {
+    pub(crate) id: i64,
+    pub(crate) execution: i64,
+    pub(crate) status: BatchStatus,
+    pub(crate) exit: &'a ExitColumns,
+    pub(crate) counters: CounterColumns,
+    pub(crate) now: DbStamp,
+}

@@ -1,0 +1,88 @@
+//! The statement that every chunk ends with.
+
+use crate::codec::DbId;
+use crate::statement::statements;
+use crate::tx::ChunkRow;
+
+statements! {
+    /// All that is recorded about a chunk, in one round trip: the fence (a lock on the lease that a take-over has to
+    /// wait for), the counters, the context, and the question whether somebody wants a stop. Answers the new version
+    /// of the step; nothing when the lease has moved on, and then nothing was written either.
+    fn job_chunk_save(chunk: &ChunkRow<'_>) -> Option<(i64, bool)> {
+        postgres {
+            bind(
+                chunk.lease.kind(), chunk.lease.name(), DbId::from(chunk.fence.owner), chunk.fence.epoch.get(),
+                chunk.step, chunk.execution, chunk.counters.commit, chunk.counters.read, chunk.counters.filter,
+                chunk.counters.write, chunk.counters.read_skip, chunk.counters.write_skip,
+                chunk.counters.process_skip, chunk.counters.rollback, chunk.now,
+                chunk.context.as_ref().map(|context| context.short.as_str()),
+                chunk.context.as_ref().and_then(|context| context.long),
+            )
+            "with fence as materialized (
+                 select 1
+                 from tidemill_lease
+                 where kind = $1
+                   and name = $2
+                   and owner = $3
+                   and epoch = $4
+                 for key share
+             ), step as (
+                 update batch_step_execution s
+                 set version = s.version + 1, status = 'STARTED', commit_count = $7, read_count = $8,
+                     filter_count = $9, write_count = $10, read_skip_count = $11, write_skip_count = $12,
+                     process_skip_count = $13, rollback_count = $14,
+                     last_updated = coalesce($15, clock_timestamp() at time zone 'UTC')
+                 from fence
+                 where s.step_execution_id = $5
+                   and s.job_execution_id = $6
+                 returning s.version
+             ), context as (
+                 update batch_step_execution_context c
+                 set short_context = $16, serialized_context = $17
+                 from fence
+                 where c.step_execution_id = $5
+                   and $16::text is not null
+             )
+             select step.version, coalesce(e.status = 'STOPPING', false)
+             from step
+             join batch_job_execution e on e.job_execution_id = $6"
+        }
+        sqlite |tx: Tx| {
+            let Some(saved) = tx.job_chunk_save_step(chunk).await? else { return Ok(None) };
+            if let Some(context) = &chunk.context {
+                tx.job_context_save_of_step(chunk.step, context).await?;
+            }
+            Ok(Some(saved))
+        }
+    }
+
+    /// The fence and the counters. PostgreSQL does this and the context in one statement.
+    fn job_chunk_save_step(chunk: &ChunkRow<'_>) -> Option<(i64, bool)> {
+        postgres { nothing }
+        sqlite {
+            bind(
+                chunk.lease.kind(), chunk.lease.name(), DbId::from(chunk.fence.owner), chunk.fence.epoch.get(),
+                chunk.step, chunk.execution, chunk.counters.commit, chunk.counters.read, chunk.counters.filter,
+                chunk.counters.write, chunk.counters.read_skip, chunk.counters.write_skip,
+                chunk.counters.process_skip, chunk.counters.rollback, chunk.now,
+            )
+            "update batch_step_execution
+             set version = version + 1, status = 'STARTED', commit_count = $7, read_count = $8, filter_count = $9,
+                 write_count = $10, read_skip_count = $11, write_skip_count = $12, process_skip_count = $13,
+                 rollback_count = $14,
+                 last_updated = coalesce($15, strftime('%Y-%m-%d %H:%M:%f', 'now') || '000')
+             where step_execution_id = $5
+               and job_execution_id = $6
+               and exists (
+                   select 1
+                   from tidemill_lease
+                   where kind = $1
+                     and name = $2
+                     and owner = $3
+                     and epoch = $4
+               )
+             returning version, coalesce(
+                 (select e.status = 'STOPPING' from batch_job_execution e where e.job_execution_id = $6), 0)"
+        }
+    }
+}

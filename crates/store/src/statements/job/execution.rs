@@ -1,0 +1,75 @@
+//! Statements on `batch_job_execution`.
+
+use super::sequence;
+use crate::codec::DbStamp;
+use crate::row::job::ExecutionHeadRow;
+use crate::statement::statements;
+use crate::tx::StatusChange;
+
+statements! {
+    /// None when the instance has an execution without an end: the partial index says so, whoever wrote that one.
+    fn job_execution_insert(instance: i64, now: DbStamp) -> Option<i64> {
+        postgres {
+            "insert into batch_job_execution
+                 (job_execution_id, version, job_instance_id, create_time, status, exit_code, exit_message,
+                  last_updated)
+             values (nextval('batch_job_execution_seq'), 0, $1, $2, 'STARTING', 'UNKNOWN', '', $2)
+             on conflict (job_instance_id) where status in ('STARTING', 'STARTED', 'STOPPING', 'UNKNOWN')
+                 do nothing
+             returning job_execution_id"
+        }
+        sqlite |connection| {
+            let id = sequence::next_execution(&mut *connection).await?;
+            sqlx::query_scalar(
+                "insert into batch_job_execution
+                     (job_execution_id, version, job_instance_id, create_time, status, exit_code, exit_message,
+                      last_updated)
+                 values ($1, 0, $2, $3, 'STARTING', 'UNKNOWN', '', $3)
+                 on conflict (job_instance_id) where status in ('STARTING', 'STARTED', 'STOPPING', 'UNKNOWN')
+                     do nothing
+                 returning job_execution_id",
+            )
+            .bind(id)
+            .bind(instance)
+            .bind(now)
+            .fetch_optional(connection)
+            .await
+        }
+    }
+
+    /// Without a lock: for who has to lock something else first.
+    fn job_execution_find(id: i64) -> Option<ExecutionHeadRow> {
+        "select job_execution_id as job_execution_id, job_instance_id as job_instance_id, status as status
+         from batch_job_execution
+         where job_execution_id = $1"
+    }
+
+    /// Its instance, and the name of the job.
+    fn job_execution_job(id: i64) -> Option<(i64, String)> {
+        "select i.job_instance_id, i.job_name
+         from batch_job_execution e
+         join batch_job_instance i on i.job_instance_id = e.job_instance_id
+         where e.job_execution_id = $1"
+    }
+
+    fn job_execution_lock(id: i64) -> Option<ExecutionHeadRow> {
+        "select job_execution_id as job_execution_id, job_instance_id as job_instance_id, status as status
+         from batch_job_execution
+         where job_execution_id = $1
+         {for no key update}"
+    }
+
+    /// What is absent stays as it is. The version grows, by which Spring's programs notice the change.
+    fn job_execution_save_status(change: &StatusChange<'_>) -> () {
+        bind(
+            change.id, change.status.as_str(), change.started_at, change.ended_at,
+            change.exit.map(|exit| exit.code.as_str()), change.exit.map(|exit| exit.message.as_str()),
+            change.now,
+        )
+        "update batch_job_execution
+         set status = $2, version = coalesce(version, 0) + 1, start_time = coalesce($3, start_time),
+             end_time = coalesce($4, end_time), exit_code = coalesce($5, exit_code),
+             exit_message = coalesce($6, exit_message), last_updated = $7
+         where job_execution_id = $1"
+    }
+}

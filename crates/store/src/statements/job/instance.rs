@@ -1,0 +1,135 @@
+//! Statements on `batch_job_instance`, and on the history of one instance.
+
+use super::sequence;
+use crate::statement::{Exists, One, statements};
+
+statements! {
+    /// Serialises the launches of one instance.
+    fn job_instance_lock(job: &str, key: &str) -> Option<i64> {
+        "select job_instance_id
+         from batch_job_instance
+         where job_name = $1
+           and job_key = $2
+         {for no key update}"
+    }
+
+    fn job_instance_lock_by_id(id: i64) -> () {
+        "select job_instance_id
+         from batch_job_instance
+         where job_instance_id = $1
+         {for no key update}"
+    }
+
+    /// Waits for whoever is just inserting or removing the same one. One that is there by then is locked by being written as
+    /// it is, so that nobody can remove it before this transaction has looked at it.
+    fn job_instance_insert(job: &str, key: &str) -> One<i64> {
+        postgres {
+            "insert into batch_job_instance as i (job_instance_id, version, job_name, job_key)
+             values (nextval('batch_job_seq'), 0, $1, $2)
+             on conflict (job_name, job_key) do update
+             set version = i.version
+             returning job_instance_id"
+        }
+        sqlite |connection| {
+            // The one writer has looked before, so it is not there.
+            let id = sequence::next_instance(&mut *connection).await?;
+            sqlx::query_scalar(
+                "insert into batch_job_instance (job_instance_id, version, job_name, job_key)
+                 values ($1, 0, $2, $3)
+                 returning job_instance_id as job_instance_id",
+            )
+            .bind(id)
+            .bind(job)
+            .bind(key)
+            .fetch_one(connection)
+            .await
+        }
+    }
+
+    /// What a launch has to know of the executions of the instance, the latest of all last: those without an end, one that
+    /// is over for good, and the latest. An instance without identifying parameters may have run a million times, so they
+    /// are not looked at one by one.
+    fn job_instance_statuses(id: i64) -> Vec<(Option<String>, i64)> {
+        "select status, job_execution_id
+         from (
+             select status, job_execution_id
+             from batch_job_execution
+             where job_instance_id = $1
+               and status in ('STARTING', 'STARTED', 'STOPPING', 'UNKNOWN')
+             union
+             select status, job_execution_id
+             from (
+                 select status, job_execution_id
+                 from batch_job_execution
+                 where job_instance_id = $1
+                   and status in ('COMPLETED', 'ABANDONED')
+                 order by job_execution_id desc
+                 limit 1
+             ) one_that_is_over
+             union
+             select status, job_execution_id
+             from (
+                 select status, job_execution_id
+                 from batch_job_execution
+                 where job_instance_id = $1
+                 order by job_execution_id desc
+                 limit 1
+             ) latest
+         ) known
+         order by job_execution_id"
+    }
+
+    /// Names and statuses of the steps of one execution.
+    fn job_instance_step_statuses(execution: i64) -> Vec<(String, Option<String>, i64)> {
+        "select step_name, status, step_execution_id
+         from batch_step_execution
+         where job_execution_id = $1
+         order by step_execution_id"
+    }
+
+    /// Like `lock`, without a lock.
+    fn job_instance_find(job: &str, key: &str) -> Option<i64> {
+        "select job_instance_id
+         from batch_job_instance
+         where job_name = $1
+           and job_key = $2"
+    }
+
+    /// The greatest value of an identifying whole-number parameter among all instances of a job.
+    fn job_instance_greatest_long(job: &str, parameter: &str) -> One<Option<i64>> {
+        postgres {
+            "select max(case when p.parameter_value ~ '^-?[0-9]{1,18}$' then p.parameter_value::bigint end)
+             from batch_job_instance i
+             join batch_job_execution e on e.job_instance_id = i.job_instance_id
+             join batch_job_execution_params p on p.job_execution_id = e.job_execution_id
+             where i.job_name = $1
+               and p.parameter_name = $2
+               and p.parameter_type = 'java.lang.Long'
+               and p.identifying = 'Y'"
+        }
+        sqlite {
+            "select max(cast(p.parameter_value as integer))
+             from batch_job_instance i
+             join batch_job_execution e on e.job_instance_id = i.job_instance_id
+             join batch_job_execution_params p on p.job_execution_id = e.job_execution_id
+             where i.job_name = $1
+               and p.parameter_name = $2
+               and p.parameter_type = 'java.lang.Long'
+               and p.identifying = 'Y'"
+        }
+    }
+
+    /// Whether a step of the instance `outer` has launched the execution that completed this one.
+    fn job_instance_completed_within(job: &str, key: &str, outer: i64) -> Exists {
+        "select e.job_execution_id
+         from batch_job_instance i
+         join batch_job_execution e on e.job_instance_id = i.job_instance_id
+         join tidemill_job_execution n on n.job_execution_id = e.job_execution_id
+         join batch_job_execution o on o.job_execution_id = n.outer_execution_id
+         where i.job_name = $1
+           and i.job_key = $2
+           and e.status = 'COMPLETED'
+           and o.job_instance_id = $3
+         limit 1"
+    }
+}

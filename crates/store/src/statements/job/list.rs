@@ -1,0 +1,258 @@
+//! Statements that list jobs, instances and executions, newest first. Each is one query, however long the page.
+
+use crate::row::job::{ExecutionRow, InstanceRow, JobRow};
+use crate::statement::statements;
+
+/// Executions as lists show them, with what stands behind the tables. Each way to ask has a text of its own, because a
+/// condition that may be absent keeps the database from using its index.
+macro_rules! executions {
+    ($rest:literal) => {
+        concat!(
+            "select e.job_execution_id as job_execution_id, e.job_instance_id as job_instance_id,
+                    i.job_name as job_name, coalesce(e.version, 0) as version, e.status as status,
+                    coalesce(e.exit_code, '') as exit_code,
+                    coalesce(n.exit_text, e.exit_message, '') as exit_message,
+                    e.create_time as create_time, e.start_time as start_time, e.end_time as end_time,
+                    e.last_updated as last_updated,
+                    n.launched_by as launched_by, coalesce(n.crash_restarts, 0) as crash_restarts
+             from batch_job_execution e
+             join batch_job_instance i on i.job_instance_id = e.job_instance_id
+             left join tidemill_job_execution n on n.job_execution_id = e.job_execution_id
+             ",
+            $rest
+        )
+    };
+}
+
+statements! {
+    /// Jobs by name, each with its last execution. Every name is found by the one before it, and the last execution in
+    /// `tidemill_job_history`, so that it does not matter how many of either there are; of the instances no more than
+    /// `counted_max` are counted, in the order of an index, because a planner may prefer to read the table up to a limit.
+    fn job_list_jobs(limit: i64, counted_max: i64) -> Vec<JobRow> {
+        postgres {
+            "with recursive name (job_name) as (
+                 (
+                     select job_name
+                     from batch_job_instance
+                     order by job_name
+                     limit 1
+                 )
+                 union all
+                 select (
+                     select i.job_name
+                     from batch_job_instance i
+                     where i.job_name > name.job_name
+                     order by i.job_name
+                     limit 1
+                 )
+                 from name
+                 where name.job_name is not null
+             )
+             select j.job_name, c.instances, e.job_execution_id, e.status, e.create_time
+             from (
+                 select job_name
+                 from name
+                 where job_name is not null
+                 limit $1
+             ) j
+             cross join lateral (
+                 select count(*) as instances
+                 from (
+                     select 1
+                     from batch_job_instance i
+                     where i.job_name = j.job_name
+                     order by i.job_instance_id
+                     limit $2
+                 ) counted
+             ) c
+             left join lateral (
+                 select h.job_execution_id
+                 from tidemill_job_history h
+                 where h.job_name = j.job_name
+                 order by h.job_execution_id desc
+                 limit 1
+             ) l on true
+             left join batch_job_execution e on e.job_execution_id = l.job_execution_id
+             order by j.job_name"
+        }
+        sqlite {
+            // Jobs by name, each with its last execution. Every name is found by the one before it, and the last execution in
+            // `tidemill_job_history`, so that it does not matter how many of either there are; of the instances no more than
+            // `counted_max` are counted.
+            "with recursive name (job_name) as (
+                 select min(job_name)
+                 from batch_job_instance
+                 union all
+                 select (
+                     select min(i.job_name)
+                     from batch_job_instance i
+                     where i.job_name > name.job_name
+                 )
+                 from name
+                 where name.job_name is not null
+             )
+             select j.job_name as job_name,
+                    (
+                        select count(*)
+                        from (
+                            select 1
+                            from batch_job_instance i
+                            where i.job_name = j.job_name
+                            order by i.job_instance_id
+                            limit $2
+                        )
+                    ) as instances,
+                    e.job_execution_id as job_execution_id, e.status as status, e.create_time as create_time
+             from (
+                 select job_name
+                 from name
+                 where job_name is not null
+                 limit $1
+             ) j
+             left join batch_job_execution e on e.job_execution_id = (
+                 select max(h.job_execution_id)
+                 from tidemill_job_history h
+                 where h.job_name = j.job_name
+             )
+             order by j.job_name"
+        }
+    }
+
+    /// Instances of one job, each with its last execution; of the executions no more than `counted_max` are counted.
+    /// Needs the index on the instances of a job.
+    fn job_list_instances(job: &str, before: i64, limit: i64, counted_max: i64) -> Vec<InstanceRow> {
+        postgres {
+            "select i.job_instance_id, i.job_name, i.job_key, h.executions,
+                    e.job_execution_id, e.status, e.create_time
+             from (
+                 select job_instance_id, job_name, job_key
+                 from batch_job_instance
+                 where job_name = $1
+                   and job_instance_id < $2
+                 order by job_instance_id desc
+                 limit $3
+             ) i
+             cross join lateral (
+                 select count(*) as executions
+                 from (
+                     select 1
+                     from batch_job_execution c
+                     where c.job_instance_id = i.job_instance_id
+                     order by c.job_execution_id
+                     limit $4
+                 ) counted
+             ) h
+             left join lateral (
+                 select l.job_execution_id, l.status, l.create_time
+                 from batch_job_execution l
+                 where l.job_instance_id = i.job_instance_id
+                 order by l.job_execution_id desc
+                 limit 1
+             ) e on true
+             order by i.job_instance_id desc"
+        }
+        sqlite {
+            "select i.job_instance_id as job_instance_id, i.job_name as job_name, i.job_key as job_key,
+                    (
+                        select count(*)
+                        from (
+                            select 1
+                            from batch_job_execution c
+                            where c.job_instance_id = i.job_instance_id
+                            order by c.job_execution_id
+                            limit $4
+                        )
+                    ) as executions,
+                    e.job_execution_id as job_execution_id, e.status as status, e.create_time as create_time
+             from (
+                 select job_instance_id, job_name, job_key
+                 from batch_job_instance
+                 where job_name = $1
+                   and job_instance_id < $2
+                 order by job_instance_id desc
+                 limit $3
+             ) i
+             left join batch_job_execution e on e.job_execution_id = (
+                 select max(l.job_execution_id)
+                 from batch_job_execution l
+                 where l.job_instance_id = i.job_instance_id
+             )
+             order by i.job_instance_id desc"
+        }
+    }
+
+    /// One execution.
+    fn job_list_execution(id: i64) -> Option<ExecutionRow> {
+        executions!("where e.job_execution_id = $1")
+    }
+
+    /// All executions.
+    fn job_list_executions(before: i64, limit: i64) -> Vec<ExecutionRow> {
+        executions!(
+            "where e.job_execution_id < $1
+             order by e.job_execution_id desc
+             limit $2"
+        )
+    }
+
+    /// Those in a status. Needs the index on it.
+    fn job_list_executions_in_status(status: &str, before: i64, limit: i64) -> Vec<ExecutionRow> {
+        executions!(
+            "where e.status = $1
+               and e.job_execution_id < $2
+             order by e.job_execution_id desc
+             limit $3"
+        )
+    }
+
+    /// Those of a job. Needs the index on `tidemill_job_history`, from which the page is taken before anything is joined: a
+    /// planner that joins first may walk through all that is newer.
+    fn job_list_executions_of_job(job: &str, before: i64, limit: i64) -> Vec<ExecutionRow> {
+        executions!(
+            "where e.job_execution_id in (
+                 select h.job_execution_id
+                 from tidemill_job_history h
+                 where h.job_name = $1
+                   and h.job_execution_id < $2
+                 order by h.job_execution_id desc
+                 limit $3
+             )
+             order by e.job_execution_id desc"
+        )
+    }
+
+    /// Those of a job in a status.
+    fn job_list_executions_of_job_in_status(
+        job: &str, status: &str, before: i64, limit: i64,
+    ) -> Vec<ExecutionRow> {
+        executions!(
+            "where e.job_execution_id in (
+                 select s.job_execution_id
+                 from batch_job_execution s
+                 join tidemill_job_history h on h.job_execution_id = s.job_execution_id
+                 where h.job_name = $1
+                   and s.status = $2
+                   and h.job_execution_id < $3
+                   and s.job_execution_id < $3
+                 order by s.job_execution_id desc
+                 limit $4
+             )
+             order by e.job_execution_id desc"
+        )
+    }
+
+    /// Those of an instance, and of a job and in a status if need be. Needs the index on the executions of an instance.
+    fn job_list_executions_of_instance(
+        instance: i64, job: Option<&str>, status: Option<&str>, before: i64, limit: i64,
+    ) -> Vec<ExecutionRow> {
+        bind(instance, before, job, status, limit)
+        executions!(
+            "where e.job_instance_id = $1
+               and e.job_execution_id < $2
+               and ($3{::text} is null or i.job_name = $3)
+               and ($4{::text} is null or e.status = $4)
+             order by e.job_execution_id desc
+             limit $5"
+        )
+    }
+}

@@ -1,0 +1,72 @@
+//! Statements on `tidemill_job_execution` and `tidemill_step_execution`: what we know beyond Spring's columns.
+
+use crate::codec::DbTime;
+use crate::row::job::ExecutionNoteRow;
+use crate::statement::statements;
+
+statements! {
+    fn job_note_insert(row: &ExecutionNoteRow) -> () {
+        bind(
+            row.job_execution_id, row.owner, &row.launched_by, &row.on_crash, row.crash_restart_limit,
+            row.crash_restarts, &row.fingerprint,
+        )
+        "insert into tidemill_job_execution
+             (job_execution_id, owner, launched_by, on_crash, crash_restart_limit, crash_restarts, fingerprint)
+         values ($1, $2, $3, $4, $5, $6, $7)"
+    }
+
+    fn job_note_find(execution: i64) -> Option<ExecutionNoteRow> {
+        "select job_execution_id, owner, launched_by, on_crash, crash_restart_limit, crash_restarts, restart_due,
+                stop_requested_at, stop_requested_by, stop_reason, fingerprint
+         from tidemill_job_execution
+         where job_execution_id = $1"
+    }
+
+    /// Which execution of another job launched this one as a step.
+    fn job_note_save_outer(execution: i64, outer: i64) -> () {
+        "update tidemill_job_execution
+         set outer_execution_id = $2
+         where job_execution_id = $1"
+    }
+
+    /// Who asked first is kept.
+    fn job_note_save_stop(execution: i64, by: &str, reason: Option<&str>, now: DbTime) -> () {
+        bind(execution, now, by, reason)
+        "update tidemill_job_execution
+         set stop_requested_at = $2, stop_requested_by = $3, stop_reason = $4
+         where job_execution_id = $1
+           and stop_requested_at is null"
+    }
+
+    /// The text is there only when it did not fit the column for it.
+    fn job_note_save_end(execution: i64, exit_text: Option<&str>, restart_due: bool) -> () {
+        "update tidemill_job_execution
+         set exit_text = $2, restart_due = $3
+         where job_execution_id = $1"
+    }
+
+    /// A launch, by whomever, is the restart that was due. Looks at the few that are due, not at the many of the instance.
+    fn job_note_clear_restart_due(instance: i64) -> () {
+        "update tidemill_job_execution
+         set restart_due = false
+         where restart_due {= 1}
+           and exists (
+               select 1
+               from batch_job_execution e
+               where e.job_execution_id = tidemill_job_execution.job_execution_id
+                 and e.job_instance_id = $1
+           )"
+    }
+
+    /// What is absent stays as it is.
+    fn job_note_save_step(
+        step: i64, total_items: Option<i64>, delivery: Option<&str>, exit_text: Option<&str>,
+    ) -> () {
+        "insert into tidemill_step_execution as s (step_execution_id, total_items, delivery, exit_text)
+         values ($1, $2, $3, $4)
+         on conflict (step_execution_id) do update
+         set total_items = coalesce(excluded.total_items, s.total_items),
+             delivery = coalesce(excluded.delivery, s.delivery),
+             exit_text = coalesce(excluded.exit_text, s.exit_text)"
+    }
+}

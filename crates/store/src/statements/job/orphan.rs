@@ -1,0 +1,69 @@
+//! Statements on executions whose process is gone.
+
+use crate::row::job::{DueRestartRow, OrphanRow};
+use crate::statement::{column, statements};
+
+statements! {
+    /// Executions of ours that count as running while nobody holds their lease. A lease of a job is given once, in the
+    /// transaction that makes the execution, so what is free here stays free. Rows in somebody's hands are left for the
+    /// next time. Needs the partial index on executions without an end.
+    fn job_orphan_lock(limit: i64) -> Vec<OrphanRow> {
+        "select e.job_execution_id as job_execution_id, i.job_name as job_name, e.status as status,
+                n.on_crash as on_crash, n.crash_restart_limit as crash_restart_limit,
+                n.crash_restarts as crash_restarts,
+                p.name as process_name, p.host as process_host, p.pid as process_pid, p.state as process_state,
+                p.heartbeat_at as process_heartbeat_at
+         from batch_job_execution e
+         join tidemill_job_execution n on n.job_execution_id = e.job_execution_id
+         join batch_job_instance i on i.job_instance_id = e.job_instance_id
+         left join tidemill_process p on p.id = n.owner
+         where e.status in ('STARTING', 'STARTED', 'STOPPING', 'UNKNOWN')
+           and e.status <> 'UNKNOWN'
+           and not exists (
+               select 1 from tidemill_lease l
+               where l.kind = 'job'
+                 and l.name = cast(e.job_execution_id as text)
+                 and l.owner is not null
+           )
+         order by e.job_execution_id
+         limit $1
+         {for no key update of e skip locked}"
+    }
+
+    /// Of one of these jobs, by name and fingerprint; a process with another definition would only be refused. The instance is locked as well, because the launch that follows locks it, and whoever else wants both takes
+    /// the instance first.
+    fn job_orphan_lock_due_restart(jobs: &[(&str, Option<&str>)]) -> Option<DueRestartRow> {
+        postgres {
+            bind(column(jobs, |(job, _)| *job), column(jobs, |(_, fingerprint)| *fingerprint))
+            "select n.job_execution_id, i.job_name, n.crash_restarts
+             from tidemill_job_execution n
+             join batch_job_execution e on e.job_execution_id = n.job_execution_id
+             join batch_job_instance i on i.job_instance_id = e.job_instance_id
+             join unnest($1::text[], $2::text[]) as known (job, fingerprint) on known.job = i.job_name
+             where n.restart_due
+               and coalesce(known.fingerprint = n.fingerprint, true)
+             order by n.job_execution_id
+             limit 1
+             for no key update of i, n skip locked"
+        }
+        sqlite {
+            bind(serde_json::json!(jobs).to_string())
+            "select n.job_execution_id as job_execution_id, i.job_name as job_name,
+                    n.crash_restarts as crash_restarts
+             from tidemill_job_execution n
+             join batch_job_execution e on e.job_execution_id = n.job_execution_id
+             join batch_job_instance i on i.job_instance_id = e.job_instance_id
+             join json_each($1) known on json_extract(known.value, '$[0]') = i.job_name
+             where n.restart_due = 1
+               and coalesce(json_extract(known.value, '$[1]') = n.fingerprint, 1)
+             order by n.job_execution_id
+             limit 1"
+        }
+    }
+
+    fn job_orphan_restart_taken(execution: i64) -> () {
+        "update tidemill_job_execution
+         set restart_due = false
+         where job_execution_id = $1"
+    }
+}

@@ -1,0 +1,392 @@
+//! Statements on `tidemill_partition`, and on the steps that its rows stand for. Many rows at a time: a step may have
+//! thousands of partitions.
+//!
+//! Locks are taken in the order lease of the execution, partition, lease of the partition, process.
+
+use super::sequence;
+use super::{ContextColumns, CounterColumns, ExitColumns};
+use crate::codec::{DbId, DbStamp};
+use crate::job::KnownWorker;
+use crate::row::job::StepRow;
+use crate::row::partition::{ChainRow, ClaimRow, OutcomeRow};
+use crate::statement::{One, column, list, statements};
+use serde_json::json;
+
+/// Partitions to be made: ids and the first run of each.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PartitionRows<'a> {
+    pub(crate) manager: i64,
+    pub(crate) execution: i64,
+    pub(crate) job: &'a str,
+    pub(crate) worker: &'a str,
+    pub(crate) only_process: Option<DbId>,
+    pub(crate) steps: &'a [(i64, i64)],
+}
+
+/// Which partitions somebody could run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ClaimFilterRow<'a> {
+    pub(crate) known: &'a [KnownWorker<'a>],
+    /// Only those of this manager.
+    pub(crate) manager: Option<i64>,
+    pub(crate) by: DbId,
+    pub(crate) limit: i64,
+}
+
+statements! {
+    /// The last run of each partition in an instance, and how many runs there are of it.
+    fn partition_known(instance: i64, prefix: &str) -> Vec<ChainRow> {
+        postgres {
+            "select distinct on (s.step_name) s.step_execution_id, s.job_execution_id, s.step_name, s.status,
+                    coalesce(p.chain_id, s.step_execution_id) as chain_id,
+                    count(s.start_time) over (partition by s.step_name) as starts
+             from batch_job_execution e
+             join batch_step_execution s on s.job_execution_id = e.job_execution_id
+             left join tidemill_partition p on p.step_execution_id = s.step_execution_id
+             where e.job_instance_id = $1
+               and starts_with(s.step_name, $2)
+             order by s.step_name, s.step_execution_id desc"
+        }
+        sqlite {
+            "select step_execution_id, job_execution_id, step_name, status, chain_id, starts
+             from (
+                 select s.step_execution_id as step_execution_id, s.job_execution_id as job_execution_id,
+                        s.step_name as step_name, s.status as status,
+                        coalesce(p.chain_id, s.step_execution_id) as chain_id,
+                        count(s.start_time) over (partition by s.step_name) as starts,
+                        row_number() over (partition by s.step_name order by s.step_execution_id desc) as place
+                 from batch_job_execution e
+                 join batch_step_execution s on s.job_execution_id = e.job_execution_id
+                 left join tidemill_partition p on p.step_execution_id = s.step_execution_id
+                 where e.job_instance_id = $1
+                   and substr(s.step_name, 1, length($2)) = $2
+             )
+             where place = 1"
+        }
+    }
+
+    fn partition_of_manager(manager: i64) -> Vec<i64> {
+        "select chain_id
+         from tidemill_partition
+         where manager_id = $1
+         order by step_execution_id"
+    }
+
+    /// Steps that wait for somebody to run them, in the order of their names.
+    fn partition_insert_steps(execution: i64, names: &[String], now: DbStamp) -> Vec<(i64, String)> {
+        postgres {
+            "insert into batch_step_execution
+                 (step_execution_id, version, step_name, job_execution_id, create_time, status,
+                  commit_count, read_count, filter_count, write_count, read_skip_count, write_skip_count,
+                  process_skip_count, rollback_count, exit_code, exit_message, last_updated)
+             select nextval('batch_step_execution_seq'), 0, ordered.name, $1, $3, 'STARTING',
+                    0, 0, 0, 0, 0, 0, 0, 0, 'EXECUTING', '', $3
+             from (select name from unnest($2::text[]) with ordinality as asked (name, place) order by place) ordered
+             returning step_execution_id, step_name"
+        }
+        sqlite |connection| {
+            let first = sequence::next_steps(&mut *connection, names.len()).await?;
+            sqlx::query(
+                "insert into batch_step_execution
+                     (step_execution_id, version, step_name, job_execution_id, create_time, status,
+                      commit_count, read_count, filter_count, write_count, read_skip_count, write_skip_count,
+                      process_skip_count, rollback_count, exit_code, exit_message, last_updated)
+                 select $1 + key, 0, value, $3, $4, 'STARTING', 0, 0, 0, 0, 0, 0, 0, 0, 'EXECUTING', '', $4
+                 from json_each($2)",
+            )
+            .bind(first)
+            .bind(json!(names).to_string())
+            .bind(execution)
+            .bind(now)
+            .execute(connection)
+            .await?;
+            Ok((first..).zip(names.iter().cloned()).collect())
+        }
+    }
+
+    fn partition_insert_contexts(contexts: &[(i64, ContextColumns<'_>)]) -> () {
+        postgres {
+            bind(
+                column(contexts, |(id, _)| *id), column(contexts, |(_, context)| context.short.as_str()),
+                column(contexts, |(_, context)| context.long),
+            )
+            "insert into batch_step_execution_context (step_execution_id, short_context, serialized_context)
+             select *
+             from unnest($1::bigint[], $2::text[], $3::text[])"
+        }
+        sqlite {
+            for (id, context) in contexts
+            bind(id, &context.short, context.long)
+            "insert into batch_step_execution_context (step_execution_id, short_context, serialized_context)
+             values ($1, $2, $3)"
+        }
+    }
+
+    fn partition_insert(rows: &PartitionRows<'_>) -> () {
+        postgres {
+            bind(
+                rows.manager, rows.execution, rows.job, rows.worker, rows.only_process,
+                column(rows.steps, |(step, _)| *step), column(rows.steps, |(_, chain)| *chain),
+            )
+            "insert into tidemill_partition
+                 (step_execution_id, manager_id, job_execution_id, job_name, worker, chain_id, only_process)
+             select asked.step, $1, $2, $3, $4, asked.chain, $5
+             from unnest($6::bigint[], $7::bigint[]) as asked (step, chain)"
+        }
+        sqlite {
+            bind(
+                rows.manager, rows.execution, rows.job, rows.worker, rows.only_process,
+                json!(rows.steps).to_string(),
+            )
+            "insert into tidemill_partition
+                 (step_execution_id, manager_id, job_execution_id, job_name, worker, chain_id, only_process)
+             select json_extract(value, '$[0]'), $1, $2, $3, $4, json_extract(value, '$[1]'), $5
+             from json_each($6)"
+        }
+    }
+
+    fn partition_contexts(steps: &[i64]) -> Vec<(i64, String)> {
+        bind(list(steps))
+        "select step_execution_id, coalesce(serialized_context, short_context)
+         from batch_step_execution_context
+         where step_execution_id {in $1}"
+    }
+
+    /// Partitions that somebody could run, as far as this statement sees; the lease on each decides. Those in somebody's
+    /// hands are left out. Who asks for no manager's in particular means those of other processes.
+    fn partition_lock_open(filter: &ClaimFilterRow<'_>) -> Vec<ClaimRow> {
+        postgres {
+            bind(
+                column(filter.known, |known| known.job), column(filter.known, |known| known.fingerprint),
+                filter.manager, filter.by, filter.limit, column(filter.known, |known| known.step),
+            )
+            "select p.step_execution_id, p.job_execution_id, p.job_name, p.worker
+             from tidemill_partition p
+             join batch_job_execution e on e.job_execution_id = p.job_execution_id
+             join tidemill_job_execution n on n.job_execution_id = p.job_execution_id
+             join unnest($1::text[], $2::text[], $6::text[]) as known (job, fingerprint, step)
+                 on known.job = p.job_name
+                and known.step = p.worker
+                and known.fingerprint is not distinct from n.fingerprint
+             where p.is_open
+               and case when $3::bigint is null then n.owner <> $4 else p.manager_id = $3 end
+               and (p.only_process is null or p.only_process = $4)
+               and e.status in ('STARTING', 'STARTED')
+               and not exists (
+                   select from tidemill_lease l
+                   where l.kind = 'partition'
+                     and l.name = p.step_execution_id::text
+                     and l.owner is not null
+               )
+             order by p.step_execution_id
+             limit $5
+             for update of p skip locked"
+        }
+        sqlite {
+            bind(
+                json!(column(filter.known, |known| (known.job, known.fingerprint, known.step))).to_string(),
+                filter.manager, filter.by, filter.limit,
+            )
+            "select p.step_execution_id as step_execution_id,
+                    p.job_execution_id as job_execution_id, p.job_name as job_name, p.worker as worker
+             from json_each($1) known
+             join tidemill_partition p on p.job_name = json_extract(known.value, '$[0]')
+             join batch_job_execution e on e.job_execution_id = p.job_execution_id
+             join tidemill_job_execution n on n.job_execution_id = p.job_execution_id
+             where p.is_open = 1
+               and n.fingerprint is json_extract(known.value, '$[1]')
+               and p.worker = json_extract(known.value, '$[2]')
+               and case when $2 is null then n.owner <> $3 else p.manager_id = $2 end
+               and (p.only_process is null or p.only_process = $3)
+               and e.status in ('STARTING', 'STARTED')
+               and not exists (
+                   select 1 from tidemill_lease l
+                   where l.kind = 'partition'
+                     and l.name = cast(p.step_execution_id as text)
+                     and l.owner is not null
+               )
+             order by p.step_execution_id
+             limit $4"
+        }
+    }
+
+    /// Notes who runs these.
+    fn partition_save_owner(steps: &[i64], owner: DbId) -> () {
+        bind(list(steps), owner)
+        "update tidemill_partition
+         set owner = $2
+         where step_execution_id {in $1}"
+    }
+
+    /// Notes that these are being run, since when they were first.
+    fn partition_begin(steps: &[i64], now: DbStamp) -> Vec<StepRow> {
+        bind(list(steps), now)
+        "update batch_step_execution
+         set version = version + 1, status = 'STARTED', start_time = coalesce(start_time, $2), last_updated = $2
+         where step_execution_id {in $1}
+         returning step_execution_id as step_execution_id, job_execution_id as job_execution_id,
+                   step_name as step_name, version as version, status as status,
+                   coalesce(exit_code, '') as exit_code, coalesce(exit_message, '') as exit_message,
+                   create_time as create_time, start_time as start_time, end_time as end_time,
+                   last_updated as last_updated,
+                   coalesce(commit_count, 0) as commit_count, coalesce(read_count, 0) as read_count,
+                   coalesce(filter_count, 0) as filter_count, coalesce(write_count, 0) as write_count,
+                   coalesce(read_skip_count, 0) as read_skip_count,
+                   coalesce(write_skip_count, 0) as write_skip_count,
+                   coalesce(process_skip_count, 0) as process_skip_count,
+                   coalesce(rollback_count, 0) as rollback_count, null{::bigint} as total_items,
+                   null{::text} as delivery"
+    }
+
+    /// Nobody will run it any more. Answers its manager; nothing when it was closed before.
+    fn partition_close(step: i64) -> Option<i64> {
+        "update tidemill_partition
+         set is_open = false
+         where step_execution_id = $1
+           and is_open {= 1}
+         returning manager_id"
+    }
+
+    fn partition_close_all(execution: i64) -> Vec<i64> {
+        "update tidemill_partition
+         set is_open = false
+         where job_execution_id = $1
+           and is_open {= 1}
+         returning step_execution_id"
+    }
+
+    /// The open ones of a step that are in nobody's hands at this moment.
+    fn partition_lock_of_manager(manager: i64) -> Vec<i64> {
+        "select step_execution_id
+         from tidemill_partition
+         where manager_id = $1
+           and is_open {= 1}
+         order by step_execution_id
+         {for update skip locked}"
+    }
+
+    /// Ends those of these that nobody has the lease of, and answers them. They have to be locked, so that nobody takes one meanwhile.
+    fn partition_stop_free(steps: &[i64], exit: &ExitColumns, now: DbStamp) -> Vec<i64> {
+        postgres {
+            bind(steps, &exit.code, &exit.message, now)
+            "with closed as (
+                 update tidemill_partition p
+                 set is_open = false
+                 where p.step_execution_id = any($1)
+                   and not exists (
+                       select from tidemill_lease l
+                       where l.kind = 'partition'
+                         and l.name = p.step_execution_id::text
+                         and l.owner is not null
+                   )
+                 returning p.step_execution_id
+             )
+             update batch_step_execution s
+             set version = s.version + 1, status = 'STOPPED', exit_code = $2, exit_message = $3, end_time = $4,
+                 last_updated = $4
+             from closed
+             where s.step_execution_id = closed.step_execution_id
+             returning s.step_execution_id"
+        }
+        sqlite |connection| {
+            let closed: Vec<i64> = sqlx::query_scalar(
+                "update tidemill_partition
+                 set is_open = 0
+                 where step_execution_id in (select value from json_each($1))
+                   and not exists (
+                       select 1 from tidemill_lease l
+                       where l.kind = 'partition'
+                         and l.name = cast(step_execution_id as text)
+                         and l.owner is not null
+                   )
+                 returning step_execution_id",
+            )
+            .bind(list(steps))
+            .fetch_all(&mut *connection)
+            .await?;
+            sqlx::query(
+                "update batch_step_execution
+                 set version = version + 1, status = 'STOPPED', exit_code = $2, exit_message = $3, end_time = $4,
+                     last_updated = $4
+                 where step_execution_id in (select value from json_each($1))",
+            )
+            .bind(list(&closed))
+            .bind(&exit.code)
+            .bind(&exit.message)
+            .bind(now)
+            .execute(connection)
+            .await?;
+            Ok(closed)
+        }
+    }
+
+    /// Locks in the order of the keys, as everybody does who locks many.
+    fn partition_forget_leases(steps: &[i64]) -> () {
+        bind(list(&column(steps, i64::to_string)))
+        "with locked as materialized (
+             select kind, name
+             from tidemill_lease
+             where kind = 'partition'
+               and name {in $1}
+             order by kind, name
+             {for update}
+         )
+         delete from tidemill_lease
+         where (kind, name) in (select kind, name from locked)"
+    }
+
+    fn partition_count_open(manager: i64) -> One<i64> {
+        "select count(*)
+         from tidemill_partition
+         where manager_id = $1
+           and is_open {= 1}"
+    }
+
+    /// How the partitions of a step ended, each way once, with the first that ended so.
+    fn partition_outcomes(manager: i64) -> Vec<OutcomeRow> {
+        postgres {
+            "select distinct on (s.status, coalesce(s.exit_code, '')) s.status, coalesce(s.exit_code, '') as exit_code,
+                    count(*) over (partition by s.status, coalesce(s.exit_code, '')) as partitions,
+                    s.step_execution_id, s.step_name, coalesce(n.exit_text, s.exit_message, '') as exit_message
+             from tidemill_partition p
+             join batch_step_execution s on s.step_execution_id = p.step_execution_id
+             left join tidemill_step_execution n on n.step_execution_id = s.step_execution_id
+             where p.manager_id = $1
+             order by s.status, coalesce(s.exit_code, ''), s.step_execution_id"
+        }
+        sqlite {
+            "select status, exit_code, partitions, step_execution_id, step_name, exit_message
+             from (
+                 select s.status as status, coalesce(s.exit_code, '') as exit_code,
+                        count(*) over (partition by s.status, coalesce(s.exit_code, '')) as partitions,
+                        s.step_execution_id as step_execution_id, s.step_name as step_name,
+                        coalesce(n.exit_text, s.exit_message, '') as exit_message,
+                        row_number() over (
+                            partition by s.status, coalesce(s.exit_code, '') order by s.step_execution_id
+                        ) as place
+                 from tidemill_partition p
+                 join batch_step_execution s on s.step_execution_id = p.step_execution_id
+                 left join tidemill_step_execution n on n.step_execution_id = s.step_execution_id
+                 where p.manager_id = $1
+             )
+             where place = 1"
+        }
+    }
+
+    /// What all runs in these chains have counted.
+    fn partition_sum(chains: &[i64]) -> One<CounterColumns> {
+        bind(list(chains))
+        "select coalesce(sum(commit_count), 0){::bigint} as \"commit\", coalesce(sum(read_count), 0){::bigint} as read,
+                coalesce(sum(filter_count), 0){::bigint} as filter, coalesce(sum(write_count), 0){::bigint} as write,
+                coalesce(sum(read_skip_count), 0){::bigint} as read_skip,
+                coalesce(sum(write_skip_count), 0){::bigint} as write_skip,
+                coalesce(sum(process_skip_count), 0){::bigint} as process_skip,
+                coalesce(sum(rollback_count), 0){::bigint} as \"rollback\"
+         from batch_step_execution
+         where step_execution_id in (
+             {each $1}
+             union
+             select step_execution_id from tidemill_partition where chain_id {in $1}
+         )"
+    }
+}

@@ -1,0 +1,155 @@
+//! Statements on `batch_step_execution`.
+
+use super::sequence;
+use crate::codec::DbStamp;
+use crate::row::job::{EarlierStepRow, StepRow};
+use crate::statement::{One, statements};
+use crate::tx::StepEndRow;
+
+/// The columns of a step and of what we note beside it.
+macro_rules! steps {
+    () => {
+        "select s.step_execution_id as step_execution_id, s.job_execution_id as job_execution_id,
+                s.step_name as step_name, s.version as version, s.status as status,
+                coalesce(s.exit_code, '') as exit_code, coalesce(n.exit_text, s.exit_message, '') as exit_message,
+                s.create_time as create_time, s.start_time as start_time, s.end_time as end_time,
+                s.last_updated as last_updated,
+                coalesce(s.commit_count, 0) as commit_count, coalesce(s.read_count, 0) as read_count,
+                coalesce(s.filter_count, 0) as filter_count, coalesce(s.write_count, 0) as write_count,
+                coalesce(s.read_skip_count, 0) as read_skip_count,
+                coalesce(s.write_skip_count, 0) as write_skip_count,
+                coalesce(s.process_skip_count, 0) as process_skip_count,
+                coalesce(s.rollback_count, 0) as rollback_count, n.total_items as total_items, n.delivery as delivery "
+    };
+}
+
+statements! {
+    /// The last run of a step in its instance. The executions of an instance follow each other, so it belongs to the last
+    /// one that has the step. Needs the indexes on the executions of an instance and on the steps of an execution.
+    fn job_step_last(instance: i64, step: &str) -> Option<StepRow> {
+        concat!(
+            steps!(),
+            "from batch_job_execution e
+             join batch_step_execution s on s.job_execution_id = e.job_execution_id
+             left join tidemill_step_execution n on n.step_execution_id = s.step_execution_id
+             where e.job_instance_id = $1
+               and s.step_name = $2
+             order by e.job_execution_id desc, s.step_execution_id desc
+             limit 1"
+        )
+    }
+
+    /// The run of a step before this one, in whichever other instance of the job. By the primary key, backwards.
+    fn job_step_earlier(job: &str, step: &str, other_than: i64, before: i64) -> Option<EarlierStepRow> {
+        "select s.step_execution_id, s.job_execution_id, s.status, e.status as job_status,
+                coalesce(c.serialized_context, c.short_context) as context
+         from batch_step_execution s
+         join batch_job_execution e on e.job_execution_id = s.job_execution_id
+         join batch_job_instance i on i.job_instance_id = e.job_instance_id
+         left join batch_step_execution_context c on c.step_execution_id = s.step_execution_id
+         where i.job_name = $1
+           and s.step_name = $2
+           and i.job_instance_id <> $3
+           and s.step_execution_id < $4
+         order by s.step_execution_id desc
+         limit 1"
+    }
+
+    /// How often a step was started in its instance; no more than `counted_max` are counted.
+    fn job_step_starts(instance: i64, step: &str, counted_max: i64) -> One<i64> {
+        "select count(*)
+         from (
+             select 1
+             from batch_job_execution e
+             join batch_step_execution s on s.job_execution_id = e.job_execution_id
+             where e.job_instance_id = $1
+               and s.step_name = $2
+             order by e.job_execution_id
+             limit $3
+         ) counted"
+    }
+
+    fn job_step_insert(execution: i64, step: &str, now: DbStamp) -> One<i64> {
+        postgres {
+            bind(step, execution, now)
+            "insert into batch_step_execution
+                 (step_execution_id, version, step_name, job_execution_id, create_time, start_time, status,
+                  commit_count, read_count, filter_count, write_count, read_skip_count, write_skip_count,
+                  process_skip_count, rollback_count, exit_code, exit_message, last_updated)
+             values (nextval('batch_step_execution_seq'), 0, $1, $2, $3, $3, 'STARTED',
+                     0, 0, 0, 0, 0, 0, 0, 0, 'EXECUTING', '', $3)
+             returning step_execution_id"
+        }
+        sqlite |connection| {
+            let id = sequence::next_step(&mut *connection).await?;
+            sqlx::query_scalar(
+                "insert into batch_step_execution
+                     (step_execution_id, version, step_name, job_execution_id, create_time, start_time, status,
+                      commit_count, read_count, filter_count, write_count, read_skip_count, write_skip_count,
+                      process_skip_count, rollback_count, exit_code, exit_message, last_updated)
+                 values ($1, 0, $2, $3, $4, $4, 'STARTED',
+                         0, 0, 0, 0, 0, 0, 0, 0, 'EXECUTING', '', $4)
+                 returning step_execution_id",
+            )
+            .bind(id)
+            .bind(step)
+            .bind(execution)
+            .bind(now)
+            .fetch_one(connection)
+            .await
+        }
+    }
+
+    /// Waits for a transaction that is writing the step, so its outcome is known afterwards.
+    fn job_step_lock_version(id: i64) -> Option<i64> {
+        "select version
+         from batch_step_execution
+         where step_execution_id = $1
+         {for update}"
+    }
+
+    fn job_step_save_end(end: &StepEndRow<'_>) -> u64 {
+        bind(
+            end.id, end.execution, end.status.as_str(), &end.exit.code, &end.exit.message, end.now,
+            end.counters.commit, end.counters.read, end.counters.filter, end.counters.write,
+            end.counters.read_skip, end.counters.write_skip, end.counters.process_skip, end.counters.rollback,
+        )
+        "update batch_step_execution
+         set version = version + 1, status = $3, exit_code = $4, exit_message = $5, end_time = $6,
+             last_updated = $6, commit_count = $7, read_count = $8, filter_count = $9, write_count = $10,
+             read_skip_count = $11, write_skip_count = $12, process_skip_count = $13, rollback_count = $14
+         where step_execution_id = $1
+           and job_execution_id = $2"
+    }
+
+    /// Ends what counts as running in an execution, in which nobody runs it any more.
+    fn job_step_fail_running(execution: i64, message: &str, now: DbStamp) -> () {
+        "update batch_step_execution
+         set version = version + 1, status = 'FAILED', exit_code = 'FAILED', exit_message = $2, end_time = $3,
+             last_updated = $3
+         where job_execution_id = $1
+           and status in ('STARTING', 'STARTED', 'STOPPING')"
+    }
+
+    /// The same for steps whose end nobody knows, on an operator's word.
+    fn job_step_fail_unknown(execution: i64, message: &str, now: DbStamp) -> () {
+        "update batch_step_execution
+         set version = version + 1, status = 'FAILED', exit_code = 'FAILED', exit_message = $2,
+             end_time = coalesce(end_time, $3), last_updated = $3
+         where job_execution_id = $1
+           and status = 'UNKNOWN'"
+    }
+
+    fn job_step_of_execution(execution: i64) -> Vec<StepRow> {
+        concat!(
+            steps!(),
+            ", r.name as process
+             from batch_step_execution s
+             left join tidemill_step_execution n on n.step_execution_id = s.step_execution_id
+             left join tidemill_partition p on p.step_execution_id = s.step_execution_id
+             left join tidemill_process r on r.id = p.owner
+             where s.job_execution_id = $1
+             order by s.step_execution_id"
+        )
+    }
+}

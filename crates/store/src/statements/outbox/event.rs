@@ -1,0 +1,149 @@
+//! Statements on `outbox_event`.
+
+use crate::codec::DbTime;
+use crate::row::outbox::event::{EventRecordRow, EventRow, WhereRow, headers_column, payload_columns};
+use crate::statement::{list, statements};
+use serde_json::json;
+use sqlx::PgConnection;
+use std::fmt::Write as _;
+use tidemill_domain::outbox::NewEvent;
+
+fn digits(bytes: &[u8]) -> String {
+    let mut digits = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        let _infallible = write!(digits, "{byte:02x}");
+    }
+    digits
+}
+
+/// What to list of the events; an absent condition is always met.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EventFilterRow<'a> {
+    pub(crate) before: Option<i64>,
+    pub(crate) aggregate_type: Option<&'a str>,
+    pub(crate) aggregate_id: Option<&'a str>,
+    pub(crate) topic: Option<&'a str>,
+    pub(crate) event_type: Option<&'a str>,
+    pub(crate) limit: i64,
+}
+
+/// `outbox_event_insert` on a connection that may not be ours.
+pub(crate) async fn insert_on(
+    connection: &mut PgConnection,
+    events: &[NewEvent],
+    now: Option<DbTime>,
+) -> Result<Vec<i64>, sqlx::Error> {
+    let texts = |column: fn(&NewEvent) -> &str| events.iter().map(column).collect::<Vec<_>>();
+    let (payloads, bytes): (Vec<_>, Vec<_>) =
+        events.iter().map(|event| payload_columns(event.payload())).unzip();
+    sqlx::query_scalar(
+        "insert into outbox_event
+             (aggregate_type, aggregate_id, event_type, topic, payload, payload_bytes, headers, created_at)
+         select aggregate_type, aggregate_id, event_type, topic, payload, payload_bytes, headers, coalesce($8, now())
+         from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bytea[], $7::text[])
+             as event (aggregate_type, aggregate_id, event_type, topic, payload, payload_bytes, headers)
+         returning id",
+    )
+    .bind(texts(|event| &event.aggregate().kind))
+    .bind(texts(|event| &event.aggregate().id))
+    .bind(texts(NewEvent::event_type))
+    .bind(texts(NewEvent::topic))
+    .bind(payloads)
+    .bind(bytes)
+    .bind(events.iter().map(headers_column).collect::<Vec<_>>())
+    .bind(now)
+    .fetch_all(connection)
+    .await
+}
+
+statements! {
+    /// Their ids, which are drawn in the order of the events. The slot is computed by the table.
+    fn outbox_event_insert(events: &[NewEvent], now: Option<DbTime>) -> Vec<i64> {
+        postgres |connection| {
+            insert_on(connection, events, now).await
+        }
+        sqlite |connection| {
+            // Their ids, which are drawn in the order of the events. Bytes travel as hexadecimal digits, because JSON has none.
+            let rows: Vec<_> = events
+                .iter()
+                .map(|event| {
+                    let (payload, bytes) = payload_columns(event.payload());
+                    let aggregate = event.aggregate();
+                    json!([
+                        event.slot().get(),
+                        aggregate.kind,
+                        aggregate.id,
+                        event.event_type(),
+                        event.topic(),
+                        payload,
+                        bytes.map(digits),
+                        headers_column(event),
+                    ])
+                })
+                .collect();
+            sqlx::query_scalar(
+                "insert into outbox_event
+                     (slot, aggregate_type, aggregate_id, event_type, topic, payload, payload_bytes, headers, created_at)
+                 select value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, unhex(value ->> 6),
+                        value ->> 7, coalesce($2, cast((julianday('now') - 2440587.5) * 86400000000 as integer))
+                 from json_each($1)
+                 order by key
+                 returning id",
+            )
+            .bind(json!(rows).to_string())
+            .bind(now)
+            .fetch_all(connection)
+            .await
+        }
+    }
+
+    fn outbox_event_find(id: i64) -> Option<EventRow> {
+        postgres {
+            "select id, xid, slot, aggregate_type, aggregate_id, event_type, topic, payload, payload_bytes,
+                    headers, created_at
+             from outbox_event
+             where id = $1"
+        }
+        sqlite {
+            "select id, id as xid, slot, aggregate_type, aggregate_id, event_type, topic, payload,
+                    payload_bytes, headers, created_at
+             from outbox_event
+             where id = $1"
+        }
+    }
+
+    /// Those of these events that are there, each with its transaction and its slot. By the primary key.
+    fn outbox_event_places(ids: &[i64]) -> Vec<WhereRow> {
+        bind(list(ids))
+        postgres {
+            "select id, xid, slot
+             from outbox_event
+             where id = any($1)"
+        }
+        sqlite {
+            // Those of these events that are there, each with what stands for its transaction and with its slot. By the primary key.
+            "select id, id as xid, slot
+             from outbox_event
+             where id in (select value from json_each($1))"
+        }
+    }
+
+    /// The newest first, by the primary key. No other column is indexed, because that would cost whoever writes: a filter
+    /// that meets few events reads all that are kept.
+    fn outbox_event_list(filter: &EventFilterRow<'_>) -> Vec<EventRecordRow> {
+        bind(
+            filter.before, filter.aggregate_type, filter.aggregate_id, filter.topic, filter.event_type,
+            filter.limit,
+        )
+        "select id, slot, aggregate_type, aggregate_id, event_type, topic,
+                coalesce(octet_length(payload), octet_length(payload_bytes)){::bigint} as bytes, created_at
+         from outbox_event
+         where ($1{::bigint} is null or id < $1)
+           and ($2{::text} is null or aggregate_type = $2)
+           and ($3{::text} is null or aggregate_id = $3)
+           and ($4{::text} is null or topic = $4)
+           and ($5{::text} is null or event_type = $5)
+         order by id desc
+         limit $6"
+    }
+}

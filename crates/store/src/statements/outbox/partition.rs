@@ -1,0 +1,110 @@
+//! Statements on the partitions of `outbox_event`. Their names cannot be bound; they are a word of ours and a number.
+
+use crate::row::outbox::partition::PartitionRow;
+use crate::statement::{One, statements};
+use sqlx::AssertSqlSafe;
+use tidemill_domain::outbox::partition::Range;
+
+/// The lock of those who make and drop partitions: `tide` and `outb`, as numbers.
+const KEEPER: i64 = 0x7469_6465_6f75_7462;
+
+statements! {
+    /// Keeps other keepers out until the transaction ends; false when there is one already.
+    fn outbox_keeper_lock() -> One<bool> {
+        postgres {
+            bind(KEEPER)
+            "select pg_try_advisory_xact_lock($1)"
+        }
+        sqlite |_connection| {
+            // The one writer's transaction keeps everybody else out by itself.
+            Ok(true)
+        }
+    }
+
+    /// Whoever waits for a lock of a table keeps all out that come after it. So it waits for less than the time after
+    /// which PostgreSQL looks for deadlocks.
+    fn outbox_hurry() -> () {
+        postgres {
+            "set local lock_timeout = '500ms'"
+        }
+        // There is no lock to wait for.
+        sqlite { nothing }
+    }
+
+    /// In the order of their ranges; the default partition, which has none, is the last. `rows` is an estimate; none when
+    /// nobody has estimated.
+    fn outbox_partition_list() -> Vec<PartitionRow> {
+        postgres |connection| {
+            sqlx::query_as(
+                r"select c.relname::text as name, bound.ids[1]::bigint as from_id, bound.ids[2]::bigint as to_id,
+                         nullif(c.reltuples, -1)::bigint as rows, pg_total_relation_size(c.oid) as bytes
+                  from pg_inherits i
+                  join pg_class c on c.oid = i.inhrelid
+                  cross join lateral (
+                      select regexp_match(
+                          pg_get_expr(c.relpartbound, c.oid), '^FOR VALUES FROM \(''?(\d+)''?\) TO \(''?(\d+)''?\)$'
+                      ) as ids
+                  ) as bound
+                  where i.inhparent = 'outbox_event'::regclass
+                  order by from_id nulls last, name",
+            )
+            .fetch_all(connection)
+            .await
+        }
+        // None.
+        sqlite { nothing }
+    }
+
+    /// The last id that was given out.
+    fn outbox_last_id() -> One<i64> {
+        postgres {
+            "select coalesce(pg_sequence_last_value(pg_get_serial_sequence('outbox_event', 'id')::regclass), 0)"
+        }
+        sqlite {
+            "select coalesce(max(seq), 0) from sqlite_sequence where name = 'outbox_event'"
+        }
+    }
+
+    /// By the index on `id`.
+    fn outbox_highest_in_default() -> One<Option<i64>> {
+        postgres {
+            "select max(id) from outbox_event_default"
+        }
+        // There is no default partition.
+        sqlite { nothing }
+    }
+
+    /// Made apart and then attached: `create table … partition of` would wait for all who write. Identity is not copied,
+    /// because a partition has that of its parent.
+    fn outbox_partition_create(range: Range) -> () {
+        postgres |connection| {
+            let Range { from, to } = range;
+            let texts = [
+                format!(
+                    "create table outbox_event_p{from} (
+                         like outbox_event including defaults including constraints including generated including indexes
+                         including storage
+                     )"
+                ),
+                format!(
+                    "alter table outbox_event attach partition outbox_event_p{from} for values from ({from}) to ({to})"
+                ),
+            ];
+            for text in texts {
+                sqlx::raw_sql(AssertSqlSafe(text)).execute(&mut *connection).await?;
+            }
+            Ok(())
+        }
+        // Nothing is made.
+        sqlite { nothing }
+    }
+
+    /// How many events the default partition has, counted up to a limit.
+    fn outbox_default_count(limit: i64) -> One<i64> {
+        postgres {
+            "select count(*) from (select from outbox_event_default limit $1) as counted"
+        }
+        // There is no default partition.
+        sqlite { nothing }
+    }
+}

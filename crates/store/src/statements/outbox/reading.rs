@@ -1,0 +1,367 @@
+//! Statements that read `outbox_event`.
+//!
+//! Most of it was published long ago and is only kept, so every statement has to go by an index, whatever the planner
+//! knows about the table and whether or not it knows the values. Therefore the events of one transaction are asked for as
+//! a range with an order and a limit: an equality, or no order, lets it hope to come upon them soon by going through the
+//! whole table.
+
+use crate::codec::{DbText, DbTime, DbXid};
+use crate::outbox::reading::PAGE_BYTES;
+use crate::row::outbox::event::{EventRow, bytes_of};
+use crate::row::outbox::numbers;
+use crate::statement::{list, statements};
+use futures_core::Stream;
+use sqlx::SqliteConnection;
+use std::future::poll_fn;
+use std::pin::Pin;
+use tidemill_domain::outbox::{EventId, Mark, Slot, Stretch, Window};
+
+/// A row of [`read_new`]: the mark comes even when there is no event.
+#[derive(sqlx::FromRow)]
+struct NewRow {
+    mark: String,
+    timeline: String,
+    id: Option<i64>,
+    #[sqlx(flatten)]
+    rest: Rest,
+}
+
+#[derive(sqlx::FromRow)]
+struct Rest {
+    xid: Option<DbXid>,
+    slot: Option<i16>,
+    aggregate_type: Option<DbText>,
+    aggregate_id: Option<DbText>,
+    event_type: Option<DbText>,
+    topic: Option<DbText>,
+    payload: Option<DbText>,
+    payload_bytes: Option<Vec<u8>>,
+    headers: Option<DbText>,
+    created_at: Option<DbTime>,
+}
+
+impl NewRow {
+    fn bytes(&self) -> usize {
+        let rest = &self.rest;
+        bytes_of(rest.payload.as_ref(), rest.payload_bytes.as_deref(), rest.headers.as_ref())
+    }
+
+    fn event(self) -> Option<EventRow> {
+        let rest = self.rest;
+        Some(EventRow {
+            id: self.id?,
+            xid: rest.xid?,
+            slot: rest.slot,
+            aggregate_type: rest.aggregate_type?,
+            aggregate_id: rest.aggregate_id?,
+            event_type: rest.event_type?,
+            topic: rest.topic?,
+            payload: rest.payload,
+            payload_bytes: rest.payload_bytes,
+            headers: rest.headers,
+            created_at: rest.created_at?,
+        })
+    }
+}
+
+/// One bit for each slot. Where the server does not know the values it would compare each event with half of a list.
+fn bits(slots: &[Slot]) -> Vec<u8> {
+    let mut bits = vec![0; usize::from(u8::MAX) / 8 + 1];
+    for slot in slots {
+        let slot = slot.get();
+        if let Some(byte) = bits.get_mut(usize::from(slot / 8)) {
+            *byte |= 1 << (slot % 8);
+        }
+    }
+    bits
+}
+
+/// A page of a frozen window in the order of ids, as far as it lies in a stretch. What began after its first mark is found by the primary key, between
+/// the lowest and the highest id of it (the functions hide the transaction from the planner, which would otherwise sort the
+/// whole window for each page); what was running then, by the index of transactions. An event can be in both.
+macro_rules! page {
+    () => {
+        "(select id, xid, slot, aggregate_type, aggregate_id, event_type, topic,
+                 payload, payload_bytes, headers, created_at
+          from outbox_event
+          where id > $5 and id <= $8 and get_bit($6, slot) = 1
+              and not pg_visible_in_snapshot(xid, (select $1::text::pg_snapshot))
+              and pg_visible_in_snapshot(xid, (select $2::text::pg_snapshot))
+          order by id
+          limit $7)
+         union all
+         (select l.*
+          from unnest($3::text[]) as r (running)
+          cross join lateral (
+              select id, xid, slot, aggregate_type, aggregate_id, event_type, topic,
+                     payload, payload_bytes, headers, created_at
+              from outbox_event
+              where xid >= r.running::xid8 and xid <= r.running::xid8 and id > $4 and id <= $9 and get_bit($6, slot) = 1
+                  and pg_visible_in_snapshot(xid, (select $2::text::pg_snapshot))
+              order by xid, id
+              limit $7) as l
+          order by id
+          limit $7)
+         order by id
+         limit $7"
+    };
+}
+
+/// Takes rows until they are enough; the connection throws the others away.
+async fn gathered<R>(
+    mut rows: Rows<'_, R>,
+    most: Most,
+    bytes_of: impl Fn(&R) -> usize,
+) -> Result<Vec<R>, sqlx::Error> {
+    let (mut gathered, mut bytes) = (Vec::new(), 0_usize);
+    while let Some(row) = poll_fn(|context| rows.as_mut().poll_next(context)).await {
+        let row = row?;
+        bytes += bytes_of(&row);
+        gathered.push(row);
+        if i64::try_from(bytes).is_ok_and(|bytes| bytes > most.bytes) {
+            break;
+        }
+    }
+    Ok(gathered)
+}
+
+/// Rows as they arrive.
+type Rows<'a, R> = Pin<Box<dyn Stream<Item = Result<R, sqlx::Error>> + Send + 'a>>;
+
+/// The last id that a mark sees.
+fn up_to(mark: &Mark) -> i64 {
+    i64::try_from(mark.xmax()).unwrap_or(i64::MAX).saturating_sub(1)
+}
+
+/// What is too much is not fetched: the length of a value is known without reading it, as long as nothing else is asked of
+/// it.
+async fn read(
+    connection: &mut SqliteConnection,
+    after: i64,
+    to: i64,
+    slots: &[Slot],
+    most: Most,
+) -> Result<Vec<EventRow>, sqlx::Error> {
+    sqlx::query_as(
+        "with sized as materialized (
+             select id, coalesce(octet_length(payload), octet_length(payload_bytes), 0)
+                        + coalesce(octet_length(headers), 0) as bytes
+             from outbox_event
+             where id > $1 and id <= $2 and slot in (select value from json_each($3))
+             order by id
+             limit $4
+         ),
+         page as materialized (
+             select id, sum(bytes) over (order by id rows between unbounded preceding and 1 preceding) as bytes_before
+             from sized
+         )
+         select e.id as id, e.id as xid, e.slot as slot, e.aggregate_type as aggregate_type,
+                e.aggregate_id as aggregate_id, e.event_type as event_type, e.topic as topic, e.payload as payload,
+                e.payload_bytes as payload_bytes, e.headers as headers, e.created_at as created_at
+         from page
+         join outbox_event e on e.id = page.id
+         where coalesce(page.bytes_before, 0) <= $5
+         order by page.id",
+    )
+    .bind(after)
+    .bind(to)
+    .bind(list(&numbers(slots)))
+    .bind(most.events)
+    .bind(most.bytes)
+    .fetch_all(connection)
+    .await
+}
+
+/// The mark and the history of the instant of reading, and what was read.
+pub(crate) type ReadNew = (String, Option<String>, Vec<EventRow>);
+
+/// How much is read at once: at most so many events, and none behind the one by which they come to more bytes of payloads
+/// and headers than this.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Most {
+    pub(crate) events: i64,
+    pub(crate) bytes: i64,
+    /// What the events are likely to be.
+    pub(crate) size: Size,
+}
+
+/// Whether so many events have had more bytes than are read at once.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Size {
+    Small,
+    Large,
+}
+
+impl Most {
+    pub(crate) fn of(events: u32, size: Size) -> Self {
+        Self { events: events.into(), bytes: i64::try_from(PAGE_BYTES).unwrap_or(i64::MAX), size }
+    }
+}
+
+/// The lowest and the highest id of what began after the first mark of a window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Span {
+    pub(crate) lowest: EventId,
+    pub(crate) highest: EventId,
+}
+
+statements! {
+    /// What committed since a mark, at most so much of it, in no useful order; by the index of transactions. The mark that
+    /// it tells is the snapshot of the statement itself, so it is exactly what the statement could see.
+    fn outbox_read_new(
+        from: &Mark, stop: Option<&Mark>, floor: EventId, slots: &[Slot], most: Most,
+    ) -> Option<ReadNew> {
+        postgres |connection| {
+            let rows = sqlx::query_as(
+                "select n.mark, n.timeline, e.*
+                 from (select pg_current_snapshot()::text as mark,
+                              substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) as timeline) n
+                 left join lateral (
+                     (select id, xid, slot, aggregate_type, aggregate_id, event_type, topic,
+                             payload, payload_bytes, headers, created_at
+                      from outbox_event
+                      where xid >= $1::text::xid8 and xid < $2::text::xid8 and get_bit($5, slot) = 1 and id > $4
+                      order by xid, id
+                      limit $6)
+                     union all
+                     (select l.*
+                      from unnest($3::text[]) as r (running)
+                      cross join lateral (
+                          select id, xid, slot, aggregate_type, aggregate_id, event_type, topic,
+                                 payload, payload_bytes, headers, created_at
+                          from outbox_event
+                          where xid >= r.running::xid8 and xid <= r.running::xid8 and get_bit($5, slot) = 1 and id > $4
+                          order by xid, id
+                          limit $6) as l
+                      limit $6)
+                 ) e on true",
+            )
+            .bind(from.xmax().to_string())
+            .bind(stop.map_or(u64::MAX, Mark::xmax).to_string())
+            .bind(from.running().iter().map(u64::to_string).collect::<Vec<_>>())
+            .bind(floor.get())
+            .bind(bits(slots))
+            .bind(most.events)
+            .fetch(connection);
+            let rows = gathered(rows, most, NewRow::bytes).await?;
+            let Some(first) = rows.first() else { return Ok(None) };
+            let (mark, timeline) = (first.mark.clone(), first.timeline.clone());
+            Ok(Some((mark, Some(timeline), rows.into_iter().filter_map(NewRow::event).collect())))
+        }
+        sqlite |connection| {
+            // None when another program has left out a slot: what stands behind it must not be read before.
+            let (is_slotless, last): (bool, i64) = sqlx::query_as(
+                "select exists (select 1 from outbox_event where slot is null),
+                        (select coalesce(max(id), 0) from outbox_event)",
+            )
+            .fetch_one(&mut *connection)
+            .await?;
+            if is_slotless {
+                return Ok(None);
+            }
+            let mark = Mark::up_to(last.max(up_to(from)));
+            let to = up_to(stop.unwrap_or(&mark));
+            let rows = read(connection, up_to(from).max(floor.get()), to, slots, most).await?;
+            Ok(Some((mark.to_string(), None, rows)))
+        }
+    }
+
+    /// The lowest and the highest id of what began after the first mark of a window; by the index of transactions, all of it.
+    fn outbox_read_span(window: &Window) -> Option<(i64, i64)> {
+        postgres |connection| {
+            let to = window.to.as_ref().unwrap_or(&window.from);
+            // Without `offset 0` the planner would look for the minimum by the primary key, from the first event on.
+            let (lowest, highest): (Option<i64>, Option<i64>) = sqlx::query_as(
+                "select min(id), max(id)
+                 from (select id
+                       from outbox_event
+                       where xid >= $1::text::xid8 and xid < $2::text::xid8
+                       offset 0) as window_of_events",
+            )
+            .bind(window.from.xmax().to_string())
+            .bind(to.xmax().to_string())
+            .fetch_one(connection)
+            .await?;
+            Ok(lowest.zip(highest))
+        }
+        sqlite |_connection| {
+            // Marks are ids.
+            let to = window.to.as_ref().unwrap_or(&window.from);
+            Ok(Some((up_to(&window.from).saturating_add(1), up_to(to))))
+        }
+    }
+
+    /// The server knows the length of a text without reading it, so of large events it sends no more than are wanted. For
+    /// small ones counting would cost more than it saves: there the rest is thrown away here, should they be large after all.
+    fn outbox_read_page(
+        window: &Window, span: Span, stretch: Stretch, slots: &[Slot], most: Most,
+    ) -> Vec<EventRow> {
+        postgres |connection| {
+            let to = window.to.as_ref().unwrap_or(&window.from);
+            let after = stretch.after.get();
+            let page = match most.size {
+                Size::Small => sqlx::query_as(page!()),
+                Size::Large => sqlx::query_as(concat!(
+                    "select s.*
+                     from (
+                         select f.*,
+                                sum(coalesce(octet_length(payload), octet_length(payload_bytes), 0)
+                                    + coalesce(octet_length(headers), 0))
+                                    over (order by id rows between unbounded preceding and 1 preceding) as bytes_before
+                         from (",
+                    page!(),
+                    ") as f
+                     ) as s
+                     where coalesce(s.bytes_before, 0) <= $10
+                     order by s.id"
+                )),
+            };
+            let page = page
+                .bind(window.from.to_string())
+                .bind(to.to_string())
+                .bind(window.from.running().iter().map(u64::to_string).collect::<Vec<_>>())
+                .bind(after)
+                .bind(after.max(span.lowest.get().saturating_sub(1)))
+                .bind(bits(slots))
+                .bind(most.events)
+                .bind(stretch.upto.unwrap_or(span.highest).get())
+                // What was running may have higher ids than anything that began later.
+                .bind(stretch.upto.map_or(i64::MAX, EventId::get));
+            let rows = match most.size {
+                Size::Small => page.fetch(connection),
+                Size::Large => page.bind(most.bytes).fetch(connection),
+            };
+            gathered(rows, most, EventRow::bytes).await
+        }
+        sqlite |connection| {
+            let after = stretch.after.get().max(span.lowest.get().saturating_sub(1));
+            let to = up_to(window.to.as_ref().unwrap_or(&window.from));
+            read(connection, after, stretch.upto.map_or(to, |upto| upto.get().min(to)), slots, most).await
+        }
+    }
+
+    /// The server computes the slots itself.
+    fn outbox_slotless(limit: i64) -> Vec<(i64, DbText)> {
+        postgres { nothing }
+        sqlite {
+            "select id, aggregate_id from outbox_event where slot is null order by id limit $1"
+        }
+    }
+
+    fn outbox_set_slots(slots: &[(i64, u8)]) -> () {
+        postgres { nothing }
+        sqlite |connection| {
+            let listed = serde_json::to_string(slots).map_err(|error| sqlx::Error::Encode(Box::new(error)))?;
+            sqlx::query(
+                "update outbox_event
+                 set slot = l.value ->> 1
+                 from json_each($1) as l
+                 where outbox_event.id = l.value ->> 0 and slot is null",
+            )
+            .bind(listed)
+            .execute(connection)
+            .await?;
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Statements on `tidemill_outbox_relay` and `tidemill_outbox_slot`.
+//!
+//! Whoever takes slots locks free ones and then its own row; whoever ends a relay locks that relay's row and then the
+//! slots that it has. So nobody waits for a slot while somebody else waits for it.
+
+use crate::codec::{DbId, DbSpan, DbTime};
+use crate::outbox::relay::{Looking, RelayFence};
+use crate::row::outbox::numbers;
+use crate::row::outbox::relay::{EffortColumns, FreeSlotRow, JoinRow, LeftRow, LookRow, RelayRow};
+use crate::statement::{One, column, list, statements};
+use crate::statements::clock;
+use tidemill_domain::outbox::Slot;
+use tidemill_domain::time::Timestamp;
+
+statements! {
+    fn outbox_relay_insert(row: &JoinRow<'_>) -> () {
+        bind(
+            row.id, row.process, row.name, row.host, row.pid, row.sink, row.instance, row.total,
+            row.joined_at, row.until,
+        )
+        "insert into tidemill_outbox_relay
+             (id, process, name, host, pid, sink, instance, total, joined_at, until, renewed_at)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $9)"
+    }
+
+    fn outbox_relay_list() -> Vec<RelayRow> {
+        "select r.id, r.name, r.host, r.pid, r.sink, r.instance{::bigint} as instance, r.total{::bigint} as total,
+                r.joined_at, r.until, count(s.slot) as slots
+         from tidemill_outbox_relay r
+         left join tidemill_outbox_slot s on s.owner = r.id
+         where r.ended_at is null
+         group by r.id
+         order by r.joined_at, r.id"
+    }
+
+    /// Renews and looks in one statement, so that an idle relay costs one query a second. What is not visible cannot have
+    /// been read, so whatever is found beyond the mark is new. It is found by the index of transactions, for which alone it is
+    /// sorted (see `reading`); an order inside of `exists` would be ignored. Of adopted tables it says which there are, and
+    /// touches none of them: how long that takes is not ours to say, and the lease rests on this statement.
+    fn outbox_look(looking: &Looking<'_>, cursors: Option<&str>, now: Option<DbTime>) -> One<LookRow> {
+        postgres |connection| {
+            let effort = EffortColumns::from(looking.fence.effort);
+            let running: Vec<String> = looking.from.running().iter().map(u64::to_string).collect();
+            sqlx::query_as(
+                "with clock as (select coalesce($2, clock_timestamp()) as now),
+                      beat as (
+                          update tidemill_outbox_relay
+                          set until = coalesce($2, clock_timestamp()) + $3,
+                              renewed_at = coalesce($2, clock_timestamp()),
+                              acks = acks + ($8::text is not null)::int,
+                              cursors = coalesce($8, cursors),
+                              polls = $10, empty_polls = $11, queries = $12
+                          where id = $1 and ended_at is null and acks = $7 and until > coalesce($2, clock_timestamp())
+                              and ($9::text is null or $9 = substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))
+                          returning acks
+                      ),
+                      owned as (select owner, count(*) as slots from tidemill_outbox_slot where owner is not null group by owner)
+                 select (select acks from beat) as acks,
+                        clock.now,
+                        pg_current_snapshot()::text as mark,
+                        substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) as timeline,
+                        (select floor_id from tidemill_outbox) as floor_id,
+                        (select coalesce(json_agg(json_build_object(
+                             'id', r.id, 'name', r.name, 'host', r.host, 'pid', r.pid, 'sink', r.sink,
+                             'instance', r.instance, 'total', r.total,
+                             'joined_micros', (extract(epoch from r.joined_at) * 1000000)::bigint,
+                             'until_micros', (extract(epoch from case when r.id = $1 then clock.now + $3 else r.until end) * 1000000)::bigint,
+                             'slots', coalesce(o.slots, 0)) order by r.joined_at, r.id), '[]')::text
+                         from tidemill_outbox_relay r
+                         left join owned o on o.owner = r.id
+                         where r.ended_at is null) as relays,
+                        (select coalesce(json_agg(slot order by slot), '[]')::text
+                         from tidemill_outbox_slot where owner is null) as free,
+                        ((select id
+                          from outbox_event
+                          where xid >= $4::text::xid8 and slot = any($6)
+                              and id > (select floor_id from tidemill_outbox)
+                          order by xid, id
+                          limit 1) is not null
+                         or exists (
+                             select
+                             from unnest($5::text[]) as r (running)
+                             cross join lateral (
+                                 select id
+                                 from outbox_event
+                                 where xid >= r.running::xid8 and xid <= r.running::xid8 and slot = any($6)
+                                     and id > (select floor_id from tidemill_outbox)
+                                 order by xid, id
+                                 limit 1) as l)) as has_events,
+                        exists (select from tidemill_outbox_exception
+                                where state = 'waiting' and next_attempt_at <= clock.now and slot = any($6)) as is_due,
+                        (select coalesce(json_agg(json_build_object(
+                             'schema', a.schema_name, 'table', a.table_name, 'topic', a.topic,
+                             'aggregate_type', a.aggregate_type, 'event_type', a.event_type, 'time_zone', a.time_zone)
+                             order by a.schema_name, a.table_name), '[]')::text
+                         from tidemill_outbox_adopted a) as adopted
+                 from clock",
+            )
+            .bind(DbId::from(looking.fence.id))
+            .bind(now)
+            .bind(looking.fence.lease)
+            .bind(looking.from.xmax().to_string())
+            .bind(running)
+            .bind(numbers(looking.slots))
+            .bind(looking.fence.acks)
+            .bind(cursors)
+            .bind(looking.fence.timeline)
+            .bind(effort.polls)
+            .bind(effort.empty_polls)
+            .bind(effort.queries)
+            .fetch_one(connection)
+            .await
+        }
+        sqlite |connection| {
+            // The mark is how far ids were given out: that does not go back when events are removed.
+            let now = match now {
+                Some(now) => now,
+                None => clock::sqlite_now(&mut *connection).await?,
+            };
+            let until = DbTime(Timestamp::from(now).plus(looking.fence.lease));
+            let effort = EffortColumns::from(looking.fence.effort);
+            let acks: Option<(i64,)> = sqlx::query_as(
+                "update tidemill_outbox_relay
+                 set until = $3, renewed_at = $2, acks = acks + ($5 is not null), cursors = coalesce($5, cursors),
+                     polls = $6, empty_polls = $7, queries = $8
+                 where id = $1 and ended_at is null and acks = $4 and until > $2
+                 returning acks",
+            )
+            .bind(DbId::from(looking.fence.id))
+            .bind(now)
+            .bind(until)
+            .bind(looking.fence.acks)
+            .bind(cursors)
+            .bind(effort.polls)
+            .bind(effort.empty_polls)
+            .bind(effort.queries)
+            .fetch_optional(&mut *connection)
+            .await?;
+            sqlx::query_as(
+                "select $1 as acks,
+                        $2 as now,
+                        (select (coalesce(max(seq), 0) + 1) || ':' || (coalesce(max(seq), 0) + 1) || ':'
+                         from sqlite_sequence where name = 'outbox_event') as mark,
+                        null as timeline,
+                        (select floor_id from tidemill_outbox) as floor_id,
+                        (select json_group_array(json_object(
+                             'id', r.id, 'name', r.name, 'host', r.host, 'pid', r.pid, 'sink', r.sink,
+                             'instance', r.instance, 'total', r.total,
+                             'joined_micros', r.joined_at, 'until_micros', r.until,
+                             'slots', (select count(*) from tidemill_outbox_slot s where s.owner = r.id)))
+                         from tidemill_outbox_relay r
+                         where r.ended_at is null) as relays,
+                        (select json_group_array(slot) from tidemill_outbox_slot where owner is null) as free,
+                        -- Whoever has no slot would read everything and find nothing.
+                        case when json_array_length($4) = 0 then 0 else
+                            exists (select 1 from outbox_event
+                                    where id >= $3 and id > (select floor_id from tidemill_outbox) and (slot is null or slot in (select value from json_each($4))))
+                        end as has_events,
+                        exists (select 1 from tidemill_outbox_exception
+                                where state = 'waiting' and next_attempt_at <= $2
+                                    and slot in (select value from json_each($4))) as is_due,
+                        '[]' as adopted",
+            )
+            .bind(acks.map(|(acks,)| acks))
+            .bind(now)
+            .bind(i64::try_from(looking.from.xmax()).unwrap_or(i64::MAX))
+            .bind(list(&numbers(looking.slots)))
+            .fetch_one(connection)
+            .await
+        }
+    }
+
+    fn outbox_relay_position(id: DbId) -> Option<(i64, String)> {
+        "select acks, cursors from tidemill_outbox_relay where id = $1 and ended_at is null"
+    }
+
+    /// The fence: nothing happens to a relay that has ended, or whose row is not the one it knows. What nobody else has taken
+    /// over may still be settled when the lease has passed, but that does not bring the lease back. By the primary key, and in
+    /// place.
+    fn outbox_relay_acknowledge(
+        fence: RelayFence<'_>, cursors: &str, published: i64, now: Option<DbTime>,
+    ) -> u64 {
+        bind(
+            DbId::from(fence.id), fence.acks, cursors, published, now, DbSpan(fence.lease), fence.timeline,
+            EffortColumns::from(fence.effort).polls, EffortColumns::from(fence.effort).empty_polls,
+            EffortColumns::from(fence.effort).queries,
+        )
+        "update tidemill_outbox_relay
+         set acks = acks + 1, published = published + $4, cursors = $3,
+             polls = $8, empty_polls = $9, queries = $10,
+             until = case when until > coalesce($5, {now}) then coalesce($5, {now}) + $6 else until end,
+             renewed_at = case when until > coalesce($5, {now}) then coalesce($5, {now}) else renewed_at end
+         where id = $1 and ended_at is null and acks = $2
+             and ($7{::text} is null or $7 = {timeline})"
+    }
+
+    /// Locks the row of a relay that has not ended.
+    fn outbox_relay_lock(id: DbId) -> Option<(DbId, String)> {
+        "select id, cursors
+         from tidemill_outbox_relay
+         where id = $1 and ended_at is null
+         {for update}"
+    }
+
+    /// Locks those whose lease has passed, except who is in somebody's hands.
+    fn outbox_relay_lock_lapsed(now: DbTime) -> Vec<(DbId, String)> {
+        "select id, cursors
+         from tidemill_outbox_relay
+         where ended_at is null and until <= $1
+         order by id
+         {for update skip locked}"
+    }
+
+    fn outbox_relay_end(id: DbId, now: DbTime) -> () {
+        "update tidemill_outbox_relay set ended_at = $2, cursors = '[]' where id = $1"
+    }
+
+    /// Locks the free ones of these, except who is in somebody's hands.
+    fn outbox_slot_lock_free(wanted: &[Slot]) -> Vec<FreeSlotRow> {
+        bind(list(&numbers(wanted)))
+        "select slot, epoch, place, seq
+         from tidemill_outbox_slot
+         where slot {in $1} and owner is null
+         order by slot
+         {for update skip locked}"
+    }
+
+    fn outbox_slot_epochs(owner: DbId) -> Vec<(i16, i64)> {
+        "select slot, epoch from tidemill_outbox_slot where owner = $1"
+    }
+
+    /// The slots are locked and free.
+    fn outbox_slot_take(owner: DbId, slots: &[Slot], now: DbTime) -> () {
+        bind(owner, list(&numbers(slots)), now)
+        "update tidemill_outbox_slot
+         set owner = $1, epoch = epoch + 1, since = $3
+         where slot {in $2} and owner is null"
+    }
+
+    /// The row of the owner is locked.
+    fn outbox_slot_leave(owner: DbId, left: &[LeftRow]) -> () {
+        postgres {
+            bind(
+                owner, column(left, |row| row.slot), column(left, |row| row.place.as_str()),
+                column(left, |row| row.seq),
+            )
+            "update tidemill_outbox_slot s
+             set owner = null, since = null, place = l.place, seq = l.seq
+             from unnest($2::smallint[], $3::text[], $4::bigint[]) as l (slot, place, seq)
+             where s.slot = l.slot and s.owner = $1"
+        }
+        sqlite {
+            for row in left
+            bind(owner, row.slot, &row.place, row.seq)
+            "update tidemill_outbox_slot
+             set owner = null, since = null, place = $3, seq = $4
+             where slot = $2 and owner = $1"
+        }
+    }
+
+    /// What is left of a relay that ends.
+    fn outbox_slot_free(owner: DbId) -> () {
+        "update tidemill_outbox_slot set owner = null, since = null where owner = $1"
+    }
+}

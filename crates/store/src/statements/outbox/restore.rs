@@ -1,0 +1,178 @@
+//! Statements on the server that marks are from, and on what is done when it has become another one.
+
+use crate::codec::DbTime;
+use crate::row::outbox::place::PlaceColumns;
+use crate::row::outbox::restore::{OutboxRow, ServerRow};
+use crate::statement::{One, statements};
+
+statements! {
+    /// The server as it is. What tells clusters apart may be kept from the database user; that is asked first, because a
+    /// statement that is refused would end the transaction.
+    fn outbox_server_row() -> Option<ServerRow> {
+        postgres |connection| {
+            let may_ask: bool = sqlx::query_scalar("select has_function_privilege('pg_control_system()', 'execute')")
+                .fetch_one(&mut *connection)
+                .await?;
+            let system_identifier = match may_ask {
+                true => {
+                    sqlx::query_scalar("select system_identifier::text from pg_control_system()")
+                        .fetch_one(&mut *connection)
+                        .await?
+                }
+                false => None,
+            };
+            let (timeline, mark) =
+                sqlx::query_as("select left(pg_walfile_name(pg_current_wal_lsn()), 8), pg_current_snapshot()::text")
+                    .fetch_one(connection)
+                    .await?;
+            Ok(Some(ServerRow { system_identifier, timeline, mark }))
+        }
+        // There is no server.
+        sqlite { nothing }
+    }
+
+    /// The one row of the outbox.
+    fn outbox_row() -> One<OutboxRow> {
+        "select system_identifier, timeline, floor_id from tidemill_outbox"
+    }
+
+    /// Locks the one row.
+    fn outbox_lock() -> () {
+        postgres {
+            "select from tidemill_outbox for update"
+        }
+        // The one writer's transaction keeps everybody else out by itself.
+        sqlite { nothing }
+    }
+
+    /// Waits for all who write events or move slots, and keeps others from it until the transaction ends.
+    fn outbox_lock_writers() -> () {
+        postgres |connection| {
+            sqlx::raw_sql(
+                "set local lock_timeout = '5s';
+                 lock table outbox_event, tidemill_outbox_relay, tidemill_outbox_slot, tidemill_outbox_exception
+                 in share row exclusive mode",
+            )
+            .execute(connection)
+            .await?;
+            Ok(())
+        }
+        // The one writer's transaction keeps everybody else out by itself.
+        sqlite { nothing }
+    }
+
+    /// Writes down which server marks are from.
+    fn outbox_record_server(server: &ServerRow, now: DbTime) -> () {
+        postgres {
+            bind(&server.system_identifier, &server.timeline, now)
+            "update tidemill_outbox
+             set system_identifier = coalesce($1, system_identifier), timeline = $2, updated_at = $3"
+        }
+        // There is no server.
+        sqlite { nothing }
+    }
+
+    /// Ends all relays.
+    fn outbox_retire_all(now: DbTime) -> u64 {
+        postgres {
+            "update tidemill_outbox_relay set ended_at = $1 where ended_at is null"
+        }
+        // Never needed.
+        sqlite { nothing }
+    }
+
+    /// Makes an exception of every event that was not read: by the marks of the server that it was written on, or because
+    /// it was written here, after all that was ever read. In the order of ids; who is the first of its aggregate is due
+    /// now. Returns for each slot the last place and how many there are.
+    fn outbox_except_unread(places: &PlaceColumns, now: DbTime) -> Vec<(i16, i64, i64)> {
+        postgres {
+            bind(
+                &places.slot, &places.seen, &places.paged, &places.last, &places.high, &places.seq,
+                places.floor, now,
+            )
+            "with place as materialized (
+                 select slot, seen::pg_snapshot as seen, paged::pg_snapshot as paged, last, high, seq
+                 from unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[])
+                     as given (slot, seen, paged, last, high, seq)
+             ),
+             unread as (
+                 select e.id, e.slot, e.aggregate_type, e.aggregate_id, e.event_type,
+                        p.seq + row_number() over (partition by e.slot order by e.id) as seq,
+                        row_number() over (partition by e.slot, e.aggregate_type, e.aggregate_id order by e.id) as turn
+                 from outbox_event e
+                 join place p on p.slot = e.slot
+                 where e.id > $7
+                   and (
+                       e.id > p.high
+                       or not coalesce(
+                           pg_visible_in_snapshot(e.xid, p.seen)
+                           or (e.id <= p.last and pg_visible_in_snapshot(e.xid, p.paged)),
+                           false
+                       )
+                   )
+                   and not exists (select from tidemill_outbox_exception x where x.event_id = e.id)
+             ),
+             judged as (
+                 select u.*,
+                        u.turn = 1 and not exists (
+                            select
+                            from tidemill_outbox_exception x
+                            where x.slot = u.slot
+                              and x.aggregate_type = u.aggregate_type
+                              and x.aggregate_id = u.aggregate_id
+                              and x.state <> 'skipped'
+                        ) as is_head
+                 from unread u
+             ),
+             excepted as (
+                 insert into tidemill_outbox_exception (
+                     event_id, slot, seq, aggregate_type, aggregate_id, event_type, state, next_attempt_at, since, updated_at
+                 )
+                 select id, slot, seq, aggregate_type, aggregate_id, event_type,
+                        case when is_head then 'waiting' else 'held' end, case when is_head then $8::timestamptz end, $8, $8
+                 from judged
+                 returning slot, seq
+             )
+             select slot, max(seq), count(*)
+             from excepted
+             group by slot"
+        }
+        // Never needed.
+        sqlite { nothing }
+    }
+
+    /// From here on, everything that there is counts as read, or is excepted.
+    fn outbox_raise_floor(now: DbTime) -> One<i64> {
+        postgres {
+            "update tidemill_outbox
+             set floor_id = greatest(floor_id, (select max(id) from outbox_event)), updated_at = $1
+             returning floor_id"
+        }
+        // Never needed.
+        sqlite { nothing }
+    }
+
+    /// Lets new events have higher numbers than this, if whoever restored the data has left the sequence behind. Nobody writes
+    /// events meanwhile.
+    fn outbox_raise_numbers(floor: i64) -> () {
+        postgres {
+            "select setval(own.sequence, $1)
+             from (select pg_get_serial_sequence('outbox_event', 'id')::regclass as sequence) as own
+             where coalesce(pg_sequence_last_value(own.sequence), 0) < $1"
+        }
+        // Never needed.
+        sqlite { nothing }
+    }
+
+    /// Sets slots free at these places.
+    fn outbox_rest(slots: &[i16], places: &[String], seqs: &[i64]) -> () {
+        postgres {
+            "update tidemill_outbox_slot s
+             set owner = null, since = null, place = given.place, seq = given.seq
+             from unnest($1::smallint[], $2::text[], $3::bigint[]) as given (slot, place, seq)
+             where s.slot = given.slot"
+        }
+        // Never needed.
+        sqlite { nothing }
+    }
+}

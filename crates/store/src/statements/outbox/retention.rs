@@ -1,0 +1,248 @@
+//! Statements that forget events and relays.
+//!
+//! Whether an event was read is asked for all at once: `place` has for each slot what [`Window::covers`] compares, and
+//! a test compares the two.
+//!
+//! [`Window::covers`]: tidemill_domain::outbox::Window::covers
+
+use crate::codec::DbTime;
+use crate::row::outbox::place::PlaceColumns;
+use crate::statement::{One, statements};
+use sqlx::AssertSqlSafe;
+use tidemill_domain::outbox::partition::Range;
+
+statements! {
+    /// When the event with the highest id of a partition was written. By the index on `id`.
+    fn outbox_partition_newest(range: Range) -> Option<DbTime> {
+        postgres |connection| {
+            let text = format!("select created_at from outbox_event_p{} order by id desc limit 1", range.from);
+            sqlx::query_scalar(AssertSqlSafe(text)).fetch_optional(connection).await
+        }
+        // There are no partitions.
+        sqlite { nothing }
+    }
+
+    /// Whether an event of a range is still needed, because it waits, is held or parked. By the primary key.
+    fn outbox_is_excepted(range: Range) -> One<bool> {
+        bind(range.from, range.to)
+        "select exists (
+             select 1 from tidemill_outbox_exception
+             where event_id >= $1
+               and event_id < $2
+               and state <> 'skipped'
+         )"
+    }
+
+    /// The mark of this look, if by then all events of a partition were read and are old.
+    fn outbox_passed(range: Range, places: &PlaceColumns, before: DbTime) -> Option<String> {
+        postgres |connection| {
+            let text = format!(
+                "with place as materialized (
+                     select slot, seen::pg_snapshot as seen, paged::pg_snapshot as paged, last
+                     from unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[]) as given (slot, seen, paged, last)
+                 )
+                 select pg_current_snapshot()::text
+                 where not exists (
+                     select
+                     from outbox_event_p{} e
+                     left join place p on p.slot = e.slot
+                     where e.created_at >= $6
+                        or not coalesce(
+                            e.id <= $5
+                            or pg_visible_in_snapshot(e.xid, p.seen)
+                            or (e.id <= p.last and pg_visible_in_snapshot(e.xid, p.paged)),
+                            false
+                        )
+                 )",
+                range.from
+            );
+            sqlx::query_scalar(AssertSqlSafe(text))
+                .bind(&places.slot)
+                .bind(&places.seen)
+                .bind(&places.paged)
+                .bind(&places.last)
+                .bind(places.floor)
+                .bind(before)
+                .fetch_optional(connection)
+                .await
+        }
+        // There are no partitions.
+        sqlite { nothing }
+    }
+
+    /// Locks `outbox_event` so that nobody reads or writes it. The parent before the partition, as everybody does who uses
+    /// it: otherwise two could wait for each other.
+    fn outbox_lock_alone() -> () {
+        postgres {
+            "lock table only outbox_event in access exclusive mode"
+        }
+        // The one writer's transaction keeps everybody else out by itself.
+        sqlite { nothing }
+    }
+
+    /// Whether an event came into a partition that this mark does not see. By the index on `(xid, id)`. Events up to the
+    /// floor may have numbers of another server, and are older than all marks.
+    fn outbox_is_written_since(range: Range, mark: &str, floor: i64) -> bool {
+        postgres |connection| {
+            let text = format!(
+                "select exists (
+                     select
+                     from outbox_event_p{from}
+                     where xid >= pg_snapshot_xmax($1::pg_snapshot)
+                       and id > $2
+                 ) or exists (
+                     select
+                     from outbox_event_p{from}
+                     where xid = any (array(select pg_snapshot_xip($1::pg_snapshot)))
+                       and id > $2
+                 )",
+                from = range.from
+            );
+            sqlx::query_scalar(AssertSqlSafe(text)).bind(mark).bind(floor).fetch_one(connection).await
+        }
+        sqlite |_connection| {
+            // There are no partitions.
+            Ok(true)
+        }
+    }
+
+    /// With what is left of those of its events that were skipped.
+    fn outbox_partition_drop(range: Range) -> () {
+        postgres |connection| {
+            let text = format!("drop table outbox_event_p{}", range.from);
+            sqlx::raw_sql(AssertSqlSafe(text)).execute(&mut *connection).await?;
+            sqlx::query(
+                "delete from tidemill_outbox_exception
+                 where event_id >= $1
+                   and event_id < $2
+                   and state = 'skipped'",
+            )
+            .bind(range.from)
+            .bind(range.to)
+            .execute(connection)
+            .await?;
+            Ok(())
+        }
+        // There are no partitions.
+        sqlite { nothing }
+    }
+
+    /// Of the default partition, which is never dropped: events that were read, are old and are not needed.
+    fn outbox_delete_passed(
+        places: &PlaceColumns, before: DbTime, after: i64, limit: i64,
+    ) -> One<(u64, Option<i64>)> {
+        postgres |connection| {
+            let deleted: i64 = sqlx::query_scalar(
+                "with place as materialized (
+                     select slot, seen::pg_snapshot as seen, paged::pg_snapshot as paged, last
+                     from unnest($1::smallint[], $2::text[], $3::text[], $4::bigint[]) as given (slot, seen, paged, last)
+                 ),
+                 gone as (
+                     delete from outbox_event_default
+                     where id in (
+                         select e.id
+                         from outbox_event_default e
+                         join place p on p.slot = e.slot
+                         where e.created_at < $6
+                           and (
+                               e.id <= $5
+                               or pg_visible_in_snapshot(e.xid, p.seen)
+                               or (e.id <= p.last and pg_visible_in_snapshot(e.xid, p.paged))
+                           )
+                           and not exists (
+                               select from tidemill_outbox_exception x where x.event_id = e.id and x.state <> 'skipped'
+                           )
+                         limit $7
+                     )
+                     returning id
+                 ),
+                 forgotten as (
+                     delete from tidemill_outbox_exception
+                     where event_id in (select id from gone)
+                       and state = 'skipped'
+                 )
+                 select count(*) from gone",
+            )
+            .bind(&places.slot)
+            .bind(&places.seen)
+            .bind(&places.paged)
+            .bind(&places.last)
+            .bind(places.floor)
+            .bind(before)
+            .bind(limit)
+            .fetch_one(connection)
+            .await?;
+            Ok((u64::try_from(deleted).unwrap_or(0), (deleted == limit).then_some(0)))
+        }
+        sqlite |connection| {
+            // Of the next so many that are not needed as exceptions, those that were read and are old. Nobody else can write
+            // meanwhile, so no more than these are looked at: ids grow with time, and nothing behind them is older.
+            let (last, count, has_old): (Option<i64>, i64, Option<bool>) = sqlx::query_as(
+                "select max(id), count(*), max(created_at < $1)
+                 from (
+                     select e.id, e.created_at
+                     from outbox_event e
+                     where e.id > $2
+                       and not exists (
+                           select 1 from tidemill_outbox_exception x where x.event_id = e.id and x.state <> 'skipped'
+                       )
+                     order by e.id
+                     limit $3
+                 )",
+            )
+            .bind(before)
+            .bind(after)
+            .bind(limit)
+            .fetch_one(&mut *connection)
+            .await?;
+            let (Some(last), Some(true)) = (last, has_old) else { return Ok((0, None)) };
+            let gone: Vec<i64> = sqlx::query_scalar(
+                "with place (slot, up_to) as materialized (
+                     select value ->> 0, value ->> 1 from json_each($1)
+                 )
+                 delete from outbox_event
+                 where id in (
+                     select e.id
+                     from outbox_event e
+                     join place p on p.slot = e.slot
+                     where e.id > $4 and e.id <= $5
+                       and e.created_at < $2
+                       and (e.id <= p.up_to or e.id <= $3)
+                       and not exists (
+                           select 1 from tidemill_outbox_exception x where x.event_id = e.id and x.state <> 'skipped'
+                       )
+                 )
+                 returning id",
+            )
+            .bind(places.as_json())
+            .bind(before)
+            .bind(places.floor)
+            .bind(after)
+            .bind(last)
+            .fetch_all(&mut *connection)
+            .await?;
+            sqlx::query(
+                "delete from tidemill_outbox_exception
+                 where event_id in (select value from json_each($1))
+                   and state = 'skipped'",
+            )
+            .bind(serde_json::json!(gone).to_string())
+            .execute(connection)
+            .await?;
+            Ok((gone.len() as u64, (count == limit).then_some(last)))
+        }
+    }
+
+    /// Relays that ended, or were last heard of, before then, and have no slot.
+    fn outbox_delete_relays(before: DbTime, limit: i64) -> u64 {
+        "delete from tidemill_outbox_relay
+         where id in (
+             select r.id
+             from tidemill_outbox_relay r
+             where coalesce(r.ended_at, r.until) < $1
+               and not exists (select 1 from tidemill_outbox_slot s where s.owner = r.id)
+             limit $2
+             {for update skip locked}
+         )"
+    }
+}

@@ -1,0 +1,307 @@
+//! Statements on `tidemill_pool` and `tidemill_pool_ticket`.
+//!
+//! Locks are taken in the order of the names of the pools, and on tickets only after their pool; a heartbeat locks
+//! tickets alone and waits for none.
+
+pub(crate) mod decision;
+pub(crate) mod log;
+pub(crate) mod meter;
+pub(crate) mod run_time;
+pub(crate) mod usage;
+pub(crate) mod view;
+
+use crate::codec::{DbId, DbTime};
+use crate::row::pool::{BeatRow, EndedByCallRow, PoolRow, SavedPass, SettingsColumns, TicketRow, listed};
+use crate::statement::{column, list, statements};
+
+statements! {
+    /// Nothing happens when there is one of this name or external id. Its first pass has the version after this one.
+    fn pool_insert(row: &SettingsColumns, now: DbTime, version: i64) -> u64 {
+        bind(
+            &row.name, row.external_id, &row.settings, &row.db_type, row.max_units, row.threshold_percent,
+            row.default_units, row.min_units, now, version,
+        )
+        "insert into tidemill_pool
+             (name, external_id, settings, db_type, max_units, threshold_percent, default_units, min_units,
+              created_at, changed_at, version, forgotten, log_from)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $10, $10, $10 + 1)
+         on conflict do nothing"
+    }
+
+    fn pool_update(row: &SettingsColumns, now: DbTime) -> () {
+        bind(
+            &row.name, row.external_id, &row.settings, &row.db_type, row.max_units, row.threshold_percent,
+            row.default_units, row.min_units, now,
+        )
+        "update tidemill_pool
+         set external_id = $2, settings = $3, db_type = $4, max_units = $5, threshold_percent = $6,
+             default_units = $7, min_units = $8, changed_at = $9
+         where name = $1"
+    }
+
+    /// Its tickets and its log go with it.
+    fn pool_delete(name: &str) -> u64 {
+        "delete from tidemill_pool where name = $1"
+    }
+
+    fn pool_find(name: &str) -> Option<PoolRow> {
+        "select name, settings, version, forgotten, log_from, usage, active, waiting, suspect, created_at, changed_at
+         from tidemill_pool
+         where name = $1"
+    }
+
+    fn pool_find_external(external_id: i64) -> Option<PoolRow> {
+        "select name, settings, version, forgotten, log_from, usage, active, waiting, suspect, created_at, changed_at
+         from tidemill_pool
+         where external_id = $1"
+    }
+
+    fn pool_list(limit: i64) -> Vec<PoolRow> {
+        "select name, settings, version, forgotten, log_from, usage, active, waiting, suspect, created_at, changed_at
+         from tidemill_pool
+         order by name
+         limit $1"
+    }
+
+    /// Name, version and external id of all pools.
+    fn pool_versions() -> Vec<(String, i64, Option<i64>)> {
+        "select name, version, external_id from tidemill_pool"
+    }
+
+    /// By the index of those that live, which SQLite would not take by itself: it knows nothing of how many have ended.
+    fn pool_ticket_live(pool: &str) -> Vec<TicketRow> {
+        "select id, pool, state, units, ended_at, ending, expires_at, detail
+         from tidemill_pool_ticket {indexed by tidemill_pool_ticket_holder}
+         where pool = $1
+           and ended_at is null"
+    }
+
+    /// Those that were changed in passes after this one.
+    fn pool_ticket_changed(pool: &str, since: i64) -> Vec<TicketRow> {
+        "select id, pool, state, units, ended_at, ending, expires_at, detail
+         from tidemill_pool_ticket
+         where pool = $1
+           and version > $2
+         order by version"
+    }
+
+    /// The pools of which a ticket has lapsed, or has to wait.
+    fn pool_due(now: DbTime) -> Vec<String> {
+        "select pool
+         from tidemill_pool_ticket
+         where ended_at is null
+           and expires_at <= $1
+         union
+         select name
+         from tidemill_pool
+         where waiting > 0"
+    }
+
+    fn pool_ticket_find(id: DbId) -> Option<TicketRow> {
+        "select id, pool, state, units, ended_at, ending, expires_at, detail
+         from tidemill_pool_ticket
+         where id = $1"
+    }
+
+    /// The newest first, of all DAGs that have a run of this name.
+    fn pool_ticket_of_run(run_id: &str, limit: i64) -> Vec<TicketRow> {
+        "select id, pool, state, units, ended_at, ending, expires_at, detail
+         from tidemill_pool_ticket
+         where run_id = $1
+         order by enqueued_at desc, id desc
+         limit $2"
+    }
+
+    /// What these calls have ended before.
+    fn pool_ended_by_calls(calls: &[&str]) -> Vec<EndedByCallRow> {
+        bind(list(calls))
+        "select pool, end_call, state, units
+         from tidemill_pool_ticket
+         where end_call {in $1}"
+    }
+
+    /// Locks these pools until the transaction ends, against other passes and not against rows that refer to them.
+    fn pool_lock_all(names: &[String]) -> Vec<PoolRow> {
+        bind(list(names))
+        "select name, settings, version, forgotten, log_from, usage, active, waiting, suspect, created_at, changed_at
+         from tidemill_pool
+         where name {in $1}
+         order by name
+         {for no key update}"
+    }
+
+    /// All that a pass writes, in one statement. The end counts from the pass, not from the later of two heartbeats: after the
+    /// clock has gone back, what is stored lies too far ahead.
+    fn pool_save(pass: &SavedPass, now: DbTime) -> () {
+        postgres {
+            bind(listed(&pass.tickets)?, listed(&pass.records)?, listed(&pass.pools)?, now)
+            "with tickets as (
+                 insert into tidemill_pool_ticket as t
+                     (id, pool, version, state, dag_id, run_id, task, map_index, table_name, parallel, units, epoch,
+                      enqueued_at, started_at, ended_at, ending, end_call, expires_at, lease_micros, detail, heard_at)
+                 select id, pool, version, state, dag_id, run_id, task, map_index, table_name, parallel, units, epoch,
+                        timestamptz 'epoch' + enqueued_at * interval '1 microsecond',
+                        timestamptz 'epoch' + started_at * interval '1 microsecond',
+                        timestamptz 'epoch' + ended_at * interval '1 microsecond',
+                        ending, end_call,
+                        timestamptz 'epoch' + expires_at * interval '1 microsecond',
+                        lease_micros, detail, $4
+                 from json_to_recordset($1::text::json) as saved (
+                     id uuid, pool text, version bigint, state text, dag_id text, run_id text, task text,
+                     map_index integer, table_name text, parallel bigint, units bigint, epoch bigint, enqueued_at bigint,
+                     started_at bigint, ended_at bigint, ending text, end_call text, expires_at bigint,
+                     lease_micros bigint, detail text
+                 )
+                 on conflict (id) do update
+                 set version = excluded.version, state = excluded.state, parallel = excluded.parallel,
+                     units = excluded.units, epoch = excluded.epoch, started_at = excluded.started_at,
+                     ended_at = excluded.ended_at, ending = excluded.ending, end_call = excluded.end_call,
+                     expires_at = excluded.expires_at, lease_micros = excluded.lease_micros, detail = excluded.detail,
+                     heard_at = excluded.heard_at
+             ), records as (
+                 insert into tidemill_pool_log (pool, version, seq, at, kind, ticket_id, dag_id, run_id, event)
+                 select pool, version, seq, timestamptz 'epoch' + at * interval '1 microsecond', kind, ticket_id, dag_id,
+                        run_id, event
+                 from json_to_recordset($2::text::json) as saved (
+                     pool text, version bigint, seq integer, at bigint, kind text, ticket_id uuid, dag_id text,
+                     run_id text, event text
+                 )
+             )
+             update tidemill_pool p
+             set version = saved.version, usage = saved.usage, active = saved.active, waiting = saved.waiting,
+                 suspect = saved.suspect, changed_at = $4
+             from json_to_recordset($3::text::json) as saved (
+                 name text, version bigint, usage bigint, active bigint, waiting bigint, suspect bigint
+             )
+             where p.name = saved.name"
+        }
+        sqlite |connection| {
+            sqlx::query(
+                "insert into tidemill_pool_ticket
+                     (id, pool, version, state, dag_id, run_id, task, map_index, table_name, parallel, units, epoch,
+                      enqueued_at, started_at, ended_at, ending, end_call, expires_at, lease_micros, detail, heard_at)
+                 select value ->> 'id', value ->> 'pool', value ->> 'version', value ->> 'state', value ->> 'dag_id',
+                        value ->> 'run_id', value ->> 'task', value ->> 'map_index', value ->> 'table_name',
+                        value ->> 'parallel', value ->> 'units', value ->> 'epoch', value ->> 'enqueued_at',
+                        value ->> 'started_at', value ->> 'ended_at', value ->> 'ending', value ->> 'end_call',
+                        value ->> 'expires_at', value ->> 'lease_micros', value ->> 'detail', $2
+                 from json_each($1)
+                 where true
+                 on conflict (id) do update
+                 set version = excluded.version, state = excluded.state, parallel = excluded.parallel,
+                     units = excluded.units, epoch = excluded.epoch, started_at = excluded.started_at,
+                     ended_at = excluded.ended_at, ending = excluded.ending, end_call = excluded.end_call,
+                     expires_at = excluded.expires_at, lease_micros = excluded.lease_micros, detail = excluded.detail,
+                     heard_at = excluded.heard_at",
+            )
+            .bind(listed(&pass.tickets)?)
+            .bind(now)
+            .execute(&mut *connection)
+            .await?;
+            sqlx::query(
+                "insert into tidemill_pool_log (pool, version, seq, at, kind, ticket_id, dag_id, run_id, event)
+                 select value ->> 'pool', value ->> 'version', value ->> 'seq', value ->> 'at', value ->> 'kind',
+                        value ->> 'ticket_id', value ->> 'dag_id', value ->> 'run_id', value ->> 'event'
+                 from json_each($1)",
+            )
+            .bind(listed(&pass.records)?)
+            .execute(&mut *connection)
+            .await?;
+            sqlx::query(
+                "update tidemill_pool
+                 set version = saved.value ->> 'version', usage = saved.value ->> 'usage',
+                     active = saved.value ->> 'active', waiting = saved.value ->> 'waiting',
+                     suspect = saved.value ->> 'suspect', changed_at = $2
+                 from json_each($1) as saved
+                 where tidemill_pool.name = saved.value ->> 'name'",
+            )
+            .bind(listed(&pass.pools)?)
+            .bind(now)
+            .execute(&mut *connection)
+            .await?;
+            Ok(())
+        }
+    }
+
+    /// Locks those of these pools that have lapsed, so that a heartbeat which comes now waits for what is decided.
+    fn pool_ticket_lapsed(pools: &[String], now: DbTime, limit: i64) -> Vec<(DbId, String)> {
+        bind(list(pools), now, limit)
+        "select id, pool
+         from tidemill_pool_ticket {indexed by tidemill_pool_ticket_expires}
+         where ended_at is null
+           and expires_at <= $2
+           and pool {in $1}
+         order by expires_at, id
+         limit $3
+         {for update}"
+    }
+
+    /// Moves on those that run and still have their epoch; returns them. Those that a pass has in hand are left to the next
+    /// pass: whoever waited for them while it holds others could wait for ever.
+    fn pool_ticket_renew(beats: &[BeatRow], now: DbTime) -> Vec<DbId> {
+        postgres {
+            bind(column(beats, |beat| beat.id.0), column(beats, |beat| beat.epoch), now)
+            "with alive as (
+                 select t.id
+                 from tidemill_pool_ticket t
+                 join unnest($1::uuid[], $2::bigint[]) as beat (id, epoch) on beat.id = t.id and beat.epoch = t.epoch
+                 where t.state = 'running'
+                 for update of t skip locked
+             )
+             update tidemill_pool_ticket t
+             set expires_at = coalesce($3 + lease_micros * interval '1 microsecond', expires_at),
+                 heard_at = case when lease_micros is null then heard_at else $3 end
+             from alive
+             where alive.id = t.id
+             returning t.id"
+        }
+        sqlite {
+            bind(listed(&column(beats, |beat| (beat.id.0.hyphenated().to_string(), beat.epoch)))?, now)
+            "update tidemill_pool_ticket
+             set expires_at = coalesce($2 + lease_micros, expires_at),
+                 heard_at = case when lease_micros is null then heard_at else $2 end
+             from json_each($1) as beat
+             where tidemill_pool_ticket.id = beat.value ->> 0
+               and tidemill_pool_ticket.epoch = beat.value ->> 1
+               and tidemill_pool_ticket.state = 'running'
+             returning id"
+        }
+    }
+
+    /// The oldest first.
+    fn pool_ticket_list(pool: &str, states: &[&str], limit: i64) -> Vec<TicketRow> {
+        bind(pool, list(states), limit)
+        "select id, pool, state, units, ended_at, ending, expires_at, detail
+         from tidemill_pool_ticket
+         where pool = $1
+           and state {in $2}
+         order by enqueued_at, id
+         limit $3"
+    }
+
+    /// The oldest first, of those that have not ended: they are few, and have an index of their own.
+    fn pool_ticket_list_live(pool: &str, states: &[&str], limit: i64) -> Vec<TicketRow> {
+        bind(pool, list(states), limit)
+        "select id, pool, state, units, ended_at, ending, expires_at, detail
+         from tidemill_pool_ticket {indexed by tidemill_pool_ticket_holder}
+         where pool = $1
+           and ended_at is null
+           and state {in $2}
+         order by enqueued_at, id
+         limit $3"
+    }
+
+    /// Notes that tickets of versions up to this one are no longer there.
+    fn pool_forget(name: &str, version: i64) -> () {
+        "update tidemill_pool
+         set forgotten = {greatest}(forgotten, $2)
+         where name = $1"
+    }
+
+    /// Notes that the log begins here.
+    fn pool_begin_log(name: &str, version: i64) -> () {
+        "update tidemill_pool
+         set log_from = {greatest}(log_from, $2)
+         where name = $1"
+    }
+}

@@ -1,0 +1,74 @@
+//! Statements that measure: how full pools are, how long their queues take, and who left them.
+
+use crate::codec::DbTime;
+use crate::row::pool::LevelRow;
+use crate::statement::statements;
+
+statements! {
+    /// By name. Only the tickets of pools that somebody waits for are looked at.
+    fn pool_level_list(limit: i64) -> Vec<LevelRow> {
+        "select name, settings, usage, active, waiting, suspect,
+                case when waiting > 0 then (
+                    select min(t.enqueued_at)
+                    from tidemill_pool_ticket t
+                    where t.pool = p.name
+                      and t.ended_at is null
+                      and t.state = 'waiting'
+                ) end as waiting_since
+         from tidemill_pool p
+         order by name
+         limit $1"
+    }
+
+    /// By pool, the mean wait in microseconds of those that got their units since then and had to wait. They are live, or
+    /// ended since then too; so each half has its index.
+    fn pool_wait_list(since: DbTime) -> Vec<(String, i64)> {
+        postgres {
+            "select granted.pool, avg(extract(epoch from granted.started_at - granted.enqueued_at) * 1000000)::bigint
+             from (
+                 select t.pool, t.enqueued_at, t.started_at
+                 from tidemill_pool p
+                 join tidemill_pool_ticket t on t.pool = p.name
+                 where t.ended_at is null
+                   and t.started_at >= $1
+                 union all
+                 select t.pool, t.enqueued_at, t.started_at
+                 from tidemill_pool p
+                 join tidemill_pool_ticket t on t.pool = p.name
+                 where t.ended_at >= $1
+                   and t.started_at >= $1
+             ) as granted
+             where granted.started_at > granted.enqueued_at
+             group by granted.pool"
+        }
+        sqlite {
+            "select granted.pool, cast(avg(granted.started_at - granted.enqueued_at) as integer)
+             from (
+                 select t.pool, t.enqueued_at, t.started_at
+                 from tidemill_pool p
+                 join tidemill_pool_ticket t on t.pool = p.name
+                 where t.ended_at is null
+                   and t.started_at >= $1
+                 union all
+                 select t.pool, t.enqueued_at, t.started_at
+                 from tidemill_pool p
+                 join tidemill_pool_ticket t on t.pool = p.name
+                 where t.ended_at >= $1
+                   and t.started_at >= $1
+             ) as granted
+             where granted.started_at > granted.enqueued_at
+             group by granted.pool"
+        }
+    }
+
+    /// By pool, how many left the queue since then without units of their own accord.
+    fn pool_timeout_list(since: DbTime) -> Vec<(String, i64)> {
+        "select t.pool, count(*)
+         from tidemill_pool p
+         join tidemill_pool_ticket t on t.pool = p.name
+         where t.ended_at >= $1
+           and t.started_at is null
+           and t.ending in ('stopped_asking', 'gave_up', 'released', 'released_failed')
+         group by t.pool"
+    }
+}

@@ -1,0 +1,81 @@
+//! Statements on `tidemill_pool_run_time`, and on the tickets that it is made of.
+
+use crate::codec::DbTime;
+use crate::row::pool::{EndedRunRow, ForgottenRow, RunTimeRow, SavedRunTime, listed};
+use crate::statement::statements;
+
+statements! {
+    fn pool_run_time_list(pool: &str) -> Vec<RunTimeRow> {
+        "select dag_id, table_name, parallel, seconds
+         from tidemill_pool_run_time
+         where pool = $1"
+    }
+
+    /// The last of them that were given back, the oldest first.
+    fn pool_ended_runs(pool: &str, limit: i64) -> Vec<EndedRunRow> {
+        "select dag_id, table_name, parallel, started_at, ended_at
+         from (
+             select dag_id, table_name, parallel, started_at, ended_at
+             from tidemill_pool_ticket
+             where pool = $1
+               and state = 'released'
+               and started_at is not null
+             order by version desc
+             limit $2
+         ) as latest
+         order by ended_at"
+    }
+
+    /// Deletes the tickets that ended first, of those that ended before an instant; returns them in no order. Nobody moves
+    /// rows of tickets that have ended, so their places name them.
+    fn pool_delete_ended(pool: &str, before: DbTime, limit: i64) -> Vec<ForgottenRow> {
+        postgres {
+            "delete from tidemill_pool_ticket
+             where ctid = any(array(
+                 select ctid
+                 from tidemill_pool_ticket
+                 where pool = $1
+                   and ended_at < $2
+                 order by ended_at
+                 limit $3
+             ))
+             returning dag_id, table_name, parallel, state, version, started_at, ended_at"
+        }
+        sqlite {
+            // Deletes the tickets that ended first, of those that ended before an instant; returns them in no order.
+            "delete from tidemill_pool_ticket
+             where id in (
+                 select id
+                 from tidemill_pool_ticket
+                 where pool = $1
+                   and ended_at < $2
+                 order by ended_at
+                 limit $3
+             )
+             returning dag_id, table_name, parallel, state, version, started_at, ended_at"
+        }
+    }
+
+    /// Puts these in place of what was known of their kinds.
+    fn pool_run_time_save(run_times: &[SavedRunTime]) -> () {
+        bind(listed(&run_times)?)
+        postgres {
+            "insert into tidemill_pool_run_time (pool, dag_id, table_name, parallel, seconds)
+             select pool, dag_id, table_name, parallel, seconds
+             from jsonb_to_recordset($1::text::jsonb) as saved (
+                 pool text, dag_id text, table_name text, parallel bigint, seconds text
+             )
+             on conflict (pool, dag_id, table_name, parallel) do update
+             set seconds = excluded.seconds"
+        }
+        sqlite {
+            "insert into tidemill_pool_run_time (pool, dag_id, table_name, parallel, seconds)
+             select value ->> 'pool', value ->> 'dag_id', value ->> 'table_name', value ->> 'parallel',
+                    value ->> 'seconds'
+             from json_each($1)
+             where true
+             on conflict (pool, dag_id, table_name, parallel) do update
+             set seconds = excluded.seconds"
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Statements on renders. Columns that an adopted table may have in another type are cast.
+
+pub(crate) mod attempt;
+pub(crate) mod audit;
+pub(crate) mod composition;
+pub(crate) mod data;
+pub(crate) mod leftover;
+pub(crate) mod queue;
+pub(crate) mod save;
+pub(crate) mod standing;
+pub(crate) mod worker;
+
+use crate::codec::{DbId, DbTime};
+use crate::row::render::RenderRow;
+use serde_json::{Value, json};
+
+/// A render to be inserted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NewRenderRow<'a> {
+    pub(crate) composition: Option<&'a str>,
+    pub(crate) cue_item: Option<&'a str>,
+    /// JSON.
+    pub(crate) data: &'a str,
+    pub(crate) hash: Option<&'a str>,
+    pub(crate) priority: i64,
+    pub(crate) deadline: Option<DbTime>,
+    pub(crate) broadcast_date: Option<&'a str>,
+    pub(crate) now: DbTime,
+    pub(crate) by: &'a str,
+}
+
+impl NewRenderRow<'_> {
+    /// The columns whose types an adopted table may have chosen.
+    pub(crate) fn as_json(&self) -> Result<String, sqlx::Error> {
+        let data: Value =
+            serde_json::from_str(self.data).map_err(|error| sqlx::Error::Encode(error.into()))?;
+        let columns =
+            json!({ "composition_id": self.composition, "cue_item_id": self.cue_item, "gfx_data": data });
+        Ok(columns.to_string())
+    }
+}
+
+/// A row to be written, if its lease is still the one that it had when it was read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Saving<'a> {
+    pub(crate) row: &'a RenderRow,
+    pub(crate) epoch_before: i64,
+    pub(crate) worker_before: Option<DbId>,
+    pub(crate) by: &'a str,
+}
+
+/// What of a render differs from the others that are claimed with it.
+#[derive(Clone, Debug)]
+pub(crate) struct ClaimedRow {
+    pub(crate) id: i64,
+    pub(crate) status: String,
+    pub(crate) phase: String,
+    pub(crate) progress: i64,
+    pub(crate) epoch: i64,
+    pub(crate) attempts: i64,
+    pub(crate) broadcast_date: Option<String>,
+    pub(crate) nexrender_job_id: Option<String>,
+}
+
+/// Who claims, and until when.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Takeover<'a> {
+    pub(crate) worker: DbId,
+    pub(crate) name: &'a str,
+    pub(crate) until: DbTime,
+    pub(crate) now: DbTime,
+}
+
+/// For how long leases are renewed, and from when if a test tells the time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Renewed {
+    pub(crate) micros: i64,
+    pub(crate) now: Option<DbTime>,
+}
+
+/// Which renders are listed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RenderFilterRow<'a> {
+    pub(crate) status: Option<&'a str>,
+    pub(crate) composition: Option<&'a str>,
+    pub(crate) worker: Option<&'a str>,
+    pub(crate) date: Option<&'a str>,
+    /// In the composition, the cue item or the message of the error.
+    pub(crate) text: Option<&'a str>,
+    /// None before this one.
+    pub(crate) from: i64,
+}
+
+/// A render that waits, as the order of claims sees it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AheadRow {
+    pub(crate) id: i64,
+    pub(crate) priority: i64,
+    pub(crate) deadline: Option<DbTime>,
+    pub(crate) created_at: DbTime,
+    pub(crate) now: DbTime,
+}
+
+/// How many renders are looked at, and how many compositions are told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GapMost {
+    pub(crate) renders: i64,
+    pub(crate) told: i64,
+}
+
+/// What becomes known of an attempt; what is not given stays as it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AttemptNote<'a> {
+    pub(crate) render_id: i64,
+    pub(crate) epoch: i64,
+    pub(crate) nexrender_job_id: Option<&'a str>,
+    pub(crate) document: Option<&'a str>,
+    pub(crate) document_sha256: Option<&'a str>,
+    pub(crate) document_key_id: Option<&'a str>,
+    pub(crate) report: Option<&'a str>,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AttemptEnd<'a> {
+    pub(crate) render_id: i64,
+    pub(crate) epoch: i64,
+    pub(crate) outcome: &'a str,
+    pub(crate) error_code: Option<&'a str>,
+    pub(crate) error_message: Option<&'a str>,
+    pub(crate) now: DbTime,
+}
+
+/// A job to be taken out of nexrender.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NewLeftover<'a> {
+    pub(crate) render_id: i64,
+    pub(crate) epoch: i64,
+    pub(crate) nexrender_job_id: &'a str,
+    pub(crate) staged_path: Option<&'a str>,
+    pub(crate) slot: &'a str,
+    pub(crate) file: &'a str,
+    pub(crate) since: DbTime,
+    pub(crate) look_after: DbTime,
+}
+
+/// The instants that a look at what has ended needs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Since {
+    pub(crate) day: DbTime,
+    pub(crate) hour: DbTime,
+    pub(crate) now: DbTime,
+    pub(crate) recoveries: i64,
+}

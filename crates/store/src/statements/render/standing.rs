@@ -1,0 +1,74 @@
+//! Statements that measure how renders go.
+
+use crate::codec::DbTime;
+use crate::row::render::part::StandingRow;
+use crate::statement::{One, statements};
+use crate::tx::Since;
+
+statements! {
+    /// By the index on `ended_at`, and on `status` for those that have not ended.
+    fn render_standing_of(since: Since) -> One<StandingRow> {
+        bind(since.day, since.hour, since.now, since.recoveries)
+        postgres {
+            "select ended.completed, ended.failed, greatest(ended.longest_seconds, going.longest_seconds) as longest_seconds, going.recovering, going.late,
+                    going.waiting_since
+             from (
+                 select count(*) filter (where status = 'completed') as completed,
+                        count(*) filter (where status = 'failed') as failed,
+                        (max(extract(epoch from completed_at - started_at)) filter (where status = 'completed' and ended_at > $2))::double precision as longest_seconds
+                 from render_queue
+                 where ended_at > $1
+             ) as ended,
+             (
+                 select count(*) filter (where recovery_count > $4) as recovering,
+                        count(*) filter (where deadline <= $3 or (status = 'pending' and run_after >= deadline)) as late,
+                        (max(extract(epoch from $3 - started_at)) filter (where status <> 'pending'))::double precision as longest_seconds,
+                        min(submitted_at) filter (where phase = 'waiting_for_node' and status = 'rendering') as waiting_since
+                 from render_queue
+                 where status in ('pending', 'preparing', 'rendering', 'encoding', 'uploading')
+             ) as going"
+        }
+        sqlite {
+            "select ended.completed, ended.failed,
+                    coalesce(max(ended.longest_seconds, going.longest_seconds), ended.longest_seconds, going.longest_seconds) as longest_seconds, going.recovering, going.late,
+                    going.waiting_since
+             from (
+                 select count(*) filter (where status = 'completed') as completed,
+                        count(*) filter (where status = 'failed') as failed,
+                        max((completed_at - started_at) / 1000000.0) filter (where status = 'completed' and ended_at > $2) as longest_seconds
+                 from render_queue
+                 where ended_at > $1
+             ) as ended,
+             (
+                 select count(*) filter (where recovery_count > $4) as recovering,
+                        count(*) filter (where deadline <= $3 or (status = 'pending' and run_after >= deadline)) as late,
+                        max(($3 - started_at) / 1000000.0) filter (where status <> 'pending') as longest_seconds,
+                        min(submitted_at) filter (where phase = 'waiting_for_node' and status = 'rendering') as waiting_since
+                 from render_queue
+                 where status in ('pending', 'preparing', 'rendering', 'encoding', 'uploading')
+             ) as going"
+        }
+    }
+
+    /// Codes of those that have failed since then or wait to be tried again, and how many have each. Who waits with the code
+    /// `passing` has nothing wrong with it.
+    fn render_standing_failures(since: DbTime, passing: &str) -> Vec<(String, i64)> {
+        "select error_code, count(*)
+         from render_queue
+         where error_code is not null
+           and ((status = 'pending' and error_code <> $2) or (status = 'failed' and ended_at > $1))
+         group by error_code
+         order by error_code"
+    }
+
+    /// What each worker has completed and had to give up since then. Needs `render_queue_ended`.
+    fn render_standing_workers(since: DbTime, limit: i64) -> Vec<(String, i64, i64)> {
+        "select worker_name, count(*) filter (where status = 'completed'), count(*) filter (where status = 'failed')
+         from render_queue {indexed by render_queue_ended}
+         where ended_at > $1
+           and worker_name is not null
+         group by worker_name
+         order by worker_name
+         limit $2"
+    }
+}

@@ -1,0 +1,187 @@
+//! Statements on `tidemill_schedule` and `tidemill_schedule_tick`.
+
+use crate::codec::DbTime;
+use crate::row::schedule::{ScheduleRow, TickRow};
+use crate::statement::{One, statements};
+
+statements! {
+    /// Nothing happens when there is one of this name; whoever is just inserting it is waited for.
+    fn schedule_insert(row: &ScheduleRow) -> u64 {
+        bind(
+            &row.name, &row.job, &row.cron, &row.zone, &row.windows, &row.outside, &row.missed,
+            &row.overlap, row.grace_seconds, &row.parameters, &row.fingerprint, row.defined_at,
+            row.next_at, row.is_waiting, row.look_at,
+        )
+        "insert into tidemill_schedule
+             (name, job, cron, zone, windows, outside, missed, overlap, grace_seconds, parameters, fingerprint,
+              defined_at, next_at, is_waiting, look_at)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+         on conflict (name) do nothing"
+    }
+
+    /// Puts a new definition in the place of the one that there is.
+    fn schedule_redefine(row: &ScheduleRow) -> () {
+        bind(
+            &row.name, &row.job, &row.cron, &row.zone, &row.windows, &row.outside, &row.missed,
+            &row.overlap, row.grace_seconds, &row.parameters, &row.fingerprint, row.defined_at,
+            row.next_at, row.is_waiting, row.look_at,
+        )
+        "update tidemill_schedule
+         set job = $2, cron = $3, zone = $4, windows = $5, outside = $6, missed = $7, overlap = $8,
+             grace_seconds = $9, parameters = $10, fingerprint = $11, defined_at = $12, next_at = $13,
+             is_waiting = $14, look_at = $15
+         where name = $1"
+    }
+
+    fn schedule_lock(name: &str) -> Option<ScheduleRow> {
+        "select name, job, cron, zone, windows, outside, missed, overlap, grace_seconds, parameters, fingerprint,
+                defined_at, next_at, is_waiting, look_at, last_tick_at, paused_at, paused_by, pause_reason
+         from tidemill_schedule
+         where name = $1
+         {for update}"
+    }
+
+    fn schedule_find(name: &str) -> Option<ScheduleRow> {
+        "select name, job, cron, zone, windows, outside, missed, overlap, grace_seconds, parameters, fingerprint,
+                defined_at, next_at, is_waiting, look_at, last_tick_at, paused_at, paused_by, pause_reason
+         from tidemill_schedule
+         where name = $1"
+    }
+
+    /// Locks the one that has been due for the longest, of these jobs; those that somebody else has locked are passed
+    /// over.
+    fn schedule_lock_due(now: DbTime, jobs: &[&str]) -> Option<ScheduleRow> {
+        postgres {
+            "select name, job, cron, zone, windows, outside, missed, overlap, grace_seconds, parameters, fingerprint,
+                    defined_at, next_at, is_waiting, look_at, last_tick_at, paused_at, paused_by, pause_reason
+             from tidemill_schedule
+             where look_at <= $1
+               and paused_at is null
+               and job = any($2)
+             order by look_at, name
+             limit 1
+             for update skip locked"
+        }
+        sqlite {
+            // Locks the one that has been due for the longest, of these jobs; the one writer's transaction keeps everybody
+            // else out by itself. A list cannot be bound, so it travels as one text with a name on each
+            // line.
+            bind(now, format!("\n{}\n", jobs.join("\n")))
+            "select name, job, cron, zone, windows, outside, missed, overlap, grace_seconds, parameters, fingerprint,
+                    defined_at, next_at, is_waiting, look_at, last_tick_at, paused_at, paused_by, pause_reason
+             from tidemill_schedule
+             where look_at <= $1
+               and paused_at is null
+               and instr($2, char(10) || job || char(10)) > 0
+             order by look_at, name
+             limit 1"
+        }
+    }
+
+    /// When the next of these jobs is to be looked at.
+    fn schedule_next_look(jobs: &[&str]) -> One<Option<DbTime>> {
+        postgres {
+            "select min(look_at)
+             from tidemill_schedule
+             where paused_at is null
+               and job = any($1)"
+        }
+        sqlite {
+            bind(format!("\n{}\n", jobs.join("\n")))
+            "select min(look_at)
+             from tidemill_schedule
+             where paused_at is null
+               and instr($1, char(10) || job || char(10)) > 0"
+        }
+    }
+
+    fn schedule_save_standing(row: &ScheduleRow) -> () {
+        bind(&row.name, row.next_at, row.is_waiting, row.look_at, row.last_tick_at)
+        "update tidemill_schedule
+         set next_at = $2, is_waiting = $3, look_at = $4, last_tick_at = $5
+         where name = $1"
+    }
+
+    fn schedule_save_pause(row: &ScheduleRow) -> () {
+        bind(&row.name, row.paused_at, &row.paused_by, &row.pause_reason)
+        "update tidemill_schedule
+         set paused_at = $2, paused_by = $3, pause_reason = $4
+         where name = $1"
+    }
+
+    fn schedule_list(limit: i64) -> Vec<ScheduleRow> {
+        "select name, job, cron, zone, windows, outside, missed, overlap, grace_seconds, parameters, fingerprint,
+                defined_at, next_at, is_waiting, look_at, last_tick_at, paused_at, paused_by, pause_reason
+         from tidemill_schedule
+         order by name
+         limit $1"
+    }
+
+    /// Whether an execution of one of its ticks, or of the same instance after it, has not ended or is to be restarted
+    /// by itself.
+    fn schedule_is_unresolved(name: &str) -> One<bool> {
+        "select exists (
+             select 1
+             from batch_job_execution e
+             join batch_job_execution first on first.job_instance_id = e.job_instance_id
+             join tidemill_schedule_tick t on t.execution_id = first.job_execution_id
+             where t.schedule = $1
+               and e.status in ('STARTING', 'STARTED', 'STOPPING', 'UNKNOWN')
+         ) or exists (
+             select 1
+             from tidemill_job_execution n
+             join batch_job_execution e on e.job_execution_id = n.job_execution_id
+             join batch_job_execution first on first.job_instance_id = e.job_instance_id
+             join tidemill_schedule_tick t on t.execution_id = first.job_execution_id
+             where t.schedule = $1
+               and n.restart_due {= 1}
+         )"
+    }
+
+    /// The second line of defence: zero when something was decided about this tick before.
+    fn schedule_tick_insert(row: &TickRow) -> u64 {
+        bind(&row.schedule, row.tick_at, &row.outcome, &row.reason, row.execution_id, row.at)
+        "insert into tidemill_schedule_tick (schedule, tick_at, outcome, reason, execution_id, at)
+         values ($1, $2, $3, $4, $5, $6)
+         on conflict (schedule, tick_at) do nothing"
+    }
+
+    fn schedule_tick_exists(schedule: &str, tick_at: DbTime) -> One<bool> {
+        "select exists (
+             select 1
+             from tidemill_schedule_tick
+             where schedule = $1
+               and tick_at = $2
+         )"
+    }
+
+    /// From the newest to the oldest.
+    fn schedule_tick_list(schedule: &str, before: Option<DbTime>, limit: i64) -> Vec<TickRow> {
+        "select schedule, tick_at, outcome, reason, execution_id, at
+         from tidemill_schedule_tick
+         where schedule = $1
+           and ($2{::timestamptz} is null or tick_at < $2)
+         order by tick_at desc
+         limit $3"
+    }
+
+    /// Forgets all but the newest.
+    fn schedule_tick_prune(schedule: &str, keep: i64) -> u64 {
+        "delete from tidemill_schedule_tick
+         where schedule = $1
+           and tick_at <= (
+               select tick_at
+               from tidemill_schedule_tick
+               where schedule = $1
+               order by tick_at desc
+               limit 1
+               offset $2
+           )"
+    }
+
+    /// Its ticks go with it.
+    fn schedule_delete(name: &str) -> u64 {
+        "delete from tidemill_schedule
+         where name = $1"
+    }
+}

@@ -1,0 +1,117 @@
+//! Statements that shorten what was counted from an instant that lies ahead of the clock: `step_back::shortened` as one
+//! guarded statement per table.
+//!
+//! The clock is read where a row is looked at, and not before: an instant that another transaction wrote in between would
+//! look as if it lay ahead. Rows that another transaction has locked are left for the next time, so these statements wait
+//! for nobody and cannot deadlock.
+
+use crate::codec::DbTime;
+use crate::statement::statements;
+use crate::tx::Tx;
+
+/// `$1` is the instant of the fake clock, in a test.
+macro_rules! shorten {
+    (
+        $table:literal $(indexed by $index:literal)?, $key:literal, $which:literal,
+        since: $since:literal, until: $until:literal $(, also: $also:literal)?
+    ) => {
+        concat!(
+            "with ahead as materialized (
+                 select ", $key, "
+                 from ", $table, $(" {indexed by ", $index, "}",)? "
+                 where ", $which, "
+                   and ", $until, " > coalesce($1, {now})
+                   and ", $since, " > coalesce($1, {now})
+                 order by ", $key, "
+                 {for update skip locked}
+             )
+             update ", $table, "
+             set ", $until, " = coalesce($1, {now}) + {greatest}(", $until, " - ", $since, ", {micros 0})", $(", ", $also,)? "
+             where (", $key, ") in (select ", $key, " from ahead)"
+        )
+    };
+}
+
+statements! {
+    fn step_back_processes(now: Option<DbTime>) -> u64 {
+        shorten!(
+            "tidemill_process", "id", "state = 'live'",
+            since: "heartbeat_at", until: "until", also: "heartbeat_at = coalesce($1, {now})"
+        )
+    }
+
+    fn step_back_held_leases(now: Option<DbTime>) -> u64 {
+        shorten!(
+            "tidemill_lease", "kind, name", "owner is not null",
+            since: "coalesce(renewed_at, until - {micros 3600000000})", until: "until",
+            also: "renewed_at = coalesce($1, {now})"
+        )
+    }
+
+    fn step_back_relays(now: Option<DbTime>) -> u64 {
+        shorten!(
+            "tidemill_outbox_relay", "id", "ended_at is null",
+            since: "coalesce(renewed_at, until - {micros 3600000000})", until: "until",
+            also: "renewed_at = coalesce($1, {now})"
+        )
+    }
+
+    /// By the index of the locks that expire next, and not through all renders that were ever cancelled.
+    fn step_back_renders_at_work(now: Option<DbTime>) -> u64 {
+        shorten!(
+            "render_queue" indexed by "render_queue_lease", "id",
+            "worker_id is not null and status in ('preparing', 'rendering', 'encoding', 'uploading', 'cancelled')",
+            since: "coalesce(lock_renewed_at, lock_expires_at - {micros 3600000000})", until: "lock_expires_at",
+            also: "lock_renewed_at = coalesce($1, {now}), revision = revision + 1"
+        )
+    }
+
+    fn step_back_tickets(now: Option<DbTime>) -> u64 {
+        shorten!(
+            "tidemill_pool_ticket", "id", "ended_at is null",
+            since: "coalesce(heard_at, expires_at - lease_micros * {micros 1})", until: "expires_at",
+            also: "heard_at = coalesce($1, {now})"
+        )
+    }
+
+    fn step_back_failed_events(now: Option<DbTime>) -> u64 {
+        shorten!(
+            "tidemill_outbox_exception", "event_id", "state = 'waiting'",
+            since: "updated_at", until: "next_attempt_at", also: "updated_at = coalesce($1, {now})"
+        )
+    }
+
+    /// Only after a failure is the instant ours: whoever inserts a render may say when it is wanted.
+    fn step_back_failed_renders(now: Option<DbTime>) -> u64 {
+        shorten!(
+            "render_queue", "id",
+            "status = 'pending' and submit_failures + render_failures + upload_failures + recovery_count > 0",
+            since: "updated_at", until: "run_after",
+            also: "updated_at = coalesce($1, {now}), revision = revision + 1"
+        )
+    }
+
+    /// The longest wait is ten minutes.
+    fn step_back_deliveries(now: Option<DbTime>) -> u64 {
+        shorten!(
+            "tidemill_alert_delivery", "id", "delivered_at is null and failed_at is null",
+            since: "run_after - {micros 600000000}", until: "run_after"
+        )
+    }
+}
+
+impl Tx {
+    pub(crate) async fn step_back_leases(&mut self, now: Option<DbTime>) -> Result<u64, sqlx::Error> {
+        Ok(self.step_back_processes(now).await?
+            + self.step_back_held_leases(now).await?
+            + self.step_back_relays(now).await?
+            + self.step_back_renders_at_work(now).await?
+            + self.step_back_tickets(now).await?)
+    }
+
+    pub(crate) async fn step_back_waits(&mut self, now: Option<DbTime>) -> Result<u64, sqlx::Error> {
+        Ok(self.step_back_failed_events(now).await?
+            + self.step_back_failed_renders(now).await?
+            + self.step_back_deliveries(now).await?)
+    }
+}
