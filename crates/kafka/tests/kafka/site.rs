@@ -55,7 +55,8 @@ impl Site {
         let identity = Identity { name: "relay".into(), host: "mill".into(), pid: 7, version: "0".into() };
         let mut options = RelayOptions::new(SystemIds.process(), identity, RetryPolicy::standard().unwrap());
         options.batch = NonZeroU32::new(1_000).unwrap();
-        options.timeout = Duration::from_secs(30);
+        // Longer than a publisher waits by itself, as in the program: otherwise nobody learns what has arrived.
+        options.timeout = Duration::from_secs(60);
         // Nobody is killed here, and nobody loses it to a busy machine.
         options.lease = Duration::from_secs(600);
         let relay = Relay::new(store, Arc::new(SystemClock::new()), publisher, options);
