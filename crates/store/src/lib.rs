@@ -1,11 +1,10 @@
 //! Persistence: the only crate that knows SQL.
 //!
-//! Two databases are a closed set that we own, so they are an enum and not a trait. Four layers:
+//! Two databases are a closed set that we own, so they are an enum and not a trait. Three layers:
 //!
-//! 1. `postgres/` and `sqlite/`: one function per statement, the same names in both;
-//! 2. [`tx`]: [`Tx`], which lists every statement by name and picks the database;
-//! 3. `row` and `codec`: what both share when reading and writing values;
-//! 4. [`lease`], [`process`], [`audit`], …: use cases (load, *ask the domain*, save), written once.
+//! 1. `postgres/` and `sqlite/`: connections; [`tx`]: a transaction on either;
+//! 2. `statements/`: every statement, declared once for both; `row` and `codec` read and write its values;
+//! 3. [`lease`], [`process`], [`audit`], …: use cases (load, *ask the domain*, save).
 //!
 //! Start at [`Store`] in `store.rs`.
 

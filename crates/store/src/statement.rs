@@ -23,9 +23,13 @@
 //!
 //! Each declaration becomes a method of [`Tx`](crate::Tx). Its answer says how the statement runs: `()`, `u64` (rows
 //! affected) and `bool` (whether any row was affected) execute it; `Option`, [`One`] and `Vec` fetch rows, whose columns
-//! are found by name in a struct, by position in a tuple. The databases spell a word in braces differently: see
-//! [`dialect`]. One side of a declaration can also be Rust code, `postgres |connection| { … }`, or `nothing`, which
-//! returns the default value without a query.
+//! are found by name in a struct, by position in a tuple; [`Exists`] tells whether there is a row. The databases spell a
+//! word in braces differently: see [`dialect`].
+//!
+//! One side of a declaration can also be
+//! - `for row in rows bind(…) "…"`: the text once for each row;
+//! - `|connection| { … }` or `|tx: Tx| { … }`: Rust code on the connection, or with other statements;
+//! - `nothing`: the default value without a query.
 
 pub(crate) mod dialect;
 mod list;
@@ -68,37 +72,28 @@ impl<R> Outcome<R> {
 /// A statement that runs. It is boxed: otherwise each caller would compile the driver's future again.
 pub(crate) type Running<'c, T> = Pin<Box<dyn Future<Output = Result<T, sqlx::Error>> + Send + 'c>>;
 
-pub(crate) fn run_on_postgres<'c>(
-    connection: &'c mut PgConnection,
-    sql: &'static str,
-    arguments: PgArguments,
-    fetches: bool,
-) -> Running<'c, Outcome<PgRow>> {
-    let query = sqlx::query_with(sql, arguments);
-    Box::pin(async move {
-        Ok(if fetches {
-            Outcome { rows: query.fetch_all(connection).await?, affected: 0 }
-        } else {
-            Outcome { rows: Vec::new(), affected: query.execute(connection).await?.rows_affected() }
-        })
-    })
+macro_rules! run_on {
+    ($run:ident, $connection:ty, $arguments:ty, $row:ty) => {
+        pub(crate) fn $run<'c>(
+            connection: &'c mut $connection,
+            sql: &'static str,
+            arguments: $arguments,
+            returns_rows: bool,
+        ) -> Running<'c, Outcome<$row>> {
+            let query = sqlx::query_with(sql, arguments);
+            Box::pin(async move {
+                Ok(if returns_rows {
+                    Outcome { rows: query.fetch_all(connection).await?, affected: 0 }
+                } else {
+                    Outcome { rows: Vec::new(), affected: query.execute(connection).await?.rows_affected() }
+                })
+            })
+        }
+    };
 }
 
-pub(crate) fn run_on_sqlite<'c>(
-    connection: &'c mut SqliteConnection,
-    sql: &'static str,
-    arguments: SqliteArguments,
-    fetches: bool,
-) -> Running<'c, Outcome<SqliteRow>> {
-    let query = sqlx::query_with(sql, arguments);
-    Box::pin(async move {
-        Ok(if fetches {
-            Outcome { rows: query.fetch_all(connection).await?, affected: 0 }
-        } else {
-            Outcome { rows: Vec::new(), affected: query.execute(connection).await?.rows_affected() }
-        })
-    })
-}
+run_on!(run_on_postgres, PgConnection, PgArguments, PgRow);
+run_on!(run_on_sqlite, SqliteConnection, SqliteArguments, SqliteRow);
 
 /// A type that a row is read into. `How` tells structs and tuples from values of a single column; it is inferred.
 pub(crate) trait Record<R, How>: Sized {

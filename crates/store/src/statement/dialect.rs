@@ -1,7 +1,7 @@
 //! Words that the databases spell differently. They are replaced while the program is compiled.
 
 /// A word in braces, and what it means to PostgreSQL and to SQLite. A `?` stands for the rest of the word, as in `{in $1}`.
-const WORDS: [(&str, &str, &str); 17] = [
+const WORDS: [(&str, &str, &str); 18] = [
     // SQLite has one writer at a time, so no statement locks rows.
     ("for ?", "for ?", ""),
     // SQLite does not count rows, so some statements name the index they need.
@@ -20,6 +20,8 @@ const WORDS: [(&str, &str, &str); 17] = [
     ("least", "least", "min"),
     // A span of time. SQLite stores instants as microseconds.
     ("micros ?", "interval '? microseconds'", "?"),
+    // The difference of two instants.
+    ("as micros ?", "extract(epoch from ?) * 1000000", "?"),
     // A column of type `date`. SQLite stores its text.
     ("date ?", "to_char(?, 'YYYY-MM-DD')", "?"),
     // In `order by`: SQLite's index is on this expression.

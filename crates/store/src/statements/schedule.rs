@@ -2,7 +2,7 @@
 
 use crate::codec::DbTime;
 use crate::row::schedule::{ScheduleRow, TickRow};
-use crate::statement::{One, statements};
+use crate::statement::{One, list, statements};
 
 statements! {
     /// Nothing happens when there is one of this name; whoever is just inserting it is waited for.
@@ -51,48 +51,25 @@ statements! {
     /// Locks the one that has been due for the longest, of these jobs; those that somebody else has locked are passed
     /// over.
     fn schedule_lock_due(now: DbTime, jobs: &[&str]) -> Option<ScheduleRow> {
-        postgres {
-            "select name, job, cron, zone, windows, outside, missed, overlap, grace_seconds, parameters, fingerprint,
-                    defined_at, next_at, is_waiting, look_at, last_tick_at, paused_at, paused_by, pause_reason
-             from tidemill_schedule
-             where look_at <= $1
-               and paused_at is null
-               and job = any($2)
-             order by look_at, name
-             limit 1
-             for update skip locked"
-        }
-        sqlite {
-            // Locks the one that has been due for the longest, of these jobs; the one writer's transaction keeps everybody
-            // else out by itself. A list cannot be bound, so it travels as one text with a name on each
-            // line.
-            bind(now, format!("\n{}\n", jobs.join("\n")))
-            "select name, job, cron, zone, windows, outside, missed, overlap, grace_seconds, parameters, fingerprint,
-                    defined_at, next_at, is_waiting, look_at, last_tick_at, paused_at, paused_by, pause_reason
-             from tidemill_schedule
-             where look_at <= $1
-               and paused_at is null
-               and instr($2, char(10) || job || char(10)) > 0
-             order by look_at, name
-             limit 1"
-        }
+        bind(now, list(jobs))
+        "select name, job, cron, zone, windows, outside, missed, overlap, grace_seconds, parameters, fingerprint,
+                defined_at, next_at, is_waiting, look_at, last_tick_at, paused_at, paused_by, pause_reason
+         from tidemill_schedule
+         where look_at <= $1
+           and paused_at is null
+           and job {in $2}
+         order by look_at, name
+         limit 1
+         {for update skip locked}"
     }
 
     /// When the next of these jobs is to be looked at.
     fn schedule_next_look(jobs: &[&str]) -> One<Option<DbTime>> {
-        postgres {
-            "select min(look_at)
-             from tidemill_schedule
-             where paused_at is null
-               and job = any($1)"
-        }
-        sqlite {
-            bind(format!("\n{}\n", jobs.join("\n")))
-            "select min(look_at)
-             from tidemill_schedule
-             where paused_at is null
-               and instr($1, char(10) || job || char(10)) > 0"
-        }
+        bind(list(jobs))
+        "select min(look_at)
+         from tidemill_schedule
+         where paused_at is null
+           and job {in $1}"
     }
 
     fn schedule_save_standing(row: &ScheduleRow) -> () {

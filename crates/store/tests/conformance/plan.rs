@@ -58,6 +58,7 @@ fn for_sqlite(source: &str) -> String {
         }
         is_postgres &= line != "        }";
     }
+    assert!(!is_postgres, "the end of a side for PostgreSQL was not found");
     kept.join("\n")
 }
 

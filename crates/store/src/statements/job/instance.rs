@@ -31,7 +31,6 @@ statements! {
              returning job_instance_id"
         }
         sqlite |connection| {
-            // The one writer has looked before, so it is not there.
             let id = sequence::next_instance(&mut *connection).await?;
             sqlx::query_scalar(
                 "insert into batch_job_instance (job_instance_id, version, job_name, job_key)

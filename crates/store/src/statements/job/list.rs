@@ -76,9 +76,6 @@ statements! {
              order by j.job_name"
         }
         sqlite {
-            // Jobs by name, each with its last execution. Every name is found by the one before it, and the last execution in
-            // `tidemill_job_history`, so that it does not matter how many of either there are; of the instances no more than
-            // `counted_max` are counted.
             "with recursive name (job_name) as (
                  select min(job_name)
                  from batch_job_instance

@@ -24,8 +24,7 @@ statements! {
              limit $2"
         }
         sqlite {
-            // Live tickets of executions that have ended. What is no number reads as 0 here, and no execution has that. Needs the
-            // partial index on tickets without an end.
+            // What is no number reads as 0 here, and no execution has that.
             "select t.pool, t.id
              from tidemill_pool_ticket t
              join batch_job_execution e

@@ -121,7 +121,6 @@ statements! {
              where id = any($1)"
         }
         sqlite {
-            // Those of these events that are there, each with what stands for its transaction and with its slot. By the primary key.
             "select id, id as xid, slot
              from outbox_event
              where id in (select value from json_each($1))"

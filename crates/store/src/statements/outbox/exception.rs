@@ -242,9 +242,6 @@ statements! {
              order by turn"
         }
         sqlite {
-            // The events that are due, the longest overdue first, each with those behind it. Every aggregate gets the same share
-            // of what is read at most; the place of the first that is too many is looked up. Needs `tidemill_outbox_exception_due` and
-            // `tidemill_outbox_exception_aggregate`.
             "with head as materialized (
                  select event_id, slot, aggregate_type, aggregate_id, seq, next_attempt_at
                  from tidemill_outbox_exception

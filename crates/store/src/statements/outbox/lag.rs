@@ -67,7 +67,6 @@ statements! {
             .await
         }
         sqlite {
-            // Events that were not read, by slot, the oldest first; where the slot was not filled in yet, by aggregate.
             bind(places.as_json(), places.floor, limit)
             "with place (slot, up_to) as materialized (
                  select value ->> 0, value ->> 1 from json_each($1)

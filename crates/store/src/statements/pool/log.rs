@@ -66,7 +66,6 @@ statements! {
              ))"
         }
         sqlite {
-            // Deletes the oldest of what lies before this version.
             "delete from tidemill_pool_log
              where pool = $1
                and (version, seq) in (

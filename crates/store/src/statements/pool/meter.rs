@@ -23,42 +23,22 @@ statements! {
     /// By pool, the mean wait in microseconds of those that got their units since then and had to wait. They are live, or
     /// ended since then too; so each half has its index.
     fn pool_wait_list(since: DbTime) -> Vec<(String, i64)> {
-        postgres {
-            "select granted.pool, avg(extract(epoch from granted.started_at - granted.enqueued_at) * 1000000)::bigint
-             from (
-                 select t.pool, t.enqueued_at, t.started_at
-                 from tidemill_pool p
-                 join tidemill_pool_ticket t on t.pool = p.name
-                 where t.ended_at is null
-                   and t.started_at >= $1
-                 union all
-                 select t.pool, t.enqueued_at, t.started_at
-                 from tidemill_pool p
-                 join tidemill_pool_ticket t on t.pool = p.name
-                 where t.ended_at >= $1
-                   and t.started_at >= $1
-             ) as granted
-             where granted.started_at > granted.enqueued_at
-             group by granted.pool"
-        }
-        sqlite {
-            "select granted.pool, cast(avg(granted.started_at - granted.enqueued_at) as integer)
-             from (
-                 select t.pool, t.enqueued_at, t.started_at
-                 from tidemill_pool p
-                 join tidemill_pool_ticket t on t.pool = p.name
-                 where t.ended_at is null
-                   and t.started_at >= $1
-                 union all
-                 select t.pool, t.enqueued_at, t.started_at
-                 from tidemill_pool p
-                 join tidemill_pool_ticket t on t.pool = p.name
-                 where t.ended_at >= $1
-                   and t.started_at >= $1
-             ) as granted
-             where granted.started_at > granted.enqueued_at
-             group by granted.pool"
-        }
+        "select granted.pool, cast(avg({as micros granted.started_at - granted.enqueued_at}) as bigint)
+         from (
+             select t.pool, t.enqueued_at, t.started_at
+             from tidemill_pool p
+             join tidemill_pool_ticket t on t.pool = p.name
+             where t.ended_at is null
+               and t.started_at >= $1
+             union all
+             select t.pool, t.enqueued_at, t.started_at
+             from tidemill_pool p
+             join tidemill_pool_ticket t on t.pool = p.name
+             where t.ended_at >= $1
+               and t.started_at >= $1
+         ) as granted
+         where granted.started_at > granted.enqueued_at
+         group by granted.pool"
     }
 
     /// By pool, how many left the queue since then without units of their own accord.

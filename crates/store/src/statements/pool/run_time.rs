@@ -42,7 +42,6 @@ statements! {
              returning dag_id, table_name, parallel, state, version, started_at, ended_at"
         }
         sqlite {
-            // Deletes the tickets that ended first, of those that ended before an instant; returns them in no order.
             "delete from tidemill_pool_ticket
              where id in (
                  select id

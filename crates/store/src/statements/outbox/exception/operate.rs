@@ -81,7 +81,6 @@ statements! {
              ) as counted"
         }
         sqlite {
-            // How many there are, counted up to `limit`.
             "select count(*)
              from (
                  select 1
