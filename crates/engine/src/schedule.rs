@@ -94,7 +94,7 @@ async fn look(launcher: &Launcher) -> Result<(Found, Option<Duration>), JobError
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut tx = launcher.store().read().await?;
     let (now, look_at) = tx.next_schedule_look(&names).await?;
-    tx.rollback().await?;
+    drop(tx);
     let Some(look_at) = look_at else { return Ok((Found::Nothing, None)) };
     if look_at > now {
         return Ok((Found::Nothing, Some(look_at.since(now))));

@@ -133,7 +133,6 @@ impl JobBench {
     pub async fn ticks(&self, schedule: &str) -> Result<Vec<TickRecord>, JobError> {
         let mut tx = self.store.read().await?;
         let mut ticks = tx.schedule_ticks(schedule, None, TICKS_KEPT).await?;
-        tx.rollback().await?;
         ticks.reverse();
         Ok(ticks)
     }

@@ -359,7 +359,7 @@ async fn by_session(
     let mut tx = state.read().await?;
     let found = tx.session(&secret).await?;
     let now = tx.now().await?;
-    tx.rollback().await?;
+    drop(tx);
     let Some(session) = found else { return Ok(None) };
     // Noted when a page is asked for, not for each of its parts.
     if session.is_touch_due(now) && !path.contains("/assets/") {
@@ -390,7 +390,7 @@ async fn by_token(state: &State, request_id: String, token: &Token) -> Result<Op
     let mut tx = state.read().await?;
     let found = tx.authenticate(token).await?;
     let now = tx.now().await?;
-    tx.rollback().await?;
+    drop(tx);
     let Some(record) = found else { return Ok(None) };
     if record.is_touch_due(now) {
         touch(state, async |tx| tx.touch_token(&record.id).await).await;

@@ -181,7 +181,6 @@ impl Store {
         let mut tx = self.read().await?;
         let applied =
             if tx.migration_table_exists().await? { tx.migration_list().await? } else { Vec::new() };
-        tx.rollback().await?;
         Ok(compare(known(self.dialect()), &applied))
     }
 

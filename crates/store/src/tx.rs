@@ -161,7 +161,7 @@ impl Tx {
         &mut self.connection
     }
 
-    /// Rolls back; dropping does the same a little later.
+    /// Rolls back. Dropping does the same a little later, which is enough for a transaction that only reads.
     pub async fn rollback(self) -> Result<(), StoreError> {
         match self.connection {
             Connection::Postgres(tx) => tx.rollback().await?,

@@ -189,7 +189,11 @@ impl App {
         let schedules =
             ScheduleRegistry::new(all, &definitions.jobs).map_err(|error| (error.into(), output))?;
         let context = Context::new(loaded, definitions, schedules, program);
-        let ended = runtime.block_on(commands::run(cli.command, &context));
+        let ended = runtime.block_on(async {
+            let ended = commands::run(cli.command, &context).await;
+            context.close().await;
+            ended
+        });
         // Code of a job that does not come to an await must not keep the program from ending.
         runtime.shutdown_timeout(LETTING_GO);
         ended.map_err(|failure| (failure, output))

@@ -8,6 +8,7 @@ use crate::report::{Failure, printable};
 use std::io::Write;
 use std::num::NonZeroU32;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tidemill_domain::audit::{Actor, Role};
 use tidemill_domain::code::Code;
@@ -24,6 +25,9 @@ use tidemill_store::pool::ViewName;
 use tidemill_store::render::Keys;
 use tidemill_store::{DatabaseUrl, Init, Pooler, Store, StoreOptions, Synchronous};
 
+/// How long the connections of a command may take to close.
+const CLOSING: Duration = Duration::from_secs(2);
+
 /// What a command works with.
 #[derive(Debug)]
 pub(crate) struct Context {
@@ -31,6 +35,8 @@ pub(crate) struct Context {
     definitions: Definitions,
     schedules: ScheduleRegistry,
     program: String,
+    /// What [`close`](Self::close) closes.
+    stores: Mutex<Vec<Store>>,
 }
 
 impl Context {
@@ -42,7 +48,7 @@ impl Context {
     ) -> Self {
         let program =
             program.file_name().map_or_else(|| "tidemill".into(), |name| name.to_string_lossy().into());
-        Self { loaded, definitions, schedules, program }
+        Self { loaded, definitions, schedules, program, stores: Mutex::default() }
     }
 
     /// The same program as if nobody had configured anything and it had no jobs; only how much is logged stays. Paths are
@@ -59,7 +65,7 @@ impl Context {
         })?;
         let definitions = Definitions::default();
         let schedules = ScheduleRegistry::new([], &definitions.jobs)?;
-        Ok(Self { loaded, definitions, schedules, program: self.program.clone() })
+        Ok(Self { loaded, definitions, schedules, program: self.program.clone(), stores: Mutex::default() })
     }
 
     /// The jobs of this program, and those of the folder of job files if the command needs them.
@@ -120,7 +126,17 @@ impl Context {
 
     /// Opens the store without a look at its schema.
     pub(crate) async fn bare_store(&self) -> Result<Store, Failure> {
-        Ok(Store::open(self.database_url()?, &self.store_options()?).await?)
+        let store = Store::open(self.database_url()?, &self.store_options()?).await?;
+        self.stores.lock().unwrap_or_else(PoisonError::into_inner).push(store.clone());
+        Ok(store)
+    }
+
+    /// Closes the stores that the command has opened, unless something that still runs keeps a connection.
+    pub(crate) async fn close(&self) {
+        let stores = std::mem::take(&mut *self.stores.lock().unwrap_or_else(PoisonError::into_inner));
+        for store in stores {
+            let _still_in_use = tokio::time::timeout(CLOSING, store.close()).await;
+        }
     }
 
     fn store_options(&self) -> Result<StoreOptions, Failure> {

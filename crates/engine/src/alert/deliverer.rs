@@ -53,7 +53,7 @@ impl Deliverer {
         watch.check()?;
         let mut tx = watch.store().read().await?;
         let due = tx.due_alert_deliveries(DELIVERIES_PER_TURN).await?;
-        tx.rollback().await?;
+        drop(tx);
         let mut attempts = JoinSet::new();
         let mut by_task = HashMap::new();
         for due in due {

@@ -71,7 +71,7 @@ impl Evaluator {
         let mut readings = self.read(&seen, now);
         let mut tx = watch.store().read().await?;
         let open = tx.open_alerts(OPEN_MAX).await?;
-        tx.rollback().await?;
+        drop(tx);
         self.add_missing(&mut readings, &open, &seen);
         let is_open: HashSet<(&str, &Subject)> =
             open.iter().map(|record| (record.rule.as_str(), &record.subject)).collect();

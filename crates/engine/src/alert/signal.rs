@@ -108,7 +108,6 @@ impl Signal for ProcessesDied {
         Box::pin(async {
             let mut tx = store.read().await?;
             let count = tx.processes_died(DEATHS_WITHIN).await?;
-            tx.rollback().await?;
             Ok(whole(number(count)))
         })
     }
@@ -126,7 +125,6 @@ impl Signal for ProcessesLive {
         Box::pin(async {
             let mut tx = store.read().await?;
             let count = tx.processes_live().await?;
-            tx.rollback().await?;
             Ok(whole(number(count)))
         })
     }

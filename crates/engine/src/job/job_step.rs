@@ -87,7 +87,6 @@ impl JobStep {
     async fn is_ours(&self, parameters: &JobParameters, task: &StepTask) -> Result<bool, StepFailure> {
         let mut tx = task.scope.store().read().await?;
         let is_ours = tx.has_completed_within(self.job.name(), parameters, task.scope.instance()).await?;
-        tx.rollback().await?;
         Ok(is_ours)
     }
 

@@ -203,7 +203,7 @@ impl Launcher {
     pub async fn restart(&self, id: ExecutionId, actor: &Actor) -> Result<Running, JobError> {
         let mut tx = self.inner.store.read().await?;
         let found = tx.execution(id).await?;
-        tx.rollback().await?;
+        drop(tx);
         let found = found.ok_or(JobError::UnknownExecution(id))?;
         let (job, parameters) = (found.execution.job.as_str(), found.job_parameters()?);
         self.inner.jobs.get(job)?;
@@ -302,7 +302,7 @@ pub(crate) async fn watch_for_stop(store: Store, execution: ExecutionId, switch:
         let asked = async {
             let mut tx = store.read().await?;
             let found = tx.execution(execution).await?;
-            tx.rollback().await?;
+            drop(tx);
             Ok::<bool, StoreError>(found.is_some_and(|found| found.stop.is_some()))
         };
         // A look that fails is repeated; chunks look by themselves, too.

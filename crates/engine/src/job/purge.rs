@@ -164,7 +164,6 @@ async fn next_walk(
         Some(job) => Some(tx.begin_purge(&job, &order.retention).await?),
         None => None,
     };
-    tx.rollback().await?;
     Ok(walk)
 }
 
@@ -180,7 +179,6 @@ async fn take_share(
     let Deed::Remove { actor, lease } = deed else {
         let mut tx = store.read().await?;
         let share = tx.count_share(walk, order.batch).await?;
-        tx.rollback().await?;
         return Ok(share);
     };
     let mut tx = store.begin().await?;

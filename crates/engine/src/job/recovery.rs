@@ -46,7 +46,7 @@ pub async fn recover_once(store: &Store) -> Result<Vec<Recovered>, EngineError> 
 async fn give_back_units(store: &Store) -> Result<(), StoreError> {
     let mut tx = store.read().await?;
     let left = tx.units_of_ended_executions(TICKETS_PER_ROUND).await?;
-    tx.rollback().await?;
+    drop(tx);
     for (pool, tickets) in left {
         let given_back = |ticket: &TicketId| {
             let end = End::ByOperator { by: "system".to_owned(), reason: EXECUTION_ENDED.to_owned() };

@@ -127,7 +127,6 @@ impl StepScope {
         };
         let mut tx = self.store().read().await?;
         let earlier = tx.earlier_step(&request).await?;
-        tx.rollback().await?;
         match earlier {
             Earlier::None => Ok(None),
             Earlier::Behind(context) => Ok(Some(context)),

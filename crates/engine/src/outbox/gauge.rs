@@ -49,7 +49,6 @@ async fn look(store: &Store) -> Result<(OutboxStats, Vec<AdoptedStanding>), Stor
     let mut tx = store.read().await?;
     let stats = tx.outbox_stats(COUNT_MAX).await?;
     let adopted = tx.adopted_standings(COUNT_MAX).await?;
-    tx.rollback().await?;
     Ok((stats, adopted))
 }
 

@@ -181,7 +181,6 @@ impl Verifier {
         if !verdict.lost.first.is_empty() {
             let mut tx = self.store.read().await?;
             lost = tx.outbox_names(&verdict.lost.first).await?;
-            tx.rollback().await?;
         }
         Ok(Verified { verdict, lost })
     }
@@ -225,7 +224,6 @@ impl Verifier {
                 }
             }
         }
-        tx.rollback().await?;
         // What was read stays so; the rest, and what had not committed, is looked at again.
         self.from = AuditFrom::before(first_open);
         Ok(())
@@ -258,7 +256,6 @@ impl Verifier {
                 self.auditor.pending(id);
             }
         }
-        tx.rollback().await?;
         Ok(())
     }
 }

@@ -287,7 +287,6 @@ impl Decider {
         let mut tx = self.store.read().await?;
         let due = tx.pools_to_look_at().await?;
         let names = tx.pool_directory().await?;
-        tx.rollback().await?;
         self.directory.put(names.into_iter().filter_map(|(name, _, id)| Some((id?, name))).collect());
         Ok(due)
     }

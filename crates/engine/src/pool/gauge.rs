@@ -36,7 +36,6 @@ pub async fn run(store: Store) {
 pub async fn levels(store: &Store) -> Result<Vec<PoolLevel>, StoreError> {
     let mut tx = store.read().await?;
     let levels = tx.pool_levels(POOLS_MAX).await?;
-    tx.rollback().await?;
     Ok(levels)
 }
 

@@ -99,7 +99,7 @@ pub async fn tidy(
 ) -> Result<Tidied, EngineError> {
     let mut tx = store.read().await?;
     let pools = tx.pool_directory().await?;
-    tx.rollback().await?;
+    drop(tx);
     let mut tidied = Tidied::default();
     for (pool, ..) in pools {
         tidy_pool(store, lease, history, &pool, &mut tidied).await?;

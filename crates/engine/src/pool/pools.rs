@@ -126,7 +126,6 @@ impl Pools {
         }
         let mut tx = self.store.read().await?;
         let names = tx.pool_directory().await?;
-        tx.rollback().await?;
         self.directory.put(names.into_iter().filter_map(|(name, _, id)| Some((id?, name))).collect());
         Ok(self.directory.find(external_id))
     }

@@ -36,7 +36,6 @@ impl Standing {
         let counts = tx.render_counts().await?;
         let recent = tx.render_standing().await?;
         let workers = tx.render_workers(WORKER_SEEN_WITHIN).await?;
-        tx.rollback().await?;
         Ok(Self { counts, recent, workers, at })
     }
 

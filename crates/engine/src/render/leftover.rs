@@ -125,7 +125,6 @@ async fn read(site: &Site, leftover: &Leftover) -> Result<Option<(RenderRecord, 
     let mut tx = site.store.read().await?;
     let record = tx.render(leftover.render).await?;
     let data = tx.render_data(leftover.render).await?;
-    tx.rollback().await?;
     Ok(record.map(|record| (record, data.unwrap_or_default())))
 }
 

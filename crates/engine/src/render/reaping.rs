@@ -103,6 +103,5 @@ async fn sweep_staged(site: &Site) -> Result<u64, Trouble> {
 async fn is_superseded(site: &Site, uid: Uid) -> Result<bool, StoreError> {
     let mut tx = site.store.read().await?;
     let record = tx.render(uid.render()).await?;
-    tx.rollback().await?;
     Ok(record.is_some_and(|record| !record.render.needs_file_of(uid.epoch())))
 }

@@ -66,12 +66,10 @@ impl Recipes {
         let revisions = tx.render_revisions().await?;
         let kept = self.kept().find(composition, revisions, now);
         if let Some(recipe) = kept {
-            tx.rollback().await?;
             return Ok(recipe);
         }
         let profile = tx.render_profile(composition).await?;
         let rows = tx.field_mappings(Some(composition)).await?;
-        tx.rollback().await?;
         let mapping = mapping::read(&rows).map(|mut all| all.remove(composition).unwrap_or_default());
         let recipe = Arc::new(Recipe { profile, mapping });
         self.kept().keep(composition, revisions, now, &recipe);

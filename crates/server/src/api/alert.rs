@@ -132,7 +132,6 @@ pub(crate) async fn list(
 ) -> Result<Json<Alerts>, Problem> {
     let mut tx = state.read().await?;
     let records = tx.alerts(limit(asked.limit)?).await?;
-    tx.rollback().await?;
     Ok(Json(Alerts { items: records.into_iter().map(Alert::from).collect() }))
 }
 

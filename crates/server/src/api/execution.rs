@@ -286,7 +286,6 @@ pub(crate) async fn list(
     let mut tx = state.read().await?;
     // One more than asked for tells whether there is a next page.
     let mut records = tx.executions(&filter, before.map(ExecutionId::new), limit + 1).await?;
-    tx.rollback().await?;
     let has_more = records.len() > limit as usize;
     records.truncate(limit as usize);
     let next = if has_more { records.last().map(|record| record.id.get()) } else { None };
@@ -303,7 +302,6 @@ pub(crate) async fn show(
     let mut tx = state.read().await?;
     let now = tx.now().await?;
     let found = tx.execution(id).await?;
-    tx.rollback().await?;
     let detail = found.ok_or(JobError::UnknownExecution(id))?;
     Ok(Json(ExecutionDetail::of(detail, now)))
 }
@@ -318,7 +316,6 @@ pub(crate) async fn steps(
     let mut tx = state.read().await?;
     let steps = tx.steps(id).await?;
     let is_known = !steps.is_empty() || tx.execution(id).await?.is_some();
-    tx.rollback().await?;
     if !is_known {
         return Err(JobError::UnknownExecution(id).into());
     }

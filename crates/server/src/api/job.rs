@@ -197,7 +197,6 @@ pub(crate) async fn list(
     let limit = limit(asked.limit)?;
     let mut tx = state.read().await?;
     let known = tx.jobs(limit).await?;
-    tx.rollback().await?;
     let ours = state.launcher().jobs();
     let mut all: BTreeMap<String, Option<JobRecord>> =
         ours.names().into_iter().map(|name| (name, None)).collect();
@@ -221,7 +220,6 @@ pub(crate) async fn show(
     let of_job = ExecutionFilter { job: Some(name.clone()), ..ExecutionFilter::default() };
     let mut tx = state.read().await?;
     let last = tx.executions(&of_job, None, 1).await?.into_iter().next();
-    tx.rollback().await?;
     let definition = match state.launcher().jobs().get(&name) {
         Ok(job) => Some(Definition::from(job)),
         Err(unknown) if last.is_none() => return Err(unknown.into()),
@@ -248,7 +246,6 @@ pub(crate) async fn instances(
     let mut tx = state.read().await?;
     // One more than asked for tells whether there is a next page.
     let mut records = tx.instances(&name, before, limit + 1).await?;
-    tx.rollback().await?;
     if records.is_empty() && before.is_none() {
         state.launcher().jobs().get(&name)?;
     }

@@ -73,6 +73,5 @@ pub(crate) async fn list(
 ) -> Result<Json<Leases>, Problem> {
     let mut tx = state.read().await?;
     let records = tx.leases(limit(asked.limit)?).await?;
-    tx.rollback().await?;
     Ok(Json(Leases { items: records.iter().map(Lease::from).collect() }))
 }

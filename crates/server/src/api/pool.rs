@@ -180,7 +180,6 @@ pub(crate) async fn list(
 ) -> Result<Json<Pools>, Problem> {
     let mut tx = state.read().await?;
     let (records, now) = (tx.pools(limit(asked.limit)?).await?, tx.now().await?);
-    tx.rollback().await?;
     Ok(Json(Pools { items: records.iter().map(|record| shown(record, now)).collect() }))
 }
 
@@ -193,7 +192,6 @@ pub(crate) async fn show(
     let name = named(&name)?;
     let mut tx = state.read().await?;
     let (record, now) = (find(&mut tx, &name).await?, tx.now().await?);
-    tx.rollback().await?;
     Ok(Json(shown(&record, now)))
 }
 

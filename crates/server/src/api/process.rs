@@ -71,6 +71,5 @@ pub(crate) async fn list(
     let mut tx = state.read().await?;
     let now = tx.now().await?;
     let records = tx.processes(limit(asked.limit)?).await?;
-    tx.rollback().await?;
     Ok(Json(Processes { items: records.iter().map(|record| Process::of(record, now)).collect() }))
 }

@@ -245,7 +245,6 @@ pub(crate) async fn list(
     let mut tx = state.read().await?;
     // One more than asked for tells whether there is a next page.
     let records = tx.renders(&filter, asked.before.map(RenderId::new), limit + 1).await?;
-    tx.rollback().await?;
     let has_more = records.len() > limit as usize;
     let items: Vec<RenderRow> = records.into_iter().take(limit as usize).map(RenderRow::from).collect();
     let next = if has_more { items.last().map(|render| render.id) } else { None };
@@ -261,7 +260,6 @@ pub(crate) async fn show(
     let id = RenderId::new(id(&text)?);
     let mut tx = state.read().await?;
     let record = find(&mut tx, id).await?;
-    tx.rollback().await?;
     Ok(Json(record.into()))
 }
 
@@ -274,7 +272,6 @@ pub(crate) async fn data(
     let id = RenderId::new(id(&text)?);
     let mut tx = state.read().await?;
     let data = tx.render_data(id).await?.ok_or_else(|| unknown(id))?;
-    tx.rollback().await?;
     let gfx_data = serde_json::from_str(&data).map_err(|_| {
         Problem::new(
             Code::BadRenderData,

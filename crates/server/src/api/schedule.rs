@@ -164,7 +164,6 @@ pub(crate) async fn list(
 ) -> Result<Json<Schedules>, Problem> {
     let mut tx = state.read().await?;
     let records = tx.schedules(limit(asked.limit)?).await?;
-    tx.rollback().await?;
     Ok(Json(Schedules { items: records.into_iter().map(|record| shown(record, &state)).collect() }))
 }
 
@@ -195,7 +194,6 @@ pub(crate) async fn ticks(
     let mut tx = state.read().await?;
     // One more than asked for tells whether there is a next page.
     let mut records = tx.schedule_ticks(&name, before, limit + 1).await?;
-    tx.rollback().await?;
     let has_more = records.len() > limit as usize;
     records.truncate(limit as usize);
     let next = if has_more { records.last().map(|record| record.tick.to_string()) } else { None };
@@ -263,7 +261,6 @@ pub(crate) async fn change(
 async fn find(state: &State, name: &str) -> Result<ScheduleRecord, Problem> {
     let mut tx = state.read().await?;
     let found = tx.schedule(name).await?;
-    tx.rollback().await?;
     Ok(found.ok_or_else(|| JobError::UnknownSchedule(name.to_owned()))?)
 }
 

@@ -134,7 +134,6 @@ pub(crate) fn make() -> Result<Secret, Problem> {
 pub(crate) async fn list(Given(state): Given<State>) -> Result<Json<Tokens>, Problem> {
     let mut tx = state.read().await?;
     let records = tx.tokens(500).await?;
-    tx.rollback().await?;
     Ok(Json(Tokens { items: records.iter().map(Token::from).collect() }))
 }
 

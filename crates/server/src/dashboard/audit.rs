@@ -64,12 +64,10 @@ pub(crate) async fn page(visit: Visit, Asked(wanted): Asked<Wanted>) -> Result<R
     if wanted.format == "csv" {
         let mut tx = visit.state.read().await?;
         let records = tx.audit_entries(&filter, FILE_ROWS).await?;
-        tx.rollback().await?;
         return Ok(file(&records));
     }
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;
     let mut records = tx.audit_entries(&filter, PAGE_ROWS + 1).await?;
-    tx.rollback().await?;
     let has_more = records.len() > PAGE_ROWS as usize;
     records.truncate(PAGE_ROWS as usize);
     let times = visit.times(pulse.now);

@@ -11,8 +11,7 @@ use maud::html;
 
 /// The page.
 pub(crate) async fn page(visit: Visit) -> Result<Html<String>, Problem> {
-    let (pulse, tx) = Pulse::read(&visit.state).await?;
-    tx.rollback().await?;
+    let (pulse, _) = Pulse::read(&visit.state).await?;
     let rows = html! {
         tbody {
             @for line in &visit.state.inner().parts.configuration {

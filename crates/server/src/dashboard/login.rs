@@ -98,7 +98,7 @@ async fn opened(state: &State, text: &str) -> Result<Option<(TokenRecord, String
     // Only read, until it is known to be right: who guesses does not keep others from writing.
     let mut tx = state.read().await?;
     let found = tx.authenticate(&token).await?;
-    tx.rollback().await?;
+    drop(tx);
     let Some(record) = found else { return Ok(None) };
     let failed = |_| Problem::new(Code::Unexpected, "no random bytes could be had", "try again");
     let secret = session::secret_text(&random_bytes::<32>().map_err(failed)?);

@@ -15,8 +15,7 @@ use tidemill_domain::access::Permission;
 
 /// The page.
 pub(crate) async fn page(visit: Visit) -> Result<Html<String>, Problem> {
-    let (pulse, tx) = Pulse::read(&visit.state).await?;
-    tx.rollback().await?;
+    let (pulse, _) = Pulse::read(&visit.state).await?;
     let times = visit.times(pulse.now);
     let processes = process::region(&pulse, visit.state.inner().parts.process.id(), &times);
     let nothing = html! {};

@@ -35,7 +35,6 @@ pub(crate) async fn page(visit: Visit) -> Result<Html<String>, Problem> {
 async fn show(visit: &Visit, above: &Markup) -> Result<Html<String>, Problem> {
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;
     let tokens = tx.tokens(TOKENS_MAX).await?;
-    tx.rollback().await?;
     let times = visit.times(pulse.now);
     let refusal = visit.refusal(Permission::Administer);
     let rows = html! {

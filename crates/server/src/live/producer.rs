@@ -102,6 +102,5 @@ async fn regions_of(state: &State, page: &Page, times: &Times) -> Result<Vec<Reg
         }
         Page::Overview | Page::Alerts | Page::Settings | Page::Other => Vec::new(),
     };
-    tx.rollback().await?;
     Ok(regions)
 }

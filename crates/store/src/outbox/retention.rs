@@ -46,7 +46,7 @@ impl Store {
         }
         let before = tx.now().await?.minus(keep_for);
         let candidates = tx.outbox_old_partitions(before).await?;
-        tx.rollback().await?;
+        drop(tx);
         for range in candidates.into_iter().take(most) {
             match self.drop_passed(range, before).await {
                 Ok(true) => retained.dropped.push(range),
@@ -82,7 +82,7 @@ impl Store {
             true => None,
             false => tx.outbox_passed(range, &places, before.into()).await?,
         };
-        tx.rollback().await?;
+        drop(tx);
         let Some(mark) = mark else { return Ok(false) };
 
         let mut tx = self.begin().await?;

@@ -72,7 +72,6 @@ impl Store {
                 }
             }
         }
-        tx.rollback().await?;
         Ok(is_one_gone)
     }
 }

@@ -65,8 +65,6 @@ async fn list(limit: u32, context: &Context) -> Result<Exit, Failure> {
     let store = context.store().await?;
     let mut tx = store.read().await?;
     let alerts = tx.alerts(limit).await?;
-    tx.rollback().await?;
-    store.close().await;
     let columns = &["rule", "subject", "state", "severity", "value", "since", "silenced_until", "updated_at"];
     let mut listing = Listing::new("tidemill.alert_state/v1", columns, "No rule has been breached yet.");
     for alert in alerts {
@@ -133,7 +131,6 @@ async fn silence(arguments: Silence, context: &Context) -> Result<Exit, Failure>
     let mut tx = store.begin().await?;
     let silence = tx.silence_alert(&request).await?;
     tx.commit().await?;
-    store.close().await;
     let silence =
         silence.map_err(|bad| Failure::new(Code::Usage, bad.to_string(), "correct the arguments"))?;
     let columns = &["rule", "subject", "until", "reason", "by"];
@@ -154,7 +151,6 @@ async fn unsilence(arguments: &Unsilence, context: &Context) -> Result<Exit, Fai
     let mut tx = store.begin().await?;
     let ended = tx.unsilence_alert(&arguments.rule, arguments.subject.as_ref(), &context.actor()).await?;
     tx.commit().await?;
-    store.close().await;
     let rule = arguments.rule.chars().take(63).collect::<String>();
     let about = match &arguments.subject {
         Some(subject) => format!("{rule:?} and subject {:?}", subject.as_str()),

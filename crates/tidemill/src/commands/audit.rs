@@ -48,7 +48,6 @@ pub(super) async fn run(Audit::List(arguments): Audit, context: &Context) -> Res
     };
     let store = context.store().await?;
     let records = store.read().await?.audit_entries(&filter, arguments.limit).await?;
-    store.close().await;
     let columns = &["id", "at", "actor", "role", "action", "object", "from", "to", "reason", "request_id"];
     let mut listing = Listing::new("tidemill.audit/v1", columns, "No entries.");
     for record in records {

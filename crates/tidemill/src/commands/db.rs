@@ -59,7 +59,6 @@ async fn migrate(context: &Context) -> Result<Exit, Failure> {
         })
         .await?;
     context.make_pool_views(&store).await?;
-    store.close().await;
     listing.print(context.output())?;
     Ok(Exit::Ok)
 }
@@ -68,7 +67,6 @@ async fn status(context: &Context) -> Result<Exit, Failure> {
     let store = context.bare_store().await?;
     let status = store.migration_status().await?;
     context.note(&format!("database: {}", store.place()));
-    store.close().await;
     let mut listing =
         Listing::new("tidemill.migration/v1", &["version", "name", "status", "applied_at"], "No migrations.");
     for line in &status {

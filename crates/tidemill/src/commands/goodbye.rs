@@ -2,17 +2,11 @@
 
 use std::time::Duration;
 use tidemill_engine::Process;
-use tidemill_store::Store;
 
 /// What is left for them of the 25 seconds in which everything of ours ends.
 pub(super) const TIME: Duration = Duration::from_secs(2);
 
 /// Says that this process ends. Who is not heard in time is found to be gone without it, only later.
-pub(super) async fn say(process: &Process, store: &Store) {
-    let _lapses_otherwise = tokio::time::timeout(TIME, async {
-        let stopped = process.stop().await;
-        store.close().await;
-        stopped
-    })
-    .await;
+pub(super) async fn say(process: &Process) {
+    let _lapses_otherwise = tokio::time::timeout(TIME, process.stop()).await;
 }

@@ -26,8 +26,6 @@ pub(super) async fn run(
     let store = context.store().await?;
     let mut tx = store.read().await?;
     let leases = tx.leases(*limit).await?;
-    tx.rollback().await?;
-    store.close().await;
     let columns = &["kind", "name", "state", "epoch", "owner", "acquired_at", "until"];
     let mut listing = Listing::new("tidemill.lease/v1", columns, "Nothing has been leased yet.");
     for record in leases {

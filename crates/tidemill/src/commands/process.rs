@@ -26,8 +26,6 @@ pub(super) async fn run(
     let mut tx = store.read().await?;
     let now = tx.now().await?;
     let processes = tx.processes(*limit).await?;
-    tx.rollback().await?;
-    store.close().await;
     let columns = &["id", "name", "host", "pid", "version", "state", "started_at", "heartbeat_age_seconds"];
     let mut listing = Listing::new("tidemill.process/v1", columns, "No process has used this database yet.");
     for process in processes {

@@ -85,7 +85,7 @@ pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
     context.note(&format!("publishing to {name}; a signal ends it after the batch in hand"));
     let ended = publish(relay, &process, &mut signals).await;
     reaping.abort();
-    goodbye::say(&process, &store).await;
+    goodbye::say(&process).await;
     ended.map(|()| Exit::Ok)
 }
 

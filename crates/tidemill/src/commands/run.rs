@@ -77,18 +77,16 @@ pub(super) async fn run(arguments: Run, context: &Context) -> Result<u8, Failure
     for spec in &arguments.pools {
         records.push(find(&mut tx, &spec.pool).await?);
     }
-    tx.rollback().await?;
+    drop(tx);
     let request = Request::new(&arguments, records)?;
     let pace = Pace { most: context.pool_options().pace.most.min(ASKS_AGAIN), ..Pace::default() };
     let pools = Pools::start(store.clone(), PoolOptions { pace });
-    let ended = match wait::for_units(&pools, &request, arguments.wait, &mut signals, context).await? {
+    match wait::for_units(&pools, &request, arguments.wait, &mut signals, context).await? {
         wait::Waited::Interrupted(signal) => Ok(signals::number(signal)),
         wait::Waited::Held(hold) => {
             with_units(hold, &request, &arguments.command, &mut signals, context).await
         }
-    };
-    store.close().await;
-    ended
+    }
 }
 
 async fn with_units(

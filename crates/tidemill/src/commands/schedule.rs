@@ -81,8 +81,6 @@ async fn list(limit: u32, context: &Context) -> Result<Exit, Failure> {
     let store = context.store().await?;
     let mut tx = store.read().await?;
     let schedules = tx.schedules(limit).await?;
-    tx.rollback().await?;
-    store.close().await;
     let columns = &["name", "job", "cron", "zone", "state", "next_at", "last_tick_at"];
     let mut listing = Listing::new("tidemill.schedule/v1", columns, "There are no schedules.");
     for record in &schedules {
@@ -110,7 +108,6 @@ async fn remove(name: &str, reason: &str, context: &Context) -> Result<Exit, Fai
     let mut tx = store.begin().await?;
     let is_removed = tx.remove_schedule(name, &context.actor(), reason).await?;
     tx.commit().await?;
-    store.close().await;
     if !is_removed {
         return Err(unknown(name).into());
     }
@@ -123,7 +120,6 @@ async fn pause(name: &str, reason: &str, context: &Context) -> Result<Exit, Fail
     let mut tx = store.begin().await?;
     let paused = tx.pause_schedule(name, &context.actor(), reason).await?;
     tx.commit().await?;
-    store.close().await;
     print(&paused.ok_or_else(|| unknown(name))?, context)?;
     Ok(Exit::Ok)
 }
@@ -133,7 +129,6 @@ async fn resume(name: &str, context: &Context) -> Result<Exit, Failure> {
     let mut tx = store.begin().await?;
     let resumed = tx.resume_schedule(name, &context.actor(), None).await?;
     tx.commit().await?;
-    store.close().await;
     print(&resumed.ok_or_else(|| unknown(name))?, context)?;
     Ok(Exit::Ok)
 }
@@ -161,8 +156,6 @@ async fn ticks(name: &str, limit: u32, context: &Context) -> Result<Exit, Failur
     let mut tx = store.read().await?;
     let found = tx.schedule(name).await?;
     let ticks = tx.schedule_ticks(name, None, limit).await?;
-    tx.rollback().await?;
-    store.close().await;
     found.ok_or_else(|| unknown(name))?;
     let columns = &["tick_at", "outcome", "execution", "decided_at", "reason"];
     let mut listing = Listing::new("tidemill.schedule_tick/v1", columns, "It has not ticked yet.");
@@ -183,8 +176,6 @@ async fn find(name: &str, context: &Context) -> Result<ScheduleRecord, Failure> 
     let store = context.store().await?;
     let mut tx = store.read().await?;
     let found = tx.schedule(name).await?;
-    tx.rollback().await?;
-    store.close().await;
     Ok(found.ok_or_else(|| unknown(name))?)
 }
 

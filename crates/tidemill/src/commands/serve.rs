@@ -106,7 +106,6 @@ pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
         context.note("no token was created yet: `tidemill token create NAME --role admin` makes one");
     }
     let was_told = serving.run(shutdown).await;
-    store.close().await;
     // A supervisor starts it again; it comes back as a new process.
     was_told.map(|()| Exit::Ok)
 }

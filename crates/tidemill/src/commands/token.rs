@@ -96,7 +96,6 @@ async fn create(arguments: Create, context: &Context) -> Result<Exit, Failure> {
     let mut tx = store.begin().await?;
     let record = tx.create_token(&token, &new, &context.actor()).await?;
     tx.commit().await?;
-    store.close().await;
     let end = record.expires_at.map_or_else(|| "never".to_owned(), |end| end.to_string());
     context.note(&format!(
         "token {} for {} ({}), expires {end}; it is not shown again:",
@@ -111,8 +110,6 @@ async fn list(context: &Context) -> Result<Exit, Failure> {
     let mut tx = store.read().await?;
     let now = tx.now().await?;
     let records = tx.tokens(1000).await?;
-    tx.rollback().await?;
-    store.close().await;
     let columns =
         &["id", "name", "role", "scopes", "state", "created_at", "created_by", "expires_at", "last_used_at"];
     let mut listing =
@@ -147,7 +144,6 @@ async fn revoke(id: &str, context: &Context) -> Result<Exit, Failure> {
     let mut tx = store.begin().await?;
     let revoked = tx.revoke_token(id, &context.actor()).await?;
     tx.commit().await?;
-    store.close().await;
     if !revoked {
         let what = format!("there is no valid token {:?}", id.chars().take(20).collect::<String>());
         return Err(Failure::new(Code::NotFound, what, "see `tidemill token list`"));

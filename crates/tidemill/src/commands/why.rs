@@ -35,8 +35,6 @@ pub(super) async fn run(arguments: &Why, context: &Context) -> Result<Exit, Fail
     for record in found {
         all.push(explain(&mut tx, record, now).await?);
     }
-    tx.rollback().await?;
-    store.close().await;
     if all.is_empty() {
         let what =
             format!("no request of {:?} is known", arguments.run.chars().take(100).collect::<String>());

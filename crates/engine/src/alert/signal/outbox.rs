@@ -56,7 +56,6 @@ impl Signal for What {
         Box::pin(async {
             let mut tx = store.read().await?;
             let seen = self.look(&mut tx).await?;
-            tx.rollback().await?;
             Ok(seen)
         })
     }

@@ -59,7 +59,6 @@ impl Signal for What {
         Box::pin(async {
             let mut tx = store.read().await?;
             let values = self.values(&mut tx).await?;
-            tx.rollback().await?;
             let observation = |(pool, value): (PoolName, f64)| {
                 let subject = Subject::new(&format!("pool/{pool}")).ok()?;
                 Some(Observation { subject, value })

@@ -195,7 +195,6 @@ impl Managing<'_> {
     async fn try_count(&self) -> Result<u64, StoreError> {
         let mut tx = self.task.scope.store().read().await?;
         let open = tx.open_partitions(self.id()).await?;
-        tx.rollback().await?;
         Ok(open)
     }
 
@@ -213,7 +212,6 @@ impl Managing<'_> {
         let mut tx = self.task.scope.store().read().await?;
         let outcomes = tx.partition_outcome(self.id()).await?;
         let totals = tx.partition_totals(chains).await?;
-        tx.rollback().await?;
         Ok((outcomes, totals))
     }
 

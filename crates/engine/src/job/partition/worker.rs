@@ -153,7 +153,6 @@ async fn look(launcher: &Launcher, claimed: &Claimed) -> Result<Option<Arc<Run>>
     let mut tx = launcher.store().read().await?;
     let detail = tx.execution(claimed.execution).await?;
     let context = tx.job_context(claimed.execution).await?;
-    tx.rollback().await?;
     let Some(detail) = detail else { return Ok(None) };
     let job_context = match context {
         Some(StoredContext::Ours(context)) => context,

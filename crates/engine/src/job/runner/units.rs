@@ -170,7 +170,6 @@ impl<'a> Asking<'a> {
     async fn settings(&self) -> Result<Option<Settings>, StoreError> {
         let mut tx = self.scope.store().read().await?;
         let found = tx.pool(&self.wanted.pool).await?;
-        tx.rollback().await?;
         Ok(found.map(|found| found.settings))
     }
 

@@ -24,7 +24,6 @@ impl Task {
         let read = async {
             let mut tx = self.site.store.read().await?;
             let document = tx.render_document(uid.render(), uid.epoch()).await?;
-            tx.rollback().await?;
             Ok::<_, StoreError>(document)
         };
         let document = read.await.map_err(|error| unexpected(&error))?;

@@ -95,7 +95,6 @@ impl Task {
             let read = async {
                 let mut tx = self.site.store.read().await?;
                 let data = tx.render_data(self.held.id).await?;
-                tx.rollback().await?;
                 Ok::<_, StoreError>(data)
             };
             match read.await {

@@ -97,7 +97,6 @@ pub(crate) async fn job_context(
     let id = ExecutionId::new(id(&text)?);
     let mut tx = state.read().await?;
     let found = tx.job_context(id).await?;
-    tx.rollback().await?;
     let context = found.ok_or(JobError::UnknownExecution(id))?;
     Ok(Json(context.into()))
 }
@@ -111,7 +110,6 @@ pub(crate) async fn step_context(
     let mut tx = state.read().await?;
     let step = find_step(&execution, &step, &mut tx).await?;
     let found = tx.step_context(step).await?;
-    tx.rollback().await?;
     Ok(Json(found.map(Context::from).unwrap_or_default()))
 }
 
@@ -127,7 +125,6 @@ pub(crate) async fn rejects(
     let step = find_step(&execution, &step, &mut tx).await?;
     // One more than asked for tells whether there is a next page.
     let mut records = tx.rejects(step, asked.after.unwrap_or(0), limit + 1).await?;
-    tx.rollback().await?;
     let has_more = records.len() > limit as usize;
     records.truncate(limit as usize);
     let next = if has_more { records.last().map(|record| record.id) } else { None };

@@ -170,7 +170,6 @@ pub(crate) async fn operate(
 async fn find(state: &State, id: ExecutionId) -> Result<ExecutionDetail, Problem> {
     let mut tx = state.read().await?;
     let found = tx.execution(id).await?;
-    tx.rollback().await?;
     Ok(found.ok_or(JobError::UnknownExecution(id))?)
 }
 

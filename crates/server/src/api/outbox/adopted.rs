@@ -105,7 +105,6 @@ impl From<AdoptError> for Problem {
 pub(crate) async fn list(Given(state): Given<State>) -> Result<Json<AdoptedTables>, Problem> {
     let mut tx = state.read().await?;
     let records = tx.adopted_tables().await?;
-    tx.rollback().await?;
     Ok(Json(AdoptedTables { items: records.into_iter().map(Adopted::from).collect() }))
 }
 

@@ -233,7 +233,6 @@ pub(crate) async fn list(
     let mut tx = state.read().await?;
     // One more than asked for tells whether there is a next page.
     let events = tx.outbox_events(&filter, limit + 1).await?;
-    tx.rollback().await?;
     let has_more = events.len() > limit as usize;
     let items: Vec<Event> = events.into_iter().take(limit as usize).map(Event::from).collect();
     let next = if has_more { items.last().map(|event| event.id) } else { None };
@@ -249,7 +248,6 @@ pub(crate) async fn show(
     let id = EventId::new(id(&text)?);
     let mut tx = state.read().await?;
     let found = tx.outbox_event_detail(id).await?;
-    tx.rollback().await?;
     let remedy = "list the events; those that were published long ago are forgotten";
     let detail =
         found.ok_or_else(|| Problem::new(Code::EventNotFound, format!("there is no event {id}"), remedy))?;

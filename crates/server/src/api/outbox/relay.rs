@@ -85,6 +85,5 @@ impl From<RelayDetail> for Relay {
 pub(crate) async fn list(Given(state): Given<State>) -> Result<Json<Relays>, Problem> {
     let mut tx = state.read().await?;
     let relays = tx.outbox_relays().await?;
-    tx.rollback().await?;
     Ok(Json(Relays { items: relays.into_iter().map(Relay::from).collect() }))
 }

@@ -152,7 +152,6 @@ pub(crate) async fn show(
     let mut tx = state.read().await?;
     let stats = tx.outbox_stats(COUNT_MAX).await?;
     let adopted = tx.adopted_standings(COUNT_MAX).await?;
-    tx.rollback().await?;
     Ok(Json(standing(&stats, &adopted, asked.slots)))
 }
 

@@ -47,7 +47,6 @@ pub(crate) async fn list(
     let mut tx = state.read().await?;
     find(&mut tx, &name).await?;
     let stories = tx.pool_events(Some(&name), limit).await?;
-    tx.rollback().await?;
     let told = stories.into_iter().map(|story| PoolEvent {
         at: story.at.to_string(),
         message: story.text,

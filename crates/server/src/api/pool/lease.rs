@@ -161,7 +161,6 @@ pub(crate) fn lease_id(text: &str) -> Result<TicketId, Problem> {
 async fn find(state: &State, id: TicketId) -> Result<TicketRecord, Problem> {
     let mut tx = state.read().await?;
     let found = tx.pool_ticket(id).await?;
-    tx.rollback().await?;
     found.ok_or_else(|| gone().as_missing())
 }
 

@@ -263,7 +263,6 @@ async fn parts(
         }
         parts.push(part);
     }
-    tx.rollback().await?;
     Ok((parts, hints))
 }
 
@@ -279,7 +278,6 @@ async fn tickets(state: &State, principal: &Principal, id: TicketId) -> Result<V
             of_run.into_iter().filter(is_ours).collect()
         }
     };
-    tx.rollback().await?;
     for record in &tickets {
         principal.check_scope(&object(&record.pool))?;
     }

@@ -171,7 +171,6 @@ pub(crate) async fn holders(
     let mut tx = state.read().await?;
     find(&mut tx, &name).await?;
     let records = tx.pool_tickets(&name, &held, limit).await?;
-    tx.rollback().await?;
     Ok(Json(PoolHolders { items: records.iter().map(PoolLease::from).collect() }))
 }
 
@@ -186,7 +185,6 @@ pub(crate) async fn queue(
     let mut tx = state.read().await?;
     let ledger = tx.pool_ledger(&name).await?.ok_or_else(|| unknown(name.as_str()))?;
     let now = tx.now().await?;
-    tx.rollback().await?;
     let tickets: HashMap<_, &Ticket> = ledger.tickets().map(|ticket| (ticket.id, ticket)).collect();
     let places = (1..).zip(standing(&ledger, now)).take(limit as usize);
     let items = places.filter_map(|(position, (id, reason, estimate))| {

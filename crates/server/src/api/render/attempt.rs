@@ -118,7 +118,6 @@ pub(crate) async fn list(
     let mut tx = state.read().await?;
     find(&mut tx, id).await?;
     let attempts = tx.render_attempts(id).await?;
-    tx.rollback().await?;
     Ok(Json(Attempts { items: attempts.into_iter().map(Attempt::from).collect() }))
 }
 
@@ -132,6 +131,5 @@ pub(crate) async fn audit(
     let mut tx = state.read().await?;
     find(&mut tx, id).await?;
     let transitions = tx.render_transitions(id).await?;
-    tx.rollback().await?;
     Ok(Json(Transitions { items: transitions.into_iter().map(Transition::from).collect() }))
 }

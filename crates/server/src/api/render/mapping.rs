@@ -152,7 +152,6 @@ pub(crate) async fn list(
 ) -> Result<Json<FieldMappings>, Problem> {
     let mut tx = state.read().await?;
     let rows = tx.field_mappings(asked.composition.as_deref()).await?;
-    tx.rollback().await?;
     Ok(Json(FieldMappings { items: rows.into_iter().map(FieldMapping::from).collect() }))
 }
 

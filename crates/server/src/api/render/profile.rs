@@ -145,7 +145,6 @@ impl RenderProfile {
 pub(crate) async fn list(Given(state): Given<State>) -> Result<Json<RenderProfiles>, Problem> {
     let mut tx = state.read().await?;
     let profiles = tx.render_profiles().await?;
-    tx.rollback().await?;
     Ok(Json(RenderProfiles { items: profiles.into_iter().map(RenderProfile::from).collect() }))
 }
 

@@ -51,6 +51,5 @@ impl From<WorkerRecord> for RenderWorker {
 pub(crate) async fn list(Given(state): Given<State>) -> Result<Json<RenderWorkers>, Problem> {
     let mut tx = state.read().await?;
     let workers = tx.render_workers(WORKER_SEEN_WITHIN).await?;
-    tx.rollback().await?;
     Ok(Json(RenderWorkers { items: workers.into_iter().map(RenderWorker::from).collect() }))
 }

@@ -36,7 +36,6 @@ pub(crate) struct Meant {
 pub(crate) async fn page(visit: Visit, Asked(meant): Asked<Meant>) -> Result<Html<String>, Problem> {
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;
     let silences = tx.silences(SILENCES_MAX).await?;
-    tx.rollback().await?;
     let times = visit.times(pulse.now);
     let list = list::region(&visit.state, &pulse, &times);
     let nothing = html! {};

@@ -26,7 +26,6 @@ pub(crate) async fn all(visit: Visit, Asked(wanted): Asked<Wanted>) -> Result<Ht
     let view = ExecutionsView::new("", &wanted.status, None, wanted.before);
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;
     let executions = Executions::read(&mut tx, &view).await?;
-    tx.rollback().await?;
     let table = executions.markup(&visit.state, &visit.times(pulse.now));
     let content = html! {
         h1 { "Executions" }

@@ -25,7 +25,6 @@ pub(crate) async fn file(Given(state): Given<State>, Path(text): Path<String>) -
         let context = tx.step_context(step.id).await?.map(Context::from);
         contexts.insert(step.name.clone(), json!(context));
     }
-    tx.rollback().await?;
     let steps: Vec<Step> = steps.into_iter().map(Step::from).collect();
     let mut whole = json!(ExecutionDetail::of(detail, now));
     if let Value::Object(members) = &mut whole {

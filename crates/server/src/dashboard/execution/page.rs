@@ -78,7 +78,6 @@ pub(super) async fn show(
     let (pulse, mut tx) = Pulse::read(state).await?;
     let seen = Seen::read(state, &mut tx, id).await?.ok_or(JobError::UnknownExecution(id))?;
     let content = content::Content::read(visit, &mut tx, &seen).await?;
-    tx.rollback().await?;
     let times = visit.times(pulse.now);
     let regions = Regions::new(state, &seen, &times);
     let execution = seen.execution();

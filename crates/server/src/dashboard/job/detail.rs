@@ -52,7 +52,6 @@ pub(super) async fn show(
     let executions = Executions::read(&mut tx, &view).await?;
     let instances = instance::Instances::read(&mut tx, name, wanted).await?;
     let mut schedules: Vec<ScheduleRecord> = tx.schedules(SCHEDULES_MAX).await?;
-    tx.rollback().await?;
     schedules.retain(|record| record.schedule.job == name);
     let defined = visit.state.launcher().jobs().get(name);
     let is_known = !runs.is_empty() || !instances.is_empty() || !schedules.is_empty();

@@ -18,7 +18,6 @@ pub(crate) async fn jobs(visit: Visit, Asked(view): Asked<JobsView>) -> Result<H
     let view = view.sane();
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;
     let jobs = Jobs::read(&visit.state, &mut tx, &view, pulse.now).await?;
-    tx.rollback().await?;
     let list = jobs.region(&visit.state, &visit.times(pulse.now));
     let aside = html! {
         span.soft { "Those that failed come first." }

@@ -125,7 +125,6 @@ pub(crate) async fn resume(
 async fn back(visit: &Visit, name: &str) -> Result<Redirect, Problem> {
     let mut tx = visit.state.read().await?;
     let found = tx.schedule(name).await?;
-    tx.rollback().await?;
     let place = found.map_or_else(
         || visit.state.path("/jobs"),
         |record| format!("{}#schedules", address(&visit.state, &record.schedule.job)),

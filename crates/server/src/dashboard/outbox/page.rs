@@ -77,7 +77,6 @@ fn excepted(state: &State, standing: &Standing, times: &Times) -> Region {
 pub(crate) async fn page(visit: Visit) -> Result<Html<String>, Problem> {
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;
     let standing = Standing::read(&mut tx).await?;
-    tx.rollback().await?;
     let regions = Regions::new(&visit.state, &standing, &visit.times(pulse.now));
     let content = content(&visit, &regions);
     let frame =

@@ -67,7 +67,7 @@ impl Snapshot {
             migrations: Vec::new(),
             pulse,
         };
-        tx.rollback().await?;
+        drop(tx);
         let migrations = state.store().migration_status().await?;
         Ok(Self { migrations, ..snapshot })
     }

@@ -189,7 +189,6 @@ pub(crate) async fn ask_release(
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;
     let pool = find(&mut tx, &name).await?;
     let record = tx.pool_ticket(id).await?.filter(|found| found.pool == name);
-    tx.rollback().await?;
     let record = record.ok_or_else(|| gone().as_missing())?;
     let content = html! {
         h1 { (name) }

@@ -214,7 +214,6 @@ pub(crate) async fn page(
         }
         Tab::Holders | Tab::Queue | Tab::Settings => None,
     };
-    tx.rollback().await?;
     let (times, buttons) = (visit.times(pulse.now), visit.buttons_of(Permission::Operate, &object(&name)));
     let look = Look { state: &visit.state, times: &times, buttons };
     let regions = Regions::new(&look, &one, at);

@@ -120,7 +120,6 @@ async fn question(
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;
     let pool = find(&mut tx, name).await?;
     let ledger = tx.pool_ledger(name).await?.ok_or_else(|| unknown(name.as_str()))?;
-    tx.rollback().await?;
     let after = thought.wish().over(pool.settings.clone())?;
     let lines = consequences(&pool, &after, hopeless(&ledger, &after), pulse.now);
     let content = html! {

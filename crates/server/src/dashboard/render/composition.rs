@@ -34,7 +34,6 @@ pub(crate) async fn profiles(visit: Visit) -> Result<Html<String>, Problem> {
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;
     let profiles = tx.render_profiles().await?;
     let gaps = tx.render_gaps_of_queue().await?;
-    tx.rollback().await?;
     let rows = html! {
         tbody {
             @if profiles.is_empty() {
@@ -97,7 +96,6 @@ pub(crate) async fn mappings(visit: Visit, Asked(chosen): Asked<Chosen>) -> Resu
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;
     let all = tx.field_mappings(None).await?;
     let gaps = tx.render_gaps_of_queue().await?;
-    tx.rollback().await?;
     let mut compositions: BTreeMap<&str, usize> = BTreeMap::new();
     for row in &all {
         *compositions.entry(&row.composition).or_default() += 1;

@@ -103,7 +103,6 @@ pub(crate) async fn page(visit: Visit, Path(text): Path<String>) -> Result<Html<
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;
     let whole = Whole::read(&mut tx).await?;
     let one = One::read(&mut tx, id).await?.ok_or_else(|| render::unknown(id))?;
-    tx.rollback().await?;
     let object = render::object(one.record.composition.as_deref());
     let refusal = visit.refusal_of(Permission::Operate, &object);
     let buttons = Buttons::unless(refusal.as_deref());
@@ -312,7 +311,6 @@ pub(crate) async fn download(visit: Visit, Path(text): Path<String>) -> Result<R
     let attempts: Vec<Attempt> = tx.render_attempts(id).await?.into_iter().map(Attempt::from).collect();
     let changes: Vec<Transition> =
         tx.render_transitions(id).await?.into_iter().map(Transition::from).collect();
-    tx.rollback().await?;
     let document = json!({ "render": RenderRow::from(record), "attempts": attempts, "audit": changes });
     let name = format!("attachment; filename=\"tidemill-render-{id}.json\"");
     let headers =
@@ -326,7 +324,6 @@ pub(crate) async fn data(visit: Visit, Path(text): Path<String>) -> Result<Html<
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;
     let record = find(&mut tx, id).await?;
     let data = tx.render_data(id).await?.ok_or_else(|| render::unknown(id))?;
-    tx.rollback().await?;
     let back = visit.state.path(&format!("/render/{id}"));
     let content = html! {
         h1 { (title(&record)) " " span.soft { "#" (id) } }

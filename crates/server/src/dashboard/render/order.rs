@@ -71,7 +71,6 @@ async fn ask(verb: Verb, visit: &Visit, text: &str, back: &str) -> Result<Html<S
     let id = RenderId::new(id(text)?);
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;
     let record = find(&mut tx, id).await?;
-    tx.rollback().await?;
     let own = visit.state.path(&format!("/render/{id}"));
     let question = Question { verb, record: &record, back: ours(&visit.state, back).unwrap_or(&own) };
     let content = html! {

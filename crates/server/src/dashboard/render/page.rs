@@ -54,7 +54,6 @@ pub(crate) async fn page(visit: Visit, Asked(wanted): Asked<Wanted>) -> Result<H
         };
         (Page::Other, content)
     };
-    tx.rollback().await?;
     let markup = html! {
         h1 { "Render" }
         (tabs(&visit, "/render"))

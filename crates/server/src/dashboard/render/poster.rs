@@ -45,7 +45,7 @@ pub(crate) async fn file(visit: Visit, Path(text): Path<String>) -> Result<Respo
     let id = RenderId::new(id(&text)?);
     let mut tx = visit.state.read().await?;
     let record = find(&mut tx, id).await?;
-    tx.rollback().await?;
+    drop(tx);
     let missing = || Problem::not_found("a picture of this render");
     let place = place(&visit.state, &record).ok_or_else(missing)?;
     let Ok(thread) = Arc::clone(&READERS).try_acquire_owned() else {

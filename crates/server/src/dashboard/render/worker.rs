@@ -127,7 +127,6 @@ fn why(state: &State, worker: &WorkerRecord) -> Markup {
 pub(crate) async fn page(visit: Visit) -> Result<Html<String>, Problem> {
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;
     let crew = Crew::read(&mut tx).await?;
-    tx.rollback().await?;
     let times = visit.times(pulse.now);
     let body = region(&visit.state, &crew, &times);
     let more = html! {

@@ -123,7 +123,6 @@ async fn create_table(store: &Store) -> Result<(), Failure> {
 async fn count(store: &Store) -> Result<DemoPayments, Failure> {
     let mut tx = store.read().await?;
     let counted = tx.demo_payments().await?;
-    tx.rollback().await?;
     Ok(counted)
 }
 

@@ -46,7 +46,6 @@ impl KillWorker {
                 chosen = Some(Victim { id: process.id, name, pid, leases });
             }
         }
-        tx.rollback().await?;
         Ok(chosen)
     }
 }

@@ -181,7 +181,6 @@ impl Night {
         for pool in self.limits.keys() {
             let mut tx = self.store.read().await?;
             let audited = tx.audit_pool(pool).await?;
-            tx.rollback().await?;
             let differences = audited.map_or(1, |audited| audited.differences.len() as u64 + audited.usage);
             self.violations += differences;
         }

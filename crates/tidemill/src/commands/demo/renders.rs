@@ -198,7 +198,6 @@ impl Nas {
 async fn renders(store: &Store) -> Result<Vec<RenderRecord>, Failure> {
     let mut tx = store.read().await?;
     let renders = tx.renders(&RenderFilter::default(), None, 100).await?;
-    tx.rollback().await?;
     Ok(renders)
 }
 

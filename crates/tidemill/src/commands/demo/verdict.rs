@@ -56,7 +56,7 @@ impl Verdicts {
             moves += judged.moves;
             violations += judged.violations;
         }
-        tx.rollback().await?;
+        drop(tx);
         // Whoever was killed counts until its lease has run out.
         let ending = async {
             while anybody_counts(store, server).await? {
@@ -83,7 +83,6 @@ impl Verdicts {
 async fn anybody_counts(store: &Store, server: ProcessId) -> Result<bool, Failure> {
     let mut tx = store.read().await?;
     let processes = tx.processes(100).await?;
-    tx.rollback().await?;
     let mut workers = processes.iter().filter(|process| process.id != server);
     Ok(workers.any(|process| matches!(process.state, ProcessState::Live { .. })))
 }

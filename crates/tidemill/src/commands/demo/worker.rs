@@ -143,7 +143,6 @@ async fn live_workers(store: &Store, named: &str) -> Result<usize, EngineError> 
     let mut tx = store.read().await?;
     let now = tx.now().await?;
     let processes = tx.processes(1000).await?;
-    tx.rollback().await?;
     let named = processes.iter().filter(|process| process.identity.name.starts_with(named));
     Ok(named.filter(|process| process.state.is_live(now)).count())
 }

@@ -31,7 +31,6 @@ pub(super) async fn look(context: &Context) -> Vec<Check> {
             }
             checks.push(clocks(&store).await);
             checks.push(wakeups(&store));
-            store.close().await;
         }
         Err(failure) => checks.push(Check { name: "database", verdict: Verdict::of(&failure) }),
     }
@@ -60,7 +59,6 @@ async fn connection(store: &Store) -> Check {
 async fn now(store: &Store) -> Result<tidemill_domain::time::Timestamp, StoreError> {
     let mut tx = store.read().await?;
     let now = tx.now().await?;
-    tx.rollback().await?;
     Ok(now)
 }
 

@@ -26,7 +26,6 @@ async fn left(id: ExecutionId, store: &Store) -> Result<Option<(String, Duration
     let mut tx = store.read().await?;
     let now = tx.now().await?;
     let found = tx.execution(id).await?;
-    tx.rollback().await?;
     let process = found.and_then(|detail| detail.owner).and_then(|owner| owner.process);
     Ok(process.and_then(|process| match process.state {
         ProcessState::Live { until } if now < until => Some((process.identity.name, until.since(now))),

@@ -143,8 +143,6 @@ async fn preview(job: &Job, lines: &mut [Line], context: &Context) -> Result<(),
             Err(refusal) => Done::Refused { code: refusal.code(), why: refusal.to_string() },
         };
     }
-    tx.rollback().await?;
-    store.close().await;
     Ok(())
 }
 
@@ -238,7 +236,6 @@ async fn cause(end: &ExecutionEnd, store: &Store) -> Option<String> {
 async fn steps_of(id: ExecutionId, store: &Store) -> Result<Vec<StepRecord>, StoreError> {
     let mut tx = store.read().await?;
     let steps = tx.steps(id).await?;
-    tx.rollback().await?;
     Ok(steps)
 }
 

@@ -27,8 +27,6 @@ pub(super) async fn show(id: ExecutionId, with_contexts: bool, context: &Context
     let found = tx.execution(id).await?;
     let steps = tx.steps(id).await?;
     let contexts = if with_contexts { Some(contexts(id, &steps, &mut tx).await?) } else { None };
-    tx.rollback().await?;
-    store.close().await;
     let detail = found.ok_or(JobError::UnknownExecution(id))?;
     match context.output() {
         Output::Json => print_object(&detail, &steps, contexts.as_ref(), now, true)?,

@@ -18,8 +18,6 @@ pub(super) async fn jobs(limit: u32, context: &Context) -> Result<Exit, Failure>
     let store = context.store().await?;
     let mut tx = store.read().await?;
     let known = tx.jobs(limit).await?;
-    tx.rollback().await?;
-    store.close().await;
     let mut all: BTreeMap<String, Option<JobRecord>> =
         context.jobs().names().into_iter().map(|name| (name, None)).collect();
     all.extend(known.into_iter().map(|job| (job.name.clone(), Some(job))));
@@ -45,8 +43,6 @@ pub(super) async fn one(name: &str, limit: u32, context: &Context) -> Result<Exi
     let store = context.store().await?;
     let mut tx = store.read().await?;
     let instances = tx.instances(name, None, limit).await?;
-    tx.rollback().await?;
-    store.close().await;
     let job = match context.jobs().get(name) {
         Ok(job) => Some(job),
         Err(unknown) if instances.is_empty() => return Err(unknown.into()),
@@ -81,8 +77,6 @@ pub(super) async fn executions(arguments: Executions, context: &Context) -> Resu
     let store = context.store().await?;
     let mut tx = store.read().await?;
     let executions = tx.executions(&filter, arguments.before, arguments.limit).await?;
-    tx.rollback().await?;
-    store.close().await;
     let columns =
         &["execution", "job", "instance", "status", "exit_code", "created_at", "ended_at", "launched_by"];
     let mut listing = Listing::new("tidemill.execution/v1", columns, "There is no such execution.");

@@ -50,7 +50,6 @@ async fn order(
         Operated::Refused(ExecutionRefusal::OwnerAlive) => alive::advice(id, &store).await,
         _ => None,
     };
-    store.close().await;
     let (from, to) = match operated {
         Operated::Done { from, to } => (from, to),
         Operated::Refused(refusal) => {

@@ -27,7 +27,6 @@ pub(super) async fn tell(
     let mut tx = store.read().await?;
     let found = tx.execution(id).await?.map(|found| found.execution);
     let steps = tx.steps(id).await?;
-    tx.rollback().await?;
     let execution = found.ok_or(JobError::UnknownExecution(id))?;
     print(&execution, &steps, context)?;
     verdict(&end, &execution.job, &steps, &restart)

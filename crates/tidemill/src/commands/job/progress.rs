@@ -48,7 +48,6 @@ pub(super) async fn show(id: ExecutionId, store: &Store, context: &Context) {
 async fn steps(id: ExecutionId, store: &Store) -> Result<Vec<StepRecord>, StoreError> {
     let mut tx = store.read().await?;
     let steps = tx.steps(id).await?;
-    tx.rollback().await?;
     Ok(steps)
 }
 
@@ -64,7 +63,6 @@ async fn earlier(id: ExecutionId, store: &Store) -> Result<HashMap<String, u64>,
             }
         }
     }
-    tx.rollback().await?;
     Ok(read)
 }
 

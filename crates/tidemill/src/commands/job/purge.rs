@@ -52,7 +52,6 @@ pub(super) async fn run(arguments: Purge, context: &Context) -> Result<Exit, Fai
     } else {
         purge::purge(&store, &order, &context.actor(), |report| progress.tell(report)).await?
     };
-    store.close().await;
     for note in notes(&order, &report) {
         context.note(&note);
     }

@@ -159,7 +159,7 @@ pub(super) async fn with_launcher<T>(
     let launcher = Launcher::new(store.clone(), process.clone(), clock, definitions.jobs.clone());
     let done = act(&launcher).await;
     reaping.abort();
-    goodbye::say(&process, &store).await;
+    goodbye::say(&process).await;
     done
 }
 

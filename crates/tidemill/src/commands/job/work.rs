@@ -40,6 +40,6 @@ pub(super) async fn run(slots: u32, context: &Context) -> Result<Exit, Failure> 
         }
     }
     loops.abort_all();
-    goodbye::say(&process, &store).await;
+    goodbye::say(&process).await;
     if was_told { Ok(Exit::Ok) } else { Err(EngineError::ProcessExpired { id: process.id() }.into()) }
 }

@@ -49,7 +49,6 @@ pub(super) async fn run(arguments: Add, context: &Context) -> Result<Exit, Failu
     let id = tx.publish(&event).await?;
     tx.audit(&AuditEntry::new(context.actor(), "event.add", &format!("event/{id}"))).await?;
     tx.commit().await?;
-    store.close().await;
     let fields = [("event", json!(id.get())), ("slot", json!(event.slot().get()))];
     print_fields("tidemill.outbox_added/v1", &fields, context.output())?;
     Ok(Exit::Ok)

@@ -84,7 +84,6 @@ pub(super) async fn adopt(arguments: Adopt, context: &Context) -> Result<Exit, F
         tx.adopt_table(&adopted, &context.actor()).await?;
         tx.commit().await?;
     }
-    store.close().await;
     for warning in &examined.warnings {
         context.note(&format!("warning: {warning}"));
     }
@@ -104,8 +103,6 @@ pub(super) async fn list(context: &Context) -> Result<Exit, Failure> {
     let store = context.store().await?;
     let mut tx = store.read().await?;
     let records = tx.adopted_tables().await?;
-    tx.rollback().await?;
-    store.close().await;
     let columns = &["table", "topic", "aggregate_type", "event_type", "time_zone", "since", "by"];
     let mut listing = Listing::new("tidemill.outbox_adopted/v1", columns, "No table is adopted.");
     for record in records {
@@ -132,7 +129,6 @@ pub(super) async fn unadopt(arguments: Unadopt, context: &Context) -> Result<Exi
     if arguments.drop_indexes {
         store.unindex_adopted(&name).await?;
     }
-    store.close().await;
     context.note(&format!("{name} is no longer served; its rows stay as they are"));
     Ok(Exit::Ok)
 }

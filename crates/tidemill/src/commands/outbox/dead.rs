@@ -51,8 +51,6 @@ pub(super) async fn run(arguments: Dead, context: &Context) -> Result<Exit, Fail
     let mut tx = store.read().await?;
     if let Some(id) = arguments.id {
         let found = tx.outbox_exception(id).await?;
-        tx.rollback().await?;
-        store.close().await;
         let detail = found.ok_or_else(|| failure(id, ExceptionRefusal::Unknown))?;
         print(&detail, context)?;
         return Ok(Exit::Ok);
@@ -60,8 +58,6 @@ pub(super) async fn run(arguments: Dead, context: &Context) -> Result<Exit, Fail
     let filter = arguments.filter.with(if arguments.all { Breadth::Open } else { Breadth::Parked });
     let records =
         tx.outbox_exceptions(&filter, arguments.after.unwrap_or(EventId::ZERO), arguments.limit).await?;
-    tx.rollback().await?;
-    store.close().await;
     let columns = &[
         "event",
         "state",

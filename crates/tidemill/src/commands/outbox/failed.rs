@@ -61,8 +61,6 @@ pub(super) async fn list(
     let mut tx = store.read().await?;
     let table = tx.adopted_table(name).await?;
     let records = tx.adopted_failed(&table, after.unwrap_or(EventId::new(i64::MIN)), limit, skipped).await?;
-    tx.rollback().await?;
-    store.close().await;
     let columns = &["event", "aggregate_id", "is_skipped", "attempts", "updated_at", "error"];
     let mut listing = Listing::new("tidemill.outbox_failed/v1", columns, "No row has FAILED.");
     for record in &records {
@@ -123,7 +121,6 @@ pub(super) async fn order(
         changed.extend(ordered.changed);
         refused.extend(ordered.refused);
     }
-    store.close().await;
     if order.is_dry {
         context.note("a dry run: nothing was changed");
     }
@@ -151,7 +148,6 @@ async fn all(store: &Store, name: &TableName) -> Result<Vec<EventId>, Failure> {
         let table = tx.adopted_table(name).await?;
         let after = ids.last().copied().unwrap_or(EventId::new(i64::MIN));
         let page = tx.adopted_failed(&table, after, 10_000, Skipped::Not).await?;
-        tx.rollback().await?;
         ids.extend(page.iter().map(|record| record.id));
         if page.len() < 10_000 {
             return Ok(ids);

@@ -32,7 +32,6 @@ async fn set(notice: Notice, context: &Context) -> Result<Exit, Failure> {
     let mut tx = store.begin().await?;
     let is_new = tx.set_outbox_notice(notice, &context.actor()).await?;
     tx.commit().await?;
-    store.close().await;
     context.note(match (notice, is_new) {
         (Notice::On, true) => "relays are woken at once when other programs write events",
         (Notice::On, false) => "the trigger was there already",
@@ -46,8 +45,6 @@ async fn status(context: &Context) -> Result<Exit, Failure> {
     let store = context.store().await?;
     let mut tx = store.read().await?;
     let is_on = tx.outbox_notice().await?;
-    tx.rollback().await?;
-    store.close().await;
     let word = match is_on {
         Some(true) => "on",
         Some(false) => "off",

@@ -160,7 +160,6 @@ async fn order(mut parts: Vec<Selection>, order: &Order<'_>, context: &Context) 
             parts.push(Selection::Matching { filter, after });
         }
     }
-    store.close().await;
     tell(order, &changed, &refused, context)
 }
 

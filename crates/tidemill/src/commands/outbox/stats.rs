@@ -28,8 +28,6 @@ pub(super) async fn run(arguments: &Stats, context: &Context) -> Result<Exit, Fa
     let mut tx = store.read().await?;
     let stats = tx.outbox_stats(arguments.count).await?;
     let adopted = tx.adopted_standings(arguments.count).await?;
-    tx.rollback().await?;
-    store.close().await;
     match arguments.slots {
         true => slots(&stats, context.output())?,
         false => whole(&stats, &adopted, context.output())?,

@@ -39,13 +39,11 @@ pub(super) async fn run(arguments: Verify, context: &Context) -> Result<Exit, Fa
     let sink = Sink::of(&arguments, context)?;
     let store = context.store().await?;
     let mut verifier = sink.verifier(store.clone())?;
-    let answer = if arguments.follow {
+    if arguments.follow {
         follow(&mut verifier, arguments.every, context).await
     } else {
         once(&mut verifier, context).await
-    };
-    store.close().await;
-    answer
+    }
 }
 
 /// What is to be read.

@@ -115,7 +115,6 @@ pub(super) async fn create(
     let mut tx = store.begin().await?;
     done(tx.create_pool(&settings, &context.actor()).await?, &settings.name)?;
     tx.commit().await?;
-    store.close().await;
     look::show(settings.name.as_str(), context).await
 }
 
@@ -142,7 +141,6 @@ pub(super) async fn set(pool: &str, order: Order, context: &Context) -> Result<E
     done(tx.set_pool(&settings, &context.actor(), order.reason.as_deref()).await?, &name)?;
     let now = tx.now().await?;
     tx.commit().await?;
-    store.close().await;
     changed(&before.settings, &settings).print(context.output())?;
     if let Some(text) = cut(&before, &settings, now) {
         context.note(&text);

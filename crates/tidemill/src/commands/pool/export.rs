@@ -56,8 +56,6 @@ pub(super) async fn run(order: Order, context: &Context) -> Result<Exit, Failure
         }
         Table::Registry => tickets(&mut tx, order.states()).await?,
     };
-    tx.rollback().await?;
-    store.close().await;
     let items: Vec<Value> = items.into_iter().map(typed).collect();
     let text = match context.output() {
         // As a scan answers.

@@ -31,7 +31,6 @@ pub(super) async fn run(file: &Path, context: &Context) -> Result<Exit, Failure>
     let store = context.store().await?;
     put(limits, file, &store, &mut listing, context).await?;
     let is_complete = take_over(batches, &store, &mut listing, context).await?;
-    store.close().await;
     listing.print(context.output())?;
     Ok(if is_complete { Exit::Ok } else { Exit::NotAdmitted })
 }
@@ -107,7 +106,7 @@ async fn take_over(
 ) -> Result<bool, Failure> {
     let mut tx = store.read().await?;
     let now = tx.now().await?;
-    tx.rollback().await?;
+    drop(tx);
     let pools = Pools::start(store.clone(), context.pool_options());
     let mut is_complete = true;
     for (_, batch) in batches {

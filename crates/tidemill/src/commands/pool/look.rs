@@ -17,8 +17,6 @@ pub(super) async fn list(limit: u32, context: &Context) -> Result<Exit, Failure>
     let mut tx = store.read().await?;
     let now = tx.now().await?;
     let pools = tx.pools(limit).await?;
-    tx.rollback().await?;
-    store.close().await;
     let columns =
         &["name", "id", "in_use", "limit", "max", "active", "waiting", "suspect", "over_by", "state"];
     let empty = "There are no pools: `tidemill pool create NAME --max UNITS` makes one.";
@@ -56,8 +54,6 @@ pub(super) async fn show(pool: &str, context: &Context) -> Result<Exit, Failure>
     let now = tx.now().await?;
     let record = find(&mut tx, pool).await?;
     let ledger = tx.pool_ledger(&record.settings.name).await?;
-    tx.rollback().await?;
-    store.close().await;
     let limit = record.settings.limit_at(now);
     let pause = record.settings.paused.as_ref();
     let mut fields = change::fields(&record.settings);
@@ -93,8 +89,6 @@ pub(super) async fn holders(of: &Of, context: &Context) -> Result<Exit, Failure>
     let record = find(&mut tx, &of.pool).await?;
     let states = [State::Granted, State::Running, State::Suspect];
     let held = tx.pool_tickets(&record.settings.name, &states, of.limit).await?;
-    tx.rollback().await?;
-    store.close().await;
     let columns =
         &["lease", "holder", "state", "class", "units", "parallel", "asked", "table", "since", "expires_at"];
     let mut listing = Listing::new("tidemill.pool_holder/v1", columns, "Nobody has units of it.");
@@ -123,8 +117,6 @@ pub(super) async fn queue(of: &Of, context: &Context) -> Result<Exit, Failure> {
     let now = tx.now().await?;
     let name = find(&mut tx, &of.pool).await?.settings.name;
     let ledger = tx.pool_ledger(&name).await?.ok_or_else(|| super::unknown(&of.pool))?;
-    tx.rollback().await?;
-    store.close().await;
     let columns = &[
         "position",
         "lease",
@@ -180,8 +172,6 @@ pub(super) async fn events(pool: Option<&str>, limit: u32, context: &Context) ->
         None => None,
     };
     let stories = tx.pool_events(name.as_ref(), limit).await?;
-    tx.rollback().await?;
-    store.close().await;
     let columns = &["at", "pool", "event", "holder"];
     let mut listing = Listing::new("tidemill.pool_event/v1", columns, "Nothing worth telling has happened.");
     for story in stories {

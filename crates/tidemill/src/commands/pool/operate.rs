@@ -19,7 +19,6 @@ pub(super) async fn pause(pool: &str, reason: &str, context: &Context) -> Result
     settings.check()?;
     done(tx.set_pool(&settings, &context.actor(), Some(reason)).await?, &name)?;
     tx.commit().await?;
-    store.close().await;
     context.note(&format!("{name} is paused: nothing starts; {}", holds(&record)));
     Ok(Exit::Ok)
 }
@@ -36,7 +35,6 @@ pub(super) async fn resume(pool: &str, reason: Option<&str>, context: &Context) 
     let was_paused = settings.paused.take().is_some();
     done(tx.set_pool(&settings, &context.actor(), reason).await?, &name)?;
     tx.commit().await?;
-    store.close().await;
     context.note(&match was_paused {
         true => format!("{name} goes on with its queue"),
         false => format!("{name} was not paused"),
@@ -50,7 +48,6 @@ pub(super) async fn remove(pool: &str, reason: Option<&str>, context: &Context) 
     let name = find(&mut tx, pool).await?.settings.name;
     done(tx.remove_pool(&name, &context.actor(), reason).await?, &name)?;
     tx.commit().await?;
-    store.close().await;
     context.note(&format!("the pool {name} is gone, with all that was known of its past"));
     Ok(Exit::Ok)
 }
@@ -61,7 +58,6 @@ pub(super) async fn release(lease: TicketId, reason: &str, context: &Context) ->
     let found = tx.pool_ticket(lease).await?;
     let released = tx.release_ticket(lease, &context.actor(), reason).await?;
     tx.commit().await?;
-    store.close().await;
     let Some((pool, released)) = released else {
         let failure = Failure::new(
             Code::PoolLeaseGone,

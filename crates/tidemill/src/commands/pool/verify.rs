@@ -33,8 +33,6 @@ pub(super) async fn run(pool: Option<&str>, context: &Context) -> Result<Exit, F
         decisions += audited.records;
         violations.extend(audited.differences.iter().map(|difference| format!("{name}: {difference}")));
     }
-    tx.rollback().await?;
-    store.close().await;
     listing.print(context.output())?;
     if violations.is_empty() {
         context.note(&format!("{decisions} decisions, 0 violations"));

@@ -66,8 +66,6 @@ pub(super) async fn list(arguments: List, context: &Context) -> Result<Exit, Fai
     let store = context.store().await?;
     let mut tx = store.read().await?;
     let renders = tx.renders(&filter, arguments.before, arguments.limit).await?;
-    tx.rollback().await?;
-    store.close().await;
     let columns = &[
         "render",
         "status",
@@ -130,8 +128,6 @@ pub(super) async fn show(arguments: &Show, context: &Context) -> Result<Exit, Fa
         return Ok(Exit::Ok);
     }
     let transitions = tx.render_transitions(id).await?;
-    tx.rollback().await?;
-    store.close().await;
     let mut fields = fields(&record);
     fields.push(("tried", attempts.iter().map(attempt).collect()));
     fields.push(("history", transitions.iter().map(transition).collect()));
@@ -208,8 +204,6 @@ pub(super) async fn workers(context: &Context) -> Result<Exit, Failure> {
     let store = context.store().await?;
     let mut tx = store.read().await?;
     let workers = tx.render_workers(WORKER_SEEN_WITHIN).await?;
-    tx.rollback().await?;
-    store.close().await;
     let columns = &["worker", "process", "state", "in_flight", "capacity", "seen_at"];
     let mut listing = Listing::new("tidemill.render_worker/v1", columns, "No worker is running.");
     for worker in &workers {

@@ -117,7 +117,6 @@ async fn import(rows: &[MappingRow], how: Import, context: &Context) -> Result<E
     } else {
         tx.commit().await?;
     }
-    store.close().await;
     listing.print(context.output())?;
     Ok(Exit::Ok)
 }
@@ -126,8 +125,6 @@ async fn stored(composition: Option<&str>, context: &Context) -> Result<Vec<Mapp
     let store = context.store().await?;
     let mut tx = store.read().await?;
     let rows = tx.field_mappings(composition).await?;
-    tx.rollback().await?;
-    store.close().await;
     Ok(rows)
 }
 
@@ -162,7 +159,6 @@ async fn delete(composition: &str, field: Option<&str>, context: &Context) -> Re
     let mut tx = store.begin().await?;
     let count = tx.delete_field_mappings(composition, field, &context.actor()).await?;
     tx.commit().await?;
-    store.close().await;
     if count == 0 {
         let what = format!("nothing of the composition {composition:?} is mapped so");
         let fix = "see `tidemill render mapping list`";

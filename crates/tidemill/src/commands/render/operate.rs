@@ -79,7 +79,6 @@ pub(super) async fn recover(arguments: &Recover, context: &Context) -> Result<Ex
             break;
         }
     }
-    store.close().await;
     listing.print(context.output())?;
     Ok(Exit::Ok)
 }
@@ -131,7 +130,6 @@ async fn order(
             }
         }
     }
-    store.close().await;
     if run.is_dry {
         context.note("a dry run: nothing was changed");
     }
@@ -159,7 +157,6 @@ pub(super) async fn poll(context: &Context) -> Result<Exit, Failure> {
     tx.wake(RENDER_WAITING);
     tx.commit().await?;
     let is_heard = store.dialect() == Dialect::Postgres && !store.is_behind_transaction_pooler();
-    store.close().await;
     context.note(match is_heard {
         true => "all workers look for renders now",
         false => "this database carries no wake-ups between processes: workers look at their next turn",
@@ -185,7 +182,6 @@ pub(super) async fn reseal(context: &Context) -> Result<Exit, Failure> {
             None => break,
         }
     }
-    store.close().await;
     let mut listing = Listing::new("tidemill.render_reseal/v1", &["resealed"], "Nothing.");
     listing.push(vec![json!(count)]);
     listing.print(context.output())?;

@@ -91,7 +91,5 @@ async fn material(arguments: &Plan, text: &str, context: &Context) -> Result<Mat
     let store = context.store().await?;
     let mut tx = store.read().await?;
     let material = Material::read(&mut tx, text, composition).await?;
-    tx.rollback().await?;
-    store.close().await;
     Ok(material)
 }

@@ -83,7 +83,6 @@ async fn import(profiles: &[Profile], is_dry: bool, context: &Context) -> Result
     } else {
         tx.commit().await?;
     }
-    store.close().await;
     listing.print(context.output())?;
     Ok(Exit::Ok)
 }
@@ -92,8 +91,6 @@ async fn stored(context: &Context) -> Result<Vec<Profile>, Failure> {
     let store = context.store().await?;
     let mut tx = store.read().await?;
     let profiles = tx.render_profiles().await?;
-    tx.rollback().await?;
-    store.close().await;
     Ok(profiles)
 }
 
@@ -123,7 +120,6 @@ async fn delete(composition: &str, context: &Context) -> Result<Exit, Failure> {
     let mut tx = store.begin().await?;
     let was_there = tx.delete_render_profile(composition, &context.actor()).await?;
     tx.commit().await?;
-    store.close().await;
     if !was_there {
         let what = format!("there is no profile of the composition {composition:?}");
         return Err(Failure::new(Code::UnknownComposition, what, "see `tidemill render profile list`"));

@@ -60,12 +60,10 @@ pub(super) async fn run(arguments: Submit, context: &Context) -> Result<Exit, Fa
     let submitted = tx.submit_render(&order, &context.actor()).await?;
     if arguments.dry_run {
         tx.rollback().await?;
-        store.close().await;
         context.note("a dry run: nothing was ordered, and nothing is wrong with it");
         return Ok(Exit::Ok);
     }
     tx.commit().await?;
-    store.close().await;
     let is_new = matches!(submitted, Submitted::New(_));
     let fields = [
         ("render", json!(submitted.id().get())),

@@ -108,7 +108,7 @@ pub(super) async fn run(arguments: &WorkerArguments, context: &Context) -> Resul
     if let Some(telling) = telling {
         telling.abort();
     }
-    goodbye::say(&process, &store).await;
+    goodbye::say(&process).await;
     ended.map(|()| Exit::Ok)
 }
 

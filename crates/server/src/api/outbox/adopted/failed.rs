@@ -119,7 +119,6 @@ pub(crate) async fn list(
     let table = tx.adopted_table(&name).await?;
     // One more than asked for tells whether there is a next page.
     let mut records = tx.adopted_failed(&table, after, limit + 1, skipped).await?;
-    tx.rollback().await?;
     let has_more = records.len() > limit as usize;
     records.truncate(limit as usize);
     let next = if has_more { records.last().map(|record| record.id.get()) } else { None };

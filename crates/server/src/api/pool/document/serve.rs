@@ -146,7 +146,6 @@ impl Caller<'_> {
             Some(pool) => tx.pool(&pool).await?.into_iter().collect(),
             None => tx.pools(POOLS_MAX).await?,
         };
-        tx.rollback().await?;
         records.retain(|record| in_scope(&self.principal.scopes, &object(&record.settings.name)));
         // By their numbers; those without one come last.
         records.sort_by_key(|record| record.settings.external_id.unwrap_or(i64::MAX));
@@ -169,7 +168,6 @@ impl Caller<'_> {
     async fn record(&self, pool: &PoolName) -> Result<Option<PoolRecord>, Problem> {
         let mut tx = self.state.read().await?;
         let record = tx.pool(pool).await?;
-        tx.rollback().await?;
         Ok(record)
     }
 }

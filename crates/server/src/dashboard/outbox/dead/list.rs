@@ -46,7 +46,6 @@ pub(crate) async fn page(visit: Visit, Asked(wanted): Asked<Wanted>) -> Result<H
     let mut records = tx.outbox_exceptions(&filter, wanted.after(), PAGE_ROWS + 1).await?;
     let matching = tx.outbox_exception_count(&filter, COUNT_MAX).await?;
     let excepted = tx.outbox_excepted(STATES_COUNT_MAX).await?;
-    tx.rollback().await?;
     let has_more = records.len() > PAGE_ROWS as usize;
     records.truncate(PAGE_ROWS as usize);
     let next =

@@ -147,7 +147,6 @@ async fn question(
 ) -> Result<Html<String>, Problem> {
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;
     let count = meant.count(verb, &mut tx).await?;
-    tx.rollback().await?;
     let content = html! {
         h1 { (label(verb)) " events" }
         (above)
@@ -221,7 +220,7 @@ async fn order(verb: &Verb, visit: &Visit, pairs: &Pairs) -> Result<Response, Pr
     let meant = Meant::of(pairs)?;
     let mut tx = visit.state.read().await?;
     let count = meant.count(verb, &mut tx).await?;
-    tx.rollback().await?;
+    drop(tx);
     let typed = field(pairs, "number").trim();
     // Who sends the same form twice has the number of before.
     let is_again = count == Count::Exactly(0) && !field(pairs, "key").is_empty();
@@ -282,8 +281,7 @@ async fn give_all(verb: &Verb, visit: &Visit, pairs: &Pairs, meant: &Meant) -> R
 
 /// Says to which events it was not done, and why.
 async fn told(verb: &Verb, visit: &Visit, meant: &Meant, done: &Done) -> Result<Html<String>, StoreError> {
-    let (pulse, tx) = Pulse::read(&visit.state).await?;
-    tx.rollback().await?;
+    let (pulse, _) = Pulse::read(&visit.state).await?;
     let rows = html! {
         tbody {
             @for (id, why) in &done.refused {

@@ -37,7 +37,6 @@ pub(crate) async fn page(visit: Visit, Path(text): Path<String>) -> Result<Html<
     let id = EventId::new(id(&text)?);
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;
     let found = tx.outbox_exception(id).await?;
-    tx.rollback().await?;
     let detail = found.ok_or_else(|| refusal_problem(id, ExceptionRefusal::Unknown))?;
     let times = visit.times(pulse.now);
     let nothing = html! {};
@@ -165,8 +164,7 @@ pub(crate) async fn ask_skip(visit: Visit, Path(text): Path<String>) -> Result<H
 async fn ask(verb: &Verb, visit: &Visit, text: &str) -> Result<Html<String>, Problem> {
     let id = EventId::new(id(text)?);
     let record = find(&visit.state, id).await?.record;
-    let (pulse, tx) = Pulse::read(&visit.state).await?;
-    tx.rollback().await?;
+    let (pulse, _) = Pulse::read(&visit.state).await?;
     let content = html! {
         h1 { "Event " (id) }
         section.panel { div.body { (sheet(verb, visit, &record, pulse.now)) } }

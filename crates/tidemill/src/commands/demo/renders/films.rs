@@ -47,7 +47,6 @@ impl Films {
         until("the films of a round", async || {
             let mut tx = self.store.read().await?;
             let counts = tx.render_counts().await?;
-            tx.rollback().await?;
             Ok(counts.by_status.keys().all(|status| status.is_terminal()))
         })
         .await
