@@ -36,6 +36,7 @@ fn main() -> ExitCode {
         "ci" if rest.is_empty() => supervise::run(&arguments, commands::ci::run),
         "bench" => supervise::run(&arguments, |cancel| commands::bench::run(rest, cancel)),
         "chaos" => supervise::run(&arguments, |cancel| commands::chaos::run(rest, cancel)),
+        "size" if rest.is_empty() => commands::size::run(),
         "help" | "--help" | "-h" => commands::help::run(),
         _ => {
             eprintln!("xtask: cannot understand `{}`\n", arguments.join(" "));

@@ -30,6 +30,7 @@ Commands:
                                anything is lost, out of order or there too often; [--kills 100] [--minutes 5] [--seed N]
                                [--kafka], which is paused and killed as well, [--transactional], the same with
                                transactions of Kafka, or [--adopted], a table that was there before
+  size                         count the lines of product code, by crate
   help                         show this
 
 Environment:

@@ -4,4 +4,5 @@ pub(crate) mod bench;
 pub(crate) mod chaos;
 pub(crate) mod ci;
 pub(crate) mod help;
+pub(crate) mod size;
 pub(crate) mod test;
