@@ -63,7 +63,7 @@ async fn run(url: &str) -> Result<(), StoreError> {
     if url.starts_with("postgres") {
         pay_by_sqlx(url, 3, 900).await?;
     }
-    for event in store.read().await?.outbox_events(&EventFilter::default(), 10).await?.iter().rev() {
+    for event in store.read().await?.outbox().events(&EventFilter::default(), 10).await?.iter().rev() {
         println!("{} {} to {}", event.aggregate, event.event_type, event.topic);
     }
     store.close().await;

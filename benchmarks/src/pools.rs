@@ -87,14 +87,14 @@ pub(super) async fn create(store: &Store, name: &str, max_units: u32) -> Result<
     let mut settings = Settings::new(name.parse()?, max_units);
     settings.threshold_percent = 100;
     let mut tx = store.begin().await?;
-    tx.create_pool(&settings, &Actor::system()).await?;
+    tx.pools().create(&settings, &Actor::system()).await?;
     tx.commit().await?;
     Ok(settings.name)
 }
 
 async fn violations(store: &Store, pool: &PoolName) -> Result<Vec<String>> {
     let mut tx = store.read().await?;
-    let audited = tx.audit_pool(pool).await?.context("the pool is gone")?;
+    let audited = tx.pools().verify(pool).await?.context("the pool is gone")?;
     Ok(audited.differences.iter().map(ToString::to_string).collect())
 }
 

@@ -153,16 +153,17 @@ impl Stage {
         let launched = self.begin("ticker", &JobParameters::new()).await?;
         let start = self.clock.monotonic();
         let mut tx = self.store.begin().await?;
-        tx.start_step(&StepRequest {
-            execution: launched.execution,
-            instance: launched.instance,
-            lease: &launched.lease,
-            fence: launched.granted.fence,
-            step: "load",
-            rules: StepRules::default(),
-            seed: &ExecutionContext::new(),
-        })
-        .await?;
+        tx.jobs()
+            .start_step(&StepRequest {
+                execution: launched.execution,
+                instance: launched.instance,
+                lease: &launched.lease,
+                fence: launched.granted.fence,
+                step: "load",
+                rules: StepRules::default(),
+                seed: &ExecutionContext::new(),
+            })
+            .await?;
         tx.commit().await?;
         let took = self.clock.monotonic().since(start);
         self.end(&launched).await?;
@@ -172,7 +173,8 @@ impl Stage {
     async fn begin(&self, job: &str, parameters: &JobParameters) -> Result<Launched> {
         let mut tx = self.store.begin().await?;
         let launched = tx
-            .launch_job(&LaunchRequest {
+            .jobs()
+            .launch(&LaunchRequest {
                 job,
                 parameters,
                 parameters_valid: Ok(()),
@@ -192,19 +194,23 @@ impl Stage {
     async fn end(&self, launched: &Launched) -> Result<()> {
         let (status, exit) = (BatchStatus::Completed, ExitStatus::completed());
         let mut tx = self.store.begin().await?;
-        tx.end_execution(launched.execution, &launched.lease, launched.granted.fence, status, &exit).await?;
+        tx.jobs()
+            .end_execution(launched.execution, &launched.lease, launched.granted.fence, status, &exit)
+            .await?;
         Ok(tx.commit().await?)
     }
 }
 
 async fn change(tx: &mut Tx, deed: Deed) -> Result<()> {
     match deed {
-        Deed::TakeDueRestart => drop(tx.take_due_restart(&[("ticker", None), ("load_3", None)]).await?),
-        Deed::RecoverOrphans => drop(tx.recover_orphans(100).await?),
+        Deed::TakeDueRestart => {
+            drop(tx.jobs().take_due_restart(&[("ticker", None), ("load_3", None)]).await?)
+        }
+        Deed::RecoverOrphans => drop(tx.jobs().recover_orphans(100).await?),
         _ => {
             let retention = Retention::new(Some(Duration::ZERO), None, Unfinished::Forget)?;
-            let walk = tx.begin_purge("load_5", &retention).await?;
-            let went = tx.purge_share(&walk, SHARE).await?.removed.instances;
+            let walk = tx.jobs().begin_purge("load_5", &retention).await?;
+            let went = tx.jobs().purge_share(&walk, SHARE).await?.removed.instances;
             if went != u64::from(SHARE) {
                 bail!("{went} instances were purged instead of {SHARE}; use fewer rounds");
             }
@@ -231,21 +237,21 @@ async fn look(tx: &mut Tx, deed: Deed, executions: u64) -> Result<()> {
             (ExecutionFilter { instance: Some(InstanceId::new(middle / 10 * 10 + 9)), ..all }, None)
         }
         Deed::Jobs => {
-            tx.jobs(100).await?;
+            tx.jobs().list(100).await?;
             return Ok(());
         }
         Deed::Instances => {
-            tx.instances("load_3", None, PAGE).await?;
+            tx.jobs().instances("load_3", None, PAGE).await?;
             return Ok(());
         }
         _ => {
             let id = ExecutionId::new(middle + 3);
-            tx.execution(id).await?.context("the execution in the middle is there")?;
-            tx.steps(id).await?;
+            tx.jobs().execution(id).await?.context("the execution in the middle is there")?;
+            tx.jobs().steps(id).await?;
             return Ok(());
         }
     };
-    let found = tx.executions(&filter, before.map(ExecutionId::new), PAGE).await?;
+    let found = tx.jobs().executions(&filter, before.map(ExecutionId::new), PAGE).await?;
     if found.is_empty() {
         bail!("the list is empty");
     }

@@ -34,7 +34,7 @@ pub(super) async fn run(task: &Task) -> Result<Measured> {
     let end = running.ended().await?;
     let seconds = clock.monotonic().since(start).as_secs_f64();
     ensure!(end.status == BatchStatus::Completed, "{}", end.exit.description);
-    let steps = store.read().await?.steps(end.execution).await?;
+    let steps = store.read().await?.jobs().steps(end.execution).await?;
     ensure!(steps.iter().map(|step| step.counters.write).sum::<u64>() == task.rows, "rows are missing");
     process.stop().await?;
     Ok(Measured { rows: task.rows, seconds, resident_mb: Some(resident_mb()?) })

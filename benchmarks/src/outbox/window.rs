@@ -78,7 +78,7 @@ impl Reader {
     async fn read(&self, limit: u32) -> Result<Page> {
         let reading = Reading { cursor: &self.cursor, stop: None, floor: EventId::ZERO, low: None, limit };
         let mut tx = self.store.alone_reading().await?;
-        let page = tx.read_outbox(&reading).await?.context("no slot is missing")?;
+        let page = tx.outbox().read(&reading).await?.context("no slot is missing")?;
         tx.commit().await?;
         Ok(page)
     }

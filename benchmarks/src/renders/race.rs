@@ -108,7 +108,7 @@ pub(super) async fn ours(url: &str, workers: u32, renders: u32) -> Result<Race> 
             loop {
                 let mut tx = store.begin().await?;
                 let request = ClaimRequest { by, worker: &name, count: 1, policy: &policy, zone: &Zone::UTC };
-                let claims = tx.claim_renders(request).await?;
+                let claims = tx.renders().claim(request).await?;
                 tx.commit().await?;
                 if claims.claimed.is_empty() {
                     if !are_waiting(&store).await? {

@@ -101,14 +101,14 @@ impl Process {
 
     async fn ask(&self, key: &LeaseKey, term: Term) -> Result<Result<Granted, LeaseRefusal>, EngineError> {
         let mut tx = self.store().begin().await?;
-        let answer = tx.acquire_lease(key, self.id(), term).await?;
+        let answer = tx.leases().acquire(key, self.id(), term).await?;
         tx.commit().await?;
         Ok(answer)
     }
 
     async fn give_back(&self, key: &LeaseKey, fence: Fence) -> Result<(), EngineError> {
         let mut tx = self.store().begin().await?;
-        tx.release_lease(key, fence).await?;
+        tx.leases().release(key, fence).await?;
         tx.commit().await?;
         Ok(())
     }
@@ -158,7 +158,7 @@ impl HeldLease {
     /// The fence: call it in the transaction that settles the work. When it refuses, drop the transaction:
     /// somebody else has taken over.
     pub async fn confirm(&self, tx: &mut Tx) -> Result<(), EngineError> {
-        if tx.confirm_lease(&self.key, self.fence).await? {
+        if tx.leases().confirm(&self.key, self.fence).await? {
             return Ok(());
         }
         tracing::warn!(lease.key = %self.key, lease.epoch = %self.fence.epoch, "lease {} has a new owner; this write was refused", self.key);

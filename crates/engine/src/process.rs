@@ -83,7 +83,7 @@ impl Process {
         let id = SystemIds.process();
         let sent = clock.monotonic();
         let mut tx = store.begin().await?;
-        tx.register_process(id, &options.identity, options.ttl).await?;
+        tx.processes().register(id, &options.identity, options.ttl).await?;
         tx.commit().await?;
         tracing::info!(process.id = %id, "process {id} registered as {}", options.identity.name);
         Ok(Self {
@@ -126,7 +126,7 @@ impl Process {
         let sent = inner.clock.monotonic();
         crash_point!("before_heartbeat");
         let mut tx = inner.store.begin_vital().await?;
-        let answer = tx.heartbeat(inner.id, inner.ttl).await?;
+        let answer = tx.processes().heartbeat(inner.id, inner.ttl).await?;
         crash_point!("heartbeat_sent");
         tx.commit().await?;
         crash_point!("after_heartbeat");
@@ -151,7 +151,7 @@ impl Process {
         }
         let sent = self.inner.clock.monotonic();
         let mut tx = self.inner.store.begin_vital().await?;
-        let answer = tx.renew_leases(&asked).await?;
+        let answer = tx.leases().renew(&asked).await?;
         tx.commit().await?;
         for (key, fence, ttl) in asked {
             if answer.lost.contains(&key) {
@@ -172,11 +172,11 @@ impl Process {
         // Leases that are on their way would look like forgotten ones; then there is always a next time.
         let Ok(_nobody_acquires) = self.inner.acquiring.try_lock() else { return Ok(()) };
         let mut tx = self.inner.store.begin_vital().await?;
-        let stored = tx.leases_of(self.inner.id).await?;
+        let stored = tx.leases().of_process(self.inner.id).await?;
         for (key, fence) in &stored {
             if !self.holds(key, *fence) {
                 tracing::info!(lease.key = %key, "lease {key} is ours without our knowing and is given back");
-                tx.release_lease(key, *fence).await?;
+                tx.leases().release(key, *fence).await?;
             }
         }
         tx.commit().await?;
@@ -204,7 +204,7 @@ impl Process {
 
     async fn tell_end(&self, reason: Option<&str>) -> Result<(), EngineError> {
         let mut tx = self.inner.store.begin_vital().await?;
-        let _ended_already = tx.stop_process(self.inner.id, reason).await?;
+        let _ended_already = tx.processes().stop(self.inner.id, reason).await?;
         tx.commit().await?;
         Ok(())
     }

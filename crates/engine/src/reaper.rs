@@ -40,7 +40,7 @@ pub struct Reaped {
 pub async fn run_once(store: &Store) -> Result<Reaped, EngineError> {
     shorten_leases(store).await?;
     let mut tx = store.begin().await?;
-    let dead = tx.expire_processes(ROWS_PER_ROUND).await?;
+    let dead = tx.processes().expire(ROWS_PER_ROUND).await?;
     tx.commit().await?;
     for process in &dead {
         tracing::warn!(process.id = %process.id, "process {} ({}) fell silent and was declared dead", process.id, process.identity.name);
@@ -48,7 +48,7 @@ pub async fn run_once(store: &Store) -> Result<Reaped, EngineError> {
     metrics::processes_expired(dead.len());
     // In a transaction of its own: it locks leases, and whoever locks both locks the lease first.
     let mut tx = store.begin().await?;
-    let lapsed = tx.expire_leases(ROWS_PER_ROUND).await?;
+    let lapsed = tx.leases().expire(ROWS_PER_ROUND).await?;
     tx.commit().await?;
     for lapsed in &lapsed {
         metrics::lease_expired(lapsed.key.kind());
@@ -59,7 +59,7 @@ pub async fn run_once(store: &Store) -> Result<Reaped, EngineError> {
 
 async fn shorten_leases(store: &Store) -> Result<(), EngineError> {
     let mut tx = store.begin().await?;
-    let count = tx.shorten_leases().await?;
+    let count = tx.leases().shorten_leases().await?;
     tx.commit().await?;
     if count > 0 {
         tracing::warn!(
@@ -76,7 +76,7 @@ async fn shorten_waits(store: &Store, seen: Option<Timestamp>) -> Result<Timesta
     let now = store.read().await?.now().await?;
     if seen.is_none_or(|seen| now < seen) {
         let mut tx = store.begin().await?;
-        let count = tx.shorten_waits().await?;
+        let count = tx.leases().shorten_waits().await?;
         tx.commit().await?;
         if count > 0 {
             tracing::warn!(waits = count, "the database's clock has gone back; {count} waits were shortened");
@@ -88,7 +88,7 @@ async fn shorten_waits(store: &Store, seen: Option<Timestamp>) -> Result<Timesta
 /// Forgets processes that ended long ago.
 async fn prune(store: &Store) -> Result<(), EngineError> {
     let mut tx = store.begin().await?;
-    tx.prune_processes(KEEP_ENDED, ROWS_PER_ROUND).await?;
+    tx.processes().prune(KEEP_ENDED, ROWS_PER_ROUND).await?;
     tx.commit().await?;
     Ok(())
 }

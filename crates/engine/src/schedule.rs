@@ -93,7 +93,7 @@ async fn look(launcher: &Launcher) -> Result<(Found, Option<Duration>), JobError
     let names = launcher.jobs().names();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut tx = launcher.store().read().await?;
-    let (now, look_at) = tx.next_schedule_look(&names).await?;
+    let (now, look_at) = tx.schedules().next_look(&names).await?;
     drop(tx);
     let Some(look_at) = look_at else { return Ok((Found::Nothing, None)) };
     if look_at > now {
@@ -122,7 +122,7 @@ pub async fn turn(launcher: &Launcher) -> Result<Turned, JobError> {
     let mut launching = launcher.launching().await;
     let room = if launching.is_full() { Room::Full } else { Room::Free };
     let mut tx = launcher.store().begin().await?;
-    let Some(taken) = tx.take_due_schedule(&names, room).await? else { return Ok(Turned::Nothing) };
+    let Some(taken) = tx.schedules().take_due(&names, room).await? else { return Ok(Turned::Nothing) };
     let Taken { schedule, passed, due } = taken;
     let fired = match due {
         DueTick::Fires { tick, job, plan, now } => {
@@ -133,7 +133,11 @@ pub async fn turn(launcher: &Launcher) -> Result<Turned, JobError> {
                 Tick { schedule: &schedule, tick, job: &job, plan: &plan },
             );
             let made = made.await?;
-            if !tx.record_tick(&schedule, tick, made.as_ref().map_err(String::as_str).copied()).await? {
+            if !tx
+                .schedules()
+                .record_tick(&schedule, tick, made.as_ref().map_err(String::as_str).copied())
+                .await?
+            {
                 tx.rollback().await?;
                 tracing::warn!("tick {tick} of schedule {schedule} was recorded by somebody else");
                 return Ok(Turned::Contended { schedule, tick });
@@ -198,7 +202,7 @@ async fn make(
         Err(why) => return refused(Code::BadJobParameters, &why),
     };
     if up.plan.means_one_instance(specs) {
-        let greatest = tx.greatest_run_id(up.job).await?;
+        let greatest = tx.jobs().greatest_run_id(up.job).await?;
         parameters = match next_instance(parameters, greatest) {
             Ok(parameters) => parameters,
             Err(why) => return refused(Code::BadJobParameters, &why),

@@ -132,7 +132,7 @@ impl JobBench {
     /// What became of the ticks of a schedule, the oldest first.
     pub async fn ticks(&self, schedule: &str) -> Result<Vec<TickRecord>, JobError> {
         let mut tx = self.store.read().await?;
-        let mut ticks = tx.schedule_ticks(schedule, None, TICKS_KEPT).await?;
+        let mut ticks = tx.schedules().ticks(schedule, None, TICKS_KEPT).await?;
         ticks.reverse();
         Ok(ticks)
     }
@@ -140,10 +140,10 @@ impl JobBench {
     /// What is recorded about an execution that ended.
     pub async fn look(&self, end: ExecutionEnd) -> Result<TestRun, JobError> {
         let mut tx = self.store.read().await?;
-        let steps = tx.steps(end.execution).await?;
+        let steps = tx.jobs().steps(end.execution).await?;
         let mut recorded = Vec::with_capacity(steps.len());
         for step in steps {
-            let context = match tx.step_context(step.id).await? {
+            let context = match tx.jobs().step_context(step.id).await? {
                 Some(StoredContext::Ours(context)) => context,
                 _ => ExecutionContext::new(),
             };

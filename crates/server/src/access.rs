@@ -357,13 +357,13 @@ async fn by_session(
     path: &str,
 ) -> Result<Option<Principal>, Problem> {
     let mut tx = state.read().await?;
-    let found = tx.session(&secret).await?;
+    let found = tx.tokens().session(&secret).await?;
     let now = tx.now().await?;
     drop(tx);
     let Some(session) = found else { return Ok(None) };
     // Noted when a page is asked for, not for each of its parts.
     if session.is_touch_due(now) && !path.contains("/assets/") {
-        touch(state, async |tx| tx.touch_session(&secret).await).await;
+        touch(state, async |tx| tx.tokens().touch_session(&secret).await).await;
     }
     let token = session.token;
     let via = Via::Session { secret };
@@ -388,12 +388,12 @@ async fn touch(state: &State, note: impl AsyncFnOnce(&mut Tx) -> Result<(), Stor
 
 async fn by_token(state: &State, request_id: String, token: &Token) -> Result<Option<Principal>, Problem> {
     let mut tx = state.read().await?;
-    let found = tx.authenticate(token).await?;
+    let found = tx.tokens().authenticate(token).await?;
     let now = tx.now().await?;
     drop(tx);
     let Some(record) = found else { return Ok(None) };
     if record.is_touch_due(now) {
-        touch(state, async |tx| tx.touch_token(&record.id).await).await;
+        touch(state, async |tx| tx.tokens().touch(&record.id).await).await;
     }
     let via = Via::Bearer;
     let caller = format!("token/{}", record.id);

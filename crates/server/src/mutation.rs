@@ -72,7 +72,7 @@ async fn once(
     let fingerprint = Sha256::digest(what.as_bytes()).to_vec();
     let mut tx = state.store().begin().await?;
     if let Some(key) = key {
-        match tx.claim_key(&principal.caller, key, &fingerprint).await? {
+        match tx.idempotency().claim(&principal.caller, key, &fingerprint).await? {
             Claim::New => {}
             Claim::Answered { status, body } => return Ok((status, body)),
             Claim::Mismatch => {
@@ -84,7 +84,7 @@ async fn once(
     let (status, body) = change(&mut tx).await?;
     let body = body.to_string();
     if let Some(key) = key {
-        tx.save_answer(&principal.caller, key, status.as_u16(), &body).await?;
+        tx.idempotency().save_answer(&principal.caller, key, status.as_u16(), &body).await?;
     }
     tx.commit().await?;
     Ok((status.as_u16(), body))

@@ -11,7 +11,7 @@ pub use delivery::{Delivery, DeliveryRecord};
 use crate::codec::DbTime;
 use crate::error::StoreError;
 use crate::row::{AlertDeliveryRow, AlertRow};
-use crate::tx::Tx;
+use crate::tx::Alerts;
 use std::time::Duration;
 use tidemill_domain::alert::silence::quietest;
 use tidemill_domain::alert::{self, AlertState, Notice, Reading, Severity, Silence, Subject, Voice};
@@ -83,10 +83,10 @@ fn object(rule: &str, subject: &Subject) -> String {
     format!("alert/{rule}/{subject}")
 }
 
-impl Tx {
+impl Alerts<'_> {
     /// Decides what a reading means for an alert, and writes it down: the state, the audit row of what began or
     /// ended, and for each channel the notice that `compose` words. Confirm the evaluator's lease first.
-    pub async fn judge_alert(
+    pub async fn judge(
         &mut self,
         judging: Judging<'_>,
         compose: impl FnOnce(&Judgement, Notice) -> String,
@@ -178,13 +178,13 @@ impl Tx {
     }
 
     /// Alerts that are breached, or of which people have not heard the end.
-    pub async fn open_alerts(&mut self, limit: u32) -> Result<Vec<AlertRecord>, StoreError> {
+    pub async fn open(&mut self, limit: u32) -> Result<Vec<AlertRecord>, StoreError> {
         let rows = self.alert_open(limit.into()).await?;
         self.records(rows).await
     }
 
     /// The alerts, the firing first. What was never breached is not among them.
-    pub async fn alerts(&mut self, limit: u32) -> Result<Vec<AlertRecord>, StoreError> {
+    pub async fn list(&mut self, limit: u32) -> Result<Vec<AlertRecord>, StoreError> {
         let rows = self.alert_list(limit.into()).await?;
         self.records(rows).await
     }
@@ -198,7 +198,7 @@ impl Tx {
 
     /// Forgets alerts, silences and deliveries that ended more than `age` ago, at most `limit` of each; returns
     /// how many.
-    pub async fn prune_alerts(&mut self, age: Duration, limit: u32) -> Result<u64, StoreError> {
+    pub async fn prune(&mut self, age: Duration, limit: u32) -> Result<u64, StoreError> {
         let before: DbTime = self.now().await?.minus(age).into();
         let alerts = self.alert_prune(before, limit.into()).await?;
         let silences = self.alert_silence_prune(before, limit.into()).await?;
@@ -207,13 +207,13 @@ impl Tx {
     }
 
     /// How many processes were declared dead within the last `period`.
-    pub async fn processes_died(&mut self, period: Duration) -> Result<u64, StoreError> {
+    pub async fn died(&mut self, period: Duration) -> Result<u64, StoreError> {
         let since = self.now().await?.minus(period);
         Ok(self.alert_count_died(since.into()).await?.unsigned_abs())
     }
 
     /// How many processes are alive.
-    pub async fn processes_live(&mut self) -> Result<u64, StoreError> {
+    pub async fn live(&mut self) -> Result<u64, StoreError> {
         let now = self.now().await?;
         Ok(self.alert_count_live(now.into()).await?.unsigned_abs())
     }

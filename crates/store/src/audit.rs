@@ -1,7 +1,7 @@
 //! The audit log: written in the transaction of the change it tells of, never changed.
 
 use crate::error::StoreError;
-use crate::tx::{AuditFilterRow, Tx};
+use crate::tx::{Audit, AuditFilterRow};
 use tidemill_domain::audit::{AuditEntry, AuditRecord};
 use tidemill_domain::time::Timestamp;
 
@@ -20,15 +20,15 @@ pub struct AuditFilter {
     pub object: Option<String>,
 }
 
-impl Tx {
+impl Audit<'_> {
     /// Writes down what this transaction does.
-    pub async fn audit(&mut self, entry: &AuditEntry) -> Result<(), StoreError> {
+    pub async fn record(&mut self, entry: &AuditEntry) -> Result<(), StoreError> {
         let now = self.now().await?;
         Ok(self.audit_insert(entry, now.into()).await?)
     }
 
     /// At most `limit` entries, the newest first.
-    pub async fn audit_entries(
+    pub async fn entries(
         &mut self,
         filter: &AuditFilter,
         limit: u32,

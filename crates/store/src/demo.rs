@@ -1,7 +1,7 @@
 //! The table that the job of the demo writes.
 
 use crate::error::StoreError;
-use crate::tx::Tx;
+use crate::tx::Demo;
 
 /// What is in the table of the demo.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -12,14 +12,14 @@ pub struct DemoPayments {
     pub distinct: u64,
 }
 
-impl Tx {
+impl Demo<'_> {
     /// Creates the table `demo_payment`, with the columns `id`, `account` and `cents`.
-    pub async fn create_demo_payments(&mut self) -> Result<(), StoreError> {
+    pub async fn create_payments(&mut self) -> Result<(), StoreError> {
         Ok(self.demo_create_payments().await?)
     }
 
     /// Counts its rows.
-    pub async fn demo_payments(&mut self) -> Result<DemoPayments, StoreError> {
+    pub async fn payments(&mut self) -> Result<DemoPayments, StoreError> {
         let (rows, distinct) = self.demo_count_payments().await?;
         Ok(DemoPayments { rows: rows.unsigned_abs(), distinct: distinct.unsigned_abs() })
     }

@@ -4,7 +4,7 @@
 use crate::codec::DbTime;
 use crate::error::StoreError;
 use crate::row::IdempotencyRow;
-use crate::tx::Tx;
+use crate::tx::Idempotency;
 use std::time::Duration;
 
 /// How long an answer is kept.
@@ -13,7 +13,7 @@ pub const KEEP_ANSWERS: Duration = Duration::from_secs(24 * 3600);
 /// What is known of an idempotency key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Claim {
-    /// It is new and now ours: do the work, then [`Tx::save_answer`].
+    /// It is new and now ours: do the work, then [`Idempotency::save_answer`](crate::tx::Idempotency::save_answer).
     New,
     /// It was answered before.
     Answered {
@@ -26,14 +26,9 @@ pub enum Claim {
     Mismatch,
 }
 
-impl Tx {
+impl Idempotency<'_> {
     /// Claims `key` for `caller`; `fingerprint` is a hash of the whole request.
-    pub async fn claim_key(
-        &mut self,
-        caller: &str,
-        key: &str,
-        fingerprint: &[u8],
-    ) -> Result<Claim, StoreError> {
+    pub async fn claim(&mut self, caller: &str, key: &str, fingerprint: &[u8]) -> Result<Claim, StoreError> {
         let now = self.now().await?;
         self.idempotency_prune(now.minus(KEEP_ANSWERS).into()).await?;
         let row = IdempotencyRow {

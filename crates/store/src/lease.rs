@@ -4,7 +4,7 @@ use crate::codec::DbTime;
 use crate::crash_point;
 use crate::error::StoreError;
 use crate::row::LeaseRow;
-use crate::tx::{Renewal, Tx};
+use crate::tx::{Leases, Renewal};
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 use tidemill_domain::lease::{self, Fence, Lease, LeaseEvent, LeaseKey, LeaseRefusal, Life, Term};
@@ -58,9 +58,9 @@ pub struct LeaseRecord {
     pub acquired_at: Option<Timestamp>,
 }
 
-impl Tx {
+impl Leases<'_> {
     /// Asks for a lease on behalf of process `by`.
-    pub async fn acquire_lease(
+    pub async fn acquire(
         &mut self,
         key: &LeaseKey,
         by: ProcessId,
@@ -95,7 +95,7 @@ impl Tx {
 
     /// Asks for many leases at once, each for the life of process `by`. Those that are free are given; the others are
     /// left out.
-    pub async fn acquire_free_leases(
+    pub async fn acquire_free(
         &mut self,
         keys: &[LeaseKey],
         by: ProcessId,
@@ -121,10 +121,7 @@ impl Tx {
 
     /// Renews leases that have a term of their own. What is neither renewed nor lost was in somebody's hands just
     /// now: ask again.
-    pub async fn renew_leases(
-        &mut self,
-        asked: &[(LeaseKey, Fence, Duration)],
-    ) -> Result<Renewed, StoreError> {
+    pub async fn renew(&mut self, asked: &[(LeaseKey, Fence, Duration)]) -> Result<Renewed, StoreError> {
         let keys: Vec<&LeaseKey> = asked.iter().map(|(key, ..)| key).collect();
         let locked: HashSet<(String, String)> = self.lease_lock_free(&keys).await?.into_iter().collect();
         let now = self.now().await?;
@@ -145,13 +142,13 @@ impl Tx {
     }
 
     /// What a process holds by the database's word.
-    pub async fn leases_of(&mut self, owner: ProcessId) -> Result<Vec<(LeaseKey, Fence)>, StoreError> {
+    pub async fn of_process(&mut self, owner: ProcessId) -> Result<Vec<(LeaseKey, Fence)>, StoreError> {
         let rows = self.lease_owned_by(owner.into()).await?;
         rows.iter().map(|row| Ok((row.key()?, Fence { owner, epoch: row.lease().epoch() }))).collect()
     }
 
     /// Gives a lease back; false when it was no longer ours to give.
-    pub async fn release_lease(&mut self, key: &LeaseKey, fence: Fence) -> Result<bool, StoreError> {
+    pub async fn release(&mut self, key: &LeaseKey, fence: Fence) -> Result<bool, StoreError> {
         let released = self.lease_release(key, fence).await? == 1;
         if released {
             self.wake(&freed_topic(key.kind()));
@@ -161,12 +158,12 @@ impl Tx {
 
     /// The fence: whether `fence` may still settle work under this lease. The answer holds until the end of this
     /// transaction, because a take-over has to wait for it. On `false`, roll back.
-    pub async fn confirm_lease(&mut self, key: &LeaseKey, fence: Fence) -> Result<bool, StoreError> {
+    pub async fn confirm(&mut self, key: &LeaseKey, fence: Fence) -> Result<bool, StoreError> {
         Ok(self.lease_confirm(key, fence).await?)
     }
 
     /// Frees at most `limit` leases whose term has passed or whose process has ended.
-    pub async fn expire_leases(&mut self, limit: u32) -> Result<Vec<Lapsed>, StoreError> {
+    pub async fn expire(&mut self, limit: u32) -> Result<Vec<Lapsed>, StoreError> {
         let now = self.now().await?;
         let rows = self.lease_expire(now.into(), limit.into()).await?;
         let mut lapsed = Vec::with_capacity(rows.len());
@@ -181,7 +178,7 @@ impl Tx {
     }
 
     /// The leases, the held first.
-    pub async fn leases(&mut self, limit: u32) -> Result<Vec<LeaseRecord>, StoreError> {
+    pub async fn list(&mut self, limit: u32) -> Result<Vec<LeaseRecord>, StoreError> {
         let mut rows = self.lease_list(false, limit.into()).await?;
         // Where many are held, nobody searches among them for the few that are free.
         let left = i64::from(limit) - rows.len() as i64;
@@ -192,7 +189,7 @@ impl Tx {
     }
 
     /// One lease, as it is seen without a lock.
-    pub async fn lease(&mut self, key: &LeaseKey) -> Result<Option<LeaseRecord>, StoreError> {
+    pub async fn find(&mut self, key: &LeaseKey) -> Result<Option<LeaseRecord>, StoreError> {
         let row = self.lease_find(key).await?;
         Ok(self.lease_records(row).await?.pop())
     }

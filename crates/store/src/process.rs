@@ -2,7 +2,7 @@
 
 use crate::error::StoreError;
 use crate::lease::freed_topic;
-use crate::tx::Tx;
+use crate::tx::Processes;
 use std::time::Duration;
 use tidemill_domain::audit::{Actor, AuditEntry, Role};
 use tidemill_domain::process::{self, Identity, ProcessEvent, ProcessId, ProcessRefusal, ProcessState};
@@ -34,9 +34,9 @@ fn object(id: ProcessId) -> String {
     format!("process/{id}")
 }
 
-impl Tx {
+impl Processes<'_> {
     /// Registers a process as alive for `ttl`.
-    pub async fn register_process(
+    pub async fn register(
         &mut self,
         id: ProcessId,
         identity: &Identity,
@@ -71,7 +71,7 @@ impl Tx {
     }
 
     /// Ends a process, for a `reason` if it did not simply want to: what it holds is free, at once.
-    pub async fn stop_process(
+    pub async fn stop(
         &mut self,
         id: ProcessId,
         reason: Option<&str>,
@@ -101,7 +101,7 @@ impl Tx {
     }
 
     /// Declares dead whoever has fallen silent, at most `limit` of them.
-    pub async fn expire_processes(&mut self, limit: u32) -> Result<Vec<ProcessRecord>, StoreError> {
+    pub async fn expire(&mut self, limit: u32) -> Result<Vec<ProcessRecord>, StoreError> {
         let now = self.now().await?;
         let dead = self.process_expire(now.into(), limit.into()).await?;
         let mut records = Vec::with_capacity(dead.len());
@@ -121,12 +121,12 @@ impl Tx {
     }
 
     /// The processes, the living first.
-    pub async fn processes(&mut self, limit: u32) -> Result<Vec<ProcessRecord>, StoreError> {
+    pub async fn list(&mut self, limit: u32) -> Result<Vec<ProcessRecord>, StoreError> {
         self.process_list(limit.into()).await?.iter().map(record).collect()
     }
 
     /// Forgets at most `limit` processes that ended more than `age` ago; returns how many.
-    pub async fn prune_processes(&mut self, age: Duration, limit: u32) -> Result<u64, StoreError> {
+    pub async fn prune(&mut self, age: Duration, limit: u32) -> Result<u64, StoreError> {
         let now = self.now().await?;
         Ok(self.process_prune(now.minus(age).into(), limit.into()).await?)
     }

@@ -3,9 +3,9 @@
 //! would keep its lease for the size of the step.
 
 use crate::error::StoreError;
-use crate::tx::Tx;
+use crate::tx::Leases;
 
-impl Tx {
+impl Leases<'_> {
     /// Shortens the leases of processes, relays, renders and tickets of pools, and those with a term of their own, that
     /// were granted or renewed later than now. Returns how many. Rows in somebody's hands are left for the next time.
     pub async fn shorten_leases(&mut self) -> Result<u64, StoreError> {

@@ -3,7 +3,7 @@
 use crate::codec::DbTime;
 use crate::error::StoreError;
 use crate::row::{SessionRow, TokenRow};
-use crate::tx::Tx;
+use crate::tx::Tokens;
 use sha2::{Digest, Sha256};
 use std::time::Duration;
 use tidemill_domain::access::{self, SESSION_IDLE_MAX, Token};
@@ -87,9 +87,9 @@ fn is_same(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && one.iter().zip(other).fold(0, |found, (a, b)| found | (a ^ b)) == 0
 }
 
-impl Tx {
+impl Tokens<'_> {
     /// Stores a token that was just made.
-    pub async fn create_token(
+    pub async fn create(
         &mut self,
         token: &Token,
         new: &NewToken,
@@ -124,18 +124,18 @@ impl Tx {
     }
 
     /// Notes that a token was used.
-    pub async fn touch_token(&mut self, id: &str) -> Result<(), StoreError> {
+    pub async fn touch(&mut self, id: &str) -> Result<(), StoreError> {
         let now = self.now().await?;
         Ok(self.token_touch(id, now.into(), now.minus(TOUCH_EVERY).into()).await?)
     }
 
     /// All tokens, the newest first.
-    pub async fn tokens(&mut self, limit: u32) -> Result<Vec<TokenRecord>, StoreError> {
+    pub async fn list(&mut self, limit: u32) -> Result<Vec<TokenRecord>, StoreError> {
         self.token_list(limit.into()).await?.iter().map(TokenRow::record).collect()
     }
 
     /// Ends a token and the sessions that were opened with it; false when there was none to end.
-    pub async fn revoke_token(&mut self, id: &str, actor: &Actor) -> Result<bool, StoreError> {
+    pub async fn revoke(&mut self, id: &str, actor: &Actor) -> Result<bool, StoreError> {
         let now = self.now().await?;
         if self.token_revoke(id, now.into()).await? == 0 {
             return Ok(false);

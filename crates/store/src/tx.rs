@@ -5,6 +5,7 @@ use crate::error::StoreError;
 use crate::render::Keys;
 use crate::statement::Database;
 use crate::store::Store;
+use std::ops::{Deref, DerefMut};
 use tidemill_domain::outbox::Telling;
 use tidemill_domain::time::Timestamp;
 
@@ -38,6 +39,65 @@ pub(crate) enum Connection {
     /// Without a transaction: every statement commits by itself.
     Alone(sqlx::pool::PoolConnection<sqlx::Postgres>),
     Sqlite(sqlx::Transaction<'static, sqlx::Sqlite>),
+}
+
+/// What a transaction can do, by noun. Each type is the transaction as one noun sees it, and dereferences to it.
+macro_rules! nouns {
+    ($($(#[$doc:meta])* $method:ident: $noun:ident,)+) => {
+        impl Tx { $(
+            $(#[$doc])*
+            pub fn $method(&mut self) -> $noun<'_> {
+                $noun(self)
+            }
+        )+ }
+
+        $(
+            $(#[$doc])*
+            #[derive(Debug)]
+            pub struct $noun<'t>(&'t mut Tx);
+
+            impl Deref for $noun<'_> {
+                type Target = Tx;
+
+                fn deref(&self) -> &Tx {
+                    self.0
+                }
+            }
+
+            impl DerefMut for $noun<'_> {
+                fn deref_mut(&mut self) -> &mut Tx {
+                    self.0
+                }
+            }
+        )+
+    };
+}
+
+nouns! {
+    /// Processes and their heartbeats.
+    processes: Processes,
+    /// Leases: who may act for what.
+    leases: Leases,
+    /// Pools, their tickets and their log.
+    pools: Pools,
+    /// Jobs, their executions, steps and partitions.
+    jobs: Jobs,
+    /// Schedules and their ticks.
+    schedules: Schedules,
+    /// Events, relays and failed events.
+    outbox: Outbox,
+    /// The render queue, its workers, profiles and mappings.
+    renders: Renders,
+    /// Alerts, silences and deliveries.
+    alerts: Alerts,
+    /// The audit log.
+    audit: Audit,
+    /// API tokens and browser sessions.
+    tokens: Tokens,
+    /// Answers that are kept for repeated requests.
+    idempotency: Idempotency,
+    /// The table of the demo.
+    demo: Demo,
 }
 
 impl Tx {

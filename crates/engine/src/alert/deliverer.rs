@@ -52,7 +52,7 @@ impl Deliverer {
     pub async fn run_once(&self, watch: &Watch) -> Result<Delivered, EngineError> {
         watch.check()?;
         let mut tx = watch.store().read().await?;
-        let due = tx.due_alert_deliveries(DELIVERIES_PER_TURN).await?;
+        let due = tx.alerts().due_deliveries(DELIVERIES_PER_TURN).await?;
         drop(tx);
         let mut attempts = JoinSet::new();
         let mut by_task = HashMap::new();
@@ -107,9 +107,8 @@ async fn settle(
     let error = answer.err().map(|error| error.why);
     let mut tx = watch.begin().await?;
     let state = tx
-        .settle_alert_delivery(due.id, attempt, error.as_deref(), |failures| {
-            backoff.delay(failures, jitter_unit())
-        })
+        .alerts()
+        .settle_delivery(due.id, attempt, error.as_deref(), |failures| backoff.delay(failures, jitter_unit()))
         .await?;
     tx.commit().await?;
     if let Some(state) = state {

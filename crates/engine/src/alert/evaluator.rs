@@ -70,7 +70,7 @@ impl Evaluator {
         let now = self.clock.monotonic();
         let mut readings = self.read(&seen, now);
         let mut tx = watch.store().read().await?;
-        let open = tx.open_alerts(OPEN_MAX).await?;
+        let open = tx.alerts().open(OPEN_MAX).await?;
         drop(tx);
         self.add_missing(&mut readings, &open, &seen);
         let is_open: HashSet<(&str, &Subject)> =
@@ -182,7 +182,7 @@ impl Evaluator {
             told.unwrap_or_default()
         };
         let mut tx = watch.begin().await?;
-        let judgement = tx.judge_alert(judging, compose).await?;
+        let judgement = tx.alerts().judge(judging, compose).await?;
         tx.commit().await?;
         if let Some(notice) = judgement.notice {
             metrics::alert_changed(name, notice.as_str());
@@ -195,7 +195,7 @@ impl Evaluator {
         self.turns = self.turns.wrapping_add(1);
         if self.turns.is_multiple_of(TURNS_BETWEEN_PRUNING) {
             let mut tx = watch.begin().await?;
-            tx.prune_alerts(KEEP_ENDED, PRUNED_MAX).await?;
+            tx.alerts().prune(KEEP_ENDED, PRUNED_MAX).await?;
             tx.commit().await?;
         }
         Ok(())

@@ -107,7 +107,7 @@ impl Signal for ProcessesDied {
     fn observe<'a>(&'a self, store: &'a Store) -> Observing<'a> {
         Box::pin(async {
             let mut tx = store.read().await?;
-            let count = tx.processes_died(DEATHS_WITHIN).await?;
+            let count = tx.alerts().died(DEATHS_WITHIN).await?;
             Ok(whole(number(count)))
         })
     }
@@ -124,7 +124,7 @@ impl Signal for ProcessesLive {
     fn observe<'a>(&'a self, store: &'a Store) -> Observing<'a> {
         Box::pin(async {
             let mut tx = store.read().await?;
-            let count = tx.processes_live().await?;
+            let count = tx.alerts().live().await?;
             Ok(whole(number(count)))
         })
     }

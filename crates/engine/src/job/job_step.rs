@@ -86,7 +86,8 @@ impl JobStep {
     /// Whether an execution of this same outer instance has completed the inner one.
     async fn is_ours(&self, parameters: &JobParameters, task: &StepTask) -> Result<bool, StepFailure> {
         let mut tx = task.scope.store().read().await?;
-        let is_ours = tx.has_completed_within(self.job.name(), parameters, task.scope.instance()).await?;
+        let is_ours =
+            tx.jobs().has_completed_within(self.job.name(), parameters, task.scope.instance()).await?;
         Ok(is_ours)
     }
 

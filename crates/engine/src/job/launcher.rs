@@ -193,7 +193,7 @@ impl Launcher {
         let mut tx = self.inner.store.begin().await?;
         let id = launching.launch(&mut tx, job, parameters, actor).await?;
         if let Some(outer) = outer {
-            tx.note_outer(id, outer).await?;
+            tx.jobs().note_outer(id, outer).await?;
         }
         tx.commit().await?;
         Ok(launching.committed().expect("what was launched has been prepared"))
@@ -202,7 +202,7 @@ impl Launcher {
     /// Starts the job of an execution that did not complete again, with its parameters.
     pub async fn restart(&self, id: ExecutionId, actor: &Actor) -> Result<Running, JobError> {
         let mut tx = self.inner.store.read().await?;
-        let found = tx.execution(id).await?;
+        let found = tx.jobs().execution(id).await?;
         drop(tx);
         let found = found.ok_or(JobError::UnknownExecution(id))?;
         let (job, parameters) = (found.execution.job.as_str(), found.job_parameters()?);
@@ -227,7 +227,7 @@ impl Launcher {
             return Ok(None);
         }
         let mut tx = self.inner.store.begin().await?;
-        let Some(due) = tx.take_due_restart(&names).await? else { return Ok(None) };
+        let Some(due) = tx.jobs().take_due_restart(&names).await? else { return Ok(None) };
         let restarts = due.crash_restarts + 1;
         let actor = Actor::system();
         match launching.launch_again(&mut tx, &due.job, &due.parameters, &actor, restarts).await {
@@ -301,7 +301,7 @@ pub(crate) async fn watch_for_stop(store: Store, execution: ExecutionId, switch:
     loop {
         let asked = async {
             let mut tx = store.read().await?;
-            let found = tx.execution(execution).await?;
+            let found = tx.jobs().execution(execution).await?;
             drop(tx);
             Ok::<bool, StoreError>(found.is_some_and(|found| found.stop.is_some()))
         };

@@ -143,7 +143,7 @@ async fn walk_all(
         let counts = format!("{instances} instances, {executions} executions, {steps} steps");
         let entry = AuditEntry::new((*actor).clone(), "job.purged", &object(order)).because(&counts);
         let mut tx = store.begin().await?;
-        tx.audit(&entry).await?;
+        tx.audit().record(&entry).await?;
         tx.commit().await?;
     }
     Ok(report)
@@ -158,10 +158,10 @@ async fn next_walk(
     let mut tx = store.read().await?;
     let job = match &order.job {
         Some(job) => Some(job.clone()),
-        None => tx.next_job(last).await?,
+        None => tx.jobs().next(last).await?,
     };
     let walk = match job {
-        Some(job) => Some(tx.begin_purge(&job, &order.retention).await?),
+        Some(job) => Some(tx.jobs().begin_purge(&job, &order.retention).await?),
         None => None,
     };
     Ok(walk)
@@ -178,7 +178,7 @@ async fn take_share(
 ) -> Result<PurgeShare, EngineError> {
     let Deed::Remove { actor, lease } = deed else {
         let mut tx = store.read().await?;
-        let share = tx.count_share(walk, order.batch).await?;
+        let share = tx.jobs().count_share(walk, order.batch).await?;
         return Ok(share);
     };
     let mut tx = store.begin().await?;
@@ -186,10 +186,10 @@ async fn take_share(
         lease.check()?;
         lease.confirm(&mut tx).await?;
     }
-    let share = tx.purge_share(walk, order.batch).await?;
+    let share = tx.jobs().purge_share(walk, order.batch).await?;
     if before.removed.instances == 0 && share.removed.instances > 0 {
         let entry = AuditEntry::new((*actor).clone(), "job.purge", &object(order));
-        tx.audit(&entry.because(&order.retention.to_string())).await?;
+        tx.audit().record(&entry.because(&order.retention.to_string())).await?;
     }
     tx.commit().await?;
     metrics::instances_purged(walk.job(), share.removed.instances);

@@ -28,7 +28,7 @@ pub(crate) const PACE: Pace = Pace { min: Duration::from_millis(200), max: Durat
 /// Fails executions that nobody runs any more, and gives back the units that they held.
 pub async fn recover_once(store: &Store) -> Result<Vec<Recovered>, EngineError> {
     let mut tx = store.begin().await?;
-    let recovered = tx.recover_orphans(EXECUTIONS_PER_ROUND).await?;
+    let recovered = tx.jobs().recover_orphans(EXECUTIONS_PER_ROUND).await?;
     tx.commit().await?;
     for orphan in &recovered {
         let id = orphan.execution;
@@ -45,7 +45,7 @@ pub async fn recover_once(store: &Store) -> Result<Vec<Recovered>, EngineError> 
 /// Gives back the units of executions that have ended. A process that died could not.
 async fn give_back_units(store: &Store) -> Result<(), StoreError> {
     let mut tx = store.read().await?;
-    let left = tx.units_of_ended_executions(TICKETS_PER_ROUND).await?;
+    let left = tx.jobs().units_of_ended_executions(TICKETS_PER_ROUND).await?;
     drop(tx);
     for (pool, tickets) in left {
         let given_back = |ticket: &TicketId| {

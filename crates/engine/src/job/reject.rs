@@ -199,7 +199,7 @@ impl<I> RejectSink<I> {
                 file.update(context);
             }
             (None, Some(step)) if !pending.is_empty() => {
-                chunk.tx().await?.insert_rejects(step, &pending).await?;
+                chunk.tx().await?.jobs().insert_rejects(step, &pending).await?;
             }
             (None, _) => {}
         }

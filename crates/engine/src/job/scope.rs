@@ -126,7 +126,7 @@ impl StepScope {
             key,
         };
         let mut tx = self.store().read().await?;
-        let earlier = tx.earlier_step(&request).await?;
+        let earlier = tx.jobs().earlier_step(&request).await?;
         match earlier {
             Earlier::None => Ok(None),
             Earlier::Behind(context) => Ok(Some(context)),

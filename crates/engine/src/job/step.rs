@@ -380,10 +380,10 @@ impl StepTask {
     ) -> Result<(), StepFailure> {
         let mut chunk = self.chunk(None);
         let tx = chunk.tx().await?;
-        if !tx.confirm_lease(self.lease.key(), self.lease.fence()).await? {
+        if !tx.leases().confirm(self.lease.key(), self.lease.fence()).await? {
             return Err(self.refused());
         }
-        tx.describe_step(self.scope.step_execution(), total, delivery.map(Delivery::as_str)).await?;
+        tx.jobs().describe_step(self.scope.step_execution(), total, delivery.map(Delivery::as_str)).await?;
         if let Some(tx) = chunk.take() {
             tx.commit().await?;
         }
@@ -415,7 +415,7 @@ impl StepTask {
             counters: &counters,
             context: (text != self.stored).then_some(text.as_str()),
         };
-        let (version, stop_requested) = match tx.save_chunk(&save).await? {
+        let (version, stop_requested) = match tx.jobs().save_chunk(&save).await? {
             ChunkSaved::Saved { version, stop_requested } => (version, stop_requested),
             ChunkSaved::Fenced => return Err(self.refused()),
         };
@@ -457,7 +457,7 @@ impl StepTask {
             self.check()?;
             let looked = async {
                 let mut tx = self.scope.store().begin().await?;
-                let found = tx.settled_version(self.scope.step_execution()).await?;
+                let found = tx.jobs().settled_version(self.scope.step_execution()).await?;
                 tx.rollback().await?;
                 Ok::<_, StoreError>(found)
             };

@@ -47,8 +47,8 @@ pub async fn run(store: Store) {
 
 async fn look(store: &Store) -> Result<(OutboxStats, Vec<AdoptedStanding>), StoreError> {
     let mut tx = store.read().await?;
-    let stats = tx.outbox_stats(COUNT_MAX).await?;
-    let adopted = tx.adopted_standings(COUNT_MAX).await?;
+    let stats = tx.outbox().stats(COUNT_MAX).await?;
+    let adopted = tx.outbox().adopted_standings(COUNT_MAX).await?;
     Ok((stats, adopted))
 }
 

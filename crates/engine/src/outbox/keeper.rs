@@ -106,7 +106,7 @@ async fn round(store: &Store, options: &KeeperOptions, last: Result<EventId, Sto
 
 async fn last_event(store: &Store) -> Result<EventId, StoreError> {
     let mut tx = store.alone_reading().await?;
-    let last = tx.last_event_id().await?;
+    let last = tx.outbox().last_event_id().await?;
     tx.commit().await?;
     Ok(last)
 }

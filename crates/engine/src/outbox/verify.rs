@@ -180,7 +180,7 @@ impl Verifier {
         let mut lost = HashMap::new();
         if !verdict.lost.first.is_empty() {
             let mut tx = self.store.read().await?;
-            lost = tx.outbox_names(&verdict.lost.first).await?;
+            lost = tx.outbox().names(&verdict.lost.first).await?;
         }
         Ok(Verified { verdict, lost })
     }
@@ -197,9 +197,9 @@ impl Verifier {
 
     async fn read_table(&mut self) -> Result<(), VerifyError> {
         let mut tx = self.store.read().await?;
-        let standing = tx.outbox_standing().await?;
+        let standing = tx.outbox().standing().await?;
         if self.sink.as_ref().is_some_and(|sink| sink.wants_destinations()) {
-            self.destinations = tx.outbox_topics().await?;
+            self.destinations = tx.outbox().topics().await?;
         }
         self.auditor.begin();
         self.auditor.lowest(standing.lowest);
@@ -212,7 +212,7 @@ impl Verifier {
         let mut first_open = standing.first_running();
         let mut from = self.from;
         loop {
-            let page = tx.outbox_audit_page(&standing, from, AT_ONCE).await?;
+            let page = tx.outbox().audit_page(&standing, from, AT_ONCE).await?;
             let Some(last) = page.last() else { break };
             from = AuditFrom::after(last);
             for event in &page {
@@ -250,9 +250,9 @@ impl Verifier {
     /// What was published and is not in the snapshot is looked for in the table as it is now.
     async fn confirm(&mut self) -> Result<(), VerifyError> {
         let mut tx = self.store.read().await?;
-        self.auditor.lowest(tx.outbox_lowest().await?);
+        self.auditor.lowest(tx.outbox().lowest().await?);
         for ids in self.auditor.unconfirmed().chunks(AT_ONCE as usize) {
-            for id in tx.outbox_names(ids).await?.into_keys() {
+            for id in tx.outbox().names(ids).await?.into_keys() {
                 self.auditor.pending(id);
             }
         }

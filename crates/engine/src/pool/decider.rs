@@ -154,7 +154,7 @@ impl Decider {
 
     async fn renew(&self, beats: &[(TicketId, Epoch)]) -> Result<BTreeSet<TicketId>, StoreError> {
         let mut tx = self.store.begin().await?;
-        let alive = tx.renew_tickets(beats).await?;
+        let alive = tx.pools().renew_tickets(beats).await?;
         tx.commit().await?;
         Ok(alive)
     }
@@ -285,8 +285,8 @@ impl Decider {
 
     async fn due(&self) -> Result<BTreeSet<PoolName>, StoreError> {
         let mut tx = self.store.read().await?;
-        let due = tx.pools_to_look_at().await?;
-        let names = tx.pool_directory().await?;
+        let due = tx.pools().due().await?;
+        let names = tx.pools().directory().await?;
         self.directory.put(names.into_iter().filter_map(|(name, _, id)| Some((id?, name))).collect());
         Ok(due)
     }

@@ -35,7 +35,7 @@ pub async fn run(store: Store) {
 /// How full pools are now.
 pub async fn levels(store: &Store) -> Result<Vec<PoolLevel>, StoreError> {
     let mut tx = store.read().await?;
-    let levels = tx.pool_levels(POOLS_MAX).await?;
+    let levels = tx.pools().levels(POOLS_MAX).await?;
     Ok(levels)
 }
 

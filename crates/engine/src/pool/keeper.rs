@@ -86,7 +86,7 @@ async fn keep(store: &Store, lease: &HeldLease, history: Duration) {
 /// Notes how full all pools are.
 pub async fn sample(store: &Store, lease: Option<&HeldLease>) -> Result<(), EngineError> {
     let mut tx = begin(store, lease).await?;
-    tx.sample_usage().await?;
+    tx.pools().sample_usage().await?;
     tx.commit().await?;
     Ok(())
 }
@@ -98,7 +98,7 @@ pub async fn tidy(
     history: Duration,
 ) -> Result<Tidied, EngineError> {
     let mut tx = store.read().await?;
-    let pools = tx.pool_directory().await?;
+    let pools = tx.pools().directory().await?;
     drop(tx);
     let mut tidied = Tidied::default();
     for (pool, ..) in pools {
@@ -115,13 +115,13 @@ async fn tidy_pool(
     tidied: &mut Tidied,
 ) -> Result<(), EngineError> {
     let mut tx = begin(store, lease).await?;
-    tidied.snapshots += u64::from(tx.snapshot_pool(pool, SNAPSHOT_EVERY).await?);
-    tidied.steps += tx.forget_usage(pool).await?;
+    tidied.snapshots += u64::from(tx.pools().snapshot(pool, SNAPSHOT_EVERY).await?);
+    tidied.steps += tx.pools().forget_usage(pool).await?;
     tx.commit().await?;
     loop {
         let mut tx = begin(store, lease).await?;
-        let tickets = tx.forget_tickets(pool, history, BATCH).await?;
-        let records = tx.forget_log(pool, history, BATCH).await?;
+        let tickets = tx.pools().forget_tickets(pool, history, BATCH).await?;
+        let records = tx.pools().forget_log(pool, history, BATCH).await?;
         tx.commit().await?;
         tidied.tickets += tickets;
         tidied.records += records;

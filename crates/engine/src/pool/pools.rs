@@ -125,7 +125,7 @@ impl Pools {
             return Ok(Some(name));
         }
         let mut tx = self.store.read().await?;
-        let names = tx.pool_directory().await?;
+        let names = tx.pools().directory().await?;
         self.directory.put(names.into_iter().filter_map(|(name, _, id)| Some((id?, name))).collect());
         Ok(self.directory.find(external_id))
     }

@@ -112,7 +112,7 @@ async fn keep(pools: &Pools, probe: &Probe) {
 pub async fn probe_once(pools: &Pools, probe: &Probe) -> Result<usize, ProbeError> {
     let mut tx = pools.store().read().await.map_err(PoolError::from)?;
     let suspects =
-        tx.pool_tickets(&probe.pool, &[State::Suspect], SUSPECTS_MOST).await.map_err(PoolError::from)?;
+        tx.pools().tickets(&probe.pool, &[State::Suspect], SUSPECTS_MOST).await.map_err(PoolError::from)?;
     tx.rollback().await.map_err(PoolError::from)?;
     if suspects.is_empty() {
         return Ok(0);

@@ -56,7 +56,7 @@ async fn claim(site: &Arc<Site>, tasks: &mut JoinSet<()>) -> Result<Found, Store
         zone: &options.zone,
     };
     let mut tx = site.store.begin().await?;
-    let claims = tx.claim_renders(request).await?;
+    let claims = tx.renders().claim(request).await?;
     tx.commit().await?;
     site.vitals.database_answered(site.now());
     site.vitals.polled(site.now());

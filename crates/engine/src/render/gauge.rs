@@ -33,9 +33,9 @@ impl Standing {
     pub async fn read(store: &Store) -> Result<Self, StoreError> {
         let mut tx = store.read().await?;
         let at = tx.now().await?;
-        let counts = tx.render_counts().await?;
-        let recent = tx.render_standing().await?;
-        let workers = tx.render_workers(WORKER_SEEN_WITHIN).await?;
+        let counts = tx.renders().counts().await?;
+        let recent = tx.renders().standing().await?;
+        let workers = tx.renders().workers(WORKER_SEEN_WITHIN).await?;
         Ok(Self { counts, recent, workers, at })
     }
 

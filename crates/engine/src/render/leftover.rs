@@ -123,14 +123,14 @@ async fn discard(site: &Site, leftover: &Leftover) -> Result<(), Trouble> {
 /// Its row and its data.
 async fn read(site: &Site, leftover: &Leftover) -> Result<Option<(RenderRecord, String)>, StoreError> {
     let mut tx = site.store.read().await?;
-    let record = tx.render(leftover.render).await?;
-    let data = tx.render_data(leftover.render).await?;
+    let record = tx.renders().find(leftover.render).await?;
+    let data = tx.renders().data(leftover.render).await?;
     Ok(record.map(|record| (record, data.unwrap_or_default())))
 }
 
 async fn settle(site: &Site, leftover: &Leftover) -> Result<(), StoreError> {
     let mut tx = site.store.begin().await?;
-    tx.settle_render_leftover(leftover.render, leftover.epoch).await?;
+    tx.renders().settle_leftover(leftover.render, leftover.epoch).await?;
     tx.commit().await
 }
 
@@ -138,7 +138,7 @@ async fn settle(site: &Site, leftover: &Leftover) -> Result<(), StoreError> {
 pub(super) async fn keep(site: &Site, leftover: &Leftover) {
     let kept = async {
         let mut tx = site.store.begin().await?;
-        tx.keep_render_leftover(leftover.render, leftover.epoch, KEPT_FOR).await?;
+        tx.renders().keep_leftover(leftover.render, leftover.epoch, KEPT_FOR).await?;
         tx.commit().await
     };
     if let Err(error) = kept.await {
@@ -155,7 +155,7 @@ pub(super) fn file_left(leftover: &Leftover, trouble: &Trouble) {
 /// Takes out what nobody sees to. How many are gone.
 pub(super) async fn sweep(site: &Site) -> Result<usize, StoreError> {
     let mut tx = site.store.begin().await?;
-    let leftovers = tx.take_render_leftovers(PER_TURN, KEPT_FOR).await?;
+    let leftovers = tx.renders().take_leftovers(PER_TURN, KEPT_FOR).await?;
     let now = tx.now().await?;
     tx.commit().await?;
     let mut gone = 0;

@@ -103,9 +103,12 @@ impl Material {
     /// Reads data, and fetches what is known of its composition: the one that is given, or the one that the data names.
     pub async fn read(tx: &mut Tx, text: &str, composition: Option<&str>) -> Result<Self, BadMaterial> {
         let (gfx, name) = understand(text, composition)?;
-        let profile =
-            tx.render_profile(&name).await?.ok_or_else(|| BadMaterial::UnknownComposition(name.clone()))?;
-        let rows = tx.field_mappings(Some(&name)).await?;
+        let profile = tx
+            .renders()
+            .profile(&name)
+            .await?
+            .ok_or_else(|| BadMaterial::UnknownComposition(name.clone()))?;
+        let rows = tx.renders().field_mappings(Some(&name)).await?;
         Self::of(text, gfx, profile, &rows)
     }
 

@@ -35,7 +35,7 @@ pub(super) async fn run(site: Arc<Site>) {
 
 async fn reap(site: &Site) -> Result<(), StoreError> {
     let mut tx = site.store.begin().await?;
-    let reaped = tx.reap_renders(PER_TURN, &site.options.policy).await?;
+    let reaped = tx.renders().reap_expired(PER_TURN, &site.options.policy).await?;
     tx.commit().await?;
     site.vitals.database_answered(site.now());
     for Reaped { owner, decision, record } in reaped {
@@ -102,6 +102,6 @@ async fn sweep_staged(site: &Site) -> Result<u64, Trouble> {
 /// Whether the render of a job goes on without it. One that is not there may be a render of another queue.
 async fn is_superseded(site: &Site, uid: Uid) -> Result<bool, StoreError> {
     let mut tx = site.store.read().await?;
-    let record = tx.render(uid.render()).await?;
+    let record = tx.renders().find(uid.render()).await?;
     Ok(record.is_some_and(|record| !record.render.needs_file_of(uid.epoch())))
 }

@@ -63,13 +63,13 @@ impl Recipes {
         now: Monotonic,
     ) -> Result<Arc<Recipe>, StoreError> {
         let mut tx = store.read().await?;
-        let revisions = tx.render_revisions().await?;
+        let revisions = tx.renders().revisions().await?;
         let kept = self.kept().find(composition, revisions, now);
         if let Some(recipe) = kept {
             return Ok(recipe);
         }
-        let profile = tx.render_profile(composition).await?;
-        let rows = tx.field_mappings(Some(composition)).await?;
+        let profile = tx.renders().profile(composition).await?;
+        let rows = tx.renders().field_mappings(Some(composition)).await?;
         let mapping = mapping::read(&rows).map(|mut all| all.remove(composition).unwrap_or_default());
         let recipe = Arc::new(Recipe { profile, mapping });
         self.kept().keep(composition, revisions, now, &recipe);

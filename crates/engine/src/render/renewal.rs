@@ -48,8 +48,8 @@ async fn turn(site: &Site) -> Result<(), StoreError> {
     let asked: Vec<(RenderId, Fence)> = all.iter().map(|held| (held.id, held.fence)).collect();
     let (sent, policy) = (site.now(), &site.options.policy);
     let mut tx = site.store.begin_vital().await?;
-    let renewed = if asked.is_empty() { Vec::new() } else { tx.renew_renders(&asked, policy).await? };
-    tx.beat_render_worker(beat(site)).await?;
+    let renewed = if asked.is_empty() { Vec::new() } else { tx.renders().renew(&asked, policy).await? };
+    tx.renders().beat_worker(beat(site)).await?;
     tx.commit().await?;
     for held in &all {
         if renewed.contains(&held.id) {
@@ -68,7 +68,7 @@ async fn turn(site: &Site) -> Result<(), StoreError> {
 async fn ask(site: &Site, held: &Held) -> Result<(), StoreError> {
     let (sent, policy) = (site.now(), &site.options.policy);
     let mut tx = site.store.begin_vital().await?;
-    let worked = tx.work_on_render(held.id, held.fence, Work::Renew, Notes::default(), policy).await?;
+    let worked = tx.renders().work(held.id, held.fence, Work::Renew, Notes::default(), policy).await?;
     tx.commit().await?;
     let Some(worked) = worked else {
         held.tell(Told::Lost);

@@ -252,7 +252,7 @@ impl Task {
         let (id, fence, policy) = (self.held.id, self.held.fence, &self.site.options.policy);
         crash_point!("render_before_work");
         let mut tx = self.site.store.begin().await?;
-        let worked = tx.work_on_render(id, fence, done.work.clone(), done.noted.notes(), policy).await?;
+        let worked = tx.renders().work(id, fence, done.work.clone(), done.noted.notes(), policy).await?;
         let at = match done.work {
             // The clocks are looked at next.
             Work::Reported(_) | Work::Submitted => tx.now().await?,

@@ -115,7 +115,7 @@ impl Worker {
 
     async fn forget(&self) -> Result<(), StoreError> {
         let mut tx = self.site.store.begin().await?;
-        tx.forget_render_worker(self.site.options.process).await?;
+        tx.renders().forget_worker(self.site.options.process).await?;
         tx.commit().await
     }
 }

@@ -56,7 +56,7 @@ impl ScheduleRegistry {
 pub async fn register(store: &Store, schedules: &ScheduleRegistry, actor: &Actor) -> Result<(), JobError> {
     for (schedule, plan) in schedules.schedules.values() {
         let mut tx = store.begin().await?;
-        let defined = tx.define_schedule(schedule, plan, actor).await?;
+        let defined = tx.schedules().define(schedule, plan, actor).await?;
         tx.commit().await?;
         let name = &schedule.name;
         match defined {

@@ -147,7 +147,7 @@ impl Alarm {
     }
 
     async fn state(&self) -> AlertState {
-        self.bench.store.read().await.unwrap().alerts(1).await.unwrap()[0].state
+        self.bench.store.read().await.unwrap().alerts().list(1).await.unwrap()[0].state
     }
 }
 
@@ -240,7 +240,7 @@ async fn what_is_gone_is_over() {
     alarm.alerting = alerting(&alarm.bench, vec![], &alarm.signal, &alarm.channel);
     assert_eq!(alarm.turns(1).await.resolved, 1);
 
-    let open = alarm.bench.store.read().await.unwrap().open_alerts(10).await.unwrap();
+    let open = alarm.bench.store.read().await.unwrap().alerts().open(10).await.unwrap();
     assert!(open.is_empty(), "{open:?}");
 }
 
@@ -280,7 +280,7 @@ async fn a_write_of_a_ghost_that_does_not_know_it_yet_is_refused_by_the_database
     let refused = alarm.alerting.evaluator.run_once(&alarm.watch).await;
 
     assert!(matches!(refused, Err(EngineError::LeaseLost { .. })), "{refused:?}");
-    assert!(alarm.bench.store.read().await.unwrap().alerts(10).await.unwrap().is_empty());
+    assert!(alarm.bench.store.read().await.unwrap().alerts().list(10).await.unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -303,7 +303,7 @@ async fn a_notice_is_tried_again_later_and_refused_for_good_only_once() {
     alarm.bench.clock.advance(Duration::from_secs(2));
     assert_eq!(alarm.deliver().await, Delivered::default());
 
-    let listed = alarm.bench.store.read().await.unwrap().alert_deliveries(10).await.unwrap();
+    let listed = alarm.bench.store.read().await.unwrap().alerts().deliveries(10).await.unwrap();
     assert_eq!(listed[0].last_error.as_deref(), Some("unknown receiver"));
     assert!(alarm.channel.summaries().is_empty());
 }
@@ -331,7 +331,7 @@ async fn after_a_silence_people_hear_what_still_fires() {
         actor: Actor::system(),
     };
     let mut tx = alarm.bench.store.begin().await.unwrap();
-    tx.silence_alert(&request).await.unwrap().unwrap();
+    tx.alerts().silence(&request).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     alarm.signal.says(&[("pool/a", 11.0)]);
 

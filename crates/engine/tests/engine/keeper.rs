@@ -21,7 +21,7 @@ fn adw() -> PoolName {
 
 async fn pools(bench: &Bench) -> Pools {
     let mut tx = bench.store.begin().await.unwrap();
-    tx.create_pool(&Settings::new(adw(), 100), &Actor::system()).await.unwrap();
+    tx.pools().create(&Settings::new(adw(), 100), &Actor::system()).await.unwrap();
     tx.commit().await.unwrap();
     Pools::start(bench.store.clone(), PoolOptions::default())
 }
@@ -38,7 +38,7 @@ async fn run(pools: &Pools, run: &str) {
 async fn until_samples(bench: &Bench, start: Timestamp, wanted: u64) {
     let is_sampled = async || {
         let mut tx = bench.store.begin().await.unwrap();
-        let steps = tx.pool_usage(&adw(), start).await.unwrap();
+        let steps = tx.pools().usage(&adw(), start).await.unwrap();
         drop(tx);
         steps.first().is_some_and(|step| step.samples == wanted)
     };
@@ -63,9 +63,9 @@ async fn what_is_older_than_the_history_goes_and_the_log_still_tells_the_state()
     assert_eq!((all.snapshots, all.tickets), (30, 6), "{all:?}");
     assert!(all.records > 20, "{all:?}");
     let mut tx = bench.store.begin().await.unwrap();
-    assert_eq!(tx.audit_pool(&adw()).await.unwrap().unwrap().differences, []);
+    assert_eq!(tx.pools().verify(&adw()).await.unwrap().unwrap().differences, []);
     let since = bench.clock.now().minus(Duration::from_secs(40 * 3600));
-    assert_eq!(tx.pool_usage(&adw(), since).await.unwrap().len(), 30);
+    assert_eq!(tx.pools().usage(&adw(), since).await.unwrap().len(), 30);
     drop(tx);
     bench.clock.advance(Duration::from_secs(8 * 24 * 3600));
     assert_eq!(keeper::tidy(&bench.store, None, HISTORY).await.unwrap().steps, 30);
@@ -82,7 +82,12 @@ async fn when_the_keeper_ends_another_process_takes_over() {
     keepers.spawn(keeper::run(second.clone(), HISTORY));
     let is_keeper = async |process: &Process| {
         let mut tx = bench.store.begin().await.unwrap();
-        tx.leases_of(process.id()).await.unwrap().iter().any(|(key, _)| key.to_string() == "pool/keeper")
+        tx.leases()
+            .of_process(process.id())
+            .await
+            .unwrap()
+            .iter()
+            .any(|(key, _)| key.to_string() == "pool/keeper")
     };
 
     until_samples(&bench, start, 1).await;
@@ -103,7 +108,7 @@ async fn a_keeper_that_has_lost_its_lease_writes_nothing() {
     let mine = first.acquire(&key, Term::Process).await.unwrap();
     keeper::sample(&bench.store, Some(&mine)).await.unwrap();
     let mut tx = bench.store.begin().await.unwrap();
-    tx.stop_process(first.id(), None).await.unwrap().unwrap();
+    tx.processes().stop(first.id(), None).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     let _theirs = second.acquire(&key, Term::Process).await.unwrap();
 
@@ -113,6 +118,6 @@ async fn a_keeper_that_has_lost_its_lease_writes_nothing() {
     assert!(matches!(sampled, Err(EngineError::LeaseLost { .. })), "{sampled:?}");
     assert!(matches!(tidied, Err(EngineError::LeaseLost { .. })), "{tidied:?}");
     let mut tx = bench.store.begin().await.unwrap();
-    let steps = tx.pool_usage(&adw(), bench.clock.now().minus(HISTORY)).await.unwrap();
+    let steps = tx.pools().usage(&adw(), bench.clock.now().minus(HISTORY)).await.unwrap();
     assert_eq!(steps[0].samples, 1);
 }

@@ -134,7 +134,7 @@ async fn a_grant_whose_answer_was_lost_is_taken_up_again() {
     let one = bench.process("one").await;
     // What a commit leaves behind whose acknowledgement never arrived.
     let mut tx = bench.store.begin().await.unwrap();
-    tx.acquire_lease(&key("a"), one.id(), Term::Process).await.unwrap().unwrap();
+    tx.leases().acquire(&key("a"), one.id(), Term::Process).await.unwrap().unwrap();
     tx.commit().await.unwrap();
 
     let lease = one.acquire(&key("a"), Term::Process).await.unwrap();
@@ -149,7 +149,7 @@ async fn a_heartbeat_gives_back_what_nobody_knows_of() {
     let (one, two) = (bench.process("one").await, bench.process("two").await);
     let known = one.acquire(&key("known"), Term::Process).await.unwrap();
     let mut tx = bench.store.begin().await.unwrap();
-    tx.acquire_lease(&key("unknown"), one.id(), Term::Process).await.unwrap().unwrap();
+    tx.leases().acquire(&key("unknown"), one.id(), Term::Process).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     assert!(two.acquire(&key("unknown"), Term::Process).await.is_err());
 
@@ -166,7 +166,7 @@ async fn a_heartbeat_finds_out_what_was_taken() {
     let lease = one.acquire(&key("a"), Term::Process).await.unwrap();
     // As an operator would: the lease goes to nobody while its owner lives.
     let mut tx = bench.store.begin().await.unwrap();
-    assert!(tx.release_lease(&key("a"), lease.fence()).await.unwrap());
+    assert!(tx.leases().release(&key("a"), lease.fence()).await.unwrap());
     tx.commit().await.unwrap();
     assert!(lease.is_trusted(), "nobody has told it yet");
 
@@ -223,7 +223,7 @@ async fn a_process_that_nobody_has_any_more_stops_its_heartbeat() {
     bench.clock.advance(ttl / 2);
     let is_heard = async || {
         let mut tx = bench.store.begin().await.unwrap();
-        let known = tx.processes(10).await.unwrap();
+        let known = tx.processes().list(10).await.unwrap();
         tx.rollback().await.unwrap();
         known.iter().any(|one| one.id == id && one.heartbeat_at == bench.clock.now())
     };
@@ -238,7 +238,7 @@ async fn a_process_that_nobody_has_any_more_stops_its_heartbeat() {
     bench.clock.advance(ttl / 2);
 
     let mut tx = bench.store.begin().await.unwrap();
-    assert_eq!(tx.heartbeat(id, ttl).await.unwrap(), Err(ProcessRefusal::Lapsed));
+    assert_eq!(tx.processes().heartbeat(id, ttl).await.unwrap(), Err(ProcessRefusal::Lapsed));
 }
 
 #[tokio::test]

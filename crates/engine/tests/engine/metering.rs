@@ -24,7 +24,7 @@ async fn each_request_is_counted_once_and_fetched_once() {
     let mut settings = Settings::new(adw(), 10);
     settings.threshold_percent = 100;
     let mut tx = bench.store.begin().await.unwrap();
-    tx.create_pool(&settings, &Actor::system()).await.unwrap();
+    tx.pools().create(&settings, &Actor::system()).await.unwrap();
     tx.commit().await.unwrap();
     let pools = Pools::start(bench.store.clone(), PoolOptions::default());
 

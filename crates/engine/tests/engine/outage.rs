@@ -26,7 +26,7 @@ async fn a_process_that_cannot_renew_gives_itself_up_before_its_lease_ends() {
     let process = Process::start(store.clone(), clock.clone(), options("one", TTL)).await.unwrap();
     let lease = process.acquire(&key("a"), Term::Process).await.unwrap();
     crate::until("a heartbeat", async || {
-        let known = store.read().await.unwrap().processes(10).await.unwrap();
+        let known = store.read().await.unwrap().processes().list(10).await.unwrap();
         known.iter().any(|one| one.heartbeat_at > one.started_at)
     })
     .await;
@@ -80,7 +80,7 @@ async fn a_short_term_is_renewed_in_time_under_a_long_lease_of_the_process() {
     let ttl = Duration::from_secs(600);
     let process = Process::start(store.clone(), clock, options("one", ttl)).await.unwrap();
     let until = async || {
-        let record = store.read().await.unwrap().lease(&key("a")).await.unwrap().unwrap();
+        let record = store.read().await.unwrap().leases().find(&key("a")).await.unwrap().unwrap();
         let Lease::Held { until, .. } = record.lease else { panic!("{record:?}") };
         until.unwrap()
     };

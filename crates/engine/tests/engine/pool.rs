@@ -49,16 +49,16 @@ impl Site {
     async fn set(&self, settings: &Settings) {
         let actor = Actor { name: "ann".into(), role: Role::Admin, request_id: None };
         let mut tx = self.store.begin().await.unwrap();
-        let mut defined = tx.create_pool(settings, &actor).await.unwrap();
+        let mut defined = tx.pools().create(settings, &actor).await.unwrap();
         if defined == Defined::NameTaken {
-            defined = tx.set_pool(settings, &actor, None).await.unwrap();
+            defined = tx.pools().set(settings, &actor, None).await.unwrap();
         }
         assert_eq!(defined, Defined::Done);
         tx.commit().await.unwrap();
     }
 
     async fn usage(&self, name: &str) -> u64 {
-        self.store.begin().await.unwrap().pool(&pool(name)).await.unwrap().unwrap().usage
+        self.store.begin().await.unwrap().pools().find(&pool(name)).await.unwrap().unwrap().usage
     }
 
     async fn until_usage(&self, name: &str, expected: u64) {
@@ -72,7 +72,9 @@ impl Site {
 
     async fn until_somebody_waits(&self, name: &str) {
         let waits = async {
-            while self.store.begin().await.unwrap().pool(&pool(name)).await.unwrap().unwrap().waiting == 0 {
+            while self.store.begin().await.unwrap().pools().find(&pool(name)).await.unwrap().unwrap().waiting
+                == 0
+            {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
@@ -81,7 +83,7 @@ impl Site {
 
     async fn audit(&self, name: &str) {
         let mut tx = self.store.read().await.unwrap();
-        assert_eq!(tx.audit_pool(&pool(name)).await.unwrap().unwrap().differences, []);
+        assert_eq!(tx.pools().verify(&pool(name)).await.unwrap().unwrap().differences, []);
     }
 }
 
@@ -163,7 +165,7 @@ async fn who_goes_away_before_the_answer_has_its_units_set_aside_and_gets_them_w
 
         site.until_usage("adw", 6).await;
         let mut tx = site.store.begin().await.unwrap();
-        let granted = tx.pool_tickets(&pool("adw"), &[State::Granted], 10).await.unwrap();
+        let granted = tx.pools().tickets(&pool("adw"), &[State::Granted], 10).await.unwrap();
         assert_eq!(granted.len(), 1, "nobody has claimed it");
         tx.rollback().await.unwrap();
         let Answer::Admitted { parts, is_duplicate } =
@@ -211,7 +213,7 @@ async fn what_this_process_holds_stays_alive_and_comes_back_also_when_it_is_drop
         let hold = server.hold(short, Duration::ZERO).await.unwrap().unwrap();
         let expires_at = async || {
             let mut tx = site.store.read().await.unwrap();
-            let running = tx.pool_tickets(&pool("adw"), &[State::Running], 10).await.unwrap();
+            let running = tx.pools().tickets(&pool("adw"), &[State::Running], 10).await.unwrap();
             assert_eq!(running.len(), 1);
             running[0].expires_at.unwrap()
         };
@@ -342,8 +344,8 @@ async fn who_has_one_pool_and_waits_for_another_is_not_asked_again_and_again() {
         server.acquire(&both, Duration::from_secs(2)).await.unwrap();
 
         let mut tx = site.store.begin().await.unwrap();
-        let version = tx.pool(&pool("adw")).await.unwrap().unwrap().version;
-        let records = tx.audit_pool(&pool("adw")).await.unwrap().unwrap().records;
+        let version = tx.pools().find(&pool("adw")).await.unwrap().unwrap().version;
+        let records = tx.pools().verify(&pool("adw")).await.unwrap().unwrap().records;
         assert!(records < 12, "{records} records by version {version}");
     }
 }

@@ -29,7 +29,7 @@ fn adw() -> PoolName {
 async fn stand() -> Stand {
     let bench = Bench::new().await;
     let mut tx = bench.store.begin().await.unwrap();
-    tx.create_pool(&Settings::new(adw(), 100), &Actor::system()).await.unwrap();
+    tx.pools().create(&Settings::new(adw(), 100), &Actor::system()).await.unwrap();
     tx.commit().await.unwrap();
     let pools = Pools::start(bench.store.clone(), PoolOptions::default());
     let mut suspects = Vec::new();
@@ -71,7 +71,7 @@ impl Stand {
         let mut tx = self.bench.store.begin().await.unwrap();
         let mut states = Vec::new();
         for id in &self.suspects {
-            states.push(tx.pool_ticket(*id).await.unwrap().unwrap().ticket.state);
+            states.push(tx.pools().ticket(*id).await.unwrap().unwrap().ticket.state);
         }
         states
     }
@@ -140,7 +140,7 @@ async fn nobody_in_doubt_is_no_reason_to_run_it() {
     let mark = stand.folder.path().join("ran");
     for id in &stand.suspects {
         let mut tx = stand.pools.store().read().await.unwrap();
-        let doubted_at = tx.pool_ticket(*id).await.unwrap().unwrap().ticket.doubted_at.unwrap();
+        let doubted_at = tx.pools().ticket(*id).await.unwrap().unwrap().ticket.doubted_at.unwrap();
         tx.rollback().await.unwrap();
         stand.pools.probed(&adw(), *id, doubted_at, 0).await.unwrap();
     }

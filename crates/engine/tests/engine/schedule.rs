@@ -66,7 +66,7 @@ async fn outcomes(bench: &JobBench) -> Vec<(Timestamp, TickOutcome)> {
 
 async fn executions(bench: &JobBench) -> usize {
     let mut tx = bench.store().read().await.unwrap();
-    let found = tx.executions(&ExecutionFilter::default(), None, 500).await.unwrap().len();
+    let found = tx.jobs().executions(&ExecutionFilter::default(), None, 500).await.unwrap().len();
     tx.rollback().await.unwrap();
     found
 }
@@ -238,7 +238,7 @@ async fn the_loop_fires_by_itself_and_with_the_parameters_of_the_tick() {
 
         looping.abort();
         let mut tx = bench.store().read().await.unwrap();
-        let launched = tx.execution(tick.execution.unwrap()).await.unwrap().unwrap();
+        let launched = tx.jobs().execution(tick.execution.unwrap()).await.unwrap().unwrap();
         tx.rollback().await.unwrap();
         assert_eq!(launched.execution.launched_by.as_deref(), Some("schedule hourly"));
         let expected = JobParameters::new()
@@ -265,7 +265,7 @@ async fn ticks_that_nothing_tells_apart_are_one_instance_after_the_other() {
 
         assert_eq!(exits, ["COMPLETED"; 3], "it does its work each time");
         let mut tx = bench.store().read().await.unwrap();
-        assert_eq!(tx.instances("load", None, 10).await.unwrap().len(), 3);
+        assert_eq!(tx.jobs().instances("load", None, 10).await.unwrap().len(), 3);
         tx.rollback().await.unwrap();
     }
 }
@@ -295,7 +295,7 @@ async fn the_next_instance_has_a_number_of_its_own_and_nothing_else_of_earlier_r
         for racer in racing {
             let id = racer.await.unwrap();
             let mut tx = bench.store().read().await.unwrap();
-            let parameters = tx.execution(id).await.unwrap().unwrap().parameters;
+            let parameters = tx.jobs().execution(id).await.unwrap().unwrap().parameters;
             tx.rollback().await.unwrap();
             assert_eq!(parameters.len(), 1, "{parameters:?}");
             given.insert((parameters[0].name.clone(), parameters[0].value.clone()));

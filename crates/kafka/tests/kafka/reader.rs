@@ -156,7 +156,8 @@ async fn behind_an_instance_that_was_given_up_the_next_one_goes_on_after_its_las
     let failed = site.run(1, 17).await;
 
     let mut tx = site.bench.store().begin().await.unwrap();
-    let given_up = tx.abandon_execution(failed.end.execution, &Actor::system(), "unwanted").await.unwrap();
+    let given_up =
+        tx.jobs().abandon_execution(failed.end.execution, &Actor::system(), "unwanted").await.unwrap();
     tx.commit().await.unwrap();
     let second = site.run(2, -1).await;
 

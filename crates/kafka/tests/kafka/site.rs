@@ -69,7 +69,7 @@ impl Site {
         let reached = async {
             loop {
                 let mut tx = self.store.read().await.unwrap();
-                let places = tx.outbox_places().await.unwrap();
+                let places = tx.outbox().places().await.unwrap();
                 tx.commit().await.unwrap();
                 if places.iter().map(|place| place.seq.get()).sum::<i64>() >= count {
                     return;
@@ -83,7 +83,7 @@ impl Site {
     /// The states of what is excepted, in the order of events.
     pub(super) async fn exceptions(&self) -> Vec<(EventId, StateWord, Option<String>)> {
         let mut tx = self.store.read().await.unwrap();
-        let found = tx.outbox_exceptions(&ExceptionFilter::default(), EventId::ZERO, 100).await.unwrap();
+        let found = tx.outbox().exceptions(&ExceptionFilter::default(), EventId::ZERO, 100).await.unwrap();
         found.into_iter().map(|record| (record.id, record.exception.state.word(), record.error)).collect()
     }
 }

@@ -131,7 +131,7 @@ pub(crate) async fn list(
     Asked(asked): Asked<ListAlerts>,
 ) -> Result<Json<Alerts>, Problem> {
     let mut tx = state.read().await?;
-    let records = tx.alerts(limit(asked.limit)?).await?;
+    let records = tx.alerts().list(limit(asked.limit)?).await?;
     Ok(Json(Alerts { items: records.into_iter().map(Alert::from).collect() }))
 }
 
@@ -153,7 +153,7 @@ pub(crate) async fn silence(
     };
     let what = format!("POST /api/v1/alerts/silences {}", json!(body));
     mutation::run(&state, &principal, &object, &headers, &what, async |tx| {
-        match tx.silence_alert(&request).await? {
+        match tx.alerts().silence(&request).await? {
             Ok(silence) => Ok((StatusCode::CREATED, json!(Silence::from(silence)))),
             Err(bad) => Err(Problem::bad_request(bad.to_string(), "correct it, and send it again")),
         }
@@ -173,7 +173,7 @@ pub(crate) async fn unsilence(
     let subject = subject(body.subject.as_ref())?;
     let what = format!("DELETE /api/v1/alerts/silences {}", json!(body));
     mutation::run(&state, &principal, &object, &headers, &what, async |tx| {
-        if !tx.unsilence_alert(&body.rule, subject.as_ref(), &principal.actor()).await? {
+        if !tx.alerts().unsilence(&body.rule, subject.as_ref(), &principal.actor()).await? {
             return Err(Problem::not_found("a silence of this rule and subject"));
         }
         Ok((StatusCode::OK, json!({ "ended": true })))

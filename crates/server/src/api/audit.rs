@@ -97,7 +97,7 @@ pub(crate) async fn list(
     };
     let mut tx = state.read().await?;
     // One more than asked for tells whether there is a next page.
-    let mut records = tx.audit_entries(&filter, limit + 1).await?;
+    let mut records = tx.audit().entries(&filter, limit + 1).await?;
     let has_more = records.len() > limit as usize;
     records.truncate(limit as usize);
     let next = if has_more { records.last().map(|record| record.id) } else { None };

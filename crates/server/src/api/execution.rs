@@ -285,7 +285,7 @@ pub(crate) async fn list(
     };
     let mut tx = state.read().await?;
     // One more than asked for tells whether there is a next page.
-    let mut records = tx.executions(&filter, before.map(ExecutionId::new), limit + 1).await?;
+    let mut records = tx.jobs().executions(&filter, before.map(ExecutionId::new), limit + 1).await?;
     let has_more = records.len() > limit as usize;
     records.truncate(limit as usize);
     let next = if has_more { records.last().map(|record| record.id.get()) } else { None };
@@ -301,7 +301,7 @@ pub(crate) async fn show(
     let id = ExecutionId::new(id(&text)?);
     let mut tx = state.read().await?;
     let now = tx.now().await?;
-    let found = tx.execution(id).await?;
+    let found = tx.jobs().execution(id).await?;
     let detail = found.ok_or(JobError::UnknownExecution(id))?;
     Ok(Json(ExecutionDetail::of(detail, now)))
 }
@@ -314,8 +314,8 @@ pub(crate) async fn steps(
 ) -> Result<Json<Steps>, Problem> {
     let id = ExecutionId::new(id(&text)?);
     let mut tx = state.read().await?;
-    let steps = tx.steps(id).await?;
-    let is_known = !steps.is_empty() || tx.execution(id).await?.is_some();
+    let steps = tx.jobs().steps(id).await?;
+    let is_known = !steps.is_empty() || tx.jobs().execution(id).await?.is_some();
     if !is_known {
         return Err(JobError::UnknownExecution(id).into());
     }

@@ -196,7 +196,7 @@ pub(crate) async fn list(
 ) -> Result<Json<Jobs>, Problem> {
     let limit = limit(asked.limit)?;
     let mut tx = state.read().await?;
-    let known = tx.jobs(limit).await?;
+    let known = tx.jobs().list(limit).await?;
     let ours = state.launcher().jobs();
     let mut all: BTreeMap<String, Option<JobRecord>> =
         ours.names().into_iter().map(|name| (name, None)).collect();
@@ -219,7 +219,7 @@ pub(crate) async fn show(
     let name = checked(name)?;
     let of_job = ExecutionFilter { job: Some(name.clone()), ..ExecutionFilter::default() };
     let mut tx = state.read().await?;
-    let last = tx.executions(&of_job, None, 1).await?.into_iter().next();
+    let last = tx.jobs().executions(&of_job, None, 1).await?.into_iter().next();
     let definition = match state.launcher().jobs().get(&name) {
         Ok(job) => Some(Definition::from(job)),
         Err(unknown) if last.is_none() => return Err(unknown.into()),
@@ -245,7 +245,7 @@ pub(crate) async fn instances(
     let before = asked.before.map(|before| id(&before.to_string())).transpose()?.map(InstanceId::new);
     let mut tx = state.read().await?;
     // One more than asked for tells whether there is a next page.
-    let mut records = tx.instances(&name, before, limit + 1).await?;
+    let mut records = tx.jobs().instances(&name, before, limit + 1).await?;
     if records.is_empty() && before.is_none() {
         state.launcher().jobs().get(&name)?;
     }

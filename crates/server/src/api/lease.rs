@@ -72,6 +72,6 @@ pub(crate) async fn list(
     Asked(asked): Asked<ListLeases>,
 ) -> Result<Json<Leases>, Problem> {
     let mut tx = state.read().await?;
-    let records = tx.leases(limit(asked.limit)?).await?;
+    let records = tx.leases().list(limit(asked.limit)?).await?;
     Ok(Json(Leases { items: records.iter().map(Lease::from).collect() }))
 }

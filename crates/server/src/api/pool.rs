@@ -179,7 +179,7 @@ pub(crate) async fn list(
     Asked(asked): Asked<ListPools>,
 ) -> Result<Json<Pools>, Problem> {
     let mut tx = state.read().await?;
-    let (records, now) = (tx.pools(limit(asked.limit)?).await?, tx.now().await?);
+    let (records, now) = (tx.pools().list(limit(asked.limit)?).await?, tx.now().await?);
     Ok(Json(Pools { items: records.iter().map(|record| shown(record, now)).collect() }))
 }
 
@@ -197,7 +197,7 @@ pub(crate) async fn show(
 
 /// A pool that has to be there.
 pub(crate) async fn find(tx: &mut Tx, name: &PoolName) -> Result<PoolRecord, Problem> {
-    tx.pool(name).await?.ok_or_else(|| unknown(name.as_str()))
+    tx.pools().find(name).await?.ok_or_else(|| unknown(name.as_str()))
 }
 
 /// A name of the path, if it can be the name of a pool at all.

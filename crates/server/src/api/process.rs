@@ -70,6 +70,6 @@ pub(crate) async fn list(
 ) -> Result<Json<Processes>, Problem> {
     let mut tx = state.read().await?;
     let now = tx.now().await?;
-    let records = tx.processes(limit(asked.limit)?).await?;
+    let records = tx.processes().list(limit(asked.limit)?).await?;
     Ok(Json(Processes { items: records.iter().map(|record| Process::of(record, now)).collect() }))
 }

@@ -221,7 +221,7 @@ pub(crate) async fn order(
             deadline,
             broadcast_date,
         };
-        let submitted = tx.submit_render(&order, &principal.actor()).await?;
+        let submitted = tx.renders().submit(&order, &principal.actor()).await?;
         let is_new = matches!(submitted, Submitted::New(_));
         let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
         Ok((status, json!(OrderedRender { id: submitted.id().get(), is_new })))
@@ -244,7 +244,7 @@ pub(crate) async fn list(
     };
     let mut tx = state.read().await?;
     // One more than asked for tells whether there is a next page.
-    let records = tx.renders(&filter, asked.before.map(RenderId::new), limit + 1).await?;
+    let records = tx.renders().list(&filter, asked.before.map(RenderId::new), limit + 1).await?;
     let has_more = records.len() > limit as usize;
     let items: Vec<RenderRow> = records.into_iter().take(limit as usize).map(RenderRow::from).collect();
     let next = if has_more { items.last().map(|render| render.id) } else { None };
@@ -271,7 +271,7 @@ pub(crate) async fn data(
 ) -> Result<Json<RenderData>, Problem> {
     let id = RenderId::new(id(&text)?);
     let mut tx = state.read().await?;
-    let data = tx.render_data(id).await?.ok_or_else(|| unknown(id))?;
+    let data = tx.renders().data(id).await?.ok_or_else(|| unknown(id))?;
     let gfx_data = serde_json::from_str(&data).map_err(|_| {
         Problem::new(
             Code::BadRenderData,
@@ -284,7 +284,7 @@ pub(crate) async fn data(
 
 /// A render that is there.
 pub(crate) async fn find(tx: &mut Tx, id: RenderId) -> Result<RenderRecord, Problem> {
-    tx.render(id).await?.ok_or_else(|| unknown(id))
+    tx.renders().find(id).await?.ok_or_else(|| unknown(id))
 }
 
 pub(crate) fn unknown(id: RenderId) -> Problem {

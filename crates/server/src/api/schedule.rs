@@ -163,7 +163,7 @@ pub(crate) async fn list(
     Asked(asked): Asked<ListSchedules>,
 ) -> Result<Json<Schedules>, Problem> {
     let mut tx = state.read().await?;
-    let records = tx.schedules(limit(asked.limit)?).await?;
+    let records = tx.schedules().list(limit(asked.limit)?).await?;
     Ok(Json(Schedules { items: records.into_iter().map(|record| shown(record, &state)).collect() }))
 }
 
@@ -193,7 +193,7 @@ pub(crate) async fn ticks(
     find(&state, &name).await?;
     let mut tx = state.read().await?;
     // One more than asked for tells whether there is a next page.
-    let mut records = tx.schedule_ticks(&name, before, limit + 1).await?;
+    let mut records = tx.schedules().ticks(&name, before, limit + 1).await?;
     let has_more = records.len() > limit as usize;
     records.truncate(limit as usize);
     let next = if has_more { records.last().map(|record| record.tick.to_string()) } else { None };
@@ -213,7 +213,7 @@ pub(crate) async fn pause(
     let reason = checked(&body.reason)?;
     let what = format!("POST /api/v1/schedules/{name}/pause {}", json!(body));
     let asked = Change { state: &state, principal: &principal, headers: &headers, what, name: &name };
-    change(asked, async |tx, actor| tx.pause_schedule(&name, actor, reason).await).await
+    change(asked, async |tx, actor| tx.schedules().pause(&name, actor, reason).await).await
 }
 
 /// Lets a schedule that is paused go on with its next tick.
@@ -229,7 +229,7 @@ pub(crate) async fn resume(
     let reason = body.reason.as_deref().map(checked).transpose()?;
     let what = format!("POST /api/v1/schedules/{name}/resume {}", json!(body));
     let asked = Change { state: &state, principal: &principal, headers: &headers, what, name: &name };
-    change(asked, async |tx, actor| tx.resume_schedule(&name, actor, reason).await).await
+    change(asked, async |tx, actor| tx.schedules().resume(&name, actor, reason).await).await
 }
 
 /// A request to change a schedule.
@@ -260,7 +260,7 @@ pub(crate) async fn change(
 
 async fn find(state: &State, name: &str) -> Result<ScheduleRecord, Problem> {
     let mut tx = state.read().await?;
-    let found = tx.schedule(name).await?;
+    let found = tx.schedules().find(name).await?;
     Ok(found.ok_or_else(|| JobError::UnknownSchedule(name.to_owned()))?)
 }
 

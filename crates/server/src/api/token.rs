@@ -133,7 +133,7 @@ pub(crate) fn make() -> Result<Secret, Problem> {
 #[utoipa::path(get, path = "/api/v1/tokens", responses((status = 200, body = Tokens)))]
 pub(crate) async fn list(Given(state): Given<State>) -> Result<Json<Tokens>, Problem> {
     let mut tx = state.read().await?;
-    let records = tx.tokens(500).await?;
+    let records = tx.tokens().list(500).await?;
     Ok(Json(Tokens { items: records.iter().map(Token::from).collect() }))
 }
 
@@ -152,7 +152,7 @@ pub(crate) async fn create(
     let what = format!("POST /api/v1/tokens {}", json!(body));
     let mut created = None;
     let response = mutation::run(&state, &principal, &object, &headers, &what, async |tx| {
-        let record = tx.create_token(&secret, &new, &principal.actor()).await?;
+        let record = tx.tokens().create(&secret, &new, &principal.actor()).await?;
         let token = Token::from(&record);
         let kept = json!({ "secret": null, "token": token });
         created = Some(CreatedToken { secret: secret.expose(), token });
@@ -176,7 +176,7 @@ pub(crate) async fn revoke(
     let object = format!("token/{id}");
     let what = format!("DELETE /api/v1/tokens/{id}");
     mutation::run(&state, &principal, &object, &headers, &what, async |tx| {
-        if !tx.revoke_token(&id, &principal.actor()).await? {
+        if !tx.tokens().revoke(&id, &principal.actor()).await? {
             return Err(Problem::not_found("a valid token with this id"));
         }
         Ok((StatusCode::OK, json!({ "revoked": id })))

@@ -63,7 +63,7 @@ pub(crate) async fn perform(visit: Visit, Fields(fields): Fields<OrderForm>) -> 
     mutation::run(&visit.state, &visit.principal, &object, &headers, &what, async |tx| {
         let performed = action.perform().await?;
         let entry = AuditEntry::new(visit.principal.actor(), action.name(), &performed.object);
-        tx.audit(&entry.because(&performed.story)).await?;
+        tx.audit().record(&entry.because(&performed.story)).await?;
         Ok((StatusCode::OK, json!({ "object": performed.object })))
     })
     .await?;

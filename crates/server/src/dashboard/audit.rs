@@ -63,11 +63,11 @@ pub(crate) async fn page(visit: Visit, Asked(wanted): Asked<Wanted>) -> Result<R
     let filter = wanted.filter();
     if wanted.format == "csv" {
         let mut tx = visit.state.read().await?;
-        let records = tx.audit_entries(&filter, FILE_ROWS).await?;
+        let records = tx.audit().entries(&filter, FILE_ROWS).await?;
         return Ok(file(&records));
     }
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;
-    let mut records = tx.audit_entries(&filter, PAGE_ROWS + 1).await?;
+    let mut records = tx.audit().entries(&filter, PAGE_ROWS + 1).await?;
     let has_more = records.len() > PAGE_ROWS as usize;
     records.truncate(PAGE_ROWS as usize);
     let times = visit.times(pulse.now);

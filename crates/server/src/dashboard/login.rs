@@ -97,14 +97,14 @@ async fn opened(state: &State, text: &str) -> Result<Option<(TokenRecord, String
     let Ok(token) = text.parse::<Token>() else { return Ok(None) };
     // Only read, until it is known to be right: who guesses does not keep others from writing.
     let mut tx = state.read().await?;
-    let found = tx.authenticate(&token).await?;
+    let found = tx.tokens().authenticate(&token).await?;
     drop(tx);
     let Some(record) = found else { return Ok(None) };
     let failed = |_| Problem::new(Code::Unexpected, "no random bytes could be had", "try again");
     let secret = session::secret_text(&random_bytes::<32>().map_err(failed)?);
     let mut tx = state.store().begin().await?;
-    tx.touch_token(&record.id).await?;
-    tx.open_session(&secret, &record).await?;
+    tx.tokens().touch(&record.id).await?;
+    tx.tokens().open_session(&secret, &record).await?;
     tx.commit().await?;
     Ok(Some((record, secret)))
 }
@@ -125,7 +125,7 @@ pub(crate) async fn close(
     form::check(&principal, &leaving.form_token)?;
     if let Via::Session { secret } = &principal.via {
         let mut tx = state.store().begin().await?;
-        tx.close_session(secret).await?;
+        tx.tokens().close_session(secret).await?;
         tx.commit().await?;
     }
     let cookie = session::unset(state.inner().cookie);

@@ -66,13 +66,13 @@ impl Pulse {
         let mut tx = state.read().await?;
         let now = tx.now().await?;
         let latency = clock.monotonic().since(began);
-        let processes = Listed::new(tx.processes(ROWS_MAX + 1).await?, ROWS_MAX);
-        let leases = Listed::new(tx.leases(ROWS_MAX + 1).await?, ROWS_MAX);
+        let processes = Listed::new(tx.processes().list(ROWS_MAX + 1).await?, ROWS_MAX);
+        let leases = Listed::new(tx.leases().list(ROWS_MAX + 1).await?, ROWS_MAX);
         let leader = match LeaseKey::new(LEADER.0, LEADER.1) {
-            Ok(key) => tx.lease(&key).await?,
+            Ok(key) => tx.leases().find(&key).await?,
             Err(_) => None,
         };
-        let alerts = Listed::new(tx.alerts(ROWS_MAX + 1).await?, ROWS_MAX);
+        let alerts = Listed::new(tx.alerts().list(ROWS_MAX + 1).await?, ROWS_MAX);
         Ok((Self { now, latency, processes, leases, leader, alerts }, tx))
     }
 

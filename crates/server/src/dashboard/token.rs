@@ -34,7 +34,7 @@ pub(crate) async fn page(visit: Visit) -> Result<Html<String>, Problem> {
 
 async fn show(visit: &Visit, above: &Markup) -> Result<Html<String>, Problem> {
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;
-    let tokens = tx.tokens(TOKENS_MAX).await?;
+    let tokens = tx.tokens().list(TOKENS_MAX).await?;
     let times = visit.times(pulse.now);
     let refusal = visit.refusal(Permission::Administer);
     let rows = html! {
@@ -173,7 +173,7 @@ pub(crate) async fn create(visit: Visit, Fields(fields): Fields<Creating>) -> Re
         &form::key_header(&fields.key),
         &what,
         async |tx| {
-            let record = tx.create_token(&secret, &new, &visit.principal.actor()).await?;
+            let record = tx.tokens().create(&secret, &new, &visit.principal.actor()).await?;
             is_new = true;
             Ok((StatusCode::CREATED, json!({ "token": record.id })))
         },
@@ -206,11 +206,11 @@ pub(crate) async fn revoke(
     let what = format!("form: revoke token {id} {}", fields.reason);
     let object = format!("token/{id}");
     mutation::run(&state, &principal, &object, &form::key_header(&fields.key), &what, async |tx| {
-        let revoked = tx.revoke_token(&id, &principal.actor()).await?;
+        let revoked = tx.tokens().revoke(&id, &principal.actor()).await?;
         let reason = fields.reason.trim();
         if revoked && !reason.is_empty() {
             let entry = AuditEntry::new(principal.actor(), "token.reason", &format!("token/{id}"));
-            tx.audit(&entry.because(reason)).await?;
+            tx.audit().record(&entry.because(reason)).await?;
         }
         Ok((StatusCode::OK, json!({ "revoked": revoked })))
     })

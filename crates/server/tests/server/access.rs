@@ -106,7 +106,7 @@ async fn wrong_expired_and_revoked_tokens_are_refused() {
 
     let id = good.split('_').nth(1).unwrap().to_owned();
     let mut tx = app.store.begin().await.unwrap();
-    tx.revoke_token(&id, &Actor::system()).await.unwrap();
+    tx.tokens().revoke(&id, &Actor::system()).await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!(ask(&good).await.status, StatusCode::UNAUTHORIZED);
     let viewer = app.token(Role::Viewer).await;
@@ -167,7 +167,7 @@ async fn who_only_reads_does_not_wait_for_whoever_writes() {
     let browser = Browser::log_in(&app, Role::Viewer).await;
     app.clock.advance(Duration::from_secs(120));
     let mut writer = app.store.begin().await.unwrap();
-    writer.prune_processes(Duration::ZERO, 1).await.unwrap();
+    writer.processes().prune(Duration::ZERO, 1).await.unwrap();
 
     let page = browser.get("/jobs").await;
     let guessed = format!("token=tm_{}_{}", "a".repeat(8), "b".repeat(43));

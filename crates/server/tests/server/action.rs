@@ -119,7 +119,7 @@ async fn a_click_does_it_once_and_writes_it_down_and_a_refusal_is_told() {
     assert!(refused.text.contains("TM0006"), "{}", refused.text);
     assert!(refused.text.contains("The bell is worn out") && refused.text.contains("buy another one"));
     let filter = AuditFilter { action: Some("test.ring".into()), ..AuditFilter::default() };
-    let log = app.store.read().await.unwrap().audit_entries(&filter, 10).await.unwrap();
+    let log = app.store.read().await.unwrap().audit().entries(&filter, 10).await.unwrap();
     assert_eq!(log.len(), 3);
     let entry = &log[0].entry;
     assert_eq!((entry.object.as_str(), entry.reason.as_deref()), ("bell/1", Some("it rang")));

@@ -43,7 +43,7 @@ impl<'a> Browser<'a> {
         let (name, scopes) = ("limited".to_owned(), vec![scope.to_owned()]);
         let new = NewToken { name, role: Role::Operator, scopes, valid_for: Some(Duration::from_secs(3600)) };
         let mut tx = app.store.begin().await.unwrap();
-        tx.create_token(&token, &new, &Actor::system()).await.unwrap();
+        tx.tokens().create(&token, &new, &Actor::system()).await.unwrap();
         tx.commit().await.unwrap();
         let answer = post(app, "/login", "", &format!("token={}", token.expose())).await;
         Self { app, cookie: cookie_of(&answer) }
@@ -97,7 +97,7 @@ async fn fire_alert(app: &App, subject: &str) {
         channels: &[],
         reading: Reading::Breached(3.0),
     };
-    tx.judge_alert(judging, |_, _| String::new()).await.unwrap();
+    tx.alerts().judge(judging, |_, _| String::new()).await.unwrap();
     tx.commit().await.unwrap();
 }
 
@@ -169,10 +169,10 @@ async fn join_hostile(app: &App) {
     let process = Process::register(app.store.clone(), app.clock.clone(), options).await.unwrap();
     let mut tx = app.store.begin().await.unwrap();
     let key = LeaseKey::new("test", HOSTILE).unwrap();
-    tx.acquire_lease(&key, process.id(), Term::Process).await.unwrap().unwrap();
+    tx.leases().acquire(&key, process.id(), Term::Process).await.unwrap().unwrap();
     let actor = Actor { name: HOSTILE.into(), role: Role::Admin, request_id: None };
     let entry = AuditEntry::new(actor, HOSTILE, HOSTILE).from_to(HOSTILE, HOSTILE).because(HOSTILE);
-    tx.audit(&entry).await.unwrap();
+    tx.audit().record(&entry).await.unwrap();
     tx.commit().await.unwrap();
     fire_alert(app, HOSTILE).await;
 }
@@ -200,7 +200,7 @@ async fn the_overview_tells_who_runs_who_holds_what_and_what_happened() {
     let worker = Process::register(app.store.clone(), app.clock.clone(), options).await.unwrap();
     let mut tx = app.store.begin().await.unwrap();
     let key = LeaseKey::new("alert", "evaluator").unwrap();
-    tx.acquire_lease(&key, worker.id(), Term::Process).await.unwrap().unwrap();
+    tx.leases().acquire(&key, worker.id(), Term::Process).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     fire_alert(&app, "all").await;
 
@@ -399,7 +399,7 @@ async fn the_audit_log_is_filtered_paged_and_downloaded() {
     let mut tx = app.store.begin().await.unwrap();
     for number in 0..60 {
         let actor = Actor { name: "ann & co".into(), role: Role::Operator, request_id: None };
-        tx.audit(&AuditEntry::new(actor, "job.start", &format!("job/{number}"))).await.unwrap();
+        tx.audit().record(&AuditEntry::new(actor, "job.start", &format!("job/{number}"))).await.unwrap();
     }
     tx.commit().await.unwrap();
 

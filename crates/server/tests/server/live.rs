@@ -127,7 +127,7 @@ async fn the_death_of_a_process_reaches_the_page_as_its_row() {
 
     app.clock.advance(Duration::from_secs(2));
     let mut tx = app.store.begin().await.unwrap();
-    tx.stop_process(worker.id(), None).await.unwrap().unwrap();
+    tx.processes().stop(worker.id(), None).await.unwrap().unwrap();
     tx.commit().await.unwrap();
 
     let (_, row) = page.patch(&format!("process:{}", worker.id())).await;
@@ -148,7 +148,7 @@ async fn a_broken_stream_goes_on_where_it_broke() {
 
     app.clock.advance(Duration::from_secs(2));
     let mut tx = app.store.begin().await.unwrap();
-    tx.audit(&AuditEntry::new(Actor::system(), "test.missed", "test/1")).await.unwrap();
+    tx.audit().record(&AuditEntry::new(Actor::system(), "test.missed", "test/1")).await.unwrap();
     tx.commit().await.unwrap();
     watcher.patch("events").await;
 

@@ -183,8 +183,8 @@ impl App {
             valid_for: Some(Duration::from_secs(86_400)),
         };
         let mut tx = self.store.begin().await.unwrap();
-        if tx.authenticate(&token).await.unwrap().is_none() {
-            tx.create_token(&token, &new, &Actor::system()).await.unwrap();
+        if tx.tokens().authenticate(&token).await.unwrap().is_none() {
+            tx.tokens().create(&token, &new, &Actor::system()).await.unwrap();
         }
         tx.commit().await.unwrap();
         token.expose()

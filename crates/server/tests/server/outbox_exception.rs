@@ -34,7 +34,7 @@ async fn refused() -> App {
             error: Some(format!("no to {id}")),
         };
         let now = tx.now().await.unwrap();
-        tx.outbox_except(&[new], now).await.unwrap();
+        tx.outbox().except(&[new], now).await.unwrap();
     }
     tx.commit().await.unwrap();
     app
@@ -219,7 +219,7 @@ async fn the_answer_to_an_order_is_the_same_when_the_event_was_delivered_meanwhi
     let now = tx.now().await.unwrap();
     let delivered =
         [1, 2, 3].map(|id| Settled { event_id: EventId::new(id), revision: 1, what: SettledAs::Delivered });
-    assert_eq!(tx.outbox_settle(&delivered, now).await.unwrap().changed, 3);
+    assert_eq!(tx.outbox().settle(&delivered, now).await.unwrap().changed, 3);
     tx.commit().await.unwrap();
 
     for ((path, body), first) in orders.iter().zip(&answers) {

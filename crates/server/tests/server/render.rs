@@ -81,7 +81,7 @@ async fn claimed(app: &App) -> ProcessId {
     let policy = Policy::standard().unwrap();
     let mut tx = app.store.begin().await.unwrap();
     let request = ClaimRequest { by, worker: "gone", count: 1, policy: &policy, zone: &Zone::UTC };
-    let claims = tx.claim_renders(request).await.unwrap();
+    let claims = tx.renders().claim(request).await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!(claims.claimed.len(), 1);
     by
@@ -245,7 +245,7 @@ async fn a_render_at_work_is_cancelled_when_its_worker_hears_of_it() {
     );
     assert!(answer.json()["cancel_requested_at"].is_string());
     let mut tx = app.store.read().await.unwrap();
-    let record = tx.render(RenderId::new(id)).await.unwrap().unwrap();
+    let record = tx.renders().find(RenderId::new(id)).await.unwrap().unwrap();
     assert!(matches!(record.render.lease, Lease::Held { .. }));
 }
 

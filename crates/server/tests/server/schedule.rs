@@ -19,12 +19,12 @@ async fn scheduled() -> App {
         .overlap(Overlap::Wait)
         .parameter("day", "${tick.date}");
     let mut tx = app.store.begin().await.unwrap();
-    tx.define_schedule(&schedule, &schedule.plan().unwrap(), &Actor::system()).await.unwrap();
+    tx.schedules().define(&schedule, &schedule.plan().unwrap(), &Actor::system()).await.unwrap();
     for execution in 1..=3 {
         app.clock.advance(Duration::from_secs(3600));
-        let taken = tx.take_due_schedule(&["double"], Room::Free).await.unwrap().unwrap();
+        let taken = tx.schedules().take_due(&["double"], Room::Free).await.unwrap().unwrap();
         let Taken { due: DueTick::Fires { tick, .. }, .. } = taken else { panic!("{taken:?}") };
-        assert!(tx.record_tick("hourly", tick, Ok(ExecutionId::new(execution))).await.unwrap());
+        assert!(tx.schedules().record_tick("hourly", tick, Ok(ExecutionId::new(execution))).await.unwrap());
     }
     tx.commit().await.unwrap();
     app

@@ -3,7 +3,7 @@
 use super::object;
 use crate::error::StoreError;
 use crate::row::AlertDeliveryRow;
-use crate::tx::Tx;
+use crate::tx::Alerts;
 use std::time::Duration;
 use tidemill_domain::alert::delivery::{self, Attempt, DeliveryState};
 use tidemill_domain::alert::{Notice, Subject};
@@ -43,16 +43,16 @@ pub struct DeliveryRecord {
 /// Most characters that are kept of an error.
 const ERROR_CHARS_MAX: usize = 1000;
 
-impl Tx {
+impl Alerts<'_> {
     /// At most `limit` notices that may be tried now; of one alert and channel only the oldest.
-    pub async fn due_alert_deliveries(&mut self, limit: u32) -> Result<Vec<Delivery>, StoreError> {
+    pub async fn due_deliveries(&mut self, limit: u32) -> Result<Vec<Delivery>, StoreError> {
         let now = self.now().await?;
         self.alert_delivery_due(now.into(), limit.into()).await?.into_iter().map(delivery).collect()
     }
 
     /// Writes down what came of an attempt, and the state that follows; `delay` is the backoff after so many
     /// failures. Confirm the evaluator's lease first. A delivery that is not there any more is left so.
-    pub async fn settle_alert_delivery(
+    pub async fn settle_delivery(
         &mut self,
         id: i64,
         attempt: Attempt,
@@ -79,7 +79,7 @@ impl Tx {
     }
 
     /// The deliveries, the newest first.
-    pub async fn alert_deliveries(&mut self, limit: u32) -> Result<Vec<DeliveryRecord>, StoreError> {
+    pub async fn deliveries(&mut self, limit: u32) -> Result<Vec<DeliveryRecord>, StoreError> {
         let rows = self.alert_delivery_list(limit.into()).await?;
         rows.into_iter()
             .map(|row| {

@@ -3,7 +3,7 @@
 use super::object;
 use crate::error::StoreError;
 use crate::row::AlertSilenceRow;
-use crate::tx::Tx;
+use crate::tx::Alerts;
 use tidemill_domain::alert::silence::{self, SilenceRequest};
 use tidemill_domain::alert::{BadSilence, Silence, Subject};
 use tidemill_domain::audit::{Actor, AuditEntry};
@@ -16,9 +16,9 @@ fn silenced(rule: &str, subject: Option<&Subject>) -> String {
     }
 }
 
-impl Tx {
+impl Alerts<'_> {
     /// Silences a rule, or one subject of it, from now on. It takes the place of a silence for exactly the same.
-    pub async fn silence_alert(
+    pub async fn silence(
         &mut self,
         request: &SilenceRequest,
     ) -> Result<Result<Silence, BadSilence>, StoreError> {
@@ -48,7 +48,7 @@ impl Tx {
     }
 
     /// Ends the silence of exactly this rule and subject; false when there was none in force.
-    pub async fn unsilence_alert(
+    pub async fn unsilence(
         &mut self,
         rule: &str,
         subject: Option<&Subject>,

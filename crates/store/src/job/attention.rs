@@ -3,7 +3,7 @@
 
 use super::list::COUNTED_MAX;
 use crate::error::StoreError;
-use crate::tx::Tx;
+use crate::tx::Jobs;
 use std::time::Duration;
 use tidemill_domain::job::ExecutionId;
 use tidemill_domain::time::Timestamp;
@@ -30,7 +30,7 @@ pub struct Failure {
     pub message: String,
 }
 
-impl Tx {
+impl Jobs<'_> {
     /// How many executions are under way, and how many failed within this time.
     pub async fn execution_tally(&mut self, within: Duration) -> Result<ExecutionTally, StoreError> {
         let since = self.now().await?.minus(within);

@@ -3,7 +3,7 @@
 use super::columns;
 use crate::crash_point;
 use crate::error::StoreError;
-use crate::tx::{ChunkRow, Tx};
+use crate::tx::{ChunkRow, Jobs};
 use tidemill_domain::job::{Counters, ExecutionId, StepExecutionId};
 use tidemill_domain::lease::{Fence, LeaseKey};
 
@@ -29,7 +29,7 @@ pub struct ChunkSave<'a> {
 pub enum ChunkSaved {
     /// Recorded, if the transaction commits.
     Saved {
-        /// The version of the step from now on; see [`Tx::settled_version`].
+        /// The version of the step from now on; see [`Jobs::settled_version`](crate::tx::Jobs::settled_version).
         version: i64,
         /// Whether somebody wants the execution to stop.
         stop_requested: bool,
@@ -38,7 +38,7 @@ pub enum ChunkSaved {
     Fenced,
 }
 
-impl Tx {
+impl Jobs<'_> {
     /// Records a chunk: one statement on PostgreSQL. On [`ChunkSaved::Fenced`], roll back.
     pub async fn save_chunk(&mut self, chunk: &ChunkSave<'_>) -> Result<ChunkSaved, StoreError> {
         let row = ChunkRow {

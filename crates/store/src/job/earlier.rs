@@ -3,7 +3,7 @@
 use super::columns;
 use crate::error::StoreError;
 use crate::row::job::EarlierStepRow;
-use crate::tx::Tx;
+use crate::tx::Jobs;
 use tidemill_domain::job::earlier::{Continuation, EarlierRun, continuation};
 use tidemill_domain::job::{ExecutionContext, ExecutionId, InstanceId, StepExecutionId};
 
@@ -33,7 +33,7 @@ pub enum Earlier {
     Open(ExecutionId),
 }
 
-impl Tx {
+impl Jobs<'_> {
     /// Where the step of the last earlier instance ended that has read anything.
     pub async fn earlier_step(&mut self, request: &EarlierRequest<'_>) -> Result<Earlier, StoreError> {
         let (instance, mut before) = (request.instance.get(), request.run.get());

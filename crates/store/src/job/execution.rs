@@ -3,7 +3,7 @@
 use super::telling::Told;
 use super::{columns, object};
 use crate::error::StoreError;
-use crate::tx::{StatusChange, Tx};
+use crate::tx::{Jobs, StatusChange};
 use tidemill_domain::audit::{Actor, AuditEntry, Role};
 use tidemill_domain::job::lifecycle::{self, ExecutionEvent};
 use tidemill_domain::job::{BatchStatus, ExecutionId, ExitStatus};
@@ -11,7 +11,7 @@ use tidemill_domain::lease::{Fence, LeaseKey};
 use tidemill_domain::outbox::telling::ExecutionTold;
 use tidemill_domain::process::ProcessId;
 
-impl Tx {
+impl Jobs<'_> {
     /// Records that the execution has begun. False when it is no longer ours, or no longer in a status in which it
     /// can begin: leave it alone and roll back.
     pub async fn begin_execution(
@@ -20,7 +20,7 @@ impl Tx {
         lease: &LeaseKey,
         fence: Fence,
     ) -> Result<bool, StoreError> {
-        if !self.confirm_lease(lease, fence).await? {
+        if !self.leases().confirm(lease, fence).await? {
             return Ok(false);
         }
         let Some(head) = self.job_execution_lock(id.get()).await? else { return Ok(false) };
@@ -51,7 +51,7 @@ impl Tx {
         fence: Fence,
         text: &str,
     ) -> Result<bool, StoreError> {
-        if !self.confirm_lease(lease, fence).await? {
+        if !self.leases().confirm(lease, fence).await? {
             return Ok(false);
         }
         self.job_context_save_of_job(id.get(), &columns::context(text)).await?;
@@ -68,7 +68,7 @@ impl Tx {
         status: BatchStatus,
         exit: &ExitStatus,
     ) -> Result<bool, StoreError> {
-        if !self.confirm_lease(lease, fence).await? {
+        if !self.leases().confirm(lease, fence).await? {
             return Ok(false);
         }
         let Some(head) = self.job_execution_lock(id.get()).await? else { return Ok(false) };

@@ -7,7 +7,7 @@ use crate::crash_point;
 use crate::error::StoreError;
 use crate::lease::Granted;
 use crate::row::job::{ExecutionNoteRow, ParameterRow, status_of};
-use crate::tx::Tx;
+use crate::tx::Jobs;
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::job::key::job_key;
 use tidemill_domain::job::launch::{self, InstanceHistory, Launch, LaunchRefusal, LaunchRules};
@@ -99,10 +99,10 @@ impl History {
     }
 }
 
-impl Tx {
+impl Jobs<'_> {
     /// Makes an execution of a job and takes its lease, or says why not; then nothing was written. Launches of one
     /// instance wait for each other.
-    pub async fn launch_job(
+    pub async fn launch(
         &mut self,
         request: &LaunchRequest<'_>,
     ) -> Result<Result<Launched, LaunchRefusal>, StoreError> {
@@ -128,7 +128,7 @@ impl Tx {
         self.job_note_clear_restart_due(instance).await?;
         let execution = ExecutionId::new(id);
         let lease = lease_key(execution);
-        let granted = self.acquire_lease(&lease, request.by, Term::Process).await?;
+        let granted = self.leases().acquire(&lease, request.by, Term::Process).await?;
         let granted = granted.map_err(StoreError::LeaseRefused)?;
         let entry = AuditEntry::new(request.actor.clone(), "execution.launch", &object(execution))
             .because(&format!("job {}", request.job));

@@ -9,7 +9,7 @@ use super::record::{
 use crate::error::StoreError;
 use crate::process;
 use crate::row::job::ExecutionNoteRow;
-use crate::tx::Tx;
+use crate::tx::Jobs;
 use std::collections::HashMap;
 use tidemill_domain::job::{BatchStatus, ExecutionId, InstanceId, StepExecutionId};
 use tidemill_domain::process::ProcessId;
@@ -29,9 +29,9 @@ pub struct ExecutionFilter {
     pub instance: Option<InstanceId>,
 }
 
-impl Tx {
+impl Jobs<'_> {
     /// At most `limit` jobs that have been launched at some time, by name.
-    pub async fn jobs(&mut self, limit: u32) -> Result<Vec<JobRecord>, StoreError> {
+    pub async fn list(&mut self, limit: u32) -> Result<Vec<JobRecord>, StoreError> {
         self.job_list_jobs(limit.into(), COUNTED_MAX).await?.into_iter().map(TryInto::try_into).collect()
     }
 

@@ -4,7 +4,7 @@ use super::telling::Told;
 use super::{columns, lease_key, object, stop_topic};
 use crate::error::StoreError;
 use crate::row::job::ExecutionHeadRow;
-use crate::tx::{StatusChange, Tx};
+use crate::tx::{Jobs, StatusChange};
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::job::lifecycle::{self, ExecutionEvent, ExecutionRefusal};
 use tidemill_domain::job::{BatchStatus, ExecutionId, ExitStatus};
@@ -28,7 +28,7 @@ pub enum Operated {
     NoSuchExecution,
 }
 
-impl Tx {
+impl Jobs<'_> {
     /// Asks an execution to stop at its next chance. Its process is not disturbed: it sees the request at the end
     /// of its chunk, or is woken.
     pub async fn request_stop(
@@ -168,6 +168,6 @@ impl Tx {
         let object = object(id);
         let entry =
             AuditEntry::new(actor.clone(), action, &object).from_to(head.status()?.as_str(), to.as_str());
-        self.audit(&if let Some(reason) = reason { entry.because(reason) } else { entry }).await
+        self.audit().record(&if let Some(reason) = reason { entry.because(reason) } else { entry }).await
     }
 }

@@ -6,7 +6,7 @@ use super::{RESTART_DUE, lease_key, object};
 use crate::error::StoreError;
 use crate::row::damaged;
 use crate::row::job::OrphanRow;
-use crate::tx::Tx;
+use crate::tx::Jobs;
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::job::lifecycle::{self, ExecutionEvent};
 use tidemill_domain::job::{BatchStatus, ExecutionId, ExitStatus, JobParameters};
@@ -39,9 +39,9 @@ pub struct DueRestart {
     pub crash_restarts: u32,
 }
 
-impl Tx {
+impl Jobs<'_> {
     /// Fails at most `limit` executions that nobody holds the lease of any more, and their running steps. Free the
-    /// leases of the dead first, with [`Tx::expire_leases`].
+    /// leases of the dead first, with [`Leases::expire`](crate::tx::Leases::expire).
     pub async fn recover_orphans(&mut self, limit: u32) -> Result<Vec<Recovered>, StoreError> {
         let rows = self.job_orphan_lock(limit.into()).await?;
         let mut recovered = Vec::with_capacity(rows.len());

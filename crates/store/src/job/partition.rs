@@ -11,7 +11,7 @@ use crate::codec::DbId;
 use crate::error::StoreError;
 use crate::lease::{Granted, freed_topic};
 use crate::row::partition::ChainRow;
-use crate::tx::{ClaimFilterRow, CounterColumns, PartitionRows, Tx};
+use crate::tx::{ClaimFilterRow, CounterColumns, Jobs, PartitionRows};
 use std::collections::HashMap;
 use tidemill_domain::job::partition::{self, KnownPartition, PartitionRefusal};
 use tidemill_domain::job::step::{EXECUTED_KEY, LastStep, RESTART_KEY, StepDecision};
@@ -57,7 +57,7 @@ pub struct PartitionRequest<'a> {
 /// What becomes of a step that is to be divided.
 #[derive(Clone, PartialEq, Debug)]
 pub enum PartitionStart {
-    /// It is divided. The chains of runs that count: see [`Tx::partition_totals`].
+    /// It is divided. The chains of runs that count: see [`Jobs::partition_totals`](crate::tx::Jobs::partition_totals).
     Started(Vec<i64>),
     /// Not like this.
     Refused(PartitionRefusal),
@@ -125,7 +125,7 @@ pub struct PartitionOutcome {
     pub first: String,
 }
 
-impl Tx {
+impl Jobs<'_> {
     /// Divides a step: decides which partitions run, and makes their rows. Nothing happens the second time, so that it
     /// may be repeated when the first answer was lost.
     pub async fn start_partitions(
@@ -133,7 +133,7 @@ impl Tx {
         request: &PartitionRequest<'_>,
     ) -> Result<PartitionStart, StoreError> {
         let worker = &request.worker;
-        if !self.confirm_lease(worker.lease, worker.fence).await? {
+        if !self.leases().confirm(worker.lease, worker.fence).await? {
             return Ok(PartitionStart::Fenced);
         }
         let made = self.partition_of_manager(request.manager.get()).await?;
@@ -242,7 +242,7 @@ impl Tx {
         let key_of = |step: i64| partition_lease_key(StepExecutionId::new(step));
         let keys: Vec<LeaseKey> = found.iter().map(|row| key_of(row.step_execution_id)).collect();
         let mut granted: HashMap<LeaseKey, Granted> =
-            self.acquire_free_leases(&keys, claim.by).await?.into_iter().collect();
+            self.leases().acquire_free(&keys, claim.by).await?.into_iter().collect();
         let taken = |step: i64| granted.contains_key(&key_of(step));
         let ids: Vec<i64> = found.iter().map(|row| row.step_execution_id).filter(|id| taken(*id)).collect();
         self.partition_save_owner(&ids, claim.by.into()).await?;
@@ -298,7 +298,7 @@ impl Tx {
         manager: StepExecutionId,
         worker: &StepRequest<'_>,
     ) -> Result<bool, StoreError> {
-        if !self.confirm_lease(worker.lease, worker.fence).await? {
+        if !self.leases().confirm(worker.lease, worker.fence).await? {
             return Ok(false);
         }
         let open = self.partition_lock_of_manager(manager.get()).await?;

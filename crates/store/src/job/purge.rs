@@ -6,7 +6,7 @@
 
 use crate::error::StoreError;
 use crate::row::job::RunsRow;
-use crate::tx::Tx;
+use crate::tx::Jobs;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use tidemill_domain::job::BatchStatus;
 use tidemill_domain::job::retention::{self, InstanceFacts, Kept, Retention};
@@ -103,9 +103,9 @@ impl Facts {
     }
 }
 
-impl Tx {
+impl Jobs<'_> {
     /// The job behind this one in the order of their names, of those that have been launched at some time.
-    pub async fn next_job(&mut self, after: Option<&str>) -> Result<Option<String>, StoreError> {
+    pub async fn next(&mut self, after: Option<&str>) -> Result<Option<String>, StoreError> {
         Ok(self.job_purge_next_job(after.unwrap_or_default()).await?)
     }
 

@@ -2,7 +2,7 @@
 
 use super::columns;
 use crate::error::StoreError;
-use crate::tx::Tx;
+use crate::tx::Jobs;
 use tidemill_domain::job::StepExecutionId;
 use tidemill_domain::time::Timestamp;
 
@@ -53,7 +53,7 @@ pub struct RejectRecord {
     pub item: Option<String>,
 }
 
-impl Tx {
+impl Jobs<'_> {
     /// Keeps items that a step leaves out; they commit with the chunk.
     pub async fn insert_rejects(
         &mut self,

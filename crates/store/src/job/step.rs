@@ -4,7 +4,7 @@ use super::columns;
 use super::record::StepRecord;
 use crate::error::StoreError;
 use crate::row::job::StepRow;
-use crate::tx::{StepEndRow, Tx};
+use crate::tx::{Jobs, StepEndRow};
 use tidemill_domain::job::step::{self, EXECUTED_KEY, LastStep, StepDecision, StepRefusal, StepRules};
 use tidemill_domain::job::{
     BatchStatus, Counters, ExecutionContext, ExecutionId, ExitStatus, InstanceId, StepExecutionId,
@@ -69,10 +69,10 @@ pub struct StepEnd<'a> {
     pub counters: &'a Counters,
 }
 
-impl Tx {
+impl Jobs<'_> {
     /// Decides whether a step runs, and from where; if so, makes its row.
     pub async fn start_step(&mut self, request: &StepRequest<'_>) -> Result<StepStart, StoreError> {
-        if !self.confirm_lease(request.lease, request.fence).await? {
+        if !self.leases().confirm(request.lease, request.fence).await? {
             return Ok(StepStart::Fenced);
         }
         let last = self.job_step_last(request.instance.get(), request.step).await?;
@@ -95,7 +95,7 @@ impl Tx {
 
     /// Records how a step ended; what it remembers was saved with its last chunk. False when the execution is no longer ours: roll back.
     pub async fn end_step(&mut self, end: &StepEnd<'_>) -> Result<bool, StoreError> {
-        if !self.confirm_lease(end.lease, end.fence).await? {
+        if !self.leases().confirm(end.lease, end.fence).await? {
             return Ok(false);
         }
         let (exit, long) = columns::exit(end.exit);

@@ -1,7 +1,7 @@
 //! What happens to executions, told in the transaction in which it happens, if it is to be told at all.
 
 use crate::error::StoreError;
-use crate::tx::Tx;
+use crate::tx::Jobs;
 use tidemill_domain::job::{BatchStatus, ExecutionId, InstanceId};
 use tidemill_domain::outbox::telling::{ExecutionChange, ExecutionTold};
 use tidemill_domain::time::Timestamp;
@@ -15,7 +15,7 @@ pub(super) struct Told<'a> {
     pub(super) at: Timestamp,
 }
 
-impl Tx {
+impl Jobs<'_> {
     /// Tells of a change of an execution, whose row is locked or was made by this transaction.
     pub(super) async fn tell_of_execution(
         &mut self,

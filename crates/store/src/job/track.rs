@@ -3,7 +3,7 @@
 use super::record::{JobRecord, RunRecord};
 use crate::error::StoreError;
 use crate::row::job::status_of;
-use crate::tx::Tx;
+use crate::tx::Jobs;
 use std::collections::HashMap;
 use tidemill_domain::job::track::Outcomes;
 use tidemill_domain::time::Timestamp;
@@ -11,10 +11,10 @@ use tidemill_domain::time::Timestamp;
 /// How many of the last runs of a job are counted at most, however many there were since.
 pub const OUTCOMES_MAX: u32 = 200;
 
-impl Tx {
+impl Jobs<'_> {
     /// At most `limit` jobs that have been launched at some time, by name, each with its last execution. Their instances
     /// are not counted beyond the first.
-    pub async fn job_standings(&mut self, limit: u32) -> Result<Vec<JobRecord>, StoreError> {
+    pub async fn standings(&mut self, limit: u32) -> Result<Vec<JobRecord>, StoreError> {
         self.job_list_jobs(limit.into(), 1).await?.into_iter().map(TryInto::try_into).collect()
     }
 

@@ -2,12 +2,12 @@
 //! before that; a process that died, or could not reach the database, did not.
 
 use crate::error::StoreError;
-use crate::tx::Tx;
+use crate::tx::Jobs;
 use std::collections::BTreeMap;
 use tidemill_domain::job::pool::RUN_PREFIX;
 use tidemill_domain::pool::{PoolName, TicketId};
 
-impl Tx {
+impl Jobs<'_> {
     /// At most `limit` tickets, in the queue or with units, of executions that have ended; by pool. An execution does
     /// not go on after its end, so nobody needs them any more.
     pub async fn units_of_ended_executions(

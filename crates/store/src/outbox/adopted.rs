@@ -14,7 +14,7 @@ use crate::item::Reading;
 use crate::row::outbox::adopted::NewAdoptedRow;
 use crate::statements::outbox::adopted as statement;
 use crate::store::Store;
-use crate::tx::Tx;
+use crate::tx::Outbox;
 use sqlx::{Connection as _, PgConnection};
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::code::Code;
@@ -285,7 +285,7 @@ async fn disallowed(
     Ok(disallowed)
 }
 
-impl Tx {
+impl Outbox<'_> {
     /// Lets relays serve a table from now on, or in another way than before. True when it is new. It has been examined,
     /// and its indexes are there.
     pub async fn adopt_table(&mut self, table: &AdoptedTable, actor: &Actor) -> Result<bool, AdoptError> {
@@ -307,7 +307,7 @@ impl Tx {
         }
         let entry = AuditEntry::new(actor.clone(), "outbox.adopt", &object(&table.name))
             .from_to(if is_new { "none" } else { "adopted" }, &table.topic);
-        self.audit(&entry).await?;
+        self.audit().record(&entry).await?;
         // Relays look at once.
         self.wake(SLOTS);
         Ok(is_new)
@@ -323,7 +323,7 @@ impl Tx {
         statement::forget_table(connection, name).await?;
         let entry =
             AuditEntry::new(actor.clone(), "outbox.unadopt", &object(name)).from_to("adopted", "none");
-        self.audit(&entry).await?;
+        self.audit().record(&entry).await?;
         self.wake(SLOTS);
         Ok(())
     }

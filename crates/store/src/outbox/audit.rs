@@ -5,7 +5,7 @@
 
 use crate::error::StoreError;
 use crate::row::damaged;
-use crate::tx::Tx;
+use crate::tx::Outbox;
 use std::collections::HashMap;
 use tidemill_domain::outbox::verify::Excuse;
 use tidemill_domain::outbox::{Aggregate, EventId, Mark, Seq, Slot, Window};
@@ -88,25 +88,25 @@ impl OutboxStanding {
     }
 }
 
-impl Tx {
+impl Outbox<'_> {
     /// How far the outbox was read. In a transaction that reads from one snapshot.
-    pub async fn outbox_standing(&mut self) -> Result<OutboxStanding, StoreError> {
+    pub async fn standing(&mut self) -> Result<OutboxStanding, StoreError> {
         let mark = self.outbox_audit_mark().await?;
         let mark = mark.parse().map_err(|_| damaged("outbox_event", "xid", mark))?;
-        let places = self.outbox_places().await?;
+        let places = self.places().await?;
         let places = places.into_iter().map(|place| (place.slot, (place.window, place.seq))).collect();
         let exceptions = self.outbox_audit_exceptions().await?;
         Ok(OutboxStanding {
             places,
-            floor: self.outbox_floor().await?,
+            floor: self.floor().await?,
             mark,
-            lowest: self.outbox_lowest().await?,
+            lowest: self.lowest().await?,
             exceptions: exceptions.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?,
         })
     }
 
     /// Events, and which of them were read: a page in the order of transactions.
-    pub async fn outbox_audit_page(
+    pub async fn audit_page(
         &mut self,
         standing: &OutboxStanding,
         from: AuditFrom,
@@ -122,17 +122,17 @@ impl Tx {
     }
 
     /// Each type of events with each topic that its events name, or were redirected to.
-    pub async fn outbox_topics(&mut self) -> Result<Vec<(String, String, bool)>, StoreError> {
+    pub async fn topics(&mut self) -> Result<Vec<(String, String, bool)>, StoreError> {
         Ok(self.outbox_audit_topics().await?)
     }
 
     /// The first event that is still there.
-    pub async fn outbox_lowest(&mut self) -> Result<Option<EventId>, StoreError> {
+    pub async fn lowest(&mut self) -> Result<Option<EventId>, StoreError> {
         Ok(self.outbox_audit_lowest().await?.map(EventId::new))
     }
 
     /// Those of these events that are there, and what they happened to.
-    pub async fn outbox_names(&mut self, ids: &[EventId]) -> Result<HashMap<EventId, Aggregate>, StoreError> {
+    pub async fn names(&mut self, ids: &[EventId]) -> Result<HashMap<EventId, Aggregate>, StoreError> {
         let ids: Vec<i64> = ids.iter().map(|id| id.get()).collect();
         Ok(self.outbox_audit_names(&ids).await?.into_iter().map(Into::into).collect())
     }

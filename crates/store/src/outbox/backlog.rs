@@ -4,7 +4,7 @@
 use crate::error::StoreError;
 use crate::outbox::lag::SlotLag;
 use crate::row::outbox::lag::ExceptedRow;
-use crate::tx::Tx;
+use crate::tx::Outbox;
 use std::collections::BTreeMap;
 use tidemill_domain::outbox::exception::StateWord;
 use tidemill_domain::outbox::{Count, Slot};
@@ -106,9 +106,9 @@ impl Excepted {
     }
 }
 
-impl Tx {
+impl Outbox<'_> {
     /// What is excepted, each state counted up to `count_max`.
-    pub async fn outbox_excepted(&mut self, count_max: u32) -> Result<Excepted, StoreError> {
+    pub async fn excepted(&mut self, count_max: u32) -> Result<Excepted, StoreError> {
         let rows = self.outbox_excepted_rows(i64::from(count_max) + 1).await?;
         Excepted::new(&rows, count_max)
     }

@@ -2,7 +2,7 @@
 
 use super::exception::ExceptionDetail;
 use crate::error::StoreError;
-use crate::tx::Tx;
+use crate::tx::Outbox;
 use std::time::Duration;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::outbox::{EventId, Fate, LiveRelay, RelayId, StoredEvent, Tally};
@@ -48,13 +48,13 @@ impl RelayDetail {
     }
 }
 
-impl Tx {
+impl Outbox<'_> {
     /// All about one event; none when it is not there, or no longer. In a transaction that reads from one snapshot.
-    pub async fn outbox_event_detail(&mut self, id: EventId) -> Result<Option<EventDetail>, StoreError> {
-        let Some(event) = self.outbox_event(id).await? else { return Ok(None) };
-        let exception = self.outbox_exception(id).await?;
-        let floor = self.outbox_floor().await?;
-        let place = self.outbox_places().await?.into_iter().find(|place| place.slot == event.slot);
+    pub async fn event_detail(&mut self, id: EventId) -> Result<Option<EventDetail>, StoreError> {
+        let Some(event) = self.event(id).await? else { return Ok(None) };
+        let exception = self.exception(id).await?;
+        let floor = self.floor().await?;
+        let place = self.places().await?.into_iter().find(|place| place.slot == event.slot);
         let is_read = id <= floor || place.as_ref().is_some_and(|place| place.window.covers(id, event.xid));
         let state = exception.as_ref().map(|exception| exception.record.exception.state.word());
         Ok(Some(EventDetail {
@@ -67,7 +67,7 @@ impl Tx {
     }
 
     /// The relays whose lease is good, the eldest first.
-    pub async fn outbox_relays(&mut self) -> Result<Vec<RelayDetail>, StoreError> {
+    pub async fn relays(&mut self) -> Result<Vec<RelayDetail>, StoreError> {
         let now = self.now().await?;
         let rows = self.outbox_relay_details(now.into()).await?;
         rows.into_iter().map(|row| row.detail(now)).collect()

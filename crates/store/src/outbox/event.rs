@@ -3,7 +3,7 @@
 use super::EVENTS;
 use crate::error::StoreError;
 use crate::statements;
-use crate::tx::{EventFilterRow, Tx};
+use crate::tx::{EventFilterRow, Outbox, Tx};
 use sqlx::PgConnection;
 use std::slice;
 use tidemill_domain::outbox::{Aggregate, EventId, NewEvent, Payload, Slot, StoredEvent};
@@ -98,18 +98,16 @@ impl Tx {
         self.wake(EVENTS);
         Ok(ids)
     }
+}
 
+impl Outbox<'_> {
     /// The event of this number, published or not; none when it is not there, or no longer.
-    pub async fn outbox_event(&mut self, id: EventId) -> Result<Option<StoredEvent>, StoreError> {
+    pub async fn event(&mut self, id: EventId) -> Result<Option<StoredEvent>, StoreError> {
         self.outbox_event_find(id.get()).await?.map(TryInto::try_into).transpose()
     }
 
     /// At most `limit` events, the newest first, without what they say.
-    pub async fn outbox_events(
-        &mut self,
-        filter: &EventFilter,
-        limit: u32,
-    ) -> Result<Vec<EventRecord>, StoreError> {
+    pub async fn events(&mut self, filter: &EventFilter, limit: u32) -> Result<Vec<EventRecord>, StoreError> {
         let rows = self
             .outbox_event_list(&EventFilterRow {
                 before: filter.before.map(EventId::get),

@@ -15,7 +15,7 @@ pub use operate::{Operated, Operation, Selection};
 use crate::error::StoreError;
 use crate::row::outbox::exception::{AggregateRow, StandingRow};
 use crate::row::outbox::numbers;
-use crate::tx::{ExceptionChange, NewExceptionRow, Tx};
+use crate::tx::{ExceptionChange, NewExceptionRow, Outbox};
 use std::collections::{BTreeMap, BTreeSet};
 use tidemill_domain::outbox::exception::{self, Attempt, Attempted, ExceptionState, Place, Settlement};
 use tidemill_domain::outbox::{Aggregate, EventId, Seq, Slot};
@@ -79,9 +79,9 @@ pub struct Settling {
     pub unblocked: Vec<(Slot, Aggregate)>,
 }
 
-impl Tx {
+impl Outbox<'_> {
     /// Makes exceptions of events. An event that is one already stays as it is.
-    pub async fn outbox_except(&mut self, new: &[NewException], now: Timestamp) -> Result<(), StoreError> {
+    pub async fn except(&mut self, new: &[NewException], now: Timestamp) -> Result<(), StoreError> {
         if new.is_empty() {
             return Ok(());
         }
@@ -106,18 +106,14 @@ impl Tx {
     }
 
     /// The aggregates of these slots whose later events have to wait.
-    pub async fn outbox_blocked(&mut self, slots: &[Slot]) -> Result<Vec<(Slot, Aggregate)>, StoreError> {
+    pub async fn blocked(&mut self, slots: &[Slot]) -> Result<Vec<(Slot, Aggregate)>, StoreError> {
         let rows = self.exception_blocked(&numbers(slots)).await?;
         rows.into_iter().map(AggregateRow::key).collect()
     }
 
     /// Settles attempts. What an operator did since the attempt was made wins; whoever becomes the first of its
     /// aggregate is due at once.
-    pub async fn outbox_settle(
-        &mut self,
-        settled: &[Settled],
-        now: Timestamp,
-    ) -> Result<Settling, StoreError> {
+    pub async fn settle(&mut self, settled: &[Settled], now: Timestamp) -> Result<Settling, StoreError> {
         let by_id: BTreeMap<i64, &Settled> = settled.iter().map(|one| (one.event_id.get(), one)).collect();
         let ids: Vec<i64> = by_id.keys().copied().collect();
         let standing = self.lock_standing(&ids).await?;

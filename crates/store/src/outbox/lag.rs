@@ -5,7 +5,7 @@ use crate::error::StoreError;
 use crate::outbox::retention::RELAYS_KEPT;
 use crate::outbox::{Backlog, Excepted, Partition, RelayDetail};
 use crate::row::outbox::place::PlaceColumns;
-use crate::tx::Tx;
+use crate::tx::Outbox;
 use std::collections::BTreeMap;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::outbox::restore::Standing;
@@ -81,15 +81,15 @@ impl OutboxStats {
     }
 }
 
-impl Tx {
+impl Outbox<'_> {
     /// What was not read yet, slot by slot; not counted further than `count_max` in all. None when the marks of the
     /// outbox are not from this server.
-    pub async fn outbox_lag(&mut self, count_max: u32) -> Result<Option<Vec<SlotLag>>, StoreError> {
-        if self.outbox_server_standing().await? == Standing::Restored {
+    pub async fn lag(&mut self, count_max: u32) -> Result<Option<Vec<SlotLag>>, StoreError> {
+        if self.server_standing().await? == Standing::Restored {
             return Ok(None);
         }
-        let places = self.outbox_places().await?;
-        let columns = PlaceColumns::new(&places, self.outbox_floor().await?);
+        let places = self.places().await?;
+        let columns = PlaceColumns::new(&places, self.floor().await?);
         let rows = self.outbox_unread(&columns, i64::from(count_max) + 1).await?;
         let mut found: BTreeMap<Slot, (u64, Timestamp)> = BTreeMap::new();
         for row in rows {
@@ -114,7 +114,7 @@ impl Tx {
     }
 
     /// How many events are in the default partition, counted up to `count_max`; none where there are no partitions.
-    pub async fn outbox_default_rows(&mut self, count_max: u32) -> Result<Option<Count>, StoreError> {
+    pub async fn default_rows(&mut self, count_max: u32) -> Result<Option<Count>, StoreError> {
         if self.postgres().is_none() {
             return Ok(None);
         }
@@ -123,37 +123,37 @@ impl Tx {
     }
 
     /// How many slots no live relay has.
-    pub async fn outbox_unowned_slots(&mut self) -> Result<u64, StoreError> {
+    pub async fn unowned_slots(&mut self) -> Result<u64, StoreError> {
         let now = self.now().await?;
         Ok(u64::try_from(self.outbox_unowned(now.into()).await?).unwrap_or(0))
     }
 
     /// How many relays are alive, and which fixed shares none of them has.
-    pub async fn outbox_relays_alive(&mut self) -> Result<(u64, Vec<u32>), StoreError> {
+    pub async fn relays_alive(&mut self) -> Result<(u64, Vec<u32>), StoreError> {
         let live = self.live_relays().await?;
         Ok((live.len() as u64, missing_shares(&live)))
     }
 
     /// All that is measured, not counted further than `count_max` each.
-    pub async fn outbox_stats(&mut self, count_max: u32) -> Result<OutboxStats, StoreError> {
-        let relays = self.outbox_relays().await?;
+    pub async fn stats(&mut self, count_max: u32) -> Result<OutboxStats, StoreError> {
+        let relays = self.relays().await?;
         let live: Vec<LiveRelay> = relays.iter().map(|detail| detail.relay.clone()).collect();
         Ok(OutboxStats {
-            lag: self.outbox_lag(count_max).await?,
-            exceptions: self.outbox_excepted(count_max).await?,
-            default_rows: self.outbox_default_rows(count_max).await?,
-            partitions: self.outbox_partitions().await?,
+            lag: self.lag(count_max).await?,
+            exceptions: self.excepted(count_max).await?,
+            default_rows: self.default_rows(count_max).await?,
+            partitions: self.partitions().await?,
             missing_shares: missing_shares(&live),
             relays,
-            unowned: self.outbox_unowned_slots().await?,
-            wal_bytes_per_event: self.outbox_wal_bytes_per_event().await?,
+            unowned: self.unowned_slots().await?,
+            wal_bytes_per_event: self.wal_bytes_per_event().await?,
             at: self.now().await?,
         })
     }
 
     /// What acknowledgements cost, if the extension `pg_stat_statements` is there and lets us see it.
     #[expect(clippy::cast_precision_loss, reason = "nobody writes as many bytes as a f64 can count")]
-    async fn outbox_wal_bytes_per_event(&mut self) -> Result<Option<f64>, StoreError> {
+    async fn wal_bytes_per_event(&mut self) -> Result<Option<f64>, StoreError> {
         let Some(view) = self.outbox_statistics().await? else { return Ok(None) };
         let kept_since = self.now().await?.minus(RELAYS_KEPT);
         self.savepoint().await?;

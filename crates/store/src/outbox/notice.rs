@@ -3,7 +3,7 @@
 
 use crate::error::StoreError;
 use crate::outbox::OBJECT;
-use crate::tx::Tx;
+use crate::tx::Outbox;
 use tidemill_domain::audit::{Actor, AuditEntry};
 
 /// Why the trigger is not there.
@@ -24,15 +24,15 @@ impl From<sqlx::Error> for NoticeError {
     }
 }
 
-impl Tx {
+impl Outbox<'_> {
     /// Whether the trigger is there; none where there can be none.
-    pub async fn outbox_notice(&mut self) -> Result<Option<bool>, StoreError> {
+    pub async fn notice(&mut self) -> Result<Option<bool>, StoreError> {
         Ok(self.outbox_notice_is_on().await?)
     }
 
     /// Makes the trigger, or takes it away. False when it was so already. Waits for those who write events, for half a
     /// second.
-    pub async fn set_outbox_notice(&mut self, notice: Notice, actor: &Actor) -> Result<bool, NoticeError> {
+    pub async fn set_notice(&mut self, notice: Notice, actor: &Actor) -> Result<bool, NoticeError> {
         let was_on = self.outbox_notice_is_on().await?.ok_or(NoticeError::Unsupported)?;
         let is_on = notice == Notice::On;
         if was_on == is_on {
@@ -46,7 +46,7 @@ impl Tx {
         let word = |is_on| if is_on { "on" } else { "off" };
         let entry =
             AuditEntry::new(actor.clone(), "outbox.notice", OBJECT).from_to(word(was_on), word(is_on));
-        self.audit(&entry).await?;
+        self.audit().record(&entry).await?;
         Ok(true)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::error::StoreError;
 use crate::store::Store;
-use crate::tx::Tx;
+use crate::tx::Outbox;
 use tidemill_domain::outbox::EventId;
 use tidemill_domain::outbox::partition::{Range, missing};
 
@@ -43,8 +43,8 @@ impl Store {
         // Each in a transaction of its own, so that what was made stays.
         for _ in 0..ahead {
             let mut tx = self.begin().await?;
-            let Some(range) = tx.next_partition(rows, ahead).await? else { break };
-            match tx.make_partition(range).await {
+            let Some(range) = tx.outbox().next_partition(rows, ahead).await? else { break };
+            match tx.outbox().make_partition(range).await {
                 Ok(()) => {
                     tx.commit().await?;
                     extended.made.push(range);
@@ -61,9 +61,9 @@ impl Store {
     }
 }
 
-impl Tx {
+impl Outbox<'_> {
     /// The partitions, in the order of their ids; the default one is the last. None on SQLite.
-    pub async fn outbox_partitions(&mut self) -> Result<Vec<Partition>, StoreError> {
+    pub async fn partitions(&mut self) -> Result<Vec<Partition>, StoreError> {
         Ok(self.outbox_partition_list().await?.into_iter().map(Into::into).collect())
     }
 
@@ -73,12 +73,12 @@ impl Tx {
     }
 
     async fn next_partition(&mut self, rows: i64, ahead: usize) -> Result<Option<Range>, StoreError> {
-        let partitions = self.outbox_partitions().await?;
+        let partitions = self.partitions().await?;
         if partitions.is_empty() || !self.outbox_keeper_lock().await? {
             return Ok(None);
         }
         // Looked at again under the lock.
-        let partitions = self.outbox_partitions().await?;
+        let partitions = self.partitions().await?;
         let ranges: Vec<Range> = partitions.iter().filter_map(|partition| partition.range).collect();
         let last = EventId::new(self.outbox_last_id().await?);
         let stray = self.outbox_highest_in_default().await?.map(EventId::new);

@@ -1,14 +1,14 @@
 //! Where all slots stand.
 
 use crate::error::StoreError;
-use crate::tx::Tx;
+use crate::tx::Outbox;
 use std::collections::BTreeMap;
 use tidemill_domain::outbox::{Cursor, EventId, Place, RelayId};
 
-impl Tx {
+impl Outbox<'_> {
     /// Where all slots stand, in their order. In a transaction that writes, a slot may move between two looks; what is
     /// said of it then is from before. Slots of a relay whose row is damaged stand where they were before it had them.
-    pub async fn outbox_places(&mut self) -> Result<Vec<Place>, StoreError> {
+    pub async fn places(&mut self) -> Result<Vec<Place>, StoreError> {
         let slots = self.outbox_slots().await?;
         let rows = self.outbox_cursors().await?;
         let relays: BTreeMap<RelayId, Vec<Cursor>> =
@@ -30,7 +30,7 @@ impl Tx {
     }
 
     /// The id up to which marks mean nothing: those events were read, or are excepted.
-    pub async fn outbox_floor(&mut self) -> Result<EventId, StoreError> {
+    pub async fn floor(&mut self) -> Result<EventId, StoreError> {
         Ok(self.outbox_row().await?.floor())
     }
 }

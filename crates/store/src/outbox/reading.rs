@@ -7,7 +7,7 @@
 
 use crate::error::StoreError;
 use crate::row::outbox::event::EventRow;
-use crate::tx::{Most, Size, Span, Tx};
+use crate::tx::{Most, Outbox, Size, Span};
 use tidemill_domain::outbox::cursor::Cursor;
 use tidemill_domain::outbox::mark::Mark;
 use tidemill_domain::outbox::stored::StoredEvent;
@@ -66,9 +66,9 @@ pub struct Page {
     pub queries: u32,
 }
 
-impl Tx {
+impl Outbox<'_> {
     /// Reads the next page. None on SQLite when other programs have left out slots: fill them in first.
-    pub async fn read_outbox(&mut self, reading: &Reading<'_>) -> Result<Option<Page>, StoreError> {
+    pub async fn read(&mut self, reading: &Reading<'_>) -> Result<Option<Page>, StoreError> {
         let slots: Vec<Slot> = reading.cursor.slots.keys().copied().collect();
         let mut page = Page {
             events: Vec::new(),

@@ -1,15 +1,15 @@
 //! Receipts of sinks with transactions: which of the events that they name the database knows to be published.
 
 use crate::error::StoreError;
-use crate::tx::Tx;
+use crate::tx::Outbox;
 use std::collections::{BTreeMap, BTreeSet};
 use tidemill_domain::outbox::receipt::may_come_again;
 use tidemill_domain::outbox::{Cursor, EventId, Slot, Window};
 
-impl Tx {
+impl Outbox<'_> {
     /// Those of these published events that may be sent once more by whoever reads on from these cursors, or tries again
     /// what is excepted. What is no longer in its table is not among them.
-    pub async fn outbox_unsettled(
+    pub async fn unsettled(
         &mut self,
         ids: &[EventId],
         cursors: &[Cursor],
@@ -18,7 +18,7 @@ impl Tx {
             return Ok(BTreeSet::new());
         }
         let numbers: Vec<i64> = ids.iter().map(|id| id.get()).collect();
-        let floor = self.outbox_floor().await?;
+        let floor = self.floor().await?;
         let windows: BTreeMap<Slot, &Window> = cursors
             .iter()
             .flat_map(|cursor| cursor.slots.keys().map(|slot| (*slot, &cursor.window)))

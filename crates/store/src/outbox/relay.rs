@@ -10,7 +10,7 @@ use crate::error::StoreError;
 use crate::row::outbox::adopted::named;
 use crate::row::outbox::own_slot;
 use crate::row::outbox::relay::{FreeSlotRow, JoinRow, LeftRow, cursors_of, cursors_text, window_text};
-use crate::tx::Tx;
+use crate::tx::Outbox;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tidemill_domain::lease::Epoch;
@@ -113,17 +113,14 @@ pub struct Retired {
     pub damaged: Vec<(RelayId, StoreError)>,
 }
 
-impl Tx {
+impl Outbox<'_> {
     /// Lets a relay join, unless its settings contradict those of the others. Commit either way: a lease that reaches too
     /// far because the clock has gone back is shortened here.
-    pub async fn join_outbox(
-        &mut self,
-        joining: &Joining<'_>,
-    ) -> Result<Result<(), JoinRefusal>, StoreError> {
+    pub async fn join(&mut self, joining: &Joining<'_>) -> Result<Result<(), JoinRefusal>, StoreError> {
         // One at a time, so that two newcomers see each other.
         self.outbox_lock().await?;
         // The only relay may have died before the clock went back, and then nobody else looks after its lease.
-        self.shorten_leases().await?;
+        self.leases().shorten_leases().await?;
         let now = self.now().await?;
         let live = self.live_relays_at(now).await?;
         if let Err(refusal) = admit(joining.instance, transactional_id(joining.sink), &live) {
@@ -282,7 +279,7 @@ impl Tx {
     }
 
     /// Ends a relay in order: its slots are left where they are. False when it had ended already.
-    pub async fn leave_outbox(&mut self, id: RelayId) -> Result<bool, StoreError> {
+    pub async fn leave(&mut self, id: RelayId) -> Result<bool, StoreError> {
         let now = self.now().await?;
         let Some((_, cursors)) = self.outbox_relay_lock(id.into()).await? else { return Ok(false) };
         self.end_relay(id, cursors_of(&cursors, id)?, now).await?;

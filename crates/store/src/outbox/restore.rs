@@ -7,7 +7,7 @@ use crate::outbox::{EVENTS, OBJECT};
 use crate::row::outbox::place::PlaceColumns;
 use crate::row::outbox::restore::ServerRow;
 use crate::store::Store;
-use crate::tx::Tx;
+use crate::tx::Outbox;
 use std::collections::BTreeMap;
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::outbox::restore::{ServerIdentity, Standing, check};
@@ -27,29 +27,29 @@ impl Store {
     /// from the outbox over a new connection; it costs a few short statements.
     pub async fn check_outbox(&self) -> Result<Checked, StoreError> {
         let mut tx = self.begin().await?;
-        let standing = tx.outbox_server_standing().await?;
+        let standing = tx.outbox().server_standing().await?;
         if standing == Standing::Same {
             tx.rollback().await?;
             return Ok(Checked { standing, excepted: 0 });
         }
-        let checked = tx.reconcile_outbox().await?;
+        let checked = tx.outbox().reconcile().await?;
         tx.commit().await?;
         Ok(checked)
     }
 }
 
-impl Tx {
+impl Outbox<'_> {
     /// The server, as it is now; none on SQLite, whose marks mean the same wherever the file is.
-    pub async fn outbox_server(&mut self) -> Result<Option<ServerIdentity>, StoreError> {
+    pub async fn server(&mut self) -> Result<Option<ServerIdentity>, StoreError> {
         self.outbox_server_row().await?.map(TryInto::try_into).transpose()
     }
 
     /// Whether the marks of the outbox are from this server.
-    pub async fn outbox_server_standing(&mut self) -> Result<Standing, StoreError> {
+    pub async fn server_standing(&mut self) -> Result<Standing, StoreError> {
         // The marks before the server: of the other order, a relay that goes on meanwhile would look like a restore.
-        let places = self.outbox_places().await?;
+        let places = self.places().await?;
         let known = self.outbox_row().await?.known();
-        Ok(match self.outbox_server().await? {
+        Ok(match self.server().await? {
             Some(server) => check(&known, &server, newest(&places)),
             None => Standing::Same,
         })
@@ -58,9 +58,9 @@ impl Tx {
     /// Writes down which server this is. If it is another one than that of the marks, ends all relays, makes exceptions
     /// of all events that were not read, and lets all slots begin anew. Waits for those who write events, for at most
     /// five seconds ([`StoreError::Busy`] then).
-    pub async fn reconcile_outbox(&mut self) -> Result<Checked, StoreError> {
+    pub async fn reconcile(&mut self) -> Result<Checked, StoreError> {
         self.outbox_lock().await?;
-        let standing = self.outbox_server_standing().await?;
+        let standing = self.server_standing().await?;
         let Some(server) = self.outbox_server_row().await? else {
             return Ok(Checked { standing, excepted: 0 });
         };
@@ -68,13 +68,13 @@ impl Tx {
             Standing::Same => return Ok(Checked { standing, excepted: 0 }),
             Standing::First => 0,
             Standing::NewTimeline => {
-                self.audit(&entry("outbox.new_timeline", &server)).await?;
+                self.audit().record(&entry("outbox.new_timeline", &server)).await?;
                 0
             }
             Standing::Restored => {
                 let excepted = self.begin_anew().await?;
                 let why = format!("{excepted} events were not read before and are excepted");
-                self.audit(&entry("outbox.restored", &server).because(&why)).await?;
+                self.audit().record(&entry("outbox.restored", &server).because(&why)).await?;
                 self.wake(EVENTS);
                 excepted
             }
@@ -87,15 +87,15 @@ impl Tx {
     async fn begin_anew(&mut self) -> Result<u64, StoreError> {
         self.outbox_lock_writers().await?;
         let now = self.now().await?;
-        let places = self.outbox_places().await?;
-        let floor = self.outbox_floor().await?;
+        let places = self.places().await?;
+        let floor = self.floor().await?;
         self.outbox_retire_all(now.into()).await?;
         let unread = self.outbox_except_unread(&PlaceColumns::new(&places, floor), now.into()).await?;
         let floor = EventId::new(self.outbox_raise_floor(now.into()).await?);
         // Nothing up to the floor is ever read.
         self.outbox_raise_numbers(floor.get()).await?;
         // Nobody writes events now: whoever is about to, this mark does not see.
-        let Some(server) = self.outbox_server().await? else { return Ok(0) };
+        let Some(server) = self.server().await? else { return Ok(0) };
         let last: BTreeMap<i16, i64> = unread.iter().map(|(slot, seq, _)| (*slot, *seq)).collect();
         let (mut slots, mut windows, mut seqs) = (Vec::new(), Vec::new(), Vec::new());
         for place in &places {

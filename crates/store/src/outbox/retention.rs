@@ -9,7 +9,7 @@ use crate::error::StoreError;
 use crate::outbox::Partition;
 use crate::row::outbox::place::PlaceColumns;
 use crate::store::Store;
-use crate::tx::Tx;
+use crate::tx::Outbox;
 use std::time::Duration;
 use tidemill_domain::outbox::EventId;
 use tidemill_domain::outbox::partition::Range;
@@ -41,11 +41,11 @@ impl Store {
         let mut retained = Retained::default();
         let mut tx = self.read().await?;
         // What marks of another server say of what was written here is not to be believed.
-        if tx.outbox_server_standing().await? == Standing::Restored {
+        if tx.outbox().server_standing().await? == Standing::Restored {
             return Ok(Retained { is_short: true, ..retained });
         }
         let before = tx.now().await?.minus(keep_for);
-        let candidates = tx.outbox_old_partitions(before).await?;
+        let candidates = tx.outbox().outbox_old_partitions(before).await?;
         drop(tx);
         for range in candidates.into_iter().take(most) {
             match self.drop_passed(range, before).await {
@@ -76,7 +76,7 @@ impl Store {
     /// Whether the partition is gone.
     async fn drop_passed(&self, range: Range, before: Timestamp) -> Result<bool, StoreError> {
         let mut tx = self.read().await?;
-        let places = tx.outbox_place_columns().await?;
+        let places = tx.outbox().outbox_place_columns().await?;
         let excepted = tx.outbox_is_excepted(range).await?;
         let mark = match excepted {
             true => None,
@@ -86,7 +86,7 @@ impl Store {
         let Some(mark) = mark else { return Ok(false) };
 
         let mut tx = self.begin().await?;
-        if !tx.outbox_keeper_lock().await? || !tx.outbox_has(range).await? {
+        if !tx.outbox_keeper_lock().await? || !tx.outbox().outbox_has(range).await? {
             return Ok(false);
         }
         tx.outbox_hurry().await?;
@@ -103,24 +103,24 @@ impl Store {
 
     async fn delete_passed(&self, before: Timestamp, after: i64) -> Result<(u64, Option<i64>), StoreError> {
         let mut tx = self.begin().await?;
-        let places = tx.outbox_place_columns().await?;
+        let places = tx.outbox().outbox_place_columns().await?;
         let deleted = tx.outbox_delete_passed(&places, before.into(), after, PORTION.into()).await?;
         tx.commit().await?;
         Ok(deleted)
     }
 }
 
-impl Tx {
+impl Outbox<'_> {
     pub(super) async fn outbox_place_columns(&mut self) -> Result<PlaceColumns, StoreError> {
-        let places = self.outbox_places().await?;
-        Ok(PlaceColumns::new(&places, self.outbox_floor().await?))
+        let places = self.places().await?;
+        Ok(PlaceColumns::new(&places, self.floor().await?))
     }
 
     /// Partitions that are behind and whose last event is old, the oldest first.
     async fn outbox_old_partitions(&mut self, before: Timestamp) -> Result<Vec<Range>, StoreError> {
         let last = EventId::new(self.outbox_last_id().await?);
         let mut old = Vec::new();
-        for partition in self.outbox_partitions().await?.iter().filter(|partition| partition.is_ours()) {
+        for partition in self.partitions().await?.iter().filter(|partition| partition.is_ours()) {
             let Some(range) = partition.range.filter(|range| range.is_behind(last)) else { continue };
             let newest = self.outbox_partition_newest(range).await?;
             if newest.is_none_or(|newest| newest.0 < before) {
@@ -132,6 +132,6 @@ impl Tx {
 
     async fn outbox_has(&mut self, range: Range) -> Result<bool, StoreError> {
         let is_it = |partition: &Partition| partition.is_ours() && partition.range == Some(range);
-        Ok(self.outbox_partitions().await?.iter().any(is_it))
+        Ok(self.partitions().await?.iter().any(is_it))
     }
 }

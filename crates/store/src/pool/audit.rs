@@ -2,7 +2,7 @@
 
 use crate::error::StoreError;
 use crate::row::pool::PoolRow;
-use crate::tx::Tx;
+use crate::tx::Pools;
 use tidemill_domain::pool::ledger::Contradiction;
 use tidemill_domain::pool::replay::replay;
 use tidemill_domain::pool::{Ledger, PoolName, State, Ticket, TicketId};
@@ -57,9 +57,9 @@ pub enum Difference {
     },
 }
 
-impl Tx {
+impl Pools<'_> {
     /// Follows the log of a pool; none when there is no such pool. In a transaction that reads from one snapshot.
-    pub async fn audit_pool(&mut self, name: &PoolName) -> Result<Option<Audited>, StoreError> {
+    pub async fn verify(&mut self, name: &PoolName) -> Result<Option<Audited>, StoreError> {
         let Some(row) = self.pool_find(name.as_str()).await? else { return Ok(None) };
         let stored = self.pool_refresh(&row, None).await?;
         let mut records = Vec::new();

@@ -2,12 +2,12 @@
 
 use crate::error::StoreError;
 use crate::row::pool::BeatRow;
-use crate::tx::Tx;
+use crate::tx::Pools;
 use std::collections::BTreeSet;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::pool::{PoolName, TicketId};
 
-impl Tx {
+impl Pools<'_> {
     /// Notes that these holders are alive; returns those whose tickets run as they think. Who is not among them is in
     /// doubt, was never told, or is gone: a pass decides.
     pub async fn renew_tickets(
@@ -21,7 +21,7 @@ impl Tx {
     }
 
     /// The pools of which a ticket's time is over, or in whose queue somebody waits: time alone may let it go on.
-    pub async fn pools_to_look_at(&mut self) -> Result<BTreeSet<PoolName>, StoreError> {
+    pub async fn due(&mut self) -> Result<BTreeSet<PoolName>, StoreError> {
         let now = self.now().await?;
         let due = self.pool_due(now.into()).await?;
         Ok(due.into_iter().filter_map(|name| name.parse().ok()).collect())

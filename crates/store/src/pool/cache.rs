@@ -7,7 +7,7 @@ use crate::error::StoreError;
 use crate::row::damaged;
 use crate::row::pool::PoolRow;
 use crate::store::Store;
-use crate::tx::Tx;
+use crate::tx::Pools;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use tidemill_domain::pool::estimate::{RUNS_KEPT, RunKind, RunTimes};
@@ -63,7 +63,7 @@ impl Store {
             match tx.pool_find(pool.as_str()).await? {
                 Some(row) => {
                     let known = cache.take(pool);
-                    let ledger = tx.pool_refresh(&row, known).await?;
+                    let ledger = tx.pools().pool_refresh(&row, known).await?;
                     cache.ledgers.insert(pool.clone(), ledger);
                 }
                 None => {
@@ -76,7 +76,7 @@ impl Store {
     }
 }
 
-impl Tx {
+impl Pools<'_> {
     /// Brings what is known of a pool up to date with its row, which is locked or read in this very transaction.
     pub(crate) async fn pool_refresh(
         &mut self,

@@ -3,7 +3,7 @@
 
 use crate::error::StoreError;
 use crate::row::pool::LogRow;
-use crate::tx::Tx;
+use crate::tx::Pools;
 use tidemill_domain::pool::event::Event;
 use tidemill_domain::pool::{PoolName, Settings, TicketId};
 use tidemill_domain::time::Timestamp;
@@ -35,9 +35,9 @@ pub struct Decision {
     pub run: Option<(String, String)>,
 }
 
-impl Tx {
+impl Pools<'_> {
     /// What was decided, the newest first, from before a place on; snapshots decide nothing and are left out.
-    pub async fn pool_decisions(
+    pub async fn decisions(
         &mut self,
         name: &PoolName,
         before: Option<DecisionPlace>,
@@ -61,7 +61,7 @@ impl Tx {
 
     /// What was set about a pool at which time, the oldest first: what was in force at an instant, as far as that is
     /// known, and each change since.
-    pub async fn pool_settings_since(
+    pub async fn settings_since(
         &mut self,
         name: &PoolName,
         since: Timestamp,
@@ -79,7 +79,7 @@ impl Tx {
             // Nobody has changed it since the log begins, so it was then as it is now.
             (None, true) => {
                 let begins = self.pool_first_snapshot_at(name.as_str()).await?;
-                let now = self.pool(name).await?;
+                let now = self.find(name).await?;
                 known.extend(begins.zip(now).map(|(at, pool)| (at.into(), pool.settings)));
             }
             (None, false) => {

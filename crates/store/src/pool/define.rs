@@ -5,7 +5,7 @@ use super::pass::{Lapses, PassRequest};
 use super::{POOL_CHANGED, PoolRecord, object};
 use crate::error::StoreError;
 use crate::row::pool::SettingsColumns;
-use crate::tx::Tx;
+use crate::tx::Pools;
 use std::collections::{BTreeMap, BTreeSet};
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::pool::command::Command;
@@ -30,9 +30,9 @@ pub enum Defined {
     },
 }
 
-impl Tx {
+impl Pools<'_> {
     /// Makes a pool.
-    pub async fn create_pool(&mut self, settings: &Settings, actor: &Actor) -> Result<Defined, StoreError> {
+    pub async fn create(&mut self, settings: &Settings, actor: &Actor) -> Result<Defined, StoreError> {
         let now = self.now().await?;
         // No pool of this name had a version from the future, so what is remembered of one is always older.
         if self.pool_insert(&SettingsColumns::new(settings)?, now.into(), now.as_micros()).await? == 0 {
@@ -49,13 +49,13 @@ impl Tx {
     }
 
     /// A pool that nobody else changes before this transaction ends, for who is about to change it.
-    pub async fn lock_pool(&mut self, name: &PoolName) -> Result<Option<PoolRecord>, StoreError> {
+    pub async fn lock(&mut self, name: &PoolName) -> Result<Option<PoolRecord>, StoreError> {
         let locked = self.pool_lock_all(&[name.to_string()]).await?;
         locked.into_iter().next().map(TryInto::try_into).transpose()
     }
 
     /// Gives a pool other settings, and its queue a turn with them.
-    pub async fn set_pool(
+    pub async fn set(
         &mut self,
         settings: &Settings,
         actor: &Actor,
@@ -98,7 +98,7 @@ impl Tx {
     }
 
     /// Removes a pool that nobody uses or waits for, and all that is known of its past.
-    pub async fn remove_pool(
+    pub async fn remove(
         &mut self,
         name: &PoolName,
         actor: &Actor,
@@ -129,7 +129,7 @@ impl Tx {
         let commands = [Command::Configure { settings: Box::new(settings.clone()) }];
         let request =
             PassRequest { pools: &pools, commands: &commands, pace: Pace::default(), lapses: Lapses::Left };
-        self.pool_pass(&mut BTreeMap::new(), request).await?;
+        self.pass(&mut BTreeMap::new(), request).await?;
         // Whoever waits elsewhere may find more room, or none.
         self.wake(POOL_CHANGED);
         Ok(())

@@ -7,17 +7,17 @@ use super::cache::{run_kind, seconds_between};
 use crate::error::StoreError;
 use crate::row::damaged;
 use crate::row::pool::{PoolRow, SavedPass, SavedPool, SavedRecord, SavedRunTime, json};
-use crate::tx::Tx;
+use crate::tx::Pools;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tidemill_domain::pool::estimate::RunKind;
 use tidemill_domain::pool::event::Record;
 use tidemill_domain::pool::{PoolName, State};
 
-impl Tx {
+impl Pools<'_> {
     /// Writes all that there is of a pool into its log, if something was decided since the last time and that was longer
     /// ago than `every`. True when it did.
-    pub async fn snapshot_pool(&mut self, name: &PoolName, every: Duration) -> Result<bool, StoreError> {
+    pub async fn snapshot(&mut self, name: &PoolName, every: Duration) -> Result<bool, StoreError> {
         let Some(row) = self.pool_locked(name).await? else { return Ok(false) };
         let now = self.now().await?;
         let last =

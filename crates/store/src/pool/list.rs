@@ -1,7 +1,7 @@
 //! What people see of pools.
 
 use crate::error::StoreError;
-use crate::tx::Tx;
+use crate::tx::Pools;
 use tidemill_domain::pool::event::Record;
 use tidemill_domain::pool::{Ledger, PoolName, Settings, State, Ticket, TicketId};
 use tidemill_domain::time::Timestamp;
@@ -44,30 +44,30 @@ pub struct TicketRecord {
     pub expires_at: Option<Timestamp>,
 }
 
-impl Tx {
+impl Pools<'_> {
     /// All pools, by name.
-    pub async fn pools(&mut self, limit: u32) -> Result<Vec<PoolRecord>, StoreError> {
+    pub async fn list(&mut self, limit: u32) -> Result<Vec<PoolRecord>, StoreError> {
         self.pool_list(limit.into()).await?.into_iter().map(TryInto::try_into).collect()
     }
 
     /// One of them.
-    pub async fn pool(&mut self, name: &PoolName) -> Result<Option<PoolRecord>, StoreError> {
+    pub async fn find(&mut self, name: &PoolName) -> Result<Option<PoolRecord>, StoreError> {
         self.pool_find(name.as_str()).await?.map(TryInto::try_into).transpose()
     }
 
     /// The one with this external id.
-    pub async fn pool_by_external_id(&mut self, external_id: i64) -> Result<Option<PoolRecord>, StoreError> {
+    pub async fn find_external(&mut self, external_id: i64) -> Result<Option<PoolRecord>, StoreError> {
         self.pool_find_external(external_id).await?.map(TryInto::try_into).transpose()
     }
 
     /// Name, version and external id of all pools: little to read for who only wants to know what changed.
-    pub async fn pool_directory(&mut self) -> Result<Vec<(PoolName, i64, Option<i64>)>, StoreError> {
+    pub async fn directory(&mut self) -> Result<Vec<(PoolName, i64, Option<i64>)>, StoreError> {
         let rows = self.pool_versions().await?.into_iter();
         Ok(rows.filter_map(|(name, version, id)| Some((name.parse().ok()?, version, id))).collect())
     }
 
     /// A pool with its live tickets as they are stored.
-    pub async fn pool_ledger(&mut self, name: &PoolName) -> Result<Option<Ledger>, StoreError> {
+    pub async fn ledger(&mut self, name: &PoolName) -> Result<Option<Ledger>, StoreError> {
         match self.pool_find(name.as_str()).await? {
             Some(row) => self.pool_refresh(&row, None).await.map(Some),
             None => Ok(None),
@@ -75,7 +75,7 @@ impl Tx {
     }
 
     /// Tickets of a pool in these states, the oldest first.
-    pub async fn pool_tickets(
+    pub async fn tickets(
         &mut self,
         name: &PoolName,
         states: &[State],
@@ -92,7 +92,7 @@ impl Tx {
     }
 
     /// One ticket, live or not yet forgotten.
-    pub async fn pool_ticket(&mut self, id: TicketId) -> Result<Option<TicketRecord>, StoreError> {
+    pub async fn ticket(&mut self, id: TicketId) -> Result<Option<TicketRecord>, StoreError> {
         self.pool_ticket_find(id.into()).await?.map(TryInto::try_into).transpose()
     }
 

@@ -2,7 +2,7 @@
 //! process.
 
 use crate::error::StoreError;
-use crate::tx::Tx;
+use crate::tx::Pools;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tidemill_domain::pool::command::Level;
@@ -25,9 +25,9 @@ pub struct PoolLevel {
     pub oldest_wait: Duration,
 }
 
-impl Tx {
+impl Pools<'_> {
     /// How full pools are, by name.
-    pub async fn pool_levels(&mut self, limit: u32) -> Result<Vec<PoolLevel>, StoreError> {
+    pub async fn levels(&mut self, limit: u32) -> Result<Vec<PoolLevel>, StoreError> {
         let now = self.now().await?;
         let rows = self.pool_level_list(limit.into()).await?;
         rows.into_iter().map(|row| row.level(now)).collect()
@@ -35,7 +35,7 @@ impl Tx {
 
     /// How long those waited on average that had to wait and got their units within this time; pools without any are
     /// not in it.
-    pub async fn pool_waits(&mut self, within: Duration) -> Result<BTreeMap<PoolName, Duration>, StoreError> {
+    pub async fn waits(&mut self, within: Duration) -> Result<BTreeMap<PoolName, Duration>, StoreError> {
         let since = self.now().await?.minus(within);
         let rows = self.pool_wait_list(since.into()).await?;
         let wait = |micros: i64| Duration::from_micros(u64::try_from(micros).unwrap_or(0));
@@ -44,7 +44,7 @@ impl Tx {
 
     /// How many left the queues without units within this time, because they gave up or no longer asked; pools without
     /// any are not in it.
-    pub async fn pool_timeouts(&mut self, within: Duration) -> Result<BTreeMap<PoolName, u64>, StoreError> {
+    pub async fn timeouts(&mut self, within: Duration) -> Result<BTreeMap<PoolName, u64>, StoreError> {
         let since = self.now().await?.minus(within);
         let rows = self.pool_timeout_list(since.into()).await?;
         let count = |count: i64| u64::try_from(count).unwrap_or(0);

@@ -3,14 +3,14 @@
 use super::pass::{Lapses, PassRequest};
 use super::{POOL_CHANGED, object};
 use crate::error::StoreError;
-use crate::tx::Tx;
+use crate::tx::Pools;
 use std::collections::{BTreeMap, BTreeSet};
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::pool::command::{Answer, Command, Release, Released};
 use tidemill_domain::pool::estimate::Pace;
 use tidemill_domain::pool::{End, PoolName, ReleaseBy, TicketId};
 
-impl Tx {
+impl Pools<'_> {
     /// Gives the units of a ticket back, or takes it out of the queue, whoever its holder is. None when it has ended or
     /// was never there.
     pub async fn release_ticket(
@@ -19,7 +19,7 @@ impl Tx {
         actor: &Actor,
         reason: &str,
     ) -> Result<Option<(PoolName, Released)>, StoreError> {
-        let Some(found) = self.pool_ticket(id).await? else { return Ok(None) };
+        let Some(found) = self.ticket(id).await? else { return Ok(None) };
         let pool = found.pool;
         let pools: BTreeSet<PoolName> = found.ticket.with.iter().chain([&pool]).cloned().collect();
         let release = Release {
@@ -32,7 +32,7 @@ impl Tx {
         let commands = [Command::Release(Box::new(release))];
         let request =
             PassRequest { pools: &pools, commands: &commands, pace: Pace::default(), lapses: Lapses::Left };
-        let outcome = self.pool_pass(&mut BTreeMap::new(), request).await?;
+        let outcome = self.pass(&mut BTreeMap::new(), request).await?;
         let Some(Answer::Released(released)) = outcome.answers.into_iter().next() else { return Ok(None) };
         if !released.released && !released.cancelled_waiting {
             return Ok(None);

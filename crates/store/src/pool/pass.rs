@@ -7,7 +7,7 @@ use crate::crash_point;
 use crate::error::StoreError;
 use crate::row::pool::{SavedPass, SavedPool, SavedRecord, SavedTicket};
 use crate::store::Store;
-use crate::tx::Tx;
+use crate::tx::Pools;
 use std::collections::{BTreeMap, BTreeSet};
 use tidemill_domain::outbox::NewEvent;
 use tidemill_domain::pool::command::{Answer, Command, Level, Released};
@@ -56,16 +56,16 @@ impl Store {
             .filter_map(|pool| cache.take(pool).map(|ledger| (pool.clone(), ledger)))
             .collect();
         let mut tx = self.begin().await?;
-        let outcome = tx.pool_pass(&mut ledgers, request).await?;
+        let outcome = tx.pools().pass(&mut ledgers, request).await?;
         tx.commit().await?;
         cache.put_all(ledgers);
         Ok(outcome)
     }
 }
 
-impl Tx {
+impl Pools<'_> {
     /// Makes a pass. `ledgers` is what is known of the pools, and afterwards what they are like if this commits.
-    pub async fn pool_pass(
+    pub async fn pass(
         &mut self,
         ledgers: &mut BTreeMap<PoolName, Ledger>,
         request: PassRequest<'_>,

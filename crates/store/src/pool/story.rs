@@ -1,7 +1,7 @@
 //! What happened lately, as sentences: of the log, and of how full pools were.
 
 use crate::error::StoreError;
-use crate::tx::Tx;
+use crate::tx::Pools;
 use std::time::Duration;
 use tidemill_domain::pool::event::Event;
 use tidemill_domain::pool::story::{peak, story};
@@ -36,9 +36,9 @@ pub struct PoolStory {
     pub text: String,
 }
 
-impl Tx {
+impl Pools<'_> {
     /// What happened lately, the newest first.
-    pub async fn pool_events(
+    pub async fn events(
         &mut self,
         pool: Option<&PoolName>,
         limit: u32,
@@ -58,7 +58,7 @@ impl Tx {
             let Ok(pool) = row.pool.parse() else { continue };
             let record = row.record()?;
             let ticket = match record.event.ticket() {
-                Some(id) if may_be_told(&record.event) => self.pool_ticket(id).await?,
+                Some(id) if may_be_told(&record.event) => self.ticket(id).await?,
                 _ => None,
             };
             let ticket = ticket.map(|known| known.ticket);
@@ -78,11 +78,11 @@ impl Tx {
         let since = self.now().await?.minus(PEAKS_OF);
         let pools = match pool {
             Some(pool) => vec![pool.clone()],
-            None => self.pools(POOLS_MOST).await?.into_iter().map(|known| known.settings.name).collect(),
+            None => self.list(POOLS_MOST).await?.into_iter().map(|known| known.settings.name).collect(),
         };
         let mut stories = Vec::new();
         for pool in pools {
-            for step in self.pool_peaks(&pool, since).await? {
+            for step in self.peaks(&pool, since).await? {
                 let text = peak(pool.as_str(), step.most);
                 let at = step.at.plus(STEP);
                 stories.push(PoolStory { at, pool: pool.clone(), ticket: None, holder: None, text });

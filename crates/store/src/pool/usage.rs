@@ -1,7 +1,7 @@
 //! How full pools were, in steps of five minutes.
 
 use crate::error::StoreError;
-use crate::tx::Tx;
+use crate::tx::Pools;
 use std::time::Duration;
 use tidemill_domain::pool::PoolName;
 use tidemill_domain::pool::usage::{PEAK_OF, UsageStep, peaks, step_of};
@@ -10,7 +10,7 @@ use tidemill_domain::time::Timestamp;
 /// How long it is known how full a pool was.
 const KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
 
-impl Tx {
+impl Pools<'_> {
     /// Adds what is in use now to the present step of every pool. Returns how many pools there are.
     pub async fn sample_usage(&mut self) -> Result<u64, StoreError> {
         let step = step_of(self.now().await?);
@@ -18,23 +18,15 @@ impl Tx {
     }
 
     /// The steps of a pool since an instant, the oldest first.
-    pub async fn pool_usage(
-        &mut self,
-        name: &PoolName,
-        since: Timestamp,
-    ) -> Result<Vec<UsageStep>, StoreError> {
+    pub async fn usage(&mut self, name: &PoolName, since: Timestamp) -> Result<Vec<UsageStep>, StoreError> {
         let rows = self.pool_usage_list(name.as_str(), since.into()).await?;
         rows.iter().map(crate::row::pool::UsageRow::step).collect()
     }
 
     /// The steps since an instant in which a pool was fuller than in the day before, the oldest first.
-    pub async fn pool_peaks(
-        &mut self,
-        name: &PoolName,
-        since: Timestamp,
-    ) -> Result<Vec<UsageStep>, StoreError> {
+    pub async fn peaks(&mut self, name: &PoolName, since: Timestamp) -> Result<Vec<UsageStep>, StoreError> {
         let now = self.now().await?;
-        let steps = self.pool_usage(name, since.minus(PEAK_OF)).await?;
+        let steps = self.usage(name, since.minus(PEAK_OF)).await?;
         Ok(peaks(&steps, now).into_iter().filter(|peak| peak.at >= since).collect())
     }
 

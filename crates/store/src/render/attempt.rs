@@ -3,7 +3,7 @@
 use super::object;
 use crate::error::StoreError;
 use crate::row::damaged;
-use crate::tx::Tx;
+use crate::tx::Renders;
 use serde_json::Value;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::process::ProcessId;
@@ -38,14 +38,14 @@ pub struct AttemptRecord {
     pub report: Option<Value>,
 }
 
-impl Tx {
+impl Renders<'_> {
     /// What was tried with a render, the oldest first.
-    pub async fn render_attempts(&mut self, id: RenderId) -> Result<Vec<AttemptRecord>, StoreError> {
+    pub async fn attempts(&mut self, id: RenderId) -> Result<Vec<AttemptRecord>, StoreError> {
         self.render_attempts_of(id.get()).await?.into_iter().map(TryInto::try_into).collect()
     }
 
     /// The job that was made in this epoch, in clear; none when there was none.
-    pub async fn render_document(&mut self, id: RenderId, epoch: Epoch) -> Result<Option<Value>, StoreError> {
+    pub async fn document(&mut self, id: RenderId, epoch: Epoch) -> Result<Option<Value>, StoreError> {
         let Some(stored) = self.render_attempt_document(id.get(), epoch.get()).await? else {
             return Ok(None);
         };

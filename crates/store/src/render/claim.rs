@@ -6,7 +6,7 @@ use super::work::Worked;
 use crate::crash_point;
 use crate::error::StoreError;
 use crate::row::render::RenderRow;
-use crate::tx::{ClaimedRow, Takeover, Tx};
+use crate::tx::{ClaimedRow, Renders, Takeover};
 use tidemill_domain::lease::{Fence, Lease};
 use tidemill_domain::process::ProcessId;
 use tidemill_domain::render::{Act, BroadcastDate, Decision, Event, Policy, Render, RenderId, decide};
@@ -55,10 +55,10 @@ struct Asked {
     decision: Decision,
 }
 
-impl Tx {
+impl Renders<'_> {
     /// Claims renders that wait, at most as many as asked for. What is stored in clear is encrypted where there is a
     /// key. Needs a transaction.
-    pub async fn claim_renders(&mut self, request: ClaimRequest<'_>) -> Result<Claims, StoreError> {
+    pub async fn claim(&mut self, request: ClaimRequest<'_>) -> Result<Claims, StoreError> {
         let now = self.now().await?;
         let rows = self.render_lock_waiting(now.into(), request.count.into()).await?;
         let mut claims = Claims::default();

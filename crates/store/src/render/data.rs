@@ -3,7 +3,7 @@
 use super::attempt::place;
 use super::object;
 use crate::error::StoreError;
-use crate::tx::Tx;
+use crate::tx::Renders;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::render::RenderId;
 
@@ -16,20 +16,16 @@ pub struct Resealed {
     pub last: Option<RenderId>,
 }
 
-impl Tx {
+impl Renders<'_> {
     /// What a render shows, in clear: the text of its `gfx_data`. None when there is no such render.
-    pub async fn render_data(&mut self, id: RenderId) -> Result<Option<String>, StoreError> {
+    pub async fn data(&mut self, id: RenderId) -> Result<Option<String>, StoreError> {
         let Some(row) = self.render_data_find(id.get()).await? else { return Ok(None) };
         self.render_keys().open(&object(id), row.gfx_data).map(Some)
     }
 
     /// Encrypts at most `limit` renders after `after` anew whose data, or a job made of it, is in clear or under another
     /// key than the current one. Call it again with the last one until there is none. Needs a transaction.
-    pub async fn reseal_renders(
-        &mut self,
-        after: Option<RenderId>,
-        limit: u32,
-    ) -> Result<Resealed, StoreError> {
+    pub async fn reseal(&mut self, after: Option<RenderId>, limit: u32) -> Result<Resealed, StoreError> {
         let keys = self.render_keys();
         let Some(current) = keys.current() else { return Ok(Resealed { count: 0, last: None }) };
         let after = after.map_or(i64::MIN, RenderId::get);

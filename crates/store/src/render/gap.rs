@@ -1,7 +1,7 @@
 //! What is wanted and not known: compositions of renders that nobody has described.
 
 use crate::error::StoreError;
-use crate::tx::{GapMost, Tx};
+use crate::tx::{GapMost, Renders};
 use std::time::Duration;
 use tidemill_domain::code::Code;
 
@@ -27,10 +27,10 @@ pub struct RenderGap {
     pub has_mapping: bool,
 }
 
-impl Tx {
+impl Renders<'_> {
     /// Compositions of renders that have not ended, or failed in the last 24 hours because nobody knew them, which have no
     /// profile or no mapping; by name.
-    pub async fn render_gaps_of_queue(&mut self) -> Result<Vec<RenderGap>, StoreError> {
+    pub async fn gaps(&mut self) -> Result<Vec<RenderGap>, StoreError> {
         let since = self.now().await?.minus(DAY);
         let most = GapMost { renders: RENDERS_MAX, told: TOLD_MAX };
         let unknown = Code::UnknownComposition.to_string();

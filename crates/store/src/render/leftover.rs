@@ -2,7 +2,7 @@
 //! transaction, so that another worker does it if this one dies.
 
 use crate::error::StoreError;
-use crate::tx::Tx;
+use crate::tx::Renders;
 use std::time::Duration;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::render::RenderId;
@@ -28,21 +28,17 @@ pub struct Leftover {
     pub since: Timestamp,
 }
 
-impl Tx {
+impl Renders<'_> {
     /// At most `limit` jobs that are to be taken out of nexrender now; nobody else gets them for `pause`. One that a
     /// worker's own word has dropped is left to that worker for as long as a lease. Needs a transaction.
-    pub async fn take_render_leftovers(
-        &mut self,
-        limit: u32,
-        pause: Duration,
-    ) -> Result<Vec<Leftover>, StoreError> {
+    pub async fn take_leftovers(&mut self, limit: u32, pause: Duration) -> Result<Vec<Leftover>, StoreError> {
         let now = self.now().await?;
         let rows = self.render_leftover_take(now.into(), now.plus(pause).into(), limit.into()).await?;
         rows.into_iter().map(TryInto::try_into).collect()
     }
 
     /// Leaves a job to whoever watches it for another `pause`. False when it is settled.
-    pub async fn keep_render_leftover(
+    pub async fn keep_leftover(
         &mut self,
         id: RenderId,
         epoch: Epoch,
@@ -53,7 +49,7 @@ impl Tx {
     }
 
     /// The job is out of nexrender, and its file is gone if it had to be. False when that was settled before.
-    pub async fn settle_render_leftover(&mut self, id: RenderId, epoch: Epoch) -> Result<bool, StoreError> {
+    pub async fn settle_leftover(&mut self, id: RenderId, epoch: Epoch) -> Result<bool, StoreError> {
         Ok(self.render_leftover_delete(id.get(), epoch.get()).await? == 1)
     }
 }

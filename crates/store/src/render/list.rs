@@ -5,7 +5,7 @@ use crate::error::StoreError;
 use crate::row::damaged;
 use crate::row::render::RenderRow;
 use crate::row::render::part::TransitionRow;
-use crate::tx::{AheadRow, RenderFilterRow, Tx};
+use crate::tx::{AheadRow, RenderFilterRow, Renders};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tidemill_domain::code::Code;
@@ -84,14 +84,14 @@ fn records(rows: &[RenderRow]) -> Result<Vec<RenderRecord>, StoreError> {
     rows.iter().map(RenderRow::record).collect()
 }
 
-impl Tx {
+impl Renders<'_> {
     /// One render; none when there is no such one.
-    pub async fn render(&mut self, id: RenderId) -> Result<Option<RenderRecord>, StoreError> {
+    pub async fn find(&mut self, id: RenderId) -> Result<Option<RenderRecord>, StoreError> {
         self.render_find(id.get()).await?.as_ref().map(RenderRow::record).transpose()
     }
 
     /// At most `limit` renders older than `before`.
-    pub async fn renders(
+    pub async fn list(
         &mut self,
         filter: &RenderFilter,
         before: Option<RenderId>,
@@ -112,7 +112,7 @@ impl Tx {
 
     /// The same among the newest [`SEARCHED_MAX`], also by a text in the composition, the cue item or the error: so a
     /// condition that hardly any render meets does not read all of a long history.
-    pub async fn find_renders(
+    pub async fn search(
         &mut self,
         filter: &RenderFilter,
         text: Option<&str>,
@@ -140,7 +140,7 @@ impl Tx {
     }
 
     /// How many there are.
-    pub async fn render_counts(&mut self) -> Result<RenderCounts, StoreError> {
+    pub async fn counts(&mut self) -> Result<RenderCounts, StoreError> {
         let mut counts = RenderCounts::default();
         for (status, count, oldest) in self.render_count(COUNTED_MAX.into()).await? {
             let status: Status = status.parse().map_err(|_| damaged("render_queue", "status", "a row"))?;
@@ -154,22 +154,22 @@ impl Tx {
     }
 
     /// At most `limit` that a worker has, the newest first.
-    pub async fn renders_at_work(&mut self, limit: u32) -> Result<Vec<RenderRecord>, StoreError> {
+    pub async fn at_work(&mut self, limit: u32) -> Result<Vec<RenderRecord>, StoreError> {
         records(&self.render_list_at_work(limit.into()).await?)
     }
 
     /// At most `limit` that wait, in the order of claims, also when their time has not come.
-    pub async fn renders_waiting(&mut self, limit: u32) -> Result<Vec<RenderRecord>, StoreError> {
+    pub async fn waiting(&mut self, limit: u32) -> Result<Vec<RenderRecord>, StoreError> {
         records(&self.render_list_waiting(limit.into()).await?)
     }
 
     /// At most `limit` that have ended last.
-    pub async fn renders_ended(&mut self, limit: u32) -> Result<Vec<RenderRecord>, StoreError> {
+    pub async fn ended(&mut self, limit: u32) -> Result<Vec<RenderRecord>, StoreError> {
         records(&self.render_list_ended(limit.into()).await?)
     }
 
     /// How many renders are claimed before one that waits, at most `most`.
-    pub async fn renders_ahead(&mut self, record: &RenderRecord, most: u32) -> Result<u64, StoreError> {
+    pub async fn ahead(&mut self, record: &RenderRecord, most: u32) -> Result<u64, StoreError> {
         let row = AheadRow {
             id: record.id().get(),
             priority: record.priority,
@@ -181,14 +181,14 @@ impl Tx {
     }
 
     /// How long a render takes about: the average of the last ones that were completed.
-    pub async fn render_pace(&mut self) -> Result<Option<Duration>, StoreError> {
+    pub async fn pace(&mut self) -> Result<Option<Duration>, StoreError> {
         let seconds = self.render_average(PACED.into()).await?;
         Ok(seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()))
     }
 
     /// The changes of status of one render, the oldest first. What another program has noted in words that nobody knows is
     /// left out.
-    pub async fn render_transitions(&mut self, id: RenderId) -> Result<Vec<TransitionRecord>, StoreError> {
+    pub async fn transitions(&mut self, id: RenderId) -> Result<Vec<TransitionRecord>, StoreError> {
         let rows = self.render_transitions_of(id.get()).await?;
         Ok(rows.into_iter().filter_map(TransitionRow::record).collect())
     }

@@ -3,7 +3,7 @@
 use crate::error::StoreError;
 use crate::row::damaged;
 use crate::row::render::part::FieldMappingRow;
-use crate::tx::Tx;
+use crate::tx::Renders;
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::render::mapping::{Kind, MappingRow, Unused};
 
@@ -16,9 +16,9 @@ pub struct Revisions {
     pub profiles: i64,
 }
 
-impl Tx {
+impl Renders<'_> {
     /// The numbers of now.
-    pub async fn render_revisions(&mut self) -> Result<Revisions, StoreError> {
+    pub async fn revisions(&mut self) -> Result<Revisions, StoreError> {
         let (mappings, profiles) = self.render_revision_find().await?;
         Ok(Revisions { mappings, profiles })
     }
@@ -57,7 +57,7 @@ impl Tx {
     }
 
     async fn audit_mapping(&mut self, actor: &Actor, action: &str, what: &str) -> Result<(), StoreError> {
-        self.audit(&AuditEntry::new(actor.clone(), action, "render/mapping").because(what)).await
+        self.audit().record(&AuditEntry::new(actor.clone(), action, "render/mapping").because(what)).await
     }
 }
 

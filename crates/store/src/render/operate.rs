@@ -5,7 +5,7 @@ use super::record::RenderRecord;
 use super::save::Change;
 use crate::error::StoreError;
 use crate::row::render::RenderRow;
-use crate::tx::Tx;
+use crate::tx::Renders;
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::render::order::{self, OrderRefusal};
 use tidemill_domain::render::{Decision, Event, Policy, Render, RenderId, Status, decide};
@@ -28,9 +28,9 @@ pub enum Ordered {
     NoSuchRender,
 }
 
-impl Tx {
+impl Renders<'_> {
     /// Somebody does not want a render any more. One that a worker has goes on until the worker hears of it.
-    pub async fn cancel_render(
+    pub async fn cancel(
         &mut self,
         id: RenderId,
         actor: &Actor,
@@ -49,7 +49,7 @@ impl Tx {
     }
 
     /// Somebody wants a render tried again at once.
-    pub async fn retry_render(
+    pub async fn retry(
         &mut self,
         id: RenderId,
         actor: &Actor,
@@ -67,7 +67,7 @@ impl Tx {
     }
 
     /// Takes a render from a worker that has vanished, without waiting for the next look. Refused while its lease lasts.
-    pub async fn recover_render(
+    pub async fn recover(
         &mut self,
         id: RenderId,
         policy: &Policy,
@@ -96,7 +96,7 @@ impl Tx {
 
     /// The same for at most `limit` renders whose workers have vanished: the status before, and the row as it is now. Needs
     /// a transaction.
-    pub async fn recover_renders(
+    pub async fn recover_all(
         &mut self,
         limit: u32,
         policy: &Policy,

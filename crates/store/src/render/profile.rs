@@ -3,18 +3,14 @@
 use crate::error::StoreError;
 use crate::row::damaged;
 use crate::row::render::part::ProfileRow;
-use crate::tx::Tx;
+use crate::tx::Renders;
 use std::collections::BTreeMap;
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::render::Profile;
 
-impl Tx {
+impl Renders<'_> {
     /// Brings profiles, which were checked; those that are there with the same composition are replaced. How many.
-    pub async fn save_render_profiles(
-        &mut self,
-        profiles: &[Profile],
-        actor: &Actor,
-    ) -> Result<u64, StoreError> {
+    pub async fn save_profiles(&mut self, profiles: &[Profile], actor: &Actor) -> Result<u64, StoreError> {
         // Of two for one composition the later counts; one statement cannot write a row twice.
         let by_composition: BTreeMap<&str, &Profile> =
             profiles.iter().map(|profile| (profile.composition.as_str(), profile)).collect();
@@ -37,25 +33,23 @@ impl Tx {
     }
 
     /// All, by composition.
-    pub async fn render_profiles(&mut self) -> Result<Vec<Profile>, StoreError> {
+    pub async fn profiles(&mut self) -> Result<Vec<Profile>, StoreError> {
         self.render_profile_list(None).await?.iter().map(profile).collect()
     }
 
     /// That of one composition.
-    pub async fn render_profile(&mut self, composition: &str) -> Result<Option<Profile>, StoreError> {
+    pub async fn profile(&mut self, composition: &str) -> Result<Option<Profile>, StoreError> {
         self.render_profile_list(Some(composition)).await?.first().map(profile).transpose()
     }
 
     /// Forgets one. False when there is none.
-    pub async fn delete_render_profile(
-        &mut self,
-        composition: &str,
-        actor: &Actor,
-    ) -> Result<bool, StoreError> {
+    pub async fn delete_profile(&mut self, composition: &str, actor: &Actor) -> Result<bool, StoreError> {
         if self.render_profile_delete(composition).await? == 0 {
             return Ok(false);
         }
-        self.audit(&AuditEntry::new(actor.clone(), "render.profile.delete", &object(composition))).await?;
+        self.audit()
+            .record(&AuditEntry::new(actor.clone(), "render.profile.delete", &object(composition)))
+            .await?;
         Ok(true)
     }
 }

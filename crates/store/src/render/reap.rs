@@ -4,7 +4,7 @@ use super::record::RenderRecord;
 use super::save::Change;
 use crate::error::StoreError;
 use crate::row::render::RenderRow;
-use crate::tx::Tx;
+use crate::tx::Renders;
 use std::time::Duration;
 use tidemill_domain::lease::Lease;
 use tidemill_domain::process::ProcessId;
@@ -29,10 +29,10 @@ pub struct Reaped {
     pub record: RenderRecord,
 }
 
-impl Tx {
+impl Renders<'_> {
     /// Takes at most `limit` renders from workers that have vanished, and forgets workers that vanished long ago. Needs a
     /// transaction.
-    pub async fn reap_renders(&mut self, limit: u32, policy: &Policy) -> Result<Vec<Reaped>, StoreError> {
+    pub async fn reap_expired(&mut self, limit: u32, policy: &Policy) -> Result<Vec<Reaped>, StoreError> {
         let now = self.now().await?;
         let reaped = self.reap_lapsed(limit, policy, REAPER, now).await?;
         self.render_worker_prune(now.minus(WORKERS_KEPT_FOR).into()).await?;

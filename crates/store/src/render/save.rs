@@ -7,7 +7,7 @@ use crate::crash_point;
 use crate::error::StoreError;
 use crate::row::render::part::leftover_words;
 use crate::row::render::{RenderRow, storable};
-use crate::tx::{AttemptEnd, AttemptNote, NewLeftover, Saving, Tx};
+use crate::tx::{AttemptEnd, AttemptNote, NewLeftover, Renders, Saving};
 use serde_json::Value;
 use std::time::Duration;
 use tidemill_domain::lease::{Epoch, Lease};
@@ -39,7 +39,7 @@ impl<'a> Change<'a> {
     }
 }
 
-impl Tx {
+impl Renders<'_> {
     /// Writes what the rules say about a row that is locked. None when the fence no longer holds: then nothing is
     /// written, and the row is to be read again.
     pub(super) async fn save_render(
@@ -260,13 +260,17 @@ mod tests {
         ] {
             tx.execute_for_test(stale).await.unwrap();
 
-            let saved = tx.save_render(row.clone(), &before, &decision, Change::new("w", now)).await.unwrap();
+            let saved = tx
+                .renders()
+                .save_render(row.clone(), &before, &decision, Change::new("w", now))
+                .await
+                .unwrap();
 
             assert!(saved.is_none(), "{stale}");
             assert_eq!(tx.render_find(1).await.unwrap().unwrap().status, "pending", "{stale}");
         }
         tx.execute_for_test("update render_queue set worker_id = null").await.unwrap();
-        let saved = tx.save_render(row, &before, &decision, Change::new("w", now)).await.unwrap();
+        let saved = tx.renders().save_render(row, &before, &decision, Change::new("w", now)).await.unwrap();
         assert!(saved.is_some());
     }
 

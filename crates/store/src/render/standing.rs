@@ -1,7 +1,7 @@
 //! How renders go: what has ended lately, and what is wrong with the others.
 
 use crate::error::StoreError;
-use crate::tx::{Since, Tx};
+use crate::tx::{Renders, Since};
 use std::time::Duration;
 use tidemill_domain::code::Code;
 use tidemill_domain::render::lifecycle::RECOVERIES_TOLD_AFTER;
@@ -47,9 +47,9 @@ pub struct WorkerTally {
 /// Most workers that are told of.
 const WORKERS_MAX: u32 = 200;
 
-impl Tx {
+impl Renders<'_> {
     /// What each worker has done in the last 24 hours, by name.
-    pub async fn render_tallies(&mut self) -> Result<Vec<WorkerTally>, StoreError> {
+    pub async fn tallies(&mut self) -> Result<Vec<WorkerTally>, StoreError> {
         let since = self.now().await?.minus(DAY);
         let count = |count: i64| u64::try_from(count).unwrap_or_default();
         let rows = self.render_standing_workers(since.into(), WORKERS_MAX.into()).await?;
@@ -62,7 +62,7 @@ impl Tx {
     }
 
     /// How renders go.
-    pub async fn render_standing(&mut self) -> Result<RenderStanding, StoreError> {
+    pub async fn standing(&mut self) -> Result<RenderStanding, StoreError> {
         let now = self.now().await?;
         let hour = now.minus(HOUR);
         let since = Since {

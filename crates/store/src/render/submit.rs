@@ -2,7 +2,7 @@
 
 use super::{RENDER_WAITING, object};
 use crate::error::StoreError;
-use crate::tx::{NewRenderRow, Tx};
+use crate::tx::{NewRenderRow, Renders};
 use serde_json::Value;
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::render::{BroadcastDate, LABEL_CHARS_MAX, RenderId};
@@ -47,9 +47,9 @@ impl Submitted {
 /// How often it is tried to order what somebody else orders and ends at the same time.
 const TRIES: usize = 3;
 
-impl Tx {
+impl Renders<'_> {
     /// Orders a render. Needs a transaction.
-    pub async fn submit_render(&mut self, new: &NewRender, actor: &Actor) -> Result<Submitted, StoreError> {
+    pub async fn submit(&mut self, new: &NewRender, actor: &Actor) -> Result<Submitted, StoreError> {
         let texts = [&new.composition, &new.cue_item];
         if has_nul(&new.data) || texts.into_iter().flatten().any(|text| text.contains('\0')) {
             return Err(StoreError::NulInRender);

@@ -3,7 +3,7 @@
 use super::record::RenderRecord;
 use super::save::Change;
 use crate::error::StoreError;
-use crate::tx::{Renewed, Tx};
+use crate::tx::{Renders, Renewed};
 use serde_json::Value;
 use tidemill_domain::lease::Fence;
 use tidemill_domain::render::attempt::AttemptOutcome;
@@ -41,9 +41,9 @@ pub struct Worked {
     pub record: RenderRecord,
 }
 
-impl Tx {
+impl Renders<'_> {
     /// A worker says something about its render. None when the row is gone: then give up. Needs a transaction.
-    pub async fn work_on_render(
+    pub async fn work(
         &mut self,
         id: RenderId,
         fence: Fence,
@@ -78,7 +78,7 @@ impl Tx {
     /// ([`Store::alone`](crate::Store::alone)). Those that are not among the answer were not renewed, because the lease
     /// is lost or somebody does not want them any more: say `Work::Renew` about each by
     /// [`work_on_render`](Self::work_on_render), and do what that says.
-    pub async fn renew_renders(
+    pub async fn renew(
         &mut self,
         held: &[(RenderId, Fence)],
         policy: &Policy,

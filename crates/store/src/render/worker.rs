@@ -2,7 +2,7 @@
 
 use crate::error::StoreError;
 use crate::row::render::part::WorkerRow;
-use crate::tx::Tx;
+use crate::tx::Renders;
 use std::str::FromStr;
 use std::time::Duration;
 use tidemill_domain::process::ProcessId;
@@ -86,9 +86,9 @@ pub struct WorkerRecord {
     pub copy: Option<Duration>,
 }
 
-impl Tx {
+impl Renders<'_> {
     /// A worker says that it is there.
-    pub async fn beat_render_worker(&mut self, beat: WorkerBeat<'_>) -> Result<(), StoreError> {
+    pub async fn beat_worker(&mut self, beat: WorkerBeat<'_>) -> Result<(), StoreError> {
         let micros = |took: Duration| i64::try_from(took.as_micros()).unwrap_or(i64::MAX);
         let row = WorkerRow {
             process: beat.process.into(),
@@ -104,12 +104,12 @@ impl Tx {
     }
 
     /// It is there no more.
-    pub async fn forget_render_worker(&mut self, process: ProcessId) -> Result<(), StoreError> {
+    pub async fn forget_worker(&mut self, process: ProcessId) -> Result<(), StoreError> {
         Ok(self.render_worker_delete(process.into()).await?)
     }
 
     /// Those that were seen within `within`, by name.
-    pub async fn render_workers(&mut self, within: Duration) -> Result<Vec<WorkerRecord>, StoreError> {
+    pub async fn workers(&mut self, within: Duration) -> Result<Vec<WorkerRecord>, StoreError> {
         let since = self.now().await?.minus(within);
         self.render_worker_list(since.into()).await?.into_iter().map(TryInto::try_into).collect()
     }

@@ -3,7 +3,7 @@
 use super::{SCHEDULE_CHANGED, object};
 use crate::error::StoreError;
 use crate::row::schedule::ScheduleRow;
-use crate::tx::Tx;
+use crate::tx::Schedules;
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::schedule::{Plan, Schedule};
 
@@ -18,9 +18,9 @@ pub enum Defined {
     Changed,
 }
 
-impl Tx {
+impl Schedules<'_> {
     /// Brings a schedule. `plan` is what it means.
-    pub async fn define_schedule(
+    pub async fn define(
         &mut self,
         schedule: &Schedule,
         plan: &Plan,

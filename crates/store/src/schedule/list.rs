@@ -1,7 +1,7 @@
 //! What people see of schedules.
 
 use crate::error::StoreError;
-use crate::tx::Tx;
+use crate::tx::Schedules;
 use tidemill_domain::job::ExecutionId;
 use tidemill_domain::schedule::{Schedule, TickOutcome};
 use tidemill_domain::time::Timestamp;
@@ -49,19 +49,19 @@ pub struct TickRecord {
     pub at: Timestamp,
 }
 
-impl Tx {
+impl Schedules<'_> {
     /// At most `limit` schedules, by name.
-    pub async fn schedules(&mut self, limit: u32) -> Result<Vec<ScheduleRecord>, StoreError> {
+    pub async fn list(&mut self, limit: u32) -> Result<Vec<ScheduleRecord>, StoreError> {
         self.schedule_list(limit.into()).await?.into_iter().map(TryInto::try_into).collect()
     }
 
     /// The schedule of this name.
-    pub async fn schedule(&mut self, name: &str) -> Result<Option<ScheduleRecord>, StoreError> {
+    pub async fn find(&mut self, name: &str) -> Result<Option<ScheduleRecord>, StoreError> {
         self.schedule_find(name).await?.map(TryInto::try_into).transpose()
     }
 
     /// At most `limit` ticks of a schedule before `before`, the newest first.
-    pub async fn schedule_ticks(
+    pub async fn ticks(
         &mut self,
         name: &str,
         before: Option<Timestamp>,

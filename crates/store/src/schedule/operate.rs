@@ -5,12 +5,12 @@ use super::list::ScheduleRecord;
 use super::{SCHEDULE_CHANGED, object};
 use crate::error::StoreError;
 use crate::row::damaged;
-use crate::tx::Tx;
+use crate::tx::Schedules;
 use tidemill_domain::audit::{Actor, AuditEntry};
 
-impl Tx {
+impl Schedules<'_> {
     /// Pauses a schedule; what is paused stays so, with its first reason. None when there is no such schedule.
-    pub async fn pause_schedule(
+    pub async fn pause(
         &mut self,
         name: &str,
         actor: &Actor,
@@ -32,12 +32,7 @@ impl Tx {
     }
 
     /// Forgets a schedule and what became of its ticks. False when there is no such schedule.
-    pub async fn remove_schedule(
-        &mut self,
-        name: &str,
-        actor: &Actor,
-        reason: &str,
-    ) -> Result<bool, StoreError> {
+    pub async fn remove(&mut self, name: &str, actor: &Actor, reason: &str) -> Result<bool, StoreError> {
         if self.schedule_delete(name).await? == 0 {
             return Ok(false);
         }
@@ -48,7 +43,7 @@ impl Tx {
     }
 
     /// Lets a schedule go on, from its first tick after now. None when there is no such schedule.
-    pub async fn resume_schedule(
+    pub async fn resume(
         &mut self,
         name: &str,
         actor: &Actor,

@@ -5,7 +5,7 @@ use super::TICKS_KEPT;
 use crate::crash_point;
 use crate::error::StoreError;
 use crate::row::schedule::{ScheduleRow, TickRow};
-use crate::tx::Tx;
+use crate::tx::Schedules;
 use std::time::Duration;
 use tidemill_domain::job::ExecutionId;
 use tidemill_domain::schedule::turn::{self, Circumstances, PassedTick, Standing};
@@ -44,7 +44,7 @@ pub struct Taken {
 /// What is to be done about a schedule that was due.
 #[derive(Clone, PartialEq, Debug)]
 pub enum DueTick {
-    /// To be launched, and then recorded with [`Tx::record_tick`].
+    /// To be launched, and then recorded with [`Schedules::record_tick`](crate::tx::Schedules::record_tick).
     Fires {
         /// The tick.
         tick: Timestamp,
@@ -66,23 +66,16 @@ pub enum DueTick {
     Damaged(BadSchedule),
 }
 
-impl Tx {
+impl Schedules<'_> {
     /// The instant, and when the next schedule of these jobs is to be looked at.
-    pub async fn next_schedule_look(
-        &mut self,
-        jobs: &[&str],
-    ) -> Result<(Timestamp, Option<Timestamp>), StoreError> {
+    pub async fn next_look(&mut self, jobs: &[&str]) -> Result<(Timestamp, Option<Timestamp>), StoreError> {
         let look_at = self.schedule_next_look(jobs).await?;
         Ok((self.now().await?, look_at.map(Into::into)))
     }
 
     /// Takes one schedule of these jobs that is due, and lets the domain decide. Ticks that do not fire are recorded
     /// here; one that fires is the caller's to launch and record.
-    pub async fn take_due_schedule(
-        &mut self,
-        jobs: &[&str],
-        room: Room,
-    ) -> Result<Option<Taken>, StoreError> {
+    pub async fn take_due(&mut self, jobs: &[&str], room: Room) -> Result<Option<Taken>, StoreError> {
         let now = self.now().await?;
         let Some(mut row) = self.schedule_lock_due(now.into(), jobs).await? else { return Ok(None) };
         let plan = match row.schedule() {

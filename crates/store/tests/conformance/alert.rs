@@ -49,7 +49,7 @@ async fn judge_in(tx: &mut Tx, about: &str, reading: Reading) -> Judgement {
         channels: &channels,
         reading,
     };
-    tx.judge_alert(judging, |judgement, notice| format!("{notice} {:?}", judgement.value)).await.unwrap()
+    tx.alerts().judge(judging, |judgement, notice| format!("{notice} {:?}", judgement.value)).await.unwrap()
 }
 
 async fn judge(bench: &Bench, about: &str, reading: Reading) -> Judgement {
@@ -75,7 +75,7 @@ async fn silence(bench: &Bench, about: Option<&str>, length: Duration) {
         actor: ann(),
     };
     let mut tx = bench.begin().await;
-    tx.silence_alert(&request).await.unwrap().unwrap();
+    tx.alerts().silence(&request).await.unwrap().unwrap();
     tx.commit().await.unwrap();
 }
 
@@ -85,7 +85,7 @@ fn ann() -> Actor {
 
 /// What was queued, the oldest first, as channel and body.
 async fn queued(bench: &Bench) -> Vec<(String, String)> {
-    let mut list = bench.begin().await.alert_deliveries(100).await.unwrap();
+    let mut list = bench.begin().await.alerts().deliveries(100).await.unwrap();
     list.reverse();
     list.into_iter().map(|record| (record.delivery.channel, record.delivery.body)).collect()
 }
@@ -96,7 +96,7 @@ fn both(body: &str) -> [(String, String); 2] {
 
 /// What the audit log tells of alerts, the oldest first.
 async fn told(bench: &Bench) -> Vec<String> {
-    let log = bench.begin().await.audit_entries(&AuditFilter::default(), 100).await.unwrap();
+    let log = bench.begin().await.audit().entries(&AuditFilter::default(), 100).await.unwrap();
     let entries = log.into_iter().rev().map(|record| record.entry);
     entries
         .filter(|entry| entry.action.starts_with("alert."))
@@ -117,7 +117,7 @@ async fn an_alert_pends_fires_and_resolves(bench: Bench) {
 
     let again = judge(&bench, "pool/a", Reading::Breached(9.5)).await;
     assert_eq!((again.after, again.notice, again.told), (firing.after, None, None));
-    let stored = bench.begin().await.alerts(10).await.unwrap();
+    let stored = bench.begin().await.alerts().list(10).await.unwrap();
     assert_eq!((stored.len(), stored[0].state, stored[0].value), (1, firing.after, Some(9.5)));
 
     bench.advance(HOLD);
@@ -131,25 +131,25 @@ async fn an_alert_pends_fires_and_resolves(bench: Bench) {
             "alert.resolved alert/slow/pool/a the value is 0.5"
         ]
     );
-    assert!(bench.begin().await.open_alerts(10).await.unwrap().is_empty());
+    assert!(bench.begin().await.alerts().open(10).await.unwrap().is_empty());
 }
 
 async fn the_unknown_is_not_written_down(bench: Bench) {
     fire(&bench, "pool/a").await;
-    let before = bench.begin().await.alerts(10).await.unwrap();
+    let before = bench.begin().await.alerts().list(10).await.unwrap();
     bench.advance(HOLD);
 
     let judged = judge(&bench, "pool/a", Reading::Unknown).await;
 
     assert_eq!((judged.after, judged.value), (before[0].state, Some(8.5)));
-    assert_eq!(bench.begin().await.alerts(10).await.unwrap(), before);
+    assert_eq!(bench.begin().await.alerts().list(10).await.unwrap(), before);
 }
 
 async fn what_is_fine_from_the_beginning_leaves_no_row(bench: Bench) {
     judge(&bench, "pool/a", Reading::Fine(0.0)).await;
     judge(&bench, "pool/b", Reading::Gone).await;
 
-    assert!(bench.begin().await.alerts(10).await.unwrap().is_empty());
+    assert!(bench.begin().await.alerts().list(10).await.unwrap().is_empty());
 }
 
 async fn a_change_goes_with_its_transaction(bench: Bench) {
@@ -161,37 +161,40 @@ async fn a_change_goes_with_its_transaction(bench: Bench) {
     tx.rollback().await.unwrap();
 
     assert!(queued(&bench).await.is_empty() && told(&bench).await.is_empty());
-    assert!(matches!(bench.begin().await.alerts(1).await.unwrap()[0].state, AlertState::Pending { .. }));
+    assert!(matches!(
+        bench.begin().await.alerts().list(1).await.unwrap()[0].state,
+        AlertState::Pending { .. }
+    ));
 }
 
 async fn a_ghost_cannot_change_an_alert(bench: Bench) {
     let one = bench.process(1).await;
     let mut tx = bench.begin().await;
-    let ghost = tx.acquire_lease(&key("evaluator"), one, Term::Process).await.unwrap().unwrap().fence;
+    let ghost = tx.leases().acquire(&key("evaluator"), one, Term::Process).await.unwrap().unwrap().fence;
     tx.commit().await.unwrap();
     bench.advance(TTL);
     let two = bench.process(2).await;
     let mut tx = bench.begin().await;
-    let heir = tx.acquire_lease(&key("evaluator"), two, Term::Process).await.unwrap().unwrap().fence;
+    let heir = tx.leases().acquire(&key("evaluator"), two, Term::Process).await.unwrap().unwrap().fence;
     tx.commit().await.unwrap();
 
     for (fence, may) in [(ghost, false), (heir, true)] {
         let mut tx = bench.begin().await;
-        assert_eq!(tx.confirm_lease(&key("evaluator"), fence).await.unwrap(), may);
+        assert_eq!(tx.leases().confirm(&key("evaluator"), fence).await.unwrap(), may);
         if may {
             judge_in(&mut tx, "pool/a", Reading::Breached(1.0)).await;
             tx.commit().await.unwrap();
         }
     }
 
-    assert_eq!(bench.begin().await.alerts(10).await.unwrap().len(), 1);
+    assert_eq!(bench.begin().await.alerts().list(10).await.unwrap().len(), 1);
 }
 
 async fn a_silence_holds_back_notices_and_never_the_state(bench: Bench) {
     silence(&bench, None, HOLD * 10).await;
 
     fire(&bench, "pool/a").await;
-    let listed = bench.begin().await.alerts(10).await.unwrap();
+    let listed = bench.begin().await.alerts().list(10).await.unwrap();
     let resolved = judge(&bench, "pool/a", Reading::Fine(0.0)).await;
 
     assert!(matches!(listed[0].state, AlertState::Firing { .. }));
@@ -202,7 +205,7 @@ async fn a_silence_holds_back_notices_and_never_the_state(bench: Bench) {
     assert!(told(&bench).await.iter().any(|line| line.starts_with("alert.fired")));
     bench.advance(HOLD * 10);
     // Nobody heard of its beginning, so nobody has to hear of its end.
-    assert!(bench.begin().await.open_alerts(10).await.unwrap().is_empty());
+    assert!(bench.begin().await.alerts().open(10).await.unwrap().is_empty());
     assert_eq!(judge(&bench, "pool/a", Reading::Fine(0.0)).await.told, None);
 }
 
@@ -223,14 +226,14 @@ async fn what_ended_in_a_silence_is_told_after_it(bench: Bench) {
     fire(&bench, "pool/a").await;
     silence(&bench, Some("pool/a"), HOLD).await;
     assert_eq!(judge(&bench, "pool/a", Reading::Fine(0.5)).await.told, None);
-    assert_eq!(bench.begin().await.open_alerts(10).await.unwrap().len(), 1);
+    assert_eq!(bench.begin().await.alerts().open(10).await.unwrap().len(), 1);
     bench.advance(HOLD);
 
     let judged = judge(&bench, "pool/a", Reading::Unknown).await;
 
     assert_eq!(judged.told, Some(Notice::Resolved));
     assert_eq!(queued(&bench).await, [both("fired Some(8.5)"), both("resolved Some(0.5)")].concat());
-    assert!(bench.begin().await.open_alerts(10).await.unwrap().is_empty());
+    assert!(bench.begin().await.alerts().open(10).await.unwrap().is_empty());
 }
 
 async fn a_silence_of_one_subject_leaves_the_others_alone(bench: Bench) {
@@ -240,7 +243,7 @@ async fn a_silence_of_one_subject_leaves_the_others_alone(bench: Bench) {
     fire(&bench, "pool/b").await;
 
     assert_eq!(queued(&bench).await.len(), 2);
-    let listed = bench.begin().await.alerts(10).await.unwrap();
+    let listed = bench.begin().await.alerts().list(10).await.unwrap();
     let silenced: Vec<_> = listed.iter().filter(|record| record.silence.is_some()).collect();
     assert_eq!((silenced.len(), silenced[0].subject.as_str()), (1, "pool/a"));
 }
@@ -249,18 +252,18 @@ async fn a_silence_is_replaced_ended_and_written_down(bench: Bench) {
     silence(&bench, None, HOLD).await;
     silence(&bench, None, HOLD * 2).await;
     silence(&bench, Some("pool/a"), HOLD).await;
-    let in_force = bench.begin().await.silences(10).await.unwrap();
+    let in_force = bench.begin().await.alerts().silences(10).await.unwrap();
     assert_eq!(in_force.len(), 2);
     assert_eq!((in_force[0].until, in_force[0].by.as_str()), (bench.now().plus(HOLD * 2), "ann"));
 
     let mut tx = bench.begin().await;
-    assert!(tx.unsilence_alert("slow", None, &ann()).await.unwrap());
-    assert!(!tx.unsilence_alert("slow", None, &ann()).await.unwrap());
-    assert!(!tx.unsilence_alert("fast", None, &ann()).await.unwrap());
-    assert!(tx.unsilence_alert("slow", Some(&subject("pool/a")), &ann()).await.unwrap());
+    assert!(tx.alerts().unsilence("slow", None, &ann()).await.unwrap());
+    assert!(!tx.alerts().unsilence("slow", None, &ann()).await.unwrap());
+    assert!(!tx.alerts().unsilence("fast", None, &ann()).await.unwrap());
+    assert!(tx.alerts().unsilence("slow", Some(&subject("pool/a")), &ann()).await.unwrap());
     tx.commit().await.unwrap();
 
-    assert!(bench.begin().await.silences(10).await.unwrap().is_empty());
+    assert!(bench.begin().await.alerts().silences(10).await.unwrap().is_empty());
     assert_eq!(
         told(&bench).await,
         [
@@ -284,14 +287,14 @@ async fn a_silence_without_reason_or_end_is_refused(bench: Bench) {
     let mut tx = bench.begin().await;
 
     for (request, bad) in cases {
-        assert_eq!(tx.silence_alert(&request).await.unwrap(), Err(bad));
+        assert_eq!(tx.alerts().silence(&request).await.unwrap(), Err(bad));
     }
 
-    assert!(tx.silences(10).await.unwrap().is_empty());
+    assert!(tx.alerts().silences(10).await.unwrap().is_empty());
 }
 
 async fn due(bench: &Bench) -> Vec<(String, i64)> {
-    let due = bench.begin().await.due_alert_deliveries(100).await.unwrap();
+    let due = bench.begin().await.alerts().due_deliveries(100).await.unwrap();
     due.into_iter()
         .map(|delivery| (format!("{} {}", delivery.channel, delivery.notice), delivery.id))
         .collect()
@@ -301,7 +304,7 @@ async fn settle(bench: &Bench, id: i64, attempt: Attempt) -> DeliveryState {
     let mut tx = bench.begin().await;
     let error = (attempt != Attempt::Arrived).then_some("no\0 route");
     let wait = |failures: u32| Duration::from_secs(u64::from(failures));
-    let state = tx.settle_alert_delivery(id, attempt, error, wait).await.unwrap().unwrap();
+    let state = tx.alerts().settle_delivery(id, attempt, error, wait).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     state
 }
@@ -340,7 +343,7 @@ async fn a_failed_delivery_waits_longer_and_longer_and_is_given_up(bench: Bench)
     assert_eq!(given_up, DeliveryState::Failed { at: bench.now() });
     assert!(due(&bench).await.iter().all(|(_, other)| *other != id));
     assert_eq!(told(&bench).await.last().unwrap(), "alert.undelivered alert/slow/pool/a pager: no route");
-    let listed = bench.begin().await.alert_deliveries(10).await.unwrap();
+    let listed = bench.begin().await.alerts().deliveries(10).await.unwrap();
     assert_eq!(listed[0].last_error.as_deref(), Some("no route"));
 }
 
@@ -368,7 +371,7 @@ async fn a_delivery_that_has_ended_stays_so(bench: Bench) {
     assert_eq!(settle(&bench, open[0].1, Attempt::FailedForGood).await, delivered);
     assert_eq!(settle(&bench, open[1].1, Attempt::Arrived).await, failed);
     let mut tx = bench.begin().await;
-    let absent = tx.settle_alert_delivery(99, Attempt::Arrived, None, |_| HOLD).await.unwrap();
+    let absent = tx.alerts().settle_delivery(99, Attempt::Arrived, None, |_| HOLD).await.unwrap();
     assert_eq!(absent, None);
 }
 
@@ -383,9 +386,9 @@ async fn the_firing_are_listed_first(bench: Bench) {
         list.into_iter().map(|record| record.subject.to_string()).collect::<Vec<_>>()
     };
 
-    assert_eq!(names(tx.alerts(10).await.unwrap()), ["firing", "pending", "over"]);
-    assert_eq!(names(tx.alerts(1).await.unwrap()), ["firing"]);
-    assert_eq!(names(tx.open_alerts(10).await.unwrap()), ["firing", "pending"]);
+    assert_eq!(names(tx.alerts().list(10).await.unwrap()), ["firing", "pending", "over"]);
+    assert_eq!(names(tx.alerts().list(1).await.unwrap()), ["firing"]);
+    assert_eq!(names(tx.alerts().open(10).await.unwrap()), ["firing", "pending"]);
 }
 
 async fn what_is_long_over_is_forgotten(bench: Bench) {
@@ -401,14 +404,14 @@ async fn what_is_long_over_is_forgotten(bench: Bench) {
     let month = Duration::from_secs(30 * 86400);
 
     let mut tx = bench.begin().await;
-    assert_eq!(tx.prune_alerts(month, 100).await.unwrap(), 0);
+    assert_eq!(tx.alerts().prune(month, 100).await.unwrap(), 0);
     bench.advance(month + HOLD);
-    let pruned = tx.prune_alerts(month, 100).await.unwrap();
+    let pruned = tx.alerts().prune(month, 100).await.unwrap();
 
     // One alert, one silence and four deliveries; what fires and what waits stays.
     assert_eq!(pruned, 6);
-    assert_eq!(tx.alerts(10).await.unwrap().len(), 1);
-    assert_eq!(tx.alert_deliveries(10).await.unwrap().len(), 2);
+    assert_eq!(tx.alerts().list(10).await.unwrap().len(), 1);
+    assert_eq!(tx.alerts().deliveries(10).await.unwrap().len(), 2);
 }
 
 async fn the_dead_and_the_living_are_counted(bench: Bench) {
@@ -417,11 +420,11 @@ async fn the_dead_and_the_living_are_counted(bench: Bench) {
     bench.process(2).await;
     let mut tx = bench.begin().await;
     let period = Duration::from_secs(300);
-    assert_eq!((tx.processes_died(period).await.unwrap(), tx.processes_live().await.unwrap()), (0, 1));
+    assert_eq!((tx.alerts().died(period).await.unwrap(), tx.alerts().live().await.unwrap()), (0, 1));
 
-    tx.expire_processes(10).await.unwrap();
+    tx.processes().expire(10).await.unwrap();
 
-    assert_eq!((tx.processes_died(period).await.unwrap(), tx.processes_live().await.unwrap()), (1, 1));
+    assert_eq!((tx.alerts().died(period).await.unwrap(), tx.alerts().live().await.unwrap()), (1, 1));
     bench.advance(period);
-    assert_eq!((tx.processes_died(period).await.unwrap(), tx.processes_live().await.unwrap()), (0, 0));
+    assert_eq!((tx.alerts().died(period).await.unwrap(), tx.alerts().live().await.unwrap()), (0, 0));
 }

@@ -20,7 +20,7 @@ fn entry(actor: &str, action: &str, object: &str) -> AuditEntry {
 
 async fn write(bench: &Bench, entry: &AuditEntry) {
     let mut tx = bench.begin().await;
-    tx.audit(entry).await.unwrap();
+    tx.audit().record(entry).await.unwrap();
     tx.commit().await.unwrap();
 }
 
@@ -29,17 +29,17 @@ async fn an_entry_is_read_back_as_written(bench: Bench) {
 
     write(&bench, &written).await;
 
-    let log = bench.begin().await.audit_entries(&AuditFilter::default(), 1).await.unwrap();
+    let log = bench.begin().await.audit().entries(&AuditFilter::default(), 1).await.unwrap();
     assert_eq!((&log[0].entry, log[0].at), (&written, bench.now()));
 }
 
 async fn an_entry_goes_with_its_transaction(bench: Bench) {
     let mut tx = bench.begin().await;
-    tx.audit(&entry("ann", "pool.pause", "pool/etl")).await.unwrap();
+    tx.audit().record(&entry("ann", "pool.pause", "pool/etl")).await.unwrap();
     tx.rollback().await.unwrap();
 
     let of_ann = AuditFilter { actor: Some("ann".into()), ..AuditFilter::default() };
-    assert!(bench.begin().await.audit_entries(&of_ann, 10).await.unwrap().is_empty());
+    assert!(bench.begin().await.audit().entries(&of_ann, 10).await.unwrap().is_empty());
 }
 
 async fn hostile_text_stays_text(bench: Bench) {
@@ -53,7 +53,7 @@ async fn hostile_text_stays_text(bench: Bench) {
     ] {
         let written = entry(hostile, hostile, hostile).because(hostile).from_to(hostile, hostile);
         write(&bench, &written).await;
-        let log = bench.begin().await.audit_entries(&AuditFilter::default(), 1).await.unwrap();
+        let log = bench.begin().await.audit().entries(&AuditFilter::default(), 1).await.unwrap();
         assert_eq!(log[0].entry, written);
     }
 }
@@ -69,9 +69,9 @@ async fn the_log_is_filtered_and_paged(bench: Bench) {
     }
     let mut tx = bench.begin().await;
 
-    let first = tx.audit_entries(&AuditFilter::default(), 2).await.unwrap();
+    let first = tx.audit().entries(&AuditFilter::default(), 2).await.unwrap();
     let before_id = Some(first[1].id);
-    let second = tx.audit_entries(&AuditFilter { before_id, ..AuditFilter::default() }, 2).await.unwrap();
+    let second = tx.audit().entries(&AuditFilter { before_id, ..AuditFilter::default() }, 2).await.unwrap();
     let objects = |log: &[tidemill_domain::audit::AuditRecord]| {
         log.iter().map(|record| record.entry.object.clone()).collect::<Vec<_>>()
     };
@@ -79,16 +79,16 @@ async fn the_log_is_filtered_and_paged(bench: Bench) {
     assert_eq!(objects(&second), ["job/2", "job/1"]);
 
     let of_bob = AuditFilter { actor: Some("bob".into()), ..AuditFilter::default() };
-    assert_eq!(objects(&tx.audit_entries(&of_bob, 10).await.unwrap()), ["job/3", "job/1"]);
+    assert_eq!(objects(&tx.audit().entries(&of_bob, 10).await.unwrap()), ["job/3", "job/1"]);
     let of_one = AuditFilter {
         object: Some("job/2".into()),
         action: Some("job.stop".into()),
         ..AuditFilter::default()
     };
-    assert_eq!(objects(&tx.audit_entries(&of_one, 10).await.unwrap()), ["job/2"]);
+    assert_eq!(objects(&tx.audit().entries(&of_one, 10).await.unwrap()), ["job/2"]);
     let since = Some(bench.now().minus(Duration::from_secs(90)));
     assert_eq!(
-        objects(&tx.audit_entries(&AuditFilter { since, ..AuditFilter::default() }, 10).await.unwrap()),
+        objects(&tx.audit().entries(&AuditFilter { since, ..AuditFilter::default() }, 10).await.unwrap()),
         ["job/4"]
     );
 }

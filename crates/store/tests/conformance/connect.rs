@@ -203,7 +203,7 @@ mod the_connections {
         standing_still.execute_for_test("lock table tidemill_lease").await.unwrap();
 
         let mut tx = other.begin().await.unwrap();
-        in_time(tx.leases(1)).await.unwrap();
+        in_time(tx.leases().list(1)).await.unwrap();
 
         let error = standing_still.now().await.unwrap_err();
         assert!(error.is_transient(), "{error:?}");
@@ -219,7 +219,7 @@ mod the_connections {
         let mut holder = store.begin().await.unwrap();
         holder.execute_for_test("lock table tidemill_lease").await.unwrap();
 
-        let waited = in_time(store.begin().await.unwrap().leases(1)).await;
+        let waited = in_time(store.begin().await.unwrap().leases().list(1)).await;
 
         assert!(matches!(waited, Err(StoreError::Busy(_))), "{waited:?}");
         holder.rollback().await.unwrap();
@@ -392,15 +392,15 @@ mod a_file {
         let (scratch, _) = scratch_file();
         let store = Store::connect(scratch.url()).await.unwrap();
         let mut writer = store.begin().await.unwrap();
-        writer.register_process(process_id(1), &identity(1), TTL).await.unwrap();
+        writer.processes().register(process_id(1), &identity(1), TTL).await.unwrap();
 
         let mut reader = in_time(store.read()).await.unwrap();
-        assert!(in_time(reader.processes(10)).await.unwrap().is_empty());
+        assert!(in_time(reader.processes().list(10)).await.unwrap().is_empty());
         writer.commit().await.unwrap();
 
-        assert!(reader.processes(10).await.unwrap().is_empty(), "a reader's view changed under it");
+        assert!(reader.processes().list(10).await.unwrap().is_empty(), "a reader's view changed under it");
         drop(reader);
-        assert_eq!(store.read().await.unwrap().processes(10).await.unwrap().len(), 1);
+        assert_eq!(store.read().await.unwrap().processes().list(10).await.unwrap().len(), 1);
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -415,7 +415,7 @@ mod a_file {
                 let store = Store::connect(&url).await?;
                 for number in first..first + EACH {
                     let mut tx = store.begin().await?;
-                    tx.register_process(process_id(number), &identity(number), TTL).await?;
+                    tx.processes().register(process_id(number), &identity(number), TTL).await?;
                     tx.commit().await?;
                 }
                 Ok::<(), StoreError>(())
@@ -426,6 +426,6 @@ mod a_file {
         }
 
         let store = Store::connect(scratch.url()).await.unwrap();
-        assert_eq!(store.read().await.unwrap().processes(1000).await.unwrap().len(), 400);
+        assert_eq!(store.read().await.unwrap().processes().list(1000).await.unwrap().len(), 400);
     }
 }

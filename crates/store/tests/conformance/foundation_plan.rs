@@ -30,18 +30,18 @@ async fn plans(bench: &Bench) -> Vec<String> {
 /// What every page reads, and what the page of one thing does.
 async fn look(bench: &Bench) {
     let mut tx = bench.store.read().await.unwrap();
-    assert_eq!(tx.leases(200).await.unwrap().len(), 200);
-    assert!(tx.lease(&LeaseKey::new("thing", "n77").unwrap()).await.unwrap().is_some());
+    assert_eq!(tx.leases().list(200).await.unwrap().len(), 200);
+    assert!(tx.leases().find(&LeaseKey::new("thing", "n77").unwrap()).await.unwrap().is_some());
     let all = AuditFilter::default();
-    assert_eq!(tx.audit_entries(&all, 50).await.unwrap().len(), 50);
+    assert_eq!(tx.audit().entries(&all, 50).await.unwrap().len(), 50);
     assert_eq!(
-        tx.audit_entries(&AuditFilter { before_id: Some(100), ..all.clone() }, 50).await.unwrap().len(),
+        tx.audit().entries(&AuditFilter { before_id: Some(100), ..all.clone() }, 50).await.unwrap().len(),
         50
     );
     let one = AuditFilter { object: Some("thing/77".to_owned()), ..all };
     // More often than a plan is made for its values.
     for _ in 0..8 {
-        assert_eq!(tx.audit_entries(&one, 50).await.unwrap().len(), 1);
+        assert_eq!(tx.audit().entries(&one, 50).await.unwrap().len(), 1);
     }
     tx.rollback().await.unwrap();
 }

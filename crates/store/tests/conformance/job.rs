@@ -62,7 +62,7 @@ pub(crate) fn request<'a>(
 
 async fn try_launch(bench: &Bench, request: &LaunchRequest<'_>) -> Result<Launched, LaunchRefusal> {
     let mut tx = bench.begin().await;
-    let answer = tx.launch_job(request).await.unwrap();
+    let answer = tx.jobs().launch(request).await.unwrap();
     tx.commit().await.unwrap();
     answer
 }
@@ -71,7 +71,9 @@ async fn try_launch(bench: &Bench, request: &LaunchRequest<'_>) -> Result<Launch
 pub(crate) async fn launch(bench: &Bench, parameters: &JobParameters, by: ProcessId) -> Launched {
     let launched = try_launch(bench, &request(parameters, by, &ann())).await.unwrap();
     let mut tx = bench.begin().await;
-    assert!(tx.begin_execution(launched.execution, &launched.lease, launched.granted.fence).await.unwrap());
+    assert!(
+        tx.jobs().begin_execution(launched.execution, &launched.lease, launched.granted.fence).await.unwrap()
+    );
     tx.commit().await.unwrap();
     launched
 }
@@ -80,7 +82,7 @@ pub(crate) async fn end(bench: &Bench, launched: &Launched, status: BatchStatus)
     let mut tx = bench.begin().await;
     let (lease, fence) = (&launched.lease, launched.granted.fence);
     let exit = ExitStatus::new(status.as_str());
-    let ended = tx.end_execution(launched.execution, lease, fence, status, &exit).await.unwrap();
+    let ended = tx.jobs().end_execution(launched.execution, lease, fence, status, &exit).await.unwrap();
     tx.commit().await.unwrap();
     ended
 }
@@ -99,7 +101,7 @@ fn step_request<'a>(launched: &'a Launched, step: &'a str, seed: &'a ExecutionCo
 
 async fn start(bench: &Bench, request: &StepRequest<'_>) -> StepStart {
     let mut tx = bench.begin().await;
-    let start = tx.start_step(request).await.unwrap();
+    let start = tx.jobs().start_step(request).await.unwrap();
     tx.commit().await.unwrap();
     start
 }
@@ -121,6 +123,7 @@ async fn save(
 ) -> ChunkSaved {
     let mut tx = bench.begin().await;
     let saved = tx
+        .jobs()
         .save_chunk(&ChunkSave {
             step,
             execution: launched.execution,
@@ -146,13 +149,13 @@ async fn end_step(
     let (lease, fence) = (&launched.lease, launched.granted.fence);
     let (execution, counters) = (launched.execution, &Counters::default());
     let end = StepEnd { id, execution, lease, fence, status, exit, counters };
-    let ended = tx.end_step(&end).await.unwrap();
+    let ended = tx.jobs().end_step(&end).await.unwrap();
     tx.commit().await.unwrap();
     ended
 }
 
 async fn detail(bench: &Bench, id: ExecutionId) -> ExecutionDetail {
-    bench.begin().await.execution(id).await.unwrap().unwrap()
+    bench.begin().await.jobs().execution(id).await.unwrap().unwrap()
 }
 
 async fn status(bench: &Bench, id: ExecutionId) -> BatchStatus {
@@ -167,13 +170,13 @@ async fn lose_all(bench: &Bench) -> Vec<Recovered> {
 
 async fn reap(bench: &Bench) -> Vec<Recovered> {
     let mut tx = bench.begin().await;
-    tx.expire_processes(100).await.unwrap();
+    tx.processes().expire(100).await.unwrap();
     tx.commit().await.unwrap();
     let mut tx = bench.begin().await;
-    tx.expire_leases(100).await.unwrap();
+    tx.leases().expire(100).await.unwrap();
     tx.commit().await.unwrap();
     let mut tx = bench.begin().await;
-    let recovered = tx.recover_orphans(100).await.unwrap();
+    let recovered = tx.jobs().recover_orphans(100).await.unwrap();
     tx.commit().await.unwrap();
     recovered
 }

@@ -30,9 +30,9 @@ async fn a_lease_is_given_once(bench: Bench) {
     let (one, two) = (bench.process(1).await, bench.process(2).await);
     let mut tx = bench.begin().await;
 
-    let granted = tx.acquire_lease(&key("a"), one, Term::For(TTL)).await.unwrap().unwrap();
-    let refused = tx.acquire_lease(&key("a"), two, Term::For(TTL)).await.unwrap();
-    let again = tx.acquire_lease(&key("a"), one, Term::For(TTL)).await.unwrap();
+    let granted = tx.leases().acquire(&key("a"), one, Term::For(TTL)).await.unwrap().unwrap();
+    let refused = tx.leases().acquire(&key("a"), two, Term::For(TTL)).await.unwrap();
+    let again = tx.leases().acquire(&key("a"), one, Term::For(TTL)).await.unwrap();
 
     let until = Some(bench.now().plus(TTL));
     assert_eq!(granted.fence, Fence { owner: one, epoch: Epoch::new(1) });
@@ -44,10 +44,10 @@ async fn a_lease_is_given_once(bench: Bench) {
 async fn a_lapsed_term_is_taken_over_with_the_next_epoch(bench: Bench) {
     let (one, two) = (bench.process(1).await, bench.process(2).await);
     let mut tx = bench.begin().await;
-    tx.acquire_lease(&key("a"), one, Term::For(Duration::from_secs(5))).await.unwrap().unwrap();
+    tx.leases().acquire(&key("a"), one, Term::For(Duration::from_secs(5))).await.unwrap().unwrap();
     bench.advance(Duration::from_secs(5));
 
-    let granted = tx.acquire_lease(&key("a"), two, Term::Process).await.unwrap().unwrap();
+    let granted = tx.leases().acquire(&key("a"), two, Term::Process).await.unwrap().unwrap();
 
     assert_eq!(granted.fence, Fence { owner: two, epoch: Epoch::new(2) });
     assert_eq!(granted.taken_over_from, Some(one));
@@ -56,15 +56,15 @@ async fn a_lapsed_term_is_taken_over_with_the_next_epoch(bench: Bench) {
 async fn a_lease_that_rests_on_its_process_lapses_with_it(bench: Bench) {
     let one = bench.process(1).await;
     let mut tx = bench.begin().await;
-    tx.acquire_lease(&key("a"), one, Term::Process).await.unwrap().unwrap();
+    tx.leases().acquire(&key("a"), one, Term::Process).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     bench.advance(TTL - Duration::from_micros(1));
     let two = bench.process(2).await;
 
     let mut tx = bench.begin().await;
-    assert!(tx.acquire_lease(&key("a"), two, Term::Process).await.unwrap().is_err());
+    assert!(tx.leases().acquire(&key("a"), two, Term::Process).await.unwrap().is_err());
     bench.advance(Duration::from_micros(1));
-    let granted = tx.acquire_lease(&key("a"), two, Term::Process).await.unwrap().unwrap();
+    let granted = tx.leases().acquire(&key("a"), two, Term::Process).await.unwrap().unwrap();
 
     assert_eq!(granted.taken_over_from, Some(one));
 }
@@ -72,15 +72,15 @@ async fn a_lease_that_rests_on_its_process_lapses_with_it(bench: Bench) {
 async fn a_term_does_not_outlive_its_process(bench: Bench) {
     let one = bench.process(1).await;
     let mut tx = bench.begin().await;
-    let granted = tx.acquire_lease(&key("a"), one, Term::For(TTL * 10)).await.unwrap().unwrap();
+    let granted = tx.leases().acquire(&key("a"), one, Term::For(TTL * 10)).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     bench.advance(TTL);
     let two = bench.process(2).await;
 
     let mut tx = bench.begin().await;
 
-    assert!(tx.renew_leases(&[(key("a"), granted.fence, TTL)]).await.unwrap().renewed.is_empty());
-    assert!(tx.acquire_lease(&key("a"), two, Term::Process).await.unwrap().is_ok());
+    assert!(tx.leases().renew(&[(key("a"), granted.fence, TTL)]).await.unwrap().renewed.is_empty());
+    assert!(tx.leases().acquire(&key("a"), two, Term::Process).await.unwrap().is_ok());
 }
 
 async fn a_process_that_is_gone_gets_nothing(bench: Bench) {
@@ -88,9 +88,12 @@ async fn a_process_that_is_gone_gets_nothing(bench: Bench) {
     bench.advance(TTL);
     let mut tx = bench.begin().await;
 
-    assert_eq!(tx.acquire_lease(&key("a"), one, Term::Process).await.unwrap(), Err(LeaseRefusal::AskerGone));
     assert_eq!(
-        tx.acquire_lease(&key("a"), process_id(99), Term::Process).await.unwrap(),
+        tx.leases().acquire(&key("a"), one, Term::Process).await.unwrap(),
+        Err(LeaseRefusal::AskerGone)
+    );
+    assert_eq!(
+        tx.leases().acquire(&key("a"), process_id(99), Term::Process).await.unwrap(),
         Err(LeaseRefusal::AskerGone)
     );
 }
@@ -98,53 +101,53 @@ async fn a_process_that_is_gone_gets_nothing(bench: Bench) {
 async fn only_owner_and_epoch_together_open_the_fence(bench: Bench) {
     let (one, two) = (bench.process(1).await, bench.process(2).await);
     let mut tx = bench.begin().await;
-    let fence = tx.acquire_lease(&key("a"), one, Term::Process).await.unwrap().unwrap().fence;
+    let fence = tx.leases().acquire(&key("a"), one, Term::Process).await.unwrap().unwrap().fence;
 
     for wrong in [
         Fence { owner: two, ..fence },
         Fence { epoch: fence.epoch.next(), ..fence },
         Fence { epoch: Epoch::ZERO, ..fence },
     ] {
-        assert!(!tx.confirm_lease(&key("a"), wrong).await.unwrap());
-        assert!(!tx.release_lease(&key("a"), wrong).await.unwrap());
-        assert!(tx.renew_leases(&[(key("a"), wrong, TTL)]).await.unwrap().renewed.is_empty());
+        assert!(!tx.leases().confirm(&key("a"), wrong).await.unwrap());
+        assert!(!tx.leases().release(&key("a"), wrong).await.unwrap());
+        assert!(tx.leases().renew(&[(key("a"), wrong, TTL)]).await.unwrap().renewed.is_empty());
     }
-    assert!(!tx.confirm_lease(&key("b"), fence).await.unwrap());
-    assert!(tx.confirm_lease(&key("a"), fence).await.unwrap());
+    assert!(!tx.leases().confirm(&key("b"), fence).await.unwrap());
+    assert!(tx.leases().confirm(&key("a"), fence).await.unwrap());
     // Time plays no part: a lapsed owner whom nobody has replaced may still settle.
     bench.advance(TTL * 2);
-    assert!(tx.confirm_lease(&key("a"), fence).await.unwrap());
+    assert!(tx.leases().confirm(&key("a"), fence).await.unwrap());
 }
 
 async fn a_released_lease_keeps_counting_epochs(bench: Bench) {
     let one = bench.process(1).await;
     let mut tx = bench.begin().await;
     for epoch in 1..=3 {
-        let fence = tx.acquire_lease(&key("a"), one, Term::Process).await.unwrap().unwrap().fence;
+        let fence = tx.leases().acquire(&key("a"), one, Term::Process).await.unwrap().unwrap().fence;
         assert_eq!(fence.epoch, Epoch::new(epoch));
-        assert!(tx.release_lease(&key("a"), fence).await.unwrap());
-        assert!(!tx.release_lease(&key("a"), fence).await.unwrap());
-        assert!(!tx.confirm_lease(&key("a"), fence).await.unwrap());
+        assert!(tx.leases().release(&key("a"), fence).await.unwrap());
+        assert!(!tx.leases().release(&key("a"), fence).await.unwrap());
+        assert!(!tx.leases().confirm(&key("a"), fence).await.unwrap());
     }
-    assert_eq!(tx.leases(1).await.unwrap()[0].lease, Lease::Free { epoch: Epoch::new(3) });
+    assert_eq!(tx.leases().list(1).await.unwrap()[0].lease, Lease::Free { epoch: Epoch::new(3) });
 }
 
 async fn a_bulk_renewal_tells_which_were_lost(bench: Bench) {
     let (one, two) = (bench.process(1).await, bench.process(2).await);
     let short = Term::For(Duration::from_secs(2));
     let mut tx = bench.begin().await;
-    let a = tx.acquire_lease(&key("a"), one, Term::For(TTL)).await.unwrap().unwrap().fence;
-    let b = tx.acquire_lease(&key("b"), one, short).await.unwrap().unwrap().fence;
-    let c = tx.acquire_lease(&key("c"), one, short).await.unwrap().unwrap().fence;
+    let a = tx.leases().acquire(&key("a"), one, Term::For(TTL)).await.unwrap().unwrap().fence;
+    let b = tx.leases().acquire(&key("b"), one, short).await.unwrap().unwrap().fence;
+    let c = tx.leases().acquire(&key("c"), one, short).await.unwrap().unwrap().fence;
     bench.advance(Duration::from_secs(2));
-    tx.acquire_lease(&key("b"), two, Term::For(TTL)).await.unwrap().unwrap();
+    tx.leases().acquire(&key("b"), two, Term::For(TTL)).await.unwrap().unwrap();
 
     let renewed =
-        tx.renew_leases(&[(key("a"), a, TTL), (key("b"), b, TTL), (key("c"), c, TTL)]).await.unwrap();
+        tx.leases().renew(&[(key("a"), a, TTL), (key("b"), b, TTL), (key("c"), c, TTL)]).await.unwrap();
 
     assert_eq!((renewed.renewed, renewed.lost), (vec![key("a")], vec![key("b"), key("c")]));
-    assert_eq!(tx.renew_leases(&[]).await.unwrap(), Renewed::default());
-    let listed = tx.leases(10).await.unwrap();
+    assert_eq!(tx.leases().renew(&[]).await.unwrap(), Renewed::default());
+    let listed = tx.leases().list(10).await.unwrap();
     let until = bench.now().plus(TTL);
     assert_eq!(listed[0].lease, Lease::Held { fence: a, until: Some(until) });
 }
@@ -152,27 +155,28 @@ async fn a_bulk_renewal_tells_which_were_lost(bench: Bench) {
 async fn the_lapsed_are_freed_and_named(bench: Bench) {
     let (one, two) = (bench.process(1).await, bench.process(2).await);
     let mut tx = bench.begin().await;
-    let a = tx.acquire_lease(&key("a"), one, Term::For(Duration::from_secs(1))).await.unwrap().unwrap().fence;
-    tx.acquire_lease(&key("b"), one, Term::For(TTL)).await.unwrap().unwrap();
-    let c = tx.acquire_lease(&key("c"), two, Term::Process).await.unwrap().unwrap().fence;
-    tx.stop_process(process_id(99), None).await.unwrap().unwrap_err();
+    let a =
+        tx.leases().acquire(&key("a"), one, Term::For(Duration::from_secs(1))).await.unwrap().unwrap().fence;
+    tx.leases().acquire(&key("b"), one, Term::For(TTL)).await.unwrap().unwrap();
+    let c = tx.leases().acquire(&key("c"), two, Term::Process).await.unwrap().unwrap().fence;
+    tx.processes().stop(process_id(99), None).await.unwrap().unwrap_err();
     tx.commit().await.unwrap();
     bench.advance(Duration::from_secs(1));
 
     let mut tx = bench.begin().await;
-    assert_eq!(tx.expire_leases(10).await.unwrap(), [Lapsed { key: key("a"), fence: a }]);
-    tx.heartbeat(one, TTL).await.unwrap().unwrap();
+    assert_eq!(tx.leases().expire(10).await.unwrap(), [Lapsed { key: key("a"), fence: a }]);
+    tx.processes().heartbeat(one, TTL).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     bench.advance(TTL - Duration::from_secs(1));
     let mut tx = bench.begin().await;
-    tx.expire_processes(100).await.unwrap();
+    tx.processes().expire(100).await.unwrap();
     tx.commit().await.unwrap();
     let mut tx = bench.begin().await;
 
-    let lapsed = tx.expire_leases(10).await.unwrap();
+    let lapsed = tx.leases().expire(10).await.unwrap();
     assert_eq!(lapsed.iter().map(|l| l.key.name()).collect::<Vec<_>>(), ["b", "c"]);
     assert_eq!(lapsed[1].fence, c);
-    assert!(tx.expire_leases(10).await.unwrap().is_empty());
+    assert!(tx.leases().expire(10).await.unwrap().is_empty());
 }
 
 async fn rivals_get_each_lease_once(bench: Bench) {
@@ -184,7 +188,7 @@ async fn rivals_get_each_lease_once(bench: Bench) {
             for name in 0..20_u128 {
                 let mut tx = store.begin().await.unwrap();
                 let name = (name + number * 7) % 20;
-                let answer = tx.acquire_lease(&key(&name.to_string()), id, Term::Process).await.unwrap();
+                let answer = tx.leases().acquire(&key(&name.to_string()), id, Term::Process).await.unwrap();
                 tx.commit().await.unwrap();
                 mine += u32::from(answer.is_ok());
             }
@@ -198,7 +202,7 @@ async fn rivals_get_each_lease_once(bench: Bench) {
     }
 
     assert_eq!(given, 20);
-    let listed = bench.begin().await.leases(100).await.unwrap();
+    let listed = bench.begin().await.leases().list(100).await.unwrap();
     assert!(listed.iter().all(|record| record.lease.epoch() == Epoch::new(1)));
 }
 
@@ -206,16 +210,16 @@ async fn a_take_over_waits_for_the_settling_transaction(bench: Bench) {
     let (one, two) = (bench.process(1).await, bench.process(2).await);
     let mut tx = bench.begin().await;
     let fence =
-        tx.acquire_lease(&key("a"), one, Term::For(Duration::from_secs(1))).await.unwrap().unwrap().fence;
+        tx.leases().acquire(&key("a"), one, Term::For(Duration::from_secs(1))).await.unwrap().unwrap().fence;
     tx.commit().await.unwrap();
     bench.advance(Duration::from_secs(2));
     let mut settling = bench.begin().await;
-    assert!(settling.confirm_lease(&key("a"), fence).await.unwrap());
+    assert!(settling.leases().confirm(&key("a"), fence).await.unwrap());
 
     let store = bench.store.clone();
     let take_over = tokio::spawn(async move {
         let mut tx = store.begin().await.unwrap();
-        let granted = tx.acquire_lease(&key("a"), two, Term::Process).await.unwrap();
+        let granted = tx.leases().acquire(&key("a"), two, Term::Process).await.unwrap();
         tx.commit().await.unwrap();
         granted
     });
@@ -223,7 +227,7 @@ async fn a_take_over_waits_for_the_settling_transaction(bench: Bench) {
     settling.commit().await.unwrap();
 
     assert_eq!(take_over.await.unwrap().unwrap().fence.epoch, fence.epoch.next());
-    assert!(!bench.begin().await.confirm_lease(&key("a"), fence).await.unwrap());
+    assert!(!bench.begin().await.leases().confirm(&key("a"), fence).await.unwrap());
 }
 
 async fn a_settling_transaction_does_not_hold_up_renewals(bench: Bench) {
@@ -232,14 +236,14 @@ async fn a_settling_transaction_does_not_hold_up_renewals(bench: Bench) {
     }
     let one = bench.process(1).await;
     let mut tx = bench.begin().await;
-    let a = tx.acquire_lease(&key("a"), one, Term::For(TTL)).await.unwrap().unwrap().fence;
-    let b = tx.acquire_lease(&key("b"), one, Term::For(TTL)).await.unwrap().unwrap().fence;
+    let a = tx.leases().acquire(&key("a"), one, Term::For(TTL)).await.unwrap().unwrap().fence;
+    let b = tx.leases().acquire(&key("b"), one, Term::For(TTL)).await.unwrap().unwrap().fence;
     tx.commit().await.unwrap();
     let mut settling = bench.begin().await;
-    assert!(settling.confirm_lease(&key("a"), a).await.unwrap());
+    assert!(settling.leases().confirm(&key("a"), a).await.unwrap());
 
     let mut tx = bench.begin().await;
-    let renewed = tx.renew_leases(&[(key("a"), a, TTL), (key("b"), b, TTL)]).await.unwrap();
+    let renewed = tx.leases().renew(&[(key("a"), a, TTL), (key("b"), b, TTL)]).await.unwrap();
 
     assert_eq!(renewed.renewed.len(), 2);
     tx.commit().await.unwrap();
@@ -252,14 +256,14 @@ async fn a_lease_in_other_hands_is_neither_renewed_nor_lost(bench: Bench) {
     }
     let (one, two) = (bench.process(1).await, bench.process(2).await);
     let mut tx = bench.begin().await;
-    let a = tx.acquire_lease(&key("a"), one, Term::For(TTL)).await.unwrap().unwrap().fence;
-    let b = tx.acquire_lease(&key("b"), one, Term::For(TTL)).await.unwrap().unwrap().fence;
+    let a = tx.leases().acquire(&key("a"), one, Term::For(TTL)).await.unwrap().unwrap().fence;
+    let b = tx.leases().acquire(&key("b"), one, Term::For(TTL)).await.unwrap().unwrap().fence;
     tx.commit().await.unwrap();
     let mut asking = bench.begin().await;
-    assert!(asking.acquire_lease(&key("a"), two, Term::Process).await.unwrap().is_err());
+    assert!(asking.leases().acquire(&key("a"), two, Term::Process).await.unwrap().is_err());
 
     let mut tx = bench.begin().await;
-    let renewed = tx.renew_leases(&[(key("a"), a, TTL), (key("b"), b, TTL)]).await.unwrap();
+    let renewed = tx.leases().renew(&[(key("a"), a, TTL), (key("b"), b, TTL)]).await.unwrap();
 
     assert_eq!(renewed, Renewed { renewed: vec![key("b")], lost: vec![] });
 }
@@ -267,11 +271,11 @@ async fn a_lease_in_other_hands_is_neither_renewed_nor_lost(bench: Bench) {
 async fn a_process_knows_what_the_database_thinks_it_holds(bench: Bench) {
     let (one, two) = (bench.process(1).await, bench.process(2).await);
     let mut tx = bench.begin().await;
-    let a = tx.acquire_lease(&key("a"), one, Term::Process).await.unwrap().unwrap().fence;
-    let b = tx.acquire_lease(&key("b"), one, Term::For(TTL)).await.unwrap().unwrap().fence;
-    tx.acquire_lease(&key("c"), two, Term::Process).await.unwrap().unwrap();
+    let a = tx.leases().acquire(&key("a"), one, Term::Process).await.unwrap().unwrap().fence;
+    let b = tx.leases().acquire(&key("b"), one, Term::For(TTL)).await.unwrap().unwrap().fence;
+    tx.leases().acquire(&key("c"), two, Term::Process).await.unwrap().unwrap();
 
-    let mut held = tx.leases_of(one).await.unwrap();
+    let mut held = tx.leases().of_process(one).await.unwrap();
     held.sort_by(|x, y| x.0.cmp(&y.0));
     assert_eq!(held, [(key("a"), a), (key("b"), b)]);
 }
@@ -279,19 +283,19 @@ async fn a_process_knows_what_the_database_thinks_it_holds(bench: Bench) {
 async fn a_heartbeat_under_way_saves_its_process(bench: Bench) {
     let (one, two) = (bench.process(1).await, bench.process(2).await);
     let mut tx = bench.begin().await;
-    tx.acquire_lease(&key("a"), one, Term::Process).await.unwrap().unwrap();
-    tx.heartbeat(two, TTL * 3).await.unwrap().unwrap();
+    tx.leases().acquire(&key("a"), one, Term::Process).await.unwrap().unwrap();
+    tx.processes().heartbeat(two, TTL * 3).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     bench.advance(TTL - Duration::from_secs(1));
     let mut heartbeat = bench.begin().await;
-    heartbeat.heartbeat(one, TTL).await.unwrap().unwrap();
+    heartbeat.processes().heartbeat(one, TTL).await.unwrap().unwrap();
     bench.advance(Duration::from_secs(2));
 
     let store = bench.store.clone();
     let grab = tokio::spawn(async move {
         let mut tx = store.begin().await.unwrap();
-        let dead = tx.expire_processes(100).await.unwrap();
-        let answer = tx.acquire_lease(&key("a"), two, Term::Process).await.unwrap();
+        let dead = tx.processes().expire(100).await.unwrap();
+        let answer = tx.leases().acquire(&key("a"), two, Term::Process).await.unwrap();
         tx.commit().await.unwrap();
         (dead.len(), answer.is_ok())
     });
@@ -304,25 +308,25 @@ async fn a_heartbeat_under_way_saves_its_process(bench: Bench) {
 async fn a_heartbeat_that_waited_behind_its_own_funeral_is_refused(bench: Bench) {
     let (one, two) = (bench.process(1).await, bench.process(2).await);
     let mut tx = bench.begin().await;
-    tx.acquire_lease(&key("a"), one, Term::Process).await.unwrap().unwrap();
-    tx.heartbeat(two, TTL * 3).await.unwrap().unwrap();
+    tx.leases().acquire(&key("a"), one, Term::Process).await.unwrap().unwrap();
+    tx.processes().heartbeat(two, TTL * 3).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     bench.advance(TTL - Duration::from_micros(1));
     let mut funeral = bench.begin().await;
-    let refused = funeral.acquire_lease(&key("a"), two, Term::Process).await.unwrap();
+    let refused = funeral.leases().acquire(&key("a"), two, Term::Process).await.unwrap();
     assert!(refused.is_err(), "the process has a microsecond left, and its row is locked from here on");
 
     // The heartbeat is sent in time, but its turn comes too late.
     let store = bench.store.clone();
     let heartbeat = tokio::spawn(async move {
         let mut tx = store.begin().await.unwrap();
-        let answer = tx.heartbeat(one, TTL).await.unwrap();
+        let answer = tx.processes().heartbeat(one, TTL).await.unwrap();
         tx.commit().await.unwrap();
         answer
     });
     bench.until_blocked(&[&heartbeat]).await;
     bench.advance(Duration::from_micros(1));
-    assert!(funeral.acquire_lease(&key("a"), two, Term::Process).await.unwrap().is_ok());
+    assert!(funeral.leases().acquire(&key("a"), two, Term::Process).await.unwrap().is_ok());
     funeral.commit().await.unwrap();
 
     assert_eq!(heartbeat.await.unwrap(), Err(ProcessRefusal::Lapsed));
@@ -331,13 +335,13 @@ async fn a_heartbeat_that_waited_behind_its_own_funeral_is_refused(bench: Bench)
 async fn the_list_tells_who_may_act(bench: Bench) {
     let (one, two) = (bench.process(1).await, bench.process(2).await);
     let mut tx = bench.begin().await;
-    tx.acquire_lease(&key("held"), one, Term::Process).await.unwrap().unwrap();
-    tx.acquire_lease(&key("lapsed"), two, Term::For(Duration::from_secs(1))).await.unwrap().unwrap();
-    let free = tx.acquire_lease(&key("free"), two, Term::Process).await.unwrap().unwrap();
-    tx.release_lease(&key("free"), free.fence).await.unwrap();
+    tx.leases().acquire(&key("held"), one, Term::Process).await.unwrap().unwrap();
+    tx.leases().acquire(&key("lapsed"), two, Term::For(Duration::from_secs(1))).await.unwrap().unwrap();
+    let free = tx.leases().acquire(&key("free"), two, Term::Process).await.unwrap().unwrap();
+    tx.leases().release(&key("free"), free.fence).await.unwrap();
     bench.advance(Duration::from_secs(1));
 
-    let listed = tx.leases(10).await.unwrap();
+    let listed = tx.leases().list(10).await.unwrap();
 
     let told: Vec<(&str, bool)> = listed.iter().map(|record| (record.key.name(), record.is_live)).collect();
     assert_eq!(told, [("held", true), ("lapsed", false), ("free", false)]);

@@ -113,7 +113,7 @@ impl Bench {
     /// What the reaper does first in each round; how many leases were shortened.
     async fn shorten_leases(&self) -> u64 {
         let mut tx = self.begin().await;
-        let count = tx.shorten_leases().await.unwrap();
+        let count = tx.leases().shorten_leases().await.unwrap();
         tx.commit().await.unwrap();
         count
     }
@@ -121,7 +121,7 @@ impl Bench {
     /// What the reaper does when the clock has gone back; how many waits were shortened.
     async fn shorten_waits(&self) -> u64 {
         let mut tx = self.begin().await;
-        let count = tx.shorten_waits().await.unwrap();
+        let count = tx.leases().shorten_waits().await.unwrap();
         tx.commit().await.unwrap();
         count
     }
@@ -162,7 +162,7 @@ impl Bench {
     async fn process(&self, number: u128) -> ProcessId {
         let id = process_id(number);
         let mut tx = self.begin().await;
-        tx.register_process(id, &identity(number), TTL).await.unwrap();
+        tx.processes().register(id, &identity(number), TTL).await.unwrap();
         tx.commit().await.unwrap();
         id
     }

@@ -23,21 +23,21 @@ async fn make(bench: &Bench, number: u128, life: Life0) {
     let long = TTL * 100;
     let mut tx = bench.begin().await;
     let ttl = if matches!(life, Life0::Lapsed | Life0::Dead) { Duration::from_secs(1) } else { long };
-    tx.register_process(id, &identity(number), ttl).await.unwrap();
+    tx.processes().register(id, &identity(number), ttl).await.unwrap();
     if life == Life0::Stopped {
-        tx.stop_process(id, None).await.unwrap().unwrap();
+        tx.processes().stop(id, None).await.unwrap().unwrap();
     }
     tx.commit().await.unwrap();
     if life == Life0::Dead {
         bench.advance(Duration::from_secs(1));
         let mut tx = bench.begin().await;
-        tx.expire_processes(100).await.unwrap();
+        tx.processes().expire(100).await.unwrap();
         tx.commit().await.unwrap();
     }
 }
 
 async fn state_of(tx: &mut Tx, number: u128) -> ProcessState {
-    let all = tx.processes(1000).await.unwrap();
+    let all = tx.processes().list(1000).await.unwrap();
     all.into_iter().find(|record| record.id == process_id(number)).unwrap().state
 }
 
@@ -54,10 +54,12 @@ async fn the_process_statements_are_the_rule(bench: Bench) {
             let before = state_of(&mut tx, number).await;
             let rule = process::next(before, event, now);
             let accepted = match event {
-                ProcessEvent::Heartbeat { ttl } => tx.heartbeat(process_id(number), ttl).await.unwrap(),
-                ProcessEvent::Stop => tx.stop_process(process_id(number), None).await.unwrap(),
+                ProcessEvent::Heartbeat { ttl } => {
+                    tx.processes().heartbeat(process_id(number), ttl).await.unwrap()
+                }
+                ProcessEvent::Stop => tx.processes().stop(process_id(number), None).await.unwrap(),
                 ProcessEvent::Expire => {
-                    tx.expire_processes(100).await.unwrap();
+                    tx.processes().expire(100).await.unwrap();
                     rule.map(|_| ())
                 }
             };
@@ -83,17 +85,20 @@ async fn the_lease_statements_are_the_rule(bench: Bench) {
     let mut names = Vec::new();
     for (number, ttl) in [(1, 1), (2, 3), (3, 9999)] {
         let mut tx = bench.begin().await;
-        tx.register_process(process_id(number), &identity(number), Duration::from_secs(ttl)).await.unwrap();
+        tx.processes()
+            .register(process_id(number), &identity(number), Duration::from_secs(ttl))
+            .await
+            .unwrap();
         for (name, term) in terms {
             let name = format!("{number}-{name}");
-            tx.acquire_lease(&key(&name), process_id(number), term).await.unwrap().unwrap();
+            tx.leases().acquire(&key(&name), process_id(number), term).await.unwrap().unwrap();
             names.push(name);
         }
         tx.commit().await.unwrap();
     }
     bench.advance(Duration::from_secs(1));
     let mut tx = bench.begin().await;
-    assert_eq!(tx.expire_processes(100).await.unwrap().len(), 1);
+    assert_eq!(tx.processes().expire(100).await.unwrap().len(), 1);
     tx.commit().await.unwrap();
     bench.advance(Duration::from_secs(2));
 
@@ -116,14 +121,14 @@ async fn check(bench: &Bench, name: &str, event: &str) {
         if until.is_none() {
             return;
         }
-        let renewed = tx.renew_leases(&[(key(name), fence, ttl)]).await.unwrap().renewed;
+        let renewed = tx.leases().renew(&[(key(name), fence, ttl)]).await.unwrap().renewed;
         let event = LeaseEvent::Renew { fence, term: Term::For(ttl) };
         (lease::next(before, owner, event, now), !renewed.is_empty())
     } else if event.starts_with("release") {
-        let released = tx.release_lease(&key(name), fence).await.unwrap();
+        let released = tx.leases().release(&key(name), fence).await.unwrap();
         (lease::next(before, owner, LeaseEvent::Release { fence }, now), released)
     } else {
-        let lapsed = tx.expire_leases(100).await.unwrap();
+        let lapsed = tx.leases().expire(100).await.unwrap();
         let freed = lapsed.iter().any(|lapsed| lapsed.key.name() == name);
         (lease::next(before, owner, LeaseEvent::Expire, now), freed)
     };
@@ -138,10 +143,10 @@ async fn check(bench: &Bench, name: &str, event: &str) {
 }
 
 async fn lease_of(tx: &mut Tx, name: &str, now: Timestamp) -> (Lease, Life) {
-    let all = tx.leases(1000).await.unwrap();
+    let all = tx.leases().list(1000).await.unwrap();
     let lease = all.into_iter().find(|record| record.key.name() == name).unwrap().lease;
     let Lease::Held { fence, .. } = lease else { return (lease, Life::Gone) };
-    let owner = tx.processes(1000).await.unwrap().into_iter().find(|record| record.id == fence.owner);
+    let owner = tx.processes().list(1000).await.unwrap().into_iter().find(|record| record.id == fence.owner);
     let alive = owner.is_some_and(|record| record.state.is_live(now));
     (lease, if alive { Life::Alive } else { Life::Gone })
 }

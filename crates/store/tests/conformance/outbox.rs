@@ -98,7 +98,7 @@ async fn write(store: &Store, aggregate: &str, at: Timestamp) -> EventId {
 /// What has committed now.
 async fn mark(store: &Store) -> Mark {
     let mut tx = store.begin().await.unwrap();
-    match tx.outbox_server().await.unwrap() {
+    match tx.outbox().server().await.unwrap() {
         Some(server) => server.mark,
         None => {
             let last = sqlx::query_scalar("select coalesce(max(id), 0) from outbox_event");
@@ -205,8 +205,8 @@ async fn publish(bench: &Bench, events: &[NewEvent]) {
 async fn events(bench: &Bench) -> Vec<StoredEvent> {
     let mut tx = bench.store.read().await.unwrap();
     let mut events = Vec::new();
-    for record in tx.outbox_events(&EventFilter::default(), 100_000).await.unwrap().into_iter().rev() {
-        events.push(tx.outbox_event(record.id).await.unwrap().unwrap());
+    for record in tx.outbox().events(&EventFilter::default(), 100_000).await.unwrap().into_iter().rev() {
+        events.push(tx.outbox().event(record.id).await.unwrap().unwrap());
     }
     events
 }

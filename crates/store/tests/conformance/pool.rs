@@ -45,7 +45,7 @@ pub(crate) async fn create(bench: &Bench, max_units: u32) -> Settings {
     settings.external_id = Some(4);
     settings.threshold_percent = 100;
     let mut tx = bench.begin().await;
-    assert_eq!(tx.create_pool(&settings, &ann()).await.unwrap(), Defined::Done);
+    assert_eq!(tx.pools().create(&settings, &ann()).await.unwrap(), Defined::Done);
     tx.commit().await.unwrap();
     settings
 }
@@ -107,7 +107,7 @@ fn units(answer: &Answer) -> Option<u64> {
 /// What the auditor says, and that he has nothing to say.
 async fn audited(bench: &Bench) -> u64 {
     let mut tx = bench.store.read().await.unwrap();
-    let audited = tx.audit_pool(&adw()).await.unwrap().unwrap();
+    let audited = tx.pools().verify(&adw()).await.unwrap().unwrap();
     assert_eq!(audited.differences, []);
     audited.usage
 }
@@ -130,12 +130,12 @@ async fn what_one_process_decides_the_next_one_knows(bench: Bench) {
 
     assert_eq!(audited(&bench).await, 6);
     let mut tx = bench.begin().await;
-    let record = tx.pool_by_external_id(4).await.unwrap().unwrap();
+    let record = tx.pools().find_external(4).await.unwrap().unwrap();
     assert_eq!((record.usage, record.active, record.waiting), (6, 1, 0));
-    let held = tx.pool_tickets(&adw(), &[State::Running], 10).await.unwrap();
+    let held = tx.pools().tickets(&adw(), &[State::Running], 10).await.unwrap();
     assert_eq!(held.len(), 1);
-    assert_eq!(tx.tickets_of_run("a", 10).await.unwrap()[0].ending.as_deref(), Some("released"));
-    assert!(!tx.pool_events(Some(&adw()), 100).await.unwrap().is_empty());
+    assert_eq!(tx.pools().tickets_of_run("a", 10).await.unwrap()[0].ending.as_deref(), Some("released"));
+    assert!(!tx.pools().events(Some(&adw()), 100).await.unwrap().is_empty());
 }
 
 async fn the_same_call_again_is_answered_the_same(bench: Bench) {
@@ -164,20 +164,20 @@ async fn who_is_not_heard_of_is_in_doubt_and_counts_until_it_is_held_too_long(be
     let (id, epoch) = (parts[0].ticket.id, parts[0].ticket.epoch);
     let state = |bench: &Bench| {
         let store = bench.store.clone();
-        async move { store.begin().await.unwrap().pool_ticket(id).await.unwrap().unwrap().ticket.state }
+        async move { store.begin().await.unwrap().pools().ticket(id).await.unwrap().unwrap().ticket.state }
     };
 
     bench.clock.advance(Duration::from_secs(50));
     let mut tx = bench.begin().await;
-    assert_eq!(tx.renew_tickets(&[(id, epoch)]).await.unwrap().len(), 1);
-    assert!(tx.renew_tickets(&[(id, epoch.next())]).await.unwrap().is_empty());
+    assert_eq!(tx.pools().renew_tickets(&[(id, epoch)]).await.unwrap().len(), 1);
+    assert!(tx.pools().renew_tickets(&[(id, epoch.next())]).await.unwrap().is_empty());
     tx.commit().await.unwrap();
     bench.clock.advance(Duration::from_secs(50));
     pass(&bench, &mut cache, &[]).await;
     assert_eq!(state(&bench).await, State::Running, "the heartbeat counts");
 
     bench.clock.advance(Duration::from_secs(11));
-    assert_eq!(bench.begin().await.pools_to_look_at().await.unwrap().len(), 1);
+    assert_eq!(bench.begin().await.pools().due().await.unwrap().len(), 1);
     pass(&bench, &mut cache, &[]).await;
     assert_eq!(state(&bench).await, State::Suspect);
     assert_eq!(audited(&bench).await, 6);
@@ -196,13 +196,13 @@ async fn a_changed_limit_lets_the_queue_go_on(bench: Bench) {
 
     let mut tx = bench.begin().await;
     let wider = Settings { max_units: 8, ..settings };
-    assert_eq!(tx.set_pool(&wider, &ann(), Some("more")).await.unwrap(), Defined::Done);
+    assert_eq!(tx.pools().set(&wider, &ann(), Some("more")).await.unwrap(), Defined::Done);
     tx.commit().await.unwrap();
 
     let mut tx = bench.begin().await;
-    let granted = tx.pool_tickets(&adw(), &[State::Granted], 10).await.unwrap();
+    let granted = tx.pools().tickets(&adw(), &[State::Granted], 10).await.unwrap();
     assert_eq!(granted[0].ticket.holder.run_id(), "b");
-    assert_eq!(tx.pool(&adw()).await.unwrap().unwrap().usage, 7);
+    assert_eq!(tx.pools().find(&adw()).await.unwrap().unwrap().usage, 7);
     drop(tx);
     assert_eq!(audited(&bench).await, 7);
 }
@@ -211,19 +211,19 @@ async fn settings_are_made_once_changed_and_removed(bench: Bench) {
     let settings = create(&bench, 4).await;
     let mut tx = bench.begin().await;
 
-    assert_eq!(tx.create_pool(&settings, &ann()).await.unwrap(), Defined::NameTaken);
+    assert_eq!(tx.pools().create(&settings, &ann()).await.unwrap(), Defined::NameTaken);
     let other = Settings { name: "ERP".parse().unwrap(), ..settings.clone() };
-    assert_eq!(tx.create_pool(&other, &ann()).await.unwrap(), Defined::ExternalIdTaken(adw()));
-    assert_eq!(tx.set_pool(&other, &ann(), None).await.unwrap(), Defined::NoSuchPool);
+    assert_eq!(tx.pools().create(&other, &ann()).await.unwrap(), Defined::ExternalIdTaken(adw()));
+    assert_eq!(tx.pools().set(&other, &ann(), None).await.unwrap(), Defined::NoSuchPool);
     tx.commit().await.unwrap();
     ask(&bench, &mut PoolCache::default(), acquire("a", 4)).await;
     let mut tx = bench.begin().await;
-    assert_eq!(tx.remove_pool(&adw(), &ann(), None).await.unwrap(), Defined::InUse { tickets: 1 });
+    assert_eq!(tx.pools().remove(&adw(), &ann(), None).await.unwrap(), Defined::InUse { tickets: 1 });
     tx.commit().await.unwrap();
     give_back(&bench, &mut PoolCache::default(), release("a")).await;
     let mut tx = bench.begin().await;
-    assert_eq!(tx.remove_pool(&adw(), &ann(), Some("gone")).await.unwrap(), Defined::Done);
-    assert!(tx.pools(10).await.unwrap().is_empty());
+    assert_eq!(tx.pools().remove(&adw(), &ann(), Some("gone")).await.unwrap(), Defined::Done);
+    assert!(tx.pools().list(10).await.unwrap().is_empty());
 }
 
 async fn an_operator_releases_who_runs_and_who_waits_and_the_audit_says_why(bench: Bench) {
@@ -234,20 +234,21 @@ async fn an_operator_releases_who_runs_and_who_waits_and_the_audit_says_why(benc
     }
     let mut tx = bench.begin().await;
     let of = async |tx: &mut tidemill_store::Tx, run: &str| {
-        tx.tickets_of_run(run, 1).await.unwrap().remove(0).ticket
+        tx.pools().tickets_of_run(run, 1).await.unwrap().remove(0).ticket
     };
 
     // The one that waits leaves the queue; the one that runs makes room for the next.
     let waiting = of(&mut tx, "c").await.id;
-    let (_, cancelled) = tx.release_ticket(waiting, &ann(), "not today").await.unwrap().unwrap();
+    let (_, cancelled) = tx.pools().release_ticket(waiting, &ann(), "not today").await.unwrap().unwrap();
     let running = of(&mut tx, "a").await.id;
-    let (pool, released) = tx.release_ticket(running, &ann(), "its host is gone").await.unwrap().unwrap();
+    let (pool, released) =
+        tx.pools().release_ticket(running, &ann(), "its host is gone").await.unwrap().unwrap();
 
     assert!(cancelled.cancelled_waiting && !cancelled.released);
     assert_eq!((pool, released.units, released.released), (adw(), 6, true));
     assert_eq!(of(&mut tx, "b").await.state, State::Granted);
-    assert_eq!(tx.release_ticket(running, &ann(), "again").await.unwrap(), None);
-    let entries = tx.audit_entries(&Default::default(), 10).await.unwrap();
+    assert_eq!(tx.pools().release_ticket(running, &ann(), "again").await.unwrap(), None);
+    let entries = tx.audit().entries(&Default::default(), 10).await.unwrap();
     let told: Vec<_> = entries.iter().filter(|found| found.entry.action == "pool.release").collect();
     assert_eq!(told.len(), 2, "{told:?}");
     assert_eq!(told[0].entry.reason.as_deref(), Some("its host is gone"));

@@ -83,7 +83,7 @@ async fn a_transaction_pooler_is_found_and_never_in_the_way() {
 
     let mut tx = stores[0].begin().await.unwrap();
     for number in 0..32 {
-        let all = tx.leases(1000).await.unwrap();
+        let all = tx.leases().list(1000).await.unwrap();
         let found = all.iter().find(|record| record.key == key(&number.to_string())).unwrap();
         assert_eq!(found.lease.epoch(), Epoch::new(TIMES));
     }
@@ -99,7 +99,7 @@ async fn a_busy_transaction_pooler_is_found_as_well() {
             tokio::spawn(async move {
                 loop {
                     let mut tx = store.begin().await.unwrap();
-                    tx.leases_of(process_id(number)).await.unwrap();
+                    tx.leases().of_process(process_id(number)).await.unwrap();
                     tx.commit().await.unwrap();
                 }
             })
@@ -144,16 +144,16 @@ const TIMES: i64 = 25;
 async fn lease_again_and_again(store: &Store, number: u128) -> Result<(), StoreError> {
     let (id, key) = (process_id(number), key(&number.to_string()));
     let mut tx = store.begin().await?;
-    tx.register_process(id, &identity(number), Duration::from_secs(600)).await?;
+    tx.processes().register(id, &identity(number), Duration::from_secs(600)).await?;
     tx.commit().await?;
     for epoch in 1..=TIMES {
         let mut tx = store.begin().await?;
-        let granted = tx.acquire_lease(&key, id, Term::Process).await?.unwrap();
+        let granted = tx.leases().acquire(&key, id, Term::Process).await?.unwrap();
         tx.commit().await?;
         assert_eq!(granted.fence.epoch, Epoch::new(epoch));
 
         let mut tx = store.begin().await?;
-        assert!(tx.release_lease(&key, granted.fence).await?);
+        assert!(tx.leases().release(&key, granted.fence).await?);
         tx.commit().await?;
     }
     Ok(())

@@ -21,7 +21,7 @@ crate::on_both![
 async fn a_registered_process_is_alive_for_its_ttl(bench: Bench) {
     let id = bench.process(1).await;
 
-    let listed = bench.begin().await.processes(10).await.unwrap();
+    let listed = bench.begin().await.processes().list(10).await.unwrap();
 
     assert_eq!(listed.len(), 1);
     assert_eq!(listed[0].id, id);
@@ -35,10 +35,10 @@ async fn a_heartbeat_counts_from_now_for_its_ttl(bench: Bench) {
     bench.advance(Duration::from_secs(10));
 
     let mut tx = bench.begin().await;
-    tx.heartbeat(id, TTL).await.unwrap().unwrap();
+    tx.processes().heartbeat(id, TTL).await.unwrap().unwrap();
     tx.commit().await.unwrap();
 
-    let listed = bench.begin().await.processes(10).await.unwrap();
+    let listed = bench.begin().await.processes().list(10).await.unwrap();
     assert_eq!(listed[0].state, ProcessState::Live { until: bench.now().plus(TTL) });
     assert_eq!(listed[0].heartbeat_at, bench.now());
 }
@@ -49,30 +49,30 @@ async fn a_late_heartbeat_is_refused_even_if_nobody_noticed(bench: Bench) {
 
     let mut tx = bench.begin().await;
 
-    assert_eq!(tx.heartbeat(id, TTL).await.unwrap(), Err(ProcessRefusal::Lapsed));
-    assert_eq!(tx.heartbeat(process_id(99), TTL).await.unwrap(), Err(ProcessRefusal::Ended));
-    tx.expire_processes(100).await.unwrap();
-    assert_eq!(tx.heartbeat(id, TTL).await.unwrap(), Err(ProcessRefusal::Ended));
+    assert_eq!(tx.processes().heartbeat(id, TTL).await.unwrap(), Err(ProcessRefusal::Lapsed));
+    assert_eq!(tx.processes().heartbeat(process_id(99), TTL).await.unwrap(), Err(ProcessRefusal::Ended));
+    tx.processes().expire(100).await.unwrap();
+    assert_eq!(tx.processes().heartbeat(id, TTL).await.unwrap(), Err(ProcessRefusal::Ended));
 }
 
 async fn a_process_that_stops_gives_back_what_it_holds(bench: Bench) {
     let (one, two) = (bench.process(1).await, bench.process(2).await);
     let mut tx = bench.begin().await;
-    tx.acquire_lease(&key("a"), one, Term::Process).await.unwrap().unwrap();
-    tx.acquire_lease(&key("b"), one, Term::For(TTL)).await.unwrap().unwrap();
+    tx.leases().acquire(&key("a"), one, Term::Process).await.unwrap().unwrap();
+    tx.leases().acquire(&key("b"), one, Term::For(TTL)).await.unwrap().unwrap();
     tx.commit().await.unwrap();
 
     let mut tx = bench.begin().await;
-    tx.stop_process(one, None).await.unwrap().unwrap();
-    tx.stop_process(one, None).await.unwrap().unwrap();
+    tx.processes().stop(one, None).await.unwrap().unwrap();
+    tx.processes().stop(one, None).await.unwrap().unwrap();
     tx.commit().await.unwrap();
 
     let mut tx = bench.begin().await;
     for name in ["a", "b"] {
-        let granted = tx.acquire_lease(&key(name), two, Term::Process).await.unwrap().unwrap();
+        let granted = tx.leases().acquire(&key(name), two, Term::Process).await.unwrap().unwrap();
         assert_eq!((granted.fence.epoch.get(), granted.taken_over_from), (2, None));
     }
-    assert_eq!(tx.heartbeat(one, TTL).await.unwrap(), Err(ProcessRefusal::Ended));
+    assert_eq!(tx.processes().heartbeat(one, TTL).await.unwrap(), Err(ProcessRefusal::Ended));
 }
 
 async fn a_dead_process_cannot_stop_in_order(bench: Bench) {
@@ -80,23 +80,23 @@ async fn a_dead_process_cannot_stop_in_order(bench: Bench) {
     bench.advance(TTL);
 
     let mut tx = bench.begin().await;
-    tx.expire_processes(100).await.unwrap();
+    tx.processes().expire(100).await.unwrap();
 
-    assert_eq!(tx.stop_process(id, None).await.unwrap(), Err(ProcessRefusal::Ended));
-    assert_eq!(tx.stop_process(process_id(99), None).await.unwrap(), Err(ProcessRefusal::Ended));
+    assert_eq!(tx.processes().stop(id, None).await.unwrap(), Err(ProcessRefusal::Ended));
+    assert_eq!(tx.processes().stop(process_id(99), None).await.unwrap(), Err(ProcessRefusal::Ended));
 }
 
 async fn only_the_silent_are_declared_dead(bench: Bench) {
     let (one, two) = (bench.process(1).await, bench.process(2).await);
     bench.advance(TTL / 2);
     let mut tx = bench.begin().await;
-    tx.heartbeat(two, TTL).await.unwrap().unwrap();
+    tx.processes().heartbeat(two, TTL).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     bench.advance(TTL / 2);
 
     let mut tx = bench.begin().await;
-    let dead = tx.expire_processes(100).await.unwrap();
-    let again = tx.expire_processes(100).await.unwrap();
+    let dead = tx.processes().expire(100).await.unwrap();
+    let again = tx.processes().expire(100).await.unwrap();
     tx.commit().await.unwrap();
 
     assert_eq!(dead.iter().map(|record| record.id).collect::<Vec<_>>(), [one]);
@@ -107,14 +107,14 @@ async fn only_the_silent_are_declared_dead(bench: Bench) {
 async fn start_stop_and_death_leave_audit_rows(bench: Bench) {
     let (one, two) = (bench.process(1).await, bench.process(2).await);
     let mut tx = bench.begin().await;
-    tx.stop_process(one, None).await.unwrap().unwrap();
+    tx.processes().stop(one, None).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     bench.advance(TTL);
     let mut tx = bench.begin().await;
-    tx.expire_processes(100).await.unwrap();
+    tx.processes().expire(100).await.unwrap();
     tx.commit().await.unwrap();
 
-    let log = bench.begin().await.audit_entries(&AuditFilter::default(), 4).await.unwrap();
+    let log = bench.begin().await.audit().entries(&AuditFilter::default(), 4).await.unwrap();
 
     let told: Vec<(String, String)> = log.into_iter().map(|r| (r.entry.action, r.entry.object)).collect();
     let line = |action: &str, id| (action.to_owned(), format!("process/{id}"));
@@ -132,21 +132,21 @@ async fn start_stop_and_death_leave_audit_rows(bench: Bench) {
 async fn ended_processes_are_pruned_after_their_age_unless_a_lease_names_them(bench: Bench) {
     let (one, two) = (bench.process(1).await, bench.process(2).await);
     let mut tx = bench.begin().await;
-    tx.acquire_lease(&key("a"), two, Term::Process).await.unwrap().unwrap();
+    tx.leases().acquire(&key("a"), two, Term::Process).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     bench.advance(TTL);
     let mut tx = bench.begin().await;
-    tx.expire_processes(100).await.unwrap();
+    tx.processes().expire(100).await.unwrap();
     tx.commit().await.unwrap();
     let three = bench.process(3).await;
     let week = Duration::from_secs(7 * 86400);
 
     let mut tx = bench.begin().await;
-    assert_eq!(tx.prune_processes(week, 100).await.unwrap(), 0);
+    assert_eq!(tx.processes().prune(week, 100).await.unwrap(), 0);
     bench.advance(week + Duration::from_secs(1));
-    assert_eq!(tx.prune_processes(week, 100).await.unwrap(), 1);
+    assert_eq!(tx.processes().prune(week, 100).await.unwrap(), 1);
 
-    let left: Vec<_> = tx.processes(10).await.unwrap().into_iter().map(|record| record.id).collect();
+    let left: Vec<_> = tx.processes().list(10).await.unwrap().into_iter().map(|record| record.id).collect();
     assert!(!left.contains(&one) && left.contains(&two) && left.contains(&three));
 }
 
@@ -155,5 +155,5 @@ async fn a_process_cannot_register_twice(bench: Bench) {
 
     let mut tx = bench.begin().await;
 
-    assert!(tx.register_process(id, &identity(1), TTL).await.is_err());
+    assert!(tx.processes().register(id, &identity(1), TTL).await.is_err());
 }

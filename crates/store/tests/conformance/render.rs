@@ -68,7 +68,7 @@ fn new_render() -> NewRender {
 
 async fn submit(bench: &Bench, new: &NewRender) -> Submitted {
     let mut tx = bench.begin().await;
-    let submitted = tx.submit_render(new, &ann()).await.unwrap();
+    let submitted = tx.renders().submit(new, &ann()).await.unwrap();
     tx.commit().await.unwrap();
     submitted
 }
@@ -84,7 +84,7 @@ async fn claim_by(store: &Store, number: u128, count: u32) -> Claims {
     let (by, worker, policy) = (process_id(number), format!("w{number}"), policy());
     let mut tx = store.begin().await.unwrap();
     let request = ClaimRequest { by, worker: &worker, count, policy: &policy, zone: &zone };
-    let claims = tx.claim_renders(request).await.unwrap();
+    let claims = tx.renders().claim(request).await.unwrap();
     tx.commit().await.unwrap();
     claims
 }
@@ -101,7 +101,7 @@ async fn say(bench: &Bench, claimed: &Claimed, work: Work) -> Worked {
 
 async fn say_with(bench: &Bench, id: RenderId, fence: Fence, work: Work, notes: Notes<'_>) -> Option<Worked> {
     let mut tx = bench.begin().await;
-    let worked = tx.work_on_render(id, fence, work, notes, &policy()).await.unwrap();
+    let worked = tx.renders().work(id, fence, work, notes, &policy()).await.unwrap();
     tx.commit().await.unwrap();
     if let Some(worked) = &worked {
         assert_eq!(worked.record, find(bench, id).await, "what is answered is what is stored");
@@ -110,7 +110,7 @@ async fn say_with(bench: &Bench, id: RenderId, fence: Fence, work: Work, notes: 
 }
 
 async fn find(bench: &Bench, id: RenderId) -> RenderRecord {
-    bench.begin().await.render(id).await.unwrap().unwrap()
+    bench.begin().await.renders().find(id).await.unwrap().unwrap()
 }
 
 fn at(phase: Phase, percent: f64) -> Work {
@@ -149,18 +149,18 @@ async fn bring_to(bench: &Bench, phase: Phase) -> Claimed {
 
 /// The statuses that the trigger has noted: from, to and by whom.
 async fn transitions(bench: &Bench, id: RenderId) -> Vec<(Option<Status>, Status, String)> {
-    let all = bench.begin().await.render_transitions(id).await.unwrap();
+    let all = bench.begin().await.renders().transitions(id).await.unwrap();
     all.into_iter().map(|one| (one.from, one.to, one.by)).collect()
 }
 
 async fn outcomes(bench: &Bench, id: RenderId) -> Vec<(i64, Option<AttemptOutcome>)> {
-    let all = bench.begin().await.render_attempts(id).await.unwrap();
+    let all = bench.begin().await.renders().attempts(id).await.unwrap();
     all.into_iter().map(|one| (one.epoch.get(), one.outcome)).collect()
 }
 
 async fn take_leftovers(bench: &Bench) -> Vec<(i64, i64, String, Slot, File)> {
     let mut tx = bench.begin().await;
-    let taken = tx.take_render_leftovers(10, MINUTE).await.unwrap();
+    let taken = tx.renders().take_leftovers(10, MINUTE).await.unwrap();
     tx.commit().await.unwrap();
     taken
         .into_iter()
@@ -246,11 +246,11 @@ async fn a_render_goes_from_the_queue_to_its_file(bench: Bench) {
             (Some(Status::Uploading), Status::Completed, by("w1")),
         ]
     );
-    let attempts = bench.begin().await.render_attempts(id).await.unwrap();
+    let attempts = bench.begin().await.renders().attempts(id).await.unwrap();
     assert_eq!(attempts.len(), 1);
     assert_eq!(attempts[0].outcome, Some(AttemptOutcome::Completed));
     assert_eq!((attempts[0].remote_job.as_deref(), &attempts[0].report), (Some("cloud-77"), &Some(report)));
-    let stored = bench.begin().await.render_document(id, Epoch::new(1)).await.unwrap();
+    let stored = bench.begin().await.renders().document(id, Epoch::new(1)).await.unwrap();
     assert_eq!(stored, Some(document));
     assert_eq!(take_leftovers(&bench).await, [], "the worker that dropped it has a while for it");
     bench.advance(MINUTE);
@@ -370,7 +370,7 @@ async fn somebody_who_clicks_twice_orders_once(bench: Bench) {
     claim(&bench, 1).await;
     assert_eq!(submit(&bench, &click).await, Submitted::Known(first.id()));
     let mut tx = bench.begin().await;
-    let _done = tx.cancel_render(first.id(), &ann(), None).await.unwrap();
+    let _done = tx.renders().cancel(first.id(), &ann(), None).await.unwrap();
     tx.commit().await.unwrap();
     let claimed = find(&bench, first.id()).await;
     let Lease::Held { fence, .. } = claimed.render.lease else { panic!("{claimed:?}") };
@@ -378,7 +378,7 @@ async fn somebody_who_clicks_twice_orders_once(bench: Bench) {
     let second = submit(&bench, &click).await;
     assert!(matches!(second, Submitted::New(_)), "the first one has ended");
     let mut tx = bench.begin().await;
-    let _done = tx.retry_render(first.id(), &ann(), None).await.unwrap();
+    let _done = tx.renders().retry(first.id(), &ann(), None).await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!(find(&bench, first.id()).await.render.status, Status::Pending, "both are wanted now");
 }
@@ -388,7 +388,7 @@ async fn a_character_that_no_database_takes_is_refused(bench: Bench) {
     let in_name = NewRender { data: json!({ "a\u{0}": 1 }), ..new_render() };
     let in_composition = NewRender { composition: Some("\u{0}".to_owned()), ..new_render() };
     for bad in [in_data, in_name, in_composition] {
-        let refused = bench.begin().await.submit_render(&bad, &ann()).await.unwrap_err();
+        let refused = bench.begin().await.renders().submit(&bad, &ann()).await.unwrap_err();
         assert_eq!(refused.code(), Code::BadRenderData);
     }
     let harmless = NewRender { data: json!({ "a": "\\u0000" }), ..new_render() };
@@ -405,7 +405,7 @@ async fn what_is_too_long_for_a_name_is_refused(bench: Bench) {
         NewRender { cue_item: text(501), ..new_render() },
     ];
     for bad in long {
-        let refused = bench.begin().await.submit_render(&bad, &ann()).await.unwrap_err();
+        let refused = bench.begin().await.renders().submit(&bad, &ann()).await.unwrap_err();
         assert_eq!(refused.code(), Code::BadRenderData);
     }
 }
@@ -419,7 +419,7 @@ async fn renders_are_listed_by_pages_and_conditions(bench: Bench) {
     }
     claim(&bench, 1).await;
     let list = async |filter: RenderFilter, before, limit| {
-        let all = bench.begin().await.renders(&filter, before, limit).await.unwrap();
+        let all = bench.begin().await.renders().list(&filter, before, limit).await.unwrap();
         all.iter().map(RenderRecord::id).collect::<Vec<_>>()
     };
     let any = RenderFilter::default;
@@ -432,7 +432,7 @@ async fn renders_are_listed_by_pages_and_conditions(bench: Bench) {
     assert_eq!(list(RenderFilter { worker: Some("w1".to_owned()), ..any() }, None, 9).await, [ids[0]]);
     let date = Some("2026-11-12".parse().unwrap());
     assert_eq!(list(RenderFilter { date, ..any() }, None, 9).await, [ids[2]]);
-    let counts = bench.begin().await.render_counts().await.unwrap();
+    let counts = bench.begin().await.renders().counts().await.unwrap();
     assert_eq!(counts.by_status[&Status::Pending], 4);
     assert_eq!((counts.by_status[&Status::Preparing], counts.oldest_pending), (1, Some(bench.now())));
 }

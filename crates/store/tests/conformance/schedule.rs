@@ -44,25 +44,25 @@ fn at(text: &str) -> Timestamp {
 
 async fn define(bench: &Bench, schedule: &Schedule) -> Defined {
     let mut tx = bench.begin().await;
-    let defined = tx.define_schedule(schedule, &schedule.plan().unwrap(), &ann()).await.unwrap();
+    let defined = tx.schedules().define(schedule, &schedule.plan().unwrap(), &ann()).await.unwrap();
     tx.commit().await.unwrap();
     defined
 }
 
 async fn find(bench: &Bench, name: &str) -> ScheduleRecord {
-    bench.begin().await.schedule(name).await.unwrap().unwrap()
+    bench.begin().await.schedules().find(name).await.unwrap().unwrap()
 }
 
 async fn ticks(bench: &Bench, name: &str) -> Vec<TickRecord> {
-    bench.begin().await.schedule_ticks(name, None, 2000).await.unwrap()
+    bench.begin().await.schedules().ticks(name, None, 2000).await.unwrap()
 }
 
 /// One turn; what is up counts as launched by the execution of this number.
 async fn turn(bench: &Bench, room: Room, execution: i64) -> Option<Taken> {
     let mut tx = bench.begin().await;
-    let taken = tx.take_due_schedule(&["load"], room).await.unwrap();
+    let taken = tx.schedules().take_due(&["load"], room).await.unwrap();
     if let Some(Taken { schedule, due: DueTick::Fires { tick, .. }, .. }) = &taken {
-        assert!(tx.record_tick(schedule, *tick, Ok(ExecutionId::new(execution))).await.unwrap());
+        assert!(tx.schedules().record_tick(schedule, *tick, Ok(ExecutionId::new(execution))).await.unwrap());
     }
     tx.commit().await.unwrap();
     taken
@@ -78,9 +78,9 @@ fn fires(taken: &Option<Taken>) -> Option<Timestamp> {
 async fn a_definition_that_did_not_change_keeps_its_next_tick_and_its_pause(bench: Bench) {
     let schedule = hourly("s").window("00:00-24:00").parameter("day", "${tick.date}").parameter("a", "가");
     assert_eq!(define(&bench, &schedule).await, Defined::New);
-    bench.begin().await.pause_schedule("s", &ann(), "audit").await.unwrap();
+    bench.begin().await.schedules().pause("s", &ann(), "audit").await.unwrap();
     let mut tx = bench.begin().await;
-    tx.pause_schedule("s", &ann(), "audit").await.unwrap();
+    tx.schedules().pause("s", &ann(), "audit").await.unwrap();
     tx.commit().await.unwrap();
     let before = find(&bench, "s").await;
 
@@ -99,8 +99,8 @@ async fn a_schedule_that_is_removed_is_gone_with_its_ticks(bench: Bench) {
     assert!(fires(&turn(&bench, Room::Free, 1).await).is_some());
 
     let mut tx = bench.begin().await;
-    assert!(!tx.remove_schedule("other", &ann(), "gone").await.unwrap());
-    assert!(tx.remove_schedule("s", &ann(), "gone").await.unwrap());
+    assert!(!tx.schedules().remove("other", &ann(), "gone").await.unwrap());
+    assert!(tx.schedules().remove("s", &ann(), "gone").await.unwrap());
     tx.commit().await.unwrap();
 
     bench.advance(HOUR);
@@ -112,7 +112,7 @@ async fn a_schedule_that_is_removed_is_gone_with_its_ticks(bench: Bench) {
 async fn a_definition_that_changed_begins_anew_and_stays_paused(bench: Bench) {
     define(&bench, &hourly("s")).await;
     let mut tx = bench.begin().await;
-    tx.pause_schedule("s", &ann(), "audit").await.unwrap();
+    tx.schedules().pause("s", &ann(), "audit").await.unwrap();
     tx.commit().await.unwrap();
     bench.advance(5 * HOUR);
 
@@ -131,7 +131,7 @@ async fn of_many_programs_that_bring_one_schedule_at_once_one_is_new(bench: Benc
         rivals.push(tokio::spawn(async move {
             let mut tx = store.begin().await.unwrap();
             let schedule = hourly("s");
-            let defined = tx.define_schedule(&schedule, &schedule.plan().unwrap(), &ann()).await.unwrap();
+            let defined = tx.schedules().define(&schedule, &schedule.plan().unwrap(), &ann()).await.unwrap();
             tx.commit().await.unwrap();
             defined
         }));
@@ -150,9 +150,9 @@ async fn only_a_schedule_that_is_due_and_whose_job_is_here_is_taken(bench: Bench
     define(&bench, &Schedule::new("foreign", "load2").cron("0 * * * *")).await;
     assert_eq!(turn(&bench, Room::Free, 1).await, None, "nothing is due");
     let mut tx = bench.begin().await;
-    let looked = tx.next_schedule_look(&["load"]).await.unwrap();
+    let looked = tx.schedules().next_look(&["load"]).await.unwrap();
     assert_eq!(looked, (at("02:00:00"), Some(at("03:00:00"))));
-    assert_eq!(tx.next_schedule_look(&["oad", "load3"]).await.unwrap().1, None);
+    assert_eq!(tx.schedules().next_look(&["oad", "load3"]).await.unwrap().1, None);
     tx.rollback().await.unwrap();
 
     bench.advance(HOUR);
@@ -172,9 +172,9 @@ async fn a_schedule_that_somebody_has_taken_is_passed_over(bench: Bench) {
     bench.advance(HOUR);
     let (mut one, mut other, mut third) = (bench.begin().await, bench.begin().await, bench.begin().await);
 
-    let first = one.take_due_schedule(&["load"], Room::Free).await.unwrap().unwrap();
-    let second = other.take_due_schedule(&["load"], Room::Free).await.unwrap().unwrap();
-    let none = third.take_due_schedule(&["load"], Room::Free).await.unwrap();
+    let first = one.schedules().take_due(&["load"], Room::Free).await.unwrap().unwrap();
+    let second = other.schedules().take_due(&["load"], Room::Free).await.unwrap().unwrap();
+    let none = third.schedules().take_due(&["load"], Room::Free).await.unwrap();
 
     assert_eq!((first.schedule.as_str(), second.schedule.as_str(), none), ("a", "b", None));
 }
@@ -184,8 +184,8 @@ async fn a_turn_that_does_not_commit_was_never_there(bench: Bench) {
     bench.advance(HOUR);
     let before = find(&bench, "s").await;
     let mut tx = bench.begin().await;
-    let taken = tx.take_due_schedule(&["load"], Room::Free).await.unwrap();
-    assert!(tx.record_tick("s", fires(&taken).unwrap(), Ok(ExecutionId::new(1))).await.unwrap());
+    let taken = tx.schedules().take_due(&["load"], Room::Free).await.unwrap();
+    assert!(tx.schedules().record_tick("s", fires(&taken).unwrap(), Ok(ExecutionId::new(1))).await.unwrap());
     tx.rollback().await.unwrap();
 
     assert_eq!(find(&bench, "s").await, before);
@@ -199,8 +199,8 @@ async fn each_tick_is_recorded_once(bench: Bench) {
     let fired = fires(&turn(&bench, Room::Free, 7).await).unwrap();
 
     let mut tx = bench.begin().await;
-    let again = tx.record_tick("s", fired, Ok(ExecutionId::new(8))).await.unwrap();
-    let refused = tx.record_tick("s", fired, Err("no")).await.unwrap();
+    let again = tx.schedules().record_tick("s", fired, Ok(ExecutionId::new(8))).await.unwrap();
+    let refused = tx.schedules().record_tick("s", fired, Err("no")).await.unwrap();
     tx.commit().await.unwrap();
 
     assert!(!again && !refused);
@@ -246,27 +246,27 @@ async fn missed_ticks_are_recorded_and_the_newest_is_up(bench: Bench) {
 async fn what_comes_during_a_pause_never_fires(bench: Bench) {
     define(&bench, &hourly("s").missed(MissedRuns::All { limit: 100 })).await;
     let mut tx = bench.begin().await;
-    let paused = tx.pause_schedule("s", &ann(), "stocktaking").await.unwrap().unwrap();
+    let paused = tx.schedules().pause("s", &ann(), "stocktaking").await.unwrap().unwrap();
     assert_eq!(
-        tx.pause_schedule("s", &Actor::system(), "other").await.unwrap(),
+        tx.schedules().pause("s", &Actor::system(), "other").await.unwrap(),
         Some(paused),
         "the first counts"
     );
-    assert_eq!(tx.pause_schedule("none", &ann(), "x").await.unwrap(), None);
+    assert_eq!(tx.schedules().pause("none", &ann(), "x").await.unwrap(), None);
     tx.commit().await.unwrap();
     bench.advance(5 * HOUR);
     assert_eq!(turn(&bench, Room::Free, 1).await, None);
 
     let mut tx = bench.begin().await;
-    let resumed = tx.resume_schedule("s", &ann(), Some("done")).await.unwrap().unwrap();
-    assert_eq!(tx.resume_schedule("none", &ann(), None).await.unwrap(), None);
+    let resumed = tx.schedules().resume("s", &ann(), Some("done")).await.unwrap().unwrap();
+    assert_eq!(tx.schedules().resume("none", &ann(), None).await.unwrap(), None);
     tx.commit().await.unwrap();
 
     assert_eq!((resumed.pause, resumed.next_at), (None, Some(at("08:00:00"))));
     assert_eq!(turn(&bench, Room::Free, 1).await, None);
     assert_eq!(ticks(&bench, "s").await, []);
     let mut tx = bench.begin().await;
-    let audit = tx.audit_entries(&Default::default(), 10).await.unwrap();
+    let audit = tx.audit().entries(&Default::default(), 10).await.unwrap();
     let actions: Vec<&str> = audit.iter().map(|line| line.entry.action.as_str()).collect();
     assert_eq!(actions[..3], ["schedule.resume", "schedule.pause", "schedule.define"]);
 }
@@ -313,9 +313,12 @@ async fn only_the_newest_ticks_are_kept(bench: Bench) {
     bench.advance(Duration::from_secs(count.into()));
     let mut tx = bench.begin().await;
     for number in 1..=count {
-        let taken = tx.take_due_schedule(&["load"], Room::Free).await.unwrap();
+        let taken = tx.schedules().take_due(&["load"], Room::Free).await.unwrap();
         assert!(
-            tx.record_tick("s", fires(&taken).unwrap(), Ok(ExecutionId::new(number.into()))).await.unwrap()
+            tx.schedules()
+                .record_tick("s", fires(&taken).unwrap(), Ok(ExecutionId::new(number.into())))
+                .await
+                .unwrap()
         );
     }
     tx.commit().await.unwrap();
@@ -334,13 +337,13 @@ async fn ticks_are_listed_by_pages(bench: Bench) {
     }
     let mut tx = bench.begin().await;
 
-    let first = tx.schedule_ticks("s", None, 2).await.unwrap();
-    let second = tx.schedule_ticks("s", Some(first[1].tick), 2).await.unwrap();
+    let first = tx.schedules().ticks("s", None, 2).await.unwrap();
+    let second = tx.schedules().ticks("s", Some(first[1].tick), 2).await.unwrap();
 
     let times = |page: &[TickRecord]| page.iter().map(|tick| tick.tick).collect::<Vec<_>>();
     assert_eq!(times(&first), [at("05:00:00"), at("04:00:00")]);
     assert_eq!(times(&second), [at("03:00:00")]);
-    assert_eq!(tx.schedules(10).await.unwrap().len(), 1);
+    assert_eq!(tx.schedules().list(10).await.unwrap().len(), 1);
 }
 
 async fn local_times_follow_the_clocks_of_berlin_and_new_york(bench: Bench) {
@@ -354,7 +357,7 @@ async fn local_times_follow_the_clocks_of_berlin_and_new_york(bench: Bench) {
             assert_eq!(fires(&turn(&bench, Room::Free, 1).await), Some(next_at), "{zone}");
         }
         let mut tx = bench.begin().await;
-        tx.pause_schedule(name, &ann(), "done").await.unwrap();
+        tx.schedules().pause(name, &ann(), "done").await.unwrap();
         tx.commit().await.unwrap();
     };
 

@@ -26,23 +26,23 @@ const LITTLE: Duration = Duration::from_micros(1);
 async fn reap(bench: &Bench) -> (Vec<ProcessId>, Vec<LeaseKey>) {
     bench.shorten_leases().await;
     let mut tx = bench.begin().await;
-    let dead = tx.expire_processes(100).await.unwrap();
+    let dead = tx.processes().expire(100).await.unwrap();
     tx.commit().await.unwrap();
     let mut tx = bench.begin().await;
-    let freed = tx.expire_leases(100).await.unwrap();
+    let freed = tx.leases().expire(100).await.unwrap();
     tx.commit().await.unwrap();
     (dead.into_iter().map(|one| one.id).collect(), freed.into_iter().map(|one| one.key).collect())
 }
 
 async fn beat(bench: &Bench, id: ProcessId) {
     let mut tx = bench.begin().await;
-    tx.heartbeat(id, TTL).await.unwrap().unwrap();
+    tx.processes().heartbeat(id, TTL).await.unwrap().unwrap();
     tx.commit().await.unwrap();
 }
 
 async fn acquire(bench: &Bench, name: &str, by: ProcessId, term: Term) -> tidemill_store::lease::Granted {
     let mut tx = bench.begin().await;
-    let granted = tx.acquire_lease(&key(name), by, term).await.unwrap().unwrap();
+    let granted = tx.leases().acquire(&key(name), by, term).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     granted
 }
@@ -78,13 +78,13 @@ async fn a_living_process_keeps_its_lease_across_the_step(bench: Bench) {
         bench.advance(heartbeat_interval(TTL));
         beat(&bench, one).await;
         beat(&bench, two).await;
-        let listed = bench.begin().await.processes(1).await.unwrap();
+        let listed = bench.begin().await.processes().list(1).await.unwrap();
         assert_eq!(listed[0].state, ProcessState::Live { until: bench.now().plus(TTL) });
     }
 
     let mut tx = bench.begin().await;
-    assert!(tx.acquire_lease(&key("a"), two, Term::Process).await.unwrap().is_err());
-    assert!(tx.confirm_lease(&key("a"), granted.fence).await.unwrap());
+    assert!(tx.leases().acquire(&key("a"), two, Term::Process).await.unwrap().is_err());
+    assert!(tx.leases().confirm(&key("a"), granted.fence).await.unwrap());
 }
 
 async fn a_term_that_nobody_renews_ends_one_term_after_the_step(bench: Bench) {
@@ -114,10 +114,10 @@ async fn a_term_that_is_renewed_is_kept_across_the_step(bench: Bench) {
         assert_eq!(reap(&bench).await, (vec![], vec![]));
         bench.advance(term - LITTLE);
         let mut tx = bench.begin().await;
-        tx.heartbeat(one, TTL).await.unwrap().unwrap();
+        tx.processes().heartbeat(one, TTL).await.unwrap().unwrap();
         tx.commit().await.unwrap();
         let mut tx = bench.begin().await;
-        assert_eq!(tx.renew_leases(&[(key("a"), fence, term)]).await.unwrap().renewed, [key("a")]);
+        assert_eq!(tx.leases().renew(&[(key("a"), fence, term)]).await.unwrap().renewed, [key("a")]);
         tx.commit().await.unwrap();
         assert_eq!(term_of(&bench, "a").await, bench.now().plus(term), "the old end is not kept");
     }
@@ -140,7 +140,7 @@ async fn a_lease_that_an_older_program_wrote_is_an_hour_long_at_most(bench: Benc
 }
 
 async fn term_of(bench: &Bench, name: &str) -> Timestamp {
-    let record = bench.begin().await.lease(&key(name)).await.unwrap().unwrap();
+    let record = bench.begin().await.leases().find(&key(name)).await.unwrap().unwrap();
     match record.lease {
         Lease::Held { until: Some(until), .. } => until,
         other => panic!("{other:?}"),
@@ -153,17 +153,18 @@ async fn the_statement_is_the_rule(bench: Bench) {
     for number in 1..=12_u32 {
         let mut tx = bench.begin().await;
         let ttl = Duration::from_secs(u64::from(7 * number % 40 + 1));
-        tx.register_process(process_id(number.into()), &identity(number.into()), ttl).await.unwrap();
+        tx.processes().register(process_id(number.into()), &identity(number.into()), ttl).await.unwrap();
         tx.commit().await.unwrap();
         bench.advance(Duration::from_millis(1_700));
     }
     for micros in [13_600_000, 8_500_000, 8_499_999, 3_400_001, 0, -3_600_000_000_i64] {
         bench.clock.jump_to(Timestamp::from_micros(start.as_micros() + micros));
         let mut tx = bench.begin().await;
-        let before = tx.processes(100).await.unwrap();
-        tx.shorten_leases().await.unwrap();
+        let before = tx.processes().list(100).await.unwrap();
+        tx.leases().shorten_leases().await.unwrap();
         for was in before {
-            let is = tx.processes(100).await.unwrap().into_iter().find(|one| one.id == was.id).unwrap();
+            let is =
+                tx.processes().list(100).await.unwrap().into_iter().find(|one| one.id == was.id).unwrap();
             let ProcessState::Live { until } = was.state else { panic!("{was:?}") };
             let rule = shortened(Span { since: was.heartbeat_at, until }, bench.now());
             assert_eq!((is.heartbeat_at, is.state), (rule.since, ProcessState::Live { until: rule.until }));
@@ -175,14 +176,14 @@ async fn the_statement_is_the_rule(bench: Bench) {
 async fn a_clock_that_goes_forward_changes_nothing(bench: Bench) {
     let one = bench.process(1).await;
     acquire(&bench, "a", one, Term::For(TTL)).await;
-    let before = bench.begin().await.processes(10).await.unwrap();
+    let before = bench.begin().await.processes().list(10).await.unwrap();
 
     for step in [Duration::ZERO, LITTLE, TTL, HOUR] {
         bench.advance(step);
         assert_eq!(bench.shorten_leases().await, 0);
     }
 
-    assert_eq!(bench.begin().await.processes(10).await.unwrap(), before);
+    assert_eq!(bench.begin().await.processes().list(10).await.unwrap(), before);
 }
 
 async fn who_died_by_a_step_forward_stays_dead_when_the_clock_is_put_right(bench: Bench) {
@@ -198,9 +199,9 @@ async fn who_died_by_a_step_forward_stays_dead_when_the_clock_is_put_right(bench
     assert_eq!(reap(&bench).await, (vec![], vec![]));
 
     let mut tx = bench.begin().await;
-    assert_eq!(tx.heartbeat(one, TTL).await.unwrap(), Err(ProcessRefusal::Ended));
-    assert!(!tx.confirm_lease(&key("a"), ghost.fence).await.unwrap());
-    assert!(tx.confirm_lease(&key("a"), granted.fence).await.unwrap());
+    assert_eq!(tx.processes().heartbeat(one, TTL).await.unwrap(), Err(ProcessRefusal::Ended));
+    assert!(!tx.leases().confirm(&key("a"), ghost.fence).await.unwrap());
+    assert!(tx.leases().confirm(&key("a"), granted.fence).await.unwrap());
 }
 
 /// Nobody can set the clock of a server here. To rows it is the same whether the clock goes back, or they were written an
@@ -222,7 +223,7 @@ async fn the_clock_of_the_database_itself_is_asked(bench: Bench) {
     assert_eq!(real.shorten_leases().await, 2);
 
     let mut tx = real.begin().await;
-    let (now, listed) = (tx.now().await.unwrap(), tx.processes(10).await.unwrap());
+    let (now, listed) = (tx.now().await.unwrap(), tx.processes().list(10).await.unwrap());
     let ProcessState::Live { until } = listed[0].state else { panic!("{listed:?}") };
     assert!(listed[0].heartbeat_at <= now && until <= now.plus(TTL), "{listed:?}");
     assert!(until > now.minus(HOUR), "{listed:?}");

@@ -36,7 +36,7 @@ async fn create(bench: &Bench, number: u8) -> TokenRecord {
         valid_for: Some(DAY),
     };
     let mut tx = bench.begin().await;
-    let record = tx.create_token(&token(number), &new, &Actor::system()).await.unwrap();
+    let record = tx.tokens().create(&token(number), &new, &Actor::system()).await.unwrap();
     tx.commit().await.unwrap();
     record
 }
@@ -45,10 +45,10 @@ async fn a_token_opens_the_door_only_with_its_secret(bench: Bench) {
     let record = create(&bench, 1).await;
     let mut tx = bench.begin().await;
 
-    assert_eq!(tx.authenticate(&token(1)).await.unwrap(), Some(record.clone()));
+    assert_eq!(tx.tokens().authenticate(&token(1)).await.unwrap(), Some(record.clone()));
     let stolen_id = format!("tm_{}_{}", record.id, token(2).secret()).parse().unwrap();
-    assert_eq!(tx.authenticate(&stolen_id).await.unwrap(), None);
-    assert_eq!(tx.authenticate(&token(3)).await.unwrap(), None);
+    assert_eq!(tx.tokens().authenticate(&stolen_id).await.unwrap(), None);
+    assert_eq!(tx.tokens().authenticate(&token(3)).await.unwrap(), None);
     assert_eq!(record.scopes, ["pool/etl*", "job/정산"]);
 }
 
@@ -57,14 +57,14 @@ async fn an_expired_or_revoked_token_opens_nothing(bench: Bench) {
     let revoked = create(&bench, 2).await;
     let mut tx = bench.begin().await;
 
-    assert!(tx.revoke_token(&revoked.id, &Actor::system()).await.unwrap());
-    assert!(!tx.revoke_token(&revoked.id, &Actor::system()).await.unwrap());
-    assert!(!tx.revoke_token("unknown", &Actor::system()).await.unwrap());
-    assert_eq!(tx.authenticate(&token(2)).await.unwrap(), None);
+    assert!(tx.tokens().revoke(&revoked.id, &Actor::system()).await.unwrap());
+    assert!(!tx.tokens().revoke(&revoked.id, &Actor::system()).await.unwrap());
+    assert!(!tx.tokens().revoke("unknown", &Actor::system()).await.unwrap());
+    assert_eq!(tx.tokens().authenticate(&token(2)).await.unwrap(), None);
     bench.advance(DAY - Duration::from_micros(1));
-    assert!(tx.authenticate(&token(1)).await.unwrap().is_some());
+    assert!(tx.tokens().authenticate(&token(1)).await.unwrap().is_some());
     bench.advance(Duration::from_micros(1));
-    assert_eq!(tx.authenticate(&token(1)).await.unwrap(), None);
+    assert_eq!(tx.tokens().authenticate(&token(1)).await.unwrap(), None);
 }
 
 async fn the_use_of_a_token_is_noted_to_the_minute(bench: Bench) {
@@ -72,21 +72,21 @@ async fn the_use_of_a_token_is_noted_to_the_minute(bench: Bench) {
     let first = bench.now();
     let mut tx = bench.begin().await;
 
-    tx.touch_token(&record.id).await.unwrap();
+    tx.tokens().touch(&record.id).await.unwrap();
     bench.advance(Duration::from_secs(59));
-    tx.touch_token(&record.id).await.unwrap();
-    assert_eq!(tx.tokens(1).await.unwrap()[0].last_used_at, Some(first));
+    tx.tokens().touch(&record.id).await.unwrap();
+    assert_eq!(tx.tokens().list(1).await.unwrap()[0].last_used_at, Some(first));
     bench.advance(Duration::from_secs(2));
-    tx.touch_token(&record.id).await.unwrap();
-    assert_eq!(tx.tokens(1).await.unwrap()[0].last_used_at, Some(bench.now()));
+    tx.tokens().touch(&record.id).await.unwrap();
+    assert_eq!(tx.tokens().list(1).await.unwrap()[0].last_used_at, Some(bench.now()));
 }
 
 async fn no_secret_is_stored_or_told(bench: Bench) {
     let record = create(&bench, 1).await;
     let mut tx = bench.begin().await;
-    tx.open_session("a-secret-of-a-session", &record).await.unwrap();
+    tx.tokens().open_session("a-secret-of-a-session", &record).await.unwrap();
 
-    let told = format!("{record:?} {:?}", tx.audit_entries(&AuditFilter::default(), 10).await.unwrap());
+    let told = format!("{record:?} {:?}", tx.audit().entries(&AuditFilter::default(), 10).await.unwrap());
     assert!(!told.contains(token(1).secret()) && !told.contains("a-secret-of-a-session"));
     assert!(told.contains("token.create") && told.contains("session.open"));
 }
@@ -94,71 +94,71 @@ async fn no_secret_is_stored_or_told(bench: Bench) {
 async fn a_session_ends_when_idle_and_at_the_latest_after_half_a_day(bench: Bench) {
     let record = create(&bench, 1).await;
     let mut tx = bench.begin().await;
-    tx.open_session("s", &record).await.unwrap();
+    tx.tokens().open_session("s", &record).await.unwrap();
 
     let mut open_for = Duration::ZERO;
-    while tx.session("s").await.unwrap().is_some() && open_for < DAY {
-        tx.touch_session("s").await.unwrap();
+    while tx.tokens().session("s").await.unwrap().is_some() && open_for < DAY {
+        tx.tokens().touch_session("s").await.unwrap();
         bench.advance(SESSION_IDLE_MAX / 2);
         open_for += SESSION_IDLE_MAX / 2;
     }
     assert_eq!(open_for, SESSION_MAX);
 
-    tx.open_session("t", &record).await.unwrap();
+    tx.tokens().open_session("t", &record).await.unwrap();
     bench.advance(SESSION_IDLE_MAX);
-    assert_eq!(tx.session("t").await.unwrap(), None);
-    assert_eq!(tx.session("unknown").await.unwrap(), None);
+    assert_eq!(tx.tokens().session("t").await.unwrap(), None);
+    assert_eq!(tx.tokens().session("unknown").await.unwrap(), None);
 }
 
 async fn a_session_ends_with_its_token(bench: Bench) {
     let (one, two) = (create(&bench, 1).await, create(&bench, 2).await);
     let mut tx = bench.begin().await;
-    tx.open_session("one", &one).await.unwrap();
-    tx.open_session("two", &two).await.unwrap();
+    tx.tokens().open_session("one", &one).await.unwrap();
+    tx.tokens().open_session("two", &two).await.unwrap();
 
-    tx.revoke_token(&one.id, &Actor::system()).await.unwrap();
+    tx.tokens().revoke(&one.id, &Actor::system()).await.unwrap();
 
-    assert_eq!(tx.session("one").await.unwrap(), None);
-    assert_eq!(tx.session("two").await.unwrap().map(|session| session.token.id), Some(two.id));
+    assert_eq!(tx.tokens().session("one").await.unwrap(), None);
+    assert_eq!(tx.tokens().session("two").await.unwrap().map(|session| session.token.id), Some(two.id));
 }
 
 async fn a_session_ends_when_it_is_closed(bench: Bench) {
     let record = create(&bench, 1).await;
     let mut tx = bench.begin().await;
-    tx.open_session("s", &record).await.unwrap();
+    tx.tokens().open_session("s", &record).await.unwrap();
 
-    assert!(tx.close_session("s").await.unwrap());
-    assert!(!tx.close_session("s").await.unwrap());
-    assert_eq!(tx.session("s").await.unwrap(), None);
+    assert!(tx.tokens().close_session("s").await.unwrap());
+    assert!(!tx.tokens().close_session("s").await.unwrap());
+    assert_eq!(tx.tokens().session("s").await.unwrap(), None);
 }
 
 async fn a_key_is_answered_once_and_always_the_same(bench: Bench) {
     let mut tx = bench.begin().await;
 
-    assert_eq!(tx.claim_key("ann", "k", b"request").await.unwrap(), Claim::New);
-    tx.save_answer("ann", "k", 201, "{}").await.unwrap();
+    assert_eq!(tx.idempotency().claim("ann", "k", b"request").await.unwrap(), Claim::New);
+    tx.idempotency().save_answer("ann", "k", 201, "{}").await.unwrap();
 
     let answered = Claim::Answered { status: 201, body: "{}".into() };
-    assert_eq!(tx.claim_key("ann", "k", b"request").await.unwrap(), answered);
-    assert_eq!(tx.claim_key("ann", "k", b"another").await.unwrap(), Claim::Mismatch);
-    assert_eq!(tx.claim_key("bob", "k", b"request").await.unwrap(), Claim::New);
+    assert_eq!(tx.idempotency().claim("ann", "k", b"request").await.unwrap(), answered);
+    assert_eq!(tx.idempotency().claim("ann", "k", b"another").await.unwrap(), Claim::Mismatch);
+    assert_eq!(tx.idempotency().claim("bob", "k", b"request").await.unwrap(), Claim::New);
 }
 
 async fn a_key_is_forgotten_after_a_day(bench: Bench) {
     let mut tx = bench.begin().await;
-    tx.claim_key("ann", "k", b"request").await.unwrap();
+    tx.idempotency().claim("ann", "k", b"request").await.unwrap();
 
     bench.advance(KEEP_ANSWERS + Duration::from_secs(1));
 
-    assert_eq!(tx.claim_key("ann", "k", b"another").await.unwrap(), Claim::New);
+    assert_eq!(tx.idempotency().claim("ann", "k", b"another").await.unwrap(), Claim::New);
 }
 
 async fn a_key_whose_change_failed_is_free_again(bench: Bench) {
     let mut tx = bench.begin().await;
-    tx.claim_key("ann", "k", b"request").await.unwrap();
+    tx.idempotency().claim("ann", "k", b"request").await.unwrap();
     tx.rollback().await.unwrap();
 
-    assert_eq!(bench.begin().await.claim_key("ann", "k", b"request").await.unwrap(), Claim::New);
+    assert_eq!(bench.begin().await.idempotency().claim("ann", "k", b"request").await.unwrap(), Claim::New);
 }
 
 async fn rivals_with_one_key_have_one_effect(bench: Bench) {
@@ -167,9 +167,9 @@ async fn rivals_with_one_key_have_one_effect(bench: Bench) {
         let store = bench.store.clone();
         rivals.push(tokio::spawn(async move {
             let mut tx = store.begin().await.unwrap();
-            let claim = tx.claim_key("ann", "k", b"request").await.unwrap();
+            let claim = tx.idempotency().claim("ann", "k", b"request").await.unwrap();
             if claim == Claim::New {
-                tx.save_answer("ann", "k", 200, "done").await.unwrap();
+                tx.idempotency().save_answer("ann", "k", 200, "done").await.unwrap();
             }
             tx.commit().await.unwrap();
             claim

@@ -64,7 +64,7 @@ pub(super) async fn run(arguments: AlertCommand, context: &Context) -> Result<Ex
 async fn list(limit: u32, context: &Context) -> Result<Exit, Failure> {
     let store = context.store().await?;
     let mut tx = store.read().await?;
-    let alerts = tx.alerts(limit).await?;
+    let alerts = tx.alerts().list(limit).await?;
     let columns = &["rule", "subject", "state", "severity", "value", "since", "silenced_until", "updated_at"];
     let mut listing = Listing::new("tidemill.alert_state/v1", columns, "No rule has been breached yet.");
     for alert in alerts {
@@ -129,7 +129,7 @@ async fn silence(arguments: Silence, context: &Context) -> Result<Exit, Failure>
         .map_err(|bad| Failure::new(Code::Usage, bad.to_string(), "see `tidemill alert silence --help`"))?;
     let store = context.store().await?;
     let mut tx = store.begin().await?;
-    let silence = tx.silence_alert(&request).await?;
+    let silence = tx.alerts().silence(&request).await?;
     tx.commit().await?;
     let silence =
         silence.map_err(|bad| Failure::new(Code::Usage, bad.to_string(), "correct the arguments"))?;
@@ -149,7 +149,7 @@ async fn silence(arguments: Silence, context: &Context) -> Result<Exit, Failure>
 async fn unsilence(arguments: &Unsilence, context: &Context) -> Result<Exit, Failure> {
     let store = context.store().await?;
     let mut tx = store.begin().await?;
-    let ended = tx.unsilence_alert(&arguments.rule, arguments.subject.as_ref(), &context.actor()).await?;
+    let ended = tx.alerts().unsilence(&arguments.rule, arguments.subject.as_ref(), &context.actor()).await?;
     tx.commit().await?;
     let rule = arguments.rule.chars().take(63).collect::<String>();
     let about = match &arguments.subject {

@@ -47,7 +47,7 @@ pub(super) async fn run(Audit::List(arguments): Audit, context: &Context) -> Res
         object: arguments.object,
     };
     let store = context.store().await?;
-    let records = store.read().await?.audit_entries(&filter, arguments.limit).await?;
+    let records = store.read().await?.audit().entries(&filter, arguments.limit).await?;
     let columns = &["id", "at", "actor", "role", "action", "object", "from", "to", "reason", "request_id"];
     let mut listing = Listing::new("tidemill.audit/v1", columns, "No entries.");
     for record in records {

@@ -25,7 +25,7 @@ pub(super) async fn run(
 ) -> Result<Exit, Failure> {
     let store = context.store().await?;
     let mut tx = store.read().await?;
-    let leases = tx.leases(*limit).await?;
+    let leases = tx.leases().list(*limit).await?;
     let columns = &["kind", "name", "state", "epoch", "owner", "acquired_at", "until"];
     let mut listing = Listing::new("tidemill.lease/v1", columns, "Nothing has been leased yet.");
     for record in leases {

@@ -169,12 +169,12 @@ pub(super) async fn run(command: PoolCommand, context: &Context) -> Result<Exit,
 /// The pool of this name, or else with this external id.
 pub(super) async fn find(tx: &mut Tx, text: &str) -> Result<PoolRecord, Failure> {
     if let Ok(name) = text.parse::<PoolName>()
-        && let Some(found) = tx.pool(&name).await?
+        && let Some(found) = tx.pools().find(&name).await?
     {
         return Ok(found);
     }
     if let Ok(external_id) = text.parse::<i64>()
-        && let Some(found) = tx.pool_by_external_id(external_id).await?
+        && let Some(found) = tx.pools().find_external(external_id).await?
     {
         return Ok(found);
     }

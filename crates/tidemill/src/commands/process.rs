@@ -25,7 +25,7 @@ pub(super) async fn run(
     let store = context.store().await?;
     let mut tx = store.read().await?;
     let now = tx.now().await?;
-    let processes = tx.processes(*limit).await?;
+    let processes = tx.processes().list(*limit).await?;
     let columns = &["id", "name", "host", "pid", "version", "state", "started_at", "heartbeat_age_seconds"];
     let mut listing = Listing::new("tidemill.process/v1", columns, "No process has used this database yet.");
     for process in processes {

@@ -80,7 +80,7 @@ pub(super) async fn run(command: ScheduleCommand, context: &Context) -> Result<E
 async fn list(limit: u32, context: &Context) -> Result<Exit, Failure> {
     let store = context.store().await?;
     let mut tx = store.read().await?;
-    let schedules = tx.schedules(limit).await?;
+    let schedules = tx.schedules().list(limit).await?;
     let columns = &["name", "job", "cron", "zone", "state", "next_at", "last_tick_at"];
     let mut listing = Listing::new("tidemill.schedule/v1", columns, "There are no schedules.");
     for record in &schedules {
@@ -106,7 +106,7 @@ async fn show(name: &str, context: &Context) -> Result<Exit, Failure> {
 async fn remove(name: &str, reason: &str, context: &Context) -> Result<Exit, Failure> {
     let store = context.store().await?;
     let mut tx = store.begin().await?;
-    let is_removed = tx.remove_schedule(name, &context.actor(), reason).await?;
+    let is_removed = tx.schedules().remove(name, &context.actor(), reason).await?;
     tx.commit().await?;
     if !is_removed {
         return Err(unknown(name).into());
@@ -118,7 +118,7 @@ async fn remove(name: &str, reason: &str, context: &Context) -> Result<Exit, Fai
 async fn pause(name: &str, reason: &str, context: &Context) -> Result<Exit, Failure> {
     let store = context.store().await?;
     let mut tx = store.begin().await?;
-    let paused = tx.pause_schedule(name, &context.actor(), reason).await?;
+    let paused = tx.schedules().pause(name, &context.actor(), reason).await?;
     tx.commit().await?;
     print(&paused.ok_or_else(|| unknown(name))?, context)?;
     Ok(Exit::Ok)
@@ -127,7 +127,7 @@ async fn pause(name: &str, reason: &str, context: &Context) -> Result<Exit, Fail
 async fn resume(name: &str, context: &Context) -> Result<Exit, Failure> {
     let store = context.store().await?;
     let mut tx = store.begin().await?;
-    let resumed = tx.resume_schedule(name, &context.actor(), None).await?;
+    let resumed = tx.schedules().resume(name, &context.actor(), None).await?;
     tx.commit().await?;
     print(&resumed.ok_or_else(|| unknown(name))?, context)?;
     Ok(Exit::Ok)
@@ -154,8 +154,8 @@ async fn next(name: &str, count: u32, context: &Context) -> Result<Exit, Failure
 async fn ticks(name: &str, limit: u32, context: &Context) -> Result<Exit, Failure> {
     let store = context.store().await?;
     let mut tx = store.read().await?;
-    let found = tx.schedule(name).await?;
-    let ticks = tx.schedule_ticks(name, None, limit).await?;
+    let found = tx.schedules().find(name).await?;
+    let ticks = tx.schedules().ticks(name, None, limit).await?;
     found.ok_or_else(|| unknown(name))?;
     let columns = &["tick_at", "outcome", "execution", "decided_at", "reason"];
     let mut listing = Listing::new("tidemill.schedule_tick/v1", columns, "It has not ticked yet.");
@@ -175,7 +175,7 @@ async fn ticks(name: &str, limit: u32, context: &Context) -> Result<Exit, Failur
 async fn find(name: &str, context: &Context) -> Result<ScheduleRecord, Failure> {
     let store = context.store().await?;
     let mut tx = store.read().await?;
-    let found = tx.schedule(name).await?;
+    let found = tx.schedules().find(name).await?;
     Ok(found.ok_or_else(|| unknown(name))?)
 }
 

@@ -102,7 +102,7 @@ pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
     let wanted = Wanted { relay, renders, action: None };
     let serving = Serving::start(context, &store, listen, &base_path, authentication, wanted).await?;
     context.note(&format!("serving http://{}{base_path}", serving.server.address()));
-    if !is_open && store.read().await?.tokens(1).await?.is_empty() {
+    if !is_open && store.read().await?.tokens().list(1).await?.is_empty() {
         context.note("no token was created yet: `tidemill token create NAME --role admin` makes one");
     }
     let was_told = serving.run(shutdown).await;

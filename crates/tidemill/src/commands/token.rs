@@ -94,7 +94,7 @@ async fn create(arguments: Create, context: &Context) -> Result<Exit, Failure> {
     };
     let store = context.store().await?;
     let mut tx = store.begin().await?;
-    let record = tx.create_token(&token, &new, &context.actor()).await?;
+    let record = tx.tokens().create(&token, &new, &context.actor()).await?;
     tx.commit().await?;
     let end = record.expires_at.map_or_else(|| "never".to_owned(), |end| end.to_string());
     context.note(&format!(
@@ -109,7 +109,7 @@ async fn list(context: &Context) -> Result<Exit, Failure> {
     let store = context.store().await?;
     let mut tx = store.read().await?;
     let now = tx.now().await?;
-    let records = tx.tokens(1000).await?;
+    let records = tx.tokens().list(1000).await?;
     let columns =
         &["id", "name", "role", "scopes", "state", "created_at", "created_by", "expires_at", "last_used_at"];
     let mut listing =
@@ -142,7 +142,7 @@ fn state(record: &TokenRecord, now: Timestamp) -> &'static str {
 async fn revoke(id: &str, context: &Context) -> Result<Exit, Failure> {
     let store = context.store().await?;
     let mut tx = store.begin().await?;
-    let revoked = tx.revoke_token(id, &context.actor()).await?;
+    let revoked = tx.tokens().revoke(id, &context.actor()).await?;
     tx.commit().await?;
     if !revoked {
         let what = format!("there is no valid token {:?}", id.chars().take(20).collect::<String>());

@@ -54,15 +54,15 @@ pub(super) async fn run(arguments: &Why, context: &Context) -> Result<Exit, Fail
 /// The tickets that are meant: of a lease, of a run of any DAG, or of a run of one DAG.
 async fn tickets(tx: &mut Tx, text: &str, limit: u32) -> Result<Vec<TicketRecord>, Failure> {
     if let Ok(id) = text.parse::<TicketId>()
-        && let Some(found) = tx.pool_ticket(id).await?
+        && let Some(found) = tx.pools().ticket(id).await?
     {
         return Ok(vec![found]);
     }
-    let of_all = tx.tickets_of_run(text, limit).await?;
+    let of_all = tx.pools().tickets_of_run(text, limit).await?;
     let Some((dag_id, run_id)) = text.split_once('/').filter(|_| of_all.is_empty()) else {
         return Ok(of_all);
     };
-    let mut of_run = tx.tickets_of_run(run_id, limit).await?;
+    let mut of_run = tx.pools().tickets_of_run(run_id, limit).await?;
     of_run.retain(|found| found.ticket.holder.dag_id() == dag_id);
     Ok(of_run)
 }

@@ -21,7 +21,7 @@ async fn fire(store: &Store, about: &str) {
         reading: Reading::Breached(2.0),
     };
     let mut tx = store.begin().await.unwrap();
-    tx.judge_alert(judging, |_, notice| notice.to_string()).await.unwrap();
+    tx.alerts().judge(judging, |_, notice| notice.to_string()).await.unwrap();
     tx.commit().await.unwrap();
 }
 

@@ -45,7 +45,7 @@ async fn a_server_prints_the_metrics_of_each_pool_at_its_end() {
     let mut tx = store.begin().await.unwrap();
     for (name, id, max_units) in [("ADW", Some(4), 1_000), ("ERP", None, 500)] {
         let settings = Settings { external_id: id, ..Settings::new(name.parse().unwrap(), max_units) };
-        tx.create_pool(&settings, &Actor::system()).await.unwrap();
+        tx.pools().create(&settings, &Actor::system()).await.unwrap();
     }
     tx.commit().await.unwrap();
 

@@ -84,10 +84,10 @@ impl Ground {
         let filter = ExecutionFilter { job: Some(job.to_owned()), ..ExecutionFilter::default() };
         let mut tx = self.store.read().await.unwrap();
         let mut found = Vec::new();
-        for record in tx.executions(&filter, None, 10_000).await.unwrap() {
-            let detail = tx.execution(record.id).await.unwrap().unwrap();
+        for record in tx.jobs().executions(&filter, None, 10_000).await.unwrap() {
+            let detail = tx.jobs().execution(record.id).await.unwrap().unwrap();
             if detail.parameters.iter().any(|known| known.name == "run" && known.value == run) {
-                found.push((detail, tx.steps(record.id).await.unwrap()));
+                found.push((detail, tx.jobs().steps(record.id).await.unwrap()));
             }
         }
         tx.rollback().await.unwrap();

@@ -157,7 +157,7 @@ async fn freeze_at_work(worker: &mut Worker, database: &Scratch) {
 async fn assert_no_ghost_settled(database: &Scratch) {
     let store = Store::connect(database.url()).await.unwrap();
     let filter = AuditFilter { action: Some("demo.settle".into()), ..AuditFilter::default() };
-    let mut log = store.read().await.unwrap().audit_entries(&filter, 10_000).await.unwrap();
+    let mut log = store.read().await.unwrap().audit().entries(&filter, 10_000).await.unwrap();
     log.reverse();
     assert!(log.len() >= 2, "nothing was settled, so nothing was tested");
     let mut latest = std::collections::HashMap::new();

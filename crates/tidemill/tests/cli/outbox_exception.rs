@@ -35,7 +35,7 @@ async fn stage(database: &Scratch) -> Stage {
             error: Some("no".into()),
         };
         let now = tx.now().await.unwrap();
-        tx.outbox_except(&[new], now).await.unwrap();
+        tx.outbox().except(&[new], now).await.unwrap();
     }
     tx.commit().await.unwrap();
     store.close().await;

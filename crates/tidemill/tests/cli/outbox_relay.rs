@@ -213,7 +213,7 @@ async fn a_role_that_may_not_make_partitions_publishes_and_is_told_what_it_lacks
     ))
     .await;
     let lacking = Stage::on(&database.url().replace("tidemill@", &format!("{role}@")));
-    let partitions = async || store.read().await.unwrap().outbox_partitions().await.unwrap().len();
+    let partitions = async || store.read().await.unwrap().outbox().partitions().await.unwrap().len();
     let before = partitions().await;
 
     add(&owned, "a");

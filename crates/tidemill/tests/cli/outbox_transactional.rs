@@ -84,10 +84,10 @@ impl Stand {
         let published = async {
             loop {
                 let mut tx = self.store.read().await.unwrap();
-                let places = tx.outbox_places().await.unwrap();
+                let places = tx.outbox().places().await.unwrap();
                 let read: i64 = places.iter().map(|place| place.seq.get()).sum();
                 let slots: Vec<_> = places.iter().map(|place| place.slot).collect();
-                let blocked = tx.outbox_blocked(&slots).await.unwrap();
+                let blocked = tx.outbox().blocked(&slots).await.unwrap();
                 tx.commit().await.unwrap();
                 if read >= i64::try_from(self.written).unwrap() && blocked.is_empty() {
                     return;
@@ -107,7 +107,7 @@ impl Stand {
         let given_up = async {
             loop {
                 let mut tx = self.store.read().await.unwrap();
-                let live = tx.outbox_relays().await.unwrap();
+                let live = tx.outbox().relays().await.unwrap();
                 tx.rollback().await.unwrap();
                 if live.iter().all(|detail| detail.relay.pid != pid) {
                     return;

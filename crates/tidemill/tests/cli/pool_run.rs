@@ -251,7 +251,7 @@ async fn units_come_back_although_the_database_cannot_take_them_at_first() {
         until("the command", || stage.path("ready").exists());
         let store = database.store(None).await.unwrap();
         let mut tx = store.begin().await.unwrap();
-        tx.lock_pool(&"etl".parse().unwrap()).await.unwrap();
+        tx.pools().lock(&"etl".parse().unwrap()).await.unwrap();
 
         fs::write(stage.path("go"), "").unwrap();
         until("the end of the command", || stage.path("done").exists());

@@ -40,7 +40,7 @@ async fn prepared(database: &Scratch) -> Stage {
     settings.threshold_percent = 100;
     settings.min_units = NonZeroU32::MIN;
     let mut tx = store.begin().await.unwrap();
-    tx.create_pool(&settings, &Actor::system()).await.unwrap();
+    tx.pools().create(&settings, &Actor::system()).await.unwrap();
     tx.commit().await.unwrap();
     store.close().await;
     let stage = Stage::on(database.url()).with("TIDEMILL_DATABASE_INIT", "always");
@@ -53,7 +53,7 @@ async fn prepared(database: &Scratch) -> Stage {
 async fn level(database: &Scratch) -> (u64, u64) {
     let store = database.store(None).await.unwrap();
     let mut tx = store.read().await.unwrap();
-    let found = tx.pool(&"adw".parse().unwrap()).await.unwrap().unwrap();
+    let found = tx.pools().find(&"adw".parse().unwrap()).await.unwrap().unwrap();
     tx.rollback().await.unwrap();
     store.close().await;
     (found.usage, found.waiting)

@@ -33,14 +33,14 @@ fn every_second(url: &str) -> Program {
 
 async fn ticks(store: &Store) -> Vec<TickRecord> {
     let mut tx = store.read().await.unwrap();
-    let ticks = tx.schedule_ticks("often", None, 1000).await.unwrap();
+    let ticks = tx.schedules().ticks("often", None, 1000).await.unwrap();
     tx.rollback().await.unwrap();
     ticks
 }
 
 async fn executions(store: &Store) -> usize {
     let mut tx = store.read().await.unwrap();
-    let found = tx.executions(&ExecutionFilter::default(), None, 1000).await.unwrap().len();
+    let found = tx.jobs().executions(&ExecutionFilter::default(), None, 1000).await.unwrap().len();
     tx.rollback().await.unwrap();
     found
 }
@@ -112,7 +112,7 @@ async fn served(database: &Scratch) -> Program {
     let written_down = async {
         loop {
             let mut tx = store.read().await.unwrap();
-            let is_there = tx.schedule("nightly").await.unwrap().is_some();
+            let is_there = tx.schedules().find("nightly").await.unwrap().is_some();
             tx.rollback().await.unwrap();
             if is_there {
                 return;

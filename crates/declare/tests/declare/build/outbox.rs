@@ -9,8 +9,8 @@ use tidemill_store::outbox::EventFilter;
 async fn events(stand: &Stand) -> Vec<StoredEvent> {
     let mut tx = stand.bench.store().read().await.unwrap();
     let mut events = Vec::new();
-    for record in tx.outbox_events(&EventFilter::default(), 1000).await.unwrap().into_iter().rev() {
-        events.push(tx.outbox_event(record.id).await.unwrap().unwrap());
+    for record in tx.outbox().events(&EventFilter::default(), 1000).await.unwrap().into_iter().rev() {
+        events.push(tx.outbox().event(record.id).await.unwrap().unwrap());
     }
     events
 }

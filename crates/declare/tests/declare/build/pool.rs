@@ -14,7 +14,7 @@ async fn stands() -> Vec<Stand> {
         settings.default_units = NonZeroU32::new(2).unwrap();
         settings.min_units = NonZeroU32::MIN;
         let mut tx = stand.bench.store().begin().await.unwrap();
-        tx.create_pool(&settings, &Actor::system()).await.unwrap();
+        tx.pools().create(&settings, &Actor::system()).await.unwrap();
         tx.commit().await.unwrap();
     }
     stands
@@ -22,7 +22,7 @@ async fn stands() -> Vec<Stand> {
 
 async fn usage(stand: &Stand) -> u64 {
     let mut tx = stand.bench.store().read().await.unwrap();
-    let found = tx.pool(&"adw".parse().unwrap()).await.unwrap().unwrap();
+    let found = tx.pools().find(&"adw".parse().unwrap()).await.unwrap().unwrap();
     tx.rollback().await.unwrap();
     found.usage
 }

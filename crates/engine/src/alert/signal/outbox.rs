@@ -71,20 +71,20 @@ impl What {
                     |backlog: Backlog| backlog.oldest.map_or(0.0, |oldest| now.since(oldest).as_secs_f64());
                 backlog.map_or(f64::NAN, age)
             }
-            Self::Parked => super::number(tx.outbox_excepted(COUNT_MAX).await?.parked.rows.least()),
+            Self::Parked => super::number(tx.outbox().excepted(COUNT_MAX).await?.parked.rows.least()),
             // Where there are no partitions there is nothing to see.
-            Self::DefaultRows => match tx.outbox_default_rows(COUNT_MAX).await? {
+            Self::DefaultRows => match tx.outbox().default_rows(COUNT_MAX).await? {
                 Some(count) => super::number(count.least()),
                 None => return Ok(Vec::new()),
             },
             Self::UnownedSlots => {
-                let unowned = tx.outbox_unowned_slots().await?;
+                let unowned = tx.outbox().unowned_slots().await?;
                 // Where nobody writes events, nobody has to relay them.
-                let is_used = tx.outbox_relays_alive().await?.0 > 0
+                let is_used = tx.outbox().relays_alive().await?.0 > 0
                     || backlog(tx).await?.is_none_or(|backlog| backlog.rows.least() > 0);
                 if is_used { super::number(unowned) } else { 0.0 }
             }
-            Self::MissingShares => super::number(tx.outbox_relays_alive().await?.1.len() as u64),
+            Self::MissingShares => super::number(tx.outbox().relays_alive().await?.1.len() as u64),
         });
         seen.extend(self.look_at_adopted(tx).await?);
         Ok(seen)
@@ -97,13 +97,13 @@ impl What {
                 let seconds = |(table, wait): (TableName, Option<Duration>)| {
                     (table, wait.map(|wait| wait.as_secs_f64()))
                 };
-                tx.adopted_waits().await?.into_iter().map(seconds).collect()
+                tx.outbox().adopted_waits().await?.into_iter().map(seconds).collect()
             }
             Self::Parked => {
                 let number = |(table, rows): (TableName, Option<Count>)| {
                     (table, rows.map(|rows| super::number(rows.least())))
                 };
-                tx.adopted_parked(COUNT_MAX).await?.into_iter().map(number).collect()
+                tx.outbox().adopted_parked(COUNT_MAX).await?.into_iter().map(number).collect()
             }
             Self::DefaultRows | Self::UnownedSlots | Self::MissingShares => Vec::new(),
         };
@@ -116,5 +116,5 @@ impl What {
 }
 
 async fn backlog(tx: &mut Tx) -> Result<Option<Backlog>, EngineError> {
-    Ok(tx.outbox_lag(COUNT_MAX).await?.as_deref().map(Backlog::of))
+    Ok(tx.outbox().lag(COUNT_MAX).await?.as_deref().map(Backlog::of))
 }

@@ -72,15 +72,15 @@ impl What {
     /// Of every pool, also of those to which nothing happened.
     async fn values(self, tx: &mut Tx) -> Result<BTreeMap<PoolName, f64>, EngineError> {
         let waits = match self {
-            Self::Wait => tx.pool_waits(WAITS_WITHIN).await?,
+            Self::Wait => tx.pools().waits(WAITS_WITHIN).await?,
             _ => BTreeMap::new(),
         };
         let timeouts = match self {
-            Self::Timeouts => tx.pool_timeouts(TIMEOUTS_WITHIN).await?,
+            Self::Timeouts => tx.pools().timeouts(TIMEOUTS_WITHIN).await?,
             _ => BTreeMap::new(),
         };
         let mut values = BTreeMap::new();
-        for seen in tx.pool_levels(POOLS_MAX).await? {
+        for seen in tx.pools().levels(POOLS_MAX).await? {
             let pool = seen.settings.name;
             let value = match self {
                 Self::Utilization => seen.level.percent(),

@@ -42,7 +42,8 @@ impl Launcher {
             has_changed: false,
         };
         let valid = check(&parameters, job.parameters());
-        let preview = tx.preview_launch(job.name(), &parameters, job.definition(), rules, valid).await?;
+        let preview =
+            tx.jobs().preview_launch(job.name(), &parameters, job.definition(), rules, valid).await?;
         match preview {
             Ok(_) => Ok(()),
             Err(refusal) => Err(JobError::Refused { job: job.name().to_owned(), refusal }),
@@ -101,7 +102,7 @@ impl Launching<'_> {
             by: inner.process.id(),
             actor,
         };
-        let launched = match tx.launch_job(&request).await? {
+        let launched = match tx.jobs().launch(&request).await? {
             Ok(launched) => launched,
             Err(refusal) => return Err(JobError::Refused { job: job.name().to_owned(), refusal }),
         };

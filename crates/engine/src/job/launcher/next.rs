@@ -24,7 +24,7 @@ impl Launcher {
         loop {
             let mut launching = self.launching().await;
             let mut tx = self.inner.store.begin().await?;
-            let greatest = tx.greatest_run_id(job).await?;
+            let greatest = tx.jobs().greatest_run_id(job).await?;
             let next = next_instance(parameters.clone(), greatest)
                 .map_err(|why| JobError::NoNext { job: job.to_owned(), why })?;
             match launching.launch(&mut tx, job, &next, actor).await {

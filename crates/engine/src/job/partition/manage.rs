@@ -187,31 +187,31 @@ impl Managing<'_> {
 
     async fn try_start(&self, request: &PartitionRequest<'_>) -> Result<PartitionStart, StoreError> {
         let mut tx = self.task.scope.store().begin().await?;
-        let started = tx.start_partitions(request).await?;
+        let started = tx.jobs().start_partitions(request).await?;
         tx.commit().await?;
         Ok(started)
     }
 
     async fn try_count(&self) -> Result<u64, StoreError> {
         let mut tx = self.task.scope.store().read().await?;
-        let open = tx.open_partitions(self.id()).await?;
+        let open = tx.jobs().open_partitions(self.id()).await?;
         Ok(open)
     }
 
     async fn try_stop(&self, actor: &Actor) -> Result<bool, StoreError> {
         let mut tx = self.task.scope.store().begin().await?;
-        if !tx.stop_free_partitions(self.id(), &self.worker()).await? {
+        if !tx.jobs().stop_free_partitions(self.id(), &self.worker()).await? {
             return Ok(false);
         }
-        let _already_stopping = tx.request_stop(self.task.scope.execution(), actor, None).await?;
+        let _already_stopping = tx.jobs().request_stop(self.task.scope.execution(), actor, None).await?;
         tx.commit().await?;
         Ok(true)
     }
 
     async fn try_sum(&self, chains: &[i64]) -> Result<(Vec<PartitionOutcome>, Counters), StoreError> {
         let mut tx = self.task.scope.store().read().await?;
-        let outcomes = tx.partition_outcome(self.id()).await?;
-        let totals = tx.partition_totals(chains).await?;
+        let outcomes = tx.jobs().partition_outcome(self.id()).await?;
+        let totals = tx.jobs().partition_totals(chains).await?;
         Ok((outcomes, totals))
     }
 

@@ -39,7 +39,7 @@ pub(super) async fn claim(
     let _one_at_a_time = process.acquiring().lock().await;
     let sent = process.clock().monotonic();
     let mut tx = store.begin().await?;
-    let claimed = tx.claim_partitions(claim).await?;
+    let claimed = tx.jobs().claim_partitions(claim).await?;
     tx.commit().await?;
     crash_point!("partition_claimed");
     let held = |claimed: Claimed| {
@@ -171,7 +171,7 @@ async fn try_once(
     ending: &Ending,
 ) -> Result<Option<Recorded>, StoreError> {
     let mut tx = scope.store().begin().await?;
-    if ending.status == BatchStatus::Stopped && !tx.is_stopping(scope.execution()).await? {
+    if ending.status == BatchStatus::Stopped && !tx.jobs().is_stopping(scope.execution()).await? {
         tx.rollback().await?;
         return Ok(Some(Recorded::HandedBack));
     }
@@ -184,7 +184,7 @@ async fn try_once(
         exit: &ending.exit,
         counters: &ending.counters,
     };
-    if !tx.end_partition(&end).await? {
+    if !tx.jobs().end_partition(&end).await? {
         return Ok(None);
     }
     tx.commit().await?;

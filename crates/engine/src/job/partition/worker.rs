@@ -151,8 +151,8 @@ impl Drop for Run {
 
 async fn look(launcher: &Launcher, claimed: &Claimed) -> Result<Option<Arc<Run>>, StoreError> {
     let mut tx = launcher.store().read().await?;
-    let detail = tx.execution(claimed.execution).await?;
-    let context = tx.job_context(claimed.execution).await?;
+    let detail = tx.jobs().execution(claimed.execution).await?;
+    let context = tx.jobs().job_context(claimed.execution).await?;
     let Some(detail) = detail else { return Ok(None) };
     let job_context = match context {
         Some(StoredContext::Ours(context)) => context,

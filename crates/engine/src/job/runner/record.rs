@@ -95,17 +95,17 @@ impl Recorder {
         let (execution, lease, fence) = (self.execution, self.lease.key(), self.lease.fence());
         let mut tx = self.store.begin().await?;
         let answer = match entry {
-            Entry::Begin => Answer::Recorded(tx.begin_execution(execution, lease, fence).await?),
-            Entry::StartStep(request) => Answer::Step(tx.start_step(request).await?),
+            Entry::Begin => Answer::Recorded(tx.jobs().begin_execution(execution, lease, fence).await?),
+            Entry::StartStep(request) => Answer::Step(tx.jobs().start_step(request).await?),
             Entry::EndStep { end, job_context } => {
                 let is_ours = match job_context {
-                    Some(text) => tx.save_job_context(execution, lease, fence, text).await?,
+                    Some(text) => tx.jobs().save_job_context(execution, lease, fence, text).await?,
                     None => true,
                 };
-                Answer::Recorded(is_ours && tx.end_step(end).await?)
+                Answer::Recorded(is_ours && tx.jobs().end_step(end).await?)
             }
             Entry::End { status, exit } => {
-                let is_ended = tx.end_execution(execution, lease, fence, *status, exit).await?;
+                let is_ended = tx.jobs().end_execution(execution, lease, fence, *status, exit).await?;
                 Answer::Recorded(is_ended || is_recorded(&mut tx, execution, *status, exit).await?)
             }
         };
@@ -127,6 +127,6 @@ async fn is_recorded(
     status: BatchStatus,
     exit: &ExitStatus,
 ) -> Result<bool, StoreError> {
-    let found = tx.execution(execution).await?.map(|found| found.execution);
+    let found = tx.jobs().execution(execution).await?.map(|found| found.execution);
     Ok(found.is_some_and(|found| found.status == status && found.exit.code == exit.code))
 }

@@ -169,7 +169,7 @@ impl<'a> Asking<'a> {
 
     async fn settings(&self) -> Result<Option<Settings>, StoreError> {
         let mut tx = self.scope.store().read().await?;
-        let found = tx.pool(&self.wanted.pool).await?;
+        let found = tx.pools().find(&self.wanted.pool).await?;
         Ok(found.map(|found| found.settings))
     }
 

@@ -244,10 +244,10 @@ impl Member<'_> {
         self.effort.queried(5);
         let claimed = self.in_time(async {
             let mut tx = self.relay.store.begin().await?;
-            if !tx.acknowledge(self.fence(), &self.cursors, 0).await? {
+            if !tx.outbox().acknowledge(self.fence(), &self.cursors, 0).await? {
                 return Ok(None);
             }
-            let claim = tx.claim_adopted(&claiming).await?;
+            let claim = tx.outbox().claim_adopted(&claiming).await?;
             tx.commit().await?;
             Ok(Some(claim))
         });
@@ -347,10 +347,10 @@ impl Member<'_> {
         self.effort.queried(4);
         let marked = self.in_time(async {
             let mut tx = self.relay.store.begin().await?;
-            if !tx.acknowledge(self.fence(), &self.cursors, published as u64).await? {
+            if !tx.outbox().acknowledge(self.fence(), &self.cursors, published as u64).await? {
                 return Ok(None);
             }
-            let marked = tx.mark_adopted(&serving.table, &markings).await?;
+            let marked = tx.outbox().mark_adopted(&serving.table, &markings).await?;
             tx.commit().await?;
             Ok(Some(marked))
         });

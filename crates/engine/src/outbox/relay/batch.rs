@@ -103,7 +103,7 @@ impl Member<'_> {
         let reading = Reading { cursor: first, stop, floor: self.floor, low, limit };
         let page = loop {
             let mut tx = self.relay.store.alone_reading().await?;
-            let page = tx.read_outbox(&reading).await?;
+            let page = tx.outbox().read(&reading).await?;
             tx.commit().await?;
             match page {
                 Some(page) => break page,
@@ -120,7 +120,7 @@ impl Member<'_> {
         self.effort.queried(4);
         self.in_time(async {
             let mut tx = self.relay.store.begin().await?;
-            tx.fill_slots(10_000).await?;
+            tx.outbox().fill_slots(10_000).await?;
             tx.commit().await
         })
         .await
@@ -375,16 +375,16 @@ impl Member<'_> {
             let published = published as u64;
             if exceptions.is_empty() {
                 let mut tx = self.relay.store.alone().await?;
-                let is_ours = tx.acknowledge(self.fence(), cursors, published).await?;
+                let is_ours = tx.outbox().acknowledge(self.fence(), cursors, published).await?;
                 tx.commit().await?;
                 return Ok(is_ours);
             }
             let mut tx = self.relay.store.begin().await?;
-            if !tx.acknowledge(self.fence(), cursors, published).await? {
+            if !tx.outbox().acknowledge(self.fence(), cursors, published).await? {
                 return Ok(false);
             }
             let now = tx.now().await?;
-            tx.outbox_except(exceptions, now).await?;
+            tx.outbox().except(exceptions, now).await?;
             tx.commit().await?;
             Ok(true)
         })

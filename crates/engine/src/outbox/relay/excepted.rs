@@ -77,7 +77,7 @@ impl Member<'_> {
         self.in_time(async {
             let mut tx = self.relay.store.read().await?;
             let now = tx.now().await?;
-            let due = tx.outbox_due(&slots, now, HEADS_MAX, self.relay.options.batch.get()).await?;
+            let due = tx.outbox().due(&slots, now, HEADS_MAX, self.relay.options.batch.get()).await?;
             tx.commit().await?;
             Ok((due, now))
         })
@@ -93,11 +93,11 @@ impl Member<'_> {
         self.effort.queried(10);
         let settling = self.in_time(async {
             let mut tx = self.relay.store.begin().await?;
-            if !tx.acknowledge(self.fence(), &self.cursors, delivered as u64).await? {
+            if !tx.outbox().acknowledge(self.fence(), &self.cursors, delivered as u64).await? {
                 return Ok(None);
             }
             let now = tx.now().await?;
-            let settling = tx.outbox_settle(settled, now).await?;
+            let settling = tx.outbox().settle(settled, now).await?;
             tx.commit().await?;
             Ok(Some(settling))
         });

@@ -78,7 +78,7 @@ impl Member<'_> {
     async fn system(&self) -> Result<Option<String>, StoreError> {
         self.in_time(async {
             let mut tx = self.relay.store.read().await?;
-            let server = tx.outbox_server().await?;
+            let server = tx.outbox().server().await?;
             tx.commit().await?;
             Ok(server.and_then(|server| server.system_identifier))
         })
@@ -94,7 +94,7 @@ impl Member<'_> {
         let doubted = &self.groups.doubted;
         let asked = self.in_time(async {
             let mut tx = self.relay.store.read().await?;
-            let unsettled = tx.outbox_unsettled(doubted, &self.cursors).await?;
+            let unsettled = tx.outbox().unsettled(doubted, &self.cursors).await?;
             tx.commit().await?;
             Ok(unsettled)
         });

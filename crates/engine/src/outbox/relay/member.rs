@@ -96,7 +96,7 @@ impl<'a> Member<'a> {
         relay.store.check_outbox().await?;
         let sent = relay.clock.monotonic();
         let mut tx = relay.store.begin().await?;
-        if let Err(refusal) = tx.join_outbox(&joining).await? {
+        if let Err(refusal) = tx.outbox().join(&joining).await? {
             tx.commit().await?;
             return Ok(Err(refusal));
         }
@@ -249,7 +249,7 @@ impl<'a> Member<'a> {
         let view = self
             .in_time(async {
                 let mut tx = self.relay.store.alone().await?;
-                let view = tx.look_around(&looking).await?;
+                let view = tx.outbox().look_around(&looking).await?;
                 tx.commit().await?;
                 Ok(view)
             })
@@ -278,9 +278,9 @@ impl<'a> Member<'a> {
             let loading = self.in_time(async {
                 // Behind a change of our own that may still be on its way.
                 let mut tx = self.relay.store.begin().await?;
-                let Some(position) = tx.lock_relay_position(self.id).await? else { return Ok(None) };
+                let Some(position) = tx.outbox().lock_relay_position(self.id).await? else { return Ok(None) };
                 let slots: Vec<Slot> = position.2.iter().map(|(slot, _)| *slot).collect();
-                let blocked = tx.outbox_blocked(&slots).await?;
+                let blocked = tx.outbox().blocked(&slots).await?;
                 tx.commit().await?;
                 Ok(Some((position, blocked)))
             });
@@ -382,7 +382,7 @@ impl<'a> Member<'a> {
         self.relay.publisher.leave(&[]);
         let leaving = async {
             let mut tx = self.relay.store.begin().await?;
-            tx.leave_outbox(id).await?;
+            tx.outbox().leave(id).await?;
             tx.commit().await
         };
         match tokio::time::timeout(self.relay.options.lease, leaving).await {

@@ -20,7 +20,7 @@ impl Member<'_> {
     pub(super) async fn retire(&mut self) -> bool {
         let retiring = self.in_time(async {
             let mut tx = self.relay.store.begin().await?;
-            let retired = tx.retire_relays().await?;
+            let retired = tx.outbox().retire_relays().await?;
             tx.commit().await?;
             Ok(retired)
         });
@@ -77,10 +77,11 @@ impl Member<'_> {
         let sent = self.now();
         let taking = self.in_time(async {
             let mut tx = self.relay.store.begin().await?;
-            let taken = tx.take_slots(self.fence(), self.cursors.clone(), wanted, self.relay.unit).await?;
+            let taken =
+                tx.outbox().take_slots(self.fence(), self.cursors.clone(), wanted, self.relay.unit).await?;
             let Some(taken) = taken else { return Ok(None) };
             let slots: Vec<Slot> = taken.epochs.iter().map(|(slot, _)| *slot).collect();
-            let blocked = tx.outbox_blocked(&slots).await?;
+            let blocked = tx.outbox().blocked(&slots).await?;
             tx.commit().await?;
             Ok(Some((taken, blocked)))
         });
@@ -103,7 +104,8 @@ impl Member<'_> {
         let sent = self.now();
         let leaving_them = self.in_time(async {
             let mut tx = self.relay.store.begin().await?;
-            let Some(kept) = tx.leave_slots(self.fence(), self.cursors.clone(), leaving).await? else {
+            let Some(kept) = tx.outbox().leave_slots(self.fence(), self.cursors.clone(), leaving).await?
+            else {
                 return Ok(None);
             };
             tx.commit().await?;

@@ -23,7 +23,7 @@ impl Task {
         let uid = self.uid();
         let read = async {
             let mut tx = self.site.store.read().await?;
-            let document = tx.render_document(uid.render(), uid.epoch()).await?;
+            let document = tx.renders().document(uid.render(), uid.epoch()).await?;
             Ok::<_, StoreError>(document)
         };
         let document = read.await.map_err(|error| unexpected(&error))?;

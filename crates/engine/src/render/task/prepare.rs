@@ -94,7 +94,7 @@ impl Task {
         loop {
             let read = async {
                 let mut tx = self.site.store.read().await?;
-                let data = tx.render_data(self.held.id).await?;
+                let data = tx.renders().data(self.held.id).await?;
                 Ok::<_, StoreError>(data)
             };
             match read.await {

@@ -117,7 +117,7 @@ async fn an_adopted_table_is_a_subject_of_its_own() {
     .await;
     store.index_adopted(&table.name).await.unwrap();
     let mut tx = store.begin().await.unwrap();
-    tx.adopt_table(&table, &Actor::system()).await.unwrap();
+    tx.outbox().adopt_table(&table, &Actor::system()).await.unwrap();
     tx.commit().await.unwrap();
     let value = async |signal: &str| {
         let subject = Subject::new("table/public.transfer_events").unwrap();
@@ -140,8 +140,11 @@ async fn an_adopted_table_is_a_subject_of_its_own() {
 
     let mut tx = store.begin().await.unwrap();
     let ids = [EventId::new(1)];
-    let _ordered =
-        tx.order_adopted(&table, RowOrder::Skip, &ids, &Actor::system(), "for a test").await.unwrap();
+    let _ordered = tx
+        .outbox()
+        .order_adopted(&table, RowOrder::Skip, &ids, &Actor::system(), "for a test")
+        .await
+        .unwrap();
     tx.commit().await.unwrap();
     assert_eq!((value("outbox_lag_seconds").await, value("outbox_parked").await), (Some(60.0), Some(0.0)));
 

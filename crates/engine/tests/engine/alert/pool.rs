@@ -39,7 +39,7 @@ impl Night {
         let mut settings = Settings::new(adw(), 100);
         settings.threshold_percent = 100;
         let mut tx = bench.store.begin().await.unwrap();
-        tx.create_pool(&settings, &Actor::system()).await.unwrap();
+        tx.pools().create(&settings, &Actor::system()).await.unwrap();
         tx.commit().await.unwrap();
         let rules: Vec<Rule> = default_rules().into_iter().filter(|known| known.name() == rule).collect();
         assert_eq!(rules.len(), 1, "{rule}");
@@ -100,7 +100,7 @@ impl Night {
     }
 
     async fn alert(&self) -> (AlertState, Severity) {
-        let alerts = self.bench.store.read().await.unwrap().alerts(10).await.unwrap();
+        let alerts = self.bench.store.read().await.unwrap().alerts().list(10).await.unwrap();
         assert_eq!(alerts.len(), 1);
         assert_eq!(alerts[0].subject.as_str(), "pool/ADW");
         (alerts[0].state, alerts[0].severity)
@@ -179,7 +179,7 @@ async fn the_alert_of_a_pool_that_is_removed_is_over() {
         night.give_back(run).await;
     }
     let mut tx = night.bench.store.begin().await.unwrap();
-    tx.remove_pool(&adw(), &Actor::system(), None).await.unwrap();
+    tx.pools().remove(&adw(), &Actor::system(), None).await.unwrap();
     tx.commit().await.unwrap();
 
     assert_eq!(night.turns(Duration::ZERO).await, (0, 1));

@@ -138,7 +138,7 @@ async fn a_row_that_the_database_refuses_is_found_skipped_and_kept_as_a_reject()
         assert_eq!((recorded.counters.write, recorded.counters.write_skip), (9, 1));
         assert_eq!(recorded.counters.rollback, 1, "only the one before the scan");
         assert_eq!(targets(bench.store()).await, (1..=10).collect::<Vec<_>>());
-        let rejects = bench.store().read().await.unwrap().rejects(recorded.id, 0, 10).await.unwrap();
+        let rejects = bench.store().read().await.unwrap().jobs().rejects(recorded.id, 0, 10).await.unwrap();
         assert_eq!(rejects.len(), 1);
         assert_eq!((rejects[0].phase.as_str(), rejects[0].kind.as_str()), ("write", "constraint"));
         assert_eq!(rejects[0].item.as_deref(), Some("4"));
@@ -330,7 +330,7 @@ async fn listeners_hear_of_everything_and_can_set_the_exit_code() {
     );
     assert_eq!(run.step("s").unwrap().counters.filter, 1);
     let mut tx = bench.store().read().await.unwrap();
-    let context = tx.job_context(run.end.execution).await.unwrap().unwrap();
+    let context = tx.jobs().job_context(run.end.execution).await.unwrap().unwrap();
     assert!(format!("{context:?}").contains("written"), "{context:?}");
 }
 

@@ -119,7 +119,7 @@ async fn a_job_step_runs_another_job_and_goes_on_with_the_same_instance() {
         assert_eq!(second, "job=COMPLETED/COMPLETED ran=[i2] | child=COMPLETED/COMPLETED");
         assert_eq!(made.load(Ordering::SeqCst), 1);
         let mut tx = bench.store().read().await.unwrap();
-        let instances = tx.instances("inner", None, 10).await.unwrap();
+        let instances = tx.jobs().instances("inner", None, 10).await.unwrap();
         assert_eq!((instances.len(), instances[0].executions), (1, 2));
     }
 }

@@ -24,7 +24,8 @@ async fn the_commit_of_a_ghost_is_refused_and_counted() {
 
         stand.bench.clock().advance(TTL);
         let reaped = reaper::run_once(store).await.unwrap();
-        let lost = store.read().await.unwrap().execution(ghost.execution).await.unwrap().unwrap().execution;
+        let lost =
+            store.read().await.unwrap().jobs().execution(ghost.execution).await.unwrap().unwrap().execution;
         let open = Gate::closed();
         open.open();
         let finished = launch(store, "heir", &open).await.ended().await.unwrap();

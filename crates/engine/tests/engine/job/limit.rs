@@ -43,7 +43,7 @@ async fn launch(launcher: &Launcher, number: i64) -> Result<Running, JobError> {
 /// The statuses of all executions, the newest first.
 async fn statuses(bench: &JobBench) -> Vec<BatchStatus> {
     let mut tx = bench.store().read().await.unwrap();
-    let found = tx.executions(&ExecutionFilter::default(), None, 100).await.unwrap();
+    let found = tx.jobs().executions(&ExecutionFilter::default(), None, 100).await.unwrap();
     tx.rollback().await.unwrap();
     found.into_iter().map(|found| found.status).collect()
 }

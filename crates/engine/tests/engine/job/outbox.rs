@@ -28,8 +28,8 @@ fn counted(number: i64) -> Result<NewEvent, ItemError> {
 async fn published(store: &Store) -> Vec<String> {
     let mut tx = store.read().await.unwrap();
     let mut texts = Vec::new();
-    for record in tx.outbox_events(&EventFilter::default(), 10_000).await.unwrap().into_iter().rev() {
-        match tx.outbox_event(record.id).await.unwrap().unwrap().payload {
+    for record in tx.outbox().events(&EventFilter::default(), 10_000).await.unwrap().into_iter().rev() {
+        match tx.outbox().event(record.id).await.unwrap().unwrap().payload {
             Payload::Json(text) => texts.push(text),
             other => panic!("{other:?}"),
         }

@@ -176,7 +176,7 @@ async fn a_stop_ends_all_partitions_wherever_they_run_and_a_restart_goes_on() {
         until("both run one", || places.ran_at("here") == 1 && places.ran_at("there") == 1).await;
 
         let mut tx = bench.store().begin().await.unwrap();
-        let _asked = tx.request_stop(running.execution, &Actor::system(), None).await.unwrap();
+        let _asked = tx.jobs().request_stop(running.execution, &Actor::system(), None).await.unwrap();
         tx.commit().await.unwrap();
         tokio::time::sleep(Duration::from_millis(50)).await;
         places.wait_at(&[]);
@@ -198,7 +198,7 @@ async fn a_stop_ends_all_partitions_wherever_they_run_and_a_restart_goes_on() {
 
 async fn failed(bench: &JobBench, id: ExecutionId) -> bool {
     let mut tx = bench.store().read().await.unwrap();
-    let found = tx.execution(id).await.unwrap().unwrap().execution.status;
+    let found = tx.jobs().execution(id).await.unwrap().unwrap().execution.status;
     tx.rollback().await.unwrap();
     found == BatchStatus::Failed
 }
@@ -231,7 +231,7 @@ async fn a_dead_manager_is_replaced_and_the_partitions_of_before_are_fenced() {
         let ended = async {
             loop {
                 let mut tx = bench.store().read().await.unwrap();
-                let all = tx.executions(&Default::default(), None, 10).await.unwrap();
+                let all = tx.jobs().executions(&Default::default(), None, 10).await.unwrap();
                 tx.rollback().await.unwrap();
                 if all[0].status == BatchStatus::Completed {
                     return all[0].id;
@@ -242,7 +242,7 @@ async fn a_dead_manager_is_replaced_and_the_partitions_of_before_are_fenced() {
         let second = timeout(LONG, ended).await.unwrap();
 
         let mut tx = bench.store().read().await.unwrap();
-        let steps = tx.steps(second).await.unwrap();
+        let steps = tx.jobs().steps(second).await.unwrap();
         tx.rollback().await.unwrap();
         let all = steps.iter().find(|step| step.name == "all").unwrap();
         assert_eq!(all.counters.write, 4, "each partition counts once");
@@ -299,7 +299,7 @@ async fn a_stop_reaches_long_work_in_another_process() {
         let both_run = async {
             loop {
                 let mut tx = bench.store().read().await.unwrap();
-                let steps = tx.steps(running.execution).await.unwrap();
+                let steps = tx.jobs().steps(running.execution).await.unwrap();
                 tx.rollback().await.unwrap();
                 if steps.iter().filter(|step| step.process.is_some()).count() == 2 {
                     return;
@@ -310,7 +310,7 @@ async fn a_stop_reaches_long_work_in_another_process() {
         timeout(LONG, both_run).await.unwrap();
 
         let mut tx = bench.store().begin().await.unwrap();
-        let _asked = tx.request_stop(running.execution, &Actor::system(), None).await.unwrap();
+        let _asked = tx.jobs().request_stop(running.execution, &Actor::system(), None).await.unwrap();
         tx.commit().await.unwrap();
         let end = timeout(LONG, running.ended()).await.unwrap().unwrap();
 

@@ -27,7 +27,7 @@ async fn stands() -> Vec<Stand> {
         settings.min_units = some(1);
         settings.default_units = some(2);
         let mut tx = stand.bench.store().begin().await.unwrap();
-        tx.create_pool(&settings, &Actor::system()).await.unwrap();
+        tx.pools().create(&settings, &Actor::system()).await.unwrap();
         tx.commit().await.unwrap();
     }
     stands
@@ -60,7 +60,7 @@ async fn stranger(stand: &Stand, run: &str, units: u32) -> Hold {
 
 async fn record(stand: &Stand) -> PoolRecord {
     let mut tx = stand.bench.store().read().await.unwrap();
-    let found = tx.pool(&adw()).await.unwrap().unwrap();
+    let found = tx.pools().find(&adw()).await.unwrap().unwrap();
     tx.rollback().await.unwrap();
     found
 }

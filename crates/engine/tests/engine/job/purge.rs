@@ -47,7 +47,7 @@ async fn history(stand: &Stand, names: &[&str], times: i64) {
 
 async fn executions(stand: &Stand) -> usize {
     let mut tx = stand.bench.store().read().await.unwrap();
-    let found = tx.executions(&ExecutionFilter::default(), None, 100).await.unwrap().len();
+    let found = tx.jobs().executions(&ExecutionFilter::default(), None, 100).await.unwrap().len();
     tx.rollback().await.unwrap();
     found
 }
@@ -55,7 +55,7 @@ async fn executions(stand: &Stand) -> usize {
 /// What the audit log has about purges, the oldest first.
 async fn noted(stand: &Stand) -> Vec<(String, String, String, String)> {
     let mut tx = stand.bench.store().read().await.unwrap();
-    let entries = tx.audit_entries(&AuditFilter::default(), 100).await.unwrap();
+    let entries = tx.audit().entries(&AuditFilter::default(), 100).await.unwrap();
     tx.rollback().await.unwrap();
     let entries = entries.into_iter().rev().map(|record| record.entry);
     entries
@@ -141,7 +141,7 @@ async fn what_a_job_step_ran_stays_until_the_job_around_it_is_over() {
 /// Who has the lease.
 async fn owner(stand: &Stand) -> Option<ProcessId> {
     let mut tx = stand.bench.store().read().await.unwrap();
-    let leases = tx.leases(10).await.unwrap();
+    let leases = tx.leases().list(10).await.unwrap();
     tx.rollback().await.unwrap();
     let lease = leases.into_iter().find(|lease| lease.key.to_string() == "purge/history")?;
     match lease.lease {

@@ -32,7 +32,7 @@ fn job(waits: &Arc<AtomicBool>, on_crash: OnCrash) -> Job {
 
 async fn status(bench: &JobBench, id: ExecutionId) -> (BatchStatus, String) {
     let mut tx = bench.store().read().await.unwrap();
-    let found = tx.execution(id).await.unwrap().unwrap().execution;
+    let found = tx.jobs().execution(id).await.unwrap().unwrap().execution;
     tx.rollback().await.unwrap();
     (found.status, found.exit.description)
 }
@@ -97,21 +97,25 @@ async fn what_shall_be_restarted_is_restarted_once_and_not_for_ever() {
 
     assert_eq!(status_of(bench, second).await, Some(BatchStatus::Failed));
     let mut tx = bench.store().begin().await.unwrap();
-    assert_eq!(tx.take_due_restart(&[("waiting", None)]).await.unwrap(), None, "one restart was allowed");
+    assert_eq!(
+        tx.jobs().take_due_restart(&[("waiting", None)]).await.unwrap(),
+        None,
+        "one restart was allowed"
+    );
     tx.rollback().await.unwrap();
     waits.store(false, Ordering::SeqCst);
 }
 
 async fn steps_of(bench: &JobBench, id: ExecutionId) -> usize {
     let mut tx = bench.store().read().await.unwrap();
-    let steps = tx.steps(id).await.unwrap().len();
+    let steps = tx.jobs().steps(id).await.unwrap().len();
     tx.rollback().await.unwrap();
     steps
 }
 
 async fn status_of(bench: &JobBench, id: ExecutionId) -> Option<BatchStatus> {
     let mut tx = bench.store().read().await.unwrap();
-    let found = tx.execution(id).await.unwrap().map(|found| found.execution.status);
+    let found = tx.jobs().execution(id).await.unwrap().map(|found| found.execution.status);
     tx.rollback().await.unwrap();
     found
 }

@@ -44,7 +44,7 @@ async fn site() -> Option<Site> {
     .await;
     site.store.index_adopted(&table().name).await.unwrap();
     let mut tx = site.store.begin().await.unwrap();
-    tx.adopt_table(&table(), &Actor::system()).await.unwrap();
+    tx.outbox().adopt_table(&table(), &Actor::system()).await.unwrap();
     tx.commit().await.unwrap();
     Some(site)
 }
@@ -137,8 +137,11 @@ async fn a_poison_row_fails_others_flow_and_a_replay_keeps_the_order() {
     kept.accept_all();
     let mut tx = site.store.begin().await.unwrap();
     let ids = [EventId::new(1)];
-    let ordered =
-        tx.order_adopted(&table(), RowOrder::Replay, &ids, &Actor::system(), "for a test").await.unwrap();
+    let ordered = tx
+        .outbox()
+        .order_adopted(&table(), RowOrder::Replay, &ids, &Actor::system(), "for a test")
+        .await
+        .unwrap();
     assert_eq!(ordered.changed, ids);
     tx.commit().await.unwrap();
     until(&site, "PUBLISHED", 6).await;
@@ -165,7 +168,7 @@ async fn a_row_that_is_too_large_fails_with_its_code_and_others_flow() {
 
     assert_eq!((kept.of("large"), kept.of("good")), (vec![], [2, 4].map(EventId::new).to_vec()));
     let mut tx = site.store.begin().await.unwrap();
-    let failed = tx.adopted_failed(&table(), EventId::ZERO, 10, Skipped::Not).await.unwrap();
+    let failed = tx.outbox().adopted_failed(&table(), EventId::ZERO, 10, Skipped::Not).await.unwrap();
     let error = failed[0].error.as_deref().unwrap();
     assert_eq!(error, "TM1401: the payload has 3145728 bytes; 1048576 are allowed");
 }

@@ -23,7 +23,7 @@ fn down() -> Kept {
 
 async fn live(site: &Site) -> Vec<RelayDetail> {
     let mut tx = site.store.read().await.unwrap();
-    let relays = tx.outbox_relays().await.unwrap();
+    let relays = tx.outbox().relays().await.unwrap();
     tx.rollback().await.unwrap();
     relays
 }
@@ -88,6 +88,6 @@ async fn a_sink_that_is_gone_ends_the_relay_at_once() {
 
         assert_eq!(ended.unwrap_err().code(), Code::SinkGone);
         let mut tx = site.store.read().await.unwrap();
-        assert!(tx.outbox_relays().await.unwrap().is_empty(), "it has left");
+        assert!(tx.outbox().relays().await.unwrap().is_empty(), "it has left");
     }
 }

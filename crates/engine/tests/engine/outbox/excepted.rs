@@ -23,7 +23,7 @@ fn quick(options: &mut RelayOptions) {
 
 async fn states(site: &Site) -> Vec<StateWord> {
     let mut tx = site.store.read().await.unwrap();
-    let found = tx.outbox_exceptions(&ExceptionFilter::default(), EventId::ZERO, 100).await.unwrap();
+    let found = tx.outbox().exceptions(&ExceptionFilter::default(), EventId::ZERO, 100).await.unwrap();
     found.iter().map(|record| record.exception.state.word()).collect()
 }
 
@@ -60,7 +60,8 @@ async fn a_poison_event_is_parked_others_flow_and_a_replay_keeps_the_order() {
         };
         let mut tx = site.store.begin().await.unwrap();
         let operated = tx
-            .operate_outbox(&Selection::Matching { filter: parked, after: EventId::ZERO }, &operation)
+            .outbox()
+            .operate(&Selection::Matching { filter: parked, after: EventId::ZERO }, &operation)
             .await
             .unwrap();
         assert_eq!(operated.changed.len(), 1);

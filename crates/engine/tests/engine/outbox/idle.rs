@@ -49,7 +49,7 @@ fn begin_counting(server: &PrivatePostgres) {
 }
 
 async fn relays(store: &Store) -> Vec<RelayDetail> {
-    store.read().await.unwrap().outbox_relays().await.unwrap()
+    store.read().await.unwrap().outbox().relays().await.unwrap()
 }
 
 async fn tally(store: &Store) -> Tally {

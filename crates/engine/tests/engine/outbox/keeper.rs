@@ -35,7 +35,7 @@ async fn on_postgres_a_round_does_all_of_it() {
     let first = keep(&store, &KeeperOptions::default()).await.unwrap();
     clock.advance(DAY * 8);
     let waiting = keep(&store, &KeeperOptions::default()).await.unwrap();
-    let mark = store.begin().await.unwrap().outbox_server().await.unwrap().unwrap().mark;
+    let mark = store.begin().await.unwrap().outbox().server().await.unwrap().unwrap().mark;
     let place = serde_json::to_string(&Window::at(mark)).unwrap();
     run(&store, &format!("update tidemill_outbox_slot set place = '{place}'")).await;
     let read = keep(&store, &KeeperOptions::default()).await.unwrap();

@@ -99,7 +99,7 @@ async fn what_others_write_is_out_at_the_next_look() {
 async fn with_the_trigger_what_others_write_is_out_at_once() {
     let Some(site) = Site::postgres().await else { return };
     let mut tx = site.store.begin().await.unwrap();
-    assert!(tx.set_outbox_notice(Notice::On, &Actor::system()).await.unwrap());
+    assert!(tx.outbox().set_notice(Notice::On, &Actor::system()).await.unwrap());
     tx.commit().await.unwrap();
     let recorder = PrometheusBuilder::new().build_recorder();
     let _guard = metrics::set_default_local_recorder(&recorder);

@@ -109,7 +109,7 @@ impl Running {
             }
             Going::Stopped => {
                 crate::until("a relay with slots", async || {
-                    let relays = site.store.read().await.unwrap().outbox_relays().await.unwrap();
+                    let relays = site.store.read().await.unwrap().outbox().relays().await.unwrap();
                     relays.iter().any(|one| one.process == self.process && one.relay.slots > 0)
                 })
                 .await;

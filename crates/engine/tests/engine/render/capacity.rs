@@ -75,7 +75,7 @@ async fn a_pool_of_licences_limits_all_workers_together() {
         let mut tx = studio.store.begin().await.unwrap();
         let mut settings = Settings::new(pool.clone(), 1);
         settings.threshold_percent = 100;
-        assert_eq!(tx.create_pool(&settings, &Actor::system()).await.unwrap(), Defined::Done);
+        assert_eq!(tx.pools().create(&settings, &Actor::system()).await.unwrap(), Defined::Done);
         tx.commit().await.unwrap();
         let mut ids = Vec::new();
         for _ in 0..3 {

@@ -73,7 +73,7 @@ async fn a_broken_file_is_rendered_anew_and_never_published() {
         assert!(reason.message.contains("a hole in the middle"), "{}", reason.message);
         assert_eq!((studio.fake.submits(), studio.fake.calls("copy")), (4, 0));
         let mut tx = studio.store.read().await.unwrap();
-        let attempts = tx.render_attempts(id).await.unwrap();
+        let attempts = tx.renders().attempts(id).await.unwrap();
         tx.rollback().await.unwrap();
         assert!(attempts.iter().all(|attempt| attempt.report.as_ref().unwrap()["is_good"] == false));
     }
@@ -125,7 +125,7 @@ async fn a_file_where_nodes_no_longer_leave_files_is_rendered_anew_and_stops_nob
         assert_eq!(studio.fake.submits(), 2);
         studio.clock.advance(LEASE_AND_MORE);
         let mut tx = studio.store.begin().await.unwrap();
-        let left = tx.take_render_leftovers(10, WAIT_AND_MORE).await.unwrap();
+        let left = tx.renders().take_leftovers(10, WAIT_AND_MORE).await.unwrap();
         tx.rollback().await.unwrap();
         assert_eq!(left.iter().map(|one| one.epoch.get()).filter(|epoch| *epoch == 1).count(), 0);
     }

@@ -28,7 +28,7 @@ async fn a_render_becomes_a_file_on_the_nas_and_leaves_nothing_behind() {
             assert_eq!(state.documents[0]["assets"][0]["value"], json!("FINAL TABLE"));
         }
         let mut tx = studio.store.read().await.unwrap();
-        let attempts = tx.render_attempts(id).await.unwrap();
+        let attempts = tx.renders().attempts(id).await.unwrap();
         tx.rollback().await.unwrap();
         assert_eq!(attempts.len(), 1);
         assert_eq!(attempts[0].outcome, Some(AttemptOutcome::Completed));

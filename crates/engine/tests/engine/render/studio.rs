@@ -81,8 +81,8 @@ impl Studio {
         )
         .unwrap();
         let mut tx = self.store.begin().await.unwrap();
-        tx.save_render_profiles(&[profile], &Actor::system()).await.unwrap();
-        tx.save_field_mappings(&[row], &Actor::system()).await.unwrap();
+        tx.renders().save_profiles(&[profile], &Actor::system()).await.unwrap();
+        tx.renders().save_field_mappings(&[row], &Actor::system()).await.unwrap();
         tx.commit().await.unwrap();
     }
 
@@ -105,14 +105,14 @@ impl Studio {
             broadcast_date: None,
         };
         let mut tx = self.store.begin().await.unwrap();
-        let submitted = tx.submit_render(&new, &Actor::system()).await.unwrap();
+        let submitted = tx.renders().submit(&new, &Actor::system()).await.unwrap();
         tx.commit().await.unwrap();
         submitted.id()
     }
 
     pub(super) async fn record(&self, id: RenderId) -> RenderRecord {
         let mut tx = self.store.read().await.unwrap();
-        let record = tx.render(id).await.unwrap().unwrap();
+        let record = tx.renders().find(id).await.unwrap().unwrap();
         tx.rollback().await.unwrap();
         record
     }
@@ -146,7 +146,7 @@ impl Studio {
 
     pub(super) async fn cancel(&self, id: RenderId) {
         let mut tx = self.store.begin().await.unwrap();
-        let _ordered = tx.cancel_render(id, &Actor::system(), None).await.unwrap();
+        let _ordered = tx.renders().cancel(id, &Actor::system(), None).await.unwrap();
         tx.commit().await.unwrap();
     }
 

@@ -96,7 +96,7 @@ pub(crate) async fn job_context(
 ) -> Result<Json<Context>, Problem> {
     let id = ExecutionId::new(id(&text)?);
     let mut tx = state.read().await?;
-    let found = tx.job_context(id).await?;
+    let found = tx.jobs().job_context(id).await?;
     let context = found.ok_or(JobError::UnknownExecution(id))?;
     Ok(Json(context.into()))
 }
@@ -109,7 +109,7 @@ pub(crate) async fn step_context(
 ) -> Result<Json<Context>, Problem> {
     let mut tx = state.read().await?;
     let step = find_step(&execution, &step, &mut tx).await?;
-    let found = tx.step_context(step).await?;
+    let found = tx.jobs().step_context(step).await?;
     Ok(Json(found.map(Context::from).unwrap_or_default()))
 }
 
@@ -124,7 +124,7 @@ pub(crate) async fn rejects(
     let mut tx = state.read().await?;
     let step = find_step(&execution, &step, &mut tx).await?;
     // One more than asked for tells whether there is a next page.
-    let mut records = tx.rejects(step, asked.after.unwrap_or(0), limit + 1).await?;
+    let mut records = tx.jobs().rejects(step, asked.after.unwrap_or(0), limit + 1).await?;
     let has_more = records.len() > limit as usize;
     records.truncate(limit as usize);
     let next = if has_more { records.last().map(|record| record.id) } else { None };
@@ -134,6 +134,6 @@ pub(crate) async fn rejects(
 /// The step of this id, if it belongs to this execution.
 async fn find_step(execution: &str, step: &str, tx: &mut Tx) -> Result<StepExecutionId, Problem> {
     let (execution, step) = (ExecutionId::new(id(execution)?), StepExecutionId::new(id(step)?));
-    let is_known = tx.steps(execution).await?.iter().any(|known| known.id == step);
+    let is_known = tx.jobs().steps(execution).await?.iter().any(|known| known.id == step);
     if is_known { Ok(step) } else { Err(Problem::not_found("a step of this id in this execution")) }
 }

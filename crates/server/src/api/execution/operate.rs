@@ -60,7 +60,8 @@ pub(crate) async fn stop(
     let reason = body.reason.as_deref().map(checked).transpose()?;
     let what = format!("POST /api/v1/executions/{id}/stop {}", json!(body));
     let asked = Asked { state: &state, principal: &principal, headers: &headers, what, id };
-    operate(asked, StatusCode::ACCEPTED, async |tx, actor| tx.request_stop(id, actor, reason).await).await
+    operate(asked, StatusCode::ACCEPTED, async |tx, actor| tx.jobs().request_stop(id, actor, reason).await)
+        .await
 }
 
 /// Gives up an execution that ended without success: its instance is never restarted.
@@ -76,7 +77,8 @@ pub(crate) async fn abandon(
     let reason = checked(&body.reason)?;
     let what = format!("POST /api/v1/executions/{id}/abandon {}", json!(body));
     let asked = Asked { state: &state, principal: &principal, headers: &headers, what, id };
-    operate(asked, StatusCode::OK, async |tx, actor| tx.abandon_execution(id, actor, reason).await).await
+    operate(asked, StatusCode::OK, async |tx, actor| tx.jobs().abandon_execution(id, actor, reason).await)
+        .await
 }
 
 /// Declares an execution over that nobody runs any more, so that it can be restarted.
@@ -92,7 +94,8 @@ pub(crate) async fn recover(
     let reason = checked(&body.reason)?;
     let what = format!("POST /api/v1/executions/{id}/recover {}", json!(body));
     let asked = Asked { state: &state, principal: &principal, headers: &headers, what, id };
-    operate(asked, StatusCode::OK, async |tx, actor| tx.recover_execution(id, actor, reason).await).await
+    operate(asked, StatusCode::OK, async |tx, actor| tx.jobs().recover_execution(id, actor, reason).await)
+        .await
 }
 
 /// Goes on with an execution that failed or was stopped: a new execution of the same instance, in this server.
@@ -161,7 +164,7 @@ pub(crate) async fn operate(
             Operated::Refused(refusal) => return Err(JobError::NotAllowed { id, refusal }.into()),
             Operated::NoSuchExecution => return Err(JobError::UnknownExecution(id).into()),
         }
-        let after = tx.execution(id).await?.ok_or(JobError::UnknownExecution(id))?;
+        let after = tx.jobs().execution(id).await?.ok_or(JobError::UnknownExecution(id))?;
         Ok((status, json!(Execution::from(after.execution))))
     })
     .await
@@ -169,7 +172,7 @@ pub(crate) async fn operate(
 
 async fn find(state: &State, id: ExecutionId) -> Result<ExecutionDetail, Problem> {
     let mut tx = state.read().await?;
-    let found = tx.execution(id).await?;
+    let found = tx.jobs().execution(id).await?;
     Ok(found.ok_or(JobError::UnknownExecution(id))?)
 }
 

@@ -137,13 +137,13 @@ async fn launch_to_the_end(wanted: Wanted) -> Result<Accepted, Problem> {
     let mut launching = launcher.launching().await;
     let (status, body) = mutation::run_for_body(&state, &principal, &object, &headers, &what, async |tx| {
         if let Some(entry) = &audit {
-            tx.audit(entry).await?;
+            tx.audit().record(entry).await?;
         }
         let id = match how {
             How::Launch => launching.launch(tx, &job, &parameters, &actor).await?,
             How::Restart => launching.restart(tx, &job, &parameters, &actor).await?,
         };
-        let launched = tx.execution(id).await?.ok_or(JobError::UnknownExecution(id))?;
+        let launched = tx.jobs().execution(id).await?.ok_or(JobError::UnknownExecution(id))?;
         Ok((StatusCode::ACCEPTED, json!(Execution::from(launched.execution))))
     })
     .await?;

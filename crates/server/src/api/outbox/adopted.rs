@@ -104,7 +104,7 @@ impl From<AdoptError> for Problem {
 #[utoipa::path(get, path = "/api/v1/outbox/adopted", responses((status = 200, body = AdoptedTables)))]
 pub(crate) async fn list(Given(state): Given<State>) -> Result<Json<AdoptedTables>, Problem> {
     let mut tx = state.read().await?;
-    let records = tx.adopted_tables().await?;
+    let records = tx.outbox().adopted_tables().await?;
     Ok(Json(AdoptedTables { items: records.into_iter().map(Adopted::from).collect() }))
 }
 
@@ -131,10 +131,10 @@ pub(crate) async fn adopt(caller: Caller, Body(body): Body<AdoptTable>) -> Resul
     let what = format!("POST /api/v1/outbox/adopted {}", json!(body));
     mutation::run(&state, &principal, &object(&table.topic), &headers, &what, async |tx| {
         // To send its events elsewhere is to take them from where they go now.
-        if let Some(before) = tx.lock_adoption(&table.name).await? {
+        if let Some(before) = tx.outbox().lock_adoption(&table.name).await? {
             principal.check_scope(&object(&before.topic))?;
         }
-        tx.adopt_table(&table, &actor).await?;
+        tx.outbox().adopt_table(&table, &actor).await?;
         Ok((StatusCode::CREATED, json!(AdoptedNow { table: table.name.to_string(), warnings })))
     })
     .await
@@ -150,9 +150,9 @@ pub(crate) async fn unadopt(
     let (name, actor) = (named(&schema, &table)?, principal.actor());
     let what = format!("DELETE /api/v1/outbox/adopted/{schema}/{table}");
     mutation::run_finding(&state, &principal, &headers, &what, async |tx| {
-        let table = tx.adopted_table(&name).await?;
+        let table = tx.outbox().adopted_table(&name).await?;
         principal.check_scope(&object(&table.topic))?;
-        tx.unadopt_table(&name, &actor).await?;
+        tx.outbox().unadopt_table(&name, &actor).await?;
         Ok((StatusCode::OK, json!({})))
     })
     .await

@@ -205,7 +205,7 @@ pub(crate) async fn add(
     let object = format!("outbox/{}", event.topic());
     mutation::run(&state, &principal, &object, &headers, &what, async |tx| {
         let id = tx.publish(&event).await?;
-        tx.audit(&AuditEntry::new(principal.actor(), "event.add", &format!("event/{id}"))).await?;
+        tx.audit().record(&AuditEntry::new(principal.actor(), "event.add", &format!("event/{id}"))).await?;
         Ok((StatusCode::CREATED, json!(AddedEvent { id: id.get(), slot: event.slot().get() })))
     })
     .await
@@ -232,7 +232,7 @@ pub(crate) async fn list(
     };
     let mut tx = state.read().await?;
     // One more than asked for tells whether there is a next page.
-    let events = tx.outbox_events(&filter, limit + 1).await?;
+    let events = tx.outbox().events(&filter, limit + 1).await?;
     let has_more = events.len() > limit as usize;
     let items: Vec<Event> = events.into_iter().take(limit as usize).map(Event::from).collect();
     let next = if has_more { items.last().map(|event| event.id) } else { None };
@@ -247,7 +247,7 @@ pub(crate) async fn show(
 ) -> Result<Json<OneEvent>, Problem> {
     let id = EventId::new(id(&text)?);
     let mut tx = state.read().await?;
-    let found = tx.outbox_event_detail(id).await?;
+    let found = tx.outbox().event_detail(id).await?;
     let remedy = "list the events; those that were published long ago are forgotten";
     let detail =
         found.ok_or_else(|| Problem::new(Code::EventNotFound, format!("there is no event {id}"), remedy))?;

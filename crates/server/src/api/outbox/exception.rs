@@ -217,7 +217,7 @@ pub(crate) async fn list(
     let mut tx = state.read().await?;
     let after = EventId::new(asked.after.unwrap_or(0));
     // One more than asked for tells whether there is a next page.
-    let mut records = tx.outbox_exceptions(&filter, after, limit + 1).await?;
+    let mut records = tx.outbox().exceptions(&filter, after, limit + 1).await?;
     let has_more = records.len() > limit as usize;
     records.truncate(limit as usize);
     let next = if has_more { records.last().map(|record| record.id.get()) } else { None };
@@ -235,7 +235,7 @@ pub(crate) async fn show(
 
 pub(crate) async fn find(state: &State, id: EventId) -> Result<ExceptionDetail, Problem> {
     let mut tx = state.read().await?;
-    let found = tx.outbox_exception(id).await?;
+    let found = tx.outbox().exception(id).await?;
     found.ok_or_else(|| refused(id, ExceptionRefusal::Unknown))
 }
 

@@ -84,6 +84,6 @@ impl From<RelayDetail> for Relay {
 #[utoipa::path(get, path = "/api/v1/outbox/relays", responses((status = 200, body = Relays)))]
 pub(crate) async fn list(Given(state): Given<State>) -> Result<Json<Relays>, Problem> {
     let mut tx = state.read().await?;
-    let relays = tx.outbox_relays().await?;
+    let relays = tx.outbox().relays().await?;
     Ok(Json(Relays { items: relays.into_iter().map(Relay::from).collect() }))
 }

@@ -150,8 +150,8 @@ pub(crate) async fn show(
     Asked(asked): Asked<ShowOutboxStats>,
 ) -> Result<Json<OutboxStanding>, Problem> {
     let mut tx = state.read().await?;
-    let stats = tx.outbox_stats(COUNT_MAX).await?;
-    let adopted = tx.adopted_standings(COUNT_MAX).await?;
+    let stats = tx.outbox().stats(COUNT_MAX).await?;
+    let adopted = tx.outbox().adopted_standings(COUNT_MAX).await?;
     Ok(Json(standing(&stats, &adopted, asked.slots)))
 }
 

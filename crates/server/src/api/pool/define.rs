@@ -174,7 +174,7 @@ pub(crate) async fn create(
     let settings = body.settings.over(Settings::new(name.clone(), max_units))?;
     let what = format!("POST /api/v1/pools {}", json!(body));
     mutation::run(&state, &principal, &object(&name), &headers, &what, async |tx| {
-        defined(tx.create_pool(&settings, &principal.actor()).await?, &name)?;
+        defined(tx.pools().create(&settings, &principal.actor()).await?, &name)?;
         answer(tx, StatusCode::CREATED, &name).await
     })
     .await
@@ -240,7 +240,7 @@ pub(crate) async fn remove(
     let name = named(&name)?;
     let what = format!("DELETE /api/v1/pools/{name}");
     mutation::run(&state, &principal, &object(&name), &headers, &what, async |tx| {
-        defined(tx.remove_pool(&name, &principal.actor(), None).await?, &name)?;
+        defined(tx.pools().remove(&name, &principal.actor(), None).await?, &name)?;
         Ok((StatusCode::OK, json!({ "removed": name })))
     })
     .await
@@ -284,9 +284,9 @@ impl<'a> Change<'a> {
     ) -> Result<Response, Problem> {
         let Self { state, principal, headers, what, name, reason } = self;
         mutation::run(state, principal, &object(name), headers, &what, async |tx| {
-            let before = tx.lock_pool(name).await?.ok_or_else(|| unknown(name.as_str()))?;
+            let before = tx.pools().lock(name).await?.ok_or_else(|| unknown(name.as_str()))?;
             let settings = change(before.settings)?;
-            defined(tx.set_pool(&settings, &principal.actor(), reason).await?, name)?;
+            defined(tx.pools().set(&settings, &principal.actor(), reason).await?, name)?;
             answer(tx, StatusCode::OK, name).await
         })
         .await

@@ -46,7 +46,7 @@ pub(crate) async fn list(
     let (name, limit) = (named(&name)?, limit(asked.limit)?);
     let mut tx = state.read().await?;
     find(&mut tx, &name).await?;
-    let stories = tx.pool_events(Some(&name), limit).await?;
+    let stories = tx.pools().events(Some(&name), limit).await?;
     let told = stories.into_iter().map(|story| PoolEvent {
         at: story.at.to_string(),
         message: story.text,

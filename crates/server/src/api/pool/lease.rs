@@ -145,7 +145,7 @@ pub(crate) async fn take(asked: Taking<'_>) -> Result<Response, Problem> {
     let reason = checked(reason)?;
     let object = object(&usable(state, principal, id).await?);
     mutation::run(state, principal, &object, headers, &what, async |tx| {
-        match tx.release_ticket(id, &principal.actor(), reason).await? {
+        match tx.pools().release_ticket(id, &principal.actor(), reason).await? {
             Some((_, released)) => Ok((StatusCode::OK, json!(ReleasedLease::from(&released)))),
             None => Err(gone()),
         }
@@ -160,7 +160,7 @@ pub(crate) fn lease_id(text: &str) -> Result<TicketId, Problem> {
 
 async fn find(state: &State, id: TicketId) -> Result<TicketRecord, Problem> {
     let mut tx = state.read().await?;
-    let found = tx.pool_ticket(id).await?;
+    let found = tx.pools().ticket(id).await?;
     found.ok_or_else(|| gone().as_missing())
 }
 

@@ -269,11 +269,11 @@ async fn parts(
 /// The tickets of the request that this one belongs to.
 async fn tickets(state: &State, principal: &Principal, id: TicketId) -> Result<Vec<TicketRecord>, Problem> {
     let mut tx = state.read().await?;
-    let found = tx.pool_ticket(id).await?.ok_or_else(|| gone().as_missing())?;
+    let found = tx.pools().ticket(id).await?.ok_or_else(|| gone().as_missing())?;
     let tickets = match found.ticket.with.is_empty() {
         true => vec![found],
         false => {
-            let of_run = tx.tickets_of_run(found.ticket.holder.run_id(), TICKETS_MAX).await?;
+            let of_run = tx.pools().tickets_of_run(found.ticket.holder.run_id(), TICKETS_MAX).await?;
             let is_ours = |record: &TicketRecord| record.ticket.request == found.ticket.request;
             of_run.into_iter().filter(is_ours).collect()
         }

@@ -170,7 +170,7 @@ pub(crate) async fn holders(
     let held = [TicketState::Granted, TicketState::Running, TicketState::Suspect];
     let mut tx = state.read().await?;
     find(&mut tx, &name).await?;
-    let records = tx.pool_tickets(&name, &held, limit).await?;
+    let records = tx.pools().tickets(&name, &held, limit).await?;
     Ok(Json(PoolHolders { items: records.iter().map(PoolLease::from).collect() }))
 }
 
@@ -183,7 +183,7 @@ pub(crate) async fn queue(
 ) -> Result<Json<PoolQueue>, Problem> {
     let (name, limit) = (named(&name)?, limit(asked.limit)?);
     let mut tx = state.read().await?;
-    let ledger = tx.pool_ledger(&name).await?.ok_or_else(|| unknown(name.as_str()))?;
+    let ledger = tx.pools().ledger(&name).await?.ok_or_else(|| unknown(name.as_str()))?;
     let now = tx.now().await?;
     let tickets: HashMap<_, &Ticket> = ledger.tickets().map(|ticket| (ticket.id, ticket)).collect();
     let places = (1..).zip(standing(&ledger, now)).take(limit as usize);

@@ -117,7 +117,7 @@ pub(crate) async fn list(
     let id = RenderId::new(id(&text)?);
     let mut tx = state.read().await?;
     find(&mut tx, id).await?;
-    let attempts = tx.render_attempts(id).await?;
+    let attempts = tx.renders().attempts(id).await?;
     Ok(Json(Attempts { items: attempts.into_iter().map(Attempt::from).collect() }))
 }
 
@@ -130,6 +130,6 @@ pub(crate) async fn audit(
     let id = RenderId::new(id(&text)?);
     let mut tx = state.read().await?;
     find(&mut tx, id).await?;
-    let transitions = tx.render_transitions(id).await?;
+    let transitions = tx.renders().transitions(id).await?;
     Ok(Json(Transitions { items: transitions.into_iter().map(Transition::from).collect() }))
 }

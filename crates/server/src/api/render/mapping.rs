@@ -151,7 +151,7 @@ pub(crate) async fn list(
     Asked(asked): Asked<ListMappings>,
 ) -> Result<Json<FieldMappings>, Problem> {
     let mut tx = state.read().await?;
-    let rows = tx.field_mappings(asked.composition.as_deref()).await?;
+    let rows = tx.renders().field_mappings(asked.composition.as_deref()).await?;
     Ok(Json(FieldMappings { items: rows.into_iter().map(FieldMapping::from).collect() }))
 }
 
@@ -171,7 +171,7 @@ pub(crate) async fn save(
         principal.check_scope(&object(Some(&row.composition)))?;
     }
     mutation::run_finding(&state, &principal, &headers, &what, async |tx| {
-        let count = tx.save_field_mappings(&rows, &principal.actor()).await?;
+        let count = tx.renders().save_field_mappings(&rows, &principal.actor()).await?;
         Ok((StatusCode::OK, json!(Changed { count })))
     })
     .await
@@ -188,7 +188,8 @@ pub(crate) async fn remove(
 ) -> Result<Response, Problem> {
     let what = format!("DELETE /api/v1/render-mappings/{}", json!([name, asked.field]));
     mutation::run(&state, &principal, &object(Some(&name)), &headers, &what, async |tx| {
-        let count = tx.delete_field_mappings(&name, asked.field.as_deref(), &principal.actor()).await?;
+        let count =
+            tx.renders().delete_field_mappings(&name, asked.field.as_deref(), &principal.actor()).await?;
         if count == 0 {
             let detail = format!("nothing of the composition {name:?} is mapped so");
             return Err(Problem::new(Code::UnknownComposition, detail, "list the mappings"));

@@ -116,10 +116,10 @@ pub(crate) async fn operate(asked: Asked<'_>) -> Result<Response, Problem> {
         let before = find(tx, id).await?;
         principal.check_scope(&object(before.composition.as_deref()))?;
         let ordered = match verb {
-            Verb::Cancel => tx.cancel_render(id, &actor, reason).await?,
-            Verb::Retry => tx.retry_render(id, &actor, reason).await?,
+            Verb::Cancel => tx.renders().cancel(id, &actor, reason).await?,
+            Verb::Retry => tx.renders().retry(id, &actor, reason).await?,
             Verb::Recover => {
-                tx.recover_render(id, &state.inner().parts.render.policy, &actor, reason).await?
+                tx.renders().recover(id, &state.inner().parts.render.policy, &actor, reason).await?
             }
         };
         match ordered {

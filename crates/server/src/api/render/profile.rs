@@ -144,7 +144,7 @@ impl RenderProfile {
 #[utoipa::path(get, path = "/api/v1/render-profiles", responses((status = 200, body = RenderProfiles)))]
 pub(crate) async fn list(Given(state): Given<State>) -> Result<Json<RenderProfiles>, Problem> {
     let mut tx = state.read().await?;
-    let profiles = tx.render_profiles().await?;
+    let profiles = tx.renders().profiles().await?;
     Ok(Json(RenderProfiles { items: profiles.into_iter().map(RenderProfile::from).collect() }))
 }
 
@@ -169,7 +169,7 @@ pub(crate) async fn save(
         }
     }
     mutation::run_finding(&state, &principal, &headers, &what, async |tx| {
-        let count = tx.save_render_profiles(&profiles, &principal.actor()).await?;
+        let count = tx.renders().save_profiles(&profiles, &principal.actor()).await?;
         Ok((StatusCode::OK, json!(Changed { count })))
     })
     .await
@@ -185,7 +185,7 @@ pub(crate) async fn remove(
 ) -> Result<Response, Problem> {
     let what = format!("DELETE /api/v1/render-profiles/{}", json!(name));
     mutation::run(&state, &principal, &object(Some(&name)), &headers, &what, async |tx| {
-        if !tx.delete_render_profile(&name, &principal.actor()).await? {
+        if !tx.renders().delete_profile(&name, &principal.actor()).await? {
             let detail = format!("there is no profile of the composition {name:?}");
             return Err(Problem::new(Code::UnknownComposition, detail, "list the profiles"));
         }

@@ -50,6 +50,6 @@ impl From<WorkerRecord> for RenderWorker {
 #[utoipa::path(get, path = "/api/v1/render-workers", responses((status = 200, body = RenderWorkers)))]
 pub(crate) async fn list(Given(state): Given<State>) -> Result<Json<RenderWorkers>, Problem> {
     let mut tx = state.read().await?;
-    let workers = tx.render_workers(WORKER_SEEN_WITHIN).await?;
+    let workers = tx.renders().workers(WORKER_SEEN_WITHIN).await?;
     Ok(Json(RenderWorkers { items: workers.into_iter().map(RenderWorker::from).collect() }))
 }

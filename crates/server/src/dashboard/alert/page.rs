@@ -35,7 +35,7 @@ pub(crate) struct Meant {
 /// The page.
 pub(crate) async fn page(visit: Visit, Asked(meant): Asked<Meant>) -> Result<Html<String>, Problem> {
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;
-    let silences = tx.silences(SILENCES_MAX).await?;
+    let silences = tx.alerts().silences(SILENCES_MAX).await?;
     let times = visit.times(pulse.now);
     let list = list::region(&visit.state, &pulse, &times);
     let nothing = html! {};

@@ -70,7 +70,7 @@ pub(crate) async fn silence(
         format!("silence {} {:?} {:?} {}", request.rule, request.subject, request.length, request.reason);
     let object = format!("alert/{}", request.rule);
     mutation::run(&state, &principal, &object, &form::key_header(&fields.key), &what, async |tx| {
-        match tx.silence_alert(&request).await? {
+        match tx.alerts().silence(&request).await? {
             Ok(silence) => Ok((StatusCode::OK, json!({ "silence": silence.id }))),
             Err(bad) => Err(Problem::bad_request(bad.to_string(), "correct the form")),
         }
@@ -90,7 +90,7 @@ pub(crate) async fn unsilence(
     let what = format!("unsilence {} {subject:?}", fields.rule);
     let object = format!("alert/{}", fields.rule);
     mutation::run(&state, &principal, &object, &form::key_header(&fields.key), &what, async |tx| {
-        let ended = tx.unsilence_alert(&fields.rule, subject.as_ref(), &principal.actor()).await?;
+        let ended = tx.alerts().unsilence(&fields.rule, subject.as_ref(), &principal.actor()).await?;
         Ok((StatusCode::OK, json!({ "ended": ended })))
     })
     .await?;

@@ -33,10 +33,10 @@ impl Content {
     /// Looks.
     pub(super) async fn read(visit: &Visit, tx: &mut Tx, seen: &Seen) -> Result<Self, Problem> {
         let id = seen.execution().id;
-        let job = tx.job_context(id).await?;
+        let job = tx.jobs().job_context(id).await?;
         let mut steps = Vec::new();
         for step in seen.steps.iter().filter(|step| !is_partition(step)).take(STEPS) {
-            steps.push((step.name.clone(), tx.step_context(step.id).await?));
+            steps.push((step.name.clone(), tx.jobs().step_context(step.id).await?));
         }
         let count = |step: &tidemill_store::job::StepRecord| {
             step.counters.read_skip + step.counters.process_skip + step.counters.write_skip
@@ -51,7 +51,7 @@ impl Content {
                 let mut found = Vec::new();
                 for step in seen.steps.iter().filter(|step| count(step) > 0).take(STEPS) {
                     let left = REJECTS.saturating_sub(u32::try_from(found.len()).unwrap_or(u32::MAX));
-                    let records = tx.rejects(step.id, 0, left).await?;
+                    let records = tx.jobs().rejects(step.id, 0, left).await?;
                     found.extend(records.into_iter().map(|record| (step.name.clone(), record)));
                 }
                 Ok(found)

@@ -17,12 +17,12 @@ pub(crate) async fn file(Given(state): Given<State>, Path(text): Path<String>) -
     let id = ExecutionId::new(id(&text)?);
     let mut tx = state.read().await?;
     let now = tx.now().await?;
-    let detail = tx.execution(id).await?.ok_or(JobError::UnknownExecution(id))?;
-    let steps = tx.steps(id).await?;
-    let job = tx.job_context(id).await?.map(Context::from);
+    let detail = tx.jobs().execution(id).await?.ok_or(JobError::UnknownExecution(id))?;
+    let steps = tx.jobs().steps(id).await?;
+    let job = tx.jobs().job_context(id).await?.map(Context::from);
     let mut contexts = Map::new();
     for step in &steps {
-        let context = tx.step_context(step.id).await?.map(Context::from);
+        let context = tx.jobs().step_context(step.id).await?.map(Context::from);
         contexts.insert(step.name.clone(), json!(context));
     }
     let steps: Vec<Step> = steps.into_iter().map(Step::from).collect();

@@ -45,11 +45,11 @@ impl Executions {
         let statuses = view.statuses();
         let mut records = Vec::new();
         if statuses.is_empty() {
-            records = tx.executions(&of_any_status, before, PAGE_ROWS + 1).await?;
+            records = tx.jobs().executions(&of_any_status, before, PAGE_ROWS + 1).await?;
         }
         for status in statuses {
             let filter = ExecutionFilter { status: Some(status), ..of_any_status.clone() };
-            records.extend(tx.executions(&filter, before, PAGE_ROWS + 1).await?);
+            records.extend(tx.jobs().executions(&filter, before, PAGE_ROWS + 1).await?);
         }
         records.sort_by_key(|record| std::cmp::Reverse(record.id));
         let has_more = records.len() > PAGE_ROWS as usize;

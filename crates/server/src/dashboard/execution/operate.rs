@@ -14,6 +14,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use serde::Deserialize;
 use tidemill_domain::code::Code;
 use tidemill_domain::job::ExecutionId;
+use tidemill_store::Tx;
 
 /// The form of any of the actions.
 #[derive(Debug, Deserialize)]
@@ -77,8 +78,7 @@ pub(crate) async fn stop(
 ) -> Result<Response, Problem> {
     answer(&visit, &text, &fields, async |wish| {
         let (id, reason) = (wish.id, wish.fields.reason()?);
-        let give =
-            async |tx: &mut _, actor: &_| tidemill_store::Tx::request_stop(tx, id, actor, reason).await;
+        let give = async |tx: &mut Tx, actor: &_| tx.jobs().request_stop(id, actor, reason).await;
         operate(wish.asked("stop"), StatusCode::ACCEPTED, give).await?;
         Ok(id.get())
     })
@@ -94,8 +94,7 @@ pub(crate) async fn abandon(
     answer(&visit, &text, &fields, async |wish| {
         let (id, reason) = (wish.id, checked(&wish.fields.reason)?);
         form::confirmed(&wish.fields.confirm, id.get())?;
-        let give =
-            async |tx: &mut _, actor: &_| tidemill_store::Tx::abandon_execution(tx, id, actor, reason).await;
+        let give = async |tx: &mut Tx, actor: &_| tx.jobs().abandon_execution(id, actor, reason).await;
         operate(wish.asked("abandon"), StatusCode::OK, give).await?;
         Ok(id.get())
     })

@@ -74,25 +74,25 @@ impl Seen {
         tx: &mut Tx,
         id: ExecutionId,
     ) -> Result<Option<Self>, StoreError> {
-        let Some(detail) = tx.execution(id).await? else { return Ok(None) };
+        let Some(detail) = tx.jobs().execution(id).await? else { return Ok(None) };
         let same =
             ExecutionFilter { instance: Some(detail.execution.instance), ..ExecutionFilter::default() };
         let mut attempts = Vec::new();
-        for execution in tx.executions(&same, None, ATTEMPTS).await?.into_iter().rev() {
-            let steps = tx.steps(execution.id).await?;
+        for execution in tx.jobs().executions(&same, None, ATTEMPTS).await?.into_iter().rev() {
+            let steps = tx.jobs().steps(execution.id).await?;
             attempts.push((execution, steps));
         }
         let own = attempts.iter().find(|(execution, _)| execution.id == id).map(|(_, steps)| steps.clone());
         let steps = match own {
             Some(steps) => steps,
-            None => tx.steps(id).await?,
+            None => tx.jobs().steps(id).await?,
         };
         let newest = attempts.last().map(|(_, steps)| steps.clone()).unwrap_or_default();
         let places = places(tx, steps.iter().chain(&newest)).await?;
         let possible = possible(state, tx, &detail).await?;
         let resume = possible.restart_would_go_on().then(|| resume(&newest, &places)).flatten();
         let of_this = AuditFilter { object: Some(format!("execution/{id}")), ..AuditFilter::default() };
-        let events = tx.audit_entries(&of_this, EVENTS).await?;
+        let events = tx.audit().entries(&of_this, EVENTS).await?;
         let alike = alike(tx, &detail.execution).await?;
         Ok(Some(Self { detail, steps, places, attempts, possible, resume, events, alike }))
     }
@@ -147,7 +147,7 @@ async fn places<'a>(
         if places.contains_key(&step.id) {
             continue;
         }
-        if let Some(StoredContext::Ours(context)) = tx.step_context(step.id).await?
+        if let Some(StoredContext::Ours(context)) = tx.jobs().step_context(step.id).await?
             && let Some(items) = items_behind(&context)
         {
             places.insert(step.id, items);
@@ -176,6 +176,6 @@ async fn alike(tx: &mut Tx, execution: &ExecutionRecord) -> Result<usize, StoreE
         return Ok(0);
     }
     let of_job = ExecutionFilter { job: Some(execution.job.clone()), ..ExecutionFilter::default() };
-    let before = tx.executions(&of_job, Some(execution.id), COMPARED).await?;
+    let before = tx.jobs().executions(&of_job, Some(execution.id), COMPARED).await?;
     Ok(before.iter().filter(|other| other.exit.description == execution.exit.description).count())
 }

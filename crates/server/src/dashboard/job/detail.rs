@@ -47,11 +47,11 @@ pub(super) async fn show(
     tried: Option<&Tried>,
 ) -> Result<Html<String>, Problem> {
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;
-    let runs = tx.recent_runs(&[name], chart::BARS).await?.remove(name).unwrap_or_default();
+    let runs = tx.jobs().recent_runs(&[name], chart::BARS).await?.remove(name).unwrap_or_default();
     let view = ExecutionsView::new(name, &wanted.status, wanted.instance, wanted.before);
     let executions = Executions::read(&mut tx, &view).await?;
     let instances = instance::Instances::read(&mut tx, name, wanted).await?;
-    let mut schedules: Vec<ScheduleRecord> = tx.schedules(SCHEDULES_MAX).await?;
+    let mut schedules: Vec<ScheduleRecord> = tx.schedules().list(SCHEDULES_MAX).await?;
     schedules.retain(|record| record.schedule.job == name);
     let defined = visit.state.launcher().jobs().get(name);
     let is_known = !runs.is_empty() || !instances.is_empty() || !schedules.is_empty();

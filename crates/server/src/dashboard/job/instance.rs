@@ -27,7 +27,7 @@ impl Instances {
     /// Looks.
     pub(super) async fn read(tx: &mut Tx, job: &str, wanted: &Wanted) -> Result<Self, StoreError> {
         let before = wanted.instances_before.map(InstanceId::new);
-        let mut records = tx.instances(job, before, PAGE_ROWS + 1).await?;
+        let mut records = tx.jobs().instances(job, before, PAGE_ROWS + 1).await?;
         let has_more = records.len() > PAGE_ROWS as usize;
         records.truncate(PAGE_ROWS as usize);
         Ok(Self { records, has_more })

@@ -80,7 +80,7 @@ impl Jobs {
         let ours = state.launcher().jobs();
         let mut all: BTreeMap<String, Option<LastExecution>> =
             ours.names().into_iter().map(|name| (name, None)).collect();
-        let known = tx.job_standings(JOBS_MAX).await?;
+        let known = tx.jobs().standings(JOBS_MAX).await?;
         let is_cut = known.len() >= JOBS_MAX as usize;
         all.extend(known.into_iter().map(|job| (job.name, job.last)));
         let is_any = !all.is_empty();
@@ -105,10 +105,10 @@ impl Jobs {
 
     async fn add_history(&mut self, tx: &mut Tx, now: Timestamp) -> Result<(), StoreError> {
         let names: Vec<&str> = self.rows.iter().map(|job| job.name.as_str()).collect();
-        let mut runs = tx.recent_runs(&names, CELLS).await?;
-        let outcomes = tx.outcomes(&names, now.minus(WEEK)).await?;
+        let mut runs = tx.jobs().recent_runs(&names, CELLS).await?;
+        let outcomes = tx.jobs().outcomes(&names, now.minus(WEEK)).await?;
         let mut schedules: HashMap<String, Vec<ScheduleRecord>> = HashMap::new();
-        for record in tx.schedules(SCHEDULES_MAX).await? {
+        for record in tx.schedules().list(SCHEDULES_MAX).await? {
             schedules.entry(record.schedule.job.clone()).or_default().push(record);
         }
         for job in &mut self.rows {

@@ -103,7 +103,7 @@ pub(crate) async fn pause(
     let what = format!("form: pause schedule {name} {reason}");
     let asked =
         Change { state: &visit.state, principal: &visit.principal, headers: &headers, what, name: &name };
-    change(asked, async |tx, actor| tx.pause_schedule(&name, actor, reason).await).await?;
+    change(asked, async |tx, actor| tx.schedules().pause(&name, actor, reason).await).await?;
     back(&visit, &name).await
 }
 
@@ -118,13 +118,13 @@ pub(crate) async fn resume(
     let what = format!("form: resume schedule {name}");
     let asked =
         Change { state: &visit.state, principal: &visit.principal, headers: &headers, what, name: &name };
-    change(asked, async |tx, actor| tx.resume_schedule(&name, actor, None).await).await?;
+    change(asked, async |tx, actor| tx.schedules().resume(&name, actor, None).await).await?;
     back(&visit, &name).await
 }
 
 async fn back(visit: &Visit, name: &str) -> Result<Redirect, Problem> {
     let mut tx = visit.state.read().await?;
-    let found = tx.schedule(name).await?;
+    let found = tx.schedules().find(name).await?;
     let place = found.map_or_else(
         || visit.state.path("/jobs"),
         |record| format!("{}#schedules", address(&visit.state, &record.schedule.job)),

@@ -24,12 +24,12 @@ pub(crate) struct Standing {
 impl Standing {
     /// Looks.
     pub(crate) async fn read(tx: &mut Tx) -> Result<Self, StoreError> {
-        let relays = tx.outbox_relays().await?;
+        let relays = tx.outbox().relays().await?;
         let live: Vec<LiveRelay> = relays.iter().map(|detail| detail.relay.clone()).collect();
         Ok(Self {
-            lag: tx.outbox_lag(COUNT_MAX).await?,
-            excepted: tx.outbox_excepted(COUNT_MAX).await?,
-            adopted: tx.adopted_standings(COUNT_MAX).await?,
+            lag: tx.outbox().lag(COUNT_MAX).await?,
+            excepted: tx.outbox().excepted(COUNT_MAX).await?,
+            adopted: tx.outbox().adopted_standings(COUNT_MAX).await?,
             missing: missing_shares(&live),
             relays,
         })

@@ -29,12 +29,12 @@ pub(crate) struct Outbox {
 impl Outbox {
     /// Looks.
     pub(crate) async fn read(tx: &mut Tx) -> Result<Self, StoreError> {
-        let excepted = tx.outbox_excepted(COUNT_MAX).await?;
-        let unread = tx.outbox_lag(COUNT_MAX).await?.as_deref().map(Backlog::of);
+        let excepted = tx.outbox().excepted(COUNT_MAX).await?;
+        let unread = tx.outbox().lag(COUNT_MAX).await?.as_deref().map(Backlog::of);
         Ok(Self {
             unpublished: unread.map(|unread| unread.plus(excepted.open())),
             parked: excepted.parked,
-            relays: tx.outbox_relays_alive().await?.0,
+            relays: tx.outbox().relays_alive().await?.0,
         })
     }
 

@@ -53,17 +53,17 @@ impl Snapshot {
     /// Looks.
     pub(crate) async fn read(state: &State) -> Result<Self, StoreError> {
         let (pulse, mut tx) = Pulse::read(state).await?;
-        let pools = tx.pool_levels(pool::SHOWN).await?;
+        let pools = tx.pools().levels(pool::SHOWN).await?;
         let snapshot = Self {
-            events: tx.audit_entries(&AuditFilter::default(), EVENTS).await?,
-            executions: tx.execution_tally(DAY).await?,
-            failures: tx.open_failures(FAILURES_AMONG).await?,
-            has_jobs: !tx.jobs(1).await?.is_empty(),
+            events: tx.audit().entries(&AuditFilter::default(), EVENTS).await?,
+            executions: tx.jobs().execution_tally(DAY).await?,
+            failures: tx.jobs().open_failures(FAILURES_AMONG).await?,
+            has_jobs: !tx.jobs().list(1).await?.is_empty(),
             stories: pool::stories(&mut tx).await?,
             busiest: Busiest::read(&mut tx, &pools, pulse.now).await?,
             pools,
             outbox: Outbox::read(&mut tx).await?,
-            renders: tx.render_counts().await?,
+            renders: tx.renders().counts().await?,
             migrations: Vec::new(),
             pulse,
         };

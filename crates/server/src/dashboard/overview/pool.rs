@@ -35,7 +35,7 @@ pub(crate) const EVENT_COLUMNS: &[&str] = &["When", "Pool", "What"];
 
 /// What happened lately, the newest first.
 pub(crate) async fn stories(tx: &mut Tx) -> Result<Vec<PoolStory>, StoreError> {
-    tx.pool_events(None, TOLD).await
+    tx.pools().events(None, TOLD).await
 }
 
 /// The body of the table of pools.

@@ -46,8 +46,8 @@ impl Past {
         now: Timestamp,
     ) -> Result<Self, StoreError> {
         let since = step_of(now).minus(range.length()).plus(STEP);
-        let steps = tx.pool_usage(name, since).await?;
-        let settings = tx.pool_settings_since(name, since).await?;
+        let steps = tx.pools().usage(name, since).await?;
+        let settings = tx.pools().settings_since(name, since).await?;
         Ok(Self::new(since, range, &steps, &settings))
     }
 

@@ -37,7 +37,7 @@ impl History {
         before: Option<DecisionPlace>,
     ) -> Result<Self, StoreError> {
         // One more than is shown tells whether there is a next page.
-        let mut decisions = tx.pool_decisions(name, before, PAGE_ROWS + 1).await?;
+        let mut decisions = tx.pools().decisions(name, before, PAGE_ROWS + 1).await?;
         let has_more = decisions.len() > PAGE_ROWS as usize;
         decisions.truncate(PAGE_ROWS as usize);
         Ok(Self { decisions, before, has_more })

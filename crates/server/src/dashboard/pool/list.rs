@@ -42,7 +42,7 @@ pub(crate) struct Look<'a> {
 /// The page.
 pub(crate) async fn page(visit: Visit, Asked(told): Asked<Told>) -> Result<Html<String>, Problem> {
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;
-    let pools = tx.pool_levels(SHOWN + 1).await?;
+    let pools = tx.pools().levels(SHOWN + 1).await?;
     let (times, buttons) = (visit.times(pulse.now), visit.buttons(Permission::Operate));
     let look = Look { state: &visit.state, times: &times, buttons };
     let body = region(&look, &pools);

@@ -16,7 +16,7 @@ pub(crate) async fn regions(
 ) -> Result<Vec<Region>, StoreError> {
     match page {
         Page::Pools(buttons) => {
-            let pools = tx.pool_levels(list::SHOWN + 1).await?;
+            let pools = tx.pools().levels(list::SHOWN + 1).await?;
             Ok(vec![list::region(&Look { state, times, buttons: *buttons }, &pools)])
         }
         Page::Pool(page, buttons) => {

@@ -188,7 +188,7 @@ pub(crate) async fn ask_release(
     let (name, id) = (named(&name)?, lease_id(&ticket)?);
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;
     let pool = find(&mut tx, &name).await?;
-    let record = tx.pool_ticket(id).await?.filter(|found| found.pool == name);
+    let record = tx.pools().ticket(id).await?.filter(|found| found.pool == name);
     let record = record.ok_or_else(|| gone().as_missing())?;
     let content = html! {
         h1 { (name) }

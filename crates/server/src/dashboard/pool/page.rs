@@ -46,9 +46,9 @@ impl One {
         page: PoolPage,
         now: Timestamp,
     ) -> Result<Option<Self>, StoreError> {
-        let Some(ledger) = tx.pool_ledger(name).await? else { return Ok(None) };
+        let Some(ledger) = tx.pools().ledger(name).await? else { return Ok(None) };
         let holders = match page.tab {
-            Tab::Holders => tx.pool_tickets(name, &HELD, holder::SHOWN + 1).await?,
+            Tab::Holders => tx.pools().tickets(name, &HELD, holder::SHOWN + 1).await?,
             Tab::Queue | Tab::History | Tab::Settings => Vec::new(),
         };
         let past = Past::read(tx, name, page.range, now).await?;

@@ -119,7 +119,7 @@ async fn question(
 ) -> Result<Html<String>, Problem> {
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;
     let pool = find(&mut tx, name).await?;
-    let ledger = tx.pool_ledger(name).await?.ok_or_else(|| unknown(name.as_str()))?;
+    let ledger = tx.pools().ledger(name).await?.ok_or_else(|| unknown(name.as_str()))?;
     let after = thought.wish().over(pool.settings.clone())?;
     let lines = consequences(&pool, &after, hopeless(&ledger, &after), pulse.now);
     let content = html! {

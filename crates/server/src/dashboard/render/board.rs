@@ -35,9 +35,9 @@ impl Whole {
     /// Looks.
     pub(crate) async fn read(tx: &mut Tx) -> Result<Self, StoreError> {
         Ok(Self {
-            counts: tx.render_counts().await?,
-            workers: tx.render_workers(WORKER_SEEN_WITHIN).await?,
-            pace: tx.render_pace().await?,
+            counts: tx.renders().counts().await?,
+            workers: tx.renders().workers(WORKER_SEEN_WITHIN).await?,
+            pace: tx.renders().pace().await?,
         })
     }
 
@@ -136,18 +136,18 @@ impl Board {
         let rows = if status.is_some() { PAGE_ROWS } else { SHOWN };
         let mut board = Self { status, at_work: Vec::new(), waiting: Vec::new(), ended: Vec::new() };
         if status.is_none_or(Status::is_active) {
-            board.at_work = tx.renders_at_work(AT_WORK_MAX).await?;
+            board.at_work = tx.renders().at_work(AT_WORK_MAX).await?;
             board.at_work.retain(|record| status.is_none_or(|status| record.render.status == status));
         }
         if status.is_none_or(|status| status == Status::Pending) {
-            board.waiting = tx.renders_waiting(rows).await?;
+            board.waiting = tx.renders().waiting(rows).await?;
         }
         match status {
-            None => board.ended = tx.renders_ended(rows).await?,
+            None => board.ended = tx.renders().ended(rows).await?,
             Some(status) if status.is_terminal() => {
                 let filter = RenderFilter { status: Some(status), ..RenderFilter::default() };
                 // One more than is shown tells whether there is a next page.
-                board.ended = tx.renders(&filter, None, rows + 1).await?;
+                board.ended = tx.renders().list(&filter, None, rows + 1).await?;
             }
             Some(_) => {}
         }

@@ -32,8 +32,8 @@ const SHOWN: usize = 500;
 /// The profiles.
 pub(crate) async fn profiles(visit: Visit) -> Result<Html<String>, Problem> {
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;
-    let profiles = tx.render_profiles().await?;
-    let gaps = tx.render_gaps_of_queue().await?;
+    let profiles = tx.renders().profiles().await?;
+    let gaps = tx.renders().gaps().await?;
     let rows = html! {
         tbody {
             @if profiles.is_empty() {
@@ -94,8 +94,8 @@ pub(crate) struct Chosen {
 /// The field mappings.
 pub(crate) async fn mappings(visit: Visit, Asked(chosen): Asked<Chosen>) -> Result<Html<String>, Problem> {
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;
-    let all = tx.field_mappings(None).await?;
-    let gaps = tx.render_gaps_of_queue().await?;
+    let all = tx.renders().field_mappings(None).await?;
+    let gaps = tx.renders().gaps().await?;
     let mut compositions: BTreeMap<&str, usize> = BTreeMap::new();
     for row in &all {
         *compositions.entry(&row.composition).or_default() += 1;

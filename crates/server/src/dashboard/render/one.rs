@@ -46,16 +46,16 @@ pub(crate) struct One {
 impl One {
     /// Looks; none when there is no such render.
     pub(crate) async fn read(tx: &mut Tx, id: RenderId) -> Result<Option<Self>, StoreError> {
-        let Some(record) = tx.render(id).await? else { return Ok(None) };
+        let Some(record) = tx.renders().find(id).await? else { return Ok(None) };
         let ahead = match record.render.status {
-            Status::Pending => match tx.renders_ahead(&record, AHEAD_MAX).await? {
+            Status::Pending => match tx.renders().ahead(&record, AHEAD_MAX).await? {
                 ahead if ahead < u64::from(AHEAD_MAX) => Ahead::Exactly(ahead),
                 ahead => Ahead::MoreThan(ahead),
             },
             _ => Ahead::Exactly(0),
         };
-        let attempts = tx.render_attempts(id).await?;
-        Ok(Some(Self { record, attempts, changes: tx.render_transitions(id).await?, ahead }))
+        let attempts = tx.renders().attempts(id).await?;
+        Ok(Some(Self { record, attempts, changes: tx.renders().transitions(id).await?, ahead }))
     }
 
     fn name(&self) -> String {
@@ -308,9 +308,9 @@ pub(crate) async fn download(visit: Visit, Path(text): Path<String>) -> Result<R
     let id = RenderId::new(api::id(&text)?);
     let mut tx = visit.state.read().await?;
     let record = find(&mut tx, id).await?;
-    let attempts: Vec<Attempt> = tx.render_attempts(id).await?.into_iter().map(Attempt::from).collect();
+    let attempts: Vec<Attempt> = tx.renders().attempts(id).await?.into_iter().map(Attempt::from).collect();
     let changes: Vec<Transition> =
-        tx.render_transitions(id).await?.into_iter().map(Transition::from).collect();
+        tx.renders().transitions(id).await?.into_iter().map(Transition::from).collect();
     let document = json!({ "render": RenderRow::from(record), "attempts": attempts, "audit": changes });
     let name = format!("attachment; filename=\"tidemill-render-{id}.json\"");
     let headers =
@@ -323,7 +323,7 @@ pub(crate) async fn data(visit: Visit, Path(text): Path<String>) -> Result<Html<
     let id = RenderId::new(api::id(&text)?);
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;
     let record = find(&mut tx, id).await?;
-    let data = tx.render_data(id).await?.ok_or_else(|| render::unknown(id))?;
+    let data = tx.renders().data(id).await?.ok_or_else(|| render::unknown(id))?;
     let back = visit.state.path(&format!("/render/{id}"));
     let content = html! {
         h1 { (title(&record)) " " span.soft { "#" (id) } }

@@ -139,7 +139,7 @@ struct Found {
 impl Found {
     async fn read(tx: &mut Tx, wanted: &Wanted) -> Result<Self, Problem> {
         let filter = wanted.filter()?;
-        let mut others = tx.find_renders(&filter, wanted.text(), wanted.before(), PAGE_ROWS + 1).await?;
+        let mut others = tx.renders().search(&filter, wanted.text(), wanted.before(), PAGE_ROWS + 1).await?;
         let shown = usize::try_from(PAGE_ROWS).unwrap_or(usize::MAX);
         let has_more = others.records.len() > shown;
         others.records.truncate(shown);
@@ -147,7 +147,7 @@ impl Found {
         if filter.status.is_none() {
             // What is at work is on top of the first page, and nowhere else.
             if wanted.is_first() {
-                at_work = tx.renders_at_work(PLACED_MAX).await?;
+                at_work = tx.renders().at_work(PLACED_MAX).await?;
                 at_work.retain(|record| wanted.meets(record, &filter));
             }
             let is_above = |record: &RenderRecord| at_work.iter().any(|other| other.id() == record.id());
@@ -199,7 +199,7 @@ impl Found {
 async fn ahead(tx: &mut Tx) -> Result<HashMap<RenderId, u64>, StoreError> {
     let now = tx.now().await?;
     let (mut ahead, mut before) = (HashMap::new(), 0);
-    for record in tx.renders_waiting(PLACED_MAX).await? {
+    for record in tx.renders().waiting(PLACED_MAX).await? {
         ahead.insert(record.id(), before);
         before += u64::from(record.render.run_after <= now);
     }

@@ -39,9 +39,9 @@ impl Crew {
     /// Looks.
     pub(crate) async fn read(tx: &mut Tx) -> Result<Self, StoreError> {
         Ok(Self {
-            workers: tx.render_workers(KEPT_FOR).await?,
-            at_work: tx.renders_at_work(200).await?,
-            tallies: tx.render_tallies().await?,
+            workers: tx.renders().workers(KEPT_FOR).await?,
+            at_work: tx.renders().at_work(200).await?,
+            tallies: tx.renders().tallies().await?,
         })
     }
 }

@@ -80,7 +80,7 @@ async fn written(app: &App, from: i64, executions: &[(&str, &str, &str)]) {
 pub(super) async fn schedule(app: &App, name: &str, job: &str) {
     let schedule = Schedule::new(name, job).cron("0 3 * * *").parameter("day", "${tick.date}");
     let mut tx = app.store.begin().await.unwrap();
-    tx.define_schedule(&schedule, &schedule.plan().unwrap(), &Actor::system()).await.unwrap();
+    tx.schedules().define(&schedule, &schedule.plan().unwrap(), &Actor::system()).await.unwrap();
     tx.commit().await.unwrap();
 }
 

@@ -102,7 +102,7 @@ pub(super) async fn refuse(app: &App, id: i64, aggregate: &str, topic: &str, pay
         error: Some(format!("no to {id}\nat the second line")),
     };
     let now = tx.now().await.unwrap();
-    tx.outbox_except(&[new], now).await.unwrap();
+    tx.outbox().except(&[new], now).await.unwrap();
     tx.commit().await.unwrap();
 }
 
@@ -121,7 +121,7 @@ async fn refused() -> App {
 /// The state of each event.
 async fn states(app: &App) -> Vec<(i64, String)> {
     let mut tx = app.store.read().await.unwrap();
-    let found = tx.outbox_exceptions(&ExceptionFilter::default(), EventId::ZERO, 1_000).await.unwrap();
+    let found = tx.outbox().exceptions(&ExceptionFilter::default(), EventId::ZERO, 1_000).await.unwrap();
     tx.rollback().await.unwrap();
     found.into_iter().map(|one| (one.id.get(), one.exception.state.word().to_string())).collect()
 }
@@ -129,7 +129,7 @@ async fn states(app: &App) -> Vec<(i64, String)> {
 /// What people have done to events, the newest first: action, object and reason.
 async fn audited(app: &App) -> Vec<(String, String, String)> {
     let mut tx = app.store.read().await.unwrap();
-    let records = tx.audit_entries(&AuditFilter::default(), 1_000).await.unwrap();
+    let records = tx.audit().entries(&AuditFilter::default(), 1_000).await.unwrap();
     tx.rollback().await.unwrap();
     let of_events = records.into_iter().filter(|record| record.entry.action.starts_with("event."));
     of_events

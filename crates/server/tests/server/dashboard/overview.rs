@@ -33,7 +33,7 @@ async fn run(app: &App, sql: &str) {
 
 async fn add_pool(app: &App, name: &str, max_units: u32) {
     let mut tx = app.store.begin().await.unwrap();
-    tx.create_pool(&Settings::new(name.parse().unwrap(), max_units), &Actor::system()).await.unwrap();
+    tx.pools().create(&Settings::new(name.parse().unwrap(), max_units), &Actor::system()).await.unwrap();
     tx.commit().await.unwrap();
 }
 
@@ -126,7 +126,7 @@ async fn the_day_of_the_busiest_pool_is_drawn() {
         run(&app, &format!("update tidemill_pool set usage = {usage} where name = '{name}'")).await;
     }
     let mut tx = app.store.begin().await.unwrap();
-    tx.sample_usage().await.unwrap();
+    tx.pools().sample_usage().await.unwrap();
     tx.commit().await.unwrap();
 
     let page = overview(&app).await;

@@ -66,7 +66,7 @@ async fn give_back(app: &App, dag: &str) {
 
 async fn set(app: &App, settings: &Settings) {
     let mut tx = app.store.begin().await.unwrap();
-    tx.set_pool(settings, &Actor::system(), None).await.unwrap();
+    tx.pools().set(settings, &Actor::system(), None).await.unwrap();
     tx.commit().await.unwrap();
 }
 
@@ -83,7 +83,7 @@ async fn the_overview_shows_how_full_pools_are_and_what_was_decided() {
     let app = App::open().await;
     assert!(panel(&app).await.contains("There are no pools yet."));
     let mut tx = app.store.begin().await.unwrap();
-    tx.create_pool(&settings(20), &Actor::system()).await.unwrap();
+    tx.pools().create(&settings(20), &Actor::system()).await.unwrap();
     tx.commit().await.unwrap();
 
     ask(&app, "batch_1", 8, 8).await;
@@ -108,7 +108,7 @@ async fn the_overview_shows_how_full_pools_are_and_what_was_decided() {
 async fn a_pool_that_is_paused_or_over_its_limit_says_so() {
     let app = App::open().await;
     let mut tx = app.store.begin().await.unwrap();
-    tx.create_pool(&settings(20), &Actor::system()).await.unwrap();
+    tx.pools().create(&settings(20), &Actor::system()).await.unwrap();
     tx.commit().await.unwrap();
     ask(&app, "batch_1", 16, 16).await;
 
@@ -145,7 +145,7 @@ async fn panel_of(app: &App, path: &str, id: &str) -> String {
 /// A pool of 20 units, of which 19 may be in use: 16 are, half of what the second wanted, and the third waits.
 async fn crowded(app: &App) {
     let mut tx = app.store.begin().await.unwrap();
-    tx.create_pool(&settings(20), &Actor::system()).await.unwrap();
+    tx.pools().create(&settings(20), &Actor::system()).await.unwrap();
     tx.commit().await.unwrap();
     ask(app, "batch_1", 8, 8).await;
     ask(app, "batch_421", 16, 4).await;
@@ -157,14 +157,14 @@ async fn crowded(app: &App) {
 async fn audited(app: &App) -> Vec<(String, String)> {
     let filter = AuditFilter { object: Some("pool/ADW".into()), ..AuditFilter::default() };
     let mut tx = app.store.read().await.unwrap();
-    let records = tx.audit_entries(&filter, 50).await.unwrap();
+    let records = tx.audit().entries(&filter, 50).await.unwrap();
     tx.rollback().await.unwrap();
     records.into_iter().map(|record| (record.entry.action, record.entry.reason.unwrap_or_default())).collect()
 }
 
 async fn usage(app: &App) -> (u64, u64) {
     let mut tx = app.store.read().await.unwrap();
-    let pool = tx.pool(&adw()).await.unwrap().unwrap();
+    let pool = tx.pools().find(&adw()).await.unwrap().unwrap();
     tx.rollback().await.unwrap();
     (pool.usage, pool.waiting)
 }
@@ -438,7 +438,7 @@ async fn the_graph_tells_what_was_seen_and_what_nobody_knows() {
     for pause in [0, 10, 600] {
         app.clock.advance(Duration::from_secs(pause));
         let mut tx = app.store.begin().await.unwrap();
-        tx.sample_usage().await.unwrap();
+        tx.pools().sample_usage().await.unwrap();
         tx.commit().await.unwrap();
     }
     let hour = get(&app, "/pools/ADW?range=1h").await;

@@ -32,7 +32,7 @@ pub(super) fn new_render(composition: &str) -> NewRender {
 
 pub(super) async fn submit(app: &App, new: &NewRender) -> RenderId {
     let mut tx = app.store.begin().await.unwrap();
-    let submitted = tx.submit_render(new, &Actor::system()).await.unwrap();
+    let submitted = tx.renders().submit(new, &Actor::system()).await.unwrap();
     tx.commit().await.unwrap();
     submitted.id()
 }
@@ -50,7 +50,7 @@ pub(super) async fn claim(app: &App, worker: &str) -> Claimed {
     let policy = Policy::standard().unwrap();
     let mut tx = app.store.begin().await.unwrap();
     let request = ClaimRequest { by: process(), worker, count: 1, policy: &policy, zone: &Zone::UTC };
-    let mut claims = tx.claim_renders(request).await.unwrap();
+    let mut claims = tx.renders().claim(request).await.unwrap();
     tx.commit().await.unwrap();
     claims.claimed.remove(0)
 }
@@ -58,7 +58,7 @@ pub(super) async fn claim(app: &App, worker: &str) -> Claimed {
 async fn say_with(app: &App, claimed: &Claimed, work: Work, notes: Notes<'_>) {
     let mut tx = app.store.begin().await.unwrap();
     let policy = Policy::standard().unwrap();
-    let worked = tx.work_on_render(claimed.record.id(), claimed.fence, work, notes, &policy).await.unwrap();
+    let worked = tx.renders().work(claimed.record.id(), claimed.fence, work, notes, &policy).await.unwrap();
     tx.commit().await.unwrap();
     assert!(worked.is_some());
 }
@@ -108,7 +108,7 @@ pub(super) async fn fail(app: &App, claimed: &Claimed, message: &str) {
 pub(super) async fn beat(app: &App, name: &str, capacity: u32, in_flight: u32, state: WorkerState) {
     let beat = WorkerBeat { process: process(), name, capacity, in_flight, state, farm: None, copy: None };
     let mut tx = app.store.begin().await.unwrap();
-    tx.beat_render_worker(beat).await.unwrap();
+    tx.renders().beat_worker(beat).await.unwrap();
     tx.commit().await.unwrap();
 }
 

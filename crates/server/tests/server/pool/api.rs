@@ -329,7 +329,7 @@ async fn a_caller_who_is_limited_to_some_pools_uses_no_others() {
         valid_for: Some(Duration::from_secs(3600)),
     };
     let mut tx = app.store.begin().await.unwrap();
-    tx.create_token(&token, &new, &Actor::system()).await.unwrap();
+    tx.tokens().create(&token, &new, &Actor::system()).await.unwrap();
     tx.commit().await.unwrap();
     let bearer = format!("Bearer {}", token.expose());
     let headers = [("authorization", bearer.as_str())];
@@ -355,7 +355,7 @@ async fn a_caller_who_is_limited_to_some_pools_uses_no_others() {
     let both = request("both", both).to_string();
     app.ask_as(Role::Admin, Method::POST, "/api/v1/requests", &both).await;
     let mut tx = app.store.read().await.unwrap();
-    let mut tickets = tx.tickets_of_run("both", 10).await.unwrap();
+    let mut tickets = tx.pools().tickets_of_run("both", 10).await.unwrap();
     tickets.retain(|record| record.pool.as_str() == "etl-a");
     tx.rollback().await.unwrap();
     let path = format!("/api/v1/pool-leases/{}?epoch=1", tickets[0].ticket.id);

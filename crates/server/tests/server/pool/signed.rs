@@ -23,7 +23,7 @@ async fn server(authentication: Authentication, base_path: &str, signature: Sign
         ..tidemill_domain::pool::Settings::new("ADW".parse().unwrap(), 1000)
     };
     let mut tx = app.store.begin().await.unwrap();
-    tx.create_pool(&settings, &Actor::system()).await.unwrap();
+    tx.pools().create(&settings, &Actor::system()).await.unwrap();
     tx.commit().await.unwrap();
     app
 }
@@ -89,7 +89,7 @@ async fn a_request_that_was_changed_or_is_old_is_refused() {
     let plain = send(&app, "/acquire", (SECRET, NOW), &body, "{}").await;
     assert_eq!((plain.status, &plain.json()["code"]), (StatusCode::FORBIDDEN, &json!("TM1208")));
     let mut tx = app.store.read().await.unwrap();
-    assert_eq!(tx.pool(&"ADW".parse().unwrap()).await.unwrap().unwrap().usage, 0);
+    assert_eq!(tx.pools().find(&"ADW".parse().unwrap()).await.unwrap().unwrap().usage, 0);
 }
 
 #[tokio::test]

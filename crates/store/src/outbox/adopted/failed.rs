@@ -3,7 +3,7 @@
 use super::{AdoptError, object};
 use crate::outbox::SLOTS;
 use crate::statements::outbox::adopted as statement;
-use crate::tx::Tx;
+use crate::tx::Outbox;
 use std::collections::BTreeMap;
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::outbox::EventId;
@@ -56,7 +56,7 @@ pub struct RowsOrdered {
     pub refused: Vec<(EventId, RowRefusal)>,
 }
 
-impl Tx {
+impl Outbox<'_> {
     /// Rows behind `after` that have FAILED, at most so many; those that were skipped only if they are meant, too.
     pub async fn adopted_failed(
         &mut self,

@@ -5,7 +5,7 @@ use crate::error::StoreError;
 use crate::outbox::exception::storable;
 use crate::row::outbox::adopted::AttemptRow;
 use crate::statements::outbox::adopted::{self as statement, ClaimLimits, SettleAs};
-use crate::tx::Tx;
+use crate::tx::Outbox;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tidemill_domain::outbox::adopted::row::ClaimedRow;
@@ -69,7 +69,7 @@ pub struct Marked {
     pub locked: BTreeSet<EventId>,
 }
 
-impl Tx {
+impl Outbox<'_> {
     /// Claims rows that are due: their status becomes SENDING. None of a table that is no longer adopted. What was SENDING
     /// in the slots to recover is PENDING first.
     pub async fn claim_adopted(&mut self, claiming: &Claiming<'_>) -> Result<Claim, StoreError> {

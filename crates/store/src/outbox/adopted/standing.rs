@@ -4,7 +4,7 @@ use super::AdoptedRecord;
 use crate::error::StoreError;
 use crate::row::outbox::adopted::CountRow;
 use crate::statements::outbox::adopted as statement;
-use crate::tx::Tx;
+use crate::tx::Outbox;
 use std::time::Duration;
 use tidemill_domain::outbox::Count;
 use tidemill_domain::outbox::adopted::{AdoptedTable, TableName};
@@ -35,7 +35,7 @@ pub struct AdoptedCounts {
     pub oldest: Option<Timestamp>,
 }
 
-impl Tx {
+impl Outbox<'_> {
     /// How adopted tables stand, each status counted up to `count_max`.
     pub async fn adopted_standings(&mut self, count_max: u32) -> Result<Vec<AdoptedStanding>, StoreError> {
         let mut standings = Vec::new();

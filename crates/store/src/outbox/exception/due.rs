@@ -4,7 +4,7 @@ use super::{Settled, SettledAs};
 use crate::error::StoreError;
 use crate::row::outbox::exception::DueRow;
 use crate::row::outbox::numbers;
-use crate::tx::{Most, Size, Tx};
+use crate::tx::{Most, Outbox, Size};
 use tidemill_domain::outbox::event::Headers;
 use tidemill_domain::outbox::exception::ExceptionState;
 use tidemill_domain::outbox::{Aggregate, EventId, Payload, Seq, Slot};
@@ -48,10 +48,10 @@ pub struct Due {
     pub unpublishable: Vec<Settled>,
 }
 
-impl Tx {
+impl Outbox<'_> {
     /// What is to be tried now in these slots: at most `heads_max` events that are due, each with those that are held
     /// behind it, and at most `events_max` altogether, of each aggregate about as many; fewer when they are large.
-    pub async fn outbox_due(
+    pub async fn due(
         &mut self,
         slots: &[Slot],
         now: Timestamp,

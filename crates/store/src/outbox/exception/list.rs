@@ -1,7 +1,7 @@
 //! What people see of excepted events. Pages go from the oldest to the newest, each from the last id of the one before.
 
 use crate::error::StoreError;
-use crate::tx::{ExceptionFilterRow, Tx};
+use crate::tx::{ExceptionFilterRow, Outbox};
 use tidemill_domain::outbox::event::{BadEvent, Headers};
 use tidemill_domain::outbox::exception::{Excepted, Exception, Original, StateWord};
 use tidemill_domain::outbox::{Aggregate, Count, EventId, Payload, Seq, Slot};
@@ -119,9 +119,9 @@ impl ExceptionFilter {
     }
 }
 
-impl Tx {
+impl Outbox<'_> {
     /// At most `limit` excepted events, from behind the event `after` on.
-    pub async fn outbox_exceptions(
+    pub async fn exceptions(
         &mut self,
         filter: &ExceptionFilter,
         after: EventId,
@@ -134,7 +134,7 @@ impl Tx {
     }
 
     /// How many excepted events a filter lets through, counted up to `count_max`.
-    pub async fn outbox_exception_count(
+    pub async fn count_exceptions(
         &mut self,
         filter: &ExceptionFilter,
         count_max: u32,
@@ -146,7 +146,7 @@ impl Tx {
     }
 
     /// All about one excepted event; none when there is no such one.
-    pub async fn outbox_exception(&mut self, id: EventId) -> Result<Option<ExceptionDetail>, StoreError> {
+    pub async fn exception(&mut self, id: EventId) -> Result<Option<ExceptionDetail>, StoreError> {
         let Some(row) = self.exception_find(&[id.get()]).await?.pop() else { return Ok(None) };
         let content = match self.exception_content(id.get()).await? {
             Some(row) => row.content(id.get())?,

@@ -4,7 +4,7 @@
 use super::{ExceptionFilter, ExceptionRecord};
 use crate::error::StoreError;
 use crate::outbox::EVENTS;
-use crate::tx::{EditColumns, ExceptionChange, Tx};
+use crate::tx::{EditColumns, ExceptionChange, Outbox};
 use std::collections::{BTreeMap, BTreeSet};
 use tidemill_domain::audit::{Actor, AuditEntry};
 use tidemill_domain::outbox::exception::{self, Edit, Exception, ExceptionRefusal, StateWord, Verb};
@@ -52,9 +52,9 @@ pub struct Operated {
     pub next: Option<EventId>,
 }
 
-impl Tx {
+impl Outbox<'_> {
     /// Gives an order about excepted events, and wakes those who publish.
-    pub async fn operate_outbox(
+    pub async fn operate(
         &mut self,
         selection: &Selection,
         operation: &Operation<'_>,
@@ -120,7 +120,7 @@ impl Tx {
                     return Ok((Vec::new(), None));
                 }
                 let filter = ExceptionFilter { states, ..filter.clone() };
-                let records = self.outbox_exceptions(&filter, *after, limit.saturating_add(1)).await?;
+                let records = self.exceptions(&filter, *after, limit.saturating_add(1)).await?;
                 records.into_iter().map(|record| record.id).collect()
             }
         };

@@ -14,7 +14,7 @@ crate::on_both![
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 async fn tally(bench: &Bench) -> ExecutionTally {
-    bench.begin().await.execution_tally(DAY).await.unwrap()
+    bench.begin().await.jobs().execution_tally(DAY).await.unwrap()
 }
 
 async fn executions_are_counted_while_they_run_and_for_a_day_after_they_failed(bench: Bench) {
@@ -38,7 +38,7 @@ async fn a_failure_is_open_until_somebody_goes_on_with_it(bench: Bench) {
     end(&bench, &first, BatchStatus::Failed).await;
     end(&bench, &second, BatchStatus::Failed).await;
 
-    let open = bench.begin().await.open_failures(50).await.unwrap();
+    let open = bench.begin().await.jobs().open_failures(50).await.unwrap();
     assert_eq!(
         open.iter().map(|failure| failure.id).collect::<Vec<_>>(),
         [second.execution, first.execution]
@@ -46,6 +46,6 @@ async fn a_failure_is_open_until_somebody_goes_on_with_it(bench: Bench) {
     assert_eq!((open[0].job.as_str(), open[0].ended_at), ("load", Some(bench.now())));
 
     launch(&bench, &day("2"), one).await;
-    let open = bench.begin().await.open_failures(50).await.unwrap();
+    let open = bench.begin().await.jobs().open_failures(50).await.unwrap();
     assert_eq!(open.iter().map(|failure| failure.id).collect::<Vec<_>>(), [first.execution]);
 }

@@ -44,10 +44,10 @@ async fn counters_and_context_are_saved_and_read_back(bench: Bench) {
 
     assert_eq!(saved, ChunkSaved::Saved { version: 1, stop_requested: false });
     let mut tx = bench.begin().await;
-    let record = tx.steps(launched.execution).await.unwrap().remove(0);
+    let record = tx.jobs().steps(launched.execution).await.unwrap().remove(0);
     assert_eq!((record.counters, record.version), (COUNTERS, 1));
     assert_eq!(record.updated_at, Some(bench.now()));
-    assert_eq!(tx.step_context(step).await.unwrap(), Some(StoredContext::Ours(context)));
+    assert_eq!(tx.jobs().step_context(step).await.unwrap(), Some(StoredContext::Ours(context)));
     let columns = look(
         &bench,
         "select cast(read_count * 10000000 + write_count * 1000000 + filter_count * 100000
@@ -86,7 +86,7 @@ async fn a_long_context_fills_both_columns(bench: Bench) {
         save(&bench, &launched, step, &COUNTERS, Some(&text)).await;
 
         assert_eq!(look(&bench, short).await, [Some(wanted.to_owned())], "{}", text.chars().count());
-        let stored = bench.begin().await.step_context(step).await.unwrap();
+        let stored = bench.begin().await.jobs().step_context(step).await.unwrap();
         assert_eq!(stored, Some(StoredContext::Ours(context)));
     }
 }
@@ -101,12 +101,12 @@ async fn a_wish_to_stop_is_seen_at_the_end_of_the_chunk(bench: Bench) {
         let mut tx = bench.begin().await;
         let (lease, fence, counters) = (&launched.lease, launched.granted.fence, &COUNTERS);
         let chunk = ChunkSave { step, execution: launched.execution, lease, fence, counters, context: None };
-        tx.save_chunk(&chunk).await.unwrap();
+        tx.jobs().save_chunk(&chunk).await.unwrap();
         writing = Some(tx);
     }
 
     let mut tx = bench.begin().await;
-    let stopped = tx.request_stop(launched.execution, &ann(), None).await.unwrap();
+    let stopped = tx.jobs().request_stop(launched.execution, &ann(), None).await.unwrap();
     tx.commit().await.unwrap();
     if let Some(writing) = writing {
         writing.commit().await.unwrap();
@@ -129,7 +129,7 @@ async fn only_the_owner_with_its_epoch_saves(bench: Bench) {
         assert_eq!(save(&bench, &ghost, step, &COUNTERS, Some("ghost")).await, ChunkSaved::Fenced);
     }
 
-    let record = bench.begin().await.steps(launched.execution).await.unwrap().remove(0);
+    let record = bench.begin().await.jobs().steps(launched.execution).await.unwrap().remove(0);
     assert_eq!((record.version, record.counters), (0, Counters::default()));
     let context = look(&bench, "select short_context from batch_step_execution_context").await;
     assert_ne!(context, [Some("ghost".to_owned())]);
@@ -142,11 +142,11 @@ async fn a_chunk_that_is_rolled_back_was_not_saved(bench: Bench) {
     let mut tx = bench.begin().await;
     let (lease, fence, counters) = (&launched.lease, launched.granted.fence, &COUNTERS);
     let chunk = ChunkSave { step, execution: launched.execution, lease, fence, counters, context: None };
-    tx.save_chunk(&chunk).await.unwrap();
+    tx.jobs().save_chunk(&chunk).await.unwrap();
 
     tx.rollback().await.unwrap();
 
-    assert_eq!(bench.begin().await.settled_version(step).await.unwrap(), Some(0));
+    assert_eq!(bench.begin().await.jobs().settled_version(step).await.unwrap(), Some(0));
 }
 
 async fn whoever_lost_the_answer_learns_the_outcome(bench: Bench) {
@@ -156,12 +156,14 @@ async fn whoever_lost_the_answer_learns_the_outcome(bench: Bench) {
     let mut lost = bench.begin().await;
     let (lease, fence, counters) = (&launched.lease, launched.granted.fence, &COUNTERS);
     let chunk = ChunkSave { step, execution: launched.execution, lease, fence, counters, context: None };
-    let ChunkSaved::Saved { version, .. } = lost.save_chunk(&chunk).await.unwrap() else { panic!("fenced") };
+    let ChunkSaved::Saved { version, .. } = lost.jobs().save_chunk(&chunk).await.unwrap() else {
+        panic!("fenced")
+    };
 
     let store = bench.store.clone();
     let mut asking = tokio::spawn(async move {
         let mut tx = store.begin().await.unwrap();
-        tx.settled_version(step).await.unwrap()
+        tx.jobs().settled_version(step).await.unwrap()
     });
     let early = tokio::time::timeout(Duration::from_millis(200), &mut asking).await;
     assert!(early.is_err(), "the answer came before the transaction had ended");
@@ -180,7 +182,7 @@ async fn a_chunk_under_way_keeps_its_lease_from_being_freed(bench: Bench) {
     let mut writing = bench.begin().await;
     let (lease, fence, counters) = (&launched.lease, launched.granted.fence, &COUNTERS);
     let chunk = ChunkSave { step, execution: launched.execution, lease, fence, counters, context: None };
-    assert!(matches!(writing.save_chunk(&chunk).await.unwrap(), ChunkSaved::Saved { .. }));
+    assert!(matches!(writing.jobs().save_chunk(&chunk).await.unwrap(), ChunkSaved::Saved { .. }));
 
     let early = lose_all(&bench).await;
     writing.commit().await.unwrap();
@@ -188,7 +190,7 @@ async fn a_chunk_under_way_keeps_its_lease_from_being_freed(bench: Bench) {
 
     assert!(early.is_empty(), "{early:?}");
     assert_eq!(late.len(), 1);
-    assert_eq!(bench.begin().await.steps(launched.execution).await.unwrap()[0].counters, COUNTERS);
+    assert_eq!(bench.begin().await.jobs().steps(launched.execution).await.unwrap()[0].counters, COUNTERS);
     assert_eq!(save(&bench, &launched, step, &COUNTERS, None).await, ChunkSaved::Fenced);
 }
 
@@ -205,9 +207,9 @@ async fn without_a_test_the_database_tells_the_time_in_utc(bench: Bench) {
 
     let (lease, fence, counters) = (&launched.lease, launched.granted.fence, &COUNTERS);
     let chunk = ChunkSave { step, execution: launched.execution, lease, fence, counters, context: None };
-    tx.save_chunk(&chunk).await.unwrap();
+    tx.jobs().save_chunk(&chunk).await.unwrap();
 
-    let updated = tx.steps(launched.execution).await.unwrap()[0].updated_at.unwrap();
+    let updated = tx.jobs().steps(launched.execution).await.unwrap()[0].updated_at.unwrap();
     let after = tx.now().await.unwrap();
     assert!(before <= updated && updated <= after, "{before} {updated} {after}");
 }
@@ -227,10 +229,10 @@ async fn a_chunk_costs_one_statement(bench: Bench) {
     let context = Some(r#"{"version":1,"values":{"a":1}}"#);
     let chunk = ChunkSave { step, execution: launched.execution, lease, fence, counters, context };
     let mut tx = store.begin().await.unwrap();
-    tx.save_chunk(&chunk).await.unwrap();
+    tx.jobs().save_chunk(&chunk).await.unwrap();
 
     let before = wire.statements();
-    tx.save_chunk(&chunk).await.unwrap();
+    tx.jobs().save_chunk(&chunk).await.unwrap();
     let after = wire.statements();
     tx.commit().await.unwrap();
 

@@ -39,7 +39,7 @@ async fn ran(bench: &Bench, by: ProcessId, of: &str, status: BatchStatus, at: Op
 async fn ask(bench: &Bench, launched: &Launched, step: &str) -> Earlier {
     let run = run_step(bench, launched, step).await;
     let request = EarlierRequest { job: "load", step, instance: launched.instance, run, key: KEY };
-    bench.begin().await.earlier_step(&request).await.unwrap()
+    bench.begin().await.jobs().earlier_step(&request).await.unwrap()
 }
 
 async fn without_an_earlier_instance_there_is_nothing_to_go_on_from(bench: Bench) {
@@ -76,7 +76,7 @@ async fn one_that_can_be_restarted_has_to_be_waited_for_until_it_is_given_up(ben
 
     let waiting = ask(&bench, &launched, "copy").await;
     let mut tx = bench.begin().await;
-    let abandoned = tx.abandon_execution(failed, &ann(), "no").await.unwrap();
+    let abandoned = tx.jobs().abandon_execution(failed, &ann(), "no").await.unwrap();
     tx.commit().await.unwrap();
     let given_up = ask(&bench, &launched, "copy").await;
 
@@ -103,7 +103,7 @@ async fn of_two_at_once_the_later_one_waits(bench: Bench) {
 
     let later = ask(&bench, &second, "copy").await;
     let request = EarlierRequest { job: "load", step: "copy", instance: first.instance, run, key: KEY };
-    let earlier = bench.begin().await.earlier_step(&request).await.unwrap();
+    let earlier = bench.begin().await.jobs().earlier_step(&request).await.unwrap();
 
     assert_eq!((later, earlier), (Earlier::Open(first.execution), Earlier::None));
 }

@@ -27,9 +27,9 @@ async fn every_execution_is_found_under_its_job_whoever_wrote_it(bench: Bench) {
 
     let mut tx = bench.begin().await;
     let of = |job: &str, status| ExecutionFilter { job: Some(job.into()), status, instance: None };
-    let loads = tx.executions(&of("load", None), None, 10).await.unwrap();
-    let failed = tx.executions(&of("load", Some(BatchStatus::Failed)), None, 10).await.unwrap();
-    let jobs = tx.jobs(10).await.unwrap();
+    let loads = tx.jobs().executions(&of("load", None), None, 10).await.unwrap();
+    let failed = tx.jobs().executions(&of("load", Some(BatchStatus::Failed)), None, 10).await.unwrap();
+    let jobs = tx.jobs().list(10).await.unwrap();
 
     assert_eq!(loads.iter().map(|e| e.id).collect::<Vec<_>>(), [ExecutionId::new(900), ours.execution]);
     assert_eq!(failed.iter().map(|e| e.id).collect::<Vec<_>>(), [ExecutionId::new(900)]);
@@ -60,7 +60,7 @@ async fn a_role_without_rights_on_our_tables_writes_executions(bench: Bench) {
         tx.execute_for_test(&statement).await.unwrap();
     }
 
-    let jobs = tx.jobs(10).await.unwrap();
+    let jobs = tx.jobs().list(10).await.unwrap();
 
     assert_eq!(jobs[0].last.map(|last| last.id), Some(ExecutionId::new(900)));
     // The role was made in this transaction, and goes with it.
@@ -73,8 +73,8 @@ async fn counts_in_lists_end_somewhere(bench: Bench) {
     tx.commit().await.unwrap();
 
     let mut tx = bench.begin().await;
-    let jobs = tx.jobs(10).await.unwrap();
-    let ticker = tx.instances("ticker", None, 10).await.unwrap();
+    let jobs = tx.jobs().list(10).await.unwrap();
+    let ticker = tx.jobs().instances("ticker", None, 10).await.unwrap();
 
     let counted: Vec<_> = jobs.iter().map(|job| job.instances).collect();
     let most = COUNTED_MAX.unsigned_abs();

@@ -72,7 +72,7 @@ async fn the_same_parameters_are_refused_while_they_run_and_once_they_are_done(b
     assert_eq!(running, Err(LaunchRefusal::AlreadyRunning));
     assert_ne!(other.unwrap().instance, first.instance);
     assert_eq!(done, Err(LaunchRefusal::AlreadyComplete));
-    let leases = bench.begin().await.leases(10).await.unwrap();
+    let leases = bench.begin().await.leases().list(10).await.unwrap();
     assert_eq!(leases.len(), 1, "the lease of what has ended is forgotten: {leases:?}");
 }
 
@@ -85,7 +85,7 @@ async fn what_failed_is_restarted_with_a_copy_of_what_the_job_remembers(bench: B
     let mut tx = bench.begin().await;
     let text = context.to_text().unwrap();
     let (lease, fence) = (&first.lease, first.granted.fence);
-    assert!(tx.save_job_context(first.execution, lease, fence, &text).await.unwrap());
+    assert!(tx.jobs().save_job_context(first.execution, lease, fence, &text).await.unwrap());
     tx.commit().await.unwrap();
     end(&bench, &first, BatchStatus::Failed).await;
 
@@ -94,7 +94,7 @@ async fn what_failed_is_restarted_with_a_copy_of_what_the_job_remembers(bench: B
     assert_eq!((second.launch, second.instance), (Launch::Restart, first.instance));
     assert!(second.execution > first.execution);
     assert_eq!(second.context, context);
-    let stored = bench.begin().await.job_context(second.execution).await.unwrap().unwrap();
+    let stored = bench.begin().await.jobs().job_context(second.execution).await.unwrap().unwrap();
     assert_eq!(stored, tidemill_store::job::StoredContext::Ours(context));
 }
 
@@ -105,7 +105,7 @@ async fn a_restart_goes_on_from_the_last_execution_whatever_came_before(bench: B
         let text = format!(r#"{{"version":1,"values":{{"run":{number}}}}}"#);
         let mut tx = bench.begin().await;
         let (lease, fence) = (&launched.lease, launched.granted.fence);
-        assert!(tx.save_job_context(launched.execution, lease, fence, &text).await.unwrap());
+        assert!(tx.jobs().save_job_context(launched.execution, lease, fence, &text).await.unwrap());
         tx.commit().await.unwrap();
         end(&bench, &launched, status).await;
     }
@@ -188,7 +188,7 @@ async fn of_many_launches_at_once_one_wins(bench: Bench) {
             let store = bench.store.clone();
             tokio::spawn(async move {
                 let mut tx = store.begin().await.unwrap();
-                let answer = tx.launch_job(&request(&day("1"), one, &ann())).await.unwrap();
+                let answer = tx.jobs().launch(&request(&day("1"), one, &ann())).await.unwrap();
                 tx.commit().await.unwrap();
                 answer
             })
@@ -216,7 +216,7 @@ async fn many_instances_are_launched_at_once(bench: Bench) {
             tokio::spawn(async move {
                 let mut tx = store.begin().await.unwrap();
                 let parameters = JobParameters::new().with("number", i64::from(number / 2));
-                let answer = tx.launch_job(&request(&parameters, one, &ann())).await.unwrap();
+                let answer = tx.jobs().launch(&request(&parameters, one, &ann())).await.unwrap();
                 tx.commit().await.unwrap();
                 answer.ok().map(|launched| (launched.instance, launched.execution))
             })
@@ -256,7 +256,7 @@ async fn an_execution_that_somebody_else_has_written_is_noticed(bench: Bench) {
     let store = bench.store.clone();
     let ours = tokio::spawn(async move {
         let mut tx = store.begin().await.unwrap();
-        let answer = tx.launch_job(&request(&day("1"), one, &ann())).await.unwrap();
+        let answer = tx.jobs().launch(&request(&day("1"), one, &ann())).await.unwrap();
         tx.commit().await.unwrap();
         answer
     });
@@ -272,12 +272,12 @@ async fn a_process_that_is_gone_launches_nothing(bench: Bench) {
 
     for by in [one, process_id(99)] {
         let mut tx = bench.begin().await;
-        let refused = tx.launch_job(&request(&day("1"), by, &ann())).await;
+        let refused = tx.jobs().launch(&request(&day("1"), by, &ann())).await;
         assert!(matches!(refused, Err(StoreError::LeaseRefused(LeaseRefusal::AskerGone))));
         tx.rollback().await.unwrap();
     }
 
-    assert!(bench.begin().await.jobs(10).await.unwrap().is_empty());
+    assert!(bench.begin().await.jobs().list(10).await.unwrap().is_empty());
 }
 
 async fn a_context_that_java_has_written_is_not_guessed_at(bench: Bench) {
@@ -287,7 +287,7 @@ async fn a_context_that_java_has_written_is_not_guessed_at(bench: Bench) {
     run_sql(&bench, "update batch_job_execution_context set short_context = 'rO0ABXNyABFqYXZh'").await;
 
     let mut tx = bench.begin().await;
-    let refused = tx.launch_job(&request(&day("1"), one, &ann())).await.unwrap_err();
+    let refused = tx.jobs().launch(&request(&day("1"), one, &ann())).await.unwrap_err();
     tx.rollback().await.unwrap();
 
     assert!(matches!(refused, StoreError::BadContext { .. }), "{refused:?}");

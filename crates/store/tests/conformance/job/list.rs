@@ -23,7 +23,7 @@ async fn jobs_are_listed_with_their_last_execution(bench: Bench) {
     other.job = "archive";
     try_launch(&bench, &other).await.unwrap();
 
-    let jobs = bench.begin().await.jobs(10).await.unwrap();
+    let jobs = bench.begin().await.jobs().list(10).await.unwrap();
 
     let names: Vec<_> = jobs.iter().map(|job| (job.name.as_str(), job.instances)).collect();
     assert_eq!(names, [("archive", 1), ("load", 2)]);
@@ -32,7 +32,7 @@ async fn jobs_are_listed_with_their_last_execution(bench: Bench) {
         (last.id, last.status, last.created_at),
         (restarted.execution, BatchStatus::Started, bench.now())
     );
-    assert_eq!(bench.begin().await.jobs(1).await.unwrap().len(), 1);
+    assert_eq!(bench.begin().await.jobs().list(1).await.unwrap().len(), 1);
 }
 
 async fn instances_are_listed_by_pages_with_the_parameters_of_the_last_execution(bench: Bench) {
@@ -46,8 +46,8 @@ async fn instances_are_listed_by_pages_with_the_parameters_of_the_last_execution
     let restarted = launch(&bench, &again, one).await;
     let mut tx = bench.begin().await;
 
-    let newest = tx.instances("load", None, 2).await.unwrap();
-    let rest = tx.instances("load", Some(newest[1].id), 2).await.unwrap();
+    let newest = tx.jobs().instances("load", None, 2).await.unwrap();
+    let rest = tx.jobs().instances("load", Some(newest[1].id), 2).await.unwrap();
 
     let found: Vec<InstanceId> = newest.iter().chain(&rest).map(|instance| instance.id).collect();
     assert_eq!(found, [ids[2].instance, ids[1].instance, ids[0].instance]);
@@ -55,7 +55,7 @@ async fn instances_are_listed_by_pages_with_the_parameters_of_the_last_execution
     assert_eq!((oldest.executions, oldest.last.unwrap().id), (2, restarted.execution));
     let names: Vec<_> = oldest.parameters.iter().map(|p| (p.name.as_str(), p.value.as_str())).collect();
     assert_eq!(names, [("day", "1"), ("note", "again")]);
-    assert!(tx.instances("archive", None, 2).await.unwrap().is_empty());
+    assert!(tx.jobs().instances("archive", None, 2).await.unwrap().is_empty());
 }
 
 async fn executions_are_filtered_and_listed_by_pages(bench: Bench) {
@@ -85,7 +85,7 @@ async fn executions_are_filtered_and_listed_by_pages(bench: Bench) {
     ];
 
     for (filter, before, limit, wanted) in cases {
-        let found = tx.executions(&filter, before, limit).await.unwrap();
+        let found = tx.jobs().executions(&filter, before, limit).await.unwrap();
         assert_eq!(found.iter().map(|e| e.id).collect::<Vec<_>>(), wanted, "{filter:?}");
     }
 }
@@ -108,8 +108,8 @@ async fn what_spring_has_written_is_listed_as_it_is(bench: Bench) {
     .await;
     let mut tx = bench.begin().await;
 
-    let found = tx.execution(ExecutionId::new(900)).await.unwrap().unwrap();
-    let steps = tx.steps(ExecutionId::new(900)).await.unwrap();
+    let found = tx.jobs().execution(ExecutionId::new(900)).await.unwrap().unwrap();
+    let steps = tx.jobs().steps(ExecutionId::new(900)).await.unwrap();
 
     assert_eq!((found.execution.is_foreign, found.execution.launched_by.as_deref()), (true, None));
     assert_eq!((found.execution.exit.code.as_str(), found.owner, found.stop), ("", None, None));
@@ -119,10 +119,10 @@ async fn what_spring_has_written_is_listed_as_it_is(bench: Bench) {
     assert_eq!((steps[0].counters.read, steps[0].version), (0, 3));
     assert_eq!(steps[0].created_at, "2026-11-15T02:00:00.5Z".parse().unwrap());
     let foreign = StoredContext::Foreign("rO0ABXNyABFqYXZh".into());
-    assert_eq!(tx.job_context(ExecutionId::new(900)).await.unwrap(), Some(foreign.clone()));
-    assert_eq!(tx.step_context(steps[0].id).await.unwrap(), Some(foreign));
-    assert_eq!(tx.jobs(10).await.unwrap()[0].name, "nightly");
-    assert_eq!(tx.instances("nightly", None, 10).await.unwrap()[0].parameters.len(), 2);
+    assert_eq!(tx.jobs().job_context(ExecutionId::new(900)).await.unwrap(), Some(foreign.clone()));
+    assert_eq!(tx.jobs().step_context(steps[0].id).await.unwrap(), Some(foreign));
+    assert_eq!(tx.jobs().list(10).await.unwrap()[0].name, "nightly");
+    assert_eq!(tx.jobs().instances("nightly", None, 10).await.unwrap()[0].parameters.len(), 2);
     tx.rollback().await.unwrap();
     // Ours go on beside it, with ids of their own.
     let one = bench.process(1).await;

@@ -29,7 +29,7 @@ async fn an_execution_begins_and_ends_once(bench: Bench) {
     let (lease, fence) = (&launched.lease, launched.granted.fence);
     bench.advance(Duration::from_secs(2));
 
-    let again = bench.begin().await.begin_execution(launched.execution, lease, fence).await.unwrap();
+    let again = bench.begin().await.jobs().begin_execution(launched.execution, lease, fence).await.unwrap();
     let ended = end(&bench, &launched, BatchStatus::Completed).await;
     let ended_again = end(&bench, &launched, BatchStatus::Failed).await;
 
@@ -50,8 +50,8 @@ async fn a_stop_is_recorded_with_who_and_why_and_wakes_the_process(bench: Bench)
     let mut wakeup = bench.store.wakeup(&stop_topic(launched.execution));
     let mut tx = bench.begin().await;
 
-    let stopped = tx.request_stop(launched.execution, &ann(), Some("maintenance")).await.unwrap();
-    let again = tx.request_stop(launched.execution, &ann(), Some("really")).await.unwrap();
+    let stopped = tx.jobs().request_stop(launched.execution, &ann(), Some("maintenance")).await.unwrap();
+    let again = tx.jobs().request_stop(launched.execution, &ann(), Some("really")).await.unwrap();
     tx.commit().await.unwrap();
 
     assert_eq!(stopped, Operated::Done { from: BatchStatus::Started, to: BatchStatus::Stopping });
@@ -73,12 +73,12 @@ async fn a_stop_before_the_beginning_is_not_forgotten(bench: Bench) {
     let launched = try_launch(&bench, &request(&day("1"), one, &ann())).await.unwrap();
     let mut tx = bench.begin().await;
     assert!(matches!(
-        tx.request_stop(launched.execution, &ann(), None).await.unwrap(),
+        tx.jobs().request_stop(launched.execution, &ann(), None).await.unwrap(),
         Operated::Done { from: BatchStatus::Starting, .. }
     ));
 
     let begun =
-        tx.begin_execution(launched.execution, &launched.lease, launched.granted.fence).await.unwrap();
+        tx.jobs().begin_execution(launched.execution, &launched.lease, launched.granted.fence).await.unwrap();
     tx.commit().await.unwrap();
 
     assert!(begun);
@@ -90,7 +90,7 @@ async fn what_has_ended_cannot_be_stopped(bench: Bench) {
     let launched = launch(&bench, &day("1"), one).await;
     end(&bench, &launched, BatchStatus::Failed).await;
 
-    let refused = bench.begin().await.request_stop(launched.execution, &ann(), None).await.unwrap();
+    let refused = bench.begin().await.jobs().request_stop(launched.execution, &ann(), None).await.unwrap();
 
     assert_eq!(refused, Operated::Refused(ExecutionRefusal::NotRunning { status: BatchStatus::Failed }));
 }
@@ -100,11 +100,11 @@ async fn only_what_has_ended_unwell_is_abandoned(bench: Bench) {
     let launched = launch(&bench, &day("1"), one).await;
     let mut tx = bench.begin().await;
 
-    let running = tx.abandon_execution(launched.execution, &ann(), "no").await.unwrap();
+    let running = tx.jobs().abandon_execution(launched.execution, &ann(), "no").await.unwrap();
     tx.commit().await.unwrap();
     end(&bench, &launched, BatchStatus::Failed).await;
     let mut tx = bench.begin().await;
-    let failed = tx.abandon_execution(launched.execution, &ann(), "no").await.unwrap();
+    let failed = tx.jobs().abandon_execution(launched.execution, &ann(), "no").await.unwrap();
     tx.commit().await.unwrap();
 
     assert_eq!(running, Operated::Refused(ExecutionRefusal::StillRunning { status: BatchStatus::Started }));
@@ -119,7 +119,7 @@ async fn recovery_is_refused_while_the_owner_lives(bench: Bench) {
     bench.advance(TTL - Duration::from_micros(1));
 
     let mut tx = bench.begin().await;
-    let refused = tx.recover_execution(launched.execution, &ann(), "looks stuck").await.unwrap();
+    let refused = tx.jobs().recover_execution(launched.execution, &ann(), "looks stuck").await.unwrap();
     tx.commit().await.unwrap();
 
     assert_eq!(refused, Operated::Refused(ExecutionRefusal::OwnerAlive));
@@ -134,14 +134,14 @@ async fn recovery_shuts_out_a_process_that_comes_back(bench: Bench) {
     bench.advance(TTL);
 
     let mut tx = bench.begin().await;
-    let recovered = tx.recover_execution(launched.execution, &ann(), "host is gone").await.unwrap();
+    let recovered = tx.jobs().recover_execution(launched.execution, &ann(), "host is gone").await.unwrap();
     tx.commit().await.unwrap();
 
     assert_eq!(recovered, Operated::Done { from: BatchStatus::Started, to: BatchStatus::Failed });
     let found = detail(&bench, launched.execution).await.execution;
     assert_eq!((found.ended_at, found.exit.code.as_str()), (Some(bench.now()), "FAILED"));
     assert_eq!(found.exit.description, "recovered by ann: host is gone");
-    let record = bench.begin().await.steps(launched.execution).await.unwrap().remove(0);
+    let record = bench.begin().await.jobs().steps(launched.execution).await.unwrap().remove(0);
     assert_eq!((record.status, record.ended_at), (BatchStatus::Failed, Some(bench.now())));
     let ghost = super::save(&bench, &launched, step, &Counters::default(), None).await;
     assert_eq!(ghost, ChunkSaved::Fenced);
@@ -161,7 +161,8 @@ async fn what_nobody_knows_the_end_of_is_recovered_on_an_operators_word(bench: B
     assert_eq!(refused, Err(LaunchRefusal::StepUnknown { step: "copy".into() }));
 
     let mut tx = bench.begin().await;
-    let recovered = tx.recover_execution(launched.execution, &ann(), "nothing was written").await.unwrap();
+    let recovered =
+        tx.jobs().recover_execution(launched.execution, &ann(), "nothing was written").await.unwrap();
     tx.commit().await.unwrap();
 
     assert_eq!(recovered, Operated::Done { from: BatchStatus::Unknown, to: BatchStatus::Failed });
@@ -172,12 +173,12 @@ async fn nobody_acts_on_an_execution_that_is_not_there(bench: Bench) {
     let nowhere = ExecutionId::new(4711);
     let mut tx = bench.begin().await;
 
-    assert_eq!(tx.request_stop(nowhere, &ann(), None).await.unwrap(), Operated::NoSuchExecution);
-    assert_eq!(tx.abandon_execution(nowhere, &ann(), "no").await.unwrap(), Operated::NoSuchExecution);
-    assert_eq!(tx.recover_execution(nowhere, &ann(), "no").await.unwrap(), Operated::NoSuchExecution);
-    assert_eq!(tx.execution(nowhere).await.unwrap(), None);
-    assert_eq!(tx.job_context(nowhere).await.unwrap(), None);
-    assert!(tx.steps(nowhere).await.unwrap().is_empty());
+    assert_eq!(tx.jobs().request_stop(nowhere, &ann(), None).await.unwrap(), Operated::NoSuchExecution);
+    assert_eq!(tx.jobs().abandon_execution(nowhere, &ann(), "no").await.unwrap(), Operated::NoSuchExecution);
+    assert_eq!(tx.jobs().recover_execution(nowhere, &ann(), "no").await.unwrap(), Operated::NoSuchExecution);
+    assert_eq!(tx.jobs().execution(nowhere).await.unwrap(), None);
+    assert_eq!(tx.jobs().job_context(nowhere).await.unwrap(), None);
+    assert!(tx.jobs().steps(nowhere).await.unwrap().is_empty());
 }
 
 async fn every_order_is_in_the_audit_log(bench: Bench) {
@@ -185,21 +186,21 @@ async fn every_order_is_in_the_audit_log(bench: Bench) {
     let first = launch(&bench, &day("1"), one).await;
     let mut tx = bench.begin().await;
     assert!(matches!(
-        tx.request_stop(first.execution, &ann(), Some("why")).await.unwrap(),
+        tx.jobs().request_stop(first.execution, &ann(), Some("why")).await.unwrap(),
         Operated::Done { .. }
     ));
     tx.commit().await.unwrap();
     end(&bench, &first, BatchStatus::Stopped).await;
     let mut tx = bench.begin().await;
     assert!(matches!(
-        tx.abandon_execution(first.execution, &ann(), "old").await.unwrap(),
+        tx.jobs().abandon_execution(first.execution, &ann(), "old").await.unwrap(),
         Operated::Done { .. }
     ));
     tx.commit().await.unwrap();
 
     let object = Some(format!("execution/{}", first.execution));
     let filter = AuditFilter { object, ..AuditFilter::default() };
-    let entries = bench.begin().await.audit_entries(&filter, 10).await.unwrap();
+    let entries = bench.begin().await.audit().entries(&filter, 10).await.unwrap();
 
     let told: Vec<String> = entries
         .iter()

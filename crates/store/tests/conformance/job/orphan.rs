@@ -41,7 +41,7 @@ async fn an_execution_of_a_lost_process_fails_and_can_be_restarted(bench: Bench)
     assert_eq!(found.ended_at, Some(bench.now()));
     let told = format!("the process p1 (host, 7) that ran it was lost: no heartbeat since {started}");
     assert_eq!(found.exit.description, told);
-    let step = bench.begin().await.steps(execution).await.unwrap().remove(0);
+    let step = bench.begin().await.jobs().steps(execution).await.unwrap().remove(0);
     assert_eq!((step.status, step.exit.description), (BatchStatus::Failed, told));
     assert_eq!(step.ended_at, Some(bench.now()));
     assert!(lose_all(&bench).await.is_empty());
@@ -62,10 +62,10 @@ async fn a_ghost_writes_nothing_once_its_execution_was_recovered(bench: Bench) {
     let ended = end(&bench, &launched, BatchStatus::Completed).await;
     let mut tx = bench.begin().await;
     let (lease, fence) = (&launched.lease, launched.granted.fence);
-    let remembered = tx.save_job_context(launched.execution, lease, fence, "ghost").await.unwrap();
+    let remembered = tx.jobs().save_job_context(launched.execution, lease, fence, "ghost").await.unwrap();
 
     assert_eq!((saved, step_ended, ended, remembered), (ChunkSaved::Fenced, false, false, false));
-    let record = tx.steps(launched.execution).await.unwrap().remove(0);
+    let record = tx.jobs().steps(launched.execution).await.unwrap().remove(0);
     assert_eq!((record.status, record.counters.read), (BatchStatus::Failed, 0));
 }
 
@@ -85,7 +85,7 @@ async fn a_process_that_ended_in_order_is_told_apart_from_a_lost_one(bench: Benc
     let one = bench.process(1).await;
     let launched = launch(&bench, &day("1"), one).await;
     let mut tx = bench.begin().await;
-    tx.stop_process(one, None).await.unwrap().unwrap();
+    tx.processes().stop(one, None).await.unwrap().unwrap();
     tx.commit().await.unwrap();
 
     assert_eq!(reap(&bench).await.len(), 1);
@@ -106,7 +106,7 @@ async fn what_spring_has_written_is_never_recovered(bench: Bench) {
     assert_eq!(found.owner, None);
     // An operator's word still counts.
     let mut tx = bench.begin().await;
-    let recovered = tx.recover_execution(launched.execution, &ann(), "the host is off").await.unwrap();
+    let recovered = tx.jobs().recover_execution(launched.execution, &ann(), "the host is off").await.unwrap();
     tx.commit().await.unwrap();
     assert!(matches!(recovered, Operated::Done { to: BatchStatus::Failed, .. }));
 }
@@ -118,16 +118,16 @@ async fn many_are_recovered_in_small_shares(bench: Bench) {
     }
     bench.advance(TTL);
     let mut tx = bench.begin().await;
-    tx.expire_processes(100).await.unwrap();
+    tx.processes().expire(100).await.unwrap();
     tx.commit().await.unwrap();
     let mut tx = bench.begin().await;
-    tx.expire_leases(100).await.unwrap();
+    tx.leases().expire(100).await.unwrap();
     tx.commit().await.unwrap();
 
     let mut shares = Vec::new();
     for _ in 0..3 {
         let mut tx = bench.begin().await;
-        shares.push(tx.recover_orphans(2).await.unwrap().len());
+        shares.push(tx.jobs().recover_orphans(2).await.unwrap().len());
         tx.commit().await.unwrap();
     }
 
@@ -170,35 +170,35 @@ async fn a_restart_that_is_due_is_taken_once(bench: Bench) {
     let two = bench.process(2).await;
 
     let mut tx = bench.begin().await;
-    assert_eq!(tx.take_due_restart(&[("other", None)]).await.unwrap(), None);
-    assert_eq!(tx.take_due_restart(&[]).await.unwrap(), None);
+    assert_eq!(tx.jobs().take_due_restart(&[("other", None)]).await.unwrap(), None);
+    assert_eq!(tx.jobs().take_due_restart(&[]).await.unwrap(), None);
     tx.execute_for_test("update tidemill_job_execution set fingerprint = 'v1'").await.unwrap();
-    let of_another = tx.take_due_restart(&[("load", Some("v2"))]).await.unwrap();
+    let of_another = tx.jobs().take_due_restart(&[("load", Some("v2"))]).await.unwrap();
     assert_eq!(of_another, None, "one with the same definition goes on");
-    let due = tx.take_due_restart(&[("other", None), ("load", Some("v1"))]).await.unwrap().unwrap();
+    let due = tx.jobs().take_due_restart(&[("other", None), ("load", Some("v1"))]).await.unwrap().unwrap();
     let mut rival = None;
     if !bench.scratch.url().starts_with("sqlite") {
-        rival = bench.begin().await.take_due_restart(&[("load", None)]).await.unwrap();
+        rival = bench.begin().await.jobs().take_due_restart(&[("load", None)]).await.unwrap();
     }
     let actor = ann();
-    let restarted = tx.launch_job(&request(&due.parameters, two, &actor)).await.unwrap().unwrap();
+    let restarted = tx.jobs().launch(&request(&due.parameters, two, &actor)).await.unwrap().unwrap();
     tx.commit().await.unwrap();
 
     assert_eq!((due.execution, due.job.as_str(), due.crash_restarts), (launched.execution, "load", 1));
     assert_eq!((due.parameters, restarted.instance), (launched.parameters, launched.instance));
     assert_eq!(rival, None, "two took the same restart");
-    assert_eq!(bench.begin().await.take_due_restart(&[("load", None)]).await.unwrap(), None);
+    assert_eq!(bench.begin().await.jobs().take_due_restart(&[("load", None)]).await.unwrap(), None);
 }
 
 async fn a_restart_whose_launch_did_not_commit_is_due_again(bench: Bench) {
     let one = bench.process(1).await;
     crash(&bench, one, 0).await;
     let mut tx = bench.begin().await;
-    assert!(tx.take_due_restart(&[("load", None)]).await.unwrap().is_some());
+    assert!(tx.jobs().take_due_restart(&[("load", None)]).await.unwrap().is_some());
 
     tx.rollback().await.unwrap();
 
-    assert!(bench.begin().await.take_due_restart(&[("load", None)]).await.unwrap().is_some());
+    assert!(bench.begin().await.jobs().take_due_restart(&[("load", None)]).await.unwrap().is_some());
 }
 
 async fn somebody_elses_launch_is_the_restart_that_was_due(bench: Bench) {
@@ -209,7 +209,7 @@ async fn somebody_elses_launch_is_the_restart_that_was_due(bench: Bench) {
     let second = launch(&bench, &launched.parameters, two).await;
     end(&bench, &second, BatchStatus::Failed).await;
 
-    assert_eq!(bench.begin().await.take_due_restart(&[("load", None)]).await.unwrap(), None);
+    assert_eq!(bench.begin().await.jobs().take_due_restart(&[("load", None)]).await.unwrap(), None);
 }
 
 async fn an_abandoned_execution_is_not_restarted(bench: Bench) {
@@ -217,11 +217,11 @@ async fn an_abandoned_execution_is_not_restarted(bench: Bench) {
     let (launched, _) = crash(&bench, one, 0).await;
 
     let mut tx = bench.begin().await;
-    let abandoned = tx.abandon_execution(launched.execution, &ann(), "enough").await.unwrap();
+    let abandoned = tx.jobs().abandon_execution(launched.execution, &ann(), "enough").await.unwrap();
     tx.commit().await.unwrap();
 
     assert!(matches!(abandoned, Operated::Done { .. }));
-    assert_eq!(bench.begin().await.take_due_restart(&[("load", None)]).await.unwrap(), None);
+    assert_eq!(bench.begin().await.jobs().take_due_restart(&[("load", None)]).await.unwrap(), None);
 }
 
 async fn what_somebody_wanted_to_stop_is_not_restarted(bench: Bench) {
@@ -231,7 +231,7 @@ async fn what_somebody_wanted_to_stop_is_not_restarted(bench: Bench) {
     request.on_crash = OnCrash::Restart { limit: 2 };
     let launched = try_launch(&bench, &request).await.unwrap();
     let mut tx = bench.begin().await;
-    let stopping = tx.request_stop(launched.execution, &actor, None).await.unwrap();
+    let stopping = tx.jobs().request_stop(launched.execution, &actor, None).await.unwrap();
     tx.commit().await.unwrap();
 
     let recovered = lose_all(&bench).await;

@@ -55,14 +55,14 @@ async fn divide(
     let worker = step_request(launched, "copy", &seed);
     let mut tx = bench.begin().await;
     let request = PartitionRequest { worker, job: "load", manager, partitions, is_fixed: false, only };
-    let started = tx.start_partitions(&request).await.unwrap();
+    let started = tx.jobs().start_partitions(&request).await.unwrap();
     tx.commit().await.unwrap();
     started
 }
 
 async fn claim_as(bench: &Bench, by: ProcessId, known: &[KnownWorker<'_>], limit: u32) -> Vec<Claimed> {
     let mut tx = bench.begin().await;
-    let claimed = tx.claim_partitions(&Claim { by, known, manager: None, limit }).await.unwrap();
+    let claimed = tx.jobs().claim_partitions(&Claim { by, known, manager: None, limit }).await.unwrap();
     tx.commit().await.unwrap();
     claimed
 }
@@ -83,7 +83,7 @@ async fn finish(bench: &Bench, claimed: &Claimed, status: BatchStatus, counters:
         counters,
     };
     let mut tx = bench.begin().await;
-    let is_ours = tx.end_partition(&end).await.unwrap();
+    let is_ours = tx.jobs().end_partition(&end).await.unwrap();
     if is_ours {
         tx.commit().await.unwrap()
     } else {
@@ -102,7 +102,7 @@ async fn save(bench: &Bench, claimed: &Claimed, counters: &Counters, context: &s
         counters,
         context: Some(context),
     };
-    let saved = tx.save_chunk(&chunk).await.unwrap();
+    let saved = tx.jobs().save_chunk(&chunk).await.unwrap();
     tx.commit().await.unwrap();
     saved
 }
@@ -161,7 +161,7 @@ async fn thousands_begin_and_go_on(bench: Bench) {
     assert_eq!(claimed.len(), 5_000);
     assert_eq!((claimed[7].name.as_str(), ours(&claimed[7]).get_long("n")), ("copy:p00007", Some(7)));
     let mut tx = bench.begin().await;
-    assert_eq!(tx.open_partitions(manager).await.unwrap(), 5_000);
+    assert_eq!(tx.jobs().open_partitions(manager).await.unwrap(), 5_000);
     tx.rollback().await.unwrap();
     for claimed in claimed.iter().take(10) {
         assert!(finish(&bench, claimed, BatchStatus::Completed, &read(1)).await);
@@ -176,7 +176,7 @@ async fn thousands_begin_and_go_on(bench: Bench) {
 
     assert_eq!(chains.iter().collect::<BTreeSet<_>>(), again.iter().collect(), "the same chains go on");
     let mut tx = bench.begin().await;
-    assert_eq!(tx.open_partitions(manager).await.unwrap(), 4_990, "what completed does not run again");
+    assert_eq!(tx.jobs().open_partitions(manager).await.unwrap(), 4_990, "what completed does not run again");
     tx.rollback().await.unwrap();
 }
 
@@ -234,7 +234,7 @@ async fn what_is_saved_under_the_lease_is_what_the_next_one_goes_on_with(bench: 
         bench.advance(TTL / 2);
         for alive in [one, owner] {
             let mut tx = bench.begin().await;
-            tx.heartbeat(alive, TTL).await.unwrap().unwrap();
+            tx.processes().heartbeat(alive, TTL).await.unwrap().unwrap();
             tx.commit().await.unwrap();
         }
     }
@@ -249,8 +249,8 @@ async fn what_is_saved_under_the_lease_is_what_the_next_one_goes_on_with(bench: 
     assert_eq!(woken.wait(crate::SOON).await, Woken::Called);
     assert!(!finish(&bench, &next, BatchStatus::Completed, &read(9)).await, "once only");
     let mut tx = bench.begin().await;
-    assert_eq!(tx.open_partitions(manager).await.unwrap(), 0);
-    let step = tx.steps(launched.execution).await.unwrap().pop().unwrap();
+    assert_eq!(tx.jobs().open_partitions(manager).await.unwrap(), 0);
+    let step = tx.jobs().steps(launched.execution).await.unwrap().pop().unwrap();
     assert_eq!((step.name.as_str(), step.process.as_deref()), ("copy:p00000", Some("p1")));
 }
 
@@ -267,9 +267,9 @@ async fn the_end_of_the_execution_takes_all_of_them_away(bench: Bench) {
     assert!(!finish(&bench, &running, BatchStatus::Completed, &read(1)).await);
     assert!(claim(&bench, one, 9).await.is_empty());
     let mut tx = bench.begin().await;
-    let steps = tx.steps(launched.execution).await.unwrap();
+    let steps = tx.jobs().steps(launched.execution).await.unwrap();
     assert!(steps.iter().all(|step| step.status == BatchStatus::Failed), "{steps:?}");
-    assert!(tx.leases(10).await.unwrap().is_empty(), "no lease is left behind");
+    assert!(tx.leases().list(10).await.unwrap().is_empty(), "no lease is left behind");
     tx.rollback().await.unwrap();
     let recovered = lose_all(&bench).await;
     assert!(recovered.is_empty(), "it had ended");
@@ -284,17 +284,17 @@ async fn a_stop_ends_those_that_nobody_runs(bench: Bench) {
     let seed = ExecutionContext::new();
 
     let mut tx = bench.begin().await;
-    assert!(tx.stop_free_partitions(manager, &step_request(&launched, "copy", &seed)).await.unwrap());
-    let _asked = tx.request_stop(launched.execution, &ann(), None).await.unwrap();
+    assert!(tx.jobs().stop_free_partitions(manager, &step_request(&launched, "copy", &seed)).await.unwrap());
+    let _asked = tx.jobs().request_stop(launched.execution, &ann(), None).await.unwrap();
     tx.commit().await.unwrap();
 
     let saved = save(&bench, &running, &read(1), "{}").await;
     assert!(matches!(saved, ChunkSaved::Saved { stop_requested: true, .. }), "{saved:?}");
     assert!(finish(&bench, &running, BatchStatus::Stopped, &read(1)).await);
     let mut tx = bench.begin().await;
-    assert!(tx.is_stopping(launched.execution).await.unwrap());
-    assert_eq!(tx.open_partitions(manager).await.unwrap(), 0);
-    let outcomes = tx.partition_outcome(manager).await.unwrap();
+    assert!(tx.jobs().is_stopping(launched.execution).await.unwrap());
+    assert_eq!(tx.jobs().open_partitions(manager).await.unwrap(), 0);
+    let outcomes = tx.jobs().partition_outcome(manager).await.unwrap();
     assert_eq!(outcomes.iter().map(|outcome| outcome.count).sum::<u64>(), 3);
     assert!(outcomes.iter().all(|outcome| outcome.status == BatchStatus::Stopped));
 }
@@ -319,7 +319,7 @@ async fn a_lost_answer_makes_nothing_twice(bench: Bench) {
     let mut started = Vec::new();
     for _answer_was_lost in 0..2 {
         let mut tx = bench.begin().await;
-        started.push(tx.start_partitions(&request).await.unwrap());
+        started.push(tx.jobs().start_partitions(&request).await.unwrap());
         tx.commit().await.unwrap();
     }
     let (first, second) = (&started[0], &started[1]);
@@ -338,7 +338,7 @@ async fn who_runs_the_job_takes_its_partitions_as_their_manager_only(bench: Benc
     let as_anybody = claim(&bench, owner, 9).await;
     let mut tx = bench.begin().await;
     let claim = Claim { by: owner, known: &[WORKER], manager: Some(manager), limit: 1 };
-    let as_manager = tx.claim_partitions(&claim).await.unwrap();
+    let as_manager = tx.jobs().claim_partitions(&claim).await.unwrap();
     tx.commit().await.unwrap();
 
     assert_eq!((as_anybody.len(), as_manager.len()), (0, 1));
@@ -360,7 +360,7 @@ async fn fixed_partitions_are_those_of_the_first_run(bench: Bench) {
             only: None,
         };
         let mut tx = bench.begin().await;
-        tx.start_partitions(&request).await.unwrap();
+        tx.jobs().start_partitions(&request).await.unwrap();
         tx.commit().await.unwrap();
         assert_eq!(claim(&bench, one, 9).await.len(), expected);
         assert!(end(&bench, &launched, BatchStatus::Failed).await);
@@ -384,7 +384,7 @@ async fn what_all_runs_counted_is_summed_by_chain(bench: Bench) {
             assert!(finish(&bench, &claimed[1], BatchStatus::Completed, &read(100)).await);
         }
         let mut tx = bench.begin().await;
-        assert_eq!(tx.partition_totals(&chains).await.unwrap().read, 100 + 10 * round);
+        assert_eq!(tx.jobs().partition_totals(&chains).await.unwrap().read, 100 + 10 * round);
         tx.rollback().await.unwrap();
         assert!(end(&bench, &launched, BatchStatus::Failed).await);
     }
@@ -419,5 +419,5 @@ async fn names_that_cannot_be_are_refused_before_anything_is_written(bench: Benc
     assert_eq!(refusal.code(), Code::BadPartitions);
     assert!(claim(&bench, one, 9).await.is_empty());
     let mut tx = bench.begin().await;
-    assert_eq!(tx.steps(launched.execution).await.unwrap().len(), 1);
+    assert_eq!(tx.jobs().steps(launched.execution).await.unwrap().len(), 1);
 }

@@ -74,7 +74,7 @@ async fn use_all(bench: &Bench) {
     // Lost, and taken up again.
     super::lose_all(bench).await;
     let mut tx = bench.begin().await;
-    assert!(tx.take_due_restart(&[("ticker", None)]).await.unwrap().is_some());
+    assert!(tx.jobs().take_due_restart(&[("ticker", None)]).await.unwrap().is_some());
     tx.commit().await.unwrap();
     look_at_everything(&bench.store).await;
     purge(&bench.store).await;
@@ -89,33 +89,33 @@ async fn look_at_everything(store: &Store) {
     let failed_of_job = ExecutionFilter { status: failed.status, ..of_job.clone() };
     let of_instance = ExecutionFilter { instance: Some(InstanceId::new(8_002)), ..all.clone() };
     for filter in [all, of_job, failed, failed_of_job, of_instance] {
-        tx.executions(&filter, None, 50).await.unwrap();
-        tx.executions(&filter, middle, 50).await.unwrap();
+        tx.jobs().executions(&filter, None, 50).await.unwrap();
+        tx.jobs().executions(&filter, middle, 50).await.unwrap();
     }
-    assert_eq!(tx.jobs(100).await.unwrap().len(), 10);
-    assert_eq!(tx.job_standings(100).await.unwrap().len(), 10);
+    assert_eq!(tx.jobs().list(100).await.unwrap().len(), 10);
+    assert_eq!(tx.jobs().standings(100).await.unwrap().len(), 10);
     let since = "2020-01-01T00:00:00Z".parse().unwrap();
-    assert_eq!(tx.recent_runs(&["load_2", "load_3"], 20).await.unwrap()["load_3"].len(), 20);
-    assert!(tx.outcomes(&["load_2", "load_3"], since).await.unwrap()["load_3"].total() > 100);
-    tx.execution_tally(Duration::from_secs(86_400)).await.unwrap();
-    tx.open_failures(50).await.unwrap();
-    assert_eq!(tx.instances("load_3", None, 50).await.unwrap().len(), 50);
-    tx.instances("load_3", Some(InstanceId::new(9_000)), 50).await.unwrap();
+    assert_eq!(tx.jobs().recent_runs(&["load_2", "load_3"], 20).await.unwrap()["load_3"].len(), 20);
+    assert!(tx.jobs().outcomes(&["load_2", "load_3"], since).await.unwrap()["load_3"].total() > 100);
+    tx.jobs().execution_tally(Duration::from_secs(86_400)).await.unwrap();
+    tx.jobs().open_failures(50).await.unwrap();
+    assert_eq!(tx.jobs().instances("load_3", None, 50).await.unwrap().len(), 50);
+    tx.jobs().instances("load_3", Some(InstanceId::new(9_000)), 50).await.unwrap();
     let id = ExecutionId::new(9_003);
-    assert!(tx.execution(id).await.unwrap().is_some());
-    assert_eq!(tx.steps(id).await.unwrap().len(), 2);
-    tx.job_context(id).await.unwrap();
-    tx.step_context(StepExecutionId::new(18_001)).await.unwrap();
-    tx.rejects(StepExecutionId::new(18_001), 0, 50).await.unwrap();
+    assert!(tx.jobs().execution(id).await.unwrap().is_some());
+    assert_eq!(tx.jobs().steps(id).await.unwrap().len(), 2);
+    tx.jobs().job_context(id).await.unwrap();
+    tx.jobs().step_context(StepExecutionId::new(18_001)).await.unwrap();
+    tx.jobs().rejects(StepExecutionId::new(18_001), 0, 50).await.unwrap();
     tx.rollback().await.unwrap();
 }
 
 async fn purge(store: &Store) {
     let retention = Retention::new(Some(Duration::from_secs(3600)), Some(100), Unfinished::Forget).unwrap();
     let mut tx = store.begin().await.unwrap();
-    let job = tx.next_job(Some("load_2")).await.unwrap().unwrap();
-    let walk = tx.begin_purge(&job, &retention).await.unwrap();
-    assert_eq!(tx.purge_share(&walk, 50).await.unwrap().removed.instances, 50);
+    let job = tx.jobs().next(Some("load_2")).await.unwrap().unwrap();
+    let walk = tx.jobs().begin_purge(&job, &retention).await.unwrap();
+    assert_eq!(tx.jobs().purge_share(&walk, 50).await.unwrap().removed.instances, 50);
     tx.commit().await.unwrap();
 }
 

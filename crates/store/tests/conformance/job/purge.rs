@@ -45,8 +45,8 @@ async fn ran(bench: &Bench, number: u128, name: &str, status: BatchStatus) -> La
         place: None,
         item: Some("x".into()),
     };
-    tx.insert_rejects(step, &[reject]).await.unwrap();
-    tx.describe_step(step, Some(7), Some("exactly-once")).await.unwrap();
+    tx.jobs().insert_rejects(step, &[reject]).await.unwrap();
+    tx.jobs().describe_step(step, Some(7), Some("exactly-once")).await.unwrap();
     tx.commit().await.unwrap();
     end_step(bench, &launched, step, status, &ExitStatus::new(status.as_str())).await;
     assert!(end(bench, &launched, status).await);
@@ -56,12 +56,12 @@ async fn ran(bench: &Bench, number: u128, name: &str, status: BatchStatus) -> La
 /// A whole purge of the job `load`; what went, and what stayed of what was looked at.
 async fn purge(bench: &Bench, retention: &Retention) -> (Removed, BTreeMap<Kept, u64>) {
     let mut tx = bench.begin().await;
-    let mut walk = tx.begin_purge("load", retention).await.unwrap();
+    let mut walk = tx.jobs().begin_purge("load", retention).await.unwrap();
     tx.commit().await.unwrap();
     let (mut removed, mut kept) = (Removed::default(), BTreeMap::new());
     loop {
         let mut tx = bench.begin().await;
-        let share = tx.purge_share(&walk, 100).await.unwrap();
+        let share = tx.jobs().purge_share(&walk, 100).await.unwrap();
         tx.commit().await.unwrap();
         removed.add(share.removed);
         for (why, count) in &share.kept {
@@ -128,7 +128,7 @@ async fn the_newest_instances_of_a_job_stay(bench: Bench) {
     assert_eq!(purge(&bench, &old_and_many).await.0.instances, 0);
     assert_eq!(purge(&bench, &keep(2)).await.0.instances, 3);
 
-    let left = bench.begin().await.instances("load", None, 10).await.unwrap();
+    let left = bench.begin().await.jobs().instances("load", None, 10).await.unwrap();
     let left: Vec<_> = left.iter().map(|instance| instance.id).collect();
     assert_eq!(left, [all[4].instance, all[3].instance]);
 }
@@ -161,7 +161,7 @@ async fn what_lives_stays_however_old(bench: Bench) {
     let held = ran(&bench, 4, "held", BatchStatus::Failed).await;
     let mut tx = bench.begin().await;
     let by = crate::process_id(4);
-    tx.acquire_lease(&held.lease, by, tidemill_domain::lease::Term::Process).await.unwrap().unwrap();
+    tx.leases().acquire(&held.lease, by, tidemill_domain::lease::Term::Process).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     bench.advance(TTL / 2);
 
@@ -175,7 +175,7 @@ async fn what_ran_as_a_step_stays_while_the_job_around_it_may_go_on(bench: Bench
     let outer = ran(&bench, 1, "outer", BatchStatus::Failed).await;
     let inner = ran(&bench, 2, "inner", BatchStatus::Completed).await;
     let mut tx = bench.begin().await;
-    tx.note_outer(inner.execution, outer.execution).await.unwrap();
+    tx.jobs().note_outer(inner.execution, outer.execution).await.unwrap();
     tx.commit().await.unwrap();
     bench.advance(2 * HOUR);
 
@@ -187,7 +187,7 @@ async fn what_ran_as_a_step_stays_while_the_job_around_it_may_go_on(bench: Bench
     end(&bench, &again, BatchStatus::Completed).await;
     let (removed, _) = purge(&bench, &older_than(HOUR)).await;
     assert_eq!(removed.instances, 1);
-    assert!(bench.begin().await.execution(inner.execution).await.unwrap().is_none());
+    assert!(bench.begin().await.jobs().execution(inner.execution).await.unwrap().is_none());
 }
 
 async fn what_spring_has_written_goes_by_the_same_rules(bench: Bench) {
@@ -225,8 +225,8 @@ async fn a_dry_run_counts_what_would_go_and_changes_nothing(bench: Bench) {
     let before = rows(&bench).await;
 
     let mut tx = bench.store.read().await.unwrap();
-    let walk = tx.begin_purge("load", &older_than(HOUR)).await.unwrap();
-    let counted = tx.count_share(&walk, 100).await.unwrap();
+    let walk = tx.jobs().begin_purge("load", &older_than(HOUR)).await.unwrap();
+    let counted = tx.jobs().count_share(&walk, 100).await.unwrap();
     tx.rollback().await.unwrap();
 
     assert_eq!(counted.removed, Removed { instances: 2, executions: 2, steps: 2 });
@@ -242,13 +242,13 @@ async fn a_purge_goes_on_behind_the_share_before(bench: Bench) {
     }
     bench.advance(2 * HOUR);
     let mut tx = bench.begin().await;
-    let mut walk = tx.begin_purge("load", &older_than(HOUR)).await.unwrap();
+    let mut walk = tx.jobs().begin_purge("load", &older_than(HOUR)).await.unwrap();
     tx.commit().await.unwrap();
 
     let mut shares = Vec::new();
     loop {
         let mut tx = bench.begin().await;
-        let share = tx.purge_share(&walk, 2).await.unwrap();
+        let share = tx.jobs().purge_share(&walk, 2).await.unwrap();
         tx.commit().await.unwrap();
         shares.push(share.removed.instances);
         if !walk.go_on(&share) {
@@ -258,8 +258,8 @@ async fn a_purge_goes_on_behind_the_share_before(bench: Bench) {
 
     assert_eq!(shares, [1, 2, 1]);
     let mut tx = bench.begin().await;
-    assert_eq!(tx.next_job(None).await.unwrap().as_deref(), Some("load"));
-    assert_eq!(tx.next_job(Some("load")).await.unwrap(), None);
+    assert_eq!(tx.jobs().next(None).await.unwrap().as_deref(), Some("load"));
+    assert_eq!(tx.jobs().next(Some("load")).await.unwrap(), None);
 }
 
 async fn a_walk_ends_where_everything_is_too_young(bench: Bench) {
@@ -270,10 +270,10 @@ async fn a_walk_ends_where_everything_is_too_young(bench: Bench) {
     }
 
     let mut tx = bench.begin().await;
-    let mut walk = tx.begin_purge("load", &older_than(HOUR)).await.unwrap();
-    let first = tx.purge_share(&walk, 2).await.unwrap();
+    let mut walk = tx.jobs().begin_purge("load", &older_than(HOUR)).await.unwrap();
+    let first = tx.jobs().purge_share(&walk, 2).await.unwrap();
     let goes_on = walk.go_on(&first);
-    let second = tx.purge_share(&walk, 2).await.unwrap();
+    let second = tx.jobs().purge_share(&walk, 2).await.unwrap();
 
     assert_eq!((first.removed.instances, goes_on), (1, true));
     assert_eq!((second.removed.instances, walk.go_on(&second)), (0, false));

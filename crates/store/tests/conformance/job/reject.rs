@@ -17,12 +17,12 @@ async fn rejects_are_kept_in_order_and_listed_by_pages(bench: Bench) {
     let (step, other) =
         (run_step(&bench, &launched, "copy").await, run_step(&bench, &launched, "check").await);
     let mut tx = bench.begin().await;
-    tx.insert_rejects(step, &[reject("a"), reject("b\0")]).await.unwrap();
-    tx.insert_rejects(other, &[reject("x")]).await.unwrap();
-    tx.insert_rejects(step, &[reject("c")]).await.unwrap();
+    tx.jobs().insert_rejects(step, &[reject("a"), reject("b\0")]).await.unwrap();
+    tx.jobs().insert_rejects(other, &[reject("x")]).await.unwrap();
+    tx.jobs().insert_rejects(step, &[reject("c")]).await.unwrap();
 
-    let page = tx.rejects(step, 0, 2).await.unwrap();
-    let rest = tx.rejects(step, page[1].id, 2).await.unwrap();
+    let page = tx.jobs().rejects(step, 0, 2).await.unwrap();
+    let rest = tx.jobs().rejects(step, page[1].id, 2).await.unwrap();
 
     let items: Vec<_> = page.iter().chain(&rest).map(|reject| reject.item.as_deref().unwrap()).collect();
     assert_eq!(items, ["a", "b\u{fffd}", "c"]);
@@ -36,9 +36,9 @@ async fn a_reject_goes_with_its_chunk(bench: Bench) {
     let launched = launch(&bench, &day("1"), one).await;
     let step = run_step(&bench, &launched, "copy").await;
     let mut tx = bench.begin().await;
-    tx.insert_rejects(step, &[reject("a")]).await.unwrap();
+    tx.jobs().insert_rejects(step, &[reject("a")]).await.unwrap();
 
     tx.rollback().await.unwrap();
 
-    assert!(bench.begin().await.rejects(step, 0, 10).await.unwrap().is_empty());
+    assert!(bench.begin().await.jobs().rejects(step, 0, 10).await.unwrap().is_empty());
 }

@@ -223,7 +223,7 @@ async fn spring_removes_what_we_have_written(bench: Bench) {
     let launched = launch(&bench, &day("1"), one).await;
     let step = run_step(&bench, &launched, "copy").await;
     let mut tx = bench.begin().await;
-    tx.describe_step(step, Some(1), None).await.unwrap();
+    tx.jobs().describe_step(step, Some(1), None).await.unwrap();
     tx.commit().await.unwrap();
     end(&bench, &launched, BatchStatus::Failed).await;
 
@@ -312,13 +312,13 @@ async fn tables_that_spring_has_made_are_adopted(bench: Bench) {
     assert!(other.instance.get() > 7 && other.execution.get() > 12, "{other:?}");
     assert_eq!(lost.iter().map(|lost| lost.execution).collect::<Vec<_>>(), [other.execution]);
     let mut tx = adopted.begin().await;
-    let jobs = tx.jobs(10).await.unwrap();
+    let jobs = tx.jobs().list(10).await.unwrap();
     assert_eq!((jobs.len(), jobs[0].instances), (1, 2));
-    let instances = tx.instances("load", None, 10).await.unwrap();
+    let instances = tx.jobs().instances("load", None, 10).await.unwrap();
     assert_eq!((instances[0].parameters.len(), instances[1].executions), (1, 2));
     assert_eq!(instances[1].last.unwrap().created_at, "2026-11-13T23:00:00Z".parse().unwrap());
-    assert_eq!(tx.executions(&ExecutionFilter::default(), None, 10).await.unwrap().len(), 3);
-    assert_eq!(tx.steps(other.execution).await.unwrap()[0].counters.read, 3);
+    assert_eq!(tx.jobs().executions(&ExecutionFilter::default(), None, 10).await.unwrap().len(), 3);
+    assert_eq!(tx.jobs().steps(other.execution).await.unwrap()[0].counters.read, 3);
     tx.rollback().await.unwrap();
     // A restart goes on from what a step of ours has left in Spring's tables.
     let two = adopted.process(2).await;

@@ -39,8 +39,8 @@ async fn a_first_run_is_fresh_and_has_its_seed(bench: Bench) {
     let StepStart::Run { id, context, is_resumed } = started else { panic!("{started:?}") };
     assert_eq!((&context, is_resumed), (&seed, false));
     let mut tx = bench.begin().await;
-    assert_eq!(tx.step_context(id).await.unwrap(), Some(StoredContext::Ours(seed)));
-    let steps = tx.steps(launched.execution).await.unwrap();
+    assert_eq!(tx.jobs().step_context(id).await.unwrap(), Some(StoredContext::Ours(seed)));
+    let steps = tx.jobs().steps(launched.execution).await.unwrap();
     assert_eq!((steps[0].status, steps[0].started_at), (BatchStatus::Started, Some(bench.now())));
     assert_eq!((steps[0].version, steps[0].exit.code.as_str()), (0, "EXECUTING"));
 }
@@ -64,7 +64,7 @@ async fn a_failed_step_goes_on_from_what_it_remembered(bench: Bench) {
     let mut wanted = context("reader.read.count", 60);
     wanted.put("batch.version", 2);
     assert_eq!(resumed, wanted);
-    let steps = bench.begin().await.steps(second.execution).await.unwrap();
+    let steps = bench.begin().await.jobs().steps(second.execution).await.unwrap();
     assert_eq!(steps[0].counters, Counters::default(), "a run counts for itself");
 }
 
@@ -87,7 +87,7 @@ async fn a_completed_step_is_passed_over_unless_it_may_run_again(bench: Bench) {
     assert_eq!((record.id, record.exit.code.as_str()), (step, "COMPLETED WITH SKIPS"));
     let StepStart::Run { context, is_resumed, .. } = ran else { panic!("{ran:?}") };
     assert_eq!((context, is_resumed), (ExecutionContext::new(), false));
-    assert_eq!(bench.begin().await.steps(second.execution).await.unwrap().len(), 1);
+    assert_eq!(bench.begin().await.jobs().steps(second.execution).await.unwrap().len(), 1);
 }
 
 async fn an_abandoned_step_is_passed_over(bench: Bench) {
@@ -171,7 +171,7 @@ async fn the_end_of_a_step_is_written_down(bench: Bench) {
 
     assert!(end_step(&bench, &launched, step, BatchStatus::Failed, &ExitStatus::failed("no \0 more")).await);
 
-    let record = bench.begin().await.steps(launched.execution).await.unwrap().remove(0);
+    let record = bench.begin().await.jobs().steps(launched.execution).await.unwrap().remove(0);
     assert_eq!((record.status, record.version), (BatchStatus::Failed, 1));
     assert_eq!((record.exit.code.as_str(), record.exit.description.as_str()), ("FAILED", "no \u{fffd} more"));
     assert_eq!((record.ended_at, record.updated_at), (Some(bench.now()), Some(bench.now())));
@@ -189,14 +189,16 @@ async fn a_long_text_is_cut_for_spring_and_kept_whole(bench: Bench) {
     let mut tx = bench.begin().await;
     let (lease, fence) = (&launched.lease, launched.granted.fence);
     let exit = ExitStatus::failed(text.clone());
-    assert!(tx.end_execution(launched.execution, lease, fence, BatchStatus::Failed, &exit).await.unwrap());
+    assert!(
+        tx.jobs().end_execution(launched.execution, lease, fence, BatchStatus::Failed, &exit).await.unwrap()
+    );
     tx.commit().await.unwrap();
 
     let lengths = "select cast(length(exit_message) as text) from batch_step_execution
                    union all select cast(length(exit_message) as text) from batch_job_execution";
     assert_eq!(look(&bench, lengths).await, [Some("2500".to_owned()), Some("2500".to_owned())]);
     assert_eq!(detail(&bench, launched.execution).await.execution.exit.description, text);
-    assert_eq!(bench.begin().await.steps(launched.execution).await.unwrap()[0].exit.description, text);
+    assert_eq!(bench.begin().await.jobs().steps(launched.execution).await.unwrap()[0].exit.description, text);
     assert!(try_launch(&bench, &request(&day("1"), one, &ann())).await.is_ok());
 }
 
@@ -206,9 +208,9 @@ async fn what_is_known_of_a_step_is_noted(bench: Bench) {
     let step = run_step(&bench, &launched, "copy").await;
     let mut tx = bench.begin().await;
 
-    tx.describe_step(step, Some(1_000_000), None).await.unwrap();
-    tx.describe_step(step, None, Some("exactly-once")).await.unwrap();
+    tx.jobs().describe_step(step, Some(1_000_000), None).await.unwrap();
+    tx.jobs().describe_step(step, None, Some("exactly-once")).await.unwrap();
 
-    let record = tx.steps(launched.execution).await.unwrap().remove(0);
+    let record = tx.jobs().steps(launched.execution).await.unwrap().remove(0);
     assert_eq!((record.total_items, record.delivery.as_deref()), (Some(1_000_000), Some("exactly-once")));
 }

@@ -29,7 +29,7 @@ async fn the_last_runs_of_each_job_are_told_newest_first(bench: Bench) {
     let running = try_launch(&bench, &other).await.unwrap();
     let mut tx = bench.begin().await;
 
-    let runs = tx.recent_runs(&["load", other.job, "never"], 2).await.unwrap();
+    let runs = tx.jobs().recent_runs(&["load", other.job, "never"], 2).await.unwrap();
 
     let found: Vec<_> = runs["load"].iter().map(|run| (run.id, run.status, run.length())).collect();
     let seconds = |number| Some(Duration::from_secs(number));
@@ -41,7 +41,7 @@ async fn the_last_runs_of_each_job_are_told_newest_first(bench: Bench) {
     assert_eq!(messages, ["", "no such row\nat line 7"]);
     assert_eq!((runs[other.job][0].id, runs[other.job][0].length()), (running.execution, None));
     assert_eq!(runs.len(), 2);
-    assert!(tx.recent_runs(&[], 2).await.unwrap().is_empty());
+    assert!(tx.jobs().recent_runs(&[], 2).await.unwrap().is_empty());
 }
 
 async fn outcomes_are_counted_since_an_instant_and_no_further_than_the_limit(bench: Bench) {
@@ -58,8 +58,8 @@ async fn outcomes_are_counted_since_an_instant_and_no_further_than_the_limit(ben
     let mut tx = bench.begin().await;
     let since = |seconds| bench.now().minus(Duration::from_secs(seconds));
 
-    let all = tx.outcomes(&["load", "never"], since(10)).await.unwrap();
-    let later = tx.outcomes(&["load"], since(3)).await.unwrap();
+    let all = tx.jobs().outcomes(&["load", "never"], since(10)).await.unwrap();
+    let later = tx.jobs().outcomes(&["load"], since(3)).await.unwrap();
 
     assert_eq!(all["load"], Outcomes { completed: 1, unsuccessful: 2 });
     assert_eq!(later["load"], Outcomes { completed: 1, unsuccessful: 1 });
@@ -67,7 +67,7 @@ async fn outcomes_are_counted_since_an_instant_and_no_further_than_the_limit(ben
     tx.rollback().await.unwrap();
     let mut tx = bench.begin().await;
     tx.execute_for_test("delete from tidemill_job_history").await.unwrap();
-    assert!(tx.outcomes(&["load"], since(10)).await.unwrap().is_empty());
+    assert!(tx.jobs().outcomes(&["load"], since(10)).await.unwrap().is_empty());
 }
 
 async fn standings_tell_the_last_execution_of_each_job(bench: Bench) {
@@ -77,7 +77,7 @@ async fn standings_tell_the_last_execution_of_each_job(bench: Bench) {
     let second = launch(&bench, &day("2"), one).await;
     let mut tx = bench.begin().await;
 
-    let standings = tx.job_standings(10).await.unwrap();
+    let standings = tx.jobs().standings(10).await.unwrap();
 
     assert_eq!((standings[0].name.as_str(), standings[0].last.unwrap().id), ("load", second.execution));
 }

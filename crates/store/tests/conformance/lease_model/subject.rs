@@ -128,7 +128,7 @@ impl<'a> Subject<'a> {
     async fn register(&mut self) -> Answer {
         let run = self.runs.len();
         let mut tx = self.begin().await;
-        tx.register_process(self.real_id(id_of(run)), &identity(run as u128), TTL).await.unwrap();
+        tx.processes().register(self.real_id(id_of(run)), &identity(run as u128), TTL).await.unwrap();
         tx.commit().await.unwrap();
         self.runs.push(Memory::default());
         Answer::Registered
@@ -138,14 +138,14 @@ impl<'a> Subject<'a> {
         let id = self.real_id(id_of(run));
         let mut tx = self.begin().await;
         self.plant(Fault::HeartbeatRevives, &mut tx, &revive(id, self.arena.clock.now())).await;
-        let answer = tx.heartbeat(id, TTL).await.unwrap();
+        let answer = tx.processes().heartbeat(id, TTL).await.unwrap();
         tx.commit().await.unwrap();
         if self.fault == Some(Fault::RefusalUntold) { Ok(()) } else { answer }
     }
 
     async fn stop(&self, run: usize) -> Result<(), ProcessRefusal> {
         let mut tx = self.begin().await;
-        let answer = tx.stop_process(self.real_id(id_of(run)), None).await.unwrap();
+        let answer = tx.processes().stop(self.real_id(id_of(run)), None).await.unwrap();
         match answer {
             Ok(()) => tx.commit().await.unwrap(),
             Err(_) => tx.rollback().await.unwrap(),
@@ -162,7 +162,7 @@ impl<'a> Subject<'a> {
             &on_lease("set owner = null, until = null, acquired_at = null", key),
         )
         .await;
-        let mut answer = tx.acquire_lease(key, self.real_id(id_of(run)), term).await.unwrap();
+        let mut answer = tx.leases().acquire(key, self.real_id(id_of(run)), term).await.unwrap();
         if let Ok(granted) = &mut answer
             && let Some(fault) = self.fault
             && let Some(wrong) = fault.epoch_instead_of(granted.fence.epoch)
@@ -181,14 +181,14 @@ impl<'a> Subject<'a> {
             .map(|(key, fence)| (self.keys[*key].clone(), self.real_fence(*fence), ttl))
             .collect();
         let mut tx = self.begin().await;
-        let renewed = tx.renew_leases(&asked).await.unwrap().renewed;
+        let renewed = tx.leases().renew(&asked).await.unwrap().renewed;
         tx.commit().await.unwrap();
         (0..KEYS).filter(|key| renewed.contains(&self.keys[*key])).collect()
     }
 
     async fn release(&self, key: usize, fence: Fence) -> bool {
         let mut tx = self.begin().await;
-        let released = tx.release_lease(&self.keys[key], self.real_fence(fence)).await.unwrap();
+        let released = tx.leases().release(&self.keys[key], self.real_fence(fence)).await.unwrap();
         tx.commit().await.unwrap();
         released
     }
@@ -198,7 +198,7 @@ impl<'a> Subject<'a> {
             return true;
         }
         let mut tx = self.begin().await;
-        let settled = tx.confirm_lease(&self.keys[key], self.real_fence(fence)).await.unwrap();
+        let settled = tx.leases().confirm(&self.keys[key], self.real_fence(fence)).await.unwrap();
         if settled {
             tx.commit().await.unwrap()
         } else {
@@ -210,7 +210,7 @@ impl<'a> Subject<'a> {
     /// Processes of earlier cases die along with ours; they are not told of.
     async fn expire_processes(&self) -> Vec<usize> {
         let mut tx = self.begin().await;
-        let died = tx.expire_processes(u32::MAX).await.unwrap();
+        let died = tx.processes().expire(u32::MAX).await.unwrap();
         tx.commit().await.unwrap();
         (0..self.runs.len())
             .filter(|run| died.iter().any(|dead| dead.id == self.real_id(id_of(*run))))
@@ -219,7 +219,7 @@ impl<'a> Subject<'a> {
 
     async fn expire_leases(&self) -> Vec<(usize, Fence)> {
         let mut tx = self.begin().await;
-        let lapsed = tx.expire_leases(u32::MAX).await.unwrap();
+        let lapsed = tx.leases().expire(u32::MAX).await.unwrap();
         tx.commit().await.unwrap();
         let ours = |key: &LeaseKey| self.keys.iter().position(|ours| ours == key);
         lapsed.iter().filter_map(|lease| Some((ours(&lease.key)?, self.fence_in_case(lease.fence)))).collect()

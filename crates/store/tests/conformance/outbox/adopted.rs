@@ -56,7 +56,7 @@ async fn adopt(bench: &Bench, table: &AdoptedTable) {
     bench.store.examine_table(table).await.unwrap();
     bench.store.index_adopted(&table.name).await.unwrap();
     let mut tx = bench.begin().await;
-    tx.adopt_table(table, &Actor::system()).await.unwrap();
+    tx.outbox().adopt_table(table, &Actor::system()).await.unwrap();
     tx.commit().await.unwrap();
 }
 
@@ -90,10 +90,10 @@ async fn claim(relay: &mut Reader, recover: &[Slot], limit: u32) -> Option<Claim
     let (table, slots) = (table(), relay.slots());
     let claiming = Claiming { table: &table, slots: &slots, recover, limit, within: SOON };
     let mut tx = relay.store.begin().await.unwrap();
-    if !tx.acknowledge(relay.fence, &relay.cursors, 0).await.unwrap() {
+    if !tx.outbox().acknowledge(relay.fence, &relay.cursors, 0).await.unwrap() {
         return None;
     }
-    let claim = tx.claim_adopted(&claiming).await.unwrap();
+    let claim = tx.outbox().claim_adopted(&claiming).await.unwrap();
     tx.commit().await.unwrap();
     relay.fence.acks += 1;
     Some(claim)
@@ -119,10 +119,10 @@ async fn try_mark(relay: &mut Reader, marks: &[(i64, Mark)]) -> Option<Marked> {
         |(id, mark): &(i64, Mark)| Marking { id: EventId::new(*id), attempts_before: 1, mark: mark.clone() };
     let markings: Vec<Marking> = marks.iter().map(marking).collect();
     let mut tx = relay.store.begin().await.unwrap();
-    if !tx.acknowledge(relay.fence, &relay.cursors, 0).await.unwrap() {
+    if !tx.outbox().acknowledge(relay.fence, &relay.cursors, 0).await.unwrap() {
         return None;
     }
-    let marked = tx.mark_adopted(&table(), &markings).await.unwrap();
+    let marked = tx.outbox().mark_adopted(&table(), &markings).await.unwrap();
     tx.commit().await.unwrap();
     relay.fence.acks += 1;
     Some(marked)

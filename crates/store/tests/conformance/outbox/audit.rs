@@ -64,10 +64,10 @@ async fn leave(bench: &Bench, slot: Slot, window: &Window, seq: i64) {
 /// All events, a few at a time.
 async fn look(bench: &Bench, from: AuditFrom) -> Vec<AuditedEvent> {
     let mut tx = bench.store.read().await.unwrap();
-    let standing = tx.outbox_standing().await.unwrap();
+    let standing = tx.outbox().standing().await.unwrap();
     let (mut events, mut from) = (Vec::new(), from);
     loop {
-        let page = tx.outbox_audit_page(&standing, from, 2).await.unwrap();
+        let page = tx.outbox().audit_page(&standing, from, 2).await.unwrap();
         let Some(last) = page.last() else { break };
         from = AuditFrom::after(last);
         events.extend(page);
@@ -124,7 +124,7 @@ async fn of_a_slot_with_an_owner_the_cursor_of_the_owner_counts(bench: Bench) {
     execute(&bench, &insert("b")).await;
 
     let mut tx = bench.store.read().await.unwrap();
-    let seqs: BTreeMap<Slot, Seq> = tx.outbox_standing().await.unwrap().seqs().collect();
+    let seqs: BTreeMap<Slot, Seq> = tx.outbox().standing().await.unwrap().seqs().collect();
     tx.rollback().await.unwrap();
 
     assert_eq!(read(&look(&bench, AuditFrom::START).await), [(1, true), (2, false)]);
@@ -152,8 +152,8 @@ async fn pages_have_every_event_once_and_a_later_look_begins_with_what_is_open(b
 
     assert_eq!(later, events[3..]);
     let mut tx = bench.store.read().await.unwrap();
-    assert_eq!(tx.outbox_lowest().await.unwrap(), Some(EventId::new(1)));
-    let names = tx.outbox_names(&[EventId::new(2), EventId::new(99)]).await.unwrap();
+    assert_eq!(tx.outbox().lowest().await.unwrap(), Some(EventId::new(1)));
+    let names = tx.outbox().names(&[EventId::new(2), EventId::new(99)]).await.unwrap();
     tx.rollback().await.unwrap();
     assert_eq!(names.len(), 1);
     assert_eq!(names[&EventId::new(2)].to_string(), "order/b");
@@ -172,7 +172,7 @@ async fn exceptions_are_told_with_why(bench: Bench) {
     }
 
     let mut tx = bench.store.read().await.unwrap();
-    let mut exceptions = tx.outbox_standing().await.unwrap().exceptions;
+    let mut exceptions = tx.outbox().standing().await.unwrap().exceptions;
     tx.rollback().await.unwrap();
 
     exceptions.sort_unstable_by_key(|exception| exception.id);
@@ -189,8 +189,8 @@ async fn what_commits_late_is_seen_by_the_next_look() {
     late.execute_for_test(&insert("a")).await.unwrap();
     execute(&bench, &insert("b")).await;
     let mut tx = bench.store.read().await.unwrap();
-    let standing = tx.outbox_standing().await.unwrap();
-    let first = tx.outbox_audit_page(&standing, AuditFrom::START, 10).await.unwrap();
+    let standing = tx.outbox().standing().await.unwrap();
+    let first = tx.outbox().audit_page(&standing, AuditFrom::START, 10).await.unwrap();
     tx.rollback().await.unwrap();
 
     late.commit().await.unwrap();

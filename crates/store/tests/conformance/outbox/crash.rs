@@ -25,7 +25,7 @@ async fn burn(writer: &mut Writer) {
 
 /// The newest mark that is stored, and the first number that the server has not given out.
 async fn numbers(store: &Store) -> (u64, u64) {
-    let places = store.read().await.unwrap().outbox_places().await.unwrap();
+    let places = store.read().await.unwrap().outbox().places().await.unwrap();
     let newest = places.iter().map(|place| place.window.from.xmax()).max().unwrap();
     (newest, super::mark(store).await.xmax())
 }

@@ -43,7 +43,7 @@ async fn a_damaged_relay_stops_no_other_and_keeps_its_slots(bench: Bench) {
 
     bench.store.check_outbox().await.unwrap();
     let mut tx = bench.begin().await;
-    let retired = tx.retire_relays().await.unwrap();
+    let retired = tx.outbox().retire_relays().await.unwrap();
     tx.commit().await.unwrap();
     let mut three = Reader::join(&bench.store, 3, 100).await;
     let taken = three.take(&Slot::all().collect::<Vec<_>>()).await.unwrap();
@@ -56,18 +56,19 @@ async fn a_damaged_relay_stops_no_other_and_keeps_its_slots(bench: Bench) {
     assert_eq!(taken.len(), Slot::COUNT - theirs().len());
     assert_eq!(three.settled.len(), 6, "of all aggregates but theirs");
     let mut tx = bench.store.read().await.unwrap();
-    let told: Vec<Code> = tx.damaged_relays().await.unwrap().iter().map(|error| error.code()).collect();
+    let told: Vec<Code> =
+        tx.outbox().damaged_relays().await.unwrap().iter().map(|error| error.code()).collect();
     assert_eq!(told, [Code::DamagedRelay]);
-    assert_eq!(tx.outbox_unowned_slots().await.unwrap(), theirs().len() as u64);
+    assert_eq!(tx.outbox().unowned_slots().await.unwrap(), theirs().len() as u64);
     // Where they were is not known, so all of it counts as not read.
-    let lag = tx.outbox_lag(100).await.unwrap().unwrap();
+    let lag = tx.outbox().lag(100).await.unwrap().unwrap();
     assert_eq!(Backlog::of(&lag).rows, Count::Exactly(8));
 }
 
 async fn the_remedy_lets_its_slots_be_read_from_where_they_were_before_it(bench: Bench) {
     let (one, two) = two_silent(&bench).await;
     write(&bench.store, &MANY).await;
-    let fix = bench.begin().await.damaged_relays().await.unwrap()[0].fix();
+    let fix = bench.begin().await.outbox().damaged_relays().await.unwrap()[0].fix();
     assert_eq!(retire(&bench.store).await, [two.fence.id]);
 
     let statement = fix.split("run the statement: ").nth(1).unwrap().split(';').next().unwrap();

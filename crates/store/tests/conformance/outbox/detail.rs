@@ -16,7 +16,7 @@ crate::on_both![
 ];
 
 async fn detail(bench: &Bench, id: EventId) -> Option<EventDetail> {
-    bench.store.read().await.unwrap().outbox_event_detail(id).await.unwrap()
+    bench.store.read().await.unwrap().outbox().event_detail(id).await.unwrap()
 }
 
 async fn what_became_of_an_event_is_told(bench: Bench) {
@@ -55,7 +55,7 @@ async fn relays_are_listed_until_their_lease_has_passed(bench: Bench) {
     bench.advance(Duration::from_secs(2));
     relay(&bench, 2, &read, &[], Some((1, 3))).await;
 
-    let relays = bench.begin().await.outbox_relays().await.unwrap();
+    let relays = bench.begin().await.outbox().relays().await.unwrap();
 
     let [first, second] = relays.as_slice() else { panic!("{relays:?}") };
     assert_eq!((first.relay.slots, second.relay.slots), (2, 0));
@@ -64,7 +64,7 @@ async fn relays_are_listed_until_their_lease_has_passed(bench: Bench) {
     assert_eq!(first.process.as_uuid(), Uuid::from_u128(1));
     assert_eq!(first.until, bench.now().plus(Duration::from_secs(3)));
     bench.advance(Duration::from_secs(3));
-    assert_eq!(bench.begin().await.outbox_relays().await.unwrap().len(), 1);
+    assert_eq!(bench.begin().await.outbox().relays().await.unwrap().len(), 1);
     bench.advance(Duration::from_secs(2));
-    assert_eq!(bench.begin().await.outbox_relays().await.unwrap(), []);
+    assert_eq!(bench.begin().await.outbox().relays().await.unwrap(), []);
 }

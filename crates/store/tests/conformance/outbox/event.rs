@@ -31,11 +31,11 @@ async fn an_event_is_there_after_the_commit_and_not_after_a_rollback(bench: Benc
     let id = tx.publish(&paid("once")).await.unwrap();
     tx.commit().await.unwrap();
 
-    let found = bench.begin().await.outbox_event(id).await.unwrap().unwrap();
+    let found = bench.begin().await.outbox().event(id).await.unwrap().unwrap();
 
     assert_eq!((found.id, found.aggregate.id.as_str()), (id, "once"));
     assert_eq!(events(&bench).await, [found]);
-    assert_eq!(bench.begin().await.outbox_event(EventId::new(id.get() + 1)).await.unwrap(), None);
+    assert_eq!(bench.begin().await.outbox().event(EventId::new(id.get() + 1)).await.unwrap(), None);
 }
 
 async fn everything_that_was_said_is_read_back(bench: Bench) {
@@ -152,7 +152,7 @@ async fn events_are_listed_from_the_newest_page_by_page(bench: Bench) {
     let mut filter = EventFilter::default();
     let mut pages = Vec::new();
     loop {
-        let page = tx.outbox_events(&filter, 2).await.unwrap();
+        let page = tx.outbox().events(&filter, 2).await.unwrap();
         let Some(last) = page.last() else { break };
         filter.before = Some(last.id);
         pages.push(page.into_iter().map(|event| event.aggregate.id).collect::<Vec<_>>());
@@ -183,7 +183,7 @@ async fn only_the_events_that_meet_the_filter_are_listed(bench: Bench) {
 
     let mut tx = bench.begin().await;
     for (filter, count) in filters {
-        assert_eq!(tx.outbox_events(&filter, 10).await.unwrap().len(), count, "{filter:?}");
+        assert_eq!(tx.outbox().events(&filter, 10).await.unwrap().len(), count, "{filter:?}");
     }
 }
 

@@ -67,7 +67,7 @@ pub(super) fn waiting(at: Timestamp) -> ExceptionState {
 
 async fn except(bench: &Bench, new: &[NewException]) {
     let mut tx = bench.begin().await;
-    tx.outbox_except(new, bench.now()).await.unwrap();
+    tx.outbox().except(new, bench.now()).await.unwrap();
     tx.commit().await.unwrap();
 }
 
@@ -82,7 +82,7 @@ async fn block(bench: &Bench, aggregate: &str, ids: &[i64]) {
 pub(super) async fn due(bench: &Bench, heads_max: u32, events_max: u32) -> Due {
     let mut tx = bench.store.read().await.unwrap();
     let slots: Vec<Slot> = Slot::all().collect();
-    tx.outbox_due(&slots, bench.now(), heads_max, events_max).await.unwrap()
+    tx.outbox().due(&slots, bench.now(), heads_max, events_max).await.unwrap()
 }
 
 pub(super) fn delivered(event: &DueEvent) -> Settled {
@@ -96,14 +96,14 @@ fn refused(event: &DueEvent, state: ExceptionState) -> Settled {
 
 pub(super) async fn settle(bench: &Bench, settled: &[Settled]) -> Settling {
     let mut tx = bench.begin().await;
-    let settling = tx.outbox_settle(settled, bench.now()).await.unwrap();
+    let settling = tx.outbox().settle(settled, bench.now()).await.unwrap();
     tx.commit().await.unwrap();
     settling
 }
 
 async fn all(bench: &Bench) -> Vec<ExceptionRecord> {
     let mut tx = bench.store.read().await.unwrap();
-    tx.outbox_exceptions(&ExceptionFilter::default(), EventId::ZERO, 10_000).await.unwrap()
+    tx.outbox().exceptions(&ExceptionFilter::default(), EventId::ZERO, 10_000).await.unwrap()
 }
 
 async fn states(bench: &Bench) -> Vec<(i64, &'static str)> {
@@ -122,9 +122,9 @@ async fn a_refused_event_blocks_its_aggregate_and_no_other(bench: Bench) {
 
     let mut tx = bench.store.read().await.unwrap();
     let slots = [Slot::of("a"), Slot::of("b")];
-    assert_eq!(tx.outbox_blocked(&slots).await.unwrap(), [(Slot::of("a"), order("a"))]);
-    assert!(tx.outbox_blocked(&[Slot::of("b")]).await.unwrap().is_empty());
-    let detail = tx.outbox_exception(EventId::new(1)).await.unwrap().unwrap();
+    assert_eq!(tx.outbox().blocked(&slots).await.unwrap(), [(Slot::of("a"), order("a"))]);
+    assert!(tx.outbox().blocked(&[Slot::of("b")]).await.unwrap().is_empty());
+    let detail = tx.outbox().exception(EventId::new(1)).await.unwrap().unwrap();
     let record = detail.record;
     let state = waiting(now.plus(Duration::from_secs(5)));
     assert_eq!(record.exception, Exception { state, attempts: 1, revision: 0 });
@@ -136,7 +136,7 @@ async fn a_refused_event_blocks_its_aggregate_and_no_other(bench: Bench) {
     let content = detail.content.unwrap().unwrap();
     assert_eq!(content.payload, Payload::Json("{\"n\":1}".into()));
     assert_eq!(content.headers["trace"], "t");
-    assert!(tx.outbox_exception(EventId::new(2)).await.unwrap().is_none());
+    assert!(tx.outbox().exception(EventId::new(2)).await.unwrap().is_none());
 }
 
 async fn what_comes_behind_an_open_event_is_held_whatever_was_asked(bench: Bench) {
@@ -196,7 +196,7 @@ async fn what_is_due_comes_with_those_behind_it(bench: Bench) {
     assert_eq!(first.payload, Payload::Json("{\"n\":1}".into()));
     assert_eq!(first.headers["trace"], "t");
     let mut tx = bench.store.read().await.unwrap();
-    let of_b = tx.outbox_due(&[Slot::of("b")], bench.now(), 10, 100).await.unwrap();
+    let of_b = tx.outbox().due(&[Slot::of("b")], bench.now(), 10, 100).await.unwrap();
     assert_eq!(ids(&of_b), [2, 4]);
     bench.advance(Duration::from_secs(1));
     assert_eq!(ids(&due(&bench, 1, 100).await), [1, 3, 5]);

@@ -40,7 +40,7 @@ async fn an_event_of_plain_sql_is_an_event_like_any_other(bench: Bench) {
 
     let stored = events(&bench).await;
     let mut tx = bench.begin().await;
-    let found = tx.outbox_event(stored[0].id).await.unwrap().unwrap();
+    let found = tx.outbox().event(stored[0].id).await.unwrap().unwrap();
 
     assert_eq!(found.payload, Payload::Json("{\"amount\": 5}".into()));
     assert_eq!((found.slot, found.headers.clone()), (Slot::of("주문-42"), StoredHeaders::of(None)));

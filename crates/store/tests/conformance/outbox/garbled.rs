@@ -63,9 +63,9 @@ async fn an_event_that_is_no_text_is_read_and_told_and_the_others_flow() {
     assert_eq!((named.aggregate.id.as_str(), named.slot), ("a\u{fffd}", Slot::of("a\u{fffd}")));
     // Whoever looks at them is not stopped by them either.
     let mut tx = bench.begin().await;
-    assert_eq!(tx.outbox_events(&EventFilter::default(), 10).await.unwrap().len(), 7);
-    assert!(tx.outbox_event_detail(named.id).await.unwrap().is_some());
-    assert_eq!(tx.outbox_names(&[named.id]).await.unwrap()[&named.id].id, "a\u{fffd}");
+    assert_eq!(tx.outbox().events(&EventFilter::default(), 10).await.unwrap().len(), 7);
+    assert!(tx.outbox().event_detail(named.id).await.unwrap().is_some());
+    assert_eq!(tx.outbox().names(&[named.id]).await.unwrap()[&named.id].id, "a\u{fffd}");
 }
 
 #[tokio::test]
@@ -75,7 +75,7 @@ async fn what_is_due_and_is_no_text_is_parked_and_the_others_are_tried() {
     write(&bench, "headers").await;
     write(&bench, "").await;
     let mut tx = bench.begin().await;
-    tx.fill_slots(10).await.unwrap();
+    tx.outbox().fill_slots(10).await.unwrap();
     let excepted: Vec<_> = (1..=3)
         .map(|id| {
             let mut new = new(id, "1", waiting(bench.now()));
@@ -83,7 +83,7 @@ async fn what_is_due_and_is_no_text_is_parked_and_the_others_are_tried() {
             new
         })
         .collect();
-    tx.outbox_except(&excepted, bench.now()).await.unwrap();
+    tx.outbox().except(&excepted, bench.now()).await.unwrap();
     tx.commit().await.unwrap();
 
     let found = due(&bench, 10, 10).await;

@@ -27,11 +27,11 @@ async fn a_relay_in_transactions_does_not_join_others_without_them(bench: Bench)
     };
     let (shop, store) = (transactional_sink("shop", "a:1"), transactional_sink("store", "a:1"));
     let mut tx = bench.begin().await;
-    tx.join_outbox(&of(1, &shop)).await.unwrap().unwrap();
+    tx.outbox().join(&of(1, &shop)).await.unwrap().unwrap();
 
-    let plain = tx.join_outbox(&of(2, "kafka:a:1")).await.unwrap().unwrap_err();
-    let other = tx.join_outbox(&of(3, &store)).await.unwrap().unwrap_err();
-    let same = tx.join_outbox(&of(4, &shop)).await.unwrap();
+    let plain = tx.outbox().join(&of(2, "kafka:a:1")).await.unwrap().unwrap_err();
+    let other = tx.outbox().join(&of(3, &store)).await.unwrap().unwrap_err();
+    let same = tx.outbox().join(&of(4, &shop)).await.unwrap();
     tx.commit().await.unwrap();
 
     assert!(matches!(plain, JoinRefusal::TransactionsDiffer { mine: None, .. }), "{plain:?}");
@@ -45,7 +45,7 @@ async fn a_relay_in_transactions_does_not_join_others_without_them(bench: Bench)
         effort: Effort::default(),
     };
     let looking = Looking { fence, from: &Mark::up_to(0), slots: &[], cursors: None };
-    let view = bench.begin().await.look_around(&looking).await.unwrap().unwrap();
+    let view = bench.begin().await.outbox().look_around(&looking).await.unwrap().unwrap();
     assert!(view.live.iter().all(|relay| relay.transactional_id.as_deref() == Some("shop")), "{view:?}");
     assert_eq!(view.live.len(), 2);
 }
@@ -57,7 +57,7 @@ async fn a_group_is_taken_whole_or_not_at_all(bench: Bench) {
 
     let mut tx = bench.begin().await;
     let wanted = some(0..48);
-    let taken = tx.take_slots(two.fence, Vec::new(), &wanted, Unit::Group).await.unwrap().unwrap();
+    let taken = tx.outbox().take_slots(two.fence, Vec::new(), &wanted, Unit::Group).await.unwrap().unwrap();
     tx.commit().await.unwrap();
 
     let groups: Vec<Group> = taken.epochs.iter().map(|(slot, _)| Group::of(*slot)).collect();
@@ -66,6 +66,6 @@ async fn a_group_is_taken_whole_or_not_at_all(bench: Bench) {
     let slots: usize = taken.cursors.iter().map(|cursor| cursor.slots.len()).sum();
     assert_eq!(slots, 32);
     let mut tx = bench.store.read().await.unwrap();
-    let position = tx.relay_position(two.fence.id).await.unwrap().unwrap();
+    let position = tx.outbox().relay_position(two.fence.id).await.unwrap().unwrap();
     assert_eq!(position.2.len(), 32);
 }

@@ -18,7 +18,7 @@ crate::on_both![
 ];
 
 async fn lag(bench: &Bench, count_max: u32) -> Vec<SlotLag> {
-    bench.store.read().await.unwrap().outbox_lag(count_max).await.unwrap().unwrap()
+    bench.store.read().await.unwrap().outbox().lag(count_max).await.unwrap().unwrap()
 }
 
 fn of(lag: &[SlotLag], aggregate: &str) -> SlotLag {
@@ -28,7 +28,7 @@ fn of(lag: &[SlotLag], aggregate: &str) -> SlotLag {
 async fn an_outbox_that_nobody_uses_has_no_lag(bench: Bench) {
     let mut tx = bench.store.read().await.unwrap();
 
-    let stats = tx.outbox_stats(100).await.unwrap();
+    let stats = tx.outbox().stats(100).await.unwrap();
 
     assert_eq!(Backlog::of(&stats.lag.unwrap()), Backlog { rows: Count::Exactly(0), oldest: None });
     assert_eq!((stats.relays.len(), stats.unowned, stats.missing_shares), (0, 256, Vec::new()));
@@ -47,7 +47,7 @@ async fn what_was_not_read_is_counted_by_slot(bench: Bench) {
     write(&bench.store, "b", bench.now()).await;
     let owner = Slot::of("a");
     let window = Window::at(
-        bench.store.read().await.unwrap().outbox_places().await.unwrap()[owner.get() as usize]
+        bench.store.read().await.unwrap().outbox().places().await.unwrap()[owner.get() as usize]
             .window
             .from
             .clone(),
@@ -88,7 +88,7 @@ async fn exceptions_are_counted_by_state(bench: Bench) {
         }
     }
 
-    let counts = bench.store.read().await.unwrap().outbox_excepted(2).await.unwrap();
+    let counts = bench.store.read().await.unwrap().outbox().excepted(2).await.unwrap();
 
     assert_eq!((counts.waiting.rows, counts.held.rows), (Count::Exactly(1), Count::Exactly(2)));
     assert_eq!((counts.parked.rows, counts.skipped), (Count::AtLeast(2), Count::Exactly(0)));
@@ -112,7 +112,7 @@ async fn what_was_not_taken_is_not_out(bench: Bench) {
     bench.advance(Duration::from_secs(60));
     write(&bench.store, "a", bench.now()).await;
 
-    let stats = bench.store.read().await.unwrap().outbox_stats(100).await.unwrap();
+    let stats = bench.store.read().await.unwrap().outbox().stats(100).await.unwrap();
 
     let one = |oldest| Backlog { rows: Count::Exactly(1), oldest: Some(oldest) };
     let excepted = &stats.exceptions;
@@ -131,9 +131,9 @@ async fn slots_of_the_dead_count_as_unowned(bench: Bench) {
     relay(&bench, 1, &window, &[(Slot::new(1), 0), (Slot::new(2), 0)], Some((0, 3))).await;
     relay(&bench, 2, &window, &[(Slot::new(3), 0)], Some((2, 3))).await;
 
-    let live = bench.store.read().await.unwrap().outbox_stats(10).await.unwrap();
+    let live = bench.store.read().await.unwrap().outbox().stats(10).await.unwrap();
     bench.advance(Duration::from_secs(6));
-    let dead = bench.store.read().await.unwrap().outbox_stats(10).await.unwrap();
+    let dead = bench.store.read().await.unwrap().outbox().stats(10).await.unwrap();
 
     assert_eq!((live.relays.len(), live.unowned, live.missing_shares), (2, 253, vec![1]));
     assert_eq!((dead.relays.len(), dead.unowned, dead.missing_shares), (0, 256, Vec::new()));
@@ -171,7 +171,7 @@ async fn a_long_backlog_is_not_read_whole() {
                 where relname like 'outbox_event%'";
     let mut tx = bench.store.read().await.unwrap();
 
-    let lag = tx.outbox_lag(100).await.unwrap().unwrap();
+    let lag = tx.outbox().lag(100).await.unwrap().unwrap();
 
     let rows: i64 = sqlx::query_scalar(read).fetch_one(tx.postgres().unwrap()).await.unwrap();
     assert_eq!(Backlog::of(&lag).rows, Count::AtLeast(101));
@@ -195,7 +195,7 @@ async fn after_a_restore_the_lag_is_unknown() {
     let Some(bench) = Bench::postgres().await else { return };
     rest(&bench.store, Slot::new(0), &Window::at(Mark::up_to(1 << 40))).await;
 
-    assert_eq!(bench.store.read().await.unwrap().outbox_lag(10).await.unwrap(), None);
+    assert_eq!(bench.store.read().await.unwrap().outbox().lag(10).await.unwrap(), None);
 }
 
 /// Statistics that are there but were not loaded with the server are not counted as zero.
@@ -224,7 +224,7 @@ async fn what_acknowledgements_cost_is_known_where_it_is_counted() {
         .await;
         run(&store, "update tidemill_outbox_relay set published = published + 1000, acks = acks + 1").await;
 
-        let bytes = store.read().await.unwrap().outbox_stats(10).await.unwrap().wal_bytes_per_event;
+        let bytes = store.read().await.unwrap().outbox().stats(10).await.unwrap().wal_bytes_per_event;
 
         assert_eq!(bytes.is_some_and(|bytes| bytes > 0.0 && bytes < 100.0), is_loaded, "{bytes:?}");
         store.close().await;

@@ -68,7 +68,7 @@ async fn what_is_due_is_tried_in_portions_of_bytes(bench: Bench) {
     let excepted: Vec<_> =
         all.iter().map(|event| new(event.id.get(), &event.aggregate.id, waiting(bench.now()))).collect();
     let mut tx = bench.begin().await;
-    tx.outbox_except(&excepted, bench.now()).await.unwrap();
+    tx.outbox().except(&excepted, bench.now()).await.unwrap();
     tx.commit().await.unwrap();
 
     let mut portions = Vec::new();
@@ -91,7 +91,7 @@ async fn a_list_tells_how_large_payloads_are(bench: Bench) {
     publish(&bench, &sizes).await;
     publish(&bench, &[large(1)]).await;
 
-    let listed = bench.begin().await.outbox_events(&EventFilter::default(), 10).await.unwrap();
+    let listed = bench.begin().await.outbox().events(&EventFilter::default(), 10).await.unwrap();
 
     let bytes: Vec<Option<usize>> = listed.iter().map(|event| event.bytes).collect();
     assert_eq!(bytes, [Some(PAYLOAD_BYTES_MAX), None, Some(0), Some(8)]);

@@ -32,22 +32,22 @@ async fn with_the_trigger_what_others_write_wakes_relays() {
     assert!(!is_called(&bench, &mut wakeup).await);
 
     let mut tx = bench.begin().await;
-    assert_eq!(tx.outbox_notice().await.unwrap(), Some(false));
-    assert!(tx.set_outbox_notice(Notice::On, &Actor::system()).await.unwrap());
-    assert!(!tx.set_outbox_notice(Notice::On, &Actor::system()).await.unwrap());
+    assert_eq!(tx.outbox().notice().await.unwrap(), Some(false));
+    assert!(tx.outbox().set_notice(Notice::On, &Actor::system()).await.unwrap());
+    assert!(!tx.outbox().set_notice(Notice::On, &Actor::system()).await.unwrap());
     tx.commit().await.unwrap();
     write(&bench.store, "a", bench.now()).await;
     assert!(is_called(&bench, &mut wakeup).await);
 
     let mut tx = bench.begin().await;
-    assert_eq!(tx.outbox_notice().await.unwrap(), Some(true));
-    assert!(tx.set_outbox_notice(Notice::Off, &Actor::system()).await.unwrap());
+    assert_eq!(tx.outbox().notice().await.unwrap(), Some(true));
+    assert!(tx.outbox().set_notice(Notice::Off, &Actor::system()).await.unwrap());
     tx.commit().await.unwrap();
     write(&bench.store, "a", bench.now()).await;
     assert!(!is_called(&bench, &mut wakeup).await);
 
     let filter = AuditFilter { action: Some("outbox.notice".into()), ..AuditFilter::default() };
-    let entries = bench.begin().await.audit_entries(&filter, 10).await.unwrap();
+    let entries = bench.begin().await.audit().entries(&filter, 10).await.unwrap();
     let told: Vec<_> = entries.iter().map(|record| record.entry.to.as_deref().unwrap()).collect();
     assert_eq!(told, ["off", "on"]);
 }
@@ -57,8 +57,8 @@ async fn without_notifications_the_trigger_is_refused() {
     let bench = Bench::sqlite().await;
     let mut tx = bench.begin().await;
 
-    let refused = tx.set_outbox_notice(Notice::On, &Actor::system()).await;
+    let refused = tx.outbox().set_notice(Notice::On, &Actor::system()).await;
 
     assert!(matches!(refused, Err(NoticeError::Unsupported)));
-    assert_eq!(tx.outbox_notice().await.unwrap(), None);
+    assert_eq!(tx.outbox().notice().await.unwrap(), None);
 }

@@ -111,10 +111,10 @@ async fn what_came_into_the_default_partition_stays_there_and_is_relayed() {
 
     assert_eq!(extended.made, [range(6_000_001, 7_000_001), range(7_000_001, 8_000_001)]);
     let mut tx = bench.store.read().await.unwrap();
-    let lag = tx.outbox_lag(10).await.unwrap().unwrap();
+    let lag = tx.outbox().lag(10).await.unwrap().unwrap();
     assert_eq!(lag.iter().map(|lag| lag.rows.least()).sum::<u64>(), 2);
-    assert_eq!(tx.outbox_default_rows(10).await.unwrap().unwrap().to_string(), "2");
-    assert_eq!(tx.outbox_default_rows(1).await.unwrap().unwrap().to_string(), "at least 1");
+    assert_eq!(tx.outbox().default_rows(10).await.unwrap().unwrap().to_string(), "2");
+    assert_eq!(tx.outbox().default_rows(1).await.unwrap().unwrap().to_string(), "at least 1");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -139,7 +139,7 @@ async fn of_two_at_once_one_wins_quietly() {
 async fn partitions_are_listed_with_their_ranges() {
     let Some(bench) = Bench::postgres().await else { return };
 
-    let partitions = bench.store.read().await.unwrap().outbox_partitions().await.unwrap();
+    let partitions = bench.store.read().await.unwrap().outbox().partitions().await.unwrap();
 
     let names: Vec<_> = partitions.iter().map(|partition| partition.name.as_str()).collect();
     assert_eq!(names, ["outbox_event_p1", "outbox_event_p1000001", "outbox_event_default"]);

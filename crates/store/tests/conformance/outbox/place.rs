@@ -14,7 +14,7 @@ crate::on_both![
 ];
 
 async fn a_new_outbox_has_256_free_slots_at_the_beginning(bench: Bench) {
-    let places = bench.begin().await.outbox_places().await.unwrap();
+    let places = bench.begin().await.outbox().places().await.unwrap();
 
     assert_eq!(places.iter().map(|place| place.slot).collect::<Vec<_>>(), Slot::all().collect::<Vec<_>>());
     assert!(places.iter().all(|place| place.owner.is_none() && place.seq == Seq::ZERO));
@@ -27,7 +27,7 @@ async fn owned_slots_stand_where_their_relay_says_and_free_ones_where_they_were_
     rest_all(&bench.store, &left).await;
     relay(&bench, 1, &read, &[(Slot::new(3), 7), (Slot::new(255), 9)], None).await;
 
-    let places = bench.begin().await.outbox_places().await.unwrap();
+    let places = bench.begin().await.outbox().places().await.unwrap();
 
     let owned: Vec<_> = places.iter().filter(|place| place.owner.is_some()).collect();
     assert_eq!(owned.len(), 2);
@@ -41,7 +41,7 @@ async fn a_place_that_is_not_understood_is_told(bench: Bench) {
     rest(&bench.store, Slot::new(3), &Window::at(Mark::up_to(1))).await;
     super::run(&bench.store, "update tidemill_outbox_slot set place = '{}' where slot = 3").await;
 
-    let error = bench.begin().await.outbox_places().await.unwrap_err();
+    let error = bench.begin().await.outbox().places().await.unwrap_err();
 
     assert_eq!(error.code(), Code::DamagedRow);
 }

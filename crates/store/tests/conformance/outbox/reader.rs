@@ -58,7 +58,7 @@ impl Reader {
             lease: LEASE,
         };
         let mut tx = store.begin().await.unwrap();
-        tx.join_outbox(&joining).await.unwrap().unwrap();
+        tx.outbox().join(&joining).await.unwrap().unwrap();
         tx.commit().await.unwrap();
         Self {
             store: store.clone(),
@@ -83,7 +83,8 @@ impl Reader {
     /// Takes of these slots what is free; which. None when this relay has ended.
     pub(super) async fn take(&mut self, wanted: &[Slot]) -> Option<Vec<Slot>> {
         let mut tx = self.store.begin().await.unwrap();
-        let taken = tx.take_slots(self.fence, self.cursors.clone(), wanted, Unit::Slot).await.unwrap()?;
+        let taken =
+            tx.outbox().take_slots(self.fence, self.cursors.clone(), wanted, Unit::Slot).await.unwrap()?;
         tx.commit().await.unwrap();
         self.fence.acks += 1;
         self.cursors = taken.cursors;
@@ -95,7 +96,8 @@ impl Reader {
     /// Leaves these slots where they are. False when this relay has ended.
     pub(super) async fn leave(&mut self, slots: &[Slot]) -> bool {
         let mut tx = self.store.begin().await.unwrap();
-        let Some(kept) = tx.leave_slots(self.fence, self.cursors.clone(), slots).await.unwrap() else {
+        let Some(kept) = tx.outbox().leave_slots(self.fence, self.cursors.clone(), slots).await.unwrap()
+        else {
             return false;
         };
         tx.commit().await.unwrap();
@@ -116,7 +118,7 @@ impl Reader {
         let from = from.unwrap_or_else(|| "3:3:".parse().unwrap());
         let looking = Looking { fence: self.fence, from: &from, slots: &self.slots(), cursors: None };
         let mut tx = self.store.alone().await.unwrap();
-        let view = tx.look_around(&looking).await.unwrap();
+        let view = tx.outbox().look_around(&looking).await.unwrap();
         tx.commit().await.unwrap();
         view
     }
@@ -129,13 +131,13 @@ impl Reader {
             Reading { cursor: first, stop, floor: self.floor, low: self.low.clone(), limit: self.limit };
         let page = loop {
             let mut tx = self.store.alone_reading().await.unwrap();
-            let page = tx.read_outbox(&reading).await.unwrap();
+            let page = tx.outbox().read(&reading).await.unwrap();
             tx.commit().await.unwrap();
             match page {
                 Some(page) => break page,
                 None => {
                     let mut tx = self.store.begin().await.unwrap();
-                    tx.fill_slots(self.limit).await.unwrap();
+                    tx.outbox().fill_slots(self.limit).await.unwrap();
                     tx.commit().await.unwrap();
                 }
             }
@@ -166,7 +168,7 @@ impl Reader {
         let advance = Advance { slots: &slots, window: &window, counts: &counts };
         let cursors = cursor::advanced(self.cursors.clone(), &advance);
         let mut tx = self.store.alone().await.unwrap();
-        let is_ours = tx.acknowledge(self.fence, &cursors, settled.len() as u64).await.unwrap();
+        let is_ours = tx.outbox().acknowledge(self.fence, &cursors, settled.len() as u64).await.unwrap();
         tx.commit().await.unwrap();
         if is_ours {
             self.fence.acks += 1;
@@ -192,7 +194,7 @@ impl Reader {
     /// Ends in order.
     pub(super) async fn end(self) -> Vec<Settled> {
         let mut tx = self.store.begin().await.unwrap();
-        tx.leave_outbox(self.fence.id).await.unwrap();
+        tx.outbox().leave(self.fence.id).await.unwrap();
         tx.commit().await.unwrap();
         self.settled
     }
@@ -225,7 +227,7 @@ pub(super) async fn write(store: &Store, aggregates: &[&str]) {
 /// Ends the relays whose lease has passed.
 pub(super) async fn retire(store: &Store) -> Vec<RelayId> {
     let mut tx = store.begin().await.unwrap();
-    let retired = tx.retire_relays().await.unwrap();
+    let retired = tx.outbox().retire_relays().await.unwrap();
     tx.commit().await.unwrap();
     retired.relays
 }

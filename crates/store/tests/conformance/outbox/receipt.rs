@@ -15,7 +15,7 @@ crate::on_both![
 async fn unsettled(bench: &Bench, reader: &Reader, ids: &[i64]) -> Vec<i64> {
     let ids: Vec<EventId> = ids.iter().copied().map(EventId::new).collect();
     let mut tx = bench.store.read().await.unwrap();
-    let found: BTreeSet<EventId> = tx.outbox_unsettled(&ids, &reader.cursors).await.unwrap();
+    let found: BTreeSet<EventId> = tx.outbox().unsettled(&ids, &reader.cursors).await.unwrap();
     found.into_iter().map(EventId::get).collect()
 }
 

@@ -40,7 +40,7 @@ fn some(slots: std::ops::Range<u8>) -> Vec<Slot> {
 
 /// What the database has of a relay: its acknowledgements, where its slots are, and their epochs.
 async fn position(bench: &Bench, id: RelayId) -> Option<(i64, Vec<Cursor>, Vec<(Slot, Epoch)>)> {
-    bench.store.read().await.unwrap().relay_position(id).await.unwrap()
+    bench.store.read().await.unwrap().outbox().relay_position(id).await.unwrap()
 }
 
 async fn a_relay_that_joined_is_seen_by_all(bench: Bench) {
@@ -58,7 +58,7 @@ async fn a_relay_that_joined_is_seen_by_all(bench: Bench) {
     assert_eq!(view.free, Slot::all().skip(10).collect::<Vec<_>>());
     assert_eq!((view.acks, view.floor, view.has_lapsed), (0, EventId::ZERO, false));
     assert_eq!(view.timeline.is_some(), bench.store.dialect() == Dialect::Postgres);
-    assert_eq!(bench.begin().await.live_relays().await.unwrap(), view.live);
+    assert_eq!(bench.begin().await.outbox().live_relays().await.unwrap(), view.live);
 }
 
 async fn a_relay_whose_settings_contradict_the_others_does_not_join(bench: Bench) {
@@ -73,15 +73,15 @@ async fn a_relay_whose_settings_contradict_the_others_does_not_join(bench: Bench
     };
 
     let mut tx = bench.begin().await;
-    let refused = tx.join_outbox(&joining).await.unwrap().unwrap_err();
+    let refused = tx.outbox().join(&joining).await.unwrap().unwrap_err();
     assert!(matches!(refused, JoinRefusal::FixedAmongFair { .. }), "{refused:?}");
     tx.commit().await.unwrap();
 
-    assert_eq!(bench.begin().await.live_relays().await.unwrap().len(), 1);
+    assert_eq!(bench.begin().await.outbox().live_relays().await.unwrap().len(), 1);
     // Once the other one no longer counts, it may.
     bench.advance(LEASE);
     let mut tx = bench.begin().await;
-    assert_eq!(tx.join_outbox(&joining).await.unwrap(), Ok(()));
+    assert_eq!(tx.outbox().join(&joining).await.unwrap(), Ok(()));
 }
 
 async fn a_free_slot_is_taken_once_and_in_the_next_epoch(bench: Bench) {
@@ -164,21 +164,24 @@ async fn an_acknowledgement_that_does_not_know_its_row_writes_nothing(bench: Ben
     }
     for wrong in wrong {
         let mut tx = bench.begin().await;
-        assert!(!tx.acknowledge(wrong, &moved, 5).await.unwrap());
-        assert!(tx.take_slots(wrong, moved.to_vec(), &[], Unit::Slot).await.unwrap().is_none());
-        assert!(tx.leave_slots(wrong, moved.to_vec(), &some(0..5)).await.unwrap().is_none());
+        assert!(!tx.outbox().acknowledge(wrong, &moved, 5).await.unwrap());
+        assert!(tx.outbox().take_slots(wrong, moved.to_vec(), &[], Unit::Slot).await.unwrap().is_none());
+        assert!(tx.outbox().leave_slots(wrong, moved.to_vec(), &some(0..5)).await.unwrap().is_none());
         let slots = one.slots();
         for cursors in [None, Some(moved.as_slice())] {
             let looking = Looking { fence: wrong, from: &moved[0].window.from, slots: &slots, cursors };
-            assert!(tx.look_around(&looking).await.unwrap().is_none());
+            assert!(tx.outbox().look_around(&looking).await.unwrap().is_none());
         }
         tx.commit().await.unwrap();
     }
 
     assert_eq!(position(&bench, one.fence.id).await, known);
     let mut tx = bench.begin().await;
-    assert!(tx.acknowledge(one.fence, &moved, 5).await.unwrap());
-    assert!(!tx.acknowledge(one.fence, &moved, 5).await.unwrap(), "the same one again is not the next one");
+    assert!(tx.outbox().acknowledge(one.fence, &moved, 5).await.unwrap());
+    assert!(
+        !tx.outbox().acknowledge(one.fence, &moved, 5).await.unwrap(),
+        "the same one again is not the next one"
+    );
     tx.commit().await.unwrap();
     let (acks, cursors, _) = position(&bench, one.fence.id).await.unwrap();
     assert_eq!((acks, cursors), (one.fence.acks + 1, moved.to_vec()));
@@ -197,9 +200,9 @@ async fn whoever_was_retired_can_do_nothing_any_more(bench: Bench) {
     assert!(one.take(&some(20..30)).await.is_none());
     assert!(!one.leave(&some(0..5)).await);
     let mut tx = bench.begin().await;
-    assert!(!tx.acknowledge(one.fence, &cursors, 1).await.unwrap());
-    assert!(!tx.leave_outbox(one.fence.id).await.unwrap());
-    assert!(tx.relay_position(one.fence.id).await.unwrap().is_none());
+    assert!(!tx.outbox().acknowledge(one.fence, &cursors, 1).await.unwrap());
+    assert!(!tx.outbox().leave(one.fence.id).await.unwrap());
+    assert!(tx.outbox().relay_position(one.fence.id).await.unwrap().is_none());
     tx.commit().await.unwrap();
 
     let two = Reader::join(&bench.store, 2, 10).await;
@@ -256,7 +259,7 @@ async fn what_a_relay_has_asked_is_written_with_whatever_it_writes(bench: Bench)
     let mut one = Reader::of_all(&bench.store, 1, 10).await;
     write(&bench.store, &["a", "b"]).await;
     bench.advance(Duration::from_secs(2));
-    let tally = async || bench.begin().await.outbox_relays().await.unwrap().remove(0).tally;
+    let tally = async || bench.begin().await.outbox().relays().await.unwrap().remove(0).tally;
 
     one.fence.effort = Effort { polls: 3, empty_polls: 1, queries: 7 };
     one.look().await.unwrap();
@@ -265,7 +268,7 @@ async fn what_a_relay_has_asked_is_written_with_whatever_it_writes(bench: Bench)
     one.drain().await;
 
     assert_eq!(tally().await, Tally { published: 2, effort: one.fence.effort });
-    let stats = bench.store.read().await.unwrap().outbox_stats(10).await.unwrap();
+    let stats = bench.store.read().await.unwrap().outbox().stats(10).await.unwrap();
     assert_eq!((stats.tally().published, stats.published_per_second()), (2, Some(1.0)));
     assert_eq!(stats.tally().queries_per_10000_events(), Some(45_000.0));
 }
@@ -282,7 +285,7 @@ async fn a_look_renews_and_can_acknowledge(bench: Bench) {
     let looking =
         Looking { fence: one.fence, from: &moved[0].window.from, slots: &slots, cursors: Some(&moved) };
     let mut tx = bench.begin().await;
-    let view = tx.look_around(&looking).await.unwrap().unwrap();
+    let view = tx.outbox().look_around(&looking).await.unwrap().unwrap();
     tx.commit().await.unwrap();
 
     assert_eq!(view.acks, one.fence.acks + 1);
@@ -430,11 +433,11 @@ async fn slots_that_were_left_out_are_filled_in_before_anything_is_read() {
         low: None,
         limit: 10,
     };
-    assert!(tx.read_outbox(&reading).await.unwrap().is_none());
-    assert_eq!(tx.fill_slots(2).await.unwrap(), 2);
-    assert!(tx.read_outbox(&reading).await.unwrap().is_none());
-    assert_eq!(tx.fill_slots(2).await.unwrap(), 1);
-    assert_eq!(tx.fill_slots(2).await.unwrap(), 0);
+    assert!(tx.outbox().read(&reading).await.unwrap().is_none());
+    assert_eq!(tx.outbox().fill_slots(2).await.unwrap(), 2);
+    assert!(tx.outbox().read(&reading).await.unwrap().is_none());
+    assert_eq!(tx.outbox().fill_slots(2).await.unwrap(), 1);
+    assert_eq!(tx.outbox().fill_slots(2).await.unwrap(), 0);
     tx.commit().await.unwrap();
     one.drain().await;
 

@@ -21,14 +21,14 @@ fn found(standing: Standing) -> Checked {
 async fn a_check_without_a_restore_changes_nothing(bench: Bench) {
     write(&bench.store, "a", bench.now()).await;
     super::read_all(&bench.store).await;
-    let places = bench.begin().await.outbox_places().await.unwrap();
+    let places = bench.begin().await.outbox().places().await.unwrap();
     let first = bench.store.check_outbox().await.unwrap();
 
     let again = bench.store.check_outbox().await.unwrap();
 
     let expected = if bench.begin().await.postgres().is_some() { Standing::First } else { Standing::Same };
     assert_eq!((first, again), (found(expected), found(Standing::Same)));
-    assert_eq!(bench.begin().await.outbox_places().await.unwrap(), places);
+    assert_eq!(bench.begin().await.outbox().places().await.unwrap(), places);
 }
 
 #[tokio::test]
@@ -42,10 +42,10 @@ async fn a_new_timeline_is_written_down_and_positions_stay() {
 
     assert_eq!(checked, found(Standing::NewTimeline));
     assert_eq!(bench.store.check_outbox().await.unwrap(), found(Standing::Same));
-    let lag = bench.begin().await.outbox_lag(10).await.unwrap().unwrap();
+    let lag = bench.begin().await.outbox().lag(10).await.unwrap().unwrap();
     assert_eq!(Backlog::of(&lag).rows, Count::Exactly(1));
     let filter = AuditFilter { action: Some("outbox.new_timeline".into()), ..AuditFilter::default() };
-    assert_eq!(bench.begin().await.audit_entries(&filter, 10).await.unwrap().len(), 1);
+    assert_eq!(bench.begin().await.audit().entries(&filter, 10).await.unwrap().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -143,8 +143,8 @@ pub(super) async fn open(server: &PrivatePostgres, database: &str, bench: &Bench
 
 /// What a relay reads that goes on from the stored places: the rest of the window that is being read, and the next one.
 async fn read_on(store: &Store) -> Vec<EventId> {
-    let places = store.read().await.unwrap().outbox_places().await.unwrap();
-    let floor = store.read().await.unwrap().outbox_floor().await.unwrap();
+    let places = store.read().await.unwrap().outbox().places().await.unwrap();
+    let floor = store.read().await.unwrap().outbox().floor().await.unwrap();
     let to = mark(store).await;
     let rows = texts(store, "select id || ' ' || xid || ' ' || slot from outbox_event order by id").await;
     let event = |row: &String| {
@@ -212,15 +212,15 @@ async fn check(from: &PrivatePostgres, to: &PrivatePostgres, numbers: Numbers) {
     ];
     assert_eq!(texts(&new, told).await, expected);
     assert_eq!(read_on(&new).await, [after]);
-    let lag = new.read().await.unwrap().outbox_lag(10).await.unwrap().unwrap();
+    let lag = new.read().await.unwrap().outbox().lag(10).await.unwrap().unwrap();
     assert_eq!(Backlog::of(&lag).rows, Count::Exactly(1));
     assert_eq!(new.check_outbox().await.unwrap(), found(Standing::Same));
-    let places = new.read().await.unwrap().outbox_places().await.unwrap();
+    let places = new.read().await.unwrap().outbox().places().await.unwrap();
     let (of_a, idle) = (&places[usize::from(Slot::of("a").get())], &places[200]);
     assert_eq!((of_a.seq.get(), idle.seq.get()), (12, 10));
     assert!(of_a.owner.is_none() && of_a.window.high == written[1]);
     let filter = AuditFilter { action: Some("outbox.restored".into()), ..AuditFilter::default() };
-    assert_eq!(new.begin().await.unwrap().audit_entries(&filter, 10).await.unwrap().len(), 1);
+    assert_eq!(new.begin().await.unwrap().audit().entries(&filter, 10).await.unwrap().len(), 1);
     new.close().await;
 }
 

@@ -106,7 +106,7 @@ async fn what_goes_is_what_the_rule_says_was_read(bench: Bench) {
     rest(&bench.store, a, &resting).await;
     rest(&bench.store, b, &paging).await;
     let mut tx = bench.store.read().await.unwrap();
-    let lag = tx.outbox_lag(100).await.unwrap().unwrap();
+    let lag = tx.outbox().lag(100).await.unwrap().unwrap();
     tx.rollback().await.unwrap();
     bench.advance(WEEK + DAY);
 

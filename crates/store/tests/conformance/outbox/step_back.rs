@@ -56,11 +56,11 @@ async fn a_living_relay_keeps_its_slots_across_the_step(bench: Bench) {
             assert!(one.look().await.is_some());
         } else {
             let mut tx = bench.begin().await;
-            assert!(tx.acknowledge(one.fence, &one.cursors, 0).await.unwrap());
+            assert!(tx.outbox().acknowledge(one.fence, &one.cursors, 0).await.unwrap());
             tx.commit().await.unwrap();
             one.fence.acks += 1;
         }
-        let listed = bench.begin().await.outbox_relays().await.unwrap();
+        let listed = bench.begin().await.outbox().relays().await.unwrap();
         assert_eq!(listed[0].until, bench.now().plus(LEASE), "the old end is not kept");
     }
     bench.advance(LEASE);
@@ -79,7 +79,7 @@ async fn the_only_relay_joins_again_one_lease_after_the_step(bench: Bench) {
     };
     let join = async |number: u128| {
         let mut tx = bench.begin().await;
-        let joined = tx.join_outbox(&joining(number)).await.unwrap();
+        let joined = tx.outbox().join(&joining(number)).await.unwrap();
         tx.commit().await.unwrap();
         joined
     };
@@ -110,7 +110,7 @@ async fn an_event_is_tried_again_when_its_wait_has_passed_after_the_step(bench: 
     super::reader::write(&bench.store, &["a"]).await;
     let wait = Duration::from_secs(600);
     let mut tx = bench.begin().await;
-    tx.outbox_except(&[new(1, "a", waiting(bench.now().plus(wait)))], bench.now()).await.unwrap();
+    tx.outbox().except(&[new(1, "a", waiting(bench.now().plus(wait)))], bench.now()).await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!(bench.shorten_waits().await, 0, "an honest clock changes nothing");
     bench.set_back(HOUR);

@@ -59,12 +59,12 @@ async fn what_operators_and_crashes_do_to_executions_is_told(bench: Bench) {
     let one = bench.process(1).await;
     let stopped = launch(&bench, &day("1"), one).await;
     let mut tx = bench.begin().await;
-    let _done = tx.request_stop(stopped.execution, &ann(), Some("why")).await.unwrap();
-    let _nothing_new = tx.request_stop(stopped.execution, &ann(), Some("why")).await.unwrap();
+    let _done = tx.jobs().request_stop(stopped.execution, &ann(), Some("why")).await.unwrap();
+    let _nothing_new = tx.jobs().request_stop(stopped.execution, &ann(), Some("why")).await.unwrap();
     tx.commit().await.unwrap();
     assert!(end(&bench, &stopped, BatchStatus::Stopped).await);
     let mut tx = bench.begin().await;
-    let _done = tx.abandon_execution(stopped.execution, &ann(), "why").await.unwrap();
+    let _done = tx.jobs().abandon_execution(stopped.execution, &ann(), "why").await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!(
         told(&bench).await[2..],
@@ -74,12 +74,12 @@ async fn what_operators_and_crashes_do_to_executions_is_told(bench: Bench) {
     let (recovered, lost) = (launch(&bench, &day("2"), one).await, launch(&bench, &day("3"), one).await);
     bench.advance(Duration::from_secs(60));
     let mut tx = bench.begin().await;
-    let _done = tx.recover_execution(recovered.execution, &ann(), "why").await.unwrap();
+    let _done = tx.jobs().recover_execution(recovered.execution, &ann(), "why").await.unwrap();
     tx.commit().await.unwrap();
     let mut tx = bench.begin().await;
-    tx.expire_processes(10).await.unwrap();
-    tx.expire_leases(10).await.unwrap();
-    let orphans = tx.recover_orphans(10).await.unwrap();
+    tx.processes().expire(10).await.unwrap();
+    tx.leases().expire(10).await.unwrap();
+    let orphans = tx.jobs().recover_orphans(10).await.unwrap();
     tx.commit().await.unwrap();
 
     assert_eq!(orphans.len(), 1);
@@ -98,7 +98,7 @@ async fn what_happens_in_a_pool_is_told(bench: Bench) {
     ask(&bench, &mut cache, acquire("b", 6)).await;
     give_back(&bench, &mut cache, release("b")).await;
     let mut tx = bench.begin().await;
-    tx.remove_pool(&adw(), &ann(), None).await.unwrap();
+    tx.pools().remove(&adw(), &ann(), None).await.unwrap();
     tx.commit().await.unwrap();
 
     let types = told(&bench).await;
@@ -120,8 +120,8 @@ async fn a_rolled_back_transition_leaves_no_event(bench: Bench) {
 
     let (parameters, actor) = (day("1"), ann());
     let mut tx = bench.begin().await;
-    assert!(tx.launch_job(&request(&parameters, one, &actor)).await.unwrap().is_ok());
-    tx.create_pool(&tidemill_domain::pool::Settings::new(adw(), 5), &actor).await.unwrap();
+    assert!(tx.jobs().launch(&request(&parameters, one, &actor)).await.unwrap().is_ok());
+    tx.pools().create(&tidemill_domain::pool::Settings::new(adw(), 5), &actor).await.unwrap();
     tx.rollback().await.unwrap();
 
     assert_eq!(events(&bench).await, []);

@@ -115,7 +115,7 @@ async fn nothing_beyond_a_stop_is_read(bench: Bench) {
         loop {
             let reading =
                 Reading { cursor: &cursor, stop: Some(&stop), floor: EventId::ZERO, low: low.clone(), limit };
-            let page = bench.store.read().await.unwrap().read_outbox(&reading).await.unwrap().unwrap();
+            let page = bench.store.read().await.unwrap().outbox().read(&reading).await.unwrap().unwrap();
             ids.extend(page.events.iter().map(|event| event.id.get()));
             (cursor.window, low) = (page.window, page.low);
             if cursor.window.to.is_none() {

@@ -18,31 +18,31 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 async fn set(bench: &Bench, settings: &Settings, max_units: u32) {
     let mut tx = bench.begin().await;
-    tx.set_pool(&Settings { max_units, ..settings.clone() }, &ann(), None).await.unwrap();
+    tx.pools().set(&Settings { max_units, ..settings.clone() }, &ann(), None).await.unwrap();
     tx.commit().await.unwrap();
 }
 
 /// A snapshot of what is now, and nothing is kept from before it.
 async fn cut(bench: &Bench) {
     let mut tx = bench.begin().await;
-    assert!(tx.snapshot_pool(&adw(), Duration::ZERO).await.unwrap());
+    assert!(tx.pools().snapshot(&adw(), Duration::ZERO).await.unwrap());
     tx.commit().await.unwrap();
     bench.clock.advance(Duration::from_secs(1));
     let mut tx = bench.begin().await;
-    assert!(tx.forget_log(&adw(), Duration::ZERO, 1_000).await.unwrap() > 0);
+    assert!(tx.pools().forget_log(&adw(), Duration::ZERO, 1_000).await.unwrap() > 0);
     tx.commit().await.unwrap();
 }
 
 async fn known(bench: &Bench, since: Timestamp) -> Vec<(Timestamp, u32)> {
     let mut tx = bench.store.read().await.unwrap();
-    let known = tx.pool_settings_since(&adw(), since).await.unwrap();
+    let known = tx.pools().settings_since(&adw(), since).await.unwrap();
     tx.rollback().await.unwrap();
     known.into_iter().map(|(at, settings)| (at, settings.max_units)).collect()
 }
 
 async fn page(bench: &Bench, before: Option<DecisionPlace>, limit: u32) -> Vec<Decision> {
     let mut tx = bench.store.read().await.unwrap();
-    let found = tx.pool_decisions(&adw(), before, limit).await.unwrap();
+    let found = tx.pools().decisions(&adw(), before, limit).await.unwrap();
     tx.rollback().await.unwrap();
     found
 }
@@ -54,7 +54,7 @@ async fn decisions_come_in_pages_from_the_newest_on_and_none_is_left_out(bench: 
         ask(&bench, &mut cache, acquire(run, 4)).await;
     }
     let mut tx = bench.begin().await;
-    assert!(tx.snapshot_pool(&adw(), Duration::ZERO).await.unwrap());
+    assert!(tx.pools().snapshot(&adw(), Duration::ZERO).await.unwrap());
     tx.commit().await.unwrap();
     give_back(&bench, &mut cache, release("a")).await;
 

@@ -29,28 +29,28 @@ async fn run(bench: &Bench, cache: &mut PoolCache, name: &str, seconds: u64) {
 
 async fn forget_tickets(bench: &Bench, keep: Duration, limit: u32) -> u64 {
     let mut tx = bench.begin().await;
-    let gone = tx.forget_tickets(&adw(), keep, limit).await.unwrap();
+    let gone = tx.pools().forget_tickets(&adw(), keep, limit).await.unwrap();
     tx.commit().await.unwrap();
     gone
 }
 
 async fn forget_log(bench: &Bench, keep: Duration, limit: u32) -> u64 {
     let mut tx = bench.begin().await;
-    let gone = tx.forget_log(&adw(), keep, limit).await.unwrap();
+    let gone = tx.pools().forget_log(&adw(), keep, limit).await.unwrap();
     tx.commit().await.unwrap();
     gone
 }
 
 async fn snapshot(bench: &Bench) -> bool {
     let mut tx = bench.begin().await;
-    let written = tx.snapshot_pool(&adw(), HOUR).await.unwrap();
+    let written = tx.pools().snapshot(&adw(), HOUR).await.unwrap();
     tx.commit().await.unwrap();
     written
 }
 
 async fn records(bench: &Bench) -> u64 {
     let mut tx = bench.store.read().await.unwrap();
-    let audited = tx.audit_pool(&adw()).await.unwrap().unwrap();
+    let audited = tx.pools().verify(&adw()).await.unwrap().unwrap();
     assert_eq!(audited.differences, []);
     audited.records
 }
@@ -70,10 +70,10 @@ async fn old_tickets_go_and_what_is_known_of_their_runs_stays(bench: Bench) {
     assert_eq!(forget_tickets(&bench, DAY, 25).await, 0);
 
     let mut tx = bench.store.read().await.unwrap();
-    assert!(tx.tickets_of_run("old-3", 10).await.unwrap().is_empty());
-    assert_eq!(tx.tickets_of_run("new", 10).await.unwrap().len(), 1);
-    assert_eq!(tx.tickets_of_run("live", 10).await.unwrap().len(), 1);
-    let ledger = tx.pool_ledger(&adw()).await.unwrap().unwrap();
+    assert!(tx.pools().tickets_of_run("old-3", 10).await.unwrap().is_empty());
+    assert_eq!(tx.pools().tickets_of_run("new", 10).await.unwrap().len(), 1);
+    assert_eq!(tx.pools().tickets_of_run("live", 10).await.unwrap().len(), 1);
+    let ledger = tx.pools().ledger(&adw()).await.unwrap().unwrap();
     let kinds: Vec<_> = ledger.run_times().kinds().collect();
     assert_eq!(kinds.len(), 1);
     // The last thirty: those of the forgotten that are kept, and the one whose ticket is still there.
@@ -100,7 +100,7 @@ async fn who_slept_through_what_was_forgotten_reads_all_that_is_live(bench: Benc
 async fn the_log_is_cut_at_a_snapshot_and_still_tells_the_state(bench: Bench) {
     let settings = Settings { max_hold: 7 * DAY, ..create(&bench, 10).await };
     let mut tx = bench.begin().await;
-    tx.set_pool(&settings, &ann(), None).await.unwrap();
+    tx.pools().set(&settings, &ann(), None).await.unwrap();
     tx.commit().await.unwrap();
     let mut cache = PoolCache::default();
     ask(&bench, &mut cache, acquire("held", 4)).await;
@@ -112,7 +112,7 @@ async fn the_log_is_cut_at_a_snapshot_and_still_tells_the_state(bench: Bench) {
         if hour == 20 {
             let mut tx = bench.begin().await;
             let other = Settings { max_units: 12, ..settings.clone() };
-            tx.set_pool(&other, &ann(), None).await.unwrap();
+            tx.pools().set(&other, &ann(), None).await.unwrap();
             tx.commit().await.unwrap();
         }
         assert!(snapshot(&bench).await);
@@ -175,7 +175,7 @@ async fn a_snapshot_that_the_log_does_not_tell_is_noticed(bench: Bench) {
     let fault = "update tidemill_pool_log set event = replace(event, '\"granted\":4', '\"granted\":3')
                  where kind = 'snapshot'";
     tx.execute_for_test(fault).await.unwrap();
-    let differences = tx.audit_pool(&adw()).await.unwrap().unwrap().differences;
+    let differences = tx.pools().verify(&adw()).await.unwrap().unwrap().differences;
 
     assert!(
         differences[0].to_string().contains("is not what follows from the records before it"),
@@ -185,7 +185,7 @@ async fn a_snapshot_that_the_log_does_not_tell_is_noticed(bench: Bench) {
 
 async fn sample(bench: &Bench) {
     let mut tx = bench.begin().await;
-    assert_eq!(tx.sample_usage().await.unwrap(), 1);
+    assert_eq!(tx.pools().sample_usage().await.unwrap(), 1);
     tx.commit().await.unwrap();
 }
 
@@ -204,7 +204,7 @@ async fn usage_is_gathered_in_steps_of_five_minutes(bench: Bench) {
     sample(&bench).await;
 
     let mut tx = bench.begin().await;
-    let steps = tx.pool_usage(&adw(), start).await.unwrap();
+    let steps = tx.pools().usage(&adw(), start).await.unwrap();
     let seen: Vec<_> = steps
         .iter()
         .map(|step| (step.at, step.least, step.most, step.total, step.samples, step.most_waiting))
@@ -215,8 +215,8 @@ async fn usage_is_gathered_in_steps_of_five_minutes(bench: Bench) {
         "the clock of the test starts with a step"
     );
     bench.clock.advance(7 * DAY);
-    assert_eq!(tx.forget_usage(&adw()).await.unwrap(), 1);
-    assert_eq!(tx.pool_usage(&adw(), start).await.unwrap().len(), 1);
+    assert_eq!(tx.pools().forget_usage(&adw()).await.unwrap(), 1);
+    assert_eq!(tx.pools().usage(&adw(), start).await.unwrap().len(), 1);
 }
 
 async fn the_fullest_step_of_a_day_is_a_story(bench: Bench) {
@@ -226,8 +226,8 @@ async fn the_fullest_step_of_a_day_is_a_story(bench: Bench) {
         let store = bench.store.clone();
         async move {
             let mut tx = store.read().await.unwrap();
-            let told = tx.pool_events(Some(&adw()), 20).await.unwrap();
-            assert_eq!(told, tx.pool_events(None, 20).await.unwrap(), "there is but one pool");
+            let told = tx.pools().events(Some(&adw()), 20).await.unwrap();
+            assert_eq!(told, tx.pools().events(None, 20).await.unwrap(), "there is but one pool");
             told.into_iter().map(|story| story.text).collect::<Vec<_>>()
         }
     };

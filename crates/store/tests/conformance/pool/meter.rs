@@ -17,20 +17,20 @@ crate::on_both![
 const MINUTE: Duration = Duration::from_secs(60);
 
 async fn level(bench: &Bench) -> PoolLevel {
-    let mut levels = bench.store.read().await.unwrap().pool_levels(10).await.unwrap();
+    let mut levels = bench.store.read().await.unwrap().pools().levels(10).await.unwrap();
     assert_eq!(levels.len(), 1);
     levels.remove(0)
 }
 
 async fn waits(bench: &Bench) -> Option<Duration> {
-    let mut waits = bench.store.read().await.unwrap().pool_waits(5 * MINUTE).await.unwrap();
+    let mut waits = bench.store.read().await.unwrap().pools().waits(5 * MINUTE).await.unwrap();
     let of_adw = waits.remove(&adw());
     assert_eq!(waits, BTreeMap::new());
     of_adw
 }
 
 async fn timeouts(bench: &Bench) -> Option<u64> {
-    bench.store.read().await.unwrap().pool_timeouts(MINUTE).await.unwrap().remove(&adw())
+    bench.store.read().await.unwrap().pools().timeouts(MINUTE).await.unwrap().remove(&adw())
 }
 
 async fn levels_tell_how_full_a_pool_is_and_how_old_its_queue(bench: Bench) {

@@ -68,7 +68,7 @@ async fn three_servers_never_give_out_more_than_there_is(bench: Bench) {
     let why = auditor.lock().await.check(&mut tx).await.err();
     assert_eq!(why, None, "{told}");
     for name in names() {
-        let audited = tx.audit_pool(&name).await.unwrap().unwrap();
+        let audited = tx.pools().verify(&name).await.unwrap().unwrap();
         assert_eq!(audited.differences, [], "{name}; {told}");
     }
 }
@@ -116,7 +116,7 @@ async fn create_pools(bench: &Bench) {
         (settings.threshold_percent, settings.policy) = (100, policy);
         settings.min_units = std::num::NonZeroU32::MIN;
         settings.max_hold = Duration::from_secs(1_800);
-        assert_eq!(tx.create_pool(&settings, &ann()).await.unwrap(), Defined::Done);
+        assert_eq!(tx.pools().create(&settings, &ann()).await.unwrap(), Defined::Done);
     }
     tx.commit().await.unwrap();
 }
@@ -144,7 +144,7 @@ async fn after(bench: &Bench, fault: &str) -> (Result<(), String>, usize) {
 async fn differences(tx: &mut Tx) -> usize {
     let mut differences = 0;
     for name in names() {
-        differences += tx.audit_pool(&name).await.unwrap().unwrap().differences.len();
+        differences += tx.pools().verify(&name).await.unwrap().unwrap().differences.len();
     }
     differences
 }

@@ -74,7 +74,7 @@ async fn plans(bench: &Bench) -> Vec<String> {
     for number in 1..10 {
         let (name, external_id) = (format!("P{number}").parse().unwrap(), Some(100 + number));
         let other = Settings { name, external_id, ..settings.clone() };
-        tx.create_pool(&other, &ann()).await.unwrap();
+        tx.pools().create(&other, &ann()).await.unwrap();
     }
     tx.commit().await.unwrap();
     ask(bench, &mut PoolCache::default(), acquire("seed", 4)).await;
@@ -92,9 +92,9 @@ async fn use_all(bench: &Bench) {
     let (id, epoch) = (parts[0].ticket.id, parts[0].ticket.epoch);
     pass(bench, &mut second, &[]).await;
     let mut tx = bench.begin().await;
-    assert_eq!(tx.renew_tickets(&[(id, epoch)]).await.unwrap().len(), 1);
-    tx.pools_to_look_at().await.unwrap();
-    tx.shorten_leases().await.unwrap();
+    assert_eq!(tx.pools().renew_tickets(&[(id, epoch)]).await.unwrap().len(), 1);
+    tx.pools().due().await.unwrap();
+    tx.leases().shorten_leases().await.unwrap();
     tx.commit().await.unwrap();
     bench.clock.advance(Duration::from_secs(61));
     pass(bench, &mut first, &[Command::Look { pool: adw() }]).await;
@@ -106,21 +106,21 @@ async fn use_all(bench: &Bench) {
     pass(bench, &mut second, &[]).await;
     let mut tx = bench.store.read().await.unwrap();
     let pool: PoolName = adw();
-    tx.pool_tickets(&pool, &[State::Suspect], 100).await.unwrap();
-    tx.pool_tickets(&pool, &[State::Running, State::Granted], 100).await.unwrap();
-    assert!(tx.pool_ticket(id).await.unwrap().is_some());
-    assert_eq!(tx.tickets_of_run("r77", 10).await.unwrap().len(), 1);
-    assert!(!tx.ticket_log(id, 100).await.unwrap().is_empty());
-    tx.pool_events(None, 10).await.unwrap();
-    assert!(!tx.pool_decisions(&pool, None, 50).await.unwrap().is_empty());
-    assert!(!tx.pool_settings_since(&pool, bench.now()).await.unwrap().is_empty());
+    tx.pools().tickets(&pool, &[State::Suspect], 100).await.unwrap();
+    tx.pools().tickets(&pool, &[State::Running, State::Granted], 100).await.unwrap();
+    assert!(tx.pools().ticket(id).await.unwrap().is_some());
+    assert_eq!(tx.pools().tickets_of_run("r77", 10).await.unwrap().len(), 1);
+    assert!(!tx.pools().ticket_log(id, 100).await.unwrap().is_empty());
+    tx.pools().events(None, 10).await.unwrap();
+    assert!(!tx.pools().decisions(&pool, None, 50).await.unwrap().is_empty());
+    assert!(!tx.pools().settings_since(&pool, bench.now()).await.unwrap().is_empty());
     tx.rollback().await.unwrap();
     let mut tx = bench.begin().await;
-    tx.sample_usage().await.unwrap();
-    tx.snapshot_pool(&pool, Duration::ZERO).await.unwrap();
-    assert_eq!(tx.forget_tickets(&pool, Duration::ZERO, 500).await.unwrap(), 500);
+    tx.pools().sample_usage().await.unwrap();
+    tx.pools().snapshot(&pool, Duration::ZERO).await.unwrap();
+    assert_eq!(tx.pools().forget_tickets(&pool, Duration::ZERO, 500).await.unwrap(), 500);
     bench.clock.advance(Duration::from_secs(1));
-    assert_eq!(tx.forget_log(&pool, Duration::ZERO, 500).await.unwrap(), 500);
+    assert_eq!(tx.pools().forget_log(&pool, Duration::ZERO, 500).await.unwrap(), 500);
     tx.commit().await.unwrap();
 }
 

@@ -53,14 +53,14 @@ async fn lapsed(bench: &Bench, cache: &mut PoolCache) -> (TicketId, Epoch) {
 
 async fn state(bench: &Bench, id: TicketId) -> State {
     let mut tx = bench.store.read().await.unwrap();
-    tx.pool_ticket(id).await.unwrap().unwrap().ticket.state
+    tx.pools().ticket(id).await.unwrap().unwrap().ticket.state
 }
 
 async fn a_heartbeat_before_the_pass_saves_its_holder(bench: Bench) {
     let mut cache = PoolCache::default();
     let (id, epoch) = lapsed(&bench, &mut cache).await;
     let mut beat = bench.begin().await;
-    assert_eq!(beat.renew_tickets(&[(id, epoch)]).await.unwrap(), BTreeSet::from([id]));
+    assert_eq!(beat.pools().renew_tickets(&[(id, epoch)]).await.unwrap(), BTreeSet::from([id]));
 
     // The pass finds it lapsed, and waits for whoever has it in hand.
     let (store, clock, scratch) = (bench.store.clone(), bench.clock.clone(), bench.scratch.same());
@@ -80,13 +80,13 @@ async fn a_heartbeat_after_the_pass_finds_its_holder_in_doubt(bench: Bench) {
     let (names, mut ledgers) = (BTreeSet::from([adw()]), BTreeMap::new());
     let request = PassRequest { pools: &names, commands: &[], pace: Pace::default(), lapses: Lapses::Sought };
     let mut passing = bench.begin().await;
-    passing.pool_pass(&mut ledgers, request).await.unwrap();
+    passing.pools().pass(&mut ledgers, request).await.unwrap();
 
     // While the pass has it in hand a heartbeat does not wait for it: it goes to a pass of its own.
     let store = bench.store.clone();
     let beating = tokio::spawn(async move {
         let mut tx = store.begin().await.unwrap();
-        let alive = tx.renew_tickets(&[(id, epoch)]).await.unwrap();
+        let alive = tx.pools().renew_tickets(&[(id, epoch)]).await.unwrap();
         tx.commit().await.unwrap();
         alive
     });
@@ -137,7 +137,7 @@ async fn a_pool_that_was_made_again_is_not_taken_for_the_old_one(bench: Bench) {
     }
     bench.clock.advance(Duration::from_secs(1));
     let mut tx = bench.begin().await;
-    assert_eq!(tx.remove_pool(&adw(), &ann(), None).await.unwrap(), Defined::Done);
+    assert_eq!(tx.pools().remove(&adw(), &ann(), None).await.unwrap(), Defined::Done);
     tx.commit().await.unwrap();
     create(&bench, 4).await;
 
@@ -156,7 +156,7 @@ async fn a_request_for_two_pools_starts_in_both_or_waits_in_both(bench: Bench) {
     let erp: PoolName = "ERP".parse().unwrap();
     let mut tx = bench.begin().await;
     let other = Settings { name: erp.clone(), external_id: Some(5), ..settings };
-    assert_eq!(tx.create_pool(&other, &ann()).await.unwrap(), Defined::Done);
+    assert_eq!(tx.pools().create(&other, &ann()).await.unwrap(), Defined::Done);
     tx.commit().await.unwrap();
     let mut cache = PoolCache::default();
     ask(&bench, &mut cache, acquire("a", 3)).await;
@@ -168,7 +168,7 @@ async fn a_request_for_two_pools_starts_in_both_or_waits_in_both(bench: Bench) {
         async move {
             let mut tx = store.read().await.unwrap();
             let live = [State::Waiting, State::Granted, State::Running];
-            let tickets = tx.pool_tickets(&name, &live, 10).await.unwrap();
+            let tickets = tx.pools().tickets(&name, &live, 10).await.unwrap();
             tickets
                 .into_iter()
                 .filter(|known| known.ticket.holder.run_id() == "b")
@@ -220,8 +220,8 @@ async fn a_server_that_dies_before_the_commit_leaves_nothing(bench: Bench) {
 
     assert!(!ended.status.success(), "{ended:?}");
     let mut tx = bench.store.read().await.unwrap();
-    assert_eq!(tx.tickets_of_run("first", 10).await.unwrap().len(), 1);
-    assert!(tx.tickets_of_run("second", 10).await.unwrap().is_empty());
+    assert_eq!(tx.pools().tickets_of_run("first", 10).await.unwrap().len(), 1);
+    assert!(tx.pools().tickets_of_run("second", 10).await.unwrap().is_empty());
     tx.rollback().await.unwrap();
     assert_eq!(audited(&bench).await, 4);
     // Whoever asks again gets what it would have got.

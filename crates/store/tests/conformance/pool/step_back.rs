@@ -29,14 +29,14 @@ async fn hold(bench: &Bench, cache: &mut PoolCache) -> (TicketId, Epoch) {
 /// A round of the reaper, and then of whoever decides about pools.
 async fn look(bench: &Bench, cache: &mut PoolCache) {
     bench.shorten_leases().await;
-    let due = bench.begin().await.pools_to_look_at().await.unwrap();
+    let due = bench.begin().await.pools().due().await.unwrap();
     if due.contains(&adw()) {
         pass(bench, cache, &[Command::Look { pool: adw() }]).await;
     }
 }
 
 async fn state(bench: &Bench, id: TicketId) -> State {
-    bench.begin().await.pool_ticket(id).await.unwrap().unwrap().ticket.state
+    bench.begin().await.pools().ticket(id).await.unwrap().unwrap().ticket.state
 }
 
 async fn a_dead_holder_is_in_doubt_one_lease_after_the_step(bench: Bench) {
@@ -79,13 +79,13 @@ async fn a_living_holder_keeps_its_units_across_the_step(bench: Bench) {
         // Both ways in which a heartbeat comes.
         if round % 2 == 0 {
             let mut tx = bench.begin().await;
-            assert_eq!(tx.renew_tickets(&[(id, epoch)]).await.unwrap().len(), 1);
+            assert_eq!(tx.pools().renew_tickets(&[(id, epoch)]).await.unwrap().len(), 1);
             tx.commit().await.unwrap();
         } else {
             let beat = Command::Heartbeat { pool: adw(), ticket: id, epoch };
             assert_eq!(pass(&bench, &mut cache, &[beat]).await, [Answer::Alive]);
         }
-        let record = bench.begin().await.pool_ticket(id).await.unwrap().unwrap();
+        let record = bench.begin().await.pools().ticket(id).await.unwrap().unwrap();
         assert_eq!((record.ticket.state, record.expires_at), (State::Running, Some(bench.now().plus(LEASE))));
     }
     bench.advance(LEASE);
@@ -102,7 +102,7 @@ async fn units_that_nobody_claims_are_free_after_the_step(bench: Bench) {
     ask(&bench, &mut cache, acquire("a", 10)).await;
     let Answer::Waits(_) = ask(&bench, &mut cache, acquire("b", 10)).await else { panic!() };
     super::give_back(&bench, &mut cache, super::release("a")).await;
-    let record = bench.begin().await.tickets_of_run("b", 1).await.unwrap().remove(0);
+    let record = bench.begin().await.pools().tickets_of_run("b", 1).await.unwrap().remove(0);
     assert_eq!(record.ticket.state, State::Granted);
     let wait = record.expires_at.unwrap().since(bench.now());
     bench.set_back(HOUR);

@@ -32,7 +32,7 @@ async fn the_views_look_like_the_tables_of_the_document(bench: Bench) {
     let settings = create(&bench, 10).await;
     let mut tx = bench.begin().await;
     let unknown = Settings { name: "OWN".parse().unwrap(), external_id: None, ..settings };
-    tx.create_pool(&unknown, &ann()).await.unwrap();
+    tx.pools().create(&unknown, &ann()).await.unwrap();
     tx.commit().await.unwrap();
     let (registry, limits) = names();
     bench.store.pool_views(&registry, &limits).await.unwrap();

@@ -75,7 +75,7 @@ async fn on_postgres_a_table_that_was_there_is_kept_and_goes_on() {
     store.migrate(&Actor::system(), |_| {}).await.unwrap();
 
     let mut tx = store.begin().await.unwrap();
-    let mut all = tx.renders(&RenderFilter::default(), None, 100).await.unwrap();
+    let mut all = tx.renders().list(&RenderFilter::default(), None, 100).await.unwrap();
     all.reverse();
     let statuses: Vec<Status> = all.iter().map(|one| one.render.status).collect();
     let expected = [
@@ -90,19 +90,19 @@ async fn on_postgres_a_table_that_was_there_is_kept_and_goes_on() {
     ];
     assert_eq!(statuses, expected);
     assert_eq!(all[1].output_path.as_deref(), Some("/nas/a.mp4"));
-    assert_eq!(tx.render_transitions(RenderId::new(1)).await.unwrap().len(), 1, "its audit is kept");
+    assert_eq!(tx.renders().transitions(RenderId::new(1)).await.unwrap().len(), 1, "its audit is kept");
     let new = NewRender {
         composition: Some("13".to_owned()),
         cue_item: Some("00000000-0000-0000-0000-000000000001".to_owned()),
         ..super::new_render()
     };
-    let submitted = tx.submit_render(&new, &super::ann()).await.unwrap();
-    assert_eq!(tx.submit_render(&new, &super::ann()).await.unwrap(), Submitted::Known(submitted.id()));
-    let reaped = tx.reap_renders(10, &policy()).await.unwrap();
+    let submitted = tx.renders().submit(&new, &super::ann()).await.unwrap();
+    assert_eq!(tx.renders().submit(&new, &super::ann()).await.unwrap(), Submitted::Known(submitted.id()));
+    let reaped = tx.renders().reap_expired(10, &policy()).await.unwrap();
     assert_eq!((reaped.len(), reaped[0].record.id()), (1, RenderId::new(6)), "the old worker is gone");
-    let mapping = tx.field_mappings(Some("12")).await.unwrap();
+    let mapping = tx.renders().field_mappings(Some("12")).await.unwrap();
     assert_eq!(mapping.len(), 2);
-    assert_eq!(tx.save_field_mappings(&mapping, &super::ann()).await.unwrap(), 2);
+    assert_eq!(tx.renders().save_field_mappings(&mapping, &super::ann()).await.unwrap(), 2);
     tx.commit().await.unwrap();
     let bench = Bench { store, clock: Bench::on(scratch.same()).await.clock, scratch };
     let first = claim(&bench, 1).await;

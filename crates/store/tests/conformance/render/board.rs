@@ -30,10 +30,10 @@ async fn what_is_at_work_and_what_ended_last_is_listed(bench: Bench) {
     ordered(&bench).await;
     let mut tx = bench.begin().await;
 
-    assert_eq!(ids(&tx.renders_at_work(9).await.unwrap()), [running]);
-    assert_eq!(ids(&tx.renders_ended(9).await.unwrap()), [first.record.id(), second.record.id()]);
-    assert_eq!(ids(&tx.renders_ended(1).await.unwrap()), [first.record.id()]);
-    assert_eq!(tx.renders_at_work(0).await.unwrap(), []);
+    assert_eq!(ids(&tx.renders().at_work(9).await.unwrap()), [running]);
+    assert_eq!(ids(&tx.renders().ended(9).await.unwrap()), [first.record.id(), second.record.id()]);
+    assert_eq!(ids(&tx.renders().ended(1).await.unwrap()), [first.record.id()]);
+    assert_eq!(tx.renders().at_work(0).await.unwrap(), []);
 }
 
 async fn what_waits_is_listed_in_the_order_of_claims_with_how_many_are_before_it(bench: Bench) {
@@ -48,17 +48,17 @@ async fn what_waits_is_listed_in_the_order_of_claims_with_how_many_are_before_it
     assert_eq!(put_off.record.id(), urgent);
     say(&bench, &put_off, Work::Failed(Trouble::new(Failure::NexrenderDown, "down"))).await;
 
-    let waiting = bench.begin().await.renders_waiting(9).await.unwrap();
+    let waiting = bench.begin().await.renders().waiting(9).await.unwrap();
 
     assert_eq!(ids(&waiting), [urgent, soon, same, late, plain, also_plain]);
     let mut ahead = Vec::new();
     for record in &waiting {
-        ahead.push(bench.begin().await.renders_ahead(record, 100).await.unwrap());
+        ahead.push(bench.begin().await.renders().ahead(record, 100).await.unwrap());
     }
     // What is put off is before nobody.
     assert_eq!(ahead, [0, 0, 1, 2, 3, 4]);
     let last = find(&bench, also_plain).await;
-    assert_eq!(bench.begin().await.renders_ahead(&last, 2).await.unwrap(), 2);
+    assert_eq!(bench.begin().await.renders().ahead(&last, 2).await.unwrap(), 2);
     let claimed = claim_by(&bench.store, 1, 9).await.claimed;
     let order: Vec<RenderId> = claimed.iter().map(|claimed| claimed.record.id()).collect();
     assert_eq!(order, [soon, same, late, plain, also_plain], "the order is that of claims");
@@ -82,7 +82,7 @@ async fn renders_are_found_by_a_text_among_the_newest(bench: Bench) {
     let bare = submit(&bench, &NewRender { composition: None, ..new_render() }).await.id();
     let search = async |text: Option<&str>, filter: &RenderFilter, before| {
         let mut tx = bench.begin().await;
-        let found = tx.find_renders(filter, text, before, 9).await.unwrap();
+        let found = tx.renders().search(filter, text, before, 9).await.unwrap();
         assert_eq!(found.searched_to, None, "there are not that many");
         ids(&found.records)
     };
@@ -101,7 +101,7 @@ async fn renders_are_found_by_a_text_among_the_newest(bench: Bench) {
 }
 
 async fn the_pace_is_the_average_of_the_newest_that_were_completed(bench: Bench) {
-    assert_eq!(bench.begin().await.render_pace().await.unwrap(), None);
+    assert_eq!(bench.begin().await.renders().pace().await.unwrap(), None);
 
     for seconds in [10, 50] {
         let claimed = bring_to(&bench, Phase::Publishing).await;
@@ -109,7 +109,7 @@ async fn the_pace_is_the_average_of_the_newest_that_were_completed(bench: Bench)
         say(&bench, &claimed, Work::Published).await;
     }
 
-    assert_eq!(bench.begin().await.render_pace().await.unwrap(), Some(Duration::from_secs(30)));
+    assert_eq!(bench.begin().await.renders().pace().await.unwrap(), Some(Duration::from_secs(30)));
 }
 
 /// A long history, and a few that are not part of it.
@@ -125,17 +125,17 @@ const FILL: &str = "
 
 async fn look_at_everything(bench: &Bench) {
     let mut tx = bench.begin().await;
-    tx.renders_at_work(200).await.unwrap();
-    let waiting = tx.renders_waiting(50).await.unwrap();
+    tx.renders().at_work(200).await.unwrap();
+    let waiting = tx.renders().waiting(50).await.unwrap();
     assert_eq!(waiting.len(), 50);
-    assert_eq!(tx.renders_ended(20).await.unwrap().len(), 20);
-    tx.renders_ahead(&waiting[49], 1_000).await.unwrap();
-    tx.render_pace().await.unwrap();
-    let nothing = tx.find_renders(&RenderFilter::default(), Some("nowhere"), None, 50).await.unwrap();
+    assert_eq!(tx.renders().ended(20).await.unwrap().len(), 20);
+    tx.renders().ahead(&waiting[49], 1_000).await.unwrap();
+    tx.renders().pace().await.unwrap();
+    let nothing = tx.renders().search(&RenderFilter::default(), Some("nowhere"), None, 50).await.unwrap();
     assert_eq!(nothing.records, []);
     assert!(nothing.searched_to.is_some(), "not all of them were looked at");
     let failed = RenderFilter { status: Some(Status::Failed), ..RenderFilter::default() };
-    let found = tx.find_renders(&failed, Some("template 9"), None, 5).await.unwrap();
+    let found = tx.renders().search(&failed, Some("template 9"), None, 5).await.unwrap();
     assert_eq!(found.records.len(), 5);
 }
 

@@ -35,7 +35,7 @@ fn profile(composition: &str, width: u32) -> Profile {
 }
 
 async fn revisions(bench: &Bench) -> Revisions {
-    bench.begin().await.render_revisions().await.unwrap()
+    bench.begin().await.renders().revisions().await.unwrap()
 }
 
 async fn mappings_read_back_and_are_replaced_by_composition_and_field(bench: Bench) {
@@ -50,41 +50,41 @@ async fn mappings_read_back_and_are_replaced_by_composition_and_field(bench: Ben
     };
     let rows = [flag.clone(), row("A", "Single - a"), row("B", "Single - a")];
     let mut tx = bench.begin().await;
-    assert_eq!(tx.save_field_mappings(&rows, &ann()).await.unwrap(), 3);
-    assert_eq!(tx.field_mappings(None).await.unwrap(), rows);
+    assert_eq!(tx.renders().save_field_mappings(&rows, &ann()).await.unwrap(), 3);
+    assert_eq!(tx.renders().field_mappings(None).await.unwrap(), rows);
 
     let clock = MappingRow {
         kind: Kind::Expression,
         source: Some("time * 1000".to_owned()),
         ..row("A", "Single - a")
     };
-    tx.save_field_mappings(std::slice::from_ref(&clock), &ann()).await.unwrap();
+    tx.renders().save_field_mappings(std::slice::from_ref(&clock), &ann()).await.unwrap();
 
-    assert_eq!(tx.field_mappings(Some("A")).await.unwrap(), [flag, clock]);
-    assert_eq!(tx.delete_field_mappings("A", Some("Flag 1"), &ann()).await.unwrap(), 1);
-    assert_eq!(tx.delete_field_mappings("A", None, &ann()).await.unwrap(), 1);
-    assert_eq!(tx.delete_field_mappings("A", None, &ann()).await.unwrap(), 0);
-    assert_eq!(tx.field_mappings(None).await.unwrap(), [row("B", "Single - a")]);
-    assert_eq!(tx.save_field_mappings(&[], &ann()).await.unwrap(), 0);
+    assert_eq!(tx.renders().field_mappings(Some("A")).await.unwrap(), [flag, clock]);
+    assert_eq!(tx.renders().delete_field_mappings("A", Some("Flag 1"), &ann()).await.unwrap(), 1);
+    assert_eq!(tx.renders().delete_field_mappings("A", None, &ann()).await.unwrap(), 1);
+    assert_eq!(tx.renders().delete_field_mappings("A", None, &ann()).await.unwrap(), 0);
+    assert_eq!(tx.renders().field_mappings(None).await.unwrap(), [row("B", "Single - a")]);
+    assert_eq!(tx.renders().save_field_mappings(&[], &ann()).await.unwrap(), 0);
 }
 
 async fn profiles_read_back_and_are_replaced_by_composition(bench: Bench) {
     let mut tx = bench.begin().await;
     let all = [profile("B", 1920), profile("A", 1280), profile("A", 640)];
-    assert_eq!(tx.save_render_profiles(&all, &ann()).await.unwrap(), 2, "the later one counts");
+    assert_eq!(tx.renders().save_profiles(&all, &ann()).await.unwrap(), 2, "the later one counts");
 
-    assert_eq!(tx.render_profiles().await.unwrap(), [profile("A", 640), profile("B", 1920)]);
-    tx.save_render_profiles(&[profile("A", 1)], &ann()).await.unwrap();
-    assert_eq!(tx.render_profile("A").await.unwrap(), Some(profile("A", 1)));
-    assert_eq!(tx.render_profile("C").await.unwrap(), None);
-    assert!(tx.delete_render_profile("A", &ann()).await.unwrap());
-    assert!(!tx.delete_render_profile("A", &ann()).await.unwrap());
+    assert_eq!(tx.renders().profiles().await.unwrap(), [profile("A", 640), profile("B", 1920)]);
+    tx.renders().save_profiles(&[profile("A", 1)], &ann()).await.unwrap();
+    assert_eq!(tx.renders().profile("A").await.unwrap(), Some(profile("A", 1)));
+    assert_eq!(tx.renders().profile("C").await.unwrap(), None);
+    assert!(tx.renders().delete_profile("A", &ann()).await.unwrap());
+    assert!(!tx.renders().delete_profile("A", &ann()).await.unwrap());
 }
 
 async fn every_change_is_noticed_whoever_makes_it(bench: Bench) {
     let mut before = revisions(&bench).await;
     let mut tx = bench.begin().await;
-    tx.save_field_mappings(&[row("A", "Single - a")], &ann()).await.unwrap();
+    tx.renders().save_field_mappings(&[row("A", "Single - a")], &ann()).await.unwrap();
     tx.commit().await.unwrap();
     for sql in [
         "insert into aep_field_mapping (composition_id, field_name, layer_name) values ('X', 'Single - x', 'L')",
@@ -98,12 +98,12 @@ async fn every_change_is_noticed_whoever_makes_it(bench: Bench) {
     }
     assert!(revisions(&bench).await.mappings > before.mappings);
     let mut tx = bench.begin().await;
-    tx.save_render_profiles(&[profile("A", 1)], &ann()).await.unwrap();
+    tx.renders().save_profiles(&[profile("A", 1)], &ann()).await.unwrap();
     tx.commit().await.unwrap();
     let saved = revisions(&bench).await;
     assert!(saved.profiles > before.profiles);
     let mut tx = bench.begin().await;
-    tx.delete_render_profile("A", &ann()).await.unwrap();
+    tx.renders().delete_profile("A", &ann()).await.unwrap();
     tx.commit().await.unwrap();
     assert!(revisions(&bench).await.profiles > saved.profiles);
 }

@@ -60,7 +60,7 @@ async fn stored(bench: &Bench) -> String {
 }
 
 async fn read(bench: &Bench, id: RenderId) -> Result<String, Code> {
-    let data = bench.begin().await.render_data(id).await;
+    let data = bench.begin().await.renders().data(id).await;
     data.map(|data| data.unwrap().replace(' ', "")).map_err(|error| error.code())
 }
 
@@ -81,7 +81,7 @@ async fn with_a_key_nothing_is_stored_in_clear(bench: Bench) {
     assert!(!stored.contains("PHIL") && stored.contains("k1") && stored.contains("enc"), "{stored}");
     assert_eq!(claimed.record.key_id.as_deref(), Some("k1"));
     assert_eq!(read(&sealing, id).await, clear());
-    let read = sealing.begin().await.render_document(id, Epoch::new(1)).await.unwrap();
+    let read = sealing.begin().await.renders().document(id, Epoch::new(1)).await.unwrap();
     assert_eq!(read, Some(document));
 }
 
@@ -105,7 +105,7 @@ async fn what_a_dashboard_inserts_in_clear_is_encrypted_when_it_is_claimed(bench
 async fn the_hash_of_a_job_tells_nothing_without_the_key(bench: Bench) {
     let document = json!({ "name": SECRET });
     let hash_of = async |bench: &Bench, id: RenderId| {
-        let attempts = bench.begin().await.render_attempts(id).await.unwrap();
+        let attempts = bench.begin().await.renders().attempts(id).await.unwrap();
         attempts[0].document_sha256.clone().unwrap()
     };
     let prepared = async |bench: &Bench| {
@@ -125,7 +125,7 @@ async fn the_hash_of_a_job_tells_nothing_without_the_key(bench: Bench) {
     let (first, second) = (hash_of(&bench, sealed).await, hash_of(&bench, with_another).await);
     assert!(plain != first && plain != second && first != second, "{plain} {first} {second}");
     let mut tx = other.begin().await;
-    tx.reseal_renders(None, 10).await.unwrap();
+    tx.renders().reseal(None, 10).await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!((hash_of(&bench, in_clear).await, hash_of(&bench, sealed).await), (second.clone(), second));
 }
@@ -139,7 +139,7 @@ async fn a_missing_or_wrong_key_is_named(bench: Bench) {
     assert_eq!(read(&bench, id).await, Err(Code::RenderKeyMissing));
     assert_eq!(read(&other, id).await, Err(Code::RenderKeyMissing));
     assert_eq!(read(&wrong, id).await, Err(Code::RenderDataSealed));
-    let named = bench.begin().await.render_data(id).await.unwrap_err().to_string();
+    let named = bench.begin().await.renders().data(id).await.unwrap_err().to_string();
     assert!(named.contains("k1"), "{named}");
     assert_eq!(
         claim_by(&bench.store, 1, 1).await.claimed.len(),
@@ -178,7 +178,7 @@ async fn a_rotation_encrypts_everything_anew(bench: Bench) {
     let (mut count, mut last) = (0, None);
     loop {
         let mut tx = both.begin().await;
-        let resealed = tx.reseal_renders(last, 1).await.unwrap();
+        let resealed = tx.renders().reseal(last, 1).await.unwrap();
         tx.commit().await.unwrap();
         count += resealed.count;
         last = resealed.last;
@@ -193,14 +193,14 @@ async fn a_rotation_encrypts_everything_anew(bench: Bench) {
     assert!(read(&only_new, clear_again).await.is_ok());
     for claimed in claims.claimed {
         let id = claimed.record.id();
-        let read = only_new.begin().await.render_document(id, Epoch::new(1)).await.unwrap();
+        let read = only_new.begin().await.renders().document(id, Epoch::new(1)).await.unwrap();
         assert_eq!(read.as_ref(), Some(&document));
     }
     assert!(!stored(&bench).await.contains("PHIL"));
     let mut tx = both.begin().await;
-    assert_eq!(tx.reseal_renders(None, 10).await.unwrap().count, 0, "once is enough");
+    assert_eq!(tx.renders().reseal(None, 10).await.unwrap().count, 0, "once is enough");
     tx.rollback().await.unwrap();
-    let none = bench.begin().await.reseal_renders(None, 10).await.unwrap();
+    let none = bench.begin().await.renders().reseal(None, 10).await.unwrap();
     assert_eq!(none.count, 0, "without a key there is nothing to do");
 }
 
@@ -209,8 +209,8 @@ async fn who_clicks_twice_orders_once_also_when_data_is_encrypted(bench: Bench) 
     let click = NewRender { cue_item: Some("7".to_owned()), ..secret_render() };
 
     let mut tx = sealing.begin().await;
-    let first = tx.submit_render(&click, &ann()).await.unwrap();
-    let second = tx.submit_render(&click, &ann()).await.unwrap();
+    let first = tx.renders().submit(&click, &ann()).await.unwrap();
+    let second = tx.renders().submit(&click, &ann()).await.unwrap();
     tx.commit().await.unwrap();
 
     assert_eq!(second, Submitted::Known(first.id()));

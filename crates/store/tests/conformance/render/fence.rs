@@ -25,7 +25,7 @@ async fn a_ghost_writes_nothing(bench: Bench) {
         let id = ghost.record.id();
         bench.advance(2 * MINUTE);
         let mut tx = bench.begin().await;
-        assert_eq!(tx.reap_renders(10, &policy()).await.unwrap().len(), 1);
+        assert_eq!(tx.renders().reap_expired(10, &policy()).await.unwrap().len(), 1);
         tx.commit().await.unwrap();
         bench.advance(10 * MINUTE);
         let owner = claim(&bench, 2).await;
@@ -41,7 +41,7 @@ async fn a_ghost_writes_nothing(bench: Bench) {
         for fence in [ghost.fence, stranger] {
             let told = say_with(&bench, id, fence, Work::Published, Notes::default()).await.unwrap();
             assert_eq!(told.decision.act, Act::GiveUp, "{phase}");
-            assert_eq!(bench.begin().await.renew_renders(&[(id, fence)], &policy()).await.unwrap(), []);
+            assert_eq!(bench.begin().await.renders().renew(&[(id, fence)], &policy()).await.unwrap(), []);
         }
 
         assert_eq!(find(&bench, id).await, before, "{phase}");
@@ -70,7 +70,7 @@ async fn a_lease_is_renewed_while_it_lasts_and_nobody_minds(bench: Bench) {
     bench.advance(MINUTE / 2);
 
     let mut tx = bench.store.alone().await.unwrap();
-    let mut renewed = tx.renew_renders(&held, &policy()).await.unwrap();
+    let mut renewed = tx.renders().renew(&held, &policy()).await.unwrap();
     tx.commit().await.unwrap();
 
     renewed.sort();
@@ -80,15 +80,15 @@ async fn a_lease_is_renewed_while_it_lasts_and_nobody_minds(bench: Bench) {
         assert_eq!(find(&bench, id).await.render.lease, Lease::Held { fence, until });
     }
     let mut tx = bench.begin().await;
-    let _done = tx.cancel_render(one.record.id(), &ann(), None).await.unwrap();
+    let _done = tx.renders().cancel(one.record.id(), &ann(), None).await.unwrap();
     tx.commit().await.unwrap();
-    let again = bench.begin().await.renew_renders(&held, &policy()).await.unwrap();
+    let again = bench.begin().await.renders().renew(&held, &policy()).await.unwrap();
     assert_eq!(again, [other.record.id()], "the other is to be heard of");
     let told = say(&bench, &one, Work::Renew).await;
     assert!(matches!(told.decision.act, Act::DropJob { slot: Slot::BusyUntilItEnds, .. }), "{told:?}");
     assert_eq!(told.record.render.status, Status::Cancelled);
     bench.advance(2 * MINUTE);
-    assert_eq!(bench.begin().await.renew_renders(&held, &policy()).await.unwrap(), [], "it has lapsed");
+    assert_eq!(bench.begin().await.renders().renew(&held, &policy()).await.unwrap(), [], "it has lapsed");
 }
 
 async fn a_row_that_makes_no_sense_does_not_stand_before_the_others(bench: Bench) {
@@ -109,7 +109,7 @@ async fn a_leftover_is_given_to_one_at_a_time(bench: Bench) {
     let claimed = bring_to(&bench, Phase::Rendering).await;
     let (id, epoch) = (claimed.record.id(), Epoch::new(1));
     let mut tx = bench.begin().await;
-    let _done = tx.cancel_render(id, &ann(), None).await.unwrap();
+    let _done = tx.renders().cancel(id, &ann(), None).await.unwrap();
     tx.commit().await.unwrap();
     say(&bench, &claimed, Work::Renew).await;
     bench.advance(MINUTE);
@@ -117,16 +117,16 @@ async fn a_leftover_is_given_to_one_at_a_time(bench: Bench) {
     assert_eq!(take_leftovers(&bench).await.len(), 1);
     assert_eq!(take_leftovers(&bench).await, [], "somebody is at it");
     let mut tx = bench.begin().await;
-    assert!(tx.keep_render_leftover(id, epoch, 5 * MINUTE).await.unwrap());
+    assert!(tx.renders().keep_leftover(id, epoch, 5 * MINUTE).await.unwrap());
     tx.commit().await.unwrap();
     bench.advance(4 * MINUTE);
     assert_eq!(take_leftovers(&bench).await, [], "somebody watches it");
     bench.advance(MINUTE);
     assert_eq!(take_leftovers(&bench).await.len(), 1);
     let mut tx = bench.begin().await;
-    assert!(tx.settle_render_leftover(id, epoch).await.unwrap());
-    assert!(!tx.settle_render_leftover(id, epoch).await.unwrap());
-    assert!(!tx.keep_render_leftover(id, epoch, MINUTE).await.unwrap());
+    assert!(tx.renders().settle_leftover(id, epoch).await.unwrap());
+    assert!(!tx.renders().settle_leftover(id, epoch).await.unwrap());
+    assert!(!tx.renders().keep_leftover(id, epoch, MINUTE).await.unwrap());
     tx.commit().await.unwrap();
     bench.advance(10 * MINUTE);
     assert_eq!(take_leftovers(&bench).await, []);

@@ -22,21 +22,21 @@ crate::on_both![
 
 async fn cancel(bench: &Bench, id: RenderId) -> Ordered {
     let mut tx = bench.begin().await;
-    let done = tx.cancel_render(id, &ann(), Some("not on air")).await.unwrap();
+    let done = tx.renders().cancel(id, &ann(), Some("not on air")).await.unwrap();
     tx.commit().await.unwrap();
     done
 }
 
 async fn retry(bench: &Bench, id: RenderId) -> Ordered {
     let mut tx = bench.begin().await;
-    let done = tx.retry_render(id, &ann(), None).await.unwrap();
+    let done = tx.renders().retry(id, &ann(), None).await.unwrap();
     tx.commit().await.unwrap();
     done
 }
 
 async fn recover(bench: &Bench, id: RenderId) -> Ordered {
     let mut tx = bench.begin().await;
-    let done = tx.recover_render(id, &policy(), &ann(), Some("stuck")).await.unwrap();
+    let done = tx.renders().recover(id, &policy(), &ann(), Some("stuck")).await.unwrap();
     tx.commit().await.unwrap();
     done
 }
@@ -44,7 +44,7 @@ async fn recover(bench: &Bench, id: RenderId) -> Ordered {
 /// What the audit log says was done to a render: action, from, to and why.
 async fn audited(bench: &Bench, id: RenderId) -> Vec<(String, String, String, String)> {
     let filter = AuditFilter { object: Some(format!("render/{id}")), ..AuditFilter::default() };
-    let entries = bench.begin().await.audit_entries(&filter, 10).await.unwrap();
+    let entries = bench.begin().await.audit().entries(&filter, 10).await.unwrap();
     let text = |text: Option<String>| text.unwrap_or_default();
     entries
         .into_iter()
@@ -172,7 +172,7 @@ async fn all_whose_workers_have_vanished_are_recovered_in_somebodys_name(bench: 
     let at_work = bring_to(&bench, Phase::Rendering).await.record.id();
     let recover_all = async || {
         let mut tx = bench.begin().await;
-        let all = tx.recover_renders(10, &policy(), &ann(), Some("host gone")).await.unwrap();
+        let all = tx.renders().recover_all(10, &policy(), &ann(), Some("host gone")).await.unwrap();
         tx.commit().await.unwrap();
         let mut all: Vec<_> =
             all.into_iter().map(|(from, now)| (now.id(), from, now.render.status)).collect();
@@ -214,30 +214,30 @@ async fn workers_are_listed_while_they_are_heard_of(bench: Bench) {
         copy: None,
     };
     let mut tx = bench.begin().await;
-    tx.beat_render_worker(beat(1, "b", 1, WorkerState::Working)).await.unwrap();
-    tx.beat_render_worker(beat(2, "a", 0, WorkerState::Paused)).await.unwrap();
+    tx.renders().beat_worker(beat(1, "b", 1, WorkerState::Working)).await.unwrap();
+    tx.renders().beat_worker(beat(2, "a", 0, WorkerState::Paused)).await.unwrap();
     tx.commit().await.unwrap();
     bench.advance(MINUTE);
     let mut tx = bench.begin().await;
-    tx.beat_render_worker(beat(2, "a", 2, WorkerState::Draining)).await.unwrap();
+    tx.renders().beat_worker(beat(2, "a", 2, WorkerState::Draining)).await.unwrap();
     tx.commit().await.unwrap();
     let list = async |within| {
-        let all = bench.begin().await.render_workers(within).await.unwrap();
+        let all = bench.begin().await.renders().workers(within).await.unwrap();
         all.into_iter().map(|one| (one.name, one.in_flight, one.state)).collect::<Vec<_>>()
     };
 
-    let first = bench.begin().await.render_workers(MINUTE).await.unwrap().remove(0);
+    let first = bench.begin().await.renders().workers(MINUTE).await.unwrap().remove(0);
     assert_eq!((first.farm, first.copy), (Some(MINUTE / 60), None));
     let a = ("a".to_owned(), 2, WorkerState::Draining);
     assert_eq!(list(MINUTE).await, [a.clone(), ("b".to_owned(), 1, WorkerState::Working)]);
     assert_eq!(list(MINUTE / 2).await, [a]);
     let mut tx = bench.begin().await;
-    tx.forget_render_worker(crate::process_id(2)).await.unwrap();
+    tx.renders().forget_worker(crate::process_id(2)).await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!(list(MINUTE / 2).await, []);
     bench.advance(24 * 60 * MINUTE);
     let mut tx = bench.begin().await;
-    tx.reap_renders(1, &policy()).await.unwrap();
+    tx.renders().reap_expired(1, &policy()).await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!(list(100 * 60 * MINUTE).await, [], "who vanished long ago is forgotten");
 }

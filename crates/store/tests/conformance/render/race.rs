@@ -45,7 +45,7 @@ async fn each_render_is_claimed_once_however_many_workers_there_are(bench: Bench
                 assert!(claims.ended.is_empty());
                 if claims.claimed.is_empty() {
                     let mut tx = store.alone_reading().await.unwrap();
-                    let counts = tx.render_counts().await.unwrap();
+                    let counts = tx.renders().counts().await.unwrap();
                     tx.commit().await.unwrap();
                     if !counts.by_status.contains_key(&Status::Pending) {
                         return mine;
@@ -107,7 +107,7 @@ async fn the_statement_that_renews_does_what_the_rule_says(bench: Bench) {
         ),
     )
     .await;
-    let records = bench.begin().await.renders(&RenderFilter::default(), None, 1_000).await.unwrap();
+    let records = bench.begin().await.renders().list(&RenderFilter::default(), None, 1_000).await.unwrap();
     assert_eq!(records.len(), rows.len());
     for owner in [process_id(1), process_id(2)] {
         let fence = Fence { owner, epoch: Epoch::new(1) };
@@ -124,7 +124,7 @@ async fn the_statement_that_renews_does_what_the_rule_says(bench: Bench) {
             .map(|record| record.id())
             .collect();
 
-        let renewed = bench.begin().await.renew_renders(&held, &policy()).await.unwrap();
+        let renewed = bench.begin().await.renders().renew(&held, &policy()).await.unwrap();
 
         assert_eq!(renewed.into_iter().collect::<BTreeSet<_>>(), expected);
         assert_eq!(expected.is_empty(), owner == process_id(2));

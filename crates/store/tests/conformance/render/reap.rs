@@ -15,7 +15,7 @@ crate::on_both![
 
 async fn reap(bench: &Bench) -> Vec<Reaped> {
     let mut tx = bench.begin().await;
-    let reaped = tx.reap_renders(10, &policy()).await.unwrap();
+    let reaped = tx.renders().reap_expired(10, &policy()).await.unwrap();
     tx.commit().await.unwrap();
     for one in &reaped {
         assert_eq!(one.record, find(bench, one.record.id()).await);

@@ -36,7 +36,7 @@ const INSERT: &str = "insert into render_queue (composition_id, gfx_data, cue_it
 async fn inserted(bench: &Bench) -> RenderId {
     execute(bench, INSERT).await;
     bench.advance(Duration::from_secs(366 * 86_400));
-    bench.begin().await.renders(&Default::default(), None, 1).await.unwrap()[0].id()
+    bench.begin().await.renders().list(&Default::default(), None, 1).await.unwrap()[0].id()
 }
 
 async fn a_plain_insert_is_claimed_and_its_changes_are_noted(bench: Bench) {
@@ -47,7 +47,7 @@ async fn a_plain_insert_is_claimed_and_its_changes_are_noted(bench: Bench) {
     assert_eq!((claimed.record.id(), claimed.act), (id, Act::Prepare));
     assert_eq!(claimed.record.composition.as_deref(), Some("comp_123"));
     assert_eq!(claimed.record.cue_item.as_deref(), Some("7"));
-    let data = bench.begin().await.render_data(id).await.unwrap().unwrap();
+    let data = bench.begin().await.renders().data(id).await.unwrap().unwrap();
     assert_eq!(data.replace(' ', ""), "{\"composition_name\":\"Chips\"}");
     let noted = transitions(&bench, id).await;
     assert_eq!(noted.len(), 2);
@@ -149,7 +149,7 @@ async fn cancelled_by_sql_and_its_worker_is_gone_ends_by_a_reap(bench: Bench) {
     execute(&bench, "update render_queue set status = 'cancelled'").await;
     let reap = async || {
         let mut tx = bench.begin().await;
-        let reaped = tx.reap_renders(5, &super::policy()).await.unwrap();
+        let reaped = tx.renders().reap_expired(5, &super::policy()).await.unwrap();
         tx.commit().await.unwrap();
         reaped
     };

@@ -16,7 +16,7 @@ crate::on_both![
 ];
 
 async fn standing(bench: &Bench) -> RenderStanding {
-    bench.begin().await.render_standing().await.unwrap()
+    bench.begin().await.renders().standing().await.unwrap()
 }
 
 async fn where_nothing_happens_there_is_nothing_to_see(bench: Bench) {

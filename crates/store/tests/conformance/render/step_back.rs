@@ -22,7 +22,7 @@ const LITTLE: Duration = Duration::from_micros(1);
 async fn reap(bench: &Bench) -> usize {
     bench.shorten_leases().await;
     let mut tx = bench.begin().await;
-    let reaped = tx.reap_renders(10, &policy()).await.unwrap();
+    let reaped = tx.renders().reap_expired(10, &policy()).await.unwrap();
     tx.commit().await.unwrap();
     assert!(reaped.iter().all(|one| one.owner == Some(process_id(1))), "{reaped:?}");
     reaped.len()
@@ -55,7 +55,7 @@ async fn a_living_worker_keeps_its_render_across_the_step(bench: Bench) {
         // Both ways in which a worker renews.
         if round % 2 == 0 {
             let mut tx = bench.begin().await;
-            assert_eq!(tx.renew_renders(&[(id, held.fence)], &policy()).await.unwrap(), [id]);
+            assert_eq!(tx.renders().renew(&[(id, held.fence)], &policy()).await.unwrap(), [id]);
             tx.commit().await.unwrap();
         } else {
             say(&bench, &held, Work::Renew).await;

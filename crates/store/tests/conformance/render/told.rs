@@ -18,7 +18,7 @@ async fn telling(bench: &Bench, telling: Telling) -> Bench {
 }
 
 async fn told(bench: &Bench) -> Vec<String> {
-    let events = bench.begin().await.outbox_events(&EventFilter::default(), 10).await.unwrap();
+    let events = bench.begin().await.outbox().events(&EventFilter::default(), 10).await.unwrap();
     events.into_iter().map(|event| event.event_type).collect()
 }
 
@@ -33,7 +33,8 @@ async fn an_end_is_told_of_in_its_own_transaction(bench: Bench) {
     assert_eq!(told(&bench).await, [] as [&str; 0], "only ends are told of");
     let mut tx = loud.begin().await;
     let notes = tidemill_store::render::Notes::default();
-    tx.work_on_render(claimed.record.id(), claimed.fence, Work::Published, notes, &super::policy())
+    tx.renders()
+        .work(claimed.record.id(), claimed.fence, Work::Published, notes, &super::policy())
         .await
         .unwrap();
     tx.rollback().await.unwrap();
@@ -41,7 +42,7 @@ async fn an_end_is_told_of_in_its_own_transaction(bench: Bench) {
     say(&loud, &claimed, Work::Published).await;
     let id = ordered(&loud).await;
     let mut tx = loud.begin().await;
-    let _done = tx.cancel_render(id, &ann(), None).await.unwrap();
+    let _done = tx.renders().cancel(id, &ann(), None).await.unwrap();
     tx.commit().await.unwrap();
 
     assert_eq!(told(&bench).await, ["render.cancelled", "render.completed"]);

@@ -116,13 +116,13 @@ async fn launch(launcher: &Launcher) -> Result<ExecutionEnd, Failure> {
 
 async fn create_table(store: &Store) -> Result<(), Failure> {
     let mut tx = store.begin().await?;
-    tx.create_demo_payments().await?;
+    tx.demo().create_payments().await?;
     Ok(tx.commit().await?)
 }
 
 async fn count(store: &Store) -> Result<DemoPayments, Failure> {
     let mut tx = store.read().await?;
-    let counted = tx.demo_payments().await?;
+    let counted = tx.demo().payments().await?;
     Ok(counted)
 }
 

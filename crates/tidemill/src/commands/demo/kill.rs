@@ -36,11 +36,11 @@ impl KillWorker {
         let mut tx = self.store.read().await?;
         let now = tx.now().await?;
         let mut chosen: Option<Victim> = None;
-        for process in tx.processes(PROCESSES_MAX).await? {
+        for process in tx.processes().list(PROCESSES_MAX).await? {
             if !process.state.is_live(now) || !pids.contains(&process.identity.pid) {
                 continue;
             }
-            let leases = tx.leases_of(process.id).await?.len();
+            let leases = tx.leases().of_process(process.id).await?.len();
             if chosen.as_ref().is_none_or(|chosen| chosen.leases < leases) {
                 let (name, pid) = (process.identity.name, process.identity.pid);
                 chosen = Some(Victim { id: process.id, name, pid, leases });

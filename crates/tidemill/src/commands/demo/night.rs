@@ -44,7 +44,7 @@ pub(super) async fn perform(context: &Context, verdicts: &mut Verdicts) -> Resul
         settings.external_id = Some(id);
         settings.threshold_percent = threshold_percent;
         let mut tx = store.begin().await?;
-        tx.create_pool(&settings, &Actor::system()).await?;
+        tx.pools().create(&settings, &Actor::system()).await?;
         tx.commit().await?;
         limits.insert(settings.name.clone(), settings.limit_at(midnight));
     }
@@ -180,7 +180,7 @@ impl Night {
     async fn judge(mut self, verdicts: &mut Verdicts) -> Result<(), Failure> {
         for pool in self.limits.keys() {
             let mut tx = self.store.read().await?;
-            let audited = tx.audit_pool(pool).await?;
+            let audited = tx.pools().verify(pool).await?;
             let differences = audited.map_or(1, |audited| audited.differences.len() as u64 + audited.usage);
             self.violations += differences;
         }

@@ -116,7 +116,7 @@ fn events(first: usize, count: usize) -> Result<Vec<NewEvent>, Failure> {
 async fn until_shared(store: &Store) -> Result<(), Failure> {
     let sharing = async {
         loop {
-            let live = store.read().await?.live_relays().await?;
+            let live = store.read().await?.outbox().live_relays().await?;
             if live.len() == RELAYS && live.iter().all(|relay| relay.slots > 0) {
                 return Ok(());
             }

@@ -101,8 +101,8 @@ async fn describe(store: &Store, actor: &Actor) -> Result<(), Failure> {
     }))
     .map_err(bad)?;
     let mut tx = store.begin().await?;
-    tx.save_render_profiles(&[profile], actor).await?;
-    tx.save_field_mappings(&[row], actor).await?;
+    tx.renders().save_profiles(&[profile], actor).await?;
+    tx.renders().save_field_mappings(&[row], actor).await?;
     tx.commit().await?;
     Ok(())
 }
@@ -119,7 +119,7 @@ async fn submit(store: &Store, actor: &Actor, players: &[&str]) -> Result<(), Fa
             deadline: None,
             broadcast_date: None,
         };
-        tx.submit_render(&render, actor).await?;
+        tx.renders().submit(&render, actor).await?;
     }
     tx.commit().await?;
     Ok(())
@@ -197,7 +197,7 @@ impl Nas {
 
 async fn renders(store: &Store) -> Result<Vec<RenderRecord>, Failure> {
     let mut tx = store.read().await?;
-    let renders = tx.renders(&RenderFilter::default(), None, 100).await?;
+    let renders = tx.renders().list(&RenderFilter::default(), None, 100).await?;
     Ok(renders)
 }
 

@@ -49,7 +49,7 @@ impl Verdicts {
         for thing in 1..=things {
             let object = Some(format!("{KIND}/{thing}"));
             let filter = AuditFilter { object, action: Some(SETTLED.to_owned()), ..AuditFilter::default() };
-            let mut log = tx.audit_entries(&filter, 10_000).await?;
+            let mut log = tx.audit().entries(&filter, 10_000).await?;
             log.reverse();
             settled += log.len();
             let judged = judge_one(&log);
@@ -82,7 +82,7 @@ impl Verdicts {
 /// Whether a process other than the server counts as alive.
 async fn anybody_counts(store: &Store, server: ProcessId) -> Result<bool, Failure> {
     let mut tx = store.read().await?;
-    let processes = tx.processes(100).await?;
+    let processes = tx.processes().list(100).await?;
     let mut workers = processes.iter().filter(|process| process.id != server);
     Ok(workers.any(|process| matches!(process.state, ProcessState::Live { .. })))
 }

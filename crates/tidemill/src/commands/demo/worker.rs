@@ -142,14 +142,14 @@ async fn take(
 async fn live_workers(store: &Store, named: &str) -> Result<usize, EngineError> {
     let mut tx = store.read().await?;
     let now = tx.now().await?;
-    let processes = tx.processes(1000).await?;
+    let processes = tx.processes().list(1000).await?;
     let named = processes.iter().filter(|process| process.identity.name.starts_with(named));
     Ok(named.filter(|process| process.state.is_live(now)).count())
 }
 
 /// Whether somebody has taken a lease already: then nobody has to be waited for.
 async fn has_begun(store: &Store) -> bool {
-    let listed = async { store.read().await?.leases(1000).await };
+    let listed = async { store.read().await?.leases().list(1000).await };
     matches!(listed.await, Ok(leases) if leases.iter().any(|lease| lease.key.kind() == KIND))
 }
 
@@ -181,7 +181,7 @@ async fn settle_once(lease: &HeldLease, store: &Store) -> Result<(), EngineError
         AuditEntry::new(actor, SETTLED, &lease.key().to_string()).from_to("", &fence.epoch.to_string());
     let mut tx = store.begin().await?;
     lease.confirm(&mut tx).await?;
-    tx.audit(&entry).await?;
+    tx.audit().record(&entry).await?;
     tx.commit().await?;
     Ok(())
 }

@@ -95,7 +95,7 @@ async fn schema(store: &Store) -> Check {
 async fn writing(store: &Store, context: &Context) -> Check {
     let probe = async {
         let mut tx = store.begin().await?;
-        tx.register_process(SystemIds.process(), &context.identity(), Duration::from_secs(1)).await?;
+        tx.processes().register(SystemIds.process(), &context.identity(), Duration::from_secs(1)).await?;
         tx.rollback().await
     };
     let verdict = match probe.await {

@@ -25,7 +25,7 @@ pub(super) fn wait(process: &str, at_most: Duration) -> String {
 async fn left(id: ExecutionId, store: &Store) -> Result<Option<(String, Duration)>, StoreError> {
     let mut tx = store.read().await?;
     let now = tx.now().await?;
-    let found = tx.execution(id).await?;
+    let found = tx.jobs().execution(id).await?;
     let process = found.and_then(|detail| detail.owner).and_then(|owner| owner.process);
     Ok(process.and_then(|process| match process.state {
         ProcessState::Live { until } if now < until => Some((process.identity.name, until.since(now))),

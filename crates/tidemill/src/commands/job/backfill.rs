@@ -135,7 +135,8 @@ async fn preview(job: &Job, lines: &mut [Line], context: &Context) -> Result<(),
             has_changed: false,
         };
         let valid = check(&line.parameters, job.parameters());
-        let preview = tx.preview_launch(job.name(), &line.parameters, job.definition(), rules, valid).await?;
+        let preview =
+            tx.jobs().preview_launch(job.name(), &line.parameters, job.definition(), rules, valid).await?;
         line.result = match preview {
             Ok(Launch::First) => Done::Would("would run"),
             Ok(Launch::Restart) => Done::Would("would go on"),
@@ -235,7 +236,7 @@ async fn cause(end: &ExecutionEnd, store: &Store) -> Option<String> {
 
 async fn steps_of(id: ExecutionId, store: &Store) -> Result<Vec<StepRecord>, StoreError> {
     let mut tx = store.read().await?;
-    let steps = tx.steps(id).await?;
+    let steps = tx.jobs().steps(id).await?;
     Ok(steps)
 }
 

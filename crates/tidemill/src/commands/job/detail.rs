@@ -24,8 +24,8 @@ pub(super) async fn show(id: ExecutionId, with_contexts: bool, context: &Context
     let store = context.store().await?;
     let mut tx = store.read().await?;
     let now = tx.now().await?;
-    let found = tx.execution(id).await?;
-    let steps = tx.steps(id).await?;
+    let found = tx.jobs().execution(id).await?;
+    let steps = tx.jobs().steps(id).await?;
     let contexts = if with_contexts { Some(contexts(id, &steps, &mut tx).await?) } else { None };
     let detail = found.ok_or(JobError::UnknownExecution(id))?;
     match context.output() {
@@ -46,10 +46,10 @@ pub(super) async fn show(id: ExecutionId, with_contexts: bool, context: &Context
 }
 
 async fn contexts(id: ExecutionId, steps: &[StepRecord], tx: &mut Tx) -> Result<Contexts, StoreError> {
-    let job = value(tx.job_context(id).await?);
+    let job = value(tx.jobs().job_context(id).await?);
     let mut of_steps = Vec::with_capacity(steps.len());
     for step in steps {
-        of_steps.push((step.name.clone(), value(tx.step_context(step.id).await?)));
+        of_steps.push((step.name.clone(), value(tx.jobs().step_context(step.id).await?)));
     }
     Ok(Contexts { job, steps: of_steps })
 }

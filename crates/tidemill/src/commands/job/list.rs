@@ -17,7 +17,7 @@ use tidemill_store::job::{ExecutionFilter, InstanceRecord, JobRecord, LastExecut
 pub(super) async fn jobs(limit: u32, context: &Context) -> Result<Exit, Failure> {
     let store = context.store().await?;
     let mut tx = store.read().await?;
-    let known = tx.jobs(limit).await?;
+    let known = tx.jobs().list(limit).await?;
     let mut all: BTreeMap<String, Option<JobRecord>> =
         context.jobs().names().into_iter().map(|name| (name, None)).collect();
     all.extend(known.into_iter().map(|job| (job.name.clone(), Some(job))));
@@ -42,7 +42,7 @@ pub(super) async fn jobs(limit: u32, context: &Context) -> Result<Exit, Failure>
 pub(super) async fn one(name: &str, limit: u32, context: &Context) -> Result<Exit, Failure> {
     let store = context.store().await?;
     let mut tx = store.read().await?;
-    let instances = tx.instances(name, None, limit).await?;
+    let instances = tx.jobs().instances(name, None, limit).await?;
     let job = match context.jobs().get(name) {
         Ok(job) => Some(job),
         Err(unknown) if instances.is_empty() => return Err(unknown.into()),
@@ -76,7 +76,7 @@ pub(super) async fn executions(arguments: Executions, context: &Context) -> Resu
         ExecutionFilter { job: arguments.job, status: arguments.status, instance: arguments.instance };
     let store = context.store().await?;
     let mut tx = store.read().await?;
-    let executions = tx.executions(&filter, arguments.before, arguments.limit).await?;
+    let executions = tx.jobs().executions(&filter, arguments.before, arguments.limit).await?;
     let columns =
         &["execution", "job", "instance", "status", "exit_code", "created_at", "ended_at", "launched_by"];
     let mut listing = Listing::new("tidemill.execution/v1", columns, "There is no such execution.");

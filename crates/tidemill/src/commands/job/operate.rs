@@ -15,21 +15,21 @@ use tidemill_store::job::Operated;
 use tidemill_store::{StoreError, Tx};
 
 pub(super) async fn stop(id: ExecutionId, reason: Option<&str>, context: &Context) -> Result<Exit, Failure> {
-    order(id, context, async |tx, actor| tx.request_stop(id, actor, reason).await).await?;
+    order(id, context, async |tx, actor| tx.jobs().request_stop(id, actor, reason).await).await?;
     context.note(&format!("execution {id} stops at the end of its chunk; see `tidemill executions {id}`"));
     Ok(Exit::Ok)
 }
 
 pub(super) async fn abandon(wanted: &Order, context: &Context) -> Result<Exit, Failure> {
     let (id, reason) = (wanted.execution, &wanted.reason);
-    order(id, context, async |tx, actor| tx.abandon_execution(id, actor, reason).await).await?;
+    order(id, context, async |tx, actor| tx.jobs().abandon_execution(id, actor, reason).await).await?;
     context.note(&format!("execution {id} is abandoned; its instance is never restarted"));
     Ok(Exit::Ok)
 }
 
 pub(super) async fn recover(wanted: &Order, context: &Context) -> Result<Exit, Failure> {
     let (id, reason) = (wanted.execution, &wanted.reason);
-    order(id, context, async |tx, actor| tx.recover_execution(id, actor, reason).await).await?;
+    order(id, context, async |tx, actor| tx.jobs().recover_execution(id, actor, reason).await).await?;
     context.note(&format!(
         "execution {id} counts as failed; `job restart {id}` of the program that has the job goes on with it"
     ));

@@ -25,8 +25,8 @@ pub(super) async fn tell(
     let restart = format!("{} job restart {id}{}", context.program(), definitions.flag());
     let end = ended.map_err(|error| lost(id, &error, &restart))?;
     let mut tx = store.read().await?;
-    let found = tx.execution(id).await?.map(|found| found.execution);
-    let steps = tx.steps(id).await?;
+    let found = tx.jobs().execution(id).await?.map(|found| found.execution);
+    let steps = tx.jobs().steps(id).await?;
     let execution = found.ok_or(JobError::UnknownExecution(id))?;
     print(&execution, &steps, context)?;
     verdict(&end, &execution.job, &steps, &restart)

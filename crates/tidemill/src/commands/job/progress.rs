@@ -47,7 +47,7 @@ pub(super) async fn show(id: ExecutionId, store: &Store, context: &Context) {
 
 async fn steps(id: ExecutionId, store: &Store) -> Result<Vec<StepRecord>, StoreError> {
     let mut tx = store.read().await?;
-    let steps = tx.steps(id).await?;
+    let steps = tx.jobs().steps(id).await?;
     Ok(steps)
 }
 
@@ -55,10 +55,10 @@ async fn steps(id: ExecutionId, store: &Store) -> Result<Vec<StepRecord>, StoreE
 async fn earlier(id: ExecutionId, store: &Store) -> Result<HashMap<String, u64>, StoreError> {
     let mut read: HashMap<String, u64> = HashMap::new();
     let mut tx = store.read().await?;
-    if let Some(found) = tx.execution(id).await? {
+    if let Some(found) = tx.jobs().execution(id).await? {
         let same = ExecutionFilter { instance: Some(found.execution.instance), ..ExecutionFilter::default() };
-        for execution in tx.executions(&same, Some(id), EARLIER_MAX).await? {
-            for step in tx.steps(execution.id).await? {
+        for execution in tx.jobs().executions(&same, Some(id), EARLIER_MAX).await? {
+            for step in tx.jobs().steps(execution.id).await? {
                 *read.entry(step.name).or_default() += step.counters.read + step.counters.read_skip;
             }
         }

@@ -47,7 +47,7 @@ pub(super) async fn run(arguments: Add, context: &Context) -> Result<Exit, Failu
     let store = context.store().await?;
     let mut tx = store.begin().await?;
     let id = tx.publish(&event).await?;
-    tx.audit(&AuditEntry::new(context.actor(), "event.add", &format!("event/{id}"))).await?;
+    tx.audit().record(&AuditEntry::new(context.actor(), "event.add", &format!("event/{id}"))).await?;
     tx.commit().await?;
     let fields = [("event", json!(id.get())), ("slot", json!(event.slot().get()))];
     print_fields("tidemill.outbox_added/v1", &fields, context.output())?;

@@ -81,7 +81,7 @@ pub(super) async fn adopt(arguments: Adopt, context: &Context) -> Result<Exit, F
         // Now that there are indexes, what is in the table can be told as well.
         examined = store.examine_table(&adopted).await?;
         let mut tx = store.begin().await?;
-        tx.adopt_table(&adopted, &context.actor()).await?;
+        tx.outbox().adopt_table(&adopted, &context.actor()).await?;
         tx.commit().await?;
     }
     for warning in &examined.warnings {
@@ -102,7 +102,7 @@ pub(super) async fn adopt(arguments: Adopt, context: &Context) -> Result<Exit, F
 pub(super) async fn list(context: &Context) -> Result<Exit, Failure> {
     let store = context.store().await?;
     let mut tx = store.read().await?;
-    let records = tx.adopted_tables().await?;
+    let records = tx.outbox().adopted_tables().await?;
     let columns = &["table", "topic", "aggregate_type", "event_type", "time_zone", "since", "by"];
     let mut listing = Listing::new("tidemill.outbox_adopted/v1", columns, "No table is adopted.");
     for record in records {
@@ -124,7 +124,7 @@ pub(super) async fn unadopt(arguments: Unadopt, context: &Context) -> Result<Exi
     let name = arguments.table.name()?;
     let store = context.store().await?;
     let mut tx = store.begin().await?;
-    tx.unadopt_table(&name, &context.actor()).await?;
+    tx.outbox().unadopt_table(&name, &context.actor()).await?;
     tx.commit().await?;
     if arguments.drop_indexes {
         store.unindex_adopted(&name).await?;

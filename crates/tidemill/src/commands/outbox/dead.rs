@@ -50,14 +50,14 @@ pub(super) async fn run(arguments: Dead, context: &Context) -> Result<Exit, Fail
     let store = context.store().await?;
     let mut tx = store.read().await?;
     if let Some(id) = arguments.id {
-        let found = tx.outbox_exception(id).await?;
+        let found = tx.outbox().exception(id).await?;
         let detail = found.ok_or_else(|| failure(id, ExceptionRefusal::Unknown))?;
         print(&detail, context)?;
         return Ok(Exit::Ok);
     }
     let filter = arguments.filter.with(if arguments.all { Breadth::Open } else { Breadth::Parked });
     let records =
-        tx.outbox_exceptions(&filter, arguments.after.unwrap_or(EventId::ZERO), arguments.limit).await?;
+        tx.outbox().exceptions(&filter, arguments.after.unwrap_or(EventId::ZERO), arguments.limit).await?;
     let columns = &[
         "event",
         "state",

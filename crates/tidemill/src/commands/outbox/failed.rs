@@ -59,8 +59,9 @@ pub(super) async fn list(
 ) -> Result<Exit, Failure> {
     let store = context.store().await?;
     let mut tx = store.read().await?;
-    let table = tx.adopted_table(name).await?;
-    let records = tx.adopted_failed(&table, after.unwrap_or(EventId::new(i64::MIN)), limit, skipped).await?;
+    let table = tx.outbox().adopted_table(name).await?;
+    let records =
+        tx.outbox().adopted_failed(&table, after.unwrap_or(EventId::new(i64::MIN)), limit, skipped).await?;
     let columns = &["event", "aggregate_id", "is_skipped", "attempts", "updated_at", "error"];
     let mut listing = Listing::new("tidemill.outbox_failed/v1", columns, "No row has FAILED.");
     for record in &records {
@@ -111,8 +112,8 @@ pub(super) async fn order(
     let (mut changed, mut refused) = (Vec::new(), Vec::new());
     for part in ids.chunks(BATCH) {
         let mut tx = store.begin().await?;
-        let table = tx.adopted_table(name).await?;
-        let ordered = tx.order_adopted(&table, what, part, &context.actor(), order.reason).await?;
+        let table = tx.outbox().adopted_table(name).await?;
+        let ordered = tx.outbox().order_adopted(&table, what, part, &context.actor(), order.reason).await?;
         if order.is_dry {
             tx.rollback().await?
         } else {
@@ -145,9 +146,9 @@ async fn all(store: &Store, name: &TableName) -> Result<Vec<EventId>, Failure> {
     let mut ids: Vec<EventId> = Vec::new();
     loop {
         let mut tx = store.read().await?;
-        let table = tx.adopted_table(name).await?;
+        let table = tx.outbox().adopted_table(name).await?;
         let after = ids.last().copied().unwrap_or(EventId::new(i64::MIN));
-        let page = tx.adopted_failed(&table, after, 10_000, Skipped::Not).await?;
+        let page = tx.outbox().adopted_failed(&table, after, 10_000, Skipped::Not).await?;
         ids.extend(page.iter().map(|record| record.id));
         if page.len() < 10_000 {
             return Ok(ids);

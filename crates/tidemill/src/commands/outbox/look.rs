@@ -46,7 +46,7 @@ pub(super) async fn list(arguments: List, context: &Context) -> Result<Exit, Fai
     };
     let store = context.store().await?;
     let mut tx = store.read().await?;
-    let events = tx.outbox_events(&filter, arguments.limit).await?;
+    let events = tx.outbox().events(&filter, arguments.limit).await?;
     let columns = &["event", "at", "aggregate_type", "aggregate_id", "event_type", "topic", "slot", "bytes"];
     let mut listing = Listing::new("tidemill.outbox_event/v1", columns, "No such events.");
     for event in &events {
@@ -72,7 +72,7 @@ pub(super) async fn list(arguments: List, context: &Context) -> Result<Exit, Fai
 pub(super) async fn show(id: EventId, context: &Context) -> Result<Exit, Failure> {
     let store = context.store().await?;
     let mut tx = store.read().await?;
-    let found = tx.outbox_event_detail(id).await?;
+    let found = tx.outbox().event_detail(id).await?;
     let detail = found.ok_or_else(|| {
         let fix = "see `tidemill outbox list`; events that were published long ago are forgotten";
         Failure::new(Code::EventNotFound, format!("there is no event {id}"), fix)
@@ -130,8 +130,8 @@ fn excepted(detail: &ExceptionDetail) -> Vec<(&'static str, Value)> {
 pub(super) async fn relays(context: &Context) -> Result<Exit, Failure> {
     let store = context.store().await?;
     let mut tx = store.read().await?;
-    let relays = tx.outbox_relays().await?;
-    let damaged = tx.damaged_relays().await?;
+    let relays = tx.outbox().relays().await?;
+    let damaged = tx.outbox().damaged_relays().await?;
     let columns = &[
         "relay",
         "name",

@@ -30,7 +30,7 @@ pub(super) async fn run(command: &NoticeCommand, context: &Context) -> Result<Ex
 async fn set(notice: Notice, context: &Context) -> Result<Exit, Failure> {
     let store = context.store().await?;
     let mut tx = store.begin().await?;
-    let is_new = tx.set_outbox_notice(notice, &context.actor()).await?;
+    let is_new = tx.outbox().set_notice(notice, &context.actor()).await?;
     tx.commit().await?;
     context.note(match (notice, is_new) {
         (Notice::On, true) => "relays are woken at once when other programs write events",
@@ -44,7 +44,7 @@ async fn set(notice: Notice, context: &Context) -> Result<Exit, Failure> {
 async fn status(context: &Context) -> Result<Exit, Failure> {
     let store = context.store().await?;
     let mut tx = store.read().await?;
-    let is_on = tx.outbox_notice().await?;
+    let is_on = tx.outbox().notice().await?;
     let word = match is_on {
         Some(true) => "on",
         Some(false) => "off",

@@ -149,7 +149,7 @@ async fn order(mut parts: Vec<Selection>, order: &Order<'_>, context: &Context) 
     parts.reverse();
     while let Some(part) = parts.pop() {
         let mut tx = store.begin().await?;
-        let operated = tx.operate_outbox(&part, &operation).await?;
+        let operated = tx.outbox().operate(&part, &operation).await?;
         match order.run {
             Run::Real => tx.commit().await?,
             Run::Dry => tx.rollback().await?,

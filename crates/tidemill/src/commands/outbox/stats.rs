@@ -26,8 +26,8 @@ pub(crate) struct Stats {
 pub(super) async fn run(arguments: &Stats, context: &Context) -> Result<Exit, Failure> {
     let store = context.store().await?;
     let mut tx = store.read().await?;
-    let stats = tx.outbox_stats(arguments.count).await?;
-    let adopted = tx.adopted_standings(arguments.count).await?;
+    let stats = tx.outbox().stats(arguments.count).await?;
+    let adopted = tx.outbox().adopted_standings(arguments.count).await?;
     match arguments.slots {
         true => slots(&stats, context.output())?,
         false => whole(&stats, &adopted, context.output())?,

@@ -113,7 +113,7 @@ pub(super) async fn create(
     settings.check()?;
     let store = context.store().await?;
     let mut tx = store.begin().await?;
-    done(tx.create_pool(&settings, &context.actor()).await?, &settings.name)?;
+    done(tx.pools().create(&settings, &context.actor()).await?, &settings.name)?;
     tx.commit().await?;
     look::show(settings.name.as_str(), context).await
 }
@@ -130,7 +130,7 @@ pub(super) async fn set(pool: &str, order: Order, context: &Context) -> Result<E
     let store = context.store().await?;
     let mut tx = store.begin().await?;
     let name = find(&mut tx, pool).await?.settings.name;
-    let before = tx.lock_pool(&name).await?.ok_or_else(|| super::unknown(pool))?;
+    let before = tx.pools().lock(&name).await?.ok_or_else(|| super::unknown(pool))?;
     let mut settings = before.settings.clone();
     settings.max_units = order.max.unwrap_or(settings.max_units);
     if order.no_capacity {
@@ -138,7 +138,7 @@ pub(super) async fn set(pool: &str, order: Order, context: &Context) -> Result<E
     }
     order.changes.apply(&mut settings);
     settings.check()?;
-    done(tx.set_pool(&settings, &context.actor(), order.reason.as_deref()).await?, &name)?;
+    done(tx.pools().set(&settings, &context.actor(), order.reason.as_deref()).await?, &name)?;
     let now = tx.now().await?;
     tx.commit().await?;
     changed(&before.settings, &settings).print(context.output())?;

@@ -52,7 +52,7 @@ pub(super) async fn run(order: Order, context: &Context) -> Result<Exit, Failure
     let mut tx = store.read().await?;
     let items = match order.table {
         Table::Limits => {
-            tx.pools(POOLS_MAX).await?.iter().map(|record| limits::item(&record.settings)).collect()
+            tx.pools().list(POOLS_MAX).await?.iter().map(|record| limits::item(&record.settings)).collect()
         }
         Table::Registry => tickets(&mut tx, order.states()).await?,
     };
@@ -71,9 +71,9 @@ pub(super) async fn run(order: Order, context: &Context) -> Result<Exit, Failure
 
 async fn tickets(tx: &mut Tx, states: &[State]) -> Result<Vec<Item>, Failure> {
     let mut items = Vec::new();
-    for pool in tx.pools(POOLS_MAX).await? {
+    for pool in tx.pools().list(POOLS_MAX).await? {
         let settings = &pool.settings;
-        let tickets = tx.pool_tickets(&settings.name, states, TICKETS_MAX).await?;
+        let tickets = tx.pools().tickets(&settings.name, states, TICKETS_MAX).await?;
         items.extend(tickets.iter().map(|found| registry::item(found, settings)));
     }
     Ok(items)

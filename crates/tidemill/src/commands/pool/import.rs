@@ -74,7 +74,7 @@ async fn put(
 ) -> Result<(), Failure> {
     let mut tx = store.begin().await?;
     for (place, limits) in limits {
-        let known = tx.lock_pool(&limits.name).await?.map(|record| record.settings);
+        let known = tx.pools().lock(&limits.name).await?.map(|record| record.settings);
         let new = |name, max_units| context.new_pool(name, max_units);
         let settings = limits
             .settings(known.clone(), new)
@@ -82,12 +82,12 @@ async fn put(
             .map_err(|why| refused(file, &format!("item {place}: {why}")))?;
         let result = match known {
             None => {
-                done(tx.create_pool(&settings, &context.actor()).await?, &settings.name)?;
+                done(tx.pools().create(&settings, &context.actor()).await?, &settings.name)?;
                 "created"
             }
             Some(known) if known == settings => "unchanged",
             Some(_) => {
-                done(tx.set_pool(&settings, &context.actor(), Some("import")).await?, &settings.name)?;
+                done(tx.pools().set(&settings, &context.actor(), Some("import")).await?, &settings.name)?;
                 "changed"
             }
         };

@@ -16,7 +16,7 @@ pub(super) async fn list(limit: u32, context: &Context) -> Result<Exit, Failure>
     let store = context.store().await?;
     let mut tx = store.read().await?;
     let now = tx.now().await?;
-    let pools = tx.pools(limit).await?;
+    let pools = tx.pools().list(limit).await?;
     let columns =
         &["name", "id", "in_use", "limit", "max", "active", "waiting", "suspect", "over_by", "state"];
     let empty = "There are no pools: `tidemill pool create NAME --max UNITS` makes one.";
@@ -53,7 +53,7 @@ pub(super) async fn show(pool: &str, context: &Context) -> Result<Exit, Failure>
     let mut tx = store.read().await?;
     let now = tx.now().await?;
     let record = find(&mut tx, pool).await?;
-    let ledger = tx.pool_ledger(&record.settings.name).await?;
+    let ledger = tx.pools().ledger(&record.settings.name).await?;
     let limit = record.settings.limit_at(now);
     let pause = record.settings.paused.as_ref();
     let mut fields = change::fields(&record.settings);
@@ -88,7 +88,7 @@ pub(super) async fn holders(of: &Of, context: &Context) -> Result<Exit, Failure>
     let mut tx = store.read().await?;
     let record = find(&mut tx, &of.pool).await?;
     let states = [State::Granted, State::Running, State::Suspect];
-    let held = tx.pool_tickets(&record.settings.name, &states, of.limit).await?;
+    let held = tx.pools().tickets(&record.settings.name, &states, of.limit).await?;
     let columns =
         &["lease", "holder", "state", "class", "units", "parallel", "asked", "table", "since", "expires_at"];
     let mut listing = Listing::new("tidemill.pool_holder/v1", columns, "Nobody has units of it.");
@@ -116,7 +116,7 @@ pub(super) async fn queue(of: &Of, context: &Context) -> Result<Exit, Failure> {
     let mut tx = store.read().await?;
     let now = tx.now().await?;
     let name = find(&mut tx, &of.pool).await?.settings.name;
-    let ledger = tx.pool_ledger(&name).await?.ok_or_else(|| super::unknown(&of.pool))?;
+    let ledger = tx.pools().ledger(&name).await?.ok_or_else(|| super::unknown(&of.pool))?;
     let columns = &[
         "position",
         "lease",
@@ -171,7 +171,7 @@ pub(super) async fn events(pool: Option<&str>, limit: u32, context: &Context) ->
         Some(pool) => Some(find(&mut tx, pool).await?.settings.name),
         None => None,
     };
-    let stories = tx.pool_events(name.as_ref(), limit).await?;
+    let stories = tx.pools().events(name.as_ref(), limit).await?;
     let columns = &["at", "pool", "event", "holder"];
     let mut listing = Listing::new("tidemill.pool_event/v1", columns, "Nothing worth telling has happened.");
     for story in stories {

@@ -12,12 +12,12 @@ pub(super) async fn pause(pool: &str, reason: &str, context: &Context) -> Result
     let store = context.store().await?;
     let mut tx = store.begin().await?;
     let name = find(&mut tx, pool).await?.settings.name;
-    let record = tx.lock_pool(&name).await?.ok_or_else(|| unknown(pool))?;
+    let record = tx.pools().lock(&name).await?.ok_or_else(|| unknown(pool))?;
     let mut settings = record.settings.clone();
     let (by, at) = (context.actor().name, tx.now().await?);
     settings.paused = Some(Pause { by, reason: reason.to_owned(), at });
     settings.check()?;
-    done(tx.set_pool(&settings, &context.actor(), Some(reason)).await?, &name)?;
+    done(tx.pools().set(&settings, &context.actor(), Some(reason)).await?, &name)?;
     tx.commit().await?;
     context.note(&format!("{name} is paused: nothing starts; {}", holds(&record)));
     Ok(Exit::Ok)
@@ -31,9 +31,9 @@ pub(super) async fn resume(pool: &str, reason: Option<&str>, context: &Context) 
     let store = context.store().await?;
     let mut tx = store.begin().await?;
     let name = find(&mut tx, pool).await?.settings.name;
-    let mut settings = tx.lock_pool(&name).await?.ok_or_else(|| unknown(pool))?.settings;
+    let mut settings = tx.pools().lock(&name).await?.ok_or_else(|| unknown(pool))?.settings;
     let was_paused = settings.paused.take().is_some();
-    done(tx.set_pool(&settings, &context.actor(), reason).await?, &name)?;
+    done(tx.pools().set(&settings, &context.actor(), reason).await?, &name)?;
     tx.commit().await?;
     context.note(&match was_paused {
         true => format!("{name} goes on with its queue"),
@@ -46,7 +46,7 @@ pub(super) async fn remove(pool: &str, reason: Option<&str>, context: &Context) 
     let store = context.store().await?;
     let mut tx = store.begin().await?;
     let name = find(&mut tx, pool).await?.settings.name;
-    done(tx.remove_pool(&name, &context.actor(), reason).await?, &name)?;
+    done(tx.pools().remove(&name, &context.actor(), reason).await?, &name)?;
     tx.commit().await?;
     context.note(&format!("the pool {name} is gone, with all that was known of its past"));
     Ok(Exit::Ok)
@@ -55,8 +55,8 @@ pub(super) async fn remove(pool: &str, reason: Option<&str>, context: &Context) 
 pub(super) async fn release(lease: TicketId, reason: &str, context: &Context) -> Result<Exit, Failure> {
     let store = context.store().await?;
     let mut tx = store.begin().await?;
-    let found = tx.pool_ticket(lease).await?;
-    let released = tx.release_ticket(lease, &context.actor(), reason).await?;
+    let found = tx.pools().ticket(lease).await?;
+    let released = tx.pools().release_ticket(lease, &context.actor(), reason).await?;
     tx.commit().await?;
     let Some((pool, released)) = released else {
         let failure = Failure::new(

@@ -15,13 +15,13 @@ pub(super) async fn run(pool: Option<&str>, context: &Context) -> Result<Exit, F
     let mut tx = store.read().await?;
     let names = match pool {
         Some(pool) => vec![find(&mut tx, pool).await?.settings.name],
-        None => tx.pools(POOLS_MAX).await?.into_iter().map(|record| record.settings.name).collect(),
+        None => tx.pools().list(POOLS_MAX).await?.into_iter().map(|record| record.settings.name).collect(),
     };
     let columns = &["pool", "decisions", "leases", "in_use", "peak", "violations"];
     let mut listing = Listing::new("tidemill.pool_audit/v1", columns, "There are no pools.");
     let (mut decisions, mut violations) = (0, Vec::new());
     for name in names {
-        let Some(audited) = tx.audit_pool(&name).await? else { continue };
+        let Some(audited) = tx.pools().verify(&name).await? else { continue };
         listing.push(vec![
             json!(name),
             json!(audited.records),

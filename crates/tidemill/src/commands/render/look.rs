@@ -65,7 +65,7 @@ pub(super) async fn list(arguments: List, context: &Context) -> Result<Exit, Fai
     };
     let store = context.store().await?;
     let mut tx = store.read().await?;
-    let renders = tx.renders(&filter, arguments.before, arguments.limit).await?;
+    let renders = tx.renders().list(&filter, arguments.before, arguments.limit).await?;
     let columns = &[
         "render",
         "status",
@@ -107,17 +107,17 @@ pub(super) async fn show(arguments: &Show, context: &Context) -> Result<Exit, Fa
     let id = arguments.id;
     let store = context.store().await?;
     let mut tx = store.read().await?;
-    let record = tx.render(id).await?.ok_or_else(|| unknown(id))?;
+    let record = tx.renders().find(id).await?.ok_or_else(|| unknown(id))?;
     if arguments.data {
-        let data = tx.render_data(id).await?.ok_or_else(|| unknown(id))?;
+        let data = tx.renders().data(id).await?.ok_or_else(|| unknown(id))?;
         write_stdout(format!("{data}\n").as_bytes())?;
         return Ok(Exit::Ok);
     }
-    let attempts = tx.render_attempts(id).await?;
+    let attempts = tx.renders().attempts(id).await?;
     if arguments.job {
         let last = attempts.iter().rev().find(|attempt| attempt.document_sha256.is_some());
         let document = match last {
-            Some(attempt) => tx.render_document(id, attempt.epoch).await?,
+            Some(attempt) => tx.renders().document(id, attempt.epoch).await?,
             None => None,
         };
         let document = document.ok_or_else(|| {
@@ -127,7 +127,7 @@ pub(super) async fn show(arguments: &Show, context: &Context) -> Result<Exit, Fa
         write_stdout(format!("{document:#}\n").as_bytes())?;
         return Ok(Exit::Ok);
     }
-    let transitions = tx.render_transitions(id).await?;
+    let transitions = tx.renders().transitions(id).await?;
     let mut fields = fields(&record);
     fields.push(("tried", attempts.iter().map(attempt).collect()));
     fields.push(("history", transitions.iter().map(transition).collect()));
@@ -203,7 +203,7 @@ fn transition(record: &TransitionRecord) -> Value {
 pub(super) async fn workers(context: &Context) -> Result<Exit, Failure> {
     let store = context.store().await?;
     let mut tx = store.read().await?;
-    let workers = tx.render_workers(WORKER_SEEN_WITHIN).await?;
+    let workers = tx.renders().workers(WORKER_SEEN_WITHIN).await?;
     let columns = &["worker", "process", "state", "in_flight", "capacity", "seen_at"];
     let mut listing = Listing::new("tidemill.render_worker/v1", columns, "No worker is running.");
     for worker in &workers {

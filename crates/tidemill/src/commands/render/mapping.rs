@@ -88,6 +88,7 @@ async fn import(rows: &[MappingRow], how: Import, context: &Context) -> Result<E
         Listing::new("tidemill.render_mapping_import/v1", columns, "There was nothing to import.");
     for composition in compositions {
         let known: BTreeMap<String, MappingRow> = tx
+            .renders()
             .field_mappings(Some(composition))
             .await?
             .into_iter()
@@ -107,10 +108,10 @@ async fn import(rows: &[MappingRow], how: Import, context: &Context) -> Result<E
             json!(gone.len()),
         ]);
         for field in gone {
-            tx.delete_field_mappings(composition, Some(field), &actor).await?;
+            tx.renders().delete_field_mappings(composition, Some(field), &actor).await?;
         }
     }
-    tx.save_field_mappings(rows, &actor).await?;
+    tx.renders().save_field_mappings(rows, &actor).await?;
     if how.dry_run {
         tx.rollback().await?;
         context.note("a dry run: nothing was changed");
@@ -124,7 +125,7 @@ async fn import(rows: &[MappingRow], how: Import, context: &Context) -> Result<E
 async fn stored(composition: Option<&str>, context: &Context) -> Result<Vec<MappingRow>, Failure> {
     let store = context.store().await?;
     let mut tx = store.read().await?;
-    let rows = tx.field_mappings(composition).await?;
+    let rows = tx.renders().field_mappings(composition).await?;
     Ok(rows)
 }
 
@@ -157,7 +158,7 @@ async fn list(composition: Option<&str>, context: &Context) -> Result<Exit, Fail
 async fn delete(composition: &str, field: Option<&str>, context: &Context) -> Result<Exit, Failure> {
     let store = context.store().await?;
     let mut tx = store.begin().await?;
-    let count = tx.delete_field_mappings(composition, field, &context.actor()).await?;
+    let count = tx.renders().delete_field_mappings(composition, field, &context.actor()).await?;
     tx.commit().await?;
     if count == 0 {
         let what = format!("nothing of the composition {composition:?} is mapped so");

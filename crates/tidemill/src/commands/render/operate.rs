@@ -48,13 +48,13 @@ pub(crate) struct Recover {
 pub(super) async fn cancel(orders: &Orders, context: &Context) -> Result<Exit, Failure> {
     let (actor, reason) = (context.actor(), Some(orders.reason.as_str()));
     let run = Run { ids: &orders.ids, is_dry: orders.dry_run };
-    order(run, context, async |tx, id| tx.cancel_render(id, &actor, reason).await).await
+    order(run, context, async |tx, id| tx.renders().cancel(id, &actor, reason).await).await
 }
 
 pub(super) async fn retry(orders: &Orders, context: &Context) -> Result<Exit, Failure> {
     let (actor, reason) = (context.actor(), Some(orders.reason.as_str()));
     let run = Run { ids: &orders.ids, is_dry: orders.dry_run };
-    order(run, context, async |tx, id| tx.retry_render(id, &actor, reason).await).await
+    order(run, context, async |tx, id| tx.renders().retry(id, &actor, reason).await).await
 }
 
 pub(super) async fn recover(arguments: &Recover, context: &Context) -> Result<Exit, Failure> {
@@ -62,14 +62,14 @@ pub(super) async fn recover(arguments: &Recover, context: &Context) -> Result<Ex
     let (actor, reason) = (context.actor(), Some(arguments.reason.as_str()));
     if !arguments.all {
         let run = Run { ids: &arguments.ids, is_dry: false };
-        return order(run, context, async |tx, id| tx.recover_render(id, &policy, &actor, reason).await)
+        return order(run, context, async |tx, id| tx.renders().recover(id, &policy, &actor, reason).await)
             .await;
     }
     let store = context.store().await?;
     let mut listing = changes();
     loop {
         let mut tx = store.begin().await?;
-        let recovered = tx.recover_renders(BATCH, &policy, &actor, reason).await?;
+        let recovered = tx.renders().recover_all(BATCH, &policy, &actor, reason).await?;
         tx.commit().await?;
         for (from, record) in &recovered {
             let (id, status) = (record.id().get(), record.render.status.as_str());
@@ -174,7 +174,7 @@ pub(super) async fn reseal(context: &Context) -> Result<Exit, Failure> {
     let (mut count, mut after) = (0, None);
     loop {
         let mut tx = store.begin().await?;
-        let resealed = tx.reseal_renders(after, BATCH).await?;
+        let resealed = tx.renders().reseal(after, BATCH).await?;
         tx.commit().await?;
         count += resealed.count;
         match resealed.last {

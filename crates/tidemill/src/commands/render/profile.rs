@@ -69,14 +69,14 @@ async fn import(profiles: &[Profile], is_dry: bool, context: &Context) -> Result
     let mut listing =
         Listing::new("tidemill.render_profile_import/v1", columns, "There was nothing to import.");
     for profile in profiles {
-        let result = match tx.render_profile(&profile.composition).await? {
+        let result = match tx.renders().profile(&profile.composition).await? {
             None => "added",
             Some(known) if known == *profile => "unchanged",
             Some(_) => "changed",
         };
         listing.push(vec![json!(profile.composition), json!(result)]);
     }
-    tx.save_render_profiles(profiles, &context.actor()).await?;
+    tx.renders().save_profiles(profiles, &context.actor()).await?;
     if is_dry {
         tx.rollback().await?;
         context.note("a dry run: nothing was changed");
@@ -90,7 +90,7 @@ async fn import(profiles: &[Profile], is_dry: bool, context: &Context) -> Result
 async fn stored(context: &Context) -> Result<Vec<Profile>, Failure> {
     let store = context.store().await?;
     let mut tx = store.read().await?;
-    let profiles = tx.render_profiles().await?;
+    let profiles = tx.renders().profiles().await?;
     Ok(profiles)
 }
 
@@ -118,7 +118,7 @@ async fn list(context: &Context) -> Result<Exit, Failure> {
 async fn delete(composition: &str, context: &Context) -> Result<Exit, Failure> {
     let store = context.store().await?;
     let mut tx = store.begin().await?;
-    let was_there = tx.delete_render_profile(composition, &context.actor()).await?;
+    let was_there = tx.renders().delete_profile(composition, &context.actor()).await?;
     tx.commit().await?;
     if !was_there {
         let what = format!("there is no profile of the composition {composition:?}");

@@ -57,7 +57,7 @@ pub(super) async fn run(arguments: Submit, context: &Context) -> Result<Exit, Fa
         deadline: arguments.deadline,
         broadcast_date,
     };
-    let submitted = tx.submit_render(&order, &context.actor()).await?;
+    let submitted = tx.renders().submit(&order, &context.actor()).await?;
     if arguments.dry_run {
         tx.rollback().await?;
         context.note("a dry run: nothing was ordered, and nothing is wrong with it");

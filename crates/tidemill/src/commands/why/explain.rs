@@ -46,7 +46,7 @@ pub(super) struct Place {
 }
 
 pub(super) async fn explain(tx: &mut Tx, record: TicketRecord, now: Timestamp) -> Result<Explained, Failure> {
-    let decided = tx.ticket_log(record.ticket.id, RECORDS).await?;
+    let decided = tx.pools().ticket_log(record.ticket.id, RECORDS).await?;
     let log = decided
         .iter()
         .filter_map(|decided| Some((decided.at, account::line(decided.at, &decided.event, &record.ticket)?)))
@@ -56,7 +56,7 @@ pub(super) async fn explain(tx: &mut Tx, record: TicketRecord, now: Timestamp) -
     }
     let mut ledgers = BTreeMap::new();
     for pool in record.ticket.with.iter().chain([&record.pool]) {
-        if let Some(ledger) = tx.pool_ledger(pool).await? {
+        if let Some(ledger) = tx.pools().ledger(pool).await? {
             ledgers.insert(pool.clone(), ledger);
         }
     }

@@ -27,7 +27,7 @@ async fn create(store: &Store, name: &str, id: i64, max_units: u32, is_paused: b
     let at = SystemClock::new().now();
     settings.paused = is_paused.then(|| Pause { by: "ann".into(), reason: "patch day".into(), at });
     let mut tx = store.begin().await.unwrap();
-    tx.create_pool(&settings, &Actor::system()).await.unwrap();
+    tx.pools().create(&settings, &Actor::system()).await.unwrap();
     tx.commit().await.unwrap();
 }
 

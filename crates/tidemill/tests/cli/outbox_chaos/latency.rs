@@ -59,7 +59,7 @@ async fn write(store: &Store, by: By, id: &str) {
 /// Makes the trigger.
 async fn tell(store: &Store) {
     let mut tx = store.begin().await.unwrap();
-    assert!(tx.set_outbox_notice(Notice::On, &Actor::system()).await.unwrap());
+    assert!(tx.outbox().set_notice(Notice::On, &Actor::system()).await.unwrap());
     tx.commit().await.unwrap();
 }
 
@@ -122,7 +122,7 @@ async fn an_event_of_ours_is_published_at_once_and_one_of_others_at_the_next_loo
             }
             end(relay);
             let mut tx = store.begin().await.unwrap();
-            tx.set_outbox_notice(Notice::Off, &Actor::system()).await.unwrap();
+            tx.outbox().set_notice(Notice::Off, &Actor::system()).await.unwrap();
             tx.commit().await.unwrap();
         }
         let relay = start(&stage, &store, USUALLY).await;

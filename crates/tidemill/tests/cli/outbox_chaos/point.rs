@@ -89,7 +89,7 @@ async fn died_before_shared(relay: &mut Guarded, other: u32, store: &Store) -> b
                 return true;
             }
             let mut tx = store.read().await.unwrap();
-            let live = tx.outbox_relays().await.unwrap();
+            let live = tx.outbox().relays().await.unwrap();
             tx.rollback().await.unwrap();
             if live.iter().any(|detail| detail.relay.pid == other && detail.relay.slots > 0) {
                 return false;

@@ -162,8 +162,8 @@ impl Site {
             json!({ "composition": composition, "field_name": "Single - title", "layer_name": "Title" });
         let mapping: MappingRow = serde_json::from_value(mapping).unwrap();
         let mut tx = self.store.begin().await.unwrap();
-        tx.save_render_profiles(&[profile], &Actor::system()).await.unwrap();
-        tx.save_field_mappings(&[mapping], &Actor::system()).await.unwrap();
+        tx.renders().save_profiles(&[profile], &Actor::system()).await.unwrap();
+        tx.renders().save_field_mappings(&[mapping], &Actor::system()).await.unwrap();
         tx.commit().await.unwrap();
     }
 

@@ -40,7 +40,7 @@ async fn who_is_stopped_in_the_queue_leaves_it() {
         let running = launcher.launch("waits", &JobParameters::new(), &Actor::system()).await.unwrap();
         becomes(&stand, (10, 1)).await;
         let mut tx = stand.bench.store().begin().await.unwrap();
-        let asked = tx.request_stop(running.execution, &Actor::system(), None).await.unwrap();
+        let asked = tx.jobs().request_stop(running.execution, &Actor::system(), None).await.unwrap();
         assert!(matches!(asked, Operated::Done { .. }), "{asked:?}");
         tx.commit().await.unwrap();
 
@@ -137,7 +137,7 @@ async fn an_execution_that_died_in_the_queue_leaves_it_when_it_is_recovered() {
         reaper::run_once(stand.bench.store()).await.unwrap();
 
         let mut tx = stand.bench.store().read().await.unwrap();
-        let cancelled = tx.pool_tickets(&adw(), &[State::Cancelled], 10).await.unwrap();
+        let cancelled = tx.pools().tickets(&adw(), &[State::Cancelled], 10).await.unwrap();
         tx.rollback().await.unwrap();
         assert_eq!(cancelled.len(), 1);
         // Its ghost may ask once more, and gives back what it gets without having begun.
@@ -186,7 +186,7 @@ async fn partitions_that_ask_for_themselves_never_exceed_the_pool_together() {
         assert!(world.most() <= 10, "{}", world.most());
         assert_eq!(level(&stand).await, (0, 0));
         let mut tx = stand.bench.store().read().await.unwrap();
-        let ended = tx.pool_tickets(&adw(), &[State::Released], 100).await.unwrap();
+        let ended = tx.pools().tickets(&adw(), &[State::Released], 100).await.unwrap();
         tx.rollback().await.unwrap();
         assert_eq!(ended.len(), 8, "each had a lease of its own");
         assert_eq!(record(&stand).await.suspect, 0);

@@ -284,7 +284,7 @@ impl RetryListener for Told {
 async fn look(store: &Store, run: &TestRun, world: &World) -> Vec<String> {
     let step = run.step("s").unwrap();
     let mut tx = store.read().await.unwrap();
-    let rejects = tx.rejects(step.id, 0, 1000).await.unwrap();
+    let rejects = tx.jobs().rejects(step.id, 0, 1000).await.unwrap();
     const ALL: &str = "select n from target order by n";
     let rows: Vec<i64> = if let Some(connection) = tx.postgres() {
         sqlx::query_scalar(ALL).fetch_all(connection).await.unwrap()

@@ -116,9 +116,9 @@ pub(crate) async fn list(
     let after = EventId::new(asked.after.unwrap_or(i64::MIN));
     let skipped = if asked.skipped { Skipped::Too } else { Skipped::Not };
     let mut tx = state.read().await?;
-    let table = tx.adopted_table(&name).await?;
+    let table = tx.outbox().adopted_table(&name).await?;
     // One more than asked for tells whether there is a next page.
-    let mut records = tx.adopted_failed(&table, after, limit + 1, skipped).await?;
+    let mut records = tx.outbox().adopted_failed(&table, after, limit + 1, skipped).await?;
     let has_more = records.len() > limit as usize;
     records.truncate(limit as usize);
     let next = if has_more { records.last().map(|record| record.id.get()) } else { None };
@@ -160,9 +160,9 @@ async fn order(
     let ids: Vec<EventId> = body.ids.iter().copied().map(EventId::new).collect();
     let what = format!("POST /api/v1/outbox/adopted/{schema}/{table}/{} {}", order.as_str(), json!(body));
     mutation::run_finding(&state, &principal, &headers, &what, async |tx| {
-        let table = tx.adopted_table(&name).await?;
+        let table = tx.outbox().adopted_table(&name).await?;
         principal.check_scope(&object(&table.topic))?;
-        let ordered = tx.order_adopted(&table, order, &ids, &actor, reason).await?;
+        let ordered = tx.outbox().order_adopted(&table, order, &ids, &actor, reason).await?;
         let refused = ordered.refused.into_iter().map(|(id, refusal)| RefusedRow {
             id: id.get(),
             code: refusal.code().to_string(),

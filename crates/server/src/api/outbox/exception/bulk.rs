@@ -131,7 +131,7 @@ pub(crate) async fn give(
     };
     mutation::run_for_body(state, principal, &object, headers, &what, async |tx| {
         let operation = Operation { verb, actor: &actor, reason, limit };
-        let operated = tx.operate_outbox(selection, &operation).await?;
+        let operated = tx.outbox().operate(selection, &operation).await?;
         Ok((StatusCode::OK, json!(ManyChanged::from(operated))))
     })
     .await

@@ -135,14 +135,14 @@ pub(crate) async fn give(asked: Asked<'_>, id: EventId) -> Result<Response, Prob
     check_target(principal, verb)?;
     mutation::run_finding(state, principal, headers, &what, async |tx| {
         let unknown = || refused(id, ExceptionRefusal::Unknown);
-        let found = tx.outbox_exception(id).await?.ok_or_else(unknown)?;
+        let found = tx.outbox().exception(id).await?.ok_or_else(unknown)?;
         principal.check_scope(&object(found.record.topic.as_deref()))?;
         let operation = Operation { verb, actor: &actor, reason, limit: 1 };
-        let operated = tx.operate_outbox(&Selection::One(id), &operation).await?;
+        let operated = tx.outbox().operate(&Selection::One(id), &operation).await?;
         if let Some((id, refusal)) = operated.refused.first() {
             return Err(refused(*id, *refusal));
         }
-        let after = tx.outbox_exception(id).await?.ok_or_else(unknown)?;
+        let after = tx.outbox().exception(id).await?.ok_or_else(unknown)?;
         Ok((StatusCode::OK, json!(Exception::from(after.record))))
     })
     .await

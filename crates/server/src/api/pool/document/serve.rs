@@ -143,8 +143,8 @@ impl Caller<'_> {
         let mut tx = self.state.read().await?;
         let now = tx.now().await?;
         let mut records: Vec<PoolRecord> = match only {
-            Some(pool) => tx.pool(&pool).await?.into_iter().collect(),
-            None => tx.pools(POOLS_MAX).await?,
+            Some(pool) => tx.pools().find(&pool).await?.into_iter().collect(),
+            None => tx.pools().list(POOLS_MAX).await?,
         };
         records.retain(|record| in_scope(&self.principal.scopes, &object(&record.settings.name)));
         // By their numbers; those without one come last.
@@ -167,7 +167,7 @@ impl Caller<'_> {
 
     async fn record(&self, pool: &PoolName) -> Result<Option<PoolRecord>, Problem> {
         let mut tx = self.state.read().await?;
-        let record = tx.pool(pool).await?;
+        let record = tx.pools().find(pool).await?;
         Ok(record)
     }
 }

@@ -28,7 +28,7 @@ pub(super) const COUNT_MAX: u32 = 10_000;
 
 /// The numbers of the states, which change by themselves.
 pub(crate) async fn count_regions(tx: &mut Tx) -> Result<Vec<Region>, StoreError> {
-    let excepted = tx.outbox_excepted(STATES_COUNT_MAX).await?;
+    let excepted = tx.outbox().excepted(STATES_COUNT_MAX).await?;
     Ok(StateWord::ALL.into_iter().map(|word| count_region(&excepted, word)).collect())
 }
 
@@ -43,9 +43,9 @@ pub(crate) async fn page(visit: Visit, Asked(wanted): Asked<Wanted>) -> Result<H
     let filter = wanted.filter()?;
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;
     // One more than is shown tells whether there is a next page.
-    let mut records = tx.outbox_exceptions(&filter, wanted.after(), PAGE_ROWS + 1).await?;
-    let matching = tx.outbox_exception_count(&filter, COUNT_MAX).await?;
-    let excepted = tx.outbox_excepted(STATES_COUNT_MAX).await?;
+    let mut records = tx.outbox().exceptions(&filter, wanted.after(), PAGE_ROWS + 1).await?;
+    let matching = tx.outbox().count_exceptions(&filter, COUNT_MAX).await?;
+    let excepted = tx.outbox().excepted(STATES_COUNT_MAX).await?;
     let has_more = records.len() > PAGE_ROWS as usize;
     records.truncate(PAGE_ROWS as usize);
     let next =

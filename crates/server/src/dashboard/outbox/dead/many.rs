@@ -86,7 +86,7 @@ impl Meant {
         Ok(match self {
             Self::Picked(ids) => Count::Exactly(ids.len() as u64),
             Self::Matching(wanted) => {
-                tx.outbox_exception_count(&Self::filter(wanted, verb)?, COUNT_MAX).await?
+                tx.outbox().count_exceptions(&Self::filter(wanted, verb)?, COUNT_MAX).await?
             }
         })
     }

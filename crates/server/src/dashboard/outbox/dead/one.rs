@@ -36,7 +36,7 @@ const PAYLOAD_CHARS_MAX: usize = 64 * 1024;
 pub(crate) async fn page(visit: Visit, Path(text): Path<String>) -> Result<Html<String>, Problem> {
     let id = EventId::new(id(&text)?);
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;
-    let found = tx.outbox_exception(id).await?;
+    let found = tx.outbox().exception(id).await?;
     let detail = found.ok_or_else(|| refusal_problem(id, ExceptionRefusal::Unknown))?;
     let times = visit.times(pulse.now);
     let nothing = html! {};

@@ -25,8 +25,8 @@ pub(in super::super) fn mapping(composition: &str, field: &str) -> MappingRow {
 
 pub(in super::super) async fn know(app: &App, profiles: &[Profile], rows: &[MappingRow]) {
     let mut tx = app.store.begin().await.unwrap();
-    tx.save_render_profiles(profiles, &Actor::system()).await.unwrap();
-    tx.save_field_mappings(rows, &Actor::system()).await.unwrap();
+    tx.renders().save_profiles(profiles, &Actor::system()).await.unwrap();
+    tx.renders().save_field_mappings(rows, &Actor::system()).await.unwrap();
     tx.commit().await.unwrap();
 }
 
@@ -64,7 +64,7 @@ async fn workers_are_shown_with_what_they_have_and_how_they_fare() {
         farm: Some(Duration::from_millis(12)),
         copy: None,
     };
-    tx.beat_render_worker(beat).await.unwrap();
+    tx.renders().beat_worker(beat).await.unwrap();
     tx.commit().await.unwrap();
     super::beat(&app, HOSTILE, 2, 2, WorkerState::Paused).await;
 

@@ -6,7 +6,7 @@ use tidemill_store::render::RenderRecord;
 
 async fn find(app: &App, id: RenderId) -> RenderRecord {
     let mut tx = app.store.read().await.unwrap();
-    tx.render(id).await.unwrap().unwrap()
+    tx.renders().find(id).await.unwrap().unwrap()
 }
 
 async fn status(app: &App, id: RenderId) -> Status {

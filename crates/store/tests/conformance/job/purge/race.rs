@@ -26,7 +26,7 @@ async fn a_launch_that_comes_first_keeps_its_instance(bench: Bench) {
     bench.advance(2 * HOUR);
     let (by, actor) = (bench.process(2).await, ann());
     let mut launching = bench.begin().await;
-    let launched = launching.launch_job(&request(&failed.parameters, by, &actor)).await.unwrap().unwrap();
+    let launched = launching.jobs().launch(&request(&failed.parameters, by, &actor)).await.unwrap().unwrap();
 
     if bench.scratch.url().starts_with("sqlite") {
         // The one writer's transaction keeps the purge waiting.
@@ -48,8 +48,8 @@ async fn a_launch_that_comes_second_waits_and_makes_a_new_instance(bench: Bench)
     bench.advance(2 * HOUR);
     let by = bench.process(2).await;
     let mut purging = bench.begin().await;
-    let walk = purging.begin_purge("load", &forgetting(HOUR)).await.unwrap();
-    assert_eq!(purging.purge_share(&walk, 10).await.unwrap().removed.instances, 1);
+    let walk = purging.jobs().begin_purge("load", &forgetting(HOUR)).await.unwrap();
+    assert_eq!(purging.jobs().purge_share(&walk, 10).await.unwrap().removed.instances, 1);
     let (waiting, parameters) = (bench.clone(), failed.parameters.clone());
     let launching = tokio::spawn(async move { launch(&waiting, &parameters, by).await });
     bench.until_blocked(&[&launching]).await;
@@ -68,8 +68,8 @@ async fn a_launch_that_waited_for_a_purge_that_failed_goes_on_with_the_old_insta
     bench.advance(2 * HOUR);
     let by = bench.process(2).await;
     let mut purging = bench.begin().await;
-    let walk = purging.begin_purge("load", &forgetting(HOUR)).await.unwrap();
-    assert_eq!(purging.purge_share(&walk, 10).await.unwrap().removed.instances, 1);
+    let walk = purging.jobs().begin_purge("load", &forgetting(HOUR)).await.unwrap();
+    assert_eq!(purging.jobs().purge_share(&walk, 10).await.unwrap().removed.instances, 1);
     let (waiting, parameters) = (bench.clone(), failed.parameters.clone());
     let launching = tokio::spawn(async move { launch(&waiting, &parameters, by).await });
     bench.until_blocked(&[&launching]).await;
@@ -94,7 +94,7 @@ async fn launches_and_purges_at_once_leave_nothing_half_done(bench: Bench) {
                 let parameters = JobParameters::new().with("n", i64::from(round % 2));
                 let actor = ann();
                 let mut tx = bench.begin().await;
-                let launched = match tx.launch_job(&request(&parameters, by, &actor)).await.unwrap() {
+                let launched = match tx.jobs().launch(&request(&parameters, by, &actor)).await.unwrap() {
                     Ok(launched) => launched,
                     // Somebody else was quicker.
                     Err(
@@ -108,7 +108,7 @@ async fn launches_and_purges_at_once_leave_nothing_half_done(bench: Bench) {
                 firsts += u32::from(launched.launch == Launch::First);
                 let mut tx = bench.begin().await;
                 let fence = launched.granted.fence;
-                assert!(tx.begin_execution(launched.execution, &launched.lease, fence).await.unwrap());
+                assert!(tx.jobs().begin_execution(launched.execution, &launched.lease, fence).await.unwrap());
                 tx.commit().await.unwrap();
                 let status = if round % 3 == 0 { BatchStatus::Failed } else { BatchStatus::Completed };
                 let step = run_step(&bench, &launched, "copy").await;

@@ -24,8 +24,11 @@ async fn without_postgres_nothing_is_adopted() {
 
     assert!(matches!(refused, Err(AdoptError::Unsupported)));
     let mut tx = bench.begin().await;
-    assert!(matches!(tx.adopt_table(&table(), &Actor::system()).await, Err(AdoptError::Unsupported)));
-    assert_eq!(tx.adopted_tables().await.unwrap(), []);
+    assert!(matches!(
+        tx.outbox().adopt_table(&table(), &Actor::system()).await,
+        Err(AdoptError::Unsupported)
+    ));
+    assert_eq!(tx.outbox().adopted_tables().await.unwrap(), []);
 }
 
 #[tokio::test]
@@ -38,18 +41,21 @@ async fn the_table_of_the_document_is_adopted_with_its_indexes_and_told() {
     assert_eq!(bench.store.index_adopted(&name()).await.unwrap().len(), 2);
     assert_eq!(bench.store.index_adopted(&name()).await.unwrap(), Vec::<String>::new());
     let mut tx = bench.begin().await;
-    assert!(tx.adopt_table(&table(), &Actor::system()).await.unwrap());
-    assert!(!tx.adopt_table(&table(), &Actor::system()).await.unwrap());
+    assert!(tx.outbox().adopt_table(&table(), &Actor::system()).await.unwrap());
+    assert!(!tx.outbox().adopt_table(&table(), &Actor::system()).await.unwrap());
     tx.commit().await.unwrap();
 
     let mut tx = bench.begin().await;
-    assert_eq!(tx.adopted_table(&name()).await.unwrap(), table());
-    tx.unadopt_table(&name(), &Actor::system()).await.unwrap();
-    assert!(matches!(tx.adopted_table(&name()).await, Err(AdoptError::NotAdopted { .. })));
-    assert!(matches!(tx.unadopt_table(&name(), &Actor::system()).await, Err(AdoptError::NotAdopted { .. })));
+    assert_eq!(tx.outbox().adopted_table(&name()).await.unwrap(), table());
+    tx.outbox().unadopt_table(&name(), &Actor::system()).await.unwrap();
+    assert!(matches!(tx.outbox().adopted_table(&name()).await, Err(AdoptError::NotAdopted { .. })));
+    assert!(matches!(
+        tx.outbox().unadopt_table(&name(), &Actor::system()).await,
+        Err(AdoptError::NotAdopted { .. })
+    ));
     let filter =
         AuditFilter { object: Some("outbox/public.transfer_events".into()), ..AuditFilter::default() };
-    let entries = tx.audit_entries(&filter, 10).await.unwrap();
+    let entries = tx.audit().entries(&filter, 10).await.unwrap();
     let actions: Vec<_> = entries.iter().map(|record| record.entry.action.as_str()).collect();
     assert_eq!(actions, ["outbox.unadopt", "outbox.adopt", "outbox.adopt"]);
 }

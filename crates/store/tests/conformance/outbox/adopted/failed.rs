@@ -26,7 +26,8 @@ async fn poisoned() -> Option<(Bench, Reader)> {
 async fn order(bench: &Bench, order: RowOrder, ids: &[i64]) -> RowsOrdered {
     let ids: Vec<EventId> = ids.iter().copied().map(EventId::new).collect();
     let mut tx = bench.begin().await;
-    let ordered = tx.order_adopted(&table(), order, &ids, &Actor::system(), "for a test").await.unwrap();
+    let ordered =
+        tx.outbox().order_adopted(&table(), order, &ids, &Actor::system(), "for a test").await.unwrap();
     tx.commit().await.unwrap();
     ordered
 }
@@ -36,12 +37,12 @@ async fn what_failed_is_listed_with_its_reason() {
     let Some((bench, _relay)) = poisoned().await else { return };
 
     let mut tx = bench.begin().await;
-    let found = tx.adopted_failed(&table(), EventId::ZERO, 10, Skipped::Not).await.unwrap();
+    let found = tx.outbox().adopted_failed(&table(), EventId::ZERO, 10, Skipped::Not).await.unwrap();
 
     assert_eq!(found.len(), 1);
     assert_eq!((found[0].id.get(), found[0].attempts), (1, 10));
     assert_eq!(found[0].error.as_deref(), Some("too ugly"));
-    assert_eq!(tx.adopted_failed(&table(), EventId::new(1), 10, Skipped::Not).await.unwrap(), []);
+    assert_eq!(tx.outbox().adopted_failed(&table(), EventId::new(1), 10, Skipped::Not).await.unwrap(), []);
 }
 
 #[tokio::test]
@@ -69,8 +70,8 @@ async fn what_is_skipped_stays_failed_and_holds_nobody_back() {
     let again = order(&bench, RowOrder::Replay, &[1]).await;
     assert_eq!(again.refused, [(EventId::new(1), RowRefusal::Skipped)]);
     let mut tx = bench.begin().await;
-    assert_eq!(tx.adopted_failed(&table(), EventId::ZERO, 10, Skipped::Not).await.unwrap(), []);
-    let found = tx.adopted_failed(&table(), EventId::ZERO, 10, Skipped::Too).await.unwrap();
+    assert_eq!(tx.outbox().adopted_failed(&table(), EventId::ZERO, 10, Skipped::Not).await.unwrap(), []);
+    let found = tx.outbox().adopted_failed(&table(), EventId::ZERO, 10, Skipped::Too).await.unwrap();
     assert!(found[0].is_skipped && found[0].attempts == 10);
 }
 
@@ -87,7 +88,7 @@ async fn what_was_skipped_is_forgotten_when_the_table_is_given_up() {
     .await;
 
     let mut tx = bench.begin().await;
-    tx.unadopt_table(&name(), &Actor::system()).await.unwrap();
+    tx.outbox().unadopt_table(&name(), &Actor::system()).await.unwrap();
     tx.commit().await.unwrap();
 
     let left = "select count(*) from tidemill_outbox_attempt";
@@ -128,20 +129,20 @@ async fn what_was_left_of_an_adoption_of_before_does_not_count() {
 async fn what_stands_where_is_counted_and_a_table_that_is_gone_is_unknown() {
     let Some((bench, _relay)) = poisoned().await else { return };
 
-    let standing = bench.begin().await.adopted_standings(100).await.unwrap().remove(0);
+    let standing = bench.begin().await.outbox().adopted_standings(100).await.unwrap().remove(0);
 
     let counts = standing.counts.unwrap();
     assert_eq!((counts.pending.least(), counts.sending.least(), counts.failed.least()), (1, 0, 1));
     assert_eq!(counts.oldest, Some(bench.now()));
     crate::outbox::run(&bench.store, "drop table transfer_events").await;
-    assert_eq!(bench.begin().await.adopted_standings(100).await.unwrap()[0].counts, None);
+    assert_eq!(bench.begin().await.outbox().adopted_standings(100).await.unwrap()[0].counts, None);
 }
 
 /// For how long something has been due, and how many rows nobody tries any more.
 async fn watched(bench: &Bench) -> (Option<Duration>, Option<u64>) {
     let mut tx = bench.begin().await;
-    let (_, wait) = tx.adopted_waits().await.unwrap().remove(0);
-    let (_, parked) = tx.adopted_parked(100).await.unwrap().remove(0);
+    let (_, wait) = tx.outbox().adopted_waits().await.unwrap().remove(0);
+    let (_, parked) = tx.outbox().adopted_parked(100).await.unwrap().remove(0);
     (wait, parked.map(|rows| rows.least()))
 }
 

@@ -132,14 +132,15 @@ async fn plans(bench: &Bench, rows: u64, then: &str) -> Vec<Value> {
     let recovered = claim(&mut heir, &slots, BATCH).await.unwrap();
     assert_eq!((recovered.rows.len(), recovered.unrecovered.len()), (BATCH as usize, 0));
     let mut tx = explaining.begin().await;
-    let counts = tx.adopted_standings(10_000).await.unwrap()[0].counts.unwrap();
+    let counts = tx.outbox().adopted_standings(10_000).await.unwrap()[0].counts.unwrap();
     assert_eq!(counts.sending.least(), u64::from(BATCH));
-    let failed = tx.adopted_failed(&table(), EventId::ZERO, 5, Skipped::Not).await.unwrap();
+    let failed = tx.outbox().adopted_failed(&table(), EventId::ZERO, 5, Skipped::Not).await.unwrap();
     let first = [failed[0].id];
-    let replayed = tx.order_adopted(&table(), RowOrder::Replay, &first, &Actor::system(), "for a test").await;
+    let replayed =
+        tx.outbox().order_adopted(&table(), RowOrder::Replay, &first, &Actor::system(), "for a test").await;
     assert_eq!(replayed.unwrap().changed, first);
-    tx.adopted_waits().await.unwrap();
-    tx.adopted_parked(1_000).await.unwrap();
+    tx.outbox().adopted_waits().await.unwrap();
+    tx.outbox().adopted_parked(1_000).await.unwrap();
     tx.commit().await.unwrap();
     drop(listening);
     let total = number(bench, "select count(*) from transfer_events").await;

@@ -214,7 +214,7 @@ async fn nothing_is_claimed_of_a_table_that_is_no_longer_adopted() {
     insert(&bench, &["a"]).await;
     let mut relay = Reader::of_all(&bench.store, 1, 10).await;
     let mut tx = bench.begin().await;
-    tx.unadopt_table(&name(), &Actor::system()).await.unwrap();
+    tx.outbox().unadopt_table(&name(), &Actor::system()).await.unwrap();
     tx.commit().await.unwrap();
 
     assert_eq!(ids(&mut relay).await, [] as [i64; 0]);
@@ -248,7 +248,7 @@ async fn times_without_a_zone_are_those_of_the_zone_that_was_named() {
         limit: 10,
         within: SOON,
     };
-    let claimed = bench.begin().await.claim_adopted(&claiming).await.unwrap();
+    let claimed = bench.begin().await.outbox().claim_adopted(&claiming).await.unwrap();
 
     assert_eq!(numbers(&claimed), [1]);
 }

@@ -28,7 +28,7 @@ pub(super) fn ann() -> Actor {
 pub(super) async fn operate(bench: &Bench, selection: &Selection, verb: &Verb, limit: u32) -> Operated {
     let mut tx = bench.begin().await;
     let operation = Operation { verb, actor: &ann(), reason: "it was asked for", limit };
-    let operated = tx.operate_outbox(selection, &operation).await.unwrap();
+    let operated = tx.outbox().operate(selection, &operation).await.unwrap();
     tx.commit().await.unwrap();
     operated
 }
@@ -84,16 +84,19 @@ async fn lists_are_filtered_as_the_rule_says_and_come_in_pages(bench: Bench) {
 
     let mut tx = bench.store.read().await.unwrap();
     for (filter, expected) in filters {
-        let found = tx.outbox_exceptions(&filter, EventId::ZERO, 100).await.unwrap();
+        let found = tx.outbox().exceptions(&filter, EventId::ZERO, 100).await.unwrap();
         assert_eq!(found.iter().map(|one| one.id.get()).collect::<Vec<_>>(), expected, "{filter:?}");
         let by_rule = everything.iter().filter(|one| filter.matches(one)).cloned();
         assert_eq!(found, by_rule.collect::<Vec<_>>(), "{filter:?}");
         let (count, most) = (expected.len() as u64, 2);
-        assert_eq!(tx.outbox_exception_count(&filter, 100).await.unwrap(), Count::Exactly(count));
-        assert_eq!(tx.outbox_exception_count(&filter, most).await.unwrap(), Count::up_to(most.into(), count));
+        assert_eq!(tx.outbox().count_exceptions(&filter, 100).await.unwrap(), Count::Exactly(count));
+        assert_eq!(
+            tx.outbox().count_exceptions(&filter, most).await.unwrap(),
+            Count::up_to(most.into(), count)
+        );
     }
-    let page = tx.outbox_exceptions(&base, EventId::ZERO, 2).await.unwrap();
-    let next = tx.outbox_exceptions(&base, page[1].id, 10).await.unwrap();
+    let page = tx.outbox().exceptions(&base, EventId::ZERO, 2).await.unwrap();
+    let next = tx.outbox().exceptions(&base, page[1].id, 10).await.unwrap();
     assert_eq!([page, next].concat(), everything);
 }
 
@@ -227,7 +230,7 @@ async fn every_change_leaves_an_audit_entry_and_wakes_the_relays(bench: Bench) {
 
     let mut tx = bench.store.read().await.unwrap();
     let filter = AuditFilter { action: Some("event.replay".into()), ..AuditFilter::default() };
-    let entries = tx.audit_entries(&filter, 10).await.unwrap();
+    let entries = tx.audit().entries(&filter, 10).await.unwrap();
     let objects: Vec<&str> = entries.iter().map(|one| one.entry.object.as_str()).collect();
     assert_eq!(objects, ["event/2", "event/1"]);
     let first = &entries[1];
@@ -246,5 +249,5 @@ async fn an_event_that_is_gone_can_only_be_skipped(bench: Bench) {
     assert_eq!(order(&bench, 1, edit("{}")).await, Err(ExceptionRefusal::Gone));
     assert_eq!(order(&bench, 1, Verb::Skip).await, Ok(()));
     let mut tx = bench.store.read().await.unwrap();
-    assert!(tx.outbox_exception(EventId::new(1)).await.unwrap().unwrap().content.is_none());
+    assert!(tx.outbox().exception(EventId::new(1)).await.unwrap().unwrap().content.is_none());
 }

@@ -66,22 +66,23 @@ async fn use_all(bench: &Bench) {
     settle(bench, &found.events.iter().map(delivered).collect::<Vec<_>>()).await;
     let mut tx = bench.begin().await;
     let slots: Vec<Slot> = (0..8).map(Slot::new).collect();
-    assert!(!tx.outbox_blocked(&slots).await.unwrap().is_empty());
+    assert!(!tx.outbox().blocked(&slots).await.unwrap().is_empty());
     let aggregate = "a1".to_owned();
-    tx.outbox_except(
-        &[new(20_001, &aggregate, ExceptionState::Held), new(20_002, "z", waiting(bench.now()))],
-        bench.now(),
-    )
-    .await
-    .unwrap();
+    tx.outbox()
+        .except(
+            &[new(20_001, &aggregate, ExceptionState::Held), new(20_002, "z", waiting(bench.now()))],
+            bench.now(),
+        )
+        .await
+        .unwrap();
     tx.commit().await.unwrap();
     order(bench, 30, Verb::Skip).await.unwrap();
     order(bench, 40, Verb::Replay).await.unwrap();
     order(bench, 50, edit("{}")).await.unwrap();
     let mut tx = bench.store.read().await.unwrap();
-    assert!(tx.outbox_exception(EventId::new(60)).await.unwrap().is_some());
+    assert!(tx.outbox().exception(EventId::new(60)).await.unwrap().is_some());
     let parked = ExceptionFilter { states: vec![StateWord::Parked], ..ExceptionFilter::default() };
-    assert!(!tx.outbox_exception_count(&parked, 10).await.unwrap().is_exact());
+    assert!(!tx.outbox().count_exceptions(&parked, 10).await.unwrap().is_exact());
     tx.rollback().await.unwrap();
 }
 

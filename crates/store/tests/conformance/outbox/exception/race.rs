@@ -80,7 +80,7 @@ fn beside(store: Store, id: i64, verb: Verb) -> tokio::task::JoinHandle<usize> {
     tokio::spawn(async move {
         let mut tx = store.begin().await.unwrap();
         let operation = Operation { verb: &verb, actor: &ann(), reason: "now", limit: 10 };
-        let operated = tx.operate_outbox(&Selection::One(EventId::new(id)), &operation).await.unwrap();
+        let operated = tx.outbox().operate(&Selection::One(EventId::new(id)), &operation).await.unwrap();
         tx.commit().await.unwrap();
         operated.changed.len()
     })
@@ -90,7 +90,7 @@ async fn an_event_that_is_being_skipped_while_one_is_added_behind_it_lets_it_go(
     write(&bench, &["a", "a"]).await;
     block(&bench, "a", &[1]).await;
     let mut relay = bench.begin().await;
-    relay.outbox_except(&[new(2, "a", ExceptionState::Held)], bench.now()).await.unwrap();
+    relay.outbox().except(&[new(2, "a", ExceptionState::Held)], bench.now()).await.unwrap();
 
     let skipping = beside(bench.store.clone(), 1, Verb::Skip);
     bench.until_blocked(&[&skipping]).await;
@@ -105,13 +105,13 @@ async fn an_event_that_is_added_behind_one_that_is_being_skipped_is_not_forgotte
     block(&bench, "a", &[1]).await;
     let mut operator = bench.begin().await;
     let operation = Operation { verb: &Verb::Skip, actor: &ann(), reason: "now", limit: 10 };
-    let operated = operator.operate_outbox(&Selection::One(EventId::new(1)), &operation).await.unwrap();
+    let operated = operator.outbox().operate(&Selection::One(EventId::new(1)), &operation).await.unwrap();
     assert_eq!(operated.changed.len(), 1);
 
     let (store, now) = (bench.store.clone(), bench.now());
     let adding = tokio::spawn(async move {
         let mut relay = store.begin().await.unwrap();
-        relay.outbox_except(&[new(2, "a", ExceptionState::Held)], now).await.unwrap();
+        relay.outbox().except(&[new(2, "a", ExceptionState::Held)], now).await.unwrap();
         relay.commit().await.unwrap();
     });
     bench.until_blocked(&[&adding]).await;
@@ -126,7 +126,7 @@ async fn of_two_operators_the_second_finds_what_the_first_has_left(bench: Bench)
     block(&bench, "a", &[1, 2, 3]).await;
     let mut first = bench.begin().await;
     let operation = Operation { verb: &Verb::Skip, actor: &ann(), reason: "now", limit: 10 };
-    let _skipped = first.operate_outbox(&Selection::One(EventId::new(1)), &operation).await.unwrap();
+    let _skipped = first.outbox().operate(&Selection::One(EventId::new(1)), &operation).await.unwrap();
 
     let others = [beside(bench.store.clone(), 1, Verb::Replay), beside(bench.store.clone(), 2, Verb::Skip)];
     bench.until_blocked(&others.each_ref()).await;

@@ -119,7 +119,7 @@ impl Server {
     async fn change_settings(&mut self) -> Result<usize, String> {
         let (name, usual, _) = *self.dice.pick(&POOLS).unwrap();
         let mut tx = self.store.begin().await.map_err(told)?;
-        let mut settings = tx.pool(&name.parse().unwrap()).await.map_err(told)?.unwrap().settings;
+        let mut settings = tx.pools().find(&name.parse().unwrap()).await.map_err(told)?.unwrap().settings;
         match settings.paused.take() {
             None if self.dice.chance(20) => {
                 settings.paused =
@@ -127,7 +127,7 @@ impl Server {
             }
             _ => settings.max_units = usual / 2 + u32::try_from(self.dice.below(u64::from(usual))).unwrap(),
         }
-        tx.set_pool(&settings, &ann(), None).await.map_err(told)?;
+        tx.pools().set(&settings, &ann(), None).await.map_err(told)?;
         if self.dice.chance(80) {
             tx.commit().await.map_err(told)?;
             self.tally.changes += 1;
@@ -145,7 +145,7 @@ impl Server {
         let pairs: Vec<(TicketId, Epoch)> =
             beats.iter().map(|(_, ticket, epoch)| (*ticket, *epoch)).collect();
         let mut tx = self.store.begin().await.map_err(told)?;
-        let alive = tx.renew_tickets(&pairs).await.map_err(told)?;
+        let alive = tx.pools().renew_tickets(&pairs).await.map_err(told)?;
         tx.commit().await.map_err(told)?;
         self.tally.beats += 1;
         let left: Vec<Command> = beats
@@ -174,7 +174,7 @@ impl Server {
                     .filter_map(|pool| Some((pool.clone(), self.cache.ledger(pool)?.clone())))
                     .collect();
                 let mut tx = self.store.begin().await.map_err(told)?;
-                tx.pool_pass(&mut ledgers, self.request(&pools, &commands)).await.map_err(told)?;
+                tx.pools().pass(&mut ledgers, self.request(&pools, &commands)).await.map_err(told)?;
                 drop(tx);
                 (self.cache, self.tally.dropped) = (PoolCache::default(), self.tally.dropped + 1);
             }
@@ -382,7 +382,7 @@ impl Server {
             self.remembers_what_is_stored(&mut tx, &name).await?;
             // The whole log each time: seldom, because it grows.
             if self.dice.chance(8) {
-                let audited = tx.audit_pool(&name).await.map_err(told)?.unwrap();
+                let audited = tx.pools().verify(&name).await.map_err(told)?.unwrap();
                 if !audited.differences.is_empty() {
                     return Err(format!("{name}: {:?}", audited.differences));
                 }
@@ -398,7 +398,7 @@ impl Server {
         pool: &PoolName,
     ) -> Result<(), String> {
         self.store.pool_refresh(&mut self.cache, &BTreeSet::from([pool.clone()])).await.map_err(told)?;
-        let read = tx.pool_ledger(pool).await.map_err(told)?.unwrap();
+        let read = tx.pools().ledger(pool).await.map_err(told)?.unwrap();
         let known = self.cache.ledger(pool).unwrap();
         if known.version() != read.version() {
             return Ok(());

@@ -28,7 +28,7 @@ pub(in crate::commands::demo) async fn create_pools(store: &Store) -> Result<(),
         settings.external_id = Some(id);
         settings.threshold_percent = threshold_percent;
         let mut tx = store.begin().await?;
-        tx.create_pool(&settings, &Actor::system()).await?;
+        tx.pools().create(&settings, &Actor::system()).await?;
         tx.commit().await?;
     }
     Ok(())

@@ -46,7 +46,7 @@ impl Films {
         submit(&self.store, &self.actor, &PLAYERS).await?;
         until("the films of a round", async || {
             let mut tx = self.store.read().await?;
-            let counts = tx.render_counts().await?;
+            let counts = tx.renders().counts().await?;
             Ok(counts.by_status.keys().all(|status| status.is_terminal()))
         })
         .await

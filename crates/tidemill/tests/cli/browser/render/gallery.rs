@@ -29,12 +29,12 @@ async fn claim(store: &Store, worker: &str) -> Claimed {
     let by = process(worker);
     let mut tx = store.begin().await.unwrap();
     let request = ClaimRequest { by, worker, count: 1, policy: &policy, zone: &Zone::UTC };
-    let mut claims = tx.claim_renders(request).await.unwrap();
+    let mut claims = tx.renders().claim(request).await.unwrap();
     let (capacity, in_flight, state) = (4, 4, WorkerState::Working);
     let farm = Some(Duration::from_millis(14));
     let copy = Some(Duration::from_secs(3));
     let beat = WorkerBeat { process: by, name: worker, capacity, in_flight, state, farm, copy };
-    tx.beat_render_worker(beat).await.unwrap();
+    tx.renders().beat_worker(beat).await.unwrap();
     tx.commit().await.unwrap();
     claims.claimed.remove(0)
 }
@@ -43,7 +43,7 @@ async fn say(store: &Store, claimed: &Claimed, work: Work, notes: Notes<'_>) {
     let mut tx = store.begin().await.unwrap();
     let policy = Policy::standard().unwrap();
     let id = claimed.record.id();
-    tx.work_on_render(id, claimed.fence, work, notes, &policy).await.unwrap().unwrap();
+    tx.renders().work(id, claimed.fence, work, notes, &policy).await.unwrap().unwrap();
     tx.commit().await.unwrap();
 }
 

@@ -163,8 +163,8 @@ pub(in super::super) async fn describe(store: &Store) {
     }))
     .unwrap();
     let mut tx = store.begin().await.unwrap();
-    tx.save_render_profiles(&[profile], &Actor::system()).await.unwrap();
-    tx.save_field_mappings(&[row], &Actor::system()).await.unwrap();
+    tx.renders().save_profiles(&[profile], &Actor::system()).await.unwrap();
+    tx.renders().save_field_mappings(&[row], &Actor::system()).await.unwrap();
     tx.commit().await.unwrap();
 }
 
@@ -179,7 +179,7 @@ pub(in super::super) async fn order(store: &Store, composition: &str, cue: &str,
         broadcast_date: None,
     };
     let mut tx = store.begin().await.unwrap();
-    let submitted = tx.submit_render(&new, &Actor::system()).await.unwrap();
+    let submitted = tx.renders().submit(&new, &Actor::system()).await.unwrap();
     tx.commit().await.unwrap();
     submitted.id()
 }
