@@ -9,34 +9,20 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Something that a caller may or may not do.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Permission {
-    /// See states, lists and events; no payloads, no configuration.
-    View,
-    /// Stop, restart, retry, release, silence: what is done at 02:00.
-    Operate,
-    /// Tokens, configuration, payloads, and whatever cannot be taken back.
-    Administer,
-    /// Lease work and settle it.
-    Work,
-    /// Ask for units of a pool and give them back.
-    Request,
-}
-
-impl Permission {
-    /// All permissions.
-    pub const ALL: [Self; 5] = [Self::View, Self::Operate, Self::Administer, Self::Work, Self::Request];
-
-    /// The word for it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::View => "view",
-            Self::Operate => "operate",
-            Self::Administer => "administer",
-            Self::Work => "work",
-            Self::Request => "request",
-        }
+crate::words! {
+    /// Something that a caller may or may not do.
+    #[derive(PartialOrd, Ord, Hash)]
+    pub enum Permission {
+        /// See states, lists and events; no payloads, no configuration.
+        View = "view",
+        /// Stop, restart, retry, release, silence: what is done at 02:00.
+        Operate = "operate",
+        /// Tokens, configuration, payloads, and whatever cannot be taken back.
+        Administer = "administer",
+        /// Lease work and settle it.
+        Work = "work",
+        /// Ask for units of a pool and give them back.
+        Request = "request",
     }
 }
 

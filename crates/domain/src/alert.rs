@@ -22,7 +22,6 @@ pub use silence::{BadSilence, Silence};
 
 use crate::time::Timestamp;
 use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 /// What a rule is about in one case: one pool, one job, or [`Subject::whole`] when there is only one case.
@@ -142,44 +141,14 @@ impl Reading {
     }
 }
 
-/// What people are told.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Notice {
-    /// It fires.
-    Fired,
-    /// It is over.
-    Resolved,
-}
-
-impl Notice {
-    /// All notices.
-    pub const ALL: [Self; 2] = [Self::Fired, Self::Resolved];
-
-    /// The word that is stored and sent.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Fired => "fired",
-            Self::Resolved => "resolved",
-        }
-    }
-}
-
-impl fmt::Display for Notice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// The text names no notice.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("not a notice")]
-pub struct NotANotice;
-
-impl FromStr for Notice {
-    type Err = NotANotice;
-
-    fn from_str(text: &str) -> Result<Self, NotANotice> {
-        Self::ALL.into_iter().find(|notice| notice.as_str() == text).ok_or(NotANotice)
+crate::words! {
+    /// What people are told.
+    #[derive(Hash)]
+    pub enum Notice {
+        /// It fires.
+        Fired = "fired",
+        /// It is over.
+        Resolved = "resolved",
     }
 }
 

@@ -64,27 +64,20 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// What a step was doing with an item.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Phase {
-    /// Reading it.
-    Read,
-    /// Processing it.
-    Process,
-    /// Writing it.
-    Write,
+crate::words! {
+    /// What a step was doing with an item.
+    #[derive(Hash)]
+    pub enum Phase {
+        /// Reading it.
+        Read = "read",
+        /// Processing it.
+        Process = "process",
+        /// Writing it.
+        Write = "write",
+    }
 }
 
 impl Phase {
-    /// The word that is stored and shown.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Process => "process",
-            Self::Write => "write",
-        }
-    }
-
     /// The kind of an error in this phase that says no other.
     pub const fn kind(self) -> ErrorKind {
         match self {

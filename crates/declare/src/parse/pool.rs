@@ -8,7 +8,6 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 use tidemill_domain::hint::Hint;
 use tidemill_domain::job::pool::{BadPoolUse, PoolUse};
-use tidemill_domain::pool::class::CLASSES;
 use tidemill_domain::pool::{Class, PoolName};
 
 const POOL: Table = Table {
@@ -36,7 +35,7 @@ impl Reader<'_> {
         let units = self.units(&fields, "units");
         let least = self.units(&fields, "min");
         let sessions = self.units(&fields, "sessions");
-        let classes = CLASSES.map(|class| (class.as_str(), class));
+        let classes = Class::ALL.map(|class| (class.as_str(), class));
         let class = fields.get("class").and_then(|node| self.word(node, "class", &classes));
         let hint = self.text_of(&fields, "hint").map(|hint| hint.value);
         let wait = fields.get("wait").and_then(|node| self.duration(node, "wait", Duration::ZERO..=WAIT_MAX));

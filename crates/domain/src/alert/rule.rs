@@ -2,7 +2,6 @@
 
 use super::Reading;
 use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 /// Longest window and longest "for".
@@ -56,62 +55,19 @@ impl fmt::Display for Condition {
     }
 }
 
-macro_rules! words {
-    ($($(#[$about:meta])+ $type:ident, $not:ident, $text:literal { $($(#[$doc:meta])+ $name:ident = $word:literal,)+ })+) => {$(
-        $(#[$about])+
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-        pub enum $type {
-            $($(#[$doc])+ $name,)+
-        }
-
-        impl $type {
-            /// All of them, in order.
-            pub const ALL: &[Self] = &[$(Self::$name,)+];
-            /// Their words, in the same order.
-            pub const NAMES: &[&'static str] = &[$($word,)+];
-
-            /// The word that is configured, stored and shown.
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$name => $word,)+ }
-            }
-        }
-
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(self.as_str())
-            }
-        }
-
-        #[doc = concat!("The text is ", $text, ".")]
-        #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-        #[error($text)]
-        pub struct $not;
-
-        impl FromStr for $type {
-            type Err = $not;
-
-            fn from_str(text: &str) -> Result<Self, $not> {
-                Self::ALL.iter().copied().find(|known| known.as_str() == text).ok_or($not)
-            }
-        }
-    )+};
-}
-
-words! {
+crate::words! {
     /// How the samples of a window become one value.
-    Aggregate, NotAnAggregate, "not an aggregate" {
-        /// The latest.
+    #[derive(PartialOrd, Ord, Hash)]
+    pub enum Aggregate {
         Last = "last",
-        /// The greatest.
         Max = "max",
-        /// The smallest.
         Min = "min",
-        /// The mean.
         Average = "average",
     }
 
     /// How much it matters. Greater is worse.
-    Severity, NotASeverity, "not a severity" {
+    #[derive(PartialOrd, Ord, Hash)]
+    pub enum Severity {
         /// Good to know.
         Info = "info",
         /// Somebody should look at it in working hours.

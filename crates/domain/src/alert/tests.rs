@@ -301,21 +301,7 @@ fn a_rule_that_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn every_word_reads_back() {
-    for severity in Severity::ALL {
-        assert_eq!(severity.as_str().parse(), Ok(*severity));
-    }
-    for aggregate in Aggregate::ALL {
-        assert_eq!(aggregate.as_str().parse(), Ok(*aggregate));
-    }
-    for notice in Notice::ALL {
-        assert_eq!(notice.as_str().parse(), Ok(notice));
-    }
-    assert!(
-        "x".parse::<Severity>().is_err()
-            && "x".parse::<Aggregate>().is_err()
-            && "x".parse::<Notice>().is_err()
-    );
+fn a_worse_severity_is_greater() {
     assert!(Severity::Info < Severity::Warning && Severity::Warning < Severity::Critical);
 }
 

@@ -21,31 +21,28 @@ pub struct Directive {
     pub(super) form: Form,
 }
 
-/// The names of directives. `NOPARALLEL` and `NOPARALLEL_INDEX` are older spellings, `SHARED` is an inner name of
-/// `PARALLEL`.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum DirectiveName {
-    /// `PARALLEL`
-    Parallel,
-    /// `NO_PARALLEL`
-    NoParallel,
-    /// `PARALLEL_INDEX`
-    ParallelIndex,
-    /// `NO_PARALLEL_INDEX`
-    NoParallelIndex,
+crate::words! {
+    /// The names of directives. `NOPARALLEL` and `NOPARALLEL_INDEX` are older spellings, `SHARED` is an inner name of
+    /// `PARALLEL`.
+    #[derive(Hash)]
+    pub enum DirectiveName {
+        Parallel = "PARALLEL",
+        NoParallel = "NO_PARALLEL",
+        ParallelIndex = "PARALLEL_INDEX",
+        NoParallelIndex = "NO_PARALLEL_INDEX",
+    }
+
+    /// What a directive is about.
+    #[derive(Hash)]
+    pub enum Level {
+        /// The whole statement.
+        Statement = "statement",
+        /// A table or an index.
+        Object = "object",
+    }
 }
 
 impl DirectiveName {
-    /// The name as Oracle's manual has it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Parallel => "PARALLEL",
-            Self::NoParallel => "NO_PARALLEL",
-            Self::ParallelIndex => "PARALLEL_INDEX",
-            Self::NoParallelIndex => "NO_PARALLEL_INDEX",
-        }
-    }
-
     fn of(text: &str, token: &Token) -> Option<Self> {
         let spellings = [
             ("PARALLEL", Self::Parallel),
@@ -57,25 +54,6 @@ impl DirectiveName {
             ("NOPARALLEL_INDEX", Self::NoParallelIndex),
         ];
         spellings.into_iter().find(|(word, _)| token.is_word(text, word)).map(|(_, name)| name)
-    }
-}
-
-/// What a directive is about.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Level {
-    /// The whole statement.
-    Statement,
-    /// A table or an index.
-    Object,
-}
-
-impl Level {
-    /// Its name, for programs.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Statement => "statement",
-            Self::Object => "object",
-        }
     }
 }
 

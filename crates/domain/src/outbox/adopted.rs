@@ -142,25 +142,13 @@ fn hash(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
-/// An index that relays need on an adopted table.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Index {
-    /// What is open in a slot, in order.
-    Slot,
-    /// What is open of an aggregate, in order.
-    Aggregate,
-}
-
-impl Index {
-    /// All.
-    pub const ALL: [Self; 2] = [Self::Slot, Self::Aggregate];
-
-    /// Its word in names.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Slot => "slot",
-            Self::Aggregate => "aggregate",
-        }
+crate::words! {
+    /// An index that relays need on an adopted table.
+    pub enum Index {
+        /// What is open in a slot, in order.
+        Slot = "slot",
+        /// What is open of an aggregate, in order.
+        Aggregate = "aggregate",
     }
 }
 

@@ -22,7 +22,7 @@ use super::event::EventId;
 use crate::backoff::{Backoff, BadBackoff};
 use crate::code::Code;
 use crate::time::Timestamp;
-pub use state::{ExceptionState, NotAState, StateWord};
+pub use state::{ExceptionState, StateWord};
 use std::time::Duration;
 pub use verb::{Edit, Redirect, Verb};
 

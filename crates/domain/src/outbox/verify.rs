@@ -5,6 +5,7 @@
 //! in the sink. What is published while the round goes on is not in the snapshot: it is looked up afterwards.
 
 use super::event::{Aggregate, EventId, Seq, Slot};
+use super::exception::StateWord;
 use super::line::Published;
 use super::numbers::Numbers;
 use md5::{Digest, Md5};
@@ -16,19 +17,6 @@ mod verdict;
 mod tests;
 
 pub use verdict::{Excused, Found, Lane, PLACES_MAX, Place, Reordered, Repeated, Verdict};
-
-/// Why an event that was read is not in the sink.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Excuse {
-    /// It is to be tried again.
-    Waiting,
-    /// It stands behind another one of its aggregate.
-    Held,
-    /// It was tried as often as it may be.
-    Parked,
-    /// Somebody has decided that it is not published.
-    Skipped,
-}
 
 /// Reads what was published and what the table says, and tells what does not fit. A bit or two for each event, and some
 /// bytes for each aggregate.
@@ -79,7 +67,7 @@ impl Auditor {
     }
 
     /// The table says: this event is excepted.
-    pub fn exception(&mut self, id: EventId, slot: Slot, seq: Seq, excuse: Excuse) {
+    pub fn exception(&mut self, id: EventId, slot: Slot, seq: Seq, excuse: StateWord) {
         self.excused.insert(id.get());
         self.excused_seqs.entry(slot).or_default().insert(seq.get());
         self.excuses.count(excuse);

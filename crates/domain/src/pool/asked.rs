@@ -88,7 +88,7 @@ impl AskedHint {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pool::weight::{WEIGHT_MODELS, WeightModel};
+    use crate::pool::weight::WeightModel;
     use proptest::prelude::*;
 
     /// Nobody knows which of its words is the degree.
@@ -176,7 +176,7 @@ mod tests {
             number in prop::option::of(1_u32..64),
             least in prop::option::of(1_u32..64),
             (min_units, default_units, default_degree) in (1_u32..20, 1_u32..20, 1_u32..40),
-            weight in prop::sample::select(WEIGHT_MODELS.to_vec()),
+            weight in prop::sample::select(WeightModel::ALL.to_vec()),
             sessions in 1_u32..5,
             percent in 0_u32..=100,
         ) {

@@ -6,39 +6,27 @@
 
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 /// After so long in a class, a waiter counts as one of the next higher class.
 pub const AGING: Duration = Duration::from_secs(15 * 60);
 
-/// How urgent a request is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Class {
-    /// Before all others.
-    Critical,
-    /// What most requests are.
-    #[default]
-    Normal,
-    /// What may wait.
-    Bulk,
+crate::words! {
+    /// How urgent a request is.
+    #[derive(PartialOrd, Ord, Default, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Class: "a class is critical, normal or bulk" {
+        /// Before all others.
+        Critical = "critical",
+        /// What most requests are.
+        #[default]
+        Normal = "normal",
+        /// What may wait.
+        Bulk = "bulk",
+    }
 }
 
-/// All classes, the most urgent first.
-pub const CLASSES: [Class; 3] = [Class::Critical, Class::Normal, Class::Bulk];
-
 impl Class {
-    /// The word for it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Critical => "critical",
-            Self::Normal => "normal",
-            Self::Bulk => "bulk",
-        }
-    }
-
     /// Its place in the queue after it has waited since `enqueued_at`; lower goes first.
     pub fn rank(self, enqueued_at: Timestamp, now: Timestamp) -> u8 {
         let promotions = now.since(enqueued_at).as_secs() / AGING.as_secs();
@@ -48,25 +36,6 @@ impl Class {
             Self::Bulk => 2,
         };
         rank.saturating_sub(u8::try_from(promotions).unwrap_or(u8::MAX))
-    }
-}
-
-impl fmt::Display for Class {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// Not one of the classes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("a class is critical, normal or bulk")]
-pub struct UnknownClass;
-
-impl FromStr for Class {
-    type Err = UnknownClass;
-
-    fn from_str(text: &str) -> Result<Self, UnknownClass> {
-        CLASSES.into_iter().find(|class| class.as_str() == text).ok_or(UnknownClass)
     }
 }
 

@@ -10,58 +10,28 @@ use super::ticket::{Ticket, TicketId};
 use super::weight::Weight;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::fmt;
 use std::num::NonZeroU32;
-use std::str::FromStr;
 
-/// How a pool is given out.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Policy {
-    /// The document's: in order; who does not fit gets half, and half of that, down to the least. Nobody overtakes.
-    #[default]
-    Document,
-    /// In order, all or nothing. Nobody overtakes.
-    Fifo,
+crate::words! {
+    /// How a pool is given out.
+    #[derive(Default, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Policy: "a policy is document or fifo" {
+        /// The document's: in order; who does not fit gets half, and half of that, down to the least. Nobody overtakes.
+        #[default]
+        Document = "document",
+        /// In order, all or nothing. Nobody overtakes.
+        Fifo = "fifo",
+    }
 }
 
-/// All policies.
-pub const POLICIES: [Policy; 2] = [Policy::Document, Policy::Fifo];
-
 impl Policy {
-    /// The word for it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Document => "document",
-            Self::Fifo => "fifo",
-        }
-    }
-
     /// The least that it gives to somebody who asks for `asked` and would do with `least`.
     pub fn least(self, asked: NonZeroU32, least: NonZeroU32) -> NonZeroU32 {
         match self {
             Self::Document => least.min(asked),
             Self::Fifo => asked,
         }
-    }
-}
-
-impl fmt::Display for Policy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// Not one of the policies.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("a policy is document or fifo")]
-pub struct UnknownPolicy;
-
-impl FromStr for Policy {
-    type Err = UnknownPolicy;
-
-    fn from_str(text: &str) -> Result<Self, UnknownPolicy> {
-        POLICIES.into_iter().find(|policy| policy.as_str() == text).ok_or(UnknownPolicy)
     }
 }
 
@@ -228,7 +198,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_policy_exceeds_the_limit_or_gives_less_than_the_least_or_lets_anybody_overtake(
-            policy in prop::sample::select(POLICIES.to_vec()),
+            policy in prop::sample::select(Policy::ALL.to_vec()),
             limit in 0_u64..200,
             usage in 0_u64..250,
             asks in prop::collection::vec((1_u32..64, 1_u32..64, 0_u64..8, any::<bool>()), 0..12),

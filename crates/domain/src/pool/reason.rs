@@ -1,67 +1,35 @@
 //! Why a request waits, or got less, or nothing: a closed list, the same words for every reader.
 
-use std::fmt;
-
-/// Why it is as it is.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Reason {
-    /// The pool has not enough left for it, and it is the first in the queue.
-    PoolFull,
-    /// Others are before it in the queue.
-    BehindInQueue,
-    /// There would be room, but it is set aside for a larger request that came before.
-    LargerRequestReserved,
-    /// It asks for several pools at once, and another of them cannot serve it now.
-    OtherPool,
-    /// Somebody paused the pool.
-    PoolPaused,
-    /// The pool has fewer units at this time of day, and more are in use.
-    OutsideWindow,
-    /// The limit was lowered below what is in use.
-    CapacityShrunk,
-    /// The pool never has as much as the least that would do.
-    ExceedsPool,
-    /// There is no such pool.
-    UnknownPool,
-    /// So many wait already that no more are taken.
-    QueueFull,
-    /// It got less than it asked for, because more did not fit.
-    PartialCapacity,
+crate::words! {
+    /// Why it is as it is.
+    #[derive(Hash)]
+    pub enum Reason {
+        /// The pool has not enough left for it, and it is the first in the queue.
+        PoolFull = "pool_full",
+        /// Others are before it in the queue.
+        BehindInQueue = "behind_in_queue",
+        /// There would be room, but it is set aside for a larger request that came before.
+        LargerRequestReserved = "larger_request_reserved",
+        /// It asks for several pools at once, and another of them cannot serve it now.
+        OtherPool = "other_pool",
+        /// Somebody paused the pool.
+        PoolPaused = "pool_paused",
+        /// The pool has fewer units at this time of day, and more are in use.
+        OutsideWindow = "outside_window",
+        /// The limit was lowered below what is in use.
+        CapacityShrunk = "capacity_shrunk",
+        /// The pool never has as much as the least that would do.
+        ExceedsPool = "exceeds_pool",
+        /// There is no such pool.
+        UnknownPool = "unknown_pool",
+        /// So many wait already that no more are taken.
+        QueueFull = "queue_full",
+        /// It got less than it asked for, because more did not fit.
+        PartialCapacity = "partial_capacity_available",
+    }
 }
 
-/// All reasons.
-pub const REASONS: [Reason; 11] = [
-    Reason::PoolFull,
-    Reason::BehindInQueue,
-    Reason::LargerRequestReserved,
-    Reason::OtherPool,
-    Reason::PoolPaused,
-    Reason::OutsideWindow,
-    Reason::CapacityShrunk,
-    Reason::ExceedsPool,
-    Reason::UnknownPool,
-    Reason::QueueFull,
-    Reason::PartialCapacity,
-];
-
 impl Reason {
-    /// The word for it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::PoolFull => "pool_full",
-            Self::BehindInQueue => "behind_in_queue",
-            Self::LargerRequestReserved => "larger_request_reserved",
-            Self::OtherPool => "other_pool",
-            Self::PoolPaused => "pool_paused",
-            Self::OutsideWindow => "outside_window",
-            Self::CapacityShrunk => "capacity_shrunk",
-            Self::ExceedsPool => "exceeds_pool",
-            Self::UnknownPool => "unknown_pool",
-            Self::QueueFull => "queue_full",
-            Self::PartialCapacity => "partial_capacity_available",
-        }
-    }
-
     /// The word of the document's wire format, which knows only two; the rest are ours.
     pub const fn document_word(self) -> &'static str {
         match self {
@@ -105,11 +73,5 @@ impl Reason {
             Self::QueueFull => "too many requests wait already",
             Self::PartialCapacity => "it got less than it asked for, because more did not fit",
         }
-    }
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }

@@ -14,39 +14,28 @@
 //! Suspect has not been heard of: it still counts, because its sessions may well be open.
 
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::str::FromStr;
 
-/// Where a ticket is.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum State {
-    /// In the queue.
-    Waiting,
-    /// Its units are set aside until its holder hears of them.
-    Granted,
-    /// Its holder has its units.
-    Running,
-    /// Its holder has not been heard of for too long.
-    Suspect,
-    /// Given back.
-    Released,
-    /// Taken back.
-    Expired,
-    /// Left the queue without units.
-    Cancelled,
+crate::words! {
+    /// Where a ticket is.
+    #[derive(Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum State {
+        /// In the queue.
+        Waiting = "waiting",
+        /// Its units are set aside until its holder hears of them.
+        Granted = "granted",
+        /// Its holder has its units.
+        Running = "running",
+        /// Its holder has not been heard of for too long.
+        Suspect = "suspect",
+        /// Given back.
+        Released = "released",
+        /// Taken back.
+        Expired = "expired",
+        /// Left the queue without units.
+        Cancelled = "cancelled",
+    }
 }
-
-/// All states.
-pub const STATES: [State; 7] = [
-    State::Waiting,
-    State::Granted,
-    State::Running,
-    State::Suspect,
-    State::Released,
-    State::Expired,
-    State::Cancelled,
-];
 
 /// What can happen to a ticket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -98,19 +87,6 @@ pub const fn next(state: State, change: Change) -> Option<State> {
 }
 
 impl State {
-    /// The word for it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Waiting => "waiting",
-            Self::Granted => "granted",
-            Self::Running => "running",
-            Self::Suspect => "suspect",
-            Self::Released => "released",
-            Self::Expired => "expired",
-            Self::Cancelled => "cancelled",
-        }
-    }
-
     /// Whether its units count.
     pub const fn counts(self) -> bool {
         matches!(self, Self::Granted | Self::Running | Self::Suspect)
@@ -122,44 +98,24 @@ impl State {
     }
 }
 
-impl fmt::Display for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// Not one of the states.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("not the state of a ticket")]
-pub struct UnknownState;
-
-impl FromStr for State {
-    type Err = UnknownState;
-
-    fn from_str(text: &str) -> Result<Self, UnknownState> {
-        STATES.into_iter().find(|state| state.as_str() == text).ok_or(UnknownState)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn an_end_is_final_and_everything_else_can_end() {
-        for state in STATES {
+        for state in State::ALL {
             let reached: Vec<State> = CHANGES.into_iter().filter_map(|change| next(state, change)).collect();
             assert_eq!(reached.is_empty(), state.has_ended(), "{state}");
             if !state.has_ended() {
                 assert!(reached.iter().any(|state| state.has_ended()), "{state}");
             }
-            assert_eq!(state.as_str().parse(), Ok(state));
         }
     }
 
     #[test]
     fn units_come_only_by_a_grant() {
-        for state in STATES {
+        for state in State::ALL {
             for change in CHANGES {
                 let gains = next(state, change).is_some_and(State::counts) && !state.counts();
                 assert_eq!(gains, (state, change) == (State::Waiting, Change::Grant), "{state} {change:?}");

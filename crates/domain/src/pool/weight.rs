@@ -6,57 +6,22 @@
 //! pool does not change what a running batch weighs.
 
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::num::NonZeroU32;
-use std::str::FromStr;
 
-/// What a pool counts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum WeightModel {
-    /// The number in the hint, as the document does.
-    #[default]
-    HintUnits,
-    /// Connections.
-    Sessions,
-    /// Parallel execution servers.
-    Px,
-    /// Connections and servers together.
-    Processes,
-}
-
-/// All models.
-pub const WEIGHT_MODELS: [WeightModel; 4] =
-    [WeightModel::HintUnits, WeightModel::Sessions, WeightModel::Px, WeightModel::Processes];
-
-impl WeightModel {
-    /// The word for it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::HintUnits => "hint_units",
-            Self::Sessions => "sessions",
-            Self::Px => "px",
-            Self::Processes => "processes",
-        }
-    }
-}
-
-impl fmt::Display for WeightModel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// Not one of the models.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("a weight model is hint_units, sessions, px or processes")]
-pub struct UnknownWeightModel;
-
-impl FromStr for WeightModel {
-    type Err = UnknownWeightModel;
-
-    fn from_str(text: &str) -> Result<Self, UnknownWeightModel> {
-        WEIGHT_MODELS.into_iter().find(|model| model.as_str() == text).ok_or(UnknownWeightModel)
+crate::words! {
+    /// What a pool counts.
+    #[derive(Default, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum WeightModel: "a weight model is hint_units, sessions, px or processes" {
+        /// The number in the hint, as the document does.
+        #[default]
+        HintUnits = "hint_units",
+        /// Connections.
+        Sessions = "sessions",
+        /// Parallel execution servers.
+        Px = "px",
+        /// Connections and servers together.
+        Processes = "processes",
     }
 }
 
@@ -180,7 +145,7 @@ mod tests {
     proptest! {
         #[test]
         fn less_never_weighs_more_and_what_fits_is_the_largest(
-            model in prop::sample::select(WEIGHT_MODELS.to_vec()),
+            model in prop::sample::select(WeightModel::ALL.to_vec()),
             effective: bool,
             sets in 0_u8..4,
             parallel in 1_u32..5_000,

@@ -16,16 +16,18 @@ use super::path::NodePath;
 use super::remote::{Report, Said, understand};
 use serde_json::{Map, Value};
 
-/// Which dialect a server speaks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Dialect {
-    /// Each answer tells.
-    #[default]
-    Auto,
-    /// That of the open server.
-    Oss,
-    /// That of the document and of the cloud.
-    Cloud,
+crate::words! {
+    /// Which dialect a server speaks.
+    #[derive(Default)]
+    pub enum Dialect {
+        /// Each answer tells.
+        #[default]
+        Auto = "auto",
+        /// That of the open server.
+        Oss = "oss",
+        /// That of the document and of the cloud.
+        Cloud = "cloud",
+    }
 }
 
 /// What was asked.

@@ -2,42 +2,26 @@
 
 use super::lifecycle::{Event, Work};
 use super::status::Status;
-use std::str::FromStr;
 
-/// How a claim ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum AttemptOutcome {
-    /// The file is published.
-    Completed,
-    /// The render was given up.
-    Failed,
-    /// Nobody wanted it any more.
-    Cancelled,
-    /// It is tried again.
-    Retried,
-    /// The worker was to stop.
-    GivenBack,
-    /// The worker has vanished.
-    Lost,
+crate::words! {
+    /// How a claim ended.
+    pub enum AttemptOutcome {
+        /// The file is published.
+        Completed = "completed",
+        /// The render was given up.
+        Failed = "failed",
+        /// Nobody wanted it any more.
+        Cancelled = "cancelled",
+        /// It is tried again.
+        Retried = "retried",
+        /// The worker was to stop.
+        GivenBack = "given_back",
+        /// The worker has vanished.
+        Lost = "lost",
+    }
 }
 
 impl AttemptOutcome {
-    /// All.
-    pub const ALL: [Self; 6] =
-        [Self::Completed, Self::Failed, Self::Cancelled, Self::Retried, Self::GivenBack, Self::Lost];
-
-    /// The word that is stored and shown.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-            Self::Retried => "retried",
-            Self::GivenBack => "given_back",
-            Self::Lost => "lost",
-        }
-    }
-
     /// How a claim ends with a render that waits again after this has happened to it.
     pub const fn of_waiting(event: &Event) -> Self {
         match event {
@@ -62,19 +46,6 @@ impl AttemptOutcome {
     }
 }
 
-/// The text names no outcome.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("not an outcome of an attempt")]
-pub struct NotAnOutcome;
-
-impl FromStr for AttemptOutcome {
-    type Err = NotAnOutcome;
-
-    fn from_str(text: &str) -> Result<Self, NotAnOutcome> {
-        Self::ALL.into_iter().find(|outcome| outcome.as_str() == text).ok_or(NotAnOutcome)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,13 +67,5 @@ mod tests {
         assert_eq!(AttemptOutcome::of_waiting(&work(Work::Stop)), AttemptOutcome::GivenBack);
         assert_eq!(AttemptOutcome::of_waiting(&work(Work::FinalMissing)), AttemptOutcome::Retried);
         assert_eq!(AttemptOutcome::of_waiting(&Event::Lapse), AttemptOutcome::Lost);
-    }
-
-    #[test]
-    fn words_are_read_back() {
-        for outcome in AttemptOutcome::ALL {
-            assert_eq!(outcome.as_str().parse(), Ok(outcome));
-        }
-        assert_eq!("gone".parse::<AttemptOutcome>(), Err(NotAnOutcome));
     }
 }

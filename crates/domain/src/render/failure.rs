@@ -1,120 +1,63 @@
 //! What can go wrong with a render, in classes: what is done about each is in `matrix.rs`.
 
 use crate::code::Code;
-use std::fmt;
 
-/// A class of failures.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Failure {
-    /// Our own rules refuse the data, the mapping or a name in it.
-    Refused,
-    /// The template is not where it should be.
-    TemplateMissing,
-    /// Another file that the render needs is not there.
-    AssetMissing,
-    /// The template has no such composition, layer or property, or cannot be read.
-    TemplateNotFit,
-    /// nexrender does not take the job.
-    Rejected,
-    /// nexrender has a job of this name that is somebody else's.
-    NameTaken,
-    /// nexrender does not answer, or with an error of its own.
-    NexrenderDown,
-    /// nexrender knows nothing of the job.
-    Lost,
-    /// No node took the job in time.
-    NotPicked,
-    /// The node reports an error that may pass.
-    RenderFailed,
-    /// It renders for longer than it may.
-    TimedOut,
-    /// Nothing was heard of the job for too long.
-    Stalled,
-    /// Somebody has cancelled the job in nexrender.
-    RemoteCancelled,
-    /// The file is missing, damaged or not what the profile says.
-    OutputInvalid,
-    /// The NAS cannot be written now.
-    NasFailed,
-    /// The NAS will not take the file.
-    NasRefused,
-    /// Another file has the final name.
-    OutputConflict,
-    /// Its workers vanished, one after the other.
-    WorkerLost,
-    /// nexrender does not accept our secret.
-    WrongSecret,
-    /// Whatever answers at the address is not nexrender.
-    NotNexrender,
-    /// A path of a node has no place here.
-    PathNotMapped,
-    /// Where the NAS should be there is an empty folder.
-    NasNotMounted,
-    /// A program that looks at files cannot be run.
-    ToolMissing,
-    /// Something that has no class of its own.
-    Unexpected,
+crate::words! {
+    /// A class of failures.
+    #[derive(PartialOrd, Ord, Hash)]
+    pub enum Failure {
+        /// Our own rules refuse the data, the mapping or a name in it.
+        Refused = "refused",
+        /// The template is not where it should be.
+        TemplateMissing = "template_missing",
+        /// Another file that the render needs is not there.
+        AssetMissing = "asset_missing",
+        /// The template has no such composition, layer or property, or cannot be read.
+        TemplateNotFit = "template_not_fit",
+        /// nexrender does not take the job.
+        Rejected = "rejected",
+        /// nexrender has a job of this name that is somebody else's.
+        NameTaken = "name_taken",
+        /// nexrender does not answer, or with an error of its own.
+        NexrenderDown = "nexrender_down",
+        /// nexrender knows nothing of the job.
+        Lost = "lost",
+        /// No node took the job in time.
+        NotPicked = "not_picked",
+        /// The node reports an error that may pass.
+        RenderFailed = "render_failed",
+        /// It renders for longer than it may.
+        TimedOut = "timed_out",
+        /// Nothing was heard of the job for too long.
+        Stalled = "stalled",
+        /// Somebody has cancelled the job in nexrender.
+        RemoteCancelled = "remote_cancelled",
+        /// The file is missing, damaged or not what the profile says.
+        OutputInvalid = "output_invalid",
+        /// The NAS cannot be written now.
+        NasFailed = "nas_failed",
+        /// The NAS will not take the file.
+        NasRefused = "nas_refused",
+        /// Another file has the final name.
+        OutputConflict = "output_conflict",
+        /// Its workers vanished, one after the other.
+        WorkerLost = "worker_lost",
+        /// nexrender does not accept our secret.
+        WrongSecret = "wrong_secret",
+        /// Whatever answers at the address is not nexrender.
+        NotNexrender = "not_nexrender",
+        /// A path of a node has no place here.
+        PathNotMapped = "path_not_mapped",
+        /// Where the NAS should be there is an empty folder.
+        NasNotMounted = "nas_not_mounted",
+        /// A program that looks at files cannot be run.
+        ToolMissing = "tool_missing",
+        /// Something that has no class of its own.
+        Unexpected = "unexpected",
+    }
 }
 
 impl Failure {
-    /// All.
-    pub const ALL: [Self; 24] = [
-        Self::Refused,
-        Self::TemplateMissing,
-        Self::AssetMissing,
-        Self::TemplateNotFit,
-        Self::Rejected,
-        Self::NameTaken,
-        Self::NexrenderDown,
-        Self::Lost,
-        Self::NotPicked,
-        Self::RenderFailed,
-        Self::TimedOut,
-        Self::Stalled,
-        Self::RemoteCancelled,
-        Self::OutputInvalid,
-        Self::NasFailed,
-        Self::NasRefused,
-        Self::OutputConflict,
-        Self::WorkerLost,
-        Self::WrongSecret,
-        Self::NotNexrender,
-        Self::PathNotMapped,
-        Self::NasNotMounted,
-        Self::ToolMissing,
-        Self::Unexpected,
-    ];
-
-    /// The word that metrics have as a label.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Refused => "refused",
-            Self::TemplateMissing => "template_missing",
-            Self::AssetMissing => "asset_missing",
-            Self::TemplateNotFit => "template_not_fit",
-            Self::Rejected => "rejected",
-            Self::NameTaken => "name_taken",
-            Self::NexrenderDown => "nexrender_down",
-            Self::Lost => "lost",
-            Self::NotPicked => "not_picked",
-            Self::RenderFailed => "render_failed",
-            Self::TimedOut => "timed_out",
-            Self::Stalled => "stalled",
-            Self::RemoteCancelled => "remote_cancelled",
-            Self::OutputInvalid => "output_invalid",
-            Self::NasFailed => "nas_failed",
-            Self::NasRefused => "nas_refused",
-            Self::OutputConflict => "output_conflict",
-            Self::WorkerLost => "worker_lost",
-            Self::WrongSecret => "wrong_secret",
-            Self::NotNexrender => "not_nexrender",
-            Self::PathNotMapped => "path_not_mapped",
-            Self::NasNotMounted => "nas_not_mounted",
-            Self::ToolMissing => "tool_missing",
-            Self::Unexpected => "unexpected",
-        }
-    }
-
     /// The stable code of the class.
     pub const fn code(self) -> Code {
         match self {
@@ -143,12 +86,6 @@ impl Failure {
             Self::ToolMissing => Code::RenderToolMissing,
             Self::Unexpected => Code::Unexpected,
         }
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 
@@ -232,10 +169,9 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn words_and_codes_are_distinct() {
+    fn codes_are_distinct() {
         for (index, one) in Failure::ALL.iter().enumerate() {
             for other in &Failure::ALL[index + 1..] {
-                assert_ne!(one.as_str(), other.as_str());
                 assert_ne!(one.code(), other.code());
             }
         }

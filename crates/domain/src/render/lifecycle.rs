@@ -237,22 +237,22 @@ pub enum Act {
     GiveUp,
 }
 
-/// Whether the licence of a dropped job can be used again.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Slot {
-    /// The job is not running.
-    Free,
-    /// nexrender cannot stop what runs: it is busy until that ends by itself.
-    BusyUntilItEnds,
-}
+crate::words! {
+    /// Whether the licence of a dropped job can be used again.
+    pub enum Slot {
+        /// The job is not running.
+        Free = "free",
+        /// nexrender cannot stop what runs: it is busy until that ends by itself.
+        BusyUntilItEnds = "busy",
+    }
 
-/// What becomes of the file of a dropped job.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum File {
-    /// It is good and only could not be published: somebody may retry that.
-    Keep,
-    /// Nobody needs it.
-    Delete,
+    /// What becomes of the file of a dropped job.
+    pub enum File {
+        /// It is good and only could not be published: somebody may retry that.
+        Keep = "keep",
+        /// Nobody needs it.
+        Delete = "delete",
+    }
 }
 
 /// Something that a person should hear of.

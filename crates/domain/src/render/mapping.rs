@@ -9,27 +9,29 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What a field becomes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// A text on a layer.
-    #[default]
-    Text,
-    /// Another image in the place of a layer.
-    Image,
-    /// An expression that After Effects computes; the data says nothing about it.
-    Expression,
-}
+crate::words! {
+    /// What a field becomes.
+    #[derive(Default, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Kind {
+        /// A text on a layer.
+        #[default]
+        Text = "text",
+        /// Another image in the place of a layer.
+        Image = "image",
+        /// An expression that After Effects computes; the data says nothing about it.
+        Expression = "expression",
+    }
 
-/// What becomes of a field that a render does not have.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Unused {
-    /// Its text is emptied.
-    Clear,
-    /// The template decides.
-    Leave,
+    /// What becomes of a field that a render does not have.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Unused {
+        /// Its text is emptied.
+        Clear = "clear",
+        /// The template decides.
+        Leave = "leave",
+    }
 }
 
 /// A line of a mapping as files and tables have it.

@@ -2,69 +2,37 @@
 //! in which it goes on, so that nobody renders again what only could not be published.
 
 use super::status::Status;
-use std::fmt;
-use std::str::FromStr;
 
-/// What is being done, in the order in which it is done.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Phase {
-    /// Nothing yet.
-    Queued,
-    /// A worker has it and looks at what there is of it.
-    Claimed,
-    /// The name of the job is recorded, and nexrender is about to get it.
-    Submitting,
-    /// nexrender has it, and no node does.
-    WaitingForNode,
-    /// A node fetches what it needs.
-    NodePreparing,
-    /// After Effects renders.
-    Rendering,
-    /// The node encodes, copies or cleans up.
-    Encoding,
-    /// The file is looked at.
-    Validating,
-    /// The file is copied beside its final place.
-    Copying,
-    /// From here on the file may have its final name.
-    Publishing,
-    /// The file has its final name.
-    Published,
+crate::words! {
+    /// What is being done, in the order in which it is done.
+    #[derive(PartialOrd, Ord, Hash)]
+    pub enum Phase {
+        /// Nothing yet.
+        Queued = "queued",
+        /// A worker has it and looks at what there is of it.
+        Claimed = "claimed",
+        /// The name of the job is recorded, and nexrender is about to get it.
+        Submitting = "submitting",
+        /// nexrender has it, and no node does.
+        WaitingForNode = "waiting_for_node",
+        /// A node fetches what it needs.
+        NodePreparing = "node_preparing",
+        /// After Effects renders.
+        Rendering = "rendering",
+        /// The node encodes, copies or cleans up.
+        Encoding = "encoding",
+        /// The file is looked at.
+        Validating = "validating",
+        /// The file is copied beside its final place.
+        Copying = "copying",
+        /// From here on the file may have its final name.
+        Publishing = "publishing",
+        /// The file has its final name.
+        Published = "published",
+    }
 }
 
 impl Phase {
-    /// All, in order.
-    pub const ALL: [Self; 11] = [
-        Self::Queued,
-        Self::Claimed,
-        Self::Submitting,
-        Self::WaitingForNode,
-        Self::NodePreparing,
-        Self::Rendering,
-        Self::Encoding,
-        Self::Validating,
-        Self::Copying,
-        Self::Publishing,
-        Self::Published,
-    ];
-
-    /// The word that is stored.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Claimed => "claimed",
-            Self::Submitting => "submitting",
-            Self::WaitingForNode => "waiting_for_node",
-            Self::NodePreparing => "node_preparing",
-            Self::Rendering => "rendering",
-            Self::Encoding => "encoding",
-            Self::Validating => "validating",
-            Self::Copying => "copying",
-            Self::Publishing => "publishing",
-            Self::Published => "published",
-        }
-    }
-
     /// What people read.
     pub const fn label(self) -> &'static str {
         match self {
@@ -119,25 +87,6 @@ impl Phase {
     }
 }
 
-impl fmt::Display for Phase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// The text names no phase.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("not a phase of a render")]
-pub struct NotAPhase;
-
-impl FromStr for Phase {
-    type Err = NotAPhase;
-
-    fn from_str(text: &str) -> Result<Self, NotAPhase> {
-        Self::ALL.into_iter().find(|phase| phase.as_str() == text).ok_or(NotAPhase)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,13 +103,5 @@ mod tests {
             assert_eq!(phase.resumed().resumed(), phase.resumed());
             assert_eq!(phase.claimed().resumed().claimed(), phase.claimed());
         }
-    }
-
-    #[test]
-    fn words_read_back() {
-        for phase in Phase::ALL {
-            assert_eq!(phase.as_str().parse(), Ok(phase));
-        }
-        assert_eq!("render:dorender".parse::<Phase>(), Err(NotAPhase));
     }
 }

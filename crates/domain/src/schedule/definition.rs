@@ -1,7 +1,7 @@
 //! A schedule in words, and the plan that it becomes when all of them are understood.
 
 use super::cron::Cron;
-use super::policy::{MissedRuns, Overlap};
+use super::policy::{MissedRuns, Overlap, unknown};
 use super::template::Template;
 use super::timetable::Timetable;
 use super::window::{Outside, Window};
@@ -185,15 +185,20 @@ impl Schedule {
             let part = format!("windows[{index}]");
             windows.push(window.parse::<Window>().map_err(|error| BadSchedule::new(part, error))?);
         }
-        let outside = self.outside.parse().map_err(|error| BadSchedule::new("outside", error))?;
+        let outside = self.outside.parse();
+        let outside =
+            outside.map_err(|_| BadSchedule::new("outside", unknown(&self.outside, "drop and defer")))?;
         let timetable = Timetable::new(cron, zone, windows, outside);
         if timetable.next_after(Timestamp::EPOCH).is_none() {
             return Err(BadSchedule::new("windows", "no tick lies in any of them"));
         }
+        let overlap = self.overlap.parse();
+        let overlap = overlap
+            .map_err(|_| BadSchedule::new("overlap", unknown(&self.overlap, "allow, skip and wait")))?;
         Ok(Plan {
             timetable,
             missed: self.missed.parse().map_err(|error| BadSchedule::new("missed", error))?,
-            overlap: self.overlap.parse().map_err(|error| BadSchedule::new("overlap", error))?,
+            overlap,
             grace: self.grace,
             parameters: self.templates()?,
         })

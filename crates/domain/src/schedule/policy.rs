@@ -1,7 +1,6 @@
 //! What a schedule does with ticks that nobody fired in time, and with ticks that come while it still runs. Each has
 //! a word, which is what files and tables contain.
 
-use super::window::Outside;
 use std::fmt;
 use std::str::FromStr;
 
@@ -23,29 +22,30 @@ pub enum MissedRuns {
     },
 }
 
-/// What becomes of a tick while an execution of an earlier one has not ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Overlap {
-    /// It fires all the same.
-    Allow,
-    /// It is recorded as skipped.
-    #[default]
-    Skip,
-    /// It fires when the earlier has ended.
-    Wait,
-}
+crate::words! {
+    /// What becomes of a tick while an execution of an earlier one has not ended.
+    #[derive(Default)]
+    pub enum Overlap {
+        /// It fires all the same.
+        Allow = "allow",
+        /// It is recorded as skipped.
+        #[default]
+        Skip = "skip",
+        /// It fires when the earlier has ended.
+        Wait = "wait",
+    }
 
-/// What became of a tick.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TickOutcome {
-    /// An execution was made.
-    Fired,
-    /// An execution of an earlier tick had not ended.
-    Skipped,
-    /// Nobody was there in time.
-    Missed,
-    /// The launch was refused.
-    Refused,
+    /// What became of a tick.
+    pub enum TickOutcome {
+        /// An execution was made.
+        Fired = "fired",
+        /// An execution of an earlier tick had not ended.
+        Skipped = "skipped",
+        /// Nobody was there in time.
+        Missed = "missed",
+        /// The launch was refused.
+        Refused = "refused",
+    }
 }
 
 /// The word is none of those that there are.
@@ -56,7 +56,7 @@ pub struct UnknownWord {
     known: &'static str,
 }
 
-fn unknown(word: &str, known: &'static str) -> UnknownWord {
+pub(super) fn unknown(word: &str, known: &'static str) -> UnknownWord {
     UnknownWord { word: word.chars().take(24).collect(), known }
 }
 
@@ -87,36 +87,3 @@ impl FromStr for MissedRuns {
         }
     }
 }
-
-macro_rules! words {
-    ($type:ident: $($variant:ident $word:literal),+; $known:literal) => {
-        impl $type {
-            /// The word for it.
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $word,)+ }
-            }
-        }
-
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(self.as_str())
-            }
-        }
-
-        impl FromStr for $type {
-            type Err = UnknownWord;
-
-            fn from_str(text: &str) -> Result<Self, UnknownWord> {
-                match text {
-                    $($word => Ok(Self::$variant),)+
-                    other => Err(unknown(other, $known)),
-                }
-            }
-        }
-    };
-}
-
-words!(Overlap: Allow "allow", Skip "skip", Wait "wait"; "allow, skip and wait");
-words!(Outside: Drop "drop", Defer "defer"; "drop and defer");
-words!(TickOutcome: Fired "fired", Skipped "skipped", Missed "missed", Refused "refused";
-    "fired, skipped, missed and refused");

@@ -38,14 +38,16 @@ enum Closes {
     NextDay(Time),
 }
 
-/// What becomes of a tick outside of all windows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Outside {
-    /// There is no such tick.
-    #[default]
-    Drop,
-    /// It comes when the next window opens.
-    Defer,
+crate::words! {
+    /// What becomes of a tick outside of all windows.
+    #[derive(Default)]
+    pub enum Outside {
+        /// There is no such tick.
+        #[default]
+        Drop = "drop",
+        /// It comes when the next window opens.
+        Defer = "defer",
+    }
 }
 
 /// Why a text is not a window.

@@ -50,7 +50,7 @@ pub(super) fn of(probe: &Probe, verdict: &Verdict) -> Value {
 }
 
 fn findings(findings: &[Finding]) -> Vec<Value> {
-    let finding = |finding: &Finding| json!({ "check": finding.check.label(), "expected": finding.expected, "actual": finding.actual });
+    let finding = |finding: &Finding| json!({ "check": finding.check.as_str(), "expected": finding.expected, "actual": finding.actual });
     findings.iter().map(finding).collect()
 }
 

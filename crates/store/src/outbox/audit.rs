@@ -7,7 +7,7 @@ use crate::error::StoreError;
 use crate::row::damaged;
 use crate::tx::Outbox;
 use std::collections::HashMap;
-use tidemill_domain::outbox::verify::Excuse;
+use tidemill_domain::outbox::exception::StateWord;
 use tidemill_domain::outbox::{Aggregate, EventId, Mark, Seq, Slot, Window};
 
 /// How far the outbox was read, at an instant.
@@ -34,7 +34,7 @@ pub struct AuditedException {
     /// Its place among the events of its slot.
     pub seq: Seq,
     /// Why.
-    pub excuse: Excuse,
+    pub excuse: StateWord,
 }
 
 /// An event, and whether it was read.

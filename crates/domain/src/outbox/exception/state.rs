@@ -1,8 +1,6 @@
 //! What is to become of an excepted event.
 
 use crate::time::Timestamp;
-use std::fmt;
-use std::str::FromStr;
 
 /// What is to become of an excepted event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,52 +43,22 @@ impl ExceptionState {
     }
 }
 
-/// The word for a state, without what it carries.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum StateWord {
-    /// It is tried again.
-    Waiting,
-    /// An earlier event of its aggregate comes first.
-    Held,
-    /// Nobody tries any more.
-    Parked,
-    /// It is never published.
-    Skipped,
+crate::words! {
+    /// The word for a state, without what it carries.
+    #[derive(PartialOrd, Ord, Hash)]
+    pub enum StateWord: "not understood; there are waiting, held, parked and skipped" {
+        /// It is tried again.
+        Waiting = "waiting",
+        /// An earlier event of its aggregate comes first.
+        Held = "held",
+        /// Nobody tries any more.
+        Parked = "parked",
+        /// It is never published.
+        Skipped = "skipped",
+    }
 }
-
-/// The text names no state.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("not understood; there are waiting, held, parked and skipped")]
-pub struct NotAState;
 
 impl StateWord {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Waiting, Self::Held, Self::Parked, Self::Skipped];
-
     /// Those that keep later events of their aggregate waiting.
     pub const OPEN: [Self; 3] = [Self::Waiting, Self::Held, Self::Parked];
-
-    /// The word that is stored and shown.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Waiting => "waiting",
-            Self::Held => "held",
-            Self::Parked => "parked",
-            Self::Skipped => "skipped",
-        }
-    }
-}
-
-impl fmt::Display for StateWord {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for StateWord {
-    type Err = NotAState;
-
-    fn from_str(text: &str) -> Result<Self, NotAState> {
-        Self::ALL.into_iter().find(|word| word.as_str() == text).ok_or(NotAState)
-    }
 }

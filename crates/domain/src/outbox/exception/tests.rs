@@ -271,11 +271,3 @@ fn only_what_waits_is_tried_again_at_some_instant() {
         assert_eq!(state.next_attempt_at(), None);
     }
 }
-
-#[test]
-fn every_state_has_a_word_that_reads_back() {
-    for word in StateWord::ALL {
-        assert_eq!(word.as_str().parse(), Ok(word));
-    }
-    assert_eq!("dead".parse::<StateWord>(), Err(NotAState));
-}

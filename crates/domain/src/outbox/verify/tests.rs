@@ -111,7 +111,7 @@ proptest! {
         let mut sent = history.records.clone();
         let dropped = sent.remove(missing.index(sent.len()));
         let mut auditor = history.table();
-        auditor.exception(dropped.id, dropped.slot, dropped.seq, Excuse::Parked);
+        auditor.exception(dropped.id, dropped.slot, dropped.seq, StateWord::Parked);
         feed(&mut auditor, &sent);
 
         prop_assert!(auditor.verdict().is_clean());

@@ -1,7 +1,7 @@
 //! What the auditor tells: how many of each kind, and where the first of them are.
 
 use super::super::event::{Aggregate, EventId, Seq, Slot};
-use super::Excuse;
+use crate::outbox::exception::StateWord;
 use std::collections::BinaryHeap;
 use std::fmt;
 
@@ -99,12 +99,12 @@ pub struct Excused {
 }
 
 impl Excused {
-    pub(super) fn count(&mut self, excuse: Excuse) {
+    pub(super) fn count(&mut self, excuse: StateWord) {
         *match excuse {
-            Excuse::Waiting => &mut self.waiting,
-            Excuse::Held => &mut self.held,
-            Excuse::Parked => &mut self.parked,
-            Excuse::Skipped => &mut self.skipped,
+            StateWord::Waiting => &mut self.waiting,
+            StateWord::Held => &mut self.held,
+            StateWord::Parked => &mut self.parked,
+            StateWord::Skipped => &mut self.skipped,
         } += 1;
     }
 

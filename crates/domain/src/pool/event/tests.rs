@@ -3,12 +3,10 @@
 use super::*;
 use crate::lease::Epoch;
 use crate::pool::capacity::Capacity;
-use crate::pool::class::CLASSES;
-use crate::pool::decide::POLICIES;
 use crate::pool::settings::{Pause, PoolName};
-use crate::pool::state::STATES;
 use crate::pool::ticket::Upgrade;
-use crate::pool::weight::{Shape, WEIGHT_MODELS, weigh};
+use crate::pool::weight::{Shape, WeightModel, weigh};
+use crate::pool::{Class, Policy, State};
 use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -45,7 +43,7 @@ fn holder() -> impl Strategy<Value = Holder> {
 }
 
 fn weight() -> impl Strategy<Value = Weight> {
-    (select(WEIGHT_MODELS.to_vec()), any::<bool>(), 1_u8..5, 1_u32..1_000, 1_u32..1_000).prop_map(
+    (select(WeightModel::ALL.to_vec()), any::<bool>(), 1_u8..5, 1_u32..1_000, 1_u32..1_000).prop_map(
         |(model, hint_effective, sets, parallel, sessions)| {
             let some = |number| NonZeroU32::new(number).unwrap();
             let shape = Shape { parallel: some(parallel), sessions: some(sessions) };
@@ -57,7 +55,7 @@ fn weight() -> impl Strategy<Value = Weight> {
 prop_compose! {
     fn ticket()(
         (id, request, with, holder) in (id(), id(), prop::collection::vec(pool(), 0..3), holder()),
-        (state, class, weight) in (select(STATES.to_vec()), select(CLASSES.to_vec()), weight()),
+        (state, class, weight) in (select(State::ALL.to_vec()), select(Class::ALL.to_vec()), weight()),
         (asked, least, granted) in (number(), number(), of(number())),
         upgrade in of((number(), instant()).prop_map(|(parallel, since)| Upgrade { parallel, since })),
         epoch in any::<i64>().prop_map(Epoch::new),
@@ -87,7 +85,7 @@ prop_compose! {
         (name, external_id, db_type) in (pool(), of(any::<i64>()), any::<String>()),
         (max_units, threshold_percent, server_sets) in (any::<u32>(), any::<u8>(), any::<u8>()),
         (default_units, min_units, default_degree) in (number(), number(), number()),
-        (weight, policy) in (select(WEIGHT_MODELS.to_vec()), select(POLICIES.to_vec())),
+        (weight, policy) in (select(WeightModel::ALL.to_vec()), select(Policy::ALL.to_vec())),
         hint_effective: bool,
         paused in of((any::<String>(), any::<String>(), instant()).prop_map(|(by, reason, at)| Pause { by, reason, at })),
         capacity in prop::collection::vec(capacity(), 0..4),

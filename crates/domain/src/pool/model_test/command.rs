@@ -2,12 +2,11 @@
 
 use super::world::World;
 use crate::lease::Epoch;
-use crate::pool::class::CLASSES;
 use crate::pool::command::{Acquire, Command, Part, Release, ReleaseBy};
-use crate::pool::decide::POLICIES;
 use crate::pool::event::End;
 use crate::pool::settings::{Pause, PoolName};
 use crate::pool::ticket::Ticket;
+use crate::pool::{Class, Policy};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -112,7 +111,7 @@ impl World {
             request: self.id(),
             parts,
             holder: self.random.pick(&self.holders).clone(),
-            class: *self.random.pick(&CLASSES),
+            class: *self.random.pick(&Class::ALL),
             table: if self.random.percent(50) { "SALES_ORDER" } else { "CUSTOMER" }.to_owned(),
             hint: None,
             lease_for,
@@ -168,7 +167,7 @@ impl World {
         match self.random.below(10) {
             0 => settings.paused = Some(Pause { by: "minsu".into(), reason: "patch day".into(), at }),
             1..5 => settings.paused = None,
-            5 => settings.policy = *self.random.pick(&POLICIES),
+            5 => settings.policy = *self.random.pick(&Policy::ALL),
             6 => settings.threshold_percent = *self.random.pick(&[80, 95, 100]),
             _ => settings.max_units = *self.random.pick(&[10, 40, 100, 200, 200, 300, 300]),
         }

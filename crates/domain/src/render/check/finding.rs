@@ -2,79 +2,51 @@
 
 use std::fmt;
 
-/// What was looked at.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Check {
-    /// How large it is.
-    Size,
-    /// Its container.
-    Container,
-    /// That there is one stream of moving pictures.
-    VideoStreams,
-    /// That no picture is only attached.
-    AttachedPicture,
-    /// What it is encoded with.
-    Codec,
-    /// How its pixels are stored.
-    PixelFormat,
-    /// Its width and height.
-    Resolution,
-    /// That its pixels are square.
-    PixelShape,
-    /// That it is not interlaced.
-    FieldOrder,
-    /// Its frames per second.
-    Rate,
-    /// That all frames are equally long.
-    ConstantRate,
-    /// How long it is.
-    Duration,
-    /// That it has as many packets as it promises frames.
-    Packets,
-    /// That it has as many frames as it is long.
-    Frames,
-    /// Whether it has sound.
-    Audio,
-    /// The sampling rate of the sound.
-    SampleRate,
-    /// That sound and picture are equally long.
-    AudioDuration,
-    /// That every frame can be decoded.
-    Decoding,
-    /// How much of it is black.
-    Black,
-    /// How much of it stands still.
-    Frozen,
-    /// How much of it is silent.
-    Silent,
-}
-
-impl Check {
-    /// What people read.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Size => "size",
-            Self::Container => "container",
-            Self::VideoStreams => "video streams",
-            Self::AttachedPicture => "attached pictures",
-            Self::Codec => "codec",
-            Self::PixelFormat => "pixel format",
-            Self::Resolution => "resolution",
-            Self::PixelShape => "shape of pixels",
-            Self::FieldOrder => "field order",
-            Self::Rate => "frames per second",
-            Self::ConstantRate => "constant frame rate",
-            Self::Duration => "duration",
-            Self::Packets => "packets",
-            Self::Frames => "frames",
-            Self::Audio => "sound",
-            Self::SampleRate => "sampling rate",
-            Self::AudioDuration => "duration of the sound",
-            Self::Decoding => "decoding",
-            Self::Black => "black",
-            Self::Frozen => "standing still",
-            Self::Silent => "silence",
-        }
+crate::words! {
+    /// What was looked at.
+    #[derive(PartialOrd, Ord, Hash)]
+    pub enum Check {
+        /// How large it is.
+        Size = "size",
+        Container = "container",
+        /// That there is one stream of moving pictures.
+        VideoStreams = "video streams",
+        /// That no picture is only attached.
+        AttachedPicture = "attached pictures",
+        /// What it is encoded with.
+        Codec = "codec",
+        /// How its pixels are stored.
+        PixelFormat = "pixel format",
+        /// Its width and height.
+        Resolution = "resolution",
+        /// That its pixels are square.
+        PixelShape = "shape of pixels",
+        /// That it is not interlaced.
+        FieldOrder = "field order",
+        /// Its frames per second.
+        Rate = "frames per second",
+        /// That all frames are equally long.
+        ConstantRate = "constant frame rate",
+        /// How long it is.
+        Duration = "duration",
+        /// That it has as many packets as it promises frames.
+        Packets = "packets",
+        /// That it has as many frames as it is long.
+        Frames = "frames",
+        /// Whether it has sound.
+        Audio = "sound",
+        /// The sampling rate of the sound.
+        SampleRate = "sampling rate",
+        /// That sound and picture are equally long.
+        AudioDuration = "duration of the sound",
+        /// That every frame can be decoded.
+        Decoding = "decoding",
+        /// How much of it is black.
+        Black = "black",
+        /// How much of it stands still.
+        Frozen = "standing still",
+        /// How much of it is silent.
+        Silent = "silence",
     }
 }
 
@@ -91,7 +63,7 @@ pub struct Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: expected {}, found {}", self.check.label(), self.expected, self.actual)
+        write!(f, "{}: expected {}, found {}", self.check, self.expected, self.actual)
     }
 }
 

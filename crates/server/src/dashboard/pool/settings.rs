@@ -21,8 +21,7 @@ use serde::Deserialize;
 use tidemill_domain::access::Permission;
 use tidemill_domain::audit::FIELD_CHARS_MAX;
 use tidemill_domain::duration;
-use tidemill_domain::pool::decide::POLICIES;
-use tidemill_domain::pool::{Ledger, PoolName, Settings, State as TicketState, Ticket};
+use tidemill_domain::pool::{Ledger, Policy, PoolName, Settings, State as TicketState, Ticket};
 use tidemill_domain::time::Timestamp;
 use tidemill_store::pool::PoolRecord;
 
@@ -45,7 +44,7 @@ pub(super) fn markup(visit: &Visit, settings: &Settings) -> Markup {
                 label {
                     "Policy"
                     select name="policy" disabled[is_off] {
-                        @for policy in POLICIES {
+                        @for policy in Policy::ALL {
                             option value=(policy) selected[policy == settings.policy] { (policy) }
                         }
                     }

@@ -5,7 +5,6 @@ use crate::codec::DbText;
 use crate::error::StoreError;
 use crate::outbox::audit::AuditedException;
 use crate::row::damaged;
-use tidemill_domain::outbox::verify::Excuse;
 use tidemill_domain::outbox::{Aggregate, EventId, Seq, Slot};
 
 #[derive(Clone, Debug, sqlx::FromRow)]
@@ -24,13 +23,7 @@ impl TryFrom<AuditExceptionRow> for AuditedException {
             id: EventId::new(row.event_id),
             slot: slot_of(row.slot, EXCEPTION, row.event_id)?,
             seq: Seq::new(row.seq),
-            excuse: match row.state.as_str() {
-                "waiting" => Excuse::Waiting,
-                "held" => Excuse::Held,
-                "parked" => Excuse::Parked,
-                "skipped" => Excuse::Skipped,
-                _ => return Err(damaged(EXCEPTION, "state", row.event_id)),
-            },
+            excuse: row.state.parse().map_err(|_| damaged(EXCEPTION, "state", row.event_id))?,
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::Bench;
 use std::collections::BTreeMap;
-use tidemill_domain::outbox::verify::Excuse;
+use tidemill_domain::outbox::exception::StateWord;
 use tidemill_domain::outbox::{Cursor, EventId, Mark, Seq, Slot, Window};
 use tidemill_store::outbox::{AuditFrom, AuditedEvent};
 use tidemill_store::{Tx, sqlx};
@@ -176,8 +176,8 @@ async fn exceptions_are_told_with_why(bench: Bench) {
     tx.rollback().await.unwrap();
 
     exceptions.sort_unstable_by_key(|exception| exception.id);
-    let excuses: Vec<Excuse> = exceptions.iter().map(|exception| exception.excuse).collect();
-    assert_eq!(excuses, [Excuse::Waiting, Excuse::Held, Excuse::Parked, Excuse::Skipped]);
+    let excuses: Vec<StateWord> = exceptions.iter().map(|exception| exception.excuse).collect();
+    assert_eq!(excuses, [StateWord::Waiting, StateWord::Held, StateWord::Parked, StateWord::Skipped]);
     assert_eq!((exceptions[2].slot, exceptions[2].seq), (Slot::new(200), Seq::new(3)));
 }
 

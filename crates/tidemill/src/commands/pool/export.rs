@@ -10,7 +10,6 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::pool::State;
-use tidemill_domain::pool::state::STATES;
 use tidemill_store::Tx;
 
 /// More pools than anybody has.
@@ -39,7 +38,7 @@ pub(super) struct Order {
 impl Order {
     /// The states of the tickets that are meant.
     fn states(self) -> &'static [State] {
-        if self.running { &[State::Granted, State::Running, State::Suspect] } else { &STATES }
+        if self.running { &[State::Granted, State::Running, State::Suspect] } else { &State::ALL }
     }
 }
 

@@ -103,7 +103,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use tidemill_domain::pool::settings::Pause;
-    use tidemill_domain::pool::{Policy, weight::WEIGHT_MODELS};
+    use tidemill_domain::pool::{Policy, WeightModel};
     use tidemill_domain::time::Timestamp;
 
     fn read(text: &str) -> Result<Settings, String> {
@@ -158,7 +158,7 @@ mod tests {
             id in prop::option::of(any::<i64>()),
             max: u32,
             (threshold, least, default) in (1_u8..=100, 1_u32.., 1_u32..),
-            model in prop::sample::select(WEIGHT_MODELS.to_vec()),
+            model in prop::sample::select(WeightModel::ALL.to_vec()),
             (effective, fifo, paused) in any::<(bool, bool, bool)>(),
             window in prop::option::of(0_u32..2_000),
         ) {

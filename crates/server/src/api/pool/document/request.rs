@@ -5,7 +5,6 @@ use crate::api::pool::request::{HINT_CHARS_MAX, WAIT_SECONDS_MAX};
 use serde_json::Value;
 use std::num::NonZeroU32;
 use tidemill_domain::pool::Class;
-use tidemill_domain::pool::class::CLASSES;
 use tidemill_domain::pool::holder::LONGEST_NAME;
 
 /// Largest degree that is taken for one.
@@ -156,7 +155,7 @@ fn acquire(fields: &Fields<'_>, spec: Spec) -> Result<Acquire, BadField> {
         parallel_hint,
         hint: fields.long_text("hint", HINT_CHARS_MAX)?.or(spec.hint),
         partitions: spec.partitions,
-        class: fields.word("class", &CLASSES.map(|class| (class.as_str(), class)))?.unwrap_or_default(),
+        class: fields.word("class", &Class::ALL.map(|class| (class.as_str(), class)))?.unwrap_or_default(),
         min_parallel,
         wait_seconds: seconds(fields, "wait_seconds", 0, WAIT_SECONDS_MAX.into())?.unwrap_or(0),
         heartbeat_seconds: seconds(fields, "heartbeat_seconds", 1, HEARTBEAT_SECONDS_MAX)?,
