@@ -78,31 +78,19 @@ impl Migration {
     }
 }
 
-/// Where a migration stands in a database.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Standing {
-    /// Not applied yet.
-    Pending,
-    /// Applied as we know it.
-    Applied,
-    /// Applied, but with another content than ours.
-    Changed,
-    /// Applied by a newer program; we can work with it.
-    Newer,
-    /// Applied by a newer program; we cannot work with it.
-    NewerBreaking,
-}
-
-impl Standing {
-    /// The word for it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Applied => "applied",
-            Self::Changed => "changed",
-            Self::Newer => "newer",
-            Self::NewerBreaking => "newer, breaking",
-        }
+tidemill_domain::words! {
+    /// Where a migration stands in a database.
+    pub enum Standing {
+        /// Not applied yet.
+        Pending = "pending",
+        /// Applied as we know it.
+        Applied = "applied",
+        /// Applied, but with another content than ours.
+        Changed = "changed",
+        /// Applied by a newer program; we can work with it.
+        Newer = "newer",
+        /// Applied by a newer program; we cannot work with it.
+        NewerBreaking = "newer, breaking",
     }
 }
 

@@ -7,16 +7,18 @@ use std::time::Duration;
 use tidemill_domain::outbox::Telling;
 use tidemill_domain::time::Clock;
 
-/// When the schema is created and brought up to date without being asked.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Init {
-    /// On every start, on both databases.
-    Always,
-    /// On every start of an embedded database; PostgreSQL is migrated by command.
-    #[default]
-    Embedded,
-    /// Never; a schema that is missing or behind is an error.
-    Never,
+tidemill_domain::words! {
+    /// When the schema is created and brought up to date without being asked.
+    #[derive(Default)]
+    pub enum Init {
+        /// On every start, on both databases.
+        Always = "always",
+        /// On every start of an embedded database; PostgreSQL is migrated by command.
+        #[default]
+        Embedded = "embedded",
+        /// Never; a schema that is missing or behind is an error.
+        Never = "never",
+    }
 }
 
 /// What stands between us and PostgreSQL.
@@ -31,14 +33,16 @@ pub enum Pooler {
     Transaction,
 }
 
-/// How hard SQLite makes a commit stick.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Synchronous {
-    /// A commit that was answered survives a power cut.
-    #[default]
-    Full,
-    /// The last commits may be lost in a power cut; the file stays consistent.
-    Normal,
+tidemill_domain::words! {
+    /// How hard SQLite makes a commit stick.
+    #[derive(Default)]
+    pub enum Synchronous {
+        /// A commit that was answered survives a power cut.
+        #[default]
+        Full = "full",
+        /// The last commits may be lost in a power cut; the file stays consistent.
+        Normal = "normal",
+    }
 }
 
 /// How to open a store.

@@ -19,31 +19,12 @@ pub(crate) enum Place {
     Postgres(Box<PgConnectOptions>),
 }
 
-/// Which of the two databases.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Dialect {
-    /// PostgreSQL.
-    Postgres,
-    /// SQLite.
-    Sqlite,
-}
-
-impl Dialect {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Postgres, Self::Sqlite];
-
-    /// The word for it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Postgres => "postgres",
-            Self::Sqlite => "sqlite",
-        }
-    }
-}
-
-impl fmt::Display for Dialect {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+tidemill_domain::words! {
+    /// Which of the two databases.
+    pub enum Dialect {
+        /// PostgreSQL.
+        Postgres = "postgres",
+        Sqlite = "sqlite",
     }
 }
 

@@ -5,7 +5,7 @@ use crate::row::damaged;
 use crate::row::render::part::FieldMappingRow;
 use crate::tx::Renders;
 use tidemill_domain::audit::{Actor, AuditEntry};
-use tidemill_domain::render::mapping::{Kind, MappingRow, Unused};
+use tidemill_domain::render::mapping::MappingRow;
 
 /// Numbers that grow whenever somebody changes a mapping or a profile, by us or by SQL: caches compare them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,25 +62,16 @@ impl Renders<'_> {
 }
 
 fn stored(row: &MappingRow) -> FieldMappingRow {
-    let kind = match row.kind {
-        Kind::Text => "text",
-        Kind::Image => "image",
-        Kind::Expression => "expression",
-    };
-    let unused = row.unused.map(|unused| match unused {
-        Unused::Clear => "clear",
-        Unused::Leave => "leave",
-    });
     FieldMappingRow {
         composition_id: row.composition.clone(),
         field_name: row.field_name.clone(),
         layer_name: row.layer_name.clone(),
         layer_composition: row.layer_composition.clone(),
         property: row.property.clone(),
-        kind: kind.to_owned(),
+        kind: row.kind.to_string(),
         source: row.source.clone(),
         optional: row.optional,
-        unused: unused.map(str::to_owned),
+        unused: row.unused.map(|unused| unused.to_string()),
     }
 }
 
@@ -91,18 +82,8 @@ impl TryFrom<FieldMappingRow> for MappingRow {
         let broken = |column| {
             damaged("aep_field_mapping", column, format!("{}/{}", row.composition_id, row.field_name))
         };
-        let kind = match row.kind.as_str() {
-            "text" => Kind::Text,
-            "image" => Kind::Image,
-            "expression" => Kind::Expression,
-            _ => return Err(broken("kind")),
-        };
-        let unused = match row.unused.as_deref() {
-            None => None,
-            Some("clear") => Some(Unused::Clear),
-            Some("leave") => Some(Unused::Leave),
-            Some(_) => return Err(broken("unused")),
-        };
+        let kind = row.kind.parse().map_err(|_| broken("kind"))?;
+        let unused = row.unused.as_deref().map(str::parse).transpose().map_err(|_| broken("unused"))?;
         Ok(Self {
             composition: row.composition_id,
             field_name: row.field_name,

@@ -5,7 +5,6 @@ use super::{RENDER_CANCELLED, RENDER_LEFTOVER, RENDER_WAITING};
 use crate::codec::DbTime;
 use crate::crash_point;
 use crate::error::StoreError;
-use crate::row::render::part::leftover_words;
 use crate::row::render::{RenderRow, storable};
 use crate::tx::{AttemptEnd, AttemptNote, NewLeftover, Renders, Saving};
 use serde_json::Value;
@@ -67,14 +66,13 @@ impl Renders<'_> {
         if let Act::DropJob { epoch, slot, file } = decision.act {
             let uid = Uid::new(before.id, epoch).to_string();
             let is_own = old.job_epoch == Some(epoch.get());
-            let (slot, file) = leftover_words(slot, file);
             self.render_leftover_insert(&NewLeftover {
                 render_id: row.id,
                 epoch: epoch.get(),
                 nexrender_job_id: old.nexrender_job_id.as_deref().filter(|_| is_own).unwrap_or(&uid),
                 staged_path: old.staged_path.as_deref().filter(|_| is_own),
-                slot,
-                file,
+                slot: slot.as_str(),
+                file: file.as_str(),
                 since: change.now.into(),
                 look_after: change.now.plus(change.leftover_kept).into(),
             })

@@ -3,46 +3,19 @@
 use crate::error::StoreError;
 use crate::row::render::part::WorkerRow;
 use crate::tx::Renders;
-use std::str::FromStr;
 use std::time::Duration;
 use tidemill_domain::process::ProcessId;
 use tidemill_domain::time::Timestamp;
 
-/// What a worker does.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum WorkerState {
-    /// It takes renders.
-    Working,
-    /// It takes none until something outside is mended.
-    Paused,
-    /// It takes none, and is about to end.
-    Draining,
-}
-
-impl WorkerState {
-    /// All.
-    pub const ALL: [Self; 3] = [Self::Working, Self::Paused, Self::Draining];
-
-    /// The word that is stored and shown.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Working => "working",
-            Self::Paused => "paused",
-            Self::Draining => "draining",
-        }
-    }
-}
-
-/// The text names no state.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("not a state of a render worker")]
-pub struct NotAWorkerState;
-
-impl FromStr for WorkerState {
-    type Err = NotAWorkerState;
-
-    fn from_str(text: &str) -> Result<Self, NotAWorkerState> {
-        Self::ALL.into_iter().find(|state| state.as_str() == text).ok_or(NotAWorkerState)
+tidemill_domain::words! {
+    /// What a worker does.
+    pub enum WorkerState {
+        /// It takes renders.
+        Working = "working",
+        /// It takes none until something outside is mended.
+        Paused = "paused",
+        /// It takes none, and is about to end.
+        Draining = "draining",
     }
 }
 

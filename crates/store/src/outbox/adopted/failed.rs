@@ -27,22 +27,13 @@ pub struct FailedRecord {
     pub is_skipped: bool,
 }
 
-/// What is to be done with rows that have FAILED.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum RowOrder {
-    /// They stay as they are, and hold nobody back any more.
-    Skip,
-    /// They are tried again at once, as if they had never been.
-    Replay,
-}
-
-impl RowOrder {
-    /// Its word.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Skip => "skip",
-            Self::Replay => "replay",
-        }
+tidemill_domain::words! {
+    /// What is to be done with rows that have FAILED.
+    pub enum RowOrder {
+        /// They stay as they are, and hold nobody back any more.
+        Skip = "skip",
+        /// They are tried again at once, as if they had never been.
+        Replay = "replay",
     }
 }
 

@@ -9,7 +9,6 @@ use std::time::Duration;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::render::RenderId;
 use tidemill_domain::render::attempt::AttemptOutcome;
-use tidemill_domain::render::lifecycle::{File, Slot};
 
 #[derive(Clone, Debug, sqlx::FromRow)]
 pub(crate) struct TransitionRow {
@@ -99,39 +98,16 @@ impl TryFrom<LeftoverRow> for Leftover {
 
     fn try_from(row: LeftoverRow) -> Result<Self, StoreError> {
         let broken = |column| damaged("render_leftover", column, format!("{} {}", row.render_id, row.epoch));
-        let slot = match row.slot.as_str() {
-            "free" => Slot::Free,
-            "busy" => Slot::BusyUntilItEnds,
-            _ => return Err(broken("slot")),
-        };
-        let file = match row.file.as_str() {
-            "keep" => File::Keep,
-            "delete" => File::Delete,
-            _ => return Err(broken("file")),
-        };
         Ok(Self {
             render: RenderId::new(row.render_id),
             epoch: Epoch::new(row.epoch),
+            slot: row.slot.parse().map_err(|_| broken("slot"))?,
+            file: row.file.parse().map_err(|_| broken("file"))?,
             remote_job: row.nexrender_job_id,
             staged_path: row.staged_path,
-            slot,
-            file,
             since: row.since.into(),
         })
     }
-}
-
-/// The words that are stored.
-pub(crate) fn leftover_words(slot: Slot, file: File) -> (&'static str, &'static str) {
-    let slot = match slot {
-        Slot::Free => "free",
-        Slot::BusyUntilItEnds => "busy",
-    };
-    let file = match file {
-        File::Keep => "keep",
-        File::Delete => "delete",
-    };
-    (slot, file)
 }
 
 #[derive(Clone, Debug, sqlx::FromRow)]
