@@ -35,23 +35,15 @@ const OF_PRODUCERS: [&str; 6] = [
     "request.timeout.ms",
 ];
 
-/// Which records are read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Isolation {
-    /// Those whose transaction has committed, and those without one.
-    #[default]
-    ReadCommitted,
-    /// All, those of aborted transactions included.
-    ReadUncommitted,
-}
-
-impl Isolation {
-    /// The word of Kafka for it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::ReadCommitted => "read_committed",
-            Self::ReadUncommitted => "read_uncommitted",
-        }
+tidemill_domain::words! {
+    /// Which records are read.
+    #[derive(Default)]
+    pub enum Isolation {
+        /// Those whose transaction has committed, and those without one.
+        #[default]
+        ReadCommitted = "read_committed",
+        /// All, those of aborted transactions included.
+        ReadUncommitted = "read_uncommitted",
     }
 }
 

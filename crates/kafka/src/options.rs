@@ -3,7 +3,6 @@
 use crate::client::{BadOption, ClientOptions};
 use crate::route::{BadRoute, Topics};
 use crate::security::Security;
-use std::fmt;
 use std::time::Duration;
 use tidemill_domain::code::Code;
 
@@ -47,34 +46,17 @@ impl KafkaOptions {
     }
 }
 
-/// How batches are made smaller.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Compression {
-    /// Not at all.
-    None,
-    /// Quick, and small enough.
-    Lz4,
-    /// Smaller, for more work.
-    Zstd,
-    /// For readers that know nothing else.
-    Snappy,
-}
-
-impl Compression {
-    /// The word of the client for it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Lz4 => "lz4",
-            Self::Zstd => "zstd",
-            Self::Snappy => "snappy",
-        }
-    }
-}
-
-impl fmt::Display for Compression {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+tidemill_domain::words! {
+    /// How batches are made smaller.
+    pub enum Compression {
+        /// Not at all.
+        None = "none",
+        /// Quick, and small enough.
+        Lz4 = "lz4",
+        /// Smaller, for more work.
+        Zstd = "zstd",
+        /// For readers that know nothing else.
+        Snappy = "snappy",
     }
 }
 

@@ -4,7 +4,6 @@ use crate::options::KafkaError;
 use rdkafka::ClientConfig;
 use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 /// What is asked for before a record is taken. Nothing by default.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -39,39 +38,15 @@ pub struct Sasl {
     pub password: String,
 }
 
-/// How a name and a password are shown to a broker.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Mechanism {
-    /// As they are; only sensible over TLS.
-    Plain,
-    /// By a proof that does not tell the password.
-    ScramSha256,
-    /// The same with a longer hash.
-    ScramSha512,
-}
-
-impl Mechanism {
-    /// The name that Kafka has for it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Plain => "PLAIN",
-            Self::ScramSha256 => "SCRAM-SHA-256",
-            Self::ScramSha512 => "SCRAM-SHA-512",
-        }
-    }
-}
-
-/// Not a mechanism that is known here.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the mechanisms are PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512")]
-pub struct UnknownMechanism;
-
-impl FromStr for Mechanism {
-    type Err = UnknownMechanism;
-
-    fn from_str(text: &str) -> Result<Self, UnknownMechanism> {
-        let all = [Self::Plain, Self::ScramSha256, Self::ScramSha512];
-        all.into_iter().find(|one| one.as_str().eq_ignore_ascii_case(text)).ok_or(UnknownMechanism)
+tidemill_domain::words! {
+    /// How a name and a password are shown to a broker.
+    pub enum Mechanism any_case: "the mechanisms are PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512" {
+        /// As they are; only sensible over TLS.
+        Plain = "PLAIN",
+        /// By a proof that does not tell the password.
+        ScramSha256 = "SCRAM-SHA-256",
+        /// The same with a longer hash.
+        ScramSha512 = "SCRAM-SHA-512",
     }
 }
 

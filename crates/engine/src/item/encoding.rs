@@ -2,26 +2,20 @@
 
 use std::borrow::Cow;
 
-/// How the text of a file is encoded.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[non_exhaustive]
-pub enum Encoding {
-    /// UTF-8; a byte order mark at the beginning is passed over.
-    #[default]
-    Utf8,
-    /// EUC-KR with the extensions of code page 949, as Korean files usually are.
-    EucKr,
+tidemill_domain::words! {
+    /// How the text of a file is encoded.
+    #[derive(Default)]
+    #[non_exhaustive]
+    pub enum Encoding {
+        /// UTF-8; a byte order mark at the beginning is passed over.
+        #[default]
+        Utf8 = "UTF-8",
+        /// EUC-KR with the extensions of code page 949, as Korean files usually are.
+        EucKr = "EUC-KR",
+    }
 }
 
 impl Encoding {
-    /// Its name in messages.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Utf8 => "UTF-8",
-            Self::EucKr => "EUC-KR",
-        }
-    }
-
     /// The text; an error that people can read when the bytes are not of this encoding.
     pub(crate) fn decode(self, bytes: &[u8]) -> Result<Cow<'_, str>, String> {
         let text = match self {

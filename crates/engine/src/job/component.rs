@@ -121,22 +121,13 @@ impl<I: Clone + Send + Sync + 'static> ItemProcessor<I> for PassThrough {
     }
 }
 
-/// How often what a writer writes can arrive, after a crash.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Delivery {
-    /// Once: it commits with the chunk, or is cut back to the chunk on restart.
-    ExactlyOnce,
-    /// At least once: the items of one chunk may arrive twice.
-    AtLeastOnce,
-}
-
-impl Delivery {
-    /// The word that is stored and shown.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::ExactlyOnce => "exactly-once",
-            Self::AtLeastOnce => "at-least-once",
-        }
+tidemill_domain::words! {
+    /// How often what a writer writes can arrive, after a crash.
+    pub enum Delivery {
+        /// Once: it commits with the chunk, or is cut back to the chunk on restart.
+        ExactlyOnce = "exactly-once",
+        /// At least once: the items of one chunk may arrive twice.
+        AtLeastOnce = "at-least-once",
     }
 }
 
