@@ -23,14 +23,16 @@ pub struct Webhook {
     clock: Arc<dyn Clock>,
 }
 
-/// What is posted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Format {
-    /// The notice as it is stored.
-    #[default]
-    Tidemill,
-    /// The notice as Amazon SNS posts that of a CloudWatch alarm; the topic has the name of the webhook.
-    Sns,
+tidemill_domain::words! {
+    /// What is posted.
+    #[derive(Default)]
+    pub enum Format {
+        /// The notice as it is stored.
+        #[default]
+        Tidemill = "tidemill",
+        /// The notice as Amazon SNS posts that of a CloudWatch alarm; the topic has the name of the webhook.
+        Sns = "sns",
+    }
 }
 
 /// A webhook that could never be called.

@@ -10,15 +10,16 @@ use tidemill_domain::access::ROLES;
 use tidemill_domain::audit::Role;
 use tidemill_domain::time::Timestamp;
 
-/// Which signature an issuer uses.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Signature {
-    /// HMAC with a shared secret.
-    Hs256,
-    /// RSA.
-    Rs256,
-    /// Elliptic curve P-256.
-    Es256,
+tidemill_domain::words! {
+    /// Which signature an issuer uses.
+    pub enum Signature {
+        /// HMAC with a shared secret.
+        Hs256 = "hs256",
+        /// RSA.
+        Rs256 = "rs256",
+        /// Elliptic curve P-256.
+        Es256 = "es256",
+    }
 }
 
 impl Signature {

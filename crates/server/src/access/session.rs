@@ -5,23 +5,17 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
-/// How the cookie is called. The prefix binds it to this very host, but browsers take it over TLS only.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum CookieName {
-    /// Over plain HTTP.
-    Plain,
-    /// Over TLS.
-    Host,
+tidemill_domain::words! {
+    /// How the cookie is called. The prefix binds it to this very host, but browsers take it over TLS only.
+    pub enum CookieName {
+        /// Over plain HTTP.
+        Plain = "tidemill_session",
+        /// Over TLS.
+        Host = "__Host-tidemill_session",
+    }
 }
 
 impl CookieName {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Plain => "tidemill_session",
-            Self::Host => "__Host-tidemill_session",
-        }
-    }
-
     const fn attributes(self) -> &'static str {
         match self {
             Self::Plain => "Path=/; HttpOnly; SameSite=Lax",

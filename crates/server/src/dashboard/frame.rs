@@ -10,34 +10,20 @@ use axum::response::Html;
 use maud::{DOCTYPE, Markup, html};
 use tidemill_domain::time::Timestamp;
 
-/// An entry of the navigation. Pillars that are not there are not in it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Section {
-    Overview,
-    Jobs,
-    Pools,
-    Outbox,
-    Render,
-    Alerts,
-    Settings,
+tidemill_domain::words! {
+    /// An entry of the navigation. Pillars that are not there are not in it.
+    pub(crate) enum Section {
+        Overview = "Overview",
+        Jobs = "Jobs",
+        Pools = "Pools",
+        Outbox = "Outbox",
+        Render = "Render",
+        Alerts = "Alerts",
+        Settings = "Settings",
+    }
 }
 
 impl Section {
-    const ALL: [Self; 7] =
-        [Self::Overview, Self::Jobs, Self::Pools, Self::Outbox, Self::Render, Self::Alerts, Self::Settings];
-
-    const fn title(self) -> &'static str {
-        match self {
-            Self::Overview => "Overview",
-            Self::Jobs => "Jobs",
-            Self::Pools => "Pools",
-            Self::Outbox => "Outbox",
-            Self::Render => "Render",
-            Self::Alerts => "Alerts",
-            Self::Settings => "Settings",
-        }
-    }
-
     fn address(self, state: &State) -> String {
         match self {
             Self::Overview => home(state),
@@ -79,7 +65,7 @@ pub(crate) struct Frame<'a> {
 impl Frame<'_> {
     /// The whole page.
     pub(crate) fn render(&self, content: &Markup) -> Html<String> {
-        self.render_in(self.title.unwrap_or(self.section.title()), content)
+        self.render_in(self.title.unwrap_or(self.section.as_str()), content)
     }
 
     /// The whole page, in a window that is called otherwise.
@@ -126,7 +112,7 @@ impl Frame<'_> {
                         li {
                             a href=(section.address(state)) data-key=(section.key())
                                 aria-current=[(section == self.section).then_some("page")] {
-                                (section.title())
+                                (section)
                                 @if section == Section::Alerts { (pulse::failing(self.pulse)) }
                             }
                         }
@@ -142,7 +128,7 @@ impl Frame<'_> {
             @if let Some(title) = self.title {
                 nav.crumbs aria-label="Breadcrumb" {
                     ol {
-                        li { a href=(self.section.address(state)) { (self.section.title()) } }
+                        li { a href=(self.section.address(state)) { (self.section.as_str()) } }
                         li aria-current="page" { (title) }
                     }
                 }
@@ -162,20 +148,20 @@ impl Frame<'_> {
                     form method="post" action=(state.path("/settings/preferences")) {
                         (form::token(&visit.principal))
                         input type="hidden" name="back" value=(visit.address);
-                        (cycle(TimeMode::FIELD, "Times", TimeMode::ALL, preferences.time, TimeMode::as_str))
+                        (cycle("time", "Times", TimeMode::NAMES, preferences.time.as_str()))
                         " "
-                        (cycle(Theme::FIELD, "Theme", Theme::ALL, preferences.theme, Theme::as_str))
+                        (cycle("theme", "Theme", Theme::NAMES, preferences.theme.as_str()))
                         " "
                         @if visit.is_viewer() {
                             span.soft { "Read-only: role " (visit.principal.role) }
                         } @else {
-                            button name=(ReadOnly::FIELD) value=(after(ReadOnly::ALL, preferences.read_only).as_str()) {
+                            button name="read_only" value=(after(ReadOnly::NAMES, preferences.read_only.as_str())) {
                                 "Read-only: " b { (preferences.read_only.as_str()) }
                             }
                         }
                         noscript {
                             " "
-                            button name=(Reload::FIELD) value=(after(Reload::ALL, preferences.reload).as_str()) {
+                            button name="reload" value=(after(Reload::NAMES, preferences.reload.as_str())) {
                                 "Reload every 15 s: " b { (preferences.reload.as_str()) }
                             }
                         }
@@ -213,17 +199,10 @@ impl Frame<'_> {
 }
 
 /// A button that goes through the words of a preference: by a form without the script, in place with it.
-fn cycle<T: Copy + PartialEq>(
-    field: &str,
-    label: &str,
-    all: &[T],
-    now: T,
-    word: impl Fn(T) -> &'static str,
-) -> Markup {
-    let words: Vec<&str> = all.iter().map(|choice| word(*choice)).collect();
+fn cycle(field: &str, label: &str, words: &[&'static str], now: &'static str) -> Markup {
     html! {
-        button name=(field) value=(word(after(all, now))) data-cycle=(words.join(" ")) {
-            (label) ": " b { (word(now)) }
+        button name=(field) value=(after(words, now)) data-cycle=(words.join(" ")) {
+            (label) ": " b { (now) }
         }
     }
 }

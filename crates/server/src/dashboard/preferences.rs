@@ -12,88 +12,52 @@ use axum::extract::State as Given;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use serde::Deserialize;
+use std::str::FromStr;
 
-/// A preference is one of a few words; the first is the default.
-macro_rules! choice {
-    ($(#[$about:meta])+ $name:ident in $field:literal { $($(#[$doc:meta])+ $variant:ident = $word:literal,)+ }) => {
-        $(#[$about])+
-        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-        pub(crate) enum $name { $($(#[$doc])+ $variant,)+ }
-
-        impl $name {
-            /// Name of its field in forms.
-            pub(crate) const FIELD: &str = $field;
-            const COOKIE: &str = concat!("tidemill_", $field);
-            /// All of them, in the order in which a button goes through them.
-            pub(crate) const ALL: &[Self] = &[$(Self::$variant,)+];
-
-            /// The word that is kept and shown.
-            pub(crate) const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $word,)+ }
-            }
-
-            fn of_word(word: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|known| known.as_str() == word)
-            }
-
-            fn of_cookie(headers: &HeaderMap) -> Self {
-                value(headers, Self::COOKIE).and_then(|word| Self::of_word(&word)).unwrap_or(Self::ALL[0])
-            }
-        }
-    };
-}
-
-choice! {
+tidemill_domain::words! {
     /// Which colours.
-    Theme in "theme" {
+    #[derive(Default)]
+    pub(crate) enum Theme {
         /// As the operating system has it.
+        #[default]
         Auto = "auto",
-        /// Dark on light.
         Light = "light",
-        /// Light on dark.
         Dark = "dark",
     }
-}
 
-choice! {
     /// How instants are told.
-    TimeMode in "time" {
-        /// In UTC.
+    #[derive(Default)]
+    pub(crate) enum TimeMode {
+        #[default]
         Utc = "utc",
         /// In the browser's zone; that takes the script, without it UTC is shown.
         Local = "local",
         /// By how long ago.
         Relative = "relative",
     }
-}
 
-choice! {
     /// Whether buttons that change things are out of reach. A safety for the hand; rights are checked elsewhere.
-    ReadOnly in "read_only" {
-        /// They can be used.
+    #[derive(Default)]
+    pub(crate) enum ReadOnly {
+        #[default]
         Off = "off",
-        /// They cannot.
         On = "on",
     }
-}
 
-choice! {
     /// Whether single keys do things.
-    Shortcuts in "shortcuts" {
-        /// They do.
+    #[derive(Default)]
+    pub(crate) enum Shortcuts {
+        #[default]
         On = "on",
-        /// They do not.
         Off = "off",
     }
-}
 
-choice! {
     /// Whether pages are fetched again every 15 seconds where there is no script. Not unless it is asked for: what
     /// somebody types or ticks would be gone.
-    Reload in "reload" {
-        /// They stay as they are.
+    #[derive(Default)]
+    pub(crate) enum Reload {
+        #[default]
         Off = "off",
-        /// They are.
         On = "on",
     }
 }
@@ -112,19 +76,23 @@ impl Preferences {
     /// As the cookies say; what is not understood is as if it were not there.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         Self {
-            theme: Theme::of_cookie(headers),
-            time: TimeMode::of_cookie(headers),
-            read_only: ReadOnly::of_cookie(headers),
-            shortcuts: Shortcuts::of_cookie(headers),
-            reload: Reload::of_cookie(headers),
+            theme: of_cookie(headers, "tidemill_theme"),
+            time: of_cookie(headers, "tidemill_time"),
+            read_only: of_cookie(headers, "tidemill_read_only"),
+            shortcuts: of_cookie(headers, "tidemill_shortcuts"),
+            reload: of_cookie(headers, "tidemill_reload"),
         }
     }
 }
 
-/// The choice after `one`, and after the last the first.
-pub(crate) fn after<T: Copy + PartialEq>(all: &[T], one: T) -> T {
-    let next = all.iter().skip_while(|known| **known != one).nth(1);
-    next.or_else(|| all.first()).copied().unwrap_or(one)
+fn of_cookie<T: FromStr + Default>(headers: &HeaderMap, name: &str) -> T {
+    value(headers, name).and_then(|word| word.parse().ok()).unwrap_or_default()
+}
+
+/// The word after `one`, and after the last the first.
+pub(crate) fn after(words: &[&'static str], one: &'static str) -> &'static str {
+    let next = words.iter().skip_while(|known| **known != one).nth(1);
+    next.or_else(|| words.first()).copied().unwrap_or(one)
 }
 
 /// What is to change; an absent field stays as it is.
@@ -142,27 +110,23 @@ pub(crate) struct Changes {
 
 impl Changes {
     fn cookies(&self) -> Result<Vec<(&'static str, &'static str)>, Problem> {
-        let mut cookies = Vec::new();
-        let mut take = |cookie, given: Option<Option<&'static str>>| match given {
-            None => Ok(()),
-            Some(Some(word)) => {
-                cookies.push((cookie, word));
-                Ok(())
-            }
-            Some(None) => {
-                Err(Problem::bad_request("there is no such preference", "choose one on the settings page"))
-            }
-        };
-        let word = |text: &Option<String>, find: fn(&str) -> Option<&'static str>| text.as_deref().map(find);
-        take(Theme::COOKIE, word(&self.theme, |text| Theme::of_word(text).map(Theme::as_str)))?;
-        take(TimeMode::COOKIE, word(&self.time, |text| TimeMode::of_word(text).map(TimeMode::as_str)))?;
-        take(ReadOnly::COOKIE, word(&self.read_only, |text| ReadOnly::of_word(text).map(ReadOnly::as_str)))?;
-        take(
-            Shortcuts::COOKIE,
-            word(&self.shortcuts, |text| Shortcuts::of_word(text).map(Shortcuts::as_str)),
-        )?;
-        take(Reload::COOKIE, word(&self.reload, |text| Reload::of_word(text).map(Reload::as_str)))?;
-        Ok(cookies)
+        let given = [
+            ("tidemill_theme", &self.theme, Theme::NAMES),
+            ("tidemill_time", &self.time, TimeMode::NAMES),
+            ("tidemill_read_only", &self.read_only, ReadOnly::NAMES),
+            ("tidemill_shortcuts", &self.shortcuts, Shortcuts::NAMES),
+            ("tidemill_reload", &self.reload, Reload::NAMES),
+        ];
+        let given =
+            given.into_iter().filter_map(|(cookie, word, words)| Some((cookie, word.as_ref()?, words)));
+        given
+            .map(|(cookie, word, words)| {
+                let known = words.iter().find(|known| *known == word).ok_or_else(|| {
+                    Problem::bad_request("there is no such preference", "choose one on the settings page")
+                })?;
+                Ok((cookie, *known))
+            })
+            .collect()
     }
 }
 
@@ -242,10 +206,10 @@ mod tests {
 
     #[test]
     fn a_button_goes_through_all_words_and_around() {
-        let mut seen = vec![Theme::Auto];
+        let mut seen = vec!["auto"];
         while seen.len() < 4 {
-            seen.push(after(Theme::ALL, seen[seen.len() - 1]));
+            seen.push(after(Theme::NAMES, seen[seen.len() - 1]));
         }
-        assert_eq!(seen, [Theme::Auto, Theme::Light, Theme::Dark, Theme::Auto]);
+        assert_eq!(seen, ["auto", "light", "dark", "auto"]);
     }
 }

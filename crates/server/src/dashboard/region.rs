@@ -41,34 +41,21 @@ pub enum Page {
     Other,
 }
 
-/// Whether the buttons of a page can be used: what is sent to many is sent to those who may and to those who may not.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Buttons {
-    /// They can.
-    On,
-    /// They cannot.
-    Off,
+tidemill_domain::words! {
+    /// Whether the buttons of a page can be used: what is sent to many is sent to those who may and to those who may not.
+    #[derive(PartialOrd, Ord)]
+    pub enum Buttons {
+        /// They can.
+        On = "on",
+        /// They cannot.
+        Off = "off",
+    }
 }
 
 impl Buttons {
-    /// Both.
-    pub(crate) const ALL: [Self; 2] = [Self::On, Self::Off];
-
     /// On, unless there is a reason against it.
     pub(crate) const fn unless(refusal: Option<&str>) -> Self {
         if refusal.is_none() { Self::On } else { Self::Off }
-    }
-
-    /// The word in addresses and names of regions.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::On => "on",
-            Self::Off => "off",
-        }
-    }
-
-    fn of_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|buttons| buttons.as_str() == word)
     }
 }
 
@@ -113,7 +100,7 @@ impl Page {
 
     fn with_buttons(word: &str) -> Option<Self> {
         let (rest, buttons) = word.rsplit_once(':')?;
-        let buttons = Buttons::of_word(buttons)?;
+        let buttons = buttons.parse().ok()?;
         match rest.split_once(':').unwrap_or((rest, "")) {
             ("pools", "") => Some(Self::Pools(buttons)),
             ("pool", of) => Some(Self::Pool(of.parse().ok()?, buttons)),

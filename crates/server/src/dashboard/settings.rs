@@ -45,12 +45,12 @@ fn preferences(visit: &Visit) -> Markup {
             input type="hidden" name="back" value=(visit.state.path("/settings"));
             p.soft { "Kept in this browser." }
             div.fields {
-                (choice(Theme::FIELD, "Theme", Theme::ALL, now.theme, Theme::as_str))
-                (choice(TimeMode::FIELD, "Times", TimeMode::ALL, now.time, TimeMode::as_str))
-                (choice(Shortcuts::FIELD, "Keyboard shortcuts", Shortcuts::ALL, now.shortcuts, Shortcuts::as_str))
-                (choice(Reload::FIELD, "Reload every 15 s without scripts", Reload::ALL, now.reload, Reload::as_str))
+                (choice("theme", "Theme", Theme::NAMES, now.theme.as_str()))
+                (choice("time", "Times", TimeMode::NAMES, now.time.as_str()))
+                (choice("shortcuts", "Keyboard shortcuts", Shortcuts::NAMES, now.shortcuts.as_str()))
+                (choice("reload", "Reload every 15 s without scripts", Reload::NAMES, now.reload.as_str()))
                 @if !visit.is_viewer() {
-                    (choice(ReadOnly::FIELD, "Read-only mode", ReadOnly::ALL, now.read_only, ReadOnly::as_str))
+                    (choice("read_only", "Read-only mode", ReadOnly::NAMES, now.read_only.as_str()))
                 }
             }
             div.row { button.do { "Save" } }
@@ -58,18 +58,12 @@ fn preferences(visit: &Visit) -> Markup {
     }
 }
 
-fn choice<T: Copy + PartialEq>(
-    field: &str,
-    label: &str,
-    all: &[T],
-    now: T,
-    word: impl Fn(T) -> &'static str,
-) -> Markup {
+fn choice(field: &str, label: &str, words: &[&str], now: &str) -> Markup {
     html! {
         label {
             (label)
             select name=(field) {
-                @for one in all { option value=(word(*one)) selected[*one == now] { (word(*one)) } }
+                @for word in words { option value=(word) selected[*word == now] { (word) } }
             }
         }
     }

@@ -22,15 +22,17 @@ impl Default for LambdaOptions {
     }
 }
 
-/// Whether calls have to be signed.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum SignatureMode {
-    /// Where the server asks nobody who he is, neither are callers of the function. Where it does, a signature is one
-    /// way to tell it.
-    #[default]
-    Off,
-    /// Always.
-    Verify,
+tidemill_domain::words! {
+    /// Whether calls have to be signed.
+    #[derive(Default)]
+    pub enum SignatureMode {
+        /// Where the server asks nobody who he is, neither are callers of the function. Where it does, a signature is one
+        /// way to tell it.
+        #[default]
+        Off = "off",
+        /// Always.
+        Verify = "verify",
+    }
 }
 
 /// The key of somebody who may ask for units.

@@ -16,28 +16,15 @@ use serde_json::json;
 use tidemill_domain::render::RenderId;
 use tidemill_store::render::{Ordered, RENDER_WAITING};
 
-/// What can be done with one render.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Verb {
-    /// Give it up.
-    Cancel,
-    /// Try it again at once.
-    Retry,
-    /// Take it from a worker that has vanished.
-    Recover,
-}
-
-impl Verb {
-    /// All.
-    pub(crate) const ALL: [Self; 3] = [Self::Cancel, Self::Retry, Self::Recover];
-
-    /// The word in addresses, and at the command line.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Cancel => "cancel",
-            Self::Retry => "retry",
-            Self::Recover => "recover",
-        }
+tidemill_domain::words! {
+    /// What can be done with one render.
+    pub(crate) enum Verb {
+        /// Give it up.
+        Cancel = "cancel",
+        /// Try it again at once.
+        Retry = "retry",
+        /// Take it from a worker that has vanished.
+        Recover = "recover",
     }
 }
 

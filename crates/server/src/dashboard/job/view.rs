@@ -42,7 +42,7 @@ impl JobsView {
     }
 
     pub(crate) fn standing(&self) -> Option<Standing> {
-        Standing::of_word(&self.status)
+        self.status.parse().ok()
     }
 
     /// Whether it leaves anything out.

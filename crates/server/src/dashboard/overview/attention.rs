@@ -23,23 +23,17 @@ const SHOWN: usize = 10;
 /// What the columns are called.
 pub(super) const COLUMNS: &[&str] = &["Severity", "What", "Why", "Since"];
 
-/// How bad it is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Weight {
-    Critical,
-    Warning,
-    Info,
+tidemill_domain::words! {
+    /// How bad it is.
+    #[derive(PartialOrd, Ord)]
+    enum Weight {
+        Critical = "critical",
+        Warning = "warning",
+        Info = "info",
+    }
 }
 
 impl Weight {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Critical => "critical",
-            Self::Warning => "warning",
-            Self::Info => "info",
-        }
-    }
-
     const fn health(self) -> Health {
         match self {
             Self::Critical => Health::Bad,

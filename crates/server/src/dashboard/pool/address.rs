@@ -35,34 +35,23 @@ impl fmt::Debug for Key {
     }
 }
 
-/// What is shown of a pool below its bar.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub(crate) enum Tab {
-    /// Who has units.
-    #[default]
-    Holders,
-    /// Who waits for them.
-    Queue,
-    /// What was decided.
-    History,
-    /// What is set about it.
-    Settings,
+tidemill_domain::words! {
+    /// What is shown of a pool below its bar.
+    #[derive(PartialOrd, Ord, Default)]
+    pub(crate) enum Tab {
+        /// Who has units.
+        #[default]
+        Holders = "holders",
+        /// Who waits for them.
+        Queue = "queue",
+        /// What was decided.
+        History = "history",
+        /// What is set about it.
+        Settings = "settings",
+    }
 }
 
 impl Tab {
-    /// All, in their order.
-    pub(crate) const ALL: [Self; 4] = [Self::Holders, Self::Queue, Self::History, Self::Settings];
-
-    /// The word in addresses.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Holders => "holders",
-            Self::Queue => "queue",
-            Self::History => "history",
-            Self::Settings => "settings",
-        }
-    }
-
     /// What people read.
     pub(crate) const fn title(self) -> &'static str {
         match self {
@@ -71,11 +60,6 @@ impl Tab {
             Self::History => "History",
             Self::Settings => "Settings",
         }
-    }
-
-    /// The tab of a word.
-    pub(crate) fn of_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|tab| tab.as_str() == word)
     }
 }
 
@@ -165,7 +149,7 @@ impl FromStr for PoolPage {
         let mut parts = text.splitn(3, ':');
         let mut part = || parts.next().ok_or(NotAPoolPage);
         let name = part()?.parse::<PoolName>().map_err(|_| NotAPoolPage)?;
-        let tab = Tab::of_word(part()?).ok_or(NotAPoolPage)?;
+        let tab = part()?.parse().map_err(|_| NotAPoolPage)?;
         let range = Range::of_word(part()?).ok_or(NotAPoolPage)?;
         Ok(Self::new(&name, tab, range))
     }

@@ -31,23 +31,17 @@ const FORM: &str = "pool-order";
 /// The reason that is recorded of a click: a button has no field to say why, and every order has a reason.
 const ONE_CLICK: &str = "with one click on the dashboard";
 
-/// What one click does to a pool.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Verb {
-    /// Nothing starts.
-    Pause,
-    /// It goes on.
-    Resume,
+tidemill_domain::words! {
+    /// What one click does to a pool.
+    pub(crate) enum Verb {
+        /// Nothing starts.
+        Pause = "pause",
+        /// It goes on.
+        Resume = "resume",
+    }
 }
 
 impl Verb {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Pause => "pause",
-            Self::Resume => "resume",
-        }
-    }
-
     const fn label(self) -> &'static str {
         match self {
             Self::Pause => "Pause",

@@ -202,7 +202,7 @@ pub(crate) async fn page(
     Asked(wanted): Asked<Wanted>,
 ) -> Result<Html<String>, Problem> {
     let name = named(&name)?;
-    let tab = Tab::of_word(&wanted.tab).unwrap_or_default();
+    let tab = wanted.tab.parse().unwrap_or_default();
     let range = Range::of_word(&wanted.range).unwrap_or_default();
     let at = PoolPage::new(&name, tab, range);
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;

@@ -13,20 +13,18 @@ use tidemill_store::render::{AttemptRecord, RenderRecord, TransitionRecord};
 const COLUMNS: &[&str] =
     &["Attempt", "Worker", "Where the time went", "Begun", "Took", "Outcome", "Job at the farm"];
 
-/// A part of an attempt. A render that nexrender has waits for a node first.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Part {
-    Preparing,
-    WaitingForNode,
-    Rendering,
-    Encoding,
-    Uploading,
+tidemill_domain::words! {
+    /// A part of an attempt. A render that nexrender has waits for a node first.
+    enum Part {
+        Preparing = "preparing",
+        WaitingForNode = "waiting for a node",
+        Rendering = "rendering",
+        Encoding = "encoding",
+        Uploading = "checking and publishing",
+    }
 }
 
 impl Part {
-    const ALL: [Self; 5] =
-        [Self::Preparing, Self::WaitingForNode, Self::Rendering, Self::Encoding, Self::Uploading];
-
     const fn of(status: Status) -> Option<Self> {
         match status {
             Status::Preparing => Some(Self::Preparing),
@@ -34,16 +32,6 @@ impl Part {
             Status::Encoding => Some(Self::Encoding),
             Status::Uploading => Some(Self::Uploading),
             Status::Pending | Status::Completed | Status::Failed | Status::Cancelled => None,
-        }
-    }
-
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Preparing => "preparing",
-            Self::WaitingForNode => "waiting for a node",
-            Self::Rendering => "rendering",
-            Self::Encoding => "encoding",
-            Self::Uploading => "checking and publishing",
         }
     }
 
@@ -124,7 +112,7 @@ pub(super) fn panel_of(
         @if !attempts.is_empty() {
             ul.legend.body {
                 @for part in Part::ALL {
-                    li { svg.(part.class()) width="12" height="12" aria-hidden="true" { rect width="12" height="12" {} } " " (part.word()) }
+                    li { svg.(part.class()) width="12" height="12" aria-hidden="true" { rect width="12" height="12" {} } " " (part) }
                 }
             }
         }
@@ -178,7 +166,7 @@ fn outcome(attempt: &AttemptRecord) -> Markup {
 fn lane(from: Timestamp, stretches: &[Stretch], longest: Duration) -> Markup {
     let told: Vec<String> = stretches
         .iter()
-        .map(|stretch| format!("{} {}", stretch.part.word(), span(length(stretch.from, stretch.to))))
+        .map(|stretch| format!("{} {}", stretch.part, span(length(stretch.from, stretch.to))))
         .collect();
     let whole = longest.as_secs_f64().max(0.001);
     let share =

@@ -10,12 +10,14 @@ pub struct DocumentOptions {
     pub unknown: UnknownPool,
 }
 
-/// What becomes of requests for a pool that does not exist.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum UnknownPool {
-    /// They are refused: a misspelt number must not open the door.
-    #[default]
-    Refuse,
-    /// They are let through without a lease, for those who protect some of their databases only.
-    Allow,
+tidemill_domain::words! {
+    /// What becomes of requests for a pool that does not exist.
+    #[derive(Default)]
+    pub enum UnknownPool {
+        /// They are refused: a misspelt number must not open the door.
+        #[default]
+        Refuse = "refuse",
+        /// They are let through without a lease, for those who protect some of their databases only.
+        Allow = "allow",
+    }
 }
