@@ -1,8 +1,6 @@
 //! What a command works with: the settings, and the store that they name.
 
-use crate::config::{
-    self, IssuerKey, IssuerSettings, JwtAlgorithm, Loaded, LogLevel, Output, Settings, Sources,
-};
+use crate::config::{self, IssuerKey, IssuerSettings, Loaded, LogLevel, Output, Settings, Sources};
 use crate::declared::Definitions;
 use crate::report::{Failure, printable};
 use std::io::Write;
@@ -20,10 +18,10 @@ use tidemill_engine::ProcessOptions;
 use tidemill_engine::job::JobRegistry;
 use tidemill_engine::pool::PoolOptions;
 use tidemill_engine::schedule::ScheduleRegistry;
-use tidemill_server::access::jwt::{Issuer, Signature};
+use tidemill_server::access::jwt::Issuer;
 use tidemill_store::pool::ViewName;
 use tidemill_store::render::Keys;
-use tidemill_store::{DatabaseUrl, Init, Pooler, Store, StoreOptions, Synchronous};
+use tidemill_store::{DatabaseUrl, Pooler, Store, StoreOptions};
 
 /// How long the connections of a command may take to close.
 const CLOSING: Duration = Duration::from_secs(2);
@@ -114,13 +112,7 @@ impl Context {
     /// Opens the store and makes sure that its schema can be worked with.
     pub(crate) async fn store(&self) -> Result<Store, Failure> {
         let store = self.bare_store().await?;
-        store
-            .initialise(match self.settings().database.init {
-                config::Init::Always => Init::Always,
-                config::Init::Embedded => Init::Embedded,
-                config::Init::Never => Init::Never,
-            })
-            .await?;
+        store.initialise(self.settings().database.init).await?;
         Ok(store)
     }
 
@@ -147,10 +139,7 @@ impl Context {
             busy_timeout: database.busy_timeout,
             // A frozen process must not hold up others for as long as its lease.
             idle_in_transaction: (self.settings().process.lease / 2).min(Duration::from_secs(10)),
-            synchronous: match database.sqlite_synchronous {
-                config::Synchronous::Full => Synchronous::Full,
-                config::Synchronous::Normal => Synchronous::Normal,
-            },
+            synchronous: database.sqlite_synchronous,
             pooler: match database.pooler {
                 config::Pooler::Auto => Pooler::Auto,
                 config::Pooler::None | config::Pooler::Session => Pooler::Session,
@@ -271,11 +260,7 @@ fn issuer(settings: &IssuerSettings) -> Result<Issuer, Failure> {
             Failure::new(Code::FileUnreadable, what, fix).because(&error.to_string())
         })?,
     };
-    let signature = match settings.algorithm {
-        JwtAlgorithm::Hs256 => Signature::Hs256,
-        JwtAlgorithm::Rs256 => Signature::Rs256,
-        JwtAlgorithm::Es256 => Signature::Es256,
-    };
+    let signature = settings.algorithm;
     Issuer::new(&settings.issuer, &settings.audience, signature, &key, &settings.role_claim).map_err(
         |error| {
             let fix = "use at least 32 bytes for hs256, a public RSA key of 2048 to 8192 bits in PEM for rs256, and one of P-256 for es256";

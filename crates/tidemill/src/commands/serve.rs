@@ -5,7 +5,7 @@ mod background;
 use crate::commands::render::{Setup, worker as render_worker};
 use crate::commands::signals::Signals;
 use crate::commands::{Flag, goodbye, relay, render};
-use crate::config::{Auth, LambdaSignature, Tls, Unknown};
+use crate::config::{Auth, Tls};
 use crate::context::Context;
 use crate::report::Failure;
 use crate::telemetry;
@@ -26,8 +26,8 @@ use tidemill_engine::{Process, SystemClock, schedule};
 use tidemill_server::access::Authentication;
 use tidemill_server::access::limit::Rates;
 use tidemill_server::action::ExtraAction;
-use tidemill_server::api::pool::document::{DocumentOptions, UnknownPool};
-use tidemill_server::lambda::{CallerKey, LambdaOptions, SignatureMode};
+use tidemill_server::api::pool::document::DocumentOptions;
+use tidemill_server::lambda::{CallerKey, LambdaOptions};
 use tidemill_server::{ConfigLine, Parts, RenderPart, Server, ServerError, ServerOptions};
 use tidemill_store::Store;
 use tokio::sync::watch;
@@ -267,11 +267,7 @@ fn beside(work: Option<impl Future<Output = ()> + Send + 'static>) -> JoinHandle
 /// How the document's clients are answered.
 fn document(context: &Context) -> DocumentOptions {
     let settings = &context.settings().document;
-    let unknown = match settings.unknown {
-        Unknown::Refuse => UnknownPool::Refuse,
-        Unknown::Allow => UnknownPool::Allow,
-    };
-    DocumentOptions { compat_available: settings.compat_available, unknown }
+    DocumentOptions { compat_available: settings.compat_available, unknown: settings.unknown }
 }
 
 /// How callers in the form of AWS Lambda are known.
@@ -280,10 +276,7 @@ fn lambda(context: &Context) -> LambdaOptions {
     let key = |key: &crate::config::LambdaKey| CallerKey { name: key.name.clone(), key: key.key.clone() };
     LambdaOptions {
         function: settings.function.clone(),
-        signature: match settings.signature {
-            LambdaSignature::Off => SignatureMode::Off,
-            LambdaSignature::Verify => SignatureMode::Verify,
-        },
+        signature: settings.signature,
         keys: settings.keys.iter().map(key).collect(),
     }
 }

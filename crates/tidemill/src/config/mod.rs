@@ -37,8 +37,8 @@ mod tests;
 
 pub use choice::{
     Auth, ColorChoice, Compression, Events, Init, JwtAlgorithm, KafkaMechanism, KafkaSecurity,
-    LambdaSignature, LogFormat, LogLevel, NotAChoice, Output, Pooler, RenderDialect, Synchronous, Tls,
-    Unknown, WebhookFormat,
+    LambdaSignature, LogFormat, LogLevel, Output, Pooler, RenderDialect, Synchronous, Tls, Unknown,
+    WebhookFormat,
 };
 pub use connection::ConnectionSettings;
 pub use error::ConfigError;

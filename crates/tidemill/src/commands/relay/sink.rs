@@ -1,6 +1,6 @@
 //! The sink that the configuration names.
 
-use crate::config::{self, Compression, KafkaMechanism, KafkaSecurity, Outbox, Secret};
+use crate::config::{self, KafkaMechanism, KafkaSecurity, Outbox, Secret};
 use crate::report::Failure;
 use std::sync::Arc;
 use tidemill_engine::SystemClock;
@@ -53,12 +53,7 @@ pub(crate) fn kafka_options(settings: &Outbox, servers: Option<&str>) -> Result<
     let routes = kafka.routes.iter().map(route).collect();
     Ok(KafkaOptions {
         security: security(kafka)?,
-        compression: match kafka.compression {
-            Compression::None => tidemill_kafka::Compression::None,
-            Compression::Lz4 => tidemill_kafka::Compression::Lz4,
-            Compression::Zstd => tidemill_kafka::Compression::Zstd,
-            Compression::Snappy => tidemill_kafka::Compression::Snappy,
-        },
+        compression: kafka.compression,
         linger: kafka.linger,
         client: kafka.options.as_deref().unwrap_or_default().parse()?,
         topics: Topics::new(kafka.topic_prefix.as_deref().unwrap_or_default(), routes)?,

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use tidemill_declare::render::{read_mapping, write_mapping};
 use tidemill_domain::code::{Code, Exit};
-use tidemill_domain::render::mapping::{Kind, MappingRow};
+use tidemill_domain::render::mapping::MappingRow;
 
 /// On which layers fields are shown
 #[derive(Subcommand, Debug)]
@@ -135,15 +135,10 @@ async fn list(composition: Option<&str>, context: &Context) -> Result<Exit, Fail
         &["composition", "field", "kind", "layer", "layer_composition", "property", "source", "is_optional"];
     let mut listing = Listing::new("tidemill.render_mapping/v1", columns, "Nothing is mapped.");
     for row in &rows {
-        let kind = match row.kind {
-            Kind::Text => "text",
-            Kind::Image => "image",
-            Kind::Expression => "expression",
-        };
         listing.push(vec![
             json!(row.composition),
             json!(row.field_name),
-            json!(kind),
+            json!(row.kind.as_str()),
             json!(row.layer_name),
             json!(row.layer_composition),
             json!(row.property),

@@ -3,7 +3,7 @@
 use super::Setup;
 use crate::commands::signals::Signals;
 use crate::commands::{Flag, goodbye};
-use crate::config::{Render, RenderDialect};
+use crate::config::Render;
 use crate::context::Context;
 use crate::report::Failure;
 use crate::telemetry;
@@ -15,7 +15,6 @@ use std::time::Duration;
 use tidemill_domain::code::{Code, Exit};
 use tidemill_domain::pool::PoolName;
 use tidemill_domain::render::LocalPath;
-use tidemill_domain::render::answer::Dialect;
 use tidemill_domain::time::Clock;
 use tidemill_engine::pool::Pools;
 use tidemill_engine::render::{Licence, Worker, WorkerOptions, World};
@@ -153,11 +152,7 @@ impl Wanted {
         setup.check_nodes()?;
         let farm = FarmOptions {
             secret: settings.secret.as_ref().map(|secret| secret.expose().to_owned()),
-            dialect: match settings.dialect {
-                RenderDialect::Auto => Dialect::Auto,
-                RenderDialect::Oss => Dialect::Oss,
-                RenderDialect::Cloud => Dialect::Cloud,
-            },
+            dialect: settings.dialect,
             ..FarmOptions::new(url.expose())
         };
         let farm = NexrenderFarm::new(&farm).map_err(|bad| {

@@ -1,7 +1,6 @@
 //! The loops that belong to every server.
 
 use super::rules;
-use crate::config::WebhookFormat;
 use crate::context::Context;
 use crate::report::Failure;
 use crate::telemetry;
@@ -15,7 +14,7 @@ use tidemill_engine::job::partition::run_worker;
 use tidemill_engine::job::{Launcher, purge, recovery};
 use tidemill_engine::pool::{self, Pools, Probe, keeper, probe};
 use tidemill_engine::{Process, SystemClock, outbox, reaper, render, schedule};
-use tidemill_server::webhook::{Format, Webhook};
+use tidemill_server::webhook::Webhook;
 use tokio::task::{AbortHandle, JoinSet};
 
 /// What the loops of a server do, as the configuration wants it. Nothing runs yet.
@@ -92,13 +91,9 @@ fn alerting(context: &Context, clock: Arc<SystemClock>) -> Result<Alerting, Fail
     let bad = |what: String| Failure::new(Code::BadValue, what, "correct the configuration of the alerts");
     for webhook in &settings.webhooks {
         let secret = webhook.secret.as_ref().map(|secret| secret.expose().to_owned());
-        let format = match webhook.format {
-            WebhookFormat::Tidemill => Format::Tidemill,
-            WebhookFormat::Sns => Format::Sns,
-        };
         let made =
             Webhook::new(&webhook.name, webhook.url.expose(), secret, webhook.allow_private, clock.clone());
-        channels.push(Arc::new(made.map_err(|error| bad(error.to_string()))?.in_format(format)));
+        channels.push(Arc::new(made.map_err(|error| bad(error.to_string()))?.in_format(webhook.format)));
     }
     Alerting::new(rules(context), signal::known(clock.clone()), channels, clock)
         .map_err(|error| bad(error.to_string()))
