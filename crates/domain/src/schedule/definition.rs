@@ -13,6 +13,7 @@ use crate::job::parameter::{ParameterSpec, check, parse_arguments};
 use crate::time::Timestamp;
 use md5::{Digest, Md5};
 use std::fmt::Write as _;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// How late a tick may be before it counts as missed, unless the schedule says otherwise.
@@ -185,20 +186,15 @@ impl Schedule {
             let part = format!("windows[{index}]");
             windows.push(window.parse::<Window>().map_err(|error| BadSchedule::new(part, error))?);
         }
-        let outside = self.outside.parse();
-        let outside =
-            outside.map_err(|_| BadSchedule::new("outside", unknown(&self.outside, "drop and defer")))?;
+        let outside = word("outside", &self.outside, "drop and defer")?;
         let timetable = Timetable::new(cron, zone, windows, outside);
         if timetable.next_after(Timestamp::EPOCH).is_none() {
             return Err(BadSchedule::new("windows", "no tick lies in any of them"));
         }
-        let overlap = self.overlap.parse();
-        let overlap = overlap
-            .map_err(|_| BadSchedule::new("overlap", unknown(&self.overlap, "allow, skip and wait")))?;
         Ok(Plan {
             timetable,
             missed: self.missed.parse().map_err(|error| BadSchedule::new("missed", error))?,
-            overlap,
+            overlap: word("overlap", &self.overlap, "allow, skip and wait")?,
             grace: self.grace,
             parameters: self.templates()?,
         })
@@ -248,6 +244,10 @@ impl Schedule {
         }
         hex
     }
+}
+
+fn word<T: FromStr>(part: &str, text: &str, known: &'static str) -> Result<T, BadSchedule> {
+    text.parse().map_err(|_| BadSchedule::new(part, unknown(text, known)))
 }
 
 impl Plan {
