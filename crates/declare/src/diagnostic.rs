@@ -24,7 +24,6 @@ pub struct Diagnostic {
     pub what: String,
     /// Why it is wrong, or what may stand there.
     pub why: Option<String>,
-    /// What helps.
     pub fix: String,
     /// The text, and how many characters of it are meant. The line is cut out only if somebody wants to see it.
     shown: Option<(Source, usize)>,
@@ -57,7 +56,6 @@ impl Diagnostic {
         Self { place: Some(place), shown, ..Self::of_file(source.path(), what, fix) }
     }
 
-    /// With the reason.
     #[must_use]
     pub(crate) fn because(mut self, why: impl Into<String>) -> Self {
         self.why = Some(why.into());
@@ -159,12 +157,10 @@ impl Diagnostics {
         (!problems.is_empty()).then_some(Self { problems, left_out })
     }
 
-    /// One problem.
     pub(crate) fn one(problem: Diagnostic) -> Self {
         Self { problems: vec![problem], left_out: 0 }
     }
 
-    /// Every single problem.
     pub fn problems(&self) -> &[Diagnostic] {
         &self.problems
     }

@@ -9,7 +9,6 @@ use crate::source::Source;
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput};
 use std::collections::BTreeMap;
 
-/// Largest file.
 pub(crate) const BYTES_MAX: usize = 1024 * 1024;
 
 /// Deepest tree: a job with flows within flows has about ten levels.
@@ -24,14 +23,11 @@ pub(crate) struct Node {
     pub(crate) content: Content,
 }
 
-/// What it is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Content {
     /// Nothing, or `null`.
     Null,
-    /// A text or number.
     Scalar(String),
-    /// A list.
     List(Vec<Node>),
     /// Keys with their values, in the order of the file.
     Map(Vec<(Key, Node)>),

@@ -21,7 +21,6 @@ pub use scope::Scope;
 
 use inspect::Inspected;
 
-/// Longer ones are refused.
 pub const LENGTH_MAX: usize = 4096;
 
 /// Brackets that may be open at once.
@@ -85,7 +84,6 @@ impl Expression {
         }
     }
 
-    /// Its text.
     pub fn text(&self) -> &str {
         &self.text
     }

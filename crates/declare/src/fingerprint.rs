@@ -21,7 +21,6 @@ const UNCOUNTED: [&str; 2] = ["description", "schedule"];
 enum Names {
     /// Ours; `description` among them says nothing to the program.
     Known,
-    /// The author's.
     Free,
     /// The author's, and their order means something.
     Ordered,

@@ -15,27 +15,20 @@ use tidemill_kafka::{Isolation, RowFormat};
 /// Where something stands in a file; both count from 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Place {
-    /// The line.
     pub line: usize,
     /// The character in the line.
     pub column: usize,
 }
 
-/// Something with its place.
 #[derive(Clone, PartialEq, Debug)]
 pub struct At<T> {
-    /// What stands there.
     pub value: T,
-    /// Where.
     pub place: Place,
 }
 
-/// A job file.
 #[derive(Clone, PartialEq, Debug)]
 pub struct JobFile {
-    /// The file.
     pub path: PathBuf,
-    /// Name of the job.
     pub name: At<String>,
     /// What it is for, in a sentence.
     pub description: Option<String>,
@@ -84,12 +77,9 @@ pub enum Allowance {
     Option,
 }
 
-/// A step.
 #[derive(Clone, PartialEq, Debug)]
 pub struct StepFile {
-    /// Its name.
     pub name: At<String>,
-    /// What it does.
     pub work: Work,
     /// Where it goes on, by exit code pattern.
     pub on: Vec<(At<String>, At<Target>)>,
@@ -101,18 +91,14 @@ pub struct StepFile {
     pub pool: Option<At<PoolUse>>,
 }
 
-/// What a step does.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Work {
     /// Reads, processes and writes items.
     Chunk(Box<ChunkFile>),
-    /// Runs a program.
     Command(CommandFile),
-    /// Runs SQL statements.
     Sql(SqlFile),
     /// Submits an application to Spark.
     Spark(SparkFile),
-    /// Runs another job.
     Job(JobCall),
     /// A flow within the flow.
     Flow(Vec<StepFile>),
@@ -122,7 +108,6 @@ pub enum Work {
     Decide(At<String>),
 }
 
-/// A chunk step.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ChunkFile {
     /// Items in one transaction.
@@ -131,17 +116,13 @@ pub struct ChunkFile {
     pub partitions: Option<At<PartitionsFile>>,
     /// How many chunks are processed at the same time.
     pub threads: usize,
-    /// Where items come from.
     pub read: At<ReadFile>,
     /// A CEL expression; an item for which it is false is left out.
     pub filter: Option<At<String>>,
     /// Column and CEL expression; empty: the item as it is.
     pub map: Vec<(At<String>, At<String>)>,
-    /// Where items go.
     pub write: At<WriteFile>,
-    /// What is skipped.
     pub skip: Option<SkipFile>,
-    /// What is tried again.
     pub retry: Option<RetryFile>,
 }
 
@@ -159,7 +140,6 @@ impl ChunkFile {
 /// How a step is divided. Texts are templates: `${name}` is a parameter.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PartitionsFile {
-    /// By what.
     pub by: PartitionBy,
     /// Partitions that one process runs at once; none: as many as it has processors.
     pub concurrency: Option<usize>,
@@ -167,7 +147,6 @@ pub struct PartitionsFile {
     pub is_local: bool,
 }
 
-/// What makes a partition.
 #[derive(Clone, PartialEq, Debug)]
 pub enum PartitionBy {
     /// One for each file of a pattern; in the step `${file}` is its path.
@@ -178,7 +157,6 @@ pub enum PartitionBy {
     /// Ranges of a numeric column; in the step `${range.from}` and `${range.to}` are its bounds, both of which belong to
     /// it.
     Range {
-        /// The column.
         column: At<String>,
         /// Of which table; the bounds are its least and greatest value.
         table: At<String>,
@@ -189,17 +167,13 @@ pub enum PartitionBy {
     },
 }
 
-/// Where items come from.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ReadFile {
-    /// A CSV file.
     Csv(CsvFile),
     /// A file with one JSON document per line.
     JsonLines {
-        /// The file; a template.
         path: At<String>,
     },
-    /// A query.
     Sql {
         /// The statement; `${name}` is bound, never spliced.
         query: At<String>,
@@ -210,20 +184,16 @@ pub enum ReadFile {
         /// Rows per page; of a cursor, rows that are fetched at once.
         page: Option<usize>,
     },
-    /// A topic of Kafka.
     Kafka(KafkaFile),
 }
 
-/// A topic to read.
 #[derive(Clone, PartialEq, Debug)]
 pub struct KafkaFile {
-    /// Its name; a template.
     pub topic: At<String>,
     /// Where the first run begins: `earliest`, `latest` or an instant; a template.
     pub from: Option<At<String>>,
     /// Whether every instance begins there, and not where the one before it ended; none when nobody says.
     pub is_every_run: Option<At<bool>>,
-    /// Which records are read.
     pub isolation: Isolation,
     /// What their bytes stand for.
     pub format: RowFormat,
@@ -246,14 +216,12 @@ pub struct CsvFile {
     pub encoding: Option<At<String>>,
 }
 
-/// Where items go.
 #[derive(Clone, PartialEq, Debug)]
 pub enum WriteFile {
     /// A table of the database of the job itself.
     Sql {
         /// Its name; may have a schema before it.
         table: At<String>,
-        /// How.
         mode: WriteMode,
         /// Which columns; empty: those of `map`.
         columns: Vec<At<String>>,
@@ -262,11 +230,9 @@ pub enum WriteFile {
     },
     /// Events only.
     Outbox(Box<OutboxFile>),
-    /// A CSV file.
     Csv(CsvFile),
     /// A file with one JSON document per line.
     JsonLines {
-        /// The file; a template.
         path: At<String>,
     },
 }
@@ -280,26 +246,21 @@ pub struct OutboxFile {
     pub aggregate_type: At<String>,
     /// A CEL expression: which one.
     pub aggregate_id: At<String>,
-    /// What happened; a template.
     pub event_type: At<String>,
     /// A CEL expression; none: the whole item.
     pub payload: Option<At<String>>,
-    /// Name and CEL expression.
     pub headers: Vec<(At<String>, At<String>)>,
 }
 
-/// How rows are written.
 #[derive(Clone, PartialEq, Debug)]
 pub enum WriteMode {
     /// Binary COPY on PostgreSQL, inserts elsewhere.
     Copy,
-    /// Inserts.
     Insert,
     /// Inserts, or updates by these columns.
     Upsert(Vec<At<String>>),
 }
 
-/// What is skipped.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SkipFile {
     /// At most so many.
@@ -310,7 +271,6 @@ pub struct SkipFile {
     pub reject: Option<At<String>>,
 }
 
-/// What is tried again.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RetryFile {
     /// Attempts in all.
@@ -328,7 +288,6 @@ pub struct CommandFile {
     pub words: Vec<At<String>>,
     /// What it finds in its environment.
     pub env: EnvFile,
-    /// Its working folder.
     pub folder: Option<At<String>>,
     /// How long it may take.
     pub timeout: Option<Duration>,
@@ -359,19 +318,14 @@ pub struct SqlFile {
 /// An application for Spark. Texts are templates.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SparkFile {
-    /// The application.
     pub app: At<String>,
-    /// Its arguments.
     pub args: Vec<At<String>>,
-    /// The cluster.
     pub master: Option<At<String>>,
-    /// Configuration.
     pub conf: BTreeMap<String, At<String>>,
     /// How long it may take.
     pub timeout: Option<Duration>,
 }
 
-/// Another job to run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct JobCall {
     /// Its name: of another file of the same folder.

@@ -31,7 +31,6 @@ use std::path::Path;
 pub enum Format {
     /// Comma-separated values with a header, as spreadsheets have them.
     Csv,
-    /// A list of tables.
     Yaml,
 }
 

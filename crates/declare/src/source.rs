@@ -11,7 +11,6 @@ use std::sync::Arc;
 pub struct Source {
     path: Arc<Path>,
     text: Arc<str>,
-    /// Where each line begins.
     lines: Arc<[usize]>,
 }
 
@@ -24,12 +23,10 @@ impl Source {
         Self { path: path.into().into(), text: text.into(), lines }
     }
 
-    /// The file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The text.
     pub fn text(&self) -> &str {
         &self.text
     }

@@ -9,7 +9,6 @@ use tidemill_store::item::{Database, SqlQuery};
 
 mod sql;
 
-/// Longer ones are refused.
 const LENGTH_MAX: usize = 64 * 1024;
 
 /// A text with places for values.
@@ -39,9 +38,7 @@ pub struct TemplateError {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("${{{name}}} has no value; there are {known}")]
 pub struct NoValue {
-    /// What it names.
     pub name: String,
-    /// What has one.
     pub known: String,
 }
 

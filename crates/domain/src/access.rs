@@ -104,7 +104,6 @@ pub fn is_token_name(text: &str) -> bool {
     (1..=100).contains(&text.chars().count()) && !text.chars().any(char::is_control)
 }
 
-/// Longest scope.
 pub const SCOPE_CHARS_MAX: usize = 200;
 /// Most scopes of a token.
 pub const SCOPES_MAX: usize = 20;
@@ -152,7 +151,6 @@ impl Token {
         &self.id
     }
 
-    /// Its secret part.
     pub fn secret(&self) -> &str {
         &self.secret
     }

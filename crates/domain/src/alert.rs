@@ -54,7 +54,6 @@ impl Subject {
         Self("all".to_owned())
     }
 
-    /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -76,7 +75,6 @@ pub enum AlertState {
         /// Since when it has been breached without interruption.
         since: Timestamp,
     },
-    /// Somebody should act.
     Firing {
         /// Since when the condition has been breached.
         since: Timestamp,
@@ -142,12 +140,9 @@ impl Reading {
 }
 
 crate::words! {
-    /// What people are told.
     #[derive(Hash)]
     pub enum Notice {
-        /// It fires.
         Fired = "fired",
-        /// It is over.
         Resolved = "resolved",
     }
 }
@@ -196,7 +191,6 @@ fn pend_or_fire(since: Timestamp, hold: Duration, now: Timestamp) -> (AlertState
 /// Whether people may be told at the moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Voice {
-    /// Yes.
     Free,
     /// A silence is in force.
     Silenced,

@@ -30,7 +30,6 @@ pub struct Bounds {
 /// The connections on which any request is answered and that are open already.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Crowd {
-    /// All of them.
     pub open: u32,
     /// Those that wait for a request.
     pub waiting: u32,
@@ -56,7 +55,6 @@ pub enum Admission {
 pub enum Whom {
     /// Those from the same address.
     SameAddress,
-    /// All.
     Anybody,
 }
 

@@ -21,7 +21,6 @@ pub enum BadDuration {
     /// A number alone. Whether it meant seconds or milliseconds is anybody's guess, so nobody guesses.
     #[error("the number has no unit")]
     NoUnit,
-    /// Something else.
     #[error("not a duration such as 500ms, 15s, 1h30m or 1d")]
     Malformed,
 }
@@ -80,12 +79,10 @@ pub mod text {
     use std::borrow::Cow;
     use std::time::Duration;
 
-    /// Writes it.
     pub fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&show(*duration))
     }
 
-    /// Reads it.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
         let text = Cow::<'de, str>::deserialize(deserializer)?;
         parse(&text).map_err(serde::de::Error::custom)
@@ -99,12 +96,10 @@ pub mod optional_text {
     use std::borrow::Cow;
     use std::time::Duration;
 
-    /// Writes it.
     pub fn serialize<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
         duration.map(show).serialize(serializer)
     }
 
-    /// Reads it.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
         let text = Option::<Cow<'de, str>>::deserialize(deserializer)?;
         text.map(|text| parse(&text)).transpose().map_err(serde::de::Error::custom)

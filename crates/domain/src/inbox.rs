@@ -26,7 +26,6 @@ pub enum BadMessage {
 }
 
 impl BadMessage {
-    /// Its stable code.
     pub const fn code(self) -> Code {
         Code::BadMessageId
     }
@@ -60,12 +59,10 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Who deals with it.
     pub const fn consumer(self) -> &'a str {
         self.consumer
     }
 
-    /// Which message.
     pub const fn id(self) -> &'a str {
         self.id
     }

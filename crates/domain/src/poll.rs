@@ -8,7 +8,6 @@ use std::time::Duration;
 pub struct Pace {
     /// Sleep right after work was found.
     pub min: Duration,
-    /// Longest sleep.
     pub max: Duration,
 }
 
@@ -17,7 +16,6 @@ pub struct Pace {
 pub enum Found {
     /// Something to do, so more is likely.
     Work,
-    /// Nothing.
     Nothing,
 }
 

@@ -48,9 +48,7 @@ const DELIVERY_PAUSE: Duration = Duration::from_secs(1);
 /// Rules, signals and channels that fit together.
 #[derive(Debug)]
 pub struct Alerting {
-    /// Judges the rules.
     pub evaluator: Evaluator,
-    /// Delivers the notices.
     pub deliverer: Deliverer,
 }
 
@@ -60,26 +58,13 @@ pub struct Alerting {
 pub enum BadAlerting {
     /// A rule could never fire.
     #[error("the alert rule {rule} watches the signal {signal}, which nobody observes")]
-    UnknownSignal {
-        /// The rule.
-        rule: String,
-        /// What it watches.
-        signal: String,
-    },
+    UnknownSignal { rule: String, signal: String },
     /// A rule could never be heard.
     #[error("the alert rule {rule} tells the channel {channel}, which is not there")]
-    UnknownChannel {
-        /// The rule.
-        rule: String,
-        /// Whom it tells.
-        channel: String,
-    },
+    UnknownChannel { rule: String, channel: String },
     /// Two rules, signals or channels would be taken for each other.
     #[error("there are two alert rules, signals or channels of the name {name}")]
-    SameName {
-        /// The name.
-        name: String,
-    },
+    SameName { name: String },
 }
 
 impl Alerting {

@@ -78,7 +78,6 @@ pub fn random_bytes<const N: usize>() -> Result<[u8; N], getrandom::Error> {
 }
 
 impl SystemIds {
-    /// A new API token.
     pub fn token(&self) -> Result<Token, getrandom::Error> {
         Ok(Token::from_random(&random_bytes()?, &random_bytes()?))
     }

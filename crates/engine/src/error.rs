@@ -9,35 +9,20 @@ use tidemill_store::StoreError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
-    /// The database.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// Somebody else acts on it. Wait for it, or do something else.
     #[error("the lease {key} is held by process {} in epoch {}", holder.owner, holder.epoch)]
-    LeaseHeld {
-        /// Which lease.
-        key: LeaseKey,
-        /// Whose it is.
-        holder: Fence,
-    },
+    LeaseHeld { key: LeaseKey, holder: Fence },
     /// Somebody else has taken over. Drop the work; nothing was written.
     #[error("the lease {key} was lost in epoch {}", fence.epoch)]
-    LeaseLost {
-        /// Which lease.
-        key: LeaseKey,
-        /// What we held.
-        fence: Fence,
-    },
+    LeaseLost { key: LeaseKey, fence: Fence },
     /// This process no longer counts as alive. Start a new one.
     #[error("process {id} was silent for too long and has been given up")]
-    ProcessExpired {
-        /// Its id.
-        id: ProcessId,
-    },
+    ProcessExpired { id: ProcessId },
 }
 
 impl EngineError {
-    /// Its stable code.
     pub fn code(&self) -> Code {
         match self {
             Self::Store(error) => error.code(),

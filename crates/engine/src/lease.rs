@@ -115,7 +115,6 @@ impl Process {
 }
 
 impl HeldLease {
-    /// What it is for.
     pub fn key(&self) -> &LeaseKey {
         &self.key
     }

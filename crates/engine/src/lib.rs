@@ -11,8 +11,11 @@ pub mod lease;
 pub mod process;
 pub mod reaper;
 
+#[warn(missing_docs)]
 pub mod item;
+#[warn(missing_docs)]
 pub mod job;
+#[warn(missing_docs)]
 pub mod schedule;
 
 pub mod pool;
@@ -23,6 +26,7 @@ pub mod render;
 
 pub mod alert;
 
+#[warn(missing_docs)]
 pub mod testing;
 
 pub mod error;

@@ -140,7 +140,6 @@ pub(crate) fn items_counted(job: &str, step: &str, counted: &Counters) {
     }
 }
 
-/// Measures one chunk.
 pub(crate) struct ChunkTimer(Monotonic);
 
 impl ChunkTimer {

@@ -21,13 +21,11 @@ use tokio::sync::{Notify, watch};
 /// How to run a process.
 #[derive(Clone, Debug)]
 pub struct ProcessOptions {
-    /// Who it is.
     pub identity: Identity,
     /// How long its word counts.
     pub ttl: Duration,
 }
 
-/// How a process ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
     /// In order.
@@ -101,12 +99,10 @@ impl Process {
         })
     }
 
-    /// Its id.
     pub fn id(&self) -> ProcessId {
         self.inner.id
     }
 
-    /// Waits for its end.
     pub async fn ended(&self) -> End {
         let mut end = self.inner.end.subscribe();
         match end.wait_for(Option::is_some).await {

@@ -25,18 +25,15 @@ const ROUNDS_BETWEEN_PRUNING: u32 = 300;
 /// How long ended processes stay in the list.
 const KEEP_ENDED: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// What one round did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Reaped {
     /// Processes that were declared dead.
     pub processes: usize,
-    /// Leases that were freed.
     pub leases: usize,
     /// Executions that failed because nobody runs them any more.
     pub executions: usize,
 }
 
-/// One round.
 pub async fn run_once(store: &Store) -> Result<Reaped, EngineError> {
     shorten_leases(store).await?;
     let mut tx = store.begin().await?;

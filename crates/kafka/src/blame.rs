@@ -2,7 +2,6 @@
 
 use rdkafka::types::RDKafkaErrorCode as Code;
 
-/// Whose fault it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Blame {
     /// The record's own: it will never be taken. If it travelled in a batch, one of that batch is meant.

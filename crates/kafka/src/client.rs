@@ -4,14 +4,13 @@
 use std::collections::BTreeMap;
 use tidemill_domain::nearest::nearest;
 
-/// What an option accepts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
-    /// A whole number.
-    Number { least: i64, most: i64 },
-    /// True or false.
+    Number {
+        least: i64,
+        most: i64,
+    },
     Truth,
-    /// One of these words.
     Word(&'static [&'static str]),
     /// A name of 1 to 200 letters, digits, `.`, `_` and `-`.
     Name,
@@ -64,24 +63,13 @@ pub struct ClientOptions(BTreeMap<&'static str, String>);
 pub enum BadOption {
     /// There is none of this name, or it is not for users.
     #[error("{name:?} is no option of the Kafka client that may be set")]
-    Unknown {
-        /// Its name.
-        name: String,
-    },
+    Unknown { name: String },
     /// Its value is not allowed. It is not repeated: a secret may have slipped in.
     #[error("the option {name} takes {allowed}")]
-    Value {
-        /// Its name.
-        name: &'static str,
-        /// What it takes.
-        allowed: String,
-    },
+    Value { name: &'static str, allowed: String },
     /// Two values of one name.
     #[error("the option {name} is set twice")]
-    Twice {
-        /// Its name.
-        name: &'static str,
-    },
+    Twice { name: &'static str },
 }
 
 impl BadOption {

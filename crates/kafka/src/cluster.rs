@@ -8,7 +8,6 @@ use std::time::Duration;
 /// What the brokers say of themselves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cluster {
-    /// How many they are.
     pub brokers: usize,
     /// How many topics this client may see.
     pub topics: usize,

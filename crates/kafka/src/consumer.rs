@@ -36,7 +36,6 @@ const OF_PRODUCERS: [&str; 6] = [
 ];
 
 tidemill_domain::words! {
-    /// Which records are read.
     #[derive(Default)]
     pub enum Isolation {
         /// Those whose transaction has committed, and those without one.
@@ -67,16 +66,12 @@ pub(crate) struct Span<'a> {
     pub(crate) to: i64,
 }
 
-/// What a reader sees.
 #[derive(Debug)]
 pub(crate) enum Seen<'a> {
-    /// A record.
     Record(&'a BorrowedMessage<'a>),
-    /// Nothing, for the moment.
     Nothing,
 }
 
-/// A consumer.
 pub(crate) struct Consumer {
     client: BaseConsumer<Listening>,
     servers: String,
@@ -86,7 +81,6 @@ pub(crate) struct Consumer {
 }
 
 impl Consumer {
-    /// Nothing is connected yet.
     pub(crate) fn new(
         options: &KafkaOptions,
         isolation: Isolation,

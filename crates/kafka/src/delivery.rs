@@ -14,7 +14,6 @@ pub(crate) enum Report {
     NotSent,
     /// The producer itself did not take it, and this is about this record.
     Refused(RDKafkaErrorCode),
-    /// All replicas have it.
     Delivered,
     /// It was sent, or was to be, and this is what came of it.
     Failed(RDKafkaErrorCode),
@@ -79,7 +78,6 @@ impl Wave {
         }
     }
 
-    /// What is known now.
     pub(crate) fn reports(&self) -> Vec<Report> {
         self.reports.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -12,32 +12,17 @@ pub enum ReadFailure {
     /// The settings of the client.
     #[error(transparent)]
     Settings(#[from] KafkaError),
-    /// Nobody answered.
     #[error("Kafka at {servers} did not answer within {waited:?}: {why}")]
-    Unreachable {
-        /// Who was asked.
-        servers: String,
-        /// For how long.
-        waited: Duration,
-        /// What the client said.
-        why: String,
-    },
+    Unreachable { servers: String, waited: Duration, why: String },
     /// It is not there, or we may not read it.
     #[error("the topic {topic} cannot be read: {why}")]
-    Topic {
-        /// Which one.
-        topic: String,
-        /// What the brokers said.
-        why: String,
-    },
+    Topic { topic: String, why: String },
     /// Records are gone that were to be read.
     #[error(
         "partition {partition} of the topic {topic} was to be read from offset {offset} on, and has {first} to {end}"
     )]
     Gone {
-        /// The topic.
         topic: String,
-        /// The partition.
         partition: i32,
         /// What was to be read next.
         offset: i64,
@@ -51,10 +36,7 @@ pub enum ReadFailure {
     Ended,
     /// What was saved by the last run makes no sense.
     #[error("the saved position of the reader {reader:?} is not understood")]
-    Saved {
-        /// Name of the reader.
-        reader: String,
-    },
+    Saved { reader: String },
 }
 
 impl ReadFailure {

@@ -62,7 +62,6 @@ enum Transacted {
     Committed,
     /// It never was, and why.
     Aborted(Verdict, String),
-    /// The producer is gone.
     Lost(String),
 }
 

@@ -15,7 +15,6 @@ pub const SLOT: &str = "tidemill-slot";
 pub const EPOCH: &str = "tidemill-epoch";
 /// Its place among the events of its slot.
 pub const SEQ: &str = "tidemill-seq";
-/// What happened.
 pub const EVENT_TYPE: &str = "tidemill-event-type";
 /// To what sort of thing.
 pub const AGGREGATE_TYPE: &str = "tidemill-aggregate-type";

@@ -6,7 +6,6 @@ use crate::security::Security;
 use std::time::Duration;
 use tidemill_domain::code::Code;
 
-/// How records reach Kafka.
 #[derive(Clone, Debug)]
 pub struct KafkaOptions {
     /// Where to begin: `HOST:PORT`, several of them separated by commas.
@@ -30,7 +29,6 @@ pub struct KafkaOptions {
 }
 
 impl KafkaOptions {
-    /// The usual ones.
     pub fn new(bootstrap_servers: impl Into<String>) -> Self {
         Self {
             bootstrap_servers: bootstrap_servers.into(),
@@ -51,9 +49,7 @@ tidemill_domain::words! {
     pub enum Compression {
         /// Not at all.
         None = "none",
-        /// Quick, and small enough.
         Lz4 = "lz4",
-        /// Smaller, for more work.
         Zstd = "zstd",
         /// For readers that know nothing else.
         Snappy = "snappy",
@@ -98,7 +94,6 @@ pub enum KafkaError {
 }
 
 impl KafkaError {
-    /// Its stable code.
     pub const fn code(&self) -> Code {
         match self {
             Self::Option(_) => Code::BadKafkaOption,

@@ -9,7 +9,6 @@ use std::collections::{HashMap, HashSet};
 use tidemill_domain::outbox::{Aggregate, Record};
 use tidemill_engine::outbox::Outcome;
 
-/// Records on their way.
 #[derive(Debug)]
 pub(crate) struct Batch<'a> {
     records: &'a [Record],
@@ -40,7 +39,6 @@ enum Standing<'a> {
     Next(&'a str),
     /// Something has to happen before the rest may be sent.
     Waiting,
-    /// A record was refused.
     Blocked,
 }
 
@@ -58,7 +56,6 @@ impl<'a> Batch<'a> {
         self.topics.get(n).map_or("", AsRef::as_ref)
     }
 
-    /// It has arrived.
     pub(crate) fn deliver(&mut self, n: usize) {
         self.set(n, Fate::Delivered);
     }

@@ -27,7 +27,6 @@ use tokio::sync::Notify;
 /// The client takes no less for a transaction. Where a publication may take less, its end is ours to see to.
 const TRANSACTION_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 
-/// How records travel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Pace {
     /// In batches, several of them under way at once.
@@ -37,7 +36,6 @@ pub(crate) enum Pace {
     Singly,
 }
 
-/// A producer.
 pub(crate) struct Producer {
     /// Taken when it is dropped.
     client: Option<ThreadedProducer<Context>>,
@@ -171,7 +169,6 @@ impl Producer {
         }
     }
 
-    /// A new transaction begins.
     pub(crate) fn forget_failure(&self) {
         if let Some(client) = &self.client {
             client.client().context().is_failing.store(false, Ordering::Release);

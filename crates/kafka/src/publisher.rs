@@ -30,7 +30,6 @@ const AT_ONCE: usize = 256;
 /// How long the last reports of a producer that was closed are waited for.
 const LAST_REPORTS: Duration = Duration::from_millis(300);
 
-/// Publishes to Kafka.
 #[derive(Debug)]
 pub struct KafkaPublisher {
     options: KafkaOptions,
@@ -49,7 +48,6 @@ impl KafkaPublisher {
         Ok(Self { options, known: Known::new(clock), producer })
     }
 
-    /// What was set.
     pub(crate) fn options(&self) -> &KafkaOptions {
         &self.options
     }
@@ -266,7 +264,6 @@ impl Publisher for KafkaPublisher {
     }
 }
 
-/// A wave under way.
 #[derive(Debug)]
 pub(crate) struct Sending {
     pub(crate) wave: Arc<Wave>,
@@ -281,7 +278,6 @@ struct Guard<'a> {
 }
 
 impl Guard<'_> {
-    /// Nothing went wrong.
     fn keep(mut self) {
         self.producer = None;
     }

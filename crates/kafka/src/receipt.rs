@@ -35,7 +35,6 @@ const ATTEMPTS: u32 = 20;
 
 type Admin = Arc<AdminClient<DefaultClientContext>>;
 
-/// Where receipts are.
 #[derive(Clone, Debug)]
 pub(crate) struct Receipts {
     topic: String,

@@ -8,7 +8,6 @@ use tidemill_domain::outbox::event::check_topic;
 pub struct Route {
     /// The type; with `*` at its end, all that begin so.
     pub event_type: String,
-    /// The topic.
     pub topic: String,
 }
 
@@ -33,7 +32,6 @@ pub struct Topics {
 pub struct BadRoute(String);
 
 impl Topics {
-    /// Checks and wraps.
     pub fn new(prefix: impl Into<String>, routes: Vec<Route>) -> Result<Self, BadRoute> {
         let prefix = prefix.into();
         let topics = routes.iter().map(|route| format!("{prefix}{}", route.topic));

@@ -10,7 +10,6 @@ use std::path::PathBuf;
 pub struct Security {
     /// Whether the connection is encrypted, and by what the brokers are known.
     pub tls: Option<Tls>,
-    /// Who we are.
     pub sasl: Option<Sasl>,
 }
 
@@ -30,11 +29,8 @@ pub struct Tls {
 /// A name and a password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Sasl {
-    /// How they are shown.
     pub mechanism: Mechanism,
-    /// The name.
     pub user: String,
-    /// The password.
     pub password: String,
 }
 
@@ -71,7 +67,6 @@ impl Security {
         }
     }
 
-    /// Tells the client.
     pub(crate) fn apply(&self, config: &mut ClientConfig) {
         config.set("security.protocol", self.protocol());
         if let Some(Tls { ca, certificate, key, key_password }) = &self.tls {

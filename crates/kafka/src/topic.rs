@@ -26,7 +26,6 @@ pub(crate) enum Look {
     There,
     /// They may not, and this is why.
     Refused(String),
-    /// Nobody could say.
     Unknown(String),
 }
 

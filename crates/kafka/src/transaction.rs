@@ -34,7 +34,6 @@ pub(crate) async fn init(producer: &Arc<Producer>, within: Duration) -> Result<(
     .await
 }
 
-/// Begins one.
 pub(crate) fn begin(producer: &Producer) -> Result<(), Trouble> {
     producer.forget_failure();
     client(producer)?.begin_transaction().map_err(|error| trouble(producer, &error))

@@ -30,7 +30,6 @@ pub struct FarmOptions {
     pub url: String,
     /// What it wants to know of its clients.
     pub secret: Option<String>,
-    /// Which dialect it speaks.
     pub dialect: Dialect,
     /// How long a connection may take to come about.
     pub connect_within: Duration,
@@ -70,7 +69,6 @@ pub enum BadFarm {
     /// Its secret cannot be sent.
     #[error("the secret of nexrender has characters other than visible ASCII, which no header can carry")]
     Secret,
-    /// There is no client.
     #[error("no HTTP client could be made: {why}")]
     Client {
         /// Why not.
@@ -78,7 +76,6 @@ pub enum BadFarm {
     },
 }
 
-/// A server of nexrender.
 pub struct NexrenderFarm {
     address: Address,
     caller: Caller,
@@ -86,7 +83,6 @@ pub struct NexrenderFarm {
 }
 
 impl NexrenderFarm {
-    /// Calls nobody yet.
     pub fn new(options: &FarmOptions) -> Result<Self, BadFarm> {
         let address = Address::parse(&options.url)?;
         let caller = Caller::new(options, address.name().to_owned())?;

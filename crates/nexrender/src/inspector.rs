@@ -26,9 +26,7 @@ const VERSION_WITHIN: Duration = Duration::from_secs(10);
 /// Which programs look at files, and how patient we are with them.
 #[derive(Clone, Debug)]
 pub struct InspectorOptions {
-    /// ffprobe.
     pub ffprobe: PathBuf,
-    /// ffmpeg.
     pub ffmpeg: PathBuf,
     /// How long ffprobe may take, and ffmpeg before it has decoded anything.
     pub probe_within: Duration,
@@ -61,7 +59,6 @@ pub struct FfmpegInspector {
 }
 
 impl FfmpegInspector {
-    /// Runs nothing yet.
     pub fn new(options: InspectorOptions) -> Self {
         Self {
             ffprobe: Program::new("ffprobe", options.ffprobe),

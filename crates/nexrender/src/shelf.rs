@@ -56,7 +56,6 @@ pub enum ReadBack {
 }
 
 impl ShelfOptions {
-    /// These two folders.
     pub fn new(staging: Place, output: Place) -> Self {
         Self {
             staging,

@@ -40,26 +40,20 @@ pub enum Authentication {
     /// Not at all: everybody who reaches the address is the administrator. On loopback only.
     None,
     /// By an API token, a session opened with one, or a JWT of one of these issuers.
-    Required {
-        /// Whose JWTs are accepted.
-        issuers: Vec<Issuer>,
-    },
+    Required { issuers: Vec<Issuer> },
 }
 
-/// Who makes a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Principal {
     /// What the audit log calls it.
     pub name: String,
     /// What tells it from everybody else, also from others of the same name.
     pub caller: String,
-    /// What it may.
     pub role: Role,
     /// To which objects it is limited; none for all.
     pub scopes: Vec<String>,
     /// How it came in.
     pub via: Via,
-    /// The request.
     pub request_id: String,
 }
 
@@ -73,7 +67,6 @@ pub enum Via {
         /// The secret of the session.
         secret: String,
     },
-    /// Nobody asked.
     Open,
 }
 
@@ -146,7 +139,6 @@ impl Entries {
     }
 }
 
-/// The layer.
 pub(crate) async fn guard(state: State, entries: Entries, mut request: Request, next: Next) -> Response {
     let request_id = SystemIds.request();
     let base_path = &state.inner().base_path;
@@ -259,7 +251,6 @@ impl Knock {
 }
 
 enum Refusal {
-    /// Who is it?
     Login,
     Problem(Problem),
     /// A signature that is none of ours.

@@ -9,7 +9,6 @@ pub trait ExtraAction: Debug + Send + Sync {
     /// Its name in the audit log, such as `demo.kill`.
     fn name(&self) -> &'static str;
 
-    /// What the button says.
     fn title(&self) -> &'static str;
 
     /// What becomes of it, in a sentence beside the button.
@@ -30,18 +29,15 @@ pub type Performing<'a> = Pin<Box<dyn Future<Output = Result<Performed, CannotPe
 /// What was done, for the audit log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Performed {
-    /// To what.
     pub object: String,
     /// What, in a sentence.
     pub story: String,
 }
 
-/// Nothing was done.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{why}")]
 pub struct CannotPerform {
     /// Why not.
     pub why: String,
-    /// What helps.
     pub remedy: String,
 }

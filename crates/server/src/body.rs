@@ -15,7 +15,6 @@ const DRAINED_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Longest that a body may take to arrive.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The whole body.
 pub(crate) async fn read(body: Body) -> Result<Bytes, Problem> {
     let unread = || Problem::bad_request("the body did not arrive", "send it again");
     tokio::time::timeout(PATIENCE, collect(body))

@@ -99,7 +99,6 @@ fn told(
 /// How a process is that is a render worker and nothing else. What it tells is for everybody, as at a server.
 #[derive(Clone, Debug)]
 pub struct WorkerHealth {
-    /// The worker.
     pub worker: WorkerHandle,
     /// The process of the worker.
     pub process: ProcessId,

@@ -41,7 +41,6 @@ const RETRY: Duration = Duration::from_secs(3);
 /// whose token was revoked does not look on for ever.
 const STREAM_MAX: Duration = Duration::from_secs(300);
 
-/// Which stream.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Listening {
     #[serde(default)]

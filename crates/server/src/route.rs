@@ -15,7 +15,6 @@ use tidemill_domain::access::Permission;
 pub enum Access {
     /// Everybody: nothing is told here that is worth protecting.
     Public,
-    /// Whoever has this permission.
     Needs(Permission),
 }
 
@@ -32,13 +31,10 @@ pub enum Surface {
     Lambda,
 }
 
-/// One route.
 pub struct Route {
-    /// Method.
     pub method: Method,
     /// Path as the router matches it.
     pub path: &'static str,
-    /// Who may use it.
     pub access: Access,
     /// What kind of answer it gives.
     pub surface: Surface,
@@ -79,7 +75,6 @@ pub(crate) fn streams(path: &str) -> bool {
     path.ends_with("/ui/events")
 }
 
-/// The table.
 pub fn routes() -> Vec<Route> {
     use Access::{Needs, Public};
     use Permission::{Administer, Operate, Request, View};

@@ -39,10 +39,8 @@ pub(crate) const CHANGES_MAX: u32 = 16;
 /// How long requests in hand may take once we are asked to stop.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How to serve.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// Where to listen.
     pub listen: SocketAddr,
     /// What stands before every path, such as `/tidemill`; empty for none.
     pub base_path: String,
@@ -83,7 +81,6 @@ pub enum ServerError {
 }
 
 impl ServerError {
-    /// Its stable code.
     pub fn code(&self) -> Code {
         match self {
             Self::OpenListener { .. } => Code::OpenListener,

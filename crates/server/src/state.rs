@@ -23,9 +23,7 @@ use tokio::sync::{Semaphore, watch};
 /// What the program hands to its server.
 #[derive(Clone, Debug)]
 pub struct Parts {
-    /// The database.
     pub store: Store,
-    /// This process.
     pub process: Process,
     /// Starts jobs in this process.
     pub launcher: Launcher,
@@ -43,7 +41,6 @@ pub struct Parts {
     pub metrics: Option<PrometheusHandle>,
     /// The configuration in force, secrets masked.
     pub configuration: Vec<ConfigLine>,
-    /// Version of the program.
     pub version: String,
 }
 
@@ -61,11 +58,9 @@ pub struct RenderPart {
 /// One line of the configuration, as it may be shown.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConfigLine {
-    /// The key.
     pub key: String,
     /// Its value, masked if it is secret.
     pub value: String,
-    /// Where it comes from.
     pub origin: String,
 }
 

@@ -24,7 +24,6 @@ pub struct Webhook {
 }
 
 tidemill_domain::words! {
-    /// What is posted.
     #[derive(Default)]
     pub enum Format {
         /// The notice as it is stored.

@@ -24,26 +24,19 @@ pub const ALERT_DELIVERY: &str = "alert_delivery";
 /// What is to be judged: one rule for one subject.
 #[derive(Clone, Copy, Debug)]
 pub struct Judging<'a> {
-    /// Name of the rule.
     pub rule: &'a str,
     /// What it is about in this case.
     pub subject: &'a Subject,
-    /// How much it matters.
     pub severity: Severity,
     /// How long the condition has to be breached.
     pub hold: Duration,
-    /// Who is told.
     pub channels: &'a [String],
-    /// What was seen.
     pub reading: Reading,
 }
 
-/// What was decided.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Judgement {
-    /// The state before.
     pub before: AlertState,
-    /// The state after.
     pub after: AlertState,
     /// What began or ended by that.
     pub notice: Option<Notice>,
@@ -60,15 +53,11 @@ pub struct Judgement {
 /// An alert as the list shows it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct AlertRecord {
-    /// Name of its rule.
     pub rule: String,
-    /// What it is about.
     pub subject: Subject,
-    /// Where it stands.
     pub state: AlertState,
     /// The value that was seen last.
     pub value: Option<f64>,
-    /// How much it matters.
     pub severity: Severity,
     /// When that was last known.
     pub updated_at: Timestamp,

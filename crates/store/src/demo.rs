@@ -6,7 +6,6 @@ use crate::tx::Demo;
 /// What is in the table of the demo.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DemoPayments {
-    /// All rows.
     pub rows: u64,
     /// How many of them have an id of their own.
     pub distinct: u64,
@@ -18,7 +17,6 @@ impl Demo<'_> {
         Ok(self.demo_create_payments().await?)
     }
 
-    /// Counts its rows.
     pub async fn payments(&mut self) -> Result<DemoPayments, StoreError> {
         let (rows, distinct) = self.demo_count_payments().await?;
         Ok(DemoPayments { rows: rows.unsigned_abs(), distinct: distinct.unsigned_abs() })

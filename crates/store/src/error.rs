@@ -26,18 +26,15 @@ pub enum StoreError {
     Unreachable {
         /// Where, without secrets.
         place: String,
-        /// What the driver said.
         source: sqlx::Error,
     },
     /// The connection broke while a commit was on its way: it may or may not have happened.
     #[error("the connection broke during a commit, whose outcome is unknown")]
     OutcomeUnknown(#[source] sqlx::Error),
-    /// Wrong user or password.
     #[error("the database at {place} refused the login")]
     LoginRefused {
         /// Where, without secrets.
         place: String,
-        /// What the server said.
         source: sqlx::Error,
     },
     /// Older than what we support.
@@ -45,17 +42,12 @@ pub enum StoreError {
         "the database server is PostgreSQL {found}, but {} or newer is needed",
         crate::postgres::OLDEST_MAJOR
     )]
-    ServerTooOld {
-        /// Its version.
-        found: String,
-    },
+    ServerTooOld { found: String },
     /// A standby cannot be written to, and what it reads may be stale.
     #[error("the database server is a standby in recovery")]
     ServerInRecovery,
-    /// Migrations are missing.
     #[error("the database schema is missing or behind: {} of {} migrations applied", known - pending, known)]
     SchemaBehind {
-        /// How many are missing.
         pending: usize,
         /// How many this program knows.
         known: usize,
@@ -64,72 +56,43 @@ pub enum StoreError {
     #[error(
         "the database schema has the breaking migration {version} ({name}), which this program does not know"
     )]
-    SchemaAhead {
-        /// Its number.
-        version: i64,
-        /// Its name.
-        name: String,
-    },
+    SchemaAhead { version: i64, name: String },
     /// What was applied is not what we have.
     #[error("migration {version} ({name}) was applied with another content than this program has")]
-    MigrationChanged {
-        /// Its number.
-        version: i64,
-        /// Its name.
-        name: String,
-    },
-    /// No room.
+    MigrationChanged { version: i64, name: String },
     #[error("the database cannot write")]
     DiskFull(#[source] BoxError),
     /// The operating system says no.
     #[error("the database file {} may not be used", path.display())]
     FileNotPermitted {
-        /// Which file or folder.
         path: PathBuf,
         /// What the operating system said.
         source: BoxError,
     },
     /// The folder of the database file is not there.
     #[error("the folder of the database file {} does not exist", path.display())]
-    FolderMissing {
-        /// The database file.
-        path: PathBuf,
-    },
+    FolderMissing { path: PathBuf },
     /// Somebody held a lock for longer than we wait, or two transactions stood in each other's way. Try again.
     #[error("the database was locked for too long")]
     Busy(#[source] sqlx::Error),
     /// A stored value that the rules do not allow.
     #[error("row {row} of {table} has a value in {column} that breaks the rules")]
-    DamagedRow {
-        /// The table.
-        table: &'static str,
-        /// The column.
-        column: &'static str,
-        /// The row's key.
-        row: String,
-    },
+    DamagedRow { table: &'static str, column: &'static str, row: String },
     /// Nobody can tell how far a relay has read.
     #[error("the row of relay {relay} is damaged, so nobody can tell how far its slots were read")]
-    DamagedRelay {
-        /// Which one.
-        relay: RelayId,
-    },
+    DamagedRelay { relay: RelayId },
     /// What is stored about a pool contradicts itself.
     #[error("what is stored about a pool contradicts itself")]
     DamagedPool(#[from] Contradiction),
     /// What has this name is not a view of ours, and is not replaced.
     #[error("the name {name} is taken by something that is not a view of Tidemill")]
-    ViewNameTaken {
-        /// The name.
-        name: String,
-    },
+    ViewNameTaken { name: String },
     /// The name of a consumer or the id of a message is not accepted.
     #[error(transparent)]
     BadMessage(#[from] BadMessage),
     /// What an execution remembers cannot be stored, or what is stored cannot be read.
     #[error("the execution context of {place} cannot be used")]
     BadContext {
-        /// Whose context.
         place: String,
         /// What is wrong with it.
         source: ContextError,
@@ -142,18 +105,10 @@ pub enum StoreError {
     LongRender,
     /// The data of a render is under a key that we do not have.
     #[error("the data of the render is encrypted with the key {key}, which is not configured")]
-    KeyMissing {
-        /// Its id.
-        key: String,
-    },
+    KeyMissing { key: String },
     /// The key has the right id and does not fit, or somebody has changed or moved what is encrypted.
     #[error("the data of {place} cannot be decrypted with the key {key}")]
-    CannotDecrypt {
-        /// Its id.
-        key: String,
-        /// Whose data.
-        place: String,
-    },
+    CannotDecrypt { key: String, place: String },
     /// The operating system gives no random numbers, without which nothing may be encrypted.
     #[error("the operating system gives no random numbers")]
     NoRandomness,
@@ -166,15 +121,8 @@ pub enum StoreError {
     /// All connections of our budget, or of the server, are in use.
     #[error("no database connection became free in time")]
     ConnectionsExhausted(#[source] sqlx::Error),
-    /// Some other file.
     #[error("the file {} is not a SQLite database or is damaged", path.display())]
-    NotADatabase {
-        /// Which file.
-        path: PathBuf,
-        /// What SQLite said.
-        source: sqlx::Error,
-    },
-    /// Anything else.
+    NotADatabase { path: PathBuf, source: sqlx::Error },
     #[error("the database reported an error")]
     Failed(#[source] sqlx::Error),
 }
@@ -183,7 +131,6 @@ pub enum StoreError {
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 impl StoreError {
-    /// Its stable code.
     pub fn code(&self) -> Code {
         match self {
             Self::BadUrl { .. } => Code::BadDatabaseUrl,

@@ -15,11 +15,8 @@ pub const KEEP_ANSWERS: Duration = Duration::from_secs(24 * 3600);
 pub enum Claim {
     /// It is new and now ours: do the work, then [`Idempotency::save_answer`](crate::tx::Idempotency::save_answer).
     New,
-    /// It was answered before.
     Answered {
-        /// With this HTTP status.
         status: u16,
-        /// And this body.
         body: String,
     },
     /// It was used before for another request.

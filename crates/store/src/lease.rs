@@ -30,27 +30,21 @@ pub struct Granted {
 /// What became of leases that were to be renewed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Renewed {
-    /// Good for another term.
     pub renewed: Vec<LeaseKey>,
-    /// Lapsed, or somebody else's.
     pub lost: Vec<LeaseKey>,
 }
 
 /// A lease that lapsed and was freed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Lapsed {
-    /// What it was for.
     pub key: LeaseKey,
-    /// Whose it was.
     pub fence: Fence,
 }
 
 /// A lease as the list shows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LeaseRecord {
-    /// What it is for.
     pub key: LeaseKey,
-    /// Who holds it.
     pub lease: Lease,
     /// Whether its owner may act on it now.
     pub is_live: bool,

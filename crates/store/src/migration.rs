@@ -21,7 +21,6 @@ use tidemill_domain::time::Timestamp;
 pub struct Migration {
     /// Its number, from 1 without gaps.
     pub version: i64,
-    /// Its name.
     pub name: &'static str,
     text: &'static str,
 }
@@ -97,11 +96,8 @@ tidemill_domain::words! {
 /// One line of the migration status.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MigrationStatus {
-    /// Its number.
     pub version: i64,
-    /// Its name.
     pub name: String,
-    /// Where it stands.
     pub standing: Standing,
     /// When it was applied.
     pub applied_at: Option<Timestamp>,
@@ -164,7 +160,6 @@ pub(crate) fn usable(status: &[MigrationStatus]) -> Result<(), StoreError> {
 }
 
 impl Store {
-    /// Where each migration stands.
     pub async fn migration_status(&self) -> Result<Vec<MigrationStatus>, StoreError> {
         let mut tx = self.read().await?;
         let applied =

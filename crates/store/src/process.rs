@@ -14,9 +14,7 @@ pub const PROCESS_ENDED: &str = "process_ended";
 /// A process as the list shows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProcessRecord {
-    /// Its id.
     pub id: ProcessId,
-    /// Who it is.
     pub identity: Identity,
     /// Where it is in its life.
     pub state: ProcessState,

@@ -74,7 +74,6 @@ impl Scratch {
         Self { url: self.url.clone(), cleanup: Cleanup::Nothing }
     }
 
-    /// Its URL.
     pub fn url(&self) -> &str {
         &self.url
     }

@@ -133,7 +133,6 @@ pub(crate) trait Make<R, How>: Answer {
     fn make(outcome: Outcome<R>) -> Result<Self::Value, sqlx::Error>;
 }
 
-/// Exactly one row.
 pub(crate) struct One<T>(std::marker::PhantomData<T>);
 
 impl<T> Answer for One<T> {
@@ -294,7 +293,6 @@ macro_rules! side {
 }
 pub(crate) use side;
 
-/// Runs one text.
 macro_rules! run {
     (
         ($arguments:ident, $run:ident, $is_postgres:literal),

@@ -16,9 +16,7 @@ const TOUCH_EVERY: Duration = Duration::from_secs(60);
 /// A token that is to be created.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewToken {
-    /// What people call it.
     pub name: String,
-    /// What its bearer is.
     pub role: Role,
     /// To which objects it is limited; none for all.
     pub scopes: Vec<String>,
@@ -29,17 +27,13 @@ pub struct NewToken {
 /// A token as it is listed: everything but its secret.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TokenRecord {
-    /// Its public part.
     pub id: String,
-    /// What people call it.
     pub name: String,
-    /// What its bearer is.
     pub role: Role,
     /// To which objects it is limited; none for all.
     pub scopes: Vec<String>,
     /// When it was created.
     pub created_at: Timestamp,
-    /// By whom.
     pub created_by: String,
     /// When it ends.
     pub expires_at: Option<Timestamp>,
@@ -183,7 +177,6 @@ impl Tokens<'_> {
         Ok(self.session_touch(&hash(secret), now.into(), now.minus(TOUCH_EVERY).into()).await?)
     }
 
-    /// Ends a session.
     pub async fn close_session(&mut self, secret: &str) -> Result<bool, StoreError> {
         Ok(self.session_delete(&hash(secret)).await? > 0)
     }

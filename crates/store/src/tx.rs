@@ -74,7 +74,6 @@ macro_rules! nouns {
 }
 
 nouns! {
-    /// Processes and their heartbeats.
     processes: Processes,
     /// Leases: who may act for what.
     leases: Leases,
@@ -82,15 +81,12 @@ nouns! {
     pools: Pools,
     /// Jobs, their executions, steps and partitions.
     jobs: Jobs,
-    /// Schedules and their ticks.
     schedules: Schedules,
     /// Events, relays and failed events.
     outbox: Outbox,
     /// The render queue, its workers, profiles and mappings.
     renders: Renders,
-    /// Alerts, silences and deliveries.
     alerts: Alerts,
-    /// The audit log.
     audit: Audit,
     /// API tokens and browser sessions.
     tokens: Tokens,

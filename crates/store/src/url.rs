@@ -22,7 +22,6 @@ pub(crate) enum Place {
 tidemill_domain::words! {
     /// Which of the two databases.
     pub enum Dialect {
-        /// PostgreSQL.
         Postgres = "postgres",
         Sqlite = "sqlite",
     }

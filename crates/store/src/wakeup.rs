@@ -43,12 +43,10 @@ pub struct Wakeup {
     receiver: watch::Receiver<u64>,
 }
 
-/// Why a wait ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Woken {
     /// Somebody said so, since the last wait or since the registration.
     Called,
-    /// The time was over.
     TimedOut,
 }
 

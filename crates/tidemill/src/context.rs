@@ -71,7 +71,6 @@ impl Context {
         &self.definitions
     }
 
-    /// The jobs, by name.
     pub(crate) fn jobs(&self) -> &JobRegistry {
         &self.definitions.jobs
     }
@@ -193,7 +192,6 @@ impl Context {
         })
     }
 
-    /// How pools are run.
     pub(crate) fn pool_options(&self) -> PoolOptions {
         let pools = &self.settings().pools;
         PoolOptions { pace: Pace { least: pools.default_wait, most: pools.max_wait.max(pools.default_wait) } }
@@ -230,7 +228,6 @@ impl Context {
         self.settings().issuers.iter().map(issuer).collect()
     }
 
-    /// Who this process is.
     pub(crate) fn identity(&self) -> Identity {
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let pid = std::process::id();

@@ -12,6 +12,7 @@
 //! its author needs, and [`testing`] what its tests need. Start reading at [`App`] in `app.rs`; each command is
 //! one file in `commands/`.
 
+#[warn(missing_docs)]
 pub mod app;
 pub mod config;
 

@@ -10,7 +10,6 @@ use tidemill_engine::EngineError;
 use tidemill_engine::job::JobError;
 use tidemill_store::StoreError;
 
-/// A command that failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
     code: Code,
@@ -213,7 +212,6 @@ impl Failure {
 }
 
 impl Failure {
-    /// Writing the answer failed.
     pub(crate) fn output(error: &io::Error) -> Self {
         let fix = "free space where the output goes, or send it elsewhere";
         Self::new(Code::OutputFailed, "the output could not be written", fix).because(&error.to_string())

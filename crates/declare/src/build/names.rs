@@ -19,7 +19,6 @@ impl Declared {
         Self(names.into_iter().collect())
     }
 
-    /// All values by name.
     pub(super) fn values(&self, parameters: &JobParameters) -> Names {
         let missing = self.0.iter().map(|name| (name.clone(), Value::Null));
         let given = parameters.iter().map(|(name, parameter)| (name.to_owned(), value(&parameter.value)));

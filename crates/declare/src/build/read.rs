@@ -53,7 +53,6 @@ impl Builder<'_> {
         })
     }
 
-    /// How Kafka is reached.
     fn brokers(&mut self, topic: &At<String>) -> Option<&KafkaOptions> {
         match self.building.kafka {
             Ok(options) => Some(options),

@@ -11,7 +11,6 @@ use std::collections::BTreeSet;
 use tidemill_domain::nearest::nearest;
 use tidemill_kafka::reader::record::COLUMNS;
 
-/// What a text is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// Values become a part of it.
@@ -20,7 +19,6 @@ enum Kind {
     Path,
     /// An argument of a program: values become a part of it, and must not make an option of it.
     Argument,
-    /// Values are bound.
     Sql,
 }
 

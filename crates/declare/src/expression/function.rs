@@ -19,11 +19,8 @@ const LIST_MAX: usize = 4096;
 /// A function of the language.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Function {
-    /// Its name.
     pub name: &'static str,
-    /// How it is called.
     pub usage: &'static str,
-    /// What it is.
     pub purpose: &'static str,
     form: Form,
     /// How many arguments it has, the one before the dot included.
@@ -36,7 +33,6 @@ enum Form {
     Plain,
     /// `x.f()`.
     Member,
-    /// Both.
     Either,
     /// Expanded when the expression is read: who is found as a call has other arguments than it should.
     Macro,

@@ -10,7 +10,6 @@ const DEPTH_MAX: usize = 48;
 /// `all`, `exists`, `map`, `filter` in one expression.
 const LOOPS_MAX: usize = 4;
 
-/// One within the other.
 const LOOPS_NESTED_MAX: usize = 2;
 
 /// What was found in an expression.

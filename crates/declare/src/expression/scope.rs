@@ -19,7 +19,6 @@ pub struct Scope<'a> {
     pub row: Option<&'a Row>,
     /// `parameters`.
     pub parameters: &'a Names,
-    /// The others, by name.
     pub others: &'a Names,
 }
 

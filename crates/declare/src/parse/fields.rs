@@ -11,9 +11,7 @@ use tidemill_domain::nearest::nearest;
 pub(super) struct Table {
     /// What it is, for messages: `a parameter`.
     pub(super) what: &'static str,
-    /// Its keys.
     pub(super) keys: &'static [&'static str],
-    /// What one looks like.
     pub(super) example: &'static str,
 }
 
@@ -68,7 +66,6 @@ impl<'n> Fields<'n> {
         self.entries.iter().find(|(key, _)| key.name == name).map(|(_, node)| node)
     }
 
-    /// Where a key stands.
     pub(super) fn key(&self, name: &str) -> Option<&'n Key> {
         self.entries.iter().map(|(key, _)| key).find(|key| key.name == name)
     }

@@ -63,7 +63,6 @@ impl Reader<'_> {
         }
     }
 
-    /// One of some words.
     pub(super) fn word<T: Copy>(&mut self, node: &Node, name: &str, words: &[(&str, T)]) -> Option<T> {
         let text = self.text(node, name)?.value;
         if let Some((_, meant)) = words.iter().find(|(word, _)| *word == text) {

@@ -6,15 +6,12 @@ use tidemill_domain::nearest::nearest;
 /// What may stand in a column.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
-    /// Any text.
     Text,
     /// A text that can be read as something.
     Read(fn(&str) -> Result<(), String>),
     /// `true` or `false`.
     Truth,
-    /// A whole number.
     Number,
-    /// One of these words.
     Word(&'static [&'static str]),
     /// Words with spaces between them, or `any`.
     Words,
@@ -26,11 +23,8 @@ pub(super) const ANY: &str = "any";
 /// A column of a CSV file, and a key of a YAML file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Column {
-    /// Its name.
     pub(super) name: &'static str,
-    /// What others call it.
     pub(super) other_name: Option<&'static str>,
-    /// What may stand there.
     pub(super) kind: Kind,
     /// Whether every record has it.
     pub(super) is_needed: bool,

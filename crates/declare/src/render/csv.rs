@@ -8,7 +8,6 @@ use crate::model::Place;
 use crate::source::Source;
 use serde_json::{Map, Value};
 
-/// Largest file.
 const BYTES_MAX: usize = 10_000_000;
 
 /// Reads all rows. A header that cannot be used is told at once, because no row makes sense then.

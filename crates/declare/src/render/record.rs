@@ -10,9 +10,7 @@ use serde_json::{Map, Value};
 /// A row, or a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Record {
-    /// Where it begins.
     pub(super) place: Place,
-    /// What it has.
     pub(super) cells: Vec<Cell>,
 }
 
@@ -25,12 +23,9 @@ pub(super) struct Cell {
     pub(super) content: Content,
 }
 
-/// What a cell holds.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Content {
-    /// A text or number.
     Text(String),
-    /// A list of them.
     List(Vec<String>),
     /// Something else; the word for it.
     Other(&'static str),

@@ -10,19 +10,16 @@ pub const ATTEMPTS_MAX: u32 = 10;
 /// Where a notice on its way to one channel stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DeliveryState {
-    /// To be tried.
     Waiting {
         /// Attempts that failed so far.
         attempt: u32,
         /// Not before this instant.
         run_after: Timestamp,
     },
-    /// It arrived.
     Delivered {
         /// When.
         at: Timestamp,
     },
-    /// Nobody tries any more.
     Failed {
         /// Since when.
         at: Timestamp,
@@ -32,7 +29,6 @@ pub enum DeliveryState {
 /// What came of an attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Attempt {
-    /// It arrived.
     Arrived,
     /// It did not, and may the next time.
     FailedForNow,

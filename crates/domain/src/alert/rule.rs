@@ -13,14 +13,11 @@ pub const CHANNELS_MAX: usize = 16;
 /// On which side of the threshold something is wrong. At the threshold itself nothing is.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Condition {
-    /// Breached by greater values.
     Above(f64),
-    /// Breached by smaller values.
     Below(f64),
 }
 
 impl Condition {
-    /// The threshold.
     pub const fn threshold(self) -> f64 {
         match self {
             Self::Above(threshold) | Self::Below(threshold) => threshold,
@@ -68,7 +65,6 @@ crate::words! {
     /// How much it matters. Greater is worse.
     #[derive(PartialOrd, Ord, Hash)]
     pub enum Severity {
-        /// Good to know.
         Info = "info",
         /// Somebody should look at it in working hours.
         Warning = "warning",
@@ -80,11 +76,9 @@ crate::words! {
 /// The parts of a rule, before they are checked.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RuleFields {
-    /// Its name.
     pub name: String,
     /// The signal that it watches, by name.
     pub signal: String,
-    /// What is wrong.
     pub condition: Condition,
     /// How the samples of the window become one value.
     pub aggregate: Aggregate,
@@ -92,7 +86,6 @@ pub struct RuleFields {
     pub window: Duration,
     /// How long the condition has to be breached before the alert fires; configured as "for".
     pub hold: Duration,
-    /// How much it matters.
     pub severity: Severity,
     /// Who is told, by name of the channel.
     pub channels: Vec<String>,
@@ -143,7 +136,6 @@ pub enum BadRule {
 }
 
 impl Rule {
-    /// Checks and wraps.
     pub fn new(fields: RuleFields) -> Result<Self, BadRule> {
         if !is_name(&fields.name) {
             return Err(BadRule::Name);
@@ -171,7 +163,6 @@ impl Rule {
         Ok(Self(fields))
     }
 
-    /// Its name.
     pub fn name(&self) -> &str {
         &self.0.name
     }
@@ -181,7 +172,6 @@ impl Rule {
         &self.0.signal
     }
 
-    /// What is wrong.
     pub fn condition(&self) -> Condition {
         self.0.condition
     }
@@ -201,12 +191,10 @@ impl Rule {
         self.0.hold
     }
 
-    /// How much it matters.
     pub fn severity(&self) -> Severity {
         self.0.severity
     }
 
-    /// Who is told.
     pub fn channels(&self) -> &[String] {
         &self.0.channels
     }

@@ -11,10 +11,8 @@ pub const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 /// Most characters of a reason.
 pub const REASON_CHARS_MAX: usize = 500;
 
-/// A silence as stored.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Silence {
-    /// Its number.
     pub id: i64,
     /// The rule that is silenced.
     pub rule: String,
@@ -22,9 +20,7 @@ pub struct Silence {
     pub subject: Option<Subject>,
     /// When people are told again.
     pub until: Timestamp,
-    /// Why.
     pub reason: String,
-    /// Who wanted it.
     pub by: String,
     /// When.
     pub created_at: Timestamp,
@@ -65,7 +61,6 @@ impl From<Option<&Silence>> for Voice {
 /// A silence that somebody asks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SilenceRequest {
-    /// The rule.
     pub rule: String,
     /// One subject of it, or all.
     pub subject: Option<Subject>,
@@ -73,7 +68,6 @@ pub struct SilenceRequest {
     pub length: Duration,
     /// Why; [`reason`] checks it.
     pub reason: String,
-    /// Who asks.
     pub actor: Actor,
 }
 

@@ -24,19 +24,16 @@ pub(super) struct Value {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ValueWord {
-    /// Saturated.
     Number(u32),
     Default,
     Auto,
     Manual,
 }
 
-/// Which grammar applies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Grammar {
     /// A value alone, or an object with values.
     Parallel,
-    /// An object, indexes, values.
     Index,
 }
 

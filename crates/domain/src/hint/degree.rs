@@ -64,7 +64,6 @@ impl Degree {
         }
     }
 
-    /// Its name, for programs.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",

@@ -10,9 +10,7 @@ use std::ops::Range;
 /// A hint that is about parallelism.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Directive {
-    /// Which one.
     pub name: DirectiveName,
-    /// What it is about.
     pub level: Level,
     /// What it asks for by itself.
     pub degree: Degree,
@@ -35,7 +33,6 @@ crate::words! {
     /// What a directive is about.
     #[derive(Hash)]
     pub enum Level {
-        /// The whole statement.
         Statement = "statement",
         /// A table or an index.
         Object = "object",

@@ -18,10 +18,7 @@ const QUOTED_CHARS_MAX: usize = 80;
 pub enum CannotRewrite {
     /// A directive does not follow the grammar, so nobody knows which of its words is the degree.
     #[error("{directive} cannot be read")]
-    Unreadable {
-        /// It, or its beginning.
-        directive: String,
-    },
+    Unreadable { directive: String },
     /// It would be longer than a hint may be.
     #[error("the rewritten hint would be too long")]
     TooLong,

@@ -5,14 +5,12 @@
 
 use std::ops::Range;
 
-/// What a token is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum TokenKind {
     /// White space, as much as there is.
     Space,
     /// Letters, digits, `_`, `$` and `#`.
     Word,
-    /// A word of digits.
     Number,
     /// `"…"`.
     Identifier,
@@ -22,7 +20,6 @@ pub(super) enum TokenKind {
     Comment,
     /// `/*+`, `--+`, and their ends.
     Edge,
-    /// Any other character.
     Sign,
 }
 
@@ -55,7 +52,6 @@ pub(super) enum Node {
     Comment(CommentTokens),
 }
 
-/// A hint comment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct CommentTokens {
     pub(super) open: Token,
@@ -70,7 +66,6 @@ impl CommentTokens {
     }
 }
 
-/// Divides a text.
 pub(super) fn read(text: &str) -> Vec<Node> {
     let mut reader = Reader { text, at: 0, has_open_alternative: false };
     let mut nodes = Vec::new();

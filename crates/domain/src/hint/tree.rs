@@ -11,14 +11,12 @@ use super::warning::{Warning, Warnings};
 use std::fmt;
 use std::ops::Range;
 
-/// Longer texts are refused.
 pub const HINT_BYTES_MAX: usize = 64 * 1024;
 
 /// The text is longer than [`HINT_BYTES_MAX`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the hint has {bytes} bytes, and {HINT_BYTES_MAX} are the most")]
 pub struct HintTooLong {
-    /// Its length.
     pub bytes: usize,
 }
 
@@ -46,7 +44,6 @@ pub struct HintComment {
 /// Whether a hint comment counts.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Standing {
-    /// It does.
     Counts,
     /// Another one stands before it.
     Second,

@@ -11,10 +11,8 @@ macro_rules! warnings {
         }
 
         impl Warning {
-            /// All of them.
             pub const ALL: &[Self] = &[$(Self::$name,)+];
 
-            /// Its name, for programs.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $word,)+ }
             }

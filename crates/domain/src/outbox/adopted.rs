@@ -43,22 +43,13 @@ pub enum BadTableName {
     #[error(
         "{name:?} is no name of a {what}: 1 to {NAME_BYTES_MAX} bytes of letters, digits, '_' and '$', and no digit first"
     )]
-    Name {
-        /// Schema or table.
-        what: &'static str,
-        /// As it was given.
-        name: String,
-    },
+    Name { what: &'static str, name: String },
     /// It is served already, in its own way.
     #[error("{name} is a table of Tidemill itself")]
-    Own {
-        /// Which.
-        name: String,
-    },
+    Own { name: String },
 }
 
 impl BadTableName {
-    /// Its stable code.
     pub const fn code(&self) -> Code {
         Code::BadTableName
     }
@@ -82,12 +73,10 @@ impl TableName {
         Ok(Self { schema: schema.to_owned(), table: table.to_owned() })
     }
 
-    /// The schema.
     pub fn schema(&self) -> &str {
         &self.schema
     }
 
-    /// The table.
     pub fn table(&self) -> &str {
         &self.table
     }
@@ -155,9 +144,7 @@ crate::words! {
 /// How a table is served.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AdoptedTable {
-    /// Which.
     pub name: TableName,
-    /// Where its events go.
     pub topic: String,
     /// What sort of thing its aggregates are.
     pub aggregate_type: String,
@@ -190,7 +177,6 @@ impl AdoptedTable {
 /// What becomes of a row that was claimed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Mark {
-    /// The sink has it.
     Published,
     /// It was refused, and is tried again then.
     Again {
@@ -198,14 +184,12 @@ pub enum Mark {
         next_attempt_at: Timestamp,
         /// How often it was tried.
         attempts: u32,
-        /// Why.
         error: String,
     },
     /// It was refused, and nobody tries it again.
     Failed {
         /// How often it was tried.
         attempts: u32,
-        /// Why.
         error: String,
     },
     /// It was not sent, or nobody knows: that counts as no attempt.
@@ -219,13 +203,11 @@ pub enum RowRefusal {
     /// It is not FAILED.
     #[error("there is no such row that has FAILED")]
     NotFailed,
-    /// That is final.
     #[error("the row was skipped, and whoever reads may have seen later ones since")]
     Skipped,
 }
 
 impl RowRefusal {
-    /// Its stable code.
     pub const fn code(&self) -> Code {
         Code::AdoptedRowRefused
     }

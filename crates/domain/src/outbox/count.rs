@@ -5,7 +5,6 @@ use std::fmt;
 /// How many there are, as far as somebody counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Count {
-    /// So many.
     Exactly(u64),
     /// So many or more: nobody counted further. None means that nothing is known.
     AtLeast(u64),
@@ -24,12 +23,10 @@ impl Count {
         }
     }
 
-    /// Whether nobody knows more.
     pub const fn is_exact(self) -> bool {
         matches!(self, Self::Exactly(_))
     }
 
-    /// Of two things together.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         let sum = self.least().saturating_add(other.least());

@@ -10,7 +10,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Slots that were read up to the same place.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Cursor {
-    /// How far.
     pub window: Window,
     /// The place of the last event of each slot.
     pub slots: BTreeMap<Slot, Seq>,
@@ -75,7 +74,6 @@ pub fn without(cursors: Vec<Cursor>, released: &[Slot]) -> (Vec<Cursor>, Vec<(Sl
 pub struct Advance<'a> {
     /// The slots that were read for, those without an event included. Nothing is known about others.
     pub slots: &'a BTreeSet<Slot>,
-    /// How far.
     pub window: &'a Window,
     /// How many events of each slot.
     pub counts: &'a BTreeMap<Slot, i64>,

@@ -27,15 +27,12 @@ pub const TOPIC_CHARS_MAX: usize = 249;
 pub struct EventId(i64);
 
 impl EventId {
-    /// Before all events.
     pub const ZERO: Self = Self(0);
 
-    /// Wraps a stored number.
     pub const fn new(id: i64) -> Self {
         Self(id)
     }
 
-    /// The wrapped number.
     pub const fn get(self) -> i64 {
         self.0
     }
@@ -69,12 +66,10 @@ impl Seq {
     /// Before the first event of a slot.
     pub const ZERO: Self = Self(0);
 
-    /// Wraps a stored number.
     pub const fn new(seq: i64) -> Self {
         Self(seq)
     }
 
-    /// The wrapped number.
     pub const fn get(self) -> i64 {
         self.0
     }
@@ -101,7 +96,6 @@ impl Slot {
     /// How many there are; they are not divided anew when relays come and go.
     pub const COUNT: usize = 256;
 
-    /// Wraps a number.
     pub const fn new(slot: u8) -> Self {
         Self(slot)
     }
@@ -118,7 +112,6 @@ impl Slot {
         Self(first)
     }
 
-    /// The wrapped number.
     pub const fn get(self) -> u8 {
         self.0
     }
@@ -145,7 +138,6 @@ pub struct Aggregate {
 }
 
 impl Aggregate {
-    /// Where its events are.
     pub fn slot(&self) -> Slot {
         Slot::of(&self.id)
     }
@@ -157,19 +149,16 @@ impl fmt::Display for Aggregate {
     }
 }
 
-/// What an event says.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Payload {
     /// A JSON text, kept as it was written.
     Json(String),
-    /// Anything else.
     Bytes(Vec<u8>),
     /// Nothing: whoever keeps the last event of each aggregate may forget this one.
     Tombstone,
 }
 
 impl Payload {
-    /// How large it is.
     pub fn len(&self) -> usize {
         match self {
             Self::Json(text) => text.len(),
@@ -192,49 +181,32 @@ pub type Headers = BTreeMap<String, String>;
 pub enum BadEvent {
     /// The type of the aggregate or of the event.
     #[error("the {what} is 1 to {NAME_BYTES_MAX} bytes without control characters")]
-    Name {
-        /// Which of them.
-        what: &'static str,
-    },
+    Name { what: &'static str },
     /// There is no key, so there is no order.
     #[error("the aggregate id is 1 to {AGGREGATE_ID_BYTES_MAX} bytes without NUL")]
     AggregateId,
     /// Kafka would not take it.
     #[error("a topic is 1 to {TOPIC_CHARS_MAX} of a-z, A-Z, 0-9, '.', '_' and '-', and not '.' or '..'")]
     Topic,
-    /// Too much.
     #[error("the payload has {len} bytes; {PAYLOAD_BYTES_MAX} are allowed")]
-    PayloadTooLarge {
-        /// How large it is.
-        len: usize,
-    },
+    PayloadTooLarge { len: usize },
     /// Not what it says it is.
     #[error("the payload is not valid JSON: {0}")]
     PayloadNotJson(String),
     /// A header with a bad name or value.
     #[error("the header {name:?} is not allowed: {why}")]
-    Header {
-        /// Its name.
-        name: String,
-        /// What is wrong.
-        why: &'static str,
-    },
-    /// Too many words.
+    Header { name: String, why: &'static str },
     #[error("at most {HEADERS_MAX} headers of {HEADER_BYTES_MAX} bytes together are allowed")]
     TooManyHeaders,
     /// Bytes that are no text. Only SQLite lets others write them.
     #[error("the text of the {what} is not valid UTF-8")]
-    NotUtf8 {
-        /// Which text.
-        what: &'static str,
-    },
+    NotUtf8 { what: &'static str },
     /// The headers as a whole.
     #[error("headers are a JSON object whose values are texts")]
     HeadersNotAnObject,
 }
 
 impl BadEvent {
-    /// Its stable code.
     pub const fn code(&self) -> Code {
         Code::BadEvent
     }
@@ -261,7 +233,6 @@ pub struct NewEvent {
 }
 
 impl NewEvent {
-    /// Checks and wraps.
     pub fn new(
         aggregate_type: impl Into<String>,
         aggregate_id: impl Into<String>,
@@ -289,39 +260,32 @@ impl NewEvent {
         Ok(self)
     }
 
-    /// Takes these headers.
     pub fn with_headers(mut self, headers: Headers) -> Result<Self, BadEvent> {
         check_headers(&headers)?;
         self.headers = headers;
         Ok(self)
     }
 
-    /// What it happened to.
     pub fn aggregate(&self) -> &Aggregate {
         &self.aggregate
     }
 
-    /// Where it is.
     pub fn slot(&self) -> Slot {
         self.aggregate.slot()
     }
 
-    /// What happened.
     pub fn event_type(&self) -> &str {
         &self.event_type
     }
 
-    /// Where it goes.
     pub fn topic(&self) -> &str {
         &self.topic
     }
 
-    /// What it says.
     pub fn payload(&self) -> &Payload {
         &self.payload
     }
 
-    /// Further words.
     pub fn headers(&self) -> &Headers {
         &self.headers
     }

@@ -32,7 +32,6 @@ pub const ATTEMPTS_MAX: u32 = 10;
 /// How often and when an event is tried again.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RetryPolicy {
-    /// The waits between attempts.
     pub backoff: Backoff,
     /// Most attempts, the first one included.
     pub attempts_max: u32,
@@ -113,7 +112,6 @@ pub fn first(state: ExceptionState, now: Timestamp) -> ExceptionState {
 /// What came of an attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Attempt {
-    /// The sink has it.
     Delivered,
     /// The sink does not want it; what [`after_refusal`] said.
     Refused(ExceptionState),
@@ -122,18 +120,15 @@ pub enum Attempt {
 /// An attempt that is to be settled: the exception as it is now, if it is still there, and what was seen and done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Attempted {
-    /// As it is now.
     pub exception: Option<Exception>,
     /// The revision that the attempt was made with.
     pub seen: i64,
-    /// What came of it.
     pub attempt: Attempt,
 }
 
 /// What becomes of an exception after an attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Settlement {
-    /// It is over.
     Gone,
     /// It goes on like this.
     Now(Exception),
@@ -170,7 +165,6 @@ pub fn settle(attempts: &[Attempted], now: Timestamp) -> Vec<Settlement> {
 /// An excepted event, as an operator's order is judged by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Excepted {
-    /// Where it stands.
     pub exception: Exception,
     /// The first open event of its aggregate, when it is held.
     pub behind: Option<EventId>,
@@ -181,7 +175,6 @@ pub struct Excepted {
 /// Whether the event of an exception is still in its table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Original {
-    /// It is.
     Kept,
     /// It is not, so there is nothing to publish.
     Gone,
@@ -194,7 +187,6 @@ pub enum ExceptionRefusal {
     /// It was never refused, or it has arrived.
     #[error("there is no such excepted event")]
     Unknown,
-    /// That is final.
     #[error("the event was skipped, and whoever reads may have seen later ones since")]
     Skipped,
     /// It would overtake another one.
@@ -209,7 +201,6 @@ pub enum ExceptionRefusal {
 }
 
 impl ExceptionRefusal {
-    /// Its stable code.
     pub const fn code(&self) -> Code {
         match self {
             Self::Unknown => Code::UnknownException,

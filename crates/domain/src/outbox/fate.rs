@@ -7,9 +7,7 @@ use super::exception::StateWord;
 pub enum Fate {
     /// No relay has acknowledged it.
     Pending,
-    /// It was published.
     Published,
-    /// It is an exception.
     Excepted(StateWord),
 }
 

@@ -17,7 +17,6 @@ use std::fmt;
 pub struct Group(u8);
 
 impl Group {
-    /// How many there are.
     pub const COUNT: usize = 16;
 
     /// How many slots each of them has.
@@ -53,10 +52,8 @@ impl fmt::Display for Group {
 /// What relays share among themselves.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Unit {
-    /// Each slot by itself.
     #[default]
     Slot,
-    /// Whole groups.
     Group,
 }
 

@@ -47,7 +47,6 @@ pub enum BadInstance {
     IdOutOfRange {
         /// Which one it is to be.
         id: u32,
-        /// How many there are.
         total: u32,
     },
     /// None, or more than can have something to do.
@@ -76,7 +75,6 @@ impl BadInstance {
 }
 
 impl Instance {
-    /// Checks and wraps.
     pub const fn new(id: u32, total: u32) -> Result<Self, BadInstance> {
         if total == 0 || total > TOTAL_MAX {
             return Err(BadInstance::TotalOutOfRange { total });
@@ -102,7 +100,6 @@ impl Instance {
         self.id
     }
 
-    /// How many there are.
     pub const fn total(self) -> u32 {
         self.total
     }

@@ -15,13 +15,11 @@ use std::io::Write as _;
 pub struct Published {
     /// The number of the event.
     pub id: EventId,
-    /// Its slot.
     pub slot: Slot,
     /// The epoch of the slot under which it was published.
     pub epoch: Epoch,
     /// Its place among the events of its slot.
     pub seq: Seq,
-    /// What it happened to.
     pub aggregate: Aggregate,
 }
 

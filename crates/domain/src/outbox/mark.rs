@@ -46,7 +46,6 @@ impl Mark {
         self.xmax
     }
 
-    /// Which were running.
     pub fn running(&self) -> &[u64] {
         &self.running
     }

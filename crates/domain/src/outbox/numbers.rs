@@ -5,7 +5,6 @@ use std::collections::HashMap;
 
 const BLOCK: i64 = u64::BITS as i64;
 
-/// A set of numbers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Numbers {
     /// 64 numbers each, one bit for each of them.
@@ -32,7 +31,6 @@ impl Numbers {
         }
     }
 
-    /// How many there are.
     pub(super) fn len(&self) -> u64 {
         self.len
     }

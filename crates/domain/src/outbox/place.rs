@@ -7,10 +7,8 @@ use super::relay::RelayId;
 use super::window::Window;
 use crate::lease::Epoch;
 
-/// Where one slot stands.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Place {
-    /// Which slot.
     pub slot: Slot,
     /// How many owners it has had.
     pub epoch: Epoch,

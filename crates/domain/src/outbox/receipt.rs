@@ -32,12 +32,10 @@ pub struct Receipt {
 pub struct BadReceipt(String);
 
 impl Receipt {
-    /// Of this database.
     pub fn new(system: Option<String>, published: BTreeMap<EventId, u64>) -> Self {
         Self { version: VERSION, system, published }
     }
 
-    /// As it is written.
     pub fn to_json(&self) -> String {
         serde_json::json!(self).to_string()
     }
@@ -95,11 +93,9 @@ pub fn fingerprint(record: &Record) -> u64 {
 /// An event of a receipt, as its table has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Receipted {
-    /// Which event.
     pub id: EventId,
     /// The number of its transaction.
     pub xid: u64,
-    /// Its slot.
     pub slot: Slot,
 }
 

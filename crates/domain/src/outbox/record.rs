@@ -13,23 +13,17 @@ pub struct Record {
     pub id: EventId,
     /// The adopted table that it is from; none of those of the outbox itself.
     pub table: Option<TableName>,
-    /// Its slot.
     pub slot: Slot,
     /// The epoch of the slot under which it is published.
     pub epoch: Epoch,
     /// Its place among the events of its slot.
     pub seq: Seq,
-    /// What it happened to.
     pub aggregate: Aggregate,
-    /// What happened.
     pub event_type: String,
-    /// Where it goes.
     pub topic: String,
     /// Whether somebody has said that it goes there, whatever becomes of others of its type.
     pub is_redirected: bool,
-    /// Further words.
     pub headers: Headers,
-    /// What it says.
     pub payload: Payload,
     /// When it was written.
     pub created_at: Timestamp,

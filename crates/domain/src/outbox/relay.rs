@@ -18,7 +18,6 @@ impl RelayId {
         Self(id)
     }
 
-    /// The wrapped id.
     pub const fn as_uuid(self) -> Uuid {
         self.0
     }
@@ -46,7 +45,6 @@ impl FromStr for RelayId {
 /// A relay that counts: it has joined, has not ended, and its lease has not passed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LiveRelay {
-    /// Which one.
     pub id: RelayId,
     /// The name of its process.
     pub name: String,

@@ -10,7 +10,6 @@ pub struct ServerIdentity {
     pub system_identifier: Option<String>,
     /// The history of the cluster: it grows when a standby is promoted or a backup is rolled forward.
     pub timeline: String,
-    /// What has committed now.
     pub mark: Mark,
 }
 

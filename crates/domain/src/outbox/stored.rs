@@ -7,21 +7,14 @@ use crate::time::Timestamp;
 /// An event as it is stored.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StoredEvent {
-    /// Its number.
     pub id: EventId,
     /// The number of its transaction; on SQLite, where transactions follow each other, that of the event.
     pub xid: u64,
-    /// Where it is.
     pub slot: Slot,
-    /// What it happened to.
     pub aggregate: Aggregate,
-    /// What happened.
     pub event_type: String,
-    /// Where it goes.
     pub topic: String,
-    /// What it says.
     pub payload: Payload,
-    /// Further words.
     pub headers: StoredHeaders,
     /// When it was written.
     pub created_at: Timestamp,
@@ -55,7 +48,6 @@ pub enum StoredHeaders {
     Good(Headers),
     /// Such as only others write.
     Bad {
-        /// As they stand there.
         text: String,
         /// What is wrong with them.
         why: BadEvent,

@@ -7,10 +7,8 @@ use super::event::{EventId, Slot};
 /// Asks for a little more than a page should need: an equal share of slots does not have an equal share of events.
 const SPARE: i64 = 4;
 
-/// A range of ids.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stretch {
-    /// Behind this id.
     pub after: EventId,
     /// Up to this one; the last stretch has no end.
     pub upto: Option<EventId>,

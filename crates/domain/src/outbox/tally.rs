@@ -17,14 +17,12 @@ pub struct Effort {
 /// What was published, and what it has cost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
-    /// Events.
     pub published: u64,
     /// What was asked of the database.
     pub effort: Effort,
 }
 
 impl Tally {
-    /// Of two relays together.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {

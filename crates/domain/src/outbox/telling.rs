@@ -33,15 +33,10 @@ pub struct Telling {
 /// Something that happened to an execution.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ExecutionChange<'a> {
-    /// Which one.
     pub execution: ExecutionId,
-    /// Of which instance.
     pub instance: InstanceId,
-    /// Of which job.
     pub job: &'a str,
-    /// What happened.
     pub what: ExecutionTold,
-    /// The status now.
     pub status: BatchStatus,
     /// How it ended, if it has: a word such as `COMPLETED`.
     pub exit_code: Option<&'a str>,
@@ -52,32 +47,25 @@ pub struct ExecutionChange<'a> {
 /// What can happen to an execution.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ExecutionTold {
-    /// It was made.
     Launched,
-    /// It runs.
     Started,
     /// Somebody wants it to stop.
     Stopping,
     /// It ended by itself; the event is named after its status.
     Ended,
-    /// It was given up.
     Abandoned,
     /// An operator declared it over.
     Recovered,
-    /// Its process died.
     Lost,
 }
 
 /// A render that has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RenderChange<'a> {
-    /// Which one.
     pub render: RenderId,
-    /// Of which composition.
     pub composition: Option<&'a str>,
     /// What it was ordered for.
     pub cue_item: Option<&'a str>,
-    /// The status now.
     pub status: Status,
     /// Why it failed, if it has.
     pub code: Option<Code>,
@@ -101,19 +89,16 @@ impl Telling {
         Ok(Self { topic, ..Self::default() })
     }
 
-    /// Also of jobs.
     #[must_use]
     pub fn of_jobs(self) -> Self {
         Self { jobs: true, ..self }
     }
 
-    /// Also of pools.
     #[must_use]
     pub fn of_pools(self) -> Self {
         Self { pools: true, ..self }
     }
 
-    /// Also of renders.
     #[must_use]
     pub fn of_renders(self) -> Self {
         Self { renders: true, ..self }

@@ -12,7 +12,6 @@ use std::num::NonZeroU32;
 /// What is asked of one pool.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Asked {
-    /// The degree of parallelism.
     pub parallel: NonZeroU32,
     /// The least that would do; the pool's when it is not said.
     pub least: Option<NonZeroU32>,

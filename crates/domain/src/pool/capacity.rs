@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 pub struct Capacity {
     /// When.
     pub window: Window,
-    /// How many.
     pub max_units: u32,
 }
 

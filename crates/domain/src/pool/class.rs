@@ -16,12 +16,10 @@ crate::words! {
     #[derive(PartialOrd, Ord, Default, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum Class: "a class is critical, normal or bulk" {
-        /// Before all others.
         Critical = "critical",
         /// What most requests are.
         #[default]
         Normal = "normal",
-        /// What may wait.
         Bulk = "bulk",
     }
 }

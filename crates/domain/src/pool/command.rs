@@ -28,48 +28,34 @@ pub enum Command {
     },
     /// Somebody was gone before it could hear of its units.
     Unclaim {
-        /// The pool.
         pool: PoolName,
-        /// The ticket.
         ticket: TicketId,
-        /// As it was claimed.
         epoch: Epoch,
     },
-    /// The holder is alive.
     Heartbeat {
-        /// The pool.
         pool: PoolName,
-        /// The ticket.
         ticket: TicketId,
-        /// As it was told.
         epoch: Epoch,
     },
     /// The time of a ticket is over, by the database's clock.
     Lapsed {
-        /// The pool.
         pool: PoolName,
-        /// The ticket.
         ticket: TicketId,
     },
     /// A probe counted the sessions of a holder.
     Probed {
-        /// The pool.
         pool: PoolName,
-        /// The ticket.
         ticket: TicketId,
         /// The doubt in which it was asked about: an answer to an earlier one says nothing.
         doubted_at: Timestamp,
-        /// So many.
         sessions: u32,
     },
-    /// Other settings.
     Configure {
         /// These; the name says which pool.
         settings: Box<Settings>,
     },
     /// Nothing but a turn of the queue.
     Look {
-        /// Of this pool.
         pool: PoolName,
     },
 }
@@ -98,9 +84,7 @@ pub struct Acquire {
     pub request: TicketId,
     /// What is asked of each pool.
     pub parts: Vec<Part>,
-    /// Who asks.
     pub holder: Holder,
-    /// How urgent it is.
     pub class: Class,
     /// The table that will be read.
     pub table: String,
@@ -117,7 +101,6 @@ pub struct Acquire {
 /// What a request asks of one pool.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Part {
-    /// The pool.
     pub pool: PoolName,
     /// The ticket's id, if it gets a new one.
     pub ticket: TicketId,
@@ -132,16 +115,12 @@ pub struct Part {
 /// Which tickets are given back.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ReleaseBy {
-    /// All of a run.
     Run {
-        /// The DAG.
         dag_id: String,
-        /// The run.
         run_id: String,
     },
     /// The one of a holder.
     Holder(Holder),
-    /// This one.
     Ticket(TicketId),
 }
 
@@ -159,13 +138,10 @@ impl ReleaseBy {
 /// Units come back, or are no longer wanted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Release {
-    /// To this pool.
     pub pool: PoolName,
-    /// Whose.
     pub by: ReleaseBy,
     /// As the holder was told; without it, whoever knows the key may give back.
     pub epoch: Option<Epoch>,
-    /// How it ended.
     pub end: End,
     /// Names the call, the same in each of its attempts over the network.
     pub call: Option<String>,
@@ -174,7 +150,6 @@ pub struct Release {
 /// The answer to a [`Command`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// The units are there.
     Admitted {
         /// In each pool.
         parts: Vec<Admitted>,
@@ -185,9 +160,7 @@ pub enum Answer {
     Waits(Box<Waits>),
     /// No, and waiting does not help.
     Refused {
-        /// Because of this pool.
         pool: PoolName,
-        /// For this reason.
         reason: Reason,
     },
     /// Given back, or not.
@@ -196,7 +169,6 @@ pub enum Answer {
     Alive,
     /// There is no such ticket any more, or a later attempt of its holder has it.
     Gone,
-    /// Done.
     Done,
     /// Ask again in a pass over these pools as well.
     Wider(BTreeSet<PoolName>),
@@ -207,9 +179,7 @@ pub enum Answer {
 pub struct Level {
     /// The units in use.
     pub usage: u64,
-    /// How many may be.
     pub limit: u64,
-    /// How many there are.
     pub max_units: u32,
 }
 
@@ -248,12 +218,9 @@ impl Level {
     }
 }
 
-/// Units of one pool.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Admitted {
-    /// The pool.
     pub pool: PoolName,
-    /// The ticket.
     pub ticket: Ticket,
     /// How full the pool is with it.
     pub level: Level,
@@ -270,7 +237,6 @@ pub struct Waits {
     pub requested: u64,
     /// Its place, from 1.
     pub position: u32,
-    /// Why.
     pub reason: Reason,
     /// How full the pool is.
     pub level: Level,
@@ -280,10 +246,8 @@ pub struct Waits {
     pub wait_seconds: u32,
 }
 
-/// What came back.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Released {
-    /// Whether there was anything.
     pub released: bool,
     /// The units that came back.
     pub units: u64,

@@ -38,13 +38,11 @@ impl Policy {
 /// Somebody in the queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Claimant {
-    /// Its ticket.
     pub ticket: TicketId,
     /// What it would like to have.
     pub asked: NonZeroU32,
     /// The least that would do.
     pub least: NonZeroU32,
-    /// What that costs.
     pub weight: Weight,
     /// The units that it has already, when it only wants more.
     pub has: u64,
@@ -67,12 +65,10 @@ impl Claimant {
     }
 }
 
-/// What a policy sees.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     /// How much may be in use.
     pub limit: u64,
-    /// How much is.
     pub usage: u64,
     /// The queue, the first first.
     pub queue: &'a [Claimant],
@@ -80,12 +76,9 @@ pub struct View<'a> {
     pub held: &'a BTreeSet<TicketId>,
 }
 
-/// Somebody may start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Grant {
-    /// This ticket.
     pub ticket: TicketId,
-    /// With this much.
     pub parallel: NonZeroU32,
 }
 

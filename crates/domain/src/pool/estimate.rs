@@ -22,21 +22,17 @@ const OVERDUE: Duration = Duration::from_secs(30);
 /// How many releases are simulated at most: further away it is a guess anyway.
 const HORIZON: usize = 20_000;
 
-/// One kind of run.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RunKind {
-    /// What runs.
     pub dag_id: String,
     /// The table that it reads.
     pub table: String,
-    /// With how much.
     pub parallel: NonZeroU32,
 }
 
 /// How long runs took, by kind; the last [`RUNS_KEPT`] of each.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RunTimes {
-    /// By DAG and table.
     works: BTreeMap<String, BTreeMap<String, Work>>,
     all: Runs,
 }
@@ -75,7 +71,6 @@ impl Runs {
 }
 
 impl RunTimes {
-    /// Remembers a run.
     pub fn add(&mut self, ticket: &Ticket, took: Duration) {
         let Some(parallel) = ticket.granted else { return };
         let (dag_id, table) = (ticket.holder.dag_id().to_owned(), ticket.table.clone());
@@ -125,13 +120,10 @@ pub struct Estimate {
 /// What the estimate rests on.
 #[derive(Clone, Copy, Debug)]
 pub struct Situation<'a> {
-    /// The instant.
     pub now: Timestamp,
     /// How much may be in use.
     pub limit: u64,
-    /// How much is.
     pub usage: u64,
-    /// The past.
     pub run_times: &'a RunTimes,
 }
 

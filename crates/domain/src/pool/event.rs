@@ -11,7 +11,6 @@ use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
 
-/// How a ticket ended.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
@@ -22,9 +21,7 @@ pub enum End {
     },
     /// An operator gave it back.
     ByOperator {
-        /// Who.
         by: String,
-        /// Why.
         reason: String,
     },
     /// A probe saw no session of it.
@@ -39,7 +36,6 @@ pub enum End {
     GaveUp,
     /// The pool became too small for it.
     ExceedsPool,
-    /// Its pool was removed.
     PoolRemoved,
 }
 
@@ -53,7 +49,6 @@ impl End {
         }
     }
 
-    /// The word for it.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Released { failed: false } => "released",
@@ -70,52 +65,33 @@ impl End {
     }
 }
 
-/// Something that was decided.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
     /// The pool was made or changed.
-    Configured {
-        /// To this.
-        settings: Box<Settings>,
-    },
+    Configured { settings: Box<Settings> },
     /// All that there is, so that what came before it can be forgotten.
-    Snapshot {
-        /// The settings.
-        settings: Box<Settings>,
-        /// The live tickets.
-        tickets: Vec<Ticket>,
-    },
+    Snapshot { settings: Box<Settings>, tickets: Vec<Ticket> },
     /// Somebody stands in the queue.
-    Enqueued {
-        /// With this ticket.
-        ticket: Box<Ticket>,
-    },
+    Enqueued { ticket: Box<Ticket> },
     /// Somebody in the queue asked again.
     Asked {
-        /// Who.
         ticket: TicketId,
-        /// What it wants now.
         asked: NonZeroU32,
         /// The least that would do.
         least: NonZeroU32,
-        /// What that costs.
         weight: Weight,
         /// Until when it will ask again.
         ask_by: Timestamp,
     },
-    /// Units are set aside.
     Granted {
-        /// For this ticket.
         ticket: TicketId,
-        /// So much parallelism.
         parallel: NonZeroU32,
         /// Until when it has to be claimed.
         ask_by: Timestamp,
     },
     /// The holder has heard of its units.
     Claimed {
-        /// Of this ticket.
         ticket: TicketId,
         /// In this call.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -123,7 +99,6 @@ pub enum Event {
     },
     /// The holder was gone before it could hear of them.
     Unclaimed {
-        /// Of this ticket.
         ticket: TicketId,
         /// Until when it has to be claimed again.
         ask_by: Timestamp,
@@ -138,33 +113,22 @@ pub enum Event {
     },
     /// It gave some back, or got the rest of what it asked for.
     Resized {
-        /// This ticket.
         ticket: TicketId,
-        /// To so much parallelism.
         parallel: NonZeroU32,
         /// What it asks for now.
         asked: NonZeroU32,
     },
     /// It would like to have more, or not any longer.
     Wanted {
-        /// This ticket.
         ticket: TicketId,
         /// So much in all; none to leave the queue.
         parallel: Option<NonZeroU32>,
     },
     /// It was not heard of for too long.
-    Doubted {
-        /// This ticket.
-        ticket: TicketId,
-    },
+    Doubted { ticket: TicketId },
     /// It was heard of again.
-    Confirmed {
-        /// This ticket.
-        ticket: TicketId,
-    },
-    /// It is over.
+    Confirmed { ticket: TicketId },
     Ended {
-        /// This ticket.
         ticket: TicketId,
         /// In this way.
         end: End,
@@ -172,7 +136,6 @@ pub enum Event {
 }
 
 impl Event {
-    /// The word for it.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Configured { .. } => "configured",
@@ -221,7 +184,6 @@ pub struct Record {
     pub at: Timestamp,
     /// Whom it is about; none for the pool as a whole.
     pub holder: Option<Holder>,
-    /// What was decided.
     pub event: Event,
 }
 

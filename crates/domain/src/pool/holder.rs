@@ -43,7 +43,6 @@ impl Holder {
         Ok(Self { dag_id, run_id, task, map_index })
     }
 
-    /// A whole run.
     pub fn run(dag_id: &str, run_id: &str) -> Result<Self, BadHolder> {
         Self::new(dag_id, run_id, "", -1)
     }
@@ -53,7 +52,6 @@ impl Holder {
         &self.dag_id
     }
 
-    /// One run of it.
     pub fn run_id(&self) -> &str {
         &self.run_id
     }

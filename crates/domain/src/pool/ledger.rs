@@ -11,7 +11,6 @@ use crate::time::Timestamp;
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU32;
 
-/// One pool.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     settings: Settings,
@@ -35,72 +34,37 @@ impl PartialEq for Ledger {
 pub enum Contradiction {
     /// The event is about a ticket that there is not.
     #[error("{kind} of the ticket {ticket}, which is not there")]
-    NoTicket {
-        /// The kind of event.
-        kind: &'static str,
-        /// The ticket.
-        ticket: TicketId,
-    },
+    NoTicket { kind: &'static str, ticket: TicketId },
     /// The ticket cannot be changed so.
     #[error("{kind} of the ticket {ticket}, which is {state}")]
-    WrongState {
-        /// The kind of event.
-        kind: &'static str,
-        /// The ticket.
-        ticket: TicketId,
-        /// Its state.
-        state: State,
-    },
+    WrongState { kind: &'static str, ticket: TicketId, state: State },
     /// The holder has a ticket already.
     #[error("a second ticket {ticket} of the holder {holder}")]
-    SecondTicket {
-        /// The ticket.
-        ticket: TicketId,
-        /// Its holder.
-        holder: Holder,
-    },
+    SecondTicket { ticket: TicketId, holder: Holder },
     /// A record is missing or there twice.
     #[error("the record {found} follows upon {last}")]
     Gap {
         /// The version of the last record.
         last: i64,
-        /// And of the next.
         found: i64,
     },
     /// A record of a pass is missing or there twice.
     #[error("the record {found} of the pass {version} follows upon the record {last}")]
     Missing {
-        /// The pass.
         version: i64,
         /// The place of the last record in its pass.
         last: i32,
-        /// And of the next.
         found: i32,
     },
     /// A grant that the policy of the pool does not give.
     #[error("a grant of {parallel} to the ticket {ticket}, which the policy does not give")]
-    AgainstPolicy {
-        /// The ticket.
-        ticket: TicketId,
-        /// What it got.
-        parallel: NonZeroU32,
-    },
+    AgainstPolicy { ticket: TicketId, parallel: NonZeroU32 },
     /// A snapshot that is other than what came before it says.
     #[error("the snapshot {version} is not what follows from the records before it")]
-    WrongSnapshot {
-        /// The pass.
-        version: i64,
-    },
+    WrongSnapshot { version: i64 },
     /// A grant for more than there is.
     #[error("{usage} units are in use after a grant to the ticket {ticket}, and {limit} may be")]
-    OverAdmitted {
-        /// The ticket.
-        ticket: TicketId,
-        /// Usage after it.
-        usage: u64,
-        /// The limit.
-        limit: u64,
-    },
+    OverAdmitted { ticket: TicketId, usage: u64, limit: u64 },
 }
 
 impl Ledger {
@@ -126,7 +90,6 @@ impl Ledger {
         ledger
     }
 
-    /// Its settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -161,7 +124,6 @@ impl Ledger {
         self.tickets.values()
     }
 
-    /// One of them.
     pub fn ticket(&self, id: TicketId) -> Option<&Ticket> {
         self.tickets.get(&id)
     }

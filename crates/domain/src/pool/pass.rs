@@ -23,7 +23,6 @@ pub use acquire::QUEUE_MAX;
 pub use answer::standing;
 pub use lapse::{STOPPED_ASKING, expires_at};
 
-/// What was decided.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Outcome {
     /// An answer to each command, in their order.
@@ -67,10 +66,12 @@ pub fn pass(
 
 /// What was said to a command before the queues had their turn.
 enum Said {
-    /// This, whatever comes.
     Now(Answer),
     /// What becomes of these tickets.
-    Depends { tickets: Vec<(PoolName, TicketId)>, is_duplicate: bool },
+    Depends {
+        tickets: Vec<(PoolName, TicketId)>,
+        is_duplicate: bool,
+    },
 }
 
 struct Pass<'a> {

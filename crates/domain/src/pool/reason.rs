@@ -12,7 +12,6 @@ crate::words! {
         LargerRequestReserved = "larger_request_reserved",
         /// It asks for several pools at once, and another of them cannot serve it now.
         OtherPool = "other_pool",
-        /// Somebody paused the pool.
         PoolPaused = "pool_paused",
         /// The pool has fewer units at this time of day, and more are in use.
         OutsideWindow = "outside_window",
@@ -47,12 +46,10 @@ impl Reason {
         }
     }
 
-    /// Whether waiting may help.
     pub const fn passes(self) -> bool {
         !matches!(self, Self::ExceedsPool | Self::UnknownPool)
     }
 
-    /// A sentence for people.
     pub const fn sentence(self) -> &'static str {
         match self {
             Self::PoolFull => {

@@ -9,7 +9,6 @@ use super::settings::Settings;
 use super::ticket::Ticket;
 use std::num::NonZeroU32;
 
-/// What a log says.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Audit {
     /// The state in which it ends.

@@ -37,7 +37,6 @@ pub struct PoolName(String);
 pub struct BadPoolName;
 
 impl PoolName {
-    /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -79,9 +78,7 @@ impl fmt::Display for PoolName {
 /// Who paused a pool, when and why.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Pause {
-    /// Who.
     pub by: String,
-    /// Why.
     pub reason: String,
     /// When.
     pub at: Timestamp,
@@ -90,13 +87,11 @@ pub struct Pause {
 /// All that is set about a pool.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Settings {
-    /// Its name.
     pub name: PoolName,
     /// The document's `src_db_id`.
     pub external_id: Option<i64>,
     /// The document's `db_type`.
     pub db_type: String,
-    /// How much there is.
     pub max_units: u32,
     /// Of that, how much may be in use.
     pub threshold_percent: u8,
@@ -104,7 +99,6 @@ pub struct Settings {
     pub default_units: NonZeroU32,
     /// The least that a downgrade gives.
     pub min_units: NonZeroU32,
-    /// What is counted.
     pub weight: WeightModel,
     /// Whether the database follows hints; where it does not, only fewer sessions help.
     pub hint_effective: bool,
@@ -135,9 +129,7 @@ pub struct Settings {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{field}: {why}")]
 pub struct BadSettings {
-    /// Which of them.
     pub field: &'static str,
-    /// What is wrong.
     pub why: String,
 }
 

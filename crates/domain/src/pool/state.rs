@@ -16,7 +16,6 @@
 use serde::{Deserialize, Serialize};
 
 crate::words! {
-    /// Where a ticket is.
     #[derive(Hash, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum State {
@@ -28,9 +27,7 @@ crate::words! {
         Running = "running",
         /// Its holder has not been heard of for too long.
         Suspect = "suspect",
-        /// Given back.
         Released = "released",
-        /// Taken back.
         Expired = "expired",
         /// Left the queue without units.
         Cancelled = "cancelled",
@@ -40,7 +37,6 @@ crate::words! {
 /// What can happen to a ticket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change {
-    /// It gets units.
     Grant,
     /// Its holder has heard of them.
     Claim,
@@ -50,15 +46,12 @@ pub enum Change {
     Doubt,
     /// It was heard of again.
     Confirm,
-    /// It is given back.
     Release,
-    /// Its time is over.
     Lapse,
     /// It is taken out of the queue.
     Cancel,
 }
 
-/// All changes.
 pub const CHANGES: [Change; 8] = [
     Change::Grant,
     Change::Claim,
@@ -87,7 +80,6 @@ pub const fn next(state: State, change: Change) -> Option<State> {
 }
 
 impl State {
-    /// Whether its units count.
     pub const fn counts(self) -> bool {
         matches!(self, Self::Granted | Self::Running | Self::Suspect)
     }

@@ -26,7 +26,6 @@ impl TicketId {
         Self(id)
     }
 
-    /// The wrapped id.
     pub const fn as_uuid(self) -> Uuid {
         self.0
     }
@@ -83,15 +82,11 @@ pub struct Ticket {
     /// The other pools of the request: all start together or none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub with: Vec<PoolName>,
-    /// Who asks.
     pub holder: Holder,
-    /// Where it is.
     pub state: State,
-    /// How urgent.
     pub class: Class,
     /// What a degree of parallelism costs.
     pub weight: Weight,
-    /// What was asked for.
     pub asked: NonZeroU32,
     /// The least that would do.
     pub least: NonZeroU32,

@@ -19,7 +19,6 @@ pub struct UsageStep {
     pub least: u64,
     /// The most.
     pub most: u64,
-    /// Of all samples together.
     pub total: u64,
     /// How many samples there were.
     pub samples: u64,

@@ -9,18 +9,14 @@ use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
 
 crate::words! {
-    /// What a pool counts.
     #[derive(Default, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum WeightModel: "a weight model is hint_units, sessions, px or processes" {
         /// The number in the hint, as the document does.
         #[default]
         HintUnits = "hint_units",
-        /// Connections.
         Sessions = "sessions",
-        /// Parallel execution servers.
         Px = "px",
-        /// Connections and servers together.
         Processes = "processes",
     }
 }
@@ -30,16 +26,13 @@ crate::words! {
 pub struct Shape {
     /// The degree of parallelism of each session.
     pub parallel: NonZeroU32,
-    /// The number of sessions.
     pub sessions: NonZeroU32,
 }
 
 /// Which number of a shape a downgrade lowers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lever {
-    /// The degree of parallelism.
     Parallel,
-    /// The number of sessions.
     Sessions,
 }
 
@@ -51,7 +44,6 @@ pub struct Weight {
 }
 
 impl Weight {
-    /// One unit for each.
     pub const PLAIN: Self = Self { base: 0, per: NonZeroU32::MIN };
 
     /// The units at this value of the lever.

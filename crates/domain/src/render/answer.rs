@@ -20,7 +20,6 @@ crate::words! {
     /// Which dialect a server speaks.
     #[derive(Default)]
     pub enum Dialect {
-        /// Each answer tells.
         #[default]
         Auto = "auto",
         /// That of the open server.
@@ -30,21 +29,16 @@ crate::words! {
     }
 }
 
-/// What was asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Asked {
-    /// To take a job.
     Submit,
-    /// How a job is.
     Look,
 }
 
 /// A job as nexrender describes it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RemoteJob {
-    /// Its name there.
     pub id: String,
-    /// How it is.
     pub report: Report,
     /// Whatever changes when something happens to it; only compared, never read as a time.
     pub updated: Option<String>,

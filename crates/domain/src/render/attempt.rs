@@ -4,19 +4,15 @@ use super::lifecycle::{Event, Work};
 use super::status::Status;
 
 crate::words! {
-    /// How a claim ended.
     pub enum AttemptOutcome {
-        /// The file is published.
         Completed = "completed",
         /// The render was given up.
         Failed = "failed",
         /// Nobody wanted it any more.
         Cancelled = "cancelled",
-        /// It is tried again.
         Retried = "retried",
         /// The worker was to stop.
         GivenBack = "given_back",
-        /// The worker has vanished.
         Lost = "lost",
     }
 }

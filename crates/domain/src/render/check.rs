@@ -27,13 +27,11 @@ const WARNED_SHARE: f64 = 0.98;
 /// What ffprobe and ffmpeg said about a file.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Probe {
-    /// Its size.
     pub bytes: u64,
     /// The names of its container, with commas between them.
     pub format: String,
     /// Its pictures that move, and those that are only attached.
     pub videos: Vec<Video>,
-    /// Its sound.
     pub audios: Vec<Sound>,
     /// What came of decoding it; none when that was not tried.
     pub decoded: Option<Decoded>,
@@ -41,7 +39,6 @@ pub struct Probe {
     pub shares: Shares,
 }
 
-/// A stream of pictures.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Video {
     /// What it is encoded with.
@@ -54,7 +51,6 @@ pub struct Video {
     pub height: u32,
     /// The shape of its pixels.
     pub sample_aspect_ratio: Option<String>,
-    /// Whether it is interlaced.
     pub field_order: Option<String>,
     /// `r_frame_rate`.
     pub base_rate: Option<Rate>,
@@ -70,7 +66,6 @@ pub struct Video {
     pub is_attached: bool,
 }
 
-/// A stream of sound.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Sound {
     /// Samples per second.
@@ -79,10 +74,8 @@ pub struct Sound {
     pub seconds: Option<f64>,
 }
 
-/// What came of decoding.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Decoded {
-    /// Every frame is there.
     Whole,
     /// It is not; the first line of what was said.
     Broken(String),
@@ -91,11 +84,8 @@ pub enum Decoded {
 /// Shares from 0 to 1.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Shares {
-    /// Black.
     pub black: Option<f64>,
-    /// Standing still.
     pub frozen: Option<f64>,
-    /// Silent.
     pub silent: Option<f64>,
 }
 

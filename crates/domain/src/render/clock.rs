@@ -33,7 +33,6 @@ impl Default for Clocks {
 /// When something happened to a job in nexrender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Seen {
-    /// Where it is.
     pub phase: Phase,
     /// Since when it is in nexrender's queue.
     pub submitted_at: Timestamp,
@@ -46,7 +45,6 @@ pub struct Seen {
 /// What a look at the clocks says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// All is well.
     Fine,
     /// It still waits, and somebody should know.
     WaitsLong,

@@ -31,17 +31,12 @@ const FLAG_KEY: &str = "Flag";
 /// What a job is made of.
 #[derive(Clone, Copy, Debug)]
 pub struct Ingredients<'a> {
-    /// Its name.
     pub uid: Uid,
-    /// What is shown.
     pub gfx: &'a GfxData,
-    /// Where.
     pub mapping: &'a Mapping,
-    /// Of which composition.
     pub profile: &'a Profile,
     /// Where the file is to be left, as nodes see it.
     pub staging: &'a NodePath,
-    /// What may be used.
     pub allow: &'a AllowList,
     /// Higher ones first, where nexrender is told to look at that.
     pub priority: i64,
@@ -56,7 +51,6 @@ pub enum Problem {
     Composition(String),
     /// The data is for another composition.
     OtherComposition {
-        /// For which.
         named: String,
         /// What the profile is for.
         profile: String,
@@ -76,7 +70,6 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// Its stable code.
     pub const fn code(&self) -> Code {
         match self {
             Self::Composition(_) => Code::UnsafeComposition,

@@ -3,7 +3,6 @@
 use crate::code::Code;
 
 crate::words! {
-    /// A class of failures.
     #[derive(PartialOrd, Ord, Hash)]
     pub enum Failure {
         /// Our own rules refuse the data, the mapping or a name in it.
@@ -104,7 +103,6 @@ pub struct Trouble {
 }
 
 impl Trouble {
-    /// Trouble of a class.
     pub fn new(failure: Failure, message: &str) -> Self {
         Self { failure, code: failure.code(), message: kept(message) }
     }

@@ -20,14 +20,10 @@ pub enum Field {
     Slot {
         /// Which, from 1. Numbers may be left out.
         number: u16,
-        /// What of it.
         name: String,
     },
     /// `Single - table_id`: there is one.
-    Single {
-        /// What.
-        name: String,
-    },
+    Single { name: String },
     /// `Flag 3`: an image.
     Flag {
         /// Which, from 1.

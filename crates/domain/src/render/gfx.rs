@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// More is not looked at.
 pub const GFX_BYTES_MAX: usize = 5_000_000;
 
-/// What a render shows.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct GfxData {
     /// The composition, where the data names one.
@@ -23,28 +22,17 @@ pub struct GfxData {
 /// Data that cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadGfx {
-    /// Too much of it.
     #[error("the data has {bytes} bytes, and {GFX_BYTES_MAX} are allowed")]
-    TooLarge {
-        /// How much.
-        bytes: usize,
-    },
+    TooLarge { bytes: usize },
     /// Not JSON.
     #[error("the data is not JSON: {why}")]
-    NotJson {
-        /// What the parser says.
-        why: String,
-    },
+    NotJson { why: String },
     /// All that is wrong with it.
     #[error("{}", problems.join("; "))]
-    Malformed {
-        /// Each with its place.
-        problems: Vec<String>,
-    },
+    Malformed { problems: Vec<String> },
 }
 
 impl BadGfx {
-    /// Its stable code.
     pub const fn code(&self) -> Code {
         match self {
             Self::TooLarge { .. } => Code::RenderDataTooLarge,

@@ -44,19 +44,14 @@ pub const RECOVERIES_TOLD_AFTER: u32 = 3;
 /// A render as its row has it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Render {
-    /// Which.
     pub id: RenderId,
-    /// Where it is.
     pub status: Status,
     /// What is done with it; of one that waits, where it goes on.
     pub phase: Phase,
-    /// How far it is.
     pub progress: Progress,
-    /// Who has it.
     pub lease: Lease,
     /// The epoch in which its last job was submitted, or was about to be; none when there is no job to go on with.
     pub job: Option<Epoch>,
-    /// What was counted.
     pub counts: Counts,
     /// Not before then.
     pub run_after: Timestamp,
@@ -112,9 +107,7 @@ pub struct Counts {
     pub recoveries: u32,
     /// Failures to talk to nexrender.
     pub submit: u32,
-    /// Failures to render.
     pub render: u32,
-    /// Failures to publish.
     pub upload: u32,
 }
 
@@ -143,7 +136,6 @@ impl Counts {
 /// Why a render failed, for people.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reason {
-    /// The stable code.
     pub code: Code,
     /// In words.
     pub message: String,
@@ -152,9 +144,7 @@ pub struct Reason {
 /// What can happen to a render.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Event {
-    /// A worker wants it.
     Claim {
-        /// Which.
         by: ProcessId,
     },
     /// Somebody does not want it any more.
@@ -165,7 +155,6 @@ pub enum Event {
     Work {
         /// The lease as it was given.
         fence: Fence,
-        /// What.
         work: Work,
     },
 }
@@ -177,7 +166,6 @@ pub enum Work {
     Renew,
     /// The job is made, and nexrender may have it.
     Prepared,
-    /// nexrender has it.
     Submitted,
     /// nexrender says something about the job.
     Reported(Report),
@@ -185,7 +173,6 @@ pub enum Work {
     Overdue(Failure),
     /// The file is there, complete and no longer growing, whatever nexrender says.
     OutputFound,
-    /// The file is good.
     Validated,
     /// The file lies beside its final place.
     Copied,
@@ -193,7 +180,6 @@ pub enum Work {
     Published,
     /// No file has the final name.
     FinalMissing,
-    /// Something went wrong.
     Failed(Trouble),
     /// The worker is to stop.
     Stop,
@@ -202,9 +188,7 @@ pub enum Work {
 /// What is to be done, after what is written is committed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Act {
-    /// Nothing.
     Nothing,
-    /// Make the job.
     Prepare,
     /// Ask nexrender what became of the job of an earlier worker.
     LookAtJob,
@@ -214,7 +198,6 @@ pub enum Act {
     Poll,
     /// See whether the file is there although nexrender says otherwise; if not, the render has failed like this.
     LookForOutput(Failure),
-    /// Check the file.
     Validate,
     /// Copy the file beside its final place.
     Copy,
@@ -224,7 +207,6 @@ pub enum Act {
     LookAtFinal,
     /// Take the job of this epoch out of nexrender.
     DropJob {
-        /// Whose job.
         epoch: Epoch,
         /// Whether its licence is free now.
         slot: Slot,
@@ -250,7 +232,6 @@ crate::words! {
     pub enum File {
         /// It is good and only could not be published: somebody may retry that.
         Keep = "keep",
-        /// Nobody needs it.
         Delete = "delete",
     }
 }
@@ -261,10 +242,7 @@ pub enum Concern {
     /// A failure that does not mend itself.
     Failure(Failure),
     /// Its workers vanish, one after the other.
-    Recovered {
-        /// How often so far.
-        recoveries: u32,
-    },
+    Recovered { recoveries: u32 },
     /// It is tried again only when it should be on air.
     Late {
         /// When it should be.
@@ -277,14 +255,11 @@ pub enum Concern {
 pub struct Decision {
     /// The row as it is to be; none when nothing is written.
     pub write: Option<Render>,
-    /// What is done then.
     pub act: Act,
-    /// Who has to know.
     pub concerns: Vec<Concern>,
 }
 
 impl Decision {
-    /// Nothing is written.
     fn only(act: Act) -> Self {
         Self { write: None, act, concerns: Vec::new() }
     }

@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 crate::words! {
-    /// What a field becomes.
     #[derive(Default, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum Kind {
@@ -27,9 +26,7 @@ crate::words! {
     #[derive(Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum Unused {
-        /// Its text is emptied.
         Clear = "clear",
-        /// The template decides.
         Leave = "leave",
     }
 }
@@ -42,7 +39,6 @@ pub struct MappingRow {
     pub composition: String,
     /// The field: `Slot 1 - name`, `Single - table_id` or `Flag 1`.
     pub field_name: String,
-    /// The layer.
     pub layer_name: String,
     /// The composition that has the layer, where it is another one; `A->B` for nested ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,7 +46,6 @@ pub struct MappingRow {
     /// The property of the layer; `Source Text` where nobody says otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub property: Option<String>,
-    /// What it becomes.
     #[serde(default)]
     pub kind: Kind,
     /// Of an expression, its text; of an image, the folder of those that are given by name only.
@@ -64,17 +59,13 @@ pub struct MappingRow {
     pub unused: Option<Unused>,
 }
 
-/// The property of texts.
 const SOURCE_TEXT: &str = "Source Text";
 
-/// What is shown where.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Line {
-    /// The layer.
     pub layer: String,
     /// The composition that has it, where it is not the one that is rendered.
     pub composition: Option<String>,
-    /// What it becomes.
     pub target: Target,
     /// Whether a render may go without it.
     pub is_optional: bool,
@@ -85,21 +76,15 @@ pub struct Line {
 /// What a field becomes, with all that takes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Target {
-    /// A text.
     Text {
-        /// Of which property.
         property: String,
     },
-    /// An image.
     Image {
         /// The folder of those that are given by name only.
         folder: Option<NodePath>,
     },
-    /// An expression.
     Expression {
-        /// Of which property.
         property: String,
-        /// Its text.
         expression: String,
     },
 }
@@ -107,7 +92,6 @@ pub enum Target {
 /// The mapping of one composition.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Mapping {
-    /// One for each field.
     pub lines: BTreeMap<Field, Line>,
 }
 
@@ -119,7 +103,6 @@ pub struct BadMapping {
 }
 
 impl BadMapping {
-    /// Its stable code.
     pub const fn code(&self) -> Code {
         Code::BadFieldMapping
     }

@@ -36,11 +36,8 @@ const JITTER: f64 = 0.1;
 /// What is counted apart: a render may fail a few times in each of these.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Stage {
-    /// Talking to nexrender.
     Submit,
-    /// Rendering.
     Render,
-    /// Publishing.
     Upload,
 }
 
@@ -58,15 +55,11 @@ pub enum Job {
 pub enum Remedy {
     /// Nothing: the render has failed.
     GiveUp,
-    /// It is tried again.
     Again {
-        /// What counts it.
         stage: Stage,
-        /// How often.
         retries: u32,
         /// When.
         backoff: Backoff,
-        /// With which job.
         job: Job,
     },
     /// It is not the render's fault: it goes back as if nobody had claimed it, and the worker claims nothing more until

@@ -12,34 +12,22 @@ use crate::time::Timestamp;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OrderRefusal {
-    /// It has ended.
     #[error("the render has ended, it is {status}")]
-    Ended {
-        /// How.
-        status: Status,
-    },
+    Ended { status: Status },
     /// The file may have its final name already.
     #[error("the file is being published, so it is too late to cancel the render")]
     TooLate,
-    /// A worker has it.
     #[error("a worker has the render, it is {status}")]
-    AtWork {
-        /// Where it is.
-        status: Status,
-    },
+    AtWork { status: Status },
     /// No worker has it, so there is nobody to take it from.
     #[error("no worker has the render, it is {status}")]
-    NotHeld {
-        /// Where it is.
-        status: Status,
-    },
+    NotHeld { status: Status },
     /// Nothing is left to do.
     #[error("the render is completed, and its file is published")]
     Completed,
 }
 
 impl OrderRefusal {
-    /// Its stable code.
     pub const fn code(&self) -> Code {
         Code::RenderOrderRefused
     }
@@ -180,7 +168,6 @@ mod tests {
         Render { status, phase, counts, job, ..Render::new(RenderId::new(1), Timestamp::EPOCH) }
     }
 
-    /// What a retry writes.
     fn retried(render: &Render) -> Render {
         retry(render, NOW).unwrap().write.unwrap()
     }

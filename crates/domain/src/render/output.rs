@@ -31,7 +31,6 @@ pub struct BadBroadcastDate {
 }
 
 impl BadBroadcastDate {
-    /// Its stable code.
     pub const fn code(&self) -> Code {
         Code::BadBroadcastDate
     }
@@ -74,7 +73,6 @@ impl FromStr for BroadcastDate {
 pub struct Output {
     /// The folder of its day.
     pub folder: String,
-    /// Its final name.
     pub name: String,
     /// Its name while it is written, beside the final one.
     pub part: String,
@@ -83,9 +81,7 @@ pub struct Output {
 /// What the names of a file are made of.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
-    /// Its job.
     pub uid: Uid,
-    /// Its composition.
     pub composition: &'a str,
     /// The ending, without a dot.
     pub extension: &'a str,

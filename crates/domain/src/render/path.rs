@@ -41,32 +41,19 @@ pub struct NodePath {
 pub enum BadPath {
     /// It does not say where it begins.
     #[error("{path:?} is not a whole path such as D:\\a, \\\\host\\share\\a, /a or file:///D:/a")]
-    NotWhole {
-        /// Its beginning.
-        path: String,
-    },
+    NotWhole { path: String },
     /// It leads out of where it should be.
     #[error("{path:?} has .. in it")]
-    Parent {
-        /// Its beginning.
-        path: String,
-    },
+    Parent { path: String },
     /// A part that no file can have as its name.
     #[error("{part:?} is not fit to be a part of a path")]
-    Part {
-        /// Which.
-        part: String,
-    },
+    Part { part: String },
     /// An address that cannot be decoded.
     #[error("{path:?} has a % without two hexadecimal digits behind it, or is no text")]
-    Uri {
-        /// Its beginning.
-        path: String,
-    },
+    Uri { path: String },
 }
 
 impl BadPath {
-    /// Its stable code.
     pub const fn code(&self) -> Code {
         Code::BadPath
     }

@@ -52,13 +52,10 @@ impl fmt::Display for LocalPath {
 /// One folder, as nodes see it and as this host does.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PathLine {
-    /// On nodes.
     pub node: NodePath,
-    /// Here.
     pub local: LocalPath,
 }
 
-/// Which folder is which.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PathMap {
     lines: Vec<PathLine>,
@@ -68,26 +65,20 @@ pub struct PathMap {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{folder} is in the map of paths twice")]
 pub struct BadPathMap {
-    /// What is there twice.
     pub folder: String,
 }
 
 /// Why a path has no counterpart.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NoPath {
-    /// No line covers it.
     #[error("no line of the map of paths covers {path}")]
-    NotMapped {
-        /// Which path.
-        path: String,
-    },
+    NotMapped { path: String },
     /// What it would be there is not a path.
     #[error(transparent)]
     Bad(#[from] BadPath),
 }
 
 impl NoPath {
-    /// Its stable code.
     pub const fn code(&self) -> Code {
         match self {
             Self::NotMapped { .. } => Code::PathNotMapped,
@@ -97,7 +88,6 @@ impl NoPath {
 }
 
 impl PathMap {
-    /// Checks and wraps.
     pub fn new(lines: Vec<PathLine>) -> Result<Self, BadPathMap> {
         for (index, line) in lines.iter().enumerate() {
             for other in &lines[index + 1..] {

@@ -7,7 +7,6 @@ crate::words! {
     /// What is being done, in the order in which it is done.
     #[derive(PartialOrd, Ord, Hash)]
     pub enum Phase {
-        /// Nothing yet.
         Queued = "queued",
         /// A worker has it and looks at what there is of it.
         Claimed = "claimed",
@@ -17,7 +16,6 @@ crate::words! {
         WaitingForNode = "waiting_for_node",
         /// A node fetches what it needs.
         NodePreparing = "node_preparing",
-        /// After Effects renders.
         Rendering = "rendering",
         /// The node encodes, copies or cleans up.
         Encoding = "encoding",
@@ -33,7 +31,6 @@ crate::words! {
 }
 
 impl Phase {
-    /// What people read.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Queued => "waiting for a worker",

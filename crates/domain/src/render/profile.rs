@@ -19,7 +19,6 @@ pub enum Audio {
     None,
     /// It must, with 48 kHz.
     Required,
-    /// As it likes.
     #[default]
     Any,
 }
@@ -75,10 +74,8 @@ pub struct Profile {
     /// The least bytes that its file has.
     #[serde(default = "bytes_min")]
     pub bytes_min: u64,
-    /// Whether it has sound.
     #[serde(default)]
     pub audio: Audio,
-    /// Whether it is decoded.
     #[serde(default)]
     pub decoding: Decoding,
 }
@@ -102,12 +99,10 @@ const fn bytes_min() -> u64 {
 /// A profile that cannot be used: everything that is wrong with it.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub struct BadProfile {
-    /// Which field, and why.
     pub problems: Vec<(&'static str, String)>,
 }
 
 impl BadProfile {
-    /// Its stable code.
     pub const fn code(&self) -> Code {
         Code::BadProfile
     }
@@ -186,24 +181,16 @@ pub(super) fn is_project(path: &NodePath) -> bool {
 /// The name of a composition that would become a part of the script that nexrender makes.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum UnsafeComposition {
-    /// Nothing there.
     #[error("the composition has no name")]
     Empty,
-    /// Longer than any name.
     #[error("the name of the composition is longer than 255 characters")]
     TooLong,
     /// A character that nexrender does not quote.
     #[error("the composition {name:?} has the character {letter:?} in its name")]
-    Letter {
-        /// Its name.
-        name: String,
-        /// Which.
-        letter: char,
-    },
+    Letter { name: String, letter: char },
 }
 
 impl UnsafeComposition {
-    /// Its stable code.
     pub const fn code(&self) -> Code {
         Code::UnsafeComposition
     }

@@ -16,9 +16,7 @@ use std::fmt;
 pub struct Progress(u8);
 
 impl Progress {
-    /// Nothing was heard yet.
     pub const NONE: Self = Self(0);
-    /// Published.
     pub const DONE: Self = Self(100);
 
     /// The most that a render has which is not published.
@@ -34,7 +32,6 @@ impl Progress {
         }
     }
 
-    /// The number.
     pub const fn get(self) -> u8 {
         self.0
     }

@@ -4,21 +4,16 @@
 use super::failure::{Failure, classify};
 use super::phase::Phase;
 
-/// What nexrender says.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Report {
-    /// It is at work.
     At {
-        /// Where.
         phase: Phase,
         /// How far, in percent, as it was said.
         percent: Option<f64>,
     },
     /// It is done. That does not mean that the file is good.
     Finished,
-    /// It has failed.
     Failed {
-        /// How.
         failure: Failure,
         /// In its own words.
         message: String,
@@ -28,10 +23,7 @@ pub enum Report {
     /// There is no such job.
     Lost,
     /// It says something that nobody knows. The caller warns once; the clocks go on.
-    Unknown {
-        /// The word.
-        word: String,
-    },
+    Unknown { word: String },
 }
 
 /// What nexrender has to say about one job, before it is understood.
@@ -39,11 +31,8 @@ pub enum Report {
 pub struct Said<'a> {
     /// The name of the job.
     pub uid: &'a str,
-    /// Its state.
     pub state: &'a str,
-    /// How far it is.
     pub percent: Option<f64>,
-    /// What went wrong.
     pub error: Option<&'a str>,
 }
 

@@ -1,14 +1,12 @@
 //! Where a render is, in the words that a dashboard writes and reads by SQL.
 
 crate::words! {
-    /// Where a render is.
     #[derive(PartialOrd, Ord, Hash)]
     pub enum Status {
         /// It waits for a worker.
         Pending = "pending",
         /// A worker has it, and nexrender not yet.
         Preparing = "preparing",
-        /// nexrender has it.
         Rendering = "rendering",
         /// The node encodes or copies what it has rendered.
         Encoding = "encoding",
@@ -29,7 +27,6 @@ impl Status {
         matches!(self, Self::Preparing | Self::Rendering | Self::Encoding | Self::Uploading)
     }
 
-    /// Whether it has ended.
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }

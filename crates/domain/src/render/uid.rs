@@ -17,7 +17,6 @@ impl RenderId {
         Self(id)
     }
 
-    /// The number.
     pub const fn get(self) -> i64 {
         self.0
     }
@@ -58,7 +57,6 @@ impl Uid {
         Self { render, epoch }
     }
 
-    /// Whose job it is.
     pub const fn render(self) -> RenderId {
         self.render
     }

@@ -41,7 +41,6 @@ impl Hands {
     }
 }
 
-/// Why a render waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wait {
     /// It is tried again then, because it failed before.
@@ -54,13 +53,10 @@ pub enum Wait {
         /// When.
         at: Timestamp,
     },
-    /// There is no worker.
     NoWorker,
     /// There are workers, and none of them takes renders.
     NobodyTakes,
-    /// All places are taken.
     NoPlace {
-        /// How many there are.
         places: u32,
     },
     /// Those before it get the places that are free.

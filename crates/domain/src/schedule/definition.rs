@@ -45,7 +45,6 @@ const FAR: Duration = Duration::from_secs(1_000 * 24 * 3600);
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Schedule {
-    /// Its name.
     pub name: String,
     /// The job that it launches.
     pub job: String,
@@ -88,7 +87,6 @@ impl BadSchedule {
 /// A schedule that was understood.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Plan {
-    /// Its ticks.
     pub timetable: Timetable,
     /// What becomes of missed ones.
     pub missed: MissedRuns,

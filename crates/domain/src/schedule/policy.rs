@@ -10,16 +10,12 @@ pub const CATCH_UP_MAX: u32 = 100;
 /// What becomes of ticks that nobody fired in time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum MissedRuns {
-    /// Nothing but a record.
     #[default]
     Skip,
     /// The newest of them fires.
     Latest,
     /// The newest of them fire, so many, the oldest of these first.
-    All {
-        /// How many.
-        limit: u32,
-    },
+    All { limit: u32 },
 }
 
 crate::words! {
@@ -37,13 +33,11 @@ crate::words! {
 
     /// What became of a tick.
     pub enum TickOutcome {
-        /// An execution was made.
         Fired = "fired",
         /// An execution of an earlier tick had not ended.
         Skipped = "skipped",
         /// Nobody was there in time.
         Missed = "missed",
-        /// The launch was refused.
         Refused = "refused",
     }
 }

@@ -22,7 +22,6 @@ use crate::time::Timestamp;
 /// Most ticks that one turn records as passed. Of more than that, the newest is recorded, with a remark.
 pub const PASSED_MAX: usize = 100;
 
-/// Where a schedule stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Standing {
     /// The next tick that nothing was decided about; none when there is none.
@@ -34,7 +33,6 @@ pub struct Standing {
 /// What a decision rests on beside that.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Circumstances {
-    /// The instant.
     pub now: Timestamp,
     /// Whether an execution of an earlier tick has not ended.
     pub is_earlier_running: bool,
@@ -56,9 +54,7 @@ pub enum Passed {
 /// A tick that did not fire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PassedTick {
-    /// Which.
     pub at: Timestamp,
-    /// Why.
     pub why: Passed,
 }
 
@@ -81,7 +77,6 @@ impl Passed {
     }
 }
 
-/// What is decided.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Turn {
     /// The tick that fires now.
@@ -92,7 +87,6 @@ pub struct Turn {
     pub standing: Standing,
 }
 
-/// Decides on a schedule.
 pub fn decide(plan: &Plan, standing: Standing, circumstances: Circumstances) -> Turn {
     let now = circumstances.now;
     let next = |tick| plan.timetable.next_after(tick);

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// A time zone.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Zone(TimeZone);
@@ -23,7 +22,6 @@ impl Zone {
     /// The zone without any shift.
     pub const UTC: Self = Self(TimeZone::UTC);
 
-    /// Its name.
     pub fn name(&self) -> &str {
         self.0.iana_name().unwrap_or("UTC")
     }

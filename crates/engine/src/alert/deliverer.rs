@@ -19,10 +19,8 @@ const DELIVERIES_PER_TURN: u32 = 16;
 /// A channel that takes longer than this has failed.
 const DELIVERING_MAX: Duration = Duration::from_secs(20);
 
-/// What one turn did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Delivered {
-    /// Notices that arrived.
     pub arrived: usize,
     /// Notices that are tried again later.
     pub waiting: usize,
@@ -37,7 +35,6 @@ impl Delivered {
     }
 }
 
-/// Delivers notices by channels.
 #[derive(Debug)]
 pub struct Deliverer {
     channels: Vec<Arc<dyn Channel>>,

@@ -31,12 +31,9 @@ const KEEP_ENDED: Duration = Duration::from_secs(30 * 24 * 3600);
 /// Rows of each kind that are forgotten at a time.
 const PRUNED_MAX: u32 = 500;
 
-/// What one turn did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Evaluated {
-    /// Alerts that began.
     pub fired: usize,
-    /// Alerts that ended.
     pub resolved: usize,
     /// Signals that could not be observed.
     pub unobserved: usize,

@@ -12,14 +12,11 @@ use tidemill_store::alert::Judgement;
 /// The schema of the text.
 pub const SCHEMA: &str = "tidemill.alert/v1";
 
-/// What people are told.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Announcement {
-    /// The rule.
     pub rule: String,
     /// What the alert is about.
     pub subject: Subject,
-    /// How much it matters.
     pub severity: Severity,
     /// Whether it fires or is over.
     pub notice: Notice,
@@ -40,9 +37,7 @@ pub struct Announcement {
 /// What a rule watches, as far as receivers can use it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Watched {
-    /// The signal.
     pub signal: String,
-    /// What is wrong.
     pub condition: Condition,
     /// How the values of the window become one.
     pub aggregate: Aggregate,
@@ -84,7 +79,6 @@ impl Watched {
 pub struct Message {
     /// Number of the delivery; the same in every attempt.
     pub id: i64,
-    /// What people are told.
     pub announcement: Announcement,
     /// The text that is sent, as it was stored.
     pub body: String,
@@ -126,7 +120,6 @@ impl Announcement {
         }
     }
 
-    /// The text.
     pub fn to_json(&self) -> String {
         let mut text = json!({
             "schema": SCHEMA,

@@ -16,7 +16,6 @@ use tidemill_store::Store;
 /// What a signal says about one subject.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Observation {
-    /// About what.
     pub subject: Subject,
     /// The value. What is no finite number counts as unknown.
     pub value: f64,

@@ -9,7 +9,6 @@ use sha2::Sha256;
 use std::fmt::Write as _;
 use tidemill_domain::time::Timestamp;
 
-/// Name of the header.
 pub const HEADER: &str = "Tidemill-Signature";
 
 /// The value of the header for `body`, sent at `now`.

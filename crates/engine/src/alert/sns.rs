@@ -31,7 +31,6 @@ pub struct SnsNotification {
     pub message_id: String,
     /// The topic that it was published to.
     pub topic_arn: String,
-    /// What is posted.
     pub body: String,
 }
 

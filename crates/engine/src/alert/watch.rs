@@ -24,7 +24,6 @@ impl Watch {
         Ok(Self { store: process.store().clone(), lease })
     }
 
-    /// Gives the watch back.
     pub async fn release(self) -> Result<(), EngineError> {
         self.lease.release().await
     }

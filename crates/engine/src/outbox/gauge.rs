@@ -13,7 +13,6 @@ use tidemill_store::{Store, StoreError};
 /// Pause between two looks; those who scrape seldom come more often.
 const PAUSE: Duration = Duration::from_secs(15);
 
-/// How far is counted.
 pub const COUNT_MAX: u32 = 10_000;
 
 /// Looks for as long as it is let.
@@ -55,9 +54,7 @@ async fn look(store: &Store) -> Result<(OutboxStats, Vec<AdoptedStanding>), Stor
 /// What relays have done between two looks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Done {
-    /// All of them together.
     pub(super) tally: Tally,
-    /// How long it was.
     pub(super) spent: Duration,
 }
 

@@ -17,7 +17,6 @@ const LOOKS_PER_ROUND: u32 = 10;
 /// How the outbox is kept.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeeperOptions {
-    /// Ids of one partition.
     pub partition_rows: i64,
     /// Empty partitions that lie ahead.
     pub partitions_ahead: usize,
@@ -49,9 +48,7 @@ impl Default for KeeperOptions {
 pub struct Kept {
     /// Whether marks are from this server, and what was done about it.
     pub checked: Checked,
-    /// Partitions that were made.
     pub extended: Extended,
-    /// What was forgotten.
     pub retained: Retained,
     /// Messages of the inbox that were.
     pub unseen: u64,
@@ -77,7 +74,6 @@ pub(super) async fn run(store: Store, options: KeeperOptions) {
     }
 }
 
-/// Between two rounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Rest {
     /// The last event when a round had left nothing to do.

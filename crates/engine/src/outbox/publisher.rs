@@ -30,20 +30,14 @@ pub enum Outcome {
     Held,
     /// It was not taken, and this is about the sink: nothing is wrong with the record, so it is sent again until it is
     /// taken, and no attempt is counted.
-    Unavailable {
-        /// What happened.
-        why: String,
-    },
+    Unavailable { why: String },
 }
 
 /// Why a sink with transactions does not take a group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NotTaken {
     /// It cannot say anything now; it is asked again.
-    Unavailable {
-        /// What happened.
-        why: String,
-    },
+    Unavailable { why: String },
     /// It would not be right, and somebody has to see to it.
     Refused(SinkRefusal),
 }
@@ -51,9 +45,7 @@ pub enum NotTaken {
 /// What somebody has to see to before a sink can be used.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SinkRefusal {
-    /// Its stable code.
     pub code: Code,
-    /// What is wrong.
     pub what: String,
     /// What the reader can do about it.
     pub fix: String,

@@ -37,12 +37,10 @@ use tokio::sync::watch;
 /// wants to see errors only.
 pub const BATCHES: &str = "tidemill::batches";
 
-/// How a relay works.
 #[derive(Clone, Debug)]
 pub struct RelayOptions {
     /// The process that it runs in.
     pub process: ProcessId,
-    /// Who that is.
     pub identity: Identity,
     /// Its fixed share; none: it shares fairly with the others.
     pub instance: Option<Instance>,
@@ -67,7 +65,6 @@ pub struct RelayOptions {
 }
 
 impl RelayOptions {
-    /// The usual ones.
     pub fn new(process: ProcessId, identity: Identity, retry: RetryPolicy) -> Self {
         Self {
             process,
@@ -95,14 +92,10 @@ pub enum RelayError {
     Refused(#[from] JoinRefusal),
     /// Its sink is gone for ever.
     #[error("nobody takes events from {sink} any more; what was not published waits in the outbox")]
-    SinkGone {
-        /// What people call it.
-        sink: String,
-    },
+    SinkGone { sink: String },
     /// Its sink does not take its groups.
     #[error("{sink} does not take events of this outbox: {}", .refusal.what)]
     SinkRefused {
-        /// What people call it.
         sink: String,
         /// What is to be seen to.
         refusal: SinkRefusal,
@@ -110,7 +103,6 @@ pub enum RelayError {
 }
 
 impl RelayError {
-    /// Its stable code.
     pub fn code(&self) -> Code {
         match self {
             Self::Refused(_) => Code::RelayRefused,

@@ -25,7 +25,6 @@ use tidemill_domain::outbox::Record;
 use tidemill_domain::time::Clock;
 use tokio::task::JoinError;
 
-/// Which sink somebody wants.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SinkAddress {
     /// `file:PATH`
@@ -49,7 +48,6 @@ pub enum SinkError {
     /// It could not be made there, or not be written to.
     #[error("{path} cannot be written to: {why}")]
     NotWritable {
-        /// Which file.
         path: String,
         /// What is in the way.
         why: String,
@@ -60,7 +58,6 @@ pub enum SinkError {
 }
 
 impl SinkError {
-    /// Its stable code.
     pub fn code(&self) -> Code {
         Code::BadSink
     }
@@ -104,7 +101,6 @@ impl fmt::Display for SinkAddress {
     }
 }
 
-/// How records are written.
 #[derive(Clone, Debug)]
 pub struct SinkOptions {
     /// Tells when a record was published.

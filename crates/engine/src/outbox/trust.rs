@@ -43,7 +43,6 @@ impl Trust {
         self.left().is_zero()
     }
 
-    /// Waits for its end.
     pub(super) async fn over(&self) {
         loop {
             let left = self.left();

@@ -33,9 +33,7 @@ pub enum VerifyError {
     /// What reads the sink has failed.
     #[error("{what}")]
     Unreadable {
-        /// Its stable code.
         code: Code,
-        /// What happened.
         what: String,
         /// What the reader can do about it.
         fix: String,
@@ -43,13 +41,11 @@ pub enum VerifyError {
     /// The files cannot be read.
     #[error("what was published cannot be read")]
     File(#[source] io::Error),
-    /// The database cannot.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl VerifyError {
-    /// Its stable code.
     pub fn code(&self) -> Code {
         match self {
             Self::Sink(error) => error.code(),
@@ -128,7 +124,6 @@ impl ReadBack for Tail {
     }
 }
 
-/// What was found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Verified {
     /// How many of each kind, and the first of them.
@@ -162,7 +157,6 @@ impl Verifier {
         Ok(Self::of(store, Tail::new(paths)))
     }
 
-    /// Reads this sink.
     pub fn of(store: Store, sink: impl ReadBack) -> Self {
         let (auditor, from) = (Auditor::new(), AuditFrom::START);
         Self { store, sink: Some(Box::new(sink)), auditor, from, destinations: Vec::new() }

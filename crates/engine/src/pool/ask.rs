@@ -11,9 +11,7 @@ use tidemill_domain::pool::{Class, Holder, PoolName};
 pub struct Ask {
     /// What is asked of each pool.
     pub parts: Vec<AskPart>,
-    /// Who asks.
     pub holder: Holder,
-    /// How urgent it is.
     pub class: Class,
     /// The table that will be read; it says how long the run will take.
     pub table: String,
@@ -28,7 +26,6 @@ pub struct Ask {
 /// What is asked of one pool.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AskPart {
-    /// The pool.
     pub pool: PoolName,
     /// The degree of parallelism; the pool's default when it is not said.
     pub parallel: Option<NonZeroU32>,

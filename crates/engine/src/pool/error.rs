@@ -8,7 +8,6 @@ use tidemill_store::StoreError;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PoolError {
-    /// The database.
     #[error(transparent)]
     Store(Arc<StoreError>),
     /// This process is about to end and decides nothing any more.
@@ -26,7 +25,6 @@ impl From<StoreError> for PoolError {
 }
 
 impl PoolError {
-    /// The stable code.
     pub fn code(&self) -> Code {
         match self {
             Self::Store(error) => error.code(),

@@ -56,7 +56,6 @@ impl Hold {
         self.lost.load(Ordering::Acquire)
     }
 
-    /// Gives them back.
     pub async fn release(mut self, failed: bool) -> Result<(), PoolError> {
         // In a task of its own: who stops waiting for it does not stop it.
         self.is_released = true;

@@ -33,12 +33,9 @@ const BREATH: Duration = Duration::from_millis(20);
 /// Pause between two attempts to get the lease.
 const LEASE_PAUSE: Duration = Duration::from_secs(10);
 
-/// What tidying came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tidied {
-    /// Snapshots that were written.
     pub snapshots: u64,
-    /// Tickets that were forgotten.
     pub tickets: u64,
     /// Records of logs that were.
     pub records: u64,

@@ -85,11 +85,9 @@ fn of_records<'t>(records: &[Record], ticket: impl Fn(TicketId) -> Option<&'t Ti
 /// Sums of what happened since they were last fetched.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Sums {
-    /// New requests.
     pub requests: u64,
     /// Those that got all at once.
     pub allowed: u64,
-    /// Those that got less.
     pub downgraded: u64,
     /// Those that got units after a wait.
     pub waited: u64,

@@ -40,7 +40,6 @@ pub(crate) fn describe() {
     describe_gauge!(WAITING, "Requests in the queue, by pool.");
 }
 
-/// A pass is over.
 pub(super) fn passed(took: Duration, commands: usize) {
     histogram!(PASS).record(took);
     counter!(PASS_COMMANDS).increment(commands as u64);

@@ -16,7 +16,6 @@ impl PoolsOnDemand {
         Self { store, pools: Arc::default() }
     }
 
-    /// Those that run already.
     pub(crate) fn of(pools: Pools) -> Self {
         Self { store: pools.store().clone(), pools: Arc::new(OnceLock::from(pools)) }
     }

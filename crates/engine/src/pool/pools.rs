@@ -20,7 +20,6 @@ use tokio::sync::{Notify, mpsc, oneshot};
 /// More requests than this do not wait for a decision: who comes then is told at once.
 const WAITING_MOST: usize = 16_384;
 
-/// How pools are run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PoolOptions {
     /// How pollers are told to wait.
@@ -64,7 +63,6 @@ impl Pools {
         Self { calls, store, directory, meter, clock: SystemClock::default() }
     }
 
-    /// The database.
     pub fn store(&self) -> &Store {
         &self.store
     }

@@ -37,7 +37,6 @@ const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
 /// A program that counts the sessions of a pool.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Probe {
-    /// The pool.
     pub pool: PoolName,
     /// The program and its arguments. No shell is involved.
     pub command: Vec<String>,
@@ -60,10 +59,8 @@ pub enum ProbeError {
     /// It said itself that it failed.
     #[error("it ended with {0}")]
     Failed(ExitStatus),
-    /// It answered too much.
     #[error("it answered more than {ANSWER_BYTES_MAX} bytes")]
     TooMuch,
-    /// It answered something else.
     #[error("its answer is not a JSON object of numbers by lease id")]
     NotUnderstood(#[source] serde_json::Error),
     /// What it said could not be told.

@@ -7,7 +7,6 @@ use tidemill_domain::pool::{PoolName, State, TicketId};
 use tidemill_store::pool::PoolCache;
 use tokio::sync::Notify;
 
-/// Somebody who waits.
 #[derive(Clone, Debug)]
 pub(super) struct Watch {
     /// Its ticket, or one of them: those of one request leave the queue together.

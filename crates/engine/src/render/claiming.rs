@@ -39,7 +39,6 @@ pub(super) async fn run(site: &Arc<Site>, tasks: &mut JoinSet<()>, mut stop: wat
     }
 }
 
-/// One look.
 async fn claim(site: &Arc<Site>, tasks: &mut JoinSet<()>) -> Result<Found, StoreError> {
     let mut permits = site.free_places();
     if site.vitals.is_paused() || permits.is_empty() {

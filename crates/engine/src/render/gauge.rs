@@ -15,21 +15,17 @@ const PAUSE: Duration = Duration::from_secs(15);
 /// A worker that was silent for longer is none: it says something every quarter of a minute.
 pub const WORKER_SEEN_WITHIN: Duration = Duration::from_secs(60);
 
-/// How renders stand.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Standing {
-    /// By status.
     pub counts: RenderCounts,
     /// What has ended lately, and what is wrong with the others.
     pub recent: RenderStanding,
-    /// Those that are alive.
     pub workers: Vec<WorkerRecord>,
     /// When this was so.
     pub at: Timestamp,
 }
 
 impl Standing {
-    /// Looks.
     pub async fn read(store: &Store) -> Result<Self, StoreError> {
         let mut tx = store.read().await?;
         let at = tx.now().await?;

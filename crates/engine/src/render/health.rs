@@ -12,16 +12,13 @@ use tidemill_domain::time::Monotonic;
 /// A worker that has not heard of its database for so long is not well.
 const DATABASE_AGE_MAX: Duration = Duration::from_secs(60);
 
-/// How a worker is.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Health {
-    /// What people call it.
     pub worker: String,
     /// The process that it runs in.
     pub process: ProcessId,
     /// Whether it is about to stop.
     pub is_stopping: bool,
-    /// Why it claims nothing.
     pub paused: Option<Paused>,
     /// How long ago the database last answered.
     pub database_age: Option<Duration>,
@@ -52,11 +49,9 @@ pub struct Health {
 /// Why a worker claims nothing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Paused {
-    /// The stable code.
     pub code: Code,
     /// In words.
     pub message: String,
-    /// For how long.
     pub since: Duration,
 }
 
@@ -65,14 +60,12 @@ pub struct Paused {
 pub struct Checked {
     /// How long ago; none when nobody has looked yet.
     pub age: Option<Duration>,
-    /// What was wrong.
     pub trouble: Option<Trouble>,
 }
 
 /// A render in hand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InFlight {
-    /// Which.
     pub id: RenderId,
     /// What is being done with it.
     pub phase: Phase,
@@ -102,7 +95,6 @@ impl Health {
         problems
     }
 
-    /// Whether nothing is wrong.
     pub fn is_healthy(&self) -> bool {
         self.problems().is_empty()
     }

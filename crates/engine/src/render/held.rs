@@ -12,7 +12,6 @@ use tokio::sync::watch;
 /// What the task of a render is told from outside. A later word counts more than an earlier one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Told {
-    /// Go on.
     Nothing,
     /// Give the render back, unless it is about to be published.
     Stop,

@@ -20,9 +20,7 @@ const HOLDER: &str = "render";
 pub struct Licence {
     /// The pools of this database.
     pub pools: Pools,
-    /// Which of them.
     pub pool: PoolName,
-    /// What one render takes.
     pub units: NonZeroU32,
 }
 
@@ -33,7 +31,6 @@ pub(super) enum NoLicence {
     Busy,
     /// There never will be one, unless somebody changes the pool or the configuration.
     Refused(Code, String),
-    /// The database.
     Failed(PoolError),
 }
 

@@ -16,7 +16,6 @@ use tidemill_store::{StoreError, Tx};
 pub struct Material {
     /// What it shows, as it was given.
     pub data: Value,
-    /// The same, understood.
     pub gfx: GfxData,
     /// The profile of its composition.
     pub profile: Profile,
@@ -46,13 +45,11 @@ pub enum BadMaterial {
     /// All that does not fit together.
     #[error(transparent)]
     Document(#[from] BadDocument),
-    /// The database.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl BadMaterial {
-    /// Its stable code.
     pub fn code(&self) -> Code {
         match self {
             Self::Data(bad) => bad.code(),

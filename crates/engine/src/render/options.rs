@@ -19,7 +19,6 @@ pub(crate) const REAP_PAUSE: Duration = Duration::from_secs(4);
 pub struct WorkerOptions {
     /// The process that it runs in.
     pub process: ProcessId,
-    /// What people call it.
     pub name: String,
     /// How many renders it may have at the farm.
     pub capacity: NonZeroUsize,
@@ -31,7 +30,6 @@ pub struct WorkerOptions {
     pub clocks: Clocks,
     /// How often it looks for renders when nobody wakes it.
     pub polling: Polling,
-    /// Where files lie.
     pub places: Places,
     /// What a job may use.
     pub allow: AllowList,
@@ -60,7 +58,6 @@ pub struct WorkerOptions {
 }
 
 impl WorkerOptions {
-    /// The usual ones.
     pub fn new(process: ProcessId, name: &str, policy: Policy, places: Places) -> Self {
         Self {
             process,

@@ -21,7 +21,6 @@ pub struct Places {
 /// A file that a node leaves for us.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Staged {
-    /// As nodes see it.
     pub node: NodePath,
     /// As this host sees it.
     pub local: LocalPath,

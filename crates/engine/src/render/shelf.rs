@@ -9,7 +9,6 @@ use tidemill_domain::render::{LocalPath, Uid};
 /// What a file holds, in short.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Content {
-    /// Its size.
     pub bytes: u64,
     /// The SHA-256 of it, in hexadecimal digits.
     pub sha256: String,
@@ -18,7 +17,6 @@ pub struct Content {
 /// What a file looks like without being read: the same for as long as nobody writes to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sight {
-    /// Its size.
     pub bytes: u64,
     /// When it was last written to, in seconds and nanoseconds of whoever keeps it. Only compared.
     pub touched: (i64, i64),

@@ -35,7 +35,6 @@ pub(super) struct Site {
     pub(super) registry: Registry,
     pub(super) recipes: Recipes,
     pub(super) vitals: Vitals,
-    /// Places at the farm.
     pub(super) places: Arc<Semaphore>,
     /// How many of them are taken, by renders and by jobs that nobody can stop.
     pub(super) taken: Arc<AtomicUsize>,
@@ -74,11 +73,8 @@ pub(super) struct Took {
 /// The world that a worker acts on.
 #[derive(Clone, Debug)]
 pub struct World {
-    /// Who renders.
     pub farm: Arc<dyn Farm>,
-    /// Who looks at files.
     pub inspector: Arc<dyn Inspector>,
-    /// Where files go.
     pub shelf: Arc<dyn Shelf>,
 }
 
@@ -121,7 +117,6 @@ impl Site {
         std::iter::from_fn(|| self.places.clone().try_acquire_owned().ok()).take(most).collect()
     }
 
-    /// Somebody uses a place.
     pub(super) fn take_place(&self, permit: OwnedSemaphorePermit) -> Place {
         self.taken.fetch_add(1, Ordering::AcqRel);
         Place { taken: self.taken.clone(), _permit: permit }
@@ -136,7 +131,6 @@ impl Site {
         }
     }
 
-    /// Claims again.
     pub(super) fn resume(&self) {
         if self.vitals.resume() {
             metrics::paused(false);
@@ -163,7 +157,6 @@ impl Site {
         answer
     }
 
-    /// A file was copied.
     pub(super) fn copied(&self, took: Duration) {
         metrics::copied(took);
         self.took.lock().unwrap_or_else(PoisonError::into_inner).copy = Some(took);

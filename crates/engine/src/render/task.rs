@@ -387,7 +387,6 @@ impl Task {
     }
 }
 
-/// What happened.
 enum Instead {
     Done(Box<Done>),
     Told(Told),

@@ -41,7 +41,6 @@ impl WorkerHandle {
         self.site.look_again.notify_one();
     }
 
-    /// How it is.
     pub fn health(&self) -> Health {
         self.site.health()
     }

@@ -21,7 +21,6 @@ const PORTIONS: usize = 2;
 const RECORDS_MAX: usize = 500;
 const BYTES_MAX: usize = 1024 * 1024;
 
-/// What is brought.
 #[derive(Debug)]
 pub(super) enum Portion {
     /// Records of one partition, in their order.
@@ -96,7 +95,6 @@ fn bring(consumer: &Consumer, topic: &Arc<str>, progress: &Progress, send: &Send
     }
 }
 
-/// Records on their way.
 struct Load<'a> {
     send: &'a Send,
     records: Vec<KafkaRecord>,

@@ -51,14 +51,12 @@ impl FromStr for From {
     }
 }
 
-/// Where this run begins.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Begin {
     /// Where the last run of the same instance stopped.
     Restart(Progress),
     /// Where the instance before it ended.
     Behind(Progress),
-    /// There.
     At(From),
 }
 

@@ -34,7 +34,6 @@ impl Progress {
         Self { topic: topic.to_owned(), total: parts.values().map(left).sum(), parts }
     }
 
-    /// A record was read.
     pub(super) fn passed(&mut self, partition: i32, offset: i64) {
         if let Some(part) = self.parts.get_mut(&partition) {
             part.next = offset + 1;

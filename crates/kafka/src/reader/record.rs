@@ -10,15 +10,12 @@ use tidemill_domain::time::Timestamp;
 /// A record of a topic.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KafkaRecord {
-    /// The topic.
     pub topic: Arc<str>,
-    /// The partition.
     pub partition: i32,
     /// Where it is in the partition.
     pub offset: i64,
     /// When it was made, or when the broker got it; none in records of very old clients.
     pub timestamp: Option<Timestamp>,
-    /// Its key.
     pub key: Option<Vec<u8>>,
     /// What it says; none of a tombstone.
     pub payload: Option<Vec<u8>>,
@@ -69,16 +66,13 @@ pub enum Format {
     Json,
     /// Text in UTF-8.
     Text,
-    /// Nothing that we know.
     Bytes,
 }
 
 /// What key and payload of records stand for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RowFormat {
-    /// The key.
     pub key: Format,
-    /// The payload.
     pub payload: Format,
 }
 

@@ -43,7 +43,6 @@ impl Address {
         &self.name
     }
 
-    /// Where jobs are posted.
     pub(super) fn jobs(&self) -> Url {
         self.below(&["jobs"])
     }

@@ -14,14 +14,12 @@ const SECRET: HeaderName = HeaderName::from_static("nexrender-secret");
 /// A whole job comes back, with all its texts and sometimes the log of its render; more than this is none.
 const BODY_BYTES_MAX: usize = 32 << 20;
 
-/// Calls nexrender.
 pub(super) struct Caller {
     client: Client,
     name: String,
     answer_within: Duration,
 }
 
-/// What was answered.
 pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) body: String,
@@ -38,7 +36,6 @@ pub(super) struct Head {
 pub(super) struct NoAnswer {
     /// Whether nexrender may have heard the question.
     pub(super) is_sent: bool,
-    /// For people.
     pub(super) words: String,
 }
 

@@ -26,7 +26,6 @@ pub(super) struct Program {
     path: PathBuf,
 }
 
-/// How it is run.
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) arguments: Vec<String>,
@@ -35,7 +34,6 @@ pub(super) struct Run {
     pub(super) stdout_max: usize,
 }
 
-/// What came of it.
 #[derive(Debug)]
 pub(super) struct Ran {
     pub(super) is_success: bool,
@@ -82,7 +80,6 @@ impl Program {
         }
     }
 
-    /// It cannot be run.
     pub(super) fn missing(&self, why: &str) -> Trouble {
         let path = self.path.display();
         let message = format!(

@@ -11,7 +11,6 @@ use tidemill_domain::render::{Failure, LocalPath, Trouble};
 /// A folder that has to be there before anything is done in it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Place {
-    /// Which.
     pub folder: LocalPath,
     /// How we know that it is the right one.
     pub mount: Mount,

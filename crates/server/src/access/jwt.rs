@@ -15,7 +15,6 @@ tidemill_domain::words! {
     pub enum Signature {
         /// HMAC with a shared secret.
         Hs256 = "hs256",
-        /// RSA.
         Rs256 = "rs256",
         /// Elliptic curve P-256.
         Es256 = "es256",

@@ -16,7 +16,6 @@ const CALLERS_MAX: usize = 10_000;
 /// Most requests in a minute.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rates {
-    /// Of one caller.
     pub per_caller: u32,
     /// Failed attempts to log in, from one address.
     pub failures: u32,
@@ -28,7 +27,6 @@ impl Default for Rates {
     }
 }
 
-/// What was counted.
 #[derive(Debug)]
 pub struct Limits {
     rates: Rates,
@@ -43,7 +41,6 @@ struct Count {
 }
 
 impl Limits {
-    /// Nothing was counted yet.
     pub fn new(rates: Rates) -> Self {
         Self { rates, callers: Mutex::default(), failures: Mutex::default() }
     }

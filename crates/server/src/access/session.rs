@@ -8,9 +8,7 @@ use sha2::{Digest, Sha256};
 tidemill_domain::words! {
     /// How the cookie is called. The prefix binds it to this very host, but browsers take it over TLS only.
     pub enum CookieName {
-        /// Over plain HTTP.
         Plain = "tidemill_session",
-        /// Over TLS.
         Host = "__Host-tidemill_session",
     }
 }

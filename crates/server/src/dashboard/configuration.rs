@@ -9,7 +9,6 @@ use crate::problem::Problem;
 use axum::response::Html;
 use maud::html;
 
-/// The page.
 pub(crate) async fn page(visit: Visit) -> Result<Html<String>, Problem> {
     let (pulse, _) = Pulse::read(&visit.state).await?;
     let rows = html! {

@@ -63,7 +63,6 @@ pub(crate) struct Frame<'a> {
 }
 
 impl Frame<'_> {
-    /// The whole page.
     pub(crate) fn render(&self, content: &Markup) -> Html<String> {
         self.render_in(self.title.unwrap_or(self.section.as_str()), content)
     }

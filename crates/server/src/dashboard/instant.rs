@@ -31,7 +31,6 @@ impl Times {
         self.now
     }
 
-    /// An instant.
     pub(crate) fn at(&self, instant: Timestamp) -> Markup {
         let text = match self.mode {
             // Without the script nobody knows the visitor's zone.

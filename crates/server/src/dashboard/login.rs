@@ -56,7 +56,6 @@ fn form_page(visit: &Visit, complaint: Option<&str>) -> Html<String> {
     alone(&visit.state, "Log in", visit.preferences, &content)
 }
 
-/// What was pasted.
 #[derive(Deserialize)]
 pub(crate) struct Pasted {
     token: String,
@@ -116,7 +115,6 @@ pub(crate) struct Leaving {
     form_token: String,
 }
 
-/// Ends the session.
 pub(crate) async fn close(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,

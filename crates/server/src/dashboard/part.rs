@@ -7,13 +7,10 @@ use std::fmt::Write as _;
 /// How something is doing. Told by a word, a shape and a colour, so that none of them is needed alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Health {
-    /// As it should be.
     Ok,
     /// Somebody may have to look.
     Warn,
-    /// Somebody has to look.
     Bad,
-    /// Under way.
     Busy,
     /// Neither well nor ill: over, off, or not known.
     Idle,
@@ -42,7 +39,6 @@ impl Health {
     }
 }
 
-/// A state.
 pub(crate) fn state(health: Health, word: &str) -> Markup {
     html! { span.state.(health.class()) { span aria-hidden="true" { (health.shape()) } " " (word) } }
 }
@@ -73,7 +69,6 @@ pub(crate) fn tile(link: &str, value: &Markup, health: Health, label: &str) -> M
 /// How many there are, as far as was counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Count {
-    /// So many.
     Exactly(u64),
     /// So many and more: nobody counted on.
     AtLeast(u64),
@@ -157,7 +152,6 @@ pub(crate) fn number(number: u64) -> String {
     text
 }
 
-/// So many of something.
 pub(crate) fn plural(count: impl Into<u64>, one: &str, many: &str) -> String {
     let count = count.into();
     format!("{} {}", number(count), if count == 1 { one } else { many })

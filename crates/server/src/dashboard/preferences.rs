@@ -15,7 +15,6 @@ use serde::Deserialize;
 use std::str::FromStr;
 
 tidemill_domain::words! {
-    /// Which colours.
     #[derive(Default)]
     pub(crate) enum Theme {
         /// As the operating system has it.
@@ -25,14 +24,12 @@ tidemill_domain::words! {
         Dark = "dark",
     }
 
-    /// How instants are told.
     #[derive(Default)]
     pub(crate) enum TimeMode {
         #[default]
         Utc = "utc",
         /// In the browser's zone; that takes the script, without it UTC is shown.
         Local = "local",
-        /// By how long ago.
         Relative = "relative",
     }
 

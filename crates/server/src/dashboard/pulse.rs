@@ -44,7 +44,6 @@ impl<T> Listed<T> {
 /// The whole at an instant.
 #[derive(Clone, Debug)]
 pub(crate) struct Pulse {
-    /// By the database's clock.
     pub(crate) now: Timestamp,
     /// How long the database took to give its first answer.
     pub(crate) latency: Duration,

@@ -11,31 +11,22 @@ use tidemill_domain::render::{RenderId, Status};
 /// A page, as far as live updates care.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Page {
-    /// The overview.
     Overview,
     /// The jobs, as somebody wants to see them.
     Jobs(JobsView),
     /// Executions: of all jobs, or of one.
     Executions(ExecutionsView),
-    /// One execution.
     Execution(ExecutionId),
-    /// The pools.
     Pools(Buttons),
-    /// One pool.
     Pool(PoolPage, Buttons),
-    /// The outbox.
     Outbox,
     /// Events that were not taken.
     DeadEvents,
-    /// The alerts.
     Alerts,
     /// The renders: all, or those of one status.
     Renders(Option<Status>, Buttons),
-    /// One render.
     Render(RenderId, Buttons),
-    /// Those who render.
     RenderWorkers,
-    /// The settings.
     Settings,
     /// Any other: only what is around every page changes by itself.
     Other,
@@ -45,9 +36,7 @@ tidemill_domain::words! {
     /// Whether the buttons of a page can be used: what is sent to many is sent to those who may and to those who may not.
     #[derive(PartialOrd, Ord)]
     pub enum Buttons {
-        /// They can.
         On = "on",
-        /// They cannot.
         Off = "off",
     }
 }
@@ -120,9 +109,7 @@ impl Page {
 /// Which pages have a region.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Audience {
-    /// All.
     Everywhere,
-    /// These.
     On(&'static [Page]),
     /// This one alone. Another page may have a region of the same name.
     At(Page),
@@ -142,9 +129,7 @@ impl Audience {
 /// A region as rendered. One with rows can change row by row: each row is a region too.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Region {
-    /// Its name.
     pub name: String,
-    /// Which pages have it.
     pub audience: Audience,
     /// What is before the rows, or all of it when there are none.
     pub opening: String,
@@ -157,9 +142,7 @@ pub struct Region {
 /// A row of a region.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Row {
-    /// Its name.
     pub name: String,
-    /// Its text.
     pub html: String,
 }
 

@@ -13,7 +13,6 @@ use axum::response::Html;
 use maud::{Markup, html};
 use tidemill_domain::access::Permission;
 
-/// The page.
 pub(crate) async fn page(visit: Visit) -> Result<Html<String>, Problem> {
     let (pulse, _) = Pulse::read(&visit.state).await?;
     let times = visit.times(pulse.now);

@@ -27,7 +27,6 @@ const TOKENS_MAX: u32 = 500;
 const COLUMNS: &[&str] =
     &["State", "Name", "Id", "Role", "Scopes", "Created", "Expires", "Last used", "Action"];
 
-/// The list.
 pub(crate) async fn page(visit: Visit) -> Result<Html<String>, Problem> {
     show(&visit, &html! {}).await
 }

@@ -7,10 +7,8 @@ use serde_json::{Map, Value};
 /// Longest id of an invocation; the SDKs send UUIDs.
 const ID_CHARS_MAX: usize = 100;
 
-/// What the caller wants.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum InvocationType {
-    /// The answer.
     #[default]
     RequestResponse,
     /// That the work is done; the answer does not matter.
@@ -29,17 +27,14 @@ impl InvocationType {
 /// Whether the caller wants to see the end of the log.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum LogType {
-    /// No.
     #[default]
     None,
-    /// Yes.
     Tail,
 }
 
 /// What the headers say about a call.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Invocation {
-    /// What the caller wants.
     pub kind: InvocationType,
     /// Whether it wants the log.
     pub log: LogType,

@@ -11,9 +11,7 @@ use std::str::FromStr;
 
 /// Longest name of a function.
 const NAME_CHARS_MAX: usize = 64;
-/// Longest alias or version.
 const QUALIFIER_CHARS_MAX: usize = 128;
-/// Digits of an account.
 const ACCOUNT_DIGITS: usize = 12;
 
 /// A function as a caller names it. Region and account are the caller's affair: we have neither.
@@ -36,7 +34,6 @@ pub enum BadName {
     /// The alias or version after `?Qualifier=`.
     #[error("the qualifier is not 1 to 128 letters, digits, -, _ and $")]
     Qualifier,
-    /// Name and query disagree.
     #[error("the qualifier in the function name is another than the one behind ?Qualifier=")]
     QualifiersDiffer,
 }
@@ -77,7 +74,6 @@ impl FunctionName {
     }
 }
 
-/// The decoded text.
 impl FromStr for FunctionName {
     type Err = BadName;
 

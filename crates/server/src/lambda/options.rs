@@ -12,7 +12,6 @@ pub struct LambdaOptions {
     pub function: String,
     /// Whether calls have to be signed.
     pub signature: SignatureMode,
-    /// By whom.
     pub keys: Vec<CallerKey>,
 }
 
@@ -40,6 +39,5 @@ tidemill_domain::words! {
 pub struct CallerKey {
     /// What the audit log calls its bearer.
     pub name: String,
-    /// The key.
     pub key: AccessKey,
 }

@@ -26,13 +26,10 @@ const VERSION: &str = "$LATEST";
 /// What became of a call.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Reply {
-    /// The function's answer.
     Answered(Value),
     /// The function could not do with its payload.
     Failed(FunctionError),
-    /// It will be done.
     Accepted,
-    /// It would be accepted.
     WouldAccept,
     /// It was not for the function.
     Refused(ServiceError),
@@ -41,7 +38,6 @@ pub enum Reply {
 /// An error of the function. For the service the call went well.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct FunctionError {
-    /// What went wrong.
     #[serde(rename = "errorMessage")]
     pub message: String,
     /// What kind of error it is, as a name of the language that a function is written in would be.
@@ -70,7 +66,6 @@ impl From<BadField> for FunctionError {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServiceError {
-    /// No such function here.
     #[error("there is no function {0} here")]
     ResourceNotFound(String),
     /// The body is not what the function takes.
@@ -85,7 +80,6 @@ pub enum ServiceError {
         /// Largest body that is read.
         bytes_max: usize,
     },
-    /// Too much at once.
     #[error("too many requests; try again after {retry_after_seconds} s")]
     TooManyRequests {
         /// After how long another try makes sense.
@@ -97,7 +91,6 @@ pub enum ServiceError {
     /// Known, but not allowed to do this.
     #[error("{0}")]
     AccessDenied(String),
-    /// Our fault.
     #[error("the server failed; try again, and see its log under the request id")]
     Service,
 }
@@ -125,7 +118,6 @@ impl From<BadName> for ServiceError {
 }
 
 impl ServiceError {
-    /// The HTTP status.
     pub fn status(&self) -> StatusCode {
         match self {
             Self::ResourceNotFound(_) => StatusCode::NOT_FOUND,
@@ -154,7 +146,6 @@ impl ServiceError {
         }
     }
 
-    /// Whose fault it is.
     fn side(&self) -> &'static str {
         if self.status().is_server_error() { "Service" } else { "User" }
     }

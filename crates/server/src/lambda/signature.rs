@@ -41,16 +41,11 @@ pub enum BadAccessKey {
     /// It stands between slashes in the header.
     #[error("the id of an access key is 1 to 128 letters, digits, - and _")]
     Id,
-    /// Too short.
     #[error("the secret of access key {id} is shorter than {SECRET_BYTES_MIN} characters")]
-    Secret {
-        /// Whose secret it is.
-        id: String,
-    },
+    Secret { id: String },
 }
 
 impl AccessKey {
-    /// A key that lasts.
     pub fn new(id: &str, secret: &str) -> Result<Self, BadAccessKey> {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         if !(1..=128).contains(&id.len()) || !id.bytes().all(is_plain) {
@@ -68,7 +63,6 @@ impl AccessKey {
         Self { session_token: Some(token.to_owned()), ..self }
     }
 
-    /// Its public half.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -84,15 +78,12 @@ impl fmt::Debug for AccessKey {
 /// A request as it arrived.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrived<'a> {
-    /// Its method.
     pub method: &'a Method,
     /// The whole path as it came over the wire: still encoded, and with the base path.
     pub path: &'a str,
     /// What stands behind the `?`, as it came.
     pub query: Option<&'a str>,
-    /// Its headers.
     pub headers: &'a HeaderMap,
-    /// Its body.
     pub body: &'a [u8],
 }
 

@@ -35,10 +35,8 @@ pub struct Message {
     audience: Audience,
 }
 
-/// What a listener gets.
 #[derive(Clone, Debug)]
 pub enum Sent {
-    /// A region has changed.
     Patch(Arc<Message>),
     /// Too much was missed: the page should be fetched again.
     Reload,
@@ -55,7 +53,6 @@ pub enum Resume {
     Elsewhere,
 }
 
-/// Why somebody cannot listen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Refused {
     /// The server is shutting down.
@@ -106,7 +103,6 @@ struct Shown {
     rows_sent: Vec<Monotonic>,
 }
 
-/// One listener's end.
 #[derive(Debug)]
 pub struct Subscription {
     live: Live,
@@ -167,7 +163,6 @@ impl Live {
         pages
     }
 
-    /// How many listen.
     pub fn listeners(&self) -> usize {
         self.hub().listeners.len()
     }

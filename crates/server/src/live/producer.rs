@@ -15,7 +15,6 @@ use tidemill_store::process::PROCESS_ENDED;
 use tidemill_store::wakeup::Woken;
 use tokio::sync::watch;
 
-/// How often it looks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How soon it looks again when it is called, so that many calls at once are one look.
 const CALLED_PAUSE: Duration = Duration::from_millis(100);

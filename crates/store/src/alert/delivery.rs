@@ -13,26 +13,19 @@ use tidemill_domain::time::Timestamp;
 /// A notice that is to be delivered.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Delivery {
-    /// Its number.
     pub id: i64,
-    /// The rule.
     pub rule: String,
     /// What the alert is about.
     pub subject: Subject,
-    /// What people are told.
     pub notice: Notice,
-    /// By which channel.
     pub channel: String,
-    /// What is sent.
     pub body: String,
 }
 
 /// A delivery as the list shows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeliveryRecord {
-    /// What is delivered.
     pub delivery: Delivery,
-    /// Where it stands.
     pub state: DeliveryState,
     /// Since when it waits or waited.
     pub created_at: Timestamp,

@@ -51,7 +51,6 @@ pub(crate) enum Flavour {
 }
 
 impl Flavour {
-    /// What names stand between.
     pub(crate) const fn quote(self) -> Quote {
         match self {
             Self::Postgres | Self::Sqlite => Quote::Double,
@@ -61,7 +60,6 @@ impl Flavour {
 }
 
 impl Database {
-    /// The store's own database.
     pub fn of(store: &Store) -> Self {
         let source = match store.reading() {
             Reading::Postgres(options) => {
@@ -142,7 +140,6 @@ impl Database {
         }
     }
 
-    /// Connects.
     pub(crate) async fn link(&self) -> Result<Link, ItemError> {
         match &self.source {
             Source::Postgres { options, is_pooled } => {

@@ -20,7 +20,6 @@ enum Message {
     End,
 }
 
-/// The reading end.
 #[derive(Debug)]
 pub(crate) struct Feed {
     receiver: mpsc::Receiver<Message>,
@@ -34,7 +33,6 @@ pub(crate) enum Flow {
     /// There is none: not yet, or not any more after an error. The next read starts one.
     #[default]
     Idle,
-    /// Rows come.
     Running(Feed),
     /// All rows were handed out.
     Done,

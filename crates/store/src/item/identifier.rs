@@ -8,9 +8,7 @@ const NAME_BYTES_MAX: usize = 63;
 /// What a name stands between.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Quote {
-    /// PostgreSQL and SQLite.
     Double,
-    /// MySQL.
     Backtick,
 }
 

@@ -103,7 +103,6 @@ impl KeysetReader {
         }
     }
 
-    /// Ends the connection.
     pub async fn close(&mut self) {
         self.flow.close().await;
     }

@@ -73,7 +73,6 @@ impl OffsetReader {
         self.count.save(context);
     }
 
-    /// Ends the connection.
     pub async fn close(&mut self) {
         self.flow.close().await;
     }

@@ -20,12 +20,10 @@ pub(crate) struct Count {
 }
 
 impl Count {
-    /// Nothing yet.
     pub(crate) fn new(name: &str) -> Self {
         Self { key: format!("{name}.read.count"), rows: 0 }
     }
 
-    /// How many.
     pub(crate) fn rows(&self) -> u64 {
         self.rows
     }

@@ -29,7 +29,6 @@ impl SqlQuery {
         Self { text, values: Vec::new() }
     }
 
-    /// Binds the next value.
     #[must_use]
     pub fn bind(mut self, value: impl Into<Value>) -> Self {
         self.values.push(value.into());

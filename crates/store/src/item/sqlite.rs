@@ -142,13 +142,9 @@ fn arguments(values: &[Value]) -> Result<SqliteArguments, ItemError> {
 /// A value as SQLite stores it.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Stored {
-    /// No value.
     Null,
-    /// A whole number.
     Integer(i64),
-    /// A floating-point number.
     Real(f64),
-    /// Text.
     Text(String),
     /// Bytes.
     Blob(Vec<u8>),

@@ -13,20 +13,16 @@ use tidemill_domain::time::Timestamp;
 pub struct ExecutionTally {
     /// Those that have not ended.
     pub running: u64,
-    /// Those that failed lately.
     pub failed: u64,
 }
 
 /// An execution that failed, and nobody has gone on with.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
-    /// Its id.
     pub id: ExecutionId,
-    /// Name of the job.
     pub job: String,
     /// When it ended.
     pub ended_at: Option<Timestamp>,
-    /// The beginning of why.
     pub message: String,
 }
 

@@ -16,7 +16,6 @@ pub struct ChunkSave<'a> {
     pub execution: ExecutionId,
     /// The lease on the execution.
     pub lease: &'a LeaseKey,
-    /// As it was granted.
     pub fence: Fence,
     /// All that the step has counted so far, this chunk included.
     pub counters: &'a Counters,
@@ -24,7 +23,6 @@ pub struct ChunkSave<'a> {
     pub context: Option<&'a str>,
 }
 
-/// What became of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ChunkSaved {
     /// Recorded, if the transaction commits.

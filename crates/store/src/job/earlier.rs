@@ -7,12 +7,9 @@ use crate::tx::Jobs;
 use tidemill_domain::job::earlier::{Continuation, EarlierRun, continuation};
 use tidemill_domain::job::{ExecutionContext, ExecutionId, InstanceId, StepExecutionId};
 
-/// Who asks.
 #[derive(Clone, Copy, Debug)]
 pub struct EarlierRequest<'a> {
-    /// Name of the job.
     pub job: &'a str,
-    /// Name of the step.
     pub step: &'a str,
     /// Its own instance, which does not count.
     pub instance: InstanceId,
@@ -27,7 +24,6 @@ pub struct EarlierRequest<'a> {
 pub enum Earlier {
     /// None has read anything.
     None,
-    /// It remembers this.
     Behind(ExecutionContext),
     /// This execution has not come to its end.
     Open(ExecutionId),

@@ -22,9 +22,7 @@ use tidemill_domain::process::ProcessId;
 /// What is to be launched, and by whom.
 #[derive(Clone, Debug)]
 pub struct LaunchRequest<'a> {
-    /// Name of the job.
     pub job: &'a str,
-    /// Its parameters.
     pub parameters: &'a JobParameters,
     /// What the job's rule says about them.
     pub parameters_valid: Result<(), ParametersInvalid>,
@@ -40,7 +38,6 @@ pub struct LaunchRequest<'a> {
     pub accepts_change: bool,
     /// The process that will run it.
     pub by: ProcessId,
-    /// Who wants it.
     pub actor: &'a Actor,
 }
 
@@ -49,9 +46,7 @@ pub struct LaunchRequest<'a> {
 pub struct Launched {
     /// The job with its identifying parameters.
     pub instance: InstanceId,
-    /// This run.
     pub execution: ExecutionId,
-    /// The lease on it.
     pub lease: LeaseKey,
     /// What every write has to carry.
     pub granted: Granted,

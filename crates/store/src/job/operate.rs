@@ -15,9 +15,7 @@ use tidemill_domain::outbox::telling::ExecutionTold;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "an order may be refused"]
 pub enum Operated {
-    /// Done.
     Done {
-        /// The status before.
         from: BatchStatus,
         /// The status now; the same when there was nothing left to do.
         to: BatchStatus,

@@ -16,9 +16,7 @@ use tidemill_domain::time::Timestamp;
 /// An execution that failed because its process is gone.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Recovered {
-    /// Which one.
     pub execution: ExecutionId,
-    /// Of which job.
     pub job: String,
     /// Name of the process, if that is still known.
     pub owner: Option<String>,
@@ -29,9 +27,7 @@ pub struct Recovered {
 /// A job that is to be restarted by itself.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DueRestart {
-    /// The execution that failed.
     pub execution: ExecutionId,
-    /// Of which job.
     pub job: String,
     /// Its parameters, which the restart has to have as well.
     pub parameters: JobParameters,

@@ -42,7 +42,6 @@ pub fn partition_lease_key(partition: StepExecutionId) -> LeaseKey {
 pub struct PartitionRequest<'a> {
     /// The worker step: its name and rules, and the execution with its lease.
     pub worker: StepRequest<'a>,
-    /// Name of the job.
     pub job: &'a str,
     /// The run of the step that is divided.
     pub manager: StepExecutionId,
@@ -68,20 +67,16 @@ pub enum PartitionStart {
 /// A worker step that somebody can run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KnownWorker<'a> {
-    /// Name of the job.
     pub job: &'a str,
     /// Of its definition, where it has one; only executions with the same one are meant.
     pub fingerprint: Option<&'a str>,
-    /// Name of the step.
     pub step: &'a str,
 }
 
 /// Whose partitions somebody wants to run.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim<'a> {
-    /// The process that asks.
     pub by: ProcessId,
-    /// What it can run.
     pub known: &'a [KnownWorker<'a>],
     /// Only those of this step.
     pub manager: Option<StepExecutionId>,
@@ -96,30 +91,23 @@ pub struct Claimed {
     pub id: StepExecutionId,
     /// The run of the job.
     pub execution: ExecutionId,
-    /// Name of the job.
     pub job: String,
     /// Name of the worker step.
     pub worker: String,
-    /// Name of the partition.
     pub name: String,
     /// What it has counted so far.
     pub counters: Counters,
     /// What it remembers. One that is not understood must not keep others from their work.
     pub context: StoredContext,
-    /// The lease on it.
     pub lease: LeaseKey,
-    /// As it was granted.
     pub granted: Granted,
 }
 
-/// How partitions ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PartitionOutcome {
-    /// The status of these.
     pub status: BatchStatus,
     /// Their exit code, with the message of the first.
     pub exit: ExitStatus,
-    /// How many.
     pub count: u64,
     /// The name of the first.
     pub first: String,
@@ -348,7 +336,6 @@ impl Jobs<'_> {
     }
 }
 
-/// Where a partition begins.
 #[derive(Clone, Copy, Debug)]
 enum Begin<'a> {
     /// With what the partitioner gave it.

@@ -29,7 +29,6 @@ pub struct PurgeWalk {
 }
 
 impl PurgeWalk {
-    /// The job.
     pub fn job(&self) -> &str {
         &self.job
     }
@@ -49,11 +48,8 @@ impl PurgeWalk {
 /// Rows that were removed, or would be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Removed {
-    /// Instances.
     pub instances: u64,
-    /// Their executions.
     pub executions: u64,
-    /// The steps of these.
     pub steps: u64,
 }
 
@@ -69,7 +65,6 @@ impl Removed {
 /// What one share came to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PurgeShare {
-    /// What went.
     pub removed: Removed,
     /// How many instances stayed, and why. Those of which the walk knows without a look are not among them.
     pub kept: BTreeMap<Kept, u64>,

@@ -16,7 +16,6 @@ use tidemill_domain::time::Timestamp;
 /// A job that has been launched at some time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JobRecord {
-    /// Its name.
     pub name: String,
     /// With how many sets of identifying parameters; counted up to [`COUNTED_MAX`](super::list::COUNTED_MAX).
     pub instances: u64,
@@ -27,9 +26,7 @@ pub struct JobRecord {
 /// The last execution of a job or instance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LastExecution {
-    /// Which one.
     pub id: ExecutionId,
-    /// Where it is.
     pub status: BatchStatus,
     /// When it was made.
     pub created_at: Timestamp,
@@ -38,9 +35,7 @@ pub struct LastExecution {
 /// One of the last runs of a job, briefly.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RunRecord {
-    /// Its id.
     pub id: ExecutionId,
-    /// Where it is.
     pub status: BatchStatus,
     /// When it was made.
     pub created_at: Timestamp,
@@ -62,9 +57,7 @@ impl RunRecord {
 /// A job with one set of identifying parameters.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InstanceRecord {
-    /// Its id.
     pub id: InstanceId,
-    /// Name of the job.
     pub job: String,
     /// The hash of its identifying parameters.
     pub key: String,
@@ -79,11 +72,9 @@ pub struct InstanceRecord {
 /// A parameter as it is stored. Its type may be one that only Java knows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParameterRecord {
-    /// Its name.
     pub name: String,
     /// The name of its type.
     pub class: String,
-    /// Its value.
     pub value: String,
     /// Whether it is part of the instance's identity.
     pub is_identifying: bool,
@@ -92,15 +83,11 @@ pub struct ParameterRecord {
 /// One run of a job.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExecutionRecord {
-    /// Its id.
     pub id: ExecutionId,
-    /// Of which instance.
     pub instance: InstanceId,
-    /// Name of the job.
     pub job: String,
     /// How often it was changed.
     pub version: i64,
-    /// Where it is.
     pub status: BatchStatus,
     /// How it ended, in words; the whole text.
     pub exit: ExitStatus,
@@ -123,9 +110,7 @@ pub struct ExecutionRecord {
 /// All about one run of a job.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExecutionDetail {
-    /// The run.
     pub execution: ExecutionRecord,
-    /// Its parameters.
     pub parameters: Vec<ParameterRecord>,
     /// The process that runs or ran it; nobody knows for one of Spring Batch's.
     pub owner: Option<Owner>,
@@ -165,7 +150,6 @@ pub(super) fn job_parameters(
 /// The process that runs or ran an execution.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Owner {
-    /// Its id.
     pub id: ProcessId,
     /// What is known of it; nothing long after its end.
     pub process: Option<ProcessRecord>,
@@ -178,28 +162,22 @@ pub struct Owner {
 pub struct StopRequest {
     /// When it was made.
     pub at: Timestamp,
-    /// By whom.
     pub by: String,
-    /// And why.
     pub reason: Option<String>,
 }
 
 /// One run of a step.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StepRecord {
-    /// Its id.
     pub id: StepExecutionId,
     /// In which run of the job.
     pub execution: ExecutionId,
-    /// Name of the step.
     pub name: String,
     /// How often it was changed.
     pub version: i64,
-    /// Where it is.
     pub status: BatchStatus,
     /// How it ended, in words; the whole text.
     pub exit: ExitStatus,
-    /// What it has counted.
     pub counters: Counters,
     /// When it was made.
     pub created_at: Timestamp,
@@ -211,7 +189,6 @@ pub struct StepRecord {
     pub updated_at: Option<Timestamp>,
     /// How many items there are in all, where that is known.
     pub total_items: Option<u64>,
-    /// What its writer promises.
     pub delivery: Option<String>,
     /// The process that runs or ran it last, if it is a partition.
     pub process: Option<String>,

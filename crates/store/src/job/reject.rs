@@ -13,11 +13,8 @@ pub struct RejectRow {
     pub phase: &'static str,
     /// The kind of the error.
     pub kind: String,
-    /// What went wrong.
     pub error: String,
-    /// Where it came from.
     pub place: Option<String>,
-    /// The item, as text.
     pub item: Option<String>,
 }
 
@@ -37,7 +34,6 @@ impl RejectRow {
 /// An item that a step has left out.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RejectRecord {
-    /// Its number, which grows.
     pub id: i64,
     /// When that was.
     pub at: Timestamp,
@@ -45,11 +41,8 @@ pub struct RejectRecord {
     pub phase: String,
     /// The kind of the error.
     pub kind: String,
-    /// What went wrong.
     pub error: String,
-    /// Where it came from.
     pub place: Option<String>,
-    /// The item, as text.
     pub item: Option<String>,
 }
 

@@ -20,9 +20,7 @@ pub struct StepRequest<'a> {
     pub instance: InstanceId,
     /// The lease on the execution.
     pub lease: &'a LeaseKey,
-    /// As it was granted.
     pub fence: Fence,
-    /// Name of the step.
     pub step: &'a str,
     /// What its author says about running it again.
     pub rules: StepRules,
@@ -33,11 +31,8 @@ pub struct StepRequest<'a> {
 /// What becomes of a step that is to run.
 #[derive(Clone, PartialEq, Debug)]
 pub enum StepStart {
-    /// It runs.
     Run {
-        /// This run of it.
         id: StepExecutionId,
-        /// What it remembers.
         context: ExecutionContext,
         /// Whether it goes on from an earlier run.
         is_resumed: bool,
@@ -50,18 +45,14 @@ pub enum StepStart {
     Fenced,
 }
 
-/// How a step ended.
 #[derive(Clone, Copy, Debug)]
 pub struct StepEnd<'a> {
-    /// Which run of it.
     pub id: StepExecutionId,
     /// The run of the job.
     pub execution: ExecutionId,
     /// The lease on the execution.
     pub lease: &'a LeaseKey,
-    /// As it was granted.
     pub fence: Fence,
-    /// Where it is now.
     pub status: BatchStatus,
     /// How it ended, in words.
     pub exit: &'a ExitStatus,

@@ -56,30 +56,20 @@ pub enum AdoptError {
     /// It has to be mended first.
     #[error("{table} cannot be adopted as it is: {} found", match faults.len() { 1 => "1 fault was".to_owned(), n => format!("{n} faults were") })]
     NotFit {
-        /// Which table.
         table: TableName,
         /// All that is wrong with it.
         faults: Vec<Fault>,
     },
     /// There is none of this name.
     #[error("{table} is not adopted")]
-    NotAdopted {
-        /// Which table.
-        table: TableName,
-    },
-    /// One at a time.
+    NotAdopted { table: TableName },
     #[error("somebody else makes or drops indexes of {table} right now")]
-    Busy {
-        /// Which table.
-        table: TableName,
-    },
-    /// The database.
+    Busy { table: TableName },
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl AdoptError {
-    /// Its stable code.
     pub fn code(&self) -> Code {
         match self {
             Self::Unsupported => Code::AdoptUnsupported,

@@ -16,7 +16,6 @@ pub struct OutboxStanding {
     places: HashMap<Slot, (Window, Seq)>,
     /// Up to here marks tell nothing; what is not excepted counts as read.
     floor: EventId,
-    /// What had committed.
     mark: Mark,
     /// The first event that is still there.
     pub lowest: Option<EventId>,
@@ -27,24 +26,19 @@ pub struct OutboxStanding {
 /// An event that was read and not taken.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AuditedException {
-    /// Which one.
     pub id: EventId,
-    /// Its slot.
     pub slot: Slot,
     /// Its place among the events of its slot.
     pub seq: Seq,
-    /// Why.
     pub excuse: StateWord,
 }
 
 /// An event, and whether it was read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AuditedEvent {
-    /// Which one.
     pub id: EventId,
     /// The transaction that has written it; on SQLite the event itself.
     pub xid: u64,
-    /// Its slot.
     pub slot: Slot,
     /// Whether the place of its slot has passed it.
     pub is_read: bool,
@@ -58,10 +52,8 @@ pub struct AuditFrom {
 }
 
 impl AuditFrom {
-    /// Before all events.
     pub const START: Self = Self { xid: 0, id: 0 };
 
-    /// After this event.
     pub fn after(event: &AuditedEvent) -> Self {
         Self { xid: i64::try_from(event.xid).unwrap_or(i64::MAX), id: event.id.get() }
     }

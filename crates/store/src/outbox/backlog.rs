@@ -10,17 +10,14 @@ use tidemill_domain::outbox::exception::StateWord;
 use tidemill_domain::outbox::{Count, Slot};
 use tidemill_domain::time::Timestamp;
 
-/// Some events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Backlog {
-    /// How many events.
     pub rows: Count,
     /// When the oldest of them was written; none when there is none, or none was found before the count was stopped.
     pub oldest: Option<Timestamp>,
 }
 
 impl Backlog {
-    /// No events.
     pub const NONE: Self = Self { rows: Count::Exactly(0), oldest: None };
 
     /// What was not read yet of all slots together.
@@ -28,7 +25,6 @@ impl Backlog {
         slots.iter().map(SlotLag::unread).fold(Self::NONE, Self::plus)
     }
 
-    /// Of two things together.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         let oldest = [self.oldest, other.oldest].into_iter().flatten().min();
@@ -43,7 +39,6 @@ pub struct Excepted {
     pub waiting: Backlog,
     /// Behind another one of their aggregate.
     pub held: Backlog,
-    /// Nobody tries any more.
     pub parked: Backlog,
     /// Not published, by the word of an operator.
     pub skipped: Count,

@@ -9,12 +9,9 @@ use tidemill_domain::outbox::{EventId, Fate, LiveRelay, RelayId, StoredEvent, Ta
 use tidemill_domain::process::ProcessId;
 use tidemill_domain::time::Timestamp;
 
-/// All about one event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EventDetail {
-    /// As it is stored.
     pub event: StoredEvent,
-    /// What became of it.
     pub fate: Fate,
     /// The relay that has its slot.
     pub owner: Option<RelayId>,
@@ -31,7 +28,6 @@ pub struct RelayDetail {
     pub relay: LiveRelay,
     /// The process that it runs in.
     pub process: ProcessId,
-    /// Where it publishes.
     pub sink: String,
     /// What it has done since it joined.
     pub tally: Tally,

@@ -34,15 +34,10 @@ pub struct EventFilter {
 /// An event, without what it says.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EventRecord {
-    /// Its number.
     pub id: EventId,
-    /// Where it is.
     pub slot: Slot,
-    /// What it happened to.
     pub aggregate: Aggregate,
-    /// What happened.
     pub event_type: String,
-    /// Where it goes.
     pub topic: String,
     /// How large its payload is; none of a tombstone.
     pub bytes: Option<usize>,

@@ -27,15 +27,11 @@ const ERROR_CHARS_MAX: usize = 2000;
 /// An event that becomes an exception.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewException {
-    /// Which event.
     pub event_id: EventId,
-    /// Its slot.
     pub slot: Slot,
     /// Its place in the slot.
     pub seq: Seq,
-    /// What it happened to.
     pub aggregate: Aggregate,
-    /// What happened.
     pub event_type: String,
     /// How often it was tried; zero when it is held.
     pub attempts: u32,
@@ -48,29 +44,24 @@ pub struct NewException {
 /// An attempt at an excepted event that is over.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settled {
-    /// Which event.
     pub event_id: EventId,
     /// The revision that it was sent with.
     pub revision: i64,
-    /// What came of it.
     pub what: SettledAs,
 }
 
 /// What came of an attempt.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SettledAs {
-    /// The sink has it.
     Delivered,
     /// The sink does not want it.
     Refused {
         /// What `after_refusal` said.
         state: ExceptionState,
-        /// Why.
         error: String,
     },
 }
 
-/// What was settled.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Settling {
     /// How many exceptions changed or are gone.

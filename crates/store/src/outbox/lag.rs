@@ -15,13 +15,11 @@ use tidemill_domain::time::Timestamp;
 /// What was not read yet of one slot.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SlotLag {
-    /// Which slot.
     pub slot: Slot,
     /// The relay that has it.
     pub owner: Option<RelayId>,
     /// How many owners it has had.
     pub epoch: Epoch,
-    /// How many events.
     pub rows: Count,
     /// When the oldest of them was written; none when there is none, or none was found before the count was stopped.
     pub oldest: Option<Timestamp>,
@@ -34,13 +32,11 @@ impl SlotLag {
     }
 }
 
-/// All that is measured.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OutboxStats {
     /// What was not read yet; none when nobody can say, because the database was restored into another server and no
     /// relay has come since.
     pub lag: Option<Vec<SlotLag>>,
-    /// What is excepted.
     pub exceptions: Excepted,
     /// How many events are in the default partition; none where there are no partitions.
     pub default_rows: Option<Count>,

@@ -13,7 +13,6 @@ pub enum NoticeError {
     /// SQLite can not do it.
     #[error("this database has no notifications")]
     Unsupported,
-    /// The database.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -54,7 +53,6 @@ impl Outbox<'_> {
 /// Whether relays are to be woken when other programs write events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Notice {
-    /// They are.
     On,
     /// They look once a second.
     Off,

@@ -6,10 +6,8 @@ use crate::tx::Outbox;
 use tidemill_domain::outbox::EventId;
 use tidemill_domain::outbox::partition::{Range, missing};
 
-/// One partition.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Partition {
-    /// Its name.
     pub name: String,
     /// The ids in it; none of the default partition, which takes whatever no other one takes.
     pub range: Option<Range>,
@@ -29,7 +27,6 @@ impl Partition {
 /// What became of the partitions that were to be made.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Extended {
-    /// Those that were made.
     pub made: Vec<Range>,
     /// Whether there are still too few, because somebody was in the way. The next round tries again.
     pub is_short: bool,

@@ -17,7 +17,6 @@ use tidemill_domain::outbox::{EventId, Slot, Stretch, Window};
 /// is the one before it, while it is published.
 pub(crate) const PAGE_BYTES: usize = 16 * 1024 * 1024;
 
-/// What to read next.
 #[derive(Clone, Debug)]
 pub struct Reading<'a> {
     /// How far these slots were read.
@@ -49,7 +48,6 @@ impl Low {
     }
 }
 
-/// What was read.
 #[derive(Clone, Debug)]
 pub struct Page {
     /// The events, in the order in which they are to be published.

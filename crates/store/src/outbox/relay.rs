@@ -31,7 +31,6 @@ pub struct Joining<'a> {
     pub id: RelayId,
     /// The process that it runs in.
     pub process: ProcessId,
-    /// Who that is.
     pub identity: &'a Identity,
     /// Where it publishes. A sink with transactions says so by its name.
     pub sink: &'a str,
@@ -69,7 +68,6 @@ pub struct View {
 /// The fence of a relay: its row as it knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RelayFence<'a> {
-    /// Who.
     pub id: RelayId,
     /// How many acknowledgements it has written; another number means that this is not the row it knows.
     pub acks: i64,
@@ -85,17 +83,14 @@ pub struct RelayFence<'a> {
 /// What a look is about.
 #[derive(Clone, Debug)]
 pub struct Looking<'a> {
-    /// Who looks.
     pub fence: RelayFence<'a>,
     /// The mark up to which its slots were read.
     pub from: &'a Mark,
-    /// Its slots.
     pub slots: &'a [Slot],
     /// How far they were read, when that is to be written down; this counts as an acknowledgement.
     pub cursors: Option<&'a [Cursor]>,
 }
 
-/// Slots that were taken.
 #[derive(Clone, Debug)]
 pub struct Taken {
     /// All cursors, the new slots among them.

@@ -16,7 +16,6 @@ use tidemill_domain::outbox::{EventId, Mark, Place, Window};
 /// What was found, and done about it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Checked {
-    /// What was found.
     pub standing: Standing,
     /// How many events became exceptions.
     pub excepted: u64,

@@ -22,14 +22,10 @@ const PORTION: u32 = 1_000;
 /// How long relays are remembered that have ended.
 pub(crate) const RELAYS_KEPT: Duration = Duration::from_secs(24 * 3600);
 
-/// What was forgotten.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Retained {
-    /// Partitions that were dropped.
     pub dropped: Vec<Range>,
-    /// Events that were deleted.
     pub deleted: u64,
-    /// Relays that were.
     pub relays: u64,
     /// Whether there is more to forget: it was too much for one round, or somebody was in the way.
     pub is_short: bool,

@@ -10,7 +10,6 @@ use tidemill_domain::pool::{Ledger, PoolName, State, Ticket, TicketId};
 /// So many records are read at once.
 const AT_ONCE: i64 = 10_000;
 
-/// What an audit found.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Audited {
     /// How many records were followed.
@@ -34,27 +33,14 @@ pub enum Difference {
     /// A ticket is other than the log says.
     #[error("the ticket {0} is not as the log says")]
     Ticket(TicketId),
-    /// The settings are.
     #[error("the settings are not as the log says")]
     Settings,
     /// The row of the pool counts otherwise.
     #[error("the pool says that {stored} tickets are {what}, and {counted} are")]
-    Count {
-        /// Which of them.
-        what: &'static str,
-        /// What the row says.
-        stored: i64,
-        /// How many there are.
-        counted: i64,
-    },
+    Count { what: &'static str, stored: i64, counted: i64 },
     /// The row of the pool says another usage.
     #[error("the pool says that {stored} units are in use, and its tickets say {counted}")]
-    Usage {
-        /// What the row says.
-        stored: u64,
-        /// What the tickets say.
-        counted: u64,
-    },
+    Usage { stored: u64, counted: u64 },
 }
 
 impl Pools<'_> {

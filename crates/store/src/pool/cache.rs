@@ -31,7 +31,6 @@ impl PoolCache {
         self.ledgers.get(pool)
     }
 
-    /// All of them.
     pub fn ledgers(&self) -> impl Iterator<Item = (&PoolName, &Ledger)> {
         self.ledgers.iter()
     }

@@ -14,20 +14,16 @@ const CHANGES_MAX: i64 = 500;
 /// The place of a record in the log of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct DecisionPlace {
-    /// The pass.
     pub version: i64,
-    /// The place within it.
     pub seq: i32,
 }
 
 /// A record of the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Decision {
-    /// Where it stands.
     pub place: DecisionPlace,
     /// When it was decided.
     pub at: Timestamp,
-    /// What.
     pub event: Event,
     /// The ticket that it is about.
     pub ticket: Option<TicketId>,

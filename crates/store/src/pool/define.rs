@@ -24,14 +24,10 @@ pub enum Defined {
     /// There is no pool of this name.
     NoSuchPool,
     /// Tickets of it are live.
-    InUse {
-        /// So many.
-        tickets: u64,
-    },
+    InUse { tickets: u64 },
 }
 
 impl Pools<'_> {
-    /// Makes a pool.
     pub async fn create(&mut self, settings: &Settings, actor: &Actor) -> Result<Defined, StoreError> {
         let now = self.now().await?;
         // No pool of this name had a version from the future, so what is remembered of one is always older.

@@ -15,7 +15,6 @@ pub struct PoolRecord {
     pub version: i64,
     /// The units in use.
     pub usage: u64,
-    /// The tickets that count.
     pub active: u64,
     /// The tickets in the queue.
     pub waiting: u64,
@@ -30,27 +29,22 @@ pub struct PoolRecord {
 /// A ticket, live or ended.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TicketRecord {
-    /// The ticket.
     pub ticket: Ticket,
-    /// Its pool.
     pub pool: PoolName,
     /// The units that it has or had.
     pub units: u64,
     /// When it ended.
     pub ended_at: Option<Timestamp>,
-    /// And how.
     pub ending: Option<String>,
     /// When its time is over.
     pub expires_at: Option<Timestamp>,
 }
 
 impl Pools<'_> {
-    /// All pools, by name.
     pub async fn list(&mut self, limit: u32) -> Result<Vec<PoolRecord>, StoreError> {
         self.pool_list(limit.into()).await?.into_iter().map(TryInto::try_into).collect()
     }
 
-    /// One of them.
     pub async fn find(&mut self, name: &PoolName) -> Result<Option<PoolRecord>, StoreError> {
         self.pool_find(name.as_str()).await?.map(TryInto::try_into).transpose()
     }

@@ -13,9 +13,7 @@ use tidemill_domain::pool::{PoolName, Settings};
 pub struct PoolLevel {
     /// What is set about it.
     pub settings: Settings,
-    /// How full it is.
     pub level: Level,
-    /// The tickets that count.
     pub active: u64,
     /// The tickets in the queue.
     pub waiting: u64,

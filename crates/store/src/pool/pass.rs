@@ -22,7 +22,6 @@ const LAPSED_AT_ONCE: i64 = 1_000;
 /// Whether a pass also looks for tickets whose time is over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lapses {
-    /// It does.
     Sought,
     /// It does not.
     Left,
@@ -33,7 +32,6 @@ pub enum Lapses {
 pub struct PassRequest<'a> {
     /// The pools that it is about; those that there are not are no error.
     pub pools: &'a BTreeSet<PoolName>,
-    /// What is asked.
     pub commands: &'a [Command],
     /// How pollers are told to wait.
     pub pace: Pace,

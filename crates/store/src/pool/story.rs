@@ -32,7 +32,6 @@ pub struct PoolStory {
     pub ticket: Option<TicketId>,
     /// Whose that is, as long as it is not forgotten.
     pub holder: Option<Holder>,
-    /// What happened.
     pub text: String,
 }
 

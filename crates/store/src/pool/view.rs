@@ -20,7 +20,6 @@ pub struct ViewName(String);
 pub struct BadViewName;
 
 impl ViewName {
-    /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

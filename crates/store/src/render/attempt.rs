@@ -12,14 +12,11 @@ use tidemill_domain::render::attempt::AttemptOutcome;
 use tidemill_domain::render::lifecycle::Reason;
 use tidemill_domain::time::Timestamp;
 
-/// What was tried.
 #[derive(Clone, PartialEq, Debug)]
 pub struct AttemptRecord {
     /// The epoch of the claim.
     pub epoch: Epoch,
-    /// By which process.
     pub worker: ProcessId,
-    /// What it called itself.
     pub worker_name: String,
     /// The name of the job in nexrender.
     pub remote_job: Option<String>,
@@ -30,9 +27,7 @@ pub struct AttemptRecord {
     pub started_at: Timestamp,
     /// When it ended.
     pub ended_at: Option<Timestamp>,
-    /// How.
     pub outcome: Option<AttemptOutcome>,
-    /// Why it failed.
     pub reason: Option<Reason>,
     /// What the checks of the file have found.
     pub report: Option<Value>,

@@ -89,7 +89,6 @@ impl Envelope {
         &self.enc.kid
     }
 
-    /// As it is stored.
     pub fn text(&self) -> String {
         let Sealed { v, kid, nonce, data } = &self.enc;
         serde_json::json!({ "enc": { "v": v, "kid": kid, "nonce": nonce, "data": data } }).to_string()

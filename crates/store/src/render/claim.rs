@@ -16,9 +16,7 @@ use tidemill_domain::time::Timestamp;
 /// What a worker asks for.
 #[derive(Clone, Copy, Debug)]
 pub struct ClaimRequest<'a> {
-    /// Its process.
     pub by: ProcessId,
-    /// What it calls itself.
     pub worker: &'a str,
     /// How many it has room for.
     pub count: u32,
@@ -39,7 +37,6 @@ pub struct Claimed {
     pub act: Act,
 }
 
-/// What came of asking.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Claims {
     /// What the worker has now.

@@ -17,7 +17,6 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// A composition that is not described.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RenderGap {
-    /// Its name.
     pub composition: String,
     /// How many renders want it.
     pub renders: u64,

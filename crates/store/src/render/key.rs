@@ -37,20 +37,13 @@ pub enum BadKey {
     },
     /// Which key it is nobody can tell.
     #[error("there are two keys with the id {id}")]
-    Twice {
-        /// Which.
-        id: String,
-    },
+    Twice { id: String },
     /// The key that is to encrypt is not among them.
     #[error("there is no key with the id {id}, which is to encrypt")]
-    NoCurrent {
-        /// Which.
-        id: String,
-    },
+    NoCurrent { id: String },
 }
 
 impl BadKey {
-    /// Its stable code.
     pub const fn code(&self) -> Code {
         Code::BadRenderKey
     }

@@ -12,7 +12,6 @@ use tidemill_domain::time::Timestamp;
 /// A job that is to be taken out of nexrender.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Leftover {
-    /// Whose job.
     pub render: RenderId,
     /// The epoch that has submitted it.
     pub epoch: Epoch,

@@ -30,7 +30,6 @@ pub struct RenderFilter {
 /// So many renders are searched at once.
 pub const SEARCHED_MAX: u32 = 10_000;
 
-/// What was found.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FoundRenders {
     /// The newest first.
@@ -57,17 +56,14 @@ pub struct RenderCounts {
 /// A change of status, as the trigger has written it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TransitionRecord {
-    /// Its number.
     pub id: i64,
     /// From which status; none for the insert, and for one that nobody knows.
     pub from: Option<Status>,
-    /// To which.
     pub to: Status,
     /// The phase then; none of what another program has written before.
     pub phase: Option<Phase>,
     /// The process that had it or has it now.
     pub worker: Option<ProcessId>,
-    /// The epoch then.
     pub epoch: Epoch,
     /// Why, where there is a reason.
     pub code: Option<Code>,
@@ -139,7 +135,6 @@ impl Renders<'_> {
         Ok(FoundRenders { records: records(&rows)?, searched_to: floor.map(RenderId::new) })
     }
 
-    /// How many there are.
     pub async fn counts(&mut self) -> Result<RenderCounts, StoreError> {
         let mut counts = RenderCounts::default();
         for (status, count, oldest) in self.render_count(COUNTED_MAX.into()).await? {

@@ -10,14 +10,11 @@ use tidemill_domain::render::mapping::MappingRow;
 /// Numbers that grow whenever somebody changes a mapping or a profile, by us or by SQL: caches compare them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Revisions {
-    /// Of all mappings.
     pub mappings: i64,
-    /// Of all profiles.
     pub profiles: i64,
 }
 
 impl Renders<'_> {
-    /// The numbers of now.
     pub async fn revisions(&mut self) -> Result<Revisions, StoreError> {
         let (mappings, profiles) = self.render_revision_find().await?;
         Ok(Revisions { mappings, profiles })

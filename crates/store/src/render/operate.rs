@@ -15,9 +15,7 @@ use tidemill_domain::time::Timestamp;
 #[derive(Clone, PartialEq, Debug)]
 #[must_use = "an order may be refused"]
 pub enum Ordered {
-    /// Done.
     Done {
-        /// The status before.
         from: Status,
         /// The row as it is now. A cancelled render that a worker has is still at work until the worker hears of it.
         record: Box<RenderRecord>,
@@ -144,7 +142,6 @@ impl Renders<'_> {
     }
 }
 
-/// What somebody wants.
 #[derive(Clone, Copy, Debug)]
 struct Order<'a> {
     action: &'static str,

@@ -32,12 +32,10 @@ impl Renders<'_> {
         Ok(count)
     }
 
-    /// All, by composition.
     pub async fn profiles(&mut self) -> Result<Vec<Profile>, StoreError> {
         self.render_profile_list(None).await?.iter().map(profile).collect()
     }
 
-    /// That of one composition.
     pub async fn profile(&mut self, composition: &str) -> Result<Option<Profile>, StoreError> {
         self.render_profile_list(Some(composition)).await?.first().map(profile).transpose()
     }

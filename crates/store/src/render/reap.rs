@@ -21,9 +21,7 @@ const WORKERS_KEPT_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 /// A render whose worker has vanished.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Reaped {
-    /// Whose it was.
     pub owner: Option<ProcessId>,
-    /// What the rules say.
     pub decision: Decision,
     /// The row as it is now.
     pub record: RenderRecord,

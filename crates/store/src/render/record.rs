@@ -13,7 +13,6 @@ pub struct RenderRecord {
     pub composition: Option<String>,
     /// What it was ordered for.
     pub cue_item: Option<String>,
-    /// The higher, the sooner.
     pub priority: i64,
     /// The day of its broadcast; decided when it is first claimed, at the latest.
     pub broadcast_date: Option<BroadcastDate>,
@@ -31,7 +30,6 @@ pub struct RenderRecord {
     pub staged_path: Option<String>,
     /// The final place of the file, as people read it.
     pub output_path: Option<String>,
-    /// Its size.
     pub output_bytes: Option<u64>,
     /// Its SHA-256, in hexadecimal digits.
     pub output_sha256: Option<String>,
@@ -56,7 +54,6 @@ pub struct RenderRecord {
 }
 
 impl RenderRecord {
-    /// Which.
     pub fn id(&self) -> RenderId {
         self.render.id
     }

@@ -24,7 +24,6 @@ pub(super) struct Change<'a> {
     pub(super) given_back: AttemptOutcome,
     /// For how long a dropped job is left to whoever has dropped it.
     pub(super) leftover_kept: Duration,
-    /// What else is written.
     pub(super) notes: Notes<'a>,
     /// When.
     pub(super) now: Timestamp,

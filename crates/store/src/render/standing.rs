@@ -13,7 +13,6 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// What counts as lately where somebody may still want to do something.
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// How renders go.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct RenderStanding {
     /// Those that were completed in the last 24 hours.
@@ -36,7 +35,6 @@ pub struct RenderStanding {
 /// What one worker has done lately.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WorkerTally {
-    /// What it calls itself.
     pub worker: String,
     /// Renders whose file it has published.
     pub completed: u64,
@@ -61,7 +59,6 @@ impl Renders<'_> {
         Ok(rows.into_iter().map(tally).collect())
     }
 
-    /// How renders go.
     pub async fn standing(&mut self) -> Result<RenderStanding, StoreError> {
         let now = self.now().await?;
         let hour = now.minus(HOUR);

@@ -11,14 +11,12 @@ use tidemill_domain::time::Timestamp;
 /// A render that somebody wants.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NewRender {
-    /// The composition.
     pub composition: Option<String>,
     /// What it shows: the document's `gfx_data`, which was read and found good.
     pub data: Value,
     /// What it is ordered for. The same data for the same thing is not ordered twice, as long as the first one has not
     /// ended: somebody has clicked twice.
     pub cue_item: Option<String>,
-    /// The higher, the sooner.
     pub priority: i32,
     /// When it is on air.
     pub deadline: Option<Timestamp>,
@@ -36,7 +34,6 @@ pub enum Submitted {
 }
 
 impl Submitted {
-    /// Which render it is.
     pub const fn id(self) -> RenderId {
         match self {
             Self::New(id) | Self::Known(id) => id,

@@ -8,9 +8,7 @@ use tidemill_domain::process::ProcessId;
 use tidemill_domain::time::Timestamp;
 
 tidemill_domain::words! {
-    /// What a worker does.
     pub enum WorkerState {
-        /// It takes renders.
         Working = "working",
         /// It takes none until something outside is mended.
         Paused = "paused",
@@ -22,15 +20,11 @@ tidemill_domain::words! {
 /// What a worker says of itself from time to time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WorkerBeat<'a> {
-    /// Its process.
     pub process: ProcessId,
-    /// What it calls itself.
     pub name: &'a str,
     /// How many renders it can have.
     pub capacity: u32,
-    /// How many it has.
     pub in_flight: u32,
-    /// What it does.
     pub state: WorkerState,
     /// How long nexrender took to answer when it was last asked.
     pub farm: Option<Duration>,
@@ -38,18 +32,13 @@ pub struct WorkerBeat<'a> {
     pub copy: Option<Duration>,
 }
 
-/// A worker.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WorkerRecord {
-    /// Its process.
     pub process: ProcessId,
-    /// What it calls itself.
     pub name: String,
     /// How many renders it can have.
     pub capacity: u32,
-    /// How many it has.
     pub in_flight: u32,
-    /// What it does.
     pub state: WorkerState,
     /// When it last said so.
     pub seen_at: Timestamp,

@@ -236,7 +236,6 @@ pub(crate) struct InstanceRow {
     pub(crate) create_time: Option<DbStamp>,
 }
 
-/// An execution that failed.
 #[derive(Clone, Debug, sqlx::FromRow)]
 pub(crate) struct FailureRow {
     pub(crate) job_execution_id: i64,

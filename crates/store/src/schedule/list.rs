@@ -9,7 +9,6 @@ use tidemill_domain::time::Timestamp;
 /// A schedule as it is stored.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScheduleRecord {
-    /// Its definition.
     pub schedule: Schedule,
     /// When that was brought.
     pub defined_at: Timestamp,
@@ -28,18 +27,14 @@ pub struct ScheduleRecord {
 pub struct Pause {
     /// Since when.
     pub at: Timestamp,
-    /// By whom.
     pub by: String,
-    /// Why.
     pub reason: String,
 }
 
 /// What became of a tick.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TickRecord {
-    /// The tick.
     pub tick: Timestamp,
-    /// What became of it.
     pub outcome: TickOutcome,
     /// Why it did not fire.
     pub reason: Option<String>,

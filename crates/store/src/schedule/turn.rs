@@ -24,7 +24,6 @@ const DAMAGED_PAUSE: Duration = Duration::from_secs(60);
 /// Whether the one who takes a schedule can run another execution.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Room {
-    /// It can.
     Free,
     /// It cannot now: what is up waits.
     Full,
@@ -33,7 +32,6 @@ pub enum Room {
 /// A schedule that was due.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Taken {
-    /// Its name.
     pub schedule: String,
     /// Ticks that did not fire; they are recorded.
     pub passed: Vec<PassedTick>,
@@ -45,23 +43,11 @@ pub struct Taken {
 #[derive(Clone, PartialEq, Debug)]
 pub enum DueTick {
     /// To be launched, and then recorded with [`Schedules::record_tick`](crate::tx::Schedules::record_tick).
-    Fires {
-        /// The tick.
-        tick: Timestamp,
-        /// The job.
-        job: String,
-        /// What the schedule means.
-        plan: Box<Plan>,
-        /// The instant.
-        now: Timestamp,
-    },
+    Fires { tick: Timestamp, job: String, plan: Box<Plan>, now: Timestamp },
     /// Nothing: the next tick lies ahead, or this one waits.
     Nothing,
     /// Nothing: something was decided about this tick at an earlier time, before somebody set a clock back.
-    DecidedBefore {
-        /// The tick.
-        tick: Timestamp,
-    },
+    DecidedBefore { tick: Timestamp },
     /// Nothing: the stored definition is not understood. It is looked at again in a minute.
     Damaged(BadSchedule),
 }

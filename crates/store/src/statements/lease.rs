@@ -26,7 +26,6 @@ statements! {
          on conflict (kind, name) do nothing"
     }
 
-    /// The same for many.
     fn lease_insert_free_all(keys: &[LeaseKey]) -> () {
         postgres {
             bind(column(keys, LeaseKey::kind), column(keys, LeaseKey::name))

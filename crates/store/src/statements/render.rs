@@ -78,7 +78,6 @@ pub(crate) struct Renewed {
     pub(crate) now: Option<DbTime>,
 }
 
-/// Which renders are listed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RenderFilterRow<'a> {
     pub(crate) status: Option<&'a str>,
@@ -120,7 +119,6 @@ pub(crate) struct AttemptNote<'a> {
     pub(crate) report: Option<&'a str>,
 }
 
-/// How an attempt ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AttemptEnd<'a> {
     pub(crate) render_id: i64,

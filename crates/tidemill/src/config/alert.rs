@@ -20,20 +20,15 @@ use tidemill_engine::alert::{channel, default_rules, signal};
 pub struct Alert {
     /// The rules: the shipped ones, as far as they were not changed, then the others by name.
     pub rules: Vec<RuleSettings>,
-    /// The webhooks, by name.
     pub webhooks: Vec<WebhookSettings>,
 }
 
-/// One rule.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RuleSettings {
-    /// The rule.
     pub rule: Rule,
-    /// Whether it is evaluated.
     pub is_enabled: bool,
 }
 
-/// One webhook.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WebhookSettings {
     /// Its name, by which rules refer to it.

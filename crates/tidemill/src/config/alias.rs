@@ -14,7 +14,6 @@ const TABLE: &str = "app.outbox.relay";
 pub(super) struct Alias {
     /// Its name in the table.
     name: &'static str,
-    /// What it sets.
     pub(super) key: &'static Key,
     /// The unit that the name tells, which its numbers do not have.
     unit: Option<&'static str>,
@@ -58,7 +57,6 @@ pub(super) fn names_below(table: &str) -> Vec<&'static str> {
 }
 
 impl Alias {
-    /// Its whole path.
     fn path(&self) -> String {
         format!("{TABLE}.{}", self.name)
     }

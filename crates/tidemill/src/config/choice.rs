@@ -13,7 +13,6 @@ tidemill_domain::words! {
     pub enum Pooler {
         /// Found out at the first connection.
         Auto = "auto",
-        /// Nothing.
         None = "none",
         /// A pooler that keeps one server connection per session.
         Session = "session",
@@ -21,7 +20,6 @@ tidemill_domain::words! {
         Transaction = "transaction",
     }
 
-    /// How much is logged.
     pub enum LogLevel {
         /// Only what somebody must act on.
         Error = "error",
@@ -31,13 +29,11 @@ tidemill_domain::words! {
         Info = "info",
         /// Also what happens in the small.
         Debug = "debug",
-        /// Everything.
         Trace = "trace",
     }
 
     /// What a log line looks like.
     pub enum LogFormat {
-        /// For people.
         Pretty = "pretty",
         /// One JSON object per line.
         Json = "json",
@@ -65,21 +61,16 @@ tidemill_domain::words! {
 
     /// What the brokers of Kafka ask for.
     pub enum KafkaSecurity {
-        /// Nothing.
         Plaintext = "plaintext",
-        /// An encrypted connection.
         Ssl = "ssl",
         /// A name and a password, in the open.
         SaslPlaintext = "sasl_plaintext",
-        /// Both.
         SaslSsl = "sasl_ssl",
     }
 
     /// How a name and a password are shown to Kafka.
     pub enum KafkaMechanism {
-        /// As they are.
         Plain = "plain",
-        /// By a proof.
         ScramSha256 = "scram-sha-256",
         /// By a proof with a longer hash.
         ScramSha512 = "scram-sha-512",
@@ -95,7 +86,6 @@ tidemill_domain::words! {
 
     /// What the answer of a command looks like.
     pub enum Output {
-        /// For people.
         Table = "table",
         /// One JSON document.
         Json = "json",
@@ -105,13 +95,10 @@ tidemill_domain::words! {
         Csv = "csv",
     }
 
-    /// Whether output is coloured.
     pub enum ColorChoice {
         /// When it goes to a terminal that can.
         Auto = "auto",
-        /// Yes.
         Always = "always",
-        /// No.
         Never = "never",
     }
 }

@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 use tidemill_store::StoreError;
 use tidemill_store::item::Database;
 
-/// One connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConnectionSettings {
     /// The name by which job files refer to it.

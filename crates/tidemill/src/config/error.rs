@@ -20,11 +20,9 @@ pub enum ConfigError {
     UnknownKey {
         /// The name as it is written, shortened when it is long.
         name: String,
-        /// Where it stands.
         origin: Box<Origin>,
         /// What is wrong with it, and what may stand there.
         why: String,
-        /// What was probably meant.
         nearest: Option<String>,
     },
     /// A value that its key does not accept.
@@ -32,19 +30,15 @@ pub enum ConfigError {
     BadValue {
         /// The path of the key, or the name of the variable.
         name: String,
-        /// Who set it.
         origin: Box<Origin>,
         /// The value, shortened when it is long; nothing when it is or may be secret.
         value: Option<String>,
-        /// What is accepted.
         why: String,
-        /// What to do.
         fix: String,
     },
     /// A file that is not TOML.
     #[error("not valid TOML ({origin})")]
     BadSyntax {
-        /// Where reading stopped.
         origin: Box<Origin>,
         /// What was found or expected there.
         why: String,
@@ -52,9 +46,7 @@ pub enum ConfigError {
     /// A file that somebody named, or that lies at its usual place, cannot be read.
     #[error("the file {} cannot be read", .path.display())]
     FileUnreadable {
-        /// The file.
         path: PathBuf,
-        /// Who named it.
         origin: Box<Origin>,
         /// What is in the way.
         why: String,
@@ -64,14 +56,7 @@ pub enum ConfigError {
     },
     /// A secret that others can read.
     #[error("{name} holds a secret in the open ({origin})")]
-    OpenSecret {
-        /// The key.
-        key: &'static Key,
-        /// Its whole path.
-        name: String,
-        /// Where the secret stands.
-        origin: Box<Origin>,
-    },
+    OpenSecret { key: &'static Key, name: String, origin: Box<Origin> },
     /// More than one of the above.
     #[error("the configuration has {} problems", .0.len())]
     Several(Vec<Self>),

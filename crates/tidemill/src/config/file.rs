@@ -14,7 +14,6 @@ const SECRET_BYTES: u64 = 64 << 10;
 /// Why a file was not read.
 #[derive(Debug)]
 pub(super) enum Unread {
-    /// The system refused.
     Failed(io::Error),
     /// It has more bytes than this.
     TooLarge(u64),

@@ -11,7 +11,6 @@ use super::table::{Entry, entry, first_origin, names, refuse, secret, shown, tex
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// One issuer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct IssuerSettings {
     /// The name of its table.

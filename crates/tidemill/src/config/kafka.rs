@@ -14,7 +14,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How relays reach Kafka.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Kafka {
     /// The brokers to begin with.
@@ -37,28 +36,22 @@ pub struct Kafka {
     pub security: KafkaSecurity,
     /// By which certificates they are known.
     pub ssl_ca: Option<PathBuf>,
-    /// Our own certificate.
     pub ssl_certificate: Option<PathBuf>,
-    /// Its key.
     pub ssl_key: Option<PathBuf>,
     /// The password of the key.
     pub ssl_key_password: Option<Secret>,
     /// How name and password are shown.
     pub sasl_mechanism: KafkaMechanism,
-    /// The name.
     pub sasl_username: Option<String>,
-    /// The password.
     pub sasl_password: Option<Secret>,
     /// Which topic events of a type go to, by name of the route.
     pub routes: Vec<RouteSettings>,
 }
 
-/// One route.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RouteSettings {
     /// The type of the events.
     pub event_type: String,
-    /// Their topic.
     pub topic: String,
 }
 

@@ -11,30 +11,23 @@ use std::time::Duration;
 use tidemill_domain::duration;
 use tidemill_domain::outbox::instance;
 
-/// What a key accepts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// A database URL. It may hold a password, and then it is treated as a secret.
     Url,
     /// A text that is secret as a whole.
     Secret,
-    /// One line of text.
     Text {
         /// Most characters.
         longest: usize,
     },
-    /// A whole number.
     Number {
-        /// Smallest.
         least: u32,
-        /// Largest.
         most: u32,
     },
     /// A duration with its unit.
     Duration {
-        /// Shortest.
         least: Duration,
-        /// Longest.
         most: Duration,
     },
     /// An address and a port to listen at.
@@ -43,15 +36,12 @@ pub enum Kind {
     Path,
     /// A number, with a fraction or without.
     Decimal,
-    /// True or false.
     Truth,
-    /// A list of names.
     Names,
     /// A program and its arguments.
     Command,
     /// The address of a webhook. A part of it may be a secret, and nobody can tell which.
     WebhookUrl,
-    /// One of these words.
     Word(&'static [&'static str]),
 }
 
@@ -89,7 +79,6 @@ impl Kind {
 pub struct Key {
     /// Its path in a TOML file, with dots.
     pub path: &'static str,
-    /// What it accepts.
     pub kind: Kind,
     /// Its value when nobody sets it; some keys then have none.
     pub default: Option<&'static str>,

@@ -9,12 +9,10 @@ use super::table::{Entry, entry, first_origin, names, refuse, secret, shown, tex
 use std::collections::BTreeMap;
 use tidemill_server::lambda::signature::AccessKey;
 
-/// One access key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LambdaKey {
     /// The name of its table, which the audit log shows.
     pub name: String,
-    /// The key.
     pub key: AccessKey,
 }
 

@@ -35,7 +35,6 @@ pub(super) struct Given {
 pub(super) enum Reference<'a> {
     /// A file, seen from the folder of the file that names it.
     File(&'a str),
-    /// An environment variable.
     Env(&'a str),
 }
 

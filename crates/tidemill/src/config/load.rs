@@ -18,7 +18,6 @@ use std::path::{Path, PathBuf};
 /// A configuration that can be used.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// The settings.
     pub settings: Settings,
     /// Each key with its value as it may be shown and who set it, in the order of the table.
     pub values: Vec<Value>,
@@ -33,11 +32,9 @@ pub struct Loaded {
 /// One key's value, for people.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Value {
-    /// The key.
     pub key: &'static Key,
     /// The value with secrets as `***`; empty when it is not set and has no default.
     pub shown: String,
-    /// Who set it.
     pub origin: Origin,
 }
 
@@ -48,7 +45,6 @@ pub struct SectionValue {
     pub path: String,
     /// The value with secrets as `***`.
     pub shown: String,
-    /// Who set it.
     pub origin: Origin,
 }
 

@@ -6,11 +6,8 @@ use std::path::PathBuf;
 /// Where a value comes from. The order is that of precedence, weakest first; within files it is by place.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Origin {
-    /// Nobody set it.
     Default,
-    /// A configuration file.
     File {
-        /// The file.
         path: PathBuf,
         /// The line, from 1.
         line: usize,

@@ -20,15 +20,12 @@ use std::time::Duration;
 pub struct Render {
     /// Where nexrender is; a server has no render worker without it. Hidden, because it may hold a password.
     pub url: Option<Secret>,
-    /// What nexrender asks for.
     pub secret: Option<Secret>,
-    /// Which words it uses.
     pub dialect: RenderDialect,
     /// What the worker calls itself.
     pub worker: Option<String>,
     /// Most renders at once.
     pub capacity: u32,
-    /// The pool of licences.
     pub pool: Option<String>,
     /// Units of it that one render needs.
     pub pool_units: u32,
@@ -54,7 +51,6 @@ pub struct Render {
     pub schemes: Option<String>,
     /// Which modules of nexrender jobs may use.
     pub modules: String,
-    /// The tags of jobs.
     pub tags: Option<String>,
     /// The zone of broadcast dates.
     pub zone: String,
@@ -64,7 +60,6 @@ pub struct Render {
     pub retries: u32,
     /// How long it waits the first time.
     pub base_retry_delay: Duration,
-    /// Pause between two looks.
     pub poll_interval: Duration,
     /// Pause of a worker that finds nothing.
     pub poll_interval_idle: Duration,
@@ -80,9 +75,7 @@ pub struct Render {
     pub ffmpeg: String,
     /// Whether the ends of renders become events.
     pub events: Events,
-    /// Which key encrypts.
     pub current_key: Option<String>,
-    /// All keys, by name.
     pub keys: Vec<RenderKey>,
 }
 

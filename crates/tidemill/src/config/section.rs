@@ -104,7 +104,6 @@ static FORMAT: Key = field(
     "In which form notices are posted.",
 );
 
-/// The rules of alerts.
 pub(super) static RULES: Section = Section {
     path: "alert.rules",
     naming: Naming::Own,
@@ -221,7 +220,6 @@ static RENDER_KEY_SECRET: Key = field(
 pub(super) static RENDER_KEYS: Section =
     Section { path: "render.keys", naming: Naming::Own, fields: &[&RENDER_KEY_SECRET] };
 
-/// All sections.
 static ALL: [&Section; 8] =
     [&RULES, &WEBHOOKS, &ISSUERS, &KEYS, &CONNECTIONS, &PROBES, &ROUTES, &RENDER_KEYS];
 
@@ -235,7 +233,6 @@ pub(super) enum Place {
     Group,
     /// The table that holds the named ones.
     Names(&'static Section),
-    /// One of them.
     Entry(&'static Section),
     /// One key of one of them.
     Field(&'static Key),

@@ -23,25 +23,17 @@ use tidemill_engine::pool::Probe;
 /// Every setting. The keys of the same names are described in [`key`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct Settings {
-    /// The database.
     pub database: Database,
-    /// This process.
     pub process: Process,
-    /// The server.
     pub server: Server,
-    /// The jobs.
     pub jobs: Jobs,
-    /// The pools.
     pub pools: Pools,
-    /// The outbox.
     pub outbox: Outbox,
-    /// The renders.
     pub render: Render,
     /// The answers to the document's clients.
     pub document: Document,
     /// Callers in the form of AWS Lambda.
     pub lambda: Lambda,
-    /// The alerts.
     pub alert: Alert,
     /// Whose JSON Web Tokens the server accepts.
     pub issuers: Vec<IssuerSettings>,
@@ -49,11 +41,9 @@ pub struct Settings {
     pub connections: Vec<ConnectionSettings>,
     /// Programs that look after leases in doubt.
     pub probes: Vec<Probe>,
-    /// The log.
     pub log: Log,
     /// What the answer of a command looks like.
     pub output: Output,
-    /// Whether output is coloured.
     pub color: ColorChoice,
 }
 
@@ -87,10 +77,8 @@ pub struct Process {
     pub lease: Duration,
 }
 
-/// How the server serves.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Server {
-    /// Where it listens.
     pub listen: SocketAddr,
     /// What stands before every path; empty for none.
     pub base_path: String,
@@ -113,7 +101,6 @@ pub struct Jobs {
     pub max_running: u32,
     /// Most partitions of other processes' executions that it runs at once.
     pub max_partitions: u32,
-    /// Where job files are.
     pub folder: Option<PathBuf>,
     /// Where the files have to lie that they read and write, if somebody says so.
     pub roots: Option<Vec<PathBuf>>,
@@ -177,7 +164,6 @@ pub struct Outbox {
     pub keep_for: Duration,
     /// How long the inbox remembers what consumers have seen.
     pub keep_seen_for: Duration,
-    /// Events of one partition.
     pub partition_rows: u32,
     /// The longest record that the sink takes, in bytes.
     pub max_record: Option<u32>,
@@ -187,7 +173,6 @@ pub struct Outbox {
     pub total_instances: Option<u32>,
     /// The topic of the events of jobs and pools.
     pub events_topic: String,
-    /// How relays reach Kafka.
     pub kafka: Kafka,
 }
 
@@ -207,20 +192,16 @@ pub struct Lambda {
     pub function: String,
     /// Whether they have to sign.
     pub signature: LambdaSignature,
-    /// With which keys.
     pub keys: Vec<LambdaKey>,
 }
 
-/// What is logged.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Log {
-    /// How much.
     pub level: LogLevel,
     /// In which form.
     pub format: LogFormat,
 }
 
-/// What the sections say.
 #[derive(Debug)]
 pub(super) struct Sections {
     pub(super) alert: Alert,

@@ -23,7 +23,6 @@ pub struct Sources {
     pub working_folder: PathBuf,
     /// The folder of the user's configuration, which holds `tidemill/config.toml`.
     pub user_folder: Option<PathBuf>,
-    /// The system's configuration file.
     pub system_file: PathBuf,
 }
 

@@ -9,7 +9,6 @@ pub const STATUSES: [&str; 4] = ["PENDING", "SENDING", "PUBLISHED", "FAILED"];
 /// A column as it was found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FoundColumn {
-    /// Its name.
     pub name: String,
     /// Its type, without length, as PostgreSQL writes it.
     pub type_name: String,
@@ -26,7 +25,6 @@ pub struct FoundColumn {
 pub struct FoundTable {
     /// Whether it is an ordinary table: no view, no partitioned table.
     pub is_ordinary: bool,
-    /// Its columns.
     pub columns: Vec<FoundColumn>,
     /// Whether `event_id` alone is unique.
     pub has_unique_id: bool,
@@ -47,7 +45,6 @@ pub struct FoundTable {
 /// Something that keeps a table from being adopted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fault {
-    /// What is wrong.
     pub what: String,
     /// The statement, or the deed, that mends it.
     pub remedy: String,

@@ -18,11 +18,8 @@ pub const HEADERS_TEXT_BYTES_MAX: usize = 8 * HEADER_BYTES_MAX;
 /// A row as it was claimed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClaimedRow {
-    /// Its number.
     pub id: EventId,
-    /// What it happened to.
     pub aggregate_id: String,
-    /// What it says.
     pub payload: RowPayload,
     /// Further words, as they stand there.
     pub headers: RowHeaders,
@@ -39,7 +36,6 @@ pub enum RowPayload {
     Text(String),
     /// From a column of bytes.
     Bytes(Vec<u8>),
-    /// Null.
     Nothing,
     /// So much that it was left where it is.
     TooLarge {
@@ -51,9 +47,7 @@ pub enum RowPayload {
 /// The headers of a row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RowHeaders {
-    /// As they stand there.
     Text(String),
-    /// Null.
     Nothing,
     /// So much that it was left where it is.
     TooLarge,
@@ -78,13 +72,9 @@ impl ClaimedRow {
 /// What is published of a row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RowContent {
-    /// What it happened to.
     pub aggregate: Aggregate,
-    /// What happened.
     pub event_type: String,
-    /// Further words.
     pub headers: Headers,
-    /// What it says.
     pub payload: Payload,
 }
 

@@ -5,7 +5,6 @@ use crate::time::Timestamp;
 /// What is to become of an excepted event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ExceptionState {
-    /// It is tried again.
     Waiting {
         /// Not before this instant.
         next_attempt_at: Timestamp,
@@ -32,7 +31,6 @@ impl ExceptionState {
         }
     }
 
-    /// Its word.
     pub const fn word(self) -> StateWord {
         match self {
             Self::Waiting { .. } => StateWord::Waiting,
@@ -47,11 +45,9 @@ crate::words! {
     /// The word for a state, without what it carries.
     #[derive(PartialOrd, Ord, Hash)]
     pub enum StateWord: "not understood; there are waiting, held, parked and skipped" {
-        /// It is tried again.
         Waiting = "waiting",
         /// An earlier event of its aggregate comes first.
         Held = "held",
-        /// Nobody tries any more.
         Parked = "parked",
         /// It is never published.
         Skipped = "skipped",

@@ -17,7 +17,6 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// Its word.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Skip => "skip",
@@ -44,19 +43,16 @@ pub struct Edit {
 }
 
 impl Edit {
-    /// Checks and wraps.
     pub fn new(payload: Option<Payload>, headers: Option<Headers>) -> Result<Self, BadEvent> {
         payload.as_ref().map(check_payload).transpose()?;
         headers.as_ref().map(check_headers).transpose()?;
         Ok(Self { payload, headers })
     }
 
-    /// What it says.
     pub fn payload(&self) -> Option<&Payload> {
         self.payload.as_ref()
     }
 
-    /// Further words.
     pub fn headers(&self) -> Option<&Headers> {
         self.headers.as_ref()
     }
@@ -69,14 +65,12 @@ pub struct Redirect {
 }
 
 impl Redirect {
-    /// Checks and wraps.
     pub fn new(topic: impl Into<String>) -> Result<Self, BadEvent> {
         let topic = topic.into();
         check_topic(&topic)?;
         Ok(Self { topic })
     }
 
-    /// The topic.
     pub fn topic(&self) -> &str {
         &self.topic
     }

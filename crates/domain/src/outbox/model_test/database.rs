@@ -46,7 +46,6 @@ pub(super) struct Refused;
 
 #[derive(Clone, Debug)]
 pub(super) struct Database {
-    /// What its relays share.
     pub(super) unit: Unit,
     pub(super) now: Timestamp,
     pub(super) relays: BTreeMap<RelayId, RelayRow>,

@@ -16,7 +16,6 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Command {
     Join(Option<Instance>),
-    /// It says goodbye.
     Leave(usize),
     /// It never does anything again.
     Crash(usize),
@@ -30,7 +29,6 @@ pub(super) enum Command {
     Act(usize),
     /// It reads events of its slots and hands them to the sink.
     Begin(usize),
-    /// They have arrived.
     Acknowledge(usize),
 }
 

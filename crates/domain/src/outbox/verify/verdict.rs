@@ -24,7 +24,6 @@ pub struct Lane(pub usize);
 /// How many were found, and the first of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Found<T> {
-    /// How many.
     pub count: u64,
     /// The first [`PLACES_MAX`].
     pub first: Vec<T>,
@@ -37,7 +36,6 @@ impl<T> Default for Found<T> {
 }
 
 impl<T> Found<T> {
-    /// One more.
     pub fn push(&mut self, found: T) {
         self.count += 1;
         if self.first.len() < PLACES_MAX {
@@ -64,35 +62,25 @@ impl<T: Ord> Found<T> {
 /// An event that came again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Repeated {
-    /// Which one.
     pub id: EventId,
-    /// Where it came again.
     pub place: Place,
 }
 
 /// An event that came for the first time after a later one of its aggregate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reordered {
-    /// Of which aggregate.
     pub aggregate: Aggregate,
-    /// Which event.
     pub id: EventId,
-    /// Where it is.
     pub place: Place,
-    /// The later one.
     pub after: EventId,
-    /// Where that is.
     pub after_place: Place,
 }
 
 /// Events that were read and need not be in the sink, by why.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Excused {
-    /// To be tried again.
     pub waiting: u64,
-    /// Behind another one.
     pub held: u64,
-    /// Tried often enough.
     pub parked: u64,
     /// Not to be published.
     pub skipped: u64,
@@ -108,7 +96,6 @@ impl Excused {
         } += 1;
     }
 
-    /// All of them.
     pub fn total(self) -> u64 {
         self.waiting + self.held + self.parked + self.skipped
     }
@@ -119,7 +106,6 @@ impl Excused {
 pub struct Verdict {
     /// Whole records in the sink.
     pub records: u64,
-    /// Of so many events.
     pub events: u64,
     /// Count as read, and are neither in the sink nor excused.
     pub lost: Found<EventId>,
@@ -127,7 +113,6 @@ pub struct Verdict {
     pub reordered: Found<Reordered>,
     /// Records of events that had come before.
     pub repeated: Found<Repeated>,
-    /// Of so many events.
     pub repeated_events: u64,
     /// In the sink, and not in the table although it goes back so far.
     pub unknown: Found<EventId>,
@@ -135,7 +120,6 @@ pub struct Verdict {
     pub forgotten: u64,
     /// Lines that are no record.
     pub torn: Found<Place>,
-    /// Records of somebody else.
     pub foreign: u64,
     /// Places in the order of a slot that nothing has; an event that is no longer in the table may be missing there.
     pub gaps: Found<(Slot, Seq)>,
@@ -152,7 +136,6 @@ impl Verdict {
     }
 }
 
-/// On one line.
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { records, events, pending, repeated_events, .. } = self;

@@ -10,7 +10,6 @@ use crate::time::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
-/// One ticket.
 struct Seat {
     class: Class,
     request: TicketId,

@@ -3,10 +3,8 @@
 use std::fmt;
 
 crate::words! {
-    /// What was looked at.
     #[derive(PartialOrd, Ord, Hash)]
     pub enum Check {
-        /// How large it is.
         Size = "size",
         Container = "container",
         /// That there is one stream of moving pictures.
@@ -17,7 +15,6 @@ crate::words! {
         Codec = "codec",
         /// How its pixels are stored.
         PixelFormat = "pixel format",
-        /// Its width and height.
         Resolution = "resolution",
         /// That its pixels are square.
         PixelShape = "shape of pixels",
@@ -27,13 +24,11 @@ crate::words! {
         Rate = "frames per second",
         /// That all frames are equally long.
         ConstantRate = "constant frame rate",
-        /// How long it is.
         Duration = "duration",
         /// That it has as many packets as it promises frames.
         Packets = "packets",
         /// That it has as many frames as it is long.
         Frames = "frames",
-        /// Whether it has sound.
         Audio = "sound",
         /// The sampling rate of the sound.
         SampleRate = "sampling rate",
@@ -53,11 +48,8 @@ crate::words! {
 /// One thing that was found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
-    /// What was looked at.
     pub check: Check,
-    /// What should be there.
     pub expected: String,
-    /// What is.
     pub actual: String,
 }
 
@@ -67,7 +59,6 @@ impl fmt::Display for Finding {
     }
 }
 
-/// All that was found.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Verdict {
     /// What makes the file a bad one.

@@ -6,7 +6,6 @@ use super::COPY_MODULE;
 /// What is allowed. What is in no list is not.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AllowList {
-    /// Where templates lie.
     pub template_folders: Vec<NodePath>,
     /// Where images and other assets lie, besides the folders of templates.
     pub asset_folders: Vec<NodePath>,

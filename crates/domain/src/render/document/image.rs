@@ -14,7 +14,6 @@ const ENDINGS: [&str; 15] = [
     "png", "jpg", "jpeg", "tif", "tiff", "psd", "tga", "exr", "gif", "bmp", "webp", "ai", "svg", "mov", "mp4",
 ];
 
-/// Where an image is.
 pub(super) struct Source {
     src: String,
     ending: Option<String>,
@@ -24,7 +23,6 @@ pub(super) struct Source {
 pub(super) enum Why {
     /// It is nothing that could be an image.
     Bad(String),
-    /// Nobody has allowed it.
     NotAllowed(String),
 }
 

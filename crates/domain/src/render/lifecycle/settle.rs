@@ -10,7 +10,6 @@ use crate::lease::{Epoch, Fence, Lease};
 use crate::process::ProcessId;
 use crate::time::Timestamp;
 
-/// A worker wants it.
 pub(super) fn claim(render: &Render, by: ProcessId, policy: &Policy, now: Timestamp) -> Decision {
     if render.status != Status::Pending || now < render.run_after {
         return Decision::only(Act::Nothing);
@@ -179,7 +178,6 @@ pub(super) fn drop_job(job: Option<Epoch>, slot: Slot, file: File) -> Act {
     job.map_or(Act::Nothing, |epoch| Act::DropJob { epoch, slot, file })
 }
 
-/// Nobody's, and waiting.
 fn release(next: &mut Render) {
     next.status = Status::Pending;
     next.phase = next.phase.resumed();

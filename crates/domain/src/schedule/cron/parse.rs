@@ -15,28 +15,18 @@ const MONTHS: [&str; 12] =
 pub enum BadCron {
     /// Longer than any that makes sense.
     #[error("the expression has {chars} characters; {CRON_CHARS_MAX} are allowed")]
-    TooLong {
-        /// How long it is.
-        chars: usize,
-    },
+    TooLong { chars: usize },
     /// Not five or six fields.
     #[error(
         "there are {count} fields; write five (minute hour day month weekday), or six with the second first"
     )]
-    Fields {
-        /// How many there are.
-        count: usize,
-    },
+    Fields { count: usize },
     /// Begins with `@` and is none of the known words.
     #[error("there is no {word:?}; there are @hourly, @daily, @weekly, @monthly and @yearly")]
-    UnknownWord {
-        /// What was written.
-        word: String,
-    },
+    UnknownWord { word: String },
     /// A part of a field is wrong.
     #[error("in the field for the {field}, {part:?}: {why}")]
     Part {
-        /// Which field.
         field: &'static str,
         /// Which part of its list.
         part: String,

@@ -27,7 +27,6 @@ const WAITS_WITHIN: Duration = Duration::from_secs(300);
 /// How far back timeouts are counted.
 const TIMEOUTS_WITHIN: Duration = Duration::from_secs(60);
 
-/// The signals of pools.
 pub(super) fn signals() -> Vec<Box<dyn Signal>> {
     use What::{OldestWait, SuspectLeases, Timeouts, Utilization, Wait};
     [Utilization, Wait, OldestWait, Timeouts, SuspectLeases]

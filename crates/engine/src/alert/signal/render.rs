@@ -36,13 +36,11 @@ pub const RENDER_NODE_WAIT_SECONDS: &str = "render_node_wait_seconds";
 /// How long a look is good for: all signals are looked at one right after the other.
 const LOOK_FOR: Duration = Duration::from_secs(1);
 
-/// The signals of renders.
 pub(super) fn signals(clock: Arc<dyn Clock>) -> Vec<Box<dyn Signal>> {
     let look = Arc::new(Look { clock, last: Mutex::default() });
     What::ALL.map(|what| Box::new(RenderSignal { what, look: look.clone() }) as Box<dyn Signal>).into()
 }
 
-/// One of them.
 #[derive(Debug)]
 struct RenderSignal {
     what: What,

@@ -40,7 +40,6 @@ pub(super) struct Adopted {
     resumes_at: Option<Monotonic>,
 }
 
-/// One adopted table.
 #[derive(Debug)]
 struct Serving {
     table: AdoptedTable,

@@ -63,7 +63,6 @@ impl Batch {
 /// What became of an event of a batch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Fate {
-    /// It is out.
     Published,
     /// It becomes an exception: the state that it asks for, how often it was tried, and why.
     Excepted(ExceptionState, u32, Option<String>),

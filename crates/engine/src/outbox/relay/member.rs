@@ -29,7 +29,6 @@ pub(super) const GATHER: Duration = Duration::from_millis(20);
 /// read from far back.
 const LOOKS_PER_POSITION: u32 = 10;
 
-/// Why a membership ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Ended {
     /// It was told to stop.

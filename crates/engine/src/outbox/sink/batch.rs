@@ -6,7 +6,6 @@ use super::SinkOptions;
 use std::collections::HashSet;
 use tidemill_domain::outbox::{Record, line};
 
-/// Records as lines.
 #[derive(Debug)]
 pub(super) struct Batch {
     /// A line break, for when the line before has none, and the lines.
@@ -49,7 +48,6 @@ impl Batch {
         Self { bytes, fates }
     }
 
-    /// The lines.
     pub(super) fn lines(&self) -> &[u8] {
         &self.bytes[1..]
     }

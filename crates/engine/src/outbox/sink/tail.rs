@@ -15,7 +15,6 @@ const AT_ONCE: usize = 1024 * 1024;
 /// Something that was found in a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Found {
-    /// A record.
     Published(Published),
     /// No record, or a part of one.
     Torn,
@@ -40,7 +39,6 @@ struct Part {
     /// The first byte of the first line that was not read.
     offset: u64,
     lines: u64,
-    /// Where it ended.
     end: u64,
 }
 

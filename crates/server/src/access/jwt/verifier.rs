@@ -53,7 +53,6 @@ fn verifier(algorithm: &Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerif
     Ok(Box::new(RingVerifier { signature, key: key.try_get_as_bytes()?.to_vec() }))
 }
 
-/// One key.
 struct RingVerifier {
     signature: Signature,
     key: Vec<u8>,

@@ -19,7 +19,6 @@ use tidemill_store::render::{Ordered, RENDER_WAITING};
 tidemill_domain::words! {
     /// What can be done with one render.
     pub(crate) enum Verb {
-        /// Give it up.
         Cancel = "cancel",
         /// Try it again at once.
         Retry = "retry",

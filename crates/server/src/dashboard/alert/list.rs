@@ -20,7 +20,6 @@ pub(crate) const COLUMNS: &[(&str, bool)] = &[
     ("Silenced", false),
 ];
 
-/// The table's body.
 pub(crate) fn region(at: &State, pulse: &Pulse, times: &Times) -> Region {
     let alerts = pulse.alerts.rows.iter().filter(|alert| alert.state != AlertState::Inactive);
     let rows = alerts.map(|alert| Row::new(name(alert), row(at, alert, times))).collect();

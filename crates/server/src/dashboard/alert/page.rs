@@ -32,7 +32,6 @@ pub(crate) struct Meant {
     subject: String,
 }
 
-/// The page.
 pub(crate) async fn page(visit: Visit, Asked(meant): Asked<Meant>) -> Result<Html<String>, Problem> {
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;
     let silences = tx.alerts().silences(SILENCES_MAX).await?;

@@ -9,7 +9,6 @@ use tidemill_domain::alert::Rule;
 pub(super) const COLUMNS: &[(&str, bool)] =
     &[("Rule", false), ("Fires when", false), ("For", true), ("Severity", false), ("Tells", false)];
 
-/// The table's body.
 pub(super) fn rows(rules: &[Rule]) -> Markup {
     html! {
         tbody {

@@ -52,7 +52,6 @@ fn subject(text: &str) -> Result<Option<Subject>, Problem> {
     Subject::new(text).map(Some).map_err(bad)
 }
 
-/// Silences.
 pub(crate) async fn silence(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,

@@ -43,7 +43,6 @@ pub(super) fn panel_of(visit: &Visit, seen: &Seen, actions: &Region) -> Markup {
     panel("actions", "Actions", &html! {}, &content)
 }
 
-/// The buttons.
 pub(super) fn markup(state: &State, seen: &Seen) -> Markup {
     let Possible { restart, stop, abandon } = &seen.possible;
     let id = seen.execution().id;

@@ -21,7 +21,6 @@ pub(crate) struct Wanted {
     before: Option<i64>,
 }
 
-/// The page.
 pub(crate) async fn all(visit: Visit, Asked(wanted): Asked<Wanted>) -> Result<Html<String>, Problem> {
     let view = ExecutionsView::new("", &wanted.status, None, wanted.before);
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;

@@ -30,7 +30,6 @@ pub(super) struct Content {
 }
 
 impl Content {
-    /// Looks.
     pub(super) async fn read(visit: &Visit, tx: &mut Tx, seen: &Seen) -> Result<Self, Problem> {
         let id = seen.execution().id;
         let job = tx.jobs().job_context(id).await?;
@@ -76,7 +75,6 @@ impl Content {
         })
     }
 
-    /// What is remembered.
     pub(super) fn contexts(&self) -> Markup {
         html! {
             div.body {

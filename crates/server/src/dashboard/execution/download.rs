@@ -12,7 +12,6 @@ use serde_json::{Map, Value, json};
 use tidemill_domain::job::ExecutionId;
 use tidemill_engine::job::JobError;
 
-/// The file.
 pub(crate) async fn file(Given(state): Given<State>, Path(text): Path<String>) -> Result<Response, Problem> {
     let id = ExecutionId::new(id(&text)?);
     let mut tx = state.read().await?;

@@ -25,7 +25,6 @@ const COLUMNS: &[(&str, bool)] = &[
     ("Action", false),
 ];
 
-/// A page of executions.
 #[derive(Debug)]
 pub(crate) struct Executions {
     view: ExecutionsView,
@@ -34,7 +33,6 @@ pub(crate) struct Executions {
 }
 
 impl Executions {
-    /// Looks.
     pub(crate) async fn read(tx: &mut Tx, view: &ExecutionsView) -> Result<Self, StoreError> {
         let of_any_status = ExecutionFilter {
             job: Some(view.job.clone()).filter(|job| !job.is_empty()),
@@ -57,7 +55,6 @@ impl Executions {
         Ok(Self { view: view.clone(), records, has_more })
     }
 
-    /// The table's body.
     pub(crate) fn region(&self, state: &State, times: &Times) -> Region {
         let rows = self.records.iter().map(|record| Row::new(name(record), self.row(state, record, times)));
         let without = empty_row(self.columns().len(), &self.nothing());

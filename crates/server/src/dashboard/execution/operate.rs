@@ -70,7 +70,6 @@ pub(crate) async fn restart(
     .await
 }
 
-/// Asks it to stop.
 pub(crate) async fn stop(
     visit: Visit,
     Path(text): Path<String>,

@@ -31,7 +31,6 @@ pub(crate) struct Regions {
 }
 
 impl Regions {
-    /// Renders them.
     fn new(state: &State, seen: &Seen, times: &Times) -> Self {
         let audience = || Audience::At(Page::Execution(seen.execution().id));
         Self {
@@ -63,7 +62,6 @@ fn events(seen: &Seen, audience: Audience, times: &Times) -> Region {
     Region::table_body("events", audience, seen.events.iter().map(row).collect(), without, html! {})
 }
 
-/// The page.
 pub(crate) async fn page(visit: Visit, Path(text): Path<String>) -> Result<Html<String>, Problem> {
     show(&visit, ExecutionId::new(id(&text)?), None).await
 }

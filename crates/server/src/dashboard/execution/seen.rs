@@ -54,10 +54,12 @@ pub(super) struct Resume {
 /// From where in a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum From {
-    /// Behind so many items.
     Item(u64),
     /// With so many of its partitions.
-    Partitions { left: usize, all: usize },
+    Partitions {
+        left: usize,
+        all: usize,
+    },
     /// Nobody knows more than that it is this step.
     Start,
 }

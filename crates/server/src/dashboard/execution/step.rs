@@ -30,7 +30,6 @@ pub(super) const COLUMNS: &[(&str, bool)] = &[
     ("Took", true),
 ];
 
-/// The table's body.
 pub(super) fn region(seen: &Seen, audience: Audience, times: &Times) -> Region {
     let partitions = seen.steps.iter().filter(|step| is_partition(step)).count();
     let is_shown = |step: &&StepRecord| {

@@ -27,7 +27,6 @@ struct Bar<'a> {
     length: Duration,
 }
 
-/// The bars.
 pub(super) fn markup(state: &State, seen: &Seen, now: Timestamp) -> Markup {
     let (bars, total) = bars(&seen.attempts, now);
     let rows = html! {

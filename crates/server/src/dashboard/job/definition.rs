@@ -8,7 +8,6 @@ use tidemill_engine::job::Job;
 const STEP_COLUMNS: &[&str] = &["Step", "Type", "How it is made"];
 const PARAMETER_COLUMNS: &[&str] = &["Parameter", "Type", "Needed", "Tells instances apart"];
 
-/// The definition.
 pub(super) fn of(job: &Job) -> Markup {
     html! {
         dl.body {

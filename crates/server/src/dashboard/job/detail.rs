@@ -30,7 +30,6 @@ pub(crate) struct Wanted {
     pub(super) instances_before: Option<i64>,
 }
 
-/// The page.
 pub(crate) async fn job(
     visit: Visit,
     Path(name): Path<String>,

@@ -16,7 +16,6 @@ const PAGE_ROWS: u32 = 10;
 const COLUMNS: &[(&str, bool)] =
     &[("State", false), ("Instance", true), ("Identified by", false), ("Executions", true), ("Last", false)];
 
-/// A page of instances.
 #[derive(Debug)]
 pub(super) struct Instances {
     records: Vec<InstanceRecord>,
@@ -24,7 +23,6 @@ pub(super) struct Instances {
 }
 
 impl Instances {
-    /// Looks.
     pub(super) async fn read(tx: &mut Tx, job: &str, wanted: &Wanted) -> Result<Self, StoreError> {
         let before = wanted.instances_before.map(InstanceId::new);
         let mut records = tx.jobs().instances(job, before, PAGE_ROWS + 1).await?;

@@ -70,7 +70,6 @@ pub(crate) struct Jobs {
 }
 
 impl Jobs {
-    /// Looks.
     pub(crate) async fn read(
         state: &State,
         tx: &mut Tx,
@@ -119,7 +118,6 @@ impl Jobs {
         Ok(())
     }
 
-    /// The table's body.
     pub(crate) fn region(&self, state: &State, times: &Times) -> Region {
         let rows = self.rows.iter().map(|job| Row::new(name(job), row(job, state, times))).collect();
         let below = html! {

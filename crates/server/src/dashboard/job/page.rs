@@ -13,7 +13,6 @@ use crate::problem::Problem;
 use axum::response::Html;
 use maud::{Markup, html};
 
-/// The page.
 pub(crate) async fn jobs(visit: Visit, Asked(view): Asked<JobsView>) -> Result<Html<String>, Problem> {
     let view = view.sane();
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;

@@ -35,7 +35,6 @@ fn filled<'a>(fields: &'a [(String, String)], name: &str) -> &'a str {
     fields.iter().find(|(field, _)| field == name).map_or("", |(_, value)| value)
 }
 
-/// The form.
 pub(super) fn form(visit: &Visit, name: &str, job: Option<&Job>, tried: Option<&Tried>) -> Markup {
     let refusal = visit.refusal_of(Permission::Operate, &format!("job/{name}"));
     let specs = job.map_or(&[][..], Job::parameters);

@@ -23,7 +23,6 @@ impl JobsView {
         format!("{}:{}", self.status, self.text())
     }
 
-    /// Of such a word.
     pub fn of_word(word: &str) -> Self {
         let (status, text) = word.split_once(':').unwrap_or((word, ""));
         Self { text: text.to_owned(), status: status.to_owned() }.sane()

@@ -12,7 +12,6 @@ use tidemill_store::outbox::AdoptedStanding;
 pub(super) const COLUMNS: &[(&str, bool)] =
     &[("Table", false), ("To be sent", true), ("Oldest", false), ("Being sent", true), ("Failed", true)];
 
-/// The table's body.
 pub(super) fn region(tables: &[AdoptedStanding], times: &Times) -> Region {
     let rows = tables.iter().map(|table| Row::new(name(table), row(table, times))).collect();
     let without = empty_row(COLUMNS.len(), &html! { "No table is adopted." });

@@ -29,7 +29,6 @@ pub(crate) struct Regions {
 }
 
 impl Regions {
-    /// Renders them.
     pub(crate) fn new(state: &State, standing: &Standing, times: &Times) -> Self {
         let here = Audience::On(&[Page::Outbox]);
         let head = html! { div.body data-live="outbox-head" { (standing.markup(times)) } };
@@ -73,7 +72,6 @@ fn excepted(state: &State, standing: &Standing, times: &Times) -> Region {
     Region::whole("outbox-excepted", Audience::On(&[Page::Outbox]), markup)
 }
 
-/// The page.
 pub(crate) async fn page(visit: Visit) -> Result<Html<String>, Problem> {
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;
     let standing = Standing::read(&mut tx).await?;

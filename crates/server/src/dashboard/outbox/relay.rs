@@ -21,7 +21,6 @@ pub(super) const COLUMNS: &[(&str, bool)] = &[
     ("Lease", false),
 ];
 
-/// The table's body.
 pub(super) fn region(relays: &[RelayDetail], times: &Times) -> Region {
     let rows = relays.iter().map(|relay| Row::new(name(relay), row(relay, times))).collect();
     let text = html! { "No relay runs. Start one: " (command("tidemill relay")) };

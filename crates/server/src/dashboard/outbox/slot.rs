@@ -24,7 +24,6 @@ const COLOURS: usize = 5;
 /// What waits in a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Load {
-    /// Nothing.
     None,
     /// Something is still to be published.
     Waits,
@@ -32,7 +31,6 @@ enum Load {
     Excepted,
 }
 
-/// What changes by itself.
 pub(super) fn region(standing: &Standing, times: &Times) -> Region {
     let owners = owners(standing);
     let markup = html! {

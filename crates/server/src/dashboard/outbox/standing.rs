@@ -10,7 +10,6 @@ use tidemill_store::{StoreError, Tx};
 /// How far is counted; it is looked at every second while somebody watches.
 const COUNT_MAX: u32 = 1_000;
 
-/// How the outbox stands.
 #[derive(Clone, Debug)]
 pub(crate) struct Standing {
     /// Slot by slot; none when nobody can say.
@@ -22,7 +21,6 @@ pub(crate) struct Standing {
 }
 
 impl Standing {
-    /// Looks.
     pub(crate) async fn read(tx: &mut Tx) -> Result<Self, StoreError> {
         let relays = tx.outbox().relays().await?;
         let live: Vec<LiveRelay> = relays.iter().map(|detail| detail.relay.clone()).collect();
@@ -55,7 +53,6 @@ impl Standing {
         (!rates.is_empty()).then(|| rates.iter().sum())
     }
 
-    /// The numbers.
     pub(super) fn markup(&self, times: &Times) -> Markup {
         let unpublished = self.unpublished();
         let has_work = unpublished.is_none_or(|backlog| backlog.rows.least() > 0);
@@ -97,7 +94,6 @@ impl Standing {
     }
 }
 
-/// What nobody knows.
 pub(super) fn unknown() -> Markup {
     html! { span.soft { "unknown" } }
 }

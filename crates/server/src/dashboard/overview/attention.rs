@@ -24,7 +24,6 @@ const SHOWN: usize = 10;
 pub(super) const COLUMNS: &[&str] = &["Severity", "What", "Why", "Since"];
 
 tidemill_domain::words! {
-    /// How bad it is.
     #[derive(PartialOrd, Ord)]
     enum Weight {
         Critical = "critical",
@@ -53,7 +52,6 @@ impl From<Severity> for Weight {
     }
 }
 
-/// Something to look at.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Concern {
     weight: Weight,
@@ -73,7 +71,6 @@ pub(super) struct Known<'a> {
     pub(super) outbox: &'a Outbox,
 }
 
-/// The table's body.
 pub(super) fn region(state: &State, known: &Known<'_>, times: &Times) -> Region {
     let concerns = sorted(concerns(state, known));
     let markup = html! {

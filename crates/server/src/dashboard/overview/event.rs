@@ -9,7 +9,6 @@ use tidemill_domain::audit::AuditRecord;
 /// What the table's columns are called.
 pub(crate) const COLUMNS: &[&str] = &["When", "What", "To what", "Change", "Why", "Who"];
 
-/// The table's body.
 pub(crate) fn region(events: &[AuditRecord], times: &Times) -> Region {
     let rows = events.iter().map(|event| Row::new(name(event), row(event, times))).collect();
     let text = html! { "Nothing has happened yet. Try " (command("tidemill demo")) };

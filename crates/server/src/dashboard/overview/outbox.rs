@@ -17,7 +17,6 @@ const COUNT_MAX: u32 = 1_000;
 /// An event that is still to be published after so long is worth a look; the alert `outbox_lag` says the same.
 const LATE: Duration = Duration::from_secs(60);
 
-/// How the outbox stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Outbox {
     /// What is still to be published; none when nobody can say.
@@ -27,7 +26,6 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
-    /// Looks.
     pub(crate) async fn read(tx: &mut Tx) -> Result<Self, StoreError> {
         let excepted = tx.outbox().excepted(COUNT_MAX).await?;
         let unread = tx.outbox().lag(COUNT_MAX).await?.as_deref().map(Backlog::of);
@@ -67,7 +65,6 @@ impl Outbox {
         (self.parked.rows.least() > 0).then(|| (brief(self.parked.rows), self.parked.oldest))
     }
 
-    /// How it is doing.
     pub(crate) fn health(&self, now: Timestamp) -> Health {
         let Some(Backlog { oldest, .. }) = self.unpublished else { return Health::Idle };
         let is_late = oldest.is_some_and(|oldest| now.since(oldest) > LATE);

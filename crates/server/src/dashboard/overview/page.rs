@@ -33,7 +33,6 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Among so many executions that failed those are looked for that nobody has gone on with.
 const FAILURES_AMONG: u32 = 50;
 
-/// What the overview tells.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     pub(crate) pulse: Pulse,
@@ -50,7 +49,6 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Looks.
     pub(crate) async fn read(state: &State) -> Result<Self, StoreError> {
         let (pulse, mut tx) = Pulse::read(state).await?;
         let pools = tx.pools().levels(pool::SHOWN).await?;
@@ -96,7 +94,6 @@ pub(crate) struct Regions {
 }
 
 impl Regions {
-    /// Renders them.
     pub(crate) fn new(state: &State, snapshot: &Snapshot, times: &Times) -> Self {
         let Snapshot { pulse, outbox, pools, failures, .. } = snapshot;
         let counted = Counted { executions: snapshot.executions, outbox, renders: &snapshot.renders };
@@ -179,7 +176,6 @@ fn welcome(snapshot: &Snapshot) -> Region {
     Region::whole("welcome", Audience::On(&[Page::Overview]), markup)
 }
 
-/// The page.
 pub(crate) async fn page(visit: Visit) -> Result<Html<String>, Problem> {
     let snapshot = Snapshot::read(&visit.state).await?;
     let regions = Regions::new(&visit.state, &snapshot, &visit.times(snapshot.pulse.now));

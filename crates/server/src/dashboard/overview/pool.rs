@@ -16,7 +16,6 @@ use tidemill_store::{StoreError, Tx};
 /// Pools that are shown, by name.
 pub(crate) const SHOWN: u32 = 50;
 
-/// Sentences that are shown.
 const TOLD: u32 = 10;
 
 /// What the columns of the pools are called.
@@ -95,7 +94,6 @@ pub(crate) struct Busiest {
 }
 
 impl Busiest {
-    /// Looks.
     pub(crate) async fn read(
         tx: &mut Tx,
         pools: &[PoolLevel],

@@ -12,7 +12,6 @@ use tidemill_store::job::list::COUNTED_MAX;
 use tidemill_store::render::RenderCounts;
 use tidemill_store::render::list::COUNTED_MAX as RENDERS_COUNTED_MAX;
 
-/// What is counted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counted<'a> {
     pub(super) executions: ExecutionTally,
@@ -20,7 +19,6 @@ pub(super) struct Counted<'a> {
     pub(super) renders: &'a RenderCounts,
 }
 
-/// The tiles.
 pub(super) fn region(state: &State, counted: &Counted<'_>, times: &Times) -> Region {
     let ExecutionTally { running, failed } = counted.executions;
     let executions = |count: u64| up_to(count, u64::try_from(COUNTED_MAX).unwrap_or(u64::MAX));

@@ -39,12 +39,9 @@ tidemill_domain::words! {
     /// What is shown of a pool below its bar.
     #[derive(PartialOrd, Ord, Default)]
     pub(crate) enum Tab {
-        /// Who has units.
         #[default]
         Holders = "holders",
-        /// Who waits for them.
         Queue = "queue",
-        /// What was decided.
         History = "history",
         /// What is set about it.
         Settings = "settings",
@@ -52,7 +49,6 @@ tidemill_domain::words! {
 }
 
 impl Tab {
-    /// What people read.
     pub(crate) const fn title(self) -> &'static str {
         match self {
             Self::Holders => "Holders",
@@ -73,7 +69,6 @@ pub(crate) enum Range {
     /// A day.
     #[default]
     Day,
-    /// A week.
     Week,
 }
 
@@ -90,7 +85,6 @@ impl Range {
         }
     }
 
-    /// Its length.
     pub(crate) const fn length(self) -> Duration {
         Duration::from_secs(self.hours() * 3600)
     }
@@ -125,7 +119,6 @@ impl PoolPage {
         Self { key: Key::new(name), tab, range }
     }
 
-    /// The pool.
     pub(crate) fn name(self) -> Option<PoolName> {
         self.key.to_string().parse().ok()
     }

@@ -10,7 +10,6 @@ use tidemill_domain::pool::event::{End, Event};
 use tidemill_store::pool::{Decision, DecisionPlace};
 use tidemill_store::{StoreError, Tx};
 
-/// Rows of a page.
 const PAGE_ROWS: u32 = 50;
 
 const COLUMNS: &[&str] = &["When", "Decision", "What", "Whose"];
@@ -43,7 +42,6 @@ impl History {
         Ok(Self { decisions, before, has_more })
     }
 
-    /// The tab.
     pub(super) fn markup(&self, visit: &Visit, name: &PoolName, range: Range, times: &Times) -> Markup {
         let first = visit.state.path(&PoolPage::new(name, Tab::History, range).path());
         let last = self.decisions.last().filter(|_| self.has_more).map(|decision| decision.place);

@@ -24,7 +24,6 @@ pub(super) const COLUMNS: &[(&str, bool)] = &[
     ("Action", false),
 ];
 
-/// The table's body.
 pub(super) fn region(look: &Look<'_>, pool: &PoolName, holders: &[TicketRecord], page: PoolPage) -> Region {
     let page = Page::Pool(page, look.buttons);
     let shown = holders.iter().take(SHOWN as usize);

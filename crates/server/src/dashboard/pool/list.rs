@@ -39,7 +39,6 @@ pub(crate) struct Look<'a> {
     pub(crate) buttons: Buttons,
 }
 
-/// The page.
 pub(crate) async fn page(visit: Visit, Asked(told): Asked<Told>) -> Result<Html<String>, Problem> {
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;
     let pools = tx.pools().levels(SHOWN + 1).await?;
@@ -73,7 +72,6 @@ pub(crate) async fn page(visit: Visit, Asked(told): Asked<Told>) -> Result<Html<
     Ok(frame.render(&content))
 }
 
-/// The table's body.
 pub(crate) fn region(look: &Look<'_>, pools: &[PoolLevel]) -> Region {
     let page = Page::Pools(look.buttons);
     let shown = pools.iter().take(SHOWN as usize);

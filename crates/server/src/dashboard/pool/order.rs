@@ -34,9 +34,7 @@ const ONE_CLICK: &str = "with one click on the dashboard";
 tidemill_domain::words! {
     /// What one click does to a pool.
     pub(crate) enum Verb {
-        /// Nothing starts.
         Pause = "pause",
-        /// It goes on.
         Resume = "resume",
     }
 }
@@ -73,9 +71,7 @@ impl Verb {
 /// What was just done, as the address says it.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Told {
-    /// This pool was paused.
     pub(super) paused: Option<String>,
-    /// This one was resumed.
     pub(super) resumed: Option<String>,
 }
 
@@ -120,7 +116,6 @@ pub(crate) fn done(visit: &Visit, name: &str, verb: Verb, back: &str) -> Markup 
     }
 }
 
-/// Pauses a pool.
 pub(crate) async fn pause(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,
@@ -250,7 +245,6 @@ fn sheet(visit: &Visit, pool: &PoolRecord, record: &TicketRecord) -> Markup {
     }
 }
 
-/// What becomes of it.
 fn consequence(pool: &PoolRecord, record: &TicketRecord) -> String {
     let waiting = pool.waiting;
     if record.ticket.state == TicketState::Waiting {

@@ -79,7 +79,6 @@ pub(crate) struct Regions {
 }
 
 impl Regions {
-    /// Renders them.
     pub(crate) fn new(look: &Look<'_>, one: &One, page: PoolPage) -> Self {
         let name = &one.ledger.settings().name;
         Self {
@@ -195,7 +194,6 @@ pub(crate) struct Wanted {
     resumed: Option<String>,
 }
 
-/// The page.
 pub(crate) async fn page(
     visit: Visit,
     Path(name): Path<String>,

@@ -10,7 +10,6 @@ use tidemill_domain::pool::estimate::Estimate;
 use tidemill_domain::pool::pass::standing;
 use tidemill_domain::pool::{Ledger, PoolName, Reason, Ticket};
 
-/// Places that are shown.
 const SHOWN: usize = 200;
 
 /// What the columns are called, and whether they are of numbers.
@@ -25,7 +24,6 @@ pub(super) const COLUMNS: &[(&str, bool)] = &[
     ("Action", false),
 ];
 
-/// The table's body.
 pub(super) fn region(look: &Look<'_>, ledger: &Ledger, page: PoolPage) -> Region {
     let (page, pool) = (Page::Pool(page, look.buttons), &ledger.settings().name);
     let places = standing(ledger, look.times.now());

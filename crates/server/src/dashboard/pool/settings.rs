@@ -25,7 +25,6 @@ use tidemill_domain::pool::{Ledger, Policy, PoolName, Settings, State as TicketS
 use tidemill_domain::time::Timestamp;
 use tidemill_store::pool::PoolRecord;
 
-/// The tab.
 pub(super) fn markup(visit: &Visit, settings: &Settings) -> Markup {
     let refusal = visit.refusal_of(Permission::Operate, &object(&settings.name));
     let is_off = refusal.is_some();

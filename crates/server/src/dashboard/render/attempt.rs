@@ -46,7 +46,6 @@ impl Part {
     }
 }
 
-/// A stretch of time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Stretch {
     part: Part,
@@ -87,7 +86,6 @@ fn length(from: Timestamp, to: Timestamp) -> Duration {
     if to > from { to.since(from) } else { Duration::ZERO }
 }
 
-/// The panel.
 pub(super) fn panel_of(
     look: &Look<'_>,
     record: &RenderRecord,

@@ -32,7 +32,6 @@ pub(crate) struct Whole {
 }
 
 impl Whole {
-    /// Looks.
     pub(crate) async fn read(tx: &mut Tx) -> Result<Self, StoreError> {
         Ok(Self {
             counts: tx.renders().counts().await?,
@@ -41,7 +40,6 @@ impl Whole {
         })
     }
 
-    /// Who could take renders.
     pub(crate) fn hands(&self) -> Hands {
         let hands = self.workers.iter().fold(Hands::default(), |hands, worker| {
             hands.with(worker.state == WorkerState::Working, worker.capacity, worker.in_flight)
@@ -170,7 +168,6 @@ pub(crate) struct Regions {
 }
 
 impl Regions {
-    /// Renders them.
     pub(crate) fn new(look: &Look<'_>, whole: &Whole, board: &Board) -> Self {
         let page = Page::Renders(board.status, look.buttons);
         let name = |what: &str| format!("{what}@{}", page.word());

@@ -29,7 +29,6 @@ const MAPPING_COLUMNS: &[&str] =
 /// Rows that a page shows.
 const SHOWN: usize = 500;
 
-/// The profiles.
 pub(crate) async fn profiles(visit: Visit) -> Result<Html<String>, Problem> {
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;
     let profiles = tx.renders().profiles().await?;
@@ -84,14 +83,12 @@ fn profile_row(state: &State, profile: &Profile) -> Markup {
     }
 }
 
-/// Which mappings.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Chosen {
     #[serde(default)]
     composition: String,
 }
 
-/// The field mappings.
 pub(crate) async fn mappings(visit: Visit, Asked(chosen): Asked<Chosen>) -> Result<Html<String>, Problem> {
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;
     let all = tx.renders().field_mappings(None).await?;

@@ -27,7 +27,6 @@ fn given(text: &str) -> Option<&str> {
 }
 
 impl Wanted {
-    /// The status alone.
     pub(super) fn status(&self) -> Result<Option<Status>, Problem> {
         given(&self.status).map(status).transpose()
     }

@@ -74,7 +74,6 @@ pub(crate) struct Regions {
 }
 
 impl Regions {
-    /// Renders them.
     pub(crate) fn new(look: &Look<'_>, whole: &Whole, one: &One) -> Self {
         let page = Page::Render(one.record.id(), look.buttons);
         let region = |what: &str, markup: Markup| {
@@ -97,7 +96,6 @@ impl Regions {
     }
 }
 
-/// The page.
 pub(crate) async fn page(visit: Visit, Path(text): Path<String>) -> Result<Html<String>, Problem> {
     let id = RenderId::new(api::id(&text)?);
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;

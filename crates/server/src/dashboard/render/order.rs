@@ -28,7 +28,6 @@ use tidemill_domain::render::{Render, RenderId};
 use tidemill_domain::time::Timestamp;
 use tidemill_store::render::RenderRecord;
 
-/// Where to go afterwards.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Back {
     #[serde(default)]
@@ -97,7 +96,6 @@ fn means(verb: Verb, render: &Render, now: Timestamp) -> Result<&'static str, Or
 struct Question<'a> {
     verb: Verb,
     record: &'a RenderRecord,
-    /// Where to go afterwards.
     back: &'a str,
 }
 
@@ -143,7 +141,6 @@ impl Question<'_> {
     }
 }
 
-/// Cancels a render.
 pub(crate) async fn cancel(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,
@@ -153,7 +150,6 @@ pub(crate) async fn cancel(
     give(Verb::Cancel, &state, &principal, &text, &fields).await
 }
 
-/// Tries a render again.
 pub(crate) async fn retry(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,

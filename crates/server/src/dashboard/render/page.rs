@@ -23,7 +23,6 @@ use tidemill_store::{StoreError, Tx};
 /// So far the place in the queue of what was found is looked for.
 const PLACED_MAX: u32 = 200;
 
-/// The page.
 pub(crate) async fn page(visit: Visit, Asked(wanted): Asked<Wanted>) -> Result<Html<String>, Problem> {
     let status = wanted.status()?;
     let refusal = visit.refusal(Permission::Operate);
@@ -86,7 +85,6 @@ pub(crate) fn off(refusal: Option<&str>) -> Markup {
     }
 }
 
-/// The pages about renders.
 pub(crate) fn tabs(visit: &Visit, here: &str) -> Markup {
     html! {
         nav.chips aria-label="Pages about renders" {
@@ -127,7 +125,6 @@ fn pages(visit: &Visit, wanted: &Wanted, older: Option<&str>, note: &Markup) -> 
     }
 }
 
-/// What was searched for.
 struct Found {
     at_work: Vec<RenderRecord>,
     others: FoundRenders,

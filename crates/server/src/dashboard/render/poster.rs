@@ -40,7 +40,6 @@ pub(super) fn place(state: &State, record: &RenderRecord) -> Option<String> {
     (place == *noted).then_some(place)
 }
 
-/// The picture.
 pub(crate) async fn file(visit: Visit, Path(text): Path<String>) -> Result<Response, Problem> {
     let id = RenderId::new(id(&text)?);
     let mut tx = visit.state.read().await?;

@@ -37,9 +37,7 @@ pub(crate) struct Look<'a> {
 /// How many of those that wait are before one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ahead {
-    /// So many.
     Exactly(u64),
-    /// More than so many.
     MoreThan(u64),
 }
 
@@ -51,7 +49,6 @@ impl Ahead {
     }
 }
 
-/// A row.
 pub(crate) fn row(look: &Look<'_>, record: &RenderRecord, ahead: Ahead) -> Row {
     let (times, id) = (look.times, record.id());
     let (word, at) = moment(record);
@@ -264,7 +261,6 @@ pub(crate) fn verbs(render: &Render, now: Timestamp) -> Vec<Verb> {
     Verb::ALL.into_iter().filter(may).collect()
 }
 
-/// What a button says.
 pub(crate) const fn label(verb: Verb) -> &'static str {
     match verb {
         Verb::Cancel => "Cancel…",
@@ -282,7 +278,6 @@ fn actions(look: &Look<'_>, record: &RenderRecord) -> Markup {
     }
 }
 
-/// One of them.
 pub(crate) fn button(look: &Look<'_>, record: &RenderRecord, verb: Verb) -> Markup {
     let (id, text) = (record.id(), label(verb));
     let question = format!("/render/{id}/{}?back={}", verb.as_str(), encoded(look.back));

@@ -36,7 +36,6 @@ pub(crate) struct Crew {
 }
 
 impl Crew {
-    /// Looks.
     pub(crate) async fn read(tx: &mut Tx) -> Result<Self, StoreError> {
         Ok(Self {
             workers: tx.renders().workers(KEPT_FOR).await?,
@@ -123,7 +122,6 @@ fn why(state: &State, worker: &WorkerRecord) -> Markup {
     }
 }
 
-/// The page.
 pub(crate) async fn page(visit: Visit) -> Result<Html<String>, Problem> {
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;
     let crew = Crew::read(&mut tx).await?;

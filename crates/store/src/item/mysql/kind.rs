@@ -26,7 +26,6 @@ pub(super) enum MyKind {
     Time,
     DateTime,
     Instant,
-    /// Nothing but null.
     Null,
 }
 

@@ -15,7 +15,6 @@ const NAN: u16 = 0xC000;
 const WHOLE_MAX: usize = 131_072;
 const FRACTION_MAX: usize = 16_383;
 
-/// Reads the binary form.
 pub(crate) fn decode(bytes: &[u8]) -> Result<Decimal, String> {
     let word = |at: usize| bytes.get(at..at + 2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]));
     let header = (word(0), word(2), word(4), word(6));
@@ -79,7 +78,6 @@ fn push_group(text: &mut String, group: u16) {
     }
 }
 
-/// Appends the binary form.
 pub(crate) fn encode(decimal: &Decimal, buffer: &mut Vec<u8>) -> Result<(), String> {
     let text = decimal.as_str();
     let (sign, digits) = match text.strip_prefix('-') {

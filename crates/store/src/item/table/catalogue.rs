@@ -14,13 +14,11 @@ pub(super) struct Column {
     pub(super) name: String,
     /// Whether the database computes it, so that nobody can write it.
     pub(super) is_computed: bool,
-    /// As people write it.
     pub(super) type_name: String,
     /// PostgreSQL: the type beneath all domains.
     pub(super) base: Option<Base>,
 }
 
-/// A type of PostgreSQL.
 #[derive(Clone, Debug)]
 pub(super) struct Base {
     pub(super) schema: String,

@@ -30,7 +30,6 @@ pub(super) struct PgBatch {
     statement: Statement,
     /// The header, and behind it the rows.
     buffer: Vec<u8>,
-    /// Where each row begins.
     starts: Vec<usize>,
     latest: Option<Latest>,
 }

@@ -13,9 +13,7 @@ use tidemill_domain::time::Timestamp;
 /// A row that has FAILED.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FailedRecord {
-    /// Its number.
     pub id: EventId,
-    /// What it happened to.
     pub aggregate_id: Option<String>,
     /// How often it was tried, as far as we know.
     pub attempts: u32,
@@ -127,7 +125,6 @@ impl Outbox<'_> {
 /// Whether rows that were skipped are meant, too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Skipped {
-    /// They are.
     Too,
     /// They are not.
     Not,

@@ -21,7 +21,6 @@ const CANCELLED: &str = "57014";
 pub enum TableLook {
     /// Something is due in the slots that were asked for.
     Due,
-    /// Nothing is.
     NotDue,
     /// Why that is not known, and what mends it.
     Fault(String),

@@ -26,7 +26,6 @@ const ROUNDS_MAX: u32 = 4;
 /// What a relay would like to have.
 #[derive(Clone, Debug)]
 pub struct Claiming<'a> {
-    /// Of which table.
     pub table: &'a AdoptedTable,
     /// The slots of the relay.
     pub slots: &'a [Slot],
@@ -38,7 +37,6 @@ pub struct Claiming<'a> {
     pub within: Duration,
 }
 
-/// What a relay got.
 #[derive(Clone, Debug)]
 pub struct Claim {
     /// In the order of their numbers.
@@ -52,15 +50,12 @@ pub struct Claim {
 /// What became of a row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Marking {
-    /// Which.
     pub id: EventId,
     /// How often it had been tried before.
     pub attempts_before: u32,
-    /// What became of it.
     pub mark: Mark,
 }
 
-/// What became of marks.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Marked {
     /// How many rows have changed.

@@ -16,7 +16,6 @@ const WATCH_MAX: Duration = Duration::from_secs(3);
 /// How an adopted table stands.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AdoptedStanding {
-    /// Which.
     pub name: TableName,
     /// What was counted; none when the table cannot be read.
     pub counts: Option<AdoptedCounts>,
@@ -25,7 +24,6 @@ pub struct AdoptedStanding {
 /// Rows of an adopted table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AdoptedCounts {
-    /// To be sent.
     pub pending: Count,
     /// In the hands of a relay.
     pub sending: Count,

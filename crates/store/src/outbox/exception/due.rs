@@ -15,21 +15,15 @@ use tidemill_domain::time::Timestamp;
 pub struct DueEvent {
     /// The number of the event.
     pub id: EventId,
-    /// Its slot.
     pub slot: Slot,
     /// Its place in the slot.
     pub seq: Seq,
-    /// What it happened to.
     pub aggregate: Aggregate,
-    /// What happened.
     pub event_type: String,
-    /// Where it goes.
     pub topic: String,
     /// Whether somebody has said that it goes there.
     pub is_redirected: bool,
-    /// Further words.
     pub headers: Headers,
-    /// What it says.
     pub payload: Payload,
     /// When it was written.
     pub created_at: Timestamp,

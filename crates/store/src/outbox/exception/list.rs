@@ -29,19 +29,14 @@ pub struct ExceptionFilter {
 /// An excepted event, without what it says.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExceptionRecord {
-    /// Which event.
     pub id: EventId,
-    /// Its slot.
     pub slot: Slot,
     /// Its place in the slot.
     pub seq: Seq,
-    /// What it happened to.
     pub aggregate: Aggregate,
-    /// What happened.
     pub event_type: String,
     /// Where it goes, after a redirection; unknown when the event itself is gone.
     pub topic: Option<String>,
-    /// Where it stands.
     pub exception: Exception,
     /// The first open event of its aggregate, when it is held.
     pub behind: Option<EventId>,
@@ -62,11 +57,8 @@ pub struct ExceptionRecord {
 /// What would be published of an excepted event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Content {
-    /// Where it goes.
     pub topic: String,
-    /// Further words.
     pub headers: Headers,
-    /// What it says.
     pub payload: Payload,
     /// When it was written.
     pub created_at: Timestamp,
@@ -75,7 +67,6 @@ pub struct Content {
 /// All about one excepted event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExceptionDetail {
-    /// Where it stands.
     pub record: ExceptionRecord,
     /// What would be published; none when the event itself is gone, and an error when it makes no sense.
     pub content: Option<Result<Content, BadEvent>>,

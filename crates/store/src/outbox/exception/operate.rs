@@ -14,13 +14,10 @@ use tidemill_domain::time::Timestamp;
 /// Which excepted events an order is about.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Selection {
-    /// This one.
     One(EventId),
-    /// These.
     Selected(Vec<EventId>),
     /// All that a filter lets through and that the order can be given for.
     Matching {
-        /// Which.
         filter: ExceptionFilter,
         /// From behind this event on.
         after: EventId,
@@ -30,11 +27,8 @@ pub enum Selection {
 /// An order: what is to be done, by whom, and why.
 #[derive(Clone, Copy, Debug)]
 pub struct Operation<'a> {
-    /// What.
     pub verb: &'a Verb,
-    /// By whom.
     pub actor: &'a Actor,
-    /// Why.
     pub reason: &'a str,
     /// Most events in this transaction.
     pub limit: u32,

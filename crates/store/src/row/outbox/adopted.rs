@@ -87,7 +87,6 @@ pub(crate) fn named(text: &str) -> Result<Vec<AdoptedTable>, StoreError> {
     named.into_iter().map(one).collect()
 }
 
-/// What a table is.
 #[derive(Clone, Debug, sqlx::FromRow)]
 pub(crate) struct FoundRow {
     pub(crate) is_ordinary: bool,
@@ -167,7 +166,6 @@ impl ClaimRow {
     }
 }
 
-/// Attempts at a row.
 #[derive(Clone, Debug)]
 pub(crate) struct AttemptRow {
     pub(crate) event_id: i64,

@@ -45,7 +45,6 @@ impl AuditEventRow {
     }
 }
 
-/// Whose event it is.
 #[derive(Clone, Debug, sqlx::FromRow)]
 pub(crate) struct AuditNameRow {
     id: i64,

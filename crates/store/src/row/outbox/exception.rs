@@ -29,7 +29,6 @@ impl AggregateRow {
     }
 }
 
-/// Where an exception stands.
 #[derive(Clone, Debug, sqlx::FromRow)]
 pub(crate) struct StandingRow {
     pub(crate) event_id: i64,

@@ -35,7 +35,6 @@ pub(crate) fn window_text(window: &Window) -> Result<String, StoreError> {
     serde_json::to_string(window).map_err(|_| damaged(SLOT, "place", "to be written"))
 }
 
-/// A relay that joins.
 #[derive(Clone, Debug)]
 pub(crate) struct JoinRow<'a> {
     pub(crate) id: DbId,

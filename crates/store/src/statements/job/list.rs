@@ -178,12 +178,10 @@ statements! {
         }
     }
 
-    /// One execution.
     fn job_list_execution(id: i64) -> Option<ExecutionRow> {
         executions!("where e.job_execution_id = $1")
     }
 
-    /// All executions.
     fn job_list_executions(before: i64, limit: i64) -> Vec<ExecutionRow> {
         executions!(
             "where e.job_execution_id < $1

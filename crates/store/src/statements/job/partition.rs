@@ -210,7 +210,6 @@ statements! {
         }
     }
 
-    /// Notes who runs these.
     fn partition_save_owner(steps: &[i64], owner: DbId) -> () {
         bind(list(steps), owner)
         "update tidemill_partition

@@ -108,7 +108,6 @@ statements! {
          where e.job_instance_id {in $1}"
     }
 
-    /// All executions of instances.
     fn job_purge_executions(instances: &[i64]) -> Vec<i64> {
         bind(list(instances))
         "select job_execution_id
@@ -116,7 +115,6 @@ statements! {
          where job_instance_id {in $1}"
     }
 
-    /// All steps of executions.
     fn job_purge_steps(executions: &[i64]) -> Vec<i64> {
         bind(list(executions))
         "select step_execution_id
@@ -183,7 +181,6 @@ statements! {
          where job_execution_id {in $1}"
     }
 
-    /// Behind their executions.
     fn job_purge_delete_instances(instances: &[i64]) -> u64 {
         bind(list(instances))
         "delete from batch_job_instance

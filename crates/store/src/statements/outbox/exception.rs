@@ -15,7 +15,6 @@ use tidemill_domain::outbox::exception::{Exception, ExceptionState};
 /// Names our locks among the advisory ones: "exce".
 const LOCK: i32 = 0x6578_6365;
 
-/// A new exception.
 #[derive(Clone, Debug)]
 pub(crate) struct NewExceptionRow<'a> {
     pub(crate) new: &'a NewException,

@@ -5,7 +5,6 @@ use crate::statement::statements;
 use sqlx::AssertSqlSafe;
 
 statements! {
-    /// Whether it is there.
     fn outbox_notice_is_on() -> Option<bool> {
         postgres |connection| {
             sqlx::query_scalar(

@@ -125,7 +125,6 @@ async fn gathered<R>(
     Ok(gathered)
 }
 
-/// Rows as they arrive.
 type Rows<'a, R> = Pin<Box<dyn Stream<Item = Result<R, sqlx::Error>> + Send + 'a>>;
 
 /// The last id that a mark sees.

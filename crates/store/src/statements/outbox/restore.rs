@@ -36,7 +36,6 @@ statements! {
         "select system_identifier, timeline, floor_id from tidemill_outbox"
     }
 
-    /// Locks the one row.
     fn outbox_lock() -> () {
         postgres {
             "select from tidemill_outbox for update"
@@ -72,7 +71,6 @@ statements! {
         sqlite { nothing }
     }
 
-    /// Ends all relays.
     fn outbox_retire_all(now: DbTime) -> u64 {
         postgres {
             "update tidemill_outbox_relay set ended_at = $1 where ended_at is null"

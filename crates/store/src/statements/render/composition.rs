@@ -76,7 +76,6 @@ statements! {
         }
     }
 
-    /// By composition.
     fn render_profile_list(composition: Option<&str>) -> Vec<ProfileRow> {
         "select composition, definition
          from render_profile

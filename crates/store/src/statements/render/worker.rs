@@ -27,7 +27,6 @@ statements! {
         "delete from render_worker where seen_at < $1"
     }
 
-    /// By name.
     fn render_worker_list(since: DbTime) -> Vec<WorkerRow> {
         "select process, name, capacity, in_flight, state, seen_at, farm_micros, copy_micros
          from render_worker

@@ -30,7 +30,6 @@ pub(super) const WORK: Duration = Duration::from_secs(2);
 
 const RELAYS: usize = 2;
 
-/// What the rounds need.
 pub(super) struct Lively<'a> {
     pub(super) context: &'a Context,
     pub(super) setup: &'a Arc<Setup>,

@@ -21,7 +21,6 @@ const ORDERS: usize = 300;
 /// Transactions, and events of each.
 const ROUNDS: usize = 60;
 const EVENTS: usize = 50;
-/// Between two transactions.
 const PAUSE: Duration = Duration::from_millis(25);
 /// The same for those who look: about 20 seconds.
 const SLOW_ROUNDS: usize = 40;
@@ -77,7 +76,6 @@ pub(super) fn sink(setup: &Setup) -> String {
     format!("file:{}", setup.folder.join("published.jsonl").display())
 }
 
-/// Starts one of them.
 pub(super) fn start(setup: &Setup, sink: &str, number: usize) -> Result<Child, Failure> {
     let failed = |error: std::io::Error| Failure::unexpected("a relay could not be started", &error);
     setup.relay(number, sink).and_then(|mut command| command.spawn()).map_err(failed)

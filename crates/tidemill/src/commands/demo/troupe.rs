@@ -21,7 +21,6 @@ const GOODBYE: Duration = Duration::from_secs(5);
 /// Starts the process with this number.
 type Start = Box<dyn Fn(usize) -> Result<Child, Failure> + Send + Sync>;
 
-/// Processes of one kind.
 pub(super) struct Troupe {
     start: Start,
     places: Mutex<Vec<Place>>,

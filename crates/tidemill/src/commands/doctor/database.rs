@@ -17,7 +17,6 @@ const SKEW_MAX: Duration = Duration::from_secs(1);
 /// Below this the embedded database soon cannot write.
 const FREE_BYTES_MIN: u64 = 256 * 1024 * 1024;
 
-/// All about it.
 pub(super) async fn look(context: &Context) -> Vec<Check> {
     let mut checks = Vec::new();
     match context.bare_store().await {

@@ -18,7 +18,6 @@ const HEAD: &str = "\
 #   tidemill config show --origin    what is in force, and where it comes from
 ";
 
-/// The whole file.
 pub(super) fn text() -> String {
     let mut text = HEAD.to_owned();
     // What belongs to no table has to stand before all tables.

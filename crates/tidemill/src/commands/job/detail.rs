@@ -19,7 +19,6 @@ struct Contexts {
     steps: Vec<(String, Value)>,
 }
 
-/// Shows one execution.
 pub(super) async fn show(id: ExecutionId, with_contexts: bool, context: &Context) -> Result<Exit, Failure> {
     let store = context.store().await?;
     let mut tx = store.read().await?;

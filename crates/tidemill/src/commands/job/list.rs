@@ -174,7 +174,6 @@ fn instance(record: &InstanceRecord) -> Value {
     })
 }
 
-/// One parameter, for programs.
 pub(super) fn parameter(parameter: &ParameterRecord) -> Value {
     json!({
         "name": parameter.name,

@@ -15,7 +15,6 @@ use tidemill_engine::SystemClock;
 use tidemill_store::job::{ExecutionFilter, StepRecord};
 use tidemill_store::{Store, StoreError};
 
-/// How often to look.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// How many looks lie between two lines, where there is no terminal.
@@ -99,7 +98,6 @@ impl Progress {
     }
 }
 
-/// Where progress is shown.
 enum Face<'a> {
     Bar { bar: ProgressBar, step: Option<StepExecutionId> },
     Lines { context: &'a Context, clock: SystemClock, looks: u32, first: Option<(Progress, Monotonic)> },

@@ -29,11 +29,9 @@ pub(super) const GRACE: Duration = Duration::from_secs(20);
 pub(super) struct Manner {
     /// Go on although the definition of the job has changed.
     pub(super) accept_change: bool,
-    /// The next instance.
     pub(super) next: bool,
 }
 
-/// Runs a job.
 pub(super) async fn launch(
     job: &str,
     arguments: &[String],
@@ -57,7 +55,6 @@ pub(super) async fn launch(
 /// The job that a command line means, with those that it can be run with.
 pub(super) struct Meant {
     pub(super) definitions: Definitions,
-    /// Its name.
     pub(super) job: String,
 }
 

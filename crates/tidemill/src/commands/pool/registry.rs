@@ -25,7 +25,6 @@ impl Batch {
         item.contains_key("dag_run_id")
     }
 
-    /// Reads an item.
     pub(super) fn read(item: &Item) -> Result<Self, String> {
         let required = |name: &str| text(item, name)?.ok_or(format!("{name} is missing"));
         let (dag_id, run_id) = (required("dag_id")?, required("dag_run_id")?);

@@ -23,17 +23,14 @@ pub(crate) struct Setup {
     pub(crate) staging: LocalPath,
     /// All places, as nodes and this host see them.
     pub(crate) places: Places,
-    /// What jobs may use.
     pub(crate) allow: AllowList,
     /// What is tried again, and when.
     pub(crate) policy: Policy,
     /// How long things may take.
     pub(crate) clocks: Clocks,
-    /// How often workers look.
     pub(crate) polling: Polling,
     /// The zone of broadcast dates.
     pub(crate) zone: Zone,
-    /// The tags of jobs.
     pub(crate) tags: Option<String>,
 }
 
@@ -66,7 +63,6 @@ impl Faults {
 }
 
 impl Setup {
-    /// Reads all of it.
     pub(crate) fn read(settings: &Render) -> Result<Self, Failure> {
         let mut faults = Faults::default();
         let folders = folders(settings, &mut faults);

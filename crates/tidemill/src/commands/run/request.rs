@@ -44,7 +44,6 @@ impl FromStr for PoolSpec {
     }
 }
 
-/// What is asked for.
 pub(super) struct Request {
     pub(super) ask: Ask,
     /// The same as each pool understands it, by its name.

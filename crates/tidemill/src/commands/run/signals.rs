@@ -23,7 +23,6 @@ impl Signals {
         })
     }
 
-    /// The next of them.
     pub(super) async fn next(&mut self) -> Signal {
         tokio::select! {
             _signal = self.terminate.recv() => Signal::TERM,

@@ -19,11 +19,8 @@ use tidemill_engine::pool::{Hold, Pools};
 /// How often people are told where it stands, at a terminal and in a log.
 const TOLD_EVERY: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(30));
 
-/// How waiting ended.
 pub(super) enum Waited {
-    /// The units are there.
     Held(Hold),
-    /// Somebody asked to end.
     Interrupted(Signal),
 }
 

@@ -40,7 +40,6 @@ impl Background {
         })
     }
 
-    /// Starts them.
     pub(super) fn start(self, process: &Process, launcher: &Launcher, pools: &Pools) -> Loops {
         let (mut all, store) = (JoinSet::new(), pools.store());
         all.spawn(reaper::run(process.clone()));
@@ -65,7 +64,6 @@ impl Background {
     }
 }
 
-/// Loops that run.
 pub(super) struct Loops {
     _end_when_dropped: JoinSet<()>,
     launching: [AbortHandle; 2],

@@ -20,7 +20,6 @@ const NAMED: usize = 5;
 /// So many records of a ticket are read.
 const RECORDS: u32 = 1_000;
 
-/// All about one ticket.
 pub(super) struct Explained {
     pub(super) record: TicketRecord,
     /// How full its pool is; none when it has ended.

@@ -10,7 +10,6 @@ fn state(bench: &Bench, dag: &str) -> Option<State> {
     bench.ticket("ADW", dag).map(|ticket| ticket.state)
 }
 
-/// Somebody who promised heartbeats.
 fn beating(bench: &mut Bench, dag: &str) -> TicketId {
     let mut wish = bench.wish(dag, &[("ADW", 4)]);
     wish.lease_for = Some(LEASE);

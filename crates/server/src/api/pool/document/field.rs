@@ -42,7 +42,6 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// The request itself.
     pub(super) fn of(request: &'a Value) -> Result<Self, BadField> {
         match request {
             Value::Object(map) => Ok(Self { place: String::new(), map }),

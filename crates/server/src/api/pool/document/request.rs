@@ -17,7 +17,6 @@ const HEARTBEAT_SECONDS_MAX: i64 = 24 * 3600;
 pub enum Action {
     /// Take units, or wait for them.
     Acquire,
-    /// Give them back.
     Release,
     /// Tell how the pools stand.
     Status,
@@ -31,18 +30,14 @@ const ACTIONS: [(&str, Action); 3] =
 pub enum Request {
     /// Take units, or wait for them.
     Acquire(Box<Acquire>),
-    /// Give them back.
     Release(Release),
     /// Tell how the pools stand.
     Status(Status),
 }
 
-/// Somebody wants units.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Acquire {
-    /// Of which pool.
     pub pool: PoolKey,
-    /// For whom.
     pub holder: Holder,
     /// What is read with them.
     pub table_name: Option<String>,
@@ -52,7 +47,6 @@ pub struct Acquire {
     pub hint: Option<String>,
     /// In how many partitions the batch reads, by its batch spec.
     pub partitions: Option<NonZeroU32>,
-    /// How much it matters.
     pub class: Class,
     /// With how many it could do; none for what the pool says.
     pub min_parallel: Option<NonZeroU32>,
@@ -65,9 +59,7 @@ pub struct Acquire {
 /// Somebody gives units back, or no longer waits for them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Release {
-    /// Of which pool.
     pub pool: PoolKey,
-    /// Whose.
     pub holder: Holder,
     /// The epoch of the grant that is given back; none for whichever there is.
     pub epoch: Option<i64>,
@@ -91,12 +83,10 @@ pub enum PoolKey {
     SrcDbId(i64),
 }
 
-/// Whose units they are.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Holder {
     /// The DAG. Two DAGs may have runs of the same name.
     pub dag_id: String,
-    /// Its run.
     pub dag_run_id: String,
     /// The task of the run, if one run has several holders.
     pub task_id: Option<String>,
@@ -107,7 +97,6 @@ pub struct Holder {
 /// How a batch has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// Well.
     Completed,
     /// Not well.
     Failed,

@@ -77,7 +77,6 @@ fn refusal(reason: Reason) -> Waiting {
     }
 }
 
-/// What came back.
 pub(super) fn released(released: &Released) -> ReleaseAnswer {
     let is_nothing = !released.released && !released.cancelled_waiting;
     ReleaseAnswer {

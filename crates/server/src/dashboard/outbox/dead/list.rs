@@ -19,7 +19,6 @@ use tidemill_store::outbox::Excepted;
 use tidemill_store::outbox::exception::ExceptionRecord;
 use tidemill_store::{StoreError, Tx};
 
-/// Rows of a page.
 const PAGE_ROWS: u32 = 50;
 /// How far is counted for the numbers of states.
 const STATES_COUNT_MAX: u32 = 1_000;
@@ -38,7 +37,6 @@ fn count_region(excepted: &Excepted, word: StateWord) -> Region {
     Region::whole(&name, Audience::On(&[Page::DeadEvents]), markup)
 }
 
-/// The page.
 pub(crate) async fn page(visit: Visit, Asked(wanted): Asked<Wanted>) -> Result<Html<String>, Problem> {
     let filter = wanted.filter()?;
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;

@@ -30,12 +30,9 @@ const BATCH: u32 = 500;
 /// The fields of an address or a form, of which some come several times.
 type Pairs = Vec<(String, String)>;
 
-/// Which events are meant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Meant {
-    /// These.
     Picked(Vec<EventId>),
-    /// All that match.
     Matching(Box<Wanted>),
 }
 
@@ -205,7 +202,6 @@ fn sheet(verb: &Verb, visit: &Visit, meant: &Meant, count: Count) -> Markup {
     }
 }
 
-/// Tries events again.
 pub(crate) async fn replay(visit: Visit, Fields(pairs): Fields<Pairs>) -> Result<Response, Problem> {
     order(&Verb::Replay, &visit, &pairs).await
 }

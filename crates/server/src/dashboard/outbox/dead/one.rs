@@ -32,7 +32,6 @@ use tidemill_store::outbox::exception::{ExceptionDetail, ExceptionRecord};
 /// As much of a payload as a page shows; the API has all of it.
 const PAYLOAD_CHARS_MAX: usize = 64 * 1024;
 
-/// The page.
 pub(crate) async fn page(visit: Visit, Path(text): Path<String>) -> Result<Html<String>, Problem> {
     let id = EventId::new(id(&text)?);
     let (pulse, mut tx) = Pulse::read(&visit.state).await?;
@@ -245,7 +244,6 @@ fn sheet(verb: &Verb, visit: &Visit, record: &ExceptionRecord, now: Timestamp) -
     }
 }
 
-/// Tries an event again.
 pub(crate) async fn replay(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,

@@ -25,7 +25,6 @@ pub(super) fn standing(record: &ExceptionRecord) -> Markup {
     }
 }
 
-/// A row.
 pub(super) fn row(state: &State, record: &ExceptionRecord, times: &Times, buttons: Buttons) -> Markup {
     let id = record.id;
     html! {

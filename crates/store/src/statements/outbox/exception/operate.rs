@@ -130,7 +130,6 @@ statements! {
            and x.event_id {in $1}"
     }
 
-    /// Overrides where these go.
     fn exception_redirect(ids: &[i64], topic: &str) -> () {
         bind(list(ids), topic)
         "update tidemill_outbox_exception

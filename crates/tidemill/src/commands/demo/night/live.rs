@@ -21,7 +21,6 @@ const SPEED: u32 = 720;
 /// How long a batch stays for an answer before it asks again.
 const WAIT: Duration = Duration::from_secs(5);
 
-/// Makes the pools.
 pub(in crate::commands::demo) async fn create_pools(store: &Store) -> Result<(), Failure> {
     for (name, id, max_units, threshold_percent) in DATABASES {
         let mut settings = Settings::new(name.parse().map_err(unexpected)?, max_units / SHARE);

@@ -5,7 +5,6 @@ use std::f64::consts::TAU;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-/// How many there are.
 const BATCHES: usize = 1_200;
 
 /// The median run of a batch that asks for eight, in seconds: about a third more than the databases can take at the peak.
@@ -20,13 +19,11 @@ const ARRIVALS: [(f64, f64, f64); 4] = [(0.0, 1.0, 0.1), (1.0, 3.0, 0.7), (3.0, 
 /// What they ask for, and the share that asks for no more.
 const PARALLEL: [(u32, f64); 6] = [(1, 0.1), (2, 0.2), (4, 0.45), (8, 0.75), (16, 0.92), (32, 1.0)];
 
-/// One batch.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Batch {
     pub(super) dag_id: String,
     pub(super) table: String,
     pub(super) database: &'static str,
-    /// After midnight.
     pub(super) arrives: Duration,
     pub(super) parallel: NonZeroU32,
     /// In seconds, with what it asks for.

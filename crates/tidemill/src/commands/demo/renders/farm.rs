@@ -29,7 +29,6 @@ pub(super) struct DemoFarm {
 /// What becomes of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fate {
-    /// A film.
     Good,
     /// A film that is cut off, and said to be finished.
     Spoilt,

@@ -28,7 +28,6 @@ pub(in crate::commands::demo) struct Films {
 }
 
 impl Films {
-    /// Starts the worker.
     pub(in crate::commands::demo) fn start(
         context: &Context,
         store: &Store,

@@ -5,7 +5,6 @@ use super::boxes;
 use tidemill_domain::render::{Failure, LocalPath, Probe, Profile, Trouble};
 use tidemill_engine::render::{Asking, Inspector};
 
-/// Looks at boxes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BoxInspector;
 
