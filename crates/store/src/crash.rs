@@ -36,7 +36,21 @@ pub fn pass(name: &str) {
     if FREEZE.is_reached(name) {
         // All of the process stops here, as it does when its host is suspended.
         let _stopped = kill_process(getpid(), Signal::STOP);
+        // The signal stops the process once any of its threads takes it. Until then this one must not go on.
+        while is_stop_pending() {
+            std::thread::yield_now();
+        }
     }
+}
+
+/// Whether a `SIGSTOP` was sent to this process and no thread has taken it yet.
+#[cfg(feature = "crash-points")]
+fn is_stop_pending() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let pending = status.lines().find_map(|line| line.strip_prefix("ShdPnd:"));
+    let pending = pending.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
+    let stop = rustix::process::Signal::STOP.as_raw();
+    pending >> (stop - 1) & 1 == 1
 }
 
 /// A point that a variable names, and how often it was passed.
