@@ -1,7 +1,7 @@
 //! Reads given partitions of a topic from one offset to another. It belongs to no group and commits nothing: where to go
 //! on is for the caller to know. All of it blocks, so it has a thread of its own.
 
-use crate::blame::{self, Blame};
+use crate::error_class::{self, ErrorClass};
 use crate::failure::ReadFailure;
 use crate::options::KafkaOptions;
 use rdkafka::config::{ClientConfig, FromClientConfigAndContext, RDKafkaLogLevel};
@@ -245,7 +245,7 @@ impl Consumer {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error.rdkafka_error_code(),
             };
-            let is_final = code.is_some_and(|code| blame::of(code) == Blame::Topic);
+            let is_final = code.is_some_and(|code| error_class::of(code) == ErrorClass::Topic);
             if is_final || self.clock.monotonic().since(since) >= self.patience {
                 return Err(self.failure(topic, code));
             }
@@ -255,7 +255,7 @@ impl Consumer {
 
     fn failure(&self, topic: &str, code: Option<RDKafkaErrorCode>) -> ReadFailure {
         match code {
-            Some(code) if blame::of(code) == Blame::Topic => {
+            Some(code) if error_class::of(code) == ErrorClass::Topic => {
                 ReadFailure::Topic { topic: topic.to_owned(), why: code.to_string() }
             }
             code => ReadFailure::Unreachable {

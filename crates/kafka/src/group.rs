@@ -5,8 +5,8 @@
 //! database may not know of. And nobody ousts others whose own lease may be over: the rightful owner may have published
 //! and settled what its last receipt does not name any more.
 
-use crate::blame::{self, Blame};
 use crate::delivery::{Report, Wave};
+use crate::error_class::{self, ErrorClass};
 use crate::order::Batch;
 use crate::producer::{Pace, Producer, Sent};
 use crate::publisher::{KafkaPublisher, Sending, Verdict};
@@ -342,10 +342,10 @@ impl HeldGroup {
         let reports = done.wave.reports();
         let Some(Report::Failed(code)) = reports.get(done.places.len()) else { return None };
         let (group, topic) = (self.group, self.receipts.topic());
-        let helps = match blame::of(*code) {
-            Blame::Record => "lower outbox.batch_size or raise message.max.bytes".to_owned(),
-            Blame::Topic => format!("let this relay write to the topic {topic}"),
-            Blame::Sink => return None,
+        let helps = match error_class::of(*code) {
+            ErrorClass::Record => "lower outbox.batch_size or raise message.max.bytes".to_owned(),
+            ErrorClass::Topic => format!("let this relay write to the topic {topic}"),
+            ErrorClass::Sink => return None,
         };
         Some((*code, format!("the receipt of {group} is refused: {code}; {helps}")))
     }

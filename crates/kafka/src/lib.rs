@@ -1,7 +1,7 @@
 //! Kafka: the outbox's publisher, a reader of topics for jobs, and what reads back for `outbox verify`.
 //!
 //! Reading order: [`options`] (what can be set), [`client`] (the settings of the client, as an allow-list),
-//! [`security`] (TLS and SASL), [`route`] (which topic), [`header`] (what goes with a record), [`blame`] (whose fault a
+//! [`security`] (TLS and SASL), [`route`] (which topic), [`header`] (what goes with a record), [`error_class`] (whose fault a
 //! failure is), then `order` (what may be sent at once, and what became of it), `delivery` (the reports of one wave),
 //! `producer` (one producer and its life), `topic` (which topics there are) and [`publisher`], which brings them together;
 //! in transactions do so `transaction` (what a client has of them), `receipt` (what was sent, read back by whoever comes
@@ -9,10 +9,10 @@
 //! from one offset to another), [`failure`], [`reader`] (the items of a step) and [`verify`]; and [`cluster`], for those who
 //! only ask whether the brokers answer.
 
-pub mod blame;
 pub mod client;
 pub mod cluster;
 pub mod consumer;
+pub mod error_class;
 pub mod failure;
 pub mod header;
 pub mod options;

@@ -13,12 +13,12 @@ use tidemill_engine::outbox::Outcome;
 pub(crate) struct Batch<'a> {
     records: &'a [Record],
     topics: Vec<Cow<'a, str>>,
-    fates: Vec<Fate>,
+    states: Vec<RecordState>,
 }
 
 /// What is known of a record.
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Fate {
+enum RecordState {
     Open,
     Delivered,
     Refused(String),
@@ -34,7 +34,7 @@ pub(crate) struct Settled {
 
 /// How it stands with an aggregate, seen from its first record on.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Standing<'a> {
+enum AggregateState<'a> {
     /// The next one that is open goes to this topic.
     Next(&'a str),
     /// Something has to happen before the rest may be sent.
@@ -45,7 +45,11 @@ enum Standing<'a> {
 impl<'a> Batch<'a> {
     pub(crate) fn new(records: &'a [Record], topics: &'a Topics) -> Self {
         let of = |record: &'a Record| topics.of(&record.event_type, &record.topic, record.is_redirected);
-        Self { records, topics: records.iter().map(of).collect(), fates: vec![Fate::Open; records.len()] }
+        Self {
+            records,
+            topics: records.iter().map(of).collect(),
+            states: vec![RecordState::Open; records.len()],
+        }
     }
 
     pub(crate) fn records(&self) -> &'a [Record] {
@@ -57,17 +61,17 @@ impl<'a> Batch<'a> {
     }
 
     pub(crate) fn deliver(&mut self, n: usize) {
-        self.set(n, Fate::Delivered);
+        self.set(n, RecordState::Delivered);
     }
 
     /// It will never be taken.
     pub(crate) fn refuse(&mut self, n: usize, why: String) {
-        self.set(n, Fate::Refused(why));
+        self.set(n, RecordState::Refused(why));
     }
 
-    fn set(&mut self, n: usize, fate: Fate) {
-        if let Some(place) = self.fates.get_mut(n) {
-            *place = fate;
+    fn set(&mut self, n: usize, state: RecordState) {
+        if let Some(place) = self.states.get_mut(n) {
+            *place = state;
         }
     }
 
@@ -75,23 +79,23 @@ impl<'a> Batch<'a> {
     pub(crate) fn next_wave(&self) -> Vec<usize> {
         let first = self.topic(0);
         let is_simple = self.topics.iter().all(|topic| topic == first)
-            && self.fates.iter().all(|fate| !matches!(fate, Fate::Refused(_)));
-        let open = |n: &usize| self.fates.get(*n) == Some(&Fate::Open);
+            && self.states.iter().all(|state| !matches!(state, RecordState::Refused(_)));
+        let open = |n: &usize| self.states.get(*n) == Some(&RecordState::Open);
         if is_simple {
             return (0..self.records.len()).filter(open).collect();
         }
-        let mut standings: HashMap<&Aggregate, Standing<'_>> = HashMap::new();
+        let mut standings: HashMap<&Aggregate, AggregateState<'_>> = HashMap::new();
         let mut wave = Vec::new();
-        for (n, (record, fate)) in self.records.iter().zip(&self.fates).enumerate() {
+        for (n, (record, state)) in self.records.iter().zip(&self.states).enumerate() {
             let standing = standings.get(&record.aggregate).copied();
-            let now = match (fate, standing) {
-                (Fate::Delivered, _) => continue,
-                (Fate::Refused(_), _) | (_, Some(Standing::Blocked)) => Standing::Blocked,
-                (Fate::Open, None) => Standing::Next(self.topic(n)),
-                (Fate::Open, Some(next)) if next == Standing::Next(self.topic(n)) => next,
-                (Fate::Open, Some(_)) => Standing::Waiting,
+            let now = match (state, standing) {
+                (RecordState::Delivered, _) => continue,
+                (RecordState::Refused(_), _) | (_, Some(AggregateState::Blocked)) => AggregateState::Blocked,
+                (RecordState::Open, None) => AggregateState::Next(self.topic(n)),
+                (RecordState::Open, Some(next)) if next == AggregateState::Next(self.topic(n)) => next,
+                (RecordState::Open, Some(_)) => AggregateState::Waiting,
             };
-            if matches!(now, Standing::Next(_)) {
+            if matches!(now, AggregateState::Next(_)) {
                 wave.push(n);
             }
             standings.insert(&record.aggregate, now);
@@ -103,11 +107,11 @@ impl<'a> Batch<'a> {
     pub(crate) fn whole_wave(&self) -> Vec<usize> {
         let mut blocked: HashSet<&Aggregate> = HashSet::new();
         let mut wave = Vec::new();
-        for (n, (record, fate)) in self.records.iter().zip(&self.fates).enumerate() {
-            match fate {
-                Fate::Refused(_) => drop(blocked.insert(&record.aggregate)),
-                Fate::Open if !blocked.contains(&record.aggregate) => wave.push(n),
-                Fate::Open | Fate::Delivered => {}
+        for (n, (record, state)) in self.records.iter().zip(&self.states).enumerate() {
+            match state {
+                RecordState::Refused(_) => drop(blocked.insert(&record.aggregate)),
+                RecordState::Open if !blocked.contains(&record.aggregate) => wave.push(n),
+                RecordState::Open | RecordState::Delivered => {}
             }
         }
         wave
@@ -116,29 +120,29 @@ impl<'a> Batch<'a> {
     /// What became of each record, when what is still open cannot be sent for this reason. Whatever arrived too early is
     /// sent again behind what it has overtaken, so that the last word of an aggregate is the right one.
     pub(crate) fn settle(self, why: &str) -> Settled {
-        let mut standings: HashMap<&Aggregate, Standing<'_>> = HashMap::new();
+        let mut standings: HashMap<&Aggregate, AggregateState<'_>> = HashMap::new();
         let mut early = Vec::new();
         let unavailable = || Outcome::Unavailable { why: why.to_owned() };
-        let is_whole = self.fates.iter().all(|fate| *fate == Fate::Delivered);
+        let is_whole = self.states.iter().all(|state| *state == RecordState::Delivered);
         if is_whole {
             return Settled { outcomes: vec![Outcome::Delivered; self.records.len()], early };
         }
         let mut outcomes = Vec::with_capacity(self.records.len());
-        for (n, (record, fate)) in self.records.iter().zip(self.fates).enumerate() {
+        for (n, (record, state)) in self.records.iter().zip(self.states).enumerate() {
             let standing = standings.get(&record.aggregate).copied();
-            outcomes.push(match (fate, standing) {
-                (Fate::Delivered, None) => Outcome::Delivered,
-                (fate, Some(Standing::Blocked)) => {
-                    early.extend((fate == Fate::Delivered).then_some(n));
+            outcomes.push(match (state, standing) {
+                (RecordState::Delivered, None) => Outcome::Delivered,
+                (state, Some(AggregateState::Blocked)) => {
+                    early.extend((state == RecordState::Delivered).then_some(n));
                     Outcome::Held
                 }
-                (Fate::Refused(why), _) => {
-                    standings.insert(&record.aggregate, Standing::Blocked);
+                (RecordState::Refused(why), _) => {
+                    standings.insert(&record.aggregate, AggregateState::Blocked);
                     Outcome::Refused { why, is_permanent: true }
                 }
-                (fate, _) => {
-                    early.extend((fate == Fate::Delivered).then_some(n));
-                    standings.insert(&record.aggregate, Standing::Waiting);
+                (state, _) => {
+                    early.extend((state == RecordState::Delivered).then_some(n));
+                    standings.insert(&record.aggregate, AggregateState::Waiting);
                     unavailable()
                 }
             });
@@ -199,8 +203,8 @@ mod tests {
             .collect();
         let topics = Topics::default();
         let mut batch = Batch::new(&records, &topics);
-        for (n, (_, _, fate)) in cases.iter().enumerate() {
-            match fate {
+        for (n, (_, _, state)) in cases.iter().enumerate() {
+            match state {
                 1 => batch.deliver(n),
                 2 => batch.refuse(n, "no".into()),
                 _ => {}
@@ -230,7 +234,7 @@ mod tests {
                     }
                 }
                 let delivered = settled.outcomes.iter().filter(|outcome| **outcome == Outcome::Delivered).count();
-                let arrived = cases.iter().filter(|(_, _, fate)| *fate == 1).count();
+                let arrived = cases.iter().filter(|(_, _, state)| *state == 1).count();
                 assert_eq!(delivered + settled.early.len(), arrived);
             });
         }
@@ -260,9 +264,9 @@ mod tests {
             check(&cases, |_, batch| {
                 let wave = batch.whole_wave();
 
-                for (n, (aggregate, _, fate)) in cases.iter().enumerate() {
-                    let is_blocked = cases[..n].iter().any(|(other, _, fate)| other == aggregate && *fate == 2);
-                    assert_eq!(wave.contains(&n), *fate == 0 && !is_blocked);
+                for (n, (aggregate, _, state)) in cases.iter().enumerate() {
+                    let is_blocked = cases[..n].iter().any(|(other, _, state)| other == aggregate && *state == 2);
+                    assert_eq!(wave.contains(&n), *state == 0 && !is_blocked);
                 }
                 assert!(wave.windows(2).all(|pair| pair[0] < pair[1]));
             });

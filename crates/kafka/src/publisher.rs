@@ -4,8 +4,8 @@
 //! When a broker refuses a record that travelled in a batch, nobody knows which one of the batch is meant. Then all of them
 //! travel once more, each by itself, until the culprit is known; its aggregate is held back, and the rest goes on.
 
-use crate::blame::{self, Blame};
 use crate::delivery::{Report, Wave};
+use crate::error_class::{self, ErrorClass};
 use crate::header;
 use crate::options::{KafkaError, KafkaOptions};
 use crate::order::Batch;
@@ -171,7 +171,7 @@ impl KafkaPublisher {
                         continue;
                     }
                     // The producer has looked at nothing but this record.
-                    Sent::Failed(code) if blame::of(code) == Blame::Record => {
+                    Sent::Failed(code) if error_class::of(code) == ErrorClass::Record => {
                         refused.insert(&record.aggregate);
                         wave.report(place, Report::Refused(code));
                     }
@@ -215,17 +215,17 @@ impl KafkaPublisher {
                 batch.refuse(n, format!("topic {}: {code}", batch.topic(n)));
                 Verdict::Clean
             }
-            Report::Failed(code) => match blame::of(code) {
-                Blame::Record if pace == Pace::Together && together > 1 => Verdict::Suspected,
-                Blame::Record => {
+            Report::Failed(code) => match error_class::of(code) {
+                ErrorClass::Record if pace == Pace::Together && together > 1 => Verdict::Suspected,
+                ErrorClass::Record => {
                     batch.refuse(n, format!("topic {}: {code}", batch.topic(n)));
                     Verdict::Blamed
                 }
-                Blame::Topic => {
+                ErrorClass::Topic => {
                     self.known.refuse(batch.topic(n), code);
                     Verdict::Blamed
                 }
-                Blame::Sink => Verdict::Failed(code),
+                ErrorClass::Sink => Verdict::Failed(code),
             },
         }
     }

@@ -1,7 +1,7 @@
 //! Which topics there are. They are asked for before the first record goes there: of an aggregate whose events go to
 //! several topics, nothing may arrive behind a record whose topic does not exist.
 
-use crate::blame::{self, Blame};
+use crate::error_class::{self, ErrorClass};
 use crate::producer::Producer;
 use rdkafka::types::RDKafkaErrorCode;
 use std::collections::HashMap;
@@ -70,7 +70,7 @@ impl Known {
                 Ok(Err(code)) if appears_soon(code) && attempt < ATTEMPTS => {
                     tokio::time::sleep(BETWEEN_ATTEMPTS).await;
                 }
-                Ok(Err(code)) if blame::of(code) == Blame::Topic => {
+                Ok(Err(code)) if error_class::of(code) == ErrorClass::Topic => {
                     return Look::Refused(self.refuse(topic, code));
                 }
                 Ok(Err(code)) => {

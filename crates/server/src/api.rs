@@ -179,9 +179,9 @@ pub(crate) fn too_large() -> Problem {
 
 /// The part of the address after `?`, refused with a problem when it is not understood.
 #[derive(Debug)]
-pub(crate) struct Asked<T>(pub(crate) T);
+pub(crate) struct QueryString<T>(pub(crate) T);
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryString<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {

@@ -12,7 +12,7 @@ pub use hub::{Live, Refused, Resume, Subscription};
 pub use producer::run;
 
 use crate::access::Principal;
-use crate::api::Asked;
+use crate::api::QueryString;
 use crate::dashboard::region::Page;
 use crate::problem::Problem;
 use crate::state::State;
@@ -51,7 +51,7 @@ pub(crate) struct Listening {
 pub(crate) async fn events(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,
-    Asked(asked): Asked<Listening>,
+    QueryString(asked): QueryString<Listening>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     if state.inner().is_draining.load(Ordering::Relaxed) {

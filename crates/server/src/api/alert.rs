@@ -1,7 +1,7 @@
 //! Alerts and their silences.
 
 use crate::access::Principal;
-use crate::api::{Asked, Body, limit};
+use crate::api::{Body, QueryString, limit};
 use crate::mutation;
 use crate::problem::Problem;
 use crate::state::State;
@@ -128,7 +128,7 @@ fn subject(text: Option<&String>) -> Result<Option<Subject>, Problem> {
 #[utoipa::path(get, path = "/api/v1/alerts", params(ListAlerts), responses((status = 200, body = Alerts)))]
 pub(crate) async fn list(
     Given(state): Given<State>,
-    Asked(asked): Asked<ListAlerts>,
+    QueryString(asked): QueryString<ListAlerts>,
 ) -> Result<Json<Alerts>, Problem> {
     let mut tx = state.read().await?;
     let records = tx.alerts().list(limit(asked.limit)?).await?;

@@ -1,6 +1,6 @@
 //! The audit log.
 
-use crate::api::{Asked, limit};
+use crate::api::{QueryString, limit};
 use crate::problem::Problem;
 use crate::state::State;
 use axum::Json;
@@ -84,7 +84,7 @@ impl From<AuditRecord> for Entry {
 #[utoipa::path(get, path = "/api/v1/audit", params(ListAudit), responses((status = 200, body = Entries)))]
 pub(crate) async fn list(
     Given(state): Given<State>,
-    Asked(asked): Asked<ListAudit>,
+    QueryString(asked): QueryString<ListAudit>,
 ) -> Result<Json<Entries>, Problem> {
     let limit = limit(asked.limit)?;
     let since = asked.since.as_deref().map(str::parse).transpose();

@@ -3,7 +3,7 @@
 pub mod content;
 pub mod operate;
 
-use crate::api::{Asked, id, limit};
+use crate::api::{QueryString, id, limit};
 use crate::problem::Problem;
 use crate::state::State;
 use axum::Json;
@@ -268,7 +268,7 @@ impl ExecutionDetail {
 #[utoipa::path(get, path = "/api/v1/executions", params(ListExecutions), responses((status = 200, body = Executions)))]
 pub(crate) async fn list(
     Given(state): Given<State>,
-    Asked(asked): Asked<ListExecutions>,
+    QueryString(asked): QueryString<ListExecutions>,
 ) -> Result<Json<Executions>, Problem> {
     let limit = limit(asked.limit)?;
     let number = |asked: Option<i64>| asked.map(|number| id(&number.to_string())).transpose();

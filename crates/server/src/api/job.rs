@@ -3,7 +3,7 @@
 pub mod launch;
 
 use crate::api::execution::Parameter;
-use crate::api::{Asked, id, limit};
+use crate::api::{QueryString, id, limit};
 use crate::problem::Problem;
 use crate::state::State;
 use axum::Json;
@@ -192,7 +192,7 @@ impl From<&Defined> for Definition {
 #[utoipa::path(get, path = "/api/v1/jobs", params(ListJobs), responses((status = 200, body = Jobs)))]
 pub(crate) async fn list(
     Given(state): Given<State>,
-    Asked(asked): Asked<ListJobs>,
+    QueryString(asked): QueryString<ListJobs>,
 ) -> Result<Json<Jobs>, Problem> {
     let limit = limit(asked.limit)?;
     let mut tx = state.read().await?;
@@ -238,7 +238,7 @@ pub(crate) async fn show(
 pub(crate) async fn instances(
     Given(state): Given<State>,
     Path(name): Path<String>,
-    Asked(asked): Asked<ListInstances>,
+    QueryString(asked): QueryString<ListInstances>,
 ) -> Result<Json<Instances>, Problem> {
     let name = checked(name)?;
     let limit = limit(asked.limit)?;

@@ -1,6 +1,6 @@
 //! Leases.
 
-use crate::api::{Asked, limit};
+use crate::api::{QueryString, limit};
 use crate::problem::Problem;
 use crate::state::State;
 use axum::Json;
@@ -69,7 +69,7 @@ impl From<&LeaseRecord> for Lease {
 #[utoipa::path(get, path = "/api/v1/leases", params(ListLeases), responses((status = 200, body = Leases)))]
 pub(crate) async fn list(
     Given(state): Given<State>,
-    Asked(asked): Asked<ListLeases>,
+    QueryString(asked): QueryString<ListLeases>,
 ) -> Result<Json<Leases>, Problem> {
     let mut tx = state.read().await?;
     let records = tx.leases().list(limit(asked.limit)?).await?;

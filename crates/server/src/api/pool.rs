@@ -12,7 +12,7 @@ pub mod request;
 pub mod ticket;
 
 use crate::access::Principal;
-use crate::api::{Asked, limit};
+use crate::api::{QueryString, limit};
 use crate::mutation;
 use crate::problem::Problem;
 use crate::state::State;
@@ -176,7 +176,7 @@ fn shown(record: &PoolRecord, now: Timestamp) -> Pool {
 #[utoipa::path(get, path = "/api/v1/pools", params(ListPools), responses((status = 200, body = Pools)))]
 pub(crate) async fn list(
     Given(state): Given<State>,
-    Asked(asked): Asked<ListPools>,
+    QueryString(asked): QueryString<ListPools>,
 ) -> Result<Json<Pools>, Problem> {
     let mut tx = state.read().await?;
     let (records, now) = (tx.pools().list(limit(asked.limit)?).await?, tx.now().await?);

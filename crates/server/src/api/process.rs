@@ -1,6 +1,6 @@
 //! Processes.
 
-use crate::api::{Asked, limit};
+use crate::api::{QueryString, limit};
 use crate::problem::Problem;
 use crate::state::State;
 use axum::Json;
@@ -66,7 +66,7 @@ impl Process {
 #[utoipa::path(get, path = "/api/v1/processes", params(ListProcesses), responses((status = 200, body = Processes)))]
 pub(crate) async fn list(
     Given(state): Given<State>,
-    Asked(asked): Asked<ListProcesses>,
+    QueryString(asked): QueryString<ListProcesses>,
 ) -> Result<Json<Processes>, Problem> {
     let mut tx = state.read().await?;
     let now = tx.now().await?;

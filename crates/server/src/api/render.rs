@@ -8,7 +8,7 @@ pub mod profile;
 pub mod worker;
 
 use crate::access::Principal;
-use crate::api::{Asked, Body, id, limit};
+use crate::api::{Body, QueryString, id, limit};
 use crate::mutation;
 use crate::problem::Problem;
 use crate::state::State;
@@ -233,7 +233,7 @@ pub(crate) async fn order(
 #[utoipa::path(get, path = "/api/v1/renders", params(ListRenders), responses((status = 200, body = RenderRows)))]
 pub(crate) async fn list(
     Given(state): Given<State>,
-    Asked(asked): Asked<ListRenders>,
+    QueryString(asked): QueryString<ListRenders>,
 ) -> Result<Json<RenderRows>, Problem> {
     let limit = limit(asked.limit)?;
     let filter = RenderFilter {

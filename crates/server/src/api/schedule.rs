@@ -1,8 +1,8 @@
 //! Schedules: when jobs are launched by themselves, and what became of each tick.
 
 use crate::access::Principal;
-use crate::api::execution::operate::{Order, Wish, checked};
-use crate::api::{Asked, Body, limit};
+use crate::api::execution::operate::{OptionalReason, Order, checked};
+use crate::api::{Body, QueryString, limit};
 use crate::mutation;
 use crate::problem::Problem;
 use crate::state::State;
@@ -160,7 +160,7 @@ fn shown(record: ScheduleRecord, state: &State) -> Schedule {
 #[utoipa::path(get, path = "/api/v1/schedules", params(ListSchedules), responses((status = 200, body = Schedules)))]
 pub(crate) async fn list(
     Given(state): Given<State>,
-    Asked(asked): Asked<ListSchedules>,
+    QueryString(asked): QueryString<ListSchedules>,
 ) -> Result<Json<Schedules>, Problem> {
     let mut tx = state.read().await?;
     let records = tx.schedules().list(limit(asked.limit)?).await?;
@@ -181,7 +181,7 @@ pub(crate) async fn show(
 pub(crate) async fn ticks(
     Given(state): Given<State>,
     Path(name): Path<String>,
-    Asked(asked): Asked<ListTicks>,
+    QueryString(asked): QueryString<ListTicks>,
 ) -> Result<Json<Ticks>, Problem> {
     let name = named(name)?;
     let limit = limit(asked.limit)?;
@@ -217,13 +217,13 @@ pub(crate) async fn pause(
 }
 
 /// Lets a schedule that is paused go on with its next tick.
-#[utoipa::path(post, path = "/api/v1/schedules/{name}/resume", params(("name" = String, Path, description = "Its name")), request_body = Wish, responses((status = 200, body = Schedule), (status = 404, body = crate::problem::ProblemBody)))]
+#[utoipa::path(post, path = "/api/v1/schedules/{name}/resume", params(("name" = String, Path, description = "Its name")), request_body = OptionalReason, responses((status = 200, body = Schedule), (status = 404, body = crate::problem::ProblemBody)))]
 pub(crate) async fn resume(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,
     Path(name): Path<String>,
     headers: HeaderMap,
-    Body(body): Body<Wish>,
+    Body(body): Body<OptionalReason>,
 ) -> Result<Response, Problem> {
     let name = named(name)?;
     let reason = body.reason.as_deref().map(checked).transpose()?;

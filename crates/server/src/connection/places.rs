@@ -300,14 +300,14 @@ impl Seat {
     }
 
     /// A request has arrived here; it is in hand until what is returned is dropped.
-    pub(super) fn take_in_hand(&self) -> InHand {
+    pub(super) fn take_in_hand(&self) -> OpenRequest {
         let mut book = self.places.book();
         book.wait_no_more(self.id);
         if let Some(held) = book.open.get_mut(&self.id) {
             held.has_asked = true;
         }
         drop(book);
-        InHand { places: Arc::clone(&self.places), id: self.id }
+        OpenRequest { places: Arc::clone(&self.places), id: self.id }
     }
 }
 
@@ -320,12 +320,12 @@ impl Drop for Seat {
 
 /// A request that has arrived, and whose answer has not been written yet.
 #[derive(Debug)]
-pub(super) struct InHand {
+pub(super) struct OpenRequest {
     places: Arc<Places>,
     id: u64,
 }
 
-impl Drop for InHand {
+impl Drop for OpenRequest {
     fn drop(&mut self) {
         self.places.book().wait(self.id);
         self.places.changed.notify_one();
@@ -336,7 +336,7 @@ impl Drop for InHand {
 #[derive(Debug)]
 pub(super) struct Answering {
     pub(super) body: axum::body::Body,
-    pub(super) _in_hand: InHand,
+    pub(super) _in_hand: OpenRequest,
 }
 
 impl hyper::body::Body for Answering {

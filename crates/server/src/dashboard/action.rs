@@ -2,9 +2,9 @@
 
 use crate::action::CannotPerform;
 use crate::dashboard::form::{self, Fields, OrderForm};
+use crate::dashboard::page_context::{PageContext, home};
 use crate::dashboard::part::{panel, refused};
 use crate::dashboard::region::{Audience, Page, Region};
-use crate::dashboard::visit::{Visit, home};
 use crate::mutation;
 use crate::problem::Problem;
 use crate::state::State;
@@ -37,7 +37,7 @@ pub(crate) fn region(state: &State) -> Option<Region> {
 }
 
 /// The panel with the button; nothing where the program has no such action.
-pub(crate) fn panel_of(visit: &Visit, button: Option<&Region>) -> Markup {
+pub(crate) fn panel_of(visit: &PageContext, button: Option<&Region>) -> Markup {
     let Some((action, button)) = visit.state.action().zip(button) else { return html! {} };
     let content = html! {
         div.body {
@@ -55,7 +55,10 @@ pub(crate) fn panel_of(visit: &Visit, button: Option<&Region>) -> Markup {
 }
 
 /// Does it, and goes back to where its effect can be seen.
-pub(crate) async fn perform(visit: Visit, Fields(fields): Fields<OrderForm>) -> Result<Redirect, Problem> {
+pub(crate) async fn perform(
+    visit: PageContext,
+    Fields(fields): Fields<OrderForm>,
+) -> Result<Redirect, Problem> {
     form::check(&visit.principal, &fields.form_token)?;
     let Some(action) = visit.state.action() else { return Err(Problem::not_found("this address")) };
     let (object, headers) = (format!("action/{}", action.name()), form::key_header(&fields.key));

@@ -1,12 +1,12 @@
 //! The audit log: who changed what, when and why; by page, or as a file.
 
-use crate::api::Asked;
+use crate::api::QueryString;
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::overview::event;
+use crate::dashboard::page_context::PageContext;
+use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{empty_row, encoded, panel, table};
-use crate::dashboard::pulse::Pulse;
 use crate::dashboard::region::Page;
-use crate::dashboard::visit::Visit;
 use crate::problem::Problem;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -22,7 +22,7 @@ const FILE_ROWS: u32 = 5000;
 
 /// What to list. Fields that were left empty are as if they were not there.
 #[derive(Debug, Default, Deserialize)]
-pub(crate) struct Wanted {
+pub(crate) struct AuditQuery {
     #[serde(default)]
     actor: String,
     #[serde(default)]
@@ -34,7 +34,7 @@ pub(crate) struct Wanted {
     format: String,
 }
 
-impl Wanted {
+impl AuditQuery {
     fn filter(&self) -> AuditFilter {
         let given = |text: &str| Some(text.trim()).filter(|text| !text.is_empty()).map(str::to_owned);
         AuditFilter {
@@ -59,18 +59,21 @@ impl Wanted {
 }
 
 /// The page, or the file.
-pub(crate) async fn page(visit: Visit, Asked(wanted): Asked<Wanted>) -> Result<Response, Problem> {
+pub(crate) async fn page(
+    visit: PageContext,
+    QueryString(wanted): QueryString<AuditQuery>,
+) -> Result<Response, Problem> {
     let filter = wanted.filter();
     if wanted.format == "csv" {
         let mut tx = visit.state.read().await?;
         let records = tx.audit().entries(&filter, FILE_ROWS).await?;
         return Ok(file(&records));
     }
-    let (pulse, mut tx) = Pulse::read(&visit.state).await?;
+    let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let mut records = tx.audit().entries(&filter, PAGE_ROWS + 1).await?;
     let has_more = records.len() > PAGE_ROWS as usize;
     records.truncate(PAGE_ROWS as usize);
-    let times = visit.times(pulse.now);
+    let times = visit.times(common.now);
     let rows = html! {
         tbody {
             @if records.is_empty() {
@@ -97,11 +100,12 @@ pub(crate) async fn page(visit: Visit, Asked(wanted): Asked<Wanted>) -> Result<R
         }))
     };
     let title = Some("Audit log");
-    let frame = Frame { visit: &visit, pulse: &pulse, section: Section::Settings, title, page: Page::Other };
+    let frame =
+        Frame { visit: &visit, common: &common, section: Section::Settings, title, page: Page::Other };
     Ok(frame.render(&content).into_response())
 }
 
-fn filter_form(address: &str, wanted: &Wanted) -> Markup {
+fn filter_form(address: &str, wanted: &AuditQuery) -> Markup {
     html! {
         form.body method="get" action=(address) {
             div.fields {
@@ -160,7 +164,7 @@ mod tests {
 
     #[test]
     fn the_address_of_the_next_page_keeps_the_filter() {
-        let wanted = Wanted { actor: "a&b=c d/ä".into(), ..Wanted::default() };
+        let wanted = AuditQuery { actor: "a&b=c d/ä".into(), ..AuditQuery::default() };
         assert_eq!(wanted.query("before=7"), "?actor=a%26b%3Dc%20d%2F%C3%A4&before=7");
     }
 }

@@ -1,9 +1,9 @@
 //! What is around every page: navigation, header, footer, and the head that asks for nothing of anybody else.
 
+use crate::dashboard::page_context::{PageContext, home};
+use crate::dashboard::page_snapshot::{self, PageSnapshot};
 use crate::dashboard::preferences::{Preferences, ReadOnly, Reload, Theme, TimeMode, after};
-use crate::dashboard::pulse::{self, Pulse};
 use crate::dashboard::region::Page;
-use crate::dashboard::visit::{Visit, home};
 use crate::dashboard::{asset, form, help, part};
 use crate::state::State;
 use axum::response::Html;
@@ -53,8 +53,8 @@ impl Section {
 /// A page's place in the frame.
 #[derive(Debug)]
 pub(crate) struct Frame<'a> {
-    pub(crate) visit: &'a Visit,
-    pub(crate) pulse: &'a Pulse,
+    pub(crate) visit: &'a PageContext,
+    pub(crate) common: &'a PageSnapshot,
     pub(crate) section: Section,
     /// What the page is called below its section; none for the section's own page.
     pub(crate) title: Option<&'a str>,
@@ -84,7 +84,7 @@ impl Frame<'_> {
                     (content)
                     // The line below goes on; what is above it does not.
                     @if self.page == Page::Other {
-                        p.soft { "As of " (visit.times(self.pulse.now).at(self.pulse.now)) ". It does not change by itself." }
+                        p.soft { "As of " (visit.times(self.common.now).at(self.common.now)) ". It does not change by itself." }
                     }
                 }
                 (self.footer())
@@ -95,7 +95,7 @@ impl Frame<'_> {
         let head = Head {
             title: &format!("{title} – {}", state.inner().instance),
             preferences: visit.preferences,
-            now: self.pulse.now,
+            now: self.common.now,
             // Nobody asks again for what a form was answered with.
             is_fetched_again: visit.preferences.reload == Reload::On && !visit.is_answer,
         };
@@ -112,7 +112,7 @@ impl Frame<'_> {
                             a href=(section.address(state)) data-key=(section.key())
                                 aria-current=[(section == self.section).then_some("page")] {
                                 (section)
-                                @if section == Section::Alerts { (pulse::failing(self.pulse)) }
+                                @if section == Section::Alerts { (page_snapshot::failing(self.common)) }
                             }
                         }
                     }
@@ -186,12 +186,12 @@ impl Frame<'_> {
     }
 
     fn footer(&self) -> Markup {
-        let times = self.visit.times(self.pulse.now);
+        let times = self.visit.times(self.common.now);
         html! {
             footer.foot {
                 span #link.state.idle { "○ Not live" }
-                span #age { "as of " (times.at(self.pulse.now)) }
-                (pulse::status(&self.visit.state, Some(self.pulse)))
+                span #age { "as of " (times.at(self.common.now)) }
+                (page_snapshot::status(&self.visit.state, Some(self.common)))
             }
         }
     }

@@ -3,8 +3,8 @@
 use crate::access::{Authentication, Principal, Via, session};
 use crate::dashboard::form::{self, Fields};
 use crate::dashboard::frame::alone;
+use crate::dashboard::page_context::{PageContext, home};
 use crate::dashboard::part::command;
-use crate::dashboard::visit::{Visit, home};
 use crate::problem::Problem;
 use crate::state::State;
 use axum::extract::{ConnectInfo, State as Given};
@@ -20,7 +20,7 @@ use tidemill_engine::clock::random_bytes;
 use tidemill_store::token::TokenRecord;
 
 /// The page where a token is pasted.
-pub(crate) async fn page(visit: Visit) -> Response {
+pub(crate) async fn page(visit: PageContext) -> Response {
     if is_needless(&visit.state, &visit.principal) {
         return Redirect::to(&home(&visit.state)).into_response();
     }
@@ -33,7 +33,7 @@ fn is_needless(state: &State, principal: &Principal) -> bool {
         || matches!(principal.via, Via::Session { .. })
 }
 
-fn form_page(visit: &Visit, complaint: Option<&str>) -> Html<String> {
+fn form_page(visit: &PageContext, complaint: Option<&str>) -> Html<String> {
     let content = html! {
         section.panel {
             h1 { "Log in" }
@@ -71,7 +71,7 @@ impl std::fmt::Debug for Pasted {
 /// Opens a session for a valid token.
 pub(crate) async fn open(
     peer: Option<Extension<ConnectInfo<SocketAddr>>>,
-    visit: Visit,
+    visit: PageContext,
     Fields(pasted): Fields<Pasted>,
 ) -> Result<Response, Problem> {
     let state = &visit.state;

@@ -24,9 +24,9 @@ pub mod token;
 
 pub(crate) mod frame;
 pub(crate) mod instant;
+pub(crate) mod page_context;
+pub(crate) mod page_snapshot;
 pub(crate) mod part;
-pub(crate) mod pulse;
-pub(crate) mod visit;
 
 mod help;
 mod problem;

@@ -4,7 +4,7 @@
 use crate::access::Principal;
 use crate::access::session::{CookieName, value};
 use crate::dashboard::form::{self, Fields};
-use crate::dashboard::visit::home;
+use crate::dashboard::page_context::home;
 use crate::problem::Problem;
 use crate::state::State;
 use axum::Extension;

@@ -1,8 +1,8 @@
 //! The page for what went wrong: the same that programs are told, in the same words.
 
 use crate::dashboard::frame::alone;
+use crate::dashboard::page_context::home;
 use crate::dashboard::preferences::{Preferences, is_ours};
-use crate::dashboard::visit::home;
 use crate::problem::Problem;
 use crate::state::State;
 use axum::http::{HeaderMap, header};

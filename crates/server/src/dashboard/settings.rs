@@ -3,20 +3,20 @@
 use crate::dashboard::form;
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::overview::process;
+use crate::dashboard::page_context::PageContext;
+use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{panel, wide_table};
 use crate::dashboard::preferences::{ReadOnly, Reload, Shortcuts, Theme, TimeMode};
-use crate::dashboard::pulse::Pulse;
 use crate::dashboard::region::Page;
-use crate::dashboard::visit::Visit;
 use crate::problem::Problem;
 use axum::response::Html;
 use maud::{Markup, html};
 use tidemill_domain::access::Permission;
 
-pub(crate) async fn page(visit: Visit) -> Result<Html<String>, Problem> {
-    let (pulse, _) = Pulse::read(&visit.state).await?;
-    let times = visit.times(pulse.now);
-    let processes = process::region(&pulse, visit.state.inner().parts.process.id(), &times);
+pub(crate) async fn page(visit: PageContext) -> Result<Html<String>, Problem> {
+    let (common, _) = PageSnapshot::read(&visit.state).await?;
+    let times = visit.times(common.now);
+    let processes = process::region(&common, visit.state.inner().parts.process.id(), &times);
     let nothing = html! {};
     let content = html! {
         h1 { "Settings" }
@@ -32,11 +32,11 @@ pub(crate) async fn page(visit: Visit) -> Result<Html<String>, Problem> {
         }))
     };
     let (section, page) = (Section::Settings, Page::Settings);
-    let frame = Frame { visit: &visit, pulse: &pulse, section, title: None, page };
+    let frame = Frame { visit: &visit, common: &common, section, title: None, page };
     Ok(frame.render(&content))
 }
 
-fn preferences(visit: &Visit) -> Markup {
+fn preferences(visit: &PageContext) -> Markup {
     let now = visit.preferences;
     html! {
         form.body method="post" action=(visit.state.path("/settings/preferences")) {
@@ -68,7 +68,7 @@ fn choice(field: &str, label: &str, words: &[&str], now: &str) -> Markup {
     }
 }
 
-fn links(visit: &Visit) -> Markup {
+fn links(visit: &PageContext) -> Markup {
     let entries = [
         ("Audit log", "/settings/audit", "Who changed what, when and why.", Permission::View),
         ("API tokens", "/settings/tokens", "For programs, and to log in with.", Permission::Administer),

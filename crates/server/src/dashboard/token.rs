@@ -5,10 +5,10 @@ use crate::api::token::{CreateToken, DAYS, make};
 use crate::dashboard::form::{self, Fields, OrderForm};
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::Times;
+use crate::dashboard::page_context::PageContext;
+use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{Health, command, empty_row, panel, refused, state as state_word, table};
-use crate::dashboard::pulse::Pulse;
 use crate::dashboard::region::Page;
-use crate::dashboard::visit::Visit;
 use crate::mutation;
 use crate::problem::Problem;
 use crate::state::State;
@@ -27,14 +27,14 @@ const TOKENS_MAX: u32 = 500;
 const COLUMNS: &[&str] =
     &["State", "Name", "Id", "Role", "Scopes", "Created", "Expires", "Last used", "Action"];
 
-pub(crate) async fn page(visit: Visit) -> Result<Html<String>, Problem> {
+pub(crate) async fn page(visit: PageContext) -> Result<Html<String>, Problem> {
     show(&visit, &html! {}).await
 }
 
-async fn show(visit: &Visit, above: &Markup) -> Result<Html<String>, Problem> {
-    let (pulse, mut tx) = Pulse::read(&visit.state).await?;
+async fn show(visit: &PageContext, above: &Markup) -> Result<Html<String>, Problem> {
+    let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let tokens = tx.tokens().list(TOKENS_MAX).await?;
-    let times = visit.times(pulse.now);
+    let times = visit.times(common.now);
     let refusal = visit.refusal(Permission::Administer);
     let rows = html! {
         tbody {
@@ -54,11 +54,11 @@ async fn show(visit: &Visit, above: &Markup) -> Result<Html<String>, Problem> {
         (panel("create", "Create a token", &nothing, &create_form(visit, refusal.as_deref())))
     };
     let title = Some("API tokens");
-    let frame = Frame { visit, pulse: &pulse, section: Section::Settings, title, page: Page::Other };
+    let frame = Frame { visit, common: &common, section: Section::Settings, title, page: Page::Other };
     Ok(frame.render(&content))
 }
 
-fn row(visit: &Visit, token: &TokenRecord, times: &Times, refusal: Option<&str>) -> Markup {
+fn row(visit: &PageContext, token: &TokenRecord, times: &Times, refusal: Option<&str>) -> Markup {
     let is_valid = token.is_valid(times.now());
     let (health, word) = match (is_valid, token.revoked_at) {
         (true, _) => (Health::Ok, "valid"),
@@ -87,7 +87,7 @@ fn row(visit: &Visit, token: &TokenRecord, times: &Times, refusal: Option<&str>)
 }
 
 /// Asks before it does: unfolds without the script, a dialog with it.
-fn revoke_form(visit: &Visit, token: &TokenRecord) -> Markup {
+fn revoke_form(visit: &PageContext, token: &TokenRecord) -> Markup {
     let action = visit.state.path(&format!("/settings/tokens/{}/revoke", token.id));
     html! {
         details.confirm {
@@ -108,7 +108,7 @@ fn revoke_form(visit: &Visit, token: &TokenRecord) -> Markup {
     }
 }
 
-fn create_form(visit: &Visit, refusal: Option<&str>) -> Markup {
+fn create_form(visit: &PageContext, refusal: Option<&str>) -> Markup {
     let is_off = refusal.is_some();
     html! {
         form.body method="post" action=(visit.state.path("/settings/tokens")) {
@@ -152,7 +152,10 @@ pub(crate) struct Creating {
 }
 
 /// Creates a token. This answer is the only one that ever shows its secret.
-pub(crate) async fn create(visit: Visit, Fields(fields): Fields<Creating>) -> Result<Html<String>, Problem> {
+pub(crate) async fn create(
+    visit: PageContext,
+    Fields(fields): Fields<Creating>,
+) -> Result<Html<String>, Problem> {
     form::check(&visit.principal, &fields.form_token)?;
     let scopes = fields.scopes.split(',').map(str::trim).filter(|scope| !scope.is_empty());
     let wanted = CreateToken {

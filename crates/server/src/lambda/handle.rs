@@ -4,7 +4,7 @@ use super::invocation::{Invocation, InvocationType, LogType, payload};
 use super::name::FunctionName;
 use super::reply::{FunctionError, Reply, ServiceError};
 use crate::access::Principal;
-use crate::api::pool::document::{Caller, Request as Asked};
+use crate::api::pool::document::{Caller, Request as QueryString};
 use crate::api::pool::named_call;
 use crate::body;
 use crate::state::State;
@@ -88,7 +88,7 @@ async fn call(state: &State, principal: &Principal, asked: Invocation, request: 
         Err(problem) => return refuse(ServiceError::from(&problem)),
     };
     let read = match payload {
-        Ok(payload) => Asked::read(&payload, None),
+        Ok(payload) => QueryString::read(&payload, None),
         Err(error) => return refuse(error),
     };
     let is_event = asked.kind == InvocationType::Event;

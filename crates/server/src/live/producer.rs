@@ -6,7 +6,7 @@ use crate::dashboard::instant::Times;
 use crate::dashboard::job::list::Jobs;
 use crate::dashboard::overview::page::{Regions, Snapshot};
 use crate::dashboard::region::{Page, Region};
-use crate::dashboard::{alert, outbox, pool, pulse, render};
+use crate::dashboard::{alert, outbox, page_snapshot, pool, render};
 use crate::state::State;
 use std::time::Duration;
 use tidemill_engine::clock::jitter_unit;
@@ -51,10 +51,10 @@ async fn look(state: &State, was_down: bool, turn: usize) -> bool {
     let now = state.inner().parts.clock.monotonic();
     match snapshot {
         Ok(snapshot) => {
-            let times = Times::for_everybody(snapshot.pulse.now);
-            let mut regions = pulse::regions(state, Some(&snapshot.pulse));
+            let times = Times::for_everybody(snapshot.common.now);
+            let mut regions = page_snapshot::regions(state, Some(&snapshot.common));
             regions.extend(Regions::new(state, &snapshot, &times).into_vec());
-            regions.push(alert::list::region(state, &snapshot.pulse, &times));
+            regions.push(alert::list::region(state, &snapshot.common, &times));
             regions.extend(particular(state, turn, &times).await);
             state.inner().live.publish(regions, now);
             false
@@ -64,7 +64,7 @@ async fn look(state: &State, was_down: bool, turn: usize) -> bool {
                 tracing::warn!(%error, "live pages show old values, the database does not answer");
             }
             // The rest stays as it was, and the status line says why.
-            state.inner().live.publish(pulse::regions(state, None), now);
+            state.inner().live.publish(page_snapshot::regions(state, None), now);
             true
         }
     }

@@ -1,6 +1,6 @@
 //! What executions and their steps remember, and what steps have left out.
 
-use crate::api::{Asked, id, limit};
+use crate::api::{QueryString, id, limit};
 use crate::problem::Problem;
 use crate::state::State;
 use axum::Json;
@@ -118,7 +118,7 @@ pub(crate) async fn step_context(
 pub(crate) async fn rejects(
     Given(state): Given<State>,
     Path((execution, step)): Path<(String, String)>,
-    Asked(asked): Asked<ListRejects>,
+    QueryString(asked): QueryString<ListRejects>,
 ) -> Result<Json<Rejects>, Problem> {
     let limit = limit(asked.limit)?;
     let mut tx = state.read().await?;

@@ -2,7 +2,7 @@
 
 use super::Execution;
 use crate::access::Principal;
-use crate::api::job::launch::{How, Wanted, accept};
+use crate::api::job::launch::{How, LaunchRequest, accept};
 use crate::api::{Body, id};
 use crate::mutation;
 use crate::problem::Problem;
@@ -23,7 +23,7 @@ use utoipa::ToSchema;
 /// An order that needs no reason.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Wish {
+pub struct OptionalReason {
     /// Why, for those who wonder later.
     pub(crate) reason: Option<String>,
 }
@@ -48,18 +48,18 @@ pub struct Order {
 }
 
 /// Asks an execution to stop at the end of its chunk, wherever it runs.
-#[utoipa::path(post, path = "/api/v1/executions/{id}/stop", params(("id" = i64, Path, description = "Its id")), request_body = Wish, responses((status = 202, body = Execution), (status = 404, body = crate::problem::ProblemBody), (status = 409, body = crate::problem::ProblemBody)))]
+#[utoipa::path(post, path = "/api/v1/executions/{id}/stop", params(("id" = i64, Path, description = "Its id")), request_body = OptionalReason, responses((status = 202, body = Execution), (status = 404, body = crate::problem::ProblemBody), (status = 409, body = crate::problem::ProblemBody)))]
 pub(crate) async fn stop(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,
     Path(text): Path<String>,
     headers: HeaderMap,
-    Body(body): Body<Wish>,
+    Body(body): Body<OptionalReason>,
 ) -> Result<Response, Problem> {
     let id = ExecutionId::new(id(&text)?);
     let reason = body.reason.as_deref().map(checked).transpose()?;
     let what = format!("POST /api/v1/executions/{id}/stop {}", json!(body));
-    let asked = Asked { state: &state, principal: &principal, headers: &headers, what, id };
+    let asked = ExecutionRequest { state: &state, principal: &principal, headers: &headers, what, id };
     operate(asked, StatusCode::ACCEPTED, async |tx, actor| tx.jobs().request_stop(id, actor, reason).await)
         .await
 }
@@ -76,7 +76,7 @@ pub(crate) async fn abandon(
     let id = ExecutionId::new(id(&text)?);
     let reason = checked(&body.reason)?;
     let what = format!("POST /api/v1/executions/{id}/abandon {}", json!(body));
-    let asked = Asked { state: &state, principal: &principal, headers: &headers, what, id };
+    let asked = ExecutionRequest { state: &state, principal: &principal, headers: &headers, what, id };
     operate(asked, StatusCode::OK, async |tx, actor| tx.jobs().abandon_execution(id, actor, reason).await)
         .await
 }
@@ -93,7 +93,7 @@ pub(crate) async fn recover(
     let id = ExecutionId::new(id(&text)?);
     let reason = checked(&body.reason)?;
     let what = format!("POST /api/v1/executions/{id}/recover {}", json!(body));
-    let asked = Asked { state: &state, principal: &principal, headers: &headers, what, id };
+    let asked = ExecutionRequest { state: &state, principal: &principal, headers: &headers, what, id };
     operate(asked, StatusCode::OK, async |tx, actor| tx.jobs().recover_execution(id, actor, reason).await)
         .await
 }
@@ -110,22 +110,22 @@ pub(crate) async fn restart(
     let id = ExecutionId::new(id(&text)?);
     let reason = body.reason.as_deref().map(checked).transpose()?;
     let what = format!("POST /api/v1/executions/{id}/restart {}", json!(body));
-    let asked = Asked { state: &state, principal: &principal, headers: &headers, what, id };
+    let asked = ExecutionRequest { state: &state, principal: &principal, headers: &headers, what, id };
     accept(restart_wanted(asked, reason, body.accept_change).await?).await
 }
 
 /// The launch that goes on with an execution.
 pub(crate) async fn restart_wanted(
-    asked: Asked<'_>,
+    asked: ExecutionRequest<'_>,
     reason: Option<&str>,
     accept_change: bool,
-) -> Result<Wanted, Problem> {
-    let Asked { state, principal, headers, what, id } = asked;
+) -> Result<LaunchRequest, Problem> {
+    let ExecutionRequest { state, principal, headers, what, id } = asked;
     let found = find(state, id).await?;
     let entry = reason.map(|reason| {
         AuditEntry::new(principal.actor(), "execution.restart", &format!("execution/{id}")).because(reason)
     });
-    Ok(Wanted {
+    Ok(LaunchRequest {
         what,
         parameters: found.job_parameters()?,
         how: How::Restart,
@@ -139,7 +139,7 @@ pub(crate) async fn restart_wanted(
 }
 
 /// A request about an execution.
-pub(crate) struct Asked<'a> {
+pub(crate) struct ExecutionRequest<'a> {
     pub(crate) state: &'a State,
     pub(crate) principal: &'a Principal,
     pub(crate) headers: &'a HeaderMap,
@@ -151,11 +151,11 @@ pub(crate) struct Asked<'a> {
 /// Gives an order, and answers with the execution as it is then. Whoever is limited to some jobs may give orders about
 /// their executions only.
 pub(crate) async fn operate(
-    asked: Asked<'_>,
+    asked: ExecutionRequest<'_>,
     status: StatusCode,
     give: impl AsyncFnOnce(&mut Tx, &Actor) -> Result<Operated, StoreError>,
 ) -> Result<Response, Problem> {
-    let Asked { state, principal, headers, what, id } = asked;
+    let ExecutionRequest { state, principal, headers, what, id } = asked;
     let object = format!("job/{}", find(state, id).await?.execution.job);
     let actor = principal.actor();
     mutation::run(state, principal, &object, headers, &what, async |tx| {

@@ -59,7 +59,7 @@ pub(crate) async fn launch(
     let name = checked(name)?;
     let parameters = parameters(&body.parameters, defined(&state, &name)?.parameters())?;
     let what = format!("POST /api/v1/jobs/{name}/executions {}", json!(body));
-    accept(Wanted {
+    accept(LaunchRequest {
         state,
         principal,
         headers,
@@ -74,7 +74,7 @@ pub(crate) async fn launch(
 }
 
 /// A launch, with all that is needed to answer the request for it.
-pub(crate) struct Wanted {
+pub(crate) struct LaunchRequest {
     pub(crate) state: State,
     pub(crate) principal: Principal,
     pub(crate) headers: HeaderMap,
@@ -105,7 +105,7 @@ pub(crate) struct Accepted {
 }
 
 /// Launches, and answers with the execution.
-pub(crate) async fn accept(wanted: Wanted) -> Result<Response, Problem> {
+pub(crate) async fn accept(wanted: LaunchRequest) -> Result<Response, Problem> {
     let state = wanted.state.clone();
     let Accepted { status, body, id } = launched(wanted).await?;
     let mut response = mutation::answer(status, body);
@@ -118,7 +118,7 @@ pub(crate) async fn accept(wanted: Wanted) -> Result<Response, Problem> {
 }
 
 /// Launches.
-pub(crate) async fn launched(wanted: Wanted) -> Result<Accepted, Problem> {
+pub(crate) async fn launched(wanted: LaunchRequest) -> Result<Accepted, Problem> {
     // A task of its own: a caller that hangs up in the middle must not leave an execution that nobody runs.
     match tokio::spawn(launch_to_the_end(wanted)).await {
         Ok(answer) => answer,
@@ -129,8 +129,9 @@ pub(crate) async fn launched(wanted: Wanted) -> Result<Accepted, Problem> {
     }
 }
 
-async fn launch_to_the_end(wanted: Wanted) -> Result<Accepted, Problem> {
-    let Wanted { state, principal, headers, what, how, job, parameters, accept_change, audit } = wanted;
+async fn launch_to_the_end(wanted: LaunchRequest) -> Result<Accepted, Problem> {
+    let LaunchRequest { state, principal, headers, what, how, job, parameters, accept_change, audit } =
+        wanted;
     let launcher = state.launcher().clone().accept_change(accept_change);
     let actor = principal.actor();
     let object = format!("job/{job}");

@@ -2,7 +2,7 @@
 //! may see payloads.
 
 use crate::access::Principal;
-use crate::api::{Asked, Body, id, limit};
+use crate::api::{Body, QueryString, id, limit};
 use crate::mutation;
 use crate::problem::Problem;
 use crate::state::State;
@@ -220,7 +220,7 @@ pub(super) fn bad_event(bad: &BadEvent) -> Problem {
 #[utoipa::path(get, path = "/api/v1/outbox/events", params(ListEvents), responses((status = 200, body = Events)))]
 pub(crate) async fn list(
     Given(state): Given<State>,
-    Asked(asked): Asked<ListEvents>,
+    QueryString(asked): QueryString<ListEvents>,
 ) -> Result<Json<Events>, Problem> {
     let limit = limit(asked.limit)?;
     let filter = EventFilter {

@@ -5,7 +5,7 @@ pub mod bulk;
 pub mod operate;
 
 use crate::api::outbox::event::EventPayload;
-use crate::api::{Asked, id, limit};
+use crate::api::{QueryString, id, limit};
 use crate::problem::Problem;
 use crate::state::State;
 use axum::Json;
@@ -201,7 +201,7 @@ pub(crate) fn refused(id: EventId, refusal: ExceptionRefusal) -> Problem {
 #[utoipa::path(get, path = "/api/v1/outbox/exceptions", params(ListExceptions), responses((status = 200, body = Exceptions)))]
 pub(crate) async fn list(
     Given(state): Given<State>,
-    Asked(asked): Asked<ListExceptions>,
+    QueryString(asked): QueryString<ListExceptions>,
 ) -> Result<Json<Exceptions>, Problem> {
     let limit = limit(asked.limit)?;
     let filter = EventFilter {

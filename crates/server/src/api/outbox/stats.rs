@@ -1,6 +1,6 @@
 //! How the outbox stands. What is not known is null, never 0.
 
-use crate::api::Asked;
+use crate::api::QueryString;
 use crate::problem::Problem;
 use crate::state::State;
 use axum::Json;
@@ -147,7 +147,7 @@ pub struct OutboxStanding {
 )]
 pub(crate) async fn show(
     Given(state): Given<State>,
-    Asked(asked): Asked<ShowOutboxStats>,
+    QueryString(asked): QueryString<ShowOutboxStats>,
 ) -> Result<Json<OutboxStanding>, Problem> {
     let mut tx = state.read().await?;
     let stats = tx.outbox().stats(COUNT_MAX).await?;

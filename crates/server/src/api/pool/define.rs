@@ -3,7 +3,7 @@
 use super::{PoolCapacity, find, named, object, shown, unknown};
 use crate::access::Principal;
 use crate::api::Body;
-use crate::api::execution::operate::{Order, Wish, checked};
+use crate::api::execution::operate::{OptionalReason, Order, checked};
 use crate::mutation;
 use crate::problem::Problem;
 use crate::state::State;
@@ -214,13 +214,13 @@ pub(crate) async fn pause(
 }
 
 /// Lets a pool that is paused go on.
-#[utoipa::path(post, path = "/api/v1/pools/{name}/resume", params(("name" = String, Path, description = "Its name")), request_body = Wish, responses((status = 200, body = super::Pool), (status = 404, body = crate::problem::ProblemBody)))]
+#[utoipa::path(post, path = "/api/v1/pools/{name}/resume", params(("name" = String, Path, description = "Its name")), request_body = OptionalReason, responses((status = 200, body = super::Pool), (status = 404, body = crate::problem::ProblemBody)))]
 pub(crate) async fn resume(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,
     Path(name): Path<String>,
     headers: HeaderMap,
-    Body(body): Body<Wish>,
+    Body(body): Body<OptionalReason>,
 ) -> Result<Response, Problem> {
     let name = named(&name)?;
     let reason = body.reason.as_deref().map(checked).transpose()?;

@@ -1,7 +1,7 @@
 //! What was decided about a pool, as sentences.
 
 use super::{find, named};
-use crate::api::{Asked, limit};
+use crate::api::{QueryString, limit};
 use crate::problem::Problem;
 use crate::state::State;
 use axum::Json;
@@ -41,7 +41,7 @@ pub struct PoolEvents {
 pub(crate) async fn list(
     Given(state): Given<State>,
     Path(name): Path<String>,
-    Asked(asked): Asked<ListPoolEvents>,
+    QueryString(asked): QueryString<ListPoolEvents>,
 ) -> Result<Json<PoolEvents>, Problem> {
     let (name, limit) = (named(&name)?, limit(asked.limit)?);
     let mut tx = state.read().await?;

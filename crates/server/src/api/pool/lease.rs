@@ -4,7 +4,7 @@ use super::ticket::PoolLease;
 use super::{call_of, gone, object};
 use crate::access::Principal;
 use crate::api::execution::operate::{Order, checked};
-use crate::api::{Asked, Body};
+use crate::api::{Body, QueryString};
 use crate::mutation;
 use crate::problem::Problem;
 use crate::state::State;
@@ -96,7 +96,7 @@ pub(crate) async fn give_back(
     Extension(principal): Extension<Principal>,
     headers: HeaderMap,
     Path(id): Path<String>,
-    Asked(asked): Asked<GiveBack>,
+    QueryString(asked): QueryString<GiveBack>,
 ) -> Result<Json<ReleasedLease>, Problem> {
     let id = lease_id(&id)?;
     let release = Release {

@@ -1,7 +1,7 @@
 //! Who holds units of a pool, and who waits for them.
 
 use super::{find, named, unknown};
-use crate::api::{Asked, limit};
+use crate::api::{QueryString, limit};
 use crate::problem::Problem;
 use crate::state::State;
 use axum::Json;
@@ -164,7 +164,7 @@ pub struct PoolQueue {
 pub(crate) async fn holders(
     Given(state): Given<State>,
     Path(name): Path<String>,
-    Asked(asked): Asked<ListTickets>,
+    QueryString(asked): QueryString<ListTickets>,
 ) -> Result<Json<PoolHolders>, Problem> {
     let (name, limit) = (named(&name)?, limit(asked.limit)?);
     let held = [TicketState::Granted, TicketState::Running, TicketState::Suspect];
@@ -179,7 +179,7 @@ pub(crate) async fn holders(
 pub(crate) async fn queue(
     Given(state): Given<State>,
     Path(name): Path<String>,
-    Asked(asked): Asked<ListTickets>,
+    QueryString(asked): QueryString<ListTickets>,
 ) -> Result<Json<PoolQueue>, Problem> {
     let (name, limit) = (named(&name)?, limit(asked.limit)?);
     let mut tx = state.read().await?;

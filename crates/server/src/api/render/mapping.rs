@@ -2,7 +2,7 @@
 
 use super::object;
 use crate::access::Principal;
-use crate::api::{Asked, Body};
+use crate::api::{Body, QueryString};
 use crate::mutation;
 use crate::problem::Problem;
 use crate::state::State;
@@ -148,7 +148,7 @@ impl From<FieldMapping> for MappingRow {
 #[utoipa::path(get, path = "/api/v1/render-mappings", params(ListMappings), responses((status = 200, body = FieldMappings)))]
 pub(crate) async fn list(
     Given(state): Given<State>,
-    Asked(asked): Asked<ListMappings>,
+    QueryString(asked): QueryString<ListMappings>,
 ) -> Result<Json<FieldMappings>, Problem> {
     let mut tx = state.read().await?;
     let rows = tx.renders().field_mappings(asked.composition.as_deref()).await?;
@@ -183,7 +183,7 @@ pub(crate) async fn remove(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,
     Path(name): Path<String>,
-    Asked(asked): Asked<ForgetMapping>,
+    QueryString(asked): QueryString<ForgetMapping>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let what = format!("DELETE /api/v1/render-mappings/{}", json!([name, asked.field]));

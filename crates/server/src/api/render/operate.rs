@@ -3,7 +3,7 @@
 
 use super::{RenderRow, find, object, unknown};
 use crate::access::Principal;
-use crate::api::execution::operate::{Order, Wish, checked};
+use crate::api::execution::operate::{OptionalReason, Order, checked};
 use crate::api::{Body, id};
 use crate::mutation::{self, Caller};
 use crate::problem::Problem;
@@ -61,16 +61,16 @@ async fn by_api(verb: Verb, caller: &Caller, text: &str, body: &Order) -> Result
     let (Given(state), Extension(principal), headers) = caller;
     let id = RenderId::new(id(text)?);
     let what = format!("POST /api/v1/renders/{id}/{} {}", verb.as_str(), json!(body));
-    operate(Asked { state, principal, headers, what, verb, id, reason: &body.reason }).await
+    operate(RenderRequest { state, principal, headers, what, verb, id, reason: &body.reason }).await
 }
 
 /// Lets all workers look for renders at once.
-#[utoipa::path(post, path = "/api/v1/renders/poll", request_body = Wish, responses((status = 202)))]
+#[utoipa::path(post, path = "/api/v1/renders/poll", request_body = OptionalReason, responses((status = 202)))]
 pub(crate) async fn poll(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,
     headers: HeaderMap,
-    Body(body): Body<Wish>,
+    Body(body): Body<OptionalReason>,
 ) -> Result<Response, Problem> {
     let what = format!("POST /api/v1/renders/poll {}", json!(body));
     mutation::run(&state, &principal, "render/poll", &headers, &what, async |tx| {
@@ -82,7 +82,7 @@ pub(crate) async fn poll(
 
 /// A request about a render, by a program or by a form.
 #[derive(Debug)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct RenderRequest<'a> {
     pub(crate) state: &'a State,
     pub(crate) principal: &'a Principal,
     pub(crate) headers: &'a HeaderMap,
@@ -95,8 +95,8 @@ pub(crate) struct Asked<'a> {
 
 /// Gives an order, and answers with the render as it is then: 202 while its worker has yet to hear of it. Whoever is
 /// limited to some compositions may give orders about their renders only.
-pub(crate) async fn operate(asked: Asked<'_>) -> Result<Response, Problem> {
-    let Asked { state, principal, headers, what, verb, id, reason } = asked;
+pub(crate) async fn operate(asked: RenderRequest<'_>) -> Result<Response, Problem> {
+    let RenderRequest { state, principal, headers, what, verb, id, reason } = asked;
     let (actor, reason) = (principal.actor(), Some(checked(reason)?));
     mutation::run_finding(state, principal, headers, &what, async |tx| {
         let before = find(tx, id).await?;

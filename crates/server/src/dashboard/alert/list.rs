@@ -1,8 +1,8 @@
 //! Alerts, one row each: on their page and in their patches.
 
 use crate::dashboard::instant::Times;
+use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{Health, command, empty_row, encoded, state};
-use crate::dashboard::pulse::Pulse;
 use crate::dashboard::region::{Audience, Page, Region, Row};
 use crate::state::State;
 use maud::{Markup, html};
@@ -20,11 +20,11 @@ pub(crate) const COLUMNS: &[(&str, bool)] = &[
     ("Silenced", false),
 ];
 
-pub(crate) fn region(at: &State, pulse: &Pulse, times: &Times) -> Region {
-    let alerts = pulse.alerts.rows.iter().filter(|alert| alert.state != AlertState::Inactive);
+pub(crate) fn region(at: &State, common: &PageSnapshot, times: &Times) -> Region {
+    let alerts = common.alerts.rows.iter().filter(|alert| alert.state != AlertState::Inactive);
     let rows = alerts.map(|alert| Row::new(name(alert), row(at, alert, times))).collect();
     let below = html! {
-        @if pulse.alerts.is_cut {
+        @if common.alerts.is_cut {
             tr { td.soft colspan=(COLUMNS.len()) { "There are more; the firing come first." } }
         }
     };

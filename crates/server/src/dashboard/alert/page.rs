@@ -1,14 +1,14 @@
 //! The page of the alerts. The list changes by itself; the forms around it are the visitor's own.
 
 use super::{list, rule};
-use crate::api::Asked;
+use crate::api::QueryString;
 use crate::dashboard::form;
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::Times;
+use crate::dashboard::page_context::PageContext;
+use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{command, empty_row, panel, refused, table, wide_table};
-use crate::dashboard::pulse::Pulse;
 use crate::dashboard::region::Page;
-use crate::dashboard::visit::Visit;
 use crate::problem::Problem;
 use axum::response::Html;
 use maud::{Markup, html};
@@ -32,27 +32,30 @@ pub(crate) struct Meant {
     subject: String,
 }
 
-pub(crate) async fn page(visit: Visit, Asked(meant): Asked<Meant>) -> Result<Html<String>, Problem> {
-    let (pulse, mut tx) = Pulse::read(&visit.state).await?;
+pub(crate) async fn page(
+    visit: PageContext,
+    QueryString(meant): QueryString<Meant>,
+) -> Result<Html<String>, Problem> {
+    let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let silences = tx.alerts().silences(SILENCES_MAX).await?;
-    let times = visit.times(pulse.now);
-    let list = list::region(&visit.state, &pulse, &times);
+    let times = visit.times(common.now);
+    let list = list::region(&visit.state, &common, &times);
     let nothing = html! {};
     let content = html! {
         h1 { "Alerts" }
         (panel("alerts", "Now and lately", &nothing, &wide_table("Alerts", list::COLUMNS, &list.markup())))
         (panel("silences", "Silences", &nothing,
             &table("Silences", SILENCE_COLUMNS, &silence_rows(&visit, &silences, &times))))
-        (panel("silence", "Silence an alert", &nothing, &silence_form(&visit, &pulse, &meant)))
+        (panel("silence", "Silence an alert", &nothing, &silence_form(&visit, &common, &meant)))
         (panel("rules", "Rules", &html! { (command("tidemill alert rules")) },
             &wide_table("Rules", rule::COLUMNS, &rule::rows(&visit.state.inner().parts.rules))))
     };
     let frame =
-        Frame { visit: &visit, pulse: &pulse, section: Section::Alerts, title: None, page: Page::Alerts };
+        Frame { visit: &visit, common: &common, section: Section::Alerts, title: None, page: Page::Alerts };
     Ok(frame.render(&content))
 }
 
-fn silence_rows(visit: &Visit, silences: &[Silence], times: &Times) -> Markup {
+fn silence_rows(visit: &PageContext, silences: &[Silence], times: &Times) -> Markup {
     let refusal = visit.refusal(Permission::Operate);
     html! {
         tbody {
@@ -83,7 +86,7 @@ fn silence_rows(visit: &Visit, silences: &[Silence], times: &Times) -> Markup {
     }
 }
 
-fn unsilence_form(visit: &Visit, silence: &Silence) -> Markup {
+fn unsilence_form(visit: &PageContext, silence: &Silence) -> Markup {
     let what = silence
         .subject
         .as_ref()
@@ -98,7 +101,7 @@ fn unsilence_form(visit: &Visit, silence: &Silence) -> Markup {
     }
 }
 
-fn silence_form(visit: &Visit, pulse: &Pulse, meant: &Meant) -> Markup {
+fn silence_form(visit: &PageContext, common: &PageSnapshot, meant: &Meant) -> Markup {
     let refusal = visit.refusal(Permission::Operate);
     let is_off = refusal.is_some();
     html! {
@@ -126,7 +129,7 @@ fn silence_form(visit: &Visit, pulse: &Pulse, meant: &Meant) -> Markup {
                 }
             }
             (known("rules-known", visit.state.inner().parts.rules.iter().map(Rule::name)))
-            (known("subjects", pulse.alerts.rows.iter().map(|alert| alert.subject.as_str())))
+            (known("subjects", common.alerts.rows.iter().map(|alert| alert.subject.as_str())))
             div.row {
                 @match &refusal {
                     Some(reason) => (refused("Silence", reason)),

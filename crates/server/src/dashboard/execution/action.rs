@@ -1,12 +1,12 @@
 //! What can be done about an execution. The buttons change by themselves and are the same for everybody who may use them;
 //! the forms that they belong to, with their proofs, are the visitor's own.
 
-use super::seen::{From, Possible, Resume, Seen};
+use super::page_data::{From, Possible, Resume, Seen};
 use crate::dashboard::form;
 use crate::dashboard::job::run::accept_change;
+use crate::dashboard::page_context::PageContext;
 use crate::dashboard::part::{command, number, panel, refused};
 use crate::dashboard::region::Region;
-use crate::dashboard::visit::Visit;
 use crate::state::State;
 use maud::{Markup, html};
 use tidemill_domain::access::Permission;
@@ -16,7 +16,7 @@ use tidemill_engine::job::JobError;
 const ACTIONS: [(&str, &str); 3] = [("restart", "Restart"), ("stop", "Stop…"), ("abandon", "Abandon…")];
 
 /// The panel: the buttons as they are now, or why this visitor can use none of them.
-pub(super) fn panel_of(visit: &Visit, seen: &Seen, actions: &Region) -> Markup {
+pub(super) fn panel_of(visit: &PageContext, seen: &Seen, actions: &Region) -> Markup {
     let execution = seen.execution();
     let (id, address) = (execution.id, visit.state.path(&format!("/executions/{}", execution.id)));
     let content = html! {

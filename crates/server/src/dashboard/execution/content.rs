@@ -1,9 +1,9 @@
 //! What an execution and its steps remember, and what they have left out. It is read when the page is opened, and does not
 //! change by itself: it may be long, and some of it is not for everybody.
 
-use super::seen::{Seen, is_partition};
+use super::page_data::{Seen, is_partition};
+use crate::dashboard::page_context::PageContext;
 use crate::dashboard::part::{empty_row, plural, table};
-use crate::dashboard::visit::Visit;
 use crate::problem::Problem;
 use maud::{Markup, html};
 use serde_json::Value;
@@ -30,7 +30,7 @@ pub(super) struct Content {
 }
 
 impl Content {
-    pub(super) async fn read(visit: &Visit, tx: &mut Tx, seen: &Seen) -> Result<Self, Problem> {
+    pub(super) async fn read(visit: &PageContext, tx: &mut Tx, seen: &Seen) -> Result<Self, Problem> {
         let id = seen.execution().id;
         let job = tx.jobs().job_context(id).await?;
         let mut steps = Vec::new();

@@ -1,8 +1,8 @@
 //! What went wrong, at the top of the page of an execution that failed.
 
-use super::seen::{COMPARED, Seen, is_partition};
+use super::page_data::{COMPARED, Seen, is_partition};
 use crate::dashboard::job::list::first_line;
-use crate::dashboard::job::standing::word;
+use crate::dashboard::job::state::word;
 use crate::dashboard::part::number;
 use maud::{Markup, html};
 use tidemill_domain::job::BatchStatus;

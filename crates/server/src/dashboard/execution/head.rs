@@ -1,9 +1,9 @@
 //! What an execution is, and where.
 
-use super::seen::Seen;
+use super::page_data::Seen;
 use crate::dashboard::instant::{Times, took};
 use crate::dashboard::job::list::address;
-use crate::dashboard::job::standing::word;
+use crate::dashboard::job::state::word;
 use crate::dashboard::part::number;
 use crate::state::State;
 use maud::{Markup, html};

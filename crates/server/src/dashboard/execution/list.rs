@@ -4,7 +4,7 @@
 use super::view::{ExecutionsView, RUNNING};
 use crate::dashboard::instant::Times;
 use crate::dashboard::job::list::{address, first_line, length};
-use crate::dashboard::job::standing::word;
+use crate::dashboard::job::state::word;
 use crate::dashboard::part::{command, empty_row, number, wide_table};
 use crate::dashboard::region::{Audience, Page, Region, Row};
 use crate::state::State;

@@ -12,7 +12,7 @@ pub(crate) mod head;
 pub(crate) mod list;
 pub(crate) mod operate;
 pub(crate) mod page;
-pub(crate) mod seen;
+pub(crate) mod page_data;
 pub(crate) mod step;
 pub(crate) mod timeline;
 pub(crate) mod view;

@@ -2,11 +2,11 @@
 //! with the reason.
 
 use super::page::show;
-use crate::api::execution::operate::{Asked, checked, operate, restart_wanted};
+use crate::api::execution::operate::{ExecutionRequest, checked, operate, restart_wanted};
 use crate::api::id;
 use crate::api::job::launch::launched;
 use crate::dashboard::form::{self, Fields};
-use crate::dashboard::visit::Visit;
+use crate::dashboard::page_context::PageContext;
 use crate::problem::Problem;
 use axum::extract::Path;
 use axum::http::{HeaderMap, StatusCode};
@@ -18,7 +18,7 @@ use tidemill_store::Tx;
 
 /// The form of any of the actions.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Doing {
+pub(crate) struct ActionForm {
     #[serde(default)]
     reason: String,
     #[serde(default)]
@@ -31,7 +31,7 @@ pub(crate) struct Doing {
     key: String,
 }
 
-impl Doing {
+impl ActionForm {
     /// The reason, if one was given.
     fn reason(&self) -> Result<Option<&str>, Problem> {
         if self.reason.trim().is_empty() { Ok(None) } else { checked(&self.reason).map(Some) }
@@ -39,31 +39,31 @@ impl Doing {
 }
 
 /// One action that a visitor wants.
-struct Wish<'a> {
-    visit: &'a Visit,
+struct RequestedAction<'a> {
+    visit: &'a PageContext,
     id: ExecutionId,
-    fields: &'a Doing,
+    fields: &'a ActionForm,
     headers: HeaderMap,
 }
 
-impl Wish<'_> {
+impl RequestedAction<'_> {
     /// The request as the functions for programs take it.
-    fn asked(&self, verb: &str) -> Asked<'_> {
+    fn asked(&self, verb: &str) -> ExecutionRequest<'_> {
         let Self { visit, id, fields, headers } = self;
         let what = format!("form: {verb} execution {id} {} {}", fields.reason, fields.accept_change);
-        Asked { state: &visit.state, principal: &visit.principal, headers, what, id: *id }
+        ExecutionRequest { state: &visit.state, principal: &visit.principal, headers, what, id: *id }
     }
 }
 
 /// Goes on with it: to the new execution.
 pub(crate) async fn restart(
-    visit: Visit,
+    visit: PageContext,
     Path(text): Path<String>,
-    Fields(fields): Fields<Doing>,
+    Fields(fields): Fields<ActionForm>,
 ) -> Result<Response, Problem> {
-    answer(&visit, &text, &fields, async |wish| {
-        let accept_change = wish.fields.accept_change == "yes";
-        let wanted = restart_wanted(wish.asked("restart"), wish.fields.reason()?, accept_change).await?;
+    answer(&visit, &text, &fields, async |action| {
+        let accept_change = action.fields.accept_change == "yes";
+        let wanted = restart_wanted(action.asked("restart"), action.fields.reason()?, accept_change).await?;
         let id = launched(wanted).await?.id;
         id.ok_or_else(|| Problem::new(Code::Unexpected, "the restart has no execution", "report it"))
     })
@@ -71,14 +71,14 @@ pub(crate) async fn restart(
 }
 
 pub(crate) async fn stop(
-    visit: Visit,
+    visit: PageContext,
     Path(text): Path<String>,
-    Fields(fields): Fields<Doing>,
+    Fields(fields): Fields<ActionForm>,
 ) -> Result<Response, Problem> {
-    answer(&visit, &text, &fields, async |wish| {
-        let (id, reason) = (wish.id, wish.fields.reason()?);
+    answer(&visit, &text, &fields, async |action| {
+        let (id, reason) = (action.id, action.fields.reason()?);
         let give = async |tx: &mut Tx, actor: &_| tx.jobs().request_stop(id, actor, reason).await;
-        operate(wish.asked("stop"), StatusCode::ACCEPTED, give).await?;
+        operate(action.asked("stop"), StatusCode::ACCEPTED, give).await?;
         Ok(id.get())
     })
     .await
@@ -86,15 +86,15 @@ pub(crate) async fn stop(
 
 /// Gives it up, if its number was typed.
 pub(crate) async fn abandon(
-    visit: Visit,
+    visit: PageContext,
     Path(text): Path<String>,
-    Fields(fields): Fields<Doing>,
+    Fields(fields): Fields<ActionForm>,
 ) -> Result<Response, Problem> {
-    answer(&visit, &text, &fields, async |wish| {
-        let (id, reason) = (wish.id, checked(&wish.fields.reason)?);
-        form::confirmed(&wish.fields.confirm, id.get())?;
+    answer(&visit, &text, &fields, async |action| {
+        let (id, reason) = (action.id, checked(&action.fields.reason)?);
+        form::confirmed(&action.fields.confirm, id.get())?;
         let give = async |tx: &mut Tx, actor: &_| tx.jobs().abandon_execution(id, actor, reason).await;
-        operate(wish.asked("abandon"), StatusCode::OK, give).await?;
+        operate(action.asked("abandon"), StatusCode::OK, give).await?;
         Ok(id.get())
     })
     .await
@@ -102,15 +102,15 @@ pub(crate) async fn abandon(
 
 /// Does it, and goes to the execution that it answers with; or shows the page with the reason why not.
 async fn answer(
-    visit: &Visit,
+    visit: &PageContext,
     text: &str,
-    fields: &Doing,
-    act: impl AsyncFnOnce(&Wish<'_>) -> Result<i64, Problem>,
+    fields: &ActionForm,
+    act: impl AsyncFnOnce(&RequestedAction<'_>) -> Result<i64, Problem>,
 ) -> Result<Response, Problem> {
     form::check(&visit.principal, &fields.form_token)?;
     let id = ExecutionId::new(id(text)?);
-    let wish = Wish { visit, id, fields, headers: form::key_header(&fields.key) };
-    match act(&wish).await {
+    let action = RequestedAction { visit, id, fields, headers: form::key_header(&fields.key) };
+    match act(&action).await {
         Ok(id) => Ok(Redirect::to(&visit.state.path(&format!("/executions/{id}"))).into_response()),
         Err(problem) => {
             let page = show(visit, id, Some(&problem)).await?;

@@ -1,15 +1,15 @@
 //! The page of an execution, and its parts that change by themselves.
 
-use super::seen::Seen;
+use super::page_data::Seen;
 use super::{action, content, fault, head, step, timeline};
 use crate::api::id;
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::Times;
 use crate::dashboard::overview::event;
+use crate::dashboard::page_context::PageContext;
+use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{empty_row, panel, refusal_banner, table, wide_table};
-use crate::dashboard::pulse::Pulse;
 use crate::dashboard::region::{Audience, Page, Region, Row};
-use crate::dashboard::visit::Visit;
 use crate::problem::Problem;
 use crate::state::State;
 use axum::extract::Path;
@@ -62,21 +62,21 @@ fn events(seen: &Seen, audience: Audience, times: &Times) -> Region {
     Region::table_body("events", audience, seen.events.iter().map(row).collect(), without, html! {})
 }
 
-pub(crate) async fn page(visit: Visit, Path(text): Path<String>) -> Result<Html<String>, Problem> {
+pub(crate) async fn page(visit: PageContext, Path(text): Path<String>) -> Result<Html<String>, Problem> {
     show(&visit, ExecutionId::new(id(&text)?), None).await
 }
 
 /// The page, perhaps after something was refused.
 pub(super) async fn show(
-    visit: &Visit,
+    visit: &PageContext,
     id: ExecutionId,
     refused: Option<&Problem>,
 ) -> Result<Html<String>, Problem> {
     let state = &visit.state;
-    let (pulse, mut tx) = Pulse::read(state).await?;
+    let (common, mut tx) = PageSnapshot::read(state).await?;
     let seen = Seen::read(state, &mut tx, id).await?.ok_or(JobError::UnknownExecution(id))?;
     let content = content::Content::read(visit, &mut tx, &seen).await?;
-    let times = visit.times(pulse.now);
+    let times = visit.times(common.now);
     let regions = Regions::new(state, &seen, &times);
     let execution = seen.execution();
     let name = format!("{} #{id}", execution.job);
@@ -89,7 +89,7 @@ pub(super) async fn show(
         (body(&regions, &content))
     };
     let (section, page) = (Section::Jobs, Page::Execution(id));
-    let frame = Frame { visit, pulse: &pulse, section, title: Some(&name), page };
+    let frame = Frame { visit, common: &common, section, title: Some(&name), page };
     Ok(frame.render_in(&title, &markup))
 }
 

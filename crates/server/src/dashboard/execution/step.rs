@@ -1,8 +1,8 @@
 //! The steps of an execution, one row each, with the partitions of a divided step below it.
 
-use super::seen::{Seen, is_partition};
+use super::page_data::{Seen, is_partition};
 use crate::dashboard::instant::{Times, span, took};
-use crate::dashboard::job::standing::word;
+use crate::dashboard::job::state::word;
 use crate::dashboard::part::{empty_row, number};
 use crate::dashboard::region::{Audience, Region, Row};
 use maud::{Markup, html};

@@ -1,9 +1,9 @@
 //! Which step ran when, in all executions of the instance: one bar each, on one scale. The time between two executions is
 //! left out, because it may be a night, and then nothing else could be seen.
 
-use super::seen::{Seen, is_partition};
+use super::page_data::{Seen, is_partition};
 use crate::dashboard::instant::took;
-use crate::dashboard::job::standing::{health, word};
+use crate::dashboard::job::state::{health, word};
 use crate::dashboard::part::wide_table;
 use crate::state::State;
 use maud::{Markup, html};

@@ -1,6 +1,6 @@
 //! How long the last executions took, as bars.
 
-use super::standing::health;
+use super::state::health;
 use crate::dashboard::instant::took;
 use maud::{Markup, html};
 use tidemill_domain::job::track::median;

@@ -4,14 +4,14 @@
 use super::list::SCHEDULES_MAX;
 use super::run::{self, Tried};
 use super::{chart, definition, instance, schedule};
-use crate::api::Asked;
+use crate::api::QueryString;
 use crate::dashboard::execution::ExecutionsView;
 use crate::dashboard::execution::list::Executions;
 use crate::dashboard::frame::{Frame, Section};
+use crate::dashboard::page_context::PageContext;
+use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::panel;
-use crate::dashboard::pulse::Pulse;
 use crate::dashboard::region::Page;
-use crate::dashboard::visit::Visit;
 use crate::problem::Problem;
 use axum::extract::Path;
 use axum::response::Html;
@@ -22,7 +22,7 @@ use tidemill_store::schedule::ScheduleRecord;
 
 /// What is wanted of the lists of the page. Fields that were left empty are as if they were not there.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub(crate) struct Wanted {
+pub(crate) struct JobPageQuery {
     #[serde(default)]
     status: String,
     instance: Option<i64>,
@@ -31,21 +31,21 @@ pub(crate) struct Wanted {
 }
 
 pub(crate) async fn job(
-    visit: Visit,
+    visit: PageContext,
     Path(name): Path<String>,
-    Asked(wanted): Asked<Wanted>,
+    QueryString(wanted): QueryString<JobPageQuery>,
 ) -> Result<Html<String>, Problem> {
     show(&visit, &name, &wanted, None).await
 }
 
 /// The page, perhaps after a try to run the job that was refused.
 pub(super) async fn show(
-    visit: &Visit,
+    visit: &PageContext,
     name: &str,
-    wanted: &Wanted,
+    wanted: &JobPageQuery,
     tried: Option<&Tried>,
 ) -> Result<Html<String>, Problem> {
-    let (pulse, mut tx) = Pulse::read(&visit.state).await?;
+    let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let runs = tx.jobs().recent_runs(&[name], chart::BARS).await?.remove(name).unwrap_or_default();
     let view = ExecutionsView::new(name, &wanted.status, wanted.instance, wanted.before);
     let executions = Executions::read(&mut tx, &view).await?;
@@ -60,7 +60,7 @@ pub(super) async fn show(
         Err(unknown @ JobError::UnknownJob { .. }) => return Err(Problem::from(unknown).as_missing()),
         Err(other) => return Err(other.into()),
     };
-    let times = visit.times(pulse.now);
+    let times = visit.times(common.now);
     let nothing = html! {};
     let content = html! {
         h1 { (name) }
@@ -79,5 +79,5 @@ pub(super) async fn show(
         }
     };
     let (section, title, page) = (Section::Jobs, Some(name), Page::Executions(view));
-    Ok(Frame { visit, pulse: &pulse, section, title, page }.render(&content))
+    Ok(Frame { visit, common: &common, section, title, page }.render(&content))
 }

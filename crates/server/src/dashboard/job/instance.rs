@@ -1,11 +1,11 @@
 //! The instances of a job: which sets of identifying parameters it ran with, page by page.
 
-use super::detail::Wanted;
+use super::detail::JobPageQuery;
 use super::list::address;
-use super::standing::word;
+use super::state::word;
 use crate::dashboard::instant::Times;
+use crate::dashboard::page_context::PageContext;
 use crate::dashboard::part::{empty_row, number, wide_table};
-use crate::dashboard::visit::Visit;
 use maud::{Markup, html};
 use tidemill_domain::job::InstanceId;
 use tidemill_store::job::InstanceRecord;
@@ -23,7 +23,7 @@ pub(super) struct Instances {
 }
 
 impl Instances {
-    pub(super) async fn read(tx: &mut Tx, job: &str, wanted: &Wanted) -> Result<Self, StoreError> {
+    pub(super) async fn read(tx: &mut Tx, job: &str, wanted: &JobPageQuery) -> Result<Self, StoreError> {
         let before = wanted.instances_before.map(InstanceId::new);
         let mut records = tx.jobs().instances(job, before, PAGE_ROWS + 1).await?;
         let has_more = records.len() > PAGE_ROWS as usize;
@@ -36,7 +36,13 @@ impl Instances {
     }
 
     /// The table, and the way to older ones.
-    pub(super) fn table(&self, visit: &Visit, job: &str, wanted: &Wanted, times: &Times) -> Markup {
+    pub(super) fn table(
+        &self,
+        visit: &PageContext,
+        job: &str,
+        wanted: &JobPageQuery,
+        times: &Times,
+    ) -> Markup {
         let address = address(&visit.state, job);
         let rows = html! {
             tbody {

@@ -1,7 +1,7 @@
 //! Jobs, one row each: on the page and in its patches. A row is the same for everybody, so what only some may do is a link
 //! to where it can be done.
 
-use super::standing::{Standing, word};
+use super::state::{JobState, word};
 use super::strip::{CELLS, strip};
 use super::view::JobsView;
 use crate::dashboard::instant::{Times, took};
@@ -51,8 +51,8 @@ struct Job {
 }
 
 impl Job {
-    fn standing(&self) -> Standing {
-        Standing::of(self.last.map(|last| last.status))
+    fn standing(&self) -> JobState {
+        JobState::of(self.last.map(|last| last.status))
     }
 }
 

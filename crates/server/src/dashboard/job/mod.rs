@@ -11,7 +11,7 @@ pub(crate) mod list;
 pub(crate) mod page;
 pub(crate) mod run;
 pub(crate) mod schedule;
-pub(crate) mod standing;
+pub(crate) mod state;
 pub(crate) mod strip;
 pub(crate) mod view;
 

@@ -1,23 +1,26 @@
 //! The page of all jobs. Its table changes by itself; the filter is the visitor's own.
 
 use super::list::{COLUMNS, Jobs};
-use super::standing::Standing;
+use super::state::JobState;
 use super::view::JobsView;
-use crate::api::Asked;
+use crate::api::QueryString;
 use crate::dashboard::frame::{Frame, Section};
+use crate::dashboard::page_context::PageContext;
+use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{panel, wide_table};
-use crate::dashboard::pulse::Pulse;
 use crate::dashboard::region::Page;
-use crate::dashboard::visit::Visit;
 use crate::problem::Problem;
 use axum::response::Html;
 use maud::{Markup, html};
 
-pub(crate) async fn jobs(visit: Visit, Asked(view): Asked<JobsView>) -> Result<Html<String>, Problem> {
+pub(crate) async fn jobs(
+    visit: PageContext,
+    QueryString(view): QueryString<JobsView>,
+) -> Result<Html<String>, Problem> {
     let view = view.sane();
-    let (pulse, mut tx) = Pulse::read(&visit.state).await?;
-    let jobs = Jobs::read(&visit.state, &mut tx, &view, pulse.now).await?;
-    let list = jobs.region(&visit.state, &visit.times(pulse.now));
+    let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
+    let jobs = Jobs::read(&visit.state, &mut tx, &view, common.now).await?;
+    let list = jobs.region(&visit.state, &visit.times(common.now));
     let aside = html! {
         span.soft { "Those that failed come first." }
         " "
@@ -29,11 +32,11 @@ pub(crate) async fn jobs(visit: Visit, Asked(view): Asked<JobsView>) -> Result<H
         (panel("jobs", "All jobs", &aside, &wide_table("Jobs", COLUMNS, &list.markup())))
     };
     let page = Page::Jobs(view);
-    let frame = Frame { visit: &visit, pulse: &pulse, section: Section::Jobs, title: None, page };
+    let frame = Frame { visit: &visit, common: &common, section: Section::Jobs, title: None, page };
     Ok(frame.render(&content))
 }
 
-fn filter(visit: &Visit, view: &JobsView) -> Markup {
+fn filter(visit: &PageContext, view: &JobsView) -> Markup {
     let address = visit.state.path("/jobs");
     html! {
         form.filter method="get" action=(address) role="search" {
@@ -42,7 +45,7 @@ fn filter(visit: &Visit, view: &JobsView) -> Markup {
                 "Last execution"
                 select name="status" {
                     option value="" { "any" }
-                    @for standing in Standing::ALL {
+                    @for standing in JobState::ALL {
                         option value=(standing.as_str()) selected[view.standing() == Some(standing)] {
                             (standing.choice())
                         }

@@ -1,11 +1,11 @@
 //! Running a job: the form with its parameters, and what becomes of it. A launch that is refused comes back to the form,
 //! with the reason and what was filled in.
 
-use super::detail::{Wanted as Shown, show};
-use crate::api::job::launch::{How, Wanted, launched, parameters};
+use super::detail::{JobPageQuery, show};
+use crate::api::job::launch::{How, LaunchRequest, launched, parameters};
 use crate::dashboard::form::{self, Fields};
+use crate::dashboard::page_context::PageContext;
 use crate::dashboard::part::{command, refusal_banner, refused};
-use crate::dashboard::visit::Visit;
 use crate::problem::Problem;
 use crate::state::State;
 use axum::extract::Path;
@@ -35,7 +35,7 @@ fn filled<'a>(fields: &'a [(String, String)], name: &str) -> &'a str {
     fields.iter().find(|(field, _)| field == name).map_or("", |(_, value)| value)
 }
 
-pub(super) fn form(visit: &Visit, name: &str, job: Option<&Job>, tried: Option<&Tried>) -> Markup {
+pub(super) fn form(visit: &PageContext, name: &str, job: Option<&Job>, tried: Option<&Tried>) -> Markup {
     let refusal = visit.refusal_of(Permission::Operate, &format!("job/{name}"));
     let specs = job.map_or(&[][..], Job::parameters);
     let refusal = match job {
@@ -69,7 +69,7 @@ pub(super) fn form(visit: &Visit, name: &str, job: Option<&Job>, tried: Option<&
     }
 }
 
-fn unknown(visit: &Visit, name: &str) -> String {
+fn unknown(visit: &PageContext, name: &str) -> String {
     visit.state.launcher().jobs().get(name).err().map(|error| error.to_string()).unwrap_or_default()
 }
 
@@ -105,7 +105,7 @@ fn at_the_command_line(state: &State, name: &str, specs: &[ParameterSpec]) -> St
 
 /// Runs the job, and goes to the execution.
 pub(crate) async fn run(
-    visit: Visit,
+    visit: PageContext,
     Path(name): Path<String>,
     Fields(fields): Fields<Vec<(String, String)>>,
 ) -> Result<Response, Problem> {
@@ -114,19 +114,19 @@ pub(crate) async fn run(
         Ok(id) => Ok(Redirect::to(&visit.state.path(&format!("/executions/{id}"))).into_response()),
         Err(problem) => {
             let (status, tried) = (problem.status(), Tried { fields, problem });
-            let page = show(&visit, &name, &Shown::default(), Some(&tried)).await?;
+            let page = show(&visit, &name, &JobPageQuery::default(), Some(&tried)).await?;
             Ok((status, page).into_response())
         }
     }
 }
 
-async fn launch(visit: &Visit, name: &str, fields: &[(String, String)]) -> Result<i64, Problem> {
+async fn launch(visit: &PageContext, name: &str, fields: &[(String, String)]) -> Result<i64, Problem> {
     let specs = visit.state.launcher().jobs().get(name)?.parameters();
     let given = given(fields, specs)?;
     // What was typed decides whether the same form means the same; its key and its proof do not.
     let said: Vec<&(String, String)> =
         fields.iter().filter(|(name, _)| name != "form_token" && name != "key").collect();
-    let accepted = launched(Wanted {
+    let accepted = launched(LaunchRequest {
         state: visit.state.clone(),
         principal: visit.principal.clone(),
         headers: form::key_header(filled(fields, "key")),

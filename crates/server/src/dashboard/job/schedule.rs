@@ -5,8 +5,8 @@ use crate::api::execution::operate::checked;
 use crate::api::schedule::{Change, change};
 use crate::dashboard::form::{self, Fields, OrderForm};
 use crate::dashboard::instant::Times;
+use crate::dashboard::page_context::PageContext;
 use crate::dashboard::part::{Health, command, empty_row, refused, state, table};
-use crate::dashboard::visit::Visit;
 use crate::problem::Problem;
 use axum::extract::Path;
 use axum::response::Redirect;
@@ -18,7 +18,7 @@ use tidemill_store::schedule::ScheduleRecord;
 const COLUMNS: &[&str] = &["State", "Schedule", "When", "Next run", "Last tick", "Action"];
 
 /// The schedules of a job.
-pub(super) fn table_of(visit: &Visit, schedules: &[ScheduleRecord], times: &Times) -> Markup {
+pub(super) fn table_of(visit: &PageContext, schedules: &[ScheduleRecord], times: &Times) -> Markup {
     let rows = html! {
         tbody {
             @if schedules.is_empty() {
@@ -33,7 +33,7 @@ pub(super) fn table_of(visit: &Visit, schedules: &[ScheduleRecord], times: &Time
     table("Schedules", COLUMNS, &rows)
 }
 
-fn row(visit: &Visit, record: &ScheduleRecord, times: &Times) -> Markup {
+fn row(visit: &PageContext, record: &ScheduleRecord, times: &Times) -> Markup {
     let (schedule, pause) = (&record.schedule, record.pause.as_ref());
     let (health, word) = match (pause, record.is_waiting) {
         (Some(_), _) => (Health::Idle, "paused"),
@@ -57,7 +57,7 @@ fn row(visit: &Visit, record: &ScheduleRecord, times: &Times) -> Markup {
     }
 }
 
-fn action(visit: &Visit, record: &ScheduleRecord) -> Markup {
+fn action(visit: &PageContext, record: &ScheduleRecord) -> Markup {
     let (name, job) = (&record.schedule.name, &record.schedule.job);
     let is_paused = record.pause.is_some();
     let verb = if is_paused { "resume" } else { "pause" };
@@ -94,7 +94,7 @@ fn action(visit: &Visit, record: &ScheduleRecord) -> Markup {
 
 /// Pauses a schedule, and goes back to its job.
 pub(crate) async fn pause(
-    visit: Visit,
+    visit: PageContext,
     Path(name): Path<String>,
     Fields(fields): Fields<OrderForm>,
 ) -> Result<Redirect, Problem> {
@@ -109,7 +109,7 @@ pub(crate) async fn pause(
 
 /// Lets a schedule go on, and goes back to its job.
 pub(crate) async fn resume(
-    visit: Visit,
+    visit: PageContext,
     Path(name): Path<String>,
     Fields(fields): Fields<OrderForm>,
 ) -> Result<Redirect, Problem> {
@@ -122,7 +122,7 @@ pub(crate) async fn resume(
     back(&visit, &name).await
 }
 
-async fn back(visit: &Visit, name: &str) -> Result<Redirect, Problem> {
+async fn back(visit: &PageContext, name: &str) -> Result<Redirect, Problem> {
     let mut tx = visit.state.read().await?;
     let found = tx.schedules().find(name).await?;
     let place = found.map_or_else(

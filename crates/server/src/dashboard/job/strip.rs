@@ -1,6 +1,6 @@
 //! The last executions of a job as a strip of cells, the oldest first.
 
-use super::standing::{health, letter};
+use super::state::{health, letter};
 use crate::dashboard::instant::took;
 use maud::{Markup, html};
 use tidemill_domain::job::BatchStatus;

@@ -1,6 +1,6 @@
 //! Which jobs somebody wants to see. It is in the address, so that it survives "back" and can be sent to others.
 
-use super::standing::Standing;
+use super::state::JobState;
 use serde::Deserialize;
 
 /// Longest text to look for.
@@ -30,7 +30,7 @@ impl JobsView {
 
     /// Without what makes no sense, so that two who want the same ask for the same.
     pub(crate) fn sane(self) -> Self {
-        let status = self.standing().map_or("", Standing::as_str).to_owned();
+        let status = self.standing().map_or("", JobState::as_str).to_owned();
         Self { text: self.text().to_owned(), status }
     }
 
@@ -40,7 +40,7 @@ impl JobsView {
         text.char_indices().nth(TEXT_CHARS_MAX).map_or(text, |(end, _)| text.split_at(end).0)
     }
 
-    pub(crate) fn standing(&self) -> Option<Standing> {
+    pub(crate) fn standing(&self) -> Option<JobState> {
         self.status.parse().ok()
     }
 
@@ -50,7 +50,7 @@ impl JobsView {
     }
 
     /// Whether a job is wanted.
-    pub(crate) fn wants(&self, name: &str, standing: Standing) -> bool {
+    pub(crate) fn wants(&self, name: &str, standing: JobState) -> bool {
         self.standing().is_none_or(|wanted| wanted == standing)
             && name.to_lowercase().contains(&self.text().to_lowercase())
     }
@@ -76,8 +76,8 @@ mod tests {
     fn a_job_is_found_by_part_of_its_name_in_any_case_and_by_how_it_stands() {
         let view = JobsView { text: " night ".into(), status: "failed".into() };
 
-        assert!(view.wants("NIGHTLY-orders", Standing::Failed));
-        assert!(!view.wants("nightly-orders", Standing::Completed));
-        assert!(!view.wants("daily", Standing::Failed));
+        assert!(view.wants("NIGHTLY-orders", JobState::Failed));
+        assert!(!view.wants("nightly-orders", JobState::Completed));
+        assert!(!view.wants("daily", JobState::Failed));
     }
 }

@@ -1,6 +1,6 @@
 //! Tables that were there before, which relays serve beside the outbox.
 
-use super::standing::{count, unknown};
+use super::overview::{count, unknown};
 use crate::dashboard::instant::Times;
 use crate::dashboard::part::empty_row;
 use crate::dashboard::region::{Audience, Page, Region, Row};

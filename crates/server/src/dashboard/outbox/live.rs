@@ -1,8 +1,8 @@
 //! What of the pages about the outbox changes by itself, for those that somebody looks at.
 
 use super::dead::list::count_regions;
+use super::overview::OutboxOverview;
 use super::page::Regions;
-use super::standing::Standing;
 use crate::dashboard::instant::Times;
 use crate::dashboard::region::{Page, Region};
 use crate::state::State;
@@ -16,7 +16,7 @@ pub(crate) async fn regions(
     times: &Times,
 ) -> Result<Vec<Region>, StoreError> {
     match page {
-        Page::Outbox => Ok(Regions::new(state, &Standing::read(tx).await?, times).into_vec()),
+        Page::Outbox => Ok(Regions::new(state, &OutboxOverview::read(tx).await?, times).into_vec()),
         Page::DeadEvents => count_regions(tx).await,
         _ => Ok(Vec::new()),
     }

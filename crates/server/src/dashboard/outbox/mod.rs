@@ -9,6 +9,6 @@ pub(crate) mod live;
 pub(crate) mod page;
 
 mod adopted;
+mod overview;
 mod relay;
 mod slot;
-mod standing;

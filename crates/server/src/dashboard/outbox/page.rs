@@ -1,13 +1,13 @@
 //! The page of the outbox, and its parts that change by themselves.
 
-use super::standing::{Standing, count, oldest};
+use super::overview::{OutboxOverview, count, oldest};
 use super::{adopted, relay, slot};
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::Times;
+use crate::dashboard::page_context::PageContext;
+use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{Health, command, panel, state as state_word, wide_table};
-use crate::dashboard::pulse::Pulse;
 use crate::dashboard::region::{Audience, Page, Region};
-use crate::dashboard::visit::Visit;
 use crate::problem::Problem;
 use crate::state::State;
 use axum::response::Html;
@@ -29,7 +29,7 @@ pub(crate) struct Regions {
 }
 
 impl Regions {
-    pub(crate) fn new(state: &State, standing: &Standing, times: &Times) -> Self {
+    pub(crate) fn new(state: &State, standing: &OutboxOverview, times: &Times) -> Self {
         let here = Audience::On(&[Page::Outbox]);
         let head = html! { div.body data-live="outbox-head" { (standing.markup(times)) } };
         Self {
@@ -47,7 +47,7 @@ impl Regions {
     }
 }
 
-fn excepted(state: &State, standing: &Standing, times: &Times) -> Region {
+fn excepted(state: &State, standing: &OutboxOverview, times: &Times) -> Region {
     let row = |word: StateWord, health: Health, means: &str| {
         let backlog @ Backlog { rows, .. } = standing.excepted.of(word);
         let health = if rows.least() == 0 { Health::Idle } else { health };
@@ -72,17 +72,17 @@ fn excepted(state: &State, standing: &Standing, times: &Times) -> Region {
     Region::whole("outbox-excepted", Audience::On(&[Page::Outbox]), markup)
 }
 
-pub(crate) async fn page(visit: Visit) -> Result<Html<String>, Problem> {
-    let (pulse, mut tx) = Pulse::read(&visit.state).await?;
-    let standing = Standing::read(&mut tx).await?;
-    let regions = Regions::new(&visit.state, &standing, &visit.times(pulse.now));
+pub(crate) async fn page(visit: PageContext) -> Result<Html<String>, Problem> {
+    let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
+    let standing = OutboxOverview::read(&mut tx).await?;
+    let regions = Regions::new(&visit.state, &standing, &visit.times(common.now));
     let content = content(&visit, &regions);
     let frame =
-        Frame { visit: &visit, pulse: &pulse, section: Section::Outbox, title: None, page: Page::Outbox };
+        Frame { visit: &visit, common: &common, section: Section::Outbox, title: None, page: Page::Outbox };
     Ok(frame.render(&content))
 }
 
-fn content(visit: &Visit, regions: &Regions) -> Markup {
+fn content(visit: &PageContext, regions: &Regions) -> Markup {
     let nothing = html! {};
     let all = html! { a href=(visit.state.path("/outbox/dead")) { "Look at them" } };
     html! {

@@ -1,6 +1,6 @@
 //! The relays that publish, one row each.
 
-use super::standing::{rounded, unknown};
+use super::overview::{rounded, unknown};
 use crate::dashboard::instant::Times;
 use crate::dashboard::part::{Health, command, empty_row, number, state};
 use crate::dashboard::region::{Audience, Page, Region, Row};

@@ -1,6 +1,6 @@
 //! The 256 slots: who has which, and where something waits. A strip for the eye, and the same by owner as a table.
 
-use super::standing::{Standing, count, oldest, unknown};
+use super::overview::{OutboxOverview, count, oldest, unknown};
 use crate::dashboard::instant::Times;
 use crate::dashboard::part::{Health, empty_row, state, wide_table};
 use crate::dashboard::region::{Audience, Page, Region};
@@ -31,7 +31,7 @@ enum Load {
     Excepted,
 }
 
-pub(super) fn region(standing: &Standing, times: &Times) -> Region {
+pub(super) fn region(standing: &OutboxOverview, times: &Times) -> Region {
     let owners = owners(standing);
     let markup = html! {
         div data-live="outbox-slots" {
@@ -48,7 +48,7 @@ pub(super) fn region(standing: &Standing, times: &Times) -> Region {
 }
 
 /// Each owner with its number, in the order in which relays joined; those that are gone come last.
-fn owners(standing: &Standing) -> BTreeMap<RelayId, usize> {
+fn owners(standing: &OutboxOverview) -> BTreeMap<RelayId, usize> {
     let live = standing.relays.iter().map(|relay| relay.relay.id);
     let all = live.chain(standing.lag.iter().flatten().filter_map(|slot| slot.owner));
     let mut owners = BTreeMap::new();
@@ -59,7 +59,7 @@ fn owners(standing: &Standing) -> BTreeMap<RelayId, usize> {
     owners
 }
 
-fn load(standing: &Standing, slot: &SlotLag) -> Load {
+fn load(standing: &OutboxOverview, slot: &SlotLag) -> Load {
     match (standing.excepted.of_slot(slot.slot).rows.least(), slot.rows.least()) {
         (0, 0) => Load::None,
         (0, _) => Load::Waits,
@@ -79,7 +79,7 @@ fn runs<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<(usize, usize, T)>
     runs
 }
 
-fn named(standing: &Standing, owner: Option<RelayId>) -> String {
+fn named(standing: &OutboxOverview, owner: Option<RelayId>) -> String {
     match owner {
         None => "nobody".to_owned(),
         Some(id) => {
@@ -88,7 +88,7 @@ fn named(standing: &Standing, owner: Option<RelayId>) -> String {
     }
 }
 
-fn strip(standing: &Standing, slots: &[SlotLag], owners: &BTreeMap<RelayId, usize>) -> Markup {
+fn strip(standing: &OutboxOverview, slots: &[SlotLag], owners: &BTreeMap<RelayId, usize>) -> Markup {
     let colour = |owner: Option<RelayId>| match owner.and_then(|id| owners.get(&id)) {
         Some(number) => format!("k{}", number % COLOURS),
         None => "free".to_owned(),
@@ -124,7 +124,12 @@ fn range(from: usize, to: usize) -> String {
     if from == to { format!("{from}") } else { format!("{from}–{to}") }
 }
 
-fn rows(standing: &Standing, slots: &[SlotLag], owners: &BTreeMap<RelayId, usize>, times: &Times) -> Markup {
+fn rows(
+    standing: &OutboxOverview,
+    slots: &[SlotLag],
+    owners: &BTreeMap<RelayId, usize>,
+    times: &Times,
+) -> Markup {
     let mut groups: Vec<Option<RelayId>> = owners.keys().copied().map(Some).collect();
     groups.sort_by_key(|owner| owner.and_then(|id| owners.get(&id)));
     groups.push(None);
@@ -140,7 +145,7 @@ fn rows(standing: &Standing, slots: &[SlotLag], owners: &BTreeMap<RelayId, usize
 }
 
 fn row(
-    standing: &Standing,
+    standing: &OutboxOverview,
     owner: Option<RelayId>,
     slots: &[&SlotLag],
     owners: &BTreeMap<RelayId, usize>,

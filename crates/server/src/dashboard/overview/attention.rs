@@ -4,8 +4,8 @@
 use super::outbox::Outbox;
 use crate::dashboard::alert::list::rounded;
 use crate::dashboard::instant::Times;
+use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{Health, command, empty_row, state as state_word};
-use crate::dashboard::pulse::Pulse;
 use crate::dashboard::region::{Audience, Page, Region};
 use crate::state::State;
 use maud::{Markup, html};
@@ -65,7 +65,7 @@ struct Concern {
 /// What is known that may need attention.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known<'a> {
-    pub(super) pulse: &'a Pulse,
+    pub(super) common: &'a PageSnapshot,
     pub(super) failures: &'a [Failure],
     pub(super) pools: &'a [PoolLevel],
     pub(super) outbox: &'a Outbox,
@@ -107,17 +107,17 @@ fn sorted(mut concerns: Vec<Concern>) -> Vec<Concern> {
 }
 
 fn concerns(state: &State, known: &Known<'_>) -> Vec<Concern> {
-    let mut found = alerts(state, known.pulse);
-    found.extend(processes(state, known.pulse));
-    found.extend(leases(state, known.pulse));
+    let mut found = alerts(state, known.common);
+    found.extend(processes(state, known.common));
+    found.extend(leases(state, known.common));
     found.extend(known.failures.iter().map(|failure| failed(state, failure)));
     found.extend(known.pools.iter().filter_map(|pool| full(state, pool)));
     found.extend(undelivered(state, known));
     found
 }
 
-fn alerts(state: &State, pulse: &Pulse) -> Vec<Concern> {
-    let firing = pulse.alerts.rows.iter().filter(|alert| alert.silence.is_none());
+fn alerts(state: &State, common: &PageSnapshot) -> Vec<Concern> {
+    let firing = common.alerts.rows.iter().filter(|alert| alert.silence.is_none());
     let firing = firing.filter(|alert| matches!(alert.state, AlertState::Firing { .. }));
     firing
         .map(|alert| Concern {
@@ -140,11 +140,11 @@ fn breach(state: &State, alert: &AlertRecord) -> String {
     format!("{what}{of}{now}")
 }
 
-fn processes(state: &State, pulse: &Pulse) -> Vec<Concern> {
+fn processes(state: &State, common: &PageSnapshot) -> Vec<Concern> {
     let is_silent = |process: &tidemill_domain::process::ProcessState| {
-        matches!(process, ProcessState::Live { .. }) && !process.is_live(pulse.now)
+        matches!(process, ProcessState::Live { .. }) && !process.is_live(common.now)
     };
-    let silent = pulse.processes.rows.iter().filter(|process| is_silent(&process.state));
+    let silent = common.processes.rows.iter().filter(|process| is_silent(&process.state));
     silent
         .map(|process| Concern {
             weight: Weight::Warning,
@@ -156,8 +156,8 @@ fn processes(state: &State, pulse: &Pulse) -> Vec<Concern> {
         .collect()
 }
 
-fn leases(state: &State, pulse: &Pulse) -> Vec<Concern> {
-    let lapsed = pulse.leases.rows.iter().filter(|lease| !lease.is_live);
+fn leases(state: &State, common: &PageSnapshot) -> Vec<Concern> {
+    let lapsed = common.leases.rows.iter().filter(|lease| !lease.is_live);
     lapsed
         .filter(|lease| matches!(lease.lease, Lease::Held { .. }))
         .map(|lease| Concern {
@@ -165,7 +165,7 @@ fn leases(state: &State, pulse: &Pulse) -> Vec<Concern> {
             since: lease.acquired_at,
             what: format!("Lease {}", lease.key),
             why: "It has lapsed, and nobody has taken it yet.".to_owned(),
-            address: format!("{}#leases", crate::dashboard::visit::home(state)),
+            address: format!("{}#leases", crate::dashboard::page_context::home(state)),
         })
         .collect()
 }

@@ -1,7 +1,7 @@
 //! The database: which, where, how quick, and whether its schema fits.
 
+use crate::dashboard::page_snapshot::milliseconds;
 use crate::dashboard::part::{Health, state as state_word};
-use crate::dashboard::pulse::milliseconds;
 use crate::dashboard::region::{Audience, Page, Region};
 use crate::state::State;
 use maud::{Markup, html};

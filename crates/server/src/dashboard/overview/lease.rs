@@ -1,8 +1,8 @@
 //! Leases, one row each.
 
 use crate::dashboard::instant::Times;
+use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{Health, command, empty_row, state};
-use crate::dashboard::pulse::Pulse;
 use crate::dashboard::region::{Audience, Page, Region, Row};
 use maud::{Markup, html};
 use tidemill_domain::lease::Lease;
@@ -21,12 +21,12 @@ pub(crate) const COLUMNS: &[(&str, bool)] = &[
 ];
 
 /// The table's body. What nobody holds is not in it.
-pub(crate) fn region(pulse: &Pulse, times: &Times) -> Region {
+pub(crate) fn region(common: &PageSnapshot, times: &Times) -> Region {
     let is_held = |lease: &LeaseRecord| matches!(lease.lease, Lease::Held { .. });
-    let held = pulse.leases.rows.iter().filter(|lease| is_held(lease));
+    let held = common.leases.rows.iter().filter(|lease| is_held(lease));
     let rows: Vec<Row> =
-        held.take(SHOWN).map(|lease| Row::new(name(lease), row(lease, pulse, times))).collect();
-    let count = pulse.leases.count(is_held);
+        held.take(SHOWN).map(|lease| Row::new(name(lease), row(lease, common, times))).collect();
+    let count = common.leases.count(is_held);
     let below = html! {
         @if !rows.is_empty() {
             tr { td.soft colspan=(COLUMNS.len()) { (rows.len()) " of " (count) " are shown." } }
@@ -42,7 +42,7 @@ fn name(lease: &LeaseRecord) -> String {
 }
 
 /// A row, on the page and in its patch.
-pub(crate) fn row(lease: &LeaseRecord, pulse: &Pulse, times: &Times) -> Markup {
+pub(crate) fn row(lease: &LeaseRecord, common: &PageSnapshot, times: &Times) -> Markup {
     let (owner, until) = match lease.lease {
         Lease::Held { fence, until } => (Some(fence.owner), until),
         Lease::Free { .. } => (None, None),
@@ -57,7 +57,7 @@ pub(crate) fn row(lease: &LeaseRecord, pulse: &Pulse, times: &Times) -> Markup {
             td { (state(health, word)) }
             th.long scope="row" { (lease.key) }
             td title=[owner] {
-                @match owner.and_then(|owner| pulse.name_of(owner)) {
+                @match owner.and_then(|owner| common.name_of(owner)) {
                     Some(owner) => (owner),
                     None => span.soft { "unknown" },
                 }

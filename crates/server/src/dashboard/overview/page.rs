@@ -8,10 +8,10 @@ use super::{database, event, lease, process};
 use crate::dashboard::action;
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::Times;
+use crate::dashboard::page_context::PageContext;
+use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{command, panel, table, wide_table};
-use crate::dashboard::pulse::Pulse;
 use crate::dashboard::region::{Audience, Page, Region};
-use crate::dashboard::visit::Visit;
 use crate::problem::Problem;
 use crate::state::State;
 use axum::response::Html;
@@ -35,7 +35,7 @@ const FAILURES_AMONG: u32 = 50;
 
 #[derive(Debug)]
 pub(crate) struct Snapshot {
-    pub(crate) pulse: Pulse,
+    pub(crate) common: PageSnapshot,
     events: Vec<AuditRecord>,
     executions: ExecutionTally,
     failures: Vec<Failure>,
@@ -50,7 +50,7 @@ pub(crate) struct Snapshot {
 
 impl Snapshot {
     pub(crate) async fn read(state: &State) -> Result<Self, StoreError> {
-        let (pulse, mut tx) = Pulse::read(state).await?;
+        let (common, mut tx) = PageSnapshot::read(state).await?;
         let pools = tx.pools().levels(pool::SHOWN).await?;
         let snapshot = Self {
             events: tx.audit().entries(&AuditFilter::default(), EVENTS).await?,
@@ -58,12 +58,12 @@ impl Snapshot {
             failures: tx.jobs().open_failures(FAILURES_AMONG).await?,
             has_jobs: !tx.jobs().list(1).await?.is_empty(),
             stories: pool::stories(&mut tx).await?,
-            busiest: Busiest::read(&mut tx, &pools, pulse.now).await?,
+            busiest: Busiest::read(&mut tx, &pools, common.now).await?,
             pools,
             outbox: Outbox::read(&mut tx).await?,
             renders: tx.renders().counts().await?,
             migrations: Vec::new(),
-            pulse,
+            common,
         };
         drop(tx);
         let migrations = state.store().migration_status().await?;
@@ -95,21 +95,21 @@ pub(crate) struct Regions {
 
 impl Regions {
     pub(crate) fn new(state: &State, snapshot: &Snapshot, times: &Times) -> Self {
-        let Snapshot { pulse, outbox, pools, failures, .. } = snapshot;
+        let Snapshot { common, outbox, pools, failures, .. } = snapshot;
         let counted = Counted { executions: snapshot.executions, outbox, renders: &snapshot.renders };
         Self {
             welcome: welcome(snapshot),
             tiles: tile::region(state, &counted, times),
             action: action::region(state),
-            attention: attention::region(state, &Known { pulse, failures, pools, outbox }, times),
+            attention: attention::region(state, &Known { common, failures, pools, outbox }, times),
             pools: pool::region(state, pools),
             pool_graph: pool::graph_region(state, snapshot.busiest.as_ref(), times),
             pool_events: pool::event_region(&snapshot.stories, times),
             outbox: outbox::region(outbox, times),
             events: event::region(&snapshot.events, times),
-            processes: process::region(pulse, state.inner().parts.process.id(), times),
-            leases: lease::region(pulse, times),
-            database: database::region(state, pulse.latency, &snapshot.migrations),
+            processes: process::region(common, state.inner().parts.process.id(), times),
+            leases: lease::region(common, times),
+            database: database::region(state, common.latency, &snapshot.migrations),
         }
     }
 
@@ -141,7 +141,7 @@ impl Regions {
         }
     }
 
-    fn content(&self, visit: &Visit) -> Markup {
+    fn content(&self, visit: &PageContext) -> Markup {
         let (state, nothing) = (&visit.state, html! {});
         let last = html! { span.soft { "The last " (EVENTS) ", the newest first." } };
         let all = |path: &str| html! { a href=(state.path(path)) { "All" } };
@@ -176,12 +176,12 @@ fn welcome(snapshot: &Snapshot) -> Region {
     Region::whole("welcome", Audience::On(&[Page::Overview]), markup)
 }
 
-pub(crate) async fn page(visit: Visit) -> Result<Html<String>, Problem> {
+pub(crate) async fn page(visit: PageContext) -> Result<Html<String>, Problem> {
     let snapshot = Snapshot::read(&visit.state).await?;
-    let regions = Regions::new(&visit.state, &snapshot, &visit.times(snapshot.pulse.now));
+    let regions = Regions::new(&visit.state, &snapshot, &visit.times(snapshot.common.now));
     let frame = Frame {
         visit: &visit,
-        pulse: &snapshot.pulse,
+        common: &snapshot.common,
         section: Section::Overview,
         title: None,
         page: Page::Overview,

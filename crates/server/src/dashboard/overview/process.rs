@@ -1,8 +1,8 @@
 //! Processes, one row each.
 
 use crate::dashboard::instant::Times;
+use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{Health, empty_row, state};
-use crate::dashboard::pulse::Pulse;
 use crate::dashboard::region::{Audience, Page, Region, Row};
 use maud::{Markup, html};
 use tidemill_domain::process::{ProcessId, ProcessState};
@@ -22,8 +22,8 @@ pub(crate) const COLUMNS: &[(&str, bool)] = &[
 ];
 
 /// The table's body; `ours` is the process that serves the page.
-pub(crate) fn region(pulse: &Pulse, ours: ProcessId, times: &Times) -> Region {
-    let all = &pulse.processes;
+pub(crate) fn region(common: &PageSnapshot, ours: ProcessId, times: &Times) -> Region {
+    let all = &common.processes;
     let shown = all.rows.iter().take(SHOWN);
     let rows = shown.map(|process| Row::new(name(process), row(process, ours, times))).collect();
     let rest = all.count(|_| true);

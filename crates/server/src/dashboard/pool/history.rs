@@ -2,8 +2,8 @@
 
 use super::address::{PoolPage, Range, Tab};
 use crate::dashboard::instant::Times;
+use crate::dashboard::page_context::PageContext;
 use crate::dashboard::part::{Health, empty_row, state, table};
-use crate::dashboard::visit::Visit;
 use maud::{Markup, html};
 use tidemill_domain::pool::PoolName;
 use tidemill_domain::pool::event::{End, Event};
@@ -42,7 +42,7 @@ impl History {
         Ok(Self { decisions, before, has_more })
     }
 
-    pub(super) fn markup(&self, visit: &Visit, name: &PoolName, range: Range, times: &Times) -> Markup {
+    pub(super) fn markup(&self, visit: &PageContext, name: &PoolName, range: Range, times: &Times) -> Markup {
         let first = visit.state.path(&PoolPage::new(name, Tab::History, range).path());
         let last = self.decisions.last().filter(|_| self.has_more).map(|decision| decision.place);
         let rows = html! {

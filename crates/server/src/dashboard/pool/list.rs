@@ -1,14 +1,14 @@
 //! All pools: how full each is, who waits, and the button that pauses it.
 
 use super::bar::{bar, standing};
-use super::order::{self, Told, Verb};
-use crate::api::Asked;
+use super::order::{self, PoolNotice, Verb};
+use crate::api::QueryString;
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::Times;
+use crate::dashboard::page_context::PageContext;
+use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{command, empty_row, number, panel, wide_table};
-use crate::dashboard::pulse::Pulse;
 use crate::dashboard::region::{Audience, Buttons, Page, Region, Row};
-use crate::dashboard::visit::Visit;
 use crate::problem::Problem;
 use crate::state::State;
 use axum::response::Html;
@@ -39,10 +39,13 @@ pub(crate) struct Look<'a> {
     pub(crate) buttons: Buttons,
 }
 
-pub(crate) async fn page(visit: Visit, Asked(told): Asked<Told>) -> Result<Html<String>, Problem> {
-    let (pulse, mut tx) = Pulse::read(&visit.state).await?;
+pub(crate) async fn page(
+    visit: PageContext,
+    QueryString(told): QueryString<PoolNotice>,
+) -> Result<Html<String>, Problem> {
+    let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let pools = tx.pools().levels(SHOWN + 1).await?;
-    let (times, buttons) = (visit.times(pulse.now), visit.buttons(Permission::Operate));
+    let (times, buttons) = (visit.times(common.now), visit.buttons(Permission::Operate));
     let look = Look { state: &visit.state, times: &times, buttons };
     let body = region(&look, &pools);
     let refusal = visit.refusal(Permission::Operate);
@@ -68,7 +71,7 @@ pub(crate) async fn page(visit: Visit, Asked(told): Asked<Told>) -> Result<Html<
         }))
     };
     let page = Page::Pools(buttons);
-    let frame = Frame { visit: &visit, pulse: &pulse, section: Section::Pools, title: None, page };
+    let frame = Frame { visit: &visit, common: &common, section: Section::Pools, title: None, page };
     Ok(frame.render(&content))
 }
 

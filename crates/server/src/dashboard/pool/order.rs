@@ -7,11 +7,11 @@ use crate::api::pool::lease::{Taking, lease_id, take};
 use crate::api::pool::{find, gone, named, object};
 use crate::dashboard::form::{self, Fields, OrderForm};
 use crate::dashboard::frame::{Frame, Section};
+use crate::dashboard::page_context::{PageContext, home};
+use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{command, number, plural, refused};
 use crate::dashboard::preferences::is_ours;
-use crate::dashboard::pulse::Pulse;
 use crate::dashboard::region::{Buttons, Page};
-use crate::dashboard::visit::{Visit, home};
 use crate::problem::Problem;
 use crate::state::State;
 use axum::Extension;
@@ -70,13 +70,13 @@ impl Verb {
 
 /// What was just done, as the address says it.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub(crate) struct Told {
+pub(crate) struct PoolNotice {
     pub(super) paused: Option<String>,
     pub(super) resumed: Option<String>,
 }
 
 /// The form of the buttons. `back` is the page that they are on, below the base path.
-pub(crate) fn form(visit: &Visit, back: &str) -> Markup {
+pub(crate) fn form(visit: &PageContext, back: &str) -> Markup {
     html! {
         form id=(FORM) method="post" {
             (form::hidden(&visit.principal))
@@ -96,7 +96,7 @@ pub(crate) fn button(state: &State, buttons: Buttons, settings: &Settings) -> Ma
 }
 
 /// Says what was just done, and offers to undo it.
-pub(crate) fn done(visit: &Visit, name: &str, verb: Verb, back: &str) -> Markup {
+pub(crate) fn done(visit: &PageContext, name: &str, verb: Verb, back: &str) -> Markup {
     let undo = verb.undone_by();
     html! {
         div.banner.ok role="status" {
@@ -171,11 +171,11 @@ pub(super) fn release_address(state: &State, pool: &PoolName, record: &TicketRec
 
 /// Asks whether units are to be taken away, or a request is to leave the queue.
 pub(crate) async fn ask_release(
-    visit: Visit,
+    visit: PageContext,
     Path((name, ticket)): Path<(String, String)>,
 ) -> Result<Html<String>, Problem> {
     let (name, id) = (named(&name)?, lease_id(&ticket)?);
-    let (pulse, mut tx) = Pulse::read(&visit.state).await?;
+    let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let pool = find(&mut tx, &name).await?;
     let record = tx.pools().ticket(id).await?.filter(|found| found.pool == name);
     let record = record.ok_or_else(|| gone().as_missing())?;
@@ -186,7 +186,7 @@ pub(crate) async fn ask_release(
     let title = format!("{} – {name}", ending(&record).0);
     let frame = Frame {
         visit: &visit,
-        pulse: &pulse,
+        common: &common,
         section: Section::Pools,
         title: Some(&title),
         page: Page::Other,
@@ -203,7 +203,7 @@ fn ending(record: &TicketRecord) -> (&'static str, Tab) {
     }
 }
 
-fn sheet(visit: &Visit, pool: &PoolRecord, record: &TicketRecord) -> Markup {
+fn sheet(visit: &PageContext, pool: &PoolRecord, record: &TicketRecord) -> Markup {
     let (ticket, name) = (&record.ticket, &record.pool);
     let (word, tab) = ending(record);
     let back = visit.state.path(&PoolPage::new(name, tab, Range::default()).path());

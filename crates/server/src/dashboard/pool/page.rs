@@ -5,16 +5,16 @@ use super::bar::{bar, standing};
 use super::graph::{self, Past};
 use super::history::{self, History};
 use super::list::Look;
-use super::order::{self, Told, Verb};
+use super::order::{self, PoolNotice, Verb};
 use super::{holder, queue, settings};
-use crate::api::Asked;
+use crate::api::QueryString;
 use crate::api::pool::{named, object, unknown};
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::span;
+use crate::dashboard::page_context::PageContext;
+use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{command, panel, wide_table};
-use crate::dashboard::pulse::Pulse;
 use crate::dashboard::region::{Audience, Page, Region};
-use crate::dashboard::visit::Visit;
 use crate::problem::Problem;
 use axum::extract::Path;
 use axum::response::Html;
@@ -184,7 +184,7 @@ fn tabs(look: &Look<'_>, one: &One, chosen: PoolPage) -> Region {
 
 /// What of it is asked for. Words that are not known are as if they were not there.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub(crate) struct Wanted {
+pub(crate) struct PoolPageQuery {
     #[serde(default)]
     tab: String,
     #[serde(default)]
@@ -195,16 +195,16 @@ pub(crate) struct Wanted {
 }
 
 pub(crate) async fn page(
-    visit: Visit,
+    visit: PageContext,
     Path(name): Path<String>,
-    Asked(wanted): Asked<Wanted>,
+    QueryString(wanted): QueryString<PoolPageQuery>,
 ) -> Result<Html<String>, Problem> {
     let name = named(&name)?;
     let tab = wanted.tab.parse().unwrap_or_default();
     let range = Range::of_word(&wanted.range).unwrap_or_default();
     let at = PoolPage::new(&name, tab, range);
-    let (pulse, mut tx) = Pulse::read(&visit.state).await?;
-    let one = One::read(&mut tx, &name, at, pulse.now).await?.ok_or_else(|| unknown(name.as_str()))?;
+    let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
+    let one = One::read(&mut tx, &name, at, common.now).await?.ok_or_else(|| unknown(name.as_str()))?;
     let history = match tab {
         Tab::History => {
             let before = wanted.before.as_deref().and_then(history::place);
@@ -212,7 +212,7 @@ pub(crate) async fn page(
         }
         Tab::Holders | Tab::Queue | Tab::Settings => None,
     };
-    let (times, buttons) = (visit.times(pulse.now), visit.buttons_of(Permission::Operate, &object(&name)));
+    let (times, buttons) = (visit.times(common.now), visit.buttons_of(Permission::Operate, &object(&name)));
     let look = Look { state: &visit.state, times: &times, buttons };
     let regions = Regions::new(&look, &one, at);
     let tab = match (&regions.tab, history) {
@@ -220,11 +220,11 @@ pub(crate) async fn page(
         (None, Some(history)) => history.markup(&visit, &name, range, &times),
         (None, None) => settings::markup(&visit, one.ledger.settings()),
     };
-    let told = Told { paused: wanted.paused, resumed: wanted.resumed };
+    let told = PoolNotice { paused: wanted.paused, resumed: wanted.resumed };
     let content = content(&visit, &one, &regions, at, &told, &tab);
     let frame = Frame {
         visit: &visit,
-        pulse: &pulse,
+        common: &common,
         section: Section::Pools,
         title: Some(name.as_str()),
         page: Page::Pool(at, buttons),
@@ -232,7 +232,14 @@ pub(crate) async fn page(
     Ok(frame.render(&content))
 }
 
-fn content(visit: &Visit, one: &One, regions: &Regions, at: PoolPage, told: &Told, tab: &Markup) -> Markup {
+fn content(
+    visit: &PageContext,
+    one: &One,
+    regions: &Regions,
+    at: PoolPage,
+    told: &PoolNotice,
+    tab: &Markup,
+) -> Markup {
     let (settings, back) = (one.ledger.settings(), at.path());
     let refusal = visit.refusal_of(Permission::Operate, &object(&settings.name));
     let is_about = |name: &Option<String>| name.as_deref() == Some(settings.name.as_str());
@@ -254,7 +261,7 @@ fn content(visit: &Visit, one: &One, regions: &Regions, at: PoolPage, told: &Tol
     }
 }
 
-fn ranges(visit: &Visit, settings: &Settings, at: PoolPage) -> Markup {
+fn ranges(visit: &PageContext, settings: &Settings, at: PoolPage) -> Markup {
     let address = |range| visit.state.path(&PoolPage::new(&settings.name, at.tab, range).path());
     html! {
         nav.chips.tight aria-label="How far back" {

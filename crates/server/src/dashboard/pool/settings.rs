@@ -2,15 +2,15 @@
 
 use super::address::{PoolPage, Range, Tab};
 use crate::access::Principal;
-use crate::api::Asked;
+use crate::api::QueryString;
 use crate::api::pool::define::{Change, PoolSettings};
 use crate::api::pool::{find, named, object, unknown};
 use crate::dashboard::form::{self, Fields};
 use crate::dashboard::frame::{Frame, Section};
+use crate::dashboard::page_context::PageContext;
+use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{command, plural, refused};
-use crate::dashboard::pulse::Pulse;
 use crate::dashboard::region::Page;
-use crate::dashboard::visit::Visit;
 use crate::problem::Problem;
 use crate::state::State;
 use axum::extract::Path;
@@ -25,7 +25,7 @@ use tidemill_domain::pool::{Ledger, Policy, PoolName, Settings, State as TicketS
 use tidemill_domain::time::Timestamp;
 use tidemill_store::pool::PoolRecord;
 
-pub(super) fn markup(visit: &Visit, settings: &Settings) -> Markup {
+pub(super) fn markup(visit: &PageContext, settings: &Settings) -> Markup {
     let refusal = visit.refusal_of(Permission::Operate, &object(&settings.name));
     let is_off = refusal.is_some();
     html! {
@@ -102,24 +102,24 @@ impl Thought {
 
 /// Says what a change comes to, and asks whether it is meant.
 pub(crate) async fn ask(
-    visit: Visit,
+    visit: PageContext,
     Path(name): Path<String>,
-    Asked(thought): Asked<Thought>,
+    QueryString(thought): QueryString<Thought>,
 ) -> Result<Html<String>, Problem> {
     question(&visit, &named(&name)?, &thought, &html! {}).await
 }
 
 async fn question(
-    visit: &Visit,
+    visit: &PageContext,
     name: &PoolName,
     thought: &Thought,
     above: &Markup,
 ) -> Result<Html<String>, Problem> {
-    let (pulse, mut tx) = Pulse::read(&visit.state).await?;
+    let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let pool = find(&mut tx, name).await?;
     let ledger = tx.pools().ledger(name).await?.ok_or_else(|| unknown(name.as_str()))?;
     let after = thought.wish().over(pool.settings.clone())?;
-    let lines = consequences(&pool, &after, hopeless(&ledger, &after), pulse.now);
+    let lines = consequences(&pool, &after, hopeless(&ledger, &after), common.now);
     let content = html! {
         h1 { (name) }
         (above)
@@ -127,7 +127,7 @@ async fn question(
     };
     let title = format!("Change {name}");
     let frame =
-        Frame { visit, pulse: &pulse, section: Section::Pools, title: Some(&title), page: Page::Other };
+        Frame { visit, common: &common, section: Section::Pools, title: Some(&title), page: Page::Other };
     Ok(frame.render(&content))
 }
 
@@ -138,7 +138,7 @@ fn hopeless(ledger: &Ledger, after: &Settings) -> usize {
     waiting.filter(|ticket| least(ticket) > after.greatest_limit()).count()
 }
 
-fn sheet(visit: &Visit, pool: &PoolRecord, lines: &[String], after: &Settings) -> Markup {
+fn sheet(visit: &PageContext, pool: &PoolRecord, lines: &[String], after: &Settings) -> Markup {
     let (before, name) = (&pool.settings, &after.name);
     let back = visit.state.path(&PoolPage::new(name, Tab::Settings, Range::default()).path());
     let refusal = visit
@@ -245,7 +245,7 @@ pub(crate) struct Changing {
 
 /// Changes a pool, if it is still as the question said; otherwise asks again.
 pub(crate) async fn change(
-    visit: Visit,
+    visit: PageContext,
     Path(name): Path<String>,
     Fields(fields): Fields<Changing>,
 ) -> Result<Response, Problem> {

@@ -1,7 +1,7 @@
 //! What the page of the renders tells, and its parts that change by themselves: how many there are in each status, who
 //! could render, what is at work, what waits and what has ended.
 
-use super::filter::Wanted;
+use super::filter::RenderQuery;
 use super::row::{Ahead, COLUMNS, Look, row};
 use crate::dashboard::instant::Times;
 use crate::dashboard::part::{Count, Health, command, empty_row, state as state_word};
@@ -90,7 +90,7 @@ impl Whole {
     }
 
     /// Each status with how many have it, leading to those.
-    pub(super) fn chips(&self, state: &State, wanted: &Wanted, chosen: Option<Status>) -> Markup {
+    pub(super) fn chips(&self, state: &State, wanted: &RenderQuery, chosen: Option<Status>) -> Markup {
         let address = |status: &str| format!("{}{}", state.path("/render"), wanted.query(status, ""));
         html! {
             a href=(address("")) aria-current=[chosen.is_none().then_some("true")] { "All" }
@@ -107,7 +107,7 @@ impl Whole {
 /// The address of the renders in a status, or of all.
 pub(crate) fn address(state: &State, status: Option<Status>) -> String {
     let status = status.map_or("", Status::as_str);
-    format!("{}{}", state.path("/render"), Wanted::default().query(status, ""))
+    format!("{}{}", state.path("/render"), RenderQuery::default().query(status, ""))
 }
 
 fn health(status: Status, count: Count) -> Health {
@@ -178,7 +178,7 @@ impl Regions {
                 Audience::At(page.clone()),
                 html! {
                     nav.chips data-live=(chips) aria-label="Statuses" {
-                        (whole.chips(look.state, &Wanted::default(), board.status))
+                        (whole.chips(look.state, &RenderQuery::default(), board.status))
                     }
                 },
             ),

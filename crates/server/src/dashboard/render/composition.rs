@@ -1,14 +1,14 @@
 //! What is known of compositions: profiles and field mappings, and what is wanted and not known.
 
 use super::page::tabs;
-use crate::api::Asked;
+use crate::api::QueryString;
 use crate::dashboard::frame::{Frame, Section};
+use crate::dashboard::page_context::PageContext;
+use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{
     Health, command, empty_row, encoded, panel, plural, state as state_word, table,
 };
-use crate::dashboard::pulse::Pulse;
 use crate::dashboard::region::Page;
-use crate::dashboard::visit::Visit;
 use crate::problem::Problem;
 use crate::state::State;
 use axum::response::Html;
@@ -29,8 +29,8 @@ const MAPPING_COLUMNS: &[&str] =
 /// Rows that a page shows.
 const SHOWN: usize = 500;
 
-pub(crate) async fn profiles(visit: Visit) -> Result<Html<String>, Problem> {
-    let (pulse, mut tx) = Pulse::read(&visit.state).await?;
+pub(crate) async fn profiles(visit: PageContext) -> Result<Html<String>, Problem> {
+    let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let profiles = tx.renders().profiles().await?;
     let gaps = tx.renders().gaps().await?;
     let rows = html! {
@@ -52,7 +52,7 @@ pub(crate) async fn profiles(visit: Visit) -> Result<Html<String>, Problem> {
         (files("profile", "profiles.yaml", "where the template of a composition is, and what its file has to be"))
     };
     let title = Some("Profiles");
-    let frame = Frame { visit: &visit, pulse: &pulse, section: Section::Render, title, page: Page::Other };
+    let frame = Frame { visit: &visit, common: &common, section: Section::Render, title, page: Page::Other };
     Ok(frame.render(&content))
 }
 
@@ -89,8 +89,11 @@ pub(crate) struct Chosen {
     composition: String,
 }
 
-pub(crate) async fn mappings(visit: Visit, Asked(chosen): Asked<Chosen>) -> Result<Html<String>, Problem> {
-    let (pulse, mut tx) = Pulse::read(&visit.state).await?;
+pub(crate) async fn mappings(
+    visit: PageContext,
+    QueryString(chosen): QueryString<Chosen>,
+) -> Result<Html<String>, Problem> {
+    let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let all = tx.renders().field_mappings(None).await?;
     let gaps = tx.renders().gaps().await?;
     let mut compositions: BTreeMap<&str, usize> = BTreeMap::new();
@@ -124,7 +127,7 @@ pub(crate) async fn mappings(visit: Visit, Asked(chosen): Asked<Chosen>) -> Resu
         (files("mapping", "mapping.csv", "on which layer of the template each field is shown"))
     };
     let title = Some("Mappings");
-    let frame = Frame { visit: &visit, pulse: &pulse, section: Section::Render, title, page: Page::Other };
+    let frame = Frame { visit: &visit, common: &common, section: Section::Render, title, page: Page::Other };
     Ok(frame.render(&content))
 }
 

@@ -10,7 +10,7 @@ use tidemill_store::render::{RenderFilter, RenderRecord};
 
 /// What to list. Fields that were left empty are as if they were not there.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub(crate) struct Wanted {
+pub(crate) struct RenderQuery {
     #[serde(default)]
     pub(super) status: String,
     #[serde(default)]
@@ -26,7 +26,7 @@ fn given(text: &str) -> Option<&str> {
     Some(text.trim()).filter(|text| !text.is_empty())
 }
 
-impl Wanted {
+impl RenderQuery {
     pub(super) fn status(&self) -> Result<Option<Status>, Problem> {
         given(&self.status).map(status).transpose()
     }
@@ -100,11 +100,13 @@ mod tests {
 
     #[test]
     fn an_address_keeps_what_was_chosen_and_leaves_out_what_was_not() {
-        let wanted = Wanted { composition: "a&b".into(), date: " ".into(), ..Wanted::default() };
+        let wanted = RenderQuery { composition: "a&b".into(), date: " ".into(), ..RenderQuery::default() };
 
         assert_eq!(wanted.query("failed", "before=7"), "?status=failed&composition=a%26b&before=7");
-        assert_eq!(Wanted::default().query("", ""), "");
-        assert!(Wanted { status: "failed".into(), date: " ".into(), ..Wanted::default() }.is_plain());
+        assert_eq!(RenderQuery::default().query("", ""), "");
+        assert!(
+            RenderQuery { status: "failed".into(), date: " ".into(), ..RenderQuery::default() }.is_plain()
+        );
         assert!(!wanted.is_plain());
     }
 }

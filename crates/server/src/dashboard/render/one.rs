@@ -10,10 +10,10 @@ use crate::api::render::{RenderRow, find};
 use crate::api::{self, render};
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::{Times, span};
+use crate::dashboard::page_context::PageContext;
+use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{command, empty_row, panel, refused, table};
-use crate::dashboard::pulse::Pulse;
 use crate::dashboard::region::{Audience, Buttons, Page, Region};
-use crate::dashboard::visit::Visit;
 use crate::problem::Problem;
 use axum::extract::Path;
 use axum::http::header;
@@ -96,15 +96,15 @@ impl Regions {
     }
 }
 
-pub(crate) async fn page(visit: Visit, Path(text): Path<String>) -> Result<Html<String>, Problem> {
+pub(crate) async fn page(visit: PageContext, Path(text): Path<String>) -> Result<Html<String>, Problem> {
     let id = RenderId::new(api::id(&text)?);
-    let (pulse, mut tx) = Pulse::read(&visit.state).await?;
+    let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let whole = Whole::read(&mut tx).await?;
     let one = One::read(&mut tx, id).await?.ok_or_else(|| render::unknown(id))?;
     let object = render::object(one.record.composition.as_deref());
     let refusal = visit.refusal_of(Permission::Operate, &object);
     let buttons = Buttons::unless(refusal.as_deref());
-    let (times, back) = (visit.times(pulse.now), visit.state.path(&format!("/render/{id}")));
+    let (times, back) = (visit.times(common.now), visit.state.path(&format!("/render/{id}")));
     let look = whole.look(&visit.state, &times, buttons, &back);
     let regions = Regions::new(&look, &whole, &one);
     let content = html! {
@@ -122,7 +122,7 @@ pub(crate) async fn page(visit: Visit, Path(text): Path<String>) -> Result<Html<
     let name = one.name();
     let live = Page::Render(id, buttons);
     let frame =
-        Frame { visit: &visit, pulse: &pulse, section: Section::Render, title: Some(&name), page: live };
+        Frame { visit: &visit, common: &common, section: Section::Render, title: Some(&name), page: live };
     Ok(frame.render(&content))
 }
 
@@ -266,7 +266,7 @@ fn changes(times: &Times, changes: &[TransitionRecord]) -> Markup {
 }
 
 /// What it shows is for those who may see payloads, and only when they ask.
-fn data_panel(visit: &Visit, record: &RenderRecord) -> Markup {
+fn data_panel(visit: &PageContext, record: &RenderRecord) -> Markup {
     let content = html! {
         div.body {
             p {
@@ -287,7 +287,7 @@ fn data_panel(visit: &Visit, record: &RenderRecord) -> Markup {
     panel("data", "What it shows", &html! {}, &content)
 }
 
-fn elsewhere(visit: &Visit, id: RenderId) -> Markup {
+fn elsewhere(visit: &PageContext, id: RenderId) -> Markup {
     let audit = visit.state.path(&format!("/settings/audit?object=render%2F{id}"));
     let content = html! {
         div.body {
@@ -302,7 +302,7 @@ fn elsewhere(visit: &Visit, id: RenderId) -> Markup {
 }
 
 /// All of it but what it shows, as a file.
-pub(crate) async fn download(visit: Visit, Path(text): Path<String>) -> Result<Response, Problem> {
+pub(crate) async fn download(visit: PageContext, Path(text): Path<String>) -> Result<Response, Problem> {
     let id = RenderId::new(api::id(&text)?);
     let mut tx = visit.state.read().await?;
     let record = find(&mut tx, id).await?;
@@ -317,9 +317,9 @@ pub(crate) async fn download(visit: Visit, Path(text): Path<String>) -> Result<R
 }
 
 /// What it shows, as text.
-pub(crate) async fn data(visit: Visit, Path(text): Path<String>) -> Result<Html<String>, Problem> {
+pub(crate) async fn data(visit: PageContext, Path(text): Path<String>) -> Result<Html<String>, Problem> {
     let id = RenderId::new(api::id(&text)?);
-    let (pulse, mut tx) = Pulse::read(&visit.state).await?;
+    let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let record = find(&mut tx, id).await?;
     let data = tx.renders().data(id).await?.ok_or_else(|| render::unknown(id))?;
     let back = visit.state.path(&format!("/render/{id}"));
@@ -332,7 +332,7 @@ pub(crate) async fn data(visit: Visit, Path(text): Path<String>) -> Result<Html<
     let name = format!("What render {id} shows");
     let frame = Frame {
         visit: &visit,
-        pulse: &pulse,
+        common: &common,
         section: Section::Render,
         title: Some(&name),
         page: Page::Other,

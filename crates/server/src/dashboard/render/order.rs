@@ -4,16 +4,16 @@
 use super::page::tabs;
 use super::row::{label, title};
 use crate::access::Principal;
-use crate::api::render::operate::{Asked, Verb, operate};
+use crate::api::render::operate::{RenderRequest, Verb, operate};
 use crate::api::render::{find, object};
 use crate::api::{self, id};
 use crate::dashboard::form::{self, Fields, OrderForm};
 use crate::dashboard::frame::{Frame, Section};
+use crate::dashboard::page_context::{PageContext, home};
+use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{command, refused};
 use crate::dashboard::preferences::is_ours;
-use crate::dashboard::pulse::Pulse;
 use crate::dashboard::region::Page;
-use crate::dashboard::visit::{Visit, home};
 use crate::problem::Problem;
 use crate::state::State;
 use axum::Extension;
@@ -41,45 +41,45 @@ fn ours<'a>(state: &State, back: &'a str) -> Option<&'a str> {
 
 /// Asks whether a render is to be cancelled.
 pub(crate) async fn ask_cancel(
-    visit: Visit,
+    visit: PageContext,
     Path(text): Path<String>,
-    api::Asked(back): api::Asked<Back>,
+    api::QueryString(back): api::QueryString<Back>,
 ) -> Result<Html<String>, Problem> {
     ask(Verb::Cancel, &visit, &text, &back.back).await
 }
 
 /// Asks whether a render is to be tried again.
 pub(crate) async fn ask_retry(
-    visit: Visit,
+    visit: PageContext,
     Path(text): Path<String>,
-    api::Asked(back): api::Asked<Back>,
+    api::QueryString(back): api::QueryString<Back>,
 ) -> Result<Html<String>, Problem> {
     ask(Verb::Retry, &visit, &text, &back.back).await
 }
 
 /// Asks whether a render is to be taken from its worker.
 pub(crate) async fn ask_recover(
-    visit: Visit,
+    visit: PageContext,
     Path(text): Path<String>,
-    api::Asked(back): api::Asked<Back>,
+    api::QueryString(back): api::QueryString<Back>,
 ) -> Result<Html<String>, Problem> {
     ask(Verb::Recover, &visit, &text, &back.back).await
 }
 
-async fn ask(verb: Verb, visit: &Visit, text: &str, back: &str) -> Result<Html<String>, Problem> {
+async fn ask(verb: Verb, visit: &PageContext, text: &str, back: &str) -> Result<Html<String>, Problem> {
     let id = RenderId::new(id(text)?);
-    let (pulse, mut tx) = Pulse::read(&visit.state).await?;
+    let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let record = find(&mut tx, id).await?;
     let own = visit.state.path(&format!("/render/{id}"));
     let question = Question { verb, record: &record, back: ours(&visit.state, back).unwrap_or(&own) };
     let content = html! {
         h1 { "Render" }
         (tabs(visit, ""))
-        section.panel { div.body { (question.sheet(visit, pulse.now)) } }
+        section.panel { div.body { (question.sheet(visit, common.now)) } }
     };
     let title = format!("{} render {id}", label(verb).trim_end_matches('…'));
     let frame =
-        Frame { visit, pulse: &pulse, section: Section::Render, title: Some(&title), page: Page::Other };
+        Frame { visit, common: &common, section: Section::Render, title: Some(&title), page: Page::Other };
     Ok(frame.render(&content))
 }
 
@@ -101,7 +101,7 @@ struct Question<'a> {
 
 impl Question<'_> {
     /// The script shows it in a dialog, above the page from which it was asked.
-    fn sheet(&self, visit: &Visit, now: Timestamp) -> Markup {
+    fn sheet(&self, visit: &PageContext, now: Timestamp) -> Markup {
         let (id, word) = (self.record.id(), self.verb.as_str());
         let sentence = label(self.verb).trim_end_matches('…');
         let means = means(self.verb, &self.record.render, now);
@@ -180,6 +180,6 @@ async fn give(
     let id = RenderId::new(id(text)?);
     let (headers, reason) = (form::key_header(&fields.key), fields.reason.as_str());
     let what = format!("form: {} render {id} {reason}", verb.as_str());
-    operate(Asked { state, principal, headers: &headers, what, verb, id, reason }).await?;
+    operate(RenderRequest { state, principal, headers: &headers, what, verb, id, reason }).await?;
     Ok(Redirect::to(ours(state, &fields.back).unwrap_or(&state.path(&format!("/render/{id}")))))
 }

@@ -2,14 +2,14 @@
 //! as it was when somebody asked.
 
 use super::board::{Board, PAGE_ROWS, Regions, Whole};
-use super::filter::Wanted;
+use super::filter::RenderQuery;
 use super::row::{Ahead, COLUMNS, Look, row};
-use crate::api::Asked;
+use crate::api::QueryString;
 use crate::dashboard::frame::{Frame, Section};
+use crate::dashboard::page_context::PageContext;
+use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{empty_row, panel, table};
-use crate::dashboard::pulse::Pulse;
 use crate::dashboard::region::{Buttons, Page};
-use crate::dashboard::visit::Visit;
 use crate::problem::Problem;
 use axum::response::Html;
 use maud::{Markup, html};
@@ -23,13 +23,16 @@ use tidemill_store::{StoreError, Tx};
 /// So far the place in the queue of what was found is looked for.
 const PLACED_MAX: u32 = 200;
 
-pub(crate) async fn page(visit: Visit, Asked(wanted): Asked<Wanted>) -> Result<Html<String>, Problem> {
+pub(crate) async fn page(
+    visit: PageContext,
+    QueryString(wanted): QueryString<RenderQuery>,
+) -> Result<Html<String>, Problem> {
     let status = wanted.status()?;
     let refusal = visit.refusal(Permission::Operate);
     let buttons = Buttons::unless(refusal.as_deref());
-    let (pulse, mut tx) = Pulse::read(&visit.state).await?;
+    let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let whole = Whole::read(&mut tx).await?;
-    let times = visit.times(pulse.now);
+    let times = visit.times(common.now);
     let look = whole.look(&visit.state, &times, buttons, &visit.address);
     let (live, content) = if wanted.is_plain() {
         let board = Board::read(&mut tx, status).await?;
@@ -44,7 +47,7 @@ pub(crate) async fn page(visit: Visit, Asked(wanted): Asked<Wanted>) -> Result<H
         };
         (Page::Renders(status, buttons), content)
     } else {
-        let found = Found::read(&mut tx, &wanted).await?;
+        let found = RenderLists::read(&mut tx, &wanted).await?;
         let content = Content {
             chips: html! { nav.chips aria-label="Statuses" { (whole.chips(&visit.state, &wanted, status)) } },
             banner: whole.banner(&visit.state),
@@ -64,7 +67,7 @@ pub(crate) async fn page(visit: Visit, Asked(wanted): Asked<Wanted>) -> Result<H
             (content.below)
         }))
     };
-    let frame = Frame { visit: &visit, pulse: &pulse, section: Section::Render, title: None, page: live };
+    let frame = Frame { visit: &visit, common: &common, section: Section::Render, title: None, page: live };
     Ok(frame.render(&markup))
 }
 
@@ -85,7 +88,7 @@ pub(crate) fn off(refusal: Option<&str>) -> Markup {
     }
 }
 
-pub(crate) fn tabs(visit: &Visit, here: &str) -> Markup {
+pub(crate) fn tabs(visit: &PageContext, here: &str) -> Markup {
     html! {
         nav.chips aria-label="Pages about renders" {
             @for (path, word) in [("/render", "Renders"), ("/render/workers", "Workers"), ("/render/profiles", "Profiles"), ("/render/mappings", "Mappings")] {
@@ -95,7 +98,7 @@ pub(crate) fn tabs(visit: &Visit, here: &str) -> Markup {
     }
 }
 
-fn filter_form(visit: &Visit, wanted: &Wanted) -> Markup {
+fn filter_form(visit: &PageContext, wanted: &RenderQuery) -> Markup {
     let address = visit.state.path("/render");
     html! {
         form.body method="get" action=(address) {
@@ -114,7 +117,7 @@ fn filter_form(visit: &Visit, wanted: &Wanted) -> Markup {
     }
 }
 
-fn pages(visit: &Visit, wanted: &Wanted, older: Option<&str>, note: &Markup) -> Markup {
+fn pages(visit: &PageContext, wanted: &RenderQuery, older: Option<&str>, note: &Markup) -> Markup {
     let address = visit.state.path("/render");
     html! {
         div.row.body {
@@ -125,7 +128,7 @@ fn pages(visit: &Visit, wanted: &Wanted, older: Option<&str>, note: &Markup) -> 
     }
 }
 
-struct Found {
+struct RenderLists {
     at_work: Vec<RenderRecord>,
     others: FoundRenders,
     has_more: bool,
@@ -133,8 +136,8 @@ struct Found {
     ahead: HashMap<RenderId, u64>,
 }
 
-impl Found {
-    async fn read(tx: &mut Tx, wanted: &Wanted) -> Result<Self, Problem> {
+impl RenderLists {
+    async fn read(tx: &mut Tx, wanted: &RenderQuery) -> Result<Self, Problem> {
         let filter = wanted.filter()?;
         let mut others = tx.renders().search(&filter, wanted.text(), wanted.before(), PAGE_ROWS + 1).await?;
         let shown = usize::try_from(PAGE_ROWS).unwrap_or(usize::MAX);
@@ -178,7 +181,7 @@ impl Found {
         }
     }
 
-    fn below(&self, visit: &Visit, wanted: &Wanted) -> Markup {
+    fn below(&self, visit: &PageContext, wanted: &RenderQuery) -> Markup {
         let last = self.others.records.last().filter(|_| self.has_more).map(RenderRecord::id);
         // Where nothing more was found, older ones may not have been looked at.
         let before = last.or(self.others.searched_to);

@@ -3,7 +3,7 @@
 
 use crate::api::id;
 use crate::api::render::find;
-use crate::dashboard::visit::Visit;
+use crate::dashboard::page_context::PageContext;
 use crate::problem::Problem;
 use crate::state::State;
 use axum::extract::Path;
@@ -40,7 +40,7 @@ pub(super) fn place(state: &State, record: &RenderRecord) -> Option<String> {
     (place == *noted).then_some(place)
 }
 
-pub(crate) async fn file(visit: Visit, Path(text): Path<String>) -> Result<Response, Problem> {
+pub(crate) async fn file(visit: PageContext, Path(text): Path<String>) -> Result<Response, Problem> {
     let id = RenderId::new(id(&text)?);
     let mut tx = visit.state.read().await?;
     let record = find(&mut tx, id).await?;

@@ -4,10 +4,10 @@ use super::page::tabs;
 use super::row::{bar, title};
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::{Times, span};
+use crate::dashboard::page_context::PageContext;
+use crate::dashboard::page_snapshot::{PageSnapshot, milliseconds};
 use crate::dashboard::part::{Health, command, empty_row, panel, state as state_word, table};
-use crate::dashboard::pulse::{Pulse, milliseconds};
 use crate::dashboard::region::{Audience, Page, Region, Row};
-use crate::dashboard::visit::Visit;
 use crate::problem::Problem;
 use crate::state::State;
 use axum::response::Html;
@@ -122,10 +122,10 @@ fn why(state: &State, worker: &WorkerRecord) -> Markup {
     }
 }
 
-pub(crate) async fn page(visit: Visit) -> Result<Html<String>, Problem> {
-    let (pulse, mut tx) = Pulse::read(&visit.state).await?;
+pub(crate) async fn page(visit: PageContext) -> Result<Html<String>, Problem> {
+    let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let crew = Crew::read(&mut tx).await?;
-    let times = visit.times(pulse.now);
+    let times = visit.times(common.now);
     let body = region(&visit.state, &crew, &times);
     let more = html! {
         div.body {
@@ -141,7 +141,7 @@ pub(crate) async fn page(visit: Visit) -> Result<Html<String>, Problem> {
     };
     let frame = Frame {
         visit: &visit,
-        pulse: &pulse,
+        common: &common,
         section: Section::Render,
         title: Some("Workers"),
         page: Page::RenderWorkers,

@@ -2,7 +2,7 @@
 
 use super::{named, object};
 use crate::api::execution::operate::checked;
-use crate::api::{Asked, Body, limit};
+use crate::api::{Body, QueryString, limit};
 use crate::mutation::{self, Caller};
 use crate::problem::Problem;
 use crate::state::State;
@@ -110,7 +110,7 @@ impl From<FailedRecord> for FailedRow {
 pub(crate) async fn list(
     Given(state): Given<State>,
     Path((schema, table)): Path<(String, String)>,
-    Asked(asked): Asked<ListFailedRows>,
+    QueryString(asked): QueryString<ListFailedRows>,
 ) -> Result<Json<FailedRows>, Problem> {
     let (name, limit) = (named(&schema, &table)?, limit(asked.limit)?);
     let after = EventId::new(asked.after.unwrap_or(i64::MIN));

@@ -1,6 +1,6 @@
 //! What an operator may do with many excepted events at once: those that are named, or all that a filter lets through.
 
-use super::operate::{Asked, check_target, redirection};
+use super::operate::{FailedEventRequest, check_target, redirection};
 use super::{EventFilter, object};
 use crate::api::execution::operate::checked;
 use crate::api::{Body, limit};
@@ -111,18 +111,18 @@ async fn order(
     let (Given(state), Extension(principal), headers) = &caller;
     let (selection, limit) = selection(events.clone())?;
     let what = format!("POST /api/v1/outbox/exceptions/{} {}", verb.as_str(), json!(body));
-    let asked = Asked { state, principal, headers, what, verb, reason: &events.reason };
+    let asked = FailedEventRequest { state, principal, headers, what, verb, reason: &events.reason };
     let (status, body) = give(asked, &selection, limit).await?;
     Ok(mutation::answer(status, body))
 }
 
 /// Gives an order about many events, and returns the answer that is kept of it.
 pub(crate) async fn give(
-    asked: Asked<'_>,
+    asked: FailedEventRequest<'_>,
     selection: &Selection,
     limit: u32,
 ) -> Result<(u16, String), Problem> {
-    let Asked { state, principal, headers, what, verb, reason } = asked;
+    let FailedEventRequest { state, principal, headers, what, verb, reason } = asked;
     let (reason, actor) = (checked(reason)?, principal.actor());
     check_target(principal, verb)?;
     let object = match selection {

@@ -113,12 +113,12 @@ async fn order(
     let (Given(state), Extension(principal), headers) = &caller;
     let id = EventId::new(id(text)?);
     let what = format!("POST /api/v1/outbox/exceptions/{id}/{} {}", verb.as_str(), json!(body));
-    give(Asked { state, principal, headers, what, verb, reason }, id).await
+    give(FailedEventRequest { state, principal, headers, what, verb, reason }, id).await
 }
 
 /// A request about excepted events, by a program or by a form.
 #[derive(Debug)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct FailedEventRequest<'a> {
     pub(crate) state: &'a State,
     pub(crate) principal: &'a Principal,
     pub(crate) headers: &'a HeaderMap,
@@ -129,8 +129,8 @@ pub(crate) struct Asked<'a> {
 }
 
 /// Gives an order about one event.
-pub(crate) async fn give(asked: Asked<'_>, id: EventId) -> Result<Response, Problem> {
-    let Asked { state, principal, headers, what, verb, reason } = asked;
+pub(crate) async fn give(asked: FailedEventRequest<'_>, id: EventId) -> Result<Response, Problem> {
+    let FailedEventRequest { state, principal, headers, what, verb, reason } = asked;
     let (reason, actor) = (checked(reason)?, principal.actor());
     check_target(principal, verb)?;
     mutation::run_finding(state, principal, headers, &what, async |tx| {

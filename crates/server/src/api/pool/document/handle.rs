@@ -3,7 +3,7 @@
 use super::request::{Action, Request};
 use super::serve::Caller;
 use crate::access::Principal;
-use crate::api::Asked;
+use crate::api::QueryString;
 use crate::api::pool::call_of;
 use crate::body;
 use crate::problem::Problem;
@@ -47,7 +47,7 @@ pub(crate) async fn any(
 pub(crate) async fn status(
     Given(state): Given<State>,
     Extension(principal): Extension<Principal>,
-    Asked(asked): Asked<Map<String, Value>>,
+    QueryString(asked): QueryString<Map<String, Value>>,
 ) -> Answered {
     let request = Request::read(&Value::Object(asked), Some(Action::Status))?;
     let caller = Caller { state: &state, principal: &principal, call: None, is_present: true };

@@ -14,7 +14,7 @@ const OPEN: &str = "open";
 
 /// What to list. Fields that were left empty are as if they were not there.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
-pub(crate) struct Wanted {
+pub(crate) struct FailedEventQuery {
     #[serde(default)]
     pub(super) state: String,
     #[serde(default)]
@@ -42,7 +42,7 @@ fn given(text: &str) -> Option<String> {
     Some(text.trim()).filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
-impl Wanted {
+impl FailedEventQuery {
     /// Of fields that a form has sent, in which other things may be.
     pub(super) fn of_fields(fields: &[(String, String)]) -> Self {
         let field = |name: &str| {
@@ -170,25 +170,32 @@ mod tests {
 
     #[test]
     fn an_address_keeps_what_was_chosen_and_leaves_out_what_was_not() {
-        let wanted = Wanted { topic: "a&b".into(), error: " ".into(), ..Wanted::default() };
+        let wanted =
+            FailedEventQuery { topic: "a&b".into(), error: " ".into(), ..FailedEventQuery::default() };
 
         assert_eq!(wanted.query("after=7"), "?topic=a%26b&after=7");
-        assert_eq!(Wanted::default().query(""), "");
+        assert_eq!(FailedEventQuery::default().query(""), "");
         assert_eq!(wanted.flags(), " --topic 'a&b'");
-        assert_eq!(Wanted { topic: "it's".into(), ..Wanted::default() }.flags(), r" --topic 'it'\''s'");
+        assert_eq!(
+            FailedEventQuery { topic: "it's".into(), ..FailedEventQuery::default() }.flags(),
+            r" --topic 'it'\''s'"
+        );
     }
 
     #[test]
     fn a_state_alone_is_not_narrow_enough_to_act_on_all() {
-        assert!(!Wanted { state: "parked".into(), ..Wanted::default() }.is_narrow());
-        assert!(!Wanted { topic: " ".into(), ..Wanted::default() }.is_narrow());
-        assert!(Wanted { error: "no".into(), ..Wanted::default() }.is_narrow());
+        assert!(!FailedEventQuery { state: "parked".into(), ..FailedEventQuery::default() }.is_narrow());
+        assert!(!FailedEventQuery { topic: " ".into(), ..FailedEventQuery::default() }.is_narrow());
+        assert!(FailedEventQuery { error: "no".into(), ..FailedEventQuery::default() }.is_narrow());
     }
 
     #[test]
     fn parked_is_meant_when_nothing_is_said() {
-        assert_eq!(Wanted::default().states().unwrap(), [StateWord::Parked]);
-        assert_eq!(Wanted { state: "open".into(), ..Wanted::default() }.states().unwrap(), StateWord::OPEN);
-        assert!(Wanted { state: "dead".into(), ..Wanted::default() }.states().is_err());
+        assert_eq!(FailedEventQuery::default().states().unwrap(), [StateWord::Parked]);
+        assert_eq!(
+            FailedEventQuery { state: "open".into(), ..FailedEventQuery::default() }.states().unwrap(),
+            StateWord::OPEN
+        );
+        assert!(FailedEventQuery { state: "dead".into(), ..FailedEventQuery::default() }.states().is_err());
     }
 }

@@ -1,14 +1,14 @@
 //! The events that were not taken, by page; some or all of them can be replayed or skipped.
 
-use super::filter::Wanted;
+use super::filter::FailedEventQuery;
 use super::row::{COLUMNS, row};
-use crate::api::Asked;
+use crate::api::QueryString;
 use crate::dashboard::frame::{Frame, Section};
-use crate::dashboard::outbox::standing::count;
+use crate::dashboard::outbox::overview::count;
+use crate::dashboard::page_context::PageContext;
+use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{command, empty_row, panel, refused, table};
-use crate::dashboard::pulse::Pulse;
 use crate::dashboard::region::{Audience, Page, Region};
-use crate::dashboard::visit::Visit;
 use crate::problem::Problem;
 use axum::response::Html;
 use maud::{Markup, html};
@@ -37,9 +37,12 @@ fn count_region(excepted: &Excepted, word: StateWord) -> Region {
     Region::whole(&name, Audience::On(&[Page::DeadEvents]), markup)
 }
 
-pub(crate) async fn page(visit: Visit, Asked(wanted): Asked<Wanted>) -> Result<Html<String>, Problem> {
+pub(crate) async fn page(
+    visit: PageContext,
+    QueryString(wanted): QueryString<FailedEventQuery>,
+) -> Result<Html<String>, Problem> {
     let filter = wanted.filter()?;
-    let (pulse, mut tx) = Pulse::read(&visit.state).await?;
+    let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     // One more than is shown tells whether there is a next page.
     let mut records = tx.outbox().exceptions(&filter, wanted.after(), PAGE_ROWS + 1).await?;
     let matching = tx.outbox().count_exceptions(&filter, COUNT_MAX).await?;
@@ -48,7 +51,7 @@ pub(crate) async fn page(visit: Visit, Asked(wanted): Asked<Wanted>) -> Result<H
     records.truncate(PAGE_ROWS as usize);
     let next =
         records.last().filter(|_| has_more).map(|record| wanted.query(&format!("after={}", record.id)));
-    let times = visit.times(pulse.now);
+    let times = visit.times(common.now);
     let buttons = visit.buttons(Permission::Operate);
     let rows = html! {
         tbody {
@@ -82,11 +85,11 @@ pub(crate) async fn page(visit: Visit, Asked(wanted): Asked<Wanted>) -> Result<H
     };
     let title = Some("Events that were not taken");
     let frame =
-        Frame { visit: &visit, pulse: &pulse, section: Section::Outbox, title, page: Page::DeadEvents };
+        Frame { visit: &visit, common: &common, section: Section::Outbox, title, page: Page::DeadEvents };
     Ok(frame.render(&content))
 }
 
-fn without(wanted: &Wanted) -> Markup {
+fn without(wanted: &FailedEventQuery) -> Markup {
     html! {
         @if wanted.is_narrow() || !wanted.is_first() {
             "No event is like this."
@@ -106,7 +109,7 @@ pub(super) fn counted(count: Count) -> String {
 }
 
 /// What was just done. Only numbers are taken from the address.
-fn done(wanted: &Wanted) -> Markup {
+fn done(wanted: &FailedEventQuery) -> Markup {
     let count: Option<u64> = wanted.count.parse().ok();
     let what = match wanted.done.as_str() {
         "replay" => "tried again at once, each when its turn within its aggregate comes",
@@ -118,7 +121,7 @@ fn done(wanted: &Wanted) -> Markup {
     }
 }
 
-fn chips(visit: &Visit, excepted: &Excepted, wanted: &Wanted) -> Markup {
+fn chips(visit: &PageContext, excepted: &Excepted, wanted: &FailedEventQuery) -> Markup {
     let address = |word: &str| visit.state.path(&format!("/outbox/dead?state={word}"));
     html! {
         nav.chips aria-label="States" {
@@ -132,7 +135,7 @@ fn chips(visit: &Visit, excepted: &Excepted, wanted: &Wanted) -> Markup {
     }
 }
 
-fn filter_form(address: &str, wanted: &Wanted) -> Markup {
+fn filter_form(address: &str, wanted: &FailedEventQuery) -> Markup {
     html! {
         form.body method="get" action=(address) {
             input type="hidden" name="state" value=(wanted.state_word());
@@ -150,7 +153,12 @@ fn filter_form(address: &str, wanted: &Wanted) -> Markup {
 }
 
 /// What can be done with those that are picked, and with all that match.
-fn acts(visit: &Visit, wanted: &Wanted, records: &[ExceptionRecord], matching: Count) -> Markup {
+fn acts(
+    visit: &PageContext,
+    wanted: &FailedEventQuery,
+    records: &[ExceptionRecord],
+    matching: Count,
+) -> Markup {
     let address = visit.state.path("/outbox/dead");
     let all = |verb: &str| format!("{address}/{verb}{}", wanted.query("all=1"));
     let whole = match matching {

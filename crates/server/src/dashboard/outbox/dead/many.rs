@@ -1,17 +1,17 @@
 //! Many events at once: those that were picked, or all that match. The number has to be typed, and it has to be right.
 
-use super::filter::Wanted;
+use super::filter::FailedEventQuery;
 use super::list::COUNT_MAX;
 use super::one::label;
-use crate::api::Asked as Query;
+use crate::api::QueryString as Query;
 use crate::api::outbox::exception::bulk::{IDS_MAX, give};
-use crate::api::outbox::exception::operate::Asked;
+use crate::api::outbox::exception::operate::FailedEventRequest;
 use crate::dashboard::form::{self, Fields};
 use crate::dashboard::frame::{Frame, Section};
+use crate::dashboard::page_context::PageContext;
+use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{command, refused, table};
-use crate::dashboard::pulse::Pulse;
 use crate::dashboard::region::Page;
-use crate::dashboard::visit::Visit;
 use crate::problem::Problem;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Redirect, Response};
@@ -33,7 +33,7 @@ type Pairs = Vec<(String, String)>;
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Meant {
     Picked(Vec<EventId>),
-    Matching(Box<Wanted>),
+    Matching(Box<FailedEventQuery>),
 }
 
 fn field<'a>(pairs: &'a Pairs, name: &str) -> &'a str {
@@ -43,7 +43,7 @@ fn field<'a>(pairs: &'a Pairs, name: &str) -> &'a str {
 impl Meant {
     fn of(pairs: &Pairs) -> Result<Self, Problem> {
         if field(pairs, "all") == "1" {
-            let wanted = Wanted::of_fields(pairs);
+            let wanted = FailedEventQuery::of_fields(pairs);
             return match wanted.is_narrow() {
                 true => Ok(Self::Matching(Box::new(wanted))),
                 false => Err(Problem::bad_request(
@@ -66,7 +66,7 @@ impl Meant {
     }
 
     /// Those of the filter to which the order can be given.
-    fn filter(wanted: &Wanted, verb: &Verb) -> Result<ExceptionFilter, Problem> {
+    fn filter(wanted: &FailedEventQuery, verb: &Verb) -> Result<ExceptionFilter, Problem> {
         let filter = wanted.filter()?;
         let states: Vec<StateWord> =
             filter.states.iter().copied().filter(|state| verb.applies_to(*state)).collect();
@@ -117,9 +117,9 @@ impl Meant {
     }
 
     /// Where the list of them is.
-    fn list(&self, visit: &Visit, more: &str) -> String {
+    fn list(&self, visit: &PageContext, more: &str) -> String {
         let query = match self {
-            Self::Picked(_) => Wanted::default().query(more),
+            Self::Picked(_) => FailedEventQuery::default().query(more),
             Self::Matching(wanted) => wanted.query(more),
         };
         format!("{}{query}", visit.state.path("/outbox/dead"))
@@ -127,22 +127,28 @@ impl Meant {
 }
 
 /// Asks whether events are to be tried again.
-pub(crate) async fn ask_replay(visit: Visit, Query(pairs): Query<Pairs>) -> Result<Html<String>, Problem> {
+pub(crate) async fn ask_replay(
+    visit: PageContext,
+    Query(pairs): Query<Pairs>,
+) -> Result<Html<String>, Problem> {
     question(&Verb::Replay, &visit, &Meant::of(&pairs)?, &html! {}).await
 }
 
 /// Asks whether events are never to be published.
-pub(crate) async fn ask_skip(visit: Visit, Query(pairs): Query<Pairs>) -> Result<Html<String>, Problem> {
+pub(crate) async fn ask_skip(
+    visit: PageContext,
+    Query(pairs): Query<Pairs>,
+) -> Result<Html<String>, Problem> {
     question(&Verb::Skip, &visit, &Meant::of(&pairs)?, &html! {}).await
 }
 
 async fn question(
     verb: &Verb,
-    visit: &Visit,
+    visit: &PageContext,
     meant: &Meant,
     above: &Markup,
 ) -> Result<Html<String>, Problem> {
-    let (pulse, mut tx) = Pulse::read(&visit.state).await?;
+    let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let count = meant.count(verb, &mut tx).await?;
     let content = html! {
         h1 { (label(verb)) " events" }
@@ -151,11 +157,11 @@ async fn question(
     };
     let title = format!("{} events", label(verb));
     let frame =
-        Frame { visit, pulse: &pulse, section: Section::Outbox, title: Some(&title), page: Page::Other };
+        Frame { visit, common: &common, section: Section::Outbox, title: Some(&title), page: Page::Other };
     Ok(frame.render(&content))
 }
 
-fn sheet(verb: &Verb, visit: &Visit, meant: &Meant, count: Count) -> Markup {
+fn sheet(verb: &Verb, visit: &PageContext, meant: &Meant, count: Count) -> Markup {
     let refusal = visit.refusal(Permission::Operate).or_else(|| match count {
         Count::Exactly(0) => Some("None is left to which this can be done.".to_owned()),
         Count::Exactly(_) => None,
@@ -202,16 +208,16 @@ fn sheet(verb: &Verb, visit: &Visit, meant: &Meant, count: Count) -> Markup {
     }
 }
 
-pub(crate) async fn replay(visit: Visit, Fields(pairs): Fields<Pairs>) -> Result<Response, Problem> {
+pub(crate) async fn replay(visit: PageContext, Fields(pairs): Fields<Pairs>) -> Result<Response, Problem> {
     order(&Verb::Replay, &visit, &pairs).await
 }
 
 /// Never publishes events.
-pub(crate) async fn skip(visit: Visit, Fields(pairs): Fields<Pairs>) -> Result<Response, Problem> {
+pub(crate) async fn skip(visit: PageContext, Fields(pairs): Fields<Pairs>) -> Result<Response, Problem> {
     order(&Verb::Skip, &visit, &pairs).await
 }
 
-async fn order(verb: &Verb, visit: &Visit, pairs: &Pairs) -> Result<Response, Problem> {
+async fn order(verb: &Verb, visit: &PageContext, pairs: &Pairs) -> Result<Response, Problem> {
     form::check(&visit.principal, field(pairs, "form_token"))?;
     let meant = Meant::of(pairs)?;
     let mut tx = visit.state.read().await?;
@@ -243,7 +249,7 @@ struct Done {
 }
 
 /// Gives the order, as many at a time as one transaction takes.
-async fn give_all(verb: &Verb, visit: &Visit, pairs: &Pairs, meant: &Meant) -> Result<Done, Problem> {
+async fn give_all(verb: &Verb, visit: &PageContext, pairs: &Pairs, meant: &Meant) -> Result<Done, Problem> {
     let (key, reason) = (field(pairs, "key"), field(pairs, "reason"));
     let mut done = Done::default();
     let mut selection = match meant {
@@ -258,7 +264,7 @@ async fn give_all(verb: &Verb, visit: &Visit, pairs: &Pairs, meant: &Meant) -> R
             if key.is_empty() { form::key_header("") } else { form::key_header(&format!("{key}/{turn}")) };
         let what = format!("form: {} {meant:?} {turn} {reason}", verb.as_str());
         let (state, principal) = (&visit.state, &visit.principal);
-        let asked = Asked { state, principal, headers: &headers, what, verb, reason };
+        let asked = FailedEventRequest { state, principal, headers: &headers, what, verb, reason };
         let (_, body) = give(asked, &selection, BATCH).await?;
         let answer: Value = serde_json::from_str(&body).unwrap_or_default();
         done.changed += answer["changed"].as_array().map_or(0, Vec::len);
@@ -276,8 +282,13 @@ async fn give_all(verb: &Verb, visit: &Visit, pairs: &Pairs, meant: &Meant) -> R
 }
 
 /// Says to which events it was not done, and why.
-async fn told(verb: &Verb, visit: &Visit, meant: &Meant, done: &Done) -> Result<Html<String>, StoreError> {
-    let (pulse, _) = Pulse::read(&visit.state).await?;
+async fn told(
+    verb: &Verb,
+    visit: &PageContext,
+    meant: &Meant,
+    done: &Done,
+) -> Result<Html<String>, StoreError> {
+    let (common, _) = PageSnapshot::read(&visit.state).await?;
     let rows = html! {
         tbody {
             @for (id, why) in &done.refused {
@@ -296,6 +307,6 @@ async fn told(verb: &Verb, visit: &Visit, meant: &Meant, done: &Done) -> Result<
         p { a href=(meant.list(visit, "")) { "Back to the list" } }
     };
     let frame =
-        Frame { visit, pulse: &pulse, section: Section::Outbox, title: Some(&title), page: Page::Other };
+        Frame { visit, common: &common, section: Section::Outbox, title: Some(&title), page: Page::Other };
     Ok(frame.render(&content))
 }

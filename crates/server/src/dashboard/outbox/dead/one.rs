@@ -1,19 +1,19 @@
 //! One event that was not taken: where it stands, what it says, and the questions before something is done about it.
 
-use super::filter::Wanted;
+use super::filter::FailedEventQuery;
 use super::row::{actions, standing};
 use crate::access::Principal;
 use crate::api::id;
-use crate::api::outbox::exception::operate::{Asked, give};
+use crate::api::outbox::exception::operate::{FailedEventRequest, give};
 use crate::api::outbox::exception::{find, object, refused as refusal_problem};
 use crate::dashboard::form::{self, Fields, OrderForm};
 use crate::dashboard::frame::{Frame, Section};
 use crate::dashboard::instant::Times;
+use crate::dashboard::page_context::{PageContext, home};
+use crate::dashboard::page_snapshot::PageSnapshot;
 use crate::dashboard::part::{command, panel, refused};
 use crate::dashboard::preferences::is_ours;
-use crate::dashboard::pulse::Pulse;
 use crate::dashboard::region::Page;
-use crate::dashboard::visit::{Visit, home};
 use crate::problem::Problem;
 use crate::state::State;
 use axum::Extension;
@@ -32,12 +32,12 @@ use tidemill_store::outbox::exception::{ExceptionDetail, ExceptionRecord};
 /// As much of a payload as a page shows; the API has all of it.
 const PAYLOAD_CHARS_MAX: usize = 64 * 1024;
 
-pub(crate) async fn page(visit: Visit, Path(text): Path<String>) -> Result<Html<String>, Problem> {
+pub(crate) async fn page(visit: PageContext, Path(text): Path<String>) -> Result<Html<String>, Problem> {
     let id = EventId::new(id(&text)?);
-    let (pulse, mut tx) = Pulse::read(&visit.state).await?;
+    let (common, mut tx) = PageSnapshot::read(&visit.state).await?;
     let found = tx.outbox().exception(id).await?;
     let detail = found.ok_or_else(|| refusal_problem(id, ExceptionRefusal::Unknown))?;
-    let times = visit.times(pulse.now);
+    let times = visit.times(common.now);
     let nothing = html! {};
     let content = html! {
         h1 { "Event " (id) }
@@ -47,7 +47,7 @@ pub(crate) async fn page(visit: Visit, Path(text): Path<String>) -> Result<Html<
     let title = format!("Event {id}");
     let frame = Frame {
         visit: &visit,
-        pulse: &pulse,
+        common: &common,
         section: Section::Outbox,
         title: Some(&title),
         page: Page::Other,
@@ -55,13 +55,13 @@ pub(crate) async fn page(visit: Visit, Path(text): Path<String>) -> Result<Html<
     Ok(frame.render(&content))
 }
 
-fn about(visit: &Visit, record: &ExceptionRecord, times: &Times) -> Markup {
+fn about(visit: &PageContext, record: &ExceptionRecord, times: &Times) -> Markup {
     let (id, link) = (record.id, |id: EventId| visit.state.path(&format!("/outbox/dead/{id}")));
-    let of_aggregate = Wanted {
+    let of_aggregate = FailedEventQuery {
         state: "open".into(),
         aggregate_type: record.aggregate.kind.clone(),
         aggregate_id: record.aggregate.id.clone(),
-        ..Wanted::default()
+        ..FailedEventQuery::default()
     };
     let address = format!("{}{}", visit.state.path("/outbox/dead"), of_aggregate.query(""));
     let why = |verb: &Verb| operate(record.excepted(), verb, times.now()).err();
@@ -107,7 +107,7 @@ fn about(visit: &Visit, record: &ExceptionRecord, times: &Times) -> Markup {
 }
 
 /// What would be published, for those who may see payloads.
-fn said(visit: &Visit, detail: &ExceptionDetail, times: &Times) -> Markup {
+fn said(visit: &PageContext, detail: &ExceptionDetail, times: &Times) -> Markup {
     if !visit.principal.may(Permission::Administer) {
         return html! {
             p.body { "The role " (visit.principal.role) " may not " (Permission::Administer.as_str()) ", so what it says is not shown." }
@@ -151,26 +151,29 @@ fn payload(payload: &Payload) -> Markup {
 }
 
 /// Asks whether an event is to be tried again.
-pub(crate) async fn ask_replay(visit: Visit, Path(text): Path<String>) -> Result<Html<String>, Problem> {
+pub(crate) async fn ask_replay(
+    visit: PageContext,
+    Path(text): Path<String>,
+) -> Result<Html<String>, Problem> {
     ask(&Verb::Replay, &visit, &text).await
 }
 
 /// Asks whether an event is never to be published.
-pub(crate) async fn ask_skip(visit: Visit, Path(text): Path<String>) -> Result<Html<String>, Problem> {
+pub(crate) async fn ask_skip(visit: PageContext, Path(text): Path<String>) -> Result<Html<String>, Problem> {
     ask(&Verb::Skip, &visit, &text).await
 }
 
-async fn ask(verb: &Verb, visit: &Visit, text: &str) -> Result<Html<String>, Problem> {
+async fn ask(verb: &Verb, visit: &PageContext, text: &str) -> Result<Html<String>, Problem> {
     let id = EventId::new(id(text)?);
     let record = find(&visit.state, id).await?.record;
-    let (pulse, _) = Pulse::read(&visit.state).await?;
+    let (common, _) = PageSnapshot::read(&visit.state).await?;
     let content = html! {
         h1 { "Event " (id) }
-        section.panel { div.body { (sheet(verb, visit, &record, pulse.now)) } }
+        section.panel { div.body { (sheet(verb, visit, &record, common.now)) } }
     };
     let title = format!("{} event {id}", label(verb));
     let frame =
-        Frame { visit, pulse: &pulse, section: Section::Outbox, title: Some(&title), page: Page::Other };
+        Frame { visit, common: &common, section: Section::Outbox, title: Some(&title), page: Page::Other };
     Ok(frame.render(&content))
 }
 
@@ -200,7 +203,7 @@ fn consequence(verb: &Verb, record: &ExceptionRecord) -> String {
     }
 }
 
-fn sheet(verb: &Verb, visit: &Visit, record: &ExceptionRecord, now: Timestamp) -> Markup {
+fn sheet(verb: &Verb, visit: &PageContext, record: &ExceptionRecord, now: Timestamp) -> Markup {
     let (id, word) = (record.id, verb.as_str());
     let address = visit.state.path(&format!("/outbox/dead/{id}"));
     let refusal = visit.refusal_of(Permission::Operate, &object(record.topic.as_deref())).or_else(|| {
@@ -277,7 +280,7 @@ async fn order(
     }
     let (headers, reason) = (form::key_header(&fields.key), fields.reason.as_str());
     let what = format!("form: {} event {id} {reason}", verb.as_str());
-    give(Asked { state, principal, headers: &headers, what, verb, reason }, id).await?;
+    give(FailedEventRequest { state, principal, headers: &headers, what, verb, reason }, id).await?;
     let back = Some(fields.back.as_str()).filter(|back| is_ours(&home(state), back));
     Ok(Redirect::to(back.unwrap_or(&state.path(&format!("/outbox/dead/{id}")))))
 }

@@ -3,7 +3,7 @@
 use rdkafka::types::RDKafkaErrorCode as Code;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Blame {
+pub enum ErrorClass {
     /// The record's own: it will never be taken. If it travelled in a batch, one of that batch is meant.
     Record,
     /// That of its topic, for every record of it.
@@ -13,20 +13,20 @@ pub enum Blame {
 }
 
 /// Whose fault a failure is. What is not known to be final is worth another attempt.
-pub fn of(code: Code) -> Blame {
+pub fn of(code: Code) -> ErrorClass {
     match code {
         Code::MessageSizeTooLarge
         | Code::MessageBatchTooLarge
         | Code::InvalidMessageSize
         | Code::InvalidTimestamp
         | Code::InvalidRecord
-        | Code::PolicyViolation => Blame::Record,
+        | Code::PolicyViolation => ErrorClass::Record,
         Code::UnknownTopic
         | Code::UnknownTopicOrPartition
         | Code::UnknownPartition
         | Code::InvalidTopic
-        | Code::TopicAuthorizationFailed => Blame::Topic,
-        _ => Blame::Sink,
+        | Code::TopicAuthorizationFailed => ErrorClass::Topic,
+        _ => ErrorClass::Sink,
     }
 }
 
@@ -50,9 +50,9 @@ mod tests {
             Code::InvalidDifferentRecord,
             Code::Authentication,
         ] {
-            assert_eq!(of(code), Blame::Sink, "{code}");
+            assert_eq!(of(code), ErrorClass::Sink, "{code}");
         }
-        assert_eq!(of(Code::MessageSizeTooLarge), Blame::Record);
-        assert_eq!(of(Code::TopicAuthorizationFailed), Blame::Topic);
+        assert_eq!(of(Code::MessageSizeTooLarge), ErrorClass::Record);
+        assert_eq!(of(Code::TopicAuthorizationFailed), ErrorClass::Topic);
     }
 }

@@ -43,7 +43,7 @@ impl<T> Listed<T> {
 
 /// The whole at an instant.
 #[derive(Clone, Debug)]
-pub(crate) struct Pulse {
+pub(crate) struct PageSnapshot {
     pub(crate) now: Timestamp,
     /// How long the database took to give its first answer.
     pub(crate) latency: Duration,
@@ -57,7 +57,7 @@ pub(crate) struct Pulse {
     pub(crate) alerts: Listed<AlertRecord>,
 }
 
-impl Pulse {
+impl PageSnapshot {
     /// Looks, and hands back the transaction so that the page can read on from the same snapshot.
     pub(crate) async fn read(state: &State) -> Result<(Self, Tx), StoreError> {
         let clock = &state.inner().parts.clock;
@@ -102,14 +102,14 @@ impl Pulse {
     }
 }
 
-/// The status line's share of the server: the database, the leader, the version. Without a pulse the database did
+/// The status line's share of the server: the database, the leader, the version. Without a common the database did
 /// not answer.
-pub(crate) fn status(state: &State, pulse: Option<&Pulse>) -> Markup {
-    let leader = pulse.and_then(Pulse::leader).unwrap_or("unknown");
+pub(crate) fn status(state: &State, common: Option<&PageSnapshot>) -> Markup {
+    let leader = common.and_then(PageSnapshot::leader).unwrap_or("unknown");
     html! {
         span data-live="status" {
-            @match pulse {
-                Some(pulse) => { "database " (milliseconds(pulse.latency)) }
+            @match common {
+                Some(common) => { "database " (milliseconds(common.latency)) }
                 None => (state_word(Health::Bad, "database does not answer")),
             }
             " · leader " (leader) " · v" (state.inner().parts.version)
@@ -118,8 +118,8 @@ pub(crate) fn status(state: &State, pulse: Option<&Pulse>) -> Markup {
 }
 
 /// How many things fail behind an entry of the navigation; nothing when none does.
-pub(crate) fn failing(pulse: &Pulse) -> Markup {
-    let count = pulse.failing();
+pub(crate) fn failing(common: &PageSnapshot) -> Markup {
+    let count = common.failing();
     html! {
         span data-live="failing" {
             @if count > 0 { span.count { (count) span.unseen { " firing" } } }
@@ -128,9 +128,9 @@ pub(crate) fn failing(pulse: &Pulse) -> Markup {
 }
 
 /// The parts of every page that change by themselves.
-pub(crate) fn regions(state: &State, pulse: Option<&Pulse>) -> Vec<Region> {
-    let mut regions = vec![Region::whole("status", Audience::Everywhere, status(state, pulse))];
-    regions.extend(pulse.map(|pulse| Region::whole("failing", Audience::Everywhere, failing(pulse))));
+pub(crate) fn regions(state: &State, common: Option<&PageSnapshot>) -> Vec<Region> {
+    let mut regions = vec![Region::whole("status", Audience::Everywhere, status(state, common))];
+    regions.extend(common.map(|common| Region::whole("failing", Audience::Everywhere, failing(common))));
     regions
 }
 

@@ -11,7 +11,7 @@ use tidemill_store::{StoreError, Tx};
 const COUNT_MAX: u32 = 1_000;
 
 #[derive(Clone, Debug)]
-pub(crate) struct Standing {
+pub(crate) struct OutboxOverview {
     /// Slot by slot; none when nobody can say.
     pub(super) lag: Option<Vec<SlotLag>>,
     pub(super) excepted: Excepted,
@@ -20,7 +20,7 @@ pub(crate) struct Standing {
     missing: Vec<u32>,
 }
 
-impl Standing {
+impl OutboxOverview {
     pub(crate) async fn read(tx: &mut Tx) -> Result<Self, StoreError> {
         let relays = tx.outbox().relays().await?;
         let live: Vec<LiveRelay> = relays.iter().map(|detail| detail.relay.clone()).collect();

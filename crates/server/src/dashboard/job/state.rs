@@ -7,7 +7,7 @@ use tidemill_domain::job::BatchStatus;
 tidemill_domain::words! {
     /// How a job stands, by its last execution. The order is that of the list: what needs somebody comes first.
     #[derive(PartialOrd, Ord)]
-    pub(crate) enum Standing {
+    pub(crate) enum JobState {
         Failed = "failed",
         Running = "running",
         Stopped = "stopped",
@@ -17,7 +17,7 @@ tidemill_domain::words! {
     }
 }
 
-impl Standing {
+impl JobState {
     pub(crate) const fn of(last: Option<BatchStatus>) -> Self {
         match last {
             None => Self::Never,
@@ -73,9 +73,9 @@ mod tests {
 
     #[test]
     fn every_status_has_a_standing() {
-        let found: Vec<Standing> =
-            BatchStatus::ALL.into_iter().map(|status| Standing::of(Some(status))).collect();
-        for standing in Standing::ALL.into_iter().filter(|standing| *standing != Standing::Never) {
+        let found: Vec<JobState> =
+            BatchStatus::ALL.into_iter().map(|status| JobState::of(Some(status))).collect();
+        for standing in JobState::ALL.into_iter().filter(|standing| *standing != JobState::Never) {
             assert!(found.contains(&standing), "{standing:?}");
         }
     }

@@ -20,7 +20,7 @@ pub(crate) fn home(state: &State) -> String {
 
 /// What every page knows about the request that asks for it.
 #[derive(Clone, Debug)]
-pub(crate) struct Visit {
+pub(crate) struct PageContext {
     pub(crate) state: State,
     pub(crate) principal: Principal,
     pub(crate) preferences: Preferences,
@@ -30,7 +30,7 @@ pub(crate) struct Visit {
     pub(crate) is_answer: bool,
 }
 
-impl FromRequestParts<State> for Visit {
+impl FromRequestParts<State> for PageContext {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &State) -> Result<Self, Problem> {
@@ -54,7 +54,7 @@ impl FromRequestParts<State> for Visit {
     }
 }
 
-impl Visit {
+impl PageContext {
     /// How instants are told to this visitor.
     pub(crate) fn times(&self, now: Timestamp) -> Times {
         Times::new(self.preferences.time, now)
