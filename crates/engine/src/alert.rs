@@ -26,15 +26,14 @@ pub use rules::default_rules;
 pub use signal::{Observation, Observing, Signal};
 pub use watch::Watch;
 
-use crate::clock::jittered;
-use crate::error::EngineError;
+use crate::lease::{Duty, until_lost};
 use crate::process::Process;
+use crate::service::{Next, Service};
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::alert::Rule;
 use tidemill_domain::time::Clock;
 use tidemill_store::alert::ALERT_DELIVERY;
-use tidemill_store::lease::freed_topic;
 
 /// Pause between two looks at all signals.
 pub const EVALUATION_PAUSE: Duration = Duration::from_secs(5);
@@ -94,57 +93,35 @@ impl Alerting {
 
     /// Keeps the watch whenever it can be had, until `process` ends.
     pub async fn run(mut self, process: Process) {
-        // Registered before the first attempt, so that no release in between is missed.
-        let mut freed = process.store().wakeup(&freed_topic(watch::KIND));
-        loop {
-            match Watch::take(&process).await {
-                Ok(watch) => {
-                    tracing::info!(process.id = %process.id(), "process {} has the watch over alerts", process.id());
-                    self.keep(&process, &watch).await;
-                }
-                Err(EngineError::LeaseHeld { .. }) => {}
-                Err(EngineError::ProcessExpired { .. }) => return,
-                Err(error) => tracing::warn!(%error, "the watch over alerts was not had; will try again"),
-            }
+        let mut duty = Duty::new(&process, watch::key(), WATCH_PAUSE);
+        while let Some(lease) = duty.lease().await {
+            tracing::info!(process.id = %process.id(), "process {} has the watch over alerts", process.id());
+            let watch = Watch::of(&process, lease);
+            // Side by side: a slow receiver holds up no evaluation.
             tokio::select! {
-                _ended = process.ended() => return,
-                _woken = freed.wait(jittered(WATCH_PAUSE)) => {}
+                () = watch.lost() => {}
+                () = evaluate(&mut self.evaluator, &watch) => {}
+                () = deliver(&self.deliverer, &watch) => {}
             }
-        }
-    }
-
-    /// Evaluates and delivers side by side until the watch is lost: a slow receiver holds up no evaluation.
-    async fn keep(&mut self, process: &Process, watch: &Watch) {
-        tokio::select! {
-            _ended = process.ended() => {}
-            () = watch.lost() => {}
-            () = evaluate(&mut self.evaluator, watch) => {}
-            () = deliver(&self.deliverer, process, watch) => {}
         }
     }
 }
 
 async fn evaluate(evaluator: &mut Evaluator, watch: &Watch) {
-    loop {
-        match evaluator.run_once(watch).await {
-            Ok(_) => {}
-            Err(EngineError::LeaseLost { .. }) => return,
-            Err(error) => tracing::warn!(%error, "evaluating alerts failed; will try again"),
-        }
-        tokio::time::sleep(jittered(EVALUATION_PAUSE)).await;
+    let mut service = Service::new("evaluating alerts", EVALUATION_PAUSE);
+    while service.is_due().await {
+        service.ended(until_lost(evaluator.run_once(watch).await.map(drop)));
     }
 }
 
-async fn deliver(deliverer: &Deliverer, process: &Process, watch: &Watch) {
-    let mut queued = process.store().wakeup(ALERT_DELIVERY);
-    loop {
-        match deliverer.run_once(watch).await {
-            Ok(delivered) if delivered.is_full() => continue,
-            Ok(_) => {}
-            Err(EngineError::LeaseLost { .. }) => return,
-            Err(error) => tracing::warn!(%error, "delivering notices of alerts failed; will try again"),
-        }
-        queued.wait(jittered(DELIVERY_PAUSE)).await;
+async fn deliver(deliverer: &Deliverer, watch: &Watch) {
+    let queued = watch.store().wakeup(ALERT_DELIVERY);
+    let mut service = Service::new("delivering notices of alerts", DELIVERY_PAUSE).wake_by(queued);
+    while service.is_due().await {
+        let done = deliverer.run_once(watch).await;
+        service.ended(until_lost(
+            done.map(|done| if done.is_full() { Next::In(Duration::ZERO) } else { Next::Rest }),
+        ));
     }
 }
 

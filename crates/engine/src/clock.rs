@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tidemill_domain::access::Token;
+use tidemill_domain::backoff::Backoff;
 use tidemill_domain::outbox::RelayId;
 use tidemill_domain::pool::TicketId;
 use tidemill_domain::process::ProcessId;
@@ -68,6 +69,15 @@ pub fn jitter_unit() -> f64 {
 /// A pause, shortened by up to a tenth, so that not all who make the same one end it together.
 pub fn jittered(pause: Duration) -> Duration {
     pause.mul_f64(1.0 - 0.1 * jitter_unit())
+}
+
+/// The pause after so many failures in a row: twice as long each time, and up to half of it less, so that those who failed
+/// together come back apart.
+pub(crate) fn pause_after(failures: u32, first: Duration, longest: Duration) -> Duration {
+    match Backoff::new(first, 2.0, longest.max(first), 0.5) {
+        Ok(backoff) if failures > 0 => backoff.delay(failures, jitter_unit()),
+        _ => Duration::ZERO,
+    }
 }
 
 /// Random bytes that nobody can guess, for secrets.

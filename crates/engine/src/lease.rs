@@ -8,6 +8,7 @@ pub(crate) use duty::Duty;
 use crate::error::EngineError;
 use crate::metrics;
 use crate::process::Process;
+use crate::service::Next;
 use std::time::Duration;
 use tidemill_domain::lease::{Fence, LeaseKey, LeaseRefusal, Term};
 use tidemill_domain::process::trusted_until;
@@ -154,6 +155,14 @@ impl HeldLease {
         }
     }
 
+    /// Works until that is done or the lease is lost.
+    pub(crate) async fn while_held(&self, work: impl Future<Output = ()>) {
+        tokio::select! {
+            () = self.lost() => {}
+            () = work => {}
+        }
+    }
+
     /// The fence: call it in the transaction that settles the work. When it refuses, drop the transaction:
     /// somebody else has taken over.
     pub async fn confirm(&self, tx: &mut Tx) -> Result<(), EngineError> {
@@ -184,6 +193,14 @@ impl HeldLease {
 
     fn lost_error(&self) -> EngineError {
         EngineError::LeaseLost { key: self.key.clone(), fence: self.fence }
+    }
+}
+
+/// What comes after a round of a service that a lease allows: the loss of the lease ends it, and is no failure.
+pub(crate) fn until_lost<T: Into<Next>>(done: Result<T, EngineError>) -> Result<Next, EngineError> {
+    match done {
+        Err(EngineError::LeaseLost { .. }) => Ok(Next::End),
+        done => done.map(Into::into),
     }
 }
 

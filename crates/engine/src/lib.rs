@@ -1,8 +1,8 @@
 //! The loops of Tidemill: what runs, keeps itself alive, and stops itself in time.
 //!
 //! Reading order: [`clock`] (the only reader of time, ids and chance), [`environment`] (what programs that we start find
-//! of ours), [`process`] (this process's row and its heartbeat), [`lease`] (what it holds), [`reaper`] (what the dead
-//! leave behind).
+//! of ours), [`process`] (this process's row and its heartbeat), [`lease`] (what it holds), `service` (what is done again and again),
+//! [`reaper`] (what the dead leave behind).
 
 pub mod clock;
 pub mod environment;
@@ -10,6 +10,7 @@ pub mod environment;
 pub mod lease;
 pub mod process;
 pub mod reaper;
+mod service;
 
 #[warn(missing_docs)]
 pub mod item;

@@ -4,14 +4,13 @@
 //! came too late; or it gives itself up, because it could not heartbeat in time by its own monotonic clock. In
 //! each case everything that it holds is lost at once; a program that wants to go on starts a new process.
 
-use crate::clock::{SystemIds, jitter_unit};
+use crate::clock::{SystemIds, jittered, pause_after};
 use crate::error::EngineError;
 use crate::lease::Held;
 use crate::metrics;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
-use tidemill_domain::backoff::Backoff;
 use tidemill_domain::lease::{Fence, LeaseKey};
 use tidemill_domain::process::{Identity, ProcessId, heartbeat_interval, self_fencing_margin, trusted_until};
 use tidemill_domain::time::{Clock, Monotonic};
@@ -291,12 +290,9 @@ impl Process {
 
 /// Heartbeats until the process ends or nobody has it any more; gives it up when that does not succeed in time.
 async fn keep_alive(process: Weak<Inner>) {
-    let Ok(backoff) = Backoff::new(Duration::from_millis(50), 2.0, Duration::from_secs(2), 0.5) else {
-        return;
-    };
     let mut failures = 0;
     // Upgraded for a moment each time: sleeping must not keep the process from being dropped.
-    while let Some(pause) = process.upgrade().map(|inner| Process { inner }.pause(&backoff, failures)) {
+    while let Some(pause) = process.upgrade().map(|inner| Process { inner }.pause(failures)) {
         if !sleep(&process, pause).await {
             return;
         }
@@ -322,10 +318,10 @@ async fn keep_alive(process: Weak<Inner>) {
 
 impl Process {
     /// The sleep before the next heartbeat, or before the next attempt at it.
-    fn pause(&self, backoff: &Backoff, failures: u32) -> Duration {
+    fn pause(&self, failures: u32) -> Duration {
         let pause = match failures {
-            0 => self.interval().mul_f64(1.0 - 0.1 * jitter_unit()),
-            _ => backoff.delay(failures, jitter_unit()),
+            0 => jittered(self.interval()),
+            _ => pause_after(failures, Duration::from_millis(50), Duration::from_secs(2)),
         };
         pause.min(self.trust_left())
     }

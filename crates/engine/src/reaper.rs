@@ -3,11 +3,11 @@
 //! far are shortened, so that the dead do not keep theirs for the size of the step. Any process may do it and all do; the
 //! statements are guarded, so it does not matter who is first.
 
-use crate::clock::jitter_unit;
 use crate::error::EngineError;
 use crate::job::recovery;
 use crate::metrics;
 use crate::process::Process;
+use crate::service::Service;
 use std::time::Duration;
 use tidemill_domain::process::heartbeat_interval;
 use tidemill_domain::time::Timestamp;
@@ -98,25 +98,21 @@ fn longest_pause(lease: Duration) -> Duration {
 /// Rounds until `process` ends.
 pub async fn run(process: Process) {
     let pause = longest_pause(process.ttl());
-    let mut rounds = 0_u32;
-    let mut seen = None;
-    loop {
-        tokio::select! {
-            _ended = process.ended() => return,
-            () = tokio::time::sleep(pause.mul_f64(1.0 - 0.1 * jitter_unit())) => {}
-        }
-        let mut done = run_once(process.store()).await.map(drop);
-        if done.is_ok() {
-            done = shorten_waits(process.store(), seen).await.map(|now| seen = Some(now));
-        }
-        if done.is_ok() && rounds.is_multiple_of(ROUNDS_BETWEEN_PRUNING) {
-            done = prune(process.store()).await;
-        }
-        if let Err(error) = done {
-            tracing::warn!(%error, "looking for dead processes failed; will try again");
-        }
+    let mut service = Service::new("looking for dead processes", pause).later().until_end_of(&process);
+    let (mut rounds, mut seen) = (0_u32, None);
+    while service.is_due().await {
+        service.ended(round(process.store(), rounds, &mut seen).await);
         rounds = rounds.wrapping_add(1);
     }
+}
+
+async fn round(store: &Store, number: u32, seen: &mut Option<Timestamp>) -> Result<(), EngineError> {
+    run_once(store).await?;
+    *seen = Some(shorten_waits(store, *seen).await?);
+    if number.is_multiple_of(ROUNDS_BETWEEN_PRUNING) {
+        prune(store).await?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -45,19 +45,19 @@ pub use shelf::Shelf;
 pub use site::World;
 pub use worker::{Worker, WorkerHandle};
 
-use crate::clock::jitter_unit;
+use crate::clock::pause_after;
 use std::pin::Pin;
 use std::time::Duration;
-use tidemill_domain::backoff::Backoff;
 use tidemill_domain::render::Trouble;
 
 /// Something that the world is asked for, and what may go wrong with it.
 pub type Asking<'a, T> = Pin<Box<dyn Future<Output = Result<T, Trouble>> + Send + 'a>>;
 
+/// First and longest pause after failures of the database in a row.
+const RETRY_FIRST: Duration = Duration::from_millis(50);
+const RETRY_LONGEST: Duration = Duration::from_secs(2);
+
 /// How long to wait after so many failures of the database in a row.
 fn short_pause(failures: u32) -> Duration {
-    match Backoff::new(Duration::from_millis(50), 2.0, Duration::from_secs(2), 0.5) {
-        Ok(backoff) => backoff.delay(failures, jitter_unit()),
-        Err(_) => Duration::from_secs(1),
-    }
+    pause_after(failures, RETRY_FIRST, RETRY_LONGEST)
 }

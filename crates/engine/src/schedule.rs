@@ -14,6 +14,7 @@ use crate::error::EngineError;
 use crate::job::error::JobError;
 use crate::job::launcher::{Launcher, Launching, Running};
 use crate::metrics;
+use crate::service::{Next, Service};
 use std::time::Duration;
 use tidemill_domain::audit::{Actor, Role};
 use tidemill_domain::code::Code;
@@ -68,23 +69,17 @@ pub enum Turned {
 
 /// Fires what is due, until the launcher's process ends.
 pub async fn run(launcher: Launcher) {
-    let process = launcher.process().clone();
-    let mut wakeup = launcher.store().wakeup(SCHEDULE_CHANGED);
+    let mut service = Service::new("looking for schedules that are due", PACE.max)
+        .retry(PACE.min, PACE.max)
+        .wake_by(launcher.store().wakeup(SCHEDULE_CHANGED))
+        .until_end_of(launcher.process());
     let mut pause = PACE.min;
-    loop {
-        let (found, until_next) = match look(&launcher).await {
-            Ok(looked) => looked,
-            Err(error) => {
-                tracing::warn!(%error, "looking for schedules that are due failed; will try again");
-                (Found::Nothing, None)
-            }
-        };
-        pause = PACE.next(pause, found, jitter_unit());
-        let sleep = until_next.map_or(pause, |until: Duration| until.min(pause));
-        tokio::select! {
-            _ended = process.ended() => return,
-            _woken = wakeup.wait(sleep) => {}
-        }
+    while service.is_due().await {
+        let looked = look(&launcher).await;
+        service.ended(looked.map(|(found, until_next)| {
+            pause = PACE.next(pause, found, jitter_unit());
+            Next::In(until_next.map_or(pause, |until| until.min(pause)))
+        }));
     }
 }
 

@@ -6,8 +6,9 @@ use crate::process::Process;
 use tidemill_domain::lease::{LeaseKey, Term};
 use tidemill_store::{Store, Tx};
 
-/// The kind of the lease.
-pub(super) const KIND: &str = "alert";
+pub(super) fn key() -> LeaseKey {
+    LeaseKey::new("alert", "evaluator").expect("kind and name are short and plain")
+}
 
 /// The right to judge alerts and to deliver their notices.
 #[derive(Debug)]
@@ -19,9 +20,13 @@ pub struct Watch {
 impl Watch {
     /// Asks for the watch; [`EngineError::LeaseHeld`] when somebody else has it.
     pub async fn take(process: &Process) -> Result<Self, EngineError> {
-        let key = LeaseKey::new(KIND, "evaluator").expect("kind and name are short and plain");
-        let lease = process.acquire(&key, Term::Process).await?;
-        Ok(Self { store: process.store().clone(), lease })
+        let lease = process.acquire(&key(), Term::Process).await?;
+        Ok(Self::of(process, lease))
+    }
+
+    /// The watch of the process that has its lease.
+    pub(super) fn of(process: &Process, lease: HeldLease) -> Self {
+        Self { store: process.store().clone(), lease }
     }
 
     pub async fn release(self) -> Result<(), EngineError> {

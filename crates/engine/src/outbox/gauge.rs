@@ -2,7 +2,7 @@
 //! also of relays that nobody can scrape.
 
 use super::metrics;
-use crate::clock::jittered;
+use crate::service::Service;
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 use tidemill_domain::outbox::{RelayId, Tally};
@@ -17,30 +17,21 @@ pub const COUNT_MAX: u32 = 10_000;
 
 /// Looks for as long as it is let.
 pub async fn run(store: Store) {
-    let mut before = None;
-    let mut tables = BTreeSet::new();
-    let mut is_well = true;
-    loop {
+    let (mut before, mut tables) = (None, BTreeSet::new());
+    let mut service = Service::new("measuring the outbox", PAUSE);
+    while service.is_due().await {
         let seen = look(&store).await;
-        match &seen {
-            Ok((stats, adopted)) => {
-                let now = Tallies::of(stats);
-                tables = metrics::adopted(adopted, stats.at, &tables);
-                metrics::measured(Some(stats), before.as_ref().and_then(|before| now.since(before)));
-                before = Some(now);
-            }
-            Err(error) => {
-                metrics::measured(None, None);
-                metrics::nothing_adopted(&tables);
-                before = None;
-                // Once, not every quarter of a minute.
-                if is_well {
-                    tracing::warn!(%error, "the outbox was not measured; will try again");
-                }
-            }
+        if let Ok((stats, adopted)) = &seen {
+            let now = Tallies::of(stats);
+            tables = metrics::adopted(adopted, stats.at, &tables);
+            metrics::measured(Some(stats), before.as_ref().and_then(|before| now.since(before)));
+            before = Some(now);
+        } else {
+            metrics::measured(None, None);
+            metrics::nothing_adopted(&tables);
+            before = None;
         }
-        is_well = seen.is_ok();
-        tokio::time::sleep(jittered(PAUSE)).await;
+        service.ended(seen.map(drop));
     }
 }
 

@@ -4,8 +4,8 @@
 //! A round takes some forty statements. Where nobody writes events there is nothing to do between two rounds but to get
 //! older, so there a single statement looks whether that is still so.
 
-use crate::clock::jittered;
 use crate::error::EngineError;
+use crate::service::Service;
 use std::time::Duration;
 use tidemill_domain::outbox::EventId;
 use tidemill_store::outbox::{Checked, Extended, Retained};
@@ -64,13 +64,15 @@ impl Kept {
 /// Keeps for as long as it is let.
 pub(super) async fn run(store: Store, options: KeeperOptions) {
     let mut rest = Rest::default();
-    loop {
+    let mut service = Service::new("keeping the outbox", options.pause);
+    while service.is_due().await {
         match last_event(&store).await {
             Ok(last) if rest.goes_on(last) => {}
             // The id of before the round: what is written meanwhile is for the next one.
             last => rest = round(&store, &options, last).await,
         }
-        tokio::time::sleep(jittered(options.pause)).await;
+        // The round has told of its own failure, with the code by which people look for help.
+        service.rest();
     }
 }
 

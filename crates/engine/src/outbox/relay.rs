@@ -17,12 +17,11 @@ mod telling;
 
 use super::keeper::KeeperOptions;
 use super::publisher::{Publisher, SinkRefusal};
-use crate::clock::jitter_unit;
+use crate::clock::pause_after;
 use member::{Ended, Member};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
-use tidemill_domain::backoff::Backoff;
 use tidemill_domain::chain::Chain;
 use tidemill_domain::code::Code;
 use tidemill_domain::outbox::exception::RetryPolicy;
@@ -177,7 +176,7 @@ impl Relay {
                         Ended::Aside => {
                             steps_aside =
                                 if member.has_published { 1 } else { steps_aside.saturating_add(1) };
-                            pause(steps_aside, self.options.lease * 2, self.options.lease * 12)
+                            pause_after(steps_aside, self.options.lease * 2, self.options.lease * 12)
                         }
                         Ended::Lapsed | Ended::Fenced | Ended::Moved => Duration::ZERO,
                     }
@@ -211,15 +210,7 @@ pub(super) use metrics::describe;
 
 /// How long to wait after so many failures in a row of what is soon tried again.
 fn short_pause(failures: u32) -> Duration {
-    pause(failures, Duration::from_millis(25), Duration::from_secs(1))
-}
-
-/// Twice as long after each failure, and up to half of it less, so that those who failed together come back apart.
-fn pause(failures: u32, first: Duration, longest: Duration) -> Duration {
-    match Backoff::new(first, 2.0, longest, 0.5) {
-        Ok(backoff) if failures > 0 => backoff.delay(failures, jitter_unit()),
-        _ => Duration::ZERO,
-    }
+    pause_after(failures, Duration::from_millis(25), Duration::from_secs(1))
 }
 
 /// Warns of an error after which the same thing is tried again.

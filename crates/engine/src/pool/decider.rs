@@ -6,6 +6,7 @@ use super::metering::Meter;
 use super::pools::{Directory, PoolOptions};
 use super::watch::{Watch, Watches};
 use crate::clock::SystemClock;
+use crate::service::FailureLog;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,23 +56,23 @@ pub(super) async fn run(
         cache: PoolCache::default(),
         watches: Watches::default(),
         unclaimed: Vec::new(),
+        failures: FailureLog::default(),
     };
     let mut gathered = Vec::with_capacity(AT_ONCE);
     let mut ticks = tokio::time::interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut is_well = true;
     loop {
         tokio::select! {
             // First, so that no flood of requests keeps lapsed tickets alive.
             biased;
-            _instant = ticks.tick() => decider.tick(&mut is_well).await,
+            _instant = ticks.tick() => decider.tick().await,
             count = calls.recv_many(&mut gathered, AT_ONCE) => {
                 if count == 0 {
                     return;
                 }
                 decider.decide(std::mem::take(&mut gathered)).await;
             }
-            _woken = wakeup.wait(LOOK) => decider.look(&mut is_well).await,
+            _woken = wakeup.wait(LOOK) => decider.look().await,
         }
     }
 }
@@ -86,6 +87,7 @@ struct Decider {
     watches: Watches,
     /// Claimed for somebody who was gone before it could be told.
     unclaimed: Vec<Command>,
+    failures: FailureLog,
 }
 
 impl Decider {
@@ -256,13 +258,13 @@ impl Decider {
     }
 
     /// Looks at what others have decided about pools that somebody waits for here.
-    async fn look(&mut self, is_well: &mut bool) {
+    async fn look(&mut self) {
         let pools = self.watches.pools();
         if pools.is_empty() {
             return;
         }
         let refreshed = self.store.pool_refresh(&mut self.cache, &pools).await;
-        note(is_well, &refreshed);
+        self.note(&refreshed);
         match refreshed {
             Ok(gone) if gone => self.watches.call_all(),
             Ok(_) => self.watches.call(&self.cache),
@@ -271,16 +273,16 @@ impl Decider {
     }
 
     /// Lets those lapse whose time is over, and the queues have their turn.
-    async fn tick(&mut self, is_well: &mut bool) {
+    async fn tick(&mut self) {
         let due = self.due().await;
-        note(is_well, &due);
+        self.note(&due);
         let Ok(due) = due else { return };
         for pool in due {
             let looks = [Command::Look { pool }];
             self.passes(&looks, Lapses::Sought).await;
         }
         // Here too, because a flood of requests leaves no time in between.
-        self.look(is_well).await;
+        self.look().await;
     }
 
     async fn due(&self) -> Result<BTreeSet<PoolName>, StoreError> {
@@ -290,16 +292,13 @@ impl Decider {
         self.directory.put(names.into_iter().filter_map(|(name, _, id)| Some((id?, name))).collect());
         Ok(due)
     }
-}
 
-/// One line when it begins to fail and one when it works again, instead of one every two seconds.
-fn note<T>(is_well: &mut bool, result: &Result<T, StoreError>) {
-    match result {
-        Ok(_) if !*is_well => tracing::info!("pools can be looked at again"),
-        Err(error) if *is_well => tracing::warn!(%error, "looking at pools failed; will try again"),
-        _ => {}
+    fn note<T>(&mut self, looked: &Result<T, StoreError>) {
+        match looked {
+            Ok(_) => self.failures.succeeded("looking at pools"),
+            Err(error) => _ = self.failures.failed("looking at pools", error),
+        }
     }
-    *is_well = result.is_ok();
 }
 
 /// Whether the failure is about the database as a whole: then every other command would fail as well.

@@ -2,7 +2,7 @@
 //! also of pools about which it has never decided anything.
 
 use super::metrics;
-use crate::clock::jitter_unit;
+use crate::service::Service;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tidemill_domain::pool::PoolName;
@@ -18,17 +18,10 @@ pub const POOLS_MAX: u32 = 1_000;
 /// Looks for as long as it is let.
 pub async fn run(store: Store) {
     let mut gauges = Gauges::default();
-    let mut is_well = true;
-    loop {
-        let seen = levels(&store).await;
-        match &seen {
-            Ok(levels) => gauges.set(levels),
-            // The metrics keep what they said, and the log says why; once, not every five seconds.
-            Err(error) if is_well => tracing::warn!(%error, "pools were not measured; will try again"),
-            Err(_) => {}
-        }
-        is_well = seen.is_ok();
-        tokio::time::sleep(PAUSE.mul_f64(1.0 - 0.1 * jitter_unit())).await;
+    let mut service = Service::new("measuring pools", PAUSE);
+    while service.is_due().await {
+        // After a failure the metrics keep what they said.
+        service.ended(levels(&store).await.map(|levels| gauges.set(&levels)));
     }
 }
 

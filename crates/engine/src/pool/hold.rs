@@ -3,6 +3,7 @@
 use super::ask::Ask;
 use super::error::PoolError;
 use super::pools::Pools;
+use crate::service::Service;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -113,8 +114,9 @@ async fn give_back_one(pools: &Pools, release: Release) -> Result<(), PoolError>
 }
 
 async fn beat(pools: Pools, parts: Vec<Admitted>, every: Duration, lost: Arc<AtomicBool>) {
-    loop {
-        tokio::time::sleep(every).await;
+    let mut service = Service::new("sending heartbeats of units", every).later();
+    while service.is_due().await {
+        let mut beaten = Ok(());
         for part in &parts {
             match pools.heartbeat(&part.pool, part.ticket.id, part.ticket.epoch).await {
                 Ok(true) => {}
@@ -122,8 +124,9 @@ async fn beat(pools: Pools, parts: Vec<Admitted>, every: Duration, lost: Arc<Ato
                     lost.store(true, Ordering::Release);
                     tracing::warn!(pool = %part.pool, lease = %part.ticket.id, "somebody has taken the units back");
                 }
-                Err(error) => tracing::warn!(%error, pool = %part.pool, "a heartbeat could not be sent"),
+                Err(error) => beaten = Err(error),
             }
         }
+        service.ended(beaten);
     }
 }

@@ -3,10 +3,10 @@
 //! Any number of servers may run it; the one that has the lease `pool/keeper` does the work, and its writes count only
 //! while it has it.
 
-use crate::clock::jittered;
 use crate::error::EngineError;
-use crate::lease::{Duty, HeldLease};
+use crate::lease::{Duty, HeldLease, until_lost};
 use crate::process::Process;
+use crate::service::Service;
 use std::time::Duration;
 use tidemill_domain::lease::LeaseKey;
 use tidemill_domain::pool::PoolName;
@@ -48,19 +48,15 @@ pub async fn run(process: Process, history: Duration) {
     let key = LeaseKey::new(KIND, "keeper").expect("kind and name are short and plain");
     let mut duty = Duty::new(&process, key, LEASE_PAUSE);
     while let Some(lease) = duty.lease().await {
-        tokio::select! {
-            _ended = process.ended() => return,
-            () = lease.lost() => {}
-            () = keep(process.store(), &lease, history) => {}
-        }
+        lease.while_held(keep(process.store(), &lease, history)).await;
     }
 }
 
 /// Keeps pools until the lease is lost.
 async fn keep(store: &Store, lease: &HeldLease, history: Duration) {
-    let mut is_well = true;
+    let mut service = Service::new("keeping pools", SAMPLE_PAUSE);
     let mut rounds = 0_u32;
-    loop {
+    while service.is_due().await {
         let mut done = sample(store, Some(lease)).await;
         if done.is_ok() && rounds.is_multiple_of(ROUNDS_BETWEEN_TIDYING) {
             done = tidy(store, Some(lease), history).await.map(|tidied| {
@@ -68,15 +64,8 @@ async fn keep(store: &Store, lease: &HeldLease, history: Duration) {
                 tracing::debug!(snapshots, tickets, records, steps, "pools were tidied");
             });
         }
-        match &done {
-            Err(EngineError::LeaseLost { .. }) => return,
-            Err(error) if is_well => tracing::warn!(%error, "keeping pools failed; will try again"),
-            Ok(()) if !is_well => tracing::info!("pools are kept again"),
-            _ => {}
-        }
-        is_well = done.is_ok();
+        service.ended(until_lost(done));
         rounds = rounds.wrapping_add(1);
-        tokio::time::sleep(jittered(SAMPLE_PAUSE)).await;
     }
 }
 

@@ -6,11 +6,11 @@
 
 use super::error::PoolError;
 use super::pools::Pools;
-use crate::clock::jittered;
 use crate::environment;
 use crate::job::command::Group;
 use crate::lease::Duty;
 use crate::process::Process;
+use crate::service::Service;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io;
@@ -73,35 +73,20 @@ pub async fn run(process: Process, pools: Pools, probe: Probe) {
     let key = LeaseKey::new(KIND, probe.pool.as_str()).expect("the name of a pool is short and plain");
     let mut duty = Duty::new(&process, key, LEASE_PAUSE);
     while let Some(lease) = duty.lease().await {
-        tokio::select! {
-            _ended = process.ended() => return,
-            () = lease.lost() => {}
-            () = keep(&pools, &probe) => {}
-        }
+        lease.while_held(keep(&pools, &probe)).await;
     }
 }
 
 async fn keep(pools: &Pools, probe: &Probe) {
     let pool = &probe.pool;
-    let mut is_well = true;
-    loop {
+    let mut service = Service::new(format!("the probe of the pool {pool}"), probe.every);
+    while service.is_due().await {
+        // After a failure leases stay as they are.
         let probed = probe_once(pools, probe).await;
-        match &probed {
-            Err(error) if is_well => {
-                let reason = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
-                tracing::warn!(%error, reason, "the probe of the pool {pool} failed; its leases stay as they are");
-            }
-            Ok(0) => {}
-            Ok(count) => {
-                if !is_well {
-                    tracing::info!("the probe of the pool {pool} works again");
-                }
-                tracing::info!("the probe of the pool {pool} told of {count} leases in doubt");
-            }
-            Err(_) => {}
+        if let Ok(count @ 1..) = probed {
+            tracing::info!("the probe of the pool {pool} told of {count} leases in doubt");
         }
-        is_well = probed.is_ok();
-        tokio::time::sleep(jittered(probe.every)).await;
+        service.ended(probed.map(drop));
     }
 }
 

@@ -3,16 +3,17 @@
 
 use super::health::Part;
 use super::site::Site;
-use crate::clock::jittered;
+use crate::service::Service;
 use std::sync::Arc;
 use tidemill_domain::render::Trouble;
 use tidemill_domain::render::matrix::Remedy;
 
 /// Looks for as long as it is let.
 pub(super) async fn run(site: Arc<Site>) {
-    loop {
-        tokio::time::sleep(jittered(site.options.check_pause)).await;
+    let mut service = Service::new("looking at the world", site.options.check_pause).later();
+    while service.is_due().await {
         look(&site).await;
+        service.rest();
     }
 }
 

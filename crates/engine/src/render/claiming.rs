@@ -5,6 +5,7 @@ use super::site::Site;
 use super::task::Task;
 use super::{metrics, tell};
 use crate::clock::jittered;
+use crate::service::{Next, Service};
 use std::sync::Arc;
 use tidemill_domain::poll::Found;
 use tidemill_domain::render::polling::Empty;
@@ -14,28 +15,27 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 /// Claims until told to stop, and starts a task for each render.
-pub(super) async fn run(site: &Arc<Site>, tasks: &mut JoinSet<()>, mut stop: watch::Receiver<bool>) {
-    // Registered before the first look, so that no call in between is missed.
-    let mut waiting = site.store.wakeup(RENDER_WAITING);
+pub(super) async fn run(site: &Arc<Site>, tasks: &mut JoinSet<()>, stop: watch::Receiver<bool>) {
+    let mut service = Service::new("claiming renders", site.options.polling.default)
+        .wake_by(site.store.wakeup(RENDER_WAITING))
+        .until_told(stop);
     let mut empty = Empty::default();
-    while !*stop.borrow() {
+    loop {
+        tokio::select! {
+            // First, so that nobody who was told to stop looks again.
+            biased;
+            is_due = service.is_due() => if !is_due { return },
+            () = site.look_again.notified() => {}
+        }
         while let Some(ended) = tasks.try_join_next() {
             warn_of_panic(ended);
         }
-        let found = match claim(site, tasks).await {
-            Ok(found) => found,
-            Err(error) => {
-                tracing::warn!(%error, "renders could not be claimed; will try again");
-                Found::Nothing
-            }
-        };
-        let (pause, counted) = site.options.polling.next(empty, found);
-        empty = counted;
-        tokio::select! {
-            _told = stop.wait_for(|stop| *stop) => return,
-            _woken = waiting.wait(jittered(pause)) => {}
-            () = site.look_again.notified() => {}
-        }
+        let claimed = claim(site, tasks).await;
+        service.ended(claimed.map(|found| {
+            let (pause, counted) = site.options.polling.next(empty, found);
+            empty = counted;
+            Next::In(jittered(pause))
+        }));
     }
 }
 

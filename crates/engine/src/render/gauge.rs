@@ -2,7 +2,7 @@
 //! of workers that nobody can scrape.
 
 use super::metrics;
-use crate::clock::jittered;
+use crate::service::Service;
 use std::time::Duration;
 use tidemill_domain::render::Status;
 use tidemill_domain::time::Timestamp;
@@ -60,17 +60,10 @@ fn number(count: u64) -> f64 {
 
 /// Looks for as long as it is let.
 pub async fn run(store: Store) {
-    let mut is_well = true;
-    loop {
+    let mut service = Service::new("measuring renders", PAUSE);
+    while service.is_due().await {
         let seen = Standing::read(&store).await;
         metrics::measured(seen.as_ref().ok());
-        if let Err(error) = &seen
-            && is_well
-        {
-            // Once, not every quarter of a minute.
-            tracing::warn!(%error, "renders were not measured; will try again");
-        }
-        is_well = seen.is_ok();
-        tokio::time::sleep(jittered(PAUSE)).await;
+        service.ended(seen.map(drop));
     }
 }

@@ -4,7 +4,7 @@
 use super::site::Site;
 use super::task::unexpected;
 use super::{leftover, metrics, tell};
-use crate::clock::jittered;
+use crate::service::{Next, Service};
 use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::render::{Status, Trouble, Uid};
@@ -25,11 +25,9 @@ const FILES_PAUSE_FAILED: Duration = Duration::from_secs(600);
 
 /// Looks for renders whose worker has vanished, for as long as it is let.
 pub(super) async fn run(site: Arc<Site>) {
-    loop {
-        if let Err(error) = reap(&site).await {
-            tracing::warn!(%error, "looking for renders of vanished workers failed; will try again");
-        }
-        tokio::time::sleep(jittered(site.options.reap_pause)).await;
+    let mut service = Service::new("looking for renders of vanished workers", site.options.reap_pause);
+    while service.is_due().await {
+        service.ended(reap(&site).await);
     }
 }
 
@@ -58,24 +56,23 @@ async fn reap(site: &Site) -> Result<(), StoreError> {
 
 /// Takes jobs out of the farm that nobody needs, for as long as it is let.
 pub(super) async fn sweep_jobs(site: Arc<Site>) {
-    let mut left = site.store.wakeup(RENDER_LEFTOVER);
-    loop {
-        match leftover::sweep(&site).await {
-            Ok(0) => {}
-            Ok(gone) => tracing::debug!(gone, "{gone} jobs were taken out of nexrender"),
-            Err(error) => {
-                tracing::warn!(%error, "looking for jobs that nobody needs failed; will try again");
-            }
+    let mut service = Service::new("looking for jobs that nobody needs", site.options.reap_pause)
+        .wake_by(site.store.wakeup(RENDER_LEFTOVER));
+    while service.is_due().await {
+        let swept = leftover::sweep(&site).await;
+        if let Ok(gone @ 1..) = swept {
+            tracing::debug!(gone, "{gone} jobs were taken out of nexrender");
         }
-        left.wait(jittered(site.options.reap_pause)).await;
+        service.ended(swept.map(drop));
     }
 }
 
 /// Removes files that nobody needs any more, for as long as it is let.
 pub(super) async fn sweep_files(site: Arc<Site>) {
-    loop {
+    let mut service = Service::new("removing old files", FILES_PAUSE);
+    while service.is_due().await {
         let (parts, staged) = (site.shelf.sweep(FILES_AGE).await, sweep_staged(&site).await);
-        let pause = if parts.is_ok() && staged.is_ok() { FILES_PAUSE } else { FILES_PAUSE_FAILED };
+        let is_done = parts.is_ok() && staged.is_ok();
         for (what, swept) in [("parts of files", parts), ("files of nodes that were too late", staged)] {
             match swept {
                 Ok(0) => {}
@@ -83,7 +80,7 @@ pub(super) async fn sweep_files(site: Arc<Site>) {
                 Err(trouble) => tracing::warn!("old {what} could not be removed: {}", trouble.message),
             }
         }
-        tokio::time::sleep(jittered(pause)).await;
+        service.ended(Ok::<_, StoreError>(if is_done { Next::Rest } else { Next::In(FILES_PAUSE_FAILED) }));
     }
 }
 

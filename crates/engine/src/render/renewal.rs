@@ -3,8 +3,8 @@
 
 use super::held::{Held, Told};
 use super::site::Site;
-use super::{metrics, short_pause, tell};
-use crate::clock::jittered;
+use super::{RETRY_FIRST, RETRY_LONGEST, metrics, tell};
+use crate::service::Service;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -18,28 +18,12 @@ const TURN_MAX: Duration = Duration::from_secs(5);
 
 /// Renews for as long as it is let.
 pub(super) async fn run(site: Arc<Site>) {
-    // Registered before the first turn, so that no word in between is missed.
-    let mut cancelled = site.store.wakeup(RENDER_CANCELLED);
-    let mut failures = 0_u32;
-    loop {
-        let limit = TURN_MAX.min(site.options.policy.lease_for / 3);
-        let failed = match tokio::time::timeout(limit, turn(&site)).await {
-            Ok(Ok(())) => None,
-            Ok(Err(error)) => Some(error.to_string()),
-            Err(_) => Some(format!("the database did not answer within {limit:?}")),
-        };
-        let pause = match &failed {
-            None => {
-                failures = 0;
-                jittered(site.options.renew_pause)
-            }
-            Some(error) => {
-                failures = failures.saturating_add(1);
-                tracing::warn!(error, "leases of renders were not renewed; will try again");
-                short_pause(failures)
-            }
-        };
-        cancelled.wait(pause).await;
+    let mut service = Service::new("renewing the leases of renders", site.options.renew_pause)
+        .limit(TURN_MAX.min(site.options.policy.lease_for / 3))
+        .retry(RETRY_FIRST, RETRY_LONGEST)
+        .wake_by(site.store.wakeup(RENDER_CANCELLED));
+    while service.is_due().await {
+        service.round(turn(&site)).await;
     }
 }
 

@@ -6,8 +6,8 @@
 
 use super::member::{Ended, Member};
 use super::sink::SinkDown;
-use super::{metrics, pause, warn};
-use crate::clock::jitter_unit;
+use super::{metrics, warn};
+use crate::clock::{jitter_unit, pause_after};
 use crate::outbox::publisher::Outcome;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -188,7 +188,7 @@ impl Member<'_> {
             }
             self.serve(serving).await?;
             if let Some(down) = self.sink_down {
-                let wait = pause(down.failures, Duration::from_millis(200), SINK_PAUSE_MAX);
+                let wait = pause_after(down.failures, Duration::from_millis(200), SINK_PAUSE_MAX);
                 adopted.resumes_at = Some(self.now().plus(wait));
                 break;
             }

@@ -2,7 +2,7 @@
 
 use super::member::{Ended, Member};
 use super::sink::SinkDown;
-use super::{metrics, short_pause, warn};
+use super::{metrics, short_pause};
 use crate::clock::jitter_unit;
 use crate::outbox::publisher::{Outcome, Publisher};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -79,9 +79,7 @@ impl Member<'_> {
             match self.while_alive(self.read(&self.cursors, None)).await? {
                 Ok(batch) => return Ok(batch),
                 Err(error) => {
-                    warn(&error, "events could not be read");
-                    failures += 1;
-                    self.wait_after(failures).await?;
+                    self.wait_after(&error, "events could not be read", &mut failures).await?;
                     // Renews, so that a database that comes back in time finds this relay still there.
                     self.look_at = self.now();
                     match self.try_view(false).await {
@@ -349,9 +347,7 @@ impl Member<'_> {
                 }
                 Ok(false) => return Err(Ended::Fenced),
                 Err(error) => {
-                    warn(&error, "events could not be acknowledged");
-                    failures += 1;
-                    self.wait_after(failures).await?;
+                    self.wait_after(&error, "events could not be acknowledged", &mut failures).await?;
                     let before = self.acks;
                     self.reload().await?;
                     if self.acks > before {

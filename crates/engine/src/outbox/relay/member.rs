@@ -227,10 +227,8 @@ impl<'a> Member<'a> {
                 Ok(Some(view)) => return Ok(view),
                 Ok(None) => return Err(Ended::Fenced),
                 Err(error) => {
-                    warn(&error, "the relay could not look around");
-                    failures += 1;
                     // What was written down, if anything, is known by the number of acknowledgements.
-                    self.wait_after(failures).await?;
+                    self.wait_after(&error, "the relay could not look around", &mut failures).await?;
                     self.reload().await?;
                 }
             }
@@ -294,17 +292,22 @@ impl<'a> Member<'a> {
                 }
                 Ok(None) => return Err(Ended::Fenced),
                 Err(error) => {
-                    warn(&error, "the relay could not read its position");
-                    failures += 1;
-                    self.wait_after(failures).await?;
+                    self.wait_after(&error, "the relay could not read its position", &mut failures).await?;
                 }
             }
         }
     }
 
-    /// Waits before another attempt; an error when the lease cannot be trusted any more.
-    pub(super) async fn wait_after(&self, failures: u32) -> Result<(), Ended> {
-        tokio::time::sleep(short_pause(failures).min(self.trust.left())).await;
+    /// Warns of a failure and waits before another attempt; an error when the lease cannot be trusted any more.
+    pub(super) async fn wait_after(
+        &self,
+        error: &StoreError,
+        what: &str,
+        failures: &mut u32,
+    ) -> Result<(), Ended> {
+        warn(error, what);
+        *failures += 1;
+        tokio::time::sleep(short_pause(*failures).min(self.trust.left())).await;
         if self.trust.is_over() { Err(Ended::Lapsed) } else { Ok(()) }
     }
 
