@@ -6,24 +6,23 @@ mod duty;
 pub(crate) use duty::Duty;
 
 use crate::error::EngineError;
+use crate::lease_guard::LeaseGuard;
 use crate::metrics;
 use crate::process::Process;
 use crate::service::Next;
 use std::time::Duration;
 use tidemill_domain::lease::{Fence, LeaseKey, LeaseRefusal, Term};
-use tidemill_domain::process::trusted_until;
 use tidemill_domain::time::Monotonic;
 use tidemill_store::Tx;
 use tidemill_store::lease::Granted;
-use tokio::sync::watch;
 
 /// What the process remembers of a lease that it holds.
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) fence: Fence,
-    /// Length of its own term, and until when that may be trusted; none when it rests on the process.
-    pub(crate) term: Option<(Duration, Monotonic)>,
-    pub(crate) lost: watch::Sender<bool>,
+    /// Length of its own term; none when it rests on the process.
+    pub(crate) term: Option<Duration>,
+    pub(crate) guard: LeaseGuard,
 }
 
 /// The right to act for one thing. Dropped, it is given back a little later; better [`release`](Self::release) it.
@@ -32,7 +31,8 @@ pub struct HeldLease {
     process: Process,
     key: LeaseKey,
     fence: Fence,
-    lost: watch::Receiver<bool>,
+    /// How long its own term allows to act; the process may have less time.
+    guard: LeaseGuard,
 }
 
 impl Process {
@@ -93,11 +93,11 @@ impl Process {
         }
         let term = match term {
             Term::Process => None,
-            Term::For(ttl) => Some((ttl, trusted_until(sent, ttl))),
+            Term::For(ttl) => Some(ttl),
         };
-        let (sender, lost) = watch::channel(false);
-        self.remember(key, Held { fence, term, lost: sender });
-        HeldLease { process: self.clone(), key: key.clone(), fence, lost }
+        let guard = LeaseGuard::new(self.clock().clone(), term.unwrap_or(Duration::MAX), sent);
+        self.remember(key, Held { fence, term, guard: guard.clone() });
+        HeldLease { process: self.clone(), key: key.clone(), fence, guard }
     }
 
     async fn ask(&self, key: &LeaseKey, term: Term) -> Result<Result<Granted, LeaseRefusal>, EngineError> {
@@ -128,14 +128,7 @@ impl HeldLease {
     /// Whether this process may still act, by its own monotonic clock. Ask before each step of the work: a
     /// process that was stopped or cut off learns it here, before anybody else can have taken over.
     pub fn is_trusted(&self) -> bool {
-        self.process.clock().monotonic() < self.trusted_until()
-    }
-
-    fn trusted_until(&self) -> Monotonic {
-        if *self.lost.borrow() {
-            return Monotonic::from_origin(Duration::ZERO);
-        }
-        self.process.trusted_until(&self.key, self.fence)
+        self.guard.may_act() && self.process.guard().may_act()
     }
 
     /// [`is_trusted`](Self::is_trusted) as a result, for use with `?`.
@@ -145,13 +138,9 @@ impl HeldLease {
 
     /// Waits until the lease is lost or may no longer be trusted.
     pub async fn lost(&self) {
-        let mut lost = self.lost.clone();
-        while self.is_trusted() {
-            let left = self.trusted_until().since(self.process.clock().monotonic());
-            tokio::select! {
-                _ended = lost.wait_for(|lost| *lost) => return,
-                () = tokio::time::sleep(left) => {}
-            }
+        tokio::select! {
+            () = self.guard.over() => {}
+            () = self.process.guard().over() => {}
         }
     }
 

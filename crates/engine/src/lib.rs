@@ -1,13 +1,14 @@
 //! The loops of Tidemill: what runs, keeps itself alive, and stops itself in time.
 //!
 //! Reading order: [`clock`] (the only reader of time, ids and chance), [`environment`] (what programs that we start find
-//! of ours), [`process`] (this process's row and its heartbeat), [`lease`] (what it holds), `service` (what is done again and again),
+//! of ours), [`process`] (this process's row and its heartbeat), [`lease`] (what it holds), [`lease_guard`] (how long it may act on that), `service` (what is done again and again),
 //! [`reaper`] (what the dead leave behind).
 
 pub mod clock;
 pub mod environment;
 
 pub mod lease;
+pub mod lease_guard;
 pub mod process;
 pub mod reaper;
 mod service;
@@ -36,4 +37,5 @@ pub mod metrics;
 pub use clock::{SystemClock, SystemIds};
 pub use error::EngineError;
 pub use lease::HeldLease;
+pub use lease_guard::LeaseGuard;
 pub use process::{Process, ProcessOptions};

@@ -5,7 +5,6 @@
 
 pub mod publisher;
 pub mod sink;
-mod trust;
 
 pub mod relay;
 
@@ -20,5 +19,4 @@ pub use keeper::{KeeperOptions, Kept};
 pub use publisher::{NotTaken, Outcome, Publisher, SinkRefusal};
 pub use relay::{Relay, RelayError, RelayOptions};
 pub use sink::{SinkError, SinkOptions};
-pub use trust::Trust;
 pub use verify::{ReadBack, Verified, Verifier, VerifyError};

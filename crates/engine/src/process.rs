@@ -7,13 +7,14 @@
 use crate::clock::{SystemIds, jittered, pause_after};
 use crate::error::EngineError;
 use crate::lease::Held;
+use crate::lease_guard::LeaseGuard;
 use crate::metrics;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tidemill_domain::lease::{Fence, LeaseKey};
-use tidemill_domain::process::{Identity, ProcessId, heartbeat_interval, self_fencing_margin, trusted_until};
-use tidemill_domain::time::{Clock, Monotonic};
+use tidemill_domain::process::{Identity, ProcessId, heartbeat_interval, self_fencing_margin};
+use tidemill_domain::time::Clock;
 use tidemill_store::{Store, crash_point};
 use tokio::sync::{Notify, watch};
 
@@ -47,7 +48,7 @@ struct Inner {
     clock: Arc<dyn Clock>,
     id: ProcessId,
     ttl: Duration,
-    trusted_until: Mutex<Monotonic>,
+    guard: LeaseGuard,
     held: Mutex<HashMap<LeaseKey, Held>>,
     acquiring: tokio::sync::Mutex<()>,
     /// Told when a lease was added whose term needs the next heartbeat sooner.
@@ -86,10 +87,10 @@ impl Process {
         Ok(Self {
             inner: Arc::new(Inner {
                 store,
+                guard: LeaseGuard::new(clock.clone(), options.ttl, sent),
                 clock,
                 id,
                 ttl: options.ttl,
-                trusted_until: Mutex::new(trusted_until(sent, options.ttl)),
                 held: Mutex::default(),
                 acquiring: tokio::sync::Mutex::default(),
                 added: Arc::default(),
@@ -129,7 +130,7 @@ impl Process {
             self.expired();
             return Err(EngineError::ProcessExpired { id: inner.id });
         }
-        *locked(&inner.trusted_until) = trusted_until(sent, inner.ttl);
+        inner.guard.renew(sent);
         self.renew().await?;
         self.compare().await
     }
@@ -139,7 +140,7 @@ impl Process {
     async fn renew(&self) -> Result<(), EngineError> {
         let asked: Vec<(LeaseKey, Fence, Duration)> = locked(&self.inner.held)
             .iter()
-            .filter_map(|(key, held)| held.term.map(|(ttl, _)| (key.clone(), held.fence, ttl)))
+            .filter_map(|(key, held)| held.term.map(|ttl| (key.clone(), held.fence, ttl)))
             .collect();
         if asked.is_empty() {
             return Ok(());
@@ -148,14 +149,14 @@ impl Process {
         let mut tx = self.inner.store.begin_vital().await?;
         let answer = tx.leases().renew(&asked).await?;
         tx.commit().await?;
-        for (key, fence, ttl) in asked {
+        for (key, fence, _) in asked {
             if answer.lost.contains(&key) {
                 self.lost(&key, fence);
             } else if answer.renewed.contains(&key)
-                && let Some(held) = locked(&self.inner.held).get_mut(&key)
+                && let Some(held) = locked(&self.inner.held).get(&key)
                 && held.fence == fence
             {
-                held.term = Some((ttl, trusted_until(sent, ttl)));
+                held.guard.renew(sent);
             }
         }
         Ok(())
@@ -208,8 +209,8 @@ impl Process {
         &self.inner.store
     }
 
-    pub(crate) fn clock(&self) -> &dyn Clock {
-        &*self.inner.clock
+    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.inner.clock
     }
 
     pub(crate) fn acquiring(&self) -> &tokio::sync::Mutex<()> {
@@ -224,14 +225,17 @@ impl Process {
         // The lock first: an end that comes in between finds the lease and ends it too.
         let mut held = locked(&self.inner.held);
         if self.has_ended() {
-            new.lost.send_replace(true);
+            new.guard.lose();
             return;
         }
         // A short term may not last until the heartbeat that was planned before it was there.
-        if new.term.is_some_and(|(ttl, _)| ttl < self.inner.ttl) {
+        if new.term.is_some_and(|ttl| ttl < self.inner.ttl) {
             self.inner.added.notify_one();
         }
-        held.insert(key.clone(), new);
+        // What was held of it before is a ghost: its epoch is older.
+        if let Some(before) = held.insert(key.clone(), new) {
+            before.guard.lose();
+        }
     }
 
     /// Forgets a lease and tells its holder; false when it was not held.
@@ -239,18 +243,14 @@ impl Process {
         let mut held = locked(&self.inner.held);
         let is_ours = held.get(key).is_some_and(|known| known.fence == fence);
         if is_ours && let Some(known) = held.remove(key) {
-            known.lost.send_replace(true);
+            known.guard.lose();
         }
         is_ours
     }
 
-    /// Until when the process, and the lease's own term, may be trusted.
-    pub(crate) fn trusted_until(&self, key: &LeaseKey, fence: Fence) -> Monotonic {
-        let process = *locked(&self.inner.trusted_until);
-        match locked(&self.inner.held).get(key) {
-            Some(held) if held.fence == fence => held.term.map_or(process, |(_, term)| process.min(term)),
-            _ => Monotonic::from_origin(Duration::ZERO),
-        }
+    /// How long this process may act at all.
+    pub(crate) fn guard(&self) -> &LeaseGuard {
+        &self.inner.guard
     }
 
     /// The database no longer counts us as alive.
@@ -265,7 +265,7 @@ impl Process {
             is_first
         });
         for (_, held) in locked(&self.inner.held).drain() {
-            held.lost.send_replace(true);
+            held.guard.lose();
         }
         if was_first && end != End::Stopped {
             tracing::error!(process.id = %self.inner.id, "process {} has ended: {end:?}; everything it held is lost", self.inner.id);
@@ -278,13 +278,8 @@ impl Process {
 
     /// How long until the next heartbeat: by the shortest term that has to be kept.
     fn interval(&self) -> Duration {
-        let shortest =
-            locked(&self.inner.held).values().filter_map(|held| held.term.map(|(ttl, _)| ttl)).min();
+        let shortest = locked(&self.inner.held).values().filter_map(|held| held.term).min();
         heartbeat_interval(shortest.unwrap_or(self.inner.ttl).min(self.inner.ttl))
-    }
-
-    fn trust_left(&self) -> Duration {
-        locked(&self.inner.trusted_until).since(self.inner.clock.monotonic())
     }
 }
 
@@ -299,7 +294,7 @@ async fn keep_alive(process: Weak<Inner>) {
         let Some(inner) = process.upgrade() else { return };
         let process = Process { inner };
         // No attempt may last longer than the trust that is left: a stopped process wakes up here with none.
-        let limit = process.trust_left().max(Duration::from_millis(1));
+        let limit = process.guard().remaining().max(Duration::from_millis(1));
         match tokio::time::timeout(limit, process.heartbeat()).await {
             Ok(Ok(())) => failures = 0,
             Ok(Err(EngineError::ProcessExpired { .. })) => return,
@@ -309,7 +304,7 @@ async fn keep_alive(process: Weak<Inner>) {
             }
             Err(_) => failures += 1,
         }
-        if process.trust_left().is_zero() && !process.has_ended() {
+        if !process.guard().may_act() && !process.has_ended() {
             give_up(&process).await;
             return;
         }
@@ -323,7 +318,7 @@ impl Process {
             0 => jittered(self.interval()),
             _ => pause_after(failures, Duration::from_millis(50), Duration::from_secs(2)),
         };
-        pause.min(self.trust_left())
+        pause.min(self.guard().remaining())
     }
 }
 

@@ -21,7 +21,8 @@ use tidemill_domain::code::Code;
 use tidemill_domain::outbox::receipt::fingerprint;
 use tidemill_domain::outbox::{Aggregate, EventId, Group, Receipt, Record};
 use tidemill_domain::time::{Clock, Monotonic};
-use tidemill_engine::outbox::{NotTaken, Outcome, SinkRefusal, Trust};
+use tidemill_engine::LeaseGuard;
+use tidemill_engine::outbox::{NotTaken, Outcome, SinkRefusal};
 use tokio::sync::Mutex as Turn;
 
 /// How long the producer is left alone when it is full.
@@ -37,7 +38,7 @@ pub(crate) struct HeldGroup {
     receipts: Receipts,
     clock: Arc<dyn Clock>,
     /// In the lease of the slots.
-    trust: Trust,
+    guard: LeaseGuard,
     /// What was published and the database may not know of: this is what receipts name.
     published: Mutex<BTreeMap<EventId, u64>>,
     is_ousted: AtomicBool,
@@ -71,7 +72,7 @@ impl HeldGroup {
         plain: Arc<KafkaPublisher>,
         receipts: Receipts,
         clock: Arc<dyn Clock>,
-        trust: Trust,
+        guard: LeaseGuard,
     ) -> Self {
         Self {
             group,
@@ -79,7 +80,7 @@ impl HeldGroup {
             plain,
             receipts,
             clock,
-            trust,
+            guard,
             published: Mutex::default(),
             is_ousted: AtomicBool::new(false),
             line: Turn::default(),
@@ -138,7 +139,7 @@ impl HeldGroup {
     ) -> Result<(Arc<Producer>, Option<Receipt>), NotTaken> {
         let until = self.clock.monotonic().plus(within);
         let unavailable = |why: String| NotTaken::Unavailable { why };
-        self.check_trust()?;
+        self.check_guard()?;
         let producer = Producer::transactional(self.plain.options(), &self.id, line.pace);
         let producer = Arc::new(producer.map_err(|error| unavailable(error.to_string()))?);
         transaction::init(&producer, within).await.map_err(|trouble| {
@@ -146,7 +147,7 @@ impl HeldGroup {
             unavailable(format!("{}: {} {complaint}", self.id, trouble.why()).trim_end().to_owned())
         })?;
         // Whoever takes over after this ousts what was just made. Before it somebody may have.
-        self.check_trust()?;
+        self.check_guard()?;
         let receipt = self.receipts.read(self.group, self.left(until)).await?;
         match receipt {
             Some(receipt) if !receipt.may_be_of(line.system.as_deref()) => {
@@ -156,8 +157,8 @@ impl HeldGroup {
         }
     }
 
-    fn check_trust(&self) -> Result<(), NotTaken> {
-        if self.trust.is_over() {
+    fn check_guard(&self) -> Result<(), NotTaken> {
+        if !self.guard.may_act() {
             let why = format!("the lease is over, and others may have {}", self.group);
             return Err(NotTaken::Unavailable { why });
         }

@@ -13,8 +13,9 @@ use tidemill_domain::outbox::event::check_topic;
 use tidemill_domain::outbox::relay::transactional_sink;
 use tidemill_domain::outbox::{EventId, Group, Record};
 use tidemill_domain::time::Clock;
+use tidemill_engine::LeaseGuard;
 use tidemill_engine::outbox::publisher::{Publishing, Taking};
-use tidemill_engine::outbox::{NotTaken, Outcome, Publisher, Trust};
+use tidemill_engine::outbox::{NotTaken, Outcome, Publisher};
 use tokio::sync::OnceCell;
 use tokio::task::JoinSet;
 
@@ -60,7 +61,7 @@ impl TransactionalPublisher {
         &self,
         groups: &[Group],
         system: Option<&str>,
-        trust: &Trust,
+        guard: &LeaseGuard,
     ) -> Vec<Result<Vec<EventId>, NotTaken>> {
         let preparing = self.is_prepared.get_or_try_init(|| self.receipts.prepare(TAKEN_WITHIN));
         if let Err(why) = preparing.await {
@@ -69,7 +70,7 @@ impl TransactionalPublisher {
         let mut taking = JoinSet::new();
         for (n, group) in groups.iter().enumerate() {
             let (plain, receipts) = (self.plain.clone(), self.receipts.clone());
-            let held = HeldGroup::new((*group, &self.id), plain, receipts, self.clock.clone(), trust.clone());
+            let held = HeldGroup::new((*group, &self.id), plain, receipts, self.clock.clone(), guard.clone());
             let held = Arc::new(held);
             let system = system.map(str::to_owned);
             taking.spawn(async move {
@@ -128,8 +129,8 @@ impl Publisher for TransactionalPublisher {
         Box::pin(self.publish_all(records))
     }
 
-    fn take<'a>(&'a self, groups: &'a [Group], system: Option<&'a str>, trust: &'a Trust) -> Taking<'a> {
-        Box::pin(self.take_all(groups, system, trust))
+    fn take<'a>(&'a self, groups: &'a [Group], system: Option<&'a str>, guard: &'a LeaseGuard) -> Taking<'a> {
+        Box::pin(self.take_all(groups, system, guard))
     }
 
     fn leave(&self, groups: &[Group]) {

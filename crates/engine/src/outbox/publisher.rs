@@ -1,7 +1,7 @@
 //! Where a relay sends records. Files and the standard output are in `sink`; what needs a network lives
 //! with its adapter.
 
-use super::trust::Trust;
+use crate::lease_guard::LeaseGuard;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -70,9 +70,9 @@ pub trait Publisher: fmt::Debug + Send + Sync {
     fn publish<'a>(&'a self, records: &'a [Record]) -> Publishing<'a>;
 
     /// Takes groups from whoever had them, who can send nothing of them any more once this has answered. `system` tells the
-    /// database from all others. Once `trust` is over, nothing is taken any more: that would be from the rightful owner.
-    fn take<'a>(&'a self, groups: &'a [Group], system: Option<&'a str>, trust: &'a Trust) -> Taking<'a> {
-        let _only_with_transactions = (system, trust);
+    /// database from all others. Once `guard` is over, nothing is taken any more: that would be from the rightful owner.
+    fn take<'a>(&'a self, groups: &'a [Group], system: Option<&'a str>, guard: &'a LeaseGuard) -> Taking<'a> {
+        let _only_with_transactions = (system, guard);
         Box::pin(std::future::ready(groups.iter().map(|_| Ok(Vec::new())).collect()))
     }
 

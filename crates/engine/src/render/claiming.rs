@@ -5,6 +5,7 @@ use super::site::Site;
 use super::task::Task;
 use super::{metrics, tell};
 use crate::clock::jittered;
+use crate::lease_guard::LeaseGuard;
 use crate::service::{Next, Service};
 use std::sync::Arc;
 use tidemill_domain::poll::Found;
@@ -67,7 +68,8 @@ async fn claim(site: &Arc<Site>, tasks: &mut JoinSet<()>) -> Result<Found, Store
     for claimed in claims.claimed {
         let Some(permit) = permits.pop() else { break };
         let (id, act, phase) = (claimed.record.id(), claimed.act, claimed.record.render.phase);
-        let held = Arc::new(Held::new(id, claimed.fence, phase, sent, options.policy.lease_for));
+        let guard = LeaseGuard::new(site.clock.clone(), options.policy.lease_for, sent);
+        let held = Arc::new(Held::new(id, claimed.fence, phase, guard));
         site.registry.add(held.clone());
         tracing::info!(render.id = %id, worker = options.name, lease.epoch = %claimed.fence.epoch, "worker {} has render {id}", options.name);
         tasks.spawn(Task::new(site.clone(), held, claimed, permit).run(act));

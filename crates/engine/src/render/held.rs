@@ -1,12 +1,11 @@
 //! The renders that this worker holds: until when each may be acted on, and what its task is told from outside.
 
+use crate::lease_guard::LeaseGuard;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 use tidemill_domain::lease::Fence;
-use tidemill_domain::process::trusted_until;
 use tidemill_domain::render::{Act, Phase, RenderId};
-use tidemill_domain::time::{Clock, Monotonic};
+use tidemill_domain::time::Monotonic;
 use tokio::sync::watch;
 
 /// What the task of a render is told from outside. A later word counts more than an earlier one.
@@ -40,7 +39,7 @@ impl Told {
 pub(super) struct Held {
     pub(super) id: RenderId,
     pub(super) fence: Fence,
-    trusted_until: Mutex<Monotonic>,
+    guard: LeaseGuard,
     phase: Mutex<Phase>,
     told: watch::Sender<Told>,
 }
@@ -50,20 +49,13 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Held {
-    /// One that was granted by what was sent then.
-    pub(super) fn new(id: RenderId, fence: Fence, phase: Phase, sent: Monotonic, lease: Duration) -> Self {
-        Self {
-            id,
-            fence,
-            trusted_until: Mutex::new(trusted_until(sent, lease)),
-            phase: Mutex::new(phase),
-            told: watch::Sender::new(Told::Nothing),
-        }
+    pub(super) fn new(id: RenderId, fence: Fence, phase: Phase, guard: LeaseGuard) -> Self {
+        Self { id, fence, guard, phase: Mutex::new(phase), told: watch::Sender::new(Told::Nothing) }
     }
 
     /// It was renewed by what was sent then.
-    pub(super) fn renewed(&self, sent: Monotonic, lease: Duration) {
-        *locked(&self.trusted_until) = trusted_until(sent, lease);
+    pub(super) fn renewed(&self, sent: Monotonic) {
+        self.guard.renew(sent);
     }
 
     /// Tells its task something, unless that was told something that counts more.
@@ -78,27 +70,19 @@ impl Held {
     }
 
     /// Waits until its task is told to stop at least so urgently, or until nobody can be sure any more whose it is.
-    pub(super) async fn told(&self, at_least: Told, clock: &dyn Clock) -> Told {
+    pub(super) async fn told(&self, at_least: Told) -> Told {
         let mut told = self.told.subscribe();
-        loop {
-            let current = *told.borrow_and_update();
-            if current.rank() >= at_least.rank().max(1) {
-                return current;
-            }
-            let left = locked(&self.trusted_until).since(clock.monotonic());
-            if left.is_zero() {
-                return Told::Lost;
-            }
-            tokio::select! {
-                changed = told.changed() => if changed.is_err() { return Told::Lost },
-                () = tokio::time::sleep(left) => {}
-            }
+        let is_urgent = |told: &Told| told.rank() >= at_least.rank().max(1);
+        tokio::select! {
+            biased;
+            told = told.wait_for(is_urgent) => told.map_or(Told::Lost, |told| *told),
+            () = self.guard.over() => Told::Lost,
         }
     }
 
     /// Whether it may still be acted on, by this host's own clock.
-    pub(super) fn is_trusted(&self, clock: &dyn Clock) -> bool {
-        clock.monotonic() < *locked(&self.trusted_until) && *self.told.borrow() != Told::Lost
+    pub(super) fn is_trusted(&self) -> bool {
+        self.guard.may_act() && *self.told.borrow() != Told::Lost
     }
 
     /// Notes where it is, for those who look from outside.
@@ -151,47 +135,53 @@ impl Registry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
     use tidemill_domain::lease::Epoch;
     use tidemill_domain::process::ProcessId;
-    use tidemill_domain::time::{FakeClock, Timestamp};
+    use tidemill_domain::time::{Clock, FakeClock, Timestamp};
 
     const LEASE: Duration = Duration::from_secs(60);
 
-    fn held(epoch: i64, clock: &FakeClock) -> Arc<Held> {
+    fn clock() -> Arc<FakeClock> {
+        Arc::new(FakeClock::at(Timestamp::EPOCH))
+    }
+
+    fn held(epoch: i64, clock: &Arc<FakeClock>) -> Arc<Held> {
         let owner = ProcessId::new(uuid::Uuid::from_u128(1));
         let fence = Fence { owner, epoch: Epoch::new(epoch) };
-        Arc::new(Held::new(RenderId::new(7), fence, Phase::Claimed, clock.monotonic(), LEASE))
+        let guard = LeaseGuard::new(clock.clone(), LEASE, clock.monotonic());
+        Arc::new(Held::new(RenderId::new(7), fence, Phase::Claimed, guard))
     }
 
     #[tokio::test]
     async fn a_stop_does_not_take_back_that_the_render_is_lost() {
-        let clock = FakeClock::at(Timestamp::EPOCH);
+        let clock = clock();
         let held = held(1, &clock);
 
         held.tell(Told::Lost);
         held.tell(Told::Stop);
 
-        assert_eq!(held.told(Told::Stop, &clock).await, Told::Lost);
+        assert_eq!(held.told(Told::Stop).await, Told::Lost);
     }
 
     #[tokio::test]
     async fn who_could_not_renew_in_time_stops_by_its_own_clock() {
-        let clock = FakeClock::at(Timestamp::EPOCH);
+        let clock = clock();
         let held = held(1, &clock);
         clock.advance(LEASE / 2);
-        assert!(held.is_trusted(&clock));
+        assert!(held.is_trusted());
 
         clock.advance(LEASE / 2);
 
-        assert!(!held.is_trusted(&clock));
-        assert_eq!(held.told(Told::Stop, &clock).await, Told::Lost);
-        held.renewed(clock.monotonic(), LEASE);
-        assert!(held.is_trusted(&clock));
+        assert!(!held.is_trusted());
+        assert_eq!(held.told(Told::Stop).await, Told::Lost);
+        held.renewed(clock.monotonic());
+        assert!(held.is_trusted());
     }
 
     #[test]
     fn a_render_that_came_back_makes_a_ghost_of_what_was_held_before() {
-        let clock = FakeClock::at(Timestamp::EPOCH);
+        let clock = clock();
         let (old, new) = (held(1, &clock), held(2, &clock));
         let registry = Registry::default();
 
@@ -199,7 +189,7 @@ mod tests {
         registry.add(new.clone());
         registry.remove(&old);
 
-        assert!(!old.is_trusted(&clock) && new.is_trusted(&clock));
+        assert!(!old.is_trusted() && new.is_trusted());
         assert_eq!(registry.len(), 1);
     }
 }

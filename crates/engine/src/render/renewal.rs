@@ -37,7 +37,7 @@ async fn turn(site: &Site) -> Result<(), StoreError> {
     tx.commit().await?;
     for held in &all {
         if renewed.contains(&held.id) {
-            held.renewed(sent, policy.lease_for);
+            held.renewed(sent);
         } else {
             ask(site, held).await?;
         }
@@ -61,7 +61,7 @@ async fn ask(site: &Site, held: &Held) -> Result<(), StoreError> {
     match worked.decision.act {
         // Its task has settled it a moment ago, or somebody else has it.
         Act::GiveUp => held.tell(Told::Lost),
-        Act::Nothing if worked.record.render.status.is_active() => held.renewed(sent, policy.lease_for),
+        Act::Nothing if worked.record.render.status.is_active() => held.renewed(sent),
         act => {
             tell::decided(site, None, &worked);
             held.tell(Told::Do(act));

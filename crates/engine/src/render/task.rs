@@ -175,7 +175,7 @@ impl Task {
             tokio::pin!(performing);
             tokio::select! {
                 biased;
-                told = self.held.told(least, &*self.site.clock) => {
+                told = self.held.told(least) => {
                     if act == Act::Submit && matches!(told, Told::Do(_)) {
                         performing.await;
                     }
@@ -215,7 +215,7 @@ impl Task {
     /// Says what came of it, until the database has heard it or nobody can be sure any more whose the render is.
     async fn say(&mut self, mut done: Done) -> Option<Act> {
         let (mut failures, mut refusals) = (0_u32, 0_u32);
-        while self.held.is_trusted(&*self.site.clock) {
+        while self.held.is_trusted() {
             match self.tell(&done).await {
                 Ok(None) => return self.lost(),
                 Ok(Some(worked)) => return self.heard(worked, done),
@@ -238,7 +238,7 @@ impl Task {
             }
             failures = failures.saturating_add(1);
             tokio::select! {
-                told = self.held.told(Told::Do(Act::Nothing), &*self.site.clock) => match told {
+                told = self.held.told(Told::Do(Act::Nothing)) => match told {
                     Told::Do(act) => return Some(act),
                     _ => return self.lost(),
                 },
@@ -300,7 +300,7 @@ impl Task {
         let (site, held) = (self.site.clone(), self.held.clone());
         if self.place.is_none() {
             let permit = tokio::select! {
-                told = held.told(Told::Stop, &*site.clock) => return Some(Instead::Told(told)),
+                told = held.told(Told::Stop) => return Some(Instead::Told(told)),
                 permit = site.places.clone().acquire_owned() => permit.ok(),
             };
             self.place = permit.map(|permit| site.take_place(permit));
@@ -309,7 +309,7 @@ impl Task {
         let claim = Uid::new(held.id, held.fence.epoch);
         site.waiting_for_licence.fetch_add(1, Ordering::AcqRel);
         let asked = tokio::select! {
-            told = held.told(Told::Stop, &*site.clock) => Err(told),
+            told = held.told(Told::Stop) => Err(told),
             answer = licence.hold(claim, LICENCE_WAIT) => Ok(answer),
         };
         site.waiting_for_licence.fetch_sub(1, Ordering::AcqRel);

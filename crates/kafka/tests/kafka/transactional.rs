@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::outbox::{EventId, Group, NewEvent, Record};
 use tidemill_domain::time::{Clock as _, FakeClock, Timestamp};
+use tidemill_engine::LeaseGuard;
 use tidemill_engine::SystemClock;
-use tidemill_engine::outbox::{NotTaken, Outcome, Publisher, Trust};
+use tidemill_engine::outbox::{NotTaken, Outcome, Publisher};
 use tidemill_kafka::{KafkaOptions, TransactionalPublisher};
 
 const LEASE: Duration = Duration::from_secs(5);
@@ -23,13 +24,13 @@ fn publisher(servers: &str, id: &str) -> TransactionalPublisher {
 }
 
 /// In a lease that lasts until somebody moves this clock.
-fn trust_by(clock: &Arc<FakeClock>) -> Trust {
-    Trust::new(clock.clone(), LEASE, clock.monotonic())
+fn guard_by(clock: &Arc<FakeClock>) -> LeaseGuard {
+    LeaseGuard::new(clock.clone(), LEASE, clock.monotonic())
 }
 
 /// In a lease that does not end.
-fn trust() -> Trust {
-    trust_by(&Arc::new(FakeClock::at(Timestamp::EPOCH)))
+fn guard() -> LeaseGuard {
+    guard_by(&Arc::new(FakeClock::at(Timestamp::EPOCH)))
 }
 
 /// One that has taken some groups, and what their receipts name.
@@ -40,7 +41,7 @@ async fn owner(
     system: Option<&str>,
 ) -> (TransactionalPublisher, Vec<i64>) {
     let publisher = publisher(servers, id);
-    let taken = publisher.take(groups, system, &trust()).await;
+    let taken = publisher.take(groups, system, &guard()).await;
     let mut ids: Vec<i64> = taken.into_iter().flat_map(|taken| taken.unwrap()).map(EventId::get).collect();
     ids.sort_unstable();
     (publisher, ids)
@@ -208,7 +209,7 @@ async fn whoever_has_lost_its_producer_and_its_lease_takes_nothing_back() {
     let records: Vec<Record> = (1..=6).map(|id| record(id, "order-1", &name, json("{}"))).collect();
     let groups = groups(&records);
     let (ghost, clock) = (publisher(&servers, &id), Arc::new(FakeClock::at(Timestamp::EPOCH)));
-    assert!(ghost.take(&groups, None, &trust_by(&clock)).await.iter().all(Result::is_ok));
+    assert!(ghost.take(&groups, None, &guard_by(&clock)).await.iter().all(Result::is_ok));
     // It is given up in the middle, so its producer is of no use.
     assert!(tokio::time::timeout(Duration::ZERO, ghost.publish(&records)).await.is_err());
 
@@ -236,7 +237,7 @@ async fn receipts_of_another_database_are_refused_and_named() {
     let (one, _) = owner(&servers, &id, &groups(&records), Some("7001")).await;
     assert!(all_delivered(&one.publish(&records).await));
 
-    let taken = publisher(&servers, &id).take(&groups(&records)[..1], Some("7002"), &trust()).await;
+    let taken = publisher(&servers, &id).take(&groups(&records)[..1], Some("7002"), &guard()).await;
 
     let Some(Err(NotTaken::Refused(refusal))) = taken.into_iter().next() else { panic!("it was taken") };
     assert_eq!(refusal.code.to_string(), "TM1441");

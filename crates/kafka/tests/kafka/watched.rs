@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tidemill_domain::outbox::{EventId, Group, Record};
+use tidemill_engine::LeaseGuard;
 use tidemill_engine::outbox::publisher::{Publishing, Taking};
-use tidemill_engine::outbox::{Outcome, Publisher, Trust};
+use tidemill_engine::outbox::{Outcome, Publisher};
 
 /// A sink whose answers are counted.
 #[derive(Clone, Debug)]
@@ -60,8 +61,8 @@ impl Publisher for Watched {
         })
     }
 
-    fn take<'a>(&'a self, groups: &'a [Group], system: Option<&'a str>, trust: &'a Trust) -> Taking<'a> {
-        self.sink.take(groups, system, trust)
+    fn take<'a>(&'a self, groups: &'a [Group], system: Option<&'a str>, guard: &'a LeaseGuard) -> Taking<'a> {
+        self.sink.take(groups, system, guard)
     }
 
     fn leave(&self, groups: &[Group]) {

@@ -169,7 +169,7 @@ impl Member<'_> {
     /// What is wrong with a table and what mends it, as far as that can be found out now.
     async fn faults(&self, table: &AdoptedTable) -> String {
         // The lease is worth more than a good word.
-        let finding = tokio::time::timeout(self.trust.left() / 4, self.relay.store.table_faults(table));
+        let finding = tokio::time::timeout(self.guard.remaining() / 4, self.relay.store.table_faults(table));
         let faults = finding.await.ok().and_then(Result::ok).unwrap_or_default();
         faults.iter().map(|fault| format!("; {fault}")).collect()
     }
@@ -237,7 +237,7 @@ impl Member<'_> {
         let slots: Vec<Slot> = self.epochs.keys().copied().collect();
         let recover = serving.to_recover(&self.epochs);
         let limit = self.relay.options.batch.get();
-        let within = self.trust.left() / 2;
+        let within = self.guard.remaining() / 2;
         let claiming = Claiming { table: &serving.table, slots: &slots, recover: &recover, limit, within };
         let sent = self.now();
         self.effort.queried(5);
@@ -252,7 +252,7 @@ impl Member<'_> {
         });
         match claimed.await {
             Ok(Some(claim)) => {
-                self.trust.acknowledged(sent);
+                self.guard.acknowledged(sent);
                 self.acks += 1;
                 let done = recover.iter().filter(|slot| !claim.unrecovered.contains(slot));
                 serving.recovered.extend(done.filter_map(|slot| Some((*slot, *self.epochs.get(slot)?))));
@@ -355,7 +355,7 @@ impl Member<'_> {
         });
         match marked.await {
             Ok(Some(marked)) => {
-                self.trust.acknowledged(sent);
+                self.guard.acknowledged(sent);
                 self.acks += 1;
                 metrics::published(published);
                 self.has_published |= published > 0;

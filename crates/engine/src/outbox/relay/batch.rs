@@ -340,7 +340,7 @@ impl Member<'_> {
             let sent = self.now();
             match self.try_acknowledge(&cursors, published, exceptions).await {
                 Ok(true) => {
-                    self.trust.acknowledged(sent);
+                    self.guard.acknowledged(sent);
                     self.acks += 1;
                     self.cursors = cursors;
                     return Ok(());

@@ -103,7 +103,7 @@ impl Member<'_> {
         });
         match settling.await {
             Ok(Some(settling)) => {
-                self.trust.acknowledged(sent);
+                self.guard.acknowledged(sent);
                 self.acks += 1;
                 metrics::published(delivered);
                 self.relay.publisher.settled(&events);

@@ -52,7 +52,7 @@ impl Member<'_> {
                 return Ok(());
             }
         };
-        let taking = self.relay.publisher.take(wanted, system.as_deref(), &self.trust);
+        let taking = self.relay.publisher.take(wanted, system.as_deref(), &self.guard);
         let taken = self.while_alive(taking).await?;
         let mut why_not = None;
         for (group, taken) in wanted.iter().zip(taken) {

@@ -8,8 +8,8 @@ use super::keeping::Keeping;
 use super::sink::SinkDown;
 use super::{Relay, metrics, short_pause, warn};
 use crate::clock::SystemIds;
+use crate::lease_guard::LeaseGuard;
 use crate::outbox::publisher::SinkRefusal;
-use crate::outbox::trust::Trust;
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 use tidemill_domain::lease::Epoch;
@@ -60,7 +60,7 @@ pub(super) struct Member<'a> {
     /// Aggregates that have an open exception. One too many does no harm: its events go the way of exceptions.
     pub(super) blocked: HashSet<Aggregate>,
     pub(super) floor: EventId,
-    pub(super) trust: Trust,
+    pub(super) guard: LeaseGuard,
     pub(super) effort: Counting,
     timeline: Option<String>,
     looks: u32,
@@ -109,7 +109,7 @@ impl<'a> Member<'a> {
             epochs: BTreeMap::new(),
             blocked: HashSet::new(),
             floor: EventId::ZERO,
-            trust: Trust::new(relay.clock.clone(), relay.options.lease, sent),
+            guard: LeaseGuard::new(relay.clock.clone(), relay.options.lease, sent),
             effort: Counting::default(),
             timeline: None,
             looks: 0,
@@ -252,7 +252,7 @@ impl<'a> Member<'a> {
             })
             .await?;
         if view.is_some() {
-            self.trust.renew(sent);
+            self.guard.renew(sent);
         }
         Ok(view)
     }
@@ -307,8 +307,8 @@ impl<'a> Member<'a> {
     ) -> Result<(), Ended> {
         warn(error, what);
         *failures += 1;
-        tokio::time::sleep(short_pause(*failures).min(self.trust.left())).await;
-        if self.trust.is_over() { Err(Ended::Lapsed) } else { Ok(()) }
+        tokio::time::sleep(short_pause(*failures).min(self.guard.remaining())).await;
+        if self.guard.may_act() { Ok(()) } else { Err(Ended::Lapsed) }
     }
 
     /// Not longer than the lease can be trusted.
@@ -316,7 +316,7 @@ impl<'a> Member<'a> {
         &self,
         work: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        match tokio::time::timeout(self.trust.left().max(Duration::from_millis(1)), work).await {
+        match tokio::time::timeout(self.guard.remaining().max(Duration::from_millis(1)), work).await {
             Ok(done) => done,
             Err(_) => Err(StoreError::Unreachable {
                 place: self.relay.store.place(),
@@ -340,7 +340,7 @@ impl<'a> Member<'a> {
         // Whoever was stopped for a while first sees that its time is over, before it goes on with its work.
         tokio::select! {
             biased;
-            () = self.trust.over() => Err(Ended::Lapsed),
+            () = self.guard.over() => Err(Ended::Lapsed),
             ended = beating => Err(ended),
             done = work => Ok(done),
         }

@@ -87,7 +87,7 @@ impl Member<'_> {
         });
         match taking.await {
             Ok(Some((taken, blocked))) => {
-                self.trust.acknowledged(sent);
+                self.guard.acknowledged(sent);
                 self.acks += 1;
                 self.cursors = taken.cursors;
                 self.epochs.extend(taken.epochs);
@@ -113,7 +113,7 @@ impl Member<'_> {
         });
         match leaving_them.await {
             Ok(Some(kept)) => {
-                self.trust.acknowledged(sent);
+                self.guard.acknowledged(sent);
                 self.acks += 1;
                 self.cursors = kept;
                 self.epochs.retain(|slot, _| !leaving.contains(slot));

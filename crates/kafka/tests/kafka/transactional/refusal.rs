@@ -1,6 +1,6 @@
 //! What is refused keeps nothing else from being committed, and what would lead astray is not used.
 
-use super::{all_delivered, committed, groups, owner, publisher, trust};
+use super::{all_delivered, committed, groups, guard, owner, publisher};
 use crate::broker::{json, record, shared, topic, unique};
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
@@ -108,7 +108,7 @@ async fn a_receipt_that_cannot_be_read_is_not_guessed_at() {
 async fn brokers_that_are_not_there_take_no_group_and_refuse_none() {
     let groups: Vec<Group> = Group::all().take(2).collect();
 
-    let taken = publisher("127.0.0.1:1", "shop").take(&groups, None, &trust()).await;
+    let taken = publisher("127.0.0.1:1", "shop").take(&groups, None, &guard()).await;
 
     assert_eq!(taken.len(), 2);
     assert!(taken.iter().all(|taken| matches!(taken, Err(NotTaken::Unavailable { .. }))), "{taken:?}");
@@ -151,7 +151,7 @@ async fn until_decided(publisher: &TransactionalPublisher, records: &[Record]) -
 }
 
 async fn refused(servers: &str, id: &str) -> SinkRefusal {
-    let taken = publisher(servers, id).take(&Group::all().take(1).collect::<Vec<_>>(), None, &trust()).await;
+    let taken = publisher(servers, id).take(&Group::all().take(1).collect::<Vec<_>>(), None, &guard()).await;
     match taken.into_iter().next() {
         Some(Err(NotTaken::Refused(refusal))) => refusal,
         other => panic!("not refused: {other:?}"),
