@@ -7,6 +7,7 @@
 
 use crate::error::StoreError;
 use crate::row::outbox::event::EventRow;
+use crate::store::Store;
 use crate::tx::{Most, Outbox, Size, Span};
 use tidemill_domain::outbox::cursor::Cursor;
 use tidemill_domain::outbox::mark::Mark;
@@ -62,6 +63,29 @@ pub struct Page {
     pub seen: Option<(Mark, Option<String>)>,
     /// How many statements it took.
     pub queries: u32,
+}
+
+/// Slots that are filled in at once, and the statements that this takes.
+const SLOTS_FILLED: u32 = 10_000;
+const QUERIES_PER_FILLING: u32 = 4;
+
+impl Store {
+    /// Reads the next page. Where other programs have left out slots, they are filled in first.
+    pub async fn read_outbox(&self, reading: &Reading<'_>) -> Result<Page, StoreError> {
+        let mut queries = 0;
+        loop {
+            let mut tx = self.alone_reading().await?;
+            let page = tx.outbox().read(reading).await?;
+            tx.commit().await?;
+            if let Some(page) = page {
+                return Ok(Page { queries: page.queries + queries, ..page });
+            }
+            let mut tx = self.begin().await?;
+            tx.outbox().fill_slots(SLOTS_FILLED).await?;
+            tx.commit().await?;
+            queries += QUERIES_PER_FILLING;
+        }
+    }
 }
 
 impl Outbox<'_> {

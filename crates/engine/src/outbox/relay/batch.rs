@@ -98,29 +98,11 @@ impl Member<'_> {
         let limit = self.relay.options.batch.get();
         let stop = cursor::next_stop(cursors);
         let reading = Reading { cursor: first, stop, floor: self.floor, low, limit };
-        let page = loop {
-            let mut tx = self.relay.store.alone_reading().await?;
-            let page = tx.outbox().read(&reading).await?;
-            tx.commit().await?;
-            match page {
-                Some(page) => break page,
-                None => self.fill_slots().await?,
-            }
-        };
+        let page = self.relay.store.read_outbox(&reading).await?;
         self.effort.queried(page.queries);
         self.effort.polled(page.events.is_empty());
         let is_full = page.events.len() >= limit as usize || page.window.to.is_some() || stop.is_some();
         Ok(Some(Batch { slots: first.slots.keys().copied().collect(), page, is_full }))
-    }
-
-    async fn fill_slots(&self) -> Result<(), StoreError> {
-        self.effort.queried(4);
-        self.in_time(async {
-            let mut tx = self.relay.store.begin().await?;
-            tx.outbox().fill_slots(10_000).await?;
-            tx.commit().await
-        })
-        .await
     }
 
     /// Publishes a batch and writes down how far that is; the next one, if it was read meanwhile.

@@ -129,19 +129,7 @@ impl Reader {
         let stop = cursor::next_stop(&self.cursors);
         let reading =
             Reading { cursor: first, stop, floor: self.floor, low: self.low.clone(), limit: self.limit };
-        let page = loop {
-            let mut tx = self.store.alone_reading().await.unwrap();
-            let page = tx.outbox().read(&reading).await.unwrap();
-            tx.commit().await.unwrap();
-            match page {
-                Some(page) => break page,
-                None => {
-                    let mut tx = self.store.begin().await.unwrap();
-                    tx.outbox().fill_slots(self.limit).await.unwrap();
-                    tx.commit().await.unwrap();
-                }
-            }
-        };
+        let page = self.store.read_outbox(&reading).await.unwrap();
         assert!(page.events.len() <= self.limit as usize);
         // The end of a window that was opened some time ago is not the end of all.
         let is_last = page.seen.is_some() && stop.is_none() && page.events.is_empty();
