@@ -13,7 +13,7 @@ use tidemill_domain::process::Identity;
 use tidemill_domain::time::Clock;
 use tidemill_engine::outbox::publisher::Publishing;
 use tidemill_engine::outbox::relay::{Relay, RelayError, RelayOptions};
-use tidemill_engine::outbox::sink::null::NullSink;
+use tidemill_engine::outbox::sink::NullSink;
 use tidemill_engine::outbox::{Outcome, Publisher};
 use tidemill_engine::{Process, ProcessOptions, SystemClock, SystemIds};
 use tidemill_store::{Store, StoreOptions};

@@ -5,7 +5,7 @@
 //! processes may do so on one database; the rows of the pools keep them apart.
 //!
 //! Reading order: [`ask`] (what is asked), [`pools`] (the handle), [`decider`] (the task), [`watch`] (those who wait),
-//! [`hold`] (units that this process uses itself), `on_demand` (for those who may need none), [`keeper`] (what is old is
+//! [`hold`] (units that this process uses itself), [`keeper`] (what is old is
 //! forgotten), [`probe`] (whether somebody who was not heard of still uses its units), [`metering`], [`gauge`] and [`emf`]
 //! (what is counted and measured).
 
@@ -17,7 +17,6 @@ pub mod keeper;
 pub mod probe;
 
 mod decider;
-mod on_demand;
 mod watch;
 
 pub mod emf;
@@ -31,6 +30,6 @@ pub use ask::{Ask, AskPart};
 pub use error::PoolError;
 pub use hold::Hold;
 pub use metering::Sums;
-pub(crate) use on_demand::PoolsOnDemand;
+pub(crate) use pools::PoolsOnDemand;
 pub use pools::{PoolOptions, Pools};
 pub use probe::{Probe, ProbeError};

@@ -5,10 +5,8 @@
 
 mod adopted;
 mod batch;
-mod effort;
 mod excepted;
 mod group;
-mod keeping;
 mod member;
 mod metrics;
 mod sink;

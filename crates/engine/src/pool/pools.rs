@@ -7,7 +7,7 @@ use super::metering::{Meter, Sums};
 use super::watch::Watch;
 use crate::clock::{SystemClock, SystemIds};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 use tidemill_domain::lease::Epoch;
 use tidemill_domain::pool::command::{Answer, Command, Release};
@@ -145,5 +145,27 @@ impl Pools {
 
     async fn send(&self, call: Call) -> Result<(), PoolError> {
         self.calls.send(call).await.map_err(|_| PoolError::Ending)
+    }
+}
+
+/// The pools of a database, for those who may never need them: the task that decides starts when somebody first asks. All
+/// clones share one.
+#[derive(Clone, Debug)]
+pub(crate) struct PoolsOnDemand {
+    store: Store,
+    pools: Arc<OnceLock<Pools>>,
+}
+
+impl PoolsOnDemand {
+    pub(crate) fn new(store: Store) -> Self {
+        Self { store, pools: Arc::default() }
+    }
+
+    pub(crate) fn of(pools: Pools) -> Self {
+        Self { store: pools.store().clone(), pools: Arc::new(OnceLock::from(pools)) }
+    }
+
+    pub(crate) fn get(&self) -> &Pools {
+        self.pools.get_or_init(|| Pools::start(self.store.clone(), PoolOptions::default()))
     }
 }

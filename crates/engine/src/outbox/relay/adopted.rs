@@ -145,7 +145,7 @@ impl Member<'_> {
         for table in self.adopted.to_look_at(self.now()) {
             let (name, started) = (&table.name, self.now());
             let within = LOOK_MAX.min(self.relay.options.lease / 4);
-            self.effort.queried(4);
+            self.counters.queried(4);
             let looking = self.in_time(self.relay.store.look_at_adopted(&table, &slots, within));
             let new_fault = match self.while_alive(looking).await? {
                 Ok(look) => self.adopted.seen(name, look, &self.epochs),
@@ -240,7 +240,7 @@ impl Member<'_> {
         let within = self.guard.remaining() / 2;
         let claiming = Claiming { table: &serving.table, slots: &slots, recover: &recover, limit, within };
         let sent = self.now();
-        self.effort.queried(5);
+        self.counters.queried(5);
         let claimed = self.in_time(async {
             let mut tx = self.relay.store.begin().await?;
             if !tx.outbox().acknowledge(self.fence(), &self.cursors, 0).await? {
@@ -343,7 +343,7 @@ impl Member<'_> {
         let is_new = |one: &&Unmarked| !one.is_counted && one.marking.mark == Mark::Published;
         let published = serving.unmarked.iter().filter(is_new).count();
         let sent = self.now();
-        self.effort.queried(4);
+        self.counters.queried(4);
         let marked = self.in_time(async {
             let mut tx = self.relay.store.begin().await?;
             if !tx.outbox().acknowledge(self.fence(), &self.cursors, published as u64).await? {

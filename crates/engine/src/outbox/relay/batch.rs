@@ -99,8 +99,8 @@ impl Member<'_> {
         let stop = cursor::next_stop(cursors);
         let reading = Reading { cursor: first, stop, floor: self.floor, low, limit };
         let page = self.relay.store.read_outbox(&reading).await?;
-        self.effort.queried(page.queries);
-        self.effort.polled(page.events.is_empty());
+        self.counters.queried(page.queries);
+        self.counters.polled(page.events.is_empty());
         let is_full = page.events.len() >= limit as usize || page.window.to.is_some() || stop.is_some();
         Ok(Some(Batch { slots: first.slots.keys().copied().collect(), page, is_full }))
     }
@@ -347,7 +347,7 @@ impl Member<'_> {
         exceptions: &[NewException],
     ) -> Result<bool, StoreError> {
         // Alone, or in a transaction with the clock and the exceptions.
-        self.effort.queried(if exceptions.is_empty() { 1 } else { 8 });
+        self.counters.queried(if exceptions.is_empty() { 1 } else { 8 });
         self.in_time(async {
             let published = published as u64;
             if exceptions.is_empty() {

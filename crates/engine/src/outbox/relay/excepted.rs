@@ -73,7 +73,7 @@ impl Member<'_> {
 
     async fn due(&self) -> Result<(Due, Timestamp), StoreError> {
         let slots: Vec<Slot> = self.epochs.keys().copied().collect();
-        self.effort.queried(4);
+        self.counters.queried(4);
         self.in_time(async {
             let mut tx = self.relay.store.read().await?;
             let now = tx.now().await?;
@@ -90,7 +90,7 @@ impl Member<'_> {
         let events: Vec<EventId> = settled.iter().filter(is_delivered).map(|one| one.event_id).collect();
         let delivered = events.len();
         let sent = self.now();
-        self.effort.queried(10);
+        self.counters.queried(10);
         let settling = self.in_time(async {
             let mut tx = self.relay.store.begin().await?;
             if !tx.outbox().acknowledge(self.fence(), &self.cursors, delivered as u64).await? {

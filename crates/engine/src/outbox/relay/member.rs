@@ -2,13 +2,13 @@
 
 use super::adopted::Adopted;
 use super::batch::Batch;
-use super::effort::Counting;
 use super::group::Groups;
-use super::keeping::Keeping;
+use super::metrics::PollCounters;
 use super::sink::SinkDown;
 use super::{Relay, metrics, short_pause, warn};
 use crate::clock::SystemIds;
 use crate::lease_guard::LeaseGuard;
+use crate::outbox::keeper;
 use crate::outbox::publisher::SinkRefusal;
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
@@ -21,6 +21,7 @@ use tidemill_store::outbox::relay::{Joining, Looking, RelayFence, View};
 use tidemill_store::outbox::{EVENTS, SLOTS};
 use tidemill_store::wakeup::Wakeup;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 /// Least time between two reads that find little, so that single events become batches.
 pub(super) const GATHER: Duration = Duration::from_millis(20);
@@ -61,7 +62,7 @@ pub(super) struct Member<'a> {
     pub(super) blocked: HashSet<Aggregate>,
     pub(super) floor: EventId,
     pub(super) guard: LeaseGuard,
-    pub(super) effort: Counting,
+    pub(super) counters: PollCounters,
     timeline: Option<String>,
     looks: u32,
     pub(super) look_at: Monotonic,
@@ -74,7 +75,8 @@ pub(super) struct Member<'a> {
     pub(super) groups: Groups,
     /// Why the sink does not take its groups.
     pub(super) refusal: Option<SinkRefusal>,
-    keeping: Keeping,
+    /// The keeper, while this relay has the first slot.
+    keeping: JoinSet<()>,
     /// Silent relays whose rows nobody can read, as far as that was told.
     pub(super) damaged: HashSet<RelayId>,
 }
@@ -110,7 +112,7 @@ impl<'a> Member<'a> {
             blocked: HashSet::new(),
             floor: EventId::ZERO,
             guard: LeaseGuard::new(relay.clock.clone(), relay.options.lease, sent),
-            effort: Counting::default(),
+            counters: PollCounters::default(),
             timeline: None,
             looks: 0,
             look_at: sent,
@@ -121,7 +123,7 @@ impl<'a> Member<'a> {
             adopted: Adopted::default(),
             groups: Groups::default(),
             refusal: None,
-            keeping: Keeping::default(),
+            keeping: JoinSet::new(),
             damaged: HashSet::new(),
         }))
     }
@@ -200,7 +202,7 @@ impl<'a> Member<'a> {
         self.check_server(&view)?;
         self.check_sink(&view)?;
         if !self.epochs.is_empty() {
-            self.effort.polled(!view.has_events);
+            self.counters.polled(!view.has_events);
         }
         if is_at_rest && !view.has_events {
             for cursor in &mut self.cursors {
@@ -215,9 +217,20 @@ impl<'a> Member<'a> {
         self.share(&view, ahead).await?;
         self.hold_groups().await?;
         self.see_adopted(view.adopted).await?;
-        let keeps = self.epochs.contains_key(&Slot::new(0));
-        self.keeping.look(keeps, self.relay);
+        self.keep();
         Ok(())
+    }
+
+    /// The relay that has the first slot keeps the outbox, beside its own work. That is safe whoever does it, so it needs
+    /// no lease of its own. A round that is under way at the end is undone; the next keeper begins with one.
+    fn keep(&mut self) {
+        if !self.epochs.contains_key(&Slot::new(0)) {
+            self.keeping.abort_all();
+            self.keeping = JoinSet::new();
+        } else if self.keeping.is_empty() {
+            let (store, options) = (self.relay.store.clone(), self.relay.options.keeper.clone());
+            self.keeping.spawn(keeper::run(store, options));
+        }
     }
 
     async fn view(&mut self, writes: bool) -> Result<View, Ended> {
@@ -242,7 +255,7 @@ impl<'a> Member<'a> {
         let cursors = writes.then_some(self.cursors.as_slice());
         let looking = Looking { fence: self.fence(), from, slots: &slots, cursors };
         let sent = self.now();
-        self.effort.queried(1);
+        self.counters.queried(1);
         let view = self
             .in_time(async {
                 let mut tx = self.relay.store.alone().await?;
@@ -348,7 +361,7 @@ impl<'a> Member<'a> {
 
     pub(super) fn fence(&self) -> RelayFence<'_> {
         let timeline = self.timeline.as_deref();
-        let effort = self.effort.so_far();
+        let effort = self.counters.so_far();
         RelayFence { id: self.id, acks: self.acks, lease: self.relay.options.lease, timeline, effort }
     }
 

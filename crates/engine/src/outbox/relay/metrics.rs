@@ -1,7 +1,9 @@
 //! The metrics of relays: one function per event, so that a name is written once.
 
 use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use tidemill_domain::outbox::Effort;
 
 const BATCH_DURATION: &str = "tidemill_outbox_batch_duration_seconds";
 const JOINS_REFUSED: &str = "tidemill_outbox_joins_refused_total";
@@ -65,4 +67,38 @@ pub(super) fn slots(held: usize) {
 
 pub(super) fn unavailable() {
     counter!(SINK_FAILURES).increment(1);
+}
+
+/// What a relay has asked of the database since it joined, for its row, where everybody sees it. Reads and looks run side by side, hence the atomics.
+#[derive(Debug, Default)]
+pub(super) struct PollCounters {
+    polls: AtomicU64,
+    empty_polls: AtomicU64,
+    queries: AtomicU64,
+}
+
+impl PollCounters {
+    /// It has asked for events; whether there were none.
+    pub(super) fn polled(&self, is_empty: bool) {
+        polled(is_empty);
+        self.polls.fetch_add(1, Ordering::Relaxed);
+        self.empty_polls.fetch_add(is_empty.into(), Ordering::Relaxed);
+    }
+
+    /// It sends so many statements.
+    pub(super) fn queried(&self, statements: u32) {
+        queried(statements);
+        self.queries.fetch_add(statements.into(), Ordering::Relaxed);
+    }
+
+    /// What that has come to.
+    pub(super) fn so_far(&self) -> Effort {
+        // In this order there are never more polls in vain than polls.
+        let empty_polls = self.empty_polls.load(Ordering::Relaxed);
+        Effort {
+            polls: self.polls.load(Ordering::Relaxed).max(empty_polls),
+            empty_polls,
+            queries: self.queries.load(Ordering::Relaxed),
+        }
+    }
 }
