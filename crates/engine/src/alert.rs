@@ -26,7 +26,7 @@ pub use rules::default_rules;
 pub use signal::{Observation, Observing, Signal};
 pub use watch::Watch;
 
-use crate::lease::{Duty, until_lost};
+use crate::lease::{Leader, until_lost};
 use crate::process::Process;
 use crate::service::{Next, Service};
 use std::sync::Arc;
@@ -93,8 +93,8 @@ impl Alerting {
 
     /// Keeps the watch whenever it can be had, until `process` ends.
     pub async fn run(mut self, process: Process) {
-        let mut duty = Duty::new(&process, watch::key(), WATCH_PAUSE);
-        while let Some(lease) = duty.lease().await {
+        let mut leader = Leader::new(&process, watch::key(), WATCH_PAUSE);
+        while let Some(lease) = leader.lease().await {
             tracing::info!(process.id = %process.id(), "process {} has the watch over alerts", process.id());
             let watch = Watch::of(&process, lease);
             // Side by side: a slow receiver holds up no evaluation.

@@ -1,9 +1,9 @@
 //! A lease that this process holds: kept by the process's heartbeat, checked by the monotonic clock before
 //! acting, and confirmed by the database when settling.
 
-mod duty;
+mod leader;
 
-pub(crate) use duty::Duty;
+pub(crate) use leader::Leader;
 
 use crate::error::EngineError;
 use crate::lease_guard::LeaseGuard;

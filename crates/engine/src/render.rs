@@ -2,9 +2,9 @@
 //!
 //! Reading order: [`farm`] (who renders), [`inspector`] (who looks at files), [`shelf`] (where files go), [`places`]
 //! (where exactly), [`licence`] (how many at once), [`material`] (what a render is made of), [`options`] and [`worker`]
-//! (how it works); then what it is made of: `held` (what it has), `task` (one render), `recipe` (what is known of
-//! compositions), `report` (what was found in a file), `claiming`, `renewal`, `reaping`, `leftover` and `checkup` (its
-//! loops), `site` (what they share), `tell` (what people hear); [`health`] and [`gauge`] (how it stands). Whoever talks
+//! (how it works); then what it is made of: `held` (what it has), `task` (one render), `composition_cache` (what is known of
+//! compositions), `report` (what was found in a file), `claiming`, `renewal`, `reaping`, `orphan_job` and `checkup` (its
+//! loops), `worker_context` (what they share), `tell` (what people hear); [`health`] and [`gauge`] (how it stands). Whoever talks
 //! to nexrender, to ffmpeg and to a NAS lives with its adapter.
 
 pub mod farm;
@@ -20,15 +20,15 @@ pub mod worker;
 
 mod checkup;
 mod claiming;
+mod composition_cache;
 mod held;
-mod leftover;
+mod orphan_job;
 mod reaping;
-mod recipe;
 mod renewal;
 mod report;
-mod site;
 mod task;
 mod tell;
+mod worker_context;
 
 pub mod gauge;
 pub mod health;
@@ -42,8 +42,8 @@ pub use material::{BadMaterial, Material};
 pub use options::WorkerOptions;
 pub use places::Places;
 pub use shelf::Shelf;
-pub use site::World;
 pub use worker::{Worker, WorkerHandle};
+pub use worker_context::World;
 
 use crate::clock::pause_after;
 use std::pin::Pin;

@@ -5,7 +5,7 @@
 
 use crate::clock::jittered;
 use crate::error::EngineError;
-use crate::lease::{Duty, HeldLease};
+use crate::lease::{HeldLease, Leader};
 use crate::metrics;
 use crate::process::Process;
 use std::collections::BTreeMap;
@@ -79,8 +79,8 @@ pub async fn purge(
 /// Purges every hour, on whichever server has the lease, until `process` ends.
 pub async fn run(process: Process, retention: Retention) {
     let key = LeaseKey::new(KIND, "history").expect("kind and name are short and plain");
-    let mut duty = Duty::new(&process, key, LEASE_PAUSE);
-    while let Some(lease) = duty.lease().await {
+    let mut leader = Leader::new(&process, key, LEASE_PAUSE);
+    while let Some(lease) = leader.lease().await {
         tokio::select! {
             _ended = process.ended() => return,
             () = lease.lost() => {}

@@ -5,13 +5,13 @@
 
 mod adopted;
 mod batch;
+mod batch_log;
 mod excepted;
 mod group;
 mod member;
 mod metrics;
 mod sink;
 mod slots;
-mod telling;
 
 use super::keeper::KeeperOptions;
 use super::publisher::{Publisher, SinkRefusal};
@@ -130,7 +130,7 @@ pub struct Relay {
     unit: Unit,
     options: RelayOptions,
     /// What was told of the sink lately; it outlasts a membership.
-    told: Arc<sink::Told>,
+    warnings: Arc<sink::RecentWarnings>,
 }
 
 impl Relay {
@@ -143,7 +143,7 @@ impl Relay {
     ) -> Self {
         let beside = publisher.beside().unwrap_or_else(|| publisher.clone());
         let unit = if transactional_id(&publisher.name()).is_some() { Unit::Group } else { Unit::Slot };
-        Self { store, clock, publisher, beside, unit, options, told: Arc::default() }
+        Self { store, clock, publisher, beside, unit, options, warnings: Arc::default() }
     }
 
     /// Publishes until told to stop; then what is in hand is brought to its end and the slots are left for others.

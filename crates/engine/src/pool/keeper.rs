@@ -4,7 +4,7 @@
 //! while it has it.
 
 use crate::error::EngineError;
-use crate::lease::{Duty, HeldLease, until_lost};
+use crate::lease::{HeldLease, Leader, until_lost};
 use crate::process::Process;
 use crate::service::Service;
 use std::time::Duration;
@@ -46,8 +46,8 @@ pub struct Tidied {
 /// Keeps pools on whichever server has the lease, until `process` ends. What ended longer ago than `history` goes.
 pub async fn run(process: Process, history: Duration) {
     let key = LeaseKey::new(KIND, "keeper").expect("kind and name are short and plain");
-    let mut duty = Duty::new(&process, key, LEASE_PAUSE);
-    while let Some(lease) = duty.lease().await {
+    let mut leader = Leader::new(&process, key, LEASE_PAUSE);
+    while let Some(lease) = leader.lease().await {
         lease.while_held(keep(process.store(), &lease, history)).await;
     }
 }

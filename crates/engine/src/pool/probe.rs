@@ -8,7 +8,7 @@ use super::error::PoolError;
 use super::pools::Pools;
 use crate::environment;
 use crate::job::command::Group;
-use crate::lease::Duty;
+use crate::lease::Leader;
 use crate::process::Process;
 use crate::service::Service;
 use serde_json::{Value, json};
@@ -71,8 +71,8 @@ pub enum ProbeError {
 /// Probes whenever somebody is in doubt, on whichever server has the lease, until `process` ends.
 pub async fn run(process: Process, pools: Pools, probe: Probe) {
     let key = LeaseKey::new(KIND, probe.pool.as_str()).expect("the name of a pool is short and plain");
-    let mut duty = Duty::new(&process, key, LEASE_PAUSE);
-    while let Some(lease) = duty.lease().await {
+    let mut leader = Leader::new(&process, key, LEASE_PAUSE);
+    while let Some(lease) = leader.lease().await {
         lease.while_held(keep(&pools, &probe)).await;
     }
 }

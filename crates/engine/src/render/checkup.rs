@@ -2,40 +2,43 @@
 //! succeed claims none.
 
 use super::health::Part;
-use super::site::Site;
+use super::worker_context::WorkerContext;
 use crate::service::Service;
 use std::sync::Arc;
 use tidemill_domain::render::Trouble;
 use tidemill_domain::render::matrix::Remedy;
 
 /// Looks for as long as it is let.
-pub(super) async fn run(site: Arc<Site>) {
-    let mut service = Service::new("looking at the world", site.options.check_pause).later();
+pub(super) async fn run(context: Arc<WorkerContext>) {
+    let mut service = Service::new("looking at the world", context.options.check_pause).later();
     while service.is_due().await {
-        look(&site).await;
+        look(&context).await;
         service.rest();
     }
 }
 
 /// Looks once, and pauses or resumes.
-pub(super) async fn look(site: &Site) {
-    let (farm, shelf, inspector) =
-        tokio::join!(site.asking("check", site.farm.check()), site.shelf.check(), site.inspector.check());
+pub(super) async fn look(context: &WorkerContext) {
+    let (farm, shelf, inspector) = tokio::join!(
+        context.asking("check", context.farm.check()),
+        context.shelf.check(),
+        context.inspector.check()
+    );
     let mut troubles = Vec::new();
     for (part, answer) in [(Part::Farm, farm), (Part::Shelf, shelf), (Part::Inspector, inspector)] {
         let trouble = answer.err();
         troubles.extend(trouble.clone());
-        site.vitals.looked(part, site.now(), trouble);
+        context.vitals.looked(part, context.now(), trouble);
     }
-    troubles.extend(site.options.places.check().err());
+    troubles.extend(context.options.places.check().err());
     // What may pass by itself is left to the rules of each render.
     let lasting = |trouble: &&Trouble| {
-        matches!(site.options.policy.patience.remedy(trouble.failure), Remedy::StopClaiming { .. })
+        matches!(context.options.policy.patience.remedy(trouble.failure), Remedy::StopClaiming { .. })
     };
     match troubles.iter().find(lasting) {
-        Some(trouble) => site.pause(trouble.code, &trouble.message),
+        Some(trouble) => context.pause(trouble.code, &trouble.message),
         // Whoever has paused goes on once all is well, not before.
-        None if troubles.is_empty() => site.resume(),
+        None if troubles.is_empty() => context.resume(),
         None => {}
     }
 }

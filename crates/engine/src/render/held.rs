@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 /// What the task of a render is told from outside. A later word counts more than an earlier one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Told {
+pub(super) enum Instruction {
     Nothing,
     /// Give the render back, unless it is about to be published.
     Stop,
@@ -22,7 +22,7 @@ pub(super) enum Told {
     Lost,
 }
 
-impl Told {
+impl Instruction {
     const fn rank(self) -> u8 {
         match self {
             Self::Nothing => 0,
@@ -41,7 +41,7 @@ pub(super) struct Held {
     pub(super) fence: Fence,
     guard: LeaseGuard,
     phase: Mutex<Phase>,
-    told: watch::Sender<Told>,
+    instruction: watch::Sender<Instruction>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -50,7 +50,13 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Held {
     pub(super) fn new(id: RenderId, fence: Fence, phase: Phase, guard: LeaseGuard) -> Self {
-        Self { id, fence, guard, phase: Mutex::new(phase), told: watch::Sender::new(Told::Nothing) }
+        Self {
+            id,
+            fence,
+            guard,
+            phase: Mutex::new(phase),
+            instruction: watch::Sender::new(Instruction::Nothing),
+        }
     }
 
     /// It was renewed by what was sent then.
@@ -59,8 +65,8 @@ impl Held {
     }
 
     /// Tells its task something, unless that was told something that counts more.
-    pub(super) fn tell(&self, told: Told) {
-        self.told.send_if_modified(|current| {
+    pub(super) fn tell(&self, told: Instruction) {
+        self.instruction.send_if_modified(|current| {
             let is_more = told.rank() > current.rank();
             if is_more {
                 *current = told;
@@ -70,19 +76,19 @@ impl Held {
     }
 
     /// Waits until its task is told to stop at least so urgently, or until nobody can be sure any more whose it is.
-    pub(super) async fn told(&self, at_least: Told) -> Told {
-        let mut told = self.told.subscribe();
-        let is_urgent = |told: &Told| told.rank() >= at_least.rank().max(1);
+    pub(super) async fn instructed(&self, at_least: Instruction) -> Instruction {
+        let mut told = self.instruction.subscribe();
+        let is_urgent = |told: &Instruction| told.rank() >= at_least.rank().max(1);
         tokio::select! {
             biased;
-            told = told.wait_for(is_urgent) => told.map_or(Told::Lost, |told| *told),
-            () = self.guard.over() => Told::Lost,
+            told = told.wait_for(is_urgent) => told.map_or(Instruction::Lost, |told| *told),
+            () = self.guard.over() => Instruction::Lost,
         }
     }
 
     /// Whether it may still be acted on, by this host's own clock.
     pub(super) fn is_trusted(&self) -> bool {
-        self.guard.may_act() && *self.told.borrow() != Told::Lost
+        self.guard.may_act() && *self.instruction.borrow() != Instruction::Lost
     }
 
     /// Notes where it is, for those who look from outside.
@@ -105,7 +111,7 @@ impl Registry {
     pub(super) fn add(&self, held: Arc<Held>) {
         // What was held of it before is a ghost: its epoch is older.
         if let Some(before) = locked(&self.held).insert(held.id, held) {
-            before.tell(Told::Lost);
+            before.tell(Instruction::Lost);
         }
     }
 
@@ -125,7 +131,7 @@ impl Registry {
         locked(&self.held).len()
     }
 
-    pub(super) fn tell_all(&self, told: Told) {
+    pub(super) fn tell_all(&self, told: Instruction) {
         for held in self.all() {
             held.tell(told);
         }
@@ -158,10 +164,10 @@ mod tests {
         let clock = clock();
         let held = held(1, &clock);
 
-        held.tell(Told::Lost);
-        held.tell(Told::Stop);
+        held.tell(Instruction::Lost);
+        held.tell(Instruction::Stop);
 
-        assert_eq!(held.told(Told::Stop).await, Told::Lost);
+        assert_eq!(held.instructed(Instruction::Stop).await, Instruction::Lost);
     }
 
     #[tokio::test]
@@ -174,7 +180,7 @@ mod tests {
         clock.advance(LEASE / 2);
 
         assert!(!held.is_trusted());
-        assert_eq!(held.told(Told::Stop).await, Told::Lost);
+        assert_eq!(held.instructed(Instruction::Stop).await, Instruction::Lost);
         held.renewed(clock.monotonic());
         assert!(held.is_trusted());
     }

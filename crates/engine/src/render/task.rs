@@ -6,11 +6,11 @@ mod file;
 mod job;
 mod prepare;
 
-use super::held::{Held, Told};
+use super::held::{Held, Instruction};
 use super::licence::NoLicence;
 use super::shelf::Sight;
-use super::site::{Place, Site};
 use super::tell;
+use super::worker_context::{Place, WorkerContext};
 use super::{metrics, short_pause};
 use crate::pool::Hold;
 use job::WordsTold;
@@ -37,7 +37,7 @@ const REFUSALS_MAX: u32 = 3;
 /// A render in hand.
 #[derive(Debug)]
 pub(super) struct Task {
-    site: Arc<Site>,
+    context: Arc<WorkerContext>,
     held: Arc<Held>,
     record: RenderRecord,
     /// The clock of the database when it last answered.
@@ -104,15 +104,15 @@ impl From<Trouble> for Done {
 impl Task {
     /// A render that was just claimed, with the place that was kept for it.
     pub(super) fn new(
-        site: Arc<Site>,
+        context: Arc<WorkerContext>,
         held: Arc<Held>,
         claimed: Claimed,
         permit: OwnedSemaphorePermit,
     ) -> Self {
-        let place = Some(site.take_place(permit));
+        let place = Some(context.take_place(permit));
         let at = claimed.record.updated_at;
         Self {
-            site,
+            context,
             held,
             record: claimed.record,
             at,
@@ -140,7 +140,7 @@ impl Task {
             Act::StopClaiming => {
                 let reason = self.record.render.reason.clone();
                 let code = reason.as_ref().map_or(Code::Unexpected, |reason| reason.code);
-                self.site.pause(code, &reason.map(|reason| reason.message).unwrap_or_default());
+                self.context.pause(code, &reason.map(|reason| reason.message).unwrap_or_default());
                 return None;
             }
             Act::DropJob { epoch, slot, file } => {
@@ -149,7 +149,7 @@ impl Task {
                 return None;
             }
             Act::Poll => {
-                match self.record.seen().map(|seen| look(seen, &self.site.options.clocks, self.at)) {
+                match self.record.seen().map(|seen| look(seen, &self.context.options.clocks, self.at)) {
                     Some(Verdict::Over(failure)) => return self.say(Work::Overdue(failure).into()).await,
                     Some(Verdict::WaitsLong) => self.tell_wait(),
                     Some(Verdict::Fine) | None => {}
@@ -167,19 +167,19 @@ impl Task {
         // What is about to be published is not left lying for the little time that it takes, and what nexrender is about to
         // get is not left to arrive when nobody looks for it any more.
         let least = match act {
-            Act::Submit | Act::Copy | Act::Publish | Act::LookAtFinal => Told::StopNow,
-            _ => Told::Stop,
+            Act::Submit | Act::Copy | Act::Publish | Act::LookAtFinal => Instruction::StopNow,
+            _ => Instruction::Stop,
         };
         let instead = {
             let performing = self.perform(act);
             tokio::pin!(performing);
             tokio::select! {
                 biased;
-                told = self.held.told(least) => {
-                    if act == Act::Submit && matches!(told, Told::Do(_)) {
+                told = self.held.instructed(least) => {
+                    if act == Act::Submit && matches!(told, Instruction::Do(_)) {
                         performing.await;
                     }
-                    Instead::Told(told)
+                    Instead::Instructed(told)
                 }
                 done = &mut performing => Instead::Done(Box::new(done)),
             }
@@ -190,9 +190,11 @@ impl Task {
     async fn go_on(&mut self, instead: Instead) -> Option<Act> {
         match instead {
             Instead::Done(done) => self.say(*done).await,
-            Instead::Told(Told::Do(act)) => Some(act),
-            Instead::Told(Told::Stop | Told::StopNow) => self.say(Work::Stop.into()).await,
-            Instead::Told(Told::Lost | Told::Nothing) => self.lost(),
+            Instead::Instructed(Instruction::Do(act)) => Some(act),
+            Instead::Instructed(Instruction::Stop | Instruction::StopNow) => {
+                self.say(Work::Stop.into()).await
+            }
+            Instead::Instructed(Instruction::Lost | Instruction::Nothing) => self.lost(),
         }
     }
 
@@ -238,8 +240,8 @@ impl Task {
             }
             failures = failures.saturating_add(1);
             tokio::select! {
-                told = self.held.told(Told::Do(Act::Nothing)) => match told {
-                    Told::Do(act) => return Some(act),
+                told = self.held.instructed(Instruction::Do(Act::Nothing)) => match told {
+                    Instruction::Do(act) => return Some(act),
                     _ => return self.lost(),
                 },
                 () = tokio::time::sleep(short_pause(failures)) => {}
@@ -249,9 +251,9 @@ impl Task {
     }
 
     async fn tell(&mut self, done: &Done) -> Result<Option<Worked>, StoreError> {
-        let (id, fence, policy) = (self.held.id, self.held.fence, &self.site.options.policy);
+        let (id, fence, policy) = (self.held.id, self.held.fence, &self.context.options.policy);
         crash_point!("render_before_work");
-        let mut tx = self.site.store.begin().await?;
+        let mut tx = self.context.store.begin().await?;
         let worked = tx.renders().work(id, fence, done.work.clone(), done.noted.notes(), policy).await?;
         let at = match done.work {
             // The clocks are looked at next.
@@ -260,7 +262,7 @@ impl Task {
         };
         tx.commit().await?;
         crash_point!("render_after_work");
-        self.site.vitals.database_answered(self.site.now());
+        self.context.vitals.database_answered(self.context.now());
         self.at = at;
         Ok(worked)
     }
@@ -270,7 +272,7 @@ impl Task {
         if let Work::Reported(report) = &done.work {
             self.tell_unknown(report);
         }
-        tell::decided(&self.site, Some(&self.record.render), &worked);
+        tell::decided(&self.context, Some(&self.record.render), &worked);
         if act == Act::GiveUp {
             return self.lost();
         }
@@ -297,23 +299,23 @@ impl Task {
 
     /// Sees to a place at the farm and a licence. What happened instead, if it did.
     async fn take_place(&mut self) -> Option<Instead> {
-        let (site, held) = (self.site.clone(), self.held.clone());
+        let (context, held) = (self.context.clone(), self.held.clone());
         if self.place.is_none() {
             let permit = tokio::select! {
-                told = held.told(Told::Stop) => return Some(Instead::Told(told)),
-                permit = site.places.clone().acquire_owned() => permit.ok(),
+                told = held.instructed(Instruction::Stop) => return Some(Instead::Instructed(told)),
+                permit = context.places.clone().acquire_owned() => permit.ok(),
             };
-            self.place = permit.map(|permit| site.take_place(permit));
+            self.place = permit.map(|permit| context.take_place(permit));
         }
-        let licence = site.options.licence.as_ref().filter(|_| self.licence.is_none())?;
+        let licence = context.options.licence.as_ref().filter(|_| self.licence.is_none())?;
         let claim = Uid::new(held.id, held.fence.epoch);
-        site.waiting_for_licence.fetch_add(1, Ordering::AcqRel);
+        context.waiting_for_licence.fetch_add(1, Ordering::AcqRel);
         let asked = tokio::select! {
-            told = held.told(Told::Stop) => Err(told),
+            told = held.instructed(Instruction::Stop) => Err(told),
             answer = licence.hold(claim, LICENCE_WAIT) => Ok(answer),
         };
-        site.waiting_for_licence.fetch_sub(1, Ordering::AcqRel);
-        site.look_again.notify_one();
+        context.waiting_for_licence.fetch_sub(1, Ordering::AcqRel);
+        context.look_again.notify_one();
         let work = match asked {
             Ok(Ok(hold)) => {
                 self.licence = Some(hold);
@@ -321,11 +323,11 @@ impl Task {
             }
             Err(told) => {
                 licence.leave(claim).await;
-                return Some(Instead::Told(told));
+                return Some(Instead::Instructed(told));
             }
             Ok(Err(NoLicence::Busy)) => Work::Stop,
             Ok(Err(NoLicence::Refused(code, message))) => {
-                site.pause(code, &message);
+                context.pause(code, &message);
                 Work::Stop
             }
             Ok(Err(NoLicence::Failed(error))) => {
@@ -339,16 +341,16 @@ impl Task {
     /// Lets others have the place and the licence.
     fn free_place(&mut self) {
         if self.place.take().is_some() {
-            self.site.look_again.notify_one();
+            self.context.look_again.notify_one();
         }
-        let (site, id) = (self.site.clone(), self.held.id);
+        let (context, id) = (self.context.clone(), self.held.id);
         if let Some(hold) = self.licence.take() {
             // In a task of its own: the render does not wait for it.
             tokio::spawn(async move {
                 if let Err(error) = hold.release(false).await {
                     tracing::warn!(render.id = %id, %error, "the licence of render {id} could not be given back; it lapses by itself");
                 }
-                site.look_again.notify_one();
+                context.look_again.notify_one();
             });
         }
     }
@@ -389,7 +391,7 @@ impl Task {
 
 enum Instead {
     Done(Box<Done>),
-    Told(Told),
+    Instructed(Instruction),
 }
 
 /// Whether a node may be rendering while this is done.
@@ -405,7 +407,7 @@ pub(super) fn unexpected(error: &StoreError) -> Trouble {
 impl Drop for Task {
     fn drop(&mut self) {
         // Also after a panic: nobody may go on renewing what nobody works on.
-        self.site.registry.remove(&self.held);
-        self.site.look_again.notify_one();
+        self.context.registry.remove(&self.held);
+        self.context.look_again.notify_one();
     }
 }

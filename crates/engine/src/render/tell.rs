@@ -1,7 +1,7 @@
 //! What people hear of renders: the log, the metrics, and what only a person can mend.
 
 use super::metrics;
-use super::site::Site;
+use super::worker_context::WorkerContext;
 use tidemill_domain::render::{Concern, Render, RenderId, Status};
 use tidemill_store::render::Worked;
 
@@ -9,7 +9,7 @@ use tidemill_store::render::Worked;
 pub(super) const KIND: &str = "render";
 
 /// A render was decided about.
-pub(super) fn decided(site: &Site, before: Option<&Render>, worked: &Worked) {
+pub(super) fn decided(context: &WorkerContext, before: Option<&Render>, worked: &Worked) {
     let (record, decision) = (&worked.record, &worked.decision);
     let render = &record.render;
     for concern in &decision.concerns {
@@ -18,14 +18,14 @@ pub(super) fn decided(site: &Site, before: Option<&Render>, worked: &Worked) {
     if decision.write.is_none() || before.map(|before| before.status) == Some(render.status) {
         return;
     }
-    let (id, worker, status, phase) = (render.id, &site.options.name, render.status, render.phase);
+    let (id, worker, status, phase) = (render.id, &context.options.name, render.status, render.phase);
     let from = before.map(|before| format!("{} → ", before.status)).unwrap_or_default();
     let progress = render.progress.get();
     let reason = render.reason.as_ref();
     let took = record.started_at.zip(record.ended_at).map(|(from, to)| to.since(from));
     match (status, reason) {
         (Status::Failed, reason) => {
-            site.vitals.failed();
+            context.vitals.failed();
             let (code, why) =
                 reason.map(|reason| (reason.code.to_string(), reason.message.as_str())).unwrap_or_default();
             tracing::error!(render.id = %id, worker, code, "render {id} has failed while {}: {why} ({code})", phase.label());
@@ -47,7 +47,7 @@ pub(super) fn decided(site: &Site, before: Option<&Render>, worked: &Worked) {
         metrics::failed(&reason.code.to_string());
     }
     if status == Status::Completed {
-        site.vitals.completed();
+        context.vitals.completed();
     }
     if status.is_terminal() {
         metrics::ended(status.as_str(), took);

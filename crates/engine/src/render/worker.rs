@@ -9,9 +9,9 @@
 //! ```
 
 use super::health::Health;
-use super::held::Told;
+use super::held::Instruction;
 use super::options::WorkerOptions;
-use super::site::{Site, World};
+use super::worker_context::{WorkerContext, World};
 use super::{checkup, claiming, reaping, renewal};
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,56 +26,56 @@ const GIVE_BACK_MAX: Duration = Duration::from_secs(5);
 /// A render worker that can be run.
 #[derive(Debug)]
 pub struct Worker {
-    site: Arc<Site>,
+    context: Arc<WorkerContext>,
 }
 
 /// What others may ask of a worker, whether it runs or not. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct WorkerHandle {
-    site: Arc<Site>,
+    context: Arc<WorkerContext>,
 }
 
 impl WorkerHandle {
     /// Lets it look for renders at once.
     pub fn poll(&self) {
-        self.site.look_again.notify_one();
+        self.context.look_again.notify_one();
     }
 
     pub fn health(&self) -> Health {
-        self.site.health()
+        self.context.health()
     }
 }
 
 impl Worker {
     /// A worker on this queue and this world.
     pub fn new(store: Store, clock: Arc<dyn Clock>, world: World, options: WorkerOptions) -> Self {
-        Self { site: Arc::new(Site::new(store, clock, world, options)) }
+        Self { context: Arc::new(WorkerContext::new(store, clock, world, options)) }
     }
 
     /// What others may ask of it.
     pub fn handle(&self) -> WorkerHandle {
-        WorkerHandle { site: self.site.clone() }
+        WorkerHandle { context: self.context.clone() }
     }
 
     /// Works until told to stop; then what is about to be published is brought to its end, and the rest is given back:
     /// jobs go on at the farm, and the next worker adopts them. Dropped, it leaves everything as it is.
     pub async fn run(self, mut stop: watch::Receiver<bool>) {
-        let site = &self.site;
-        let (name, farm, capacity) = (&site.options.name, site.farm.name(), site.options.capacity);
+        let context = &self.context;
+        let (name, farm, capacity) = (&context.options.name, context.farm.name(), context.options.capacity);
         tracing::info!(worker = name, "render worker {name} works with {farm}, on {capacity} at once");
         // Before anything is claimed that could only be given back.
         tokio::select! {
-            () = checkup::look(site) => {}
+            () = checkup::look(context) => {}
             _told = stop.wait_for(|stop| *stop) => return,
         }
         let (mut loops, mut tasks) = (JoinSet::new(), JoinSet::new());
-        loops.spawn(renewal::run(site.clone()));
-        loops.spawn(reaping::run(site.clone()));
-        loops.spawn(reaping::sweep_jobs(site.clone()));
-        loops.spawn(reaping::sweep_files(site.clone()));
-        loops.spawn(checkup::run(site.clone()));
+        loops.spawn(renewal::run(context.clone()));
+        loops.spawn(reaping::run(context.clone()));
+        loops.spawn(reaping::sweep_jobs(context.clone()));
+        loops.spawn(reaping::sweep_files(context.clone()));
+        loops.spawn(checkup::run(context.clone()));
         tokio::select! {
-            () = claiming::run(site, &mut tasks, stop) => {}
+            () = claiming::run(context, &mut tasks, stop) => {}
             Some(ended) = loops.join_next() => {
                 tracing::error!(?ended, "a loop of render worker {name} has ended; the worker stops");
             }
@@ -90,11 +90,13 @@ impl Worker {
 
     /// Brings to its end what is about to be published, and gives back the rest.
     async fn drain(&self, tasks: &mut JoinSet<()>) {
-        let site = &self.site;
-        site.vitals.stops();
-        site.is_stopping.send_replace(true);
-        for (told, limit) in [(Told::Stop, site.options.drain_for), (Told::StopNow, GIVE_BACK_MAX)] {
-            site.registry.tell_all(told);
+        let context = &self.context;
+        context.vitals.stops();
+        context.is_stopping.send_replace(true);
+        for (told, limit) in
+            [(Instruction::Stop, context.options.drain_for), (Instruction::StopNow, GIVE_BACK_MAX)]
+        {
+            context.registry.tell_all(told);
             let all_ended = async {
                 while let Some(ended) = tasks.join_next().await {
                     claiming::warn_of_panic(ended);
@@ -113,8 +115,8 @@ impl Worker {
     }
 
     async fn forget(&self) -> Result<(), StoreError> {
-        let mut tx = self.site.store.begin().await?;
-        tx.renders().forget_worker(self.site.options.process).await?;
+        let mut tx = self.context.store.begin().await?;
+        tx.renders().forget_worker(self.context.options.process).await?;
         tx.commit().await
     }
 }

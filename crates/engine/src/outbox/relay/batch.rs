@@ -62,7 +62,7 @@ impl Batch {
 
 /// What became of an event of a batch.
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Fate {
+enum EventResult {
     Published,
     /// It becomes an exception: the state that it asks for, how often it was tried, and why.
     Excepted(ExceptionState, u32, Option<String>),
@@ -119,11 +119,11 @@ impl Member<'_> {
             // Only a full batch has more behind it.
             if is_full { self.read(&after, low).await.ok().flatten() } else { None }
         };
-        let publishing = self.fates(&mut batch, stop);
-        let (fates, ahead) = self.while_alive(async { tokio::join!(publishing, reading_ahead) }).await?;
-        let (fates, sink_down) = fates;
+        let publishing = self.results(&mut batch, stop);
+        let (results, ahead) = self.while_alive(async { tokio::join!(publishing, reading_ahead) }).await?;
+        let (results, sink_down) = results;
         crash_point!("outbox_published");
-        let is_whole = self.settle(&batch, fates).await?;
+        let is_whole = self.settle(&batch, results).await?;
         self.sink_down = sink_down;
         self.check_ousted()?;
         if sink_down.is_some() && self.relay.publisher.is_gone() {
@@ -136,8 +136,12 @@ impl Member<'_> {
 
     /// Publishes until something is known of every event, or it is time to look around. Also since when the sink takes
     /// nothing, if that is so.
-    async fn fates(&self, batch: &mut Batch, stop: &watch::Receiver<bool>) -> (Vec<Fate>, Option<SinkDown>) {
-        let (mut fates, mut places, mut records) = self.prepared(batch);
+    async fn results(
+        &self,
+        batch: &mut Batch,
+        stop: &watch::Receiver<bool>,
+    ) -> (Vec<EventResult>, Option<SinkDown>) {
+        let (mut results, mut places, mut records) = self.prepared(batch);
         let mut sink_down = self.sink_down;
         while !records.is_empty() {
             let outcomes = self.send(&self.relay.publisher, &records).await;
@@ -147,28 +151,28 @@ impl Member<'_> {
                 sink_down = None;
             }
             for ((n, record), outcome) in places.iter().zip(&records).zip(outcomes) {
-                let fate = match outcome {
-                    Outcome::Delivered => Fate::Published,
-                    Outcome::Held => Fate::Excepted(ExceptionState::Held, 0, None),
+                let result = match outcome {
+                    Outcome::Delivered => EventResult::Published,
+                    Outcome::Held => EventResult::Excepted(ExceptionState::Held, 0, None),
                     Outcome::Refused { why, is_permanent } => {
                         metrics::refused();
                         tracing::warn!(event.id = %record.id, "event {} was refused: {why}", record.id);
                         let state =
                             after_refusal(0, is_permanent, &self.relay.options.retry, now, jitter_unit());
-                        Fate::Excepted(state, 1, Some(why))
+                        EventResult::Excepted(state, 1, Some(why))
                     }
                     Outcome::Unavailable { why } => {
                         why_not.get_or_insert(why);
-                        Fate::Open
+                        EventResult::Open
                     }
                 };
-                if let Some(place) = fates.get_mut(*n) {
-                    *place = fate;
+                if let Some(place) = results.get_mut(*n) {
+                    *place = result;
                 }
             }
-            let Some(why) = why_not else { return (fates, None) };
-            hold_back(&mut fates, &places, &records);
-            let is_open = |n: &usize| fates.get(*n) == Some(&Fate::Open);
+            let Some(why) = why_not else { return (results, None) };
+            hold_back(&mut results, &places, &records);
+            let is_open = |n: &usize| results.get(*n) == Some(&EventResult::Open);
             let mut are_open = places.iter().map(is_open);
             records.retain(|_| are_open.next().unwrap_or_default());
             places.retain(is_open);
@@ -184,21 +188,22 @@ impl Member<'_> {
                 break;
             }
         }
-        (fates, sink_down)
+        (results, sink_down)
     }
 
     /// What is known of each event without sending it; and what can be sent, after the places of those events. They leave
     /// in the batch what is needed to write down how far it is.
-    fn prepared(&self, batch: &mut Batch) -> (Vec<Fate>, Vec<usize>, Vec<Record>) {
-        let mut fates = vec![Fate::Open; batch.page.events.len()];
-        let (mut places, mut records) = (Vec::with_capacity(fates.len()), Vec::with_capacity(fates.len()));
+    fn prepared(&self, batch: &mut Batch) -> (Vec<EventResult>, Vec<usize>, Vec<Record>) {
+        let mut results = vec![EventResult::Open; batch.page.events.len()];
+        let (mut places, mut records) =
+            (Vec::with_capacity(results.len()), Vec::with_capacity(results.len()));
         let mut refused: HashSet<Aggregate> = HashSet::new();
         let mut seqs = self.seqs();
-        for ((n, event), fate) in batch.page.events.iter_mut().enumerate().zip(&mut fates) {
+        for ((n, event), result) in batch.page.events.iter_mut().enumerate().zip(&mut results) {
             let seq = seqs.entry(event.slot).or_default();
             *seq = seq.next();
             if self.blocked.contains(&event.aggregate) || refused.contains(&event.aggregate) {
-                *fate = Fate::Excepted(ExceptionState::Held, 0, None);
+                *result = EventResult::Excepted(ExceptionState::Held, 0, None);
                 continue;
             }
             match self.record(event, *seq) {
@@ -208,11 +213,11 @@ impl Member<'_> {
                 }
                 Err(why) => {
                     refused.insert(event.aggregate.clone());
-                    *fate = Fate::Excepted(ExceptionState::Parked, 1, Some(why));
+                    *result = EventResult::Excepted(ExceptionState::Parked, 1, Some(why));
                 }
             }
         }
-        (fates, places, records)
+        (results, places, records)
     }
 
     fn seqs(&self) -> BTreeMap<Slot, Seq> {
@@ -273,18 +278,19 @@ impl Member<'_> {
 
     /// Writes down how far the batch is published: up to the first event of which nothing is known. Whether that was
     /// all of it.
-    async fn settle(&mut self, batch: &Batch, fates: Vec<Fate>) -> Result<bool, Ended> {
-        let settled = fates.iter().position(|fate| *fate == Fate::Open).unwrap_or(fates.len());
+    async fn settle(&mut self, batch: &Batch, results: Vec<EventResult>) -> Result<bool, Ended> {
+        let settled = results.iter().position(|result| *result == EventResult::Open).unwrap_or(results.len());
         if settled == 0 {
             return Ok(false);
         }
-        let published = fates.iter().take(settled).filter(|fate| **fate == Fate::Published).count();
+        let published =
+            results.iter().take(settled).filter(|result| **result == EventResult::Published).count();
         let mut seqs = self.seqs();
         let mut exceptions = Vec::new();
-        for (event, fate) in batch.page.events.iter().zip(fates).take(settled) {
+        for (event, result) in batch.page.events.iter().zip(results).take(settled) {
             let seq = seqs.entry(event.slot).or_default();
             *seq = seq.next();
-            if let Fate::Excepted(state, attempts, error) = fate {
+            if let EventResult::Excepted(state, attempts, error) = result {
                 exceptions.push(NewException {
                     event_id: event.id,
                     slot: event.slot,
@@ -370,13 +376,13 @@ impl Member<'_> {
 }
 
 /// Nothing of an aggregate is sent again after one of its records was refused: it waits behind it.
-fn hold_back(fates: &mut [Fate], places: &[usize], records: &[Record]) {
+fn hold_back(results: &mut [EventResult], places: &[usize], records: &[Record]) {
     let mut refused: HashSet<&Aggregate> = HashSet::new();
     for (n, record) in places.iter().zip(records) {
-        match fates.get_mut(*n) {
-            Some(Fate::Excepted(..)) => drop(refused.insert(&record.aggregate)),
-            Some(open @ Fate::Open) if refused.contains(&record.aggregate) => {
-                *open = Fate::Excepted(ExceptionState::Held, 0, None);
+        match results.get_mut(*n) {
+            Some(EventResult::Excepted(..)) => drop(refused.insert(&record.aggregate)),
+            Some(open @ EventResult::Open) if refused.contains(&record.aggregate) => {
+                *open = EventResult::Excepted(ExceptionState::Held, 0, None);
             }
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! A sink that takes nothing: how long that is borne, and how often it is told.
+//! A sink that takes nothing: how long that is borne, and how often that is told.
 
 use super::Relay;
 use super::member::{Ended, Member};
@@ -44,20 +44,20 @@ const REMEMBERED: usize = 8;
 
 /// What was told of a sink lately, and when.
 #[derive(Debug, Default)]
-pub(super) struct Told(Mutex<VecDeque<(String, Monotonic)>>);
+pub(super) struct RecentWarnings(Mutex<VecDeque<(String, Monotonic)>>);
 
-impl Told {
+impl RecentWarnings {
     /// Whether this is to be told now. Then it counts as told.
     fn is_news(&self, text: &str, now: Monotonic) -> bool {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        told.retain(|(_, at)| now.since(*at) < QUIET);
-        if told.iter().any(|(known, _)| known == text) {
+        let mut warnings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        warnings.retain(|(_, at)| now.since(*at) < QUIET);
+        if warnings.iter().any(|(known, _)| known == text) {
             return false;
         }
-        if told.len() == REMEMBERED {
-            told.pop_front();
+        if warnings.len() == REMEMBERED {
+            warnings.pop_front();
         }
-        told.push_back((text.to_owned(), now));
+        warnings.push_back((text.to_owned(), now));
         true
     }
 }
@@ -66,7 +66,7 @@ impl Relay {
     /// Warns that the sink does not take something. If the same was told a moment ago, only those hear it who debug.
     pub(super) fn warn_of_sink(&self, what: &str, why: &str) {
         let text = format!("{} does not take {what}: {why}", self.publisher.name());
-        if self.told.is_news(&text, self.clock.monotonic()) {
+        if self.warnings.is_news(&text, self.clock.monotonic()) {
             tracing::warn!("{text}; will try again, and say so once a minute");
         } else {
             tracing::debug!("{text}; will try again");
@@ -82,8 +82,8 @@ mod tests {
     #[test]
     fn the_same_failure_is_told_once_a_minute_and_another_at_once() {
         let clock = FakeClock::at(Timestamp::EPOCH);
-        let told = Told::default();
-        let is_news = |text: &str| told.is_news(text, clock.monotonic());
+        let warnings = RecentWarnings::default();
+        let is_news = |text: &str| warnings.is_news(text, clock.monotonic());
 
         assert!(is_news("no folder"));
         clock.advance(QUIET / 2);
@@ -95,12 +95,12 @@ mod tests {
     #[test]
     fn what_is_remembered_is_bounded() {
         let clock = FakeClock::at(Timestamp::EPOCH);
-        let told = Told::default();
+        let warnings = RecentWarnings::default();
 
         for n in 0..1_000 {
-            assert!(told.is_news(&n.to_string(), clock.monotonic()));
+            assert!(warnings.is_news(&n.to_string(), clock.monotonic()));
         }
 
-        assert_eq!(told.0.lock().unwrap().len(), REMEMBERED);
+        assert_eq!(warnings.0.lock().unwrap().len(), REMEMBERED);
     }
 }

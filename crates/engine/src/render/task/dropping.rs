@@ -2,7 +2,7 @@
 //! stays taken until that ends by itself.
 
 use super::Task;
-use crate::render::leftover::{self, Dropped, Watching};
+use crate::render::orphan_job::{self, Dropped, Watching};
 use std::time::Duration;
 use tidemill_domain::render::lifecycle::Slot;
 use tidemill_store::crash_point;
@@ -13,18 +13,18 @@ impl Task {
     pub(super) async fn drop_job(&mut self, leftover: Leftover) {
         crash_point!("render_dropping");
         // The render is somebody else's from here on, or nobody's.
-        self.site.registry.remove(&self.held);
+        self.context.registry.remove(&self.held);
         let silent_for = self.record.changed_at.map(|at| self.at.since(at)).unwrap_or_default();
-        let mut watching = Watching::new(self.site.now(), Duration::ZERO, silent_for);
-        let mut stop = self.site.is_stopping.subscribe();
-        let site = self.site.clone();
+        let mut watching = Watching::new(self.context.now(), Duration::ZERO, silent_for);
+        let mut stop = self.context.is_stopping.subscribe();
+        let context = self.context.clone();
         loop {
-            match leftover::drop_once(&site, &leftover, &mut watching).await {
+            match orphan_job::drop_once(&context, &leftover, &mut watching).await {
                 Ok(Dropped::Gone) => break,
                 Ok(Dropped::Running) => {}
                 Ok(Dropped::FileLeft(trouble)) => {
                     // Nobody renders it, so nobody has to wait for the NAS. The next sweep has another look.
-                    leftover::file_left(&leftover, &trouble);
+                    orphan_job::file_left(&leftover, &trouble);
                     break;
                 }
                 Err(trouble) => {
@@ -37,10 +37,10 @@ impl Task {
             }
             tokio::select! {
                 _told = stop.wait_for(|stop| *stop) => return,
-                () = tokio::time::sleep(site.options.farm_pause) => {}
+                () = tokio::time::sleep(context.options.farm_pause) => {}
             }
             // Nobody else has to see to it meanwhile.
-            leftover::keep(&site, &leftover).await;
+            orphan_job::keep(&context, &leftover).await;
         }
         self.free_place();
     }

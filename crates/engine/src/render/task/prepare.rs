@@ -1,7 +1,7 @@
 //! Making the job: what the render shows, of what is known of its composition. All that is wrong is named at once.
 
 use super::{Done, Noted, Task, unexpected};
-use crate::render::recipe::Recipe;
+use crate::render::composition_cache::KnownComposition;
 use crate::render::short_pause;
 use std::sync::Arc;
 use tidemill_domain::code::Code;
@@ -16,28 +16,28 @@ impl Task {
         let mut problems = Vec::new();
         let data = self.data().await?;
         let composition = self.composition(&data).map_err(|problem| problems.push(problem)).ok();
-        let recipe = match &composition {
-            Some(composition) => Some(self.recipe(composition).await?),
+        let known = match &composition {
+            Some(composition) => Some(self.known_composition(composition).await?),
             None => None,
         };
         let gfx = data.map_err(|problem| problems.push(problem)).ok();
-        let profile = recipe.as_deref().and_then(|recipe| profile(recipe, &composition, &mut problems));
-        let mapping = recipe.as_deref().and_then(|recipe| mapping(recipe, &mut problems));
+        let profile = known.as_deref().and_then(|known| profile(known, &composition, &mut problems));
+        let mapping = known.as_deref().and_then(|known| mapping(known, &mut problems));
         // The name is that of this claim, whatever was tried before.
         let uid = Uid::new(self.held.id, self.held.fence.epoch);
         let (Some(gfx), Some(profile), Some(mapping)) = (gfx, profile, mapping) else {
             return Err(refused(&problems));
         };
-        let staged = self.site.options.places.staged(uid, &profile.extension)?;
+        let staged = self.context.options.places.staged(uid, &profile.extension)?;
         let ingredients = Ingredients {
             uid,
             gfx: &gfx,
             mapping,
             profile,
             staging: &staged.node,
-            allow: &self.site.options.allow,
+            allow: &self.context.options.allow,
             priority: self.record.priority,
-            tags: self.site.options.tags.as_deref(),
+            tags: self.context.options.tags.as_deref(),
         };
         let document =
             document::build(ingredients).map_err(|bad| Trouble::refused(bad.code(), &bad.to_string()))?;
@@ -51,11 +51,14 @@ impl Task {
     }
 
     /// What is known of its composition.
-    pub(super) async fn recipe(&self, composition: &str) -> Result<Arc<Recipe>, Trouble> {
-        let (site, mut failures) = (&self.site, 0_u32);
+    pub(super) async fn known_composition(
+        &self,
+        composition: &str,
+    ) -> Result<Arc<KnownComposition>, Trouble> {
+        let (context, mut failures) = (&self.context, 0_u32);
         loop {
-            match site.recipes.of(&site.store, composition, site.now()).await {
-                Ok(recipe) => return Ok(recipe),
+            match context.compositions.of(&context.store, composition, context.now()).await {
+                Ok(known) => return Ok(known),
                 Err(error) => passing(&error, &mut failures).await?,
             }
         }
@@ -64,9 +67,9 @@ impl Task {
     /// Its profile, for those who look at its file.
     pub(super) async fn profile(&self) -> Result<Profile, Trouble> {
         let composition = self.named_composition().await?;
-        let recipe = self.recipe(&composition).await?;
+        let known = self.known_composition(&composition).await?;
         let mut problems = Vec::new();
-        let found = profile(&recipe, &Some(composition), &mut problems).cloned();
+        let found = profile(&known, &Some(composition), &mut problems).cloned();
         found.ok_or_else(|| refused(&problems))
     }
 
@@ -93,7 +96,7 @@ impl Task {
         let mut failures = 0_u32;
         loop {
             let read = async {
-                let mut tx = self.site.store.read().await?;
+                let mut tx = self.context.store.read().await?;
                 let data = tx.renders().data(self.held.id).await?;
                 Ok::<_, StoreError>(data)
             };
@@ -123,22 +126,22 @@ fn refused(problems: &[Problem]) -> Trouble {
 }
 
 fn profile<'a>(
-    recipe: &'a Recipe,
+    known: &'a KnownComposition,
     composition: &Option<String>,
     problems: &mut Vec<Problem>,
 ) -> Option<&'a Profile> {
-    if recipe.profile.is_none() {
+    if known.profile.is_none() {
         let composition = composition.as_deref().unwrap_or_default();
         problems.push((
             Code::UnknownComposition,
             format!("there is no profile of the composition {composition:?}"),
         ));
     }
-    recipe.profile.as_ref()
+    known.profile.as_ref()
 }
 
-fn mapping<'a>(recipe: &'a Recipe, problems: &mut Vec<Problem>) -> Option<&'a Mapping> {
-    match &recipe.mapping {
+fn mapping<'a>(known: &'a KnownComposition, problems: &mut Vec<Problem>) -> Option<&'a Mapping> {
+    match &known.mapping {
         Ok(mapping) => Some(mapping),
         Err(bad) => {
             problems.push((bad.code(), format!("the field mapping of the composition: {bad}")));

@@ -1,4 +1,4 @@
-//! A duty of one process among many: whoever has the lease does it, and the others wait for their turn.
+//! The one process among many that does something: whoever has the lease does it, and the others wait for their turn.
 
 use super::HeldLease;
 use crate::error::EngineError;
@@ -8,15 +8,15 @@ use std::time::Duration;
 use tidemill_domain::lease::{LeaseKey, Term};
 use tidemill_store::lease::freed_topic;
 
-/// The lease of a duty, asked for again and again.
-pub(crate) struct Duty {
+/// Asks for a lease again and again.
+pub(crate) struct Leader {
     process: Process,
     key: LeaseKey,
     service: Service,
 }
 
-impl Duty {
-    /// The duty of this key, which is asked for at once and then after pauses of this length.
+impl Leader {
+    /// Asks for this lease at once, and then after pauses of this length.
     pub(crate) fn new(process: &Process, key: LeaseKey, pause: Duration) -> Self {
         let service = Service::new(format!("asking for the lease {key}"), pause)
             .wake_by(process.store().wakeup(&freed_topic(key.kind())))

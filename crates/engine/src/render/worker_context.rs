@@ -1,12 +1,12 @@
 //! What all tasks of a worker share.
 
+use super::composition_cache::CompositionCache;
 use super::farm::Farm;
 use super::health::{Health, Reading, Vitals};
 use super::held::Registry;
 use super::inspector::Inspector;
 use super::metrics;
 use super::options::WorkerOptions;
-use super::recipe::Recipes;
 use super::shelf::Shelf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,7 +25,7 @@ const UNANSWERED: Duration = Duration::from_secs(30);
 
 /// What all tasks of a worker share.
 #[derive(Debug)]
-pub(super) struct Site {
+pub(super) struct WorkerContext {
     pub(super) store: Store,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) farm: Arc<dyn Farm>,
@@ -33,7 +33,7 @@ pub(super) struct Site {
     pub(super) shelf: Arc<dyn Shelf>,
     pub(super) options: WorkerOptions,
     pub(super) registry: Registry,
-    pub(super) recipes: Recipes,
+    pub(super) compositions: CompositionCache,
     pub(super) vitals: Vitals,
     pub(super) places: Arc<Semaphore>,
     /// How many of them are taken, by renders and by jobs that nobody can stop.
@@ -78,7 +78,7 @@ pub struct World {
     pub shelf: Arc<dyn Shelf>,
 }
 
-impl Site {
+impl WorkerContext {
     pub(super) fn new(store: Store, clock: Arc<dyn Clock>, world: World, options: WorkerOptions) -> Self {
         let World { farm, inspector, shelf } = world;
         let capacity = options.capacity.get();
@@ -88,7 +88,7 @@ impl Site {
             inspector,
             shelf,
             registry: Registry::default(),
-            recipes: Recipes::default(),
+            compositions: CompositionCache::default(),
             vitals: Vitals::default(),
             places: Arc::new(Semaphore::new(capacity)),
             taken: Arc::default(),

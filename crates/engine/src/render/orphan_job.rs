@@ -1,6 +1,6 @@
 //! Jobs that the farm still has and nobody needs: taken out together with their files, by whoever comes first.
 
-use super::site::Site;
+use super::worker_context::WorkerContext;
 use std::time::Duration;
 use tidemill_domain::render::answer::RemoteJob;
 use tidemill_domain::render::clock::Clocks;
@@ -62,28 +62,28 @@ impl Watching {
 
 /// Takes a job out, unless a node renders it: then the farm is the only one that knows when it ends.
 pub(super) async fn drop_once(
-    site: &Site,
+    context: &WorkerContext,
     leftover: &Leftover,
     watching: &mut Watching,
 ) -> Result<Dropped, Trouble> {
     let name = leftover.remote_job.as_str();
-    let job = site.asking("look", site.farm.look(name)).await?;
+    let job = context.asking("look", context.farm.look(name)).await?;
     // What another queue has under this name is not ours to take out.
     let staged = leftover.staged_path.as_deref();
     if let Some(job) = job.filter(|job| job.may_leave(staged)) {
         let is_running = is_running(&job.report);
-        watching.see(job, site.now());
-        if is_running && !watching.is_over(&site.options.clocks, site.now()) {
+        watching.see(job, context.now());
+        if is_running && !watching.is_over(&context.options.clocks, context.now()) {
             return Ok(Dropped::Running);
         }
-        site.asking("remove", site.farm.remove(name)).await?;
+        context.asking("remove", context.farm.remove(name)).await?;
     }
     if leftover.file == File::Delete
-        && let Err(trouble) = discard(site, leftover).await
+        && let Err(trouble) = discard(context, leftover).await
     {
         return Ok(Dropped::FileLeft(trouble));
     }
-    if let Err(error) = settle(site, leftover).await {
+    if let Err(error) = settle(context, leftover).await {
         // It is taken out once more, which does no harm.
         tracing::warn!(render.id = %leftover.render, %error, "that job {name} is out of nexrender could not be written");
     }
@@ -98,16 +98,16 @@ fn is_running(report: &Report) -> bool {
     }
 }
 
-async fn discard(site: &Site, leftover: &Leftover) -> Result<(), Trouble> {
+async fn discard(context: &WorkerContext, leftover: &Leftover) -> Result<(), Trouble> {
     let Some(path) = &leftover.staged_path else { return Ok(()) };
     // What lies elsewhere by now is out of our reach, and waiting would not change that.
-    if let Ok(Some(staged)) = site.options.places.kept(path) {
-        match site.shelf.discard(&staged.local).await {
+    if let Ok(Some(staged)) = context.options.places.kept(path) {
+        match context.shelf.discard(&staged.local).await {
             Err(trouble) if trouble.failure == Failure::PathNotMapped => {}
             discarded => discarded?,
         }
     }
-    let Ok(Some((record, data))) = read(site, leftover).await else { return Ok(()) };
+    let Ok(Some((record, data))) = read(context, leftover).await else { return Ok(()) };
     let in_data = gfx::read(&data).ok().and_then(|data| data.composition);
     let title = output::title(in_data, record.composition);
     let (Some(title), Some(date)) = (title, record.broadcast_date) else { return Ok(()) };
@@ -117,27 +117,30 @@ async fn discard(site: &Site, leftover: &Leftover) -> Result<(), Trouble> {
     }
     let extension = path.rsplit_once('.').map_or("", |(_, extension)| extension);
     let uid = Uid::new(leftover.render, leftover.epoch);
-    site.shelf.discard_part(&site.options.places.output(uid, &title, extension, date)).await
+    context.shelf.discard_part(&context.options.places.output(uid, &title, extension, date)).await
 }
 
 /// Its row and its data.
-async fn read(site: &Site, leftover: &Leftover) -> Result<Option<(RenderRecord, String)>, StoreError> {
-    let mut tx = site.store.read().await?;
+async fn read(
+    context: &WorkerContext,
+    leftover: &Leftover,
+) -> Result<Option<(RenderRecord, String)>, StoreError> {
+    let mut tx = context.store.read().await?;
     let record = tx.renders().find(leftover.render).await?;
     let data = tx.renders().data(leftover.render).await?;
     Ok(record.map(|record| (record, data.unwrap_or_default())))
 }
 
-async fn settle(site: &Site, leftover: &Leftover) -> Result<(), StoreError> {
-    let mut tx = site.store.begin().await?;
+async fn settle(context: &WorkerContext, leftover: &Leftover) -> Result<(), StoreError> {
+    let mut tx = context.store.begin().await?;
     tx.renders().settle_leftover(leftover.render, leftover.epoch).await?;
     tx.commit().await
 }
 
 /// Others leave it to us for another while.
-pub(super) async fn keep(site: &Site, leftover: &Leftover) {
+pub(super) async fn keep(context: &WorkerContext, leftover: &Leftover) {
     let kept = async {
-        let mut tx = site.store.begin().await?;
+        let mut tx = context.store.begin().await?;
         tx.renders().keep_leftover(leftover.render, leftover.epoch, KEPT_FOR).await?;
         tx.commit().await
     };
@@ -153,15 +156,15 @@ pub(super) fn file_left(leftover: &Leftover, trouble: &Trouble) {
 }
 
 /// Takes out what nobody sees to. How many are gone.
-pub(super) async fn sweep(site: &Site) -> Result<usize, StoreError> {
-    let mut tx = site.store.begin().await?;
+pub(super) async fn sweep(context: &WorkerContext) -> Result<usize, StoreError> {
+    let mut tx = context.store.begin().await?;
     let leftovers = tx.renders().take_leftovers(PER_TURN, KEPT_FOR).await?;
     let now = tx.now().await?;
     tx.commit().await?;
     let mut gone = 0;
     for leftover in &leftovers {
-        let mut watching = Watching::new(site.now(), now.since(leftover.since), Duration::ZERO);
-        match drop_once(site, leftover, &mut watching).await {
+        let mut watching = Watching::new(context.now(), now.since(leftover.since), Duration::ZERO);
+        match drop_once(context, leftover, &mut watching).await {
             Ok(Dropped::Gone) => gone += 1,
             Ok(Dropped::Running) => {}
             Ok(Dropped::FileLeft(trouble)) => file_left(leftover, &trouble),

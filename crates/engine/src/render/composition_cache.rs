@@ -18,7 +18,7 @@ const KEPT_MAX: usize = 1_000;
 
 /// What is known of a composition.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Recipe {
+pub(super) struct KnownComposition {
     /// None when nobody has described it.
     pub(super) profile: Option<Profile>,
     pub(super) mapping: Result<Mapping, BadMapping>,
@@ -26,54 +26,65 @@ pub(super) struct Recipe {
 
 /// What is known of compositions.
 #[derive(Debug, Default)]
-pub(super) struct Recipes {
+pub(super) struct CompositionCache {
     kept: Mutex<Kept>,
 }
 
 #[derive(Debug, Default)]
 struct Kept {
     revisions: Option<Revisions>,
-    recipes: HashMap<String, (Monotonic, Arc<Recipe>)>,
+    known: HashMap<String, (Monotonic, Arc<KnownComposition>)>,
 }
 
 impl Kept {
     /// What is still believed, when these are the numbers of now.
-    fn find(&mut self, composition: &str, revisions: Revisions, now: Monotonic) -> Option<Arc<Recipe>> {
+    fn find(
+        &mut self,
+        composition: &str,
+        revisions: Revisions,
+        now: Monotonic,
+    ) -> Option<Arc<KnownComposition>> {
         if self.revisions != Some(revisions) {
-            self.recipes.clear();
+            self.known.clear();
             self.revisions = Some(revisions);
         }
-        self.recipes.retain(|_, (since, _)| now.since(*since) < KEPT_FOR);
-        self.recipes.get(composition).map(|(_, recipe)| recipe.clone())
+        self.known.retain(|_, (since, _)| now.since(*since) < KEPT_FOR);
+        self.known.get(composition).map(|(_, known)| known.clone())
     }
 
-    fn keep(&mut self, composition: &str, revisions: Revisions, now: Monotonic, recipe: &Arc<Recipe>) {
-        if self.revisions == Some(revisions) && self.recipes.len() < KEPT_MAX {
-            self.recipes.insert(composition.to_owned(), (now, recipe.clone()));
+    fn keep(
+        &mut self,
+        composition: &str,
+        revisions: Revisions,
+        now: Monotonic,
+        known: &Arc<KnownComposition>,
+    ) {
+        if self.revisions == Some(revisions) && self.known.len() < KEPT_MAX {
+            self.known.insert(composition.to_owned(), (now, known.clone()));
         }
     }
 }
 
-impl Recipes {
+impl CompositionCache {
     /// What is known of a composition.
     pub(super) async fn of(
         &self,
         store: &Store,
         composition: &str,
         now: Monotonic,
-    ) -> Result<Arc<Recipe>, StoreError> {
+    ) -> Result<Arc<KnownComposition>, StoreError> {
         let mut tx = store.read().await?;
         let revisions = tx.renders().revisions().await?;
         let kept = self.kept().find(composition, revisions, now);
-        if let Some(recipe) = kept {
-            return Ok(recipe);
+        if let Some(known) = kept {
+            return Ok(known);
         }
         let profile = tx.renders().profile(composition).await?;
         let rows = tx.renders().field_mappings(Some(composition)).await?;
         let mapping = mapping::read(&rows).map(|mut all| all.remove(composition).unwrap_or_default());
-        let recipe = Arc::new(Recipe { profile, mapping });
-        self.kept().keep(composition, revisions, now, &recipe);
-        Ok(recipe)
+        let known = Arc::new(KnownComposition { profile, mapping });
+        self.kept().keep(composition, revisions, now, &known);
+        Ok(known)
     }
 
     fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {
@@ -92,20 +103,20 @@ mod tests {
         Monotonic::from_origin(Duration::from_secs(seconds))
     }
 
-    fn recipe() -> Arc<Recipe> {
-        Arc::new(Recipe { profile: None, mapping: Ok(Mapping::default()) })
+    fn known_composition() -> Arc<KnownComposition> {
+        Arc::new(KnownComposition { profile: None, mapping: Ok(Mapping::default()) })
     }
 
     #[test]
     fn what_is_known_is_believed_for_an_hour_and_until_somebody_changes_it() {
         let mut kept = Kept::default();
         assert!(kept.find("a", OLD, at(0)).is_none());
-        kept.keep("a", OLD, at(0), &recipe());
+        kept.keep("a", OLD, at(0), &known_composition());
 
         assert!(kept.find("a", OLD, at(3_599)).is_some());
         assert!(kept.find("b", OLD, at(3_599)).is_none());
         assert!(kept.find("a", OLD, at(3_600)).is_none());
-        kept.keep("a", OLD, at(3_600), &recipe());
+        kept.keep("a", OLD, at(3_600), &known_composition());
         assert!(kept.find("a", NEW, at(3_601)).is_none());
     }
 
@@ -114,7 +125,7 @@ mod tests {
         let mut kept = Kept::default();
         assert!(kept.find("a", NEW, at(0)).is_none());
 
-        kept.keep("a", OLD, at(0), &recipe());
+        kept.keep("a", OLD, at(0), &known_composition());
 
         assert!(kept.find("a", NEW, at(1)).is_none());
     }
