@@ -96,7 +96,7 @@ impl Alerting {
         let mut leader = Leader::new(&process, watch::key(), WATCH_PAUSE);
         while let Some(lease) = leader.lease().await {
             tracing::info!(process.id = %process.id(), "process {} has the watch over alerts", process.id());
-            let watch = Watch::of(&process, lease);
+            let watch = Watch::of(lease);
             // Side by side: a slow receiver holds up no evaluation.
             tokio::select! {
                 () = watch.lost() => {}

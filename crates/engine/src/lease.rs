@@ -164,6 +164,14 @@ impl HeldLease {
         Err(self.lost_error())
     }
 
+    /// A transaction that has passed the fence: what it writes counts only while the lease is ours.
+    pub(crate) async fn begin(&self) -> Result<Tx, EngineError> {
+        self.check()?;
+        let mut tx = self.process.store().begin().await?;
+        self.confirm(&mut tx).await?;
+        Ok(tx)
+    }
+
     /// Gives the lease back. If that fails, the next heartbeat tries again.
     pub async fn release(self) -> Result<(), EngineError> {
         self.process.forget(&self.key, self.fence);

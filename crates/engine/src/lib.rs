@@ -34,8 +34,15 @@ pub mod testing;
 pub mod error;
 pub mod metrics;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 pub use clock::{SystemClock, SystemIds};
 pub use error::EngineError;
 pub use lease::HeldLease;
 pub use lease_guard::LeaseGuard;
 pub use process::{Process, ProcessOptions};
+
+/// Locks also after a panic of whoever had it: no change that is made under one of our locks can be half done.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -59,6 +59,12 @@ pub fn describe() {
     );
 }
 
+/// A count as metrics and signals have it.
+#[expect(clippy::cast_precision_loss, reason = "nobody counts as far as a f64 can count")]
+pub(crate) fn number(count: u64) -> f64 {
+    count as f64
+}
+
 pub(crate) fn alert_changed(rule: &str, notice: &'static str) {
     counter!(ALERT_CHANGES, "rule" => rule.to_owned(), "notice" => notice).increment(1);
 }

@@ -8,9 +8,9 @@ use crate::clock::{SystemIds, jittered, pause_after};
 use crate::error::EngineError;
 use crate::lease::Held;
 use crate::lease_guard::LeaseGuard;
-use crate::metrics;
+use crate::{locked, metrics};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use tidemill_domain::lease::{Fence, LeaseKey};
 use tidemill_domain::process::{Identity, ProcessId, heartbeat_interval, self_fencing_margin};
@@ -54,10 +54,6 @@ struct Inner {
     /// Told when a lease was added whose term needs the next heartbeat sooner.
     added: Arc<Notify>,
     end: watch::Sender<Option<End>>,
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Process {

@@ -1,17 +1,7 @@
 //! The rules that are there without any configuration. Pillars add theirs here.
 
 use super::channel::LOG;
-use super::signal::outbox::{
-    OUTBOX_DEFAULT_ROWS, OUTBOX_LAG_SECONDS, OUTBOX_MISSING_SHARES, OUTBOX_PARKED, OUTBOX_UNOWNED_SLOTS,
-};
-use super::signal::pool::{
-    POOL_OLDEST_WAIT_SECONDS, POOL_TIMEOUTS, POOL_UTILIZATION_PERCENT, POOL_WAIT_SECONDS,
-};
-use super::signal::render::{
-    RENDER_COPY_SECONDS, RENDER_FAILURES, RENDER_LATE, RENDER_NEXRENDER_SECONDS, RENDER_NODE_WAIT_SECONDS,
-    RENDER_PENDING, RENDER_RECOVERING, RENDER_SECONDS, RENDER_SUCCESS_PERCENT, RENDER_WORKERS,
-};
-use super::signal::{DATABASE_SECONDS, PROCESSES_DIED};
+use super::signal::{CoreSignal, OutboxSignal, PoolSignal, RenderSignal};
 use std::time::Duration;
 use tidemill_domain::alert::{Aggregate, Condition, Rule, RuleFields, Severity};
 
@@ -20,7 +10,7 @@ pub fn default_rules() -> Vec<Rule> {
     let minute = Duration::from_secs(60);
     let defaults = RuleFields {
         name: "process_died".to_owned(),
-        signal: PROCESSES_DIED.to_owned(),
+        signal: CoreSignal::ProcessesDied.to_string(),
         condition: Condition::Above(0.0),
         aggregate: Aggregate::Last,
         window: minute,
@@ -30,7 +20,7 @@ pub fn default_rules() -> Vec<Rule> {
     };
     let database_slow = RuleFields {
         name: "database_slow".to_owned(),
-        signal: DATABASE_SECONDS.to_owned(),
+        signal: CoreSignal::DatabaseSeconds.to_string(),
         condition: Condition::Above(1.0),
         aggregate: Aggregate::Average,
         hold: minute,
@@ -45,9 +35,9 @@ pub fn default_rules() -> Vec<Rule> {
 /// The three alarms of the document, and one that it lacks: an average of those who got their units says nothing while
 /// nobody gets any.
 fn pools(defaults: &RuleFields) -> [RuleFields; 4] {
-    let rule = |name: &str, signal: &str, above: f64| RuleFields {
+    let rule = |name: &str, signal: PoolSignal, above: f64| RuleFields {
         name: name.to_owned(),
-        signal: signal.to_owned(),
+        signal: signal.to_string(),
         condition: Condition::Above(above),
         ..defaults.clone()
     };
@@ -55,11 +45,11 @@ fn pools(defaults: &RuleFields) -> [RuleFields; 4] {
         RuleFields {
             aggregate: Aggregate::Average,
             hold: Duration::from_secs(5 * 60),
-            ..rule("high_connection_usage", POOL_UTILIZATION_PERCENT, 90.0)
+            ..rule("high_connection_usage", PoolSignal::UtilizationPercent, 90.0)
         },
-        rule("long_queue_time", POOL_WAIT_SECONDS, 120.0),
-        RuleFields { severity: Severity::Critical, ..rule("acquire_timeouts", POOL_TIMEOUTS, 5.0) },
-        rule("oldest_waiter", POOL_OLDEST_WAIT_SECONDS, 900.0),
+        rule("long_queue_time", PoolSignal::WaitSeconds, 120.0),
+        RuleFields { severity: Severity::Critical, ..rule("acquire_timeouts", PoolSignal::Timeouts, 5.0) },
+        rule("oldest_waiter", PoolSignal::OldestWaitSeconds, 900.0),
     ]
 }
 
@@ -67,29 +57,29 @@ fn pools(defaults: &RuleFields) -> [RuleFields; 4] {
 /// that nobody has. A slot is taken within seconds, so one without an owner for a minute is not on its way to the next.
 fn outbox(defaults: &RuleFields) -> [RuleFields; 5] {
     let minute = Duration::from_secs(60);
-    let rule = |name: &str, signal: &str, above: f64, hold: Duration| RuleFields {
+    let rule = |name: &str, signal: OutboxSignal, above: f64, hold: Duration| RuleFields {
         name: name.to_owned(),
-        signal: signal.to_owned(),
+        signal: signal.to_string(),
         condition: Condition::Above(above),
         hold,
         ..defaults.clone()
     };
     let critical = |rule: RuleFields| RuleFields { severity: Severity::Critical, ..rule };
     [
-        rule("outbox_lag", OUTBOX_LAG_SECONDS, 60.0, minute),
-        rule("outbox_events_parked", OUTBOX_PARKED, 0.0, Duration::ZERO),
-        rule("outbox_default_partition", OUTBOX_DEFAULT_ROWS, 0.0, Duration::ZERO),
-        critical(rule("outbox_unowned", OUTBOX_UNOWNED_SLOTS, 0.0, minute)),
-        critical(rule("outbox_share_missing", OUTBOX_MISSING_SHARES, 0.0, minute)),
+        rule("outbox_lag", OutboxSignal::LagSeconds, 60.0, minute),
+        rule("outbox_events_parked", OutboxSignal::Parked, 0.0, Duration::ZERO),
+        rule("outbox_default_partition", OutboxSignal::DefaultRows, 0.0, Duration::ZERO),
+        critical(rule("outbox_unowned", OutboxSignal::UnownedSlots, 0.0, minute)),
+        critical(rule("outbox_share_missing", OutboxSignal::MissingShares, 0.0, minute)),
     ]
 }
 
 /// The six of the document, by its names and with its thresholds; and what it wants a person to hear of.
 fn renders(defaults: &RuleFields) -> [RuleFields; 10] {
     let minute = Duration::from_secs(60);
-    let rule = |name: &str, signal: &str, condition: Condition, hold: Duration| RuleFields {
+    let rule = |name: &str, signal: RenderSignal, condition: Condition, hold: Duration| RuleFields {
         name: name.to_owned(),
-        signal: signal.to_owned(),
+        signal: signal.to_string(),
         condition,
         hold,
         ..defaults.clone()
@@ -98,29 +88,29 @@ fn renders(defaults: &RuleFields) -> [RuleFields; 10] {
     let now = Duration::ZERO;
     let (above, below) = (Condition::Above, Condition::Below);
     [
-        rule("render_queue_pending_count", RENDER_PENDING, above(10.0), minute),
-        rule("render_job_duration_seconds", RENDER_SECONDS, above(300.0), now),
-        rule("render_job_success_rate", RENDER_SUCCESS_PERCENT, below(90.0), now),
-        critical(rule("ae_worker_active_count", RENDER_WORKERS, below(1.0), minute)),
-        rule("nexrender_api_latency", RENDER_NEXRENDER_SECONDS, above(5.0), now),
-        rule("nas_copy_duration_seconds", RENDER_COPY_SECONDS, above(60.0), now),
-        critical(rule("render_needs_somebody", RENDER_FAILURES, above(0.0), now)),
-        rule("render_workers_vanish", RENDER_RECOVERING, above(0.0), now),
-        critical(rule("render_late", RENDER_LATE, above(0.0), now)),
-        rule("render_not_picked", RENDER_NODE_WAIT_SECONDS, above(300.0), now),
+        rule("render_queue_pending_count", RenderSignal::Pending, above(10.0), minute),
+        rule("render_job_duration_seconds", RenderSignal::Seconds, above(300.0), now),
+        rule("render_job_success_rate", RenderSignal::SuccessPercent, below(90.0), now),
+        critical(rule("ae_worker_active_count", RenderSignal::Workers, below(1.0), minute)),
+        rule("nexrender_api_latency", RenderSignal::NexrenderSeconds, above(5.0), now),
+        rule("nas_copy_duration_seconds", RenderSignal::CopySeconds, above(60.0), now),
+        critical(rule("render_needs_somebody", RenderSignal::Failures, above(0.0), now)),
+        rule("render_workers_vanish", RenderSignal::Recovering, above(0.0), now),
+        critical(rule("render_late", RenderSignal::Late, above(0.0), now)),
+        rule("render_not_picked", RenderSignal::NodeWaitSeconds, above(300.0), now),
     ]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::alert::signal::KNOWN;
+    use crate::alert::signal;
 
     #[test]
     fn the_shipped_rules_watch_signals_that_exist() {
         let rules = default_rules();
 
-        assert!(rules.iter().all(|rule| KNOWN.iter().any(|(name, _)| *name == rule.signal())));
+        assert!(rules.iter().all(|rule| signal::names().any(|name| name == rule.signal())));
         assert_eq!(
             rules.iter().map(Rule::name).collect::<Vec<_>>(),
             [

@@ -2,7 +2,7 @@
 //! know those need no change. What AWS signs with its own key is not there; our signature is in our header.
 
 use super::message::Message;
-use super::signal::pool::{POOL_TIMEOUTS, POOL_UTILIZATION_PERCENT, POOL_WAIT_SECONDS};
+use super::signal::PoolSignal;
 use crate::pool::emf;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -108,11 +108,11 @@ fn alarm_name(rule: &str) -> String {
 
 /// Namespace and name of what a signal measures: those of the document where it has one.
 fn metric(signal: &str) -> (&'static str, &str) {
-    match signal {
-        POOL_UTILIZATION_PERCENT => (emf::NAMESPACE, emf::UTILIZATION),
-        POOL_WAIT_SECONDS => (emf::NAMESPACE, emf::AVERAGE_WAIT),
-        POOL_TIMEOUTS => (emf::NAMESPACE, emf::TIMEOUTS),
-        other => (NAMESPACE, other),
+    match signal.parse() {
+        Ok(PoolSignal::UtilizationPercent) => (emf::NAMESPACE, emf::UTILIZATION),
+        Ok(PoolSignal::WaitSeconds) => (emf::NAMESPACE, emf::AVERAGE_WAIT),
+        Ok(PoolSignal::Timeouts) => (emf::NAMESPACE, emf::TIMEOUTS),
+        _ => (NAMESPACE, signal),
     }
 }
 

@@ -13,7 +13,6 @@ pub(super) fn key() -> LeaseKey {
 /// The right to judge alerts and to deliver their notices.
 #[derive(Debug)]
 pub struct Watch {
-    store: Store,
     lease: HeldLease,
 }
 
@@ -21,12 +20,12 @@ impl Watch {
     /// Asks for the watch; [`EngineError::LeaseHeld`] when somebody else has it.
     pub async fn take(process: &Process) -> Result<Self, EngineError> {
         let lease = process.acquire(&key(), Term::Process).await?;
-        Ok(Self::of(process, lease))
+        Ok(Self { lease })
     }
 
     /// The watch of the process that has its lease.
-    pub(super) fn of(process: &Process, lease: HeldLease) -> Self {
-        Self { store: process.store().clone(), lease }
+    pub(super) fn of(lease: HeldLease) -> Self {
+        Self { lease }
     }
 
     pub async fn release(self) -> Result<(), EngineError> {
@@ -44,14 +43,11 @@ impl Watch {
     }
 
     pub(super) fn store(&self) -> &Store {
-        &self.store
+        self.lease.process().store()
     }
 
-    /// A transaction that has passed the fence: what it writes counts only while the watch is ours.
+    /// A transaction whose writes count only while the watch is ours.
     pub(super) async fn begin(&self) -> Result<Tx, EngineError> {
-        self.lease.check()?;
-        let mut tx = self.store.begin().await?;
-        self.lease.confirm(&mut tx).await?;
-        Ok(tx)
+        self.lease.begin().await
     }
 }

@@ -117,7 +117,6 @@ fn age(backlog: Option<Backlog>, now: Timestamp) -> f64 {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "nobody counts as far as a f64 can count")]
 fn number(count: Count) -> f64 {
-    count.least() as f64
+    crate::metrics::number(count.least())
 }

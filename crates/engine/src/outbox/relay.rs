@@ -5,7 +5,6 @@
 
 mod adopted;
 mod batch;
-mod batch_log;
 mod excepted;
 mod group;
 mod member;

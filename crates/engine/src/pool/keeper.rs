@@ -120,12 +120,8 @@ async fn tidy_pool(
 
 /// A transaction; with a lease, one whose writes count only while that is ours.
 async fn begin(store: &Store, lease: Option<&HeldLease>) -> Result<Tx, EngineError> {
-    if let Some(lease) = lease {
-        lease.check()?;
+    match lease {
+        Some(lease) => lease.begin().await,
+        None => Ok(store.begin().await?),
     }
-    let mut tx = store.begin().await?;
-    if let Some(lease) = lease {
-        lease.confirm(&mut tx).await?;
-    }
-    Ok(tx)
 }

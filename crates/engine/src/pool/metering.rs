@@ -2,8 +2,9 @@
 //! them.
 
 use super::metrics;
+use crate::locked;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 use tidemill_domain::pool::command::{Answer, Command};
 use tidemill_domain::pool::event::{End, Event, Record};
@@ -129,7 +130,7 @@ impl Meter {
         if happened.is_empty() {
             return;
         }
-        let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sums = locked(&self.sums);
         for (pool, tally) in happened {
             metrics::counted(pool.as_str(), &tally);
             sums.entry(pool).or_default().add(&tally);
@@ -138,7 +139,7 @@ impl Meter {
 
     /// What happened since the last call.
     pub(super) fn take(&self) -> BTreeMap<PoolName, Sums> {
-        std::mem::take(&mut *self.sums.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *locked(&self.sums))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The metrics of pools. The only label is the name of a pool that exists, so there are as many as somebody made.
 
 use super::metering::Tally;
+use crate::metrics::number;
 use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use std::time::Duration;
 use tidemill_store::pool::PoolLevel;
@@ -78,9 +79,4 @@ pub(super) fn forgotten(pool: &str) {
     gauge!(WAITING, "pool" => pool.to_owned()).set(0.0);
     gauge!(SUSPECT, "pool" => pool.to_owned()).set(0.0);
     gauge!(OLDEST_WAIT, "pool" => pool.to_owned()).set(0.0);
-}
-
-#[expect(clippy::cast_precision_loss, reason = "nobody has as many units as a f64 can count")]
-fn number(count: u64) -> f64 {
-    count as f64
 }

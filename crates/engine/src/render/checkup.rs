@@ -9,36 +9,36 @@ use tidemill_domain::render::Trouble;
 use tidemill_domain::render::matrix::Remedy;
 
 /// Looks for as long as it is let.
-pub(super) async fn run(context: Arc<WorkerContext>) {
-    let mut service = Service::new("looking at the world", context.options.check_pause).later();
+pub(super) async fn run(worker: Arc<WorkerContext>) {
+    let mut service = Service::new("looking at the world", worker.options.check_pause).later();
     while service.is_due().await {
-        look(&context).await;
+        look(&worker).await;
         service.rest();
     }
 }
 
 /// Looks once, and pauses or resumes.
-pub(super) async fn look(context: &WorkerContext) {
+pub(super) async fn look(worker: &WorkerContext) {
     let (farm, shelf, inspector) = tokio::join!(
-        context.asking("check", context.farm.check()),
-        context.shelf.check(),
-        context.inspector.check()
+        worker.asking("check", worker.farm.check()),
+        worker.shelf.check(),
+        worker.inspector.check()
     );
     let mut troubles = Vec::new();
     for (part, answer) in [(Part::Farm, farm), (Part::Shelf, shelf), (Part::Inspector, inspector)] {
         let trouble = answer.err();
         troubles.extend(trouble.clone());
-        context.vitals.looked(part, context.now(), trouble);
+        worker.vitals.looked(part, worker.now(), trouble);
     }
-    troubles.extend(context.options.places.check().err());
+    troubles.extend(worker.options.places.check().err());
     // What may pass by itself is left to the rules of each render.
     let lasting = |trouble: &&Trouble| {
-        matches!(context.options.policy.patience.remedy(trouble.failure), Remedy::StopClaiming { .. })
+        matches!(worker.options.policy.patience.remedy(trouble.failure), Remedy::StopClaiming { .. })
     };
     match troubles.iter().find(lasting) {
-        Some(trouble) => context.pause(trouble.code, &trouble.message),
+        Some(trouble) => worker.pause(trouble.code, &trouble.message),
         // Whoever has paused goes on once all is well, not before.
-        None if troubles.is_empty() => context.resume(),
+        None if troubles.is_empty() => worker.resume(),
         None => {}
     }
 }

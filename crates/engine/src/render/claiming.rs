@@ -16,9 +16,9 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 /// Claims until told to stop, and starts a task for each render.
-pub(super) async fn run(context: &Arc<WorkerContext>, tasks: &mut JoinSet<()>, stop: watch::Receiver<bool>) {
-    let mut service = Service::new("claiming renders", context.options.polling.default)
-        .wake_by(context.store.wakeup(RENDER_WAITING))
+pub(super) async fn run(worker: &Arc<WorkerContext>, tasks: &mut JoinSet<()>, stop: watch::Receiver<bool>) {
+    let mut service = Service::new("claiming renders", worker.options.polling.default)
+        .wake_by(worker.store.wakeup(RENDER_WAITING))
         .until_told(stop);
     let mut empty = Empty::default();
     loop {
@@ -26,28 +26,28 @@ pub(super) async fn run(context: &Arc<WorkerContext>, tasks: &mut JoinSet<()>, s
             // First, so that nobody who was told to stop looks again.
             biased;
             is_due = service.is_due() => if !is_due { return },
-            () = context.look_again.notified() => {}
+            () = worker.look_again.notified() => {}
         }
         while let Some(ended) = tasks.try_join_next() {
             warn_of_panic(ended);
         }
-        let claimed = claim(context, tasks).await;
+        let claimed = claim(worker, tasks).await;
         service.ended(claimed.map(|found| {
-            let (pause, counted) = context.options.polling.next(empty, found);
+            let (pause, counted) = worker.options.polling.next(empty, found);
             empty = counted;
             Next::In(jittered(pause))
         }));
     }
 }
 
-async fn claim(context: &Arc<WorkerContext>, tasks: &mut JoinSet<()>) -> Result<Found, StoreError> {
-    let mut permits = context.free_places();
-    if context.vitals.is_paused() || permits.is_empty() {
+async fn claim(worker: &Arc<WorkerContext>, tasks: &mut JoinSet<()>) -> Result<Found, StoreError> {
+    let mut permits = worker.free_places();
+    if worker.vitals.is_paused() || permits.is_empty() {
         // It has looked, and wants nothing: whoever watches it must not take it for stuck.
-        context.vitals.polled(context.now());
+        worker.vitals.polled(worker.now());
         return Ok(Found::Nothing);
     }
-    let (options, sent) = (&context.options, context.now());
+    let (options, sent) = (&worker.options, worker.now());
     let request = ClaimRequest {
         by: options.process,
         worker: &options.name,
@@ -55,24 +55,24 @@ async fn claim(context: &Arc<WorkerContext>, tasks: &mut JoinSet<()>) -> Result<
         policy: &options.policy,
         zone: &options.zone,
     };
-    let mut tx = context.store.begin().await?;
+    let mut tx = worker.store.begin().await?;
     let claims = tx.renders().claim(request).await?;
     tx.commit().await?;
-    context.vitals.database_answered(context.now());
-    context.vitals.polled(context.now());
+    worker.vitals.database_answered(worker.now());
+    worker.vitals.polled(worker.now());
     for ended in &claims.ended {
-        tell::decided(context, None, ended);
+        tell::decided(worker, None, ended);
     }
     let found = if claims.claimed.is_empty() { Found::Nothing } else { Found::Work };
     metrics::claimed(claims.claimed.len());
     for claimed in claims.claimed {
         let Some(permit) = permits.pop() else { break };
         let (id, act, phase) = (claimed.record.id(), claimed.act, claimed.record.render.phase);
-        let guard = LeaseGuard::new(context.clock.clone(), options.policy.lease_for, sent);
+        let guard = LeaseGuard::new(worker.clock.clone(), options.policy.lease_for, sent);
         let held = Arc::new(Held::new(id, claimed.fence, phase, guard));
-        context.registry.add(held.clone());
+        worker.registry.add(held.clone());
         tracing::info!(render.id = %id, worker = options.name, lease.epoch = %claimed.fence.epoch, "worker {} has render {id}", options.name);
-        tasks.spawn(Task::new(context.clone(), held, claimed, permit).run(act));
+        tasks.spawn(Task::new(worker.clone(), held, claimed, permit).run(act));
     }
     Ok(found)
 }

@@ -1,8 +1,9 @@
 //! What is known of compositions, kept for up to an hour. Somebody who changes a mapping or a profile changes a number
 //! in the database, by which it is noticed at once.
 
+use crate::locked;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tidemill_domain::render::mapping::{self, BadMapping};
 use tidemill_domain::render::{Mapping, Profile};
@@ -18,7 +19,7 @@ const KEPT_MAX: usize = 1_000;
 
 /// What is known of a composition.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct KnownComposition {
+pub(super) struct Composition {
     /// None when nobody has described it.
     pub(super) profile: Option<Profile>,
     pub(super) mapping: Result<Mapping, BadMapping>,
@@ -33,17 +34,12 @@ pub(super) struct CompositionCache {
 #[derive(Debug, Default)]
 struct Kept {
     revisions: Option<Revisions>,
-    known: HashMap<String, (Monotonic, Arc<KnownComposition>)>,
+    known: HashMap<String, (Monotonic, Arc<Composition>)>,
 }
 
 impl Kept {
     /// What is still believed, when these are the numbers of now.
-    fn find(
-        &mut self,
-        composition: &str,
-        revisions: Revisions,
-        now: Monotonic,
-    ) -> Option<Arc<KnownComposition>> {
+    fn find(&mut self, composition: &str, revisions: Revisions, now: Monotonic) -> Option<Arc<Composition>> {
         if self.revisions != Some(revisions) {
             self.known.clear();
             self.revisions = Some(revisions);
@@ -52,13 +48,7 @@ impl Kept {
         self.known.get(composition).map(|(_, known)| known.clone())
     }
 
-    fn keep(
-        &mut self,
-        composition: &str,
-        revisions: Revisions,
-        now: Monotonic,
-        known: &Arc<KnownComposition>,
-    ) {
+    fn keep(&mut self, composition: &str, revisions: Revisions, now: Monotonic, known: &Arc<Composition>) {
         if self.revisions == Some(revisions) && self.known.len() < KEPT_MAX {
             self.known.insert(composition.to_owned(), (now, known.clone()));
         }
@@ -72,23 +62,19 @@ impl CompositionCache {
         store: &Store,
         composition: &str,
         now: Monotonic,
-    ) -> Result<Arc<KnownComposition>, StoreError> {
+    ) -> Result<Arc<Composition>, StoreError> {
         let mut tx = store.read().await?;
         let revisions = tx.renders().revisions().await?;
-        let kept = self.kept().find(composition, revisions, now);
+        let kept = locked(&self.kept).find(composition, revisions, now);
         if let Some(known) = kept {
             return Ok(known);
         }
         let profile = tx.renders().profile(composition).await?;
         let rows = tx.renders().field_mappings(Some(composition)).await?;
         let mapping = mapping::read(&rows).map(|mut all| all.remove(composition).unwrap_or_default());
-        let known = Arc::new(KnownComposition { profile, mapping });
-        self.kept().keep(composition, revisions, now, &known);
+        let known = Arc::new(Composition { profile, mapping });
+        locked(&self.kept).keep(composition, revisions, now, &known);
         Ok(known)
-    }
-
-    fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -103,8 +89,8 @@ mod tests {
         Monotonic::from_origin(Duration::from_secs(seconds))
     }
 
-    fn known_composition() -> Arc<KnownComposition> {
-        Arc::new(KnownComposition { profile: None, mapping: Ok(Mapping::default()) })
+    fn known_composition() -> Arc<Composition> {
+        Arc::new(Composition { profile: None, mapping: Ok(Mapping::default()) })
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! of workers that nobody can scrape.
 
 use super::metrics;
+use crate::metrics::number;
 use crate::service::Service;
 use std::time::Duration;
 use tidemill_domain::render::Status;
@@ -51,11 +52,6 @@ impl Standing {
         let ended = completed + failed;
         (ended > 0.0).then(|| completed / ended)
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "nobody counts as far as a f64 can count")]
-fn number(count: u64) -> f64 {
-    count as f64
 }
 
 /// Looks for as long as it is let.

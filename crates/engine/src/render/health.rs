@@ -1,8 +1,9 @@
 //! How a worker is, for `/health`: not what it hopes, but what it last saw.
 
 use super::held::Registry;
+use crate::locked;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 use tidemill_domain::code::Code;
 use tidemill_domain::process::ProcessId;
@@ -132,7 +133,7 @@ pub(super) enum Part {
 
 impl Vitals {
     fn noted(&self) -> MutexGuard<'_, Noted> {
-        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.noted)
     }
 
     pub(super) fn stops(&self) {

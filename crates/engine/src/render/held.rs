@@ -1,8 +1,9 @@
 //! The renders that this worker holds: until when each may be acted on, and what its task is told from outside.
 
 use crate::lease_guard::LeaseGuard;
+use crate::locked;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use tidemill_domain::lease::Fence;
 use tidemill_domain::render::{Act, Phase, RenderId};
 use tidemill_domain::time::Monotonic;
@@ -42,10 +43,6 @@ pub(super) struct Held {
     guard: LeaseGuard,
     phase: Mutex<Phase>,
     instruction: watch::Sender<Instruction>,
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Held {

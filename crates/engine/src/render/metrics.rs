@@ -1,6 +1,7 @@
 //! The metrics of renders. What is not known is NaN, never 0.
 
 use super::gauge::Standing;
+use crate::metrics::number;
 use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use std::time::Duration;
 use tidemill_domain::render::{Failure, Status};
@@ -99,9 +100,4 @@ pub(super) fn measured(standing: Option<&Standing>) {
     gauge!(LEFTOVERS).set(found(|standing| number(standing.counts.leftovers)));
     gauge!(WORKERS).set(found(|standing| number(standing.workers.len() as u64)));
     gauge!(SUCCESS).set(found(|standing| standing.success_ratio().unwrap_or(f64::NAN)));
-}
-
-#[expect(clippy::cast_precision_loss, reason = "nobody counts as far as a f64 can count")]
-fn number(count: u64) -> f64 {
-    count as f64
 }

@@ -62,28 +62,28 @@ impl Watching {
 
 /// Takes a job out, unless a node renders it: then the farm is the only one that knows when it ends.
 pub(super) async fn drop_once(
-    context: &WorkerContext,
+    worker: &WorkerContext,
     leftover: &Leftover,
     watching: &mut Watching,
 ) -> Result<Dropped, Trouble> {
     let name = leftover.remote_job.as_str();
-    let job = context.asking("look", context.farm.look(name)).await?;
+    let job = worker.asking("look", worker.farm.look(name)).await?;
     // What another queue has under this name is not ours to take out.
     let staged = leftover.staged_path.as_deref();
     if let Some(job) = job.filter(|job| job.may_leave(staged)) {
         let is_running = is_running(&job.report);
-        watching.see(job, context.now());
-        if is_running && !watching.is_over(&context.options.clocks, context.now()) {
+        watching.see(job, worker.now());
+        if is_running && !watching.is_over(&worker.options.clocks, worker.now()) {
             return Ok(Dropped::Running);
         }
-        context.asking("remove", context.farm.remove(name)).await?;
+        worker.asking("remove", worker.farm.remove(name)).await?;
     }
     if leftover.file == File::Delete
-        && let Err(trouble) = discard(context, leftover).await
+        && let Err(trouble) = discard(worker, leftover).await
     {
         return Ok(Dropped::FileLeft(trouble));
     }
-    if let Err(error) = settle(context, leftover).await {
+    if let Err(error) = settle(worker, leftover).await {
         // It is taken out once more, which does no harm.
         tracing::warn!(render.id = %leftover.render, %error, "that job {name} is out of nexrender could not be written");
     }
@@ -98,16 +98,16 @@ fn is_running(report: &Report) -> bool {
     }
 }
 
-async fn discard(context: &WorkerContext, leftover: &Leftover) -> Result<(), Trouble> {
+async fn discard(worker: &WorkerContext, leftover: &Leftover) -> Result<(), Trouble> {
     let Some(path) = &leftover.staged_path else { return Ok(()) };
     // What lies elsewhere by now is out of our reach, and waiting would not change that.
-    if let Ok(Some(staged)) = context.options.places.kept(path) {
-        match context.shelf.discard(&staged.local).await {
+    if let Ok(Some(staged)) = worker.options.places.kept(path) {
+        match worker.shelf.discard(&staged.local).await {
             Err(trouble) if trouble.failure == Failure::PathNotMapped => {}
             discarded => discarded?,
         }
     }
-    let Ok(Some((record, data))) = read(context, leftover).await else { return Ok(()) };
+    let Ok(Some((record, data))) = read(worker, leftover).await else { return Ok(()) };
     let in_data = gfx::read(&data).ok().and_then(|data| data.composition);
     let title = output::title(in_data, record.composition);
     let (Some(title), Some(date)) = (title, record.broadcast_date) else { return Ok(()) };
@@ -117,30 +117,30 @@ async fn discard(context: &WorkerContext, leftover: &Leftover) -> Result<(), Tro
     }
     let extension = path.rsplit_once('.').map_or("", |(_, extension)| extension);
     let uid = Uid::new(leftover.render, leftover.epoch);
-    context.shelf.discard_part(&context.options.places.output(uid, &title, extension, date)).await
+    worker.shelf.discard_part(&worker.options.places.output(uid, &title, extension, date)).await
 }
 
 /// Its row and its data.
 async fn read(
-    context: &WorkerContext,
+    worker: &WorkerContext,
     leftover: &Leftover,
 ) -> Result<Option<(RenderRecord, String)>, StoreError> {
-    let mut tx = context.store.read().await?;
+    let mut tx = worker.store.read().await?;
     let record = tx.renders().find(leftover.render).await?;
     let data = tx.renders().data(leftover.render).await?;
     Ok(record.map(|record| (record, data.unwrap_or_default())))
 }
 
-async fn settle(context: &WorkerContext, leftover: &Leftover) -> Result<(), StoreError> {
-    let mut tx = context.store.begin().await?;
+async fn settle(worker: &WorkerContext, leftover: &Leftover) -> Result<(), StoreError> {
+    let mut tx = worker.store.begin().await?;
     tx.renders().settle_leftover(leftover.render, leftover.epoch).await?;
     tx.commit().await
 }
 
 /// Others leave it to us for another while.
-pub(super) async fn keep(context: &WorkerContext, leftover: &Leftover) {
+pub(super) async fn keep(worker: &WorkerContext, leftover: &Leftover) {
     let kept = async {
-        let mut tx = context.store.begin().await?;
+        let mut tx = worker.store.begin().await?;
         tx.renders().keep_leftover(leftover.render, leftover.epoch, KEPT_FOR).await?;
         tx.commit().await
     };
@@ -156,15 +156,15 @@ pub(super) fn file_left(leftover: &Leftover, trouble: &Trouble) {
 }
 
 /// Takes out what nobody sees to. How many are gone.
-pub(super) async fn sweep(context: &WorkerContext) -> Result<usize, StoreError> {
-    let mut tx = context.store.begin().await?;
+pub(super) async fn sweep(worker: &WorkerContext) -> Result<usize, StoreError> {
+    let mut tx = worker.store.begin().await?;
     let leftovers = tx.renders().take_leftovers(PER_TURN, KEPT_FOR).await?;
     let now = tx.now().await?;
     tx.commit().await?;
     let mut gone = 0;
     for leftover in &leftovers {
-        let mut watching = Watching::new(context.now(), now.since(leftover.since), Duration::ZERO);
-        match drop_once(context, leftover, &mut watching).await {
+        let mut watching = Watching::new(worker.now(), now.since(leftover.since), Duration::ZERO);
+        match drop_once(worker, leftover, &mut watching).await {
             Ok(Dropped::Gone) => gone += 1,
             Ok(Dropped::Running) => {}
             Ok(Dropped::FileLeft(trouble)) => file_left(leftover, &trouble),

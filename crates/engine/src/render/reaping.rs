@@ -24,42 +24,42 @@ const FILES_AGE: Duration = Duration::from_secs(24 * 3600);
 const FILES_PAUSE_FAILED: Duration = Duration::from_secs(600);
 
 /// Looks for renders whose worker has vanished, for as long as it is let.
-pub(super) async fn run(context: Arc<WorkerContext>) {
-    let mut service = Service::new("looking for renders of vanished workers", context.options.reap_pause);
+pub(super) async fn run(worker: Arc<WorkerContext>) {
+    let mut service = Service::new("looking for renders of vanished workers", worker.options.reap_pause);
     while service.is_due().await {
-        service.ended(reap(&context).await);
+        service.ended(reap(&worker).await);
     }
 }
 
-async fn reap(context: &WorkerContext) -> Result<(), StoreError> {
-    let mut tx = context.store.begin().await?;
-    let reaped = tx.renders().reap_expired(PER_TURN, &context.options.policy).await?;
+async fn reap(worker: &WorkerContext) -> Result<(), StoreError> {
+    let mut tx = worker.store.begin().await?;
+    let reaped = tx.renders().reap_expired(PER_TURN, &worker.options.policy).await?;
     tx.commit().await?;
-    context.vitals.database_answered(context.now());
+    worker.vitals.database_answered(worker.now());
     for Reaped { owner, decision, record } in reaped {
         let id = record.id();
         let owner = owner.map(|owner| owner.to_string()).unwrap_or_default();
         metrics::recovered();
         tracing::warn!(render.id = %id, process.id = owner, "the worker of render {id} has vanished");
-        if let Some(licence) = &context.options.licence {
+        if let Some(licence) = &worker.options.licence {
             // Whoever goes on with it asks for its own.
             licence.leave(Uid::new(id, record.render.lease.epoch())).await;
         }
         let is_waiting = record.render.status == Status::Pending;
-        tell::decided(context, None, &Worked { decision, record });
+        tell::decided(worker, None, &Worked { decision, record });
         if is_waiting {
-            context.look_again.notify_one();
+            worker.look_again.notify_one();
         }
     }
     Ok(())
 }
 
 /// Takes jobs out of the farm that nobody needs, for as long as it is let.
-pub(super) async fn sweep_jobs(context: Arc<WorkerContext>) {
-    let mut service = Service::new("looking for jobs that nobody needs", context.options.reap_pause)
-        .wake_by(context.store.wakeup(RENDER_LEFTOVER));
+pub(super) async fn sweep_jobs(worker: Arc<WorkerContext>) {
+    let mut service = Service::new("looking for jobs that nobody needs", worker.options.reap_pause)
+        .wake_by(worker.store.wakeup(RENDER_LEFTOVER));
     while service.is_due().await {
-        let swept = orphan_job::sweep(&context).await;
+        let swept = orphan_job::sweep(&worker).await;
         if let Ok(gone @ 1..) = swept {
             tracing::debug!(gone, "{gone} jobs were taken out of nexrender");
         }
@@ -68,10 +68,10 @@ pub(super) async fn sweep_jobs(context: Arc<WorkerContext>) {
 }
 
 /// Removes files that nobody needs any more, for as long as it is let.
-pub(super) async fn sweep_files(context: Arc<WorkerContext>) {
+pub(super) async fn sweep_files(worker: Arc<WorkerContext>) {
     let mut service = Service::new("removing old files", FILES_PAUSE);
     while service.is_due().await {
-        let (parts, staged) = (context.shelf.sweep(FILES_AGE).await, sweep_staged(&context).await);
+        let (parts, staged) = (worker.shelf.sweep(FILES_AGE).await, sweep_staged(&worker).await);
         let is_done = parts.is_ok() && staged.is_ok();
         for (what, swept) in [("parts of files", parts), ("files of nodes that were too late", staged)] {
             match swept {
@@ -85,11 +85,11 @@ pub(super) async fn sweep_files(context: Arc<WorkerContext>) {
 }
 
 /// Removes what nodes have left for jobs that nobody goes on with: a job that nexrender had forgotten ends unseen.
-async fn sweep_staged(context: &WorkerContext) -> Result<u64, Trouble> {
+async fn sweep_staged(worker: &WorkerContext) -> Result<u64, Trouble> {
     let mut removed = 0;
-    for (uid, file) in context.shelf.left(FILES_AGE).await? {
-        if is_superseded(context, uid).await.map_err(|error| unexpected(&error))? {
-            context.shelf.discard(&file).await?;
+    for (uid, file) in worker.shelf.left(FILES_AGE).await? {
+        if is_superseded(worker, uid).await.map_err(|error| unexpected(&error))? {
+            worker.shelf.discard(&file).await?;
             removed += 1;
         }
     }
@@ -97,8 +97,8 @@ async fn sweep_staged(context: &WorkerContext) -> Result<u64, Trouble> {
 }
 
 /// Whether the render of a job goes on without it. One that is not there may be a render of another queue.
-async fn is_superseded(context: &WorkerContext, uid: Uid) -> Result<bool, StoreError> {
-    let mut tx = context.store.read().await?;
+async fn is_superseded(worker: &WorkerContext, uid: Uid) -> Result<bool, StoreError> {
+    let mut tx = worker.store.read().await?;
     let record = tx.renders().find(uid.render()).await?;
     Ok(record.is_some_and(|record| !record.render.needs_file_of(uid.epoch())))
 }

@@ -17,41 +17,41 @@ use tidemill_store::render::{Notes, RENDER_CANCELLED, WorkerBeat, WorkerState};
 const TURN_MAX: Duration = Duration::from_secs(5);
 
 /// Renews for as long as it is let.
-pub(super) async fn run(context: Arc<WorkerContext>) {
-    let mut service = Service::new("renewing the leases of renders", context.options.renew_pause)
-        .limit(TURN_MAX.min(context.options.policy.lease_for / 3))
+pub(super) async fn run(worker: Arc<WorkerContext>) {
+    let mut service = Service::new("renewing the leases of renders", worker.options.renew_pause)
+        .limit(TURN_MAX.min(worker.options.policy.lease_for / 3))
         .retry(RETRY_FIRST, RETRY_LONGEST)
-        .wake_by(context.store.wakeup(RENDER_CANCELLED));
+        .wake_by(worker.store.wakeup(RENDER_CANCELLED));
     while service.is_due().await {
-        service.round(turn(&context)).await;
+        service.round(turn(&worker)).await;
     }
 }
 
-async fn turn(context: &WorkerContext) -> Result<(), StoreError> {
-    let all = context.registry.all();
+async fn turn(worker: &WorkerContext) -> Result<(), StoreError> {
+    let all = worker.registry.all();
     let asked: Vec<(RenderId, Fence)> = all.iter().map(|held| (held.id, held.fence)).collect();
-    let (sent, policy) = (context.now(), &context.options.policy);
-    let mut tx = context.store.begin_vital().await?;
+    let (sent, policy) = (worker.now(), &worker.options.policy);
+    let mut tx = worker.store.begin_vital().await?;
     let renewed = if asked.is_empty() { Vec::new() } else { tx.renders().renew(&asked, policy).await? };
-    tx.renders().beat_worker(beat(context)).await?;
+    tx.renders().beat_worker(beat(worker)).await?;
     tx.commit().await?;
     for held in &all {
         if renewed.contains(&held.id) {
             held.renewed(sent);
         } else {
-            ask(context, held).await?;
+            ask(worker, held).await?;
         }
     }
-    let now = context.now();
-    context.vitals.database_answered(now);
-    context.vitals.leases_seen_to(now);
+    let now = worker.now();
+    worker.vitals.database_answered(now);
+    worker.vitals.leases_seen_to(now);
     Ok(())
 }
 
 /// Finds out why one was not renewed.
-async fn ask(context: &WorkerContext, held: &Held) -> Result<(), StoreError> {
-    let (sent, policy) = (context.now(), &context.options.policy);
-    let mut tx = context.store.begin_vital().await?;
+async fn ask(worker: &WorkerContext, held: &Held) -> Result<(), StoreError> {
+    let (sent, policy) = (worker.now(), &worker.options.policy);
+    let mut tx = worker.store.begin_vital().await?;
     let worked = tx.renders().work(held.id, held.fence, Work::Renew, Notes::default(), policy).await?;
     tx.commit().await?;
     let Some(worked) = worked else {
@@ -63,33 +63,33 @@ async fn ask(context: &WorkerContext, held: &Held) -> Result<(), StoreError> {
         Act::GiveUp => held.tell(Instruction::Lost),
         Act::Nothing if worked.record.render.status.is_active() => held.renewed(sent),
         act => {
-            tell::decided(context, None, &worked);
+            tell::decided(worker, None, &worked);
             held.tell(Instruction::Do(act));
         }
     }
     Ok(())
 }
 
-fn beat(context: &WorkerContext) -> WorkerBeat<'_> {
-    let state = if *context.is_stopping.borrow() {
+fn beat(worker: &WorkerContext) -> WorkerBeat<'_> {
+    let state = if *worker.is_stopping.borrow() {
         WorkerState::Draining
-    } else if context.vitals.is_paused() {
+    } else if worker.vitals.is_paused() {
         WorkerState::Paused
     } else {
         WorkerState::Working
     };
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     metrics::in_hand(
-        context.registry.len(),
-        context.busy(),
-        context.waiting_for_licence.load(Ordering::Relaxed),
+        worker.registry.len(),
+        worker.busy(),
+        worker.waiting_for_licence.load(Ordering::Relaxed),
     );
-    let took = context.took();
+    let took = worker.took();
     WorkerBeat {
-        process: context.options.process,
-        name: &context.options.name,
-        capacity: number(context.options.capacity.get()),
-        in_flight: number(context.registry.len()),
+        process: worker.options.process,
+        name: &worker.options.name,
+        capacity: number(worker.options.capacity.get()),
+        in_flight: number(worker.registry.len()),
         state,
         farm: took.farm,
         copy: took.copy,

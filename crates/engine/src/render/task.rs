@@ -37,7 +37,7 @@ const REFUSALS_MAX: u32 = 3;
 /// A render in hand.
 #[derive(Debug)]
 pub(super) struct Task {
-    context: Arc<WorkerContext>,
+    worker: Arc<WorkerContext>,
     held: Arc<Held>,
     record: RenderRecord,
     /// The clock of the database when it last answered.
@@ -104,15 +104,15 @@ impl From<Trouble> for Done {
 impl Task {
     /// A render that was just claimed, with the place that was kept for it.
     pub(super) fn new(
-        context: Arc<WorkerContext>,
+        worker: Arc<WorkerContext>,
         held: Arc<Held>,
         claimed: Claimed,
         permit: OwnedSemaphorePermit,
     ) -> Self {
-        let place = Some(context.take_place(permit));
+        let place = Some(worker.take_place(permit));
         let at = claimed.record.updated_at;
         Self {
-            context,
+            worker,
             held,
             record: claimed.record,
             at,
@@ -140,7 +140,7 @@ impl Task {
             Act::StopClaiming => {
                 let reason = self.record.render.reason.clone();
                 let code = reason.as_ref().map_or(Code::Unexpected, |reason| reason.code);
-                self.context.pause(code, &reason.map(|reason| reason.message).unwrap_or_default());
+                self.worker.pause(code, &reason.map(|reason| reason.message).unwrap_or_default());
                 return None;
             }
             Act::DropJob { epoch, slot, file } => {
@@ -149,7 +149,7 @@ impl Task {
                 return None;
             }
             Act::Poll => {
-                match self.record.seen().map(|seen| look(seen, &self.context.options.clocks, self.at)) {
+                match self.record.seen().map(|seen| look(seen, &self.worker.options.clocks, self.at)) {
                     Some(Verdict::Over(failure)) => return self.say(Work::Overdue(failure).into()).await,
                     Some(Verdict::WaitsLong) => self.tell_wait(),
                     Some(Verdict::Fine) | None => {}
@@ -251,9 +251,9 @@ impl Task {
     }
 
     async fn tell(&mut self, done: &Done) -> Result<Option<Worked>, StoreError> {
-        let (id, fence, policy) = (self.held.id, self.held.fence, &self.context.options.policy);
+        let (id, fence, policy) = (self.held.id, self.held.fence, &self.worker.options.policy);
         crash_point!("render_before_work");
-        let mut tx = self.context.store.begin().await?;
+        let mut tx = self.worker.store.begin().await?;
         let worked = tx.renders().work(id, fence, done.work.clone(), done.noted.notes(), policy).await?;
         let at = match done.work {
             // The clocks are looked at next.
@@ -262,7 +262,7 @@ impl Task {
         };
         tx.commit().await?;
         crash_point!("render_after_work");
-        self.context.vitals.database_answered(self.context.now());
+        self.worker.vitals.database_answered(self.worker.now());
         self.at = at;
         Ok(worked)
     }
@@ -272,7 +272,7 @@ impl Task {
         if let Work::Reported(report) = &done.work {
             self.tell_unknown(report);
         }
-        tell::decided(&self.context, Some(&self.record.render), &worked);
+        tell::decided(&self.worker, Some(&self.record.render), &worked);
         if act == Act::GiveUp {
             return self.lost();
         }
@@ -299,23 +299,23 @@ impl Task {
 
     /// Sees to a place at the farm and a licence. What happened instead, if it did.
     async fn take_place(&mut self) -> Option<Instead> {
-        let (context, held) = (self.context.clone(), self.held.clone());
+        let (worker, held) = (self.worker.clone(), self.held.clone());
         if self.place.is_none() {
             let permit = tokio::select! {
                 told = held.instructed(Instruction::Stop) => return Some(Instead::Instructed(told)),
-                permit = context.places.clone().acquire_owned() => permit.ok(),
+                permit = worker.places.clone().acquire_owned() => permit.ok(),
             };
-            self.place = permit.map(|permit| context.take_place(permit));
+            self.place = permit.map(|permit| worker.take_place(permit));
         }
-        let licence = context.options.licence.as_ref().filter(|_| self.licence.is_none())?;
+        let licence = worker.options.licence.as_ref().filter(|_| self.licence.is_none())?;
         let claim = Uid::new(held.id, held.fence.epoch);
-        context.waiting_for_licence.fetch_add(1, Ordering::AcqRel);
+        worker.waiting_for_licence.fetch_add(1, Ordering::AcqRel);
         let asked = tokio::select! {
             told = held.instructed(Instruction::Stop) => Err(told),
             answer = licence.hold(claim, LICENCE_WAIT) => Ok(answer),
         };
-        context.waiting_for_licence.fetch_sub(1, Ordering::AcqRel);
-        context.look_again.notify_one();
+        worker.waiting_for_licence.fetch_sub(1, Ordering::AcqRel);
+        worker.look_again.notify_one();
         let work = match asked {
             Ok(Ok(hold)) => {
                 self.licence = Some(hold);
@@ -327,7 +327,7 @@ impl Task {
             }
             Ok(Err(NoLicence::Busy)) => Work::Stop,
             Ok(Err(NoLicence::Refused(code, message))) => {
-                context.pause(code, &message);
+                worker.pause(code, &message);
                 Work::Stop
             }
             Ok(Err(NoLicence::Failed(error))) => {
@@ -341,16 +341,16 @@ impl Task {
     /// Lets others have the place and the licence.
     fn free_place(&mut self) {
         if self.place.take().is_some() {
-            self.context.look_again.notify_one();
+            self.worker.look_again.notify_one();
         }
-        let (context, id) = (self.context.clone(), self.held.id);
+        let (worker, id) = (self.worker.clone(), self.held.id);
         if let Some(hold) = self.licence.take() {
             // In a task of its own: the render does not wait for it.
             tokio::spawn(async move {
                 if let Err(error) = hold.release(false).await {
                     tracing::warn!(render.id = %id, %error, "the licence of render {id} could not be given back; it lapses by itself");
                 }
-                context.look_again.notify_one();
+                worker.look_again.notify_one();
             });
         }
     }
@@ -407,7 +407,7 @@ pub(super) fn unexpected(error: &StoreError) -> Trouble {
 impl Drop for Task {
     fn drop(&mut self) {
         // Also after a panic: nobody may go on renewing what nobody works on.
-        self.context.registry.remove(&self.held);
-        self.context.look_again.notify_one();
+        self.worker.registry.remove(&self.held);
+        self.worker.look_again.notify_one();
     }
 }

@@ -11,7 +11,8 @@
 use super::health::Health;
 use super::held::Instruction;
 use super::options::WorkerOptions;
-use super::worker_context::{WorkerContext, World};
+use super::worker_context::WorkerContext;
+use super::world::World;
 use super::{checkup, claiming, reaping, renewal};
 use std::sync::Arc;
 use std::time::Duration;

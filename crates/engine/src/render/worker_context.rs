@@ -1,15 +1,15 @@
 //! What all tasks of a worker share.
 
 use super::composition_cache::CompositionCache;
-use super::farm::Farm;
 use super::health::{Health, Reading, Vitals};
 use super::held::Registry;
-use super::inspector::Inspector;
 use super::metrics;
 use super::options::WorkerOptions;
 use super::shelf::Shelf;
+use super::world::{Farm, Inspector, World};
+use crate::locked;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tidemill_domain::code::Code;
 use tidemill_domain::render::{Failure, Trouble};
@@ -68,14 +68,6 @@ pub(super) struct Took {
     pub(super) farm: Option<Duration>,
     /// A copy to the NAS.
     pub(super) copy: Option<Duration>,
-}
-
-/// The world that a worker acts on.
-#[derive(Clone, Debug)]
-pub struct World {
-    pub farm: Arc<dyn Farm>,
-    pub inspector: Arc<dyn Inspector>,
-    pub shelf: Arc<dyn Shelf>,
 }
 
 impl WorkerContext {
@@ -153,17 +145,17 @@ impl WorkerContext {
         // That nobody is there is known at once, and is worse than any wait.
         let is_down = answer.as_ref().is_err_and(|trouble| trouble.failure == Failure::NexrenderDown);
         let counted = if is_down { took.max(UNANSWERED) } else { took };
-        self.took.lock().unwrap_or_else(PoisonError::into_inner).farm = Some(counted);
+        locked(&self.took).farm = Some(counted);
         answer
     }
 
     pub(super) fn copied(&self, took: Duration) {
         metrics::copied(took);
-        self.took.lock().unwrap_or_else(PoisonError::into_inner).copy = Some(took);
+        locked(&self.took).copy = Some(took);
     }
 
     pub(super) fn took(&self) -> Took {
-        *self.took.lock().unwrap_or_else(PoisonError::into_inner)
+        *locked(&self.took)
     }
 
     /// How many places at the farm are taken.

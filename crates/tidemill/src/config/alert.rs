@@ -102,8 +102,7 @@ fn rule(name: &str, entry: &Entry, webhooks: &[String]) -> Result<RuleSettings, 
             entry.values().map(|(_, origin)| origin).filter(|origin| **origin != Origin::Default).min();
         refuse(path.clone(), origin.unwrap_or(&Origin::Default), None, why.to_owned(), fix)
     };
-    let known = || signal::KNOWN.iter().map(|(name, _)| *name);
-    let all = known().collect::<Vec<_>>().join(", ");
+    let all = signal::names().collect::<Vec<_>>().join(", ");
     let Some((Checked::Text(signal), signal_origin)) = entry.get("signal") else {
         let shipped = default_rules();
         let near = nearest(name, shipped.iter().map(Rule::name));
@@ -111,8 +110,8 @@ fn rule(name: &str, entry: &Entry, webhooks: &[String]) -> Result<RuleSettings, 
         let fix = fix.unwrap_or_else(|| format!("add signal with one of {all}"));
         return Err(of_table("a rule watches a signal, and this one names none", fix));
     };
-    if known().all(|known| known != signal.as_str()) {
-        let fix = match nearest(signal, known()) {
+    if signal::names().all(|known| known != signal.as_str()) {
+        let fix = match nearest(signal, signal::names()) {
             Some(near) => format!("did you mean {near}?"),
             None => format!("set {path}.signal to one of {all}"),
         };

@@ -10,46 +10,28 @@ use tidemill_domain::outbox::adopted::TableName;
 use tidemill_store::outbox::Backlog;
 use tidemill_store::{Store, Tx};
 
-/// Age of the oldest event that no relay has read yet; for how long a row of an adopted table has been due.
-pub const OUTBOX_LAG_SECONDS: &str = "outbox_lag_seconds";
-/// Number of events, or of rows of an adopted table, that nobody tries to publish any more.
-pub const OUTBOX_PARKED: &str = "outbox_parked";
-/// Number of events in the default partition.
-pub const OUTBOX_DEFAULT_ROWS: &str = "outbox_default_rows";
-/// Number of slots that no live relay has, while the outbox is in use.
-pub const OUTBOX_UNOWNED_SLOTS: &str = "outbox_unowned_slots";
-/// Number of fixed shares that no live relay has.
-pub const OUTBOX_MISSING_SHARES: &str = "outbox_missing_shares";
+tidemill_domain::words! {
+    /// The signals of the outbox.
+    pub enum OutboxSignal {
+        /// Seconds since the oldest event was written that no relay has read yet, or since a row of an adopted table is due.
+        LagSeconds = "outbox_lag_seconds",
+        /// Events, or rows of an adopted table, that nobody tries to publish any more.
+        Parked = "outbox_parked",
+        /// Events in the default partition.
+        DefaultRows = "outbox_default_rows",
+        /// Slots that no live relay has, while the outbox is in use.
+        UnownedSlots = "outbox_unowned_slots",
+        /// Fixed shares that no live relay has.
+        MissingShares = "outbox_missing_shares",
+    }
+}
 
 /// How far is counted; the oldest come first.
 const COUNT_MAX: u32 = 1_000;
 
-/// The signals of the outbox.
-pub(super) fn signals() -> Vec<Box<dyn Signal>> {
-    use What::{DefaultRows, LagSeconds, MissingShares, Parked, UnownedSlots};
-    [LagSeconds, Parked, DefaultRows, UnownedSlots, MissingShares]
-        .map(|what| Box::new(what) as Box<dyn Signal>)
-        .into()
-}
-
-#[derive(Clone, Copy, Debug)]
-enum What {
-    LagSeconds,
-    Parked,
-    DefaultRows,
-    UnownedSlots,
-    MissingShares,
-}
-
-impl Signal for What {
+impl Signal for OutboxSignal {
     fn name(&self) -> &'static str {
-        match self {
-            Self::LagSeconds => OUTBOX_LAG_SECONDS,
-            Self::Parked => OUTBOX_PARKED,
-            Self::DefaultRows => OUTBOX_DEFAULT_ROWS,
-            Self::UnownedSlots => OUTBOX_UNOWNED_SLOTS,
-            Self::MissingShares => OUTBOX_MISSING_SHARES,
-        }
+        self.as_str()
     }
 
     fn observe<'a>(&'a self, store: &'a Store) -> Observing<'a> {
@@ -61,7 +43,7 @@ impl Signal for What {
     }
 }
 
-impl What {
+impl OutboxSignal {
     async fn look(self, tx: &mut Tx) -> Result<Vec<Observation>, EngineError> {
         let mut seen = whole(match self {
             Self::LagSeconds => {

@@ -12,38 +12,43 @@ use tidemill_store::render::WorkerState;
 use tidemill_store::{Store, StoreError};
 use tokio::sync::Mutex;
 
-/// Number of renders that wait for a worker.
-pub const RENDER_PENDING: &str = "render_pending";
-/// How long the longest render takes.
-pub const RENDER_SECONDS: &str = "render_seconds";
-/// Which part of renders was completed.
-pub const RENDER_SUCCESS_PERCENT: &str = "render_success_percent";
-/// Number of workers that take renders.
-pub const RENDER_WORKERS: &str = "render_workers";
-/// How long nexrender takes to answer.
-pub const RENDER_NEXRENDER_SECONDS: &str = "render_nexrender_seconds";
-/// How long a file takes to be copied.
-pub const RENDER_COPY_SECONDS: &str = "render_copy_seconds";
-/// Number of renders that have failed in a way that does not mend itself.
-pub const RENDER_FAILURES: &str = "render_failures";
-/// Number of renders that lose one worker after the other.
-pub const RENDER_RECOVERING: &str = "render_recovering";
-/// Number of renders that come too late for their broadcast.
-pub const RENDER_LATE: &str = "render_late";
-/// How long no render node takes a job.
-pub const RENDER_NODE_WAIT_SECONDS: &str = "render_node_wait_seconds";
+tidemill_domain::words! {
+    /// The signals of renders.
+    pub enum RenderSignal {
+        /// Renders that wait for a worker.
+        Pending = "render_pending",
+        /// Seconds that the longest render took of those that were completed in the last hour.
+        Seconds = "render_seconds",
+        /// Renders that were completed, in percent of those that ended in the last 24 hours.
+        SuccessPercent = "render_success_percent",
+        /// Workers that are alive and not paused, while there are workers or renders wait.
+        Workers = "render_workers",
+        /// Seconds that nexrender took to answer, of the slowest worker.
+        NexrenderSeconds = "render_nexrender_seconds",
+        /// Seconds that the last copy to the NAS took, of the slowest worker.
+        CopySeconds = "render_copy_seconds",
+        /// Renders that failed in the last hour, or wait, for a reason that does not mend itself.
+        Failures = "render_failures",
+        /// Renders whose workers vanish, one after the other.
+        Recovering = "render_recovering",
+        /// Renders that are not ready when they should be on air, or cannot be.
+        Late = "render_late",
+        /// Seconds that the oldest job has waited for a render node.
+        NodeWaitSeconds = "render_node_wait_seconds",
+    }
+}
 
 /// How long a look is good for: all signals are looked at one right after the other.
 const LOOK_FOR: Duration = Duration::from_secs(1);
 
-pub(super) fn signals(clock: Arc<dyn Clock>) -> Vec<Box<dyn Signal>> {
-    let look = Arc::new(Look { clock, last: Mutex::default() });
-    What::ALL.map(|what| Box::new(RenderSignal { what, look: look.clone() }) as Box<dyn Signal>).into()
+pub(super) fn signals(clock: &Arc<dyn Clock>) -> Vec<Box<dyn Signal>> {
+    let look = Arc::new(Look { clock: clock.clone(), last: Mutex::default() });
+    RenderSignal::ALL.map(|what| Box::new(Render { what, look: look.clone() }) as Box<dyn Signal>).into()
 }
 
 #[derive(Debug)]
-struct RenderSignal {
-    what: What,
+struct Render {
+    what: RenderSignal,
     look: Arc<Look>,
 }
 
@@ -68,34 +73,7 @@ impl Look {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-enum What {
-    Pending,
-    Seconds,
-    SuccessPercent,
-    Workers,
-    NexrenderSeconds,
-    CopySeconds,
-    Failures,
-    Recovering,
-    Late,
-    NodeWaitSeconds,
-}
-
-impl What {
-    const ALL: [Self; 10] = [
-        Self::Pending,
-        Self::Seconds,
-        Self::SuccessPercent,
-        Self::Workers,
-        Self::NexrenderSeconds,
-        Self::CopySeconds,
-        Self::Failures,
-        Self::Recovering,
-        Self::Late,
-        Self::NodeWaitSeconds,
-    ];
-
+impl RenderSignal {
     /// What it says; none when there is nothing to see.
     fn see(self, standing: &Standing) -> Option<f64> {
         let recent = &standing.recent;
@@ -132,20 +110,9 @@ impl What {
     }
 }
 
-impl Signal for RenderSignal {
+impl Signal for Render {
     fn name(&self) -> &'static str {
-        match self.what {
-            What::Pending => RENDER_PENDING,
-            What::Seconds => RENDER_SECONDS,
-            What::SuccessPercent => RENDER_SUCCESS_PERCENT,
-            What::Workers => RENDER_WORKERS,
-            What::NexrenderSeconds => RENDER_NEXRENDER_SECONDS,
-            What::CopySeconds => RENDER_COPY_SECONDS,
-            What::Failures => RENDER_FAILURES,
-            What::Recovering => RENDER_RECOVERING,
-            What::Late => RENDER_LATE,
-            What::NodeWaitSeconds => RENDER_NODE_WAIT_SECONDS,
-        }
+        self.what.as_str()
     }
 
     fn observe<'a>(&'a self, store: &'a Store) -> Observing<'a> {

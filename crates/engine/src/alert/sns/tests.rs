@@ -13,7 +13,7 @@ fn message(notice: Notice) -> Message {
         value: Some(93.5),
         threshold: 90.0,
         watched: Some(Watched {
-            signal: POOL_UTILIZATION_PERCENT.into(),
+            signal: PoolSignal::UtilizationPercent.to_string(),
             condition: Condition::Above(90.0),
             aggregate: Aggregate::Average,
             window: Duration::from_secs(60),

@@ -250,15 +250,13 @@ impl Member<'_> {
             tx.commit().await?;
             Ok(Some(claim))
         });
-        match claimed.await {
-            Ok(Some(claim)) => {
-                self.guard.acknowledged(sent);
-                self.acks += 1;
+        let claimed = claimed.await;
+        match self.acknowledged(sent, claimed)? {
+            Ok(claim) => {
                 let done = recover.iter().filter(|slot| !claim.unrecovered.contains(slot));
                 serving.recovered.extend(done.filter_map(|slot| Some((*slot, *self.epochs.get(slot)?))));
                 Ok(Some(claim))
             }
-            Ok(None) => Err(Ended::Fenced),
             Err(error) => {
                 self.failed(&serving.table, &error, "no rows could be claimed").await?;
                 // It may have happened: then these rows are in nobody's hands.
@@ -353,17 +351,15 @@ impl Member<'_> {
             tx.commit().await?;
             Ok(Some(marked))
         });
-        match marked.await {
-            Ok(Some(marked)) => {
-                self.guard.acknowledged(sent);
-                self.acks += 1;
+        let marked = marked.await;
+        match self.acknowledged(sent, marked)? {
+            Ok(marked) => {
                 metrics::published(published);
                 self.has_published |= published > 0;
                 serving.unmarked.retain(|unmarked| marked.locked.contains(&unmarked.marking.id));
                 serving.unmarked.iter_mut().for_each(|unmarked| unmarked.is_counted = true);
                 Ok(true)
             }
-            Ok(None) => Err(Ended::Fenced),
             Err(error) => {
                 self.failed(&serving.table, &error, "what became of its rows could not be marked").await?;
                 Ok(false)

@@ -101,10 +101,9 @@ impl Member<'_> {
             tx.commit().await?;
             Ok(Some(settling))
         });
-        match settling.await {
-            Ok(Some(settling)) => {
-                self.guard.acknowledged(sent);
-                self.acks += 1;
+        let settling = settling.await;
+        match self.acknowledged(sent, settling)? {
+            Ok(settling) => {
                 metrics::published(delivered);
                 self.relay.publisher.settled(&events);
                 for (_, aggregate) in settling.unblocked {
@@ -112,7 +111,6 @@ impl Member<'_> {
                 }
                 Ok(())
             }
-            Ok(None) => Err(Ended::Fenced),
             Err(error) => {
                 warn(&error, "events that were tried again could not be settled");
                 self.groups.doubt(events);

@@ -359,6 +359,23 @@ impl<'a> Member<'a> {
         }
     }
 
+    /// What came of a change under the fence, which counts as an acknowledgement if it was made.
+    pub(super) fn acknowledged<T>(
+        &mut self,
+        sent: Monotonic,
+        changed: Result<Option<T>, StoreError>,
+    ) -> Result<Result<T, StoreError>, Ended> {
+        match changed {
+            Ok(Some(done)) => {
+                self.guard.acknowledged(sent);
+                self.acks += 1;
+                Ok(Ok(done))
+            }
+            Ok(None) => Err(Ended::Fenced),
+            Err(error) => Ok(Err(error)),
+        }
+    }
+
     pub(super) fn fence(&self) -> RelayFence<'_> {
         let timeline = self.timeline.as_deref();
         let effort = self.counters.so_far();

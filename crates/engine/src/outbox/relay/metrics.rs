@@ -1,9 +1,13 @@
-//! The metrics of relays: one function per event, so that a name is written once.
+//! The metrics of relays: one function per event, so that a name is written once; and what is logged of batches.
 
+use super::BATCHES;
+use super::member::Member;
 use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tidemill_domain::outbox::Effort;
+use tidemill_domain::outbox::adopted::TableName;
+use tidemill_domain::time::Monotonic;
 
 const BATCH_DURATION: &str = "tidemill_outbox_batch_duration_seconds";
 const JOINS_REFUSED: &str = "tidemill_outbox_joins_refused_total";
@@ -69,7 +73,8 @@ pub(super) fn unavailable() {
     counter!(SINK_FAILURES).increment(1);
 }
 
-/// What a relay has asked of the database since it joined, for its row, where everybody sees it. Reads and looks run side by side, hence the atomics.
+/// What a relay has asked of the database since it joined, for its row, where everybody sees it. Reads and looks run side
+/// by side, hence the atomics.
 #[derive(Debug, Default)]
 pub(super) struct PollCounters {
     polls: AtomicU64,
@@ -100,5 +105,35 @@ impl PollCounters {
             empty_polls,
             queries: self.queries.load(Ordering::Relaxed),
         }
+    }
+}
+
+/// A batch that is under way.
+#[derive(Debug)]
+pub(super) struct Begun {
+    at: Monotonic,
+    count: usize,
+}
+
+impl Member<'_> {
+    /// A batch of so many events begins. A relay with a fixed share says so, in the words of the document.
+    pub(super) fn batch_begins(&self, count: usize) -> Begun {
+        if let Some(instance) = self.relay.options.instance {
+            let id = instance.id();
+            tracing::info!(target: BATCHES, "[Instance-{id}] Processing {count} events (partition {instance})");
+        }
+        Begun { at: self.now(), count }
+    }
+
+    /// How long it took, now that it has ended; too long is worth a warning. The table is an adopted one.
+    pub(super) fn batch_ended(&self, begun: &Begun, table: Option<&TableName>) -> Duration {
+        let spent = self.now().since(begun.at);
+        batch(spent);
+        if spent > self.relay.options.slow {
+            let (id, count) = (self.id, begun.count);
+            let of = table.map(|table| format!(" of {table}")).unwrap_or_default();
+            tracing::warn!(relay.id = %id, "relay {id} took {spent:?} for a batch of {count} events{of}");
+        }
+        spent
     }
 }

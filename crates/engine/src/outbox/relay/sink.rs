@@ -2,8 +2,9 @@
 
 use super::Relay;
 use super::member::{Ended, Member};
+use crate::locked;
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 use tidemill_domain::time::Monotonic;
 use tidemill_store::outbox::relay::View;
@@ -49,7 +50,7 @@ pub(super) struct RecentWarnings(Mutex<VecDeque<(String, Monotonic)>>);
 impl RecentWarnings {
     /// Whether this is to be told now. Then it counts as told.
     fn is_news(&self, text: &str, now: Monotonic) -> bool {
-        let mut warnings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut warnings = locked(&self.0);
         warnings.retain(|(_, at)| now.since(*at) < QUIET);
         if warnings.iter().any(|(known, _)| known == text) {
             return false;

@@ -85,19 +85,13 @@ impl Member<'_> {
             tx.commit().await?;
             Ok(Some((taken, blocked)))
         });
-        match taking.await {
-            Ok(Some((taken, blocked))) => {
-                self.guard.acknowledged(sent);
-                self.acks += 1;
-                self.cursors = taken.cursors;
-                self.epochs.extend(taken.epochs);
-                self.blocked.extend(blocked.into_iter().map(|(_, aggregate)| aggregate));
-                self.is_idle = false;
-                Ok(Ok(()))
-            }
-            Ok(None) => Err(Ended::Fenced),
-            Err(error) => Ok(Err(error)),
-        }
+        let taken = taking.await;
+        Ok(self.acknowledged(sent, taken)?.map(|(taken, blocked)| {
+            self.cursors = taken.cursors;
+            self.epochs.extend(taken.epochs);
+            self.blocked.extend(blocked.into_iter().map(|(_, aggregate)| aggregate));
+            self.is_idle = false;
+        }))
     }
 
     async fn leave(&mut self, leaving: &[Slot]) -> Result<Result<(), StoreError>, Ended> {
@@ -111,17 +105,11 @@ impl Member<'_> {
             tx.commit().await?;
             Ok(Some(kept))
         });
-        match leaving_them.await {
-            Ok(Some(kept)) => {
-                self.guard.acknowledged(sent);
-                self.acks += 1;
-                self.cursors = kept;
-                self.epochs.retain(|slot, _| !leaving.contains(slot));
-                self.blocked.retain(|aggregate| !leaving.contains(&aggregate.slot()));
-                Ok(Ok(()))
-            }
-            Ok(None) => Err(Ended::Fenced),
-            Err(error) => Ok(Err(error)),
-        }
+        let kept = leaving_them.await;
+        Ok(self.acknowledged(sent, kept)?.map(|kept| {
+            self.cursors = kept;
+            self.epochs.retain(|slot, _| !leaving.contains(slot));
+            self.blocked.retain(|aggregate| !leaving.contains(&aggregate.slot()));
+        }))
     }
 }

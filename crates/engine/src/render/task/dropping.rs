@@ -13,13 +13,13 @@ impl Task {
     pub(super) async fn drop_job(&mut self, leftover: Leftover) {
         crash_point!("render_dropping");
         // The render is somebody else's from here on, or nobody's.
-        self.context.registry.remove(&self.held);
+        self.worker.registry.remove(&self.held);
         let silent_for = self.record.changed_at.map(|at| self.at.since(at)).unwrap_or_default();
-        let mut watching = Watching::new(self.context.now(), Duration::ZERO, silent_for);
-        let mut stop = self.context.is_stopping.subscribe();
-        let context = self.context.clone();
+        let mut watching = Watching::new(self.worker.now(), Duration::ZERO, silent_for);
+        let mut stop = self.worker.is_stopping.subscribe();
+        let worker = self.worker.clone();
         loop {
-            match orphan_job::drop_once(&context, &leftover, &mut watching).await {
+            match orphan_job::drop_once(&worker, &leftover, &mut watching).await {
                 Ok(Dropped::Gone) => break,
                 Ok(Dropped::Running) => {}
                 Ok(Dropped::FileLeft(trouble)) => {
@@ -37,10 +37,10 @@ impl Task {
             }
             tokio::select! {
                 _told = stop.wait_for(|stop| *stop) => return,
-                () = tokio::time::sleep(context.options.farm_pause) => {}
+                () = tokio::time::sleep(worker.options.farm_pause) => {}
             }
             // Nobody else has to see to it meanwhile.
-            orphan_job::keep(&context, &leftover).await;
+            orphan_job::keep(&worker, &leftover).await;
         }
         self.free_place();
     }

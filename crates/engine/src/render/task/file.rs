@@ -18,7 +18,7 @@ impl Task {
     /// Whether the file is there although nexrender says otherwise.
     pub(super) async fn look_for_output(&self, failure: Failure) -> Result<Done, Trouble> {
         let staged = self.staged().await?;
-        match self.context.shelf.settled(&staged.local, self.context.options.quiet).await? {
+        match self.worker.shelf.settled(&staged.local, self.worker.options.quiet).await? {
             Some(Sight { bytes, .. }) => {
                 let id = self.held.id;
                 tracing::info!(render.id = %id, bytes, "the file of render {id} is there, although nexrender does not say so");
@@ -41,7 +41,7 @@ impl Task {
         crash_point!("render_before_validation");
         let checked = Some(self.settled(&staged).await?);
         let _turn = self.turn().await;
-        let probe = self.context.inspector.inspect(&staged.local, &profile).await?;
+        let probe = self.worker.inspector.inspect(&staged.local, &profile).await?;
         let verdict = check::check(&probe, &profile);
         let mut noted = Noted { report: Some(report::of(&probe, &verdict)), checked, ..Noted::default() };
         if !verdict.is_good() {
@@ -58,24 +58,24 @@ impl Task {
 
     /// Waits until the file is there and no longer grows.
     async fn settled(&self, staged: &Staged) -> Result<Sight, Trouble> {
-        let (context, begun) = (&self.context, self.context.now());
+        let (worker, begun) = (&self.worker, self.worker.now());
         loop {
-            if let Some(sight) = context.shelf.settled(&staged.local, context.options.quiet).await? {
+            if let Some(sight) = worker.shelf.settled(&staged.local, worker.options.quiet).await? {
                 return Ok(sight);
             }
-            if context.now().since(begun) >= context.options.settle_for {
+            if worker.now().since(begun) >= worker.options.settle_for {
                 let message = format!("there is no complete file {}", staged.node);
                 return Err(Trouble::new(Failure::OutputInvalid, &message));
             }
             // A file that is not there is told at once.
-            tokio::time::sleep(context.options.quiet / 2).await;
+            tokio::time::sleep(worker.options.quiet / 2).await;
         }
     }
 
     /// A picture out of the middle. The render is as good without it.
     async fn poster(&self, staged: &Staged) -> Option<LocalPath> {
-        let picture = self.context.options.places.poster(self.uid())?;
-        match self.context.inspector.poster(&staged.local, &picture).await {
+        let picture = self.worker.options.places.poster(self.uid())?;
+        match self.worker.inspector.poster(&staged.local, &picture).await {
             Ok(()) => Some(picture),
             Err(trouble) => {
                 let id = self.held.id;
@@ -100,7 +100,7 @@ impl Task {
             }
             let content = self.copy_once(&staged, &output).await?;
             crash_point!("render_copied");
-            if self.context.shelf.settled(&staged.local, Duration::ZERO).await? == noted.checked {
+            if self.worker.shelf.settled(&staged.local, Duration::ZERO).await? == noted.checked {
                 (noted.output_bytes, noted.output_sha256) = (Some(content.bytes), Some(content.sha256));
                 return Ok(Done { work: Work::Copied, noted });
             }
@@ -112,9 +112,9 @@ impl Task {
 
     async fn copy_once(&self, staged: &Staged, output: &Output) -> Result<Content, Trouble> {
         let _turn = self.turn().await;
-        let begun = self.context.now();
-        let content = self.context.shelf.copy(&staged.local, output).await?;
-        self.context.copied(self.context.now().since(begun));
+        let begun = self.worker.now();
+        let content = self.worker.shelf.copy(&staged.local, output).await?;
+        self.worker.copied(self.worker.now().since(begun));
         Ok(content)
     }
 
@@ -127,7 +127,7 @@ impl Task {
         if !self.held.is_trusted() {
             return Ok(Work::Stop.into());
         }
-        self.context.shelf.publish(&output, &content).await?;
+        self.worker.shelf.publish(&output, &content).await?;
         crash_point!("render_published");
         self.published(&output)
     }
@@ -135,25 +135,25 @@ impl Task {
     /// Whether an earlier worker has given the file its final name.
     pub(super) async fn look_at_final(&self) -> Result<Done, Trouble> {
         let output = self.output().await?;
-        match (self.context.shelf.published(&output).await?, self.content()) {
+        match (self.worker.shelf.published(&output).await?, self.content()) {
             (None, _) => Ok(Work::FinalMissing.into()),
             (Some(there), Some(ours)) if there == ours => self.published(&output),
             (Some(_), _) => {
-                let message = format!("another file is {}", self.context.options.places.published(&output)?);
+                let message = format!("another file is {}", self.worker.options.places.published(&output)?);
                 Err(Trouble::new(Failure::OutputConflict, &message))
             }
         }
     }
 
     fn published(&self, output: &Output) -> Result<Done, Trouble> {
-        let place = self.context.options.places.published(output)?;
+        let place = self.worker.options.places.published(output)?;
         let noted = Noted { output_path: Some(place.to_string()), ..Noted::default() };
         Ok(Done { work: Work::Published, noted })
     }
 
     /// One of a few turns: files are large, and decoding them takes all of a processor.
     async fn turn(&self) -> Option<SemaphorePermit<'_>> {
-        self.context.uploads.acquire().await.ok()
+        self.worker.uploads.acquire().await.ok()
     }
 
     /// What the copied file holds, as it was written down.
@@ -164,7 +164,7 @@ impl Task {
 
     /// Where the node leaves the file: where the job says, whatever the profile says by now.
     pub(super) async fn staged(&self) -> Result<Staged, Trouble> {
-        let places = &self.context.options.places;
+        let places = &self.worker.options.places;
         match &self.record.staged_path {
             // Somebody has moved the folder since: that is no fault of the worker, and another job has another path.
             Some(path) => places.kept(path)?.ok_or_else(|| {
@@ -186,6 +186,6 @@ impl Task {
         let Some(date) = self.record.broadcast_date else {
             return Err(Trouble::refused(Code::BadBroadcastDate, "the render has no day of broadcast"));
         };
-        Ok(self.context.options.places.output(self.uid(), &title, &extension, date))
+        Ok(self.worker.options.places.output(self.uid(), &title, &extension, date))
     }
 }

@@ -12,7 +12,7 @@ impl Task {
             Some(document) => document.clone(),
             None => self.kept_document().await?,
         };
-        let job = self.context.asking("submit", self.context.farm.submit(self.uid(), &document)).await?;
+        let job = self.worker.asking("submit", self.worker.farm.submit(self.uid(), &document)).await?;
         crash_point!("render_posted");
         let noted = Noted { remote_job: Some(job.id), ..Noted::default() };
         Ok(Done { work: Work::Submitted, noted })
@@ -22,7 +22,7 @@ impl Task {
     async fn kept_document(&self) -> Result<serde_json::Value, Trouble> {
         let uid = self.uid();
         let read = async {
-            let mut tx = self.context.store.read().await?;
+            let mut tx = self.worker.store.read().await?;
             let document = tx.renders().document(uid.render(), uid.epoch()).await?;
             Ok::<_, StoreError>(document)
         };
@@ -33,26 +33,26 @@ impl Task {
     /// What became of the job of an earlier worker.
     pub(super) async fn look_at_job(&self) -> Result<Done, Trouble> {
         let name = self.remote_job();
-        let job = self.context.asking("look", self.context.farm.look(&name)).await?;
+        let job = self.worker.asking("look", self.worker.farm.look(&name)).await?;
         Ok(self.reported(job))
     }
 
     /// Asks again after a while. A farm that is only being started again costs the render nothing.
     pub(super) async fn poll(&self) -> Result<Done, Trouble> {
-        let (options, name) = (&self.context.options, self.remote_job());
+        let (options, name) = (&self.worker.options, self.remote_job());
         let mut silent_since = None;
         loop {
             tokio::time::sleep(options.farm_pause).await;
-            match self.context.asking("look", self.context.farm.look(&name)).await {
+            match self.worker.asking("look", self.worker.farm.look(&name)).await {
                 Ok(job) => return Ok(self.reported(job)),
                 Err(trouble) if trouble.failure == Failure::NexrenderDown => {
-                    let now = self.context.now();
+                    let now = self.worker.now();
                     let since = *silent_since.get_or_insert(now);
                     if now.since(since) >= options.farm_grace {
                         return Err(trouble);
                     }
                     let id = self.held.id;
-                    tracing::debug!(render.id = %id, "{} does not answer about render {id}: {}", self.context.farm.name(), trouble.message);
+                    tracing::debug!(render.id = %id, "{} does not answer about render {id}: {}", self.worker.farm.name(), trouble.message);
                 }
                 Err(trouble) => return Err(trouble),
             }

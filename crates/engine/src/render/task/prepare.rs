@@ -1,7 +1,7 @@
 //! Making the job: what the render shows, of what is known of its composition. All that is wrong is named at once.
 
 use super::{Done, Noted, Task, unexpected};
-use crate::render::composition_cache::KnownComposition;
+use crate::render::composition_cache::Composition;
 use crate::render::short_pause;
 use std::sync::Arc;
 use tidemill_domain::code::Code;
@@ -28,16 +28,16 @@ impl Task {
         let (Some(gfx), Some(profile), Some(mapping)) = (gfx, profile, mapping) else {
             return Err(refused(&problems));
         };
-        let staged = self.context.options.places.staged(uid, &profile.extension)?;
+        let staged = self.worker.options.places.staged(uid, &profile.extension)?;
         let ingredients = Ingredients {
             uid,
             gfx: &gfx,
             mapping,
             profile,
             staging: &staged.node,
-            allow: &self.context.options.allow,
+            allow: &self.worker.options.allow,
             priority: self.record.priority,
-            tags: self.context.options.tags.as_deref(),
+            tags: self.worker.options.tags.as_deref(),
         };
         let document =
             document::build(ingredients).map_err(|bad| Trouble::refused(bad.code(), &bad.to_string()))?;
@@ -51,13 +51,10 @@ impl Task {
     }
 
     /// What is known of its composition.
-    pub(super) async fn known_composition(
-        &self,
-        composition: &str,
-    ) -> Result<Arc<KnownComposition>, Trouble> {
-        let (context, mut failures) = (&self.context, 0_u32);
+    pub(super) async fn known_composition(&self, composition: &str) -> Result<Arc<Composition>, Trouble> {
+        let (worker, mut failures) = (&self.worker, 0_u32);
         loop {
-            match context.compositions.of(&context.store, composition, context.now()).await {
+            match worker.compositions.of(&worker.store, composition, worker.now()).await {
                 Ok(known) => return Ok(known),
                 Err(error) => passing(&error, &mut failures).await?,
             }
@@ -96,7 +93,7 @@ impl Task {
         let mut failures = 0_u32;
         loop {
             let read = async {
-                let mut tx = self.context.store.read().await?;
+                let mut tx = self.worker.store.read().await?;
                 let data = tx.renders().data(self.held.id).await?;
                 Ok::<_, StoreError>(data)
             };
@@ -126,7 +123,7 @@ fn refused(problems: &[Problem]) -> Trouble {
 }
 
 fn profile<'a>(
-    known: &'a KnownComposition,
+    known: &'a Composition,
     composition: &Option<String>,
     problems: &mut Vec<Problem>,
 ) -> Option<&'a Profile> {
@@ -140,7 +137,7 @@ fn profile<'a>(
     known.profile.as_ref()
 }
 
-fn mapping<'a>(known: &'a KnownComposition, problems: &mut Vec<Problem>) -> Option<&'a Mapping> {
+fn mapping<'a>(known: &'a Composition, problems: &mut Vec<Problem>) -> Option<&'a Mapping> {
     match &known.mapping {
         Ok(mapping) => Some(mapping),
         Err(bad) => {
