@@ -6,9 +6,9 @@ use std::fmt;
 
 /// An error as logs have it: its text, and those of its causes that say more.
 #[derive(Clone, Copy, Debug)]
-pub struct Chain<'a>(pub &'a dyn Error);
+pub struct ErrorChain<'a>(pub &'a dyn Error);
 
-impl fmt::Display for Chain<'_> {
+impl fmt::Display for ErrorChain<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = self.0.to_string();
         let mut cause = self.0.source();
@@ -45,7 +45,7 @@ mod tests {
     fn causes_follow_and_what_was_said_is_not_repeated() {
         let texts = ["no answer", "connection refused", "refused", "os error 111"].map(str::to_owned);
 
-        let told = Chain(&layers(&texts).unwrap()).to_string();
+        let told = ErrorChain(&layers(&texts).unwrap()).to_string();
 
         assert_eq!(told, "no answer: connection refused: os error 111");
     }
@@ -53,7 +53,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_cause_is_in_it(texts in prop::collection::vec("[a-z ]{1,9}", 1..5)) {
-            let told = Chain(&layers(&texts).unwrap()).to_string();
+            let told = ErrorChain(&layers(&texts).unwrap()).to_string();
 
             prop_assert!(texts.iter().all(|text| told.contains(text.as_str())), "{}", told);
         }

@@ -10,7 +10,7 @@ mod value;
 pub use row::{FromValue, Row, RowError};
 pub use value::{Decimal, NotADecimal, Value};
 
-use crate::chain::Chain;
+use crate::chain::ErrorChain;
 use crate::code::Code;
 use std::borrow::Cow;
 use std::error::Error;
@@ -169,7 +169,7 @@ impl ItemError {
     /// The message, and those of its causes that say more.
     pub fn text(&self) -> String {
         let mut text = match self.source.as_deref() {
-            Some(source) => Chain(source).to_string(),
+            Some(source) => ErrorChain(source).to_string(),
             None => self.message.clone(),
         };
         if let Some(origin) = &self.origin {

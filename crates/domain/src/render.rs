@@ -1,7 +1,7 @@
 //! Renders: from a row of `render_queue` to a verified file on the NAS, through nexrender.
 //!
 //! Reading order: [`status`], [`phase`] and [`progress`] (where a render is), [`uid`] (under which name nexrender knows
-//! it), [`remote`] and [`answer`] (what nexrender says), [`failure`] and [`matrix`] (what can go wrong, and what is done
+//! it), [`remote`] and [`answer`] (what nexrender says), [`failure`] and [`retry_rules`] (what can go wrong, and what is done
 //! about it), [`clock`] (when it is too late), [`lifecycle`] (what becomes of a render, whatever happens), [`attempt`] (how a
 //! claim ends) and [`order`] (what people may do with it), [`wait`] (why it waits), [`polling`] (how often a worker looks);
 //! then [`field`] and [`gfx`] (what is shown), [`mapping`] (where), [`rate`] and [`profile`] (of which composition), [`path`], [`path_map`] and [`uri`] (files, as
@@ -18,7 +18,7 @@ pub mod answer;
 pub mod remote;
 
 pub mod failure;
-pub mod matrix;
+pub mod retry_rules;
 
 pub mod attempt;
 pub mod clock;

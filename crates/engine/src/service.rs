@@ -15,7 +15,7 @@ use std::error::Error;
 use std::fmt;
 use std::pin::Pin;
 use std::time::Duration;
-use tidemill_domain::chain::Chain;
+use tidemill_domain::chain::ErrorChain;
 use tidemill_store::wakeup::Wakeup;
 use tokio::sync::watch;
 
@@ -126,7 +126,7 @@ impl Service {
     pub(crate) fn ended<T: Into<Next>, E: Error>(&mut self, done: Result<T, E>) {
         let next = match done {
             Ok(next) => next.into(),
-            Err(error) => return self.failed(&Chain(&error)),
+            Err(error) => return self.failed(&ErrorChain(&error)),
         };
         self.failures.succeeded(&self.name);
         self.next = match next {

@@ -5,7 +5,7 @@ mod poster;
 mod probe;
 mod program;
 
-use crate::apart::Apart;
+use crate::blocking_pool::BlockingPool;
 use crate::shelf::errno::io_trouble;
 use program::{Program, Run};
 use std::fs;
@@ -55,7 +55,7 @@ pub struct FfmpegInspector {
     ffmpeg: Program,
     probe_within: Duration,
     decode_factor: f64,
-    apart: Arc<Apart>,
+    blocking_pool: Arc<BlockingPool>,
 }
 
 impl FfmpegInspector {
@@ -65,7 +65,7 @@ impl FfmpegInspector {
             ffmpeg: Program::new("ffmpeg", options.ffmpeg),
             probe_within: options.probe_within,
             decode_factor: options.decode_factor.clamp(0.0, 1_000.0),
-            apart: Arc::new(Apart::new(options.patience)),
+            blocking_pool: Arc::new(BlockingPool::new(options.patience)),
         }
     }
 
@@ -96,7 +96,7 @@ impl FfmpegInspector {
     /// The size of what is a file of its own; a link might lead anywhere.
     async fn size(&self, file: &LocalPath) -> Result<u64, Trouble> {
         let path = path_of(file);
-        let looking = self.apart.run(file.to_string(), move |_| match fs::symlink_metadata(&path) {
+        let looking = self.blocking_pool.run(file.to_string(), move |_| match fs::symlink_metadata(&path) {
             Ok(found) if found.is_file() => Ok(found.len()),
             Ok(_) => Err(invalid(&path, "it is not a regular file")),
             Err(error) if error.kind() == ErrorKind::NotFound => Err(invalid(&path, "it is not there")),

@@ -1,12 +1,12 @@
 //! What a render worker needs of the world: nexrender, ffmpeg and a NAS.
 //!
-//! Reading order: [`farm`] (nexrender over HTTP: `address`, `call`), `apart` (file work that may hang, away from the
+//! Reading order: [`farm`] (nexrender over HTTP: `address`, `call`), `blocking_pool` (file work that may hang, away from the
 //! runtime), [`inspector`] (`program`, `probe`, `decode`, `poster`) and [`shelf`] (`errno`, [`place`](shelf::place),
 //! `folder`, `staged`, `content`, `copy`, `publish`, `sweep`).
 
 pub mod farm;
 
-mod apart;
+mod blocking_pool;
 
 pub mod inspector;
 pub mod shelf;

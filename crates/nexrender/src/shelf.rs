@@ -13,7 +13,7 @@ mod publish;
 mod staged;
 mod sweep;
 
-use crate::apart::{Apart, Pulse};
+use crate::blocking_pool::{BlockingPool, Pulse};
 use errno::io_trouble;
 use folder::Folder;
 use place::Place;
@@ -71,31 +71,31 @@ impl ShelfOptions {
 #[derive(Clone, Debug)]
 pub struct NasShelf {
     options: Arc<ShelfOptions>,
-    apart: Arc<Apart>,
+    blocking_pool: Arc<BlockingPool>,
     clock: Arc<dyn Clock>,
 }
 
 impl NasShelf {
     /// Touches nothing yet. The clock tells how old parts are.
     pub fn new(options: ShelfOptions, clock: Arc<dyn Clock>) -> Self {
-        let apart = Arc::new(Apart::new(options.patience));
-        Self { options: Arc::new(options), apart, clock }
+        let blocking_pool = Arc::new(BlockingPool::new(options.patience));
+        Self { options: Arc::new(options), blocking_pool, clock }
     }
 
     /// Does something with files where nobody else has to wait for it.
-    fn apart<T: Send + 'static>(
+    fn on_pool<T: Send + 'static>(
         &self,
         what: &LocalPath,
         work: impl FnOnce(&ShelfOptions, &Pulse) -> Result<T, Trouble> + Send + 'static,
     ) -> Asking<'_, T> {
         let (options, what) = (self.options.clone(), what.to_string());
-        Box::pin(async move { self.apart.run(what, move |pulse| work(&options, pulse)).await })
+        Box::pin(async move { self.blocking_pool.run(what, move |pulse| work(&options, pulse)).await })
     }
 }
 
 impl Shelf for NasShelf {
     fn check(&self) -> Asking<'_, ()> {
-        self.apart(&self.options.output.folder, |options, _| {
+        self.on_pool(&self.options.output.folder, |options, _| {
             options.staging.open()?;
             try_to_write(&options.output.open()?)
         })
@@ -104,7 +104,7 @@ impl Shelf for NasShelf {
     fn settled<'a>(&'a self, staged: &'a LocalPath, quiet: Duration) -> Asking<'a, Option<Sight>> {
         let look = || {
             let file = staged.clone();
-            self.apart(staged, move |options, _| staged::look_at(&options.staging, &file))
+            self.on_pool(staged, move |options, _| staged::look_at(&options.staging, &file))
         };
         Box::pin(async move {
             let Some(before) = look().await? else { return Ok(None) };
@@ -116,12 +116,12 @@ impl Shelf for NasShelf {
 
     fn copy<'a>(&'a self, staged: &'a LocalPath, output: &'a Output) -> Asking<'a, Content> {
         let (file, output) = (staged.clone(), output.clone());
-        self.apart(staged, move |options, pulse| copy::copy_beside(options, &file, &output, pulse))
+        self.on_pool(staged, move |options, pulse| copy::copy_beside(options, &file, &output, pulse))
     }
 
     fn publish<'a>(&'a self, output: &'a Output, content: &'a Content) -> Asking<'a, LocalPath> {
         let (output, content) = (output.clone(), content.clone());
-        self.apart(&self.options.output.folder, move |options, pulse| {
+        self.on_pool(&self.options.output.folder, move |options, pulse| {
             let root = options.output.open()?;
             match root.enter(&output.folder)? {
                 Some(folder) => publish::publish(&folder, &output, &content, pulse),
@@ -132,7 +132,7 @@ impl Shelf for NasShelf {
 
     fn published<'a>(&'a self, output: &'a Output) -> Asking<'a, Option<Content>> {
         let output = output.clone();
-        self.apart(&self.options.output.folder, move |options, pulse| {
+        self.on_pool(&self.options.output.folder, move |options, pulse| {
             match options.output.open()?.enter(&output.folder)? {
                 Some(folder) => publish::published(&folder, &output, pulse),
                 None => Ok(None),
@@ -142,7 +142,7 @@ impl Shelf for NasShelf {
 
     fn discard<'a>(&'a self, staged: &'a LocalPath) -> Asking<'a, ()> {
         let file = staged.clone();
-        self.apart(staged, move |options, _| match staged::descend(&options.staging, &file)? {
+        self.on_pool(staged, move |options, _| match staged::descend(&options.staging, &file)? {
             Some((folder, name)) => folder.remove(&name),
             None => Ok(()),
         })
@@ -150,7 +150,7 @@ impl Shelf for NasShelf {
 
     fn discard_part<'a>(&'a self, output: &'a Output) -> Asking<'a, ()> {
         let output = output.clone();
-        self.apart(&self.options.output.folder, move |options, _| {
+        self.on_pool(&self.options.output.folder, move |options, _| {
             match options.output.open()?.enter(&output.folder)? {
                 Some(folder) => folder.remove(&output.part),
                 None => Ok(()),
@@ -160,14 +160,14 @@ impl Shelf for NasShelf {
 
     fn left(&self, age: Duration) -> Asking<'_, Vec<(Uid, LocalPath)>> {
         let now = self.clock.now();
-        self.apart(&self.options.staging.folder, move |options, pulse| {
+        self.on_pool(&self.options.staging.folder, move |options, pulse| {
             sweep::left(&options.staging.open()?, age, now, pulse)
         })
     }
 
     fn sweep(&self, age: Duration) -> Asking<'_, u64> {
         let now = self.clock.now();
-        self.apart(&self.options.output.folder, move |options, pulse| {
+        self.on_pool(&self.options.output.folder, move |options, pulse| {
             sweep::sweep(&options.output.open()?, age, now, pulse)
         })
     }

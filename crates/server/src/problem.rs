@@ -4,7 +4,7 @@ use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use tidemill_domain::chain::Chain;
+use tidemill_domain::chain::ErrorChain;
 use tidemill_domain::code::{Code, Exit};
 use tidemill_engine::EngineError;
 use tidemill_engine::job::JobError;
@@ -187,7 +187,7 @@ impl IntoResponse for Problem {
 /// The cause goes to the log; the caller gets the code, and the database's own words never.
 impl From<&StoreError> for Problem {
     fn from(error: &StoreError) -> Self {
-        tracing::error!(error = %Chain(error), "a request failed at the database");
+        tracing::error!(error = %ErrorChain(error), "a request failed at the database");
         let detail = match error.code() {
             Code::DatabaseFailed | Code::DamagedRow => "the database reported an error".to_owned(),
             code => code.title().to_owned(),

@@ -1,4 +1,4 @@
-//! What can go wrong with a render, in classes: what is done about each is in `matrix.rs`.
+//! What can go wrong with a render, in classes: what is done about each is in `retry_rules.rs`.
 
 use crate::code::Code;
 

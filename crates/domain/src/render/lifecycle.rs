@@ -25,10 +25,10 @@ mod model_test;
 mod tests;
 
 use super::failure::{Failure, Trouble};
-use super::matrix::{Patience, Stage};
 use super::phase::Phase;
 use super::progress::Progress;
 use super::remote::Report;
+use super::retry_rules::{Patience, Stage};
 use super::status::Status;
 use super::uid::RenderId;
 use crate::backoff::BadBackoff;

@@ -156,7 +156,7 @@ mod tests {
     use super::*;
     use crate::lease::{Epoch, Fence};
     use crate::process::ProcessId;
-    use crate::render::matrix::Patience;
+    use crate::render::retry_rules::Patience;
     use crate::render::{Event, Failure, Policy, RenderId, Trouble, Work, decide};
     use std::time::Duration;
 

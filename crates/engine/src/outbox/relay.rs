@@ -19,7 +19,7 @@ use member::{Ended, Member};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
-use tidemill_domain::chain::Chain;
+use tidemill_domain::chain::ErrorChain;
 use tidemill_domain::code::Code;
 use tidemill_domain::outbox::exception::RetryPolicy;
 use tidemill_domain::outbox::relay::transactional_id;
@@ -212,5 +212,5 @@ fn short_pause(failures: u32) -> Duration {
 
 /// Warns of an error after which the same thing is tried again.
 fn warn(error: &StoreError, what: &str) {
-    tracing::warn!(error = %Chain(error), "{what}; will try again");
+    tracing::warn!(error = %ErrorChain(error), "{what}; will try again");
 }

@@ -6,7 +6,7 @@ use super::worker_context::WorkerContext;
 use crate::service::Service;
 use std::sync::Arc;
 use tidemill_domain::render::Trouble;
-use tidemill_domain::render::matrix::Remedy;
+use tidemill_domain::render::retry_rules::Remedy;
 
 /// Looks for as long as it is let.
 pub(super) async fn run(worker: Arc<WorkerContext>) {

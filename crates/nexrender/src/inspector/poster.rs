@@ -29,7 +29,7 @@ impl FfmpegInspector {
             let why = complaint.unwrap_or_else(|| "ffmpeg finds no picture in it".to_owned());
             return Err(invalid(&path_of(file), &why));
         }
-        let writing = self.apart.run(picture.to_string(), move |pulse| {
+        let writing = self.blocking_pool.run(picture.to_string(), move |pulse| {
             pulse.beat()?;
             write(&target, &ran.stdout).map_err(|error| io_trouble(target.display(), &error))
         });

@@ -1,7 +1,7 @@
 //! What files hold: read, hashed, and copied.
 
 use super::errno::io_trouble;
-use crate::apart::Pulse;
+use crate::blocking_pool::Pulse;
 use rustix::fs::{Advice, fadvise};
 use sha2::{Digest, Sha256};
 use std::fmt::{Display, Write as _};

@@ -5,7 +5,7 @@ use super::errno::{io_trouble, trouble};
 use super::folder::Folder;
 use super::staged::{Seen, descend};
 use super::{ReadBack, ShelfOptions};
-use crate::apart::Pulse;
+use crate::blocking_pool::Pulse;
 use rustix::fs::fstat;
 use std::fs::File;
 use std::io::Seek;

@@ -3,7 +3,7 @@
 use super::content::hash;
 use super::errno::{cannot_link, io_trouble, trouble};
 use super::folder::Folder;
-use crate::apart::Pulse;
+use crate::blocking_pool::Pulse;
 use rustix::fs::{AtFlags, CWD, RenameFlags, fstat, linkat, renameat, renameat_with, statat};
 use rustix::io::Errno;
 use std::fs::File;

@@ -2,7 +2,7 @@
 //! nodes have left, which may be too late for anybody.
 
 use super::folder::{Folder, is_file};
-use crate::apart::Pulse;
+use crate::blocking_pool::Pulse;
 use rustix::fs::Stat;
 use std::time::Duration;
 use tidemill_domain::render::name::part_of;

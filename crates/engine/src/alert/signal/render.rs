@@ -5,7 +5,7 @@ use super::{Observing, Signal, number, whole};
 use crate::render::gauge::Standing;
 use std::sync::Arc;
 use std::time::Duration;
-use tidemill_domain::render::matrix::is_told;
+use tidemill_domain::render::retry_rules::is_told;
 use tidemill_domain::render::{Failure, Status};
 use tidemill_domain::time::{Clock, Monotonic};
 use tidemill_store::render::WorkerState;

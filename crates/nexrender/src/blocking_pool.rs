@@ -16,7 +16,7 @@ const THREADS_MAX: usize = 16;
 
 /// Where file work is done.
 #[derive(Debug)]
-pub(crate) struct Apart {
+pub(crate) struct BlockingPool {
     places: Arc<Semaphore>,
     patience: Duration,
 }
@@ -53,7 +53,7 @@ impl Drop for Waiting {
     }
 }
 
-impl Apart {
+impl BlockingPool {
     /// Work that does not move for `patience` is given up.
     pub(crate) fn new(patience: Duration) -> Self {
         Self { places: Arc::new(Semaphore::new(THREADS_MAX)), patience }
@@ -114,11 +114,11 @@ mod tests {
 
     #[tokio::test]
     async fn work_that_hangs_is_given_up_and_learns_of_it() {
-        let apart = Apart::new(SHORT);
+        let blocking_pool = BlockingPool::new(SHORT);
         let (release, hang) = mpsc::channel::<()>();
         let (tell, told) = mpsc::channel();
 
-        let trouble = apart
+        let trouble = blocking_pool
             .run("/mnt/nas", move |pulse| {
                 let _released = hang.recv();
                 tell.send(pulse.beat().is_err()).unwrap();
@@ -138,9 +138,9 @@ mod tests {
 
     #[tokio::test]
     async fn work_that_moves_may_take_longer_than_anybody_would_wait() {
-        let apart = Apart::new(SHORT * 5);
+        let blocking_pool = BlockingPool::new(SHORT * 5);
 
-        let done = apart.run("a large file", |pulse| {
+        let done = blocking_pool.run("a large file", |pulse| {
             for _ in 0..40 {
                 thread::sleep(SHORT / 4);
                 pulse.beat()?;
@@ -153,26 +153,26 @@ mod tests {
 
     #[tokio::test]
     async fn whoever_hangs_does_not_take_every_thread() {
-        let apart = Apart::new(SHORT);
+        let blocking_pool = BlockingPool::new(SHORT);
         let (release, hang) = mpsc::channel::<()>();
         let hang = Arc::new(std::sync::Mutex::new(hang));
         for _ in 0..THREADS_MAX {
             let hang = hang.clone();
-            let hung = apart.run("x", move |_| {
+            let hung = blocking_pool.run("x", move |_| {
                 let _released = hang.lock().unwrap().recv();
                 Ok(())
             });
             hung.await.unwrap_err();
         }
 
-        let refused = apart.run("y", |_| Ok(())).await.unwrap_err();
+        let refused = blocking_pool.run("y", |_| Ok(())).await.unwrap_err();
         drop(release);
-        let mut again = apart.run("z", |_| Ok(())).await;
+        let mut again = blocking_pool.run("z", |_| Ok(())).await;
         for _ in 0..100 {
             if again.is_ok() {
                 break;
             }
-            again = apart.run("z", |_| Ok(())).await;
+            again = blocking_pool.run("z", |_| Ok(())).await;
         }
 
         assert!(refused.message.contains("have not come back"), "{}", refused.message);
