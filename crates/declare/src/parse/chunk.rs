@@ -6,13 +6,13 @@ use crate::document::{Content, Node};
 use crate::model::{At, ChunkFile, PartitionBy, PartitionsFile, RetryFile, SkipFile};
 use std::time::Duration;
 use tidemill_domain::item::ErrorKind;
-use tidemill_engine::job::chunk;
+use tidemill_engine::job::chunk_step;
 
 /// Items of a chunk are kept in memory until it commits.
 const CHUNK_MAX: u64 = 1_000_000;
 
 /// What the engine runs at most, so that no file is accepted whose job it would refuse.
-const THREADS_MAX: u64 = chunk::THREADS_MAX as u64;
+const THREADS_MAX: u64 = chunk_step::THREADS_MAX as u64;
 
 /// More partitions at once than any host has processors only wait for each other.
 const CONCURRENCY_MAX: u64 = 256;

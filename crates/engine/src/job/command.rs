@@ -1,12 +1,12 @@
 //! Command steps: a program of the author's, supervised until it and whatever it has started have ended.
 //!
-//! Reading order: [`CommandSpec`] (what to run), `group` (how nothing of it outlives us), `earlier` (what an earlier
+//! Reading order: [`CommandSpec`] (what to run), `group` (how nothing of it outlives us), `previous_run` (what an earlier
 //! run may have left), `environment` (what it is told), `output` (what it says), `supervise` (how it ends).
 
-mod earlier;
 mod environment;
 mod group;
 mod output;
+mod previous_run;
 mod supervise;
 
 use crate::job::component::Delivery;
@@ -241,7 +241,7 @@ where
     }
 
     async fn run(&self, task: &mut StepTask) -> Result<StepEnd, StepFailure> {
-        earlier::end(task).await?;
+        previous_run::end(task).await?;
         if task.shall_stop() {
             return Ok(StepEnd::Stopped);
         }
@@ -253,7 +253,7 @@ where
         let group =
             Group::form().await.map_err(|error| failed(format!("its guard cannot be started: {error}")))?;
         // Recorded before it runs: whoever goes on after a crash has to know of it.
-        earlier::remember(task, &group);
+        previous_run::remember(task, &group);
         task.remember().await?;
         task.check()?;
         crash_point!("command_before_start");
@@ -264,7 +264,7 @@ where
             Err(error) => Ended::NotStarted(error),
         };
         crash_point!("command_after_end");
-        earlier::forget(task);
+        previous_run::forget(task);
         if let Ended::Exited(number) = ended {
             task.context.put(EXIT_CODE, number);
         }

@@ -1,12 +1,9 @@
 //! The launcher: starts executions in this process, and lets operators act on any.
 
-mod launching;
-mod next;
-
 use crate::error::EngineError;
 use crate::job::definition::{Job, JobRegistry};
 use crate::job::error::JobError;
-use crate::job::runner::Runner;
+use crate::job::run_job::Runner;
 use crate::job::stop::{StopSignal, StopSwitch, Urgency};
 use crate::lease::HeldLease;
 use crate::pool::{Pools, PoolsOnDemand};
@@ -21,8 +18,6 @@ use tidemill_domain::time::Clock;
 use tidemill_store::job::{Launched, stop_topic};
 use tidemill_store::{Store, StoreError};
 use tokio::task::JoinHandle;
-
-pub use launching::Launching;
 
 /// How often to look for a stop that nobody called out.
 const STOP_PAUSE: Duration = Duration::from_secs(2);
@@ -64,23 +59,23 @@ impl Running {
 /// Starts executions in this process. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Launcher {
-    inner: Arc<Inner>,
-    pools: PoolsOnDemand,
-    running_max: usize,
-    accepts_change: bool,
+    pub(super) inner: Arc<Inner>,
+    pub(super) pools: PoolsOnDemand,
+    pub(super) running_max: usize,
+    pub(super) accepts_change: bool,
 }
 
 #[derive(Debug)]
-struct Inner {
-    store: Store,
-    process: Process,
-    clock: Arc<dyn Clock>,
-    jobs: JobRegistry,
-    running: Mutex<HashMap<ExecutionId, StopSwitch>>,
+pub(super) struct Inner {
+    pub(super) store: Store,
+    pub(super) process: Process,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) jobs: JobRegistry,
+    pub(super) running: Mutex<HashMap<ExecutionId, StopSwitch>>,
     /// Stops the partitions of other processes' executions that run here.
-    partition_stop: StopSwitch,
+    pub(super) partition_stop: StopSwitch,
     /// One for each of them.
-    partitions: Arc<()>,
+    pub(super) partitions: Arc<()>,
 }
 
 impl Launcher {
@@ -242,7 +237,7 @@ impl Launcher {
         Ok(launching.committed())
     }
 
-    fn start(&self, job: Job, launched: Launched, lease: HeldLease) -> Running {
+    pub(super) fn start(&self, job: Job, launched: Launched, lease: HeldLease) -> Running {
         let execution = launched.execution;
         let switch = StopSwitch::default();
         self.running().insert(execution, switch.clone());
@@ -290,7 +285,7 @@ impl Launcher {
         }
     }
 
-    fn running(&self) -> MutexGuard<'_, HashMap<ExecutionId, StopSwitch>> {
+    pub(super) fn running(&self) -> MutexGuard<'_, HashMap<ExecutionId, StopSwitch>> {
         self.inner.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

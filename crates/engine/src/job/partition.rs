@@ -1,14 +1,14 @@
 //! Steps that are divided: a partitioner names the parts, and a worker step runs once for each.
 //!
 //! `manage` is the divided step itself, which also runs partitions; `worker` runs those of other processes' jobs;
-//! `run` is one partition; `by` has ready-made partitioners.
+//! `run_partition` is one partition; `partitioners` has ready-made partitioners.
 
-mod by;
 mod manage;
-mod run;
+mod partitioners;
+mod run_partition;
 mod worker;
 
-use crate::job::made::Said;
+use crate::job::describe::Described;
 use crate::job::scope::StepScope;
 use crate::job::step::{BoxFuture, Step, StepBody, StepEnd, StepFailure, StepTask};
 use serde_json::Value;
@@ -18,7 +18,7 @@ use tidemill_domain::item::ItemError;
 use tidemill_domain::job::ExecutionContext;
 use tidemill_domain::job::spark::Granted;
 
-pub use by::RangePartitioner;
+pub use partitioners::RangePartitioner;
 #[cfg(test)]
 pub(crate) use worker::PACE as WORKER_PACE;
 pub use worker::run as run_worker;
@@ -198,16 +198,16 @@ impl StepBody for PartitionedStep {
         self.grid == Grid::Granted
     }
 
-    fn made(&self) -> Vec<Said> {
+    fn describe(&self) -> Vec<Described> {
         let grid = match self.grid {
             Grid::Fixed(grid) => grid.to_string(),
             Grid::Granted => "as many as the pool grants".to_owned(),
         };
-        let mut made = vec![("partitions", grid)];
-        made.extend(self.concurrency.map(|concurrency| ("at once", concurrency.to_string())));
-        made.push(("worker", self.worker.name().to_owned()));
-        made.extend(self.worker.made());
-        made
+        let mut all = vec![("partitions", grid)];
+        all.extend(self.concurrency.map(|concurrency| ("at once", concurrency.to_string())));
+        all.push(("worker", self.worker.name().to_owned()));
+        all.extend(self.worker.describe());
+        all
     }
 
     fn check(&self) -> Result<(), String> {

@@ -1,13 +1,13 @@
 //! A step: a name, when it may run, and a body that does the work.
 
-use crate::job::chunk::ChunkStepStart;
+use crate::job::chunk_step::ChunkStepStart;
 use crate::job::component::Delivery;
 use crate::job::definition::Job;
+use crate::job::describe::Described;
 use crate::job::job_step::JobStep;
 use crate::job::listener::StepListener;
-use crate::job::made::Said;
 use crate::job::partition::{PartitionedStep, Partitioner};
-use crate::job::runner::StepRunner;
+use crate::job::run_step::StepRunner;
 use crate::job::scope::{ChunkScope, StepScope};
 use crate::job::stop::StopSignal;
 use crate::job::tasklet::{Tasklet, TaskletStep};
@@ -196,7 +196,7 @@ pub(crate) trait StepBody: Send + Sync {
     }
 
     /// What was said of it when it was defined.
-    fn made(&self) -> Vec<Said> {
+    fn describe(&self) -> Vec<Described> {
         Vec::new()
     }
 
@@ -318,7 +318,7 @@ impl Progress {
 }
 
 impl StepTask {
-    pub(in crate::job) fn new(
+    pub(super) fn new(
         scope: StepScope,
         (counters, context): (Counters, ExecutionContext),
         StepRunner { lease, stop, clock, pools }: StepRunner,

@@ -5,7 +5,7 @@
 //! parent-death signal would reach only the command itself, not what it has started, and needs `unsafe` or another
 //! program to be set. The guard also lets the group be recorded before the command is in it.
 
-use super::earlier::Trace;
+use super::previous_run::Trace;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::io;
 use std::process::Stdio;

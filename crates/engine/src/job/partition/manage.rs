@@ -1,8 +1,8 @@
 //! The divided step itself: makes the partitions, runs some of them, and waits for all.
 
 use super::PartitionedStep;
-use super::run::{self, Common};
-use crate::job::runner::step_seed;
+use super::run_partition::{self, Common};
+use crate::job::run_job::step_seed;
 use crate::job::step::{StepEnd, StepFailure, StepTask};
 use crate::job::stop::Urgency;
 use std::time::Duration;
@@ -143,7 +143,7 @@ impl Managing<'_> {
             manager: Some(self.id()),
             limit: u32::try_from(room).unwrap_or(u32::MAX),
         };
-        let claimed = match run::claim(scope.store(), &self.task.process, &claim).await {
+        let claimed = match run_partition::claim(scope.store(), &self.task.process, &claim).await {
             Ok(claimed) => claimed,
             // The next round tries again, as long as the lease on the execution is ours.
             Err(error) if error.is_transient() => {

@@ -1,6 +1,6 @@
 //! Runs partitions of jobs that other processes run.
 
-use super::run::{self, Common};
+use super::run_partition::{self, Common};
 use crate::job::definition::Job;
 use crate::job::launcher::{Launcher, watch_for_stop};
 use crate::job::step::Step;
@@ -72,7 +72,7 @@ async fn take(
         manager: None,
         limit: u32::try_from(room).unwrap_or(u32::MAX),
     };
-    let claimed = run::claim(launcher.store(), launcher.process(), &claim).await?;
+    let claimed = run_partition::claim(launcher.store(), launcher.process(), &claim).await?;
     let count = claimed.len();
     executions.forget_ended();
     for (claimed, lease) in claimed {

@@ -35,7 +35,7 @@ fn steps(job: &Job) -> Markup {
                     th scope="row" { (step.name()) }
                     td { (step.type_word()) }
                     td.long {
-                        @for (what, said) in step.made() { div { span.soft { (what) ": " } (said) } }
+                        @for (what, said) in step.describe() { div { span.soft { (what) ": " } (said) } }
                     }
                 }
             }

@@ -3,8 +3,8 @@
 //! Nothing of it is kept here that a crash could lose. A process that dies leaves its units to whoever finds that its
 //! execution has ended ([`recovery`](crate::job::recovery)).
 
-use super::record::Lost;
-use super::step::StepRunner;
+use super::execution::Lost;
+use super::run_step::StepRunner;
 use crate::job::scope::StepScope;
 use crate::job::stop::Urgency;
 use crate::pool::{Ask, AskPart, Hold, PoolError, Pools};

@@ -14,7 +14,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// Why there is nothing to record: this process may not or cannot. Whoever finds the execution without an owner
 /// records that it failed.
 #[derive(Debug)]
-pub(in crate::job) struct Lost;
+pub(super) struct Lost;
 
 /// What is recorded of an execution on its way.
 pub(super) enum Entry<'a> {

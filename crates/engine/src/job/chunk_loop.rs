@@ -1,8 +1,9 @@
 //! What a chunk step does: it asks the pure algorithm what comes next, and does it.
 
-use super::hand::{Ahead, InHand};
-use super::supply::Supply;
-use super::{Listeners, Options, preparing};
+use super::chunk_buffer::{Ahead, ChunkBuffer};
+use super::chunk_source::ChunkSource;
+use super::chunk_step::{Listeners, Options};
+use super::prepare_chunk;
 use crate::job::component::{ItemProcessor, ItemWriter};
 use crate::job::reject::RejectSink;
 use crate::job::scope::ChunkScope;
@@ -32,7 +33,7 @@ pub(super) fn kind_of(error: &ItemError, phase: Phase) -> ErrorKind {
 }
 
 /// A chunk step at work.
-pub(super) struct Working<'a, I, O, P, W> {
+pub(super) struct ChunkLoop<'a, I, O, P, W> {
     pub(super) options: &'a Options<I>,
     pub(super) listeners: &'a Listeners<I, O>,
     pub(super) processor: P,
@@ -47,7 +48,7 @@ pub(super) struct Working<'a, I, O, P, W> {
     pub(super) task: &'a mut StepTask,
 }
 
-impl<I, O, P, W> Working<'_, I, O, P, W>
+impl<I, O, P, W> ChunkLoop<'_, I, O, P, W>
 where
     I: Send + Sync + 'static,
     O: Send + Sync + 'static,
@@ -55,23 +56,23 @@ where
     W: ItemWriter<O>,
 {
     /// Chunk after chunk, until there is no more, it shall stop, or something fails.
-    pub(super) async fn all(&mut self, supply: &mut Supply<I, O, P, W>) -> Result<StepEnd, StepFailure> {
+    pub(super) async fn all(&mut self, source: &mut ChunkSource<I, O, P, W>) -> Result<StepEnd, StepFailure> {
         loop {
             if self.task.shall_stop() {
                 return Ok(StepEnd::Stopped);
             }
             self.task.check()?;
             let next = tokio::select! {
-                next = supply.next(&mut self.processor, &mut self.writer) => next,
+                next = source.next(&mut self.processor, &mut self.writer) => next,
                 () = self.task.stop.asked(Urgency::AtChunkEnd) => return Ok(StepEnd::Stopped),
                 () = self.task.lost() => return Err(StepFailure::LeaseLost),
             };
             let Some(next) = next else {
                 return Err(StepFailure::failed(Code::ExecutionFailed, "the reader has ended in a panic"));
             };
-            let hand = next?;
-            let has_ended = hand.has_ended;
-            supply.during(self.one(hand)).await?;
+            let buffer = next?;
+            let has_ended = buffer.has_ended;
+            source.during(self.one(buffer)).await?;
             if has_ended {
                 return Ok(StepEnd::Completed(ExitStatus::completed()));
             }
@@ -79,13 +80,13 @@ where
     }
 
     /// One chunk, to its commit or to the end of the step.
-    async fn one(&mut self, mut hand: InHand<I, O>) -> Result<(), StepFailure> {
+    async fn one(&mut self, mut buffer: ChunkBuffer<I, O>) -> Result<(), StepFailure> {
         let mut chunk = Chunk::new(self.options.policy.as_ref(), self.task.counters.skips());
-        hand.tell(&mut chunk);
+        buffer.tell(&mut chunk);
         self.before_chunk();
         self.number += 1;
         let span = if self.number % SPAN_EVERY == 1 {
-            tracing::info_span!("chunk", chunk.number = self.number, chunk.items = hand.items.len())
+            tracing::info_span!("chunk", chunk.number = self.number, chunk.items = buffer.items.len())
         } else {
             tracing::Span::none()
         };
@@ -93,31 +94,35 @@ where
             "chunk {} of step {} has {} items",
             self.number,
             self.task.scope.step(),
-            hand.items.len()
+            buffer.items.len()
         );
-        let done = self.drive(&mut chunk, &mut hand).instrument(span).await;
-        hand.timer.stop(&*self.task.clock, self.task.scope.job(), self.task.scope.defined_step());
+        let done = self.drive(&mut chunk, &mut buffer).instrument(span).await;
+        buffer.timer.stop(&*self.task.clock, self.task.scope.job(), self.task.scope.defined_step());
         done
     }
 
-    async fn drive(&mut self, chunk: &mut Chunk<'_>, hand: &mut InHand<I, O>) -> Result<(), StepFailure> {
+    async fn drive(
+        &mut self,
+        chunk: &mut Chunk<'_>,
+        buffer: &mut ChunkBuffer<I, O>,
+    ) -> Result<(), StepFailure> {
         loop {
             // A processor that never waits must not keep heartbeats and stops from being heard.
             tokio::task::coop::consume_budget().await;
             match chunk.next_action() {
-                Action::Process(index) => self.process(chunk, hand, index).await,
-                Action::Announce(skip) => self.announce(skip, hand).await?,
-                Action::Write(indices) => self.write(chunk, hand, &indices).await?,
-                Action::Commit => self.commit(chunk, hand).await?,
-                Action::RollBack => self.roll_back(chunk, hand).await?,
+                Action::Process(index) => self.process(chunk, buffer, index).await,
+                Action::Announce(skip) => self.announce(skip, buffer).await?,
+                Action::Write(indices) => self.write(chunk, buffer, &indices).await?,
+                Action::Commit => self.commit(chunk, buffer).await?,
+                Action::RollBack => self.roll_back(chunk, buffer).await?,
                 Action::Done => return Ok(()),
-                Action::Fail(failure) => return Err(self.failed(failure, hand)),
+                Action::Fail(failure) => return Err(self.failed(failure, buffer)),
             }
         }
     }
 
-    async fn process(&mut self, chunk: &mut Chunk<'_>, hand: &mut InHand<I, O>, index: usize) {
-        let item = &hand.items[index];
+    async fn process(&mut self, chunk: &mut Chunk<'_>, buffer: &mut ChunkBuffer<I, O>, index: usize) {
+        let item = &buffer.items[index];
         if P::pass_through(std::slice::from_ref(item)).is_some() {
             return chunk.processed(index, Processed::Output);
         }
@@ -125,9 +130,9 @@ where
             listener.before_process(item);
         }
         // In the first attempt they are asked for in order, so what was done ahead is that of this item.
-        let outcome = match hand.ahead.outcomes.pop_front() {
+        let outcome = match buffer.ahead.outcomes.pop_front() {
             Some(outcome) => outcome,
-            None => preparing::process(&mut self.processor, item).await,
+            None => prepare_chunk::process(&mut self.processor, item).await,
         };
         let outcome = match outcome {
             Ok(output) => {
@@ -135,7 +140,7 @@ where
                     listener.after_process(item, output.as_ref());
                 }
                 let outcome = if output.is_some() { Processed::Output } else { Processed::Filtered };
-                hand.outputs[index] = output;
+                buffer.outputs[index] = output;
                 outcome
             }
             Err(error) => {
@@ -143,7 +148,7 @@ where
                     listener.on_process_error(item, &error);
                 }
                 let kind = kind_of(&error, Phase::Process);
-                hand.fail(index, error);
+                buffer.fail(index, error);
                 Processed::Failed(kind)
             }
         };
@@ -153,24 +158,25 @@ where
     async fn write(
         &mut self,
         chunk: &mut Chunk<'_>,
-        hand: &mut InHand<I, O>,
+        buffer: &mut ChunkBuffer<I, O>,
         indices: &[usize],
     ) -> Result<(), StepFailure> {
         let has_savepoint = chunk.needs_savepoint();
         if has_savepoint {
-            hand.scope.tx().await?.savepoint().await?;
+            buffer.scope.tx().await?.savepoint().await?;
         }
-        let (ahead, scope) = (&mut hand.ahead, &mut hand.scope);
-        let written = match P::pass_through(&hand.items) {
+        let (ahead, scope) = (&mut buffer.ahead, &mut buffer.scope);
+        let written = match P::pass_through(&buffer.items) {
             // Items that pass through are either all written, or one by one in a scan.
             Some(all) if indices.len() == all.len() => self.write_slice(all, ahead, scope).await,
             Some(all) => self.write_slice(&all[indices[0]..=indices[0]], ahead, scope).await,
             None => {
-                let batch: Vec<O> = indices.iter().filter_map(|&index| hand.outputs[index].take()).collect();
+                let batch: Vec<O> =
+                    indices.iter().filter_map(|&index| buffer.outputs[index].take()).collect();
                 let written = self.write_slice(&batch, ahead, scope).await;
                 if written.is_err() {
                     for (&index, output) in indices.iter().zip(batch) {
-                        hand.outputs[index] = Some(output);
+                        buffer.outputs[index] = Some(output);
                     }
                 }
                 written
@@ -180,12 +186,12 @@ where
             Ok(()) => Ok(()),
             Err(error) => {
                 let kind = kind_of(&error, Phase::Write);
-                if has_savepoint && hand.scope.has_begun() {
-                    hand.scope.tx().await?.rollback_to_savepoint().await?;
+                if has_savepoint && buffer.scope.has_begun() {
+                    buffer.scope.tx().await?.rollback_to_savepoint().await?;
                 }
                 match indices {
-                    [one] => hand.fail(*one, error),
-                    _ => hand.write_error = Some(error),
+                    [one] => buffer.fail(*one, error),
+                    _ => buffer.write_error = Some(error),
                 }
                 Err(kind)
             }
@@ -205,7 +211,7 @@ where
         }
         let written = match std::mem::take(&mut ahead.is_written) {
             true => Ok(()),
-            false => preparing::write(&mut self.writer, items, scope).await,
+            false => prepare_chunk::write(&mut self.writer, items, scope).await,
         };
         for listener in &self.listeners.item {
             match &written {
@@ -217,24 +223,28 @@ where
     }
 
     /// Announces the skips, saves what is remembered and counted, and commits.
-    async fn commit(&mut self, chunk: &mut Chunk<'_>, hand: &mut InHand<I, O>) -> Result<(), StepFailure> {
+    async fn commit(
+        &mut self,
+        chunk: &mut Chunk<'_>,
+        buffer: &mut ChunkBuffer<I, O>,
+    ) -> Result<(), StepFailure> {
         for skip in chunk.take_skips() {
-            self.announce(skip, hand).await?;
+            self.announce(skip, buffer).await?;
         }
         if chunk.is_complete() {
             self.task.context.remove(OFFSET);
-            replace(&mut self.task.context, &self.position, &hand.position);
-            self.position = std::mem::take(&mut hand.position);
+            replace(&mut self.task.context, &self.position, &buffer.position);
+            self.position = std::mem::take(&mut buffer.position);
             self.settled = 0;
         } else {
             self.task.context.put(OFFSET, self.settled + chunk.offset() as u64);
         }
         self.writer.update(&mut self.task.context)?;
         if let Some(rejects) = &mut self.rejects {
-            rejects.flush(&mut hand.scope, &mut self.task.context).await?;
+            rejects.flush(&mut buffer.scope, &mut self.task.context).await?;
         }
         let contribution = chunk.counters();
-        if let Err(failure) = self.task.commit(&mut hand.scope, contribution).await {
+        if let Err(failure) = self.task.commit(&mut buffer.scope, contribution).await {
             // As if the chunk had never been: its rows are not there, so they are not counted either.
             // The step ends here: what its files got with this chunk is cut off when it is opened again.
             self.task.counters.rollback += 1;
@@ -254,8 +264,12 @@ where
         Ok(())
     }
 
-    async fn roll_back(&mut self, chunk: &mut Chunk<'_>, hand: &mut InHand<I, O>) -> Result<(), StepFailure> {
-        hand.scope.roll_back().await;
+    async fn roll_back(
+        &mut self,
+        chunk: &mut Chunk<'_>,
+        buffer: &mut ChunkBuffer<I, O>,
+    ) -> Result<(), StepFailure> {
+        buffer.scope.roll_back().await;
         self.writer.roll_back().await?;
         if let Some(rejects) = &mut self.rejects {
             rejects.roll_back().await?;
@@ -269,7 +283,7 @@ where
         if chunk.is_failing() {
             return Ok(());
         }
-        self.before_repetition(chunk, hand).await
+        self.before_repetition(chunk, buffer).await
     }
 }
 

@@ -73,7 +73,7 @@ pub(super) struct ReadError {
 }
 
 /// What the reading task works with.
-pub(super) struct Reading<R: ItemReader, O> {
+pub(super) struct ReadingTask<R: ItemReader, O> {
     pub(super) reader: R,
     pub(super) completion: Completion<R::Item>,
     pub(super) policy: Option<FaultPolicy>,
@@ -83,7 +83,7 @@ pub(super) struct Reading<R: ItemReader, O> {
     pub(super) leave_out: u64,
 }
 
-impl<R: ItemReader, O: 'static> Reading<R, O> {
+impl<R: ItemReader, O: 'static> ReadingTask<R, O> {
     /// Reads a chunk for each permit, until there is nothing more or nobody wants it. Returns the reader, so that it
     /// can be closed.
     pub(super) async fn run(
@@ -157,7 +157,7 @@ impl<R: ItemReader, O: 'static> Reading<R, O> {
     }
 
     fn may_be_skipped(&self, error: &ItemError) -> bool {
-        let kind = super::working::kind_of(error, Phase::Read);
+        let kind = super::chunk_loop::kind_of(error, Phase::Read);
         self.policy.as_ref().is_some_and(|policy| policy.skip.contains(&kind))
     }
 }

@@ -4,7 +4,7 @@
 //! Nothing is decided here. An error of processing is kept for its turn, where it is the first attempt. An error of
 //! writing may have come of a neighbour's uncommitted rows, so it is forgotten and the chunk is written at its turn.
 
-use super::hand::InHand;
+use super::chunk_buffer::ChunkBuffer;
 use crate::job::component::{ItemProcessor, ItemWriter};
 use crate::job::scope::ChunkScope;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(super) struct Lane<P, W> {
 
 /// A chunk that is being prepared, or is prepared and waits for its turn.
 pub(super) struct Preparation<I, O, P, W> {
-    pub(super) hand: InHand<I, O>,
+    pub(super) buffer: ChunkBuffer<I, O>,
     pub(super) lane: Lane<P, W>,
     /// Why the writer can no longer be used.
     pub(super) broken: Option<ItemError>,
@@ -34,14 +34,14 @@ where
     P: ItemProcessor<I, Output = O>,
     W: ItemWriter<O>,
 {
-    pub(super) fn new(hand: InHand<I, O>, lane: Lane<P, W>) -> Self {
-        Self { hand, lane, broken: None }
+    pub(super) fn new(buffer: ChunkBuffer<I, O>, lane: Lane<P, W>) -> Self {
+        Self { buffer, lane, broken: None }
     }
 
     /// Prepares it. Without a gate it is not written.
     pub(super) async fn run(mut self, gate: Option<Arc<Semaphore>>) -> Self {
         // Whether what could not be read may be skipped is known at its turn; if not, nothing is processed.
-        if self.hand.read_errors.is_empty()
+        if self.buffer.read_errors.is_empty()
             && self.process().await
             && let Some(gate) = gate
         {
@@ -52,16 +52,16 @@ where
 
     /// Processes the items in order, until one fails. Answers whether none did.
     async fn process(&mut self) -> bool {
-        let hand = &mut self.hand;
-        if P::pass_through(&hand.items).is_some() {
+        let buffer = &mut self.buffer;
+        if P::pass_through(&buffer.items).is_some() {
             return true;
         }
-        for item in &hand.items {
+        for item in &buffer.items {
             // A processor that never waits must not keep heartbeats and stops from being heard.
             tokio::task::coop::consume_budget().await;
             let outcome = process(&mut self.lane.processor, item).await;
             let has_failed = outcome.is_err();
-            hand.ahead.outcomes.push_back(outcome);
+            buffer.ahead.outcomes.push_back(outcome);
             if has_failed {
                 return false;
             }
@@ -72,20 +72,20 @@ where
     /// Writes what came out, once it may have a transaction open.
     async fn write(&mut self, gate: Arc<Semaphore>) {
         let Some(writer) = &mut self.lane.writer else { return };
-        let hand = &mut self.hand;
-        let outcomes = std::mem::take(&mut hand.ahead.outcomes);
+        let buffer = &mut self.buffer;
+        let outcomes = std::mem::take(&mut buffer.ahead.outcomes);
         let kept: Vec<bool> = outcomes.iter().map(|outcome| matches!(outcome, Ok(Some(_)))).collect();
         let batch: Vec<O> = outcomes.into_iter().filter_map(|outcome| outcome.ok().flatten()).collect();
-        let items = P::pass_through(&hand.items).unwrap_or(&batch);
+        let items = P::pass_through(&buffer.items).unwrap_or(&batch);
         let mut written = Ok(());
         if !items.is_empty() {
-            hand.ahead.permit = gate.acquire_owned().await.ok();
-            written = write(writer, items, &mut hand.scope).await;
+            buffer.ahead.permit = gate.acquire_owned().await.ok();
+            written = write(writer, items, &mut buffer.scope).await;
         }
         let mut batch = batch.into_iter();
-        hand.ahead.outcomes =
+        buffer.ahead.outcomes =
             kept.iter().map(|is_kept| Ok(is_kept.then(|| batch.next()).flatten())).collect();
-        hand.ahead.is_written = true;
+        buffer.ahead.is_written = true;
         if let Err(error) = written {
             tracing::debug!(%error, "a chunk could not be written ahead; it is written at its turn");
             self.release().await;
@@ -95,9 +95,9 @@ where
     /// Gives up what was written ahead: it is written again at its turn. What came out of the items is kept.
     pub(super) async fn release(&mut self) {
         // It is good until the transaction has ended.
-        let Some(_permit) = self.hand.ahead.permit.take() else { return };
-        self.hand.ahead.is_written = false;
-        self.hand.scope.roll_back().await;
+        let Some(_permit) = self.buffer.ahead.permit.take() else { return };
+        self.buffer.ahead.is_written = false;
+        self.buffer.scope.roll_back().await;
         if let Some(writer) = &mut self.lane.writer
             && let Err(error) = writer.roll_back().await
         {

@@ -1,7 +1,7 @@
 //! Who is told what about a chunk: listeners, rejects, and the reason of a failure.
 
-use super::hand::InHand;
-use super::working::{Working, kind_of};
+use super::chunk_buffer::ChunkBuffer;
+use super::chunk_loop::{ChunkLoop, kind_of};
 use crate::clock::jitter_unit;
 use crate::job::component::ItemProcessor;
 use crate::job::reject::Rejected;
@@ -11,7 +11,7 @@ use tidemill_domain::code::Code;
 use tidemill_domain::item::{ItemError, Phase};
 use tidemill_domain::job::chunk::{Chunk, Failure, FailureReason, Skip};
 
-impl<I, O, P, W> Working<'_, I, O, P, W>
+impl<I, O, P, W> ChunkLoop<'_, I, O, P, W>
 where
     P: ItemProcessor<I, Output = O>,
 {
@@ -19,16 +19,16 @@ where
     pub(super) async fn before_repetition(
         &mut self,
         chunk: &Chunk<'_>,
-        hand: &InHand<I, O>,
+        buffer: &ChunkBuffer<I, O>,
     ) -> Result<(), StepFailure> {
         let Some(retry) = chunk.retry() else {
             self.before_chunk();
             return Ok(());
         };
         let error = match retry.index {
-            Some(index) => hand.errors.get(&index),
+            Some(index) => buffer.errors.get(&index),
             // A chunk of one item keeps the error with the item.
-            None => hand.write_error.as_ref().or_else(|| hand.errors.get(&0)),
+            None => buffer.write_error.as_ref().or_else(|| buffer.errors.get(&0)),
         };
         if let Some(error) = error {
             for listener in &self.listeners.retry {
@@ -53,10 +53,14 @@ where
         }
     }
 
-    pub(super) async fn announce(&mut self, skip: Skip, hand: &InHand<I, O>) -> Result<(), StepFailure> {
+    pub(super) async fn announce(
+        &mut self,
+        skip: Skip,
+        buffer: &ChunkBuffer<I, O>,
+    ) -> Result<(), StepFailure> {
         let (item, error) = match skip.phase {
-            Phase::Read => (None, hand.read_errors.get(skip.index).map(|failed| &failed.error)),
-            Phase::Process | Phase::Write => (hand.items.get(skip.index), hand.errors.get(&skip.index)),
+            Phase::Read => (None, buffer.read_errors.get(skip.index).map(|failed| &failed.error)),
+            Phase::Process | Phase::Write => (buffer.items.get(skip.index), buffer.errors.get(&skip.index)),
         };
         let Some(error) = error else { return Ok(()) };
         for listener in &self.listeners.skip {
@@ -64,7 +68,7 @@ where
                 (Phase::Read, _) => listener.on_skip_in_read(error),
                 (Phase::Process, Some(item)) => listener.on_skip_in_process(item, error),
                 (Phase::Write, Some(item)) => {
-                    let output = hand.outputs.get(skip.index).and_then(Option::as_ref);
+                    let output = buffer.outputs.get(skip.index).and_then(Option::as_ref);
                     let passed = || P::pass_through(std::slice::from_ref(item)).and_then(<[O]>::first);
                     if let Some(output) = output.or_else(passed) {
                         listener.on_skip_in_write(output, error);
@@ -80,13 +84,13 @@ where
         Ok(())
     }
 
-    pub(super) fn failed(&self, failure: Failure, hand: &InHand<I, O>) -> StepFailure {
+    pub(super) fn failed(&self, failure: Failure, buffer: &ChunkBuffer<I, O>) -> StepFailure {
         let error = match (failure.phase, failure.index) {
-            (Phase::Read, Some(index)) => hand.read_errors.get(index).map(|failed| &failed.error),
-            (_, Some(index)) => hand.errors.get(&index),
+            (Phase::Read, Some(index)) => buffer.read_errors.get(index).map(|failed| &failed.error),
+            (_, Some(index)) => buffer.errors.get(&index),
             (_, None) => None,
         };
-        let error = error.or(hand.write_error.as_ref()).or_else(|| hand.errors.values().next());
+        let error = error.or(buffer.write_error.as_ref()).or_else(|| buffer.errors.values().next());
         let text = error.map_or_else(String::new, ItemError::text);
         let phase = failure.phase.as_str();
         let code = error.and_then(ItemError::code).unwrap_or(Code::ExecutionFailed);

@@ -1,7 +1,7 @@
 //! From step to step: in order, or as the exit codes say; flows within flows, and flows at the same time.
 
-use super::record::{Answer, Entry, Lost};
-use super::{Ended, Runner, StepOutcome, panic_text};
+use super::execution::{Answer, Entry, Lost};
+use super::run_job::{Ended, Runner, StepOutcome, panic_text};
 use crate::job::graph::{Decision, Node, StepFlow};
 use crate::job::step::BoxFuture;
 use std::sync::Arc;

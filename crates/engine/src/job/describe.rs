@@ -7,34 +7,34 @@ use tidemill_domain::job::pool::PoolUse;
 use tidemill_domain::job::step::StepRules;
 
 /// One thing that was said of a step: what it is about, and what was said.
-pub type Said = (&'static str, String);
+pub type Described = (&'static str, String);
 
 impl Step {
     /// What was said of it, in the order in which people want to know it; nothing of what goes without saying.
-    pub fn made(&self) -> Vec<Said> {
-        let mut made = self.body().made();
-        made.extend(self.pool_use().map(|wanted| ("pool", units(wanted))));
+    pub fn describe(&self) -> Vec<Described> {
+        let mut all = self.body().describe();
+        all.extend(self.pool_use().map(|wanted| ("pool", units(wanted))));
         let StepRules { allow_start_if_complete, start_limit } = self.rules();
         if start_limit != u32::MAX {
-            made.push(("starts", format!("at most {start_limit} in one instance")));
+            all.push(("starts", format!("at most {start_limit} in one instance")));
         }
         if allow_start_if_complete {
-            made.push(("when complete", "runs again in a restart".to_owned()));
+            all.push(("when complete", "runs again in a restart".to_owned()));
         }
-        made
+        all
     }
 }
 
 /// What a step tolerates.
-pub(crate) fn tolerated(policy: &FaultPolicy) -> Vec<Said> {
-    let mut made = Vec::new();
+pub(crate) fn tolerated(policy: &FaultPolicy) -> Vec<Described> {
+    let mut all = Vec::new();
     if policy.attempts_max > 1 && !policy.retry.is_empty() {
-        made.push(("retries", format!("{} attempts, of {}", policy.attempts_max, policy.retry)));
+        all.push(("retries", format!("{} attempts, of {}", policy.attempts_max, policy.retry)));
     }
     if !policy.skip.is_empty() {
-        made.push(("skips", format!("at most {}, of {}", policy.skip_limit, policy.skip)));
+        all.push(("skips", format!("at most {}, of {}", policy.skip_limit, policy.skip)));
     }
-    made
+    all
 }
 
 fn units(wanted: &PoolUse) -> String {
@@ -60,7 +60,7 @@ mod tests {
                 .writer(|_| Ok(ItemsWriter::default()))
         };
         let told = |step: Step| -> Vec<String> {
-            step.made().into_iter().map(|(what, said)| format!("{what}: {said}")).collect()
+            step.describe().into_iter().map(|(what, said)| format!("{what}: {said}")).collect()
         };
 
         assert_eq!(told(plain().build()), ["chunk: 500 items"]);

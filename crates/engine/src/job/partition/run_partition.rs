@@ -1,6 +1,8 @@
 //! One partition, from the claim to its end.
 
-use crate::job::runner::{AbortOnDrop, Ending, Lost, StepRunner, panic_text};
+use crate::job::execution::Lost;
+use crate::job::run_job::panic_text;
+use crate::job::run_step::{AbortOnDrop, Ending, StepRunner};
 use crate::job::scope::{StepScope, StepScopeParts};
 use crate::job::step::Step;
 use crate::job::stop::StopSignal;

@@ -11,10 +11,10 @@
 //! ends what stands still. And while a chunk is written at its turn, no later one has a transaction: an error that is
 //! counted then is one that would also be there with one thread.
 
-use super::hand::InHand;
-use super::preparing::{Lane, Preparation};
-use super::reading::ReadChunk;
-use super::supply::FromReader;
+use super::chunk_buffer::ChunkBuffer;
+use super::chunk_reader::ReadChunk;
+use super::chunk_source::ReaderHandle;
+use super::prepare_chunk::{Lane, Preparation};
 use crate::job::component::{ItemProcessor, ItemWriter};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -34,8 +34,8 @@ const HOLD: Duration = Duration::from_millis(400);
 const CALM: usize = 50;
 
 /// What a chunk step with several threads works with.
-pub(super) struct Lanes<I, O, P, W> {
-    reader: FromReader<I>,
+pub(super) struct ParallelChunks<I, O, P, W> {
+    reader: ReaderHandle<I>,
     idle: Vec<Lane<P, W>>,
     queue: VecDeque<Place<I, O, P, W>>,
     tasks: JoinSet<Preparation<I, O, P, W>>,
@@ -70,14 +70,14 @@ enum Event<I, O, P, W> {
     Tick,
 }
 
-impl<I, O, P, W> Lanes<I, O, P, W>
+impl<I, O, P, W> ParallelChunks<I, O, P, W>
 where
     I: Send + Sync + 'static,
     O: Send + Sync + 'static,
     P: ItemProcessor<I, Output = O>,
     W: ItemWriter<O>,
 {
-    pub(super) fn new(reader: FromReader<I>, lanes: Vec<Lane<P, W>>) -> Self {
+    pub(super) fn new(reader: ReaderHandle<I>, lanes: Vec<Lane<P, W>>) -> Self {
         let size = lanes.iter().filter(|lane| lane.writer.is_some()).count();
         let gate = (size > 0).then(|| Gate {
             permits: Arc::new(Semaphore::new(size)),
@@ -105,7 +105,7 @@ where
         &mut self,
         processor: &mut P,
         writer: &mut W,
-    ) -> Option<Result<InHand<I, O>, ItemError>> {
+    ) -> Option<Result<ChunkBuffer<I, O>, ItemError>> {
         while let None | Some(Place::Preparing { .. }) = self.queue.front() {
             match self.queue.front() {
                 None if self.has_ended => return None,
@@ -122,10 +122,10 @@ where
             Place::Panicked(error) => return Some(Err(panicked(error))),
             Place::Preparing { .. } => return None,
         };
-        if !preparation.hand.ahead.is_written {
+        if !preparation.buffer.ahead.is_written {
             self.shut().await;
         }
-        let Preparation { hand, mut lane, broken } = *preparation;
+        let Preparation { buffer, mut lane, broken } = *preparation;
         if let Some(error) = broken {
             return Some(Err(error));
         }
@@ -134,7 +134,7 @@ where
             std::mem::swap(writer, own);
         }
         self.idle.push(lane);
-        Some(Ok(hand))
+        Some(Ok(buffer))
     }
 
     /// Does the work for the chunk whose turn it is, and meanwhile what there is to do for later ones.
@@ -207,8 +207,8 @@ where
             gate = None;
         }
         let is_to_be_written = gate.is_some();
-        let hand = self.reader.hand(read);
-        let preparing = Preparation::new(hand, lane).run(gate).in_current_span();
+        let buffer = self.reader.buffer(read);
+        let preparing = Preparation::new(buffer, lane).run(gate).in_current_span();
         let task = self.tasks.spawn(preparing).id();
         self.queue.push_back(Place::Preparing { task, is_to_be_written });
     }
@@ -225,7 +225,7 @@ where
     async fn sweep(&mut self) {
         for place in &mut self.queue {
             if let Place::Prepared { preparation, has_waited } = place
-                && preparation.hand.ahead.permit.is_some()
+                && preparation.buffer.ahead.permit.is_some()
                 && std::mem::replace(has_waited, true)
             {
                 preparation.release().await;

@@ -1,6 +1,6 @@
 //! Launching the next instance of a job.
 
-use super::{Launcher, Running};
+use super::launcher::{Launcher, Running};
 use crate::job::error::JobError;
 use tidemill_domain::audit::Actor;
 use tidemill_domain::job::JobParameters;

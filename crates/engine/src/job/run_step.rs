@@ -1,8 +1,8 @@
 //! One run of a step, whether its own process runs the whole job or only this partition of it.
 
-use super::panic_text;
-use super::record::Lost;
-use super::units::{self, Units};
+use super::execution::Lost;
+use super::pool_units::{self, Units};
+use super::run_job::panic_text;
 use crate::job::listener::StepRun;
 use crate::job::scope::StepScope;
 use crate::job::step::{Step, StepEnd, StepFailure, StepTask};
@@ -22,26 +22,26 @@ const LETTING_GO: Duration = Duration::from_secs(2);
 
 /// What every step runs under.
 #[derive(Clone)]
-pub(in crate::job) struct StepRunner {
-    pub(in crate::job) lease: Arc<HeldLease>,
-    pub(in crate::job) stop: StopSignal,
-    pub(in crate::job) clock: Arc<dyn Clock>,
-    pub(in crate::job) pools: PoolsOnDemand,
+pub(super) struct StepRunner {
+    pub(super) lease: Arc<HeldLease>,
+    pub(super) stop: StopSignal,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) pools: PoolsOnDemand,
 }
 
 /// How a step ended, before it is recorded.
-pub(in crate::job) struct Ending {
-    pub(in crate::job) status: BatchStatus,
-    pub(in crate::job) exit: ExitStatus,
-    pub(in crate::job) code: Option<Code>,
-    pub(in crate::job) counters: Counters,
-    pub(in crate::job) context: ExecutionContext,
+pub(super) struct Ending {
+    pub(super) status: BatchStatus,
+    pub(super) exit: ExitStatus,
+    pub(super) code: Option<Code>,
+    pub(super) counters: Counters,
+    pub(super) context: ExecutionContext,
 }
 
 impl StepRunner {
     /// Runs a step to its end, from what it had counted and remembered. The error says that this process may no longer
     /// act for it.
-    pub(in crate::job) async fn run(
+    pub(super) async fn run(
         &self,
         step: &Step,
         scope: &StepScope,
@@ -52,7 +52,7 @@ impl StepRunner {
             Units::Held(hold) => {
                 let ended = self.work(step, scope, counters).await;
                 let is_completed = ended.as_ref().is_ok_and(|ending| ending.status == BatchStatus::Completed);
-                units::give_back(hold, scope, !is_completed).await;
+                pool_units::give_back(hold, scope, !is_completed).await;
                 ended
             }
             Units::Not { status, exit, code } => {
@@ -120,12 +120,7 @@ fn begun(step: &Step, scope: &StepScope) -> ExecutionContext {
 
 impl Ending {
     /// Tells the listeners, who may have a word on how it ended and on what the job remembers.
-    pub(in crate::job) fn tell(
-        &mut self,
-        step: &Step,
-        scope: &StepScope,
-        job_context: &mut ExecutionContext,
-    ) {
+    pub(super) fn tell(&mut self, step: &Step, scope: &StepScope, job_context: &mut ExecutionContext) {
         for listener in step.listeners() {
             let mut run = StepRun {
                 scope,
@@ -142,7 +137,7 @@ impl Ending {
     }
 
     /// Logs a failure. The reason is recorded; it may hold data of items, which do not belong into a log.
-    pub(in crate::job) fn log(&self, scope: &StepScope) {
+    pub(super) fn log(&self, scope: &StepScope) {
         if let Some(code) = self.code {
             let (step, status) = (scope.step(), self.status);
             tracing::warn!(step, "step {step} ended {status} ({code})");
@@ -151,10 +146,10 @@ impl Ending {
 }
 
 /// Ends a task together with whoever waits for it.
-pub(in crate::job) struct AbortOnDrop(AbortHandle);
+pub(super) struct AbortOnDrop(AbortHandle);
 
 impl AbortOnDrop {
-    pub(in crate::job) fn new<T>(task: &JoinHandle<T>) -> Self {
+    pub(super) fn new<T>(task: &JoinHandle<T>) -> Self {
         Self(task.abort_handle())
     }
 }

@@ -1,7 +1,7 @@
-//! A chunk in hand: its items, what came out of them, and its transaction.
+//! A chunk that is being worked on: its items, what came out of them, and its transaction.
 
-use super::reading::{ReadChunk, ReadError};
-use super::working::kind_of;
+use super::chunk_loop::kind_of;
+use super::chunk_reader::{ReadChunk, ReadError};
 use crate::job::component::ItemPlace;
 use crate::job::scope::ChunkScope;
 use crate::metrics::ChunkTimer;
@@ -12,7 +12,7 @@ use tidemill_domain::job::chunk::Chunk;
 use tokio::sync::OwnedSemaphorePermit;
 
 /// The items of one chunk, and what came out of them.
-pub(super) struct InHand<I, O> {
+pub(super) struct ChunkBuffer<I, O> {
     pub(super) items: Vec<I>,
     /// Where each of them came from, as far as the reader says so.
     places: Vec<Option<ItemPlace>>,
@@ -41,7 +41,7 @@ pub(super) struct Ahead<O> {
     pub(super) permit: Option<OwnedSemaphorePermit>,
 }
 
-impl<I, O> InHand<I, O> {
+impl<I, O> ChunkBuffer<I, O> {
     pub(super) fn new(read: ReadChunk<I>, scope: ChunkScope, timer: ChunkTimer) -> Self {
         let mut outputs = Vec::new();
         outputs.resize_with(read.items.len(), || None);

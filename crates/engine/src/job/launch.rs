@@ -1,6 +1,6 @@
 //! A launch in somebody else's transaction: it counts only together with what else is written there.
 
-use super::{Launcher, Running};
+use super::launcher::{Launcher, Running};
 use crate::job::definition::Job;
 use crate::job::error::JobError;
 use tidemill_domain::audit::Actor;

@@ -1,18 +1,9 @@
-//! Chunk steps: how one is put together. `running` is a run of it, `working` what it does with a chunk `hand`ed to it,
-//! `telling` whom it tells; `reading` is how it reads ahead, `lanes` and `preparing` what several threads do.
+//! Chunk steps: how one is put together.
 
-mod hand;
-mod lanes;
-mod preparing;
-mod reading;
-mod running;
-mod supply;
-mod telling;
-mod working;
-
+use crate::job::chunk_run;
 use crate::job::component::{ItemProcessor, ItemReader, ItemWriter, PassThrough};
+use crate::job::describe::{Described, tolerated};
 use crate::job::listener::{ChunkListener, ItemListener, RetryListener, SkipListener};
-use crate::job::made::{Said, tolerated};
 use crate::job::reject::{RejectSink, Rejects};
 use crate::job::scope::StepScope;
 use crate::job::step::{BoxFuture, Step, StepBody, StepEnd, StepFailure, StepTask};
@@ -24,8 +15,8 @@ use tidemill_domain::backoff::Backoff;
 use tidemill_domain::item::{ErrorKind, ItemError};
 use tidemill_domain::job::fault::{FaultPolicy, Kinds};
 
-pub use reading::ChunkSoFar;
-use reading::Completion;
+pub use super::chunk_reader::ChunkSoFar;
+use super::chunk_reader::Completion;
 
 /// Most threads of one step.
 pub const THREADS_MAX: usize = 64;
@@ -122,34 +113,34 @@ impl<R: ItemReader, P: ItemProcessor<R::Item>> ChunkStepProcessing<R, P> {
 
 /// A chunk step that has all its parts; what follows are options.
 pub struct ChunkStep<R: ItemReader, P: ItemProcessor<R::Item>, W> {
-    name: String,
-    parts: Parts<R, P, W>,
-    options: Options<R::Item>,
-    listeners: Listeners<R::Item, P::Output>,
+    pub(super) name: String,
+    pub(super) parts: Parts<R, P, W>,
+    pub(super) options: Options<R::Item>,
+    pub(super) listeners: Listeners<R::Item, P::Output>,
 }
 
-struct Parts<R, P, W> {
-    reader: Make<R>,
-    processor: Make<P>,
-    writer: Make<W>,
+pub(super) struct Parts<R, P, W> {
+    pub(super) reader: Make<R>,
+    pub(super) processor: Make<P>,
+    pub(super) writer: Make<W>,
 }
 
-struct Options<I> {
-    completion: Completion<I>,
-    policy: Option<FaultPolicy>,
-    backoff: Option<Backoff>,
-    reads_ahead: bool,
-    threads: usize,
-    idle_limit: Option<Duration>,
-    rejects: Option<RejectSink<I>>,
+pub(super) struct Options<I> {
+    pub(super) completion: Completion<I>,
+    pub(super) policy: Option<FaultPolicy>,
+    pub(super) backoff: Option<Backoff>,
+    pub(super) reads_ahead: bool,
+    pub(super) threads: usize,
+    pub(super) idle_limit: Option<Duration>,
+    pub(super) rejects: Option<RejectSink<I>>,
 }
 
-struct Listeners<I, O> {
-    chunk: Vec<Arc<dyn ChunkListener>>,
-    item: Vec<Arc<dyn ItemListener<I, O>>>,
-    skip: Vec<Arc<dyn SkipListener<I, O>>>,
-    retry: Vec<Arc<dyn RetryListener>>,
-    _items: PhantomData<fn(I, O)>,
+pub(super) struct Listeners<I, O> {
+    pub(super) chunk: Vec<Arc<dyn ChunkListener>>,
+    pub(super) item: Vec<Arc<dyn ItemListener<I, O>>>,
+    pub(super) skip: Vec<Arc<dyn SkipListener<I, O>>>,
+    pub(super) retry: Vec<Arc<dyn RetryListener>>,
+    pub(super) _items: PhantomData<fn(I, O)>,
 }
 
 impl<I, O> Default for Listeners<I, O> {
@@ -369,20 +360,20 @@ where
     W: ItemWriter<P::Output>,
 {
     fn run<'a>(&'a self, task: &'a mut StepTask) -> BoxFuture<'a, Result<StepEnd, StepFailure>> {
-        Box::pin(running::run(self, task))
+        Box::pin(chunk_run::run(self, task))
     }
 
     fn type_word(&self) -> &'static str {
         "chunk"
     }
 
-    fn made(&self) -> Vec<Said> {
-        let mut made = vec![("chunk", format!("{} items", self.options.completion.size))];
+    fn describe(&self) -> Vec<Described> {
+        let mut all = vec![("chunk", format!("{} items", self.options.completion.size))];
         if self.options.threads > 1 {
-            made.push(("threads", self.options.threads.to_string()));
+            all.push(("threads", self.options.threads.to_string()));
         }
-        made.extend(self.options.policy.iter().flat_map(tolerated));
-        made
+        all.extend(self.options.policy.iter().flat_map(tolerated));
+        all
     }
 
     fn check(&self) -> Result<(), String> {

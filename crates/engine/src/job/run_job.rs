@@ -1,21 +1,17 @@
 //! One execution, from its first step to its end.
 
-mod flow;
-mod record;
-mod step;
-mod units;
-
 use crate::error::EngineError;
 use crate::job::definition::Job;
+use crate::job::execution::{Answer, Entry, Lost, Recorder};
 use crate::job::launcher::ExecutionEnd;
 use crate::job::listener::JobRun;
+use crate::job::run_step::{Ending, StepRunner};
 use crate::job::scope::{StepScope, StepScopeParts};
 use crate::job::step::Step;
 use crate::job::stop::StopSignal;
 use crate::lease::HeldLease;
 use crate::metrics;
 use crate::pool::PoolsOnDemand;
-use record::{Answer, Entry, Recorder};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tidemill_domain::code::Code;
 use tidemill_domain::item::ItemError;
@@ -26,63 +22,60 @@ use tidemill_store::job::{self, Launched, StepRequest, StepStart};
 use tidemill_store::{Store, StoreError};
 use tracing::Instrument;
 
-pub(super) use record::Lost;
-pub(super) use step::{AbortOnDrop, Ending, StepRunner};
-
 /// An execution that this process runs.
 pub(super) struct Runner {
-    store: Store,
-    clock: Arc<dyn Clock>,
-    job: Job,
-    launched: Launched,
-    lease: Arc<HeldLease>,
-    recorder: Recorder,
-    stop: StopSignal,
-    pools: PoolsOnDemand,
+    pub(super) store: Store,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) job: Job,
+    pub(super) launched: Launched,
+    pub(super) lease: Arc<HeldLease>,
+    pub(super) recorder: Recorder,
+    pub(super) stop: StopSignal,
+    pub(super) pools: PoolsOnDemand,
     /// What the job remembers. Behind a lock, because flows of a split run at the same time.
-    context: Mutex<ExecutionContext>,
+    pub(super) context: Mutex<ExecutionContext>,
 }
 
 /// How a step went, as far as its job is concerned.
-struct StepOutcome {
-    status: BatchStatus,
-    exit: ExitStatus,
-    code: Option<Code>,
+pub(super) struct StepOutcome {
+    pub(super) status: BatchStatus,
+    pub(super) exit: ExitStatus,
+    pub(super) code: Option<Code>,
     /// Whether anything ran, or all of it was passed over.
-    has_run: bool,
+    pub(super) has_run: bool,
     /// This run of it, and what it counted, if it has a row.
-    row: Option<(StepExecutionId, Counters)>,
+    pub(super) row: Option<(StepExecutionId, Counters)>,
     /// What it counted, now or when it ran before; none of flows, whose steps count for themselves.
-    counters: Option<Counters>,
+    pub(super) counters: Option<Counters>,
 }
 
 impl StepOutcome {
     /// What is refused before it could run.
-    fn refused(code: Code, text: String) -> Self {
+    pub(super) fn refused(code: Code, text: String) -> Self {
         let (status, exit) = (BatchStatus::Failed, ExitStatus::failed(text));
         Self { status, exit, code: Some(code), has_run: false, row: None, counters: None }
     }
 }
 
 /// How a job ended.
-struct Ended {
-    status: BatchStatus,
-    exit: ExitStatus,
-    code: Option<Code>,
+pub(super) struct Ended {
+    pub(super) status: BatchStatus,
+    pub(super) exit: ExitStatus,
+    pub(super) code: Option<Code>,
     /// Whether any step ran.
-    has_run: bool,
+    pub(super) has_run: bool,
 }
 
 impl Ended {
-    fn completed() -> Self {
+    pub(super) fn completed() -> Self {
         Self { status: BatchStatus::Completed, exit: ExitStatus::completed(), code: None, has_run: false }
     }
 
-    fn stopped(self) -> Self {
+    pub(super) fn stopped(self) -> Self {
         Self { status: BatchStatus::Stopped, exit: ExitStatus::new(ExitStatus::STOPPED), ..self }
     }
 
-    fn failed(self, text: String) -> Self {
+    pub(super) fn failed(self, text: String) -> Self {
         let code = self.code.or(Some(Code::ExecutionFailed));
         Self { status: BatchStatus::Failed, exit: ExitStatus::failed(text), code, ..self }
     }
@@ -180,12 +173,12 @@ impl Runner {
         Ok(ExecutionEnd { execution, status, exit, code })
     }
 
-    fn context(&self) -> MutexGuard<'_, ExecutionContext> {
+    pub(super) fn context(&self) -> MutexGuard<'_, ExecutionContext> {
         self.context.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One step: whether it runs is decided by its history.
-    async fn step(&self, step: &Step) -> Result<StepOutcome, Lost> {
+    pub(super) async fn step(&self, step: &Step) -> Result<StepOutcome, Lost> {
         match self.start(step.name(), step.type_word(), step.rules()).await? {
             Answer::Step(StepStart::Run { id, mut context, is_resumed }) => {
                 if is_resumed {
@@ -212,7 +205,7 @@ impl Runner {
     }
 
     /// Asks whether a step runs.
-    async fn start(&self, name: &str, type_word: &str, rules: StepRules) -> Result<Answer, Lost> {
+    pub(super) async fn start(&self, name: &str, type_word: &str, rules: StepRules) -> Result<Answer, Lost> {
         let seed = step_seed(type_word);
         let request = StepRequest {
             execution: self.launched.execution,
@@ -227,7 +220,7 @@ impl Runner {
     }
 
     /// A step that does not run: it did before, or may not.
-    fn not_run(&self, name: &str, answer: Answer) -> Result<StepOutcome, Lost> {
+    pub(super) fn not_run(&self, name: &str, answer: Answer) -> Result<StepOutcome, Lost> {
         match answer {
             Answer::Step(StepStart::Skip(record)) => {
                 tracing::info!(step = name, "step {name} was {} before and is passed over", record.status);

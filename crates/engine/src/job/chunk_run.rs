@@ -1,11 +1,11 @@
 //! A run of a chunk step: its parts are made and opened, put to work, and closed.
 
-use super::ChunkStep;
-use super::lanes::Lanes;
-use super::preparing::Lane;
-use super::reading::Reading;
-use super::supply::{FromReader, Supply};
-use super::working::{OFFSET, Working};
+use super::chunk_loop::{ChunkLoop, OFFSET};
+use super::chunk_reader::ReadingTask;
+use super::chunk_source::{ChunkSource, ReaderHandle};
+use super::chunk_step::ChunkStep;
+use super::parallel_chunks::ParallelChunks;
+use super::prepare_chunk::Lane;
 use crate::job::component::{ItemProcessor, ItemReader, ItemWriter};
 use crate::job::step::{StepEnd, StepFailure, StepTask};
 use crate::job::stop::Urgency;
@@ -44,7 +44,7 @@ where
     task.describe(reader.total(), Some(writer.delivery())).await?;
     // Items behind the saved position that an earlier run has settled in a scan.
     let settled = task.context.get_long(OFFSET).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
-    let reading = Reading {
+    let reading = ReadingTask {
         reader,
         completion: step.options.completion.clone(),
         policy: step.options.policy.clone(),
@@ -55,19 +55,19 @@ where
     let (permit, permits) = mpsc::channel(2);
     let (send, chunks) = mpsc::channel(1);
     let reading = tokio::spawn(reading.run(permits, send));
-    let supply = FromReader {
+    let source = ReaderHandle {
         permit,
         chunks,
         scope: task.chunk(step.options.idle_limit),
         clock: task.clock.clone(),
         reads_ahead: step.options.reads_ahead,
     };
-    supply.start().await;
-    let mut supply = match lanes.is_empty() {
-        true => Supply::Reader(supply),
-        false => Supply::Lanes(Box::new(Lanes::new(supply, lanes))),
+    source.start().await;
+    let mut source = match lanes.is_empty() {
+        true => ChunkSource::Reader(source),
+        false => ChunkSource::ParallelChunks(Box::new(ParallelChunks::new(source, lanes))),
     };
-    let mut work = Working {
+    let mut work = ChunkLoop {
         options: &step.options,
         listeners: &step.listeners,
         processor,
@@ -78,15 +78,15 @@ where
         number: 0,
         task,
     };
-    let mut ended = work.all(&mut supply).await;
-    let Working { mut writer, mut rejects, task, .. } = work;
+    let mut ended = work.all(&mut source).await;
+    let ChunkLoop { mut writer, mut rejects, task, .. } = work;
     // A ghost must not publish what somebody else has gone on with.
     if let Err(lost) = task.check() {
         ended = Err(lost);
     }
     let is_complete = matches!(ended, Ok(StepEnd::Completed(_)));
     // First, so that nothing is left open that was begun ahead.
-    let mut closed = supply.close(is_complete).await;
+    let mut closed = source.close(is_complete).await;
     closed = closed.and(writer.close(is_complete).await);
     if let Some(rejects) = &mut rejects {
         closed = closed.and(rejects.close(is_complete).await);
