@@ -1,9 +1,9 @@
 //! What a chunk step is made of: a reader, a processor and a writer. Authors implement these, or use the
 //! product's own from [`crate::item`].
+#![expect(unused_variables, reason = "most defaults do nothing")]
 
 use crate::job::scope::ChunkScope;
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 use tidemill_domain::item::ItemError;
 use tidemill_domain::job::ExecutionContext;
@@ -14,20 +14,17 @@ pub trait ItemStream: Send + 'static {
     /// Called once before anything else. `context` is empty in a first run, and holds what
     /// [`update`](Self::update) saved last in a restart.
     fn open(&mut self, context: &ExecutionContext) -> impl Future<Output = Result<(), ItemError>> + Send {
-        let _nothing_saved = context;
         async { Ok(()) }
     }
 
     /// Saves the position. It commits together with the chunk. Called once per chunk: keep it cheap.
     fn update(&mut self, context: &mut ExecutionContext) -> Result<(), ItemError> {
-        let _nothing_to_save = context;
         Ok(())
     }
 
     /// Called once at the end, unless the process or the step was ended by force; then it is only dropped.
     /// `is_complete` when the step has done all that there was to do.
     fn close(&mut self, is_complete: bool) -> impl Future<Output = Result<(), ItemError>> + Send {
-        let _either_way = is_complete;
         async { Ok(()) }
     }
 }
@@ -87,7 +84,6 @@ pub trait ItemProcessor<I>: Send + 'static {
 
     /// The items themselves, when that is what comes out: then nothing is processed or copied.
     fn pass_through(items: &[I]) -> Option<&[Self::Output]> {
-        let _copied = items;
         None
     }
 }
@@ -148,7 +144,7 @@ pub trait ItemWriter<O>: ItemStream {
 
     /// Whether a step with several [threads](crate::job::ChunkStep::threads) may write several chunks at the same time,
     /// each with a writer of its own and in a transaction of its own. They commit in order all the same, and one that is
-    /// written ahead may be rolled back and written again. On SQLite, which has one writer, nothing is written ahead.
+    /// written ahead may be rolled back and written again. A database that has one writer writes nothing ahead.
     ///
     /// Say so only when all of it goes through [`ChunkScope::tx`], nothing is saved by [`update`](ItemStream::update),
     /// and what is written does not depend on what earlier chunks have written. A writer that is at work when a step

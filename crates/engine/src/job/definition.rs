@@ -30,6 +30,7 @@ use tidemill_domain::job::{JobParameter, JobParameters, check_name};
 /// assert!(job.check().is_ok());
 /// ```
 #[derive(Clone)]
+#[must_use]
 pub struct Job {
     name: String,
     flow: StepFlow,
@@ -62,15 +63,12 @@ impl Job {
     }
 
     /// Adds a step after those that are there.
-    #[must_use]
     pub fn step(mut self, step: Step) -> Self {
         self.flow = self.flow.step(step);
         self
     }
 
-    /// Adds a decision after what is there: no step, and nothing is recorded of it, but [`on`](Self::on) can match
-    /// what it says like an exit code.
-    #[must_use]
+    /// Adds a decision; see [`StepFlow::decision`].
     pub fn decision(
         mut self,
         name: impl Into<String>,
@@ -80,16 +78,13 @@ impl Job {
         self
     }
 
-    /// Adds a flow that is recorded as a step of its own, beside its steps. A restart repeats those of them that did
-    /// not complete.
-    #[must_use]
+    /// Adds a flow that is recorded as a step of its own; see [`StepFlow::flow`].
     pub fn flow(mut self, name: impl Into<String>, flow: StepFlow) -> Self {
         self.flow = self.flow.flow(name, flow);
         self
     }
 
     /// Adds flows that run at the same time. It ends when all of them have, as the worst of them did.
-    #[must_use]
     pub fn split(mut self, name: impl Into<String>, flows: impl IntoIterator<Item = StepFlow>) -> Self {
         self.flow = self.flow.split(name, flows);
         self
@@ -119,21 +114,18 @@ impl Job {
     ///     .on("report", "*", Target::End(None));
     /// assert!(job.check().is_ok());
     /// ```
-    #[must_use]
     pub fn on(mut self, from: impl Into<String>, pattern: impl Into<String>, to: Target) -> Self {
         self.flow = self.flow.on(from, pattern, to);
         self
     }
 
     /// Adds a listener.
-    #[must_use]
     pub fn listener(mut self, listener: impl JobListener + 'static) -> Self {
         self.listeners.push(Arc::new(listener));
         self
     }
 
     /// Declares a parameter. Once one is declared, undeclared ones are refused.
-    #[must_use]
     pub fn parameter(mut self, parameter: ParameterSpec) -> Self {
         self.parameters.push(parameter);
         self
@@ -141,21 +133,18 @@ impl Job {
 
     /// Says what a parameter is when nobody gives it. It is filled in when the job is launched and is a part of the
     /// instance like any other: a restart has the value of then.
-    #[must_use]
     pub fn default_parameter(mut self, name: impl Into<String>, parameter: JobParameter) -> Self {
         self.defaults.push((name.into(), parameter));
         self
     }
 
     /// An instance of this job can be launched once only.
-    #[must_use]
     pub fn not_restartable(mut self) -> Self {
         self.is_restartable = false;
         self
     }
 
     /// What is done when the process that runs it dies. By default it fails, and an operator decides.
-    #[must_use]
     pub fn on_crash(mut self, on_crash: OnCrash) -> Self {
         self.on_crash = on_crash;
         self
@@ -163,7 +152,6 @@ impl Job {
 
     /// Says which definition this is, such as a version or a hash. A restart with another one is refused until
     /// somebody accepts it, and only processes with the same one run each other's partitions.
-    #[must_use]
     pub fn fingerprint(mut self, fingerprint: impl Into<String>) -> Self {
         self.fingerprint = Some(fingerprint.into());
         self

@@ -10,6 +10,7 @@ use tidemill_domain::job::{BatchStatus, Counters, ExecutionContext, ExitStatus, 
 
 /// Steps and decisions, one after the other or as [`on`](Self::on) says.
 #[derive(Clone, Default)]
+#[must_use]
 pub struct StepFlow {
     nodes: Vec<Node>,
     transitions: Vec<(String, String, Target)>,
@@ -67,7 +68,6 @@ impl StepFlow {
     }
 
     /// Adds a step after what is there.
-    #[must_use]
     pub fn step(mut self, step: Step) -> Self {
         self.nodes.push(Node::Step(step));
         self
@@ -75,7 +75,6 @@ impl StepFlow {
 
     /// Adds a decision after what is there: no step, and nothing is recorded of it, but [`on`](Self::on) can match
     /// what it says like an exit code. A restart decides again.
-    #[must_use]
     pub fn decision(
         mut self,
         name: impl Into<String>,
@@ -87,14 +86,12 @@ impl StepFlow {
 
     /// Adds a flow that is recorded as a step of its own, beside its steps. A restart repeats those of them that did
     /// not complete.
-    #[must_use]
     pub fn flow(mut self, name: impl Into<String>, flow: Self) -> Self {
         self.nodes.push(Node::Flow(name.into(), flow));
         self
     }
 
     /// Adds flows that run at the same time. It ends when all of them have, as the worst of them did.
-    #[must_use]
     pub fn split(mut self, name: impl Into<String>, flows: impl IntoIterator<Item = Self>) -> Self {
         self.nodes.push(Node::Split(name.into(), flows.into_iter().collect()));
         self
@@ -102,7 +99,6 @@ impl StepFlow {
 
     /// Says where to go when `from` ends with an exit code that matches `pattern` (`*` any characters, `?` exactly
     /// one). The most specific pattern counts. What has transitions of its own has only these.
-    #[must_use]
     pub fn on(mut self, from: impl Into<String>, pattern: impl Into<String>, to: Target) -> Self {
         self.transitions.push((from.into(), pattern.into(), to));
         self

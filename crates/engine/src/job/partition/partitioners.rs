@@ -66,6 +66,7 @@ fn plain_name(path: &Path) -> String {
 /// Ranges of a whole-numbered column of a table, as many as the grid: from the least to the greatest value that it has
 /// when the step first runs. A restart keeps them; what was added behind them meanwhile belongs to another run.
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct RangePartitioner {
     database: Option<Database>,
     table: String,
@@ -79,7 +80,6 @@ impl RangePartitioner {
     }
 
     /// The table is in this database.
-    #[must_use]
     pub fn database(mut self, database: Database) -> Self {
         self.database = Some(database);
         self
