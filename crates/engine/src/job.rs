@@ -1,52 +1,52 @@
 //! Jobs: how authors write them, and how they run.
 //!
-//! Reading order: [`component`] and [`scope`] (what a step is made of), [`definition`], [`graph`], [`step`], [`chunk_step`],
-//! [`partition`], [`tasklet`], [`command`], [`spark`] and [`sql_step`] (how a job is put together), [`listener`] (who is
-//! told), [`launcher`] and `run_job` (how it runs), [`recovery`] (what is done about those whose process died), [`purge`]
-//! (how old ones are forgotten).
+//! What a job is made of: [`definition`], [`graph`] and [`step`]; the sorts of steps are [`chunk_step`] (with
+//! [`component`], [`scope`] and [`reject`]), [`tasklet`], [`sql_step`], [`command`], [`spark`], `job_step` and [`partition`].
+//!
+//! How it runs, each file calling the next: [`launch`], [`launcher`], [`run_job`], `run_step`, `chunk_loop`, `commit`. What
+//! they share is in `execution`, `step`, `retry` and [`stop`]; [`listener`] is who is told.
+//!
+//! Beside them: [`recovery`] (what is done about those whose process died) and [`purge`] (how old ones are forgotten).
 
 pub mod component;
-pub mod scope;
-
 pub mod definition;
-pub mod describe;
+pub mod error;
 pub mod graph;
+pub mod listener;
+pub mod reject;
+pub mod scope;
 pub mod step;
+pub mod stop;
 
-mod chunk_buffer;
-mod chunk_loop;
-mod chunk_reader;
-mod chunk_run;
-mod chunk_source;
 pub mod chunk_step;
 pub mod command;
 mod job_step;
-mod lifecycle_events;
-mod parallel_chunks;
 pub mod partition;
-mod prepare_chunk;
 pub mod spark;
 pub mod sql_step;
 pub mod tasklet;
 
-pub mod listener;
-pub mod reject;
+mod chunk_loop;
+mod commit;
+pub mod launch;
+pub mod launcher;
+pub mod run_job;
+mod run_step;
 
 mod execution;
-pub mod launch;
-mod launch_next;
-pub mod launcher;
 mod pool_units;
-mod run_job;
-mod run_step;
-pub mod stop;
-mod walk_flow;
+mod retry;
 
-pub mod recovery;
+mod chunk_buffer;
+mod chunk_definition;
+mod chunk_reader;
+mod chunk_source;
+mod lifecycle_events;
+mod parallel_chunks;
+mod prepare_chunk;
 
 pub mod purge;
-
-pub mod error;
+pub mod recovery;
 
 pub use chunk_step::ChunkStep;
 pub use command::CommandSpec;
@@ -55,10 +55,11 @@ pub use definition::{Job, JobRegistry};
 pub use error::JobError;
 pub use graph::{Decision, StepFlow};
 pub use launch::Launching;
-pub use launcher::{ExecutionEnd, Launcher, Running};
+pub use launcher::{Launcher, Running};
 pub use partition::{Partition, PartitionedStep, Partitioner, RangePartitioner};
 pub use purge::{PurgeOrder, PurgeReport};
 pub use reject::Rejects;
+pub use run_job::ExecutionEnd;
 pub use scope::{ChunkScope, StepScope};
 pub use spark::SparkSpec;
 pub use sql_step::SqlStatements;

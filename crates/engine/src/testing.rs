@@ -27,7 +27,8 @@
 use crate::error::EngineError;
 use crate::job::definition::{Job, JobRegistry};
 use crate::job::error::JobError;
-use crate::job::launcher::{ExecutionEnd, Launcher};
+use crate::job::launcher::Launcher;
+use crate::job::run_job::ExecutionEnd;
 use crate::process::{Process, ProcessOptions};
 use crate::schedule::{self, Schedule, ScheduleRegistry, Turned};
 use std::sync::Arc;

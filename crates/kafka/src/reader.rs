@@ -146,7 +146,7 @@ impl<T> KafkaReader<T> {
             return Ok(Begin::Restart(saved));
         }
         if let Some(scope) = &self.scope
-            && let Some(earlier) = scope.earlier(&self.keys.offsets).await?
+            && let Some(earlier) = scope.previous_run(&self.keys.offsets).await?
             && let Some(saved) = self.saved(&earlier).map_err(ReadFailure::of_step)?
         {
             return Ok(Begin::Behind(saved));

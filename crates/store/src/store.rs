@@ -175,6 +175,12 @@ impl Store {
         self.inner.url.dialect()
     }
 
+    /// Whether several transactions can write at the same time. SQLite has one writer: a transaction that is begun before
+    /// it is needed keeps everybody else waiting.
+    pub fn has_concurrent_writers(&self) -> bool {
+        self.dialect() == Dialect::Postgres
+    }
+
     /// Where it is, without secrets.
     pub fn place(&self) -> String {
         self.inner.url.to_string()

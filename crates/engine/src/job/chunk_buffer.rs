@@ -1,31 +1,49 @@
 //! A chunk that is being worked on: its items, what came out of them, and its transaction.
 
-use super::chunk_loop::kind_of;
-use super::chunk_reader::{ReadChunk, ReadError};
 use crate::job::component::ItemPlace;
 use crate::job::scope::ChunkScope;
+use crate::job::step::StepFailure;
 use crate::metrics::ChunkTimer;
 use std::collections::{HashMap, VecDeque};
-use tidemill_domain::item::{ItemError, Phase};
+use tidemill_domain::code::Code;
+use tidemill_domain::item::{ErrorKind, ItemError, Phase};
 use tidemill_domain::job::ExecutionContext;
-use tidemill_domain::job::chunk::Chunk;
+use tidemill_domain::job::chunk::{Chunk, Failure, FailureReason};
+use tidemill_store::item::kind_of_cause;
 use tokio::sync::OwnedSemaphorePermit;
 
-/// The items of one chunk, and what came out of them.
-pub(super) struct ChunkBuffer<I, O> {
+pub(super) struct ReadChunk<I> {
     pub(super) items: Vec<I>,
     /// Where each of them came from, as far as the reader says so.
-    places: Vec<Option<ItemPlace>>,
-    pub(super) read_errors: Vec<ReadError>,
-    pub(super) outputs: Vec<Option<O>>,
-    /// The last error of each item.
-    pub(super) errors: HashMap<usize, ItemError>,
-    /// The last error of writing several.
-    pub(super) write_error: Option<ItemError>,
+    pub(super) places: Vec<Option<ItemPlace>>,
+    pub(super) errors: Vec<ReadError>,
     /// The reader's position behind them.
     pub(super) position: ExecutionContext,
-    /// Whether there is nothing more to read.
     pub(super) has_ended: bool,
+}
+
+pub(super) struct ReadError {
+    /// How many items of the chunk were read before it.
+    pub(super) behind: usize,
+    pub(super) error: ItemError,
+}
+
+/// The kind of an error. One that says none, but comes from the database, has that of the database's answer.
+pub(super) fn kind_of(error: &ItemError, phase: Phase) -> ErrorKind {
+    let said = error.kind_in(phase);
+    if said != phase.kind() {
+        return said;
+    }
+    error.source().and_then(|cause| kind_of_cause(cause)).unwrap_or(said)
+}
+
+pub(super) struct ChunkBuffer<I, O> {
+    pub(super) read: ReadChunk<I>,
+    pub(super) outputs: Vec<Option<O>>,
+    /// The last error of each item.
+    errors: HashMap<usize, ItemError>,
+    /// The last error of writing several.
+    write_error: Option<ItemError>,
     pub(super) scope: ChunkScope,
     pub(super) ahead: Ahead<O>,
     pub(super) timer: ChunkTimer,
@@ -43,17 +61,11 @@ pub(super) struct Ahead<O> {
 
 impl<I, O> ChunkBuffer<I, O> {
     pub(super) fn new(read: ReadChunk<I>, scope: ChunkScope, timer: ChunkTimer) -> Self {
-        let mut outputs = Vec::new();
-        outputs.resize_with(read.items.len(), || None);
         Self {
-            items: read.items,
-            places: read.places,
-            read_errors: read.errors,
-            outputs,
+            outputs: read.items.iter().map(|_| None).collect(),
+            read,
             errors: HashMap::new(),
             write_error: None,
-            position: read.position,
-            has_ended: read.has_ended,
             scope,
             ahead: Ahead { outcomes: VecDeque::new(), is_written: false, permit: None },
             timer,
@@ -62,21 +74,57 @@ impl<I, O> ChunkBuffer<I, O> {
 
     /// Keeps the error of an item, with the place that the item came from.
     pub(super) fn fail(&mut self, index: usize, error: ItemError) {
-        let error = match self.places.get(index) {
+        let error = match self.read.places.get(index) {
             Some(Some(place)) if error.origin().is_none() => error.at(place.to_string(), ""),
             _ => error,
         };
         self.errors.insert(index, error);
     }
 
+    pub(super) fn fail_write(&mut self, indices: &[usize], error: ItemError) {
+        match indices {
+            [one] => self.fail(*one, error),
+            _ => self.write_error = Some(error),
+        }
+    }
+
+    /// The last error of an item, or without an index of the chunk.
+    pub(super) fn error_of(&self, phase: Phase, index: Option<usize>) -> Option<&ItemError> {
+        match (phase, index) {
+            (Phase::Read, Some(index)) => self.read.errors.get(index).map(|failed| &failed.error),
+            (_, Some(index)) => self.errors.get(&index),
+            // A chunk of one item keeps the error with the item.
+            (_, None) => self.write_error.as_ref().or_else(|| self.errors.get(&0)),
+        }
+    }
+
+    pub(super) fn failure(&self, failure: Failure, skip_limit: u64) -> StepFailure {
+        let error = self.error_of(failure.phase, failure.index).or(self.write_error.as_ref());
+        let error = error.or_else(|| self.errors.values().next());
+        let text = error.map_or_else(String::new, ItemError::text);
+        let phase = failure.phase.as_str();
+        let code = error.and_then(ItemError::code).unwrap_or(Code::ExecutionFailed);
+        match failure.reason {
+            FailureReason::NotTolerated => StepFailure::failed(code, format!("{phase} failed: {text}")),
+            FailureReason::RetryExhausted => StepFailure::failed(
+                code,
+                format!("{phase} failed in every attempt and is not skippable: {text}"),
+            ),
+            FailureReason::SkipLimitExceeded => StepFailure::failed(
+                Code::SkipLimitExceeded,
+                format!("the skip limit of {skip_limit} is exceeded; the last error, in {phase}: {text}"),
+            ),
+        }
+    }
+
     /// Tells the algorithm what was read, in the order in which it was.
     pub(super) fn tell(&self, chunk: &mut Chunk<'_>) {
-        let mut errors = self.read_errors.iter().peekable();
-        for index in 0..=self.items.len() {
+        let mut errors = self.read.errors.iter().peekable();
+        for index in 0..=self.read.items.len() {
             while let Some(failed) = errors.next_if(|failed| failed.behind == index) {
                 chunk.read_failed(&kind_of(&failed.error, Phase::Read));
             }
-            if index < self.items.len() {
+            if index < self.read.items.len() {
                 chunk.item_read();
             }
         }

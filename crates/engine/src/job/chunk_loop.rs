@@ -1,164 +1,239 @@
-//! What a chunk step does: it asks the pure algorithm what comes next, and does it.
+//! A run of a chunk step: its parts are made and opened, chunk after chunk is processed, written and committed, and the
+//! parts are closed. What comes next for a chunk is decided by the domain's chunk machine.
 
-use super::chunk_buffer::{Ahead, ChunkBuffer};
-use super::chunk_source::ChunkSource;
-use super::chunk_step::{Listeners, Options};
-use super::prepare_chunk;
-use crate::job::component::{ItemProcessor, ItemWriter};
+use crate::clock::jitter_unit;
+use crate::job::chunk_buffer::{Ahead, ChunkBuffer, kind_of};
+use crate::job::chunk_definition::ChunkDefinition;
+use crate::job::chunk_reader::ReadingTask;
+use crate::job::chunk_source::ChunkSource;
+use crate::job::component::{ItemProcessor, ItemReader, ItemWriter};
+use crate::job::parallel_chunks::ParallelChunks;
+use crate::job::prepare_chunk::{self, Lane};
 use crate::job::reject::RejectSink;
 use crate::job::scope::ChunkScope;
-use crate::job::step::{StepEnd, StepFailure, StepTask};
+use crate::job::step::{Outcome, StepFailure, StepTask};
 use crate::job::stop::Urgency;
 use crate::metrics;
 use tidemill_domain::code::Code;
-use tidemill_domain::item::{ErrorKind, ItemError, Phase};
-use tidemill_domain::job::chunk::{Action, Chunk, Processed};
+use tidemill_domain::item::{ItemError, Phase};
+use tidemill_domain::job::chunk::{Action, Chunk, Processed, Skip};
 use tidemill_domain::job::{ExecutionContext, ExitStatus};
-use tidemill_store::item::kind_of_cause;
 use tracing::Instrument;
 
 /// Where a scan keeps how many items of the chunk it has dealt with.
-pub(super) const OFFSET: &str = "ChunkMonitor.OFFSET";
+const OFFSET: &str = "ChunkMonitor.OFFSET";
 
 /// One chunk out of so many has a span of its own; a span for each would cost more than it tells.
 const SPAN_EVERY: u64 = 100;
 
-/// The kind of an error. One that says none, but comes from the database, has that of the database's answer.
-pub(super) fn kind_of(error: &ItemError, phase: Phase) -> ErrorKind {
-    let said = error.kind_in(phase);
-    if said != phase.kind() {
-        return said;
-    }
-    error.source().and_then(|cause| kind_of_cause(cause)).unwrap_or(said)
-}
+type Buffer<R, P> =
+    ChunkBuffer<<R as ItemReader>::Item, <P as ItemProcessor<<R as ItemReader>::Item>>::Output>;
 
-/// A chunk step at work.
-pub(super) struct ChunkLoop<'a, I, O, P, W> {
-    pub(super) options: &'a Options<I>,
-    pub(super) listeners: &'a Listeners<I, O>,
-    pub(super) processor: P,
-    pub(super) writer: W,
-    pub(super) rejects: Option<RejectSink<I>>,
-    /// The reader's part of what the step remembers, as of the last whole chunk.
-    pub(super) position: ExecutionContext,
-    /// Items between the saved position and the chunk in hand, which an earlier run has settled.
-    pub(super) settled: u64,
-    /// Chunks so far.
-    pub(super) number: u64,
-    pub(super) task: &'a mut StepTask,
-}
-
-impl<I, O, P, W> ChunkLoop<'_, I, O, P, W>
+pub(super) async fn run<R, P, W>(
+    step: &ChunkDefinition<R, P, W>,
+    task: &mut StepTask,
+) -> Result<Outcome, StepFailure>
 where
-    I: Send + Sync + 'static,
-    O: Send + Sync + 'static,
-    P: ItemProcessor<I, Output = O>,
-    W: ItemWriter<O>,
+    R: ItemReader,
+    P: ItemProcessor<R::Item>,
+    W: ItemWriter<P::Output>,
+{
+    let mut reader = (step.reader)(&task.scope)?;
+    let processor = (step.processor)(&task.scope)?;
+    let mut writer = (step.writer)(&task.scope)?;
+    let mut rejects = step.rejects.clone();
+    // What it reads may be far away, and not answer.
+    tokio::select! {
+        opened = reader.open(&task.context) => opened?,
+        () = task.resources.stop.asked(Urgency::AtChunkEnd) => return Ok(Outcome::stopped()),
+    }
+    writer.open(&task.context).await?;
+    let mut lanes = lanes(step, task, &writer)?;
+    for writer in lanes.iter_mut().filter_map(|lane| lane.writer.as_mut()) {
+        writer.open(&task.context).await?;
+    }
+    if let Some(rejects) = &mut rejects {
+        rejects.open(&task.scope, &task.context).await?;
+    }
+    task.record_plan(reader.total(), writer.delivery()).await?;
+    // Items behind the saved position that an earlier run has settled in a scan.
+    let settled = task.context.get_long(OFFSET).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
+    let reading = ReadingTask {
+        reader,
+        completion: step.completion.clone(),
+        policy: step.policy.clone(),
+        listeners: step.listeners.item.clone(),
+        clock: task.resources.clock.clone(),
+        leave_out: settled,
+    };
+    let (handle, reading) = reading.spawn(task.chunk(step.idle_limit), step.reads_ahead).await;
+    let mut source = match lanes.is_empty() {
+        true => ChunkSource::Reader(handle),
+        false => ChunkSource::Parallel(Box::new(ParallelChunks::new(handle, lanes))),
+    };
+    let position = ExecutionContext::new();
+    let mut work = ChunkLoop { step, processor, writer, rejects, position, settled, number: 0, task };
+    let mut ended = work.all(&mut source).await;
+    let ChunkLoop { mut writer, mut rejects, task, .. } = work;
+    // A ghost must not publish what somebody else has gone on with.
+    if let Err(lost) = task.check() {
+        ended = Err(lost);
+    }
+    let is_complete = ended.as_ref().is_ok_and(Outcome::is_completed);
+    // First, so that nothing is left open that was begun ahead.
+    let mut closed = source.close(is_complete).await;
+    closed = closed.and(writer.close(is_complete).await);
+    if let Some(rejects) = &mut rejects {
+        closed = closed.and(rejects.close(is_complete).await);
+    }
+    // The channels are gone, so the reading task comes to its end, unless it hangs in a read.
+    if let Ok(mut reader) = reading.await {
+        closed = closed.and(reader.close(is_complete).await);
+    }
+    let ended = ended?;
+    closed?;
+    Ok(ended)
+}
+
+/// What prepares chunks: nothing with one thread. Each has a processor of its own, and a writer where several may write
+/// at the same time.
+fn lanes<R, P, W>(
+    step: &ChunkDefinition<R, P, W>,
+    task: &StepTask,
+    writer: &W,
+) -> Result<Vec<Lane<P, W>>, ItemError>
+where
+    R: ItemReader,
+    P: ItemProcessor<R::Item>,
+    W: ItemWriter<P::Output>,
+{
+    let count = if step.threads == 1 { 0 } else { step.threads };
+    let has_writer = writer.is_concurrent() && task.scope.store().has_concurrent_writers();
+    let lane = |_| {
+        let processor = (step.processor)(&task.scope)?;
+        let writer = has_writer.then(|| (step.writer)(&task.scope)).transpose()?;
+        Ok(Lane { processor, writer })
+    };
+    (0..count).map(lane).collect()
+}
+
+struct ChunkLoop<'a, R: ItemReader, P: ItemProcessor<R::Item>, W> {
+    step: &'a ChunkDefinition<R, P, W>,
+    processor: P,
+    writer: W,
+    rejects: Option<RejectSink<R::Item>>,
+    /// The reader's part of what the step remembers, as of the last whole chunk.
+    position: ExecutionContext,
+    /// Items between the saved position and the chunk in hand, which an earlier run has settled.
+    settled: u64,
+    number: u64,
+    task: &'a mut StepTask,
+}
+
+impl<R, P, W> ChunkLoop<'_, R, P, W>
+where
+    R: ItemReader,
+    P: ItemProcessor<R::Item>,
+    W: ItemWriter<P::Output>,
 {
     /// Chunk after chunk, until there is no more, it shall stop, or something fails.
-    pub(super) async fn all(&mut self, source: &mut ChunkSource<I, O, P, W>) -> Result<StepEnd, StepFailure> {
+    async fn all(
+        &mut self,
+        source: &mut ChunkSource<R::Item, P::Output, P, W>,
+    ) -> Result<Outcome, StepFailure> {
         loop {
             if self.task.shall_stop() {
-                return Ok(StepEnd::Stopped);
+                return Ok(Outcome::stopped());
             }
             self.task.check()?;
             let next = tokio::select! {
                 next = source.next(&mut self.processor, &mut self.writer) => next,
-                () = self.task.stop.asked(Urgency::AtChunkEnd) => return Ok(StepEnd::Stopped),
-                () = self.task.lost() => return Err(StepFailure::LeaseLost),
+                () = self.task.resources.stop.asked(Urgency::AtChunkEnd) => return Ok(Outcome::stopped()),
+                () = self.task.resources.lease.lost() => return Err(StepFailure::LeaseLost),
             };
             let Some(next) = next else {
                 return Err(StepFailure::failed(Code::ExecutionFailed, "the reader has ended in a panic"));
             };
             let buffer = next?;
-            let has_ended = buffer.has_ended;
+            let has_ended = buffer.read.has_ended;
             source.during(self.one(buffer)).await?;
             if has_ended {
-                return Ok(StepEnd::Completed(ExitStatus::completed()));
+                return Ok(Outcome::completed(ExitStatus::completed()));
             }
         }
     }
 
     /// One chunk, to its commit or to the end of the step.
-    async fn one(&mut self, mut buffer: ChunkBuffer<I, O>) -> Result<(), StepFailure> {
-        let mut chunk = Chunk::new(self.options.policy.as_ref(), self.task.counters.skips());
+    async fn one(&mut self, mut buffer: Buffer<R, P>) -> Result<(), StepFailure> {
+        let mut chunk = Chunk::new(self.step.policy.as_ref(), self.task.counters.skips());
         buffer.tell(&mut chunk);
-        self.before_chunk();
+        self.step.listeners.before_chunk(&self.task.scope);
         self.number += 1;
-        let span = if self.number % SPAN_EVERY == 1 {
-            tracing::info_span!("chunk", chunk.number = self.number, chunk.items = buffer.items.len())
-        } else {
-            tracing::Span::none()
+        let (number, items) = (self.number, buffer.read.items.len());
+        let span = match number % SPAN_EVERY {
+            1 => tracing::info_span!("chunk", chunk.number = number, chunk.items = items),
+            _ => tracing::Span::none(),
         };
-        tracing::debug!(
-            "chunk {} of step {} has {} items",
-            self.number,
-            self.task.scope.step(),
-            buffer.items.len()
-        );
+        tracing::debug!("chunk {number} of step {} has {items} items", self.task.scope.step());
         let done = self.drive(&mut chunk, &mut buffer).instrument(span).await;
-        buffer.timer.stop(&*self.task.clock, self.task.scope.job(), self.task.scope.defined_step());
+        let scope = &self.task.scope;
+        buffer.timer.stop(&*self.task.resources.clock, scope.job(), scope.defined_step());
         done
     }
 
-    async fn drive(
-        &mut self,
-        chunk: &mut Chunk<'_>,
-        buffer: &mut ChunkBuffer<I, O>,
-    ) -> Result<(), StepFailure> {
+    /// Asks the machine what comes next, and does it.
+    async fn drive(&mut self, chunk: &mut Chunk<'_>, buffer: &mut Buffer<R, P>) -> Result<(), StepFailure> {
         loop {
             // A processor that never waits must not keep heartbeats and stops from being heard.
             tokio::task::coop::consume_budget().await;
             match chunk.next_action() {
-                Action::Process(index) => self.process(chunk, buffer, index).await,
-                Action::Announce(skip) => self.announce(skip, buffer).await?,
+                Action::Process(index) => {
+                    let processed = self.process(buffer, index).await;
+                    chunk.processed(index, processed);
+                }
+                Action::Announce(skip) => self.announce(skip, buffer),
                 Action::Write(indices) => self.write(chunk, buffer, &indices).await?,
                 Action::Commit => self.commit(chunk, buffer).await?,
                 Action::RollBack => self.roll_back(chunk, buffer).await?,
                 Action::Done => return Ok(()),
-                Action::Fail(failure) => return Err(self.failed(failure, buffer)),
+                Action::Fail(failure) => {
+                    let skip_limit = self.step.policy.as_ref().map_or(0, |policy| policy.skip_limit);
+                    return Err(buffer.failure(failure, skip_limit));
+                }
             }
         }
     }
 
-    async fn process(&mut self, chunk: &mut Chunk<'_>, buffer: &mut ChunkBuffer<I, O>, index: usize) {
-        let item = &buffer.items[index];
+    async fn process(&mut self, buffer: &mut Buffer<R, P>, index: usize) -> Processed {
+        let item = &buffer.read.items[index];
         if P::pass_through(std::slice::from_ref(item)).is_some() {
-            return chunk.processed(index, Processed::Output);
+            return Processed::Output;
         }
-        for listener in &self.listeners.item {
-            listener.before_process(item);
-        }
+        self.step.listeners.before_process(item);
         // In the first attempt they are asked for in order, so what was done ahead is that of this item.
         let outcome = match buffer.ahead.outcomes.pop_front() {
             Some(outcome) => outcome,
             None => prepare_chunk::process(&mut self.processor, item).await,
         };
-        let outcome = match outcome {
+        self.step.listeners.after_process(item, &outcome);
+        match outcome {
             Ok(output) => {
-                for listener in &self.listeners.item {
-                    listener.after_process(item, output.as_ref());
-                }
-                let outcome = if output.is_some() { Processed::Output } else { Processed::Filtered };
+                let is_kept = output.is_some();
                 buffer.outputs[index] = output;
-                outcome
+                if is_kept { Processed::Output } else { Processed::Filtered }
             }
             Err(error) => {
-                for listener in &self.listeners.item {
-                    listener.on_process_error(item, &error);
-                }
                 let kind = kind_of(&error, Phase::Process);
                 buffer.fail(index, error);
                 Processed::Failed(kind)
             }
-        };
-        chunk.processed(index, outcome);
+        }
     }
 
     async fn write(
         &mut self,
         chunk: &mut Chunk<'_>,
-        buffer: &mut ChunkBuffer<I, O>,
+        buffer: &mut Buffer<R, P>,
         indices: &[usize],
     ) -> Result<(), StepFailure> {
         let has_savepoint = chunk.needs_savepoint();
@@ -166,12 +241,12 @@ where
             buffer.scope.tx().await?.savepoint().await?;
         }
         let (ahead, scope) = (&mut buffer.ahead, &mut buffer.scope);
-        let written = match P::pass_through(&buffer.items) {
+        let written = match P::pass_through(&buffer.read.items) {
             // Items that pass through are either all written, or one by one in a scan.
             Some(all) if indices.len() == all.len() => self.write_slice(all, ahead, scope).await,
             Some(all) => self.write_slice(&all[indices[0]..=indices[0]], ahead, scope).await,
             None => {
-                let batch: Vec<O> =
+                let batch: Vec<P::Output> =
                     indices.iter().filter_map(|&index| buffer.outputs[index].take()).collect();
                 let written = self.write_slice(&batch, ahead, scope).await;
                 if written.is_err() {
@@ -182,59 +257,43 @@ where
                 written
             }
         };
-        let outcome = match written {
-            Ok(()) => Ok(()),
-            Err(error) => {
-                let kind = kind_of(&error, Phase::Write);
-                if has_savepoint && buffer.scope.has_begun() {
-                    buffer.scope.tx().await?.rollback_to_savepoint().await?;
-                }
-                match indices {
-                    [one] => buffer.fail(*one, error),
-                    _ => buffer.write_error = Some(error),
-                }
-                Err(kind)
-            }
+        let Err(error) = written else {
+            chunk.written(Ok(()));
+            return Ok(());
         };
-        chunk.written(outcome);
+        let kind = kind_of(&error, Phase::Write);
+        if has_savepoint && buffer.scope.has_begun() {
+            buffer.scope.tx().await?.rollback_to_savepoint().await?;
+        }
+        buffer.fail_write(indices, error);
+        chunk.written(Err(kind));
         Ok(())
     }
 
     async fn write_slice(
         &mut self,
-        items: &[O],
-        ahead: &mut Ahead<O>,
+        items: &[P::Output],
+        ahead: &mut Ahead<P::Output>,
         scope: &mut ChunkScope,
     ) -> Result<(), ItemError> {
-        for listener in &self.listeners.item {
-            listener.before_write(items);
-        }
+        self.step.listeners.before_write(items);
         let written = match std::mem::take(&mut ahead.is_written) {
             true => Ok(()),
             false => prepare_chunk::write(&mut self.writer, items, scope).await,
         };
-        for listener in &self.listeners.item {
-            match &written {
-                Ok(()) => listener.after_write(items),
-                Err(error) => listener.on_write_error(items, error),
-            }
-        }
+        self.step.listeners.after_write(items, &written);
         written
     }
 
     /// Announces the skips, saves what is remembered and counted, and commits.
-    async fn commit(
-        &mut self,
-        chunk: &mut Chunk<'_>,
-        buffer: &mut ChunkBuffer<I, O>,
-    ) -> Result<(), StepFailure> {
+    async fn commit(&mut self, chunk: &mut Chunk<'_>, buffer: &mut Buffer<R, P>) -> Result<(), StepFailure> {
         for skip in chunk.take_skips() {
-            self.announce(skip, buffer).await?;
+            self.announce(skip, buffer);
         }
         if chunk.is_complete() {
             self.task.context.remove(OFFSET);
-            replace(&mut self.task.context, &self.position, &buffer.position);
-            self.position = std::mem::take(&mut buffer.position);
+            replace(&mut self.task.context, &self.position, &buffer.read.position);
+            self.position = std::mem::take(&mut buffer.read.position);
             self.settled = 0;
         } else {
             self.task.context.put(OFFSET, self.settled + chunk.offset() as u64);
@@ -243,8 +302,7 @@ where
         if let Some(rejects) = &mut self.rejects {
             rejects.flush(&mut buffer.scope, &mut self.task.context).await?;
         }
-        let contribution = chunk.counters();
-        if let Err(failure) = self.task.commit(&mut buffer.scope, contribution).await {
+        if let Err(failure) = self.task.commit(&mut buffer.scope, chunk.counters()).await {
             // As if the chunk had never been: its rows are not there, so they are not counted either.
             // The step ends here: what its files got with this chunk is cut off when it is opened again.
             self.task.counters.rollback += 1;
@@ -252,14 +310,10 @@ where
             return Err(failure);
         }
         chunk.committed();
-        let counted = chunk.take_counters();
-        self.task.counters += counted;
-        metrics::items_counted(self.task.scope.job(), self.task.scope.defined_step(), &counted);
-        for listener in &self.listeners.chunk {
-            listener.after_chunk(&self.task.scope, &self.task.counters);
-        }
+        self.count(chunk);
+        self.step.listeners.after_chunk(&self.task.scope, &self.task.counters);
         if !chunk.is_complete() {
-            self.before_chunk();
+            self.step.listeners.before_chunk(&self.task.scope);
         }
         Ok(())
     }
@@ -267,23 +321,52 @@ where
     async fn roll_back(
         &mut self,
         chunk: &mut Chunk<'_>,
-        buffer: &mut ChunkBuffer<I, O>,
+        buffer: &mut Buffer<R, P>,
     ) -> Result<(), StepFailure> {
         buffer.scope.roll_back().await;
         self.writer.roll_back().await?;
         if let Some(rejects) = &mut self.rejects {
             rejects.roll_back().await?;
         }
-        let counted = chunk.take_counters();
-        self.task.counters += counted;
-        metrics::items_counted(self.task.scope.job(), self.task.scope.defined_step(), &counted);
-        for listener in &self.listeners.chunk {
-            listener.after_chunk_error(&self.task.scope, &self.task.counters);
-        }
+        self.count(chunk);
+        self.step.listeners.after_chunk_error(&self.task.scope, &self.task.counters);
         if chunk.is_failing() {
             return Ok(());
         }
-        self.before_repetition(chunk, buffer).await
+        if let Some(retry) = chunk.retry() {
+            if let Some(error) = buffer.error_of(retry.phase, retry.index) {
+                self.step.listeners.on_retry(retry.phase, error);
+            }
+            if let Some(backoff) = &self.step.backoff {
+                tokio::select! {
+                    () = tokio::time::sleep(backoff.delay(retry.attempts, jitter_unit())) => {}
+                    () = self.task.resources.stop.asked(Urgency::Now) => {}
+                    () = self.task.resources.lease.lost() => return Err(StepFailure::LeaseLost),
+                }
+            }
+        }
+        self.step.listeners.before_chunk(&self.task.scope);
+        Ok(())
+    }
+
+    fn count(&mut self, chunk: &mut Chunk<'_>) {
+        let counted = chunk.take_counters();
+        self.task.counters += counted;
+        metrics::items_counted(self.task.scope.job(), self.task.scope.defined_step(), &counted);
+    }
+
+    /// Tells the listeners of a skip, and keeps the item with the rejects.
+    fn announce(&mut self, skip: Skip, buffer: &Buffer<R, P>) {
+        let Skip { phase, index } = skip;
+        let Some(error) = buffer.error_of(phase, Some(index)) else { return };
+        let item = buffer.read.items.get(index).filter(|_| phase != Phase::Read);
+        let passed = || P::pass_through(std::slice::from_ref(item?)).and_then(<[_]>::first);
+        let output = buffer.outputs.get(index).and_then(Option::as_ref).or_else(passed);
+        self.step.listeners.skipped(phase, item, output, error);
+        tracing::debug!(step = self.task.scope.step(), "an item was skipped in {}", phase.as_str());
+        if let Some(rejects) = &mut self.rejects {
+            rejects.add(phase, &kind_of(error, phase), error, item);
+        }
     }
 }
 

@@ -3,76 +3,59 @@
 //! It never decides about errors, because what may be skipped depends on chunks that are still being written; it
 //! passes them on in their order.
 
-use crate::job::component::{ItemPlace, ItemReader};
+use crate::job::chunk_buffer::{ChunkBuffer, ReadChunk, ReadError, kind_of};
+use crate::job::chunk_definition::Completion;
+use crate::job::component::ItemReader;
 use crate::job::listener::ItemListener;
+use crate::job::scope::ChunkScope;
+use crate::metrics::ChunkTimer;
 use std::sync::Arc;
-use std::time::Duration;
 use tidemill_domain::item::{ItemError, Phase};
 use tidemill_domain::job::ExecutionContext;
 use tidemill_domain::job::fault::{FaultPolicy, read_skips_max};
 use tidemill_domain::time::{Clock, Monotonic};
 use tidemill_store::crash_point;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
-/// When a chunk is complete.
-pub(super) struct Completion<I> {
-    pub(super) size: usize,
-    pub(super) time_limit: Option<Duration>,
-    pub(super) custom: Option<Arc<CustomCompletion<I>>>,
+/// The reading task, as the step sees it.
+pub(super) struct ReaderHandle<I> {
+    /// Each lets one more chunk be read.
+    permit: mpsc::Sender<()>,
+    pub(super) chunks: mpsc::Receiver<Result<ReadChunk<I>, ItemError>>,
+    /// What the scopes of chunks are made from.
+    scope: ChunkScope,
+    clock: Arc<dyn Clock>,
+    reads_ahead: bool,
 }
 
-type CustomCompletion<I> = dyn Fn(&ChunkSoFar<'_, I>) -> bool + Send + Sync;
+impl<I> ReaderHandle<I> {
+    /// Lets the next chunk be read, if chunks are read ahead.
+    pub(super) async fn read_ahead(&self) {
+        if self.reads_ahead {
+            let _reading_ended = self.permit.send(()).await;
+        }
+    }
 
-impl<I> Clone for Completion<I> {
-    fn clone(&self) -> Self {
-        Self { size: self.size, time_limit: self.time_limit, custom: self.custom.clone() }
+    /// The next chunk that was read; none when the reader is gone.
+    pub(super) async fn next<O>(&mut self) -> Option<Result<ChunkBuffer<I, O>, ItemError>> {
+        // Each permit is for the chunk behind this one, or for this one.
+        if !self.reads_ahead {
+            let _reading_ended = self.permit.send(()).await;
+        }
+        let read = match self.chunks.recv().await? {
+            Ok(read) => read,
+            Err(error) => return Some(Err(error)),
+        };
+        self.read_ahead().await;
+        Some(Ok(self.buffer(read)))
+    }
+
+    pub(super) fn buffer<O>(&self, read: ReadChunk<I>) -> ChunkBuffer<I, O> {
+        ChunkBuffer::new(read, self.scope.another(), ChunkTimer::start(&*self.clock))
     }
 }
 
-/// A chunk that is being read.
-#[derive(Debug)]
-pub struct ChunkSoFar<'a, I> {
-    /// How many items it has.
-    pub items: usize,
-    /// The last of them.
-    pub last: &'a I,
-    /// How long ago its first item was read.
-    pub age: Duration,
-}
-
-impl<I> Completion<I> {
-    pub(super) fn of_size(size: usize) -> Self {
-        Self { size, time_limit: None, custom: None }
-    }
-
-    fn is_complete(&self, items: usize, last: &I, age: impl Fn() -> Duration) -> bool {
-        items >= self.size
-            || self.time_limit.is_some_and(|limit| age() >= limit)
-            || self.custom.as_ref().is_some_and(|custom| custom(&ChunkSoFar { items, last, age: age() }))
-    }
-}
-
-/// What was read for one chunk.
-pub(super) struct ReadChunk<I> {
-    pub(super) items: Vec<I>,
-    /// Where each of them came from, as far as the reader says so.
-    pub(super) places: Vec<Option<ItemPlace>>,
-    /// What could not be read, in order.
-    pub(super) errors: Vec<ReadError>,
-    /// The reader's position behind them.
-    pub(super) position: ExecutionContext,
-    /// Whether there is nothing more.
-    pub(super) has_ended: bool,
-}
-
-/// A read that failed.
-pub(super) struct ReadError {
-    /// How many items of the chunk were read before it.
-    pub(super) behind: usize,
-    pub(super) error: ItemError,
-}
-
-/// What the reading task works with.
 pub(super) struct ReadingTask<R: ItemReader, O> {
     pub(super) reader: R,
     pub(super) completion: Completion<R::Item>,
@@ -84,9 +67,22 @@ pub(super) struct ReadingTask<R: ItemReader, O> {
 }
 
 impl<R: ItemReader, O: 'static> ReadingTask<R, O> {
-    /// Reads a chunk for each permit, until there is nothing more or nobody wants it. Returns the reader, so that it
-    /// can be closed.
-    pub(super) async fn run(
+    /// Starts to read. When the handle is gone, the task ends and returns the reader, so that it can be closed.
+    pub(super) async fn spawn(
+        self,
+        scope: ChunkScope,
+        reads_ahead: bool,
+    ) -> (ReaderHandle<R::Item>, JoinHandle<R>) {
+        let (permit, permits) = mpsc::channel(2);
+        let (send, chunks) = mpsc::channel(1);
+        let handle = ReaderHandle { permit, chunks, scope, clock: self.clock.clone(), reads_ahead };
+        let task = tokio::spawn(self.run(permits, send));
+        handle.read_ahead().await;
+        (handle, task)
+    }
+
+    /// Reads a chunk for each permit, until there is nothing more or nobody wants it.
+    async fn run(
         mut self,
         mut permits: mpsc::Receiver<()>,
         chunks: mpsc::Sender<Result<ReadChunk<R::Item>, ItemError>>,
@@ -129,9 +125,8 @@ impl<R: ItemReader, O: 'static> ReadingTask<R, O> {
                     }
                     let clock = &self.clock;
                     let began = *since.get_or_insert_with(|| clock.monotonic());
-                    let count = items.len() + 1;
-                    let is_complete =
-                        self.completion.is_complete(count, &item, || clock.monotonic().since(began));
+                    let age = || clock.monotonic().since(began);
+                    let is_complete = self.completion.is_complete(items.len() + 1, &item, age);
                     items.push(item);
                     places.push(self.reader.place());
                     if is_complete {
@@ -157,7 +152,7 @@ impl<R: ItemReader, O: 'static> ReadingTask<R, O> {
     }
 
     fn may_be_skipped(&self, error: &ItemError) -> bool {
-        let kind = super::chunk_loop::kind_of(error, Phase::Read);
+        let kind = kind_of(error, Phase::Read);
         self.policy.as_ref().is_some_and(|policy| policy.skip.contains(&kind))
     }
 }

@@ -1,18 +1,20 @@
 //! Command steps: a program of the author's, supervised until it and whatever it has started have ended.
 //!
 //! Reading order: [`CommandSpec`] (what to run), `group` (how nothing of it outlives us), `previous_run` (what an earlier
-//! run may have left), `environment` (what it is told), `output` (what it says), `supervise` (how it ends).
+//! run may have left), `output` (what it says), `supervise` (how it ends).
 
-mod environment;
 mod group;
 mod output;
 mod previous_run;
 mod supervise;
 
+use crate::environment::passed_on;
 use crate::job::component::Delivery;
 use crate::job::scope::StepScope;
-use crate::job::step::{BoxFuture, Step, StepBody, StepEnd, StepFailure, StepTask};
+use crate::job::step::{Outcome, Step, StepBody, StepFailure, StepFuture, StepTask};
 use output::Output;
+use std::collections::BTreeMap;
+use std::env;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
@@ -20,17 +22,18 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
-use supervise::Ended;
+use supervise::{CommandEnd, Limits};
 use tidemill_domain::code::Code;
 use tidemill_domain::item::ItemError;
-use tidemill_domain::job::ExitStatus;
-use tidemill_domain::job::command::{CommandExit, ExitCodes};
+use tidemill_domain::job::command::{
+    CommandExit, ExitCodes, HINT_VARIABLE, PARALLELISM_VARIABLE, TOLD, UNITS_VARIABLE, variables,
+};
+use tidemill_domain::job::{BatchStatus, ExitStatus};
 use tidemill_store::crash_point;
 use tokio::process::Command;
 
 pub use group::Group;
 
-/// How long a command has between being asked to end and being killed.
 const KILL_AFTER: Duration = Duration::from_secs(10);
 
 /// Where a step remembers with which number its command ended.
@@ -62,6 +65,7 @@ impl Step {
 /// assert!(Job::new("nightly").step(report).check().is_ok());
 /// ```
 #[derive(Clone)]
+#[must_use]
 pub struct CommandSpec {
     program: OsString,
     args: Vec<OsString>,
@@ -69,8 +73,7 @@ pub struct CommandSpec {
     inherits: bool,
     passed: Vec<String>,
     folder: Option<PathBuf>,
-    timeout: Option<Duration>,
-    kill_after: Duration,
+    limits: Limits,
     exits: ExitCodes,
     log_file: Option<PathBuf>,
     is_chatter: fn(&str) -> bool,
@@ -86,8 +89,7 @@ impl CommandSpec {
             inherits: true,
             passed: Vec::new(),
             folder: None,
-            timeout: None,
-            kill_after: KILL_AFTER,
+            limits: Limits { timeout: None, kill_after: KILL_AFTER },
             exits: ExitCodes::default(),
             log_file: None,
             is_chatter: |line| line.trim().is_empty(),
@@ -95,21 +97,18 @@ impl CommandSpec {
     }
 
     /// Adds an argument.
-    #[must_use]
     pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
         self.args.push(arg.into());
         self
     }
 
     /// Adds arguments.
-    #[must_use]
     pub fn args<A: Into<OsString>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
         self.args.extend(args.into_iter().map(Into::into));
         self
     }
 
     /// Sets a variable of its environment.
-    #[must_use]
     pub fn env(mut self, name: impl Into<String>, value: impl Into<OsString>) -> Self {
         self.environment.push((name.into(), value.into()));
         self
@@ -117,7 +116,6 @@ impl CommandSpec {
 
     /// Passes on nothing of our own environment: only what [`env`](Self::env) sets and [`env_pass`](Self::env_pass)
     /// names, before or after, and what every command is told.
-    #[must_use]
     pub fn env_clear(mut self) -> Self {
         self.inherits = false;
         self
@@ -125,48 +123,41 @@ impl CommandSpec {
 
     /// Passes on these variables of our own environment, where they are set: also after
     /// [`env_clear`](Self::env_clear), and also those that are withheld from commands because they hold secrets.
-    #[must_use]
     pub fn env_pass(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.passed.extend(names.into_iter().map(Into::into));
         self
     }
 
     /// Runs it in this folder instead of our own.
-    #[must_use]
     pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.folder = Some(folder.into());
         self
     }
 
     /// Lets it run for so long; then it is ended, and the step fails.
-    #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
+        self.limits.timeout = Some(timeout);
         self
     }
 
     /// How long it has between SIGTERM and SIGKILL when it has to end; 10 seconds unless said otherwise.
-    #[must_use]
     pub fn kill_after(mut self, grace: Duration) -> Self {
-        self.kill_after = grace;
+        self.limits.kill_after = grace;
         self
     }
 
     /// What it means for the step when the program ends with this number.
-    #[must_use]
     pub fn exit_code(mut self, number: i32, meaning: CommandExit) -> Self {
         self.exits.set(number, meaning);
         self
     }
 
     /// Appends all that it writes to this file, which is made if need be.
-    #[must_use]
     pub fn log_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.log_file = Some(path.into());
         self
     }
 
-    /// Runs another program instead.
     pub(crate) fn program(mut self, program: OsString) -> Self {
         self.program = program;
         self
@@ -178,7 +169,6 @@ impl CommandSpec {
         self
     }
 
-    /// What was set for its environment.
     pub(crate) fn variable(&self, name: &str) -> Option<&OsString> {
         self.environment.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value)
     }
@@ -208,7 +198,7 @@ impl CommandSpec {
         command
             .args(&self.args)
             .env_clear()
-            .envs(environment::of(self, scope)?)
+            .envs(environment(self, scope)?)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
@@ -217,6 +207,44 @@ impl CommandSpec {
         }
         Ok(command)
     }
+}
+
+/// The environment of a command: ours without settings and secrets, what a pool has granted, what the author adds, and what
+/// every command is told.
+fn environment(spec: &CommandSpec, scope: &StepScope) -> Result<BTreeMap<OsString, OsString>, String> {
+    let mut told = variables(scope.parameters()).map_err(|same| same.to_string())?;
+    // In the order of their names.
+    let values = [
+        scope.job().to_owned(),
+        scope.execution().to_string(),
+        scope.step().to_owned(),
+        scope.step_execution().to_string(),
+        u8::from(scope.is_resumed()).to_string(),
+    ];
+    told.extend(TOLD.map(str::to_owned).into_iter().zip(values));
+    let mut all = BTreeMap::new();
+    if spec.inherits {
+        all.extend(passed_on());
+    }
+    all.extend(spec.passed.iter().filter_map(|name| Some((name.into(), env::var_os(name)?))));
+    if let Some(granted) = scope.granted() {
+        // The second so that a program reads the same as under `tidemill run`.
+        for name in [PARALLELISM_VARIABLE, UNITS_VARIABLE] {
+            all.insert(name.into(), granted.units.to_string().into());
+        }
+        all.extend(granted.hint.as_ref().map(|hint| (HINT_VARIABLE.into(), hint.into())));
+    }
+    for (name, value) in &spec.environment {
+        if name.is_empty() || name.contains(['=', '\0']) {
+            return Err(format!("{name:?} is not the name of a variable"));
+        }
+        if told.contains_key(name) {
+            return Err(format!("the variable {name} is set for every command and cannot be another"));
+        }
+        all.insert(name.into(), value.clone());
+    }
+    all.extend(told.into_iter().map(|(name, value)| (name.into(), value.into())));
+    Ok(all)
 }
 
 /// Arguments and variables may be secrets, so they are not shown.
@@ -240,35 +268,38 @@ where
         Self { type_word, make }
     }
 
-    async fn run(&self, task: &mut StepTask) -> Result<StepEnd, StepFailure> {
+    async fn run(&self, task: &mut StepTask) -> Result<Outcome, StepFailure> {
         previous_run::end(task).await?;
         if task.shall_stop() {
-            return Ok(StepEnd::Stopped);
+            return Ok(Outcome::stopped());
         }
         let spec = (self.make)(&task.scope)?;
         let failed = |why: String| failure(&spec, &why);
-        task.describe(None, Some(Delivery::AtLeastOnce)).await?;
+        task.record_plan(None, Delivery::AtLeastOnce).await?;
         let command = spec.command(&task.scope).map_err(failed)?;
-        let mut output = Output::new(task.clock.clone(), spec.log_file.as_deref()).map_err(failed)?;
+        let mut output =
+            Output::new(task.resources.clock.clone(), spec.log_file.as_deref()).map_err(failed)?;
         let group =
             Group::form().await.map_err(|error| failed(format!("its guard cannot be started: {error}")))?;
         // Recorded before it runs: whoever goes on after a crash has to know of it.
-        previous_run::remember(task, &group);
-        task.remember().await?;
+        previous_run::remember(task, group.id());
+        task.commit_context().await?;
         task.check()?;
         crash_point!("command_before_start");
         let ended = match group.spawn(command) {
-            Ok(child) => supervise::to_the_end(child, group, &spec, &task.stop, &mut output).await.map_err(
-                |error| StepFailure::failed(Code::CommandFailed, format!("nobody can wait for it: {error}")),
-            )?,
-            Err(error) => Ended::NotStarted(error),
+            Ok(child) => supervise::to_the_end(child, group, spec.limits, &task.resources.stop, &mut output)
+                .await
+                .map_err(|error| {
+                    StepFailure::failed(Code::CommandFailed, format!("nobody can wait for it: {error}"))
+                })?,
+            Err(error) => CommandEnd::NotStarted(error),
         };
         crash_point!("command_after_end");
         previous_run::forget(task);
-        if let Ended::Exited(number) = ended {
+        if let CommandEnd::Exited(number) = ended {
             task.context.put(EXIT_CODE, number);
         }
-        task.remember().await?;
+        task.commit_context().await?;
         outcome(&spec, &ended, &output)
     }
 }
@@ -277,7 +308,7 @@ impl<F> StepBody for CommandStep<F>
 where
     F: Fn(&StepScope) -> Result<CommandSpec, ItemError> + Send + Sync + 'static,
 {
-    fn run<'a>(&'a self, task: &'a mut StepTask) -> BoxFuture<'a, Result<StepEnd, StepFailure>> {
+    fn run<'a>(&'a self, task: &'a mut StepTask) -> StepFuture<'a> {
         Box::pin(self.run(task))
     }
 
@@ -290,16 +321,18 @@ fn failure(spec: &CommandSpec, why: &str) -> StepFailure {
     StepFailure::failed(Code::CommandFailed, format!("the command {:?} was not run: {why}", spec.name()))
 }
 
-fn outcome(spec: &CommandSpec, ended: &Ended, output: &Output) -> Result<StepEnd, StepFailure> {
+fn outcome(spec: &CommandSpec, ended: &CommandEnd, output: &Output) -> Result<Outcome, StepFailure> {
     let (why, code) = match ended {
-        Ended::Stopped => return Ok(StepEnd::Stopped),
-        Ended::NotStarted(error) => return Err(failure(spec, &not_started(error))),
-        Ended::Exited(number) => match spec.exits.meaning(*number) {
-            CommandExit::Completed(code) => return Ok(StepEnd::Completed(ExitStatus::new(code))),
+        CommandEnd::Stopped => return Ok(Outcome::stopped()),
+        CommandEnd::NotStarted(error) => return Err(failure(spec, &not_started(error))),
+        CommandEnd::Exited(number) => match spec.exits.meaning(*number) {
+            CommandExit::Completed(code) => return Ok(Outcome::completed(ExitStatus::new(code))),
             CommandExit::Failed(code) => (format!("ended with exit code {number}"), code),
         },
-        Ended::Killed(signal) => (format!("was killed by signal {signal}"), ExitStatus::FAILED.to_owned()),
-        Ended::TimedOut(limit) => {
+        CommandEnd::Killed(signal) => {
+            (format!("was killed by signal {signal}"), ExitStatus::FAILED.to_owned())
+        }
+        CommandEnd::TimedOut(limit) => {
             (format!("did not end within {limit:?} and was ended"), ExitStatus::FAILED.to_owned())
         }
     };
@@ -307,7 +340,7 @@ fn outcome(spec: &CommandSpec, ended: &Ended, output: &Output) -> Result<StepEnd
     let said =
         if said.is_empty() { "; it wrote nothing".to_owned() } else { format!("; its last lines:\n{said}") };
     let exit = ExitStatus::new(code).describe(format!("the command {:?} {why}{said}", spec.name()));
-    Ok(StepEnd::Failed { code: Code::CommandFailed, exit })
+    Ok(Outcome { status: BatchStatus::Failed, exit, code: Some(Code::CommandFailed) })
 }
 
 /// What helps when a program does not even start.

@@ -1,132 +1,147 @@
-//! What is recorded of an execution on its way, under the fence and however long the database is away.
+//! An execution that this process runs, and what is recorded of it on its way.
 
-use crate::lease::HeldLease;
+use crate::job::definition::Job;
+use crate::job::retry::{GivenUp, Lost, LostAnswer, while_away};
+use crate::job::step::{Outcome, StepResources};
 use crate::metrics;
-use std::sync::Arc;
-use std::time::Duration;
-use tidemill_domain::job::{BatchStatus, ExecutionId, ExitStatus};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tidemill_domain::job::step::{EXECUTED_KEY, STEP_TYPE_KEY, StepRules, VERSION_KEY};
+use tidemill_domain::job::{Counters, ExecutionContext, StepExecutionId};
 use tidemill_store::job::{Launched, StepEnd, StepRequest, StepStart};
-use tidemill_store::{Store, StoreError, Tx};
+use tidemill_store::{Store, StoreError};
 
-/// Pause before something is recorded again, after the database could not be reached.
-const PAUSE: Duration = Duration::from_millis(250);
+const TROUBLE: &str = "the execution could not be recorded";
 
-/// Why there is nothing to record: this process may not or cannot. Whoever finds the execution without an owner
-/// records that it failed.
-#[derive(Debug)]
-pub(super) struct Lost;
-
-/// What is recorded of an execution on its way.
-pub(super) enum Entry<'a> {
-    Begin,
-    StartStep(&'a StepRequest<'a>),
-    EndStep { end: &'a StepEnd<'a>, job_context: Option<&'a str> },
-    End { status: BatchStatus, exit: &'a ExitStatus },
+pub(super) struct Execution {
+    pub(super) store: Store,
+    pub(super) job: Job,
+    pub(super) launched: Launched,
+    pub(super) resources: StepResources,
+    /// What the job remembers. Behind a lock, because flows of a split run at the same time.
+    context: Mutex<ExecutionContext>,
 }
 
-impl Entry<'_> {
-    /// Whether it does no harm when it is recorded twice, because the first answer was lost.
-    fn may_be_repeated(&self) -> bool {
-        matches!(self, Self::EndStep { .. } | Self::End { .. })
-    }
-}
-
-/// What the database says to it.
-pub(super) enum Answer {
-    /// Whether it was recorded; if not, the execution is no longer ours.
-    Recorded(bool),
-    Step(StepStart),
-    /// It will not be recorded, however often it is tried; or nobody can say whether it was, and twice would be wrong.
-    Impossible(StoreError),
-}
-
-/// Records for one execution.
-#[derive(Clone)]
-pub(super) struct Recorder {
-    store: Store,
-    execution: ExecutionId,
-    lease: Arc<HeldLease>,
-}
-
-impl Recorder {
-    pub(super) fn new(store: Store, launched: &Launched, lease: Arc<HeldLease>) -> Self {
-        Self { store, execution: launched.execution, lease }
+impl Execution {
+    pub(super) fn new(store: Store, job: Job, launched: Launched, resources: StepResources) -> Self {
+        let context = Mutex::new(launched.context.clone());
+        Self { store, job, launched, resources, context }
     }
 
-    /// Records something under the fence. What cannot be recorded is lost.
-    pub(super) async fn record(&self, entry: &Entry<'_>) -> Result<(), Lost> {
-        match self.ask(entry).await? {
-            Answer::Recorded(true) => Ok(()),
-            Answer::Recorded(false) | Answer::Step(_) => Err(self.refused()),
-            Answer::Impossible(error) => {
-                tracing::error!(%error, "the execution could not be recorded; it is given up");
-                Err(Lost)
+    pub(super) fn context(&self) -> MutexGuard<'_, ExecutionContext> {
+        self.context.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records that it has begun. The answer is whether it is still ours.
+    pub(super) async fn record_begin(&self) -> Result<bool, GivenUp> {
+        while_away(&self.resources.lease, TROUBLE, LostAnswer::Fail, || async {
+            let Launched { execution, lease, granted, .. } = &self.launched;
+            let mut tx = self.store.begin().await?;
+            let is_ours = tx.jobs().begin_execution(*execution, lease, granted.fence).await?;
+            tx.commit().await?;
+            Ok(is_ours)
+        })
+        .await
+    }
+
+    /// Asks whether a step runs, and records that it does.
+    pub(super) async fn record_step_start(
+        &self,
+        step: &str,
+        type_word: &str,
+        rules: StepRules,
+    ) -> Result<StepStart, GivenUp> {
+        let seed = step_seed(type_word);
+        let request = StepRequest {
+            execution: self.launched.execution,
+            instance: self.launched.instance,
+            lease: &self.launched.lease,
+            fence: self.launched.granted.fence,
+            step,
+            rules,
+            seed: &seed,
+        };
+        while_away(&self.resources.lease, TROUBLE, LostAnswer::Fail, || async {
+            let mut tx = self.store.begin().await?;
+            let start = tx.jobs().start_step(&request).await?;
+            tx.commit().await?;
+            Ok(start)
+        })
+        .await
+    }
+
+    /// Records the end of a step, together with what the job remembers where that has changed.
+    pub(super) async fn record_step_end(
+        &self,
+        id: StepExecutionId,
+        outcome: &Outcome,
+        counters: &Counters,
+        job_context: Option<&str>,
+    ) -> Result<(), Lost> {
+        let Launched { execution, lease, granted, .. } = &self.launched;
+        let end = StepEnd {
+            id,
+            execution: *execution,
+            lease,
+            fence: granted.fence,
+            status: outcome.status,
+            exit: &outcome.exit,
+            counters,
+        };
+        let recorded = while_away(&self.resources.lease, TROUBLE, LostAnswer::Repeat, || async {
+            let mut tx = self.store.begin().await?;
+            let mut is_ours = true;
+            if let Some(text) = job_context {
+                is_ours = tx.jobs().save_job_context(*execution, lease, granted.fence, text).await?;
             }
-        }
+            is_ours = is_ours && tx.jobs().end_step(&end).await?;
+            tx.commit().await?;
+            Ok(is_ours)
+        });
+        self.settled(recorded.await)
     }
 
-    /// Records the end. The lease has gone with it, so nobody needs to give it back.
-    pub(super) async fn end(&self, status: BatchStatus, exit: &ExitStatus) -> Result<(), Lost> {
-        self.record(&Entry::End { status, exit }).await?;
-        self.lease.forget();
+    /// Records the end. The lease goes with it, so nobody needs to give it back.
+    pub(super) async fn record_end(&self, outcome: &Outcome) -> Result<(), Lost> {
+        let recorded =
+            while_away(&self.resources.lease, TROUBLE, LostAnswer::Repeat, || self.try_end(outcome)).await;
+        self.settled(recorded)?;
+        self.resources.lease.forget();
         Ok(())
     }
 
-    /// Records something, however long the database is away, as long as this process may act.
-    pub(super) async fn ask(&self, entry: &Entry<'_>) -> Result<Answer, Lost> {
-        loop {
-            if self.lease.check().is_err() {
-                return Err(Lost);
-            }
-            let error = match self.try_once(entry).await {
-                Ok(answer) => return Ok(answer),
-                Err(error) => error,
-            };
-            let is_lost_answer = matches!(error, StoreError::OutcomeUnknown(_));
-            if !error.is_transient() || is_lost_answer && !entry.may_be_repeated() {
-                return Ok(Answer::Impossible(error));
-            }
-            tracing::warn!(%error, "the execution could not be recorded; will try again");
-            tokio::time::sleep(PAUSE).await;
+    async fn try_end(&self, Outcome { status, exit, .. }: &Outcome) -> Result<bool, StoreError> {
+        let Launched { execution, lease, granted, .. } = &self.launched;
+        let mut tx = self.store.begin().await?;
+        let mut is_ended = tx.jobs().end_execution(*execution, lease, granted.fence, *status, exit).await?;
+        if !is_ended {
+            // The lease goes with the end, so an end whose answer was lost is refused when it is recorded again.
+            let found = tx.jobs().execution(*execution).await?.map(|found| found.execution);
+            is_ended = found.is_some_and(|found| found.status == *status && found.exit.code == exit.code);
+        }
+        tx.commit().await?;
+        Ok(is_ended)
+    }
+
+    fn settled(&self, recorded: Result<bool, GivenUp>) -> Result<(), Lost> {
+        match recorded {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(self.refused()),
+            Err(given_up) => Err(given_up.lost()),
         }
     }
 
-    async fn try_once(&self, entry: &Entry<'_>) -> Result<Answer, StoreError> {
-        let (execution, lease, fence) = (self.execution, self.lease.key(), self.lease.fence());
-        let mut tx = self.store.begin().await?;
-        let answer = match entry {
-            Entry::Begin => Answer::Recorded(tx.jobs().begin_execution(execution, lease, fence).await?),
-            Entry::StartStep(request) => Answer::Step(tx.jobs().start_step(request).await?),
-            Entry::EndStep { end, job_context } => {
-                let is_ours = match job_context {
-                    Some(text) => tx.jobs().save_job_context(execution, lease, fence, text).await?,
-                    None => true,
-                };
-                Answer::Recorded(is_ours && tx.jobs().end_step(end).await?)
-            }
-            Entry::End { status, exit } => {
-                let is_ended = tx.jobs().end_execution(execution, lease, fence, *status, exit).await?;
-                Answer::Recorded(is_ended || is_recorded(&mut tx, execution, *status, exit).await?)
-            }
-        };
-        tx.commit().await?;
-        Ok(answer)
-    }
-
+    /// The execution is no longer ours.
     pub(super) fn refused(&self) -> Lost {
-        metrics::fencing_rejected(self.lease.key().kind());
+        metrics::fencing_rejected(self.resources.lease.key().kind());
         Lost
     }
 }
 
-/// Whether this end is what is recorded already. With the end the lease goes, so that whoever lost the answer is
-/// refused when it is recorded again.
-async fn is_recorded(
-    tx: &mut Tx,
-    execution: ExecutionId,
-    status: BatchStatus,
-    exit: &ExitStatus,
-) -> Result<bool, StoreError> {
-    let found = tx.jobs().execution(execution).await?.map(|found| found.execution);
-    Ok(found.is_some_and(|found| found.status == status && found.exit.code == exit.code))
+/// What every step remembers from its start on.
+pub(super) fn step_seed(type_word: &str) -> ExecutionContext {
+    let mut seed = ExecutionContext::new();
+    seed.put(VERSION_KEY, env!("CARGO_PKG_VERSION"));
+    seed.put(STEP_TYPE_KEY, type_word);
+    seed.put(EXECUTED_KEY, true);
+    seed
 }

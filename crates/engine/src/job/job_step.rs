@@ -2,10 +2,11 @@
 
 use crate::job::definition::{Job, JobRegistry};
 use crate::job::error::JobError;
-use crate::job::launcher::{ExecutionEnd, Launcher};
+use crate::job::launcher::Launcher;
 use crate::job::recovery;
+use crate::job::run_job::ExecutionEnd;
 use crate::job::scope::StepScope;
-use crate::job::step::{BoxFuture, StepBody, StepEnd, StepFailure, StepTask};
+use crate::job::step::{Outcome, Step, StepBody, StepFailure, StepFuture, StepResources, StepTask};
 use crate::job::stop::Urgency;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -28,26 +29,34 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 type MakeParameters = dyn Fn(&StepScope) -> Result<JobParameters, ItemError> + Send + Sync;
 
-pub(crate) struct JobStep {
+impl Step {
+    /// A step that runs another job and ends as that does. It is an execution of its own, with parameters that are made
+    /// once: a restart of the outer job goes on with the same instance of the inner one.
+    pub fn job(
+        name: impl Into<String>,
+        job: Job,
+        parameters: impl Fn(&StepScope) -> Result<JobParameters, ItemError> + Send + Sync + 'static,
+    ) -> Self {
+        Self::new(name.into(), Arc::new(JobStep { job, parameters: Box::new(parameters) }))
+    }
+}
+
+struct JobStep {
     job: Job,
-    parameters: Arc<MakeParameters>,
+    parameters: Box<MakeParameters>,
 }
 
 impl JobStep {
-    pub(crate) fn new(job: Job, parameters: Arc<MakeParameters>) -> Self {
-        Self { job, parameters }
-    }
-
-    async fn run(&self, task: &mut StepTask) -> Result<StepEnd, StepFailure> {
+    async fn run(&self, task: &mut StepTask) -> Result<Outcome, StepFailure> {
         let parameters = self.parameters(task).await?;
         let jobs = JobRegistry::new([self.job.clone()]).map_err(failure)?;
-        let (store, process) = (task.scope.store().clone(), task.process.clone());
+        let StepResources { lease, stop, clock, pools } = task.resources.clone();
+        let (store, process) = (task.scope.store().clone(), lease.process().clone());
         // Whether a changed definition is all right was decided for the outer job, of which this one is a part.
-        let launcher = Launcher::new(store, process, task.clock.clone(), jobs).accept_change(true);
-        let launcher = launcher.sharing(task.pools.clone());
+        let launcher = Launcher::new(store, process, clock, jobs).accept_change(true).sharing(pools);
         let name = format!("job {}", task.scope.job());
         let actor = Actor { name, role: Role::System, request_id: None };
-        let outer = task.scope.execution();
+        let outer = Some(task.scope.execution());
         let mut patience = PATIENCE;
         let running = loop {
             match launcher.launch_within(outer, self.job.name(), &parameters, &actor).await {
@@ -56,7 +65,7 @@ impl JobStep {
                 Err(JobError::Refused { refusal: LaunchRefusal::AlreadyComplete, .. })
                     if self.is_ours(&parameters, task).await? =>
                 {
-                    return Ok(StepEnd::Completed(ExitStatus::completed()));
+                    return Ok(Outcome::completed(ExitStatus::completed()));
                 }
                 // Its process died with ours, and nobody has found that yet.
                 Err(JobError::Refused { refusal: LaunchRefusal::AlreadyRunning, .. }) if patience > 0 => {
@@ -72,7 +81,6 @@ impl JobStep {
         // Whoever ends this step by force ends what it has started.
         let _stops_on_drop = StopsOnDrop(launcher.clone());
         let mut ended = std::pin::pin!(running.ended());
-        let stop = task.stop.clone();
         let ended = tokio::select! {
             ended = &mut ended => ended,
             () = stop.asked(Urgency::AtChunkEnd) => {
@@ -98,13 +106,13 @@ impl JobStep {
         }
         let parameters = self.job.with_defaults(&(self.parameters)(&task.scope)?);
         task.context.put(PARAMETERS, written(&parameters));
-        task.remember().await?;
+        task.commit_context().await?;
         Ok(parameters)
     }
 }
 
 impl StepBody for JobStep {
-    fn run<'a>(&'a self, task: &'a mut StepTask) -> BoxFuture<'a, Result<StepEnd, StepFailure>> {
+    fn run<'a>(&'a self, task: &'a mut StepTask) -> StepFuture<'a> {
         Box::pin(self.run(task))
     }
 
@@ -129,10 +137,10 @@ fn failure(error: JobError) -> StepFailure {
     StepFailure::failed(error.code(), error.to_string())
 }
 
-fn outcome(end: ExecutionEnd) -> Result<StepEnd, StepFailure> {
+fn outcome(end: ExecutionEnd) -> Result<Outcome, StepFailure> {
     match end.status {
-        BatchStatus::Completed => Ok(StepEnd::Completed(end.exit)),
-        BatchStatus::Stopped => Ok(StepEnd::Stopped),
+        BatchStatus::Completed => Ok(Outcome::completed(end.exit)),
+        BatchStatus::Stopped => Ok(Outcome::stopped()),
         status => {
             let text = format!(
                 "execution {} of the inner job ended {status}: {}",

@@ -1,16 +1,150 @@
-//! A launch in somebody else's transaction: it counts only together with what else is written there.
+//! A launch: the domain decides, and the execution is inserted, in one transaction that may be shared with somebody else's
+//! writes. After its commit the execution runs.
 
-use super::launcher::{Launcher, Running};
 use crate::job::definition::Job;
 use crate::job::error::JobError;
+use crate::job::launcher::{Launcher, Running};
 use tidemill_domain::audit::Actor;
-use tidemill_domain::job::launch::LaunchRules;
+use tidemill_domain::job::launch::{LaunchRefusal, LaunchRules};
+use tidemill_domain::job::next::next_instance;
 use tidemill_domain::job::parameter::check;
 use tidemill_domain::job::{ExecutionId, JobParameters};
 use tidemill_domain::time::Monotonic;
 use tidemill_store::Tx;
 use tidemill_store::job::{ExecutionDetail, LaunchRequest, Launched};
 use tokio::sync::MutexGuard;
+
+/// How often another number is tried when somebody else was quicker.
+const TRIES_MAX: u32 = 10;
+
+impl Launcher {
+    /// Starts a job. The same identifying parameters mean the same instance: an instance that did not complete goes
+    /// on where it ended, one that did is refused.
+    pub async fn launch(
+        &self,
+        job: &str,
+        parameters: &JobParameters,
+        actor: &Actor,
+    ) -> Result<Running, JobError> {
+        self.launch_within(None, job, parameters, actor).await
+    }
+
+    /// [`launch`](Self::launch), if there is an `outer` as a step of that execution, which is noted so that retention
+    /// knows.
+    pub(crate) async fn launch_within(
+        &self,
+        outer: Option<ExecutionId>,
+        job: &str,
+        parameters: &JobParameters,
+        actor: &Actor,
+    ) -> Result<Running, JobError> {
+        // Before anybody has to wait for it.
+        self.jobs().get(job)?;
+        let mut launching = self.launching().await;
+        let mut tx = self.store().begin().await?;
+        let id = launching.launch(&mut tx, job, parameters, actor).await?;
+        if let Some(outer) = outer {
+            tx.jobs().note_outer(id, outer).await?;
+        }
+        launching.commit(tx).await
+    }
+
+    /// Starts an instance that there was not before: `parameters` and a `run.id` greater than all that instances of
+    /// the job have. Nothing is carried over from any earlier run.
+    pub async fn launch_next(
+        &self,
+        job: &str,
+        parameters: &JobParameters,
+        actor: &Actor,
+    ) -> Result<Running, JobError> {
+        self.jobs().get(job)?;
+        let mut tries = 1;
+        loop {
+            let mut launching = self.launching().await;
+            let mut tx = self.store().begin().await?;
+            let greatest = tx.jobs().greatest_run_id(job).await?;
+            let next = next_instance(parameters.clone(), greatest)
+                .map_err(|why| JobError::NoNext { job: job.to_owned(), why })?;
+            match launching.launch(&mut tx, job, &next, actor).await {
+                // Somebody else took the number between our look and our launch, and may have come to its steps.
+                Err(JobError::Refused {
+                    refusal:
+                        LaunchRefusal::AlreadyRunning
+                        | LaunchRefusal::AlreadyComplete
+                        | LaunchRefusal::StepRunning { .. },
+                    ..
+                }) if tries < TRIES_MAX => tries += 1,
+                Err(error) => return Err(error),
+                Ok(_) => return launching.commit(tx).await,
+            }
+        }
+    }
+
+    /// Starts the job of an execution that did not complete again, with its parameters.
+    pub async fn restart(&self, id: ExecutionId, actor: &Actor) -> Result<Running, JobError> {
+        let mut tx = self.store().read().await?;
+        let found = tx.jobs().execution(id).await?;
+        drop(tx);
+        let found = found.ok_or(JobError::UnknownExecution(id))?;
+        let (job, parameters) = (found.execution.job.as_str(), found.job_parameters()?);
+        self.jobs().get(job)?;
+        let mut launching = self.launching().await;
+        let mut tx = self.store().begin().await?;
+        launching.restart(&mut tx, job, &parameters, actor).await?;
+        launching.commit(tx).await
+    }
+
+    /// Starts one execution whose process died and that shall be restarted, if there is one for a job of ours.
+    pub(crate) async fn restart_due(&self) -> Result<Option<Running>, JobError> {
+        let names: Vec<(&str, Option<&str>)> =
+            self.jobs().iter().map(|job| (job.name(), job.definition())).collect();
+        if names.is_empty() {
+            return Ok(None);
+        }
+        let mut launching = self.launching().await;
+        if launching.is_full() {
+            // It stays due: another process may take it, or this one when something has ended.
+            return Ok(None);
+        }
+        let mut tx = self.store().begin().await?;
+        let Some(due) = tx.jobs().take_due_restart(&names).await? else { return Ok(None) };
+        let restarts = due.crash_restarts + 1;
+        match launching.insert(&mut tx, &due.job, &due.parameters, &Actor::system(), restarts).await {
+            Ok(_) => {}
+            // That commits too: the restart is no longer due, which nobody has to find out again.
+            Err(JobError::Refused { refusal, job }) => {
+                tracing::warn!(job, "job {job} was not restarted after a crash: {refusal}");
+            }
+            Err(error) => return Err(error),
+        }
+        tx.commit().await?;
+        Ok(launching.committed())
+    }
+
+    /// Begins a launch that shares its transaction with something else.
+    pub async fn launching(&self) -> Launching<'_> {
+        // Between the commit and our note of it, the heartbeat would take our own lease for a forgotten one and give
+        // it back.
+        let one_at_a_time = self.process().acquiring().lock().await;
+        Launching { launcher: self, sent: self.clock().monotonic(), prepared: None, one_at_a_time }
+    }
+
+    /// Whether an execution could be restarted now, without doing it. The error is what [`restart`](Self::restart) would
+    /// answer, except that room in this process is not looked at.
+    pub async fn preview_restart(&self, tx: &mut Tx, found: &ExecutionDetail) -> Result<(), JobError> {
+        let job = self.jobs().get(&found.execution.job)?;
+        let parameters = found.job_parameters()?;
+        let rules = LaunchRules {
+            is_restartable: job.is_restartable(),
+            has_identifying: parameters.has_identifying(),
+            has_changed: false,
+        };
+        let valid = check(&parameters, job.parameters());
+        let preview =
+            tx.jobs().preview_launch(job.name(), &parameters, job.definition(), rules, valid).await?;
+        preview.map(drop).map_err(|refusal| JobError::Refused { job: job.name().to_owned(), refusal })
+    }
+}
 
 /// A launch that the caller commits. Made before the transaction begins, because all others who wait for leases wait
 /// meanwhile; [`committed`](Self::committed) afterwards. One that is dropped has launched nothing.
@@ -22,35 +156,6 @@ pub struct Launching<'a> {
     one_at_a_time: MutexGuard<'a, ()>,
 }
 
-impl Launcher {
-    /// Begins a launch that shares its transaction with something else.
-    pub async fn launching(&self) -> Launching<'_> {
-        // Between the commit and our note of it, the heartbeat would take our own lease for a forgotten one and give
-        // it back.
-        let one_at_a_time = self.inner.process.acquiring().lock().await;
-        Launching { launcher: self, sent: self.inner.clock.monotonic(), prepared: None, one_at_a_time }
-    }
-
-    /// Whether an execution could be restarted now, without doing it. The error is what [`restart`](Self::restart) would
-    /// answer, except that room in this process is not looked at.
-    pub async fn preview_restart(&self, tx: &mut Tx, found: &ExecutionDetail) -> Result<(), JobError> {
-        let job = self.inner.jobs.get(&found.execution.job)?;
-        let parameters = found.job_parameters()?;
-        let rules = LaunchRules {
-            is_restartable: job.is_restartable(),
-            has_identifying: parameters.has_identifying(),
-            has_changed: false,
-        };
-        let valid = check(&parameters, job.parameters());
-        let preview =
-            tx.jobs().preview_launch(job.name(), &parameters, job.definition(), rules, valid).await?;
-        match preview {
-            Ok(_) => Ok(()),
-            Err(refusal) => Err(JobError::Refused { job: job.name().to_owned(), refusal }),
-        }
-    }
-}
-
 impl Launching<'_> {
     /// Makes the execution in `tx`, with the job's defaults for what is not given. Nothing runs yet.
     pub async fn launch(
@@ -60,8 +165,8 @@ impl Launching<'_> {
         parameters: &JobParameters,
         actor: &Actor,
     ) -> Result<ExecutionId, JobError> {
-        let parameters = self.launcher.inner.jobs.get(job)?.with_defaults(parameters);
-        self.launch_again(tx, job, &parameters, actor, 0).await
+        let parameters = self.launcher.jobs().get(job)?.with_defaults(parameters);
+        self.insert(tx, job, &parameters, actor, 0).await
     }
 
     /// [`launch`](Self::launch) with the parameters of an earlier execution, as they were: a default that the job has
@@ -73,11 +178,10 @@ impl Launching<'_> {
         parameters: &JobParameters,
         actor: &Actor,
     ) -> Result<ExecutionId, JobError> {
-        self.launch_again(tx, job, parameters, actor, 0).await
+        self.insert(tx, job, parameters, actor, 0).await
     }
 
-    /// [`launch`](Self::launch) after so many restarts without a person's doing.
-    pub(super) async fn launch_again(
+    async fn insert(
         &mut self,
         tx: &mut Tx,
         job: &str,
@@ -85,8 +189,7 @@ impl Launching<'_> {
         actor: &Actor,
         crash_restarts: u32,
     ) -> Result<ExecutionId, JobError> {
-        let inner = &self.launcher.inner;
-        let job = inner.jobs.get(job)?.clone();
+        let job = self.launcher.jobs().get(job)?.clone();
         if self.is_full() {
             return Err(JobError::TooManyRunning { limit: self.launcher.running_max });
         }
@@ -99,22 +202,26 @@ impl Launching<'_> {
             crash_restarts,
             fingerprint: job.definition(),
             accepts_change: self.launcher.accepts_change,
-            by: inner.process.id(),
+            by: self.launcher.process().id(),
             actor,
         };
-        let launched = match tx.jobs().launch(&request).await? {
-            Ok(launched) => launched,
-            Err(refusal) => return Err(JobError::Refused { job: job.name().to_owned(), refusal }),
-        };
+        let launched = tx.jobs().launch(&request).await?;
+        let launched =
+            launched.map_err(|refusal| JobError::Refused { job: job.name().to_owned(), refusal })?;
         let execution = launched.execution;
         self.prepared = Some((job, launched));
         Ok(execution)
     }
 
+    async fn commit(self, tx: Tx) -> Result<Running, JobError> {
+        tx.commit().await?;
+        Ok(self.committed().expect("what was launched has been prepared"))
+    }
+
     /// The transaction has committed: the execution runs from here on. None when nothing was launched.
     pub fn committed(self) -> Option<Running> {
         let (job, launched) = self.prepared?;
-        let lease = self.launcher.inner.process.adopt(&launched.lease, self.sent, &launched.granted);
+        let lease = self.launcher.process().adopt(&launched.lease, self.sent, &launched.granted);
         // Whoever launches next counts this one.
         let running = self.launcher.start(job, launched, lease);
         drop(self.one_at_a_time);
@@ -124,6 +231,6 @@ impl Launching<'_> {
     /// Whether this process runs as many executions as it may. Launches come one at a time, so that stays true until
     /// one ends.
     pub(crate) fn is_full(&self) -> bool {
-        self.launcher.running().len() >= self.launcher.running_max
+        self.launcher.running_count() >= self.launcher.running_max
     }
 }

@@ -11,11 +11,10 @@
 //! ends what stands still. And while a chunk is written at its turn, no later one has a transaction: an error that is
 //! counted then is one that would also be there with one thread.
 
-use super::chunk_buffer::ChunkBuffer;
-use super::chunk_reader::ReadChunk;
-use super::chunk_source::ReaderHandle;
-use super::prepare_chunk::{Lane, Preparation};
+use crate::job::chunk_buffer::{ChunkBuffer, ReadChunk};
+use crate::job::chunk_reader::ReaderHandle;
 use crate::job::component::{ItemProcessor, ItemWriter};
+use crate::job::prepare_chunk::{Lane, Preparation};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +36,7 @@ const CALM: usize = 50;
 pub(super) struct ParallelChunks<I, O, P, W> {
     reader: ReaderHandle<I>,
     idle: Vec<Lane<P, W>>,
-    queue: VecDeque<Place<I, O, P, W>>,
+    queue: VecDeque<QueuedChunk<I, O, P, W>>,
     tasks: JoinSet<Preparation<I, O, P, W>>,
     /// Who may have a transaction open before its turn; none when nobody may.
     gate: Option<Gate>,
@@ -55,7 +54,7 @@ struct Gate {
 }
 
 /// A chunk in the queue.
-enum Place<I, O, P, W> {
+enum QueuedChunk<I, O, P, W> {
     Preparing { task: Id, is_to_be_written: bool },
     Prepared { preparation: Box<Preparation<I, O, P, W>>, has_waited: bool },
     Panicked(JoinError),
@@ -106,21 +105,21 @@ where
         processor: &mut P,
         writer: &mut W,
     ) -> Option<Result<ChunkBuffer<I, O>, ItemError>> {
-        while let None | Some(Place::Preparing { .. }) = self.queue.front() {
+        while let None | Some(QueuedChunk::Preparing { .. }) = self.queue.front() {
             match self.queue.front() {
                 None if self.has_ended => return None,
                 // Nobody is left who has to be written at its turn.
-                Some(Place::Preparing { is_to_be_written: true, .. }) => self.open(),
+                Some(QueuedChunk::Preparing { is_to_be_written: true, .. }) => self.open(),
                 _ => {}
             }
             let event = self.event().await;
             self.handle(event).await;
         }
         let preparation = match self.queue.pop_front()? {
-            Place::Prepared { preparation, .. } => preparation,
-            Place::Unreadable(error) => return Some(Err(error)),
-            Place::Panicked(error) => return Some(Err(panicked(error))),
-            Place::Preparing { .. } => return None,
+            QueuedChunk::Prepared { preparation, .. } => preparation,
+            QueuedChunk::Unreadable(error) => return Some(Err(error)),
+            QueuedChunk::Panicked(error) => return Some(Err(panicked(error))),
+            QueuedChunk::Preparing { .. } => return None,
         };
         if !preparation.buffer.ahead.is_written {
             self.shut().await;
@@ -154,8 +153,8 @@ where
     /// Ends all preparations, and closes the writers that are at rest.
     pub(super) async fn close(mut self, is_complete: bool) -> Result<(), ItemError> {
         self.tasks.shutdown().await;
-        for place in self.queue {
-            if let Place::Prepared { mut preparation, .. } = place {
+        for queued in self.queue {
+            if let QueuedChunk::Prepared { mut preparation, .. } = queued {
                 preparation.release().await;
                 self.idle.push(preparation.lane);
             }
@@ -184,14 +183,14 @@ where
         match event {
             Event::Read(Some(Ok(read))) => self.begin(read).await,
             Event::Read(Some(Err(error))) => {
-                self.queue.push_back(Place::Unreadable(error));
+                self.queue.push_back(QueuedChunk::Unreadable(error));
                 self.has_ended = true;
             }
             Event::Read(None) => self.has_ended = true,
             Event::Prepared(task, preparation) => {
-                self.put(task, Place::Prepared { preparation, has_waited: false });
+                self.put(task, QueuedChunk::Prepared { preparation, has_waited: false });
             }
-            Event::Panicked(error) => self.put(error.id(), Place::Panicked(error)),
+            Event::Panicked(error) => self.put(error.id(), QueuedChunk::Panicked(error)),
             Event::Tick => self.sweep().await,
         }
     }
@@ -200,7 +199,7 @@ where
     async fn begin(&mut self, read: ReadChunk<I>) {
         let Some(lane) = self.idle.pop() else { return };
         self.has_ended = read.has_ended;
-        self.reader.start().await;
+        self.reader.read_ahead().await;
         let mut gate = self.gate.as_ref().map(|gate| gate.permits.clone());
         if self.calm > 0 {
             self.calm -= 1;
@@ -210,21 +209,20 @@ where
         let buffer = self.reader.buffer(read);
         let preparing = Preparation::new(buffer, lane).run(gate).in_current_span();
         let task = self.tasks.spawn(preparing).id();
-        self.queue.push_back(Place::Preparing { task, is_to_be_written });
+        self.queue.push_back(QueuedChunk::Preparing { task, is_to_be_written });
     }
 
-    fn put(&mut self, done: Id, result: Place<I, O, P, W>) {
-        let is_its =
-            |place: &&mut Place<_, _, _, _>| matches!(place, Place::Preparing { task, .. } if *task == done);
-        if let Some(place) = self.queue.iter_mut().find(is_its) {
-            *place = result;
+    fn put(&mut self, done: Id, result: QueuedChunk<I, O, P, W>) {
+        let is_its = |queued: &&mut QueuedChunk<_, _, _, _>| matches!(queued, QueuedChunk::Preparing { task, .. } if *task == done);
+        if let Some(queued) = self.queue.iter_mut().find(is_its) {
+            *queued = result;
         }
     }
 
     /// Rolls back what has waited for too long.
     async fn sweep(&mut self) {
-        for place in &mut self.queue {
-            if let Place::Prepared { preparation, has_waited } = place
+        for queued in &mut self.queue {
+            if let QueuedChunk::Prepared { preparation, has_waited } = queued
                 && preparation.buffer.ahead.permit.is_some()
                 && std::mem::replace(has_waited, true)
             {
@@ -240,8 +238,8 @@ where
         let all = gate.permits.clone().acquire_many_owned(gate.size);
         tokio::pin!(all);
         loop {
-            for place in &mut self.queue {
-                if let Place::Prepared { preparation, .. } = place {
+            for queued in &mut self.queue {
+                if let QueuedChunk::Prepared { preparation, .. } = queued {
                     preparation.release().await;
                 }
             }

@@ -8,11 +8,9 @@ mod partitioners;
 mod run_partition;
 mod worker;
 
-use crate::job::describe::Described;
 use crate::job::scope::StepScope;
-use crate::job::step::{BoxFuture, Step, StepBody, StepEnd, StepFailure, StepTask};
+use crate::job::step::{BoxFuture, Step};
 use serde_json::Value;
-use std::future::Future;
 use std::sync::Arc;
 use tidemill_domain::item::ItemError;
 use tidemill_domain::job::ExecutionContext;
@@ -28,6 +26,7 @@ const GRID: usize = 6;
 
 /// One part of a divided step.
 #[derive(Clone, PartialEq, Debug)]
+#[must_use]
 pub struct Partition {
     key: String,
     context: ExecutionContext,
@@ -40,7 +39,6 @@ impl Partition {
     }
 
     /// Puts a value into what the part remembers from its start on; see [`StepScope::context`].
-    #[must_use]
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.context.put(key, value);
         self
@@ -80,30 +78,8 @@ where
     }
 }
 
-/// A partitioner whose type is forgotten.
-trait AnyPartitioner: Send + Sync {
-    fn is_fixed(&self) -> bool;
-
-    fn partition<'a>(
-        &'a self,
-        scope: &'a StepScope,
-        grid: usize,
-    ) -> BoxFuture<'a, Result<Vec<Partition>, ItemError>>;
-}
-
-impl<P: Partitioner> AnyPartitioner for P {
-    fn is_fixed(&self) -> bool {
-        Partitioner::is_fixed(self)
-    }
-
-    fn partition<'a>(
-        &'a self,
-        scope: &'a StepScope,
-        grid: usize,
-    ) -> BoxFuture<'a, Result<Vec<Partition>, ItemError>> {
-        Box::pin(Partitioner::partition(self, scope, grid))
-    }
-}
+type MakePartitions =
+    dyn for<'a> Fn(&'a StepScope, usize) -> BoxFuture<'a, Result<Vec<Partition>, ItemError>> + Send + Sync;
 
 /// How many partitions are wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -113,45 +89,79 @@ enum Grid {
     Granted,
 }
 
+impl Step {
+    /// A step that is divided: `worker` runs once for each partition that `partitioner` makes, in this process and in
+    /// all others that have the job. It ends when all of them have, as the worst of them did.
+    ///
+    /// ```
+    /// # use tidemill_engine::item::{ItemsReader, ItemsWriter};
+    /// # use tidemill_engine::job::{Job, Partition, Step};
+    /// let worker = Step::chunk("import", 100)
+    ///     .reader(|scope| {
+    ///         let first = scope.context().get_long("first").unwrap_or(0);
+    ///         Ok(ItemsReader::new("numbers", first..first + 1000))
+    ///     })
+    ///     .writer(|_| Ok(ItemsWriter::default()))
+    ///     .build();
+    /// let thousands = |_: &_, grid: usize| {
+    ///     Ok((0..grid).map(|n| Partition::new(format!("part{n}")).with("first", n as i64 * 1000)).collect())
+    /// };
+    /// let job = Job::new("numbers").step(Step::partitioned("all", worker, thousands).grid(4).build());
+    /// assert!(job.check().is_ok());
+    /// ```
+    pub fn partitioned(
+        name: impl Into<String>,
+        worker: Self,
+        partitioner: impl Partitioner,
+    ) -> PartitionedStep {
+        let (is_fixed, partitioner) = (partitioner.is_fixed(), Arc::new(partitioner));
+        PartitionedStep {
+            name: name.into(),
+            worker,
+            partitions: Box::new(move |scope, grid| {
+                let partitioner = partitioner.clone();
+                Box::pin(async move { partitioner.partition(scope, grid).await })
+            }),
+            is_fixed,
+            grid: Grid::Fixed(GRID),
+            concurrency: None,
+            is_local: false,
+        }
+    }
+}
+
 /// A divided step; what follows are options.
+#[must_use]
 pub struct PartitionedStep {
     name: String,
     worker: Step,
-    partitioner: Arc<dyn AnyPartitioner>,
+    partitions: Box<MakePartitions>,
+    is_fixed: bool,
     grid: Grid,
     concurrency: Option<usize>,
     is_local: bool,
 }
 
 impl PartitionedStep {
-    pub(crate) fn new(name: String, worker: Step, partitioner: impl Partitioner) -> Self {
-        let partitioner = Arc::new(partitioner);
-        Self { name, worker, partitioner, grid: Grid::Fixed(GRID), concurrency: None, is_local: false }
-    }
-
     /// How many partitions are wanted.
-    #[must_use]
     pub fn grid(mut self, grid: usize) -> Self {
         self.grid = Grid::Fixed(grid);
         self
     }
 
     /// As many partitions are wanted as the step's [pool](Step::pool) grants when it first runs.
-    #[must_use]
     pub fn grid_granted(mut self) -> Self {
         self.grid = Grid::Granted;
         self
     }
 
     /// How many of them the process that runs the job runs at the same time; as many as it has processors unless said.
-    #[must_use]
     pub fn concurrency(mut self, concurrency: usize) -> Self {
         self.concurrency = Some(concurrency);
         self
     }
 
     /// Only the process that runs the job runs its partitions.
-    #[must_use]
     pub fn local(mut self) -> Self {
         self.is_local = true;
         self
@@ -178,51 +188,6 @@ impl PartitionedStep {
         }
         self.concurrency
             .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get))
-    }
-}
-
-impl StepBody for PartitionedStep {
-    fn run<'a>(&'a self, task: &'a mut StepTask) -> BoxFuture<'a, Result<StepEnd, StepFailure>> {
-        Box::pin(manage::run(self, task))
-    }
-
-    fn type_word(&self) -> &'static str {
-        "partition"
-    }
-
-    fn worker(&self) -> Option<&Step> {
-        Some(&self.worker)
-    }
-
-    fn needs_units(&self) -> bool {
-        self.grid == Grid::Granted
-    }
-
-    fn describe(&self) -> Vec<Described> {
-        let grid = match self.grid {
-            Grid::Fixed(grid) => grid.to_string(),
-            Grid::Granted => "as many as the pool grants".to_owned(),
-        };
-        let mut all = vec![("partitions", grid)];
-        all.extend(self.concurrency.map(|concurrency| ("at once", concurrency.to_string())));
-        all.push(("worker", self.worker.name().to_owned()));
-        all.extend(self.worker.describe());
-        all
-    }
-
-    fn check(&self) -> Result<(), String> {
-        if self.grid == Grid::Fixed(0) {
-            return Err("the grid is 0; it must be at least 1".into());
-        }
-        if self.concurrency == Some(0) {
-            return Err("the concurrency is 0; it must be at least 1".into());
-        }
-        if self.worker.worker().is_some() {
-            return Err("its worker is divided as well; only a step that is not can be a worker".into());
-        }
-        let name = self.worker.name();
-        tidemill_domain::job::check_name(name).map_err(|error| format!("its worker {name:?}: {error}"))?;
-        self.worker.check().map_err(|why| format!("its worker {name:?}: {why}"))
     }
 }
 

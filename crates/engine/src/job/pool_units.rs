@@ -3,15 +3,14 @@
 //! Nothing of it is kept here that a crash could lose. A process that dies leaves its units to whoever finds that its
 //! execution has ended ([`recovery`](crate::job::recovery)).
 
-use super::execution::Lost;
-use super::run_step::StepRunner;
+use crate::job::retry::Lost;
 use crate::job::scope::StepScope;
+use crate::job::step::{Outcome, StepResources};
 use crate::job::stop::Urgency;
 use crate::pool::{Ask, AskPart, Hold, PoolError, Pools};
 use std::time::Duration;
 use tidemill_domain::code::Code;
 use tidemill_domain::job::pool::{PoolUse, holder};
-use tidemill_domain::job::{BatchStatus, ExitStatus};
 use tidemill_domain::pool::command::{Admitted, Answer, Release, Waits};
 use tidemill_domain::pool::{End, Reason, ReleaseBy, Settings};
 use tidemill_store::StoreError;
@@ -22,48 +21,34 @@ const QUESTION: Duration = Duration::from_secs(30);
 /// Pause before the question is repeated, after the database could not be reached.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// What became of the question.
-pub(super) enum Units {
-    /// They are there, and the scope of the step says how many.
-    Held(Hold),
-    /// The step ends like this without having begun.
-    Not { status: BatchStatus, exit: ExitStatus, code: Option<Code> },
-}
-
-impl Units {
-    fn failed(code: Code, text: String) -> Self {
-        Self::Not { status: BatchStatus::Failed, exit: ExitStatus::failed(text), code: Some(code) }
-    }
-}
-
-impl StepRunner {
-    /// Asks for the units of a step, and waits for them. The error says that this process may no longer act for it.
-    pub(super) async fn units(&self, wanted: &PoolUse, scope: &StepScope) -> Result<Units, Lost> {
-        let asking = match Asking::new(self.pools.get(), wanted, scope) {
-            Ok(asking) => asking,
-            Err(text) => return Ok(Units::failed(Code::ExecutionFailed, text)),
-        };
-        let units = tokio::select! {
-            biased;
-            () = self.stop.asked(Urgency::AtChunkEnd) => {
-                let text = format!("stopped while it waited for pool {}", wanted.pool);
-                let exit = ExitStatus::new(ExitStatus::STOPPED).describe(text);
-                Units::Not { status: BatchStatus::Stopped, exit, code: None }
-            }
-            () = self.lease.lost() => {
-                asking.leave().await;
-                return Err(Lost);
-            }
-            units = asking.to_the_end() => units,
-        };
-        if matches!(units, Units::Not { .. }) {
-            asking.leave().await;
+/// Waits for the units of a step; then the scope of the step says how many there are. Without them, the step ends with the
+/// outcome that is answered instead.
+pub(super) async fn take(
+    resources: &StepResources,
+    wanted: &PoolUse,
+    scope: &StepScope,
+) -> Result<Result<Hold, Outcome>, Lost> {
+    let request = match UnitsRequest::new(resources.pools.get(), wanted, scope) {
+        Ok(request) => request,
+        Err(text) => return Ok(Err(Outcome::failed(Code::ExecutionFailed, text))),
+    };
+    let units = tokio::select! {
+        biased;
+        () = resources.stop.asked(Urgency::AtChunkEnd) => {
+            Err(Outcome::stopped().because(format!("stopped while it waited for pool {}", wanted.pool)))
         }
-        Ok(units)
+        () = resources.lease.lost() => {
+            request.leave().await;
+            return Err(Lost);
+        }
+        units = request.to_the_end() => units,
+    };
+    if units.is_err() {
+        request.leave().await;
     }
+    Ok(units)
 }
 
-/// Gives the units of a step back.
 pub(super) async fn give_back(hold: Hold, scope: &StepScope, failed: bool) {
     let step = scope.step();
     if hold.is_lost() {
@@ -74,14 +59,14 @@ pub(super) async fn give_back(hold: Hold, scope: &StepScope, failed: bool) {
     }
 }
 
-struct Asking<'a> {
+struct UnitsRequest<'a> {
     pools: &'a Pools,
     wanted: &'a PoolUse,
     scope: &'a StepScope,
     ask: Ask,
 }
 
-impl<'a> Asking<'a> {
+impl<'a> UnitsRequest<'a> {
     fn new(pools: &'a Pools, wanted: &'a PoolUse, scope: &'a StepScope) -> Result<Self, String> {
         wanted.check().map_err(|error| error.to_string())?;
         let holder = holder(scope.job(), scope.execution(), scope.step())
@@ -100,7 +85,7 @@ impl<'a> Asking<'a> {
         Ok(Self { pools, wanted, scope, ask })
     }
 
-    async fn to_the_end(&self) -> Units {
+    async fn to_the_end(&self) -> Result<Hold, Outcome> {
         let mut left = self.wanted.wait.unwrap_or(Duration::MAX);
         // The first question only looks, so that whoever has to wait is told so at once.
         let mut question = Duration::ZERO;
@@ -108,18 +93,18 @@ impl<'a> Asking<'a> {
         loop {
             let waited = match self.ask(question).await {
                 Ok(Ok(hold)) => return self.granted(hold).await,
-                Ok(Err(Answer::Waits(waits))) if left.is_zero() => return self.too_long(&waits),
+                Ok(Err(Answer::Waits(waits))) if left.is_zero() => return Err(self.too_long(&waits)),
                 Ok(Err(Answer::Waits(waits))) => {
                     self.tell_place(&waits, &mut place);
                     question
                 }
-                Ok(Err(other)) => return self.refused(other),
+                Ok(Err(other)) => return Err(self.refused(other)),
                 Err(error) if is_passing(&error) && !left.is_zero() => {
                     tracing::warn!(%error, "units of pool {} could not be asked for; will try again", self.wanted.pool);
                     tokio::time::sleep(PAUSE).await;
                     PAUSE
                 }
-                Err(error) => return Units::failed(error.code(), error.to_string()),
+                Err(error) => return Err(Outcome::failed(error.code(), error.to_string())),
             };
             left = left.saturating_sub(waited);
             question = left.min(QUESTION);
@@ -141,26 +126,27 @@ impl<'a> Asking<'a> {
     }
 
     /// Tells the step what it may do. Units that it cannot use are given back.
-    async fn granted(&self, hold: Hold) -> Units {
-        match self.meaning(&hold).await {
-            Ok(()) => Units::Held(hold),
-            Err((code, text)) => {
+    async fn granted(&self, hold: Hold) -> Result<Hold, Outcome> {
+        match self.tell_step(&hold).await {
+            Ok(()) => Ok(hold),
+            Err(outcome) => {
                 give_back(hold, self.scope, true).await;
-                Units::failed(code, text)
+                Err(outcome)
             }
         }
     }
 
-    async fn meaning(&self, hold: &Hold) -> Result<(), (Code, String)> {
+    async fn tell_step(&self, hold: &Hold) -> Result<(), Outcome> {
         let Some(Admitted { ticket, .. }) = hold.parts().first() else { return Ok(()) };
         let Some(granted) = ticket.granted else { return Ok(()) };
-        let settings = self.settings().await.map_err(|error| (error.code(), error.to_string()))?;
+        let settings =
+            self.settings().await.map_err(|error| Outcome::failed(error.code(), error.to_string()))?;
         // Of one that was removed meanwhile the degree was asked for, which is what most give out.
         let settings = settings.unwrap_or_else(|| Settings::new(self.wanted.pool.clone(), 0));
         let told = self
             .wanted
             .granted(&settings, granted)
-            .map_err(|error| (Code::HintNotRewritten, error.to_string()))?;
+            .map_err(|error| Outcome::failed(Code::HintNotRewritten, error.to_string()))?;
         let (step, pool, asked) = (self.scope.step(), &self.wanted.pool, ticket.asked);
         tracing::info!(step, pool = %pool, "step {step} has {granted} of the {asked} that it asked of pool {pool}");
         self.scope.grant(told);
@@ -184,7 +170,7 @@ impl<'a> Asking<'a> {
             "step {step} waits for {requested} units of pool {pool}: place {position} in the queue");
     }
 
-    fn too_long(&self, waits: &Waits) -> Units {
+    fn too_long(&self, waits: &Waits) -> Outcome {
         let waited = tidemill_domain::duration::show(self.wanted.wait.unwrap_or_default());
         let text = format!(
             "pool {} did not have {} units within {waited}: place {} in the queue, {}",
@@ -193,19 +179,19 @@ impl<'a> Asking<'a> {
             waits.position,
             waits.reason.sentence()
         );
-        Units::failed(Code::PoolFull, text)
+        Outcome::failed(Code::PoolFull, text)
     }
 
-    fn refused(&self, answer: Answer) -> Units {
+    fn refused(&self, answer: Answer) -> Outcome {
         let pool = &self.wanted.pool;
         match answer {
             Answer::Refused { reason: Reason::UnknownPool, .. } => {
-                Units::failed(Code::PoolNotFound, format!("there is no pool {pool}"))
+                Outcome::failed(Code::PoolNotFound, format!("there is no pool {pool}"))
             }
             Answer::Refused { reason, .. } => {
-                Units::failed(Code::RequestExceedsPool, format!("pool {pool}: {}", reason.sentence()))
+                Outcome::failed(Code::RequestExceedsPool, format!("pool {pool}: {}", reason.sentence()))
             }
-            _ => Units::failed(Code::PoolLeaseGone, format!("pool {pool} no longer knows the request")),
+            _ => Outcome::failed(Code::PoolLeaseGone, format!("pool {pool} no longer knows the request")),
         }
     }
 
@@ -220,7 +206,6 @@ impl<'a> Asking<'a> {
     }
 }
 
-/// Whether asking again may help.
 fn is_passing(error: &PoolError) -> bool {
     match error {
         PoolError::Store(error) => error.is_transient(),

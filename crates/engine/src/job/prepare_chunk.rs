@@ -4,7 +4,7 @@
 //! Nothing is decided here. An error of processing is kept for its turn, where it is the first attempt. An error of
 //! writing may have come of a neighbour's uncommitted rows, so it is forgotten and the chunk is written at its turn.
 
-use super::chunk_buffer::ChunkBuffer;
+use crate::job::chunk_buffer::ChunkBuffer;
 use crate::job::component::{ItemProcessor, ItemWriter};
 use crate::job::scope::ChunkScope;
 use std::sync::Arc;
@@ -12,7 +12,6 @@ use tidemill_domain::item::ItemError;
 use tidemill_store::crash_point;
 use tokio::sync::Semaphore;
 
-/// What prepares one chunk at a time.
 pub(super) struct Lane<P, W> {
     pub(super) processor: P,
     /// Only where several may write at the same time.
@@ -41,7 +40,7 @@ where
     /// Prepares it. Without a gate it is not written.
     pub(super) async fn run(mut self, gate: Option<Arc<Semaphore>>) -> Self {
         // Whether what could not be read may be skipped is known at its turn; if not, nothing is processed.
-        if self.buffer.read_errors.is_empty()
+        if self.buffer.read.errors.is_empty()
             && self.process().await
             && let Some(gate) = gate
         {
@@ -53,10 +52,10 @@ where
     /// Processes the items in order, until one fails. Answers whether none did.
     async fn process(&mut self) -> bool {
         let buffer = &mut self.buffer;
-        if P::pass_through(&buffer.items).is_some() {
+        if P::pass_through(&buffer.read.items).is_some() {
             return true;
         }
-        for item in &buffer.items {
+        for item in &buffer.read.items {
             // A processor that never waits must not keep heartbeats and stops from being heard.
             tokio::task::coop::consume_budget().await;
             let outcome = process(&mut self.lane.processor, item).await;
@@ -76,7 +75,7 @@ where
         let outcomes = std::mem::take(&mut buffer.ahead.outcomes);
         let kept: Vec<bool> = outcomes.iter().map(|outcome| matches!(outcome, Ok(Some(_)))).collect();
         let batch: Vec<O> = outcomes.into_iter().filter_map(|outcome| outcome.ok().flatten()).collect();
-        let items = P::pass_through(&buffer.items).unwrap_or(&batch);
+        let items = P::pass_through(&buffer.read.items).unwrap_or(&batch);
         let mut written = Ok(());
         if !items.is_empty() {
             buffer.ahead.permit = gate.acquire_owned().await.ok();
@@ -106,7 +105,6 @@ where
     }
 }
 
-/// Calls a processor.
 pub(super) async fn process<I, P: ItemProcessor<I>>(
     processor: &mut P,
     item: &I,
@@ -117,7 +115,6 @@ pub(super) async fn process<I, P: ItemProcessor<I>>(
     outcome
 }
 
-/// Calls a writer.
 pub(super) async fn write<O, W: ItemWriter<O>>(
     writer: &mut W,
     items: &[O],

@@ -19,7 +19,6 @@ use tidemill_store::job::{PurgeShare, PurgeWalk, Removed};
 /// Instances that are looked at in one transaction, unless somebody wants another number.
 pub const BATCH: u32 = 500;
 
-/// The kind of the lease.
 const KIND: &str = "purge";
 
 /// Pause between two purges of a server.
@@ -51,8 +50,7 @@ pub struct PurgeReport {
     pub kept: BTreeMap<Kept, u64>,
 }
 
-/// What is done with instances that may go.
-enum Deed<'a> {
+enum Mode<'a> {
     Count,
     Remove { actor: &'a Actor, lease: Option<&'a HeldLease> },
 }
@@ -63,7 +61,7 @@ pub async fn count(
     order: &PurgeOrder,
     tell: impl FnMut(&PurgeReport),
 ) -> Result<PurgeReport, EngineError> {
-    walk_all(store, order, &Deed::Count, tell).await
+    walk_all(store, order, &Mode::Count, tell).await
 }
 
 /// Forgets what may go. `tell` hears after each transaction how far it is.
@@ -73,7 +71,7 @@ pub async fn purge(
     actor: &Actor,
     tell: impl FnMut(&PurgeReport),
 ) -> Result<PurgeReport, EngineError> {
-    walk_all(store, order, &Deed::Remove { actor, lease: None }, tell).await
+    walk_all(store, order, &Mode::Remove { actor, lease: None }, tell).await
 }
 
 /// Purges every hour, on whichever server has the lease, until `process` ends.
@@ -89,13 +87,12 @@ pub async fn run(process: Process, retention: Retention) {
     }
 }
 
-/// Purges until the lease is lost.
 async fn keep(store: &Store, lease: &HeldLease, retention: Retention) {
     let order = PurgeOrder { job: None, retention, batch: BATCH };
     let actor = Actor::system();
     loop {
-        let deed = Deed::Remove { actor: &actor, lease: Some(lease) };
-        match walk_all(store, &order, &deed, |_| {}).await {
+        let mode = Mode::Remove { actor: &actor, lease: Some(lease) };
+        match walk_all(store, &order, &mode, |_| {}).await {
             Ok(report) if report.removed.instances > 0 => {
                 let Removed { instances, executions, .. } = report.removed;
                 tracing::info!("{instances} instances of jobs with {executions} executions were forgotten");
@@ -111,14 +108,14 @@ async fn keep(store: &Store, lease: &HeldLease, retention: Retention) {
 async fn walk_all(
     store: &Store,
     order: &PurgeOrder,
-    deed: &Deed<'_>,
+    mode: &Mode<'_>,
     mut tell: impl FnMut(&PurgeReport),
 ) -> Result<PurgeReport, EngineError> {
     let mut report = PurgeReport::default();
     let mut last: Option<String> = None;
     while let Some(mut walk) = next_walk(store, order, last.as_deref()).await? {
         loop {
-            let share = take_share(store, order, deed, &walk, &report).await?;
+            let share = take_share(store, order, mode, &walk, &report).await?;
             report.removed.add(share.removed);
             for (why, count) in &share.kept {
                 *report.kept.entry(*why).or_default() += count;
@@ -127,7 +124,7 @@ async fn walk_all(
             if !walk.go_on(&share) {
                 break;
             }
-            if matches!(deed, Deed::Remove { .. }) {
+            if matches!(mode, Mode::Remove { .. }) {
                 tokio::time::sleep(BREATH).await;
             }
         }
@@ -136,7 +133,7 @@ async fn walk_all(
         }
         last = Some(walk.job().to_owned());
     }
-    if let Deed::Remove { actor, .. } = deed
+    if let Mode::Remove { actor, .. } = mode
         && report.removed.instances > 0
     {
         let Removed { instances, executions, steps } = report.removed;
@@ -149,7 +146,6 @@ async fn walk_all(
     Ok(report)
 }
 
-/// The walk through the job that is next.
 async fn next_walk(
     store: &Store,
     order: &PurgeOrder,
@@ -172,11 +168,11 @@ async fn next_walk(
 async fn take_share(
     store: &Store,
     order: &PurgeOrder,
-    deed: &Deed<'_>,
+    mode: &Mode<'_>,
     walk: &PurgeWalk,
     before: &PurgeReport,
 ) -> Result<PurgeShare, EngineError> {
-    let Deed::Remove { actor, lease } = deed else {
+    let Mode::Remove { actor, lease } = mode else {
         let mut tx = store.read().await?;
         let share = tx.jobs().count_share(walk, order.batch).await?;
         return Ok(share);

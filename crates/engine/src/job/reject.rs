@@ -19,6 +19,7 @@ const POSITION: &str = "rejects";
 
 /// Where skipped items go.
 #[derive(Clone, Debug)]
+#[must_use]
 pub enum Rejects {
     /// Into a file, which appears under its name when the step completes: with commas between columns when the name
     /// ends in `.csv`, otherwise of JSON lines.
@@ -33,14 +34,12 @@ pub enum Rejects {
 }
 
 impl Rejects {
-    /// Into a file, which appears under its name when the step completes: with commas between columns when the name
-    /// ends in `.csv`, otherwise of JSON lines.
+    /// Into this [file](Self::File).
     pub fn file(path: impl Into<PathBuf>) -> Self {
         Self::File { path: path.into(), roots: None }
     }
 
     /// The same, where a file has to lie in these folders.
-    #[must_use]
     pub fn within(self, within: Roots) -> Self {
         match self {
             Self::File { path, .. } => Self::File { path, roots: Some(within) },
@@ -48,26 +47,16 @@ impl Rejects {
         }
     }
 
-    /// Into the table `tidemill_reject`, in the transaction of the chunk.
+    /// Into the [table](Self::Table).
     pub fn table() -> Self {
         Self::Table
     }
 }
 
-/// An item that was skipped.
-pub(crate) struct Rejected<'a, I> {
-    pub(crate) phase: Phase,
-    pub(crate) kind: ErrorKind,
-    pub(crate) error: &'a ItemError,
-    /// The item as it was read; none when it could not be.
-    pub(crate) item: Option<&'a I>,
-}
-
-/// The rejects of one run of a step.
 pub(crate) struct RejectSink<I> {
     make: Arc<MakeRejects>,
     file: Option<FileOutput>,
-    lines: Lines,
+    lines: LineFormat,
     step: Option<StepExecutionId>,
     pending: Vec<RejectRow>,
     text_of: fn(&I) -> String,
@@ -75,20 +64,18 @@ pub(crate) struct RejectSink<I> {
 
 pub(crate) type MakeRejects = dyn Fn(&StepScope) -> Result<Rejects, ItemError> + Send + Sync;
 
-/// What the lines of the file look like.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Lines {
+enum LineFormat {
     Json,
     Csv,
 }
 
-impl Lines {
+impl LineFormat {
     fn of(path: &Path) -> Self {
         let is_csv = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv"));
         if is_csv { Self::Csv } else { Self::Json }
     }
 
-    /// What stands before the first line.
     fn header(self) -> &'static [u8] {
         match self {
             Self::Json => b"",
@@ -143,7 +130,7 @@ impl<I> RejectSink<I> {
 
     /// Where they go is said for each run of the step; `text_of` is what is kept of an item.
     pub(crate) fn of(make: Arc<MakeRejects>, text_of: fn(&I) -> String) -> Self {
-        Self { make, file: None, lines: Lines::Json, step: None, pending: Vec::new(), text_of }
+        Self { make, file: None, lines: LineFormat::Json, step: None, pending: Vec::new(), text_of }
     }
 
     pub(crate) async fn open(
@@ -153,7 +140,7 @@ impl<I> RejectSink<I> {
     ) -> Result<(), ItemError> {
         self.step = Some(scope.step_execution());
         if let Rejects::File { path, roots } = (self.make)(scope)? {
-            self.lines = Lines::of(&path);
+            self.lines = LineFormat::of(&path);
             let mut file = FileOutput::lazy(POSITION, path);
             file.within(roots);
             file.open(context).await?;
@@ -162,22 +149,18 @@ impl<I> RejectSink<I> {
         Ok(())
     }
 
-    /// Notes a skipped item; [`flush`](Self::flush) writes it.
-    pub(crate) fn add(&mut self, rejected: Rejected<'_, I>) -> Result<(), ItemError> {
-        let origin = rejected.error.origin();
-        let item = match (rejected.item, origin) {
-            (Some(item), _) => Some((self.text_of)(item)),
-            (None, Some(origin)) => Some(origin.raw.clone()),
-            (None, None) => None,
-        };
+    /// Notes a skipped item, which is not known when it could not be read; [`flush`](Self::flush) writes it.
+    pub(crate) fn add(&mut self, phase: Phase, kind: &ErrorKind, error: &ItemError, item: Option<&I>) {
+        let origin = error.origin();
+        let raw = || origin.map(|origin| origin.raw.clone());
+        let item = item.map(self.text_of).or_else(raw);
         self.pending.push(RejectRow {
-            phase: rejected.phase.as_str(),
-            kind: rejected.kind.as_str().to_owned(),
-            error: rejected.error.text(),
+            phase: phase.as_str(),
+            kind: kind.as_str().to_owned(),
+            error: error.text(),
             place: origin.map(|origin| origin.place.clone()),
             item: item.map(|text| text.chars().take(ITEM_CHARS_MAX).collect()),
         });
-        Ok(())
     }
 
     /// Writes what was noted, before the chunk commits.

@@ -1,150 +1,109 @@
-//! One execution, from its first step to its end.
+//! One execution, from its first step to its end: in order, or as the exit codes say; flows within flows, and flows at the
+//! same time.
 
 use crate::error::EngineError;
-use crate::job::definition::Job;
-use crate::job::execution::{Answer, Entry, Lost, Recorder};
-use crate::job::launcher::ExecutionEnd;
+use crate::job::execution::Execution;
+use crate::job::graph::{Decision, Node, StepFlow};
 use crate::job::listener::JobRun;
-use crate::job::run_step::{Ending, StepRunner};
-use crate::job::scope::{StepScope, StepScopeParts};
-use crate::job::step::Step;
-use crate::job::stop::StopSignal;
-use crate::lease::HeldLease;
+use crate::job::retry::{GivenUp, Lost};
+use crate::job::run_step::{PartResult, Start, panic_text};
+use crate::job::step::{BoxFuture, Outcome};
 use crate::metrics;
-use crate::pool::PoolsOnDemand;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::Arc;
 use tidemill_domain::code::Code;
 use tidemill_domain::item::ItemError;
-use tidemill_domain::job::step::{EXECUTED_KEY, RESTART_KEY, STEP_TYPE_KEY, StepRules, VERSION_KEY};
-use tidemill_domain::job::{BatchStatus, Counters, ExecutionContext, ExitStatus, StepExecutionId};
-use tidemill_domain::time::Clock;
-use tidemill_store::job::{self, Launched, StepRequest, StepStart};
-use tidemill_store::{Store, StoreError};
+use tidemill_domain::job::flow::Target;
+use tidemill_domain::job::step::StepRules;
+use tidemill_domain::job::{BatchStatus, Counters, ExecutionId, ExitStatus};
+use tokio::task::JoinSet;
 use tracing::Instrument;
 
-/// An execution that this process runs.
-pub(super) struct Runner {
-    pub(super) store: Store,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) job: Job,
-    pub(super) launched: Launched,
-    pub(super) lease: Arc<HeldLease>,
-    pub(super) recorder: Recorder,
-    pub(super) stop: StopSignal,
-    pub(super) pools: PoolsOnDemand,
-    /// What the job remembers. Behind a lock, because flows of a split run at the same time.
-    pub(super) context: Mutex<ExecutionContext>,
+/// How an execution ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ExecutionEnd {
+    /// Which.
+    pub execution: ExecutionId,
+    /// Its status.
+    pub status: BatchStatus,
+    /// Its exit status.
+    pub exit: ExitStatus,
+    /// The code of its failure, if it failed.
+    pub code: Option<Code>,
 }
 
-/// How a step went, as far as its job is concerned.
-pub(super) struct StepOutcome {
-    pub(super) status: BatchStatus,
-    pub(super) exit: ExitStatus,
-    pub(super) code: Option<Code>,
-    /// Whether anything ran, or all of it was passed over.
-    pub(super) has_run: bool,
-    /// This run of it, and what it counted, if it has a row.
-    pub(super) row: Option<(StepExecutionId, Counters)>,
-    /// What it counted, now or when it ran before; none of flows, whose steps count for themselves.
-    pub(super) counters: Option<Counters>,
+/// How a flow went, or the part of it that has been walked.
+struct Walk {
+    outcome: Outcome,
+    has_run: bool,
 }
 
-impl StepOutcome {
-    /// What is refused before it could run.
-    pub(super) fn refused(code: Code, text: String) -> Self {
-        let (status, exit) = (BatchStatus::Failed, ExitStatus::failed(text));
-        Self { status, exit, code: Some(code), has_run: false, row: None, counters: None }
+impl Walk {
+    fn new() -> Self {
+        Self { outcome: Outcome::completed(ExitStatus::completed()), has_run: false }
+    }
+
+    fn stopped(self) -> Self {
+        Self { outcome: Outcome::stopped(), ..self }
+    }
+
+    fn failed(self, text: String) -> Self {
+        let code = self.outcome.code.unwrap_or(Code::ExecutionFailed);
+        Self { outcome: Outcome::failed(code, text), ..self }
     }
 }
 
-/// How a job ended.
-pub(super) struct Ended {
-    pub(super) status: BatchStatus,
-    pub(super) exit: ExitStatus,
-    pub(super) code: Option<Code>,
-    /// Whether any step ran.
-    pub(super) has_run: bool,
-}
-
-impl Ended {
-    pub(super) fn completed() -> Self {
-        Self { status: BatchStatus::Completed, exit: ExitStatus::completed(), code: None, has_run: false }
-    }
-
-    pub(super) fn stopped(self) -> Self {
-        Self { status: BatchStatus::Stopped, exit: ExitStatus::new(ExitStatus::STOPPED), ..self }
-    }
-
-    pub(super) fn failed(self, text: String) -> Self {
-        let code = self.code.or(Some(Code::ExecutionFailed));
-        Self { status: BatchStatus::Failed, exit: ExitStatus::failed(text), code, ..self }
-    }
-}
-
-impl Runner {
-    pub(super) fn new(
-        store: Store,
-        clock: Arc<dyn Clock>,
-        job: Job,
-        launched: Launched,
-        lease: HeldLease,
-        stop: StopSignal,
-        pools: PoolsOnDemand,
-    ) -> Self {
-        let lease = Arc::new(lease);
-        let recorder = Recorder::new(store.clone(), &launched, lease.clone());
-        let context = Mutex::new(launched.context.clone());
-        Self { store, clock, job, launched, lease, recorder, stop, pools, context }
-    }
-
+impl Execution {
     /// Runs to the end. The error says that this process may no longer act: nothing was written then.
     pub(super) async fn run(self) -> Result<ExecutionEnd, EngineError> {
-        let (recorder, execution) = (self.recorder.clone(), self.launched.execution);
-        let lost = EngineError::LeaseLost { key: self.lease.key().clone(), fence: self.lease.fence() };
+        let execution = Arc::new(self);
         // A task of its own: a panic of a listener or a decision must leave a trace, too.
-        let panic = match tokio::spawn(self.run_guarded()).await {
-            Ok(ended) => return ended,
-            Err(panic) => panic,
+        let ended = match tokio::spawn(execution.clone().run_logged()).await {
+            Ok(ended) => ended,
+            Err(panic) => {
+                let text = format!("the job ended in a panic: {}", panic_text(panic));
+                execution.end(Outcome::failed(Code::ExecutionFailed, text)).await
+            }
         };
-        let (status, code) = (BatchStatus::Failed, Some(Code::ExecutionFailed));
-        let exit = ExitStatus::failed(format!("the job ended in a panic: {}", panic_text(panic)));
-        match recorder.end(status, &exit).await {
-            Ok(()) => Ok(ExecutionEnd { execution, status, exit, code }),
-            Err(Lost) => Err(lost),
-        }
+        ended.map_err(|Lost| execution.lost_error())
     }
 
-    async fn run_guarded(self) -> Result<ExecutionEnd, EngineError> {
-        let id = self.launched.execution;
-        let span = tracing::info_span!("job", job = self.job.name(), execution.id = %id);
-        let runner = Arc::new(self);
-        let ended = runner.clone().run_steps().instrument(span).await;
-        let lost = || EngineError::LeaseLost { key: runner.lease.key().clone(), fence: runner.lease.fence() };
-        let ended = ended.map_err(|Lost| lost());
+    fn lost_error(&self) -> EngineError {
+        let lease = &self.resources.lease;
+        EngineError::LeaseLost { key: lease.key().clone(), fence: lease.fence() }
+    }
+
+    async fn run_logged(self: Arc<Self>) -> Result<ExecutionEnd, Lost> {
+        let (job, id) = (self.job.name(), self.launched.execution);
+        let span = tracing::info_span!("job", job, execution.id = %id);
+        let ended = self.run_flow().instrument(span).await;
         match &ended {
             Ok(end) => {
-                metrics::execution_ended(runner.job.name(), end.status.as_str());
-                tracing::info!(job = runner.job.name(), execution.id = %id, "execution {id} of job {} ended {}", runner.job.name(), end.status);
+                metrics::execution_ended(job, end.status.as_str());
+                tracing::info!(job, execution.id = %id, "execution {id} of job {job} ended {}", end.status);
             }
-            Err(error) => {
-                metrics::execution_ended(runner.job.name(), "lost");
-                tracing::error!(job = runner.job.name(), execution.id = %id, %error, "execution {id} of job {} was lost", runner.job.name());
+            Err(Lost) => {
+                metrics::execution_ended(job, "lost");
+                let error = self.lost_error();
+                tracing::error!(job, execution.id = %id, %error, "execution {id} of job {job} was lost");
             }
         }
         ended
     }
 
-    async fn run_steps(self: Arc<Self>) -> Result<ExecutionEnd, Lost> {
-        let launched = &self.launched;
-        match self.recorder.ask(&Entry::Begin).await? {
-            Answer::Recorded(true) => {}
-            Answer::Impossible(error) => return self.failed_to_begin(error).await,
-            Answer::Recorded(false) | Answer::Step(_) => return Err(self.recorder.refused()),
+    async fn run_flow(self: &Arc<Self>) -> Result<ExecutionEnd, Lost> {
+        match self.record_begin().await {
+            Ok(true) => {}
+            Ok(false) => return Err(self.refused()),
+            Err(GivenUp::LeaseLost) => return Err(Lost),
+            Err(GivenUp::Failed(error)) => {
+                let code = error.code();
+                return self.end(Outcome::failed(code, ItemError::from(error).text())).await;
+            }
         }
         let mut run = JobRun {
             job: self.job.name().to_owned(),
-            execution: launched.execution,
-            parameters: launched.parameters.clone(),
+            execution: self.launched.execution,
+            parameters: self.launched.parameters.clone(),
             status: BatchStatus::Started,
             exit: ExitStatus::new(ExitStatus::UNKNOWN),
         };
@@ -152,152 +111,172 @@ impl Runner {
             listener.before_job(&run);
         }
         let flow = self.job.step_flow();
-        let Ended { status, mut exit, code, has_run } =
-            if flow.is_plain() { self.in_order(flow).await? } else { self.along(flow).await? };
-        if !has_run && status == BatchStatus::Completed {
-            exit = exit.and(ExitStatus::new(ExitStatus::NOOP).describe("all steps were completed before"));
+        let walk = if flow.is_plain() { self.in_order(flow).await? } else { self.along(flow).await? };
+        let mut outcome = walk.outcome;
+        if !walk.has_run && outcome.is_completed() {
+            let noop = ExitStatus::new(ExitStatus::NOOP).describe("all steps were completed before");
+            outcome.exit = outcome.exit.and(noop);
         }
-        run.status = status;
-        run.exit = exit;
+        run.status = outcome.status;
+        run.exit = outcome.exit.clone();
         for listener in self.job.listeners() {
             listener.after_job(&run);
         }
-        self.recorder.end(status, &run.exit).await?;
-        Ok(ExecutionEnd { execution: run.execution, status, exit: run.exit, code })
+        self.end(outcome).await
     }
 
-    async fn failed_to_begin(&self, error: StoreError) -> Result<ExecutionEnd, Lost> {
-        let (execution, status, code) = (self.launched.execution, BatchStatus::Failed, Some(error.code()));
-        let exit = ExitStatus::failed(ItemError::from(error).text());
-        self.recorder.end(status, &exit).await?;
-        Ok(ExecutionEnd { execution, status, exit, code })
+    async fn end(&self, outcome: Outcome) -> Result<ExecutionEnd, Lost> {
+        self.record_end(&outcome).await?;
+        let Outcome { status, exit, code } = outcome;
+        Ok(ExecutionEnd { execution: self.launched.execution, status, exit, code })
     }
 
-    pub(super) fn context(&self) -> MutexGuard<'_, ExecutionContext> {
-        self.context.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// One step: whether it runs is decided by its history.
-    pub(super) async fn step(&self, step: &Step) -> Result<StepOutcome, Lost> {
-        match self.start(step.name(), step.type_word(), step.rules()).await? {
-            Answer::Step(StepStart::Run { id, mut context, is_resumed }) => {
-                if is_resumed {
-                    context.put(RESTART_KEY, true);
-                }
-                let scope = StepScope::new(StepScopeParts {
-                    store: self.store.clone(),
-                    job: self.job.name().to_owned(),
-                    step: step.name().to_owned(),
-                    instance: self.launched.instance,
-                    execution: self.launched.execution,
-                    step_execution: id,
-                    parameters: self.launched.parameters.clone(),
-                    job_context: self.context().clone(),
-                    context,
-                    fingerprint: self.job.definition().map(str::to_owned),
-                    is_resumed,
-                    granted: OnceLock::new(),
-                });
-                self.run_step(step, scope).await
+    /// One after the other, until one does not complete.
+    async fn in_order(self: &Arc<Self>, flow: &StepFlow) -> Result<Walk, Lost> {
+        let mut walk = Walk::new();
+        for node in flow.nodes() {
+            if self.resources.stop.is_asked() {
+                return Ok(walk.stopped());
             }
-            other => self.not_run(step.name(), other),
-        }
-    }
-
-    /// Asks whether a step runs.
-    pub(super) async fn start(&self, name: &str, type_word: &str, rules: StepRules) -> Result<Answer, Lost> {
-        let seed = step_seed(type_word);
-        let request = StepRequest {
-            execution: self.launched.execution,
-            instance: self.launched.instance,
-            lease: &self.launched.lease,
-            fence: self.launched.granted.fence,
-            step: name,
-            rules,
-            seed: &seed,
-        };
-        self.recorder.ask(&Entry::StartStep(&request)).await
-    }
-
-    /// A step that does not run: it did before, or may not.
-    pub(super) fn not_run(&self, name: &str, answer: Answer) -> Result<StepOutcome, Lost> {
-        match answer {
-            Answer::Step(StepStart::Skip(record)) => {
-                tracing::info!(step = name, "step {name} was {} before and is passed over", record.status);
-                let (status, exit, counters) = (record.status, record.exit, Some(record.counters));
-                Ok(StepOutcome { status, exit, code: None, has_run: false, row: None, counters })
-            }
-            Answer::Step(StepStart::Refused(refusal)) => {
-                Ok(StepOutcome::refused(refusal.code(), format!("step {name:?}: {refusal}")))
-            }
-            Answer::Impossible(error) => {
-                let code = error.code();
-                let text = format!("step {name:?}: {}", ItemError::from(error).text());
-                Ok(StepOutcome::refused(code, text))
-            }
-            Answer::Step(StepStart::Fenced | StepStart::Run { .. }) | Answer::Recorded(_) => {
-                Err(self.recorder.refused())
+            let part = self.run_node(node).await?;
+            walk.has_run |= part.has_run;
+            walk.outcome = part.outcome;
+            if !walk.outcome.is_completed() {
+                break;
             }
         }
+        Ok(walk)
     }
 
-    async fn run_step(&self, step: &Step, scope: StepScope) -> Result<StepOutcome, Lost> {
-        let (lease, stop, clock) = (self.lease.clone(), self.stop.clone(), self.clock.clone());
-        let runner = StepRunner { lease, stop, clock, pools: self.pools.clone() };
-        let ending = runner.run(step, &scope, Counters::default()).await?;
-        self.end_step(step, &scope, ending).await
-    }
-
-    async fn end_step(
-        &self,
-        step: &Step,
-        scope: &StepScope,
-        mut ending: Ending,
-    ) -> Result<StepOutcome, Lost> {
-        let job_context = {
-            let mut remembered = self.context();
-            let before = remembered.clone();
-            ending.tell(step, scope, &mut remembered);
-            match remembered.to_text() {
-                Ok(text) if *remembered != before => Some(text),
-                Ok(_) => None,
-                Err(error) => {
-                    *remembered = before;
-                    (ending.status, ending.code) = (BatchStatus::Failed, Some(Code::ContextTooLarge));
-                    ending.exit = ending.exit.and(ExitStatus::failed(error.to_string()));
-                    None
+    /// From one to the next as the exit codes say.
+    async fn along(self: &Arc<Self>, flow: &StepFlow) -> Result<Walk, Lost> {
+        let rules = flow.rules();
+        let mut walk = Walk::new();
+        let mut last: Option<PartResult> = None;
+        let mut state = rules.start().map(str::to_owned);
+        while let Some(name) = state.take() {
+            if self.resources.stop.is_asked() {
+                return Ok(walk.stopped());
+            }
+            let code = match flow.node(&name) {
+                Some(Node::Decision(_, decide)) => {
+                    let job_context = self.context().clone();
+                    let decision = Decision {
+                        parameters: &self.launched.parameters,
+                        job_context: &job_context,
+                        last: last.as_ref().map(|last| (last.outcome.status, &last.outcome.exit)),
+                        counters: last.as_ref().and_then(|last| last.counters.as_ref()),
+                    };
+                    match decide(&decision) {
+                        Ok(code) => code,
+                        Err(error) => return Ok(walk.failed(format!("decision {name:?}: {error}"))),
+                    }
+                }
+                Some(node) => {
+                    if let Some(before) = last.take() {
+                        self.abandon(before).await?;
+                    }
+                    let part = self.run_node(node).await?;
+                    walk.has_run |= part.has_run;
+                    if part.outcome.status == BatchStatus::Stopped {
+                        return Ok(walk.stopped());
+                    }
+                    last.insert(part).outcome.exit.code.clone()
+                }
+                None => return Ok(walk.failed(format!("there is no step {name:?}"))),
+            };
+            match rules.after(&name, &code) {
+                Some(Target::To(next)) => state = Some(next),
+                // Right after a restart the stop is behind us.
+                Some(Target::Stop(next)) if !walk.has_run => state = next,
+                Some(Target::Stop(_)) => return Ok(walk.stopped()),
+                Some(Target::End(code)) => {
+                    let code = code.unwrap_or_else(|| ExitStatus::COMPLETED.to_owned());
+                    walk.outcome.exit = ExitStatus::new(code);
+                    return Ok(walk);
+                }
+                Some(Target::Fail) => {
+                    let outcome = last.map(|last| last.outcome);
+                    walk.outcome.code = outcome.as_ref().and_then(|outcome| outcome.code);
+                    return Ok(
+                        walk.failed(outcome.map(|outcome| outcome.exit.description).unwrap_or_default())
+                    );
+                }
+                Some(Target::Next) | None => {
+                    let text = format!("no transition of step {name:?} matches the exit code {code:?}");
+                    return Ok(walk.failed(text));
                 }
             }
-        };
-        let end = job::StepEnd {
-            id: scope.step_execution(),
-            execution: scope.execution(),
-            lease: &self.launched.lease,
-            fence: self.launched.granted.fence,
-            status: ending.status,
-            exit: &ending.exit,
-            counters: &ending.counters,
-        };
-        self.recorder.record(&Entry::EndStep { end: &end, job_context: job_context.as_deref() }).await?;
-        ending.log(scope);
-        let Ending { status, exit, code, counters, .. } = ending;
-        let row = Some((scope.step_execution(), counters));
-        Ok(StepOutcome { status, exit, code, has_run: true, row, counters: Some(counters) })
+        }
+        Ok(walk)
     }
-}
 
-/// What every step remembers from its start on.
-pub(super) fn step_seed(type_word: &str) -> ExecutionContext {
-    let mut seed = ExecutionContext::new();
-    seed.put(VERSION_KEY, env!("CARGO_PKG_VERSION"));
-    seed.put(STEP_TYPE_KEY, type_word);
-    seed.put(EXECUTED_KEY, true);
-    seed
-}
+    /// Boxed, because flows contain flows.
+    fn run_node<'a>(self: &'a Arc<Self>, node: &'a Node) -> BoxFuture<'a, Result<PartResult, Lost>> {
+        Box::pin(async move {
+            match node {
+                Node::Step(step) => self.run_step(step).await,
+                Node::Flow(name, flow) => self.inner_flow(name, flow).await,
+                Node::Split(name, flows) => self.split(name, flows).await,
+                // Decisions are made where it is known what came before.
+                Node::Decision(name, _) => {
+                    let text = format!("the decision {name:?} has nothing to decide about");
+                    Ok(PartResult::of(Outcome::failed(Code::ExecutionFailed, text)))
+                }
+            }
+        })
+    }
 
-/// What a task that panicked has to say.
-pub(super) fn panic_text(error: tokio::task::JoinError) -> String {
-    let Ok(panic) = error.try_into_panic() else { return "cancelled".to_owned() };
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
+    /// A flow with a row of its own.
+    async fn inner_flow(self: &Arc<Self>, name: &str, flow: &StepFlow) -> Result<PartResult, Lost> {
+        let id = match self.start_step(name, "flow", StepRules::default()).await? {
+            Start::Run { id, .. } => id,
+            Start::Not(result) => return Ok(PartResult { counters: None, ..result }),
+        };
+        let Walk { outcome, .. } = self.along(flow).await?;
+        self.record_step_end(id, &outcome, &Counters::default(), None).await?;
+        Ok(PartResult { has_run: true, id: Some(id), ..PartResult::of(outcome) })
+    }
+
+    /// Flows at the same time; as the worst of them ends, so does the whole.
+    async fn split(self: &Arc<Self>, name: &str, flows: &[StepFlow]) -> Result<PartResult, Lost> {
+        let mut running = JoinSet::new();
+        for flow in flows {
+            let (execution, flow) = (self.clone(), flow.clone());
+            running.spawn(async move { execution.along(&flow).await });
+        }
+        let mut all = Walk::new();
+        let mut is_lost = false;
+        while let Some(ended) = running.join_next().await {
+            match ended {
+                Ok(Ok(Walk { outcome, has_run })) => {
+                    all.has_run |= has_run;
+                    all.outcome = Outcome {
+                        status: all.outcome.status.upgrade_to(outcome.status),
+                        exit: all.outcome.exit.and(outcome.exit),
+                        code: all.outcome.code.or(outcome.code),
+                    };
+                }
+                Ok(Err(Lost)) => is_lost = true,
+                Err(panic) => all = all.failed(format!("in split {name:?}: {}", panic_text(panic))),
+            }
+        }
+        if is_lost {
+            return Err(Lost);
+        }
+        // What follows a split asks how it ended as a whole, not for the exit code of one of its flows.
+        all.outcome.exit.code = all.outcome.status.as_str().to_owned();
+        Ok(PartResult { has_run: all.has_run, ..PartResult::of(all.outcome) })
+    }
+
+    /// A step that failed and whose failure led on is done with: a restart does not repeat it.
+    async fn abandon(&self, part: PartResult) -> Result<(), Lost> {
+        match part.id {
+            Some(id) if part.outcome.status == BatchStatus::Failed => {
+                let outcome = Outcome { status: BatchStatus::Abandoned, ..part.outcome };
+                self.record_step_end(id, &outcome, &part.counters.unwrap_or_default(), None).await
+            }
+            _ => Ok(()),
+        }
+    }
 }

@@ -1,182 +1,275 @@
-//! One run of a step, whether its own process runs the whole job or only this partition of it.
+//! One step: its history decides whether it starts, its body runs in a task of its own, and its end is recorded.
 
-use super::execution::Lost;
-use super::pool_units::{self, Units};
-use super::run_job::panic_text;
+use crate::job::execution::Execution;
 use crate::job::listener::StepRun;
-use crate::job::scope::StepScope;
-use crate::job::step::{Step, StepEnd, StepFailure, StepTask};
-use crate::job::stop::{StopSignal, Urgency};
-use crate::lease::HeldLease;
-use crate::pool::PoolsOnDemand;
-use std::sync::Arc;
+use crate::job::pool_units;
+use crate::job::retry::{GivenUp, Lost};
+use crate::job::scope::{StepScope, StepScopeParts};
+use crate::job::step::{Committed, Outcome, Step, StepFailure, StepResources, StepTask};
+use crate::job::stop::Urgency;
+use std::sync::OnceLock;
 use std::time::Duration;
 use tidemill_domain::code::Code;
-use tidemill_domain::job::{BatchStatus, Counters, ExecutionContext, ExitStatus};
-use tidemill_domain::time::Clock;
-use tokio::task::{AbortHandle, JoinHandle};
+use tidemill_domain::item::ItemError;
+use tidemill_domain::job::step::{RESTART_KEY, StepRules};
+use tidemill_domain::job::{BatchStatus, Counters, ExecutionContext, ExitStatus, StepExecutionId};
+use tidemill_store::job::StepStart;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::timeout;
 use tracing::Instrument;
 
 /// How long a step that has to end now may take to let go of what it holds.
 const LETTING_GO: Duration = Duration::from_secs(2);
 
-/// What every step runs under.
-#[derive(Clone)]
-pub(super) struct StepRunner {
-    pub(super) lease: Arc<HeldLease>,
-    pub(super) stop: StopSignal,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) pools: PoolsOnDemand,
+/// How a part of a flow went: a step, a flow within it, or all of it.
+pub(super) struct PartResult {
+    pub(super) outcome: Outcome,
+    /// Whether anything ran, or all of it was passed over.
+    pub(super) has_run: bool,
+    /// Its row, if it got one in this execution.
+    pub(super) id: Option<StepExecutionId>,
+    /// What a step counted, now or when it ran before; none of flows, whose steps count for themselves.
+    pub(super) counters: Option<Counters>,
 }
 
-/// How a step ended, before it is recorded.
-pub(super) struct Ending {
-    pub(super) status: BatchStatus,
-    pub(super) exit: ExitStatus,
-    pub(super) code: Option<Code>,
+impl PartResult {
+    /// Without a row of its own.
+    pub(super) fn of(outcome: Outcome) -> Self {
+        Self { outcome, has_run: false, id: None, counters: None }
+    }
+}
+
+pub(super) enum Start {
+    Run {
+        id: StepExecutionId,
+        context: ExecutionContext,
+        is_resumed: bool,
+    },
+    /// It did before, or may not.
+    Not(PartResult),
+}
+
+impl Execution {
+    pub(super) async fn run_step(&self, step: &Step) -> Result<PartResult, Lost> {
+        let (id, mut context, is_resumed) =
+            match self.start_step(step.name(), step.type_word(), step.rules).await? {
+                Start::Run { id, context, is_resumed } => (id, context, is_resumed),
+                Start::Not(result) => return Ok(result),
+            };
+        if is_resumed {
+            context.put(RESTART_KEY, true);
+        }
+        let scope = StepScope::new(StepScopeParts {
+            store: self.store.clone(),
+            job: self.job.name().to_owned(),
+            step: step.name().to_owned(),
+            instance: self.launched.instance,
+            execution: self.launched.execution,
+            step_execution: id,
+            parameters: self.launched.parameters.clone(),
+            job_context: self.context().clone(),
+            context,
+            fingerprint: self.job.definition().map(str::to_owned),
+            is_resumed,
+            granted: OnceLock::new(),
+        });
+        let ended = run_body(&self.resources, step, &scope, Counters::default()).await?;
+        self.end_step(step, &scope, ended).await
+    }
+
+    /// Asks whether a step, or a flow that is recorded as one, runs.
+    pub(super) async fn start_step(
+        &self,
+        name: &str,
+        type_word: &str,
+        rules: StepRules,
+    ) -> Result<Start, Lost> {
+        let not = match self.record_step_start(name, type_word, rules).await {
+            Ok(StepStart::Run { id, context, is_resumed }) => {
+                return Ok(Start::Run { id, context, is_resumed });
+            }
+            Ok(StepStart::Skip(record)) => {
+                tracing::info!(step = name, "step {name} was {} before and is passed over", record.status);
+                let outcome = Outcome { status: record.status, exit: record.exit, code: None };
+                PartResult { counters: Some(record.counters), ..PartResult::of(outcome) }
+            }
+            Ok(StepStart::Refused(refusal)) => {
+                PartResult::of(Outcome::failed(refusal.code(), format!("step {name:?}: {refusal}")))
+            }
+            Ok(StepStart::Fenced) => return Err(self.refused()),
+            Err(GivenUp::Failed(error)) => {
+                let code = error.code();
+                let text = format!("step {name:?}: {}", ItemError::from(error).text());
+                PartResult::of(Outcome::failed(code, text))
+            }
+            Err(GivenUp::LeaseLost) => return Err(Lost),
+        };
+        Ok(Start::Not(not))
+    }
+
+    async fn end_step(
+        &self,
+        step: &Step,
+        scope: &StepScope,
+        mut ended: EndedStep,
+    ) -> Result<PartResult, Lost> {
+        let job_context = {
+            let mut remembered = self.context();
+            let before = remembered.clone();
+            ended.tell_listeners(step, scope, &mut remembered);
+            match remembered.to_text() {
+                Ok(text) if *remembered != before => Some(text),
+                Ok(_) => None,
+                Err(error) => {
+                    *remembered = before;
+                    let Outcome { status, exit, code } = &mut ended.outcome;
+                    (*status, *code) = (BatchStatus::Failed, Some(Code::ContextTooLarge));
+                    *exit = exit.clone().and(ExitStatus::failed(error.to_string()));
+                    None
+                }
+            }
+        };
+        let EndedStep { outcome, counters, .. } = &ended;
+        let id = scope.step_execution();
+        self.record_step_end(id, outcome, counters, job_context.as_deref()).await?;
+        ended.log(scope);
+        let EndedStep { outcome, counters, .. } = ended;
+        Ok(PartResult { outcome, has_run: true, id: Some(id), counters: Some(counters) })
+    }
+}
+
+/// How the body of a step ended, before it is recorded.
+pub(super) struct EndedStep {
+    pub(super) outcome: Outcome,
     pub(super) counters: Counters,
     pub(super) context: ExecutionContext,
 }
 
-impl StepRunner {
-    /// Runs a step to its end, from what it had counted and remembered. The error says that this process may no longer
-    /// act for it.
-    pub(super) async fn run(
-        &self,
+impl EndedStep {
+    /// Tells the listeners, who may have a word on how it ended and on what the job remembers.
+    pub(super) fn tell_listeners(
+        &mut self,
         step: &Step,
         scope: &StepScope,
-        counters: Counters,
-    ) -> Result<Ending, Lost> {
-        let Some(wanted) = step.pool_use() else { return self.work(step, scope, counters).await };
-        match self.units(wanted, scope).await? {
-            Units::Held(hold) => {
-                let ended = self.work(step, scope, counters).await;
-                let is_completed = ended.as_ref().is_ok_and(|ending| ending.status == BatchStatus::Completed);
-                pool_units::give_back(hold, scope, !is_completed).await;
-                ended
-            }
-            Units::Not { status, exit, code } => {
-                let context = begun(step, scope);
-                Ok(Ending { status, exit, code, counters, context })
-            }
-        }
-    }
-
-    /// [`run`](Self::run) with the units that it needs.
-    async fn work(&self, step: &Step, scope: &StepScope, counters: Counters) -> Result<Ending, Lost> {
-        let context = begun(step, scope);
-        let mut task = StepTask::new(scope.clone(), (counters, context), self.clone());
-        let progress = task.progress();
-        let span = tracing::info_span!("step", step = scope.step(), step.id = %scope.step_execution());
-        let worker = step.clone();
-        // A task of its own: a panic or a step that has to end now must not take the job with it.
-        let mut working = tokio::spawn(
-            async move {
-                let ended = worker.body().run(&mut task).await;
-                (ended, task.counters, task.context)
-            }
-            .instrument(span),
-        );
-        let _ends_with_us = AbortOnDrop::new(&working);
-        let ended = tokio::select! {
-            ended = &mut working => Some(ended),
-            // A commit that is on its way is waited for: it ends the chunk, and the step with it.
-            () = self.stop.asked(Urgency::Now) => match progress.is_committing() {
-                true => tokio::time::timeout(LETTING_GO, &mut working).await.ok(),
-                false => None,
-            },
-            () = self.lease.lost() => return Err(abort(working).await),
-        };
-        match ended {
-            Some(Ok((ended, counters, context))) => {
-                let (status, exit, code) = outcome(ended)?;
-                Ok(Ending { status, exit, code, counters, context })
-            }
-            Some(Err(panic)) => {
-                let (counters, context) = progress.committed();
-                let exit = ExitStatus::failed(format!("the step ended in a panic: {}", panic_text(panic)));
-                let (status, code) = (BatchStatus::Failed, Some(Code::ExecutionFailed));
-                Ok(Ending { status, exit, code, counters, context })
-            }
-            None => {
-                let _gone = abort(working).await;
-                let (mut counters, context) = progress.committed();
-                counters.rollback += 1;
-                let exit = ExitStatus::new(ExitStatus::STOPPED).describe("stopped in the middle of a chunk");
-                Ok(Ending { status: BatchStatus::Stopped, exit, code: None, counters, context })
-            }
-        }
-    }
-}
-
-/// Tells the listeners that a step begins, and answers what it remembers then.
-fn begun(step: &Step, scope: &StepScope) -> ExecutionContext {
-    let mut context = scope.context().clone();
-    for listener in step.listeners() {
-        listener.before_step(scope, &mut context);
-    }
-    context
-}
-
-impl Ending {
-    /// Tells the listeners, who may have a word on how it ended and on what the job remembers.
-    pub(super) fn tell(&mut self, step: &Step, scope: &StepScope, job_context: &mut ExecutionContext) {
-        for listener in step.listeners() {
+        job_context: &mut ExecutionContext,
+    ) {
+        for listener in &step.listeners {
             let mut run = StepRun {
                 scope,
-                status: self.status,
-                exit: &self.exit,
+                status: self.outcome.status,
+                exit: &self.outcome.exit,
                 counters: &self.counters,
                 context: &self.context,
                 job_context,
             };
-            if let Some(said) = listener.after_step(&mut run) {
-                self.exit = self.exit.clone().and(said);
+            if let Some(exit) = listener.after_step(&mut run) {
+                self.outcome.exit = self.outcome.exit.clone().and(exit);
             }
         }
     }
 
     /// Logs a failure. The reason is recorded; it may hold data of items, which do not belong into a log.
     pub(super) fn log(&self, scope: &StepScope) {
-        if let Some(code) = self.code {
-            let (step, status) = (scope.step(), self.status);
+        if let Some(code) = self.outcome.code {
+            let (step, status) = (scope.step(), self.outcome.status);
             tracing::warn!(step, "step {step} ended {status} ({code})");
         }
     }
 }
 
-/// Ends a task together with whoever waits for it.
-pub(super) struct AbortOnDrop(AbortHandle);
-
-impl AbortOnDrop {
-    pub(super) fn new<T>(task: &JoinHandle<T>) -> Self {
-        Self(task.abort_handle())
-    }
-}
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-fn outcome(ended: Result<StepEnd, StepFailure>) -> Result<(BatchStatus, ExitStatus, Option<Code>), Lost> {
-    match ended {
-        Ok(StepEnd::Completed(exit)) => Ok((BatchStatus::Completed, exit, None)),
-        Ok(StepEnd::Stopped) => Ok((BatchStatus::Stopped, ExitStatus::new(ExitStatus::STOPPED), None)),
-        Ok(StepEnd::Failed { code, exit }) => Ok((BatchStatus::Failed, exit, Some(code))),
-        Err(StepFailure::Failed { code, text }) => {
-            Ok((BatchStatus::Failed, ExitStatus::failed(text), Some(code)))
+/// Runs the body of a step, with the units of a pool that it needs, from what it had counted and remembered. The step may
+/// be one of this process's job, or a partition of another's.
+pub(super) async fn run_body(
+    resources: &StepResources,
+    step: &Step,
+    scope: &StepScope,
+    counters: Counters,
+) -> Result<EndedStep, Lost> {
+    let Some(wanted) = &step.pool else { return work(resources, step, scope, counters).await };
+    match pool_units::take(resources, wanted, scope).await? {
+        Ok(hold) => {
+            let ended = work(resources, step, scope, counters).await;
+            let is_completed = ended.as_ref().is_ok_and(|ended| ended.outcome.is_completed());
+            pool_units::give_back(hold, scope, !is_completed).await;
+            ended
         }
-        Err(StepFailure::LeaseLost) => Err(Lost),
+        Err(outcome) => Ok(EndedStep { outcome, counters, context: context_at_start(step, scope) }),
     }
+}
+
+async fn work(
+    resources: &StepResources,
+    step: &Step,
+    scope: &StepScope,
+    counters: Counters,
+) -> Result<EndedStep, Lost> {
+    let context = context_at_start(step, scope);
+    let mut task = StepTask::new(scope.clone(), counters, context, resources.clone());
+    let progress = task.progress.clone();
+    let span = tracing::info_span!("step", step = scope.step(), step.id = %scope.step_execution());
+    let step = step.clone();
+    // A task of its own: a panic or a step that has to end now must not take the job with it.
+    let mut working = JoinSet::new();
+    working.spawn(
+        async move {
+            let ended = step.body.run(&mut task).await;
+            (ended, task.counters, task.context)
+        }
+        .instrument(span),
+    );
+    let ended = tokio::select! {
+        ended = working.join_next() => ended,
+        // A commit that is on its way is waited for: it ends the chunk, and the step with it.
+        () = resources.stop.asked(Urgency::Now) => {
+            let is_committing = progress.get().is_committing;
+            if is_committing { timeout(LETTING_GO, working.join_next()).await.ok().flatten() } else { None }
+        }
+        () = resources.lease.lost() => {
+            abort(working).await;
+            return Err(Lost);
+        }
+    };
+    let (ended, counters, context) = match ended {
+        Some(Ok(ended)) => ended,
+        Some(Err(panic)) => {
+            let text = format!("the step ended in a panic: {}", panic_text(panic));
+            let Committed { counters, context, .. } = progress.get().clone();
+            (Ok(Outcome::failed(Code::ExecutionFailed, text)), counters, context)
+        }
+        None => {
+            abort(working).await;
+            let Committed { mut counters, context, .. } = progress.get().clone();
+            counters.rollback += 1;
+            (Ok(Outcome::stopped().because("stopped in the middle of a chunk")), counters, context)
+        }
+    };
+    let outcome = match ended {
+        Ok(outcome) => outcome,
+        Err(StepFailure::Failed { code, text }) => Outcome::failed(code, text),
+        Err(StepFailure::LeaseLost) => return Err(Lost),
+    };
+    Ok(EndedStep { outcome, counters, context })
+}
+
+/// Tells the listeners that a step begins, and answers what it remembers then.
+fn context_at_start(step: &Step, scope: &StepScope) -> ExecutionContext {
+    let mut context = scope.context().clone();
+    for listener in &step.listeners {
+        listener.before_step(scope, &mut context);
+    }
+    context
 }
 
 /// Ends a step now, and waits a moment for it to let go of its transaction.
-async fn abort<T>(working: JoinHandle<T>) -> Lost {
-    working.abort();
-    if tokio::time::timeout(LETTING_GO, working).await.is_err() {
+async fn abort<T: 'static>(mut working: JoinSet<T>) {
+    if timeout(LETTING_GO, working.shutdown()).await.is_err() {
         tracing::warn!("a step does not let go of what it does; its transaction ends with its connection");
     }
-    Lost
+}
+
+/// The message of a task that panicked.
+pub(super) fn panic_text(error: JoinError) -> String {
+    let Ok(panic) = error.try_into_panic() else { return "cancelled".to_owned() };
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
 }

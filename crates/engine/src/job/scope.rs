@@ -18,7 +18,6 @@ pub struct StepScope {
     inner: Arc<StepScopeParts>,
 }
 
-/// What a [`StepScope`] is made of.
 #[derive(Debug)]
 pub(crate) struct StepScopeParts {
     pub(crate) store: Store,
@@ -117,7 +116,7 @@ impl StepScope {
     /// Where the same step of the last earlier instance of the job ended, for a reader of something that has no end: it
     /// goes on behind what was read. `key` is what the reader saves its position under. It is an error when that
     /// instance runs, or can be restarted: it would read the same.
-    pub async fn earlier(&self, key: &str) -> Result<Option<ExecutionContext>, ItemError> {
+    pub async fn previous_run(&self, key: &str) -> Result<Option<ExecutionContext>, ItemError> {
         let request = EarlierRequest {
             job: self.job(),
             step: self.step(),
@@ -126,8 +125,7 @@ impl StepScope {
             key,
         };
         let mut tx = self.store().read().await?;
-        let earlier = tx.jobs().earlier_step(&request).await?;
-        match earlier {
+        match tx.jobs().earlier_step(&request).await? {
             Earlier::None => Ok(None),
             Earlier::Behind(context) => Ok(Some(context)),
             Earlier::Open(execution) => {
@@ -203,12 +201,10 @@ impl ChunkScope {
         }
     }
 
-    /// The transaction, if one has begun.
     pub(crate) fn take(&mut self) -> Option<Tx> {
         self.tx.take()
     }
 
-    /// Rolls the transaction back, if one has begun.
     pub(crate) async fn roll_back(&mut self) {
         if let Some(tx) = self.take() {
             // A connection that is gone has rolled back as well.
@@ -218,7 +214,6 @@ impl ChunkScope {
         }
     }
 
-    /// Whether a transaction has begun.
     pub(crate) fn has_begun(&self) -> bool {
         self.tx.is_some()
     }

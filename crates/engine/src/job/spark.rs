@@ -20,7 +20,7 @@ impl Step {
         name: impl Into<String>,
         spark: impl Fn(&StepScope) -> Result<SparkSpec, ItemError> + Send + Sync + 'static,
     ) -> Self {
-        let command = move |scope: &StepScope| spark(scope)?.or_granted(scope.granted()).into_command();
+        let command = move |scope: &StepScope| spark(scope)?.into_command(scope.granted());
         Self::new(name.into(), Arc::new(CommandStep::new("spark", command)))
     }
 }
@@ -40,6 +40,7 @@ impl Step {
 /// assert!(Job::new("nightly").step(extract).check().is_ok());
 /// ```
 #[derive(Clone)]
+#[must_use]
 pub struct SparkSpec {
     submission: Submission,
     submit: Option<PathBuf>,
@@ -54,28 +55,24 @@ impl SparkSpec {
     }
 
     /// Adds arguments of the application.
-    #[must_use]
     pub fn args<A: Into<String>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
         self.submission.args.extend(args.into_iter().map(Into::into));
         self
     }
 
     /// Where it runs, such as `local[*]`, `yarn` or `spark://host:7077`; as the installation says without this.
-    #[must_use]
     pub fn master(mut self, master: impl Into<String>) -> Self {
         self.submission.master = Some(master.into());
         self
     }
 
     /// Sets a setting of Spark's. Everybody on this machine can see it while it runs: a password does not belong here.
-    #[must_use]
     pub fn conf(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.submission.conf.insert(key.into(), value.into());
         self
     }
 
     /// The path of `spark-submit`. Without it, that of `SPARK_HOME`, or the first in `PATH`.
-    #[must_use]
     pub fn submit(mut self, program: impl Into<PathBuf>) -> Self {
         self.submit = Some(program.into());
         self
@@ -83,7 +80,6 @@ impl SparkSpec {
 
     /// What was granted: how many tasks may run at once, and the hint that says so to the source. Without it, what the
     /// step's [pool](Step::pool) has granted.
-    #[must_use]
     pub fn parallelism(mut self, granted: Granted) -> Self {
         self.submission.granted = Some(granted);
         self
@@ -96,20 +92,14 @@ impl SparkSpec {
     /// # use tidemill_engine::job::SparkSpec;
     /// let spec = SparkSpec::new("a.py").command(|command| command.timeout(Duration::from_secs(3600)));
     /// ```
-    #[must_use]
     pub fn command(mut self, more: impl FnOnce(CommandSpec) -> CommandSpec) -> Self {
         self.command = more(self.command);
         self
     }
 
-    /// What the step's pool has granted, unless the author says something else.
-    fn or_granted(mut self, granted: Option<&Granted>) -> Self {
+    /// With what the step's pool has granted, unless the author says something else.
+    fn into_command(mut self, granted: Option<&Granted>) -> Result<CommandSpec, ItemError> {
         self.submission.granted = self.submission.granted.or_else(|| granted.cloned());
-        self
-    }
-
-    /// The command that submits it.
-    pub(crate) fn into_command(self) -> Result<CommandSpec, ItemError> {
         let fatal = |text: String| ItemError::new(ErrorKind::FATAL, text);
         let arguments = self.submission.arguments().map_err(|refusal| fatal(refusal.to_string()))?;
         let home = self.command.variable("SPARK_HOME").cloned().or_else(|| env::var_os("SPARK_HOME"));
@@ -132,7 +122,6 @@ impl fmt::Debug for SparkSpec {
     }
 }
 
-/// Where `spark-submit` is.
 fn find(given: Option<&Path>, home: Option<&OsStr>, path: Option<&OsStr>) -> Result<OsString, String> {
     if let Some(given) = given {
         return found(given.to_owned()).ok_or_else(|| {

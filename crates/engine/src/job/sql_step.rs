@@ -2,7 +2,7 @@
 
 use crate::job::component::Delivery;
 use crate::job::scope::StepScope;
-use crate::job::step::{BoxFuture, Step, StepBody, StepEnd, StepFailure, StepTask};
+use crate::job::step::{Step, StepBody, StepFuture, StepTask};
 use crate::job::tasklet::{RepeatStatus, Tasklet, TaskletScope, repeat};
 use std::sync::Arc;
 use tidemill_domain::item::ItemError;
@@ -15,7 +15,7 @@ impl Step {
         name: impl Into<String>,
         statements: impl Fn(&StepScope) -> Result<SqlStatements, ItemError> + Send + Sync + 'static,
     ) -> Self {
-        Self::new(name.into(), Arc::new(SqlStep::new(statements)))
+        Self::new(name.into(), Arc::new(SqlStep { make: statements }))
     }
 }
 
@@ -32,6 +32,7 @@ impl Step {
 /// assert!(Job::new("nightly").step(clean).check().is_ok());
 /// ```
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct SqlStatements {
     statements: Vec<SqlQuery>,
     database: Option<Database>,
@@ -44,7 +45,6 @@ impl SqlStatements {
     }
 
     /// Runs them on another database, in a transaction of their own: at least once.
-    #[must_use]
     pub fn on(mut self, database: Database) -> Self {
         self.database = Some(database);
         self
@@ -69,24 +69,18 @@ impl Tasklet for SqlStatements {
     }
 }
 
-pub(crate) struct SqlStep<F> {
+struct SqlStep<F> {
     make: F,
-}
-
-impl<F> SqlStep<F> {
-    pub(crate) fn new(make: F) -> Self {
-        Self { make }
-    }
 }
 
 impl<F> StepBody for SqlStep<F>
 where
     F: Fn(&StepScope) -> Result<SqlStatements, ItemError> + Send + Sync + 'static,
 {
-    fn run<'a>(&'a self, task: &'a mut StepTask) -> BoxFuture<'a, Result<StepEnd, StepFailure>> {
+    fn run<'a>(&'a self, task: &'a mut StepTask) -> StepFuture<'a> {
         Box::pin(async move {
             let mut statements = (self.make)(&task.scope)?;
-            task.describe(None, Some(statements.delivery())).await?;
+            task.record_plan(None, statements.delivery()).await?;
             repeat(&mut statements, task).await
         })
     }

@@ -1,22 +1,12 @@
-//! A step: a name, when it may run, and a body that does the work.
+//! A step: a name, when it may run, and a body that does the work. Every sort of step adds its own constructor to [`Step`].
 
-use crate::job::chunk_step::ChunkStepStart;
-use crate::job::component::Delivery;
-use crate::job::definition::Job;
-use crate::job::describe::Described;
-use crate::job::job_step::JobStep;
 use crate::job::listener::StepListener;
-use crate::job::partition::{PartitionedStep, Partitioner};
-use crate::job::run_step::StepRunner;
+use crate::job::retry::GivenUp;
 use crate::job::scope::{ChunkScope, StepScope};
 use crate::job::stop::StopSignal;
-use crate::job::tasklet::{Tasklet, TaskletStep};
 use crate::lease::HeldLease;
-use crate::metrics;
 use crate::pool::PoolsOnDemand;
-use crate::process::Process;
 use std::fmt;
-use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -24,94 +14,42 @@ use tidemill_domain::code::Code;
 use tidemill_domain::item::ItemError;
 use tidemill_domain::job::pool::PoolUse;
 use tidemill_domain::job::step::StepRules;
-use tidemill_domain::job::{Counters, ExecutionContext, ExitStatus, JobParameters};
+use tidemill_domain::job::{BatchStatus, Counters, ExecutionContext, ExitStatus};
 use tidemill_domain::time::Clock;
-use tidemill_store::job::{ChunkSave, ChunkSaved};
-use tidemill_store::{StoreError, crash_point};
+use tidemill_store::StoreError;
 
 /// A part of a job.
 #[derive(Clone)]
+#[must_use]
 pub struct Step {
     name: String,
-    rules: StepRules,
-    listeners: Vec<Arc<dyn StepListener>>,
-    pool: Option<PoolUse>,
-    body: Arc<dyn StepBody>,
+    pub(super) rules: StepRules,
+    pub(super) listeners: Vec<Arc<dyn StepListener>>,
+    pub(super) pool: Option<PoolUse>,
+    pub(super) body: Arc<dyn StepBody>,
 }
 
+/// One setting of a step, for people: its name and its value.
+pub type Described = (&'static str, String);
+
 impl Step {
-    /// A step that reads, processes and writes items, `size` of them in one transaction.
-    pub fn chunk(name: impl Into<String>, size: usize) -> ChunkStepStart {
-        ChunkStepStart::new(name.into(), size)
-    }
-
-    /// A step that calls `tasklet` until it is finished, each time in a transaction of its own. It is made anew
-    /// for each run of the step.
-    pub fn tasklet<T, F>(name: impl Into<String>, tasklet: F) -> Self
-    where
-        T: Tasklet,
-        F: Fn(&StepScope) -> Result<T, ItemError> + Send + Sync + 'static,
-    {
-        Self::new(name.into(), Arc::new(TaskletStep::new(tasklet)))
-    }
-
-    /// A step that runs another job and ends as that does. It is an execution of its own, with parameters that are made
-    /// once: a restart of the outer job goes on with the same instance of the inner one.
-    pub fn job(
-        name: impl Into<String>,
-        job: Job,
-        parameters: impl Fn(&StepScope) -> Result<JobParameters, ItemError> + Send + Sync + 'static,
-    ) -> Self {
-        Self::new(name.into(), Arc::new(JobStep::new(job, Arc::new(parameters))))
-    }
-
-    /// A step that is divided: `worker` runs once for each partition that `partitioner` makes, in this process and in
-    /// all others that have the job. It ends when all of them have, as the worst of them did.
-    ///
-    /// ```
-    /// # use tidemill_engine::item::{ItemsReader, ItemsWriter};
-    /// # use tidemill_engine::job::{Job, Partition, Step};
-    /// let worker = Step::chunk("import", 100)
-    ///     .reader(|scope| {
-    ///         let first = scope.context().get_long("first").unwrap_or(0);
-    ///         Ok(ItemsReader::new("numbers", first..first + 1000))
-    ///     })
-    ///     .writer(|_| Ok(ItemsWriter::default()))
-    ///     .build();
-    /// let thousands = |_: &_, grid: usize| {
-    ///     Ok((0..grid).map(|n| Partition::new(format!("part{n}")).with("first", n as i64 * 1000)).collect())
-    /// };
-    /// let job = Job::new("numbers").step(Step::partitioned("all", worker, thousands).grid(4).build());
-    /// assert!(job.check().is_ok());
-    /// ```
-    pub fn partitioned(
-        name: impl Into<String>,
-        worker: Self,
-        partitioner: impl Partitioner,
-    ) -> PartitionedStep {
-        PartitionedStep::new(name.into(), worker, partitioner)
-    }
-
     pub(crate) fn new(name: String, body: Arc<dyn StepBody>) -> Self {
         Self { name, rules: StepRules::default(), listeners: Vec::new(), pool: None, body }
     }
 
     /// Run it again in a restart even if it has completed.
-    #[must_use]
     pub fn allow_start_if_complete(mut self) -> Self {
         self.rules.allow_start_if_complete = true;
         self
     }
 
     /// How often it may be started in one instance of the job.
-    #[must_use]
     pub fn start_limit(mut self, limit: u32) -> Self {
         self.rules.start_limit = limit;
         self
     }
 
     /// Adds a listener.
-    #[must_use]
     pub fn listener(mut self, listener: impl StepListener + 'static) -> Self {
         self.listeners.push(Arc::new(listener));
         self
@@ -119,7 +57,6 @@ impl Step {
 
     /// Takes units of a pool for as long as it runs. It waits in the queue of the pool before it begins, and what it got
     /// is what [`StepScope::granted`] says; of a divided step, so many partitions run at once, all in this process.
-    #[must_use]
     pub fn pool(mut self, wanted: PoolUse) -> Self {
         self.pool = Some(wanted);
         self
@@ -135,20 +72,21 @@ impl Step {
         self.body.type_word()
     }
 
-    pub(crate) fn rules(&self) -> StepRules {
-        self.rules
-    }
-
-    pub(crate) fn listeners(&self) -> &[Arc<dyn StepListener>] {
-        &self.listeners
-    }
-
-    pub(crate) fn pool_use(&self) -> Option<&PoolUse> {
-        self.pool.as_ref()
-    }
-
-    pub(crate) fn body(&self) -> &dyn StepBody {
-        &*self.body
+    /// Its settings, in the order in which people want to know them, without those that have their default.
+    pub fn describe(&self) -> Vec<Described> {
+        let mut all = self.body.describe();
+        if let Some(PoolUse { pool, units, least, .. }) = &self.pool {
+            let units = units.map_or_else(|| "its default".to_owned(), |units| units.to_string());
+            let least = least.map(|least| format!(", at least {least}")).unwrap_or_default();
+            all.push(("pool", format!("{units} units of {pool}{least}")));
+        }
+        if self.rules.start_limit != u32::MAX {
+            all.push(("starts", format!("at most {} in one instance", self.rules.start_limit)));
+        }
+        if self.rules.allow_start_if_complete {
+            all.push(("when complete", "runs again in a restart".to_owned()));
+        }
+        all
     }
 
     /// The step that does the work of one partition, when this one is divided.
@@ -177,12 +115,13 @@ impl fmt::Debug for Step {
 
 pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
+pub(crate) type StepFuture<'a> = BoxFuture<'a, Result<Outcome, StepFailure>>;
+
 /// What a step does.
 pub(crate) trait StepBody: Send + Sync {
     /// Runs it. What is counted and remembered is in the task, also after a failure.
-    fn run<'a>(&'a self, task: &'a mut StepTask) -> BoxFuture<'a, Result<StepEnd, StepFailure>>;
+    fn run<'a>(&'a self, task: &'a mut StepTask) -> StepFuture<'a>;
 
-    /// What sort of step it is.
     fn type_word(&self) -> &'static str;
 
     /// The step that does the work of one partition, when this one is divided.
@@ -195,42 +134,51 @@ pub(crate) trait StepBody: Send + Sync {
         false
     }
 
-    /// What was said of it when it was defined.
     fn describe(&self) -> Vec<Described> {
         Vec::new()
     }
 
-    /// What is wrong with its definition.
     fn check(&self) -> Result<(), String> {
         Ok(())
     }
 }
 
-/// How a step ended that came to its end.
+/// How a step or a job ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum StepEnd {
-    /// All is done.
-    Completed(ExitStatus),
-    /// It was asked to stop, and did at the end of a chunk.
-    Stopped,
-    /// It came to its end, and what it has to say is that it failed. Unlike with [`StepFailure`] the exit code may be
-    /// one of the author's.
-    Failed {
-        /// The stable code.
-        code: Code,
-        /// The exit code for flows, and the reason.
-        exit: ExitStatus,
-    },
+pub(crate) struct Outcome {
+    pub(crate) status: BatchStatus,
+    /// The exit code for flows, and the reason.
+    pub(crate) exit: ExitStatus,
+    pub(crate) code: Option<Code>,
+}
+
+impl Outcome {
+    pub(crate) fn completed(exit: ExitStatus) -> Self {
+        Self { status: BatchStatus::Completed, exit, code: None }
+    }
+
+    pub(crate) fn stopped() -> Self {
+        Self { status: BatchStatus::Stopped, exit: ExitStatus::new(ExitStatus::STOPPED), code: None }
+    }
+
+    pub(crate) fn because(self, text: impl Into<String>) -> Self {
+        Self { exit: self.exit.describe(text), ..self }
+    }
+
+    pub(crate) fn failed(code: Code, text: String) -> Self {
+        Self { status: BatchStatus::Failed, exit: ExitStatus::failed(text), code: Some(code) }
+    }
+
+    pub(crate) fn is_completed(&self) -> bool {
+        self.status == BatchStatus::Completed
+    }
 }
 
 /// Why a step did not come to its end.
 #[derive(Debug)]
 pub(crate) enum StepFailure {
-    /// It failed.
     Failed {
-        /// The stable code.
         code: Code,
-        /// What happened.
         text: String,
     },
     /// Somebody else has taken over, or this process no longer counts. Nothing may be written any more.
@@ -256,7 +204,25 @@ impl From<StoreError> for StepFailure {
     }
 }
 
-/// A step that is running: what it has counted, what it remembers, and how it commits.
+impl From<GivenUp> for StepFailure {
+    fn from(given_up: GivenUp) -> Self {
+        match given_up {
+            GivenUp::LeaseLost => Self::LeaseLost,
+            GivenUp::Failed(error) => error.into(),
+        }
+    }
+}
+
+/// What every step runs with.
+#[derive(Clone, Debug)]
+pub(crate) struct StepResources {
+    pub(crate) lease: Arc<HeldLease>,
+    pub(crate) stop: StopSignal,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) pools: PoolsOnDemand,
+}
+
+/// A step that is running: what it has counted and what it remembers. `commit.rs` saves both.
 #[derive(Debug)]
 pub(crate) struct StepTask {
     pub(crate) scope: StepScope,
@@ -264,219 +230,95 @@ pub(crate) struct StepTask {
     pub(crate) context: ExecutionContext,
     /// What has been counted, commits and rollbacks included.
     pub(crate) counters: Counters,
-    pub(crate) stop: StopSignal,
-    pub(crate) clock: Arc<dyn Clock>,
-    /// The process that it runs in.
-    pub(crate) process: Process,
-    /// The pools, for steps that run others.
-    pub(crate) pools: PoolsOnDemand,
-    lease: Arc<HeldLease>,
+    pub(crate) resources: StepResources,
     /// The context as it is stored.
-    stored: String,
-    is_stop_stored: bool,
-    progress: Progress,
+    pub(super) stored: String,
+    pub(super) is_stop_stored: bool,
+    pub(super) progress: Progress,
 }
 
 /// What a step has committed; it outlives the step's own task.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Progress(Arc<Mutex<Committed>>);
 
-#[derive(Debug, Default)]
-struct Committed {
-    counters: Counters,
-    context: ExecutionContext,
-    /// Whether a commit is on its way.
-    is_committing: bool,
+#[derive(Clone, Debug)]
+pub(crate) struct Committed {
+    pub(super) counters: Counters,
+    pub(super) context: ExecutionContext,
+    /// A commit is on its way, so nobody can say yet what is committed.
+    pub(super) is_committing: bool,
 }
 
 impl Progress {
-    fn get(&self) -> MutexGuard<'_, Committed> {
+    pub(super) fn get(&self) -> MutexGuard<'_, Committed> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What was counted and remembered at the last commit.
-    pub(crate) fn committed(&self) -> (Counters, ExecutionContext) {
-        let committed = self.get();
-        (committed.counters, committed.context.clone())
-    }
-
-    /// Whether a commit is on its way, so that nobody can say yet what is committed.
-    pub(crate) fn is_committing(&self) -> bool {
-        self.get().is_committing
-    }
-
-    fn begin_commit(&self) {
-        self.get().is_committing = true;
-    }
-
-    fn set(&self, counters: Counters, context: &ExecutionContext) {
-        let mut committed = self.get();
-        committed.counters = counters;
-        committed.context.clone_from(context);
-        committed.is_committing = false;
     }
 }
 
 impl StepTask {
     pub(super) fn new(
         scope: StepScope,
-        (counters, context): (Counters, ExecutionContext),
-        StepRunner { lease, stop, clock, pools }: StepRunner,
+        counters: Counters,
+        context: ExecutionContext,
+        resources: StepResources,
     ) -> Self {
-        let (stored, is_stop_stored) = (String::new(), false);
-        let progress = Progress::default();
-        progress.set(counters, &context);
-        let process = lease.process().clone();
-        Self {
-            scope,
-            context,
-            counters,
-            stop,
-            clock,
-            process,
-            pools,
-            lease,
-            stored,
-            is_stop_stored,
-            progress,
-        }
-    }
-
-    /// What it has committed, for those who look from outside.
-    pub(crate) fn progress(&self) -> Progress {
-        self.progress.clone()
-    }
-
-    /// The lease under which it writes.
-    pub(crate) fn lease(&self) -> &Arc<HeldLease> {
-        &self.lease
+        let committed = Committed { counters, context: context.clone(), is_committing: false };
+        let progress = Progress(Arc::new(Mutex::new(committed)));
+        Self { scope, context, counters, resources, stored: String::new(), is_stop_stored: false, progress }
     }
 
     /// Whether it shall stop at the end of the chunk in hand.
     pub(crate) fn shall_stop(&self) -> bool {
-        self.is_stop_stored || self.stop.is_asked()
+        self.is_stop_stored || self.resources.stop.is_asked()
     }
 
     /// Refuses to go on when this process may no longer act.
     pub(crate) fn check(&self) -> Result<(), StepFailure> {
-        self.lease.check().map_err(|_| StepFailure::LeaseLost)
-    }
-
-    /// Waits until this process may no longer act.
-    pub(crate) async fn lost(&self) {
-        self.lease.lost().await;
+        if self.resources.lease.is_trusted() { Ok(()) } else { Err(StepFailure::LeaseLost) }
     }
 
     /// A chunk whose transaction begins when it is needed.
     pub(crate) fn chunk(&self, idle_limit: Option<Duration>) -> ChunkScope {
-        ChunkScope::new(self.scope.store().clone(), idle_limit).under(self.lease.clone())
+        ChunkScope::new(self.scope.store().clone(), idle_limit).under(self.resources.lease.clone())
     }
+}
 
-    /// Tells what this step promises and how much there is to do.
-    pub(crate) async fn describe(
-        &self,
-        total: Option<u64>,
-        delivery: Option<Delivery>,
-    ) -> Result<(), StepFailure> {
-        let mut chunk = self.chunk(None);
-        let tx = chunk.tx().await?;
-        if !tx.leases().confirm(self.lease.key(), self.lease.fence()).await? {
-            return Err(self.refused());
-        }
-        tx.jobs().describe_step(self.scope.step_execution(), total, delivery.map(Delivery::as_str)).await?;
-        if let Some(tx) = chunk.take() {
-            tx.commit().await?;
-        }
-        Ok(())
-    }
+#[cfg(test)]
+mod tests {
+    use crate::item::{ItemsReader, ItemsWriter};
+    use crate::job::{Partition, Step};
+    use tidemill_domain::item::ErrorKind;
+    use tidemill_domain::job::pool::PoolUse;
 
-    /// Commits a chunk: what was written in its transaction, the position, the counters, and the proof that this
-    /// process may still act, together or not at all. `contribution` is what the chunk has counted.
-    pub(crate) async fn commit(
-        &mut self,
-        chunk: &mut ChunkScope,
-        contribution: Counters,
-    ) -> Result<(), StepFailure> {
-        let text = self
-            .context
-            .to_text()
-            .map_err(|error| StepFailure::failed(Code::ContextTooLarge, error.to_string()))?;
-        let mut counters = self.counters;
-        counters += contribution;
-        counters.commit += 1;
-        chunk.tx().await?;
-        let Some(mut tx) = chunk.take() else { return Err(StepFailure::LeaseLost) };
-        crash_point!("chunk_before_save");
-        let save = ChunkSave {
-            step: self.scope.step_execution(),
-            execution: self.scope.execution(),
-            lease: self.lease.key(),
-            fence: self.lease.fence(),
-            counters: &counters,
-            context: (text != self.stored).then_some(text.as_str()),
+    #[test]
+    fn what_was_said_of_a_step_is_told_and_nothing_else() {
+        let plain = || {
+            Step::chunk("load", 500)
+                .reader(|_| Ok(ItemsReader::new("numbers", 1..=10_i64)))
+                .writer(|_| Ok(ItemsWriter::default()))
         };
-        let (version, stop_requested) = match tx.jobs().save_chunk(&save).await? {
-            ChunkSaved::Saved { version, stop_requested } => (version, stop_requested),
-            ChunkSaved::Fenced => return Err(self.refused()),
+        let told = |step: Step| -> Vec<String> {
+            step.describe().into_iter().map(|(what, said)| format!("{what}: {said}")).collect()
         };
-        crash_point!("chunk_after_save");
-        self.check()?;
-        crash_point!("chunk_before_commit");
-        self.progress.begin_commit();
-        match tx.commit().await {
-            Ok(()) => {}
-            Err(StoreError::OutcomeUnknown(error)) => {
-                tracing::warn!(%error, "the answer to a commit was lost; looking whether it happened");
-                if !self.has_committed(version).await? {
-                    let text = format!("the connection broke before a chunk was committed: {error}");
-                    return Err(StepFailure::failed(Code::DatabaseUnreachable, text));
-                }
-            }
-            Err(error) => return Err(error.into()),
-        }
-        crash_point!("chunk_after_commit");
-        self.stored = text;
-        self.is_stop_stored |= stop_requested;
-        self.progress.set(counters, &self.context);
-        Ok(())
-    }
 
-    /// Commits what it remembers, and nothing else.
-    pub(crate) async fn remember(&mut self) -> Result<(), StepFailure> {
-        let mut chunk = self.chunk(None);
-        self.commit(&mut chunk, Counters::default()).await?;
-        self.counters.commit += 1;
-        Ok(())
-    }
-
-    /// Finds out whether a transaction committed whose answer was lost. It held the row of the step, so who gets
-    /// that row afterwards sees how it ended.
-    async fn has_committed(&self, version: i64) -> Result<bool, StepFailure> {
-        const PAUSE: Duration = Duration::from_millis(200);
-        loop {
-            self.check()?;
-            let looked = async {
-                let mut tx = self.scope.store().begin().await?;
-                let found = tx.jobs().settled_version(self.scope.step_execution()).await?;
-                tx.rollback().await?;
-                Ok::<_, StoreError>(found)
-            };
-            match looked.await {
-                Ok(found) => return Ok(found.is_some_and(|found| found >= version)),
-                Err(error) if error.is_transient() => {
-                    tracing::warn!(%error, "could not look yet; will try again");
-                    tokio::time::sleep(PAUSE).await;
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }
-
-    /// The fence was refused: somebody else has taken over.
-    fn refused(&self) -> StepFailure {
-        let execution = self.scope.execution();
-        tracing::warn!(execution.id = %execution, "execution {execution} has been given to somebody else; this write was refused");
-        metrics::fencing_rejected(self.lease.key().kind());
-        StepFailure::LeaseLost
+        assert_eq!(told(plain().build()), ["chunk: 500 items"]);
+        let careful = plain().skip([ErrorKind::VALIDATION], 5).retry_all(3).threads(4).build();
+        let pool = PoolUse { units: std::num::NonZeroU32::new(8), ..PoolUse::new("ADW".parse().unwrap()) };
+        assert_eq!(
+            told(careful.pool(pool).start_limit(2)),
+            [
+                "chunk: 500 items",
+                "threads: 4",
+                "retries: 3 attempts, of all kinds",
+                "skips: at most 5, of validation",
+                "pool: 8 units of ADW",
+                "starts: at most 2 in one instance",
+            ]
+        );
+        let parts = |_: &_, _: usize| Ok(vec![Partition::new("one")]);
+        assert_eq!(
+            told(Step::partitioned("all", plain().build(), parts).grid(8).build()),
+            ["partitions: 8", "worker: load", "chunk: 500 items"]
+        );
     }
 }

@@ -1,11 +1,23 @@
 //! Tasklet steps: a piece of work that is called until it is finished, each time in one transaction.
 
 use crate::job::scope::{ChunkScope, StepScope};
-use crate::job::step::{BoxFuture, StepBody, StepEnd, StepFailure, StepTask};
-use std::future::Future;
+use crate::job::step::{Outcome, Step, StepBody, StepFailure, StepFuture, StepTask};
+use std::sync::Arc;
 use tidemill_domain::item::ItemError;
 use tidemill_domain::job::{Counters, ExecutionContext, ExitStatus};
 use tidemill_store::{StoreError, Tx};
+
+impl Step {
+    /// A step that calls `tasklet` until it is finished, each time in a transaction of its own. It is made anew
+    /// for each run of the step.
+    pub fn tasklet<T, F>(name: impl Into<String>, tasklet: F) -> Self
+    where
+        T: Tasklet,
+        F: Fn(&StepScope) -> Result<T, ItemError> + Send + Sync + 'static,
+    {
+        Self::new(name.into(), Arc::new(TaskletStep { make: tasklet }))
+    }
+}
 
 /// Whether a tasklet wants to be called again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,14 +74,8 @@ impl TaskletScope<'_> {
     }
 }
 
-pub(crate) struct TaskletStep<F> {
+struct TaskletStep<F> {
     make: F,
-}
-
-impl<F> TaskletStep<F> {
-    pub(crate) fn new(make: F) -> Self {
-        Self { make }
-    }
 }
 
 impl<T, F> StepBody for TaskletStep<F>
@@ -77,7 +83,7 @@ where
     T: Tasklet,
     F: Fn(&StepScope) -> Result<T, ItemError> + Send + Sync + 'static,
 {
-    fn run<'a>(&'a self, task: &'a mut StepTask) -> BoxFuture<'a, Result<StepEnd, StepFailure>> {
+    fn run<'a>(&'a self, task: &'a mut StepTask) -> StepFuture<'a> {
         Box::pin(async move {
             let mut tasklet = (self.make)(&task.scope)?;
             repeat(&mut tasklet, task).await
@@ -89,12 +95,11 @@ where
     }
 }
 
-/// Calls a tasklet until it is finished.
-pub(crate) async fn repeat<T: Tasklet>(tasklet: &mut T, task: &mut StepTask) -> Result<StepEnd, StepFailure> {
+pub(crate) async fn repeat<T: Tasklet>(tasklet: &mut T, task: &mut StepTask) -> Result<Outcome, StepFailure> {
     let mut exit = ExitStatus::completed();
     loop {
         if task.shall_stop() {
-            return Ok(StepEnd::Stopped);
+            return Ok(Outcome::stopped());
         }
         task.check()?;
         let mut chunk = task.chunk(None);
@@ -125,7 +130,7 @@ pub(crate) async fn repeat<T: Tasklet>(tasklet: &mut T, task: &mut StepTask) -> 
         contribution.commit += 1;
         task.counters += contribution;
         if status == RepeatStatus::Finished {
-            return Ok(StepEnd::Completed(exit));
+            return Ok(Outcome::completed(exit));
         }
     }
 }

@@ -5,7 +5,6 @@
 //! parent-death signal would reach only the command itself, not what it has started, and needs `unsafe` or another
 //! program to be set. The guard also lets the group be recorded before the command is in it.
 
-use super::previous_run::Trace;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::io;
 use std::process::Stdio;
@@ -58,16 +57,6 @@ impl Group {
         command.process_group(self.id.as_raw_nonzero().get()).spawn()
     }
 
-    /// Asks all to end. The guard does not hear it.
-    pub(super) fn terminate(&self) {
-        self.signal(Signal::TERM);
-    }
-
-    /// Ends all, the guard included.
-    pub(super) fn kill(&self) {
-        self.signal(Signal::KILL);
-    }
-
     /// Sends a signal to all. The guard hears only the one that cannot be ignored.
     pub fn signal(&self, signal: Signal) {
         if let Err(error) = kill_process_group(self.id, signal) {
@@ -78,13 +67,12 @@ impl Group {
 
     /// Ends all, and waits for the guard.
     pub async fn disband(mut self) {
-        self.kill();
+        self.signal(Signal::KILL);
         let _ended = self.guard.wait().await;
     }
 
-    /// What tells this group from all others.
-    pub(super) fn trace(&self) -> Option<Trace> {
-        Trace::of(self.id)
+    pub(super) fn id(&self) -> Pid {
+        self.id
     }
 }
 
@@ -92,7 +80,7 @@ impl Drop for Group {
     fn drop(&mut self) {
         // Once the guard has been waited for, its number may be somebody else's.
         if self.guard.id().is_some() {
-            self.kill();
+            self.signal(Signal::KILL);
         }
     }
 }

@@ -10,10 +10,8 @@ use tidemill_domain::job::command::readable;
 use tidemill_domain::time::{Clock, Monotonic};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// How much is kept.
 const KEPT_BYTES: usize = 64 * 1024;
 
-/// How much is read at once.
 const BLOCK_BYTES: usize = 64 * 1024;
 
 /// A line that is longer is taken for several.
@@ -22,7 +20,6 @@ const LINE_BYTES_MAX: usize = 8 * 1024;
 /// How much of a line gets into the log or into the reason of a failure.
 const LINE_CHARS_MAX: usize = 300;
 
-/// How many lines tell why a command failed.
 const EXCERPT_LINES: usize = 20;
 
 /// How many lines the log takes at once, and how long it takes to be ready for another.
@@ -68,7 +65,6 @@ impl Output {
         }
     }
 
-    /// Takes whole lines.
     fn take(&mut self, stream: &'static str, lines: &[u8]) {
         self.tail.extend_from_slice(lines);
         // Rarely, so that each byte is moved about once.
@@ -96,7 +92,6 @@ impl Output {
     }
 }
 
-/// Reads both streams to their ends.
 pub(super) async fn read(
     output: &mut Output,
     stdout: Option<impl AsyncRead + Unpin>,
@@ -142,7 +137,6 @@ async fn read_one(output: &Mutex<&mut Output>, stream: &'static str, source: Opt
     }
 }
 
-/// How many lines the log still takes.
 struct Allowance {
     lines: u32,
     at: Monotonic,

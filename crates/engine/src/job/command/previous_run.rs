@@ -3,7 +3,6 @@
 //! A process that dies takes its commands with it. One that is frozen does not, and its execution is restarted by
 //! somebody else: on the same machine that one ends what it finds.
 
-use super::group::Group;
 use crate::job::step::{StepFailure, StepTask};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -22,7 +21,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// What tells a process group from all others that have had its number.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Trace {
+struct GroupTrace {
     /// The boot of the machine, and the namespace that counts the processes.
     machine: String,
     group: Pid,
@@ -30,9 +29,9 @@ pub(super) struct Trace {
     started: u64,
 }
 
-impl Trace {
+impl GroupTrace {
     /// Of a group whose leader lives; none where the system does not tell.
-    pub(super) fn of(group: Pid) -> Option<Self> {
+    fn of(group: Pid) -> Option<Self> {
         Some(Self { machine: machine()?, group, started: status(group)?.started })
     }
 
@@ -61,14 +60,13 @@ impl Trace {
 }
 
 /// Remembers the group until the next commit.
-pub(super) fn remember(task: &mut StepTask, group: &Group) {
-    match group.trace() {
+pub(super) fn remember(task: &mut StepTask, group: Pid) {
+    match GroupTrace::of(group) {
         Some(trace) => task.context.put(RUNNING, trace.written()),
         None => forget(task),
     }
 }
 
-/// Forgets it: nothing of it runs any more.
 pub(super) fn forget(task: &mut StepTask) {
     task.context.remove(RUNNING);
 }
@@ -76,7 +74,7 @@ pub(super) fn forget(task: &mut StepTask) {
 /// Ends what an earlier run has left on this machine.
 pub(super) async fn end(task: &mut StepTask) -> Result<(), StepFailure> {
     let Some(saved) = task.context.remove(RUNNING) else { return Ok(()) };
-    let Some(trace) = Trace::read(&saved).filter(Trace::is_alive) else { return Ok(()) };
+    let Some(trace) = GroupTrace::read(&saved).filter(GroupTrace::is_alive) else { return Ok(()) };
     let group = trace.group;
     tracing::warn!("the command of an earlier run still runs as process group {group}; it is ended");
     let failed = |why: String| {
@@ -103,7 +101,6 @@ fn machine() -> Option<String> {
     Some(format!("{} {}", boot.trim(), namespace.display()))
 }
 
-/// What the system tells of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Status {
     is_running: bool,
@@ -154,18 +151,18 @@ mod tests {
     #[test]
     fn another_process_with_the_same_number_is_not_the_same() {
         let own = rustix::process::getpid();
-        let trace = Trace::of(own).unwrap();
-        let elsewhere = Trace { machine: "another boot".to_owned(), ..trace.clone() };
-        let another = Trace { started: trace.started + 1, ..trace.clone() };
+        let trace = GroupTrace::of(own).unwrap();
+        let elsewhere = GroupTrace { machine: "another boot".to_owned(), ..trace.clone() };
+        let another = GroupTrace { started: trace.started + 1, ..trace.clone() };
 
-        assert!(Trace::read(&trace.written()).unwrap().is_alive());
+        assert!(GroupTrace::read(&trace.written()).unwrap().is_alive());
         assert!(!another.is_alive() && !elsewhere.is_alive());
     }
 
     #[test]
     fn a_record_that_would_mean_everybody_is_not_read() {
         for group in [-7, 0, 1] {
-            assert_eq!(Trace::read(&json!({ "machine": "m", "group": group, "started": 1 })), None);
+            assert_eq!(GroupTrace::read(&json!({ "machine": "m", "group": group, "started": 1 })), None);
         }
     }
 }

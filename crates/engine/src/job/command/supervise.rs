@@ -1,9 +1,9 @@
 //! A command that runs: it ends by itself, or because its time is over, or because the step shall stop.
 
-use super::CommandSpec;
 use super::group::Group;
 use super::output::{self, Output};
 use crate::job::stop::{StopSignal, Urgency};
+use rustix::process::Signal;
 use std::future::pending;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -17,18 +17,20 @@ use tokio::time::sleep;
 /// left the group can still hold it open.
 const DRAINED_WITHIN: Duration = Duration::from_secs(1);
 
-/// How a command ended.
+/// How long a command may run, and how long it has between being asked to end and being killed.
+#[derive(Clone, Copy)]
+pub(super) struct Limits {
+    pub(super) timeout: Option<Duration>,
+    pub(super) kill_after: Duration,
+}
+
 #[derive(Debug)]
-pub(super) enum Ended {
-    /// It did not even start.
+pub(super) enum CommandEnd {
     NotStarted(io::Error),
-    /// By itself, with this number.
     Exited(i32),
     /// By a signal that was not ours.
     Killed(i32),
-    /// Its time was over.
     TimedOut(Duration),
-    /// The step shall stop.
     Stopped,
 }
 
@@ -36,14 +38,14 @@ pub(super) enum Ended {
 pub(super) async fn to_the_end(
     mut child: Child,
     group: Group,
-    spec: &CommandSpec,
+    limits: Limits,
     stop: &StopSignal,
     output: &mut Output,
-) -> io::Result<Ended> {
+) -> io::Result<CommandEnd> {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let mut reading = pin!(output::read(output, stdout, stderr));
     let mut is_read = false;
-    let mut time_is_over = pin!(after(spec.timeout));
+    let mut time_is_over = pin!(after(limits.timeout));
     let mut grace_is_over = pin!(after(None));
     let mut reason = None;
     let status: ExitStatus = loop {
@@ -52,19 +54,19 @@ pub(super) async fn to_the_end(
             biased;
             status = child.wait() => break status?,
             () = &mut grace_is_over => {
-                tracing::warn!("the command did not end within {:?} and is killed", spec.kill_after);
-                group.kill();
+                tracing::warn!("the command did not end within {:?} and is killed", limits.kill_after);
+                group.signal(Signal::KILL);
                 grace_is_over.set(after(None));
             }
             () = stop.asked(Urgency::AtChunkEnd), if reason.is_none() => {
-                reason = Some(Ended::Stopped);
-                group.terminate();
-                grace_is_over.set(after(Some(spec.kill_after)));
+                reason = Some(CommandEnd::Stopped);
+                group.signal(Signal::TERM);
+                grace_is_over.set(after(Some(limits.kill_after)));
             }
             () = &mut time_is_over, if reason.is_none() => {
-                reason = spec.timeout.map(Ended::TimedOut);
-                group.terminate();
-                grace_is_over.set(after(Some(spec.kill_after)));
+                reason = limits.timeout.map(CommandEnd::TimedOut);
+                group.signal(Signal::TERM);
+                grace_is_over.set(after(Some(limits.kill_after)));
             }
             () = &mut reading, if !is_read => is_read = true,
         }
@@ -74,8 +76,8 @@ pub(super) async fn to_the_end(
         tracing::warn!("something that the command has started left its process group and still writes");
     }
     Ok(reason.unwrap_or_else(|| match (status.code(), status.signal()) {
-        (Some(number), _) => Ended::Exited(number),
-        (None, signal) => Ended::Killed(signal.unwrap_or_default()),
+        (Some(number), _) => CommandEnd::Exited(number),
+        (None, signal) => CommandEnd::Killed(signal.unwrap_or_default()),
     }))
 }
 

@@ -1,10 +1,14 @@
 //! The divided step itself: makes the partitions, runs some of them, and waits for all.
 
-use super::PartitionedStep;
-use super::run_partition::{self, Common};
-use crate::job::run_job::step_seed;
-use crate::job::step::{StepEnd, StepFailure, StepTask};
+use super::run_partition::{self, DividedExecution};
+use super::{Grid, PartitionedStep};
+use crate::job::execution::step_seed;
+use crate::job::retry::{LostAnswer, while_away};
+use crate::job::step::{
+    Described, Outcome, Step, StepBody, StepFailure, StepFuture, StepResources, StepTask,
+};
 use crate::job::stop::Urgency;
+use std::sync::Arc;
 use std::time::Duration;
 use tidemill_domain::audit::{Actor, Role};
 use tidemill_domain::code::Code;
@@ -22,41 +26,73 @@ const GRID_KEY: &str = "SimpleStepExecutionSplitter.GRID_SIZE";
 /// How often to look for partitions that came free or ended elsewhere, when nobody calls.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Repeats an attempt, however long the database is away, as long as this process may act. It may happen twice, when the
-/// first answer was lost.
-macro_rules! patiently {
-    ($managing:ident, $attempt:expr) => {
-        loop {
-            $managing.task.check()?;
-            match $attempt.await {
-                Ok(answer) => break answer,
-                Err(error) => $managing.pause_after(error).await?,
-            }
+impl StepBody for PartitionedStep {
+    fn run<'a>(&'a self, task: &'a mut StepTask) -> StepFuture<'a> {
+        Box::pin(run(self, task))
+    }
+
+    fn type_word(&self) -> &'static str {
+        "partition"
+    }
+
+    fn worker(&self) -> Option<&Step> {
+        Some(&self.worker)
+    }
+
+    fn needs_units(&self) -> bool {
+        self.grid == Grid::Granted
+    }
+
+    fn describe(&self) -> Vec<Described> {
+        let grid = match self.grid {
+            Grid::Fixed(grid) => grid.to_string(),
+            Grid::Granted => "as many as the pool grants".to_owned(),
+        };
+        let mut all = vec![("partitions", grid)];
+        all.extend(self.concurrency.map(|concurrency| ("at once", concurrency.to_string())));
+        all.push(("worker", self.worker.name().to_owned()));
+        all.extend(self.worker.describe());
+        all
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.grid == Grid::Fixed(0) {
+            return Err("the grid is 0; it must be at least 1".into());
         }
-    };
+        if self.concurrency == Some(0) {
+            return Err("the concurrency is 0; it must be at least 1".into());
+        }
+        if self.worker.worker().is_some() {
+            return Err("its worker is divided as well; only a step that is not can be a worker".into());
+        }
+        let name = self.worker.name();
+        tidemill_domain::job::check_name(name).map_err(|error| format!("its worker {name:?}: {error}"))?;
+        self.worker.check().map_err(|why| format!("its worker {name:?}: {why}"))
+    }
 }
 
-/// Runs a divided step to its end.
-pub(super) async fn run(step: &PartitionedStep, task: &mut StepTask) -> Result<StepEnd, StepFailure> {
+async fn run(step: &PartitionedStep, task: &mut StepTask) -> Result<Outcome, StepFailure> {
     let grid = task
         .context
         .get_long(GRID_KEY)
         .and_then(|n| usize::try_from(n).ok())
         .unwrap_or_else(|| step.grid_of(task.scope.granted()));
     task.context.put(GRID_KEY, i64::try_from(grid).unwrap_or(i64::MAX));
+    // Not counted: the step counts what its partitions do.
     let mut chunk = task.chunk(None);
     task.commit(&mut chunk, Counters::default()).await?;
-    let partitions = step.partitioner.partition(&task.scope, grid).await?;
+    let partitions = (step.partitions)(&task.scope, grid).await?;
     let partitions: Vec<(String, ExecutionContext)> =
         partitions.into_iter().map(|partition| (partition.key, partition.context)).collect();
-    let mut managing = Managing { step, task, seed: step_seed(step.worker.type_word()), is_stopping: false };
-    let chains = managing.start(&partitions).await?;
-    managing.all().await?;
-    managing.end(&chains).await
+    let mut manager =
+        PartitionManager { step, task, seed: step_seed(step.worker.type_word()), is_stopping: false };
+    let chains = manager.start(&partitions).await?;
+    manager.all().await?;
+    manager.end(&chains).await
 }
 
 /// A divided step at work.
-struct Managing<'a> {
+struct PartitionManager<'a> {
     step: &'a PartitionedStep,
     task: &'a mut StepTask,
     /// What every partition remembers from its start on.
@@ -64,21 +100,21 @@ struct Managing<'a> {
     is_stopping: bool,
 }
 
-impl Managing<'_> {
+impl PartitionManager<'_> {
     fn id(&self) -> StepExecutionId {
         self.task.scope.step_execution()
     }
 
     /// The worker step, and what it is written under.
     fn worker(&self) -> StepRequest<'_> {
-        let (scope, lease) = (&self.task.scope, self.task.lease());
+        let (scope, lease) = (&self.task.scope, &self.task.resources.lease);
         StepRequest {
             execution: scope.execution(),
             instance: scope.instance(),
             lease: lease.key(),
             fence: lease.fence(),
             step: self.step.worker.name(),
-            rules: self.step.worker.rules(),
+            rules: self.step.worker.rules,
             seed: &self.seed,
         }
     }
@@ -90,11 +126,18 @@ impl Managing<'_> {
             job: self.task.scope.job(),
             manager: self.id(),
             partitions,
-            is_fixed: self.step.partitioner.is_fixed(),
+            is_fixed: self.step.is_fixed,
             // Units are held by this process, so others must not use them.
-            only: (self.step.is_local || self.task.scope.granted().is_some()).then(|| self.task.process.id()),
+            only: (self.step.is_local || self.task.scope.granted().is_some())
+                .then(|| self.task.resources.lease.process().id()),
         };
-        match patiently!(self, self.try_start(&request)) {
+        let start = || async {
+            let mut tx = self.task.scope.store().begin().await?;
+            let started = tx.jobs().start_partitions(&request).await?;
+            tx.commit().await?;
+            Ok(started)
+        };
+        match self.patiently(start).await? {
             PartitionStart::Started(chains) => Ok(chains),
             PartitionStart::Refused(refusal) => Err(StepFailure::failed(refusal.code(), refusal.to_string())),
             PartitionStart::Fenced => Err(StepFailure::LeaseLost),
@@ -113,15 +156,17 @@ impl Managing<'_> {
             } else {
                 self.claim(&mut running).await?;
             }
-            if running.is_empty() && patiently!(self, self.try_count()) == 0 {
+            let count =
+                || async { self.task.scope.store().read().await?.jobs().open_partitions(self.id()).await };
+            if running.is_empty() && self.patiently(count).await? == 0 {
                 return Ok(());
             }
-            let stop = self.task.stop.clone();
+            let stop = self.task.resources.stop.clone();
             tokio::select! {
                 Some(_recorded) = running.join_next() => {}
                 _woken = ended.wait(PAUSE) => {}
                 () = stop.asked(Urgency::AtChunkEnd), if !self.is_stopping => {}
-                () = self.task.lost() => return Err(StepFailure::LeaseLost),
+                () = self.task.resources.lease.lost() => return Err(StepFailure::LeaseLost),
             }
         }
     }
@@ -132,9 +177,9 @@ impl Managing<'_> {
         if room == 0 {
             return Ok(());
         }
-        let scope = &self.task.scope;
+        let (scope, process) = (&self.task.scope, self.task.resources.lease.process());
         let claim = Claim {
-            by: self.task.process.id(),
+            by: process.id(),
             known: &[KnownWorker {
                 job: scope.job(),
                 fingerprint: scope.fingerprint(),
@@ -143,7 +188,7 @@ impl Managing<'_> {
             manager: Some(self.id()),
             limit: u32::try_from(room).unwrap_or(u32::MAX),
         };
-        let claimed = match run_partition::claim(scope.store(), &self.task.process, &claim).await {
+        let claimed = match run_partition::claim(scope.store(), process, &claim).await {
             Ok(claimed) => claimed,
             // The next round tries again, as long as the lease on the execution is ours.
             Err(error) if error.is_transient() => {
@@ -153,18 +198,16 @@ impl Managing<'_> {
             Err(error) => return Err(error.into()),
         };
         for (claimed, lease) in claimed {
-            let common = Common {
+            let execution = DividedExecution {
                 store: scope.store().clone(),
-                clock: self.task.clock.clone(),
-                stop: self.task.stop.clone(),
                 instance: scope.instance(),
                 parameters: scope.parameters().clone(),
                 job_context: scope.job_context().clone(),
                 fingerprint: scope.fingerprint().map(str::to_owned),
                 granted: scope.granted().cloned(),
-                pools: self.task.pools.clone(),
             };
-            running.spawn(common.run(self.step.worker.clone(), claimed, lease));
+            let resources = StepResources { lease: Arc::new(lease), ..self.task.resources.clone() };
+            running.spawn(execution.run(self.step.worker.clone(), claimed, resources));
         }
         Ok(())
     }
@@ -173,29 +216,21 @@ impl Managing<'_> {
     async fn stop(&mut self) -> Result<(), StepFailure> {
         let name = format!("job {}", self.task.scope.job());
         let actor = Actor { name, role: Role::System, request_id: None };
-        let is_ours = patiently!(self, self.try_stop(&actor));
+        let is_ours = self.patiently(|| self.try_stop(&actor)).await?;
         self.is_stopping = true;
         if is_ours { Ok(()) } else { Err(StepFailure::LeaseLost) }
     }
 
     /// As the worst of them ended, with what all of them have counted.
-    async fn end(&mut self, chains: &[i64]) -> Result<StepEnd, StepFailure> {
-        let (outcomes, totals) = patiently!(self, self.try_sum(chains));
+    async fn end(&mut self, chains: &[i64]) -> Result<Outcome, StepFailure> {
+        let sum = || async {
+            let mut tx = self.task.scope.store().read().await?;
+            let outcomes = tx.jobs().partition_outcome(self.id()).await?;
+            Ok((outcomes, tx.jobs().partition_totals(chains).await?))
+        };
+        let (outcomes, totals) = self.patiently(sum).await?;
         self.task.counters = totals;
         summary(&outcomes)
-    }
-
-    async fn try_start(&self, request: &PartitionRequest<'_>) -> Result<PartitionStart, StoreError> {
-        let mut tx = self.task.scope.store().begin().await?;
-        let started = tx.jobs().start_partitions(request).await?;
-        tx.commit().await?;
-        Ok(started)
-    }
-
-    async fn try_count(&self) -> Result<u64, StoreError> {
-        let mut tx = self.task.scope.store().read().await?;
-        let open = tx.jobs().open_partitions(self.id()).await?;
-        Ok(open)
     }
 
     async fn try_stop(&self, actor: &Actor) -> Result<bool, StoreError> {
@@ -208,26 +243,20 @@ impl Managing<'_> {
         Ok(true)
     }
 
-    async fn try_sum(&self, chains: &[i64]) -> Result<(Vec<PartitionOutcome>, Counters), StoreError> {
-        let mut tx = self.task.scope.store().read().await?;
-        let outcomes = tx.jobs().partition_outcome(self.id()).await?;
-        let totals = tx.jobs().partition_totals(chains).await?;
-        Ok((outcomes, totals))
-    }
-
-    /// Waits a moment after an attempt that may succeed later; passes on any other failure.
-    async fn pause_after(&self, error: StoreError) -> Result<(), StepFailure> {
-        if !error.is_transient() {
-            return Err(error.into());
-        }
-        tracing::warn!(%error, "partitions could not be managed; will try again");
-        tokio::time::sleep(PAUSE).await;
-        Ok(())
+    /// Repeats an attempt, however long the database is away. It may happen twice, when the first answer was lost.
+    async fn patiently<T, F>(&self, attempt: impl FnMut() -> F) -> Result<T, StepFailure>
+    where
+        F: Future<Output = Result<T, StoreError>>,
+    {
+        let lease = &self.task.resources.lease;
+        let answer =
+            while_away(lease, "partitions could not be managed", LostAnswer::Repeat, attempt).await?;
+        Ok(answer)
     }
 }
 
 /// How the whole ended.
-fn summary(outcomes: &[PartitionOutcome]) -> Result<StepEnd, StepFailure> {
+fn summary(outcomes: &[PartitionOutcome]) -> Result<Outcome, StepFailure> {
     let all: u64 = outcomes.iter().map(|outcome| outcome.count).sum();
     let of = |status: BatchStatus| outcomes.iter().filter(move |outcome| outcome.status == status);
     let failed: u64 = outcomes
@@ -242,10 +271,10 @@ fn summary(outcomes: &[PartitionOutcome]) -> Result<StepEnd, StepFailure> {
         return Err(StepFailure::failed(Code::ExecutionFailed, text));
     }
     if of(BatchStatus::Stopped).next().is_some() {
-        return Ok(StepEnd::Stopped);
+        return Ok(Outcome::stopped());
     }
     let exit = outcomes
         .iter()
         .fold(ExitStatus::completed(), |exit, outcome| exit.and(ExitStatus::new(outcome.exit.code.clone())));
-    Ok(StepEnd::Completed(exit))
+    Ok(Outcome::completed(exit))
 }

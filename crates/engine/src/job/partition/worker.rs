@@ -1,14 +1,14 @@
 //! Runs partitions of jobs that other processes run.
 
-use super::run_partition::{self, Common};
+use super::run_partition::{self, DividedExecution};
 use crate::job::definition::Job;
 use crate::job::launcher::{Launcher, watch_for_stop};
-use crate::job::step::Step;
+use crate::job::step::{Step, StepResources};
 use crate::job::stop::{StopSwitch, Urgency};
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tidemill_domain::job::{ExecutionContext, ExecutionId, InstanceId, JobParameters};
+use tidemill_domain::job::{ExecutionContext, ExecutionId};
 use tidemill_domain::poll::{Found, Pace};
 use tidemill_store::StoreError;
 use tidemill_store::job::partition::PARTITION_LEASE_KIND;
@@ -31,7 +31,7 @@ pub async fn run(launcher: Launcher, slots: usize) {
     let stop = launcher.partition_stop();
     let mut freed = launcher.store().wakeup(&freed_topic(PARTITION_LEASE_KIND));
     let mut running = JoinSet::new();
-    let mut executions = Executions::default();
+    let mut executions = Executions::new();
     let mut pause = PACE.min;
     while !stop.is_asked() {
         let room = slots - running.len();
@@ -74,11 +74,11 @@ async fn take(
     };
     let claimed = run_partition::claim(launcher.store(), launcher.process(), &claim).await?;
     let count = claimed.len();
-    executions.forget_ended();
+    executions.retain(|_, run| run.strong_count() > 0);
     for (claimed, lease) in claimed {
         let worker =
             jobs.iter().find(|job| job.name() == claimed.job).and_then(|job| job.worker(&claimed.worker));
-        let run = match executions.known.get(&claimed.execution).and_then(Weak::upgrade) {
+        let run = match executions.get(&claimed.execution).and_then(Weak::upgrade) {
             Some(run) => Some(run),
             None => match look(launcher, &claimed).await {
                 Ok(run) => run,
@@ -90,22 +90,17 @@ async fn take(
         };
         // Of one whose execution has just gone, the lease is given back by being dropped.
         let (Some(worker), Some(run)) = (worker, run) else { continue };
-        executions.known.insert(claimed.execution, Arc::downgrade(&run));
-        let common = Common {
-            store: launcher.store().clone(),
-            clock: launcher.clock().clone(),
+        executions.insert(claimed.execution, Arc::downgrade(&run));
+        let resources = StepResources {
+            lease: Arc::new(lease),
             stop: run.stop.signal(),
-            instance: run.instance,
-            parameters: run.parameters.clone(),
-            job_context: run.job_context.clone(),
-            fingerprint: run.fingerprint.clone(),
-            granted: None,
+            clock: launcher.clock().clone(),
             pools: launcher.pools_on_demand().clone(),
         };
         let counted = launcher.partition_begins();
         let worker = worker.clone();
         running.spawn(async move {
-            common.run(worker, claimed, lease).await;
+            run.execution.clone().run(worker, claimed, resources).await;
             drop((counted, run));
         });
     }
@@ -120,36 +115,24 @@ fn workers(job: &Job) -> Vec<KnownWorker<'_>> {
 }
 
 /// The executions of which partitions run here.
-#[derive(Default)]
-struct Executions {
-    known: HashMap<ExecutionId, Weak<Run>>,
-}
+type Executions = HashMap<ExecutionId, Weak<WatchedExecution>>;
 
-impl Executions {
-    fn forget_ended(&mut self) {
-        self.known.retain(|_, run| run.strong_count() > 0);
-    }
-}
-
-/// What the partitions of one execution have in common.
-struct Run {
+/// An execution of which partitions run here.
+struct WatchedExecution {
     /// Stops those that run here.
     stop: StopSwitch,
     /// Listens whether somebody wants the execution to stop, or this process.
     listening: AbortHandle,
-    instance: InstanceId,
-    parameters: JobParameters,
-    job_context: ExecutionContext,
-    fingerprint: Option<String>,
+    execution: DividedExecution,
 }
 
-impl Drop for Run {
+impl Drop for WatchedExecution {
     fn drop(&mut self) {
         self.listening.abort();
     }
 }
 
-async fn look(launcher: &Launcher, claimed: &Claimed) -> Result<Option<Arc<Run>>, StoreError> {
+async fn look(launcher: &Launcher, claimed: &Claimed) -> Result<Option<Arc<WatchedExecution>>, StoreError> {
     let mut tx = launcher.store().read().await?;
     let detail = tx.jobs().execution(claimed.execution).await?;
     let context = tx.jobs().job_context(claimed.execution).await?;
@@ -161,14 +144,15 @@ async fn look(launcher: &Launcher, claimed: &Claimed) -> Result<Option<Arc<Run>>
     let parameters = detail.job_parameters()?;
     let stop = StopSwitch::default();
     let listening = tokio::spawn(listen(launcher.clone(), claimed.execution, stop.clone())).abort_handle();
-    Ok(Some(Arc::new(Run {
-        stop,
-        listening,
+    let execution = DividedExecution {
+        store: launcher.store().clone(),
         instance: detail.execution.instance,
         parameters,
         job_context,
         fingerprint: detail.fingerprint,
-    })))
+        granted: None,
+    };
+    Ok(Some(Arc::new(WatchedExecution { stop, listening, execution })))
 }
 
 /// Passes on that somebody wants the execution to stop, or that this process lets go.
