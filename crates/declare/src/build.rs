@@ -33,20 +33,15 @@ pub use path::Reach;
 /// Jobs within jobs within jobs.
 const DEPTH_MAX: usize = 8;
 
-/// What a job is built with.
 #[derive(Clone, Copy, Debug)]
 pub struct Building<'a> {
-    /// Databases by the name of their connection.
     pub connections: &'a BTreeMap<String, Database>,
-    /// How Kafka is reached, or why it cannot be.
     pub kafka: Result<&'a KafkaOptions, &'a KafkaError>,
     /// The other jobs that it may run.
     pub jobs: &'a [JobFile],
-    /// Which files it may read and write.
     pub reach: &'a Reach,
 }
 
-/// Builds the job of a file.
 pub fn job(file: &JobFile, building: &Building<'_>) -> Result<Job, Diagnostics> {
     let mut builder = Builder { file, building: *building, depth: 0, problems: Vec::new() };
     let job = builder.job();
@@ -176,7 +171,6 @@ impl Builder<'_> {
         Sha256::digest(all.concat()).iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// The names of the parameters that the job declares.
     fn parameter_names(&self) -> names::Declared {
         names::Declared::of(self.file.parameters.iter().map(|parameter| parameter.value.spec.name.clone()))
     }

@@ -21,7 +21,6 @@ pub(crate) use reference::mark;
 /// What exists outside of a file.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Known<'a> {
-    /// The connections of the configuration, by name.
     pub connections: &'a [String],
     /// The jobs that can be called; the file itself may be among them.
     pub jobs: &'a [JobFile],
@@ -87,7 +86,6 @@ pub(crate) fn all_steps(steps: &[StepFile]) -> Vec<&StepFile> {
     all
 }
 
-/// The flows within a step.
 fn inner_flows(step: &StepFile) -> &[Vec<StepFile>] {
     match &step.work {
         Work::Flow(steps) => std::slice::from_ref(steps),
@@ -150,7 +148,6 @@ impl<'a> Checker<'a> {
         self.last()
     }
 
-    /// Remembers what is wrong at a place.
     fn wrong_at(&mut self, place: Place, chars: usize, what: impl Into<String>, fix: impl Into<String>) {
         self.problems.push(Diagnostic::at(&self.file.source, place, chars, what, fix));
     }

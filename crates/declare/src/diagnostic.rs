@@ -10,13 +10,10 @@ use std::path::{Path, PathBuf};
 /// Most problems that are told of; a file with more of them is another kind of file.
 pub(crate) const PROBLEMS_MAX: usize = 100;
 
-/// Most characters of a line that are shown.
 const EXCERPT_CHARS_MAX: usize = 100;
 
-/// One thing that is wrong.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Diagnostic {
-    /// In which file.
     pub path: PathBuf,
     /// Where; nothing when it is about the file as a whole.
     pub place: Option<Place>,
@@ -170,7 +167,6 @@ impl Diagnostics {
         self.left_out
     }
 
-    /// All of them, for programs.
     pub fn json(&self) -> Value {
         self.problems.iter().map(Diagnostic::json).collect()
     }

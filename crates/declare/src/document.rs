@@ -14,7 +14,6 @@ pub(crate) const BYTES_MAX: usize = 1024 * 1024;
 /// Deepest tree: a job with flows within flows has about ten levels.
 const DEPTH_MAX: usize = 32;
 
-/// Something in the file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Node {
     pub(crate) place: Place,
@@ -33,7 +32,6 @@ pub(crate) enum Content {
     Map(Vec<(Key, Node)>),
 }
 
-/// A key of a mapping.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Key {
     pub(crate) name: String,
@@ -56,17 +54,13 @@ impl Node {
 /// What helps, which depends on what sort of file it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Remedies {
-    /// When it is empty.
     pub(crate) empty: &'static str,
-    /// When it is too large.
     pub(crate) large: &'static str,
-    /// When it is too deep.
     pub(crate) deep: &'static str,
     /// When there is a second document in it.
     pub(crate) second: &'static str,
 }
 
-/// Those of a job file.
 const OF_JOB: Remedies = Remedies {
     empty: "begin with `job: NAME`, `steps:` and a list of steps",
     large: "divide the job, or keep data out of its definition",
@@ -74,12 +68,10 @@ const OF_JOB: Remedies = Remedies {
     second: "keep one job in each file, and put the other into a file of its own",
 };
 
-/// Reads the tree of a job file.
 pub(crate) fn read(source: &Source) -> Result<Node, Diagnostics> {
     read_as(source, OF_JOB)
 }
 
-/// Reads the tree of another sort of file.
 pub(crate) fn read_as(source: &Source, remedies: Remedies) -> Result<Node, Diagnostics> {
     if source.text().len() > BYTES_MAX {
         let what = format!("the file is larger than {} KiB", BYTES_MAX / 1024);

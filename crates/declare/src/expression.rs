@@ -29,7 +29,6 @@ const NESTING_MAX: usize = 32;
 /// What reading a deeply nested expression takes; the library's reader needs some 100 KiB for each bracket.
 const READING_STACK: usize = 64 * 1024 * 1024;
 
-/// An expression that can be evaluated.
 #[derive(Debug)]
 pub struct Expression {
     text: String,
@@ -37,7 +36,6 @@ pub struct Expression {
     found: Inspected,
 }
 
-/// Why a text is not an expression.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct ExpressionError {
@@ -104,7 +102,6 @@ impl Expression {
         of_variable.map(|field| (field.name.clone(), field.offset)).collect()
     }
 
-    /// What it is for this scope.
     pub fn value(&self, scope: &Scope<'_>) -> Result<Value, ItemError> {
         let computed = self.compute(scope)?;
         value::from_cel(computed).map_err(|why| self.failed(&why))

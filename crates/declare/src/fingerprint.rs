@@ -16,7 +16,6 @@ pub(crate) fn fingerprint(root: &Node) -> String {
 /// What a file says beside the work itself: words for people, and when the job is launched.
 const UNCOUNTED: [&str; 2] = ["description", "schedule"];
 
-/// What the keys of a table are.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Names {
     /// Ours; `description` among them says nothing to the program.
@@ -27,7 +26,6 @@ enum Names {
 }
 
 impl Names {
-    /// What the keys of the table below `key` are.
     fn below(key: &str) -> Self {
         match key {
             "map" => Self::Ordered,

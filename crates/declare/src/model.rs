@@ -16,7 +16,6 @@ use tidemill_kafka::{Isolation, RowFormat};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Place {
     pub line: usize,
-    /// The character in the line.
     pub column: usize,
 }
 
@@ -30,37 +29,26 @@ pub struct At<T> {
 pub struct JobFile {
     pub path: PathBuf,
     pub name: At<String>,
-    /// What it is for, in a sentence.
     pub description: Option<String>,
-    /// The parameters that it declares.
     pub parameters: Vec<At<ParameterFile>>,
     /// Whether an instance that did not complete can be launched again.
     pub is_restartable: bool,
-    /// What is done when its process dies.
     pub on_crash: OnCrash,
-    /// When it is launched by itself.
     pub schedule: Option<At<ScheduleFile>>,
-    /// Its steps, in order.
     pub steps: Vec<StepFile>,
     /// Of the whole definition, blanks and comments aside: another one means that the job has changed.
     pub fingerprint: String,
-    /// The text of the file, for messages.
     pub source: Source,
 }
 
-/// When a job is launched by itself.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ScheduleFile {
-    /// As the file says it.
     pub schedule: Schedule,
-    /// Where each part of it stands.
     pub places: BTreeMap<String, Place>,
 }
 
-/// A parameter of a job.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ParameterFile {
-    /// What the job asks for.
     pub spec: ParameterSpec,
     /// The text that counts when none is given.
     pub default: Option<String>,
@@ -83,24 +71,19 @@ pub struct StepFile {
     pub work: Work,
     /// Where it goes on, by exit code pattern.
     pub on: Vec<(At<String>, At<Target>)>,
-    /// Run it again in a restart even if it has completed.
     pub allow_start_if_complete: bool,
     /// How often it may be started in one instance.
     pub start_limit: Option<u32>,
-    /// The units of a pool that it takes while it runs.
     pub pool: Option<At<PoolUse>>,
 }
 
 #[derive(Clone, PartialEq, Debug)]
 pub enum Work {
-    /// Reads, processes and writes items.
     Chunk(Box<ChunkFile>),
     Command(CommandFile),
     Sql(SqlFile),
-    /// Submits an application to Spark.
     Spark(SparkFile),
     Job(JobCall),
-    /// A flow within the flow.
     Flow(Vec<StepFile>),
     /// Flows at the same time.
     Split(Vec<Vec<StepFile>>),
@@ -112,7 +95,6 @@ pub enum Work {
 pub struct ChunkFile {
     /// Items in one transaction.
     pub size: usize,
-    /// Its partitions, if it has any.
     pub partitions: Option<At<PartitionsFile>>,
     /// How many chunks are processed at the same time.
     pub threads: usize,
@@ -170,7 +152,6 @@ pub enum PartitionBy {
 #[derive(Clone, PartialEq, Debug)]
 pub enum ReadFile {
     Csv(CsvFile),
-    /// A file with one JSON document per line.
     JsonLines {
         path: At<String>,
     },
@@ -195,20 +176,16 @@ pub struct KafkaFile {
     /// Whether every instance begins there, and not where the one before it ended; none when nobody says.
     pub is_every_run: Option<At<bool>>,
     pub isolation: Isolation,
-    /// What their bytes stand for.
     pub format: RowFormat,
     /// How long brokers may be silent.
     pub timeout: Option<Duration>,
 }
 
-/// A CSV file to read or write.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CsvFile {
     /// The file; a template. For reading also a pattern such as `in/*.csv`.
     pub path: At<String>,
-    /// What stands between two columns.
     pub delimiter: u8,
-    /// Whether its first line has the names of the columns.
     pub has_headers: bool,
     /// The columns, where the file does not say; for writing: which, and in which order.
     pub columns: Vec<String>,
@@ -231,7 +208,6 @@ pub enum WriteFile {
     /// Events only.
     Outbox(Box<OutboxFile>),
     Csv(CsvFile),
-    /// A file with one JSON document per line.
     JsonLines {
         path: At<String>,
     },
@@ -263,7 +239,6 @@ pub enum WriteMode {
 
 #[derive(Clone, PartialEq, Debug)]
 pub struct SkipFile {
-    /// At most so many.
     pub limit: u64,
     /// Kinds of errors; empty: all.
     pub on: Vec<At<ErrorKind>>,
@@ -286,16 +261,13 @@ pub struct RetryFile {
 pub struct CommandFile {
     /// The program and its arguments.
     pub words: Vec<At<String>>,
-    /// What it finds in its environment.
     pub env: EnvFile,
     pub folder: Option<At<String>>,
-    /// How long it may take.
     pub timeout: Option<Duration>,
     /// Exit codes of the program that are an exit code of the step, such as `3: NO_DATA`.
     pub exit_codes: BTreeMap<i32, String>,
 }
 
-/// The environment of a program.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct EnvFile {
     /// Variables that are set; templates.
@@ -322,7 +294,6 @@ pub struct SparkFile {
     pub args: Vec<At<String>>,
     pub master: Option<At<String>>,
     pub conf: BTreeMap<String, At<String>>,
-    /// How long it may take.
     pub timeout: Option<Duration>,
 }
 

@@ -26,10 +26,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use std::path::Path;
 
-/// How a file is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
-    /// Comma-separated values with a header, as spreadsheets have them.
     Csv,
     Yaml,
 }
@@ -76,7 +74,6 @@ fn records(
     Ok((source, records))
 }
 
-/// The text of a file.
 fn write(objects: &[Map<String, Value>], format: Format, columns: &'static [Column]) -> String {
     match format {
         Format::Csv => csv::write(objects, columns),
@@ -84,7 +81,6 @@ fn write(objects: &[Map<String, Value>], format: Format, columns: &'static [Colu
     }
 }
 
-/// The fields of a row or profile.
 fn object(thing: &impl Serialize) -> Map<String, Value> {
     let value = serde_json::to_value(thing).expect("it has only texts, numbers and lists of them");
     match value {

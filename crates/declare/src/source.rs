@@ -31,12 +31,10 @@ impl Source {
         &self.text
     }
 
-    /// A line without its end; nothing when there is none.
     pub(crate) fn line(&self, number: usize) -> Option<&str> {
         self.rest_from(number)?.lines().next()
     }
 
-    /// The text from a line on.
     fn rest_from(&self, number: usize) -> Option<&str> {
         self.text.get(*self.lines.get(number.checked_sub(1)?)?..)
     }
@@ -83,7 +81,6 @@ impl Source {
     }
 }
 
-/// A walk through the text that knows where it is.
 struct Walk<'a> {
     chars: Peekable<Chars<'a>>,
     place: Place,
@@ -117,7 +114,6 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Passes the indentation of a line.
     fn skip_up_to(&mut self, indent: usize) {
         while self.place.column <= indent && self.peek() == Some(' ') {
             self.step();

@@ -24,7 +24,6 @@ enum Part {
     Name(String),
 }
 
-/// Why a text is not a template.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct TemplateError {

@@ -10,7 +10,6 @@ use std::str::FromStr;
 use std::time::Duration;
 
 crate::words! {
-    /// Something that a caller may or may not do.
     #[derive(PartialOrd, Ord, Hash)]
     pub enum Permission {
         /// See states, lists and events; no payloads, no configuration.
@@ -78,14 +77,12 @@ pub fn covers(scopes: &[String], scope: &str) -> bool {
     }
 }
 
-/// Whether a token opens a door at `now`.
 pub fn is_token_valid(expires_at: Option<Timestamp>, revoked_at: Option<Timestamp>, now: Timestamp) -> bool {
     revoked_at.is_none() && expires_at.is_none_or(|end| now < end)
 }
 
 /// How long a session lasts without being used.
 pub const SESSION_IDLE_MAX: Duration = Duration::from_secs(3600);
-/// How long a session lasts at most.
 pub const SESSION_MAX: Duration = Duration::from_secs(12 * 3600);
 
 /// When a session that is opened at `now` ends at the latest: never after the token that opened it.
@@ -94,21 +91,17 @@ pub fn session_end(token_expires_at: Option<Timestamp>, now: Timestamp) -> Times
     token_expires_at.map_or(latest, |end| end.min(latest))
 }
 
-/// Whether a session is open at `now`.
 pub fn is_session_open(seen_at: Timestamp, ends_at: Timestamp, now: Timestamp) -> bool {
     now < ends_at && now.since(seen_at) < SESSION_IDLE_MAX
 }
 
-/// Whether a text can be the name of a token.
 pub fn is_token_name(text: &str) -> bool {
     (1..=100).contains(&text.chars().count()) && !text.chars().any(char::is_control)
 }
 
 pub const SCOPE_CHARS_MAX: usize = 200;
-/// Most scopes of a token.
 pub const SCOPES_MAX: usize = 20;
 
-/// Whether a text can be a scope.
 pub fn is_scope(text: &str) -> bool {
     let plain = text.strip_suffix('*').unwrap_or(text);
     (1..=SCOPE_CHARS_MAX).contains(&text.chars().count())
@@ -129,7 +122,6 @@ pub struct Token {
     secret: String,
 }
 
-/// The text is not an API token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("not an API token")]
 pub struct NotAToken;

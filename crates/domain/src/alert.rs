@@ -28,7 +28,6 @@ use std::time::Duration;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Subject(String);
 
-/// The text cannot be a subject.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the subject of an alert is 1 to 200 characters without control characters")]
 pub struct NotASubject;
@@ -65,33 +64,16 @@ impl fmt::Display for Subject {
     }
 }
 
-/// Where the alert of one rule and subject stands.
+/// Where the alert of one rule and subject stands. `since` is when the breach began, `at` when it was over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AlertState {
-    /// Nothing is wrong, or never was.
     Inactive,
-    /// The condition is breached, but not yet for long enough.
-    Pending {
-        /// Since when it has been breached without interruption.
-        since: Timestamp,
-    },
-    Firing {
-        /// Since when the condition has been breached.
-        since: Timestamp,
-        /// When that had lasted long enough.
-        fired_at: Timestamp,
-    },
-    /// It fired, and is over.
-    Resolved {
-        /// When it fired.
-        fired_at: Timestamp,
-        /// When it was over.
-        at: Timestamp,
-    },
+    Pending { since: Timestamp },
+    Firing { since: Timestamp, fired_at: Timestamp },
+    Resolved { fired_at: Timestamp, at: Timestamp },
 }
 
 impl AlertState {
-    /// The word that is stored and shown.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Inactive => "inactive",
@@ -110,7 +92,6 @@ impl AlertState {
         }
     }
 
-    /// Whether the condition is breached as far as anybody knows.
     pub const fn is_active(self) -> bool {
         matches!(self, Self::Pending { .. } | Self::Firing { .. })
     }
@@ -119,9 +100,7 @@ impl AlertState {
 /// What a look at the signal says about one rule and subject.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Reading {
-    /// The condition is breached by this value.
     Breached(f64),
-    /// It is not.
     Fine(f64),
     /// The signal answered and knows the subject no more, or the rule was taken away: nothing can be breached.
     Gone,
@@ -130,7 +109,6 @@ pub enum Reading {
 }
 
 impl Reading {
-    /// The value that was seen, if one was.
     pub const fn value(self) -> Option<f64> {
         match self {
             Self::Breached(value) | Self::Fine(value) => Some(value),
@@ -188,11 +166,9 @@ fn pend_or_fire(since: Timestamp, hold: Duration, now: Timestamp) -> (AlertState
     }
 }
 
-/// Whether people may be told at the moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Voice {
     Free,
-    /// A silence is in force.
     Silenced,
 }
 

@@ -6,15 +6,10 @@ crate::words! {
     /// In which capacity somebody acted.
     #[derive(Hash)]
     pub enum Role {
-        /// Reads.
         Viewer = "viewer",
-        /// Restarts, stops, retries.
         Operator = "operator",
-        /// Everything, configuration included.
         Admin = "admin",
-        /// Does leased work.
         Worker = "worker",
-        /// Asks for units of a pool.
         Requester = "requester",
         /// Somebody at the command line with direct access to the database.
         Local = "local",
@@ -23,19 +18,16 @@ crate::words! {
     }
 }
 
-/// Who acts, in which capacity, and on which request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Actor {
     /// Name of a person, token or process.
     pub name: String,
-    /// Capacity.
     pub role: Role,
     /// The request that this is part of, if it came in by HTTP.
     pub request_id: Option<String>,
 }
 
 impl Actor {
-    /// Tidemill itself.
     pub fn system() -> Self {
         Self { name: "tidemill".to_owned(), role: Role::System, request_id: None }
     }
@@ -44,17 +36,13 @@ impl Actor {
 /// One line of the audit log, before it has a number and a time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AuditEntry {
-    /// Who.
     pub actor: Actor,
     /// What, as `noun.verb`.
     pub action: String,
     /// To which object, as `noun/name`.
     pub object: String,
-    /// State before, where there is one.
     pub from: Option<String>,
-    /// State after, where there is one.
     pub to: Option<String>,
-    /// Why, in the words of who did it.
     pub reason: Option<String>,
 }
 
@@ -84,7 +72,6 @@ impl AuditEntry {
         }
     }
 
-    /// With the state before and after.
     #[must_use]
     pub fn from_to(mut self, from: &str, to: &str) -> Self {
         self.from = Some(bounded(from));
@@ -92,7 +79,6 @@ impl AuditEntry {
         self
     }
 
-    /// With the reason.
     #[must_use]
     pub fn because(mut self, reason: &str) -> Self {
         self.reason = Some(bounded(reason));
@@ -121,19 +107,15 @@ pub fn reason(text: &str) -> Result<&str, BadReason> {
     }
 }
 
-/// Why a text is no reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadReason {
-    /// It says nothing.
     #[error("the reason is empty")]
     Empty,
-    /// It would be cut.
     #[error("the reason is too long")]
     TooLong,
 }
 
 impl BadReason {
-    /// What to do.
     pub fn fix(self) -> String {
         match self {
             Self::Empty => "say why in a few words".to_owned(),
@@ -149,7 +131,6 @@ pub struct AuditRecord {
     pub id: i64,
     /// When, by the database's clock.
     pub at: Timestamp,
-    /// What was written.
     pub entry: AuditEntry,
 }
 

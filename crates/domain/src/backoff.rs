@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-/// An exponential delay with a cap.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Backoff {
     base: Duration,
@@ -11,16 +10,12 @@ pub struct Backoff {
     jitter: f64,
 }
 
-/// A backoff whose numbers make no sense.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadBackoff {
-    /// The factor would shrink the delay or is not a number.
     #[error("the backoff factor must be a number from 1 to 100")]
     Factor,
-    /// The cap is below the first delay.
     #[error("the backoff cap must not be below its base")]
     Cap,
-    /// The jitter is not a share.
     #[error("the backoff jitter must be a share from 0 to 1")]
     Jitter,
 }

@@ -257,7 +257,6 @@ codes! {
 }
 
 impl Code {
-    /// The number without its prefix.
     pub const fn number(self) -> u16 {
         self as u16
     }
@@ -270,7 +269,6 @@ impl fmt::Display for Code {
     }
 }
 
-/// The text names no code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("not an error code of Tidemill")]
 pub struct NotACode;

@@ -14,7 +14,6 @@ const FILES_OF_ITS_OWN: u64 = 64;
 /// Most connections that are kept for health checks.
 const RESERVE_MOST: u64 = 16;
 
-/// How many connections a server holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
     /// Connections on which any request is answered.
@@ -31,18 +30,14 @@ pub struct Bounds {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Crowd {
     pub open: u32,
-    /// Those that wait for a request.
     pub waiting: u32,
-    /// All from the address of the new one.
     pub open_of_address: u32,
     /// Those from the address of the new one that wait for a request.
     pub waiting_of_address: u32,
 }
 
-/// What becomes of a new connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Admission {
-    /// There is a place for it.
     Free,
     /// It takes the place of the connection that has waited longest, which is closed.
     InPlaceOf(Whom),
@@ -53,7 +48,6 @@ pub enum Admission {
 /// Among whom the connection is found that gives way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Whom {
-    /// Those from the same address.
     SameAddress,
     Anybody,
 }
@@ -78,12 +72,10 @@ impl Bounds {
         Self { places, reserve: number(reserve), per_address, patience }
     }
 
-    /// All connections that may be open at once.
     pub fn all(&self) -> u32 {
         self.places.saturating_add(self.reserve)
     }
 
-    /// What becomes of one more connection.
     pub fn admit(&self, crowd: Crowd) -> Admission {
         let of_address = crowd.open_of_address >= self.per_address;
         match (of_address, crowd.open < self.places) {

@@ -15,7 +15,6 @@ const LONGEST: usize = 64;
 /// would be durations that [`show`] writes and [`parse`] refuses.
 const LIMIT: Duration = Duration::from_secs(1_000_000 * 86_400);
 
-/// Why a text is no duration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadDuration {
     /// A number alone. Whether it meant seconds or milliseconds is anybody's guess, so nobody guesses.

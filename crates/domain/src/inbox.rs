@@ -2,25 +2,19 @@
 
 use crate::code::Code;
 
-/// Most bytes of the name of a consumer.
 pub const CONSUMER_BYTES_MAX: usize = 200;
-/// Most bytes of the id of a message.
 pub const MESSAGE_ID_BYTES_MAX: usize = 500;
 
-/// A message, as the inbox knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Message<'a> {
     consumer: &'a str,
     id: &'a str,
 }
 
-/// A name or an id that is not accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadMessage {
-    /// The name of the consumer.
     #[error("the name of a consumer is 1 to {CONSUMER_BYTES_MAX} bytes without control characters")]
     Consumer,
-    /// The id of the message.
     #[error("the id of a message is 1 to {MESSAGE_ID_BYTES_MAX} bytes without control characters")]
     Id,
 }
@@ -30,7 +24,6 @@ impl BadMessage {
         Code::BadMessageId
     }
 
-    /// What the reader can do about it.
     pub const fn fix(self) -> &'static str {
         match self {
             Self::Consumer => "name the consumer by a short word that never changes, such as billing",

@@ -52,7 +52,6 @@ impl ErrorKind {
         Self(Cow::Owned(name.to_owned()))
     }
 
-    /// Its name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -68,11 +67,8 @@ crate::words! {
     /// What a step was doing with an item.
     #[derive(Hash)]
     pub enum Phase {
-        /// Reading it.
         Read = "read",
-        /// Processing it.
         Process = "process",
-        /// Writing it.
         Write = "write",
     }
 }
@@ -146,12 +142,10 @@ impl ItemError {
         if self.kind == ErrorKind::UNSPECIFIED { phase.kind() } else { self.kind.clone() }
     }
 
-    /// What went wrong.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// What caused it.
     pub fn source(&self) -> Option<&(dyn Error + Send + Sync + 'static)> {
         self.source.as_deref()
     }
@@ -161,7 +155,6 @@ impl ItemError {
         self.code
     }
 
-    /// Where the item came from, where that is known.
     pub fn origin(&self) -> Option<&Origin> {
         self.origin.as_deref()
     }

@@ -79,13 +79,10 @@ ids! {
 /// Longest name of a job or step, in characters; the column is no longer.
 pub const NAME_CHARS_MAX: usize = 100;
 
-/// Why a name of a job or step is not accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadName {
-    /// Nothing there.
     #[error("the name is empty")]
     Empty,
-    /// Longer than the column.
     #[error("the name is longer than {NAME_CHARS_MAX} characters")]
     TooLong,
     /// A character that would make trouble in paths, patterns or terminals.

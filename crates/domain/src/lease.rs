@@ -55,7 +55,6 @@ pub struct LeaseKey {
     name: String,
 }
 
-/// A lease key that is out of bounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadLeaseKey {
     /// Kinds are ours, so they are strict.
@@ -94,7 +93,6 @@ impl LeaseKey {
         &self.kind
     }
 
-    /// Which one.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -106,7 +104,6 @@ impl fmt::Display for LeaseKey {
     }
 }
 
-/// How long a lease is good for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Term {
     /// As long as its process lives; costs no write of its own.
@@ -128,27 +125,16 @@ impl Term {
 /// The owner's side of a lease: what every settling write carries.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Fence {
-    /// The process that was given the lease.
     pub owner: ProcessId,
-    /// The epoch that it was given.
     pub epoch: Epoch,
 }
 
-/// A lease as stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lease {
     /// Nobody holds it; `epoch` is the last owner's.
-    Free {
-        /// Last epoch that was given out.
-        epoch: Epoch,
-    },
-    /// Somebody holds it, or did until it lapsed.
-    Held {
-        /// Owner and epoch.
-        fence: Fence,
-        /// End of its own term; none when it rests on the process alone.
-        until: Option<Timestamp>,
-    },
+    Free { epoch: Epoch },
+    /// Somebody holds it, or did until it lapsed. Without an end of its own it rests on the process alone.
+    Held { fence: Fence, until: Option<Timestamp> },
 }
 
 /// Whether the process that a lease names counts as alive; looked up by the caller.
@@ -161,10 +147,8 @@ pub enum Life {
 }
 
 impl Lease {
-    /// A lease that nobody has held yet.
     pub const NEW: Self = Self::Free { epoch: Epoch::ZERO };
 
-    /// The last epoch that was given out.
     pub fn epoch(&self) -> Epoch {
         match self {
             Self::Free { epoch } => *epoch,
@@ -181,55 +165,28 @@ impl Lease {
     }
 }
 
-/// What can happen to a lease.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LeaseEvent {
-    /// `by`, whose own life is `life`, wants it for `term`.
-    Acquire {
-        /// Who asks.
-        by: ProcessId,
-        /// Whether who asks counts as alive: a ghost gets nothing.
-        life: Life,
-        /// For how long.
-        term: Term,
-    },
+    /// `by` wants it for `term`. It says whether it is alive itself, because a ghost gets nothing.
+    Acquire { by: ProcessId, life: Life, term: Term },
     /// Its owner wants to keep it.
-    Renew {
-        /// Owner and epoch, as they were given.
-        fence: Fence,
-        /// For how long from now.
-        term: Term,
-    },
+    Renew { fence: Fence, term: Term },
     /// Its owner is done with it.
-    Release {
-        /// Owner and epoch, as they were given.
-        fence: Fence,
-    },
+    Release { fence: Fence },
     /// Somebody looks whether it has lapsed.
     Expire,
 }
 
-/// Why an event changes nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum LeaseRefusal {
-    /// Somebody else acts on it.
     #[error("the lease is held by process {} in epoch {}", fence.owner, fence.epoch)]
-    Held {
-        /// Owner and epoch.
-        fence: Fence,
-        /// End of its own term, if it has one.
-        until: Option<Timestamp>,
-    },
+    Held { fence: Fence, until: Option<Timestamp> },
     /// Another owner, or another epoch, has it: the asker is a ghost.
     #[error("the lease has moved on to epoch {current}")]
-    Fenced {
-        /// The epoch that counts now.
-        current: Epoch,
-    },
+    Fenced { current: Epoch },
     /// The term, or the process under it, has ended; nobody has taken it yet.
     #[error("the lease has lapsed")]
     Lapsed,
-    /// The process that asks no longer counts as alive.
     #[error("the asking process no longer counts as alive")]
     AskerGone,
 }

@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-/// The pace of a polling loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pace {
     /// Sleep right after work was found.
@@ -11,7 +10,6 @@ pub struct Pace {
     pub max: Duration,
 }
 
-/// What the last turn of the loop found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Found {
     /// Something to do, so more is likely.

@@ -42,32 +42,19 @@ impl fmt::Display for ProcessId {
 pub struct Identity {
     /// Configured name, or `host:pid`.
     pub name: String,
-    /// Host that it runs on.
     pub host: String,
-    /// Operating-system process id on that host.
     pub pid: u32,
-    /// Version of the program.
     pub version: String,
 }
 
-/// Where a process is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProcessState {
     /// Registered; alive as long as `until` lies ahead.
-    Live {
-        /// The instant at which its word stops to count.
-        until: Timestamp,
-    },
+    Live { until: Timestamp },
     /// Ended in order and gave back what it held.
-    Stopped {
-        /// When it said so.
-        at: Timestamp,
-    },
+    Stopped { at: Timestamp },
     /// Fell silent and was found so.
-    Dead {
-        /// When that was noticed.
-        at: Timestamp,
-    },
+    Dead { at: Timestamp },
 }
 
 impl ProcessState {
@@ -88,29 +75,20 @@ impl ProcessState {
     }
 }
 
-/// What can happen to a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProcessEvent {
     /// It says that it is alive, good for `ttl`.
-    Heartbeat {
-        /// How long the word counts.
-        ttl: Duration,
-    },
+    Heartbeat { ttl: Duration },
     /// It ends in order.
     Stop,
     /// Somebody looks whether it has fallen silent.
     Expire,
 }
 
-/// Why an event changes nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ProcessRefusal {
-    /// The process is alive, so it cannot be declared dead.
     #[error("the process is alive until {until}")]
-    StillLive {
-        /// When its word ends unless it heartbeats.
-        until: Timestamp,
-    },
+    StillLive { until: Timestamp },
     /// Its word has ended: it must stop its work and register again.
     #[error("the process was silent for too long and no longer counts as alive")]
     Lapsed,

@@ -18,7 +18,6 @@ use std::time::Duration;
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// The Unix epoch.
     pub const EPOCH: Self = Self(0);
 
     /// The instant that lies `micros` microseconds after the Unix epoch.
@@ -26,7 +25,6 @@ impl Timestamp {
         Self(micros)
     }
 
-    /// Microseconds since the Unix epoch.
     pub const fn as_micros(self) -> i64 {
         self.0
     }
@@ -78,7 +76,6 @@ impl<'de> Deserialize<'de> for Timestamp {
     }
 }
 
-/// The text was not an RFC 3339 instant.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not an RFC 3339 instant such as 2026-11-15T12:00:00Z")]
 pub struct NotAnInstant {
@@ -111,7 +108,6 @@ impl Monotonic {
         self.0
     }
 
-    /// This reading moved forward.
     #[must_use]
     pub fn plus(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(duration))
@@ -147,7 +143,6 @@ pub struct FakeClock {
 }
 
 impl FakeClock {
-    /// A clock that stands at `instant`.
     pub fn at(instant: Timestamp) -> Self {
         Self { reading: Mutex::new((instant, Duration::ZERO)) }
     }

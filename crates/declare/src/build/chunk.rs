@@ -71,7 +71,6 @@ impl Builder<'_> {
         Some(Process { filter, map: Some(Mapping { columns, expressions }), project: None })
     }
 
-    /// The step with its options.
     fn finished<P: ItemProcessor<Row, Output = Row>>(
         &mut self,
         mut step: RowStep<P>,

@@ -54,7 +54,6 @@ pub(super) fn hinted(template: &Template, scope: &StepScope) -> Template {
     }
 }
 
-/// A parameter as a value of a row.
 fn value(parameter: &ParameterValue) -> Value {
     match parameter {
         ParameterValue::Text(text) => text.as_str().into(),

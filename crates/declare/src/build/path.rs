@@ -25,7 +25,6 @@ pub enum Reach {
     Within(Vec<PathBuf>),
 }
 
-/// A path in a job file.
 #[derive(Clone, Debug)]
 pub(super) struct FilePath {
     template: Template,
@@ -47,7 +46,6 @@ impl Builder<'_> {
         Some(FilePath { template, specs: self.specs(), roots })
     }
 
-    /// What the parameters of the job accept.
     pub(super) fn specs(&self) -> Arc<[ParameterSpec]> {
         self.file.parameters.iter().map(|parameter| parameter.value.spec.clone()).collect()
     }
@@ -75,7 +73,6 @@ fn is_everything(folder: &Path) -> bool {
 }
 
 impl FilePath {
-    /// The path in a run of the step.
     pub(super) fn rendered(&self, scope: &StepScope, names: &Names) -> Result<String, ItemError> {
         let is_of_partition = |name: &str| scope.context().get(name).is_some();
         let used = self.template.names().iter().map(|(name, _)| name.as_str());
@@ -90,7 +87,6 @@ impl FilePath {
     }
 }
 
-/// An argument of a program in a run of the step.
 pub(super) fn argument(
     template: &Template,
     scope: &StepScope,

@@ -15,7 +15,6 @@ pub(super) struct Process {
     pub(super) project: Option<Arc<[String]>>,
 }
 
-/// Columns, and what each is.
 #[derive(Clone, Debug)]
 pub(super) struct Mapping {
     pub(super) columns: Arc<[String]>,
@@ -29,7 +28,6 @@ impl Process {
     }
 }
 
-/// The processor of one run.
 #[derive(Debug)]
 pub(super) struct RowProcessor {
     process: Process,

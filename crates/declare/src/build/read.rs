@@ -76,7 +76,6 @@ impl Builder<'_> {
 }
 
 impl Reading {
-    /// The reader of one run.
     pub(super) fn reader(&self, scope: &StepScope, names: &Names) -> Result<BoxReader<Row>, ItemError> {
         Ok(match self {
             Self::Csv { path: template, file, encoding } => {

@@ -89,7 +89,6 @@ impl Writing {
         }
     }
 
-    /// The writer of one run.
     pub(super) fn writer(&self, scope: &StepScope, names: &Names) -> Result<BoxWriter<Row>, ItemError> {
         Ok(match self {
             Self::Sql { table, columns, mode, events } => {

@@ -168,7 +168,6 @@ fn find<'a>(file: &'a JobFile, name: &str) -> Option<&'a ParameterFile> {
     file.parameters.iter().map(|parameter| &parameter.value).find(|parameter| parameter.spec.name == name)
 }
 
-/// The jobs that a file calls.
 fn calls(file: &JobFile) -> Vec<&JobCall> {
     let steps = all_steps(&file.steps).into_iter();
     let calls = steps.filter_map(|step| match &step.work {

@@ -35,7 +35,6 @@ impl Checker<'_> {
     }
 }
 
-/// Whether a text can name it.
 fn is_name(name: &str) -> bool {
     !name.is_empty()
         && name.chars().count() <= tidemill_domain::job::parameter::PARAMETER_NAME_CHARS_MAX

@@ -16,7 +16,6 @@ const TEXT_MAX: usize = 1024 * 1024;
 /// Longest list that `split` makes.
 const LIST_MAX: usize = 4096;
 
-/// A function of the language.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Function {
     pub name: &'static str,
@@ -111,7 +110,6 @@ pub(super) const TYPES: &[&str] = &[
     "uint",
 ];
 
-/// Refuses a call that cannot succeed.
 pub(super) fn check(call: &CallExpr) -> Result<(), String> {
     let name = call.func_name.as_str();
     let Some(function) = FUNCTIONS.iter().find(|function| function.name == name) else {
@@ -133,7 +131,6 @@ pub(super) fn check(call: &CallExpr) -> Result<(), String> {
     Err(format!("{name} is called as `{}`", function.usage))
 }
 
-/// The language, with our functions in it.
 pub(super) fn environment() -> Arc<Env> {
     static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(extended()));
     Arc::clone(&ENVIRONMENT)

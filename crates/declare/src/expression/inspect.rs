@@ -12,7 +12,6 @@ const LOOPS_MAX: usize = 4;
 
 const LOOPS_NESTED_MAX: usize = 2;
 
-/// What was found in an expression.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Inspected {
     /// Variables from outside, each where it stands first.
@@ -20,7 +19,6 @@ pub(super) struct Inspected {
     pub(super) fields: Vec<Field>,
 }
 
-/// A field of a variable from outside.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Field {
     pub(super) of: String,
@@ -56,7 +54,6 @@ pub(super) fn nesting(text: &str, max: usize) -> Result<(), ExpressionError> {
     Ok(())
 }
 
-/// Looks through a program that was read from `text`.
 pub(super) fn inspect(text: &str, program: &cel::Program) -> Result<Inspected, ExpressionError> {
     let mut inspector =
         Inspector { text, program, bound: Vec::new(), loops: 0, nested: 0, found: Inspected::default() };

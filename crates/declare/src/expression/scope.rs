@@ -15,9 +15,7 @@ pub(super) const MISSING: &str = "there is no ";
 /// The variables of an expression. Cheap to make: it only borrows.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope<'a> {
-    /// `row`, where there is one.
     pub row: Option<&'a Row>,
-    /// `parameters`.
     pub parameters: &'a Names,
     pub others: &'a Names,
 }

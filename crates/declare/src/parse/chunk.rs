@@ -63,7 +63,6 @@ const KINDS: [ErrorKind; 8] = [
     ErrorKind::FATAL,
 ];
 
-/// Columns and the expressions that make them.
 type Columns = Vec<(At<String>, At<String>)>;
 
 impl Reader<'_> {

@@ -38,7 +38,6 @@ const TABLE: Table = Table {
     example: "sql: { table: t, mode: copy }",
 };
 
-/// The encodings that files are read and written in.
 const ENCODINGS: [(&str, &str); 3] = [("utf-8", "utf-8"), ("euc-kr", "euc-kr"), ("cp949", "euc-kr")];
 
 impl Reader<'_> {

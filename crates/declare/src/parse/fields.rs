@@ -6,7 +6,6 @@ use crate::model::{At, Place};
 use crate::source::Source;
 use tidemill_domain::nearest::nearest;
 
-/// What a table may hold.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Table {
     /// What it is, for messages: `a parameter`.
@@ -52,7 +51,6 @@ const OTHER_WORDS: [(&str, &str); 33] = [
     ("value", "payload"),
 ];
 
-/// A table that was found.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fields<'n> {
     pub(super) table: Table,
@@ -61,7 +59,6 @@ pub(super) struct Fields<'n> {
 }
 
 impl<'n> Fields<'n> {
-    /// The value of a key; nothing when it is not there.
     pub(super) fn get(&self, name: &str) -> Option<&'n Node> {
         self.entries.iter().find(|(key, _)| key.name == name).map(|(_, node)| node)
     }
@@ -76,17 +73,14 @@ impl<'n> Fields<'n> {
 pub(super) struct Reader<'a> {
     pub(super) source: &'a Source,
     pub(super) problems: Vec<Diagnostic>,
-    /// How many steps there were so far.
     pub(super) steps: usize,
 }
 
 impl Reader<'_> {
-    /// Remembers what is wrong with a value.
     pub(super) fn wrong(&mut self, node: &Node, what: impl Into<String>, fix: impl Into<String>) {
         self.problems.push(Diagnostic::at(self.source, node.place, node.chars, what, fix));
     }
 
-    /// Remembers what is wrong with a key.
     pub(super) fn wrong_key(
         &mut self,
         key: &Key,
@@ -99,12 +93,10 @@ impl Reader<'_> {
         self.problems.push(problem);
     }
 
-    /// Remembers what is wrong at a place.
     pub(super) fn wrong_at(&mut self, place: Place, what: impl Into<String>, fix: impl Into<String>) {
         self.problems.push(Diagnostic::at(self.source, place, 1, what, fix));
     }
 
-    /// A table with these keys.
     pub(super) fn table<'n>(&mut self, node: &'n Node, name: &str, table: Table) -> Option<Fields<'n>> {
         let fields = self.entries(node, name, table)?;
         self.refuse_unknown(&fields);
@@ -131,7 +123,6 @@ impl Reader<'_> {
         }
     }
 
-    /// Remembers a key that nobody knows.
     pub(super) fn unknown(&mut self, key: &Key, what: &str, known: &[&str]) {
         let why = format!("the keys of {what} are {}", known.join(", "));
         let ours = OTHER_WORDS.iter().find(|(other, ours)| *other == key.name && known.contains(ours));

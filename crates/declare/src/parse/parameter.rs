@@ -29,7 +29,6 @@ const OTHER_WORDS: [(&str, &str); 12] = [
 ];
 
 impl Reader<'_> {
-    /// The parameters, in the order of the file.
     pub(super) fn parameters(&mut self, node: &Node) -> Option<Vec<At<ParameterFile>>> {
         let Content::Map(entries) = &node.content else {
             if node.content == Content::Null {

@@ -10,7 +10,6 @@ use tidemill_domain::duration::{self, BadDuration};
 use tidemill_domain::nearest::nearest;
 
 impl Reader<'_> {
-    /// A whole number within bounds.
     pub(super) fn number(&mut self, node: &Node, name: &str, bounds: RangeInclusive<u64>) -> Option<u64> {
         let found = match &node.content {
             Content::Scalar(text) if text.bytes().all(|byte| byte.is_ascii_digit()) => text.parse().ok(),
@@ -30,7 +29,6 @@ impl Reader<'_> {
         found
     }
 
-    /// The number of a key, where it is given.
     pub(super) fn number_of(
         &mut self,
         fields: &Fields<'_>,
@@ -78,7 +76,6 @@ impl Reader<'_> {
         None
     }
 
-    /// A duration such as `500ms` or `1h30m`.
     pub(super) fn duration(
         &mut self,
         node: &Node,
@@ -107,7 +104,6 @@ impl Reader<'_> {
         None
     }
 
-    /// The text of a key, where it is given.
     pub(super) fn text_of(&mut self, fields: &Fields<'_>, name: &str) -> Option<At<String>> {
         fields.get(name).and_then(|node| self.text(node, name))
     }
@@ -120,7 +116,6 @@ pub(super) enum Truth {
     No,
 }
 
-/// A value for a message.
 pub(super) fn shown(node: &Node) -> String {
     match &node.content {
         Content::Scalar(text) => format!("{:?}", excerpt(text)),

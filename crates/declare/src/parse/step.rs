@@ -113,7 +113,6 @@ impl Reader<'_> {
         })
     }
 
-    /// The key that says what the step does.
     fn kind(&mut self, fields: &Fields<'_>) -> Option<&'static str> {
         let found: Vec<_> =
             KINDS.iter().map(|(kind, _)| *kind).filter(|kind| fields.key(kind).is_some()).collect();

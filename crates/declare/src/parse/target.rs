@@ -10,7 +10,6 @@ use tidemill_domain::nearest::nearest;
 const FORMS: &str = "next, end, end(CODE), fail, stop, stop_and_restart(STEP) or to(STEP)";
 
 impl Reader<'_> {
-    /// The transitions of a step.
     pub(super) fn transitions(&mut self, node: &Node) -> Option<Vec<(At<String>, At<Target>)>> {
         let Content::Map(entries) = &node.content else {
             let what =

@@ -3,13 +3,11 @@
 use serde_json::{Value, json};
 use tidemill_domain::nearest::nearest;
 
-/// What may stand in a column.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     Text,
     /// A text that can be read as something.
     Read(fn(&str) -> Result<(), String>),
-    /// `true` or `false`.
     Truth,
     Number,
     Word(&'static [&'static str]),
@@ -26,21 +24,17 @@ pub(super) struct Column {
     pub(super) name: &'static str,
     pub(super) other_name: Option<&'static str>,
     pub(super) kind: Kind,
-    /// Whether every record has it.
     pub(super) is_needed: bool,
 }
 
-/// A column that every record has.
 pub(super) const fn needed(name: &'static str, kind: Kind) -> Column {
     Column { name, other_name: None, kind, is_needed: true }
 }
 
-/// A column that may be left out or empty.
 pub(super) const fn optional(name: &'static str, kind: Kind) -> Column {
     Column { name, other_name: None, kind, is_needed: false }
 }
 
-/// The column of this name.
 pub(super) fn find(columns: &'static [Column], name: &str) -> Option<&'static Column> {
     let name = name.trim();
     columns.iter().find(|column| column.name == name || column.other_name == Some(name))
@@ -80,7 +74,6 @@ impl Kind {
         }
     }
 
-    /// The same of a list.
     pub(super) fn read_list(self, items: &[String]) -> Result<Value, String> {
         match self {
             Self::Words => Ok(json!(items)),
@@ -89,7 +82,6 @@ impl Kind {
     }
 }
 
-/// A value as a cell of a CSV file has it.
 pub(super) fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),

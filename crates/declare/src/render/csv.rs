@@ -95,7 +95,6 @@ impl Lines<'_> {
     }
 }
 
-/// Writes all rows below a header of all columns.
 pub(super) fn write(objects: &[Map<String, Value>], columns: &'static [Column]) -> String {
     let mut writer = ::csv::Writer::from_writer(Vec::new());
     let written = (|| {

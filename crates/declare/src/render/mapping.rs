@@ -53,7 +53,6 @@ pub fn read_mapping(path: &Path, bytes: &[u8], format: Format) -> Result<Vec<Map
     Diagnostics::of(problems).map_or(Ok(rows), Err)
 }
 
-/// The text of a file with these rows.
 pub fn write_mapping(rows: &[MappingRow], format: Format) -> String {
     let objects: Vec<Map<String, Value>> = rows.iter().map(super::object).collect();
     write(&objects, format, &COLUMNS)

@@ -10,7 +10,6 @@ use tidemill_domain::duration;
 use tidemill_domain::render::Profile;
 use tidemill_domain::render::rate::Rate;
 
-/// What a file may have.
 static COLUMNS: [Column; 16] = [
     Column { other_name: Some("composition_id"), ..needed("composition", Kind::Text) },
     optional("name_in_template", Kind::Text),
@@ -62,7 +61,6 @@ pub fn read_profiles(path: &Path, bytes: &[u8], format: Format) -> Result<Vec<Pr
     Diagnostics::of(problems).map_or(Ok(profiles), Err)
 }
 
-/// The text of a file with these profiles.
 pub fn write_profiles(profiles: &[Profile], format: Format) -> String {
     let objects: Vec<Map<String, Value>> = profiles.iter().map(super::object).collect();
     write(&objects, format, &COLUMNS)

@@ -7,7 +7,6 @@ use crate::source::Source;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-/// A row, or a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Record {
     pub(super) place: Place,

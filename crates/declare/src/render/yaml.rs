@@ -14,7 +14,6 @@ const REMEDIES: Remedies = Remedies {
     second: "put all of it into one list",
 };
 
-/// Reads all tables of the list.
 pub(super) fn read(source: &Source) -> Result<Vec<Record>, Diagnostics> {
     let root = document::read_as(source, REMEDIES)?;
     let wrong = |node: &Node, what: &str| {

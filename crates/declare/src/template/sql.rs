@@ -15,7 +15,6 @@ pub(super) enum Inside {
 }
 
 impl Inside {
-    /// Why the name cannot stand there, and what helps.
     pub(super) fn refusal(self, name: &str) -> String {
         match self {
             Self::Literal => format!(
@@ -29,7 +28,6 @@ impl Inside {
     }
 }
 
-/// What the byte at `offset` lies within.
 pub(super) fn inside(text: &str, offset: usize) -> Option<Inside> {
     let mut at = 0;
     while at < offset {

@@ -7,36 +7,21 @@ use std::time::Duration;
 /// Most attempts for one notice on one channel.
 pub const ATTEMPTS_MAX: u32 = 10;
 
-/// Where a notice on its way to one channel stands.
+/// Where a notice on its way to one channel stands. `attempt` counts those that have failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DeliveryState {
-    Waiting {
-        /// Attempts that failed so far.
-        attempt: u32,
-        /// Not before this instant.
-        run_after: Timestamp,
-    },
-    Delivered {
-        /// When.
-        at: Timestamp,
-    },
-    Failed {
-        /// Since when.
-        at: Timestamp,
-    },
+    Waiting { attempt: u32, run_after: Timestamp },
+    Delivered { at: Timestamp },
+    Failed { at: Timestamp },
 }
 
-/// What came of an attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Attempt {
     Arrived,
-    /// It did not, and may the next time.
     FailedForNow,
-    /// It did not and never will.
     FailedForGood,
 }
 
-/// The waits between attempts: from a second to ten minutes.
 pub fn backoff() -> Result<Backoff, BadBackoff> {
     Backoff::new(Duration::from_secs(1), 3.0, Duration::from_secs(600), 0.2)
 }

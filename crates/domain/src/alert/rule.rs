@@ -7,7 +7,6 @@ use std::time::Duration;
 /// Longest window and longest "for".
 pub const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
-/// Most channels of one rule.
 pub const CHANNELS_MAX: usize = 16;
 
 /// On which side of the threshold something is wrong. At the threshold itself nothing is.
@@ -24,7 +23,6 @@ impl Condition {
         }
     }
 
-    /// The word that is configured and shown.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Above(_) => "above",
@@ -77,17 +75,14 @@ crate::words! {
 #[derive(Clone, PartialEq, Debug)]
 pub struct RuleFields {
     pub name: String,
-    /// The signal that it watches, by name.
     pub signal: String,
     pub condition: Condition,
-    /// How the samples of the window become one value.
     pub aggregate: Aggregate,
     /// How far back samples count.
     pub window: Duration,
     /// How long the condition has to be breached before the alert fires; configured as "for".
     pub hold: Duration,
     pub severity: Severity,
-    /// Who is told, by name of the channel.
     pub channels: Vec<String>,
 }
 
@@ -112,25 +107,18 @@ pub struct RuleFields {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Rule(RuleFields);
 
-/// A rule that makes no sense.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadRule {
-    /// The name of the rule.
     #[error("the name of a rule is 1 to 63 of a-z, 0-9, _ and -, starting with a letter")]
     Name,
-    /// The name of the signal.
     #[error("the name of a signal is 1 to 63 of a-z, 0-9, _ and -, starting with a letter")]
     Signal,
-    /// The name of a channel, or their number.
     #[error("a rule has at most {CHANNELS_MAX} channels, each named like a rule and named once")]
     Channels,
-    /// The threshold is infinite or no number.
     #[error("the threshold of a rule is a finite number")]
     Threshold,
-    /// The window is too long.
     #[error("the window of a rule is at most 24 hours")]
     Window,
-    /// The "for" is too long.
     #[error("the \"for\" of a rule is at most 24 hours")]
     Hold,
 }
@@ -167,7 +155,6 @@ impl Rule {
         &self.0.name
     }
 
-    /// The signal that it watches.
     pub fn signal(&self) -> &str {
         &self.0.signal
     }
@@ -176,12 +163,10 @@ impl Rule {
         self.0.condition
     }
 
-    /// How the samples of the window become one value.
     pub fn aggregate(&self) -> Aggregate {
         self.0.aggregate
     }
 
-    /// How far back samples count.
     pub fn window(&self) -> Duration {
         self.0.window
     }

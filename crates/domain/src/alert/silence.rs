@@ -8,21 +8,17 @@ use std::time::Duration;
 /// Longest silence: what is to be quiet for longer should be switched off.
 pub const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// Most characters of a reason.
 pub const REASON_CHARS_MAX: usize = 500;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Silence {
     pub id: i64,
-    /// The rule that is silenced.
     pub rule: String,
     /// The one subject of it that is silenced; all of them when there is none.
     pub subject: Option<Subject>,
-    /// When people are told again.
     pub until: Timestamp,
     pub reason: String,
     pub by: String,
-    /// When.
     pub created_at: Timestamp,
     /// When somebody ended it before its time.
     pub ended_at: Option<Timestamp>,
@@ -34,7 +30,6 @@ impl Silence {
         self.ended_at.is_none() && now < self.until
     }
 
-    /// Whether it is about this alert.
     pub fn covers(&self, rule: &str, subject: &Subject) -> bool {
         self.rule == rule && self.subject.as_ref().is_none_or(|own| own == subject)
     }
@@ -58,35 +53,27 @@ impl From<Option<&Silence>> for Voice {
     }
 }
 
-/// A silence that somebody asks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SilenceRequest {
     pub rule: String,
     /// One subject of it, or all.
     pub subject: Option<Subject>,
-    /// For how long from now.
     pub length: Duration,
-    /// Why; [`reason`] checks it.
     pub reason: String,
     pub actor: Actor,
 }
 
-/// Why a silence is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadSilence {
-    /// It names nothing that could be a rule.
     #[error("a silence names a rule")]
     Rule,
-    /// It would end at once or never.
     #[error("a silence lasts from 1 second to 366 days")]
     Length,
-    /// Nobody could tell later why it was made.
     #[error("a silence has a reason of 1 to {REASON_CHARS_MAX} characters")]
     Reason,
 }
 
 impl SilenceRequest {
-    /// Whether it may be granted.
     pub fn check(&self) -> Result<(), BadSilence> {
         if !super::rule::is_name(&self.rule) {
             return Err(BadSilence::Rule);

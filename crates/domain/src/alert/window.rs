@@ -10,7 +10,6 @@ use crate::time::Monotonic;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Most buckets of a window.
 pub const BUCKETS_MAX: usize = 240;
 
 /// Samples that are kept for a while. Their instants are monotonic readings, so that setting the clock neither
@@ -33,7 +32,6 @@ struct Bucket {
 }
 
 impl Window {
-    /// An empty window of this length.
     pub fn new(length: Duration) -> Self {
         Self { length, buckets: VecDeque::new() }
     }
@@ -54,7 +52,6 @@ impl Window {
         }
     }
 
-    /// The samples as one value; none when there are none.
     pub fn value(&self, aggregate: Aggregate) -> Option<f64> {
         let all = self.buckets.iter();
         match aggregate {
@@ -107,7 +104,6 @@ impl Bucket {
     }
 }
 
-/// What the samples of `window` mean for `rule`.
 pub fn read(rule: &Rule, window: &Window) -> Reading {
     match window.value(rule.aggregate()) {
         Some(value) => rule.condition().read(value),

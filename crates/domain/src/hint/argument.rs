@@ -3,7 +3,6 @@
 use super::token::{Token, TokenKind};
 use std::ops::Range;
 
-/// The arguments of a directive that could be read.
 pub(super) enum Arguments {
     /// `(8)`, `(DEFAULT)`, `(AUTO)`, `(MANUAL)`: for the whole statement.
     Statement(Value),
@@ -16,7 +15,6 @@ pub(super) enum Arguments {
     },
 }
 
-/// A value and where it stands.
 pub(super) struct Value {
     pub(super) word: ValueWord,
     pub(super) span: Range<usize>,
@@ -63,7 +61,6 @@ pub(super) fn number(text: &str, token: &Token) -> Option<u32> {
     (token.kind == TokenKind::Number).then(|| token.of(text).parse().unwrap_or(u32::MAX))
 }
 
-/// Whether a number had to be saturated.
 pub(super) fn is_too_large(text: &str, token: &Token) -> bool {
     token.kind == TokenKind::Number && token.of(text).parse::<u32>().is_err()
 }

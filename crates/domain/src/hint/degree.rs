@@ -3,7 +3,6 @@
 use std::fmt;
 use std::num::NonZeroU32;
 
-/// What a hint, or one of its directives, asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Degree {
     /// It says nothing about parallelism.
@@ -56,7 +55,6 @@ impl Degree {
         !matches!(self, Self::None | Self::Serial | Self::Exact(_))
     }
 
-    /// The number in it.
     pub fn number(self) -> Option<NonZeroU32> {
         match self {
             Self::Exact(number) | Self::DefaultOr(number) => Some(number),
@@ -88,7 +86,6 @@ impl Degree {
         }
     }
 
-    /// What it comes to at least.
     fn least(self) -> NonZeroU32 {
         match self {
             Self::Exact(number) | Self::DefaultOr(number) => number,
@@ -98,7 +95,6 @@ impl Degree {
     }
 }
 
-/// In words, for people.
 impl fmt::Display for Degree {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -7,7 +7,6 @@ use super::warning::{Warning, Warnings};
 use std::num::NonZeroU32;
 use std::ops::Range;
 
-/// A hint that is about parallelism.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Directive {
     pub name: DirectiveName,
@@ -30,7 +29,6 @@ crate::words! {
         NoParallelIndex = "NO_PARALLEL_INDEX",
     }
 
-    /// What a directive is about.
     #[derive(Hash)]
     pub enum Level {
         Statement = "statement",
@@ -78,7 +76,6 @@ impl Directive {
     }
 }
 
-/// What the directives of one comment come to.
 pub(super) fn degree_of(directives: &[Directive]) -> Degree {
     let is_superseded = directives.iter().any(Directive::supersedes);
     let counts = |directive: &&Directive| {
@@ -95,7 +92,6 @@ const RESERVED: [&str; 47] = [
     "SELECT", "SET", "TABLE", "THEN", "TO", "UNION", "UPDATE", "VALUES", "WHERE", "WITH",
 ];
 
-/// Reads the body of a comment.
 pub(super) fn read(text: &str, body: &[Token], warnings: &mut Warnings) -> Vec<Directive> {
     let reader = Reader { text, body, closes: closing(text, body) };
     let mut directives = Vec::new();
@@ -152,7 +148,6 @@ fn warn_of_contradictions(directives: &[Directive], warnings: &mut Warnings) {
     }
 }
 
-/// The end of a parenthesis.
 #[derive(Clone, Copy)]
 struct Close {
     at: usize,

@@ -19,17 +19,10 @@ pub enum CannotRewrite {
     /// A directive does not follow the grammar, so nobody knows which of its words is the degree.
     #[error("{directive} cannot be read")]
     Unreadable { directive: String },
-    /// It would be longer than a hint may be.
     #[error("the rewritten hint would be too long")]
     TooLong,
-    /// What was written does not read as it was meant.
     #[error("the rewritten hint could still ask for {asked} where {granted} are granted")]
-    StillAbove {
-        /// What it asks for at most.
-        asked: NonZeroU32,
-        /// What it may ask for.
-        granted: NonZeroU32,
-    },
+    StillAbove { asked: NonZeroU32, granted: NonZeroU32 },
 }
 
 /// Lowers a hint to what was granted.
@@ -70,7 +63,6 @@ fn most(degree: Degree) -> NonZeroU32 {
     degree.upper_bound(NonZeroU32::MAX, NonZeroU32::MIN)
 }
 
-/// What is to be written in place of what.
 type Edit = (Range<usize>, String);
 
 fn edit(

@@ -23,7 +23,6 @@ pub(super) enum TokenKind {
     Sign,
 }
 
-/// A piece of the text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Token {
     pub(super) kind: TokenKind,
@@ -39,7 +38,6 @@ impl Token {
         self.kind == TokenKind::Sign && self.of(text) == sign
     }
 
-    /// Whether it is this word, in any case.
     pub(super) fn is_word(&self, text: &str, word: &str) -> bool {
         self.kind == TokenKind::Word && self.of(text).eq_ignore_ascii_case(word)
     }
@@ -168,7 +166,6 @@ impl Reader<'_> {
     }
 }
 
-/// Whether a character belongs to words.
 pub(super) fn is_of_word(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '$' | '#')
 }

@@ -13,14 +13,12 @@ use std::ops::Range;
 
 pub const HINT_BYTES_MAX: usize = 64 * 1024;
 
-/// The text is longer than [`HINT_BYTES_MAX`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the hint has {bytes} bytes, and {HINT_BYTES_MAX} are the most")]
 pub struct HintTooLong {
     pub bytes: usize,
 }
 
-/// A text with hints, read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hint {
     text: String,
@@ -33,7 +31,6 @@ pub struct Hint {
 /// A comment that is written as a hint.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HintComment {
-    /// Whether Oracle looks at it.
     pub standing: Standing,
     /// Where it is in the text, in bytes.
     pub span: Range<usize>,
@@ -41,7 +38,6 @@ pub struct HintComment {
     pub directives: Vec<Directive>,
 }
 
-/// Whether a hint comment counts.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Standing {
     Counts,
@@ -80,17 +76,14 @@ impl Hint {
         Ok(Self { text: text.to_owned(), nodes, comments, degree, warnings: warnings.into_vec() })
     }
 
-    /// What the text asks for.
     pub fn degree(&self) -> Degree {
         self.degree
     }
 
-    /// What is odd about it, each once.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
 
-    /// All comments that are written as hints, in order.
     pub fn comments(&self) -> &[HintComment] {
         &self.comments
     }
@@ -100,7 +93,6 @@ impl Hint {
         self.comments.iter().flat_map(|comment| &comment.directives)
     }
 
-    /// The text as it was given.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -132,7 +124,7 @@ enum Place {
     BehindWord,
     /// Right behind the hint that counts; in a fragment, anywhere behind it.
     BehindHint { is_fragment: bool },
-    /// Elsewhere in a statement.
+    /// Anywhere else in a statement.
     Elsewhere,
 }
 

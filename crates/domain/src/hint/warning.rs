@@ -4,7 +4,6 @@ use std::fmt;
 
 macro_rules! warnings {
     ($($name:ident $word:literal $text:literal;)+) => {
-        /// What is odd about a hint.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         pub enum Warning {
             $(#[doc = $text] $name,)+
@@ -17,7 +16,6 @@ macro_rules! warnings {
                 match self { $(Self::$name => $word,)+ }
             }
 
-            /// What it means, for people.
             pub const fn text(self) -> &'static str {
                 match self { $(Self::$name => $text,)+ }
             }

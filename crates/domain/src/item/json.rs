@@ -8,7 +8,6 @@ use serde_json::{Map, Number, Value as Json};
 use std::sync::Arc;
 
 impl Value {
-    /// The value as JSON.
     pub fn to_json(&self) -> Json {
         match self {
             Self::Null => Json::Null,

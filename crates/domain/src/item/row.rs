@@ -12,27 +12,12 @@ pub struct Row {
     values: Vec<Value>,
 }
 
-/// A row does not have what was asked of it.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RowError {
-    /// No column of this name.
     #[error("there is no column {column:?}; there are {known}")]
-    NoSuchColumn {
-        /// Which was asked for.
-        column: String,
-        /// Which there are.
-        known: String,
-    },
-    /// The value is of another type.
+    NoSuchColumn { column: String, known: String },
     #[error("column {column:?} is {found}, not {wanted}")]
-    WrongType {
-        /// Which column.
-        column: String,
-        /// What it holds.
-        found: &'static str,
-        /// What was asked for.
-        wanted: &'static str,
-    },
+    WrongType { column: String, found: &'static str, wanted: &'static str },
 }
 
 impl Row {
@@ -42,7 +27,6 @@ impl Row {
         Self { columns, values }
     }
 
-    /// The names.
     pub fn columns(&self) -> &Arc<[String]> {
         &self.columns
     }
@@ -52,7 +36,6 @@ impl Row {
         &self.values
     }
 
-    /// The value of this name.
     pub fn value(&self, column: &str) -> Result<&Value, RowError> {
         match self.columns.iter().position(|name| name == column) {
             Some(index) => Ok(&self.values[index]),

@@ -5,34 +5,22 @@ use std::fmt;
 use std::str::FromStr;
 use uuid::Uuid;
 
-/// One value.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Value {
-    /// No value.
     Null,
-    /// True or false.
     Bool(bool),
-    /// A whole number.
     Long(i64),
-    /// A binary floating-point number.
     Double(f64),
     /// A decimal number, exact at any length.
     Decimal(Decimal),
-    /// Text.
     Text(String),
-    /// Bytes.
     Bytes(Vec<u8>),
-    /// A day.
     Date(jiff::civil::Date),
-    /// A time of day.
     Time(jiff::civil::Time),
     /// A day and a time of day, in no zone.
     DateTime(jiff::civil::DateTime),
-    /// An instant.
     Instant(Timestamp),
-    /// A UUID.
     Uuid(Uuid),
-    /// A JSON document.
     Json(serde_json::Value),
 }
 
@@ -56,7 +44,6 @@ impl Value {
         }
     }
 
-    /// Whether there is no value.
     pub const fn is_null(&self) -> bool {
         matches!(self, Self::Null)
     }
@@ -137,7 +124,6 @@ impl fmt::Display for Decimal {
     }
 }
 
-/// The text is not a decimal number.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{text:?} is not a decimal number such as -12.50")]
 pub struct NotADecimal {

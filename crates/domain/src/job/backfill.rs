@@ -6,69 +6,41 @@ use jiff::Span;
 use jiff::civil::{Date, Time};
 use std::str::FromStr;
 
-/// Most dates of one backfill.
 pub const DATES_MAX: usize = 10_000;
 
-/// From one date to another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Backfill {
-    /// The first date.
     pub from: Date,
     /// The last date, if a step leads to it.
     pub to: Date,
-    /// How far it is from each date to the next.
     pub every: Step,
 }
 
 /// How far it is from one date to the next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// So many days.
     Days(u16),
     /// So many months; the 31st becomes the last day of a shorter month.
     Months(u16),
 }
 
-/// Why a backfill is not accepted.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadBackfill {
-    /// The range goes backwards.
     #[error("the last date {to} lies before the first, {from}")]
-    Backwards {
-        /// The first date.
-        from: Date,
-        /// The last date.
-        to: Date,
-    },
-    /// Too many dates.
+    Backwards { from: Date, to: Date },
     #[error("there are more than {DATES_MAX} dates")]
     TooMany,
-    /// The step is not understood.
     #[error(
         "the step {0:?} is not understood; write a number from 1 to 3660 and d, w or mo behind it, such as 1d"
     )]
     BadStep(String),
-    /// The parameter cannot hold a date.
     #[error("the job asks for a {} as {name:?}, which cannot be a date", found.as_str())]
-    NotADate {
-        /// Its name.
-        name: String,
-        /// What it is.
-        found: ParameterType,
-    },
-    /// The parameter does not tell one instance from another.
+    NotADate { name: String, found: ParameterType },
     #[error("the parameter {name:?} does not identify, so that all dates would be one instance")]
-    NotIdentifying {
-        /// Its name.
-        name: String,
-    },
-    /// The parameter is given beside the dates.
+    NotIdentifying { name: String },
     #[error("the parameter {name:?} is given beside the dates that it is to have")]
-    Given {
-        /// Its name.
-        name: String,
-    },
+    Given { name: String },
 }
 
 impl Backfill {

@@ -53,7 +53,6 @@ enum Stage {
     Ended(Action),
 }
 
-/// One chunk on its way.
 #[derive(Debug)]
 pub struct Chunk<'p> {
     policy: Option<&'p FaultPolicy>,
@@ -101,7 +100,6 @@ impl<'p> Chunk<'p> {
         self.slots.push(Slot { fate: Fate::Pending, is_ready: false, attempts: 0, last_error: None });
     }
 
-    /// A read failed.
     pub fn read_failed(&mut self, kind: &ErrorKind) {
         if matches!(self.stage, Stage::Failing(_)) {
             return;
@@ -120,7 +118,6 @@ impl<'p> Chunk<'p> {
         }
     }
 
-    /// What to do next.
     pub fn next_action(&mut self) -> Action {
         if let Some(skip) = self.announce_now.take() {
             return Action::Announce(skip);
@@ -203,7 +200,6 @@ impl<'p> Chunk<'p> {
         }
     }
 
-    /// Tells how processing went.
     pub fn processed(&mut self, index: usize, outcome: Processed) {
         match outcome {
             Processed::Output => {
@@ -265,7 +261,6 @@ impl<'p> Chunk<'p> {
         Some(Action::Write(ready))
     }
 
-    /// Tells how writing went.
     pub fn written(&mut self, outcome: Result<(), ErrorKind>) {
         let at_once = if self.is_scanning { 1 } else { usize::MAX };
         let ready: Vec<usize> = self.ready().take(at_once).collect();
@@ -314,7 +309,6 @@ impl<'p> Chunk<'p> {
         }
     }
 
-    /// Tells that the transaction has committed.
     pub fn committed(&mut self) {
         self.counters.commit += 1;
         for slot in &mut self.slots {

@@ -49,7 +49,6 @@ fn is_or_of_pool(variable: &str, name: &str) -> bool {
     variable.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
 }
 
-/// What the end of a command means for its step.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CommandExit {
     /// The step is COMPLETED, with this exit code for flows.
@@ -59,12 +58,10 @@ pub enum CommandExit {
 }
 
 impl CommandExit {
-    /// The step is COMPLETED, with this exit code for flows.
     pub fn completed(code: impl Into<String>) -> Self {
         Self::Completed(code.into())
     }
 
-    /// The step is FAILED, with this exit code for flows.
     pub fn failed(code: impl Into<String>) -> Self {
         Self::Failed(code.into())
     }
@@ -77,12 +74,10 @@ pub struct ExitCodes {
 }
 
 impl ExitCodes {
-    /// Says what a number means.
     pub fn set(&mut self, number: i32, meaning: CommandExit) {
         self.meanings.insert(number, meaning);
     }
 
-    /// What a number means.
     pub fn meaning(&self, number: i32) -> CommandExit {
         match self.meanings.get(&number) {
             Some(meaning) => meaning.clone(),
@@ -96,11 +91,8 @@ impl ExitCodes {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the parameters {one:?} and {other:?} would both be passed on as {variable}")]
 pub struct SameVariable {
-    /// The first of them.
     pub one: String,
-    /// The other.
     pub other: String,
-    /// The variable.
     pub variable: String,
 }
 
@@ -115,7 +107,6 @@ pub fn variable_of(parameter: &str) -> String {
     PARAMETER_PREFIX.chars().chain(plain.flat_map(char::to_uppercase)).collect()
 }
 
-/// The parameters as variables of a command.
 pub fn variables(parameters: &JobParameters) -> Result<BTreeMap<String, String>, SameVariable> {
     let mut names: BTreeMap<String, &str> = BTreeMap::new();
     let mut variables = BTreeMap::new();

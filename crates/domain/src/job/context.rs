@@ -5,13 +5,11 @@
 
 use serde_json::{Map, Value};
 
-/// Version of the stored form.
 const VERSION: u64 = 1;
 
 /// Longest stored form, in bytes. A context is for positions and totals; data belongs into a table.
 pub const CONTEXT_BYTES_MAX: usize = 64 * 1024;
 
-/// Deepest nesting of a value.
 pub const DEPTH_MAX: usize = 32;
 
 /// Characters of the short form that Spring Batch keeps when the whole does not fit its column.
@@ -29,25 +27,15 @@ pub struct ExecutionContext {
 /// Why a context cannot be stored, or a stored one cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ContextError {
-    /// Too long.
     #[error("the execution context has {bytes} bytes; {CONTEXT_BYTES_MAX} are allowed")]
-    TooLarge {
-        /// How long it is.
-        bytes: usize,
-    },
-    /// Too deep.
+    TooLarge { bytes: usize },
     #[error("the value of {key:?} in the execution context is nested more than {DEPTH_MAX} deep")]
-    TooDeep {
-        /// Whose value.
-        key: String,
-    },
-    /// Not the form that we write.
+    TooDeep { key: String },
     #[error("the stored execution context is not understood: {0}")]
     NotUnderstood(String),
 }
 
 impl ExecutionContext {
-    /// An empty context.
     pub fn new() -> Self {
         Self::default()
     }
@@ -69,27 +57,22 @@ impl ExecutionContext {
         }
     }
 
-    /// Removes a value.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
         self.values.remove(key)
     }
 
-    /// A value.
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.values.get(key)
     }
 
-    /// A whole number.
     pub fn get_long(&self, key: &str) -> Option<i64> {
         self.values.get(key).and_then(Value::as_i64)
     }
 
-    /// A text.
     pub fn get_text(&self, key: &str) -> Option<&str> {
         self.values.get(key).and_then(Value::as_str)
     }
 
-    /// Whether there is nothing in it.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
@@ -99,7 +82,6 @@ impl ExecutionContext {
         self.values.iter().map(|(key, value)| (key.as_str(), value))
     }
 
-    /// Takes over all values of `other`.
     pub fn merge(&mut self, other: &Self) {
         for (key, value) in other.iter() {
             self.put(key, value.clone());
@@ -119,7 +101,6 @@ impl ExecutionContext {
         Ok(text)
     }
 
-    /// Reads the stored form.
     pub fn from_text(text: &str) -> Result<Self, ContextError> {
         let no = |why: &str| ContextError::NotUnderstood(why.to_owned());
         let stored: Value = serde_json::from_str(text).map_err(|_| {

@@ -2,24 +2,18 @@
 
 use std::ops::AddAssign;
 
-/// The counters of a step, or what one chunk contributes to them.
+/// The counters of a step, or what one chunk contributes to them. A skip is an item whose read, processing or write
+/// failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
-    /// Items read.
     pub read: u64,
-    /// Items written.
     pub write: u64,
     /// Items that a processor dropped on purpose.
     pub filter: u64,
-    /// Reads that failed and were skipped.
     pub read_skip: u64,
-    /// Items skipped because processing them failed.
     pub process_skip: u64,
-    /// Items skipped because writing them failed.
     pub write_skip: u64,
-    /// Chunks committed.
     pub commit: u64,
-    /// Chunks rolled back.
     pub rollback: u64,
 }
 

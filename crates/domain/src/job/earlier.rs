@@ -9,15 +9,11 @@ use super::BatchStatus;
 /// The last known run of a step in another instance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EarlierRun {
-    /// Where the step is.
     pub step: BatchStatus,
-    /// Where its job is.
     pub job: BatchStatus,
-    /// Whether it has committed a position.
     pub has_position: bool,
 }
 
-/// What it means for the next instance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Continuation {
     /// Go on behind its position.
@@ -28,7 +24,6 @@ pub enum Continuation {
     Wait,
 }
 
-/// What an earlier run means for the next instance.
 pub const fn continuation(run: EarlierRun) -> Continuation {
     let is_final = matches!(run.job, BatchStatus::Abandoned)
         || matches!(run.step, BatchStatus::Completed | BatchStatus::Abandoned);

@@ -12,30 +12,23 @@ pub struct ExitStatus {
 }
 
 impl ExitStatus {
-    /// Still at work.
     pub const EXECUTING: &str = "EXECUTING";
-    /// All is done.
     pub const COMPLETED: &str = "COMPLETED";
     /// There was nothing to do.
     pub const NOOP: &str = "NOOP";
-    /// Somebody asked it to stop.
     pub const STOPPED: &str = "STOPPED";
-    /// It failed.
     pub const FAILED: &str = "FAILED";
     /// Nobody can say, or it has not ended.
     pub const UNKNOWN: &str = "UNKNOWN";
 
-    /// A code without a description.
     pub fn new(code: impl Into<String>) -> Self {
         Self { code: code.into(), description: String::new() }
     }
 
-    /// All is done.
     pub fn completed() -> Self {
         Self::new(Self::COMPLETED)
     }
 
-    /// It failed, for this reason.
     pub fn failed(reason: impl Into<String>) -> Self {
         Self::new(Self::FAILED).describe(reason)
     }

@@ -16,29 +16,24 @@ pub struct Kinds {
 }
 
 impl Kinds {
-    /// No kind.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Every kind.
     pub fn all() -> Self {
         Self { all: true, ..Self::default() }
     }
 
-    /// These kinds.
     pub fn of(kinds: impl IntoIterator<Item = ErrorKind>) -> Self {
         Self { some: kinds.into_iter().collect(), ..Self::default() }
     }
 
-    /// The same without these.
     #[must_use]
     pub fn except(mut self, kinds: impl IntoIterator<Item = ErrorKind>) -> Self {
         self.except.extend(kinds);
         self
     }
 
-    /// The same, and these.
     #[must_use]
     pub fn and(mut self, kinds: impl IntoIterator<Item = ErrorKind>) -> Self {
         self.some.extend(kinds);
@@ -50,12 +45,10 @@ impl Kinds {
         *kind != ErrorKind::FATAL && (self.all || self.some.contains(kind)) && !self.except.contains(kind)
     }
 
-    /// Whether nothing can be in it.
     pub fn is_empty(&self) -> bool {
         !self.all && self.some.difference(&self.except).next().is_none()
     }
 
-    /// Whether everything that is in it is in `other` as well.
     fn is_within(&self, other: &Self) -> bool {
         if self.all {
             return other.all && other.except.is_subset(&self.except);
@@ -79,14 +72,11 @@ impl fmt::Display for Kinds {
     }
 }
 
-/// What a fault-tolerant step does about errors.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FaultPolicy {
-    /// Which errors may be skipped.
     pub skip: Kinds,
     /// How many skips of all phases together the step allows.
     pub skip_limit: u64,
-    /// Which errors are tried again.
     pub retry: Kinds,
     /// How many attempts there are in all; 0 and 1 mean one.
     pub attempts_max: u32,
@@ -110,27 +100,20 @@ impl Default for FaultPolicy {
     }
 }
 
-/// Why a policy makes no sense.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadPolicy {
-    /// The item would vanish without being counted.
     #[error("an error that needs no rollback must be skippable, or its item would be lost without a trace")]
     NoRollbackWithoutSkip,
 }
 
-/// Whether an error may be skipped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SkipDecision {
-    /// Yes.
     Skip,
-    /// Errors of this kind are not skipped.
     NotSkippable,
-    /// They are, but there were too many.
     LimitExceeded,
 }
 
 impl FaultPolicy {
-    /// Refuses what makes no sense.
     pub fn check(&self) -> Result<(), BadPolicy> {
         if self.no_rollback.is_within(&self.skip) { Ok(()) } else { Err(BadPolicy::NoRollbackWithoutSkip) }
     }

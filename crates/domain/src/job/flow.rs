@@ -8,16 +8,13 @@ use super::exit::utf16_order;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where a transition leads.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Target {
     /// The next state in the list; the end, completed, if there is none.
     Next,
-    /// The state of this name.
     To(String),
     /// The end, completed; with this exit code, if one is given.
     End(Option<String>),
-    /// The end, failed.
     Fail,
     /// The end, stopped. A restart goes on behind it: with the state of this name, or there is nothing more to do.
     Stop(Option<String>),
@@ -26,44 +23,33 @@ pub enum Target {
 /// An exit code pattern and where it leads. `*` stands for any characters, `?` for exactly one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Transition {
-    /// The pattern.
     pub on: String,
-    /// Where it leads.
     pub to: Target,
 }
 
-/// States in order, and transitions between them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Flow {
     states: Vec<String>,
     transitions: BTreeMap<String, Vec<Transition>>,
 }
 
-/// Why a flow cannot work.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadFlow {
-    /// Nothing to begin with.
     #[error("it has no step")]
     Empty,
-    /// Two states of one name.
     #[error("two steps are called {0:?}")]
     Twice(String),
-    /// A transition from or to a state that is not there.
     #[error("a transition names the step {0:?}, which is not there")]
     Unknown(String),
-    /// No way leads there.
     #[error("no transition leads to the step {0:?}")]
     Unreachable(String),
-    /// No way leads from there to an end.
     #[error("no way leads from the step {0:?} to an end")]
     Endless(String),
-    /// A pattern that matches nothing.
     #[error("a transition of the step {0:?} has an empty pattern")]
     EmptyPattern(String),
 }
 
 impl Flow {
-    /// A flow of these states, one after the other.
     pub fn of(states: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { states: states.into_iter().map(Into::into).collect(), transitions: BTreeMap::new() }
     }
@@ -78,12 +64,10 @@ impl Flow {
         of_state.sort_by(|one, other| specificity(&one.on, &other.on));
     }
 
-    /// The first state.
     pub fn start(&self) -> Option<&str> {
         self.states.first().map(String::as_str)
     }
 
-    /// Whether it is a plain sequence.
     pub fn is_plain(&self) -> bool {
         self.transitions.is_empty()
     }
@@ -107,7 +91,6 @@ impl Flow {
         self.states.get(at + 1).map(String::as_str)
     }
 
-    /// All places that a state can lead to.
     fn targets(&self, state: &str) -> Vec<Target> {
         let own: Vec<Target> = match self.transitions.get(state) {
             Some(own) => own.iter().map(|transition| transition.to.clone()).collect(),
@@ -123,7 +106,6 @@ impl Flow {
             .collect()
     }
 
-    /// Refuses a flow that cannot work.
     pub fn check(&self) -> Result<(), BadFlow> {
         let first = self.start().ok_or(BadFlow::Empty)?;
         let mut known = BTreeSet::new();
@@ -173,7 +155,6 @@ impl Flow {
         seen
     }
 
-    /// Whether some way leads from `state` to an end.
     fn ends(&self, state: &str) -> bool {
         let is_end = |target: &Target| !matches!(target, Target::To(_));
         self.reachable(state).iter().any(|reached| self.targets(reached).iter().any(is_end))

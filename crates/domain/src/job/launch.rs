@@ -25,7 +25,6 @@ use super::BatchStatus;
 use super::parameter::ParametersInvalid;
 use crate::code::Code;
 
-/// What became of an instance so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InstanceHistory<'a> {
     /// All executions of the instance, oldest first; none for a new one.
@@ -34,18 +33,15 @@ pub struct InstanceHistory<'a> {
     pub last_steps: &'a [(String, BatchStatus)],
 }
 
-/// What there is to know about job and parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LaunchRules {
     /// Whether the author lets the job run more than once per instance.
     pub is_restartable: bool,
-    /// Whether any of the parameters identifies the instance.
     pub has_identifying: bool,
     /// Whether the job is another one than in the last execution, and nobody has accepted that.
     pub has_changed: bool,
 }
 
-/// How a job starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Launch {
     /// For the first time in this instance, with an empty context.
@@ -58,31 +54,18 @@ pub enum Launch {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LaunchRefusal {
-    /// It ran before, and its author says once only.
     #[error("the job has run with these parameters before, and it does not allow a restart")]
     NotRestartable,
-    /// Part of the last execution still counts as running.
     #[error("step {step:?} of the last execution counts as running")]
-    StepRunning {
-        /// Which step.
-        step: String,
-    },
-    /// Part of the last execution ended nobody knows how.
+    StepRunning { step: String },
     #[error("nobody can say how step {step:?} of the last execution ended")]
-    StepUnknown {
-        /// Which step.
-        step: String,
-    },
-    /// The parameters have to change first.
+    StepUnknown { step: String },
     #[error(transparent)]
     ParametersInvalid(ParametersInvalid),
-    /// It runs.
     #[error("the job is already running with these parameters")]
     AlreadyRunning,
-    /// An execution ended nobody knows how.
     #[error("nobody can say how an earlier execution with these parameters ended")]
     OutcomeUnknown,
-    /// It is done, or was given up.
     #[error("the job has already been completed or abandoned with these parameters")]
     AlreadyComplete,
     /// A restart would go on with another job than the one that began.
@@ -91,7 +74,6 @@ pub enum LaunchRefusal {
 }
 
 impl LaunchRefusal {
-    /// Its stable code.
     pub const fn code(&self) -> Code {
         match self {
             Self::NotRestartable => Code::JobNotRestartable,
@@ -103,7 +85,6 @@ impl LaunchRefusal {
         }
     }
 
-    /// What the reader can do about it.
     pub const fn fix(&self) -> &'static str {
         match self {
             Self::NotRestartable => {

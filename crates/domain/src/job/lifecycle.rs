@@ -21,20 +21,16 @@ pub enum OnCrash {
     /// The execution fails, and a person decides.
     #[default]
     Fail,
-    /// The execution fails, and the job is restarted by itself.
-    Restart {
-        /// How often in a row; a restart by a person begins anew.
-        limit: u32,
-    },
+    /// The execution fails, and the job is restarted by itself, `limit` times in a row at most. The count begins anew
+    /// when a person restarts the job.
+    Restart { limit: u32 },
 }
 
-/// The text names nothing that can be done after a crash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("not understood; there are fail and restart")]
 pub struct NotAnOnCrash;
 
 impl OnCrash {
-    /// The word that is stored and shown.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Fail => "fail",
@@ -65,58 +61,36 @@ impl OnCrash {
     }
 }
 
-/// What can happen to an execution.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ExecutionEvent {
-    /// Its process begins with it.
     Begin,
-    /// Somebody wants it to stop at the next chance.
     RequestStop,
-    /// Its process is done with it.
     End(BatchStatus),
     /// An operator gives it up for good.
     Abandon,
-    /// The process that ran it is gone.
     OwnerLost,
     /// An operator says that nothing runs any more; the caller has looked whether its process lives.
     Recover(Life),
 }
 
-/// Why an event changes nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExecutionRefusal {
-    /// It has ended.
     #[error("the execution is not running, it is {status}")]
-    NotRunning {
-        /// How it ended.
-        status: BatchStatus,
-    },
-    /// It has to end first.
+    NotRunning { status: BatchStatus },
     #[error("the execution is still running, it is {status}")]
-    StillRunning {
-        /// Where it is.
-        status: BatchStatus,
-    },
-    /// Somebody has begun with it already.
+    StillRunning { status: BatchStatus },
     #[error("the execution has begun before")]
     AlreadyBegun,
-    /// What is complete is not given up.
     #[error("the execution is COMPLETED, so there is nothing to give up")]
     AlreadyComplete,
-    /// Its process works on it.
     #[error("the process that runs the execution is alive")]
     OwnerAlive,
-    /// No execution ends like this by itself.
     #[error("an execution does not end as {status}")]
-    NotAnEnd {
-        /// The status that was asked for.
-        status: BatchStatus,
-    },
+    NotAnEnd { status: BatchStatus },
 }
 
 impl ExecutionRefusal {
-    /// Its stable code.
     pub const fn code(&self) -> Code {
         match self {
             Self::NotRunning { .. } => Code::ExecutionNotRunning,
@@ -128,7 +102,6 @@ impl ExecutionRefusal {
         }
     }
 
-    /// What the reader can do about it.
     pub const fn fix(&self) -> &'static str {
         match self {
             Self::NotRunning { .. } => "there is nothing to do; to go on with the job, launch it again",

@@ -8,13 +8,10 @@ use super::JobParameters;
 /// The name of the number, which Spring Batch uses as well.
 pub const RUN_ID: &str = "run.id";
 
-/// Why there is no next instance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NoNext {
-    /// The caller gave the number.
     #[error("the parameter run.id is given, and the next instance would choose it")]
     Given,
-    /// The greatest number there is was used.
     #[error("the greatest run.id that there is was used")]
     UsedUp,
 }

@@ -22,22 +22,18 @@ pub const PARAMETER_NAME_CHARS_MAX: usize = 100;
 /// Longest stored text of a value, in characters; the column is no longer.
 pub const PARAMETER_VALUE_CHARS_MAX: usize = 2500;
 
-/// One parameter.
 #[derive(Clone, PartialEq, Debug)]
 pub struct JobParameter {
-    /// Its value.
     pub value: ParameterValue,
     /// Whether it tells one instance from another.
     pub is_identifying: bool,
 }
 
 impl JobParameter {
-    /// A parameter that tells one instance from another.
     pub fn identifying(value: impl Into<ParameterValue>) -> Self {
         Self { value: value.into(), is_identifying: true }
     }
 
-    /// A parameter that does not matter to which instance it is.
     pub fn non_identifying(value: impl Into<ParameterValue>) -> Self {
         Self { value: value.into(), is_identifying: false }
     }
@@ -62,52 +58,26 @@ pub struct JobParameters {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParameterError {
-    /// Nothing before the `=`.
     #[error("a parameter has an empty name")]
     NameEmpty,
-    /// Longer than the column.
     #[error("the name of a parameter has {chars} characters; {PARAMETER_NAME_CHARS_MAX} are allowed")]
-    NameTooLong {
-        /// How long it is.
-        chars: usize,
-    },
-    /// Longer than the column.
+    NameTooLong { chars: usize },
     #[error(
         "the value of parameter {name:?} has {chars} characters; {PARAMETER_VALUE_CHARS_MAX} are allowed"
     )]
-    ValueTooLong {
-        /// Whose value.
-        name: String,
-        /// How long it is.
-        chars: usize,
-    },
+    ValueTooLong { name: String, chars: usize },
     /// A character that databases cannot store.
     #[error("the name or value of parameter {name:?} contains the character NUL")]
-    Nul {
-        /// Which parameter.
-        name: String,
-    },
-    /// There is no `=`.
+    Nul { name: String },
     #[error("an argument is not of the form name=value")]
     NoEqualsSign,
-    /// The value is not of the type that was named with it.
     #[error("the value of parameter {name:?} is not {wanted}")]
-    NotOfType {
-        /// Whose value.
-        name: String,
-        /// Which type was named.
-        wanted: ParameterType,
-    },
-    /// The same name twice.
+    NotOfType { name: String, wanted: ParameterType },
     #[error("parameter {name:?} was given more than once")]
-    Repeated {
-        /// Which name.
-        name: String,
-    },
+    Repeated { name: String },
 }
 
 impl JobParameters {
-    /// No parameters.
     pub const fn new() -> Self {
         Self { parameters: Vec::new() }
     }
@@ -135,22 +105,18 @@ impl JobParameters {
         Ok(())
     }
 
-    /// The parameter of this name.
     pub fn get(&self, name: &str) -> Option<&JobParameter> {
         self.position(name).ok().map(|index| &self.parameters[index].1)
     }
 
-    /// All by name, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &JobParameter)> {
         self.parameters.iter().map(|(name, parameter)| (name.as_str(), parameter))
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.parameters.is_empty()
     }
 
-    /// Whether any of them tells one instance from another.
     pub fn has_identifying(&self) -> bool {
         self.parameters.iter().any(|(_, parameter)| parameter.is_identifying)
     }

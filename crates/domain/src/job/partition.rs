@@ -9,7 +9,6 @@ use super::{BadName, BatchStatus, NAME_CHARS_MAX, check_name};
 use crate::code::Code;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most partitions of one step.
 pub const PARTITIONS_MAX: usize = 100_000;
 
 /// The name of a partition, as its step execution has it.
@@ -60,20 +59,15 @@ pub fn kept<'k>(keys: &[&'k str], before: &[KnownPartition], is_fixed: bool) -> 
 /// A partition that ran before in this instance, by its last run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KnownPartition {
-    /// Its key.
     pub key: String,
     /// How that run ended, and whether it was in the execution that asks.
     pub last: LastStep,
-    /// How often it was started.
     pub starts: u64,
 }
 
-/// What becomes of one partition.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PlannedPartition {
-    /// Its key.
     pub key: String,
-    /// What to do with it.
     pub decision: StepDecision,
 }
 
@@ -81,38 +75,17 @@ pub struct PlannedPartition {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PartitionRefusal {
-    /// More than anybody can have meant.
     #[error("there are {count} partitions; {PARTITIONS_MAX} are allowed")]
-    TooMany {
-        /// How many.
-        count: usize,
-    },
-    /// One of the names cannot be used.
+    TooMany { count: usize },
     #[error("the partition key {key:?} cannot be used: {why}")]
-    BadKey {
-        /// Which.
-        key: String,
-        /// What is wrong with it.
-        why: BadName,
-    },
-    /// One key twice.
+    BadKey { key: String, why: BadName },
     #[error("two partitions have the key {key:?}")]
-    Twice {
-        /// Which.
-        key: String,
-    },
-    /// One of them may not run.
+    Twice { key: String },
     #[error("partition {key:?}: {why}")]
-    Refused {
-        /// Which.
-        key: String,
-        /// Why.
-        why: StepRefusal,
-    },
+    Refused { key: String, why: StepRefusal },
 }
 
 impl PartitionRefusal {
-    /// Its stable code.
     pub const fn code(&self) -> Code {
         match self {
             Self::TooMany { .. } | Self::BadKey { .. } | Self::Twice { .. } => Code::BadPartitions,

@@ -14,7 +14,6 @@ pub const RUN_PREFIX: &str = "execution-";
 /// The units that a step needs while it runs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PoolUse {
-    /// Of this pool.
     pub pool: PoolName,
     /// How much may be done at once; the degree of the hint when it is not said, and the pool's default without one.
     pub units: Option<NonZeroU32>,
@@ -22,7 +21,6 @@ pub struct PoolUse {
     pub least: Option<NonZeroU32>,
     /// How many sessions that much is in each of; one when it is not said.
     pub sessions: Option<NonZeroU32>,
-    /// How urgent it is.
     pub class: Class,
     /// The hint of the step's statement, which is lowered to what is granted; one that cannot be is granted whole.
     pub hint: Option<String>,
@@ -30,19 +28,11 @@ pub struct PoolUse {
     pub wait: Option<Duration>,
 }
 
-/// Why a step cannot ask like this.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadPoolUse {
-    /// The least is more than what it would like to have.
     #[error("the least that would do is {least}, and it asks for {units} only")]
-    LeastAboveUnits {
-        /// The least.
-        least: NonZeroU32,
-        /// What it asks for.
-        units: NonZeroU32,
-    },
-    /// The hint is too long.
+    LeastAboveUnits { least: NonZeroU32, units: NonZeroU32 },
     #[error(transparent)]
     HintTooLong(#[from] HintTooLong),
     /// Less was granted than the hint can be lowered to: the pool was changed since it was asked.
@@ -82,12 +72,10 @@ impl PoolUse {
         }))
     }
 
-    /// What is asked of the pool.
     pub fn asked(&self, settings: &Settings) -> Result<Asked, HintTooLong> {
         Asked::new(settings, self.units, self.least, self.hint.as_deref())
     }
 
-    /// What the step is told of a grant.
     pub fn granted(&self, settings: &Settings, granted: NonZeroU32) -> Result<Granted, BadPoolUse> {
         let hint = self.asked(settings)?.hint_override(granted)?;
         Ok(Granted { units: granted.get(), hint })

@@ -41,25 +41,20 @@ pub struct Retention {
     unfinished: Unfinished,
 }
 
-/// Why a retention makes no sense.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadRetention {
-    /// Nothing would be kept.
     #[error("neither an age nor a number of instances is given, so nothing would be kept")]
     Unlimited,
-    /// The newest instances of every job would go.
     #[error("0 instances of each job would be kept")]
     KeepsNone,
 }
 
 impl BadRetention {
-    /// Its stable code.
     pub const fn code(&self) -> Code {
         Code::BadRetention
     }
 
-    /// What the reader can do about it.
     pub const fn fix(&self) -> &'static str {
         match self {
             Self::Unlimited => "give --older-than, such as 90d, or --keep, such as 100, or both",
@@ -93,7 +88,6 @@ impl Retention {
     }
 }
 
-/// What is kept, for people.
 impl fmt::Display for Retention {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("keeps")?;
@@ -117,16 +111,13 @@ impl fmt::Display for Retention {
 
 const DAY_SECONDS: u64 = 86_400;
 
-/// What there is to know about an instance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InstanceFacts<'a> {
     /// Every status that an execution of it has; once each is enough.
     pub statuses: &'a [BatchStatus],
     /// That of the last execution, and when that was over or last changed; none when there is no execution.
     pub last: Option<(BatchStatus, Timestamp)>,
-    /// Whether a process holds the lease on one of its executions.
     pub is_held: bool,
-    /// Whether it is to be restarted by itself.
     pub is_restart_due: bool,
     /// Of each job that ran it as a step and is still known, the status of its last execution.
     pub outer: &'a [BatchStatus],
@@ -134,25 +125,16 @@ pub struct InstanceFacts<'a> {
     pub is_among_newest: bool,
 }
 
-/// Why an instance stays.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum Kept {
-    /// It has no execution, so nobody knows how old it is.
     NeverRan,
-    /// An execution has not ended, or nobody knows how.
     Unresolved,
-    /// A process acts for one of its executions.
     Held,
-    /// It is to be restarted by itself.
     RestartDue,
-    /// A restart could finish it.
     Unfinished,
-    /// A restart of the job around it needs it.
     NeededByOuter,
-    /// It ended too short a time ago.
     TooYoung,
-    /// It is among the newest of its job.
     AmongNewest,
 }
 

@@ -11,10 +11,8 @@ pub const PARALLELISM_KEY: &str = "spark.tidemill.parallelism";
 /// Where an application finds the hint for its source, rewritten to what was granted.
 pub const HINT_KEY: &str = "spark.tidemill.hint";
 
-/// How the settings begin that are ours.
 const OWN_PREFIX: &str = "spark.tidemill.";
 
-/// What a pool has granted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Granted {
     /// How many tasks may run at once.
@@ -23,38 +21,28 @@ pub struct Granted {
     pub hint: Option<String>,
 }
 
-/// An application and how it shall be submitted.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Submission {
     /// The application: a `.py` or `.jar` file, or its address.
     pub app: String,
-    /// Its own arguments.
     pub args: Vec<String>,
     /// Where it runs; as the installation says when this is none.
     pub master: Option<String>,
-    /// Settings.
     pub conf: BTreeMap<String, String>,
-    /// What was granted.
     pub granted: Option<Granted>,
 }
 
-/// Why an application cannot be submitted.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SubmissionRefusal {
-    /// There is no application, or it would be taken for an option.
     #[error("{0:?} is not an application: it has to be a file or an address")]
     App(String),
-    /// Not the name of a setting.
     #[error("{0:?} is not the name of a Spark setting: letters, digits, '.', '_' and '-' are")]
     Key(String),
-    /// A setting that only we make.
     #[error("the Spark setting {0:?} is set by Tidemill itself")]
     OwnKey(String),
-    /// A value that would not arrive whole.
     #[error("the value of {0} has a line break or NUL in it, which spark-submit does not pass on")]
     Value(String),
-    /// Nothing was granted.
     #[error("a Spark application needs at least one unit, and none was granted")]
     NothingGranted,
 }

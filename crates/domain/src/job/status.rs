@@ -1,18 +1,13 @@
 //! Where an execution is, in the order of Spring Batch: the later a status stands, the worse it is.
 
 crate::words! {
-    /// Where an execution of a job or step is.
     #[derive(PartialOrd, Ord, Hash)]
     pub enum BatchStatus any_case:
         "not a status; there are COMPLETED, STARTING, STARTED, STOPPING, STOPPED, FAILED, ABANDONED and UNKNOWN"
     {
-        /// Ended, and all is done.
         Completed = "COMPLETED",
-        /// About to run.
         Starting = "STARTING",
-        /// Running.
         Started = "STARTED",
-        /// Somebody asked it to stop.
         Stopping = "STOPPING",
         /// Ended because somebody asked; can be restarted.
         Stopped = "STOPPED",
@@ -20,7 +15,6 @@ crate::words! {
         Failed = "FAILED",
         /// Given up by an operator; never restarted.
         Abandoned = "ABANDONED",
-        /// Nobody can say how it ended.
         Unknown = "UNKNOWN",
     }
 }
@@ -31,7 +25,6 @@ impl BatchStatus {
         matches!(self, Self::Starting | Self::Started | Self::Stopping)
     }
 
-    /// Whether it ended without success.
     pub const fn is_unsuccessful(self) -> bool {
         matches!(self, Self::Failed | Self::Abandoned | Self::Unknown)
     }

@@ -15,21 +15,16 @@ pub const STEP_TYPE_KEY: &str = "batch.stepType";
 /// Context key: the version of the program that ran it.
 pub const VERSION_KEY: &str = "batch.version";
 
-/// The last execution of the step in its instance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LastStep {
-    /// How it ended, or where it is.
     pub status: BatchStatus,
     /// Whether it belongs to the job execution that asks.
     pub is_of_this_execution: bool,
 }
 
-/// What the author of the step says about running it again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StepRules {
-    /// Run it again in a restart although it was completed.
     pub allow_start_if_complete: bool,
-    /// How often it may start within one instance.
     pub start_limit: u32,
 }
 
@@ -39,7 +34,6 @@ impl Default for StepRules {
     }
 }
 
-/// What to do with a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StepDecision {
     /// Run it with an empty context.
@@ -59,16 +53,11 @@ pub enum StepRefusal {
     /// What it did is not known, so it is not known either from where to go on.
     #[error("nobody can say how the last execution of the step ended")]
     OutcomeUnknown,
-    /// It has had its chances.
     #[error("the step has been started {limit} times in this instance, and may not be started more often")]
-    StartLimitReached {
-        /// How often it may start.
-        limit: u32,
-    },
+    StartLimitReached { limit: u32 },
 }
 
 impl StepRefusal {
-    /// Its stable code.
     pub const fn code(&self) -> Code {
         match self {
             Self::OutcomeUnknown => Code::JobOutcomeUnknown,
@@ -76,7 +65,6 @@ impl StepRefusal {
         }
     }
 
-    /// What the reader can do about it.
     pub const fn fix(&self) -> &'static str {
         match self {
             Self::OutcomeUnknown => {

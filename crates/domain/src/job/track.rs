@@ -6,14 +6,12 @@ use std::time::Duration;
 /// How runs ended. Those that somebody stopped count neither way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Outcomes {
-    /// So many completed.
     pub completed: u64,
     /// So many failed, were given up, or ended nobody knows how.
     pub unsuccessful: u64,
 }
 
 impl Outcomes {
-    /// Counts `runs` that are in a status.
     pub fn add(&mut self, status: BatchStatus, runs: u64) {
         match status {
             BatchStatus::Completed => self.completed += runs,
@@ -22,7 +20,6 @@ impl Outcomes {
         }
     }
 
-    /// How many count.
     pub const fn total(self) -> u64 {
         self.completed + self.unsuccessful
     }

@@ -5,51 +5,23 @@
 use super::instance::Instance;
 use super::relay::LiveRelay;
 
-/// Why a newcomer may not join, and whom it clashes with.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum JoinRefusal {
-    /// It has a fixed share among relays that share fairly.
     #[error("this relay has {}, but {other} runs", .mine.settings())]
-    FixedAmongFair {
-        /// The share of the newcomer.
-        mine: Instance,
-        /// Who was there first.
-        other: Box<LiveRelay>,
-    },
-    /// It has no fixed share among relays that have one.
+    FixedAmongFair { mine: Instance, other: Box<LiveRelay> },
     #[error("this relay has no fixed share, but {other} runs")]
-    FairAmongFixed {
-        /// Who was there first.
-        other: Box<LiveRelay>,
-    },
+    FairAmongFixed { other: Box<LiveRelay> },
     /// They do not agree how many they are, so some slots would be in two shares and some in none.
     #[error("this relay has {}, but {other} runs", .mine.settings())]
-    TotalsDiffer {
-        /// The share of the newcomer.
-        mine: Instance,
-        /// Who was there first.
-        other: Box<LiveRelay>,
-    },
+    TotalsDiffer { mine: Instance, other: Box<LiveRelay> },
     /// Who shares groups and who shares slots do not agree; and with two names nobody would see what the other has sent.
     #[error("this relay publishes {}, but {other} publishes {}", told(mine.as_deref()), told(other.transactional_id.as_deref()))]
-    TransactionsDiffer {
-        /// What the transactions of the newcomer are known by.
-        mine: Option<String>,
-        /// Who was there first.
-        other: Box<LiveRelay>,
-    },
-    /// Another one is this instance.
+    TransactionsDiffer { mine: Option<String>, other: Box<LiveRelay> },
     #[error("this relay has {}, and so has {other}", .mine.settings())]
-    IdTaken {
-        /// The share of the newcomer.
-        mine: Instance,
-        /// Who was there first.
-        other: Box<LiveRelay>,
-    },
+    IdTaken { mine: Instance, other: Box<LiveRelay> },
 }
 
 impl JoinRefusal {
-    /// Who was there first.
     pub fn other(&self) -> &LiveRelay {
         match self {
             Self::FixedAmongFair { other, .. }
@@ -60,7 +32,6 @@ impl JoinRefusal {
         }
     }
 
-    /// What the reader can do about it.
     pub const fn fix(&self) -> &'static str {
         match self {
             Self::FixedAmongFair { .. } => {

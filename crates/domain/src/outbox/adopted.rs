@@ -36,15 +36,12 @@ pub struct TableName {
     table: String,
 }
 
-/// A name that is not accepted.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadTableName {
-    /// Not a plain name.
     #[error(
         "{name:?} is no name of a {what}: 1 to {NAME_BYTES_MAX} bytes of letters, digits, '_' and '$', and no digit first"
     )]
     Name { what: &'static str, name: String },
-    /// It is served already, in its own way.
     #[error("{name} is a table of Tidemill itself")]
     Own { name: String },
 }
@@ -81,7 +78,6 @@ impl TableName {
         &self.table
     }
 
-    /// As it is written in SQL.
     pub fn quoted(&self) -> String {
         format!("{}.{}", quote(&self.schema), quote(&self.table))
     }
@@ -98,7 +94,6 @@ impl TableName {
         format!("tidemill_{kept}_{:08x}_{word}", hash(table))
     }
 
-    /// An index of ours as it is written in SQL.
     pub fn index_quoted(&self, index: Index) -> String {
         format!("{}.{}", quote(&self.schema), quote(&self.index(index)))
     }
@@ -121,7 +116,6 @@ fn is_own(table: &str) -> bool {
         || table.strip_prefix("outbox_event").is_some_and(|rest| rest.is_empty() || is_partition(rest))
 }
 
-/// A name as it is written in SQL.
 pub fn quote(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
@@ -132,7 +126,6 @@ fn hash(text: &str) -> u32 {
 }
 
 crate::words! {
-    /// An index that relays need on an adopted table.
     pub enum Index {
         /// What is open in a slot, in order.
         Slot = "slot",
@@ -141,7 +134,6 @@ crate::words! {
     }
 }
 
-/// How a table is served.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AdoptedTable {
     pub name: TableName,
@@ -177,30 +169,19 @@ impl AdoptedTable {
 /// What becomes of a row that was claimed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Mark {
+    /// The sink has it.
     Published,
     /// It was refused, and is tried again then.
-    Again {
-        /// When.
-        next_attempt_at: Timestamp,
-        /// How often it was tried.
-        attempts: u32,
-        error: String,
-    },
+    Again { next_attempt_at: Timestamp, attempts: u32, error: String },
     /// It was refused, and nobody tries it again.
-    Failed {
-        /// How often it was tried.
-        attempts: u32,
-        error: String,
-    },
+    Failed { attempts: u32, error: String },
     /// It was not sent, or nobody knows: that counts as no attempt.
     Back,
 }
 
-/// Why an order about a row changes nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RowRefusal {
-    /// It is not FAILED.
     #[error("there is no such row that has FAILED")]
     NotFailed,
     #[error("the row was skipped, and whoever reads may have seen later ones since")]
@@ -212,7 +193,6 @@ impl RowRefusal {
         Code::AdoptedRowRefused
     }
 
-    /// What the reader can do about it.
     pub const fn fix(&self) -> &'static str {
         match self {
             Self::NotFailed => "see `tidemill outbox dead --table TABLE`; other rows need no order",

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-/// How many there are, as far as somebody counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Count {
     Exactly(u64),

@@ -18,9 +18,7 @@ pub struct Cursor {
 /// Where one slot is left for its next owner.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Resting {
-    /// How far it was read.
     pub window: Window,
-    /// The place of its last event.
     pub seq: Seq,
 }
 

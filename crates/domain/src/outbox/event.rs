@@ -8,15 +8,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-/// Most bytes of a payload.
 pub const PAYLOAD_BYTES_MAX: usize = 1024 * 1024;
 /// Most bytes of all headers together, names included.
 pub const HEADER_BYTES_MAX: usize = 16 * 1024;
-/// Most headers.
 pub const HEADERS_MAX: usize = 64;
 /// Most bytes of a name: the type of an aggregate or of an event.
 pub const NAME_BYTES_MAX: usize = 200;
-/// Most bytes of the id of an aggregate.
 pub const AGGREGATE_ID_BYTES_MAX: usize = 1000;
 /// Most characters of a topic, which is what Kafka allows.
 pub const TOPIC_CHARS_MAX: usize = 249;
@@ -44,7 +41,6 @@ impl fmt::Display for EventId {
     }
 }
 
-/// Not the number of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the id of an event is a whole number from 1 on")]
 pub struct BadEventId;
@@ -116,7 +112,6 @@ impl Slot {
         self.0
     }
 
-    /// All slots, in order.
     pub fn all() -> impl Iterator<Item = Self> {
         (0..=u8::MAX).map(Self)
     }
@@ -131,7 +126,6 @@ impl fmt::Display for Slot {
 /// The thing whose events keep their order.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Aggregate {
-    /// What sort of thing it is.
     pub kind: String,
     /// Which one; the key of what is published.
     pub id: String,
@@ -167,19 +161,15 @@ impl Payload {
         }
     }
 
-    /// Whether there is nothing in it.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Further words about an event, by name.
 pub type Headers = BTreeMap<String, String>;
 
-/// An event that is not accepted.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadEvent {
-    /// The type of the aggregate or of the event.
     #[error("the {what} is 1 to {NAME_BYTES_MAX} bytes without control characters")]
     Name { what: &'static str },
     /// There is no key, so there is no order.
@@ -190,10 +180,8 @@ pub enum BadEvent {
     Topic,
     #[error("the payload has {len} bytes; {PAYLOAD_BYTES_MAX} are allowed")]
     PayloadTooLarge { len: usize },
-    /// Not what it says it is.
     #[error("the payload is not valid JSON: {0}")]
     PayloadNotJson(String),
-    /// A header with a bad name or value.
     #[error("the header {name:?} is not allowed: {why}")]
     Header { name: String, why: &'static str },
     #[error("at most {HEADERS_MAX} headers of {HEADER_BYTES_MAX} bytes together are allowed")]
@@ -201,7 +189,6 @@ pub enum BadEvent {
     /// Bytes that are no text. Only SQLite lets others write them.
     #[error("the text of the {what} is not valid UTF-8")]
     NotUtf8 { what: &'static str },
-    /// The headers as a whole.
     #[error("headers are a JSON object whose values are texts")]
     HeadersNotAnObject,
 }
@@ -307,7 +294,6 @@ pub fn check_topic(topic: &str) -> Result<(), BadEvent> {
     if is_good { Ok(()) } else { Err(BadEvent::Topic) }
 }
 
-/// Whether this may be published.
 pub fn check_payload(payload: &Payload) -> Result<(), BadEvent> {
     if payload.len() > PAYLOAD_BYTES_MAX {
         return Err(BadEvent::PayloadTooLarge { len: payload.len() });
@@ -319,7 +305,6 @@ pub fn check_payload(payload: &Payload) -> Result<(), BadEvent> {
     Ok(())
 }
 
-/// Whether these may be published.
 pub fn check_headers(headers: &Headers) -> Result<(), BadEvent> {
     let bad = |name: &str, why| Err(BadEvent::Header { name: name.to_owned(), why });
     for (name, value) in headers {

@@ -26,10 +26,8 @@ pub use state::{ExceptionState, StateWord};
 use std::time::Duration;
 pub use verb::{Edit, Redirect, Verb};
 
-/// Most attempts before an event is parked, unless told otherwise.
 pub const ATTEMPTS_MAX: u32 = 10;
 
-/// How often and when an event is tried again.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RetryPolicy {
     pub backoff: Backoff,
@@ -38,17 +36,14 @@ pub struct RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Ten attempts, from five seconds to ten minutes apart.
     pub fn standard() -> Result<Self, BadBackoff> {
         let backoff = Backoff::new(Duration::from_secs(5), 2.0, Duration::from_secs(600), 0.1)?;
         Ok(Self { backoff, attempts_max: ATTEMPTS_MAX })
     }
 }
 
-/// Where an excepted event stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Exception {
-    /// What is to become of it.
     pub state: ExceptionState,
     /// How often it was tried since somebody last wanted it replayed.
     pub attempts: u32,
@@ -86,7 +81,6 @@ pub fn after_refusal(
 pub enum Place {
     /// No earlier event of its aggregate is open.
     First,
-    /// At least one is.
     Behind,
 }
 
@@ -109,7 +103,6 @@ pub fn first(state: ExceptionState, now: Timestamp) -> ExceptionState {
     }
 }
 
-/// What came of an attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Attempt {
     Delivered,
@@ -126,11 +119,9 @@ pub struct Attempted {
     pub attempt: Attempt,
 }
 
-/// What becomes of an exception after an attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Settlement {
     Gone,
-    /// It goes on like this.
     Now(Exception),
     /// Nothing: it is not what the attempt was made with, or an earlier one of its aggregate is still open.
     Left,
@@ -168,34 +159,24 @@ pub struct Excepted {
     pub exception: Exception,
     /// The first open event of its aggregate, when it is held.
     pub behind: Option<EventId>,
-    /// Whether the event itself is still in its table.
     pub original: Original,
 }
 
-/// Whether the event of an exception is still in its table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Original {
     Kept,
-    /// It is not, so there is nothing to publish.
     Gone,
 }
 
-/// Why an order changes nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExceptionRefusal {
-    /// It was never refused, or it has arrived.
     #[error("there is no such excepted event")]
     Unknown,
     #[error("the event was skipped, and whoever reads may have seen later ones since")]
     Skipped,
-    /// It would overtake another one.
     #[error("the event waits behind event {head} of its aggregate")]
-    Behind {
-        /// The first open event of the aggregate.
-        head: EventId,
-    },
-    /// There is nothing that could be sent.
+    Behind { head: EventId },
     #[error("the event is no longer in the table outbox_event")]
     Gone,
 }
@@ -208,7 +189,6 @@ impl ExceptionRefusal {
         }
     }
 
-    /// What the reader can do about it.
     pub fn fix(&self) -> String {
         match self {
             Self::Unknown => "see `tidemill outbox dead --all`; what was delivered is not listed".to_owned(),

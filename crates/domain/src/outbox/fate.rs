@@ -2,7 +2,6 @@
 
 use super::exception::StateWord;
 
-/// What became of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Fate {
     /// No relay has acknowledged it.
@@ -28,7 +27,6 @@ impl Fate {
         }
     }
 
-    /// The word that is shown.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",

@@ -19,25 +19,20 @@ pub struct Group(u8);
 impl Group {
     pub const COUNT: usize = 16;
 
-    /// How many slots each of them has.
     pub const SLOTS: usize = Slot::COUNT / Self::COUNT;
 
-    /// The group of a slot.
     pub const fn of(slot: Slot) -> Self {
         Self(slot.get() >> 4)
     }
 
-    /// Its number, from 0 on.
     pub const fn get(self) -> u8 {
         self.0
     }
 
-    /// All groups, in order.
     pub fn all() -> impl Iterator<Item = Self> {
         (0..16).map(Self)
     }
 
-    /// Its slots, in order.
     pub fn slots(self) -> impl Iterator<Item = Slot> {
         (0..16).map(move |n| Slot::new(self.0 << 4 | n))
     }
@@ -49,7 +44,6 @@ impl fmt::Display for Group {
     }
 }
 
-/// What relays share among themselves.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Unit {
     #[default]

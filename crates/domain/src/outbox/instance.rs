@@ -5,9 +5,7 @@ use super::event::Slot;
 use super::group::{Group, Unit};
 use std::fmt;
 
-/// The variable that says which of the instances a relay is.
 pub const ID_VARIABLE: &str = "RELAY_INSTANCE_ID";
-/// The variable that says how many instances there are.
 pub const TOTAL_VARIABLE: &str = "RELAY_TOTAL_INSTANCES";
 
 /// Most instances: one for each slot.
@@ -27,38 +25,20 @@ pub struct Instance {
     total: u32,
 }
 
-/// Settings that are no fixed share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadInstance {
     /// Nobody can guess which one it is; two that both guess 0 would be one too many.
     #[error("{TOTAL_VARIABLE} is {total}, but {ID_VARIABLE} is not set")]
-    IdMissing {
-        /// How many there are to be.
-        total: u32,
-    },
-    /// An id says nothing without the number of all.
+    IdMissing { total: u32 },
     #[error("{ID_VARIABLE} is {id}, but {TOTAL_VARIABLE} is not set")]
-    TotalMissing {
-        /// Which one it is to be.
-        id: u32,
-    },
-    /// There is no such instance.
+    TotalMissing { id: u32 },
     #[error("{ID_VARIABLE} is {id}, but with {TOTAL_VARIABLE}={total} ids go from 0 to {}", .total.saturating_sub(1))]
-    IdOutOfRange {
-        /// Which one it is to be.
-        id: u32,
-        total: u32,
-    },
-    /// None, or more than can have something to do.
+    IdOutOfRange { id: u32, total: u32 },
     #[error("{TOTAL_VARIABLE} is {total}, but it can be 1 to {TOTAL_MAX}")]
-    TotalOutOfRange {
-        /// How many there are to be.
-        total: u32,
-    },
+    TotalOutOfRange { total: u32 },
 }
 
 impl BadInstance {
-    /// What the reader can do about it.
     pub const fn fix(self) -> &'static str {
         match self {
             Self::IdMissing { .. } | Self::TotalMissing { .. } => {

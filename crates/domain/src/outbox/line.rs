@@ -13,12 +13,9 @@ use std::io::Write as _;
 /// What a line says about the event that was published with it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Published {
-    /// The number of the event.
     pub id: EventId,
     pub slot: Slot,
-    /// The epoch of the slot under which it was published.
     pub epoch: Epoch,
-    /// Its place among the events of its slot.
     pub seq: Seq,
     pub aggregate: Aggregate,
 }

@@ -24,7 +24,6 @@ pub struct Mark {
     running: Vec<u64>,
 }
 
-/// Not the text of a mark.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0:?} is not a mark: it is written as a PostgreSQL snapshot, such as 10:14:10,12")]
 pub struct BadMark(pub String);
@@ -50,7 +49,6 @@ impl Mark {
         &self.running
     }
 
-    /// Whether all that this one sees is also seen by `other`.
     pub fn is_within(&self, other: &Self) -> bool {
         self.xmax <= other.xmax && other.running.iter().all(|xid| !self.sees(*xid))
     }

@@ -12,11 +12,8 @@ pub struct Place {
     pub slot: Slot,
     /// How many owners it has had.
     pub epoch: Epoch,
-    /// The relay that has it.
     pub owner: Option<RelayId>,
-    /// How far it was read.
     pub window: Window,
-    /// The place of its last event.
     pub seq: Seq,
 }
 

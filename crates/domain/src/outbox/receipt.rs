@@ -12,21 +12,17 @@ use md5::{Digest, Md5};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// How receipts are written now.
 const VERSION: u32 = 1;
 
-/// What was published of a group.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Receipt {
     version: u32,
     /// What tells the database from all others; none when nobody knows.
     #[serde(default)]
     pub system: Option<String>,
-    /// The records, each with its fingerprint.
     pub published: BTreeMap<EventId, u64>,
 }
 
-/// Not a receipt that can be read here.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("a receipt cannot be read: {0}")]
 pub struct BadReceipt(String);

@@ -6,17 +6,13 @@ use super::event::{Aggregate, EventId, Headers, Payload, Seq, Slot};
 use crate::lease::Epoch;
 use crate::time::Timestamp;
 
-/// An event as it is published.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// The number of the event in its table.
     pub id: EventId,
     /// The adopted table that it is from; none of those of the outbox itself.
     pub table: Option<TableName>,
     pub slot: Slot,
-    /// The epoch of the slot under which it is published.
     pub epoch: Epoch,
-    /// Its place among the events of its slot.
     pub seq: Seq,
     pub aggregate: Aggregate,
     pub event_type: String,
@@ -25,6 +21,5 @@ pub struct Record {
     pub is_redirected: bool,
     pub headers: Headers,
     pub payload: Payload,
-    /// When it was written.
     pub created_at: Timestamp,
 }

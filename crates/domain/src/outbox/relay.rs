@@ -29,7 +29,6 @@ impl fmt::Display for RelayId {
     }
 }
 
-/// Not the id of a relay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the id of a relay is a UUID such as 018f3c5e-1d2b-7cc3-9b1a-6f0a4e7d2c11")]
 pub struct BadRelayId;
@@ -46,24 +45,18 @@ impl FromStr for RelayId {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LiveRelay {
     pub id: RelayId,
-    /// The name of its process.
     pub name: String,
-    /// Host that it runs on.
     pub host: String,
-    /// Operating-system process id on that host.
     pub pid: u32,
     /// Its fixed share; none: it shares fairly with the others.
     pub instance: Option<Instance>,
     /// What its transactions are known by, if its sink has some.
     pub transactional_id: Option<String>,
-    /// Since when it counts.
     pub joined_at: Timestamp,
-    /// How many slots it has.
     pub slots: usize,
 }
 
 impl LiveRelay {
-    /// What it shares with the others.
     pub const fn unit(&self) -> Unit {
         match self.transactional_id {
             Some(_) => Unit::Group,
@@ -93,7 +86,6 @@ pub fn transactional_id(sink: &str) -> Option<&str> {
     Some(sink.strip_prefix(TRANSACTIONAL)?.split_once('@')?.0)
 }
 
-/// For people who have to find it.
 impl fmt::Display for LiveRelay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "relay {} (process {} on host {}, ", self.name, self.pid, self.host)?;

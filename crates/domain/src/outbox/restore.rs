@@ -16,22 +16,17 @@ pub struct ServerIdentity {
 /// The server that the stored marks are from, as it was written down.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct KnownServer {
-    /// See [`ServerIdentity`].
     pub system_identifier: Option<String>,
     /// None when nothing was ever written down.
     pub timeline: Option<String>,
 }
 
-/// What to make of the marks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Standing {
-    /// They are from this server.
     Same,
-    /// Nothing was written down yet.
     First,
     /// They are from this server, whose history went on elsewhere. They were in it, so they went along.
     NewTimeline,
-    /// They are from another server.
     Restored,
 }
 

@@ -30,7 +30,6 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.take.is_empty() && self.release.is_empty()
     }
@@ -77,7 +76,6 @@ pub fn sizes(live: &[LiveRelay]) -> BTreeMap<RelayId, usize> {
         .collect()
 }
 
-/// How many slots go together.
 const fn in_unit(unit: Unit) -> usize {
     match unit {
         Unit::Slot => 1,

@@ -4,7 +4,6 @@
 use super::event::{Aggregate, BadEvent, EventId, Headers, Payload, Slot, headers_of};
 use crate::time::Timestamp;
 
-/// An event as it is stored.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StoredEvent {
     pub id: EventId,
@@ -16,7 +15,6 @@ pub struct StoredEvent {
     pub topic: String,
     pub payload: Payload,
     pub headers: StoredHeaders,
-    /// When it was written.
     pub created_at: Timestamp,
     /// What is wrong with one of the texts other than headers; what could not be read of it is replaced by U+FFFD.
     pub garbled: Option<BadEvent>,
@@ -41,17 +39,12 @@ impl StoredEvent {
     }
 }
 
-/// Headers as they are stored.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum StoredHeaders {
     /// Such as we would have written.
     Good(Headers),
     /// Such as only others write.
-    Bad {
-        text: String,
-        /// What is wrong with them.
-        why: BadEvent,
-    },
+    Bad { text: String, why: BadEvent },
 }
 
 impl StoredHeaders {
@@ -76,7 +69,6 @@ impl StoredHeaders {
         Self::Bad { text, why: BadEvent::NotUtf8 { what: "headers" } }
     }
 
-    /// The headers, or what is wrong with them.
     pub fn good(&self) -> Result<&Headers, &BadEvent> {
         match self {
             Self::Good(headers) => Ok(headers),

@@ -8,17 +8,14 @@ use std::time::Duration;
 pub struct Effort {
     /// How often it asked for events, by a look or a read.
     pub polls: u64,
-    /// How often there were none.
     pub empty_polls: u64,
     /// Statements by which it looked, read and acknowledged.
     pub queries: u64,
 }
 
-/// What was published, and what it has cost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
     pub published: u64,
-    /// What was asked of the database.
     pub effort: Effort,
 }
 
@@ -59,7 +56,6 @@ impl Tally {
         (polls > 0).then(|| number(empty_polls) / number(polls))
     }
 
-    /// Statements for 10,000 events; none when none was published.
     pub fn queries_per_10000_events(self) -> Option<f64> {
         (self.published > 0).then(|| number(self.effort.queries) * 10_000.0 / number(self.published))
     }

@@ -11,7 +11,6 @@ use crate::render::{LABEL_CHARS_MAX, RenderId, Status};
 use crate::time::Timestamp;
 use serde_json::{Value, json};
 
-/// The topic, unless told otherwise.
 const TOPIC: &str = "tidemill.events";
 
 /// What of Tidemill's doings is told, and where. Nothing by default.
@@ -30,7 +29,6 @@ pub struct Telling {
     renders: bool,
 }
 
-/// Something that happened to an execution.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ExecutionChange<'a> {
     pub execution: ExecutionId,
@@ -40,16 +38,13 @@ pub struct ExecutionChange<'a> {
     pub status: BatchStatus,
     /// How it ended, if it has: a word such as `COMPLETED`.
     pub exit_code: Option<&'a str>,
-    /// When.
     pub at: Timestamp,
 }
 
-/// What can happen to an execution.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ExecutionTold {
     Launched,
     Started,
-    /// Somebody wants it to stop.
     Stopping,
     /// It ended by itself; the event is named after its status.
     Ended,
@@ -59,7 +54,6 @@ pub enum ExecutionTold {
     Lost,
 }
 
-/// A render that has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RenderChange<'a> {
     pub render: RenderId,
@@ -67,11 +61,8 @@ pub struct RenderChange<'a> {
     /// What it was ordered for.
     pub cue_item: Option<&'a str>,
     pub status: Status,
-    /// Why it failed, if it has.
     pub code: Option<Code>,
-    /// Where its file is, if there is one.
     pub output: Option<&'a str>,
-    /// When.
     pub at: Timestamp,
 }
 
@@ -104,12 +95,10 @@ impl Telling {
         Self { renders: true, ..self }
     }
 
-    /// Whether it tells of jobs.
     pub const fn tells_of_jobs(&self) -> bool {
         self.jobs
     }
 
-    /// Whether it tells of pools.
     pub const fn tells_of_pools(&self) -> bool {
         self.pools
     }

@@ -37,14 +37,12 @@ pub struct Auditor {
     pending: Numbers,
     excused: Numbers,
     excuses: Excused,
-    /// The places of those that are excused.
     excused_seqs: HashMap<Slot, Numbers>,
     acknowledged: HashMap<Slot, Seq>,
     lowest: Option<EventId>,
 }
 
 impl Auditor {
-    /// One that has seen nothing yet.
     pub fn new() -> Self {
         Self::default()
     }
@@ -124,7 +122,6 @@ impl Auditor {
         self.strange().filter(|id| !self.is_forgotten(*id)).collect()
     }
 
-    /// What is known after the rounds so far.
     pub fn verdict(&self) -> Verdict {
         let lost = self.read.without([&self.published, &self.excused]);
         let forgotten = self.strange().filter(|id| self.is_forgotten(*id)).count();

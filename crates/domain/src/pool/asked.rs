@@ -9,7 +9,6 @@ use super::weight::{Lever, lever};
 use crate::hint::{CannotRewrite, Hint, HintTooLong, rewrite};
 use std::num::NonZeroU32;
 
-/// What is asked of one pool.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Asked {
     pub parallel: NonZeroU32,

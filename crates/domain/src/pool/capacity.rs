@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 /// Another number of units while a window is open.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Capacity {
-    /// When.
     pub window: Window,
     pub max_units: u32,
 }

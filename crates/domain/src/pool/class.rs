@@ -17,7 +17,6 @@ crate::words! {
     #[serde(rename_all = "snake_case")]
     pub enum Class: "a class is critical, normal or bulk" {
         Critical = "critical",
-        /// What most requests are.
         #[default]
         Normal = "normal",
         Bulk = "bulk",

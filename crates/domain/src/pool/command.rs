@@ -14,7 +14,6 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-/// Something that is asked of one pool or several.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Command {
     /// Units, for somebody who waits for the answer.
@@ -22,46 +21,22 @@ pub enum Command {
     /// Units come back, or are no longer wanted.
     Release(Box<Release>),
     /// Somebody who waited has seen that its units are set aside.
-    Claim {
-        /// The pools of the request.
-        parts: Vec<(PoolName, TicketId)>,
-    },
+    Claim { parts: Vec<(PoolName, TicketId)> },
     /// Somebody was gone before it could hear of its units.
-    Unclaim {
-        pool: PoolName,
-        ticket: TicketId,
-        epoch: Epoch,
-    },
-    Heartbeat {
-        pool: PoolName,
-        ticket: TicketId,
-        epoch: Epoch,
-    },
+    Unclaim { pool: PoolName, ticket: TicketId, epoch: Epoch },
+    /// A holder is still there.
+    Heartbeat { pool: PoolName, ticket: TicketId, epoch: Epoch },
     /// The time of a ticket is over, by the database's clock.
-    Lapsed {
-        pool: PoolName,
-        ticket: TicketId,
-    },
-    /// A probe counted the sessions of a holder.
-    Probed {
-        pool: PoolName,
-        ticket: TicketId,
-        /// The doubt in which it was asked about: an answer to an earlier one says nothing.
-        doubted_at: Timestamp,
-        sessions: u32,
-    },
-    Configure {
-        /// These; the name says which pool.
-        settings: Box<Settings>,
-    },
+    Lapsed { pool: PoolName, ticket: TicketId },
+    /// A probe counted the sessions of a holder, in the doubt that began then: an answer to an earlier one says nothing.
+    Probed { pool: PoolName, ticket: TicketId, doubted_at: Timestamp, sessions: u32 },
+    /// Other settings for the pool that they name.
+    Configure { settings: Box<Settings> },
     /// Nothing but a turn of the queue.
-    Look {
-        pool: PoolName,
-    },
+    Look { pool: PoolName },
 }
 
 impl Command {
-    /// The pools that it is about.
     pub fn pools(&self) -> BTreeSet<PoolName> {
         match self {
             Self::Acquire(acquire) => acquire.parts.iter().map(|part| part.pool.clone()).collect(),
@@ -82,13 +57,10 @@ impl Command {
 pub struct Acquire {
     /// Names the request if it is new.
     pub request: TicketId,
-    /// What is asked of each pool.
     pub parts: Vec<Part>,
     pub holder: Holder,
     pub class: Class,
-    /// The table that will be read.
     pub table: String,
-    /// The hint of the statement.
     pub hint: Option<String>,
     /// Set when the holder will send heartbeats: how long it may be silent.
     pub lease_for: Option<Duration>,
@@ -98,7 +70,6 @@ pub struct Acquire {
     pub call: Option<String>,
 }
 
-/// What a request asks of one pool.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Part {
     pub pool: PoolName,
@@ -112,20 +83,14 @@ pub struct Part {
     pub least: Option<NonZeroU32>,
 }
 
-/// Which tickets are given back.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ReleaseBy {
-    Run {
-        dag_id: String,
-        run_id: String,
-    },
-    /// The one of a holder.
+    Run { dag_id: String, run_id: String },
     Holder(Holder),
     Ticket(TicketId),
 }
 
 impl ReleaseBy {
-    /// Whether this ticket is among them.
     pub fn names(&self, ticket: &Ticket) -> bool {
         match self {
             Self::Run { dag_id, run_id } => ticket.holder.is_of(dag_id, run_id),
@@ -147,44 +112,34 @@ pub struct Release {
     pub call: Option<String>,
 }
 
-/// The answer to a [`Command`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Answer {
-    Admitted {
-        /// In each pool.
-        parts: Vec<Admitted>,
-        /// Whether they were there before.
-        is_duplicate: bool,
-    },
-    /// In the queue.
+    /// The units are there, in each pool; a duplicate has had them before.
+    Admitted { parts: Vec<Admitted>, is_duplicate: bool },
+    /// The request stands in the queue.
     Waits(Box<Waits>),
     /// No, and waiting does not help.
-    Refused {
-        pool: PoolName,
-        reason: Reason,
-    },
-    /// Given back, or not.
+    Refused { pool: PoolName, reason: Reason },
+    /// What was given back, if anything was.
     Released(Released),
     /// The holder still has its units.
     Alive,
     /// There is no such ticket any more, or a later attempt of its holder has it.
     Gone,
+    /// There is nothing more to say.
     Done,
     /// Ask again in a pass over these pools as well.
     Wider(BTreeSet<PoolName>),
 }
 
-/// How full a pool is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Level {
-    /// The units in use.
     pub usage: u64,
     pub limit: u64,
     pub max_units: u32,
 }
 
 impl Level {
-    /// With so much in use at this instant.
     pub fn of(settings: &Settings, usage: u64, at: Timestamp) -> Self {
         let Settings { max_units, capacity, zone, .. } = settings;
         let max_units = max_units_at(*max_units, capacity, zone, at);
@@ -207,12 +162,10 @@ impl Level {
         }
     }
 
-    /// What may still be given out.
     pub fn available(self) -> u64 {
         self.limit.saturating_sub(self.usage)
     }
 
-    /// How much more is in use than may be.
     pub fn over_by(self) -> u64 {
         self.usage.saturating_sub(self.limit)
     }
@@ -222,38 +175,29 @@ impl Level {
 pub struct Admitted {
     pub pool: PoolName,
     pub ticket: Ticket,
-    /// How full the pool is with it.
     pub level: Level,
 }
 
-/// A place in the queue.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Waits {
-    /// The pool that it waits for.
     pub pool: PoolName,
     /// The tickets that wait, one in each pool that it does not have yet.
     pub tickets: Vec<(PoolName, TicketId)>,
-    /// The units that were asked for.
     pub requested: u64,
     /// Its place, from 1.
     pub position: u32,
     pub reason: Reason,
-    /// How full the pool is.
     pub level: Level,
     /// How long it is likely to wait, if that can be said.
     pub estimate: Option<Estimate>,
-    /// When to ask again.
     pub wait_seconds: u32,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Released {
     pub released: bool,
-    /// The units that came back.
     pub units: u64,
-    /// Whether it was still in the queue.
     pub cancelled_waiting: bool,
-    /// How full the pool is now.
     pub level: Level,
 }
 

@@ -35,13 +35,10 @@ impl Policy {
     }
 }
 
-/// Somebody in the queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Claimant {
     pub ticket: TicketId,
-    /// What it would like to have.
     pub asked: NonZeroU32,
-    /// The least that would do.
     pub least: NonZeroU32,
     pub weight: Weight,
     /// The units that it has already, when it only wants more.
@@ -49,7 +46,6 @@ pub struct Claimant {
 }
 
 impl Claimant {
-    /// What a ticket of the queue asks for.
     pub fn of(ticket: &Ticket) -> Self {
         // More comes whole or not at all: what it has is what a part of it would be.
         let (asked, least) = match ticket.upgrade.filter(|_| ticket.state.counts()) {
@@ -67,7 +63,6 @@ impl Claimant {
 
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
-    /// How much may be in use.
     pub limit: u64,
     pub usage: u64,
     /// The queue, the first first.

@@ -25,7 +25,6 @@ const HORIZON: usize = 20_000;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RunKind {
     pub dag_id: String,
-    /// The table that it reads.
     pub table: String,
     pub parallel: NonZeroU32,
 }
@@ -80,7 +79,6 @@ impl RunTimes {
         );
     }
 
-    /// Remembers a run of this kind.
     pub fn add_seconds(&mut self, kind: RunKind, seconds: u32) {
         self.all.add(seconds);
         let tables = self.works.entry(kind.dag_id.clone()).or_default();
@@ -108,7 +106,6 @@ impl RunTimes {
     }
 }
 
-/// When somebody of the queue is likely to start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Estimate {
     /// In every second case it waits no longer than this.
@@ -117,11 +114,9 @@ pub struct Estimate {
     pub p90: Duration,
 }
 
-/// What the estimate rests on.
 #[derive(Clone, Copy, Debug)]
 pub struct Situation<'a> {
     pub now: Timestamp,
-    /// How much may be in use.
     pub limit: u64,
     pub usage: u64,
     pub run_times: &'a RunTimes,
@@ -202,9 +197,7 @@ fn left_of(expected: Duration, since: Timestamp, now: Timestamp) -> Duration {
 /// How a poller is told to wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pace {
-    /// Not less than this.
     pub least: Duration,
-    /// Not more than this.
     pub most: Duration,
 }
 

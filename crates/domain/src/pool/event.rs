@@ -11,36 +11,22 @@ use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
 
+/// How a ticket ended. `GaveUp` also ends the tickets of a request in its other pools.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
-    /// Its holder gave it back.
-    Released {
-        /// Whether the holder said that its work had failed.
-        failed: bool,
-    },
-    /// An operator gave it back.
-    ByOperator {
-        by: String,
-        reason: String,
-    },
-    /// A probe saw no session of it.
+    Released { failed: bool },
+    ByOperator { by: String, reason: String },
     ByProbe,
-    /// Its units were not claimed.
     Unclaimed,
-    /// It was held for longer than the pool allows.
     HeldTooLong,
-    /// Its holder no longer asked.
     StoppedAsking,
-    /// Its holder gave up, or another pool of its request did.
     GaveUp,
-    /// The pool became too small for it.
     ExceedsPool,
     PoolRemoved,
 }
 
 impl End {
-    /// What this does to the ticket's state.
     pub const fn change(&self) -> Change {
         match self {
             Self::Released { .. } | Self::ByOperator { .. } | Self::PoolRemoved => Change::Release,
@@ -74,65 +60,34 @@ pub enum Event {
     Snapshot { settings: Box<Settings>, tickets: Vec<Ticket> },
     /// Somebody stands in the queue.
     Enqueued { ticket: Box<Ticket> },
-    /// Somebody in the queue asked again.
-    Asked {
-        ticket: TicketId,
-        asked: NonZeroU32,
-        /// The least that would do.
-        least: NonZeroU32,
-        weight: Weight,
-        /// Until when it will ask again.
-        ask_by: Timestamp,
-    },
-    Granted {
-        ticket: TicketId,
-        parallel: NonZeroU32,
-        /// Until when it has to be claimed.
-        ask_by: Timestamp,
-    },
-    /// The holder has heard of its units.
+    /// Somebody in the queue asked again, and promised to do so until `ask_by`.
+    Asked { ticket: TicketId, asked: NonZeroU32, least: NonZeroU32, weight: Weight, ask_by: Timestamp },
+    /// Units are set aside for it, until `ask_by`.
+    Granted { ticket: TicketId, parallel: NonZeroU32, ask_by: Timestamp },
+    /// The holder has heard of its units, in this call.
     Claimed {
         ticket: TicketId,
-        /// In this call.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<String>,
     },
-    /// The holder was gone before it could hear of them.
-    Unclaimed {
-        ticket: TicketId,
-        /// Until when it has to be claimed again.
-        ask_by: Timestamp,
-    },
-    /// The same holder asked again for what it has.
+    /// The holder was gone before it could hear of them. It may claim them until `ask_by`.
+    Unclaimed { ticket: TicketId, ask_by: Timestamp },
+    /// The same holder asked again for what it has, so the epoch of its ticket grows.
     Reacquired {
-        /// Of this ticket; its epoch grows.
         ticket: TicketId,
-        /// In this call.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<String>,
     },
     /// It gave some back, or got the rest of what it asked for.
-    Resized {
-        ticket: TicketId,
-        parallel: NonZeroU32,
-        /// What it asks for now.
-        asked: NonZeroU32,
-    },
-    /// It would like to have more, or not any longer.
-    Wanted {
-        ticket: TicketId,
-        /// So much in all; none to leave the queue.
-        parallel: Option<NonZeroU32>,
-    },
+    Resized { ticket: TicketId, parallel: NonZeroU32, asked: NonZeroU32 },
+    /// It would like to have so much in all; or no longer more than it has.
+    Wanted { ticket: TicketId, parallel: Option<NonZeroU32> },
     /// It was not heard of for too long.
     Doubted { ticket: TicketId },
     /// It was heard of again.
     Confirmed { ticket: TicketId },
-    Ended {
-        ticket: TicketId,
-        /// In this way.
-        end: End,
-    },
+    /// It has no units and wants none any more.
+    Ended { ticket: TicketId, end: End },
 }
 
 impl Event {
@@ -154,7 +109,6 @@ impl Event {
         }
     }
 
-    /// The ticket that it is about.
     pub fn ticket(&self) -> Option<TicketId> {
         match self {
             Self::Configured { .. } | Self::Snapshot { .. } => None,
@@ -178,9 +132,7 @@ impl Event {
 pub struct Record {
     /// The pass: each has one number more than the one before.
     pub version: i64,
-    /// The place within the pass.
     pub seq: i32,
-    /// When it was decided.
     pub at: Timestamp,
     /// Whom it is about; none for the pool as a whole.
     pub holder: Option<Holder>,

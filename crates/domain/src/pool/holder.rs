@@ -24,7 +24,6 @@ pub struct Holder {
     "{part} must be {least} to {LONGEST_NAME} characters ({LONGEST_BYTES} bytes) without control characters"
 )]
 pub struct BadHolder {
-    /// The name of the part.
     pub part: &'static str,
     least: usize,
 }
@@ -66,7 +65,6 @@ impl Holder {
         self.map_index
     }
 
-    /// Whether this is a holder of that run.
     pub fn is_of(&self, dag_id: &str, run_id: &str) -> bool {
         self.dag_id == dag_id && self.run_id == run_id
     }

@@ -32,43 +32,25 @@ impl PartialEq for Ledger {
 /// An event that cannot have happened: the log, or whoever wrote it, is damaged.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Contradiction {
-    /// The event is about a ticket that there is not.
     #[error("{kind} of the ticket {ticket}, which is not there")]
     NoTicket { kind: &'static str, ticket: TicketId },
-    /// The ticket cannot be changed so.
     #[error("{kind} of the ticket {ticket}, which is {state}")]
     WrongState { kind: &'static str, ticket: TicketId, state: State },
-    /// The holder has a ticket already.
     #[error("a second ticket {ticket} of the holder {holder}")]
     SecondTicket { ticket: TicketId, holder: Holder },
-    /// A record is missing or there twice.
     #[error("the record {found} follows upon {last}")]
-    Gap {
-        /// The version of the last record.
-        last: i64,
-        found: i64,
-    },
-    /// A record of a pass is missing or there twice.
+    Gap { last: i64, found: i64 },
     #[error("the record {found} of the pass {version} follows upon the record {last}")]
-    Missing {
-        version: i64,
-        /// The place of the last record in its pass.
-        last: i32,
-        found: i32,
-    },
-    /// A grant that the policy of the pool does not give.
+    Missing { version: i64, last: i32, found: i32 },
     #[error("a grant of {parallel} to the ticket {ticket}, which the policy does not give")]
     AgainstPolicy { ticket: TicketId, parallel: NonZeroU32 },
-    /// A snapshot that is other than what came before it says.
     #[error("the snapshot {version} is not what follows from the records before it")]
     WrongSnapshot { version: i64 },
-    /// A grant for more than there is.
     #[error("{usage} units are in use after a grant to the ticket {ticket}, and {limit} may be")]
     OverAdmitted { ticket: TicketId, usage: u64, limit: u64 },
 }
 
 impl Ledger {
-    /// A pool that nobody has asked yet.
     pub fn new(settings: Settings, version: i64) -> Self {
         Self {
             settings,
@@ -81,7 +63,6 @@ impl Ledger {
         }
     }
 
-    /// A pool with its live tickets, as they are stored.
     pub fn restore(settings: Settings, version: i64, tickets: impl IntoIterator<Item = Ticket>) -> Self {
         let mut ledger = Self::new(settings, version);
         for ticket in tickets {
@@ -109,7 +90,6 @@ impl Ledger {
         self.settings = settings;
     }
 
-    /// The units in use.
     pub fn usage(&self) -> u64 {
         self.usage
     }
@@ -128,12 +108,10 @@ impl Ledger {
         self.tickets.get(&id)
     }
 
-    /// The one of this holder.
     pub fn of_holder(&self, holder: &Holder) -> Option<&Ticket> {
         self.holders.get(holder).and_then(|id| self.tickets.get(id))
     }
 
-    /// Those in the queue, the first first.
     pub fn queue(&self, now: Timestamp) -> Vec<&Ticket> {
         let mut queue: Vec<&Ticket> = self.tickets.values().filter(|ticket| ticket.is_queued()).collect();
         queue.sort_by_cached_key(|ticket| ticket.order(now));
@@ -146,12 +124,10 @@ impl Ledger {
         Event::Snapshot { settings: Box::new(self.settings.clone()), tickets }
     }
 
-    /// How long things took in the past.
     pub fn run_times(&self) -> &RunTimes {
         &self.run_times
     }
 
-    /// The same, to be added to.
     pub fn run_times_mut(&mut self) -> &mut RunTimes {
         &mut self.run_times
     }

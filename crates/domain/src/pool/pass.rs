@@ -27,7 +27,6 @@ pub use lapse::{STOPPED_ASKING, expires_at};
 pub struct Outcome {
     /// An answer to each command, in their order.
     pub answers: Vec<Answer>,
-    /// What goes into the log of each pool.
     pub records: BTreeMap<PoolName, Vec<Record>>,
     /// The tickets that changed or were heard of, as they are now.
     pub tickets: BTreeMap<PoolName, BTreeMap<TicketId, Ticket>>,

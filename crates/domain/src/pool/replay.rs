@@ -11,11 +11,8 @@ use std::num::NonZeroU32;
 
 #[derive(Clone, PartialEq, Debug)]
 pub struct Audit {
-    /// The state in which it ends.
     pub ledger: Ledger,
-    /// How many records were followed.
     pub records: u64,
-    /// The greatest usage on the way.
     pub peak: u64,
 }
 

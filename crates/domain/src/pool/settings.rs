@@ -12,7 +12,6 @@ use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// The longest name of a pool.
 const LONGEST: usize = 64;
 
 /// The most windows of a pool; more would be slow to look through and impossible to understand.
@@ -29,7 +28,6 @@ pub const DEFAULT_DEGREE: NonZeroU32 = match NonZeroU32::new(16) {
 #[serde(try_from = "String", into = "String")]
 pub struct PoolName(String);
 
-/// Not fit to be the name of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "the name of a pool is 1 to {LONGEST} of A-Z, a-z, 0-9, `_`, `-` and `.`, starting with a letter or digit"
@@ -75,16 +73,13 @@ impl fmt::Display for PoolName {
     }
 }
 
-/// Who paused a pool, when and why.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Pause {
     pub by: String,
     pub reason: String,
-    /// When.
     pub at: Timestamp,
 }
 
-/// All that is set about a pool.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Settings {
     pub name: PoolName,
@@ -106,11 +101,9 @@ pub struct Settings {
     pub default_degree: NonZeroU32,
     /// How many sets of servers a session may use: 2 for whatever sorts, groups or joins.
     pub server_sets: u8,
-    /// How it is given out.
     pub policy: Policy,
     /// Set while nothing is to start.
     pub paused: Option<Pause>,
-    /// Other numbers of units at other times of day.
     pub capacity: Vec<Capacity>,
     /// Where the clocks hang that those times are read from.
     pub zone: Zone,
@@ -125,7 +118,6 @@ pub struct Settings {
     pub claim_for: Duration,
 }
 
-/// Settings that make no sense.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{field}: {why}")]
 pub struct BadSettings {
@@ -158,7 +150,6 @@ impl Settings {
         }
     }
 
-    /// Whether they make sense together.
     pub fn check(&self) -> Result<(), BadSettings> {
         let bad = |field, why: String| Err(BadSettings { field, why });
         let within = |duration: Duration, least: u64, most: u64| {
@@ -192,7 +183,6 @@ impl Settings {
         Ok(())
     }
 
-    /// How many units may be in use at this instant.
     pub fn limit_at(&self, at: Timestamp) -> u64 {
         let max_units = max_units_at(self.max_units, &self.capacity, &self.zone, at);
         admit_limit(max_units, self.threshold_percent)

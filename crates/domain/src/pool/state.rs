@@ -19,11 +19,9 @@ crate::words! {
     #[derive(Hash, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum State {
-        /// In the queue.
         Waiting = "waiting",
         /// Its units are set aside until its holder hears of them.
         Granted = "granted",
-        /// Its holder has its units.
         Running = "running",
         /// Its holder has not been heard of for too long.
         Suspect = "suspect",
@@ -34,21 +32,16 @@ crate::words! {
     }
 }
 
-/// What can happen to a ticket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change {
     Grant,
-    /// Its holder has heard of them.
     Claim,
     /// Its holder was gone before it could hear of them.
     Unclaim,
-    /// It was not heard of for too long.
     Doubt,
-    /// It was heard of again.
     Confirm,
     Release,
     Lapse,
-    /// It is taken out of the queue.
     Cancel,
 }
 
@@ -84,7 +77,6 @@ impl State {
         matches!(self, Self::Granted | Self::Running | Self::Suspect)
     }
 
-    /// Whether nothing can happen to it any more.
     pub const fn has_ended(self) -> bool {
         matches!(self, Self::Released | Self::Expired | Self::Cancelled)
     }

@@ -40,7 +40,6 @@ pub fn story(at: Timestamp, event: &Event, ticket: Option<&Ticket>) -> Option<St
     }
 }
 
-/// The sentence for a new peak.
 pub fn peak(pool: &str, units: u64) -> String {
     format!("Peak usage: {units} connections ({pool})")
 }

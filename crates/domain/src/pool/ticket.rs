@@ -37,7 +37,6 @@ impl fmt::Display for TicketId {
     }
 }
 
-/// Not the id of a ticket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the id of a lease is a UUID such as 018f3c5e-1d2b-7cc3-9b1a-6f0a4e7d2c11")]
 pub struct BadTicketId;
@@ -66,13 +65,10 @@ impl<'de> Deserialize<'de> for TicketId {
 /// More than a holder has: it goes on with what it has and queues for the difference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Upgrade {
-    /// What it would like to have.
     pub parallel: NonZeroU32,
-    /// Since when.
     pub since: Timestamp,
 }
 
-/// One request of one holder for units of one pool.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Ticket {
     /// Its id, which is that of the lease.
@@ -85,25 +81,18 @@ pub struct Ticket {
     pub holder: Holder,
     pub state: State,
     pub class: Class,
-    /// What a degree of parallelism costs.
     pub weight: Weight,
     pub asked: NonZeroU32,
-    /// The least that would do.
     pub least: NonZeroU32,
     /// What it has; none in the queue.
     pub granted: Option<NonZeroU32>,
-    /// More, if it would like to have more than it has.
     pub upgrade: Option<Upgrade>,
     /// Grows with every attempt of its holder: who comes with an older one is a ghost.
     #[serde(with = "epoch")]
     pub epoch: Epoch,
-    /// When it came.
     pub enqueued_at: Timestamp,
-    /// When it got its units.
     pub granted_at: Option<Timestamp>,
-    /// When its holder heard of them.
     pub claimed_at: Option<Timestamp>,
-    /// Since when it is in doubt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doubted_at: Option<Timestamp>,
     /// Until when its holder promised to ask again; in the queue, or before it has heard of its units.
@@ -113,7 +102,6 @@ pub struct Ticket {
     pub lease_for: Option<Duration>,
     /// The table that it reads, which with the DAG says how long it will take.
     pub table: String,
-    /// The hint of its statement.
     pub hint: Option<String>,
     /// The call that brought it, or that last asked for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -121,7 +109,6 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// The units that it has.
     pub fn units(&self) -> u64 {
         self.granted.filter(|_| self.state.counts()).map_or(0, |granted| self.weight.units(granted))
     }
@@ -142,7 +129,6 @@ impl Ticket {
         self.state == State::Waiting || (self.upgrade.is_some() && self.state.counts())
     }
 
-    /// Since when it stands there.
     pub fn queued_since(&self) -> Timestamp {
         match (&self.upgrade, self.state) {
             (Some(upgrade), state) if state.counts() => upgrade.since,
@@ -162,7 +148,6 @@ impl Ticket {
         (self.class.rank(since, now), since, self.request)
     }
 
-    /// Whether it has less than it asked for.
     pub fn is_downgraded(&self) -> bool {
         self.granted.is_some_and(|granted| granted < self.asked)
     }

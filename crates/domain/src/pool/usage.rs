@@ -4,25 +4,19 @@ use crate::time::Timestamp;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// How long a step is.
 pub const STEP: Duration = Duration::from_secs(300);
 
 /// A step is a peak when nothing in so long before it was as full.
 pub const PEAK_OF: Duration = Duration::from_secs(24 * 3600);
 
-/// What was seen of a pool during one step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UsageStep {
     /// When it began.
     pub at: Timestamp,
-    /// The fewest units in use.
     pub least: u64,
-    /// The most.
     pub most: u64,
     pub total: u64,
-    /// How many samples there were.
     pub samples: u64,
-    /// The most that waited.
     pub most_waiting: u64,
 }
 

@@ -21,7 +21,6 @@ crate::words! {
     }
 }
 
-/// How a request would like to run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shape {
     /// The degree of parallelism of each session.
@@ -46,7 +45,6 @@ pub struct Weight {
 impl Weight {
     pub const PLAIN: Self = Self { base: 0, per: NonZeroU32::MIN };
 
-    /// The units at this value of the lever.
     pub fn units(self, lever: NonZeroU32) -> u64 {
         u64::from(self.base) + u64::from(self.per.get()) * u64::from(lever.get())
     }

@@ -17,7 +17,6 @@ use super::remote::{Report, Said, understand};
 use serde_json::{Map, Value};
 
 crate::words! {
-    /// Which dialect a server speaks.
     #[derive(Default)]
     pub enum Dialect {
         #[default]
@@ -35,7 +34,6 @@ pub enum Asked {
     Look,
 }
 
-/// A job as nexrender describes it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RemoteJob {
     pub id: String,
@@ -138,7 +136,6 @@ fn output(fields: &Map<String, Value>) -> Option<String> {
     copy.get("output")?.as_str().map(str::to_owned)
 }
 
-/// The first of these that is a text.
 fn text<'a>(fields: &'a Map<String, Value>, names: &[&str]) -> Option<&'a str> {
     names.iter().find_map(|name| fields.get(*name)?.as_str()).filter(|text| !text.is_empty())
 }

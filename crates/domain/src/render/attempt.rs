@@ -6,9 +6,7 @@ use super::status::Status;
 crate::words! {
     pub enum AttemptOutcome {
         Completed = "completed",
-        /// The render was given up.
         Failed = "failed",
-        /// Nobody wanted it any more.
         Cancelled = "cancelled",
         Retried = "retried",
         /// The worker was to stop.

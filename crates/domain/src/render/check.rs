@@ -41,13 +41,9 @@ pub struct Probe {
 
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Video {
-    /// What it is encoded with.
     pub codec: String,
-    /// How its pixels are stored.
     pub pixel_format: Option<String>,
-    /// Its width in pixels.
     pub width: u32,
-    /// Its height in pixels.
     pub height: u32,
     /// The shape of its pixels.
     pub sample_aspect_ratio: Option<String>,
@@ -58,19 +54,14 @@ pub struct Video {
     pub average_rate: Option<Rate>,
     /// How many frames its container promises.
     pub frames: Option<u64>,
-    /// How many packets there are.
     pub packets: Option<u64>,
-    /// How long it is, in seconds.
     pub seconds: Option<f64>,
-    /// Whether it is a picture that is only attached.
     pub is_attached: bool,
 }
 
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Sound {
-    /// Samples per second.
     pub sample_rate: Option<u32>,
-    /// How long it is, in seconds.
     pub seconds: Option<f64>,
 }
 
@@ -89,7 +80,6 @@ pub struct Shares {
     pub silent: Option<f64>,
 }
 
-/// Compares a file with a profile.
 pub fn check(probe: &Probe, profile: &Profile) -> Verdict {
     let mut verdict = Verdict::default();
     verdict.fail_unless(

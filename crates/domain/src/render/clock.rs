@@ -6,7 +6,6 @@ use super::phase::Phase;
 use crate::time::Timestamp;
 use std::time::Duration;
 
-/// How long each may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Clocks {
     /// How long a job may wait for a node; without one it waits for as long as it takes.
@@ -30,7 +29,6 @@ impl Default for Clocks {
     }
 }
 
-/// When something happened to a job in nexrender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Seen {
     pub phase: Phase,
@@ -42,7 +40,6 @@ pub struct Seen {
     pub changed_at: Timestamp,
 }
 
-/// What a look at the clocks says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     Fine,

@@ -28,7 +28,6 @@ pub const COPY_MODULE: &str = "@nexrender/action-copy";
 /// The layer of a flag that has no line in the mapping is called like the flag.
 const FLAG_KEY: &str = "Flag";
 
-/// What a job is made of.
 #[derive(Clone, Copy, Debug)]
 pub struct Ingredients<'a> {
     pub uid: Uid,
@@ -44,28 +43,15 @@ pub struct Ingredients<'a> {
     pub tags: Option<&'a str>,
 }
 
-/// Something that is wrong with a job.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Problem {
-    /// The name of the composition would break the script.
     Composition(String),
-    /// The data is for another composition.
-    OtherComposition {
-        named: String,
-        /// What the profile is for.
-        profile: String,
-    },
-    /// A field that the mapping does not know.
+    OtherComposition { named: String, profile: String },
     NotMapped(Field),
-    /// A field that the mapping wants and the data does not have.
     Missing(Field),
-    /// A field whose text comes from the mapping alone.
     Expression(Field),
-    /// An image that cannot be used.
     Image(Field, String),
-    /// Something that nobody has allowed.
     NotAllowed(String),
-    /// A path that is none.
     Path(String),
 }
 
@@ -98,15 +84,12 @@ impl fmt::Display for Problem {
     }
 }
 
-/// All that is wrong with a job.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub struct BadDocument {
-    /// At least one.
     pub problems: Vec<Problem>,
 }
 
 impl BadDocument {
-    /// The stable code of the first of them.
     pub fn code(&self) -> Code {
         self.problems.first().map_or(Code::BadRenderData, Problem::code)
     }
@@ -119,7 +102,6 @@ impl fmt::Display for BadDocument {
     }
 }
 
-/// Makes the job, or names all that is wrong.
 pub fn build(ingredients: Ingredients<'_>) -> Result<Value, BadDocument> {
     let Ingredients { profile, allow, gfx, .. } = ingredients;
     let mut problems = Vec::new();

@@ -7,57 +7,39 @@ crate::words! {
     pub enum Failure {
         /// Our own rules refuse the data, the mapping or a name in it.
         Refused = "refused",
-        /// The template is not where it should be.
         TemplateMissing = "template_missing",
-        /// Another file that the render needs is not there.
         AssetMissing = "asset_missing",
         /// The template has no such composition, layer or property, or cannot be read.
         TemplateNotFit = "template_not_fit",
-        /// nexrender does not take the job.
         Rejected = "rejected",
         /// nexrender has a job of this name that is somebody else's.
         NameTaken = "name_taken",
         /// nexrender does not answer, or with an error of its own.
         NexrenderDown = "nexrender_down",
-        /// nexrender knows nothing of the job.
         Lost = "lost",
-        /// No node took the job in time.
         NotPicked = "not_picked",
         /// The node reports an error that may pass.
         RenderFailed = "render_failed",
-        /// It renders for longer than it may.
         TimedOut = "timed_out",
-        /// Nothing was heard of the job for too long.
         Stalled = "stalled",
-        /// Somebody has cancelled the job in nexrender.
         RemoteCancelled = "remote_cancelled",
         /// The file is missing, damaged or not what the profile says.
         OutputInvalid = "output_invalid",
-        /// The NAS cannot be written now.
         NasFailed = "nas_failed",
-        /// The NAS will not take the file.
         NasRefused = "nas_refused",
-        /// Another file has the final name.
         OutputConflict = "output_conflict",
-        /// Its workers vanished, one after the other.
         WorkerLost = "worker_lost",
-        /// nexrender does not accept our secret.
         WrongSecret = "wrong_secret",
-        /// Whatever answers at the address is not nexrender.
         NotNexrender = "not_nexrender",
-        /// A path of a node has no place here.
         PathNotMapped = "path_not_mapped",
         /// Where the NAS should be there is an empty folder.
         NasNotMounted = "nas_not_mounted",
-        /// A program that looks at files cannot be run.
         ToolMissing = "tool_missing",
-        /// Something that has no class of its own.
         Unexpected = "unexpected",
     }
 }
 
 impl Failure {
-    /// The stable code of the class.
     pub const fn code(self) -> Code {
         match self {
             Self::Refused => Code::BadRenderData,
@@ -91,14 +73,12 @@ impl Failure {
 /// The most characters of a message that are kept; some nodes send their whole log.
 pub const MESSAGE_CHARS_MAX: usize = 4_000;
 
-/// Something that went wrong with one render.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trouble {
     /// Its class, which decides what is done.
     pub failure: Failure,
     /// Its code, which may be finer.
     pub code: Code,
-    /// What is shown to people.
     pub message: String,
 }
 

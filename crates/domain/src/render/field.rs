@@ -3,7 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The highest number of a slot or flag.
 pub const NUMBER_MAX: u16 = 999;
 
 /// A field, under the name that it has in a mapping.
@@ -16,22 +15,14 @@ pub const NUMBER_MAX: u16 = 999;
 /// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Field {
-    /// `Slot 3 - name`: one of several of a kind, such as a seat at a table.
-    Slot {
-        /// Which, from 1. Numbers may be left out.
-        number: u16,
-        name: String,
-    },
+    /// `Slot 3 - name`: one of several of a kind, such as a seat at a table. Numbers begin at 1 and may have gaps.
+    Slot { number: u16, name: String },
     /// `Single - table_id`: there is one.
     Single { name: String },
     /// `Flag 3`: an image.
-    Flag {
-        /// Which, from 1.
-        number: u16,
-    },
+    Flag { number: u16 },
 }
 
-/// The text names no field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "a field is written `Slot 1 - name`, `Single - name` or `Flag 1`, with numbers from 1 to {NUMBER_MAX}"

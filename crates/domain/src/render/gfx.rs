@@ -11,23 +11,18 @@ pub const GFX_BYTES_MAX: usize = 5_000_000;
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct GfxData {
-    /// The composition, where the data names one.
     pub composition: Option<String>,
-    /// The slots that are there.
     pub slots: BTreeSet<u16>,
     /// What each field says; none where the data has null.
     pub fields: BTreeMap<Field, Option<String>>,
 }
 
-/// Data that cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadGfx {
     #[error("the data has {bytes} bytes, and {GFX_BYTES_MAX} are allowed")]
     TooLarge { bytes: usize },
-    /// Not JSON.
     #[error("the data is not JSON: {why}")]
     NotJson { why: String },
-    /// All that is wrong with it.
     #[error("{}", problems.join("; "))]
     Malformed { problems: Vec<String> },
 }

@@ -41,7 +41,6 @@ use std::time::Duration;
 /// A render that loses more workers than this is worth a look.
 pub const RECOVERIES_TOLD_AFTER: u32 = 3;
 
-/// A render as its row has it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Render {
     pub id: RenderId,
@@ -53,7 +52,6 @@ pub struct Render {
     /// The epoch in which its last job was submitted, or was about to be; none when there is no job to go on with.
     pub job: Option<Epoch>,
     pub counts: Counts,
-    /// Not before then.
     pub run_after: Timestamp,
     /// When it is on air.
     pub deadline: Option<Timestamp>,
@@ -64,7 +62,6 @@ pub struct Render {
 }
 
 impl Render {
-    /// A render that nobody has touched.
     pub fn new(id: RenderId, now: Timestamp) -> Self {
         Self {
             id,
@@ -92,18 +89,15 @@ impl Render {
         may_go_on && self.job == Some(epoch)
     }
 
-    /// Whether it is to be cancelled and can be.
     fn is_to_be_cancelled(&self) -> bool {
         self.cancel_requested_at.is_some() && self.phase != Phase::Publishing
     }
 }
 
-/// What is counted of a render.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     /// Claims that were not given back.
     pub attempts: u32,
-    /// How often its worker has vanished.
     pub recoveries: u32,
     /// Failures to talk to nexrender.
     pub submit: u32,
@@ -112,7 +106,6 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// What was counted of a stage.
     pub const fn of(&self, stage: Stage) -> u32 {
         match stage {
             Stage::Submit => self.submit,
@@ -121,7 +114,6 @@ impl Counts {
         }
     }
 
-    /// One more of a stage.
     fn count(&mut self, stage: Stage) -> u32 {
         let count = match stage {
             Stage::Submit => &mut self.submit,
@@ -133,30 +125,22 @@ impl Counts {
     }
 }
 
-/// Why a render failed, for people.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reason {
     pub code: Code,
-    /// In words.
     pub message: String,
 }
 
-/// What can happen to a render.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Event {
-    Claim {
-        by: ProcessId,
-    },
+    /// A worker takes it.
+    Claim { by: ProcessId },
     /// Somebody does not want it any more.
     Cancel,
     /// Somebody looks whether its worker has vanished.
     Lapse,
     /// Its worker has something to say. Whoever lost the lease is not heard.
-    Work {
-        /// The lease as it was given.
-        fence: Fence,
-        work: Work,
-    },
+    Work { fence: Fence, work: Work },
 }
 
 /// What a worker can say about its render. A request to cancel is seen with whatever it says first.
@@ -220,7 +204,6 @@ pub enum Act {
 }
 
 crate::words! {
-    /// Whether the licence of a dropped job can be used again.
     pub enum Slot {
         /// The job is not running.
         Free = "free",
@@ -228,7 +211,6 @@ crate::words! {
         BusyUntilItEnds = "busy",
     }
 
-    /// What becomes of the file of a dropped job.
     pub enum File {
         /// It is good and only could not be published: somebody may retry that.
         Keep = "keep",
@@ -236,7 +218,6 @@ crate::words! {
     }
 }
 
-/// Something that a person should hear of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Concern {
     /// A failure that does not mend itself.
@@ -244,13 +225,9 @@ pub enum Concern {
     /// Its workers vanish, one after the other.
     Recovered { recoveries: u32 },
     /// It is tried again only when it should be on air.
-    Late {
-        /// When it should be.
-        deadline: Timestamp,
-    },
+    Late { deadline: Timestamp },
 }
 
-/// What becomes of a render.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Decision {
     /// The row as it is to be; none when nothing is written.
@@ -269,14 +246,11 @@ impl Decision {
     }
 }
 
-/// What holds for all renders.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Policy {
-    /// What is tried again, and when.
     pub patience: Patience,
     /// How often a render is claimed at most, whatever the reasons.
     pub attempts_max: u32,
-    /// How often its worker may vanish.
     pub recoveries_max: u32,
     /// After how many times somebody hears of it.
     pub recoveries_told_after: u32,

@@ -35,7 +35,6 @@ crate::words! {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MappingRow {
-    /// The composition that is rendered.
     pub composition: String,
     /// The field: `Slot 1 - name`, `Single - table_id` or `Flag 1`.
     pub field_name: String,
@@ -51,7 +50,6 @@ pub struct MappingRow {
     /// Of an expression, its text; of an image, the folder of those that are given by name only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// Whether a render may go without it.
     #[serde(default)]
     pub optional: bool,
     /// What becomes of it then; texts are cleared where nobody says otherwise.
@@ -67,35 +65,23 @@ pub struct Line {
     /// The composition that has it, where it is not the one that is rendered.
     pub composition: Option<String>,
     pub target: Target,
-    /// Whether a render may go without it.
     pub is_optional: bool,
-    /// What becomes of it then.
     pub unused: Unused,
 }
 
-/// What a field becomes, with all that takes.
+/// What a field becomes, with all that takes. Images that are given by name only lie in `folder`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Target {
-    Text {
-        property: String,
-    },
-    Image {
-        /// The folder of those that are given by name only.
-        folder: Option<NodePath>,
-    },
-    Expression {
-        property: String,
-        expression: String,
-    },
+    Text { property: String },
+    Image { folder: Option<NodePath> },
+    Expression { property: String, expression: String },
 }
 
-/// The mapping of one composition.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Mapping {
     pub lines: BTreeMap<Field, Line>,
 }
 
-/// Rows that are no mapping: all that is wrong with them.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub struct BadMapping {
     /// Which row, from 1, and why.

@@ -9,7 +9,6 @@ const BYTES_MAX: usize = 255;
 /// What is put around a name while the file is written: `.<name>.<uid>.part`.
 const PART_BYTES: usize = "...part".len() + Uid::BYTES_MAX;
 
-/// What a name is that has nothing in it.
 const UNTITLED: &str = "untitled";
 
 /// Names that Windows gives to devices, with or without an ending.

@@ -8,7 +8,6 @@ use crate::code::Code;
 use crate::lease::Lease;
 use crate::time::Timestamp;
 
-/// Why an order changes nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OrderRefusal {
@@ -19,10 +18,8 @@ pub enum OrderRefusal {
     TooLate,
     #[error("a worker has the render, it is {status}")]
     AtWork { status: Status },
-    /// No worker has it, so there is nobody to take it from.
     #[error("no worker has the render, it is {status}")]
     NotHeld { status: Status },
-    /// Nothing is left to do.
     #[error("the render is completed, and its file is published")]
     Completed,
 }
@@ -32,7 +29,6 @@ impl OrderRefusal {
         Code::RenderOrderRefused
     }
 
-    /// What the reader can do about it.
     pub const fn fix(&self) -> &'static str {
         match self {
             Self::Ended { .. } => "there is nothing to cancel; to render it once more, retry it",
@@ -44,7 +40,6 @@ impl OrderRefusal {
     }
 }
 
-/// Whether a render may still be cancelled.
 pub fn may_cancel(render: &Render) -> Result<(), OrderRefusal> {
     match (render.status, render.phase) {
         (status, _) if status.is_terminal() => Err(OrderRefusal::Ended { status }),

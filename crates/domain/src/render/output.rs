@@ -23,7 +23,6 @@ const PATH_CHARS_MAX: usize = 259;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct BroadcastDate(Date);
 
-/// The text is no day.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{text:?} is not a day such as 2026-11-15")]
 pub struct BadBroadcastDate {
@@ -68,31 +67,26 @@ impl FromStr for BroadcastDate {
     }
 }
 
-/// The names of a render's file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Output {
-    /// The folder of its day.
     pub folder: String,
     pub name: String,
     /// Its name while it is written, beside the final one.
     pub part: String,
 }
 
-/// What the names of a file are made of.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
     pub uid: Uid,
     pub composition: &'a str,
     /// The ending, without a dot.
     pub extension: &'a str,
-    /// Its day.
     pub date: BroadcastDate,
     /// The folder of all output, as people on Windows write it; a long one leaves less room for the name.
     pub folder: &'a str,
 }
 
 impl Output {
-    /// The names of a file.
     pub fn of(source: Source<'_>) -> Self {
         let folder = source.date.to_string();
         let before = source.folder.encode_utf16().count() + folder.len() + 2;

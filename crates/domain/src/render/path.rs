@@ -10,7 +10,6 @@ use std::fmt;
 /// Longer paths are not looked at.
 const CHARS_MAX: usize = 4_096;
 
-/// Where a path of a node begins.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Root {
     /// `D:\`
@@ -36,19 +35,14 @@ pub struct NodePath {
     parts: Vec<String>,
 }
 
-/// A path that cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadPath {
-    /// It does not say where it begins.
     #[error("{path:?} is not a whole path such as D:\\a, \\\\host\\share\\a, /a or file:///D:/a")]
     NotWhole { path: String },
-    /// It leads out of where it should be.
     #[error("{path:?} has .. in it")]
     Parent { path: String },
-    /// A part that no file can have as its name.
     #[error("{part:?} is not fit to be a part of a path")]
     Part { part: String },
-    /// An address that cannot be decoded.
     #[error("{path:?} has a % without two hexadecimal digits behind it, or is no text")]
     Uri { path: String },
 }
@@ -100,7 +94,6 @@ impl NodePath {
         Ok(Self { root, parts })
     }
 
-    /// A file or folder in it.
     pub fn join(&self, part: &str) -> Result<Self, BadPath> {
         let separators: &[char] = &['/', '\\'];
         if part.is_empty() || part == "." || part.contains(separators) || part.chars().any(char::is_control) {
@@ -140,7 +133,6 @@ impl NodePath {
         self.root != Root::Slash
     }
 
-    /// Its last part.
     pub fn file_name(&self) -> Option<&str> {
         self.parts.last().map(String::as_str)
     }

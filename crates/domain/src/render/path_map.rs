@@ -12,7 +12,6 @@ pub struct LocalPath {
 }
 
 impl LocalPath {
-    /// Reads `/mnt/nas`.
     pub fn parse(text: &str) -> Result<Self, BadPath> {
         let shown = || text.chars().take(80).collect::<String>();
         let Some(rest) = text.strip_prefix('/') else { return Err(BadPath::NotWhole { path: shown() }) };
@@ -37,7 +36,6 @@ impl LocalPath {
         Ok(joined)
     }
 
-    /// Whether it is `folder` or lies in it.
     pub fn is_in(&self, folder: &Self) -> bool {
         self.parts.starts_with(&folder.parts)
     }
@@ -61,19 +59,16 @@ pub struct PathMap {
     lines: Vec<PathLine>,
 }
 
-/// Two lines of a map contradict each other.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{folder} is in the map of paths twice")]
 pub struct BadPathMap {
     pub folder: String,
 }
 
-/// Why a path has no counterpart.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NoPath {
     #[error("no line of the map of paths covers {path}")]
     NotMapped { path: String },
-    /// What it would be there is not a path.
     #[error(transparent)]
     Bad(#[from] BadPath),
 }

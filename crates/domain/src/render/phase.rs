@@ -19,13 +19,11 @@ crate::words! {
         Rendering = "rendering",
         /// The node encodes, copies or cleans up.
         Encoding = "encoding",
-        /// The file is looked at.
         Validating = "validating",
         /// The file is copied beside its final place.
         Copying = "copying",
         /// From here on the file may have its final name.
         Publishing = "publishing",
-        /// The file has its final name.
         Published = "published",
     }
 }
@@ -59,7 +57,6 @@ impl Phase {
         }
     }
 
-    /// Whether nexrender is at work.
     pub const fn is_remote(self) -> bool {
         matches!(self, Self::WaitingForNode | Self::NodePreparing | Self::Rendering | Self::Encoding)
     }

@@ -7,7 +7,6 @@ use std::time::Duration;
 /// So many looks in vain, one after the other, and the worker is idle.
 const EMPTY_MAX: u32 = 10;
 
-/// How long a worker sleeps between looks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Polling {
     /// Right after there was a render.

@@ -11,11 +11,9 @@ use std::time::Duration;
 /// The least size of a file where nobody says otherwise. A clip of pure black has 9 kB and is a good one.
 pub const BYTES_MIN: u64 = 1_000;
 
-/// Whether a file has sound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Audio {
-    /// It must not.
     None,
     /// It must, with 48 kHz.
     Required,
@@ -30,11 +28,9 @@ pub enum Decoding {
     /// It is: the only way to see holes in the middle.
     #[default]
     On,
-    /// It is not.
     Off,
 }
 
-/// What is known of a composition.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
@@ -45,7 +41,6 @@ pub struct Profile {
     pub name_in_template: Option<String>,
     /// The After Effects project, as nodes see it.
     pub template: String,
-    /// The output module of After Effects.
     pub output_module: String,
     /// The render settings of After Effects, if not its default ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -56,13 +51,9 @@ pub struct Profile {
     /// What ffprobe calls the container.
     #[serde(default = "mp4")]
     pub container: String,
-    /// Its width in pixels.
     pub width: u32,
-    /// Its height in pixels.
     pub height: u32,
-    /// Its frames per second.
     pub rate: Rate,
-    /// What its video may be encoded with.
     #[serde(default = "h264")]
     pub codecs: BTreeSet<String>,
     /// How its pixels may be stored; empty when that does not matter.
@@ -71,7 +62,6 @@ pub struct Profile {
     /// How long it is, if it always is.
     #[serde(default, with = "crate::duration::optional_text", skip_serializing_if = "Option::is_none")]
     pub duration: Option<Duration>,
-    /// The least bytes that its file has.
     #[serde(default = "bytes_min")]
     pub bytes_min: u64,
     #[serde(default)]
@@ -116,12 +106,10 @@ impl fmt::Display for BadProfile {
 }
 
 impl Profile {
-    /// What the template calls it.
     pub fn in_template(&self) -> &str {
         self.name_in_template.as_deref().unwrap_or(&self.composition)
     }
 
-    /// Looks at everything and names all that is wrong.
     pub fn check(&self) -> Result<(), BadProfile> {
         let mut problems = Vec::new();
         let mut bad = |field, why: &str| problems.push((field, why.to_owned()));
@@ -172,7 +160,6 @@ impl Profile {
     }
 }
 
-/// Whether a path is that of an After Effects project.
 pub(super) fn is_project(path: &NodePath) -> bool {
     let name = path.file_name().unwrap_or_default().to_lowercase();
     name.ends_with(".aep") || name.ends_with(".aepx")

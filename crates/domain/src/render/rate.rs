@@ -26,19 +26,16 @@ pub struct Rate {
 pub struct BadRate;
 
 impl Rate {
-    /// Frames in seconds.
     pub fn new(frames: u32, seconds: u32) -> Result<Self, BadRate> {
         let divisor = greatest_common_divisor(frames, seconds);
         let part = |number: u32| number.checked_div(divisor).and_then(NonZeroU32::new).ok_or(BadRate);
         Ok(Self { frames: part(frames)?, seconds: part(seconds)? })
     }
 
-    /// Frames per second, nearly.
     pub fn per_second(self) -> f64 {
         f64::from(self.frames.get()) / f64::from(self.seconds.get())
     }
 
-    /// How long a frame is, in seconds.
     pub fn frame_seconds(self) -> f64 {
         1.0 / self.per_second()
     }

@@ -6,18 +6,12 @@ use super::phase::Phase;
 
 #[derive(Clone, PartialEq, Debug)]
 pub enum Report {
-    At {
-        phase: Phase,
-        /// How far, in percent, as it was said.
-        percent: Option<f64>,
-    },
+    /// It has come so far; the percentage is as it was said.
+    At { phase: Phase, percent: Option<f64> },
     /// It is done. That does not mean that the file is good.
     Finished,
-    Failed {
-        failure: Failure,
-        /// In its own words.
-        message: String,
-    },
+    /// It failed, in its own words.
+    Failed { failure: Failure, message: String },
     /// Somebody has cancelled it there.
     Cancelled,
     /// There is no such job.
@@ -29,7 +23,6 @@ pub enum Report {
 /// What nexrender has to say about one job, before it is understood.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Said<'a> {
-    /// The name of the job.
     pub uid: &'a str,
     pub state: &'a str,
     pub percent: Option<f64>,

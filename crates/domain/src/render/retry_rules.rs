@@ -50,27 +50,17 @@ pub enum Job {
     New,
 }
 
-/// What is done about a failure.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Remedy {
     /// Nothing: the render has failed.
     GiveUp,
-    Again {
-        stage: Stage,
-        retries: u32,
-        /// When.
-        backoff: Backoff,
-        job: Job,
-    },
-    /// It is not the render's fault: it goes back as if nobody had claimed it, and the worker claims nothing more until
-    /// somebody has mended the configuration.
-    StopClaiming {
-        /// When others may have it.
-        backoff: Backoff,
-    },
+    /// It is tried again, unless the stage has failed too often.
+    Again { stage: Stage, retries: u32, backoff: Backoff, job: Job },
+    /// It is not the render's fault: it goes back as if nobody had claimed it, for others to take after the wait, and
+    /// the worker claims nothing more until somebody has mended the configuration.
+    StopClaiming { backoff: Backoff },
 }
 
-/// How patient we are with renders.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Patience {
     retries: u32,
@@ -94,12 +84,10 @@ impl Patience {
         })
     }
 
-    /// How often something is tried again.
     pub const fn retries(&self) -> u32 {
         self.retries
     }
 
-    /// What is done about a failure of this class.
     pub fn remedy(&self, failure: Failure) -> Remedy {
         let again = |stage, retries, backoff, job| Remedy::Again { stage, retries, backoff, job };
         let timeout_retries = self.retries.min(TIMEOUT_RETRIES_MAX);

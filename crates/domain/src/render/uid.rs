@@ -43,16 +43,13 @@ pub struct Uid {
     epoch: Epoch,
 }
 
-/// The job is none of ours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("not the name of a job of ours, such as rq-4711-2")]
 pub struct NotAUid;
 
 impl Uid {
-    /// The most bytes that it can have.
     pub const BYTES_MAX: usize = "rq--".len() + 20 + 20;
 
-    /// The name of what `render` submits in `epoch`.
     pub const fn new(render: RenderId, epoch: Epoch) -> Self {
         Self { render, epoch }
     }

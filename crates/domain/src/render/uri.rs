@@ -37,7 +37,6 @@ pub fn encode(path: &NodePath) -> String {
 #[error("the address has a % without two hexadecimal digits behind it, or is no text")]
 pub struct BadUri;
 
-/// The text that an address stands for.
 pub fn decode(uri: &str) -> Result<String, BadUri> {
     let mut bytes = Vec::with_capacity(uri.len());
     let mut rest = uri.as_bytes();

@@ -13,7 +13,6 @@ pub struct Hands {
     pub working: u32,
     /// Places at the farm that those have.
     pub places: u32,
-    /// How many of these are free.
     pub free: u32,
 }
 
@@ -43,33 +42,16 @@ impl Hands {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wait {
-    /// It is tried again then, because it failed before.
-    NextAttempt {
-        /// When.
-        at: Timestamp,
-    },
-    /// Whoever ordered it does not want it sooner.
-    NotBefore {
-        /// When.
-        at: Timestamp,
-    },
+    NextAttempt { at: Timestamp },
+    NotBefore { at: Timestamp },
     NoWorker,
-    /// There are workers, and none of them takes renders.
     NobodyTakes,
-    NoPlace {
-        places: u32,
-    },
-    /// Those before it get the places that are free.
-    Behind {
-        /// How many are before it.
-        ahead: u64,
-    },
-    /// Nothing is in its way.
+    NoPlace { places: u32 },
+    Behind { ahead: u64 },
     Next,
 }
 
 impl Wait {
-    /// The stable word of the reason.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::NextAttempt { .. } => "next_attempt",

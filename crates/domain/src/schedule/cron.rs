@@ -97,7 +97,6 @@ impl Cron {
         None
     }
 
-    /// Whether this local time is a tick.
     pub fn matches(&self, local: DateTime) -> bool {
         self.matches_day(local.date())
             && self.hours.has(local.hour())
@@ -175,7 +174,6 @@ impl fmt::Display for Cron {
 /// The three letters by which days of the week are named, Sunday first.
 pub(super) const WEEKDAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 
-/// The letters of a weekday.
 pub(super) fn weekday_name(day: Weekday) -> &'static str {
     WEEKDAYS[usize::try_from(day.to_sunday_zero_offset()).unwrap_or(0) % 7]
 }

@@ -19,13 +19,10 @@ use std::time::Duration;
 /// How late a tick may be before it counts as missed, unless the schedule says otherwise.
 pub const GRACE: Duration = Duration::from_secs(60);
 
-/// Most windows of one schedule.
 pub const WINDOWS_MAX: usize = 20;
 
-/// Most parameters of one schedule.
 pub const PARAMETERS_MAX: usize = 100;
 
-/// Longest template, in characters.
 pub const TEMPLATE_CHARS_MAX: usize = 2500;
 
 /// Two ticks so far apart have another instant, and another date.
@@ -46,11 +43,8 @@ const FAR: Duration = Duration::from_secs(1_000 * 24 * 3600);
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Schedule {
     pub name: String,
-    /// The job that it launches.
     pub job: String,
-    /// When: a cron expression.
     pub cron: String,
-    /// In which time zone.
     pub zone: String,
     /// When it may fire at all; always when there is none.
     pub windows: Vec<String>,
@@ -67,32 +61,25 @@ pub struct Schedule {
     pub parameters: Vec<(String, String)>,
 }
 
-/// One part of a schedule is wrong.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{part}: {why}")]
 pub struct BadSchedule {
     /// Which part, by the name of its field.
     pub part: String,
-    /// What is wrong with it.
     pub why: String,
 }
 
 impl BadSchedule {
-    /// This part is wrong because of that.
     pub fn new(part: impl Into<String>, why: impl ToString) -> Self {
         Self { part: part.into(), why: why.to_string() }
     }
 }
 
-/// A schedule that was understood.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Plan {
     pub timetable: Timetable,
-    /// What becomes of missed ones.
     pub missed: MissedRuns,
-    /// What becomes of one while an earlier one still runs.
     pub overlap: Overlap,
-    /// How late one may be before it counts as missed.
     pub grace: Duration,
     parameters: Vec<(String, Template)>,
 }
@@ -135,14 +122,12 @@ impl Schedule {
         self
     }
 
-    /// What becomes of ticks outside of the windows.
     #[must_use]
     pub fn outside(mut self, outside: Outside) -> Self {
         self.outside = outside.to_string();
         self
     }
 
-    /// What becomes of ticks that nobody fired in time.
     #[must_use]
     pub fn missed(mut self, missed: MissedRuns) -> Self {
         self.missed = missed.to_string();
@@ -156,7 +141,6 @@ impl Schedule {
         self
     }
 
-    /// How late a tick may be before it counts as missed.
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;

@@ -31,7 +31,6 @@ crate::words! {
         Wait = "wait",
     }
 
-    /// What became of a tick.
     pub enum TickOutcome {
         Fired = "fired",
         /// An execution of an earlier tick had not ended.
@@ -42,7 +41,6 @@ crate::words! {
     }
 }
 
-/// The word is none of those that there are.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{word:?} is none of {known}")]
 pub struct UnknownWord {

@@ -29,7 +29,6 @@ enum Part {
     Date { days: i32 },
 }
 
-/// A placeholder is not understood.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "the placeholder {found:?} is not understood; there are ${{tick}}, ${{tick.date}}, and ${{tick.date-Nd}} and \

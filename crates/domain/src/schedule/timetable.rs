@@ -11,7 +11,6 @@ const WINDOWS_PER_LOOK_MAX: u32 = 2000;
 
 const RESOLUTION: Duration = Duration::from_micros(1);
 
-/// When a schedule fires.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Timetable {
     cron: Cron,
@@ -26,7 +25,6 @@ impl Timetable {
         Self { cron, zone, windows, outside }
     }
 
-    /// The zone of its local times.
     pub fn zone(&self) -> &Zone {
         &self.zone
     }

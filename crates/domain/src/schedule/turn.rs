@@ -30,7 +30,6 @@ pub struct Standing {
     pub is_waiting: bool,
 }
 
-/// What a decision rests on beside that.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Circumstances {
     pub now: Timestamp,
@@ -40,18 +39,14 @@ pub struct Circumstances {
     pub has_room: bool,
 }
 
-/// Why a tick did not fire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Passed {
-    /// Nobody was there in time.
     Missed,
     /// So many were missed that those before this one are not recorded.
     MissedMany,
-    /// An execution of an earlier tick had not ended.
     Skipped,
 }
 
-/// A tick that did not fire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PassedTick {
     pub at: Timestamp,
@@ -59,7 +54,6 @@ pub struct PassedTick {
 }
 
 impl Passed {
-    /// The outcome that is recorded.
     pub const fn outcome(self) -> TickOutcome {
         match self {
             Self::Missed | Self::MissedMany => TickOutcome::Missed,
@@ -67,7 +61,6 @@ impl Passed {
         }
     }
 
-    /// In words, for people.
     pub const fn reason(self) -> &'static str {
         match self {
             Self::Missed => "nobody fired it in time",
@@ -79,11 +72,8 @@ impl Passed {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Turn {
-    /// The tick that fires now.
     pub fires: Option<Timestamp>,
-    /// The ticks that did not, in order.
     pub passed: Vec<PassedTick>,
-    /// Where the schedule stands then.
     pub standing: Standing,
 }
 

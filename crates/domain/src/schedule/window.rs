@@ -50,7 +50,6 @@ crate::words! {
     }
 }
 
-/// Why a text is not a window.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{text:?} is not a window such as 22:00-06:00 or MON-FRI 08:30-17:00: {why}")]
 pub struct BadWindow {
@@ -61,7 +60,6 @@ pub struct BadWindow {
 const ALL_DAYS: u8 = 0b111_1111;
 
 impl Window {
-    /// Whether a local time lies within.
     pub fn contains(&self, local: DateTime) -> bool {
         let opened = |date: Option<Date>| date.is_some_and(|date| self.opens_on(date.weekday()));
         let (today, yesterday) = (Some(local.date()), local.date().yesterday().ok());
@@ -75,7 +73,6 @@ impl Window {
         }
     }
 
-    /// When it opens next, after this instant.
     pub(super) fn next_opening(&self, after: Timestamp, zone: &Zone) -> Option<Timestamp> {
         let first = zone.local(after)?.date().yesterday().ok()?;
         (0..10)

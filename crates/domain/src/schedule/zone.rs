@@ -11,7 +11,6 @@ use std::str::FromStr;
 #[serde(try_from = "String", into = "String")]
 pub struct Zone(TimeZone);
 
-/// There is no such zone.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("there is no time zone {name:?}; write it as the IANA database does, such as Asia/Seoul or UTC")]
 pub struct UnknownZone {
@@ -19,7 +18,6 @@ pub struct UnknownZone {
 }
 
 impl Zone {
-    /// The zone without any shift.
     pub const UTC: Self = Self(TimeZone::UTC);
 
     pub fn name(&self) -> &str {

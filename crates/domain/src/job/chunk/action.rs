@@ -2,7 +2,6 @@
 
 use crate::item::{ErrorKind, Phase};
 
-/// What to do next.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
     /// Process this item, and tell [`Chunk::processed`](super::Chunk::processed).
@@ -14,29 +13,24 @@ pub enum Action {
     /// Announce [`Chunk::take_skips`](super::Chunk::take_skips), commit, and tell
     /// [`Chunk::committed`](super::Chunk::committed).
     Commit,
-    /// Roll back.
     RollBack,
-    /// Nothing is left to do.
     Done,
     /// The step has failed. What was not committed is rolled back.
     Fail(Failure),
 }
 
-/// How processing an item went.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Processed {
     /// Something came out.
     Output,
     /// Nothing came out, on purpose.
     Filtered,
-    /// It failed.
     Failed(ErrorKind),
 }
 
 /// An item that was left out, and what was being done with it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Skip {
-    /// What was being done.
     pub phase: Phase,
     /// Which item; for a read, which failed read of this chunk.
     pub index: usize,
@@ -45,26 +39,19 @@ pub struct Skip {
 /// An attempt that failed and is followed by another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Retry {
-    /// What was being done.
     pub phase: Phase,
-    /// Which item, where it was one.
     pub index: Option<usize>,
-    /// How many attempts have failed.
     pub attempts: u32,
 }
 
-/// Why a step fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Failure {
-    /// What was being done.
     pub phase: Phase,
     /// Which item, where it was one; for a read, which failed read of this chunk.
     pub index: Option<usize>,
-    /// Why that is the end.
     pub reason: FailureReason,
 }
 
-/// Why an error is the end of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FailureReason {
     /// Such an error is neither skipped nor tried again.

@@ -8,7 +8,6 @@ use super::value::{ParameterType, ParameterValue};
 use regex::{Regex, RegexBuilder};
 use std::fmt;
 
-/// Longest pattern, in characters.
 pub const PATTERN_CHARS_MAX: usize = 500;
 
 /// Most memory that a pattern may take once it is compiled, in bytes.
@@ -31,28 +30,15 @@ pub struct Accepted {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ValueRefusal {
-    /// Not on the list.
     #[error("must be one of {allowed}")]
-    NotListed {
-        /// The list.
-        allowed: String,
-    },
-    /// The pattern does not match.
+    NotListed { allowed: String },
     #[error("must match the pattern {pattern} as a whole")]
-    NotMatching {
-        /// The pattern.
-        pattern: String,
-    },
-    /// It would lead to another folder.
+    NotMatching { pattern: String },
     #[error(
         "becomes a part of a path and must not {what}; if it may name any file, write `allow: path` for it in the \
          job file"
     )]
-    LeavesFolder {
-        /// What is wrong with it.
-        what: &'static str,
-    },
-    /// A program would take it for an option.
+    LeavesFolder { what: &'static str },
     #[error(
         "becomes an argument of a program and must not begin with \"-\"; if it may be an option, write \
          `allow: option` for it in the job file"
@@ -61,7 +47,6 @@ pub enum ValueRefusal {
 }
 
 impl Accepted {
-    /// Whether this value is accepted.
     pub fn check(&self, value: &ParameterValue) -> Result<(), ValueRefusal> {
         let text = value.stored_text();
         if self.one_of.contains(&text) {
@@ -119,25 +104,15 @@ pub struct Pattern {
     whole: Regex,
 }
 
-/// Why a text is not a pattern.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadPattern {
-    /// Longer than anybody needs.
     #[error("it has {chars} characters; {PATTERN_CHARS_MAX} are allowed")]
-    TooLong {
-        /// How long it is.
-        chars: usize,
-    },
-    /// It would need too much memory.
+    TooLong { chars: usize },
     #[error("it is too large; use smaller numbers of repetitions")]
     TooLarge,
-    /// Not a regular expression.
     #[error("it is not a regular expression: {why}")]
-    Syntax {
-        /// What is wrong with it.
-        why: String,
-    },
+    Syntax { why: String },
 }
 
 impl Pattern {
@@ -153,7 +128,6 @@ impl Pattern {
         Ok(Self { text: text.to_owned(), whole })
     }
 
-    /// Whether all of the value matches.
     pub fn matches(&self, value: &str) -> bool {
         self.whole.is_match(value)
     }

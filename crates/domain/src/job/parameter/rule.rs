@@ -10,62 +10,29 @@ use crate::job::next::RUN_ID;
 use crate::nearest::nearest;
 use std::fmt;
 
-/// A parameter that a job asks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParameterSpec {
-    /// Its name.
     pub name: String,
-    /// Its type.
     pub kind: ParameterType,
-    /// Whether the job cannot run without it.
     pub is_required: bool,
     /// Whether it tells one instance from another, unless the argument says otherwise.
     pub is_identifying: bool,
-    /// Which values it takes.
     pub accepted: Accepted,
 }
 
-/// One thing that is wrong with the parameters.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParameterProblem {
-    /// Out of bounds.
     #[error(transparent)]
     OutOfBounds(ParameterError),
-    /// Not there.
     #[error("parameter {name:?} is missing")]
-    Missing {
-        /// Which one.
-        name: String,
-    },
-    /// Of another type.
+    Missing { name: String },
     #[error("parameter {name:?} must be {wanted}, and is a {}", found.as_str())]
-    WrongType {
-        /// Which one.
-        name: String,
-        /// What the job asks for.
-        wanted: ParameterType,
-        /// What was given.
-        found: ParameterType,
-    },
-    /// Of the right type, and not accepted.
+    WrongType { name: String, wanted: ParameterType, found: ParameterType },
     #[error("parameter {name:?} {refusal}")]
-    NotAccepted {
-        /// Which one.
-        name: String,
-        /// Why.
-        refusal: ValueRefusal,
-    },
-    /// The job does not know it.
+    NotAccepted { name: String, refusal: ValueRefusal },
     #[error("the job has no parameter {name:?}{}; it has {known}", or_rather(nearest.as_deref()))]
-    Unknown {
-        /// Which one.
-        name: String,
-        /// Which of them was probably meant.
-        nearest: Option<String>,
-        /// Which there are.
-        known: String,
-    },
+    Unknown { name: String, nearest: Option<String>, known: String },
 }
 
 /// The parameters are not accepted. The text names everything that is wrong with them.

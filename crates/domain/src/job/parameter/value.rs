@@ -8,22 +8,16 @@ use std::str::FromStr;
 /// A value of one of the types that Spring Batch stores and that have a text of their own.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ParameterValue {
-    /// Text.
     Text(String),
-    /// A whole number.
     Long(i64),
-    /// A binary floating-point number.
     Double(f64),
-    /// A day.
     Date(Date),
-    /// A time of day.
     Time(Time),
     /// A day and a time of day, in no zone.
     DateTime(DateTime),
 }
 
 impl ParameterValue {
-    /// Its type.
     pub const fn kind(&self) -> ParameterType {
         match self {
             Self::Text(_) => ParameterType::Text,
@@ -40,7 +34,6 @@ impl ParameterValue {
         self.kind().java_class()
     }
 
-    /// Our own word for its type.
     pub const fn type_word(&self) -> &'static str {
         self.kind().as_str()
     }
@@ -81,7 +74,6 @@ impl ParameterValue {
     }
 }
 
-/// The stored text.
 impl fmt::Display for ParameterValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.stored_text())
@@ -105,28 +97,20 @@ from! {
     Date(Date), Time(Time), DateTime(DateTime),
 }
 
-/// The type of a parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ParameterType {
-    /// Text.
     Text,
-    /// A whole number of 64 bits.
     Long,
-    /// A binary floating-point number.
     Double,
-    /// A day.
     Date,
-    /// A time of day.
     Time,
     /// A day and a time of day, in no zone.
     DateTime,
 }
 
 impl ParameterType {
-    /// All types.
     pub const ALL: [Self; 6] = [Self::Text, Self::Long, Self::Double, Self::Date, Self::Time, Self::DateTime];
 
-    /// The word that is written on a command line and shown.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Text => "string",
@@ -150,7 +134,6 @@ impl ParameterType {
         }
     }
 
-    /// Reads a value of this type from its stored text.
     pub fn read(self, text: &str) -> Result<ParameterValue, BadValue> {
         let value = match self {
             Self::Text => Some(ParameterValue::Text(text.to_owned())),
@@ -163,7 +146,6 @@ impl ParameterType {
         value.ok_or(BadValue::NotOfType { wanted: self })
     }
 
-    /// What a value of it looks like.
     const fn description(self) -> &'static str {
         match self {
             Self::Text => "a string",
@@ -197,16 +179,8 @@ impl FromStr for ParameterType {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadValue {
-    /// We have no such type.
     #[error("there is no parameter type {word:?}; there are string, long, double, date, time and datetime")]
-    UnknownType {
-        /// What was written.
-        word: String,
-    },
-    /// The text does not fit the type.
+    UnknownType { word: String },
     #[error("the value is not {wanted}")]
-    NotOfType {
-        /// The type that was asked for.
-        wanted: ParameterType,
-    },
+    NotOfType { wanted: ParameterType },
 }

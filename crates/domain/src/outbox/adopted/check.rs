@@ -3,16 +3,13 @@
 use super::{AdoptedTable, Index, TableName, quote};
 use std::fmt;
 
-/// What a row can be.
 pub const STATUSES: [&str; 4] = ["PENDING", "SENDING", "PUBLISHED", "FAILED"];
 
-/// A column as it was found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FoundColumn {
     pub name: String,
     /// Its type, without length, as PostgreSQL writes it.
     pub type_name: String,
-    /// Whether it may be null.
     pub is_nullable: bool,
     /// Most characters, where that is limited.
     pub chars_max: Option<u32>,
@@ -20,7 +17,6 @@ pub struct FoundColumn {
     pub labels: Option<Vec<String>>,
 }
 
-/// A table as it was found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FoundTable {
     /// Whether it is an ordinary table: no view, no partitioned table.
@@ -36,9 +32,7 @@ pub struct FoundTable {
     pub user: String,
     /// Statuses that a check on the column does not allow.
     pub disallowed: Vec<String>,
-    /// Whether there are rows that somebody sends.
     pub has_sending: bool,
-    /// Whether there are rows that have FAILED.
     pub has_failed: bool,
 }
 
@@ -56,16 +50,12 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What was found out about a table.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Findings {
-    /// What has to be mended first.
     pub faults: Vec<Fault>,
-    /// What people ought to know.
     pub warnings: Vec<String>,
 }
 
-/// A column that is needed.
 struct Needed {
     name: &'static str,
     types: &'static [&'static str],

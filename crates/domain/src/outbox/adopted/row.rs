@@ -15,36 +15,29 @@ pub const EVENT_TYPE_HEADERS: [&str; 2] = ["eventType", "event_type"];
 /// Most bytes of the text in which headers stand. JSON may write one byte of a header in six, and marks around it.
 pub const HEADERS_TEXT_BYTES_MAX: usize = 8 * HEADER_BYTES_MAX;
 
-/// A row as it was claimed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClaimedRow {
     pub id: EventId,
     pub aggregate_id: String,
     pub payload: RowPayload,
-    /// Further words, as they stand there.
     pub headers: RowHeaders,
     /// When it was last changed before it was claimed.
     pub updated_at: Timestamp,
-    /// How often it was tried.
     pub attempts: u32,
 }
 
-/// The payload of a row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RowPayload {
     /// From a column of texts or JSON.
     Text(String),
     /// From a column of bytes.
     Bytes(Vec<u8>),
+    /// The column is null.
     Nothing,
-    /// So much that it was left where it is.
-    TooLarge {
-        /// How many bytes it has.
-        len: usize,
-    },
+    /// So many bytes that it was left where it is.
+    TooLarge { len: usize },
 }
 
-/// The headers of a row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RowHeaders {
     Text(String),
@@ -54,7 +47,6 @@ pub enum RowHeaders {
 }
 
 impl ClaimedRow {
-    /// How many bytes were fetched for it.
     pub fn bytes(&self) -> usize {
         let payload = match &self.payload {
             RowPayload::Text(text) => text.len(),
@@ -69,7 +61,6 @@ impl ClaimedRow {
     }
 }
 
-/// What is published of a row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RowContent {
     pub aggregate: Aggregate,
@@ -78,7 +69,6 @@ pub struct RowContent {
     pub payload: Payload,
 }
 
-/// What is published of a row, or why it cannot be.
 pub fn content(table: &AdoptedTable, row: &ClaimedRow) -> Result<RowContent, BadEvent> {
     let id = &row.aggregate_id;
     if id.is_empty() || id.len() > AGGREGATE_ID_BYTES_MAX {

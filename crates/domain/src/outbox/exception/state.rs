@@ -2,13 +2,10 @@
 
 use crate::time::Timestamp;
 
-/// What is to become of an excepted event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ExceptionState {
-    Waiting {
-        /// Not before this instant.
-        next_attempt_at: Timestamp,
-    },
+    /// It is tried again, and not before this instant.
+    Waiting { next_attempt_at: Timestamp },
     /// An earlier event of its aggregate comes first.
     Held,
     /// Nobody tries any more, until an operator says so.
@@ -23,7 +20,6 @@ impl ExceptionState {
         !matches!(self, Self::Skipped)
     }
 
-    /// When it is tried again, if it is.
     pub const fn next_attempt_at(self) -> Option<Timestamp> {
         match self {
             Self::Waiting { next_attempt_at } => Some(next_attempt_at),
@@ -46,10 +42,8 @@ crate::words! {
     #[derive(PartialOrd, Ord, Hash)]
     pub enum StateWord: "not understood; there are waiting, held, parked and skipped" {
         Waiting = "waiting",
-        /// An earlier event of its aggregate comes first.
         Held = "held",
         Parked = "parked",
-        /// It is never published.
         Skipped = "skipped",
     }
 }

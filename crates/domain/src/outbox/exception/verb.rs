@@ -3,10 +3,8 @@
 use super::super::event::{BadEvent, Headers, Payload, check_headers, check_payload, check_topic};
 use super::StateWord;
 
-/// What an operator may do with an excepted event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verb {
-    /// Never publish it.
     Skip,
     /// Try it again at once, as if it had never been refused.
     Replay,
@@ -58,7 +56,6 @@ impl Edit {
     }
 }
 
-/// Where an event goes instead.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Redirect {
     topic: String,

@@ -21,7 +21,6 @@ pub struct Place {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Lane(pub usize);
 
-/// How many were found, and the first of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Found<T> {
     pub count: u64,
@@ -59,7 +58,6 @@ impl<T: Ord> Found<T> {
     }
 }
 
-/// An event that came again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Repeated {
     pub id: EventId,
@@ -82,7 +80,6 @@ pub struct Excused {
     pub waiting: u64,
     pub held: u64,
     pub parked: u64,
-    /// Not to be published.
     pub skipped: u64,
 }
 
@@ -101,7 +98,6 @@ impl Excused {
     }
 }
 
-/// What was published, compared with what the table says.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Verdict {
     /// Whole records in the sink.
@@ -123,7 +119,6 @@ pub struct Verdict {
     pub foreign: u64,
     /// Places in the order of a slot that nothing has; an event that is no longer in the table may be missing there.
     pub gaps: Found<(Slot, Seq)>,
-    /// Not read yet.
     pub pending: u64,
     /// Read, and not in the sink for a reason.
     pub excused: Excused,

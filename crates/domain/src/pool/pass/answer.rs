@@ -15,7 +15,6 @@ use crate::time::Timestamp;
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-/// The queue of one pool as it stands.
 pub(super) struct Queue {
     places: HashMap<TicketId, (u32, Reason)>,
     estimates: HashMap<TicketId, Estimate>,

@@ -11,16 +11,13 @@ crate::words! {
         VideoStreams = "video streams",
         /// That no picture is only attached.
         AttachedPicture = "attached pictures",
-        /// What it is encoded with.
         Codec = "codec",
-        /// How its pixels are stored.
         PixelFormat = "pixel format",
         Resolution = "resolution",
         /// That its pixels are square.
         PixelShape = "shape of pixels",
         /// That it is not interlaced.
         FieldOrder = "field order",
-        /// Its frames per second.
         Rate = "frames per second",
         /// That all frames are equally long.
         ConstantRate = "constant frame rate",
@@ -30,22 +27,17 @@ crate::words! {
         /// That it has as many frames as it is long.
         Frames = "frames",
         Audio = "sound",
-        /// The sampling rate of the sound.
         SampleRate = "sampling rate",
         /// That sound and picture are equally long.
         AudioDuration = "duration of the sound",
         /// That every frame can be decoded.
         Decoding = "decoding",
-        /// How much of it is black.
         Black = "black",
-        /// How much of it stands still.
         Frozen = "standing still",
-        /// How much of it is silent.
         Silent = "silence",
     }
 }
 
-/// One thing that was found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
     pub check: Check,
@@ -61,19 +53,15 @@ impl fmt::Display for Finding {
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Verdict {
-    /// What makes the file a bad one.
     pub failures: Vec<Finding>,
-    /// What somebody might want to look at.
     pub warnings: Vec<Finding>,
 }
 
 impl Verdict {
-    /// Whether the file may be published.
     pub fn is_good(&self) -> bool {
         self.failures.is_empty()
     }
 
-    /// All failures as one text.
     pub fn message(&self) -> String {
         self.failures.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     }

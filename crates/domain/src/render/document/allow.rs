@@ -28,22 +28,18 @@ impl Default for AllowList {
 }
 
 impl AllowList {
-    /// Whether a template lies where templates lie.
     pub fn has_template(&self, path: &NodePath) -> bool {
         self.template_folders.iter().any(|folder| path.is_in(folder))
     }
 
-    /// Whether an asset lies where assets lie.
     pub fn has_asset(&self, path: &NodePath) -> bool {
         self.asset_folders.iter().chain(&self.template_folders).any(|folder| path.is_in(folder))
     }
 
-    /// Whether an address may begin so.
     pub fn has_scheme(&self, scheme: &str) -> bool {
         self.schemes.iter().any(|allowed| allowed.eq_ignore_ascii_case(scheme))
     }
 
-    /// Whether a module may run.
     pub fn has_module(&self, module: &str) -> bool {
         self.modules.iter().any(|allowed| allowed == module)
     }

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 /// What a name has behind it that has none of these.
 const DEFAULT_ENDING: &str = "png";
 
-/// The endings of images and clips.
 const ENDINGS: [&str; 15] = [
     "png", "jpg", "jpeg", "tif", "tiff", "psd", "tga", "exr", "gif", "bmp", "webp", "ai", "svg", "mov", "mp4",
 ];
@@ -19,14 +18,12 @@ pub(super) struct Source {
     ending: Option<String>,
 }
 
-/// Why it cannot be used.
 pub(super) enum Why {
     /// It is nothing that could be an image.
     Bad(String),
     NotAllowed(String),
 }
 
-/// What is wrong with the image of a field.
 pub(super) fn problem(field: &Field, why: Why) -> Problem {
     match why {
         Why::Bad(why) => Problem::Image(field.clone(), why),

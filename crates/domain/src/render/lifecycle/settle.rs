@@ -155,7 +155,6 @@ fn failed(render: &Render, trouble: &Trouble, slot: Slot) -> Decision {
     decision
 }
 
-/// Nobody wants it any more.
 pub(super) fn cancelled(render: &Render, slot: Slot) -> Decision {
     let mut next = render.clone();
     next.status = Status::Cancelled;
@@ -163,7 +162,6 @@ pub(super) fn cancelled(render: &Render, slot: Slot) -> Decision {
     Decision::write(next, drop_job(render.job, slot, File::Delete))
 }
 
-/// The file has its final name.
 pub(super) fn completed(render: &Render) -> Decision {
     let mut next = render.clone();
     next.phase = Phase::Published;

@@ -9,36 +9,23 @@ const CRON_CHARS_MAX: usize = 250;
 const MONTHS: [&str; 12] =
     ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
 
-/// Why an expression is not a cron expression.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadCron {
-    /// Longer than any that makes sense.
     #[error("the expression has {chars} characters; {CRON_CHARS_MAX} are allowed")]
     TooLong { chars: usize },
-    /// Not five or six fields.
     #[error(
         "there are {count} fields; write five (minute hour day month weekday), or six with the second first"
     )]
     Fields { count: usize },
-    /// Begins with `@` and is none of the known words.
     #[error("there is no {word:?}; there are @hourly, @daily, @weekly, @monthly and @yearly")]
     UnknownWord { word: String },
-    /// A part of a field is wrong.
     #[error("in the field for the {field}, {part:?}: {why}")]
-    Part {
-        field: &'static str,
-        /// Which part of its list.
-        part: String,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// No calendar has such a day.
+    Part { field: &'static str, part: String, why: String },
     #[error("no day of any year matches: the month does not have such a day")]
     Never,
 }
 
-/// A field: what it is called, its bounds and its names.
 struct Field {
     name: &'static str,
     min: u8,
@@ -101,7 +88,6 @@ impl FromStr for Cron {
     }
 }
 
-/// The fields that a word like `@daily` stands for.
 fn expand(text: &str) -> Result<&str, BadCron> {
     match text {
         "@hourly" => Ok("0 * * * *"),
@@ -179,7 +165,6 @@ fn digits(text: &str) -> Option<u8> {
     if is_number { text.parse().ok() } else { None }
 }
 
-/// As much of what was written as a message needs.
 fn short(text: &str) -> String {
     text.chars().take(24).collect()
 }
