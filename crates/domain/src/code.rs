@@ -9,75 +9,45 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// How a command of `tidemill` ends. Scripts depend on these numbers.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[repr(u8)]
-pub enum Exit {
-    /// Done.
-    Ok = 0,
-    /// Failed in a way that has no code of its own.
-    Failure = 1,
-    /// The command line or the configuration is wrong.
-    Usage = 2,
-    /// The named thing does not exist.
-    NotFound = 3,
-    /// Not authenticated, or not permitted.
-    Denied = 4,
-    /// The thing is not in a state that allows this.
-    Conflict = 5,
-    /// The server or the database cannot be reached.
-    Unreachable = 6,
-    /// Waited as long as was asked, and in vain.
-    TimedOut = 7,
-    /// The pool did not admit the request.
-    NotAdmitted = 8,
-    /// The execution ended FAILED.
-    ExecutionFailed = 10,
-    /// The execution ended STOPPED.
-    ExecutionStopped = 11,
-    /// The execution ended ABANDONED.
-    ExecutionAbandoned = 12,
+macro_rules! exits {
+    ($($number:literal $name:ident $meaning:literal;)+) => {
+        /// How a command of `tidemill` ends. Scripts depend on these numbers.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        #[repr(u8)]
+        pub enum Exit {
+            $(#[doc = $meaning] $name = $number,)+
+        }
+
+        impl Exit {
+            /// All exit codes, in order.
+            pub const ALL: [Self; [$($number),+].len()] = [$(Self::$name,)+];
+
+            /// The number that the shell sees.
+            pub const fn number(self) -> u8 {
+                self as u8
+            }
+
+            /// What it means, in a few words.
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Self::$name => $meaning,)+ }
+            }
+        }
+    };
 }
 
-impl Exit {
-    /// All exit codes, in order.
-    pub const ALL: [Self; 12] = [
-        Self::Ok,
-        Self::Failure,
-        Self::Usage,
-        Self::NotFound,
-        Self::Denied,
-        Self::Conflict,
-        Self::Unreachable,
-        Self::TimedOut,
-        Self::NotAdmitted,
-        Self::ExecutionFailed,
-        Self::ExecutionStopped,
-        Self::ExecutionAbandoned,
-    ];
-
-    /// The number that the shell sees.
-    pub const fn number(self) -> u8 {
-        self as u8
-    }
-
-    /// What it means, in a few words.
-    pub const fn meaning(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Failure => "unexpected failure",
-            Self::Usage => "wrong usage or configuration",
-            Self::NotFound => "not found",
-            Self::Denied => "not authenticated or not permitted",
-            Self::Conflict => "conflict or illegal state",
-            Self::Unreachable => "server or database unreachable",
-            Self::TimedOut => "wait timed out",
-            Self::NotAdmitted => "admission denied",
-            Self::ExecutionFailed => "execution FAILED",
-            Self::ExecutionStopped => "execution STOPPED",
-            Self::ExecutionAbandoned => "execution ABANDONED",
-        }
-    }
+exits! {
+    0 Ok "ok";
+    1 Failure "unexpected failure";
+    2 Usage "wrong usage or configuration";
+    3 NotFound "not found";
+    4 Denied "not authenticated or not permitted";
+    5 Conflict "conflict or illegal state";
+    6 Unreachable "server or database unreachable";
+    7 TimedOut "wait timed out";
+    8 NotAdmitted "admission denied";
+    10 ExecutionFailed "execution FAILED";
+    11 ExecutionStopped "execution STOPPED";
+    12 ExecutionAbandoned "execution ABANDONED";
 }
 
 macro_rules! codes {

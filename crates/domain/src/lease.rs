@@ -14,37 +14,25 @@
 
 use crate::process::ProcessId;
 use crate::time::Timestamp;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
-/// Counts the owners of one lease. A write that carries an old epoch comes from a ghost.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Epoch(i64);
+crate::newtype::numbers! {
+    /// Counts the owners of one lease. A write that carries an old epoch comes from a ghost.
+    #[derive(Serialize, Deserialize)]
+    #[serde(transparent)]
+    pub struct Epoch(i64);
+}
 
 impl Epoch {
     /// The epoch of a lease that nobody has held yet.
     pub const ZERO: Self = Self(0);
 
-    /// Wraps a stored epoch.
-    pub const fn new(epoch: i64) -> Self {
-        Self(epoch)
-    }
-
-    /// The wrapped number.
-    pub const fn get(self) -> i64 {
-        self.0
-    }
-
     /// The epoch of the next owner.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0.saturating_add(1))
-    }
-}
-
-impl fmt::Display for Epoch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
     }
 }
 

@@ -3,13 +3,14 @@
 //! Nothing here awaits, reads a clock, draws a random number, logs, or knows a database: whatever a rule
 //! needs is an argument, and its answer is a value. That is why every rule can be tested by properties.
 //!
-//! Reading order: [`words`] (how enums are declared), [`time`], [`process`] and [`lease`] (the one idea under all
-//! pillars), [`step_back`] (when the clock goes back), then [`backoff`] and [`poll`] (when to try again), [`duration`] and [`nearest`] (what people
-//! write), then [`item`], [`job`] and [`schedule`] (batch work), [`hint`] (what a statement asks of a database) and
+//! Reading order: [`words`] and `newtype` (how enums and ids are declared), [`time`], [`process`] and [`lease`] (the
+//! one idea under all pillars), [`step_back`] (when the clock goes back), then [`backoff`] and [`poll`] (when to try
+//! again), [`duration`] and [`nearest`] (what people write), then [`item`], [`job`] and [`schedule`] (batch work), [`hint`] (what a statement asks of a database) and
 //! [`pool`] (who may start), [`outbox`] and [`inbox`] (what is told to others, and what others have told), [`render`]
 //! (videos that outside programs make), then [`alert`] (when people are told), [`connection`] (who may connect when
 //! places are scarce) and [`access`] (who may do what), then [`audit`], [`code`] and [`chain`] (what people see).
 
+mod newtype;
 pub mod words;
 
 pub mod time;

@@ -11,30 +11,11 @@
 //! what rested on it can be given away at once.
 
 use crate::time::{Monotonic, Timestamp};
-use std::fmt;
 use std::time::Duration;
-use uuid::Uuid;
 
-/// One run of one process. Never reused: a restarted program has a new id.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct ProcessId(Uuid);
-
-impl ProcessId {
-    /// Wraps an id that came from the engine's id source or from a stored row.
-    pub const fn new(id: Uuid) -> Self {
-        Self(id)
-    }
-
-    /// The wrapped id.
-    pub const fn as_uuid(self) -> Uuid {
-        self.0
-    }
-}
-
-impl fmt::Display for ProcessId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
+crate::newtype::uuids! {
+    /// One run of one process. Never reused: a restarted program has a new id.
+    pub struct ProcessId;
 }
 
 /// Who a process is, for the people who look at the list.

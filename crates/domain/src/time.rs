@@ -1,10 +1,9 @@
 //! Instants and the clock that tells them. The trait is here, the only reader of the real clock is
 //! `engine::clock`; [`FakeClock`] is for tests, ours and our users'.
 
-use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// An instant in UTC with microsecond precision, which is what both databases store.
@@ -63,18 +62,7 @@ impl fmt::Display for Timestamp {
     }
 }
 
-impl Serialize for Timestamp {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Timestamp {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
-    }
-}
+crate::newtype::serde_as_text!(Timestamp);
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not an RFC 3339 instant such as 2026-11-15T12:00:00Z")]
@@ -149,24 +137,28 @@ impl FakeClock {
 
     /// Lets time pass, on the wall and monotonically.
     pub fn advance(&self, duration: Duration) {
-        let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reading = self.reading();
         reading.0 = reading.0.plus(duration);
         reading.1 = reading.1.saturating_add(duration);
     }
 
     /// Sets the wall clock only, as an administrator or a time server does.
     pub fn jump_to(&self, instant: Timestamp) {
-        self.reading.lock().unwrap_or_else(PoisonError::into_inner).0 = instant;
+        self.reading().0 = instant;
+    }
+
+    fn reading(&self) -> MutexGuard<'_, (Timestamp, Duration)> {
+        self.reading.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Clock for FakeClock {
     fn now(&self) -> Timestamp {
-        self.reading.lock().unwrap_or_else(PoisonError::into_inner).0
+        self.reading().0
     }
 
     fn monotonic(&self) -> Monotonic {
-        Monotonic(self.reading.lock().unwrap_or_else(PoisonError::into_inner).1)
+        Monotonic(self.reading().1)
     }
 }
 

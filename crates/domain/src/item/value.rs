@@ -70,17 +70,8 @@ impl fmt::Display for Value {
     }
 }
 
-macro_rules! from {
-    ($($variant:ident($type:ty)),+ $(,)?) => {
-        $(impl From<$type> for Value {
-            fn from(value: $type) -> Self {
-                Self::$variant(value.into())
-            }
-        })+
-    };
-}
-
-from! {
+crate::newtype::conversions! {
+    Value:
     Bool(bool),
     Long(i64), Long(i32), Long(u32), Long(i16), Long(u8),
     Double(f64), Double(f32),

@@ -18,27 +18,25 @@ pub const AGGREGATE_ID_BYTES_MAX: usize = 1000;
 /// Most characters of a topic, which is what Kafka allows.
 pub const TOPIC_CHARS_MAX: usize = 249;
 
-/// The number of an event in its table. Under the lock of one aggregate, later events have higher numbers.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct EventId(i64);
+crate::newtype::numbers! {
+    /// The number of an event in its table. Under the lock of one aggregate, later events have higher numbers.
+    #[derive(Default, Serialize, Deserialize)]
+    #[serde(transparent)]
+    pub struct EventId(i64);
+
+    /// The place of an event among those of its slot, from 1 on, as the relays have read them.
+    #[derive(Default, Serialize, Deserialize)]
+    #[serde(transparent)]
+    pub struct Seq(i64);
+
+    /// One of the 256 shares of the outbox.
+    #[derive(Serialize, Deserialize)]
+    #[serde(transparent)]
+    pub struct Slot(u8);
+}
 
 impl EventId {
     pub const ZERO: Self = Self(0);
-
-    pub const fn new(id: i64) -> Self {
-        Self(id)
-    }
-
-    pub const fn get(self) -> i64 {
-        self.0
-    }
-}
-
-impl fmt::Display for EventId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -53,22 +51,9 @@ impl FromStr for EventId {
     }
 }
 
-/// The place of an event among those of its slot, from 1 on, as the relays have read them.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Seq(i64);
-
 impl Seq {
     /// Before the first event of a slot.
     pub const ZERO: Self = Self(0);
-
-    pub const fn new(seq: i64) -> Self {
-        Self(seq)
-    }
-
-    pub const fn get(self) -> i64 {
-        self.0
-    }
 
     /// The place after this one.
     #[must_use]
@@ -77,24 +62,9 @@ impl Seq {
     }
 }
 
-impl fmt::Display for Seq {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-/// One of the 256 shares of the outbox.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Slot(u8);
-
 impl Slot {
     /// How many there are; they are not divided anew when relays come and go.
     pub const COUNT: usize = 256;
-
-    pub const fn new(slot: u8) -> Self {
-        Self(slot)
-    }
 
     /// The slot of an aggregate: the first byte of the MD5 of its id in UTF-8, which every language and PostgreSQL
     /// itself can compute.
@@ -108,18 +78,8 @@ impl Slot {
         Self(first)
     }
 
-    pub const fn get(self) -> u8 {
-        self.0
-    }
-
     pub fn all() -> impl Iterator<Item = Self> {
         (0..=u8::MAX).map(Self)
-    }
-}
-
-impl fmt::Display for Slot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
     }
 }
 

@@ -1,7 +1,6 @@
 //! A mark: which transactions had committed at an instant. On PostgreSQL it is a snapshot. SQLite has one writer at a
 //! time, so there an event counts as its own transaction and a mark is simply how far the ids had come.
 
-use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
@@ -109,18 +108,7 @@ impl FromStr for Mark {
     }
 }
 
-impl Serialize for Mark {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Mark {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
-    }
-}
+crate::newtype::serde_as_text!(Mark);
 
 #[cfg(test)]
 pub(super) mod tests {

@@ -8,25 +8,9 @@ use std::fmt;
 use std::str::FromStr;
 use uuid::Uuid;
 
-/// One relay, from joining to its end. Never used again.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct RelayId(Uuid);
-
-impl RelayId {
-    /// Wraps an id that came from the engine's id source or from a stored row.
-    pub const fn new(id: Uuid) -> Self {
-        Self(id)
-    }
-
-    pub const fn as_uuid(self) -> Uuid {
-        self.0
-    }
-}
-
-impl fmt::Display for RelayId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
+crate::newtype::uuids! {
+    /// One relay, from joining to its end. Never used again.
+    pub struct RelayId;
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]

@@ -24,8 +24,7 @@ pub const DEFAULT_DEGREE: NonZeroU32 = match NonZeroU32::new(16) {
 };
 
 /// The name of a pool, as people type it and as it stands in addresses and metrics.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PoolName(String);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -53,19 +52,7 @@ impl FromStr for PoolName {
     }
 }
 
-impl TryFrom<String> for PoolName {
-    type Error = BadPoolName;
-
-    fn try_from(text: String) -> Result<Self, BadPoolName> {
-        text.parse()
-    }
-}
-
-impl From<PoolName> for String {
-    fn from(name: PoolName) -> Self {
-        name.0
-    }
-}
+crate::newtype::serde_as_text!(PoolName);
 
 impl fmt::Display for PoolName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -10,31 +10,14 @@ use crate::duration;
 use crate::lease::Epoch;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// One ticket, or one request that has tickets of several pools.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct TicketId(Uuid);
-
-impl TicketId {
-    /// Wraps an id that came from the engine's id source or from a stored row.
-    pub const fn new(id: Uuid) -> Self {
-        Self(id)
-    }
-
-    pub const fn as_uuid(self) -> Uuid {
-        self.0
-    }
-}
-
-impl fmt::Display for TicketId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
+crate::newtype::uuids! {
+    /// One ticket, or one request that has tickets of several pools.
+    pub struct TicketId;
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -49,18 +32,7 @@ impl FromStr for TicketId {
     }
 }
 
-impl Serialize for TicketId {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&self.0)
-    }
-}
-
-impl<'de> Deserialize<'de> for TicketId {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
-    }
-}
+crate::newtype::serde_as_text!(TicketId);
 
 /// More than a holder has: it goes on with what it has and queues for the difference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -88,7 +60,6 @@ pub struct Ticket {
     pub granted: Option<NonZeroU32>,
     pub upgrade: Option<Upgrade>,
     /// Grows with every attempt of its holder: who comes with an older one is a ghost.
-    #[serde(with = "epoch")]
     pub epoch: Epoch,
     pub enqueued_at: Timestamp,
     pub granted_at: Option<Timestamp>,
@@ -150,18 +121,5 @@ impl Ticket {
 
     pub fn is_downgraded(&self) -> bool {
         self.granted.is_some_and(|granted| granted < self.asked)
-    }
-}
-
-mod epoch {
-    use crate::lease::Epoch;
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(epoch: &Epoch, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_i64(epoch.get())
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Epoch, D::Error> {
-        i64::deserialize(deserializer).map(Epoch::new)
     }
 }

@@ -1,6 +1,5 @@
 //! A rate of frames, exactly: 30000/1001 is not 30, and 29.97 is neither.
 
-use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
@@ -13,8 +12,7 @@ use std::str::FromStr;
 /// assert_eq!(ntsc.to_string(), "30000/1001");
 /// assert!("29.97".parse::<Rate>().is_err());
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Rate {
     frames: NonZeroU32,
     seconds: NonZeroU32,
@@ -67,19 +65,7 @@ impl FromStr for Rate {
     }
 }
 
-impl TryFrom<String> for Rate {
-    type Error = BadRate;
-
-    fn try_from(text: String) -> Result<Self, BadRate> {
-        text.parse()
-    }
-}
-
-impl From<Rate> for String {
-    fn from(rate: Rate) -> Self {
-        rate.to_string()
-    }
-}
+crate::newtype::serde_as_text!(Rate);
 
 #[cfg(test)]
 mod tests {

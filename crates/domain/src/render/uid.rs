@@ -7,25 +7,9 @@ use crate::lease::Epoch;
 use std::fmt;
 use std::str::FromStr;
 
-/// One render: a row of `render_queue`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct RenderId(i64);
-
-impl RenderId {
-    /// Wraps the number that the database gave.
-    pub const fn new(id: i64) -> Self {
-        Self(id)
-    }
-
-    pub const fn get(self) -> i64 {
-        self.0
-    }
-}
-
-impl fmt::Display for RenderId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
+crate::newtype::numbers! {
+    /// One render: a row of `render_queue`.
+    pub struct RenderId(i64);
 }
 
 /// The name of a job in nexrender.

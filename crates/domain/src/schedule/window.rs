@@ -9,7 +9,6 @@ use super::zone::Zone;
 use crate::time::Timestamp;
 use jiff::ToSpan;
 use jiff::civil::{Date, DateTime, Time, Weekday};
-use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
@@ -22,8 +21,7 @@ use std::str::FromStr;
 /// assert!(night.contains(saturday_morning));
 /// assert_eq!(night.to_string(), "MON-FRI 22:00-06:00");
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Window {
     /// Bit 0 is Sunday.
     days: u8,
@@ -104,19 +102,7 @@ impl fmt::Display for Window {
     }
 }
 
-impl TryFrom<String> for Window {
-    type Error = BadWindow;
-
-    fn try_from(text: String) -> Result<Self, BadWindow> {
-        text.parse()
-    }
-}
-
-impl From<Window> for String {
-    fn from(window: Window) -> Self {
-        window.to_string()
-    }
-}
+crate::newtype::serde_as_text!(Window);
 
 impl FromStr for Window {
     type Err = BadWindow;

@@ -3,12 +3,10 @@
 use crate::time::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::{AmbiguousOffset, TimeZone};
-use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Zone(TimeZone);
 
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -50,19 +48,7 @@ impl fmt::Display for Zone {
     }
 }
 
-impl TryFrom<String> for Zone {
-    type Error = UnknownZone;
-
-    fn try_from(name: String) -> Result<Self, UnknownZone> {
-        name.parse()
-    }
-}
-
-impl From<Zone> for String {
-    fn from(zone: Zone) -> Self {
-        zone.to_string()
-    }
-}
+crate::newtype::serde_as_text!(Zone);
 
 impl FromStr for Zone {
     type Err = UnknownZone;

@@ -1,0 +1,83 @@
+//! What types of values have in common: numbers and UUIDs that cannot be confused, types that are stored as their text,
+//! and enums that are made of what they hold.
+
+/// Declares newtypes around a whole number, with `new`, `get` and `Display`; name further derives yourself.
+macro_rules! numbers {
+    ($($(#[$about:meta])* pub struct $name:ident($number:ty);)+) => {$(
+        $(#[$about])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub struct $name($number);
+
+        impl $name {
+            pub const fn new(number: $number) -> Self {
+                Self(number)
+            }
+
+            pub const fn get(self) -> $number {
+                self.0
+            }
+        }
+
+        impl ::std::fmt::Display for $name {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    )+};
+}
+
+/// Declares newtypes around a UUID that came from the engine's id source or from a stored row.
+macro_rules! uuids {
+    ($($(#[$about:meta])* pub struct $name:ident;)+) => {$(
+        $(#[$about])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub struct $name(::uuid::Uuid);
+
+        impl $name {
+            pub const fn new(id: ::uuid::Uuid) -> Self {
+                Self(id)
+            }
+
+            pub const fn as_uuid(self) -> ::uuid::Uuid {
+                self.0
+            }
+        }
+
+        impl ::std::fmt::Display for $name {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    )+};
+}
+
+/// Serialises a type as the text that its `Display` writes and its `FromStr` reads.
+macro_rules! serde_as_text {
+    ($name:ident) => {
+        impl ::serde::Serialize for $name {
+            fn serialize<S: ::serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> ::serde::Deserialize<'de> for $name {
+            fn deserialize<D: ::serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = <::std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+                text.parse().map_err(::serde::de::Error::custom)
+            }
+        }
+    };
+}
+
+/// Makes values of an enum of what its variants hold, and of what becomes that without loss.
+macro_rules! conversions {
+    ($enum:ident: $($variant:ident($type:ty)),+ $(,)?) => {
+        $(impl From<$type> for $enum {
+            fn from(value: $type) -> Self {
+                Self::$variant(value.into())
+            }
+        })+
+    };
+}
+
+pub(crate) use {conversions, numbers, serde_as_text, uuids};
