@@ -20,12 +20,9 @@ mod decision;
 mod job_step;
 mod names;
 mod outbox;
-mod partition;
 mod path;
 mod process;
 mod read;
-mod spark;
-mod sql;
 mod write;
 
 pub use path::Reach;
@@ -178,6 +175,11 @@ impl Builder<'_> {
     fn refuse(&mut self, place: Place, what: impl Into<String>, fix: impl Into<String>) {
         self.problems.push(Diagnostic::at(&self.file.source, place, 1, what, fix));
     }
+}
+
+/// What is made of a value, where there is one. As everywhere here, none on the outside means that it cannot be built.
+fn optional<T, U>(value: Option<T>, make: impl FnOnce(T) -> Option<U>) -> Option<Option<U>> {
+    value.map_or(Some(None), |value| make(value).map(Some))
 }
 
 /// The fingerprints of a file and of those whose jobs it runs, by job. Each once, so that a circle comes to an end.

@@ -3,17 +3,14 @@
 
 mod call;
 mod chunk;
+mod endpoint;
 mod flow;
-mod kafka;
-mod outbox;
 mod parameter;
-mod pool;
 mod reference;
 
-use crate::diagnostic::{Diagnostic, Diagnostics, PROBLEMS_MAX};
+use crate::diagnostic::{Diagnostic, Diagnostics, PROBLEMS_MAX, did_you_mean};
 use crate::model::{At, JobFile, Place, ReadFile, StepFile, Work};
 use std::path::Path;
-use tidemill_domain::nearest::nearest;
 
 pub(crate) use call::files;
 pub(crate) use reference::mark;
@@ -104,9 +101,7 @@ impl<'a> Checker<'a> {
     /// Whether every word of the schedule is understood, and what a tick would launch is accepted.
     fn schedule(&mut self) {
         let Some(At { value: file, place }) = &self.file.schedule else { return };
-        let specs: Vec<_> =
-            self.file.parameters.iter().map(|parameter| parameter.value.spec.clone()).collect();
-        if let Err(bad) = file.schedule.plan_for(&specs) {
+        if let Err(bad) = file.schedule.plan_for(&self.file.specs()) {
             let place = file.places.get(&bad.part).copied().unwrap_or(*place);
             let what = format!("the schedule cannot be kept: {}: {}", bad.part, bad.why);
             let fix = "see docs/guide/schedules.md for what can be said".to_owned();
@@ -172,10 +167,9 @@ impl<'a> Checker<'a> {
             if known.contains(&connection.value) {
                 continue;
             }
-            let fix = match nearest(&connection.value, known.iter().map(String::as_str)) {
-                Some(near) => format!("did you mean {near}?"),
-                None => format!("add [connections.{}] with its url to the configuration", connection.value),
-            };
+            let fix = did_you_mean(&connection.value, known.iter().map(String::as_str), || {
+                format!("add [connections.{}] with its url to the configuration", connection.value)
+            });
             let what = format!("there is no connection {:?}", connection.value);
             let why = match known {
                 [] => "the configuration names no connections".to_owned(),

@@ -6,6 +6,7 @@ use crate::source::Source;
 use serde_json::{Value, json};
 use std::fmt;
 use std::path::{Path, PathBuf};
+use tidemill_domain::nearest::nearest;
 
 /// Most problems that are told of; a file with more of them is another kind of file.
 pub(crate) const PROBLEMS_MAX: usize = 100;
@@ -192,6 +193,15 @@ impl fmt::Display for Diagnostics {
 }
 
 impl std::error::Error for Diagnostics {}
+
+/// What helps against a word that nobody knows: the nearest known one, or else what `otherwise` says.
+pub(crate) fn did_you_mean<'w>(
+    word: &str,
+    known: impl IntoIterator<Item = &'w str>,
+    otherwise: impl FnOnce() -> String,
+) -> String {
+    nearest(word, known).map_or_else(otherwise, |near| format!("did you mean {near}?"))
+}
 
 /// The beginning of a text that we did not write, for a message.
 pub(crate) fn excerpt(text: &str) -> String {

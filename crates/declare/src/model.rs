@@ -56,6 +56,13 @@ pub struct ParameterFile {
     pub allows: Vec<Allowance>,
 }
 
+impl JobFile {
+    /// What it asks for of its parameters.
+    pub(crate) fn specs(&self) -> Vec<ParameterSpec> {
+        self.parameters.iter().map(|parameter| parameter.value.spec.clone()).collect()
+    }
+}
+
 /// What values of a parameter may be because the author allows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Allowance {

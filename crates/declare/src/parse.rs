@@ -4,8 +4,6 @@
 mod chunk;
 mod endpoint;
 mod fields;
-mod kafka;
-mod outbox;
 mod parameter;
 mod pool;
 mod scalar;
@@ -41,7 +39,7 @@ pub(crate) fn has_strangers(root: &Node) -> bool {
 }
 
 fn read(reader: &mut Reader<'_>, fields: &Fields<'_>, root: &Node) -> Option<JobFile> {
-    let name = reader.required(fields, "job").and_then(|node| reader.text(node, "job"));
+    let name = reader.required_text(fields, "job");
     let description = reader.text_of(fields, "description").map(|text| text.value);
     let parameters = match fields.get("parameters") {
         Some(node) => reader.parameters(node),

@@ -1,16 +1,19 @@
-//! Chunk steps.
+//! Chunk steps, and the partitions that they are divided into.
 
-use super::Builder;
 use super::names::Declared;
 use super::path::FilePath;
 use super::process::{Mapping, Process, RowProcessor};
-use crate::model::{At, ChunkFile, RetryFile, SkipFile};
+use super::{Builder, optional};
+use crate::model::{At, ChunkFile, PartitionBy, PartitionsFile, RetryFile, SkipFile};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tidemill_domain::backoff::Backoff;
 use tidemill_domain::item::{ErrorKind, Row};
 use tidemill_engine::item::{BoxReader, BoxWriter};
-use tidemill_engine::job::{ChunkStep, ItemProcessor, PassThrough, Rejects, Step, StepScope};
+use tidemill_engine::job::{
+    ChunkStep, ItemProcessor, Partition, PartitionedStep, PassThrough, RangePartitioner, Rejects, Step,
+    StepScope,
+};
 
 /// Each wait before a repetition is twice as long as the one before, up to this.
 const BACKOFF_CAP: Duration = Duration::from_secs(60);
@@ -28,10 +31,8 @@ impl Builder<'_> {
         let reading = self.reading(file);
         let writing = self.writing(file);
         let process = self.process(file);
-        let reject = match file.skip.as_ref().and_then(|skip| skip.reject.as_ref()) {
-            Some(text) => Some(self.path(text, Some(file))?),
-            None => None,
-        };
+        let reject = file.skip.as_ref().and_then(|skip| skip.reject.as_ref());
+        let reject = optional(reject, |text| self.path(text, Some(file)))?;
         let (reading, writing, mut process) = (reading?, writing?, process?);
         process.project = writing.order().map(Into::into);
         let declared = self.parameter_names();
@@ -58,10 +59,7 @@ impl Builder<'_> {
     }
 
     fn process(&mut self, file: &ChunkFile) -> Option<Process> {
-        let filter = match &file.filter {
-            Some(text) => Some(self.expression(text)?),
-            None => None,
-        };
+        let filter = optional(file.filter.as_ref(), |text| self.expression(text))?;
         if file.map.is_empty() {
             return Some(Process { filter, ..Process::default() });
         }
@@ -103,6 +101,43 @@ impl Builder<'_> {
         }
         Some(step.threads(file.threads).build())
     }
+
+    /// The step divided into parts, which have its own name with a key behind it.
+    fn partitioned(&mut self, worker: Step, file: &PartitionsFile) -> Option<Step> {
+        let name = worker.name().to_owned();
+        let divided = match &file.by {
+            PartitionBy::File { pattern } => {
+                let (pattern, declared) = (self.path(pattern, None)?, self.parameter_names());
+                let files = move |scope: &StepScope, _grid: usize| {
+                    let files = pattern.rendered(scope, &declared.in_step(scope))?;
+                    match &pattern.roots {
+                        Some(roots) => Partition::files_within(&files, roots),
+                        None => Partition::files(&files),
+                    }
+                };
+                Step::partitioned(name, worker, files)
+            }
+            PartitionBy::Range { column, table, count, connection } => {
+                let mut ranges = RangePartitioner::new(&table.value, &column.value);
+                if let Some(database) = self.connection(connection.as_ref())? {
+                    ranges = ranges.database(database);
+                }
+                let divided = Step::partitioned(name, worker, ranges);
+                match count {
+                    Some(count) => divided.grid(*count),
+                    None => divided.grid_granted(),
+                }
+            }
+        };
+        Some(placed(divided, file).build())
+    }
+}
+
+fn placed(mut divided: PartitionedStep, file: &PartitionsFile) -> PartitionedStep {
+    if let Some(concurrency) = file.concurrency {
+        divided = divided.concurrency(concurrency);
+    }
+    if file.is_local { divided.local() } else { divided }
 }
 
 /// The file of one partition: all of them write at the same time, perhaps in several processes, so each has its own,

@@ -1,15 +1,16 @@
-//! Command steps: a program to run.
+//! Steps whose work others do: a program, an application for Spark, or SQL statements in one transaction.
 
-use super::Builder;
-use super::names::rendered;
+use super::names::{hinted, rendered};
 use super::path::{FilePath, argument};
-use crate::model::{At, CommandFile};
+use super::{Builder, optional};
+use crate::model::{At, CommandFile, SparkFile, SqlFile};
 use crate::template::Template;
 use std::path::PathBuf;
-use tidemill_domain::item::ItemError;
+use tidemill_domain::item::{ErrorKind, ItemError};
 use tidemill_domain::job::ExitStatus;
 use tidemill_engine::item::RootsError;
-use tidemill_engine::job::{CommandExit, CommandSpec, Step};
+use tidemill_engine::item::sql::Database;
+use tidemill_engine::job::{CommandExit, CommandSpec, SparkSpec, SqlStatements, Step};
 
 impl Builder<'_> {
     pub(super) fn command(&mut self, name: &str, file: &CommandFile) -> Option<Step> {
@@ -18,10 +19,7 @@ impl Builder<'_> {
         let (program, arguments) = (self.path(program, None)?, self.templates(arguments)?);
         let (env, is_cleared, pass) =
             (self.named_templates(&file.env.set)?, file.env.is_cleared, file.env.pass.clone());
-        let folder = match &file.folder {
-            Some(text) => Some(self.path(text, None)?),
-            None => None,
-        };
+        let folder = optional(file.folder.as_ref(), |text| self.path(text, None))?;
         let (declared, specs) = (self.parameter_names(), self.specs());
         let (timeout, exit_codes) = (file.timeout, file.exit_codes.clone());
         Some(Step::command(name, move |scope| {
@@ -49,7 +47,51 @@ impl Builder<'_> {
         }))
     }
 
-    pub(super) fn templates(&mut self, texts: &[At<String>]) -> Option<Vec<Template>> {
+    pub(super) fn spark(&mut self, name: &str, file: &SparkFile) -> Option<Step> {
+        let app = self.path(&file.app, None)?;
+        let args = self.templates(&file.args)?;
+        let conf = self.named_templates(&file.conf)?;
+        let master = optional(file.master.as_ref(), |text| self.template(text))?;
+        let (declared, specs, timeout) = (self.parameter_names(), self.specs(), file.timeout);
+        Some(Step::spark(name, move |scope| {
+            let names = declared.in_step(scope);
+            let word = |text: &Template| argument(text, scope, &names, &specs);
+            let args: Vec<String> = args.iter().map(word).collect::<Result<_, _>>()?;
+            let mut spark = SparkSpec::new(app.rendered(scope, &names)?).args(args);
+            if let Some(master) = &master {
+                spark = spark.master(word(master)?);
+            }
+            for (key, text) in &conf {
+                spark = spark.conf(key, rendered(text, &names)?);
+            }
+            Ok(match timeout {
+                Some(timeout) => spark.command(move |command| command.timeout(timeout)),
+                None => spark,
+            })
+        }))
+    }
+
+    pub(super) fn sql(&mut self, name: &str, file: &SqlFile) -> Option<Step> {
+        let read: Vec<Option<Template>> =
+            file.statements.iter().map(|text| self.sql_template(text)).collect();
+        let statements: Vec<Template> = read.into_iter().collect::<Option<_>>()?;
+        let connection = self.connection(file.connection.as_ref())?;
+        let declared = self.parameter_names();
+        Some(Step::sql(name, move |scope| {
+            let names = declared.in_step(scope);
+            let database = connection.clone().unwrap_or_else(|| Database::of(scope.store()));
+            let bound = statements.iter().map(|statement| hinted(statement, scope).bind(&names, &database));
+            let bound: Vec<_> =
+                bound.collect::<Result<_, _>>().map_err(|error| ItemError::of(ErrorKind::FATAL, error))?;
+            let statements = SqlStatements::new(bound);
+            Ok(match &connection {
+                Some(database) => statements.on(database.clone()),
+                None => statements,
+            })
+        }))
+    }
+
+    fn templates(&mut self, texts: &[At<String>]) -> Option<Vec<Template>> {
         let read: Vec<Option<Template>> = texts.iter().map(|text| self.template(text)).collect();
         read.into_iter().collect()
     }

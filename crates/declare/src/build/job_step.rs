@@ -1,7 +1,7 @@
 //! Job steps: another file's job, with parameters made of those of this one.
 
 use super::names::{Declared, rendered};
-use super::{Builder, DEPTH_MAX};
+use super::{Builder, DEPTH_MAX, optional};
 use crate::model::JobCall;
 use crate::template::Template;
 use tidemill_domain::item::{ErrorKind, ItemError};
@@ -25,18 +25,8 @@ impl Builder<'_> {
             Builder { file: inner, building: self.building, depth: self.depth + 1, problems: Vec::new() };
         let job = builder.job();
         self.problems.append(&mut builder.problems);
-        let given = match &call.parameters {
-            Some(texts) => {
-                let mut given = Vec::new();
-                for (name, text) in texts {
-                    given.push((name.clone(), self.template(text)?));
-                }
-                Some(given)
-            }
-            None => None,
-        };
-        let specs: Vec<ParameterSpec> =
-            inner.parameters.iter().map(|parameter| parameter.value.spec.clone()).collect();
+        let given = optional(call.parameters.as_ref(), |texts| self.named_templates(texts))?;
+        let specs = inner.specs();
         let declared = self.parameter_names();
         Some(Step::job(name, job?, move |scope| parameters(scope, &declared, given.as_deref(), &specs)))
     }

@@ -72,33 +72,24 @@ pub(super) fn rendered(template: &Template, names: &Names) -> Result<String, Ite
 
 impl Builder<'_> {
     pub(super) fn template(&mut self, text: &At<String>) -> Option<Template> {
-        self.template_of(text, Template::parse(&text.value))
+        let read = Template::parse(&text.value);
+        read.map_err(|error| self.unreadable(text, error.offset, error.message, "correct the text")).ok()
     }
 
     pub(super) fn sql_template(&mut self, text: &At<String>) -> Option<Template> {
-        self.template_of(text, Template::parse_sql(&text.value))
-    }
-
-    fn template_of(
-        &mut self,
-        text: &At<String>,
-        read: Result<Template, crate::template::TemplateError>,
-    ) -> Option<Template> {
-        read.map_err(|error| {
-            let place = self.file.source.inside(text.place, &text.value, error.offset);
-            self.refuse(place, error.message, "correct the text");
-        })
-        .ok()
+        let read = Template::parse_sql(&text.value);
+        read.map_err(|error| self.unreadable(text, error.offset, error.message, "correct the text")).ok()
     }
 
     pub(super) fn expression(&mut self, text: &At<String>) -> Option<Arc<Expression>> {
-        Expression::parse(&text.value)
-            .map(Arc::new)
-            .map_err(|error| {
-                let place = self.file.source.inside(text.place, &text.value, error.offset);
-                self.refuse(place, error.message, "correct the expression");
-            })
+        let read = Expression::parse(&text.value).map(Arc::new);
+        read.map_err(|error| self.unreadable(text, error.offset, error.message, "correct the expression"))
             .ok()
+    }
+
+    fn unreadable(&mut self, text: &At<String>, offset: usize, message: String, fix: &str) {
+        let place = self.file.source.inside(text.place, &text.value, offset);
+        self.refuse(place, message, fix);
     }
 
     /// A connection of the configuration; none when it is the database of the job itself.

@@ -1,7 +1,7 @@
 //! The events that a step writes: what each item becomes.
 
-use super::Builder;
 use super::names::rendered;
+use super::{Builder, optional};
 use crate::expression::{Expression, Scope};
 use crate::model::{Names, OutboxFile};
 use crate::template::Template;
@@ -31,10 +31,7 @@ struct OfItem {
 
 impl Builder<'_> {
     pub(super) fn events(&mut self, file: &OutboxFile) -> Option<Events> {
-        let payload = match &file.payload {
-            Some(text) => Some(self.expression(text)?),
-            None => None,
-        };
+        let payload = optional(file.payload.as_ref(), |text| self.expression(text))?;
         let headers =
             file.headers.iter().map(|(name, text)| Some((name.value.clone(), self.expression(text)?)));
         let headers = headers.collect::<Option<Vec<_>>>()?;

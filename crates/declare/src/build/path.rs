@@ -47,7 +47,7 @@ impl Builder<'_> {
     }
 
     pub(super) fn specs(&self) -> Arc<[ParameterSpec]> {
-        self.file.parameters.iter().map(|parameter| parameter.value.spec.clone()).collect()
+        self.file.specs().into()
     }
 
     fn roots(&self, template: &Template, pattern: Option<&Template>) -> Option<Roots> {

@@ -1,8 +1,8 @@
 //! Where rows come from.
 
-use super::Builder;
 use super::names::{hinted, rendered};
 use super::path::FilePath;
+use super::{Builder, optional};
 use crate::model::{At, ChunkFile, CsvFile, KafkaFile, Names, ReadFile};
 use crate::template::Template;
 use tidemill_domain::item::{ErrorKind, ItemError, Row};
@@ -43,10 +43,7 @@ impl Builder<'_> {
             },
             ReadFile::Kafka(file) => Reading::Kafka {
                 topic: self.template(&file.topic)?,
-                from: match &file.from {
-                    Some(from) => Some(self.template(from)?),
-                    None => None,
-                },
+                from: optional(file.from.as_ref(), |from| self.template(from))?,
                 file: Box::new(file.clone()),
                 options: Box::new(self.brokers(&file.topic)?.clone()),
             },

@@ -1,8 +1,8 @@
 //! Where rows go.
 
-use super::Builder;
 use super::outbox::Events;
 use super::path::FilePath;
+use super::{Builder, optional};
 use crate::model::{ChunkFile, CsvFile, Names, ReadFile, WriteFile, WriteMode};
 use tidemill_domain::item::{ItemError, Row};
 use tidemill_engine::item::sql::{Mode, SqlWriter};
@@ -27,10 +27,7 @@ impl Builder<'_> {
         Some(match &chunk.write.value {
             WriteFile::Outbox(events) => Writing::Outbox(self.events(events)?),
             WriteFile::Sql { table, mode, columns, events } => {
-                let events = match events {
-                    Some(events) => Some(self.events(events)?),
-                    None => None,
-                };
+                let events = optional(events.as_ref(), |events| self.events(events))?;
                 let given = columns.iter().map(|column| column.value.clone()).collect();
                 let columns = columns_of(given, chunk);
                 if columns.is_empty() {

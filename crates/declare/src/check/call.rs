@@ -1,11 +1,10 @@
 //! Jobs that call jobs: that they are there, that they do not call each other in a circle, that parameters fit.
 
 use super::{Checker, all_steps};
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, did_you_mean};
 use crate::model::{At, JobCall, JobFile, ParameterFile, Work};
 use crate::template::Template;
 use std::collections::BTreeSet;
-use tidemill_domain::nearest::nearest;
 
 /// What is wrong between the files of a folder.
 pub(crate) fn files(files: &[JobFile]) -> Vec<Diagnostic> {
@@ -54,10 +53,9 @@ impl Checker<'_> {
     fn unknown_job(&mut self, call: &JobCall, jobs: &[JobFile]) {
         let others: Vec<&str> = jobs.iter().map(|job| job.name.value.as_str()).collect();
         let others: Vec<&str> = others.into_iter().filter(|name| *name != self.file.name.value).collect();
-        let fix = match nearest(&call.job.value, others.iter().copied()) {
-            Some(near) => format!("did you mean {near}?"),
-            None => format!("put a file with `job: {}` into the same folder", call.job.value),
-        };
+        let fix = did_you_mean(&call.job.value, others.iter().copied(), || {
+            format!("put a file with `job: {}` into the same folder", call.job.value)
+        });
         let why = match others.as_slice() {
             [] => "no other file of this folder declares a job".to_owned(),
             _ => format!("the other files of this folder declare {}", others.join(", ")),
@@ -97,10 +95,8 @@ impl Checker<'_> {
             if known.is_empty() {
                 return;
             }
-            let fix = match nearest(name, known.iter().copied()) {
-                Some(near) => format!("did you mean {near}?"),
-                None => "take it out, or declare it there".to_owned(),
-            };
+            let fix =
+                did_you_mean(name, known.iter().copied(), || "take it out, or declare it there".to_owned());
             let what = format!("the job {:?} has no parameter {name:?}", called.name.value);
             self.wrong(text, what, fix).why = Some(format!("it has {}", known.join(", ")));
             return;

@@ -2,10 +2,10 @@
 
 use super::reference::partition_names;
 use super::{Checker, plain_path};
+use crate::diagnostic::did_you_mean;
 use crate::model::{At, ChunkFile, CsvFile, PartitionBy, ReadFile, WriteFile, WriteMode};
 use crate::template::Template;
 use tidemill_domain::job::flow::matches;
-use tidemill_domain::nearest::nearest;
 use tidemill_kafka::reader::record::COLUMNS;
 
 /// The connection whose table gives the ranges.
@@ -92,10 +92,9 @@ impl Checker<'_> {
             if made.is_empty() || made.contains(&column.value.as_str()) {
                 continue;
             }
-            let fix = match nearest(&column.value, made.iter().copied()) {
-                Some(near) => format!("did you mean {near}?"),
-                None => format!("add {} to map, or take it out of columns", column.value),
-            };
+            let fix = did_you_mean(&column.value, made.iter().copied(), || {
+                format!("add {} to map, or take it out of columns", column.value)
+            });
             let what = format!("the column {:?} is written, and nothing makes it", column.value);
             let why = format!("an item has {}", made.join(", "));
             self.wrong(if column.place == at.place { at } else { column }, what, fix).why = Some(why);
@@ -105,10 +104,9 @@ impl Checker<'_> {
     fn upsert_keys(&mut self, keys: &[At<String>], written: &[&str]) {
         for key in keys {
             if !written.contains(&key.value.as_str()) {
-                let fix = match nearest(&key.value, written.iter().copied()) {
-                    Some(near) => format!("did you mean {near}?"),
-                    None => "name columns that are written, or write this one too".to_owned(),
-                };
+                let fix = did_you_mean(&key.value, written.iter().copied(), || {
+                    "name columns that are written, or write this one too".to_owned()
+                });
                 let what = format!("the key {:?} is none of the columns that are written", key.value);
                 self.wrong(key, what, fix).why = Some(format!("these are {}", written.join(", ")));
             }

@@ -1,12 +1,11 @@
 //! Names of job and steps, and what follows which.
 
 use super::{Checker, inner_flows};
-use crate::diagnostic::PROBLEMS_MAX;
+use crate::diagnostic::{PROBLEMS_MAX, did_you_mean, excerpt};
 use crate::model::{At, StepFile, Work};
 use std::collections::BTreeMap;
 use tidemill_domain::job::check_name;
 use tidemill_domain::job::flow::{BadFlow, Flow, Target};
-use tidemill_domain::nearest::nearest;
 
 impl<'a> Checker<'a> {
     pub(super) fn names_and_flow(&mut self) {
@@ -23,7 +22,7 @@ impl<'a> Checker<'a> {
 
     fn name(&mut self, name: &At<String>, of: &str) {
         if let Err(bad) = check_name(&name.value) {
-            let what = format!("{:?} cannot be the name of {of}", crate::diagnostic::excerpt(&name.value));
+            let what = format!("{:?} cannot be the name of {of}", excerpt(&name.value));
             let fix = "use letters, digits and . _ - only, at most 100";
             self.wrong(name, what, fix).why = Some(bad.to_string());
         }
@@ -68,10 +67,7 @@ impl<'a> Checker<'a> {
                 continue;
             }
             known.dedup();
-            let fix = match nearest(to, known.iter().copied()) {
-                Some(near) => format!("did you mean {near}?"),
-                None => format!("name one of {}", known.join(", ")),
-            };
+            let fix = did_you_mean(to, known.iter().copied(), || format!("name one of {}", known.join(", ")));
             let is_elsewhere = super::all_steps(&self.file.steps).iter().any(|step| step.name.value == *to);
             let what = match is_elsewhere {
                 true => format!("the step {to:?} is in another flow, and a transition stays within its own"),

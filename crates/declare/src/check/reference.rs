@@ -1,6 +1,6 @@
 //! What texts and expressions refer to: parameters, the parts of a partition, rows.
 
-use super::{Checker, all_steps, pool};
+use super::{Checker, all_steps};
 use crate::diagnostic::excerpt;
 use crate::expression::Expression;
 use crate::model::{
@@ -83,7 +83,7 @@ pub(crate) fn mark(file: &mut JobFile) {
     for step in all_steps(&file.steps) {
         for (text, kind, own) in texts(step) {
             let Ok(template) = Template::parse(&text.value) else { continue };
-            let is_own = |name: &&str| own.iter().chain(pool::granted_names(step)).any(|own| own == name);
+            let is_own = |name: &&str| own.iter().chain(granted_names(step)).any(|own| own == name);
             let all = template.names().iter().map(|(name, _)| name.as_str());
             match kind {
                 Kind::Path => in_paths.extend(all.filter(|name| !is_own(name)).map(str::to_owned)),
@@ -113,10 +113,43 @@ pub(super) fn partition_names(chunk: &ChunkFile) -> &'static [&'static str] {
     }
 }
 
+/// What the texts of a step may name because of its pool.
+fn granted_names(step: &StepFile) -> &'static [&'static str] {
+    match &step.pool {
+        Some(pool) if pool.value.hint.is_some() => &["units", "hint"],
+        Some(_) => &["units"],
+        None => &[],
+    }
+}
+
+/// What helps whoever names what only a pool grants.
+fn missing_grant(name: &str) -> Option<&'static str> {
+    match name {
+        "hint" => Some(
+            "hint is known in a step whose pool has one: pool: { name: adw, hint: \"/*+ PARALLEL(16) */\" }",
+        ),
+        "units" => Some("units is known in a step with a pool, such as pool: adw; declare it otherwise"),
+        _ => None,
+    }
+}
+
 impl Checker<'_> {
+    /// As many partitions as a pool grants need a pool.
+    pub(super) fn granted(&mut self, step: &StepFile) {
+        if let Work::Chunk(chunk) = &step.work
+            && let Some(partitions) = &chunk.partitions
+            && matches!(partitions.value.by, PartitionBy::Range { count: None, .. })
+            && step.pool.is_none()
+        {
+            let what = "the partitions are as many as a pool grants, and the step has no pool";
+            let fix = "add pool: with its name to the step, or write a number for count";
+            self.wrong_at(partitions.place, 1, what, fix);
+        }
+    }
+
     pub(super) fn references(&mut self, step: &StepFile) {
         for (text, kind, own) in texts(step) {
-            self.text(text, kind, &[own, pool::granted_names(step)].concat());
+            self.text(text, kind, &[own, granted_names(step)].concat());
         }
         match &step.work {
             Work::Decide(expression) => self.expression(expression, &["parameters", "context", "last"], None),
@@ -156,7 +189,7 @@ impl Checker<'_> {
             for (name, offset) in template.names() {
                 let declared = self.file.parameters.iter().find(|declared| declared.value.spec.name == *name);
                 let has_default = declared.is_some_and(|declared| declared.value.default.is_some());
-                let is_own = own.iter().chain(pool::granted_names(step)).any(|own| own == name);
+                let is_own = own.iter().chain(granted_names(step)).any(|own| own == name);
                 if is_own || has_default || is_given(name) {
                     continue;
                 }
@@ -199,7 +232,7 @@ impl Checker<'_> {
 
     /// What helps against a name that is not declared.
     fn missing(&self, name: &str, known: &[&str]) -> String {
-        if let Some(fix) = pool::missing(name) {
+        if let Some(fix) = missing_grant(name) {
             return fix.to_owned();
         }
         match (nearest(name, known.iter().copied()), name) {

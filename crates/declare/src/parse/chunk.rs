@@ -100,13 +100,13 @@ impl Reader<'_> {
         let by = match by? {
             By::File => {
                 self.refuse_of_other(&fields, "file", &["column", "table", "count", "connection"]);
-                let pattern = self.required(&fields, "pattern").and_then(|node| self.text(node, "pattern"));
+                let pattern = self.required_text(&fields, "pattern");
                 PartitionBy::File { pattern: pattern? }
             }
             By::Range => {
                 self.refuse_of_other(&fields, "range", &["pattern"]);
                 let fields = Fields { table: Table { example: RANGE_EXAMPLE, ..PARTITIONS }, ..fields };
-                let column = self.required(&fields, "column").and_then(|node| self.text(node, "column"));
+                let column = self.required_text(&fields, "column");
                 let table = self.range_table(&fields);
                 let count = self.required(&fields, "count");
                 let count = count.and_then(|node| self.range_count(node));
@@ -158,12 +158,7 @@ impl Reader<'_> {
 
     fn map(&mut self, node: &Node) -> Option<Columns> {
         let example = "map: { id: \"int(row.id)\", name: \"row.name\" }";
-        let Content::Map(entries) = &node.content else {
-            let what =
-                format!("map is a table of columns and expressions, and here is {}", node.type_words());
-            self.wrong(node, what, format!("write it as {example}"));
-            return None;
-        };
+        let entries = self.named(node, "map is a table of columns and expressions", example)?;
         if entries.is_empty() {
             self.wrong(node, "map has no column", format!("write it as {example}, or take it out"));
             return None;
@@ -206,11 +201,10 @@ impl Reader<'_> {
         let limit = self.required(&fields, "limit");
         let limit = limit.and_then(|node| self.attempts(node));
         let on = fields.get("on").map_or(Some(Vec::new()), |node| self.kinds(node, "tried again"));
-        let backoff = match fields.get("backoff") {
-            Some(node) => Some(self.duration(node, "backoff", Duration::from_millis(1)..=BACKOFF_MAX)?),
-            None => None,
-        };
-        Some(RetryFile { limit: limit?, on: on?, backoff })
+        let bounds = Duration::from_millis(1)..=BACKOFF_MAX;
+        let backoff =
+            fields.get("backoff").map_or(Some(None), |node| self.duration(node, "backoff", bounds).map(Some));
+        Some(RetryFile { limit: limit?, on: on?, backoff: backoff? })
     }
 
     fn attempts(&mut self, node: &Node) -> Option<u32> {

@@ -1,10 +1,11 @@
 //! Where items come from and where they go: CSV, JSON lines, SQL, Kafka, and the outbox.
 
-use super::fields::{Fields, Reader, Table};
-use super::outbox::rows_and_events;
+use super::fields::{Fields, Reader, Table, all};
 use super::scalar::{Truth, shown};
 use crate::document::{Content, Node};
-use crate::model::{At, CsvFile, ReadFile, WriteFile, WriteMode};
+use crate::model::{At, CsvFile, KafkaFile, OutboxFile, ReadFile, WriteFile, WriteMode};
+use std::time::Duration;
+use tidemill_kafka::{Format, Isolation, RowFormat};
 
 const READ: Table = Table {
     what: "read",
@@ -36,6 +37,24 @@ const TABLE: Table = Table {
     what: "sql to write",
     keys: &["table", "mode", "key", "columns"],
     example: "sql: { table: t, mode: copy }",
+};
+
+const KAFKA: Table = Table {
+    what: "kafka",
+    keys: &["topic", "from", "every_run", "isolation", "format", "key", "timeout"],
+    example: "kafka: { topic: orders }",
+};
+
+const FORMATS: [(&str, Format); 3] =
+    [("json", Format::Json), ("text", Format::Text), ("bytes", Format::Bytes)];
+
+const ISOLATIONS: [(&str, Isolation); 2] =
+    [("read_committed", Isolation::ReadCommitted), ("read_uncommitted", Isolation::ReadUncommitted)];
+
+const OUTBOX: Table = Table {
+    what: "outbox",
+    keys: &["topic", "aggregate_type", "aggregate_id", "event_type", "payload", "headers"],
+    example: "outbox: { topic: orders, aggregate_type: order, aggregate_id: \"row.id\", event_type: order.loaded }",
 };
 
 const ENCODINGS: [(&str, &str); 3] = [("utf-8", "utf-8"), ("euc-kr", "euc-kr"), ("cp949", "euc-kr")];
@@ -110,21 +129,18 @@ impl Reader<'_> {
 
     fn json_lines(&mut self, node: &Node) -> Option<At<String>> {
         let fields = self.file_table(node, JSON_LINES)?;
-        self.required(&fields, "path").and_then(|node| self.text(node, "path"))
+        self.required_text(&fields, "path")
     }
 
     fn csv(&mut self, node: &Node) -> Option<CsvFile> {
         let fields = self.file_table(node, CSV)?;
-        let path = self.required(&fields, "path").and_then(|node| self.text(node, "path"));
+        let path = self.required_text(&fields, "path");
         let delimiter = fields.get("delimiter").map_or(Some(b','), |node| self.delimiter(node));
         let has_headers = self.truth_of(&fields, "header", Truth::Yes);
         let columns = fields.get("columns").map_or(Some(Vec::new()), |node| self.texts(node, "columns"));
-        let encoding = match fields.get("encoding") {
-            Some(node) => Some(At { value: self.encoding(node)?.to_owned(), place: node.place }),
-            None => None,
-        };
+        let encoding = fields.get("encoding").map_or(Some(None), |node| self.encoding(node).map(Some));
         let columns = columns?.into_iter().map(|column| column.value).collect();
-        Some(CsvFile { path: path?, delimiter: delimiter?, has_headers, columns, encoding })
+        Some(CsvFile { path: path?, delimiter: delimiter?, has_headers, columns, encoding: encoding? })
     }
 
     fn delimiter(&mut self, node: &Node) -> Option<u8> {
@@ -146,18 +162,19 @@ impl Reader<'_> {
         found
     }
 
-    fn encoding(&mut self, node: &Node) -> Option<&'static str> {
-        if let Content::Scalar(text) = &node.content
-            && let Some((_, meant)) = ENCODINGS.iter().find(|(word, _)| *word == text.to_lowercase())
-        {
-            return Some(meant);
-        }
-        self.word(node, "encoding", &ENCODINGS)
+    fn encoding(&mut self, node: &Node) -> Option<At<String>> {
+        let known = match &node.content {
+            Content::Scalar(text) => ENCODINGS.iter().find(|(word, _)| *word == text.to_lowercase()),
+            _ => None,
+        };
+        let meant =
+            known.map_or_else(|| self.word(node, "encoding", &ENCODINGS), |(_, meant)| Some(*meant))?;
+        Some(At { value: meant.to_owned(), place: node.place })
     }
 
     fn query(&mut self, node: &Node) -> Option<ReadFile> {
         let fields = self.table(node, "sql", QUERY)?;
-        let query = self.required(&fields, "query").and_then(|node| self.text(node, "query"));
+        let query = self.required_text(&fields, "query");
         let key = fields.get("key").map_or(Some(Vec::new()), |node| self.texts(node, "key"));
         let connection = self.text_of(&fields, "connection");
         let page = self.number_of(&fields, "page", 1..=100_000);
@@ -181,7 +198,7 @@ impl Reader<'_> {
                 self.unknown(key, TABLE.what, TABLE.keys);
             }
         }
-        let table = self.required(&fields, "table").and_then(|node| self.text(node, "table"));
+        let table = self.required_text(&fields, "table");
         let mode = fields.get("mode").map_or(Some(Mode::Insert), |node| {
             self.word(
                 node,
@@ -214,6 +231,60 @@ impl Reader<'_> {
         };
         Some(WriteFile::Sql { table: table?, mode, columns: columns?, events: None })
     }
+
+    fn kafka(&mut self, node: &Node) -> Option<KafkaFile> {
+        let fields = self.table(node, "kafka", KAFKA)?;
+        let topic = self.required_text(&fields, "topic");
+        let from = self.text_of(&fields, "from");
+        let is_every_run = fields.get("every_run").map(|node| {
+            let value = self.truth_of(&fields, "every_run", Truth::No);
+            At { value, place: node.place }
+        });
+        let isolation = fields
+            .get("isolation")
+            .map_or(Some(Isolation::default()), |node| self.word(node, "isolation", &ISOLATIONS));
+        let usual = RowFormat::default();
+        let payload =
+            fields.get("format").map_or(Some(usual.payload), |node| self.word(node, "format", &FORMATS));
+        let key = fields.get("key").map_or(Some(usual.key), |node| self.word(node, "key", &FORMATS));
+        let bounds = Duration::from_secs(1)..=Duration::from_secs(3600);
+        let timeout = fields.get("timeout").and_then(|node| self.duration(node, "timeout", bounds));
+        let format = RowFormat { key: key?, payload: payload? };
+        Some(KafkaFile { topic: topic?, from, is_every_run, isolation: isolation?, format, timeout })
+    }
+
+    fn outbox(&mut self, node: &Node) -> Option<OutboxFile> {
+        let fields = self.table(node, "outbox", OUTBOX)?;
+        let mut text = |name: &str| self.required_text(&fields, name);
+        let (topic, aggregate_type) = (text("topic"), text("aggregate_type"));
+        let (aggregate_id, event_type) = (text("aggregate_id"), text("event_type"));
+        let payload = fields.get("payload").map_or(Some(None), |node| self.text(node, "payload").map(Some));
+        let headers = fields.get("headers").map_or(Some(Vec::new()), |node| self.headers(node));
+        Some(OutboxFile {
+            topic: topic?,
+            aggregate_type: aggregate_type?,
+            aggregate_id: aggregate_id?,
+            event_type: event_type?,
+            payload: payload?,
+            headers: headers?,
+        })
+    }
+
+    fn headers(&mut self, node: &Node) -> Option<Vec<(At<String>, At<String>)>> {
+        let example = "headers: { trace: \"row.trace\" }";
+        let entries = self.named(node, "headers is a table of names and expressions", example)?;
+        all(entries.iter().map(|(key, value)| {
+            let name = At { value: key.name.clone(), place: key.place };
+            self.text(value, &key.name).map(|text| (name, text))
+        }))
+    }
+}
+
+/// Rows and events that are written together; none when that is not what a `write` says.
+fn rows_and_events(node: &Node) -> Option<(&Node, &Node)> {
+    let Content::Map(entries) = &node.content else { return None };
+    let of = |name: &str| entries.iter().find(|(key, _)| key.name == name).map(|(_, value)| value);
+    if entries.len() == 2 { of("sql").zip(of("outbox")) } else { None }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

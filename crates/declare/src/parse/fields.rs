@@ -1,10 +1,9 @@
 //! The keys of a table: the known ones by name, the unknown ones reported with the nearest known one.
 
-use crate::diagnostic::{Diagnostic, excerpt};
+use crate::diagnostic::{Diagnostic, did_you_mean, excerpt};
 use crate::document::{Content, Key, Node};
 use crate::model::{At, Place};
 use crate::source::Source;
-use tidemill_domain::nearest::nearest;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Table {
@@ -105,14 +104,23 @@ impl Reader<'_> {
 
     /// A table whose keys the caller looks at.
     pub(super) fn entries<'n>(&mut self, node: &'n Node, name: &str, table: Table) -> Option<Fields<'n>> {
-        match &node.content {
-            Content::Map(entries) => Some(Fields { table, place: node.place, entries }),
-            _ => {
-                let what = format!("{name} is a table of keys, and here is {}", node.type_words());
-                self.wrong(node, what, format!("write it as {}", table.example));
-                None
-            }
+        let entries = self.named(node, &format!("{name} is a table of keys"), table.example)?;
+        Some(Fields { table, place: node.place, entries })
+    }
+
+    /// The entries of a table, whatever its keys; `what` says what the table is.
+    pub(super) fn named<'n>(
+        &mut self,
+        node: &'n Node,
+        what: &str,
+        example: &str,
+    ) -> Option<&'n [(Key, Node)]> {
+        if let Content::Map(entries) = &node.content {
+            return Some(entries);
         }
+        let what = format!("{what}, and here is {}", node.type_words());
+        self.wrong(node, what, format!("write it as {example}"));
+        None
     }
 
     fn refuse_unknown(&mut self, fields: &Fields<'_>) {
@@ -126,10 +134,9 @@ impl Reader<'_> {
     pub(super) fn unknown(&mut self, key: &Key, what: &str, known: &[&str]) {
         let why = format!("the keys of {what} are {}", known.join(", "));
         let ours = OTHER_WORDS.iter().find(|(other, ours)| *other == key.name && known.contains(ours));
-        let near = ours.map(|(_, ours)| *ours).or_else(|| nearest(&key.name, known.iter().copied()));
-        let fix = match near {
-            Some(near) => format!("did you mean {near}?"),
-            None => "correct it or take it out".to_owned(),
+        let fix = match ours {
+            Some((_, ours)) => format!("did you mean {ours}?"),
+            None => did_you_mean(&key.name, known.iter().copied(), || "correct it or take it out".to_owned()),
         };
         let what = format!("unknown key {:?} in {what}", excerpt(&key.name));
         self.wrong_key(key, what, Some(why), fix);
@@ -143,6 +150,10 @@ impl Reader<'_> {
             self.wrong_at(fields.place, what, format!("write it as {}", fields.table.example));
         }
         found
+    }
+
+    pub(super) fn required_text(&mut self, fields: &Fields<'_>, name: &str) -> Option<At<String>> {
+        self.required(fields, name).and_then(|node| self.text(node, name))
     }
 
     /// The items of a list; a single value counts as a list of one.
@@ -184,7 +195,11 @@ impl Reader<'_> {
             self.wrong(node, format!("{name} is an empty list"), fix);
             return None;
         }
-        let texts: Vec<_> = items.iter().map(|item| self.text(item, name)).collect();
-        texts.into_iter().collect()
+        all(items.iter().map(|item| self.text(item, name)))
     }
+}
+
+/// All of them, or nothing when one is missing. None is passed over, so that all that is wrong is told.
+pub(super) fn all<T>(read: impl Iterator<Item = Option<T>>) -> Option<Vec<T>> {
+    read.collect::<Vec<_>>().into_iter().collect()
 }

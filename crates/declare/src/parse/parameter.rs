@@ -1,6 +1,6 @@
 //! The parameters that a job declares.
 
-use super::fields::{Fields, Reader, Table};
+use super::fields::{Fields, Reader, Table, all};
 use super::scalar::Truth;
 use crate::document::{Content, Key, Node};
 use crate::model::{Allowance, At, ParameterFile};
@@ -30,24 +30,17 @@ const OTHER_WORDS: [(&str, &str); 12] = [
 
 impl Reader<'_> {
     pub(super) fn parameters(&mut self, node: &Node) -> Option<Vec<At<ParameterFile>>> {
-        let Content::Map(entries) = &node.content else {
-            if node.content == Content::Null {
-                return Some(Vec::new());
-            }
-            let what = format!("parameters is a table by name, and here is {}", node.type_words());
-            self.wrong(node, what, "write it as parameters: { date: { type: date, required: true } }");
-            return None;
-        };
-        let read: Vec<_> = entries.iter().map(|(key, value)| self.parameter(key, value)).collect();
-        read.into_iter().collect()
+        if node.content == Content::Null {
+            return Some(Vec::new());
+        }
+        let example = "parameters: { date: { type: date, required: true } }";
+        let entries = self.named(node, "parameters is a table by name", example)?;
+        all(entries.iter().map(|(key, value)| self.parameter(key, value)))
     }
 
     fn parameter(&mut self, key: &Key, node: &Node) -> Option<At<ParameterFile>> {
         let fields = self.table(node, &format!("the parameter {}", key.name), PARAMETER)?;
-        let kind = match fields.get("type") {
-            Some(node) => self.parameter_type(node),
-            None => Some(ParameterType::Text),
-        };
+        let kind = fields.get("type").map_or(Some(ParameterType::Text), |node| self.parameter_type(node));
         let is_required = self.truth_of(&fields, "required", Truth::No);
         let is_identifying = self.truth_of(&fields, "identifying", Truth::Yes);
         let default = fields.get("default").map(|node| match &node.content {
@@ -111,8 +104,7 @@ impl Reader<'_> {
         let Some(node) = fields.get("allow") else { return Some(Vec::new()) };
         let words = [("path", Allowance::Path), ("option", Allowance::Option)];
         let items = self.items(node, "allow")?;
-        let read: Vec<_> = items.iter().map(|item| self.word(item, "allow", &words)).collect();
-        read.into_iter().collect()
+        all(items.iter().map(|item| self.word(item, "allow", &words)))
     }
 
     fn parameter_type(&mut self, node: &Node) -> Option<ParameterType> {

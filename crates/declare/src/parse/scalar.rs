@@ -1,13 +1,12 @@
 //! Values of one word: numbers, truth values, durations, and words of which there are only some.
 
 use super::fields::{Fields, Reader};
-use crate::diagnostic::excerpt;
+use crate::diagnostic::{did_you_mean, excerpt};
 use crate::document::{Content, Node};
 use crate::model::At;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 use tidemill_domain::duration::{self, BadDuration};
-use tidemill_domain::nearest::nearest;
 
 impl Reader<'_> {
     pub(super) fn number(&mut self, node: &Node, name: &str, bounds: RangeInclusive<u64>) -> Option<u64> {
@@ -68,10 +67,7 @@ impl Reader<'_> {
         }
         let known = words.iter().map(|(word, _)| *word);
         let all = known.clone().collect::<Vec<_>>().join(", ");
-        let fix = match nearest(&text, known) {
-            Some(near) => format!("did you mean {near}?"),
-            None => format!("write one of {all}"),
-        };
+        let fix = did_you_mean(&text, known, || format!("write one of {all}"));
         self.wrong(node, format!("{name} is one of {all}, and here is {:?}", excerpt(&text)), fix);
         None
     }

@@ -1,7 +1,7 @@
 //! When a job is launched by itself.
 
 use super::fields::{Reader, Table};
-use crate::document::{Content, Node};
+use crate::document::Node;
 use crate::model::{At, Place, ScheduleFile};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,7 +22,7 @@ impl Reader<'_> {
         let fields = self.table(node, "schedule", SCHEDULE)?;
         let mut places = BTreeMap::new();
         let mut schedule = Schedule::new(job, job);
-        let cron = self.required(&fields, "cron").and_then(|node| self.text(node, "cron"))?;
+        let cron = self.required_text(&fields, "cron")?;
         schedule.cron = note(&mut places, "cron", cron);
         for (key, field) in [
             ("zone", &mut schedule.zone),
@@ -44,12 +44,8 @@ impl Reader<'_> {
         }
         if let Some(node) = fields.get("parameters") {
             places.insert("parameters".to_owned(), node.place);
-            let Content::Map(entries) = &node.content else {
-                let what = format!("parameters is a table by name, and here is {}", node.type_words());
-                self.wrong(node, what, "write it as parameters: { date: \"${tick.date-1d}\" }");
-                return None;
-            };
-            for (key, node) in entries {
+            let example = "parameters: { date: \"${tick.date-1d}\" }";
+            for (key, node) in self.named(node, "parameters is a table by name", example)? {
                 let text = self.text(node, &key.name)?;
                 let text = note(&mut places, &format!("parameters.{}", key.name), text);
                 schedule.parameters.push((key.name.clone(), text));

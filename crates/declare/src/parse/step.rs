@@ -1,6 +1,6 @@
 //! Steps: which kind one is, the keys of that kind, and what they say.
 
-use super::fields::{Fields, Reader, Table};
+use super::fields::{Fields, Reader, Table, all};
 use super::scalar::Truth;
 use crate::document::{Content, Key, Node};
 use crate::model::{At, CommandFile, EnvFile, JobCall, SparkFile, SqlFile, StepFile, Work};
@@ -78,15 +78,16 @@ impl Reader<'_> {
             self.wrong(node, what, "divide it into several jobs, which a job step can run");
             return None;
         }
-        let steps: Vec<_> = items.iter().map(|item| self.step(item)).collect();
-        steps.into_iter().collect()
+        all(items.iter().map(|item| self.step(item)))
     }
 
     fn step(&mut self, node: &Node) -> Option<StepFile> {
         let fields = self.entries(node, "a step", STEP)?;
         let kind = self.kind(&fields);
-        self.refuse_keys(&fields, kind);
-        let name = self.required(&fields, "name").and_then(|node| self.text(node, "name"));
+        for (key, _) in fields.entries {
+            self.refuse_key(key, kind);
+        }
+        let name = self.required_text(&fields, "name");
         let on = fields.get("on").map_or(Some(Vec::new()), |node| self.transitions(node));
         let allow_start_if_complete = self.truth_of(&fields, "allow_start_if_complete", Truth::No);
         let start_limit = self.number_of(&fields, "start_limit", 1..=1_000_000);
@@ -140,12 +141,6 @@ impl Reader<'_> {
                 }
                 None
             }
-        }
-    }
-
-    fn refuse_keys(&mut self, fields: &Fields<'_>, kind: Option<&'static str>) {
-        for (key, _) in fields.entries {
-            self.refuse_key(key, kind);
         }
     }
 
@@ -238,11 +233,9 @@ impl Reader<'_> {
 
     /// Texts by names that are the author's.
     pub(super) fn named_texts(&mut self, node: &Node, name: &str) -> Option<BTreeMap<String, At<String>>> {
-        let Content::Map(entries) = &node.content else {
-            let what = format!("{name} is a table of names and texts, and here is {}", node.type_words());
-            self.wrong(node, what, format!("write it as {name}: {{ NAME: \"text\" }}"));
-            return None;
-        };
+        let (what, example) =
+            (format!("{name} is a table of names and texts"), format!("{name}: {{ NAME: \"text\" }}"));
+        let entries = self.named(node, &what, &example)?;
         let mut texts = BTreeMap::new();
         let mut is_sound = true;
         for (key, value) in entries {
@@ -284,7 +277,7 @@ impl Reader<'_> {
 
     fn spark(&mut self, value: &Node) -> Option<SparkFile> {
         let fields = self.table(value, "spark", SPARK)?;
-        let app = self.required(&fields, "app").and_then(|node| self.text(node, "app"));
+        let app = self.required_text(&fields, "app");
         let args = fields.get("args").map_or(Some(Vec::new()), |node| self.texts(node, "args"));
         let master = self.text_of(&fields, "master");
         let conf = fields.get("conf").map_or(Some(BTreeMap::new()), |node| self.named_texts(node, "conf"));
@@ -318,7 +311,6 @@ impl Reader<'_> {
             self.wrong(value, what, "add a flow, or write flow: with its steps");
             return None;
         }
-        let flows: Vec<_> = flows.iter().map(|flow| self.steps(flow, "a flow of split")).collect();
-        flows.into_iter().collect()
+        all(flows.iter().map(|flow| self.steps(flow, "a flow of split")))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::fields::Reader;
 use crate::diagnostic::excerpt;
-use crate::document::{Content, Node};
+use crate::document::Node;
 use crate::model::At;
 use tidemill_domain::job::flow::Target;
 use tidemill_domain::nearest::nearest;
@@ -11,12 +11,8 @@ const FORMS: &str = "next, end, end(CODE), fail, stop, stop_and_restart(STEP) or
 
 impl Reader<'_> {
     pub(super) fn transitions(&mut self, node: &Node) -> Option<Vec<(At<String>, At<Target>)>> {
-        let Content::Map(entries) = &node.content else {
-            let what =
-                format!("on is a table from exit codes to where to go, and here is {}", node.type_words());
-            self.wrong(node, what, "write it as on: { FAILED: end, \"*\": next }");
-            return None;
-        };
+        let example = "on: { FAILED: end, \"*\": next }";
+        let entries = self.named(node, "on is a table from exit codes to where to go", example)?;
         let mut transitions = Vec::new();
         let mut is_sound = true;
         for (key, value) in entries {

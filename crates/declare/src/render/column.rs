@@ -1,7 +1,7 @@
 //! The columns of a file, and what may stand in each.
 
+use crate::diagnostic::{did_you_mean, excerpt};
 use serde_json::{Value, json};
-use tidemill_domain::nearest::nearest;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
@@ -43,12 +43,8 @@ pub(super) fn find(columns: &'static [Column], name: &str) -> Option<&'static Co
 /// What is wrong with a name that no column has, and what helps.
 pub(super) fn stranger(columns: &'static [Column], name: &str) -> (String, String) {
     let names: Vec<&str> = columns.iter().map(|column| column.name).collect();
-    let what = format!("there is nothing called {:?}", crate::diagnostic::excerpt(name));
-    let fix = match nearest(name, names.iter().copied()) {
-        Some(near) => format!("did you mean {near}?"),
-        None => format!("the names are {}", names.join(", ")),
-    };
-    (what, fix)
+    let what = format!("there is nothing called {:?}", excerpt(name));
+    (what, did_you_mean(name, names.iter().copied(), || format!("the names are {}", names.join(", "))))
 }
 
 impl Kind {
