@@ -1,8 +1,13 @@
-//! An error with its causes, on one line. The text of an error does not contain its source, so whoever logs one writes it
-//! so.
+//! Errors on one line: one with its causes, or several. The text of an error does not contain its source, so whoever
+//! logs one uses [`Chain`].
 
 use std::error::Error;
 use std::fmt;
+
+/// Several things that are wrong, as one text.
+pub(crate) fn listed<T: fmt::Display>(all: impl IntoIterator<Item = T>) -> String {
+    all.into_iter().map(|one| one.to_string()).collect::<Vec<_>>().join("; ")
+}
 
 /// An error as logs have it: its text, and those of its causes that say more.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 //! Reading order: [`status`] and [`exit`] (how something ended), [`parameter`] and [`key`] (which instance it
 //! is), [`launch`] (may it run?), [`next`] and [`backfill`] (which instances come one after the other), [`flow`],
 //! [`step`] and [`partition`] (what runs, and from where), [`chunk`] and [`fault`] (what
-//! becomes of each item), [`counters`] and [`context`] (what is written down), [`lifecycle`] (what an operator
+//! becomes of each item), [`context`] (what is written down), [`lifecycle`] (what an operator
 //! or a crash may do to it), [`track`] (how it has been doing), [`retention`] (when it may be forgotten), [`command`]
 //! and [`spark`] (what other programs are told, and what they say), [`pool`] (what a step asks of a pool).
 
@@ -26,7 +26,6 @@ pub mod chunk;
 pub mod fault;
 
 pub mod context;
-pub mod counters;
 
 pub mod lifecycle;
 pub mod track;
@@ -36,44 +35,21 @@ pub mod pool;
 pub mod retention;
 pub mod spark;
 
+pub use chunk::Counters;
 pub use context::ExecutionContext;
-pub use counters::Counters;
 pub use exit::ExitStatus;
 pub use parameter::{JobParameter, JobParameters, ParameterValue};
 pub use status::BatchStatus;
 
-use std::fmt;
+crate::newtype::numbers! {
+    /// One job with one set of identifying parameters.
+    pub struct InstanceId(i64);
 
-macro_rules! ids {
-    ($($name:ident, $doc:literal;)+) => {
-        $(#[doc = $doc]
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-        pub struct $name(i64);
+    /// One run of a job.
+    pub struct ExecutionId(i64);
 
-        impl $name {
-            /// Wraps the number that the database gave.
-            pub const fn new(id: i64) -> Self {
-                Self(id)
-            }
-
-            /// The number.
-            pub const fn get(self) -> i64 {
-                self.0
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.fmt(f)
-            }
-        })+
-    };
-}
-
-ids! {
-    InstanceId, "One job with one set of identifying parameters.";
-    ExecutionId, "One run of a job.";
-    StepExecutionId, "One run of a step.";
+    /// One run of a step.
+    pub struct StepExecutionId(i64);
 }
 
 /// Longest name of a job or step, in characters; the column is no longer.

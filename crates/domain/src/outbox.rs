@@ -1,7 +1,7 @@
 //! The outbox: what happened, published in order for each aggregate by any number of relays.
 //!
-//! Reading order: [`event`] (what is published, and in which of the 256 slots), [`stored`] and [`record`] (an event in
-//! its table, and on its way out as a [`line`]), [`mark`] and [`window`] (how far a slot was read without losing what
+//! Reading order: [`event`] (what is published, and in which of the 256 slots), [`stored`] (an event in its
+//! table, and on its way out as a [`line`]), [`mark`] and [`window`] (how far a slot was read without losing what
 //! commits late), [`cursor`] and [`place`] (slots that are read together, and where each one stands); then [`relay`],
 //! [`instance`], [`group`], [`admission`] and [`share`] (who publishes, and which slots each relay has), [`receipt`] (what
 //! a sink with transactions has got), [`tally`] (what that has cost), [`partition`] and [`restore`] (what is kept, and whether marks still mean anything), [`verify`] and [`fate`] (what
@@ -10,7 +10,6 @@
 
 pub mod event;
 pub mod line;
-pub mod record;
 pub mod stored;
 
 pub mod cursor;
@@ -56,9 +55,8 @@ pub use fate::Fate;
 pub use mark::Mark;
 pub use place::Place;
 pub use receipt::Receipt;
-pub use record::Record;
 pub use relay::{LiveRelay, RelayId};
-pub use stored::{StoredEvent, StoredHeaders};
+pub use stored::{Record, StoredEvent, StoredHeaders};
 pub use stretch::Stretch;
 pub use tally::{Effort, Tally};
 pub use telling::Telling;

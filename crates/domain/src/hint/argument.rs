@@ -39,7 +39,7 @@ pub(super) enum Grammar {
 pub(super) fn read(text: &str, tokens: &[Token], grammar: Grammar) -> Option<Arguments> {
     let tokens: Vec<&Token> = tokens.iter().filter(|token| token.kind != TokenKind::Space).collect();
     if let ([only], Grammar::Parallel) = (&*tokens, grammar)
-        && let Some(word) = statement_word(text, only)
+        && let Some(word) = value_word(text, only)
     {
         return Some(Arguments::Statement(Value { word, span: only.span.clone() }));
     }
@@ -65,7 +65,7 @@ pub(super) fn is_too_large(text: &str, token: &Token) -> bool {
     token.kind == TokenKind::Number && token.of(text).parse::<u32>().is_err()
 }
 
-fn statement_word(text: &str, token: &Token) -> Option<ValueWord> {
+fn value_word(text: &str, token: &Token) -> Option<ValueWord> {
     let is = |word| token.is_word(text, word);
     match number(text, token) {
         Some(number) => Some(ValueWord::Number(number)),
@@ -144,11 +144,8 @@ impl Cursor<'_> {
         while !self.tokens.is_empty() {
             self.sign(",");
             let Some(first) = self.tokens.first() else { break };
-            let word = match number(text, first) {
-                Some(number) => ValueWord::Number(number),
-                None if first.is_word(text, "DEFAULT") => ValueWord::Default,
-                None => return None,
-            };
+            let is_of_object = |word: &ValueWord| matches!(word, ValueWord::Number(_) | ValueWord::Default);
+            let word = value_word(text, first).filter(is_of_object)?;
             values.push(Value { word, span: self.take_if(|_| true)? });
         }
         Some(values)

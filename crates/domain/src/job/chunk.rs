@@ -15,14 +15,13 @@
 
 mod action;
 
-pub use action::{Action, Failure, FailureReason, Processed, Retry, Skip};
+pub use action::{Action, Counters, Failure, FailureReason, Processed, Retry, Skip};
 
 use crate::item::{ErrorKind, Phase};
-use crate::job::counters::Counters;
 use crate::job::fault::{FaultPolicy, SkipDecision};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Fate {
+enum ItemState {
     /// Neither committed nor left out.
     Pending,
     Filtered,
@@ -34,7 +33,7 @@ enum Fate {
 
 #[derive(Clone, Debug)]
 struct Slot {
-    fate: Fate,
+    state: ItemState,
     /// Whether something came out of it that can be written.
     is_ready: bool,
     attempts: u32,
@@ -97,7 +96,7 @@ impl<'p> Chunk<'p> {
             return;
         }
         self.counters.read += 1;
-        self.slots.push(Slot { fate: Fate::Pending, is_ready: false, attempts: 0, last_error: None });
+        self.slots.push(Slot { state: ItemState::Pending, is_ready: false, attempts: 0, last_error: None });
     }
 
     pub fn read_failed(&mut self, kind: &ErrorKind) {
@@ -106,15 +105,8 @@ impl<'p> Chunk<'p> {
         }
         let index = self.read_errors;
         self.read_errors += 1;
-        match self.skip_decision(kind) {
-            SkipDecision::Skip => {
-                self.counters.read_skip += 1;
-                self.announcements.push(Skip { phase: Phase::Read, index });
-            }
-            SkipDecision::NotSkippable => self.fail(Phase::Read, Some(index), FailureReason::NotTolerated),
-            SkipDecision::LimitExceeded => {
-                self.fail(Phase::Read, Some(index), FailureReason::SkipLimitExceeded);
-            }
+        if self.skips(Phase::Read, index, kind, FailureReason::NotTolerated) {
+            self.announcements.push(Skip { phase: Phase::Read, index });
         }
     }
 
@@ -185,18 +177,9 @@ impl<'p> Chunk<'p> {
 
     /// An item that could not be processed is left out, or is the end.
     fn recover(&mut self, index: usize, kind: &ErrorKind) {
-        match self.skip_decision(kind) {
-            SkipDecision::Skip => {
-                self.skip(Phase::Process, index);
-                self.announcements.push(Skip { phase: Phase::Process, index });
-                self.stage = Stage::Transform(index + 1);
-            }
-            SkipDecision::NotSkippable => {
-                self.fail(Phase::Process, Some(index), FailureReason::RetryExhausted);
-            }
-            SkipDecision::LimitExceeded => {
-                self.fail(Phase::Process, Some(index), FailureReason::SkipLimitExceeded);
-            }
+        if self.skips(Phase::Process, index, kind, FailureReason::RetryExhausted) {
+            self.announcements.push(Skip { phase: Phase::Process, index });
+            self.stage = Stage::Transform(index + 1);
         }
     }
 
@@ -209,7 +192,7 @@ impl<'p> Chunk<'p> {
             }
             Processed::Filtered => {
                 // It is not processed again when the chunk is repeated, so it is counted once.
-                self.slots[index].fate = Fate::Filtered;
+                self.slots[index].state = ItemState::Filtered;
                 self.counters.filter += 1;
                 self.stage = Stage::Transform(index + 1);
             }
@@ -230,16 +213,9 @@ impl<'p> Chunk<'p> {
             self.stage = Stage::RollBack;
             return;
         }
-        match self.skip_decision(&kind) {
-            SkipDecision::Skip => {
-                self.skip(Phase::Process, index);
-                self.announce_now = Some(Skip { phase: Phase::Process, index });
-                self.stage = Stage::Transform(index + 1);
-            }
-            SkipDecision::NotSkippable => self.fail(Phase::Process, Some(index), FailureReason::NotTolerated),
-            SkipDecision::LimitExceeded => {
-                self.fail(Phase::Process, Some(index), FailureReason::SkipLimitExceeded);
-            }
+        if self.skips(Phase::Process, index, &kind, FailureReason::NotTolerated) {
+            self.announce_now = Some(Skip { phase: Phase::Process, index });
+            self.stage = Stage::Transform(index + 1);
         }
     }
 
@@ -252,8 +228,7 @@ impl<'p> Chunk<'p> {
             self.fail(Phase::Write, None, FailureReason::RetryExhausted);
             return None;
         }
-        let at_once = if self.is_scanning { 1 } else { usize::MAX };
-        let ready: Vec<usize> = self.ready().take(at_once).collect();
+        let ready = self.written_at_once();
         if ready.is_empty() {
             self.stage = Stage::Commit;
             return None;
@@ -262,12 +237,11 @@ impl<'p> Chunk<'p> {
     }
 
     pub fn written(&mut self, outcome: Result<(), ErrorKind>) {
-        let at_once = if self.is_scanning { 1 } else { usize::MAX };
-        let ready: Vec<usize> = self.ready().take(at_once).collect();
+        let ready = self.written_at_once();
         match outcome {
             Ok(()) => {
                 for &index in &ready {
-                    self.slots[index].fate = Fate::Written;
+                    self.slots[index].state = ItemState::Written;
                 }
                 self.counters.write += ready.len() as u64;
                 self.stage = Stage::Commit;
@@ -294,26 +268,19 @@ impl<'p> Chunk<'p> {
         let (Some(policy), Some(index)) = (self.policy, index) else {
             return self.fail(Phase::Write, index, FailureReason::NotTolerated);
         };
-        match self.skip_decision(kind) {
-            SkipDecision::Skip => {
-                self.skip(Phase::Write, index);
-                self.announcements.push(Skip { phase: Phase::Write, index });
-                let needs_rollback = !policy.no_rollback.contains(kind);
-                self.retry = None;
-                self.stage = if needs_rollback { Stage::RollBack } else { Stage::Commit };
-            }
-            SkipDecision::NotSkippable => self.fail(Phase::Write, Some(index), FailureReason::NotTolerated),
-            SkipDecision::LimitExceeded => {
-                self.fail(Phase::Write, Some(index), FailureReason::SkipLimitExceeded);
-            }
+        if self.skips(Phase::Write, index, kind, FailureReason::NotTolerated) {
+            self.announcements.push(Skip { phase: Phase::Write, index });
+            self.retry = None;
+            let needs_rollback = !policy.no_rollback.contains(kind);
+            self.stage = if needs_rollback { Stage::RollBack } else { Stage::Commit };
         }
     }
 
     pub fn committed(&mut self) {
         self.counters.commit += 1;
         for slot in &mut self.slots {
-            if slot.fate == Fate::Written {
-                slot.fate = Fate::Committed;
+            if slot.state == ItemState::Written {
+                slot.state = ItemState::Committed;
             }
         }
         self.stage = if self.is_complete() { Stage::Ended(Action::Done) } else { Stage::Transform(0) };
@@ -337,12 +304,12 @@ impl<'p> Chunk<'p> {
 
     /// Whether the commit that comes next is the last of this chunk, so that the reader's position may move on.
     pub fn is_complete(&self) -> bool {
-        self.slots.iter().all(|slot| slot.fate != Fate::Pending)
+        self.slots.iter().all(|slot| slot.state != ItemState::Pending)
     }
 
     /// How many items from the beginning are settled: what a restart in the middle of a scan has to leave out.
     pub fn offset(&self) -> usize {
-        self.slots.iter().take_while(|slot| slot.fate != Fate::Pending).count()
+        self.slots.iter().take_while(|slot| slot.state != ItemState::Pending).count()
     }
 
     /// The attempt that the last rollback makes room for; none when it was for something else, such as a scan.
@@ -360,20 +327,27 @@ impl<'p> Chunk<'p> {
         self.is_scanning && self.policy.is_some_and(|policy| !policy.no_rollback.is_empty())
     }
 
-    fn skip_decision(&self, kind: &ErrorKind) -> SkipDecision {
-        match self.policy {
-            Some(policy) => policy.skip(kind, self.skips_before + self.counters.skips()),
-            None => SkipDecision::NotSkippable,
+    /// Skips what has failed, if the policy allows it. Otherwise the step fails: because of the limit, or as `otherwise`
+    /// says.
+    fn skips(&mut self, phase: Phase, index: usize, kind: &ErrorKind, otherwise: FailureReason) -> bool {
+        let skips = self.skips_before + self.counters.skips();
+        let decision = self.policy.map_or(SkipDecision::NotSkippable, |policy| policy.skip(kind, skips));
+        match decision {
+            SkipDecision::NotSkippable => self.fail(phase, Some(index), otherwise),
+            SkipDecision::LimitExceeded => self.fail(phase, Some(index), FailureReason::SkipLimitExceeded),
+            SkipDecision::Skip => match phase {
+                Phase::Read => self.counters.read_skip += 1,
+                Phase::Process => {
+                    self.slots[index].state = ItemState::Skipped;
+                    self.counters.process_skip += 1;
+                }
+                Phase::Write => {
+                    self.slots[index].state = ItemState::Skipped;
+                    self.counters.write_skip += 1;
+                }
+            },
         }
-    }
-
-    fn skip(&mut self, phase: Phase, index: usize) {
-        self.slots[index].fate = Fate::Skipped;
-        match phase {
-            Phase::Read => self.counters.read_skip += 1,
-            Phase::Process => self.counters.process_skip += 1,
-            Phase::Write => self.counters.write_skip += 1,
-        }
+        decision == SkipDecision::Skip
     }
 
     fn fail(&mut self, phase: Phase, index: Option<usize>, reason: FailureReason) {
@@ -384,16 +358,22 @@ impl<'p> Chunk<'p> {
     fn repeat(&mut self) {
         let keeps_outputs = self.policy.is_some_and(|policy| !policy.is_processor_transactional);
         for slot in &mut self.slots {
-            if slot.fate == Fate::Written {
-                slot.fate = Fate::Pending;
+            if slot.state == ItemState::Written {
+                slot.state = ItemState::Pending;
             }
             slot.is_ready &= keeps_outputs;
         }
         self.stage = Stage::Transform(0);
     }
 
+    /// The items of the next write: all that are ready, or one while the faulty one is searched for.
+    fn written_at_once(&self) -> Vec<usize> {
+        let most = if self.is_scanning { 1 } else { usize::MAX };
+        self.ready().take(most).collect()
+    }
+
     fn is_pending(&self, index: usize) -> bool {
-        self.slots[index].fate == Fate::Pending
+        self.slots[index].state == ItemState::Pending
     }
 
     fn ready(&self) -> impl Iterator<Item = usize> {

@@ -90,7 +90,7 @@ impl ExecutionContext {
 
     /// The stored form.
     pub fn to_text(&self) -> Result<String, ContextError> {
-        if let Some((key, _)) = self.values.iter().find(|(_, value)| depth(value, DEPTH_MAX).is_none()) {
+        if let Some((key, _)) = self.values.iter().find(|(_, value)| is_deeper_than(DEPTH_MAX, value)) {
             return Err(ContextError::TooDeep { key: key.clone() });
         }
         let values = Value::Object(self.values.clone());
@@ -133,17 +133,12 @@ pub fn columns(text: &str) -> (String, Option<&str>) {
     (format!("{short} ..."), Some(text))
 }
 
-/// How much of `left` the value leaves; none when it is nested deeper.
-fn depth(value: &Value, left: usize) -> Option<usize> {
-    let left = left.checked_sub(1)?;
+fn is_deeper_than(levels: usize, value: &Value) -> bool {
+    let Some(inner) = levels.checked_sub(1) else { return true };
     match value {
-        Value::Array(values) => {
-            values.iter().try_fold(left, |least, value| Some(least.min(depth(value, left)?)))
-        }
-        Value::Object(values) => {
-            values.values().try_fold(left, |least, value| Some(least.min(depth(value, left)?)))
-        }
-        _ => Some(left),
+        Value::Array(values) => values.iter().any(|value| is_deeper_than(inner, value)),
+        Value::Object(values) => values.values().any(|value| is_deeper_than(inner, value)),
+        _ => false,
     }
 }
 

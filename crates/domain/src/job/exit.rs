@@ -59,16 +59,16 @@ impl ExitStatus {
 }
 
 /// How severe a code is, by how it begins; a code of the author's own is the most severe.
-fn severity(code: &str) -> u8 {
-    const KNOWN: [(&str, u8); 6] = [
-        (ExitStatus::EXECUTING, 1),
-        (ExitStatus::COMPLETED, 2),
-        (ExitStatus::NOOP, 3),
-        (ExitStatus::STOPPED, 4),
-        (ExitStatus::FAILED, 5),
-        (ExitStatus::UNKNOWN, 6),
+fn severity(code: &str) -> usize {
+    const KNOWN: [&str; 6] = [
+        ExitStatus::EXECUTING,
+        ExitStatus::COMPLETED,
+        ExitStatus::NOOP,
+        ExitStatus::STOPPED,
+        ExitStatus::FAILED,
+        ExitStatus::UNKNOWN,
     ];
-    KNOWN.iter().find(|(prefix, _)| code.starts_with(prefix)).map_or(7, |(_, severity)| *severity)
+    KNOWN.iter().position(|prefix| code.starts_with(prefix)).unwrap_or(KNOWN.len())
 }
 
 /// Java compares texts by UTF-16 units.

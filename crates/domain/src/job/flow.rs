@@ -80,30 +80,24 @@ impl Flow {
             None if exit_code == "COMPLETED" => Target::Next,
             None => Target::Fail,
         };
-        Some(match target {
-            Target::Next => self.next_of(state).map_or(Target::End(None), |next| Target::To(next.to_owned())),
-            other => other,
-        })
+        Some(self.resolved(state, target))
     }
 
-    fn next_of(&self, state: &str) -> Option<&str> {
-        let at = self.states.iter().position(|name| name == state)?;
-        self.states.get(at + 1).map(String::as_str)
+    /// The target itself, or what `Next` means for this state.
+    fn resolved(&self, state: &str, target: Target) -> Target {
+        if target != Target::Next {
+            return target;
+        }
+        let next = self.states.iter().skip_while(|name| *name != state).nth(1);
+        next.map_or(Target::End(None), |next| Target::To(next.clone()))
     }
 
     fn targets(&self, state: &str) -> Vec<Target> {
-        let own: Vec<Target> = match self.transitions.get(state) {
+        let targets = match self.transitions.get(state) {
             Some(own) => own.iter().map(|transition| transition.to.clone()).collect(),
             None => vec![Target::Next, Target::Fail],
         };
-        own.into_iter()
-            .map(|target| match target {
-                Target::Next => {
-                    self.next_of(state).map_or(Target::End(None), |next| Target::To(next.to_owned()))
-                }
-                other => other,
-            })
-            .collect()
+        targets.into_iter().map(|target| self.resolved(state, target)).collect()
     }
 
     pub fn check(&self) -> Result<(), BadFlow> {

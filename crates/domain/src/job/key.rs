@@ -14,12 +14,12 @@ use std::fmt::Write as _;
 /// assert_eq!(job_key(&JobParameters::new()), "d41d8cd98f00b204e9800998ecf8427e");
 /// ```
 pub fn job_key(parameters: &JobParameters) -> String {
-    let digest = Md5::digest(plain_key(parameters).as_bytes());
-    let mut key = String::with_capacity(32);
-    for byte in digest {
-        let _infallible = write!(key, "{byte:02x}");
-    }
-    key
+    md5(&plain_key(parameters))
+}
+
+/// The MD5 of a text, in hexadecimal digits.
+pub(crate) fn md5(text: &str) -> String {
+    Md5::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// What the digest is made of: each identifying parameter by name, in the words of Java's `toString`.

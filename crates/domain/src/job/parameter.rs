@@ -1,6 +1,6 @@
 //! Parameters of a job: named, typed values. The identifying ones say which instance it is.
 //!
-//! [`ParameterValue`] is a value and its two texts, [`parse_argument`] reads one from the command line, [`Accepted`]
+//! [`ParameterValue`] is a value and its two texts, [`parse_argument_for`] reads one from the command line, [`Accepted`]
 //! says which values a parameter takes, and [`check`] compares all of them with what the job asks for.
 
 mod accepted;
@@ -10,7 +10,7 @@ mod rule;
 mod value;
 
 pub use accepted::{Accepted, BadPattern, PATTERN_CHARS_MAX, Pattern, ValueRefusal, leaves_folder};
-pub use argument::{parse_argument, parse_argument_for, parse_arguments};
+pub use argument::{parse_argument_for, parse_arguments};
 pub use rule::{ParameterProblem, ParameterSpec, ParametersInvalid, check};
 pub use value::{BadValue, ParameterType, ParameterValue};
 

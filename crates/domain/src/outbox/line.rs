@@ -3,7 +3,7 @@
 //! A relay writes a hundred thousand of them in a second, so a line is appended to bytes, without a tree of values.
 
 use super::event::{Aggregate, EventId, Payload, Seq, Slot};
-use super::record::Record;
+use super::stored::Record;
 use crate::lease::Epoch;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -6,7 +6,7 @@
 //! it says, so one that has the number of another is not taken for it.
 
 use super::event::{EventId, Payload, Slot};
-use super::record::Record;
+use super::stored::Record;
 use super::window::Window;
 use md5::{Digest, Md5};
 use serde::{Deserialize, Serialize};

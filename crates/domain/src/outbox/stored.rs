@@ -1,8 +1,30 @@
-//! An event as it is stored, for people to look at. Programs of others write the table too, so what the database cannot
-//! check may break our rules: it is then shown as it is, and why it is not accepted.
+//! An event as it is stored, for people to look at, and as it is published. Programs of others write the table too, so
+//! what the database cannot check may break our rules: it is then shown as it is, and why it is not accepted.
 
-use super::event::{Aggregate, BadEvent, EventId, Headers, Payload, Slot, headers_of};
+use super::adopted::TableName;
+use super::event::{Aggregate, BadEvent, EventId, Headers, Payload, Seq, Slot, headers_of};
+use crate::lease::Epoch;
 use crate::time::Timestamp;
+
+/// An event as it is published, with its place in its slot, so that whoever reads what was published can tell what is
+/// missing and what came twice.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Record {
+    pub id: EventId,
+    /// The adopted table that it is from; none of those of the outbox itself.
+    pub table: Option<TableName>,
+    pub slot: Slot,
+    pub epoch: Epoch,
+    pub seq: Seq,
+    pub aggregate: Aggregate,
+    pub event_type: String,
+    pub topic: String,
+    /// Whether somebody has said that it goes there, whatever becomes of others of its type.
+    pub is_redirected: bool,
+    pub headers: Headers,
+    pub payload: Payload,
+    pub created_at: Timestamp,
+}
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StoredEvent {

@@ -21,26 +21,23 @@ pub struct Tally {
 
 impl Tally {
     #[must_use]
-    pub const fn plus(self, other: Self) -> Self {
-        Self {
-            published: self.published.saturating_add(other.published),
-            effort: Effort {
-                polls: self.effort.polls.saturating_add(other.effort.polls),
-                empty_polls: self.effort.empty_polls.saturating_add(other.effort.empty_polls),
-                queries: self.effort.queries.saturating_add(other.effort.queries),
-            },
-        }
+    pub fn plus(self, other: Self) -> Self {
+        self.with(other, u64::saturating_add)
     }
 
     /// What has come since an earlier one of the same relay.
     #[must_use]
-    pub const fn since(self, earlier: Self) -> Self {
+    pub fn since(self, earlier: Self) -> Self {
+        self.with(earlier, u64::saturating_sub)
+    }
+
+    fn with(self, other: Self, both: fn(u64, u64) -> u64) -> Self {
         Self {
-            published: self.published.saturating_sub(earlier.published),
+            published: both(self.published, other.published),
             effort: Effort {
-                polls: self.effort.polls.saturating_sub(earlier.effort.polls),
-                empty_polls: self.effort.empty_polls.saturating_sub(earlier.effort.empty_polls),
-                queries: self.effort.queries.saturating_sub(earlier.effort.queries),
+                polls: both(self.effort.polls, other.effort.polls),
+                empty_polls: both(self.effort.empty_polls, other.effort.empty_polls),
+                queries: both(self.effort.queries, other.effort.queries),
             },
         }
     }

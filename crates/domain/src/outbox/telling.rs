@@ -41,17 +41,18 @@ pub struct ExecutionChange<'a> {
     pub at: Timestamp,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ExecutionTold {
-    Launched,
-    Started,
-    Stopping,
-    /// It ended by itself; the event is named after its status.
-    Ended,
-    Abandoned,
-    /// An operator declared it over.
-    Recovered,
-    Lost,
+crate::words! {
+    pub enum ExecutionTold {
+        Launched = "launched",
+        Started = "started",
+        Stopping = "stopping",
+        /// It ended by itself; the event is named after its status.
+        Ended = "ended",
+        Abandoned = "abandoned",
+        /// An operator declared it over.
+        Recovered = "recovered",
+        Lost = "lost",
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -109,13 +110,8 @@ impl Telling {
             return None;
         }
         let word = match change.what {
-            ExecutionTold::Launched => "launched".to_owned(),
-            ExecutionTold::Started => "started".to_owned(),
-            ExecutionTold::Stopping => "stopping".to_owned(),
             ExecutionTold::Ended => change.status.as_str().to_ascii_lowercase(),
-            ExecutionTold::Abandoned => "abandoned".to_owned(),
-            ExecutionTold::Recovered => "recovered".to_owned(),
-            ExecutionTold::Lost => "lost".to_owned(),
+            what => what.to_string(),
         };
         let payload = json!({
             "execution": change.execution.get(),

@@ -132,7 +132,7 @@ pub enum Answer {
     Wider(BTreeSet<PoolName>),
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Level {
     pub usage: u64,
     pub limit: u64,

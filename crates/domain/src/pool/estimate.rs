@@ -156,7 +156,7 @@ fn starts(
         .take(HORIZON)
         .filter_map(|ticket| {
             let expected = expected(ticket, ticket.granted?);
-            Some(Reverse((remaining(ticket, now, expected), ticket.units())))
+            Some(Reverse((left_of(expected, ticket.held_since(), now), ticket.units())))
         })
         .collect();
     let mut clock = Duration::ZERO;
@@ -181,11 +181,8 @@ fn starts(
     starts
 }
 
-/// How long somebody who runs will go on. Who should have ended by now is taken to need a quarter of what it took so far.
-fn remaining(ticket: &Ticket, now: Timestamp, expected: Duration) -> Duration {
-    left_of(expected, ticket.held_since(), now)
-}
-
+/// How long a run goes on that began at `since`. Who should have ended by now is taken to need a quarter of what it took
+/// so far.
 fn left_of(expected: Duration, since: Timestamp, now: Timestamp) -> Duration {
     let elapsed = now.since(since);
     match expected.checked_sub(elapsed) {

@@ -206,21 +206,19 @@ fn change(ticket: &mut Ticket, at: Timestamp, event: &Event) -> Option<()> {
         Some(())
     };
     match event {
-        Event::Configured { .. } | Event::Snapshot { .. } | Event::Enqueued { .. } => None,
+        Event::Configured { .. } | Event::Snapshot { .. } | Event::Enqueued { .. } => return None,
         Event::Asked { asked, least, weight, ask_by, .. } => {
             (ticket.state == State::Waiting).then_some(())?;
             ticket.weight = *weight;
             ticket.asked = *asked;
             ticket.least = *least;
             ticket.ask_by = *ask_by;
-            Some(())
         }
         Event::Granted { parallel, ask_by, .. } => {
             step(ticket, Change::Grant)?;
             ticket.granted = Some(*parallel);
             ticket.granted_at = Some(at);
             ticket.ask_by = *ask_by;
-            Some(())
         }
         Event::Claimed { call, .. } => {
             step(ticket, Change::Claim)?;
@@ -229,13 +227,11 @@ fn change(ticket: &mut Ticket, at: Timestamp, event: &Event) -> Option<()> {
             }
             ticket.claimed_at = Some(at);
             ticket.epoch = ticket.epoch.next();
-            Some(())
         }
         Event::Unclaimed { ask_by, .. } => {
             step(ticket, Change::Unclaim)?;
             ticket.claimed_at = None;
             ticket.ask_by = *ask_by;
-            Some(())
         }
         Event::Reacquired { call, .. } => {
             matches!(ticket.state, State::Running | State::Suspect).then_some(())?;
@@ -245,7 +241,6 @@ fn change(ticket: &mut Ticket, at: Timestamp, event: &Event) -> Option<()> {
             }
             ticket.epoch = ticket.epoch.next();
             ticket.call = call.clone();
-            Some(())
         }
         Event::Resized { parallel, asked, .. } => {
             ticket.state.counts().then_some(())?;
@@ -253,27 +248,23 @@ fn change(ticket: &mut Ticket, at: Timestamp, event: &Event) -> Option<()> {
             ticket.asked = *asked;
             ticket.least = ticket.least.min(*parallel);
             ticket.upgrade = None;
-            Some(())
         }
         Event::Wanted { parallel, .. } => {
             ticket.state.counts().then_some(())?;
             ticket.upgrade = parallel.map(|parallel| Upgrade { parallel, since: at });
-            Some(())
         }
         Event::Doubted { .. } => {
             step(ticket, Change::Doubt)?;
             ticket.doubted_at = Some(at);
-            Some(())
         }
         Event::Confirmed { .. } => {
             step(ticket, Change::Confirm)?;
             ticket.doubted_at = None;
-            Some(())
         }
         Event::Ended { end, .. } => {
             step(ticket, end.change())?;
             ticket.upgrade = None;
-            Some(())
         }
     }
+    Some(())
 }

@@ -152,9 +152,8 @@ impl<'a> Pass<'a> {
     }
 
     fn level(&self, pool: &PoolName) -> Level {
-        self.ledgers.get(pool).map_or(Level { usage: 0, limit: 0, max_units: 0 }, |ledger| {
-            Level::of(ledger.settings(), ledger.usage(), self.now)
-        })
+        let of = |ledger: &Ledger| Level::of(ledger.settings(), ledger.usage(), self.now);
+        self.ledgers.get(pool).map(of).unwrap_or_default()
     }
 
     /// The other pools of a ticket's request, if one of them is not part of this pass. All of them: with those alone

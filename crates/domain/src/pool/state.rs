@@ -45,17 +45,6 @@ pub enum Change {
     Cancel,
 }
 
-pub const CHANGES: [Change; 8] = [
-    Change::Grant,
-    Change::Claim,
-    Change::Unclaim,
-    Change::Doubt,
-    Change::Confirm,
-    Change::Release,
-    Change::Lapse,
-    Change::Cancel,
-];
-
 /// The state after a change; none when it cannot happen there.
 pub const fn next(state: State, change: Change) -> Option<State> {
     match (state, change) {
@@ -85,6 +74,17 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const CHANGES: [Change; 8] = [
+        Change::Grant,
+        Change::Claim,
+        Change::Unclaim,
+        Change::Doubt,
+        Change::Confirm,
+        Change::Release,
+        Change::Lapse,
+        Change::Cancel,
+    ];
 
     #[test]
     fn an_end_is_final_and_everything_else_can_end() {

@@ -54,12 +54,6 @@ impl Weight {
         let least = units.saturating_sub(self.base.into()).div_ceil(self.per.get().into());
         NonZeroU32::new(u32::try_from(least).unwrap_or(u32::MAX)).unwrap_or(NonZeroU32::MIN)
     }
-
-    /// The largest value of the lever that takes at most so many units; none when even one takes more.
-    pub fn fitting(self, units: u64) -> Option<NonZeroU32> {
-        let most = units.checked_sub(self.base.into())? / u64::from(self.per.get());
-        NonZeroU32::new(u32::try_from(most).unwrap_or(u32::MAX))
-    }
 }
 
 /// What a pool lowers: where hints are ignored, or only sessions are counted, lowering the degree changes nothing.
@@ -132,6 +126,12 @@ mod tests {
         assert_eq!(units(WeightModel::Processes, false, 2), 52);
     }
 
+    /// The largest value of the lever that takes at most so many units; none when even one takes more.
+    fn fitting(weight: Weight, units: u64) -> Option<NonZeroU32> {
+        let most = units.checked_sub(weight.base.into())? / u64::from(weight.per.get());
+        NonZeroU32::new(u32::try_from(most).unwrap_or(u32::MAX))
+    }
+
     proptest! {
         #[test]
         fn less_never_weighs_more_and_what_fits_is_the_largest(
@@ -147,7 +147,7 @@ mod tests {
 
             prop_assert!(weight.units(some(1)) >= 1);
             prop_assert!(weight.units(some(1)) <= weight.units(asked));
-            match weight.fitting(room) {
+            match fitting(weight, room) {
                 Some(most) => {
                     prop_assert!(weight.units(most) <= room);
                     prop_assert!(weight.units(most.saturating_add(1)) > room);

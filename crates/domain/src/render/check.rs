@@ -96,9 +96,9 @@ pub fn check(probe: &Probe, profile: &Profile) -> Verdict {
     );
     let moving: Vec<_> = probe.videos.iter().filter(|video| !video.is_attached).collect();
     if moving.len() < probe.videos.len() {
-        verdict.warn(Check::AttachedPicture, "none", format!("{}", probe.videos.len() - moving.len()));
+        verdict.warn(Check::AttachedPicture, "none", probe.videos.len() - moving.len());
     }
-    verdict.fail_unless(moving.len() == 1, Check::VideoStreams, "one", moving.len().to_string());
+    verdict.fail_unless(moving.len() == 1, Check::VideoStreams, "one", moving.len());
     if let [video] = moving.as_slice() {
         picture(video, profile, &mut verdict);
         motion(video, profile, &mut verdict);
@@ -164,7 +164,7 @@ fn motion(video: &Video, profile: &Profile, verdict: &mut Verdict) {
     verdict.fail_unless(
         video.average_rate == Some(profile.rate),
         Check::Rate,
-        profile.rate.to_string(),
+        profile.rate,
         show(video.average_rate),
     );
     verdict.fail_unless(
@@ -188,19 +188,19 @@ fn motion(video: &Video, profile: &Profile, verdict: &mut Verdict) {
         return verdict.fail(Check::Packets, "a number", "unknown");
     };
     if let Some(frames) = video.frames {
-        verdict.fail_unless(packets == frames, Check::Packets, frames.to_string(), packets.to_string());
+        verdict.fail_unless(packets == frames, Check::Packets, frames, packets);
     }
     if let Some(seconds) = seconds {
         let frames = seconds * profile.rate.per_second();
         let is_near = (packets as f64 - frames).abs() <= FRAMES_TOLERANCE;
-        verdict.fail_unless(is_near, Check::Frames, format!("about {frames:.0}"), packets.to_string());
+        verdict.fail_unless(is_near, Check::Frames, format!("about {frames:.0}"), packets);
     }
 }
 
 fn sound(probe: &Probe, video: &Video, profile: &Profile, verdict: &mut Verdict) {
     let streams = probe.audios.len();
     match profile.audio {
-        Audio::None => verdict.fail_unless(streams == 0, Check::Audio, "none", streams.to_string()),
+        Audio::None => verdict.fail_unless(streams == 0, Check::Audio, "none", streams),
         Audio::Required if streams == 0 => verdict.fail(Check::Audio, "sound", "none"),
         Audio::Required | Audio::Any => {}
     }

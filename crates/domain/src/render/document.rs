@@ -17,6 +17,7 @@ use super::path::NodePath;
 use super::profile::{Profile, check_composition, is_project};
 use super::uid::Uid;
 use super::uri;
+use crate::chain::listed;
 use crate::code::Code;
 pub use allow::AllowList;
 use serde_json::{Map, Value, json};
@@ -85,6 +86,7 @@ impl fmt::Display for Problem {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{}", listed(problems))]
 pub struct BadDocument {
     pub problems: Vec<Problem>,
 }
@@ -92,13 +94,6 @@ pub struct BadDocument {
 impl BadDocument {
     pub fn code(&self) -> Code {
         self.problems.first().map_or(Code::BadRenderData, Problem::code)
-    }
-}
-
-impl fmt::Display for BadDocument {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let all: Vec<_> = self.problems.iter().map(ToString::to_string).collect();
-        f.write_str(&all.join("; "))
     }
 }
 

@@ -4,10 +4,10 @@
 use super::field::Field;
 use super::path::NodePath;
 use super::profile::check_composition;
+use crate::chain::listed;
 use crate::code::Code;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fmt;
 
 crate::words! {
     #[derive(Default, Serialize, Deserialize)]
@@ -83,6 +83,7 @@ pub struct Mapping {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{}", listed(problems.iter().map(|(row, why)| format!("row {row}: {why}"))))]
 pub struct BadMapping {
     /// Which row, from 1, and why.
     pub problems: Vec<(usize, String)>,
@@ -91,13 +92,6 @@ pub struct BadMapping {
 impl BadMapping {
     pub const fn code(&self) -> Code {
         Code::BadFieldMapping
-    }
-}
-
-impl fmt::Display for BadMapping {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let all: Vec<_> = self.problems.iter().map(|(row, why)| format!("row {row}: {why}")).collect();
-        f.write_str(&all.join("; "))
     }
 }
 

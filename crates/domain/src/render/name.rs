@@ -14,18 +14,6 @@ const UNTITLED: &str = "untitled";
 /// Names that Windows gives to devices, with or without an ending.
 const DEVICES: [&str; 6] = ["con", "prn", "aux", "nul", "conin$", "conout$"];
 
-/// A name that can be a part of a path everywhere, and means the same to the reader.
-///
-/// ```
-/// # use tidemill_domain::render::name::safe;
-/// assert_eq!(safe("_MAIN Mini Chip Count"), "_MAIN Mini Chip Count");
-/// assert_eq!(safe("Final/Day 1: \"A\""), "Final_Day 1_ _A_");
-/// assert_eq!(safe(".."), "untitled");
-/// ```
-pub fn safe(name: &str) -> String {
-    cut(name, BYTES_MAX, usize::MAX)
-}
-
 /// The name of the file of a render: the composition, the number of the render, and the ending. It never takes more than
 /// 255 bytes, also while it is being written, and `chars_max` characters as Windows counts them.
 pub fn file_name(composition: &str, render: RenderId, extension: &str, chars_max: usize) -> String {
@@ -46,6 +34,7 @@ pub fn part_of(file_name: &str) -> Option<Uid> {
     uid.parse().ok()
 }
 
+/// A name that can be a part of a path everywhere, and means the same to the reader.
 fn cut(name: &str, bytes_max: usize, units_max: usize) -> String {
     let replaced: String = name.nfc().map(|letter| if is_bad(letter) { '_' } else { letter }).collect();
     let trimmed = trim_end(replaced.trim_start());
@@ -90,10 +79,17 @@ mod tests {
     use crate::lease::Epoch;
     use proptest::prelude::*;
 
+    fn safe(name: &str) -> String {
+        cut(name, BYTES_MAX, usize::MAX)
+    }
+
     #[test]
     fn names_stay_readable() {
         let check = |name: &str, expected: &str| assert_eq!(safe(name), expected, "{name:?}");
 
+        check("_MAIN Mini Chip Count", "_MAIN Mini Chip Count");
+        check("Final/Day 1: \"A\"", "Final_Day 1_ _A_");
+        check("..", "untitled");
         check("파이널 테이블", "파이널 테이블");
         // Written by a Mac, in single letters.
         check("\u{1112}\u{1161}\u{11ab}", "한");

@@ -2,10 +2,10 @@
 
 use super::path::NodePath;
 use super::rate::Rate;
+use crate::chain::listed;
 use crate::code::Code;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::fmt;
 use std::time::Duration;
 
 /// The least size of a file where nobody says otherwise. A clip of pure black has 9 kB and is a good one.
@@ -88,6 +88,7 @@ const fn bytes_min() -> u64 {
 
 /// A profile that cannot be used: everything that is wrong with it.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{}", listed(problems.iter().map(|(field, why)| format!("{field}: {why}"))))]
 pub struct BadProfile {
     pub problems: Vec<(&'static str, String)>,
 }
@@ -95,13 +96,6 @@ pub struct BadProfile {
 impl BadProfile {
     pub const fn code(&self) -> Code {
         Code::BadProfile
-    }
-}
-
-impl fmt::Display for BadProfile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let all: Vec<_> = self.problems.iter().map(|(field, why)| format!("{field}: {why}")).collect();
-        f.write_str(&all.join("; "))
     }
 }
 

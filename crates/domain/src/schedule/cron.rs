@@ -97,13 +97,6 @@ impl Cron {
         None
     }
 
-    pub fn matches(&self, local: DateTime) -> bool {
-        self.matches_day(local.date())
-            && self.hours.has(local.hour())
-            && self.minutes.has(local.minute())
-            && self.seconds.has(local.second())
-    }
-
     /// Whether it ever comes: there is no 30th of February.
     fn is_possible(&self) -> bool {
         let any = DateTime::constant(2000, 1, 1, 0, 0, 0, 0);

@@ -8,11 +8,9 @@ use super::window::{Outside, Window};
 use super::zone::Zone;
 use crate::job::JobParameters;
 use crate::job::check_name;
-use crate::job::key::job_key;
+use crate::job::key::{job_key, md5};
 use crate::job::parameter::{ParameterSpec, check, parse_arguments};
 use crate::time::Timestamp;
-use md5::{Digest, Md5};
-use std::fmt::Write as _;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -220,11 +218,7 @@ impl Schedule {
         let seconds = grace.as_secs();
         let text =
             format!("{:?}", (name, job, cron, zone, windows, outside, missed, overlap, seconds, parameters));
-        let mut hex = String::with_capacity(32);
-        for byte in Md5::digest(text.as_bytes()) {
-            let _infallible = write!(hex, "{byte:02x}");
-        }
-        hex
+        md5(&text)
     }
 }
 

@@ -10,20 +10,15 @@ use super::rule::ParameterSpec;
 use super::value::ParameterType;
 use super::{JobParameter, JobParameters, ParameterError, check_limits};
 
-/// Reads one argument. Without a type it is text, and without an identity it identifies.
+/// Reads one argument for a job that asks for these parameters: what the argument does not say itself, type
+/// and identity, is taken from the one of its name. Where that is not declared, it is text and identifies.
 ///
 /// ```
-/// # use tidemill_domain::job::parameter::{JobParameter, parse_argument};
-/// let (name, parameter) = parse_argument("run.id=7,long,false").unwrap();
+/// # use tidemill_domain::job::parameter::{JobParameter, parse_argument_for};
+/// let (name, parameter) = parse_argument_for("run.id=7,long,false", &[]).unwrap();
 /// assert_eq!((name.as_str(), parameter), ("run.id", JobParameter::non_identifying(7)));
-/// assert_eq!(parse_argument("files=a,b").unwrap().1, JobParameter::identifying("a,b"));
+/// assert_eq!(parse_argument_for("files=a,b", &[]).unwrap().1, JobParameter::identifying("a,b"));
 /// ```
-pub fn parse_argument(argument: &str) -> Result<(String, JobParameter), ParameterError> {
-    parse_argument_for(argument, &[])
-}
-
-/// Reads one argument for a job that asks for these parameters: what the argument does not say itself, type
-/// and identity, is taken from the one of its name.
 pub fn parse_argument_for(
     argument: &str,
     specs: &[ParameterSpec],
@@ -77,6 +72,10 @@ mod tests {
     use super::*;
     use crate::job::ParameterValue;
     use proptest::prelude::*;
+
+    fn parse_argument(argument: &str) -> Result<(String, JobParameter), ParameterError> {
+        parse_argument_for(argument, &[])
+    }
 
     fn check(argument: &str, value: impl Into<ParameterValue>, is_identifying: bool) {
         let (name, parameter) = parse_argument(argument).unwrap();

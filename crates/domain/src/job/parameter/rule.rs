@@ -6,9 +6,9 @@
 use super::accepted::{Accepted, ValueRefusal};
 use super::value::ParameterType;
 use super::{JobParameters, ParameterError, check_limits};
+use crate::chain::listed;
 use crate::job::next::RUN_ID;
 use crate::nearest::nearest;
-use std::fmt;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParameterSpec {
@@ -36,23 +36,12 @@ pub enum ParameterProblem {
 }
 
 /// The parameters are not accepted. The text names everything that is wrong with them.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{}", listed(problems))]
 pub struct ParametersInvalid {
     /// All that is wrong; never empty.
     pub problems: Vec<ParameterProblem>,
 }
-
-impl fmt::Display for ParametersInvalid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, problem) in self.problems.iter().enumerate() {
-            let separator = if index == 0 { "" } else { "; " };
-            write!(f, "{separator}{problem}")?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for ParametersInvalid {}
 
 fn or_rather(nearest: Option<&str>) -> String {
     nearest.map_or_else(String::new, |name| format!(" (did you mean {name:?}?)"))

@@ -80,17 +80,8 @@ impl fmt::Display for ParameterValue {
     }
 }
 
-macro_rules! from {
-    ($($variant:ident($type:ty)),+ $(,)?) => {
-        $(impl From<$type> for ParameterValue {
-            fn from(value: $type) -> Self {
-                Self::$variant(value.into())
-            }
-        })+
-    };
-}
-
-from! {
+crate::newtype::conversions! {
+    ParameterValue:
     Text(String), Text(&str),
     Long(i64), Long(i32), Long(u32),
     Double(f64),
@@ -112,25 +103,25 @@ impl ParameterType {
     pub const ALL: [Self; 6] = [Self::Text, Self::Long, Self::Double, Self::Date, Self::Time, Self::DateTime];
 
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Text => "string",
-            Self::Long => "long",
-            Self::Double => "double",
-            Self::Date => "date",
-            Self::Time => "time",
-            Self::DateTime => "datetime",
-        }
+        self.texts().0
     }
 
     /// The class of Java that stands for it in the database.
     pub const fn java_class(self) -> &'static str {
+        self.texts().1
+    }
+
+    /// Our word, the class of Java, and what a value looks like.
+    const fn texts(self) -> (&'static str, &'static str, &'static str) {
         match self {
-            Self::Text => "java.lang.String",
-            Self::Long => "java.lang.Long",
-            Self::Double => "java.lang.Double",
-            Self::Date => "java.time.LocalDate",
-            Self::Time => "java.time.LocalTime",
-            Self::DateTime => "java.time.LocalDateTime",
+            Self::Text => ("string", "java.lang.String", "a string"),
+            Self::Long => ("long", "java.lang.Long", "a long (a whole number of 64 bits)"),
+            Self::Double => ("double", "java.lang.Double", "a double (such as 1.5 or 1.0E-5)"),
+            Self::Date => ("date", "java.time.LocalDate", "a date (such as 2026-01-31)"),
+            Self::Time => ("time", "java.time.LocalTime", "a time (such as 23:59:00)"),
+            Self::DateTime => {
+                ("datetime", "java.time.LocalDateTime", "a datetime (such as 2026-01-31T23:59:00)")
+            }
         }
     }
 
@@ -145,23 +136,12 @@ impl ParameterType {
         };
         value.ok_or(BadValue::NotOfType { wanted: self })
     }
-
-    const fn description(self) -> &'static str {
-        match self {
-            Self::Text => "a string",
-            Self::Long => "a long (a whole number of 64 bits)",
-            Self::Double => "a double (such as 1.5 or 1.0E-5)",
-            Self::Date => "a date (such as 2026-01-31)",
-            Self::Time => "a time (such as 23:59:00)",
-            Self::DateTime => "a datetime (such as 2026-01-31T23:59:00)",
-        }
-    }
 }
 
 /// The word and what a value looks like, for messages.
 impl fmt::Display for ParameterType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.description())
+        f.write_str(self.texts().2)
     }
 }
 

@@ -66,26 +66,22 @@ struct Needed {
 const TEXTS: &[&str] = &["text", "character varying"];
 const TIMES: &[&str] = &["timestamp with time zone", "timestamp without time zone"];
 
+const fn needed(name: &'static str, types: &'static [&'static str], made_as: &'static str) -> Needed {
+    Needed { name, types, made_as }
+}
+
 const NEEDED: [Needed; 7] = [
-    Needed {
-        name: "event_id",
-        types: &["bigint", "integer", "smallint"],
-        made_as: "bigint generated always as identity primary key",
-    },
-    Needed {
-        name: "aggregate_id",
-        types: &["text", "character varying", "bigint", "integer", "smallint", "uuid"],
-        made_as: "text not null",
-    },
-    Needed {
-        name: "payload",
-        types: &["text", "character varying", "json", "jsonb", "bytea"],
-        made_as: "text",
-    },
-    Needed { name: "headers", types: &["text", "character varying", "json", "jsonb"], made_as: "text" },
-    Needed { name: "status", types: TEXTS, made_as: "text not null default 'PENDING'" },
-    Needed { name: "next_retry_at", types: TIMES, made_as: "timestamptz not null default now()" },
-    Needed { name: "updated_at", types: TIMES, made_as: "timestamptz not null default now()" },
+    needed("event_id", &["bigint", "integer", "smallint"], "bigint generated always as identity primary key"),
+    needed(
+        "aggregate_id",
+        &["text", "character varying", "bigint", "integer", "smallint", "uuid"],
+        "text not null",
+    ),
+    needed("payload", &["text", "character varying", "json", "jsonb", "bytea"], "text"),
+    needed("headers", &["text", "character varying", "json", "jsonb"], "text"),
+    needed("status", TEXTS, "text not null default 'PENDING'"),
+    needed("next_retry_at", TIMES, "timestamptz not null default now()"),
+    needed("updated_at", TIMES, "timestamptz not null default now()"),
 ];
 
 /// Whether a table can be adopted; none was found when there is no such table.

@@ -123,7 +123,7 @@ impl Pass<'_> {
                 requested: ticket.weight.units(ticket.asked),
                 position,
                 reason,
-                level: Level { usage: 0, limit: 0, max_units: 0 },
+                level: Level::default(),
                 estimate,
                 wait_seconds: wait_seconds(estimate, self.now.since(ticket.enqueued_at), *id, self.pace),
             };

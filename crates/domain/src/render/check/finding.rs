@@ -1,5 +1,6 @@
 //! What was found: each check that failed, with what was expected and what is there.
 
+use crate::chain::listed;
 use std::fmt;
 
 crate::words! {
@@ -63,26 +64,26 @@ impl Verdict {
     }
 
     pub fn message(&self) -> String {
-        self.failures.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+        listed(&self.failures)
     }
 
-    pub(super) fn fail(&mut self, check: Check, expected: impl Into<String>, actual: impl Into<String>) {
-        self.failures.push(Finding { check, expected: expected.into(), actual: actual.into() });
+    pub(super) fn fail(&mut self, check: Check, expected: impl fmt::Display, actual: impl fmt::Display) {
+        self.failures.push(Finding { check, expected: expected.to_string(), actual: actual.to_string() });
     }
 
     pub(super) fn fail_unless(
         &mut self,
         is_good: bool,
         check: Check,
-        expected: impl Into<String>,
-        actual: impl Into<String>,
+        expected: impl fmt::Display,
+        actual: impl fmt::Display,
     ) {
         if !is_good {
             self.fail(check, expected, actual);
         }
     }
 
-    pub(super) fn warn(&mut self, check: Check, expected: impl Into<String>, actual: impl Into<String>) {
-        self.warnings.push(Finding { check, expected: expected.into(), actual: actual.into() });
+    pub(super) fn warn(&mut self, check: Check, expected: impl fmt::Display, actual: impl fmt::Display) {
+        self.warnings.push(Finding { check, expected: expected.to_string(), actual: actual.to_string() });
     }
 }
