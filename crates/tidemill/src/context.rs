@@ -171,8 +171,8 @@ impl Context {
 
     /// With what the data of renders is encrypted.
     fn render_keys(&self) -> Result<Keys, Failure> {
-        let render = &self.settings().render;
-        let current = match (&render.current_key, render.keys.as_slice()) {
+        let settings = self.settings();
+        let current = match (&settings.render.current_key, settings.render_keys.as_slice()) {
             (Some(current), _) => current,
             (None, []) => return Ok(Keys::default()),
             (None, [only]) => &only.name,
@@ -186,7 +186,7 @@ impl Context {
                 ));
             }
         };
-        let keys = render.keys.iter().map(|key| (key.name.clone(), key.expose()));
+        let keys = settings.render_keys.iter().map(|key| (key.name.clone(), key.expose()));
         Keys::new(keys, current).map_err(|bad| {
             Failure::new(bad.code(), bad.to_string(), "correct render.current_key and render.keys")
         })

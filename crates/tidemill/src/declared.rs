@@ -140,7 +140,7 @@ impl Connections {
             (None, Parameters::Given) => Reach::Any,
             (None, Parameters::Stored) => Reach::Named,
         };
-        Ok(Self { databases, kafka: kafka_options(&settings.outbox, None), reach })
+        Ok(Self { databases, kafka: kafka_options(settings, None), reach })
     }
 
     fn names(&self) -> Vec<String> {

@@ -76,7 +76,7 @@ pub(super) async fn run(context: &Context) -> Result<Exit, Failure> {
         return Err(Failure::new(Code::BadSink, "nobody said where to publish", fix));
     };
     // Whoever starts a relay can mend it. A server has more to do, and waits for what comes later.
-    sink::check(&context.settings().outbox)?;
+    sink::check(context.settings())?;
     let store = context.store().await?;
     let process = Process::start(store.clone(), clock.clone(), context.process_options()).await?;
     let reaping = tokio::spawn(reaper::run(process.clone()));
@@ -128,7 +128,7 @@ impl Wanted {
     /// None when there is no sink.
     pub(super) fn of(context: &Context, clock: Arc<SystemClock>) -> Result<Option<Self>, Failure> {
         let settings = &context.settings().outbox;
-        let Some(publisher) = sink::open(settings, clock)? else { return Ok(None) };
+        let Some(publisher) = sink::open(context.settings(), clock)? else { return Ok(None) };
         let instance = Instance::from_settings(settings.instance_id, settings.total_instances)?;
         let is_transactional = transactional_id(&publisher.name()).is_some();
         if let Some(instance) = instance.filter(|one| is_transactional && one.total() as usize > Group::COUNT)

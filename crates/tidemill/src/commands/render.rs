@@ -12,7 +12,7 @@ mod table;
 pub(super) mod worker;
 
 use crate::commands::Flag;
-use crate::config::{Origin, key};
+use crate::config::Origin;
 use crate::context::Context;
 use crate::report::Failure;
 use clap::Subcommand;
@@ -98,7 +98,7 @@ pub(super) fn refuse_supabase(context: &Context) -> Result<(), Failure> {
         (None, Some(_)) => "SUPABASE_KEY",
         (None, None) => return Ok(()),
     };
-    if !is_default(key::DATABASE_URL.path) {
+    if !is_default("database.url") {
         return Ok(());
     }
     let fix = format!(

@@ -266,18 +266,17 @@ fn beside(work: Option<impl Future<Output = ()> + Send + 'static>) -> JoinHandle
 
 /// How the document's clients are answered.
 fn document(context: &Context) -> DocumentOptions {
-    let settings = &context.settings().document;
+    let settings = &context.settings().pools;
     DocumentOptions { compat_available: settings.compat_available, unknown: settings.unknown }
 }
 
 /// How callers in the form of AWS Lambda are known.
 fn lambda(context: &Context) -> LambdaOptions {
-    let settings = &context.settings().lambda;
-    let key = |key: &crate::config::LambdaKey| CallerKey { name: key.name.clone(), key: key.key.clone() };
+    let settings = context.settings();
     LambdaOptions {
-        function: settings.function.clone(),
-        signature: settings.signature,
-        keys: settings.keys.iter().map(key).collect(),
+        function: settings.lambda.function.clone(),
+        signature: settings.lambda.signature,
+        keys: settings.lambda_keys.clone(),
     }
 }
 

@@ -14,26 +14,27 @@ const TABLE: &str = "app.outbox.relay";
 pub(super) struct Alias {
     /// Its name in the table.
     name: &'static str,
-    pub(super) key: &'static Key,
+    /// The path of the key.
+    path: &'static str,
     /// The unit that the name tells, which its numbers do not have.
     unit: Option<&'static str>,
 }
 
-const fn alias(name: &'static str, key: &'static Key, unit: Option<&'static str>) -> Alias {
-    Alias { name, key, unit }
+const fn alias(name: &'static str, path: &'static str, unit: Option<&'static str>) -> Alias {
+    Alias { name, path, unit }
 }
 
 static ALL: [Alias; 10] = [
-    alias("batchSize", &key::OUTBOX_BATCH_SIZE, None),
-    alias("fixedDelayMs", &key::OUTBOX_POLL, Some("ms")),
-    alias("initialDelayMs", &key::OUTBOX_INITIAL_DELAY, Some("ms")),
-    alias("threadPoolSize", &key::OUTBOX_SENDERS, None),
-    alias("timeoutSeconds", &key::OUTBOX_TIMEOUT, Some("s")),
-    alias("baseBackoffMs", &key::OUTBOX_BASE_BACKOFF, Some("ms")),
-    alias("maxBackoffMs", &key::OUTBOX_MAX_BACKOFF, Some("ms")),
-    alias("slowProcessingThresholdMs", &key::OUTBOX_SLOW_BATCH, Some("ms")),
-    alias("instanceId", &key::OUTBOX_INSTANCE_ID, None),
-    alias("totalInstances", &key::OUTBOX_TOTAL_INSTANCES, None),
+    alias("batchSize", "outbox.batch_size", None),
+    alias("fixedDelayMs", "outbox.poll", Some("ms")),
+    alias("initialDelayMs", "outbox.initial_delay", Some("ms")),
+    alias("threadPoolSize", "outbox.senders", None),
+    alias("timeoutSeconds", "outbox.timeout", Some("s")),
+    alias("baseBackoffMs", "outbox.base_backoff", Some("ms")),
+    alias("maxBackoffMs", "outbox.max_backoff", Some("ms")),
+    alias("slowProcessingThresholdMs", "outbox.slow_batch", Some("ms")),
+    alias("instanceId", "outbox.instance_id", None),
+    alias("totalInstances", "outbox.total_instances", None),
 ];
 
 /// The alias with this path.
@@ -57,7 +58,11 @@ pub(super) fn names_below(table: &str) -> Vec<&'static str> {
 }
 
 impl Alias {
-    fn path(&self) -> String {
+    pub(super) fn key(&self) -> &'static Key {
+        key::find(self.path).expect("an alias names a key")
+    }
+
+    fn whole_path(&self) -> String {
         format!("{TABLE}.{}", self.name)
     }
 
@@ -71,22 +76,22 @@ impl Alias {
 
     /// What is wrong when the key has a value from the same file under its own name too.
     pub(super) fn clash(&self, by_alias: &Given, by_key: &Given) -> Option<ConfigError> {
-        let meaning = |given: &Given| check::check(self.key, given.text.expose(), given.form);
+        let meaning = |given: &Given| check::check(self.key(), given.text.expose(), given.form);
         let is_one_file = by_alias.origin.is_same_file(&by_key.origin);
         if !is_one_file || meaning(by_alias) == meaning(by_key) {
             return None;
         }
         Some(ConfigError::BadValue {
-            name: self.path(),
+            name: self.whole_path(),
             origin: Box::new(by_alias.origin.clone()),
             value: Some(super::error::excerpt(by_alias.text.expose())),
             why: format!(
                 "{} is the same setting and is {:?} ({})",
-                self.key.path,
+                self.path,
                 by_key.text.expose(),
                 by_key.origin
             ),
-            fix: format!("take out {} or {}", self.path(), self.key.path),
+            fix: format!("take out {} or {}", self.whole_path(), self.path),
         })
     }
 }
@@ -98,8 +103,8 @@ mod tests {
     #[test]
     fn every_path_of_the_table_is_known_and_no_other() {
         for alias in &ALL {
-            assert_eq!(find(&alias.path()).unwrap().name, alias.name);
-            assert!(!alias.key.may_be_secret(), "{}", alias.name);
+            assert_eq!(find(&alias.whole_path()).unwrap().name, alias.name);
+            assert!(!alias.key().may_be_secret(), "{}", alias.name);
         }
         for path in ["app", "app.outbox", TABLE] {
             assert!(is_table(path) && find(path).is_none(), "{path}");

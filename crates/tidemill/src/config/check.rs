@@ -1,13 +1,16 @@
 //! Whether a text is a value that its key accepts.
 
+use super::choice;
 use super::error::excerpt;
 use super::key::{Key, Kind};
 use super::layer::Form;
 use super::secret::Secret;
 use super::url;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
-use tidemill_domain::alert::rule::{CHANNELS_MAX, is_name};
+use tidemill_domain::alert::rule::{Aggregate, CHANNELS_MAX, Severity, is_name};
 use tidemill_domain::duration::{self, BadDuration};
 use tidemill_domain::nearest::nearest;
 
@@ -30,6 +33,81 @@ pub(super) enum Checked {
     Truth(bool),
     Names(Vec<String>),
     Address(SocketAddr),
+}
+
+/// The checked values by path. A key without a default may be missing; every other is there, of its key's kind.
+pub(super) type Values = BTreeMap<&'static str, Checked>;
+
+/// A type that a setting can have; nothing when the value is of another kind.
+pub(super) trait Setting: Sized {
+    fn of(value: &Checked) -> Option<Self>;
+}
+
+/// What a field of the settings is read from: a setting, or an `Option` of one that may be missing.
+pub(super) trait Field: Sized {
+    fn read(value: Option<&Checked>) -> Self;
+}
+
+impl<T: Setting> Field for T {
+    fn read(value: Option<&Checked>) -> Self {
+        value.and_then(T::of).expect("the key has a default, and its value was checked by its kind")
+    }
+}
+
+impl<T: Setting> Field for Option<T> {
+    fn read(value: Option<&Checked>) -> Self {
+        value.and_then(T::of)
+    }
+}
+
+macro_rules! setting_types {
+    ($($type:ty: $pattern:pat => $setting:expr;)+) => {
+        $(impl Setting for $type {
+            fn of(value: &Checked) -> Option<Self> {
+                match value {
+                    $pattern => $setting,
+                    _ => None,
+                }
+            }
+        })+
+    };
+}
+
+setting_types! {
+    Secret: Checked::Secret(secret) => Some(secret.clone());
+    String: Checked::Text(text) => Some(text.clone());
+    PathBuf: Checked::Text(path) => Some(Self::from(path));
+    // Folders that are separated by semicolons.
+    Vec<PathBuf>: Checked::Text(folders) => {
+        let folders = folders.split(';').map(str::trim).filter(|folder| !folder.is_empty());
+        Some(folders.map(PathBuf::from).collect())
+    };
+    Vec<String>: Checked::Names(names) => Some(names.clone());
+    u32: Checked::Number(number) => Some(*number);
+    f64: Checked::Decimal(number) => Some(*number);
+    bool: Checked::Truth(truth) => Some(*truth);
+    Duration: Checked::Duration(period) => Some(*period);
+    SocketAddr: Checked::Address(address) => Some(*address);
+    Aggregate: Checked::Word(word) => word.parse().ok();
+    Severity: Checked::Word(word) => word.parse().ok();
+    choice::Auth: Checked::Word(word) => word.parse().ok();
+    choice::ColorChoice: Checked::Word(word) => word.parse().ok();
+    choice::Compression: Checked::Word(word) => word.parse().ok();
+    choice::Events: Checked::Word(word) => word.parse().ok();
+    choice::Init: Checked::Word(word) => word.parse().ok();
+    choice::JwtAlgorithm: Checked::Word(word) => word.parse().ok();
+    choice::KafkaMechanism: Checked::Word(word) => word.parse().ok();
+    choice::KafkaSecurity: Checked::Word(word) => word.parse().ok();
+    choice::LambdaSignature: Checked::Word(word) => word.parse().ok();
+    choice::LogFormat: Checked::Word(word) => word.parse().ok();
+    choice::LogLevel: Checked::Word(word) => word.parse().ok();
+    choice::Output: Checked::Word(word) => word.parse().ok();
+    choice::Pooler: Checked::Word(word) => word.parse().ok();
+    choice::RenderDialect: Checked::Word(word) => word.parse().ok();
+    choice::Synchronous: Checked::Word(word) => word.parse().ok();
+    choice::Tls: Checked::Word(word) => word.parse().ok();
+    choice::Unknown: Checked::Word(word) => word.parse().ok();
+    choice::WebhookFormat: Checked::Word(word) => word.parse().ok();
 }
 
 /// Why a value is not accepted.

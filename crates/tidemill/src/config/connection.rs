@@ -1,13 +1,8 @@
 //! The sections `[connections.NAME]`: databases that job files read from by name.
 
 use super::error::ConfigError;
-use super::layer::Given;
-use super::load::SectionValue;
 use super::secret::Secret;
-use super::section::CONNECTIONS;
-use super::sources::Sources;
-use super::table::{Entry, entry, first_origin, names, refuse, secret, shown};
-use std::collections::BTreeMap;
+use super::table::{Entry, refuse};
 use tidemill_store::StoreError;
 use tidemill_store::item::Database;
 
@@ -44,49 +39,20 @@ impl ConnectionSettings {
     }
 }
 
-/// The connections, and each value as it is shown; what is wrong is added to `problems`.
-pub(super) fn settle(
-    given: &BTreeMap<String, Given>,
-    sources: &Sources,
-    problems: &mut Vec<ConfigError>,
-) -> (Vec<ConnectionSettings>, Vec<SectionValue>) {
-    let (mut connections, mut values) = (Vec::new(), Vec::new());
-    for name in names(&CONNECTIONS, given) {
-        let Some(entry) = entry(&CONNECTIONS, &name, Entry::new(), given, sources, problems) else {
-            continue;
-        };
-        match connection(&name, &entry, given) {
-            Ok(connection) => {
-                values.extend(shown(&CONNECTIONS, &name, &entry));
-                connections.push(connection);
-            }
-            Err(problem) => problems.push(problem),
-        }
-    }
-    (connections, values)
-}
-
-fn connection(
-    name: &str,
-    entry: &Entry,
-    given: &BTreeMap<String, Given>,
-) -> Result<ConnectionSettings, ConfigError> {
-    let path = format!("{}.{name}", CONNECTIONS.path);
-    let Some(url) = secret(entry, "url") else {
-        let why = "a connection has a URL, and this one has none".to_owned();
-        let fix = "add url = \"postgres://user@host/database\"".to_owned();
-        return Err(refuse(path, &first_origin(&CONNECTIONS, name, given), None, why, fix));
+pub(super) fn connection(entry: &Entry) -> Result<ConnectionSettings, ConfigError> {
+    let Some(url) = entry.get("url") else {
+        let why = "a connection has a URL, and this one has none";
+        return Err(entry.refuse(why, "add url = \"postgres://user@host/database\""));
     };
-    let connection = ConnectionSettings { name: name.to_owned(), url, password: secret(entry, "password") };
+    let connection = ConnectionSettings { name: entry.name.clone(), url, password: entry.get("password") };
     // The store knows which databases there are; its words never repeat the URL.
     match connection.database() {
         Ok(_) => Ok(connection),
         Err(error) => {
-            let origin = first_origin(&CONNECTIONS, name, given);
-            let why = error.to_string();
             let fix =
                 "write postgres://user@host/database, mysql://user@host/database or sqlite://file".to_owned();
-            Err(refuse(format!("{path}.url"), &origin, None, why, fix))
+            let path = format!("{}.url", entry.path);
+            Err(refuse(path, entry.first_origin(), None, error.to_string(), fix))
         }
     }
 }

@@ -103,7 +103,7 @@ fn walk_alias(
             findings.push(unknown(name.span().start, path, why, None));
         }
         (DeValue::Table(_) | DeValue::Array(_), Some(alias)) => {
-            let why = format!("{path} takes a single value: {}", alias.key.kind.allowed());
+            let why = format!("{path} takes a single value: {}", alias.key().kind.allowed());
             findings.push(unknown(name.span().start, path, why, None));
         }
         (value_of_key, Some(alias)) => {
@@ -177,7 +177,7 @@ fn stranger(offset: usize, prefix: &str, name: &str) -> Finding {
     // The right key in the wrong table is as frequent as a slip of the finger.
     let elsewhere = || {
         let leaf = name.rsplit('.').next().unwrap_or(name);
-        key::ALL.iter().find(|key| key.path.rsplit('.').next() == Some(leaf)).map(|key| key.path.to_owned())
+        key::all().find(|key| key.leaf() == leaf).map(|key| key.path.to_owned())
     };
     unknown(offset, &join(prefix, name), why, near.or_else(elsewhere))
 }
@@ -223,7 +223,7 @@ fn place(path: &Path, text: &str, mut findings: Vec<Finding>, layers: &mut Layer
                 layers.give_field(path, Given { key, text, form, origin });
             }
             Found::Aliased { alias, text, form } => {
-                aliased.push((alias, Given { key: alias.key, text, form, origin }));
+                aliased.push((alias, Given { key: alias.key(), text, form, origin }));
             }
             Found::Unknown { name, why, nearest } => {
                 layers.problems.push(ConfigError::UnknownKey {
@@ -237,7 +237,7 @@ fn place(path: &Path, text: &str, mut findings: Vec<Finding>, layers: &mut Layer
     }
     // Only now is it known what else the file says.
     for (alias, given) in aliased {
-        match layers.values.get(alias.key.path).and_then(|known| alias.clash(&given, known)) {
+        match layers.values.get(alias.key().path).and_then(|known| alias.clash(&given, known)) {
             Some(problem) => layers.problems.push(problem),
             None => layers.give(given),
         }

@@ -19,7 +19,7 @@ const CRASH_AT: [&str; 2] = ["TIDEMILL_CRASH_AT", "TIDEMILL_FREEZE_AT"];
 
 /// Lays the variables over what is there. Files that they name are seen from `folder`.
 pub(super) fn read(environment: &[(String, String)], folder: &Path, layers: &mut Layers) {
-    for key in key::ALL.iter().copied() {
+    for key in key::all() {
         if let Some(problem) = given_twice(environment, key) {
             layers.problems.push(problem);
         }
@@ -29,8 +29,8 @@ pub(super) fn read(environment: &[(String, String)], folder: &Path, layers: &mut
         if !name.starts_with(PREFIX) || text.is_empty() {
             continue;
         }
-        let with_value = key::ALL.iter().find(|key| key.env_name() == *name);
-        let with_file = key::ALL.iter().find(|key| key.env_file_name().as_ref() == Some(name));
+        let with_value = key::all().find(|key| key.env_name() == *name);
+        let with_file = key::all().find(|key| key.env_file_name().as_ref() == Some(name));
         let (key, origin) = match (with_value, with_file) {
             (Some(key), _) => (key, Origin::Env(name.clone())),
             (None, Some(key)) => (key, Origin::EnvFile(name.clone(), folder.join(text))),
@@ -46,10 +46,10 @@ pub(super) fn read(environment: &[(String, String)], folder: &Path, layers: &mut
 
 /// The variables of the document. They come first, so that ours cover them.
 fn read_document(environment: &[(String, String)], layers: &mut Layers) {
-    for key in key::ALL.iter().copied() {
+    for key in key::all() {
         let Some(name) = key.document_name() else { continue };
         let Some(text) = find(environment, name) else { continue };
-        if key.path == key::DATABASE_PASSWORD.path && !is_for_database_of_document(environment) {
+        if key.path == "database.password" && !is_for_database_of_document(environment) {
             continue;
         }
         // Its numbers have no unit: they are seconds, whether the name says so or not.
@@ -64,7 +64,7 @@ fn read_document(environment: &[(String, String)], layers: &mut Layers) {
 /// Whether the variables name the database of the document and no other. Its password goes with it alone: for another one it
 /// would cover the right password, which may be in a URL or in a file.
 fn is_for_database_of_document(environment: &[(String, String)]) -> bool {
-    let url = &key::DATABASE_URL;
+    let url = key::find("database.url").expect("there is such a key");
     let is_set = |name: &str| find(environment, name).is_some();
     let is_ours = is_set(&url.env_name()) || url.env_file_name().is_some_and(|name| is_set(&name));
     !is_ours && url.document_name().is_some_and(is_set)
@@ -77,7 +77,7 @@ pub(super) fn secrets(environment: &[(String, String)]) -> impl Iterator<Item = 
         Kind::Url => find(environment, name).is_some_and(url::holds_password),
         _ => key.may_be_secret(),
     };
-    key::ALL.iter().flat_map(move |key| {
+    key::all().flat_map(move |key| {
         let names = std::iter::once(key.env_name()).chain(key.document_name().map(str::to_owned));
         names.filter(move |name| is_secret(key, name))
     })
@@ -103,8 +103,8 @@ fn given_twice(environment: &[(String, String)], key: &Key) -> Option<ConfigErro
 }
 
 fn unknown(name: &str) -> ConfigError {
-    let mut names: Vec<String> = key::ALL.iter().map(|key| key.env_name()).collect();
-    names.extend(key::ALL.iter().filter_map(|key| key.env_file_name()));
+    let mut names: Vec<String> = key::all().map(|key| key.env_name()).collect();
+    names.extend(key::all().filter_map(|key| key.env_file_name()));
     names.push(CONFIG.to_owned());
     // All names share the prefix, which would make any two of them look alike.
     let ours = names.iter().filter_map(|name| name.strip_prefix(PREFIX));
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_key_is_read_also_when_its_value_looks_like_an_address() {
-        for key in key::ALL {
+        for key in key::all() {
             let mut layers = Layers::default();
 
             read(&[(key.env_name(), ADDRESS.to_owned())], Path::new(""), &mut layers);

@@ -1,6 +1,6 @@
 //! Loading: read all layers, settle each key, report every problem.
 
-use super::check::{self, Checked};
+use super::check::{self, Checked, Field, Values};
 use super::document;
 use super::env;
 use super::error::ConfigError;
@@ -9,9 +9,11 @@ use super::key::{self, Key};
 use super::layer::{Form, Given, Layers, Reference};
 use super::origin::Origin;
 use super::secret::Secret;
-use super::settings::{Sections, Settings, Values};
+use super::section::CONNECTIONS;
+use super::settings::{Database, Jobs, Kafka, Lambda, Log, Outbox, Pools, Process, Render, Server, Settings};
 use super::sources::Sources;
-use super::{alert, connection, jwt, kafka, lambda, probe, render};
+use super::table::Tables;
+use super::{alert, connection, named};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -75,38 +77,51 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
     secret_variables.extend(env::secrets(&sources.environment));
     let mut values = Vec::new();
     let mut checked = Values::default();
-    for key in key::ALL.iter().copied() {
+    for key in key::all() {
         let origin = given.get(key.path).map_or(Origin::Default, |given| given.origin.clone());
         match settle(key, given.get(key.path), sources) {
             Ok(None) => values.push(Value { key, shown: String::new(), origin }),
             Ok(Some(value)) => {
                 values.push(Value { key, shown: check::shown(key, &value), origin });
-                checked.insert(key, value);
+                checked.insert(key.path, value);
             }
             Err(problem) => problems.push(problem),
         }
     }
-    let (alert, mut sections) = alert::settle(&fields, sources, &mut problems);
-    let (issuers, more) = jwt::settle(&fields, sources, &mut problems);
-    sections.extend(more);
-    let (connections, more) = connection::settle(&fields, sources, &mut problems);
-    sections.extend(more);
-    let (lambda_keys, more) = lambda::settle(&fields, sources, &mut problems);
-    sections.extend(more);
-    let (probes, more) = probe::settle(&fields, sources, &mut problems);
-    sections.extend(more);
-    let (routes, more) = kafka::settle(&fields, sources, &mut problems);
-    sections.extend(more);
-    let (render_keys, more) = render::settle(&fields, sources, &mut problems);
-    sections.extend(more);
-    let given_sections = Sections { alert, issuers, connections, lambda_keys, probes, routes, render_keys };
-    match ConfigError::of(problems) {
-        Some(error) => Err(error),
-        None => {
-            let settings = Settings::read(&checked, given_sections);
-            Ok(Loaded { settings, values, sections, files, secret_variables })
-        }
+    let mut tables = Tables { given: &fields, sources, problems: &mut problems, shown: Vec::new() };
+    let alert = alert::read(&mut tables);
+    let issuers = named::issuers(&mut tables);
+    let connections = tables.read(&CONNECTIONS, connection::connection);
+    let lambda_keys = named::lambda_keys(&mut tables);
+    let probes = named::probes(&mut tables);
+    let routes = named::routes(&mut tables);
+    let render_keys = named::render_keys(&mut tables);
+    let sections = tables.shown;
+    if let Some(error) = ConfigError::of(problems) {
+        return Err(error);
     }
+    let settings = Settings {
+        database: Database::read(&checked),
+        process: Process::read(&checked),
+        server: Server::read(&checked),
+        jobs: Jobs::read(&checked),
+        pools: Pools::read(&checked),
+        outbox: Outbox::read(&checked),
+        kafka: Kafka::read(&checked),
+        render: Render::read(&checked),
+        lambda: Lambda::read(&checked),
+        log: Log::read(&checked),
+        output: Field::read(checked.get("output")),
+        color: Field::read(checked.get("color")),
+        alert,
+        issuers,
+        connections,
+        lambda_keys,
+        probes,
+        routes,
+        render_keys,
+    };
+    Ok(Loaded { settings, values, sections, files, secret_variables })
 }
 
 /// Lays the files over each other, weakest first.

@@ -5,7 +5,7 @@
 //! since a variable could not tell a name from a key.
 
 use super::choice::{JwtAlgorithm, WebhookFormat};
-use super::key::{Key, Kind};
+use super::key::{Key, Kind, duration, text};
 use std::time::Duration;
 use tidemill_domain::alert::rule::{self, Aggregate, Severity};
 use tidemill_domain::pool::PoolName;
@@ -18,7 +18,7 @@ pub(super) struct Section {
     /// What a name may be.
     pub(super) naming: Naming,
     /// The keys of each, as templates, in the order in which they are shown.
-    pub(super) fields: &'static [&'static Key],
+    pub(super) fields: &'static [Key],
 }
 
 /// What may be the name of a table.
@@ -49,176 +49,125 @@ impl Naming {
     }
 }
 
-const fn field(path: &'static str, kind: Kind, default: Option<&'static str>, doc: &'static str) -> Key {
-    Key { path, kind, default, doc }
-}
-
 const DAY: Kind = Kind::Duration { least: Duration::ZERO, most: rule::LONGEST };
 
-/// Longest name of a signal that is worth checking further.
-const NAME: Kind = Kind::Text { longest: 63 };
+/// Declares a section with the keys of each of its tables: `name, kind, default, description`.
+macro_rules! section {
+    (
+        $(#[$about:meta])*
+        $name:ident $path:literal, $naming:expr;
+        $($leaf:literal, $kind:expr, $default:expr, $doc:literal;)+
+    ) => {
+        $(#[$about])*
+        pub(super) static $name: Section = Section {
+            path: $path,
+            naming: $naming,
+            fields: &[$(Key {
+                path: concat!($path, ".NAME.", $leaf),
+                kind: $kind,
+                default: $default,
+                doc: $doc,
+            },)+],
+        };
+    };
+}
 
-static SIGNAL: Key = field("alert.rules.NAME.signal", NAME, None, "The signal that the rule watches.");
-static ABOVE: Key =
-    field("alert.rules.NAME.above", Kind::Decimal, None, "The threshold that values must not exceed.");
-static BELOW: Key =
-    field("alert.rules.NAME.below", Kind::Decimal, None, "The threshold that values must reach.");
-static AGGREGATE: Key = field(
-    "alert.rules.NAME.aggregate",
-    Kind::Word(Aggregate::NAMES),
-    Some("last"),
-    "How the values of the window become one.",
-);
-static WINDOW: Key = field("alert.rules.NAME.window", DAY, Some("1m"), "How far back values count.");
-static FOR: Key = field(
-    "alert.rules.NAME.for",
-    DAY,
-    Some("0s"),
-    "How long the threshold is passed before the alert fires.",
-);
-static SEVERITY: Key = field(
-    "alert.rules.NAME.severity",
-    Kind::Word(Severity::NAMES),
-    Some("warning"),
-    "How much the alert matters.",
-);
-static CHANNELS: Key =
-    field("alert.rules.NAME.channels", Kind::Names, Some("log"), "Who is told: log, or names of webhooks.");
-static ENABLED: Key =
-    field("alert.rules.NAME.enabled", Kind::Truth, Some("true"), "Whether the rule is evaluated.");
+section! {
+    RULES "alert.rules", Naming::Own;
+    "signal", text(63), None,
+        "The signal that the rule watches.";
+    "above", Kind::Decimal, None,
+        "The threshold that values must not exceed.";
+    "below", Kind::Decimal, None,
+        "The threshold that values must reach.";
+    "aggregate", Kind::Word(Aggregate::NAMES), Some("last"),
+        "How the values of the window become one.";
+    "window", DAY, Some("1m"),
+        "How far back values count.";
+    "for", DAY, Some("0s"),
+        "How long the threshold is passed before the alert fires.";
+    "severity", Kind::Word(Severity::NAMES), Some("warning"),
+        "How much the alert matters.";
+    "channels", Kind::Names, Some("log"),
+        "Who is told: log, or names of webhooks.";
+    "enabled", Kind::Truth, Some("true"),
+        "Whether the rule is evaluated.";
+}
 
-static URL: Key = field("alert.webhooks.NAME.url", Kind::WebhookUrl, None, "Where notices are posted to.");
-static SECRET: Key =
-    field("alert.webhooks.NAME.secret", Kind::Secret, None, "The secret by which notices are signed.");
-static ALLOW_PRIVATE: Key = field(
-    "alert.webhooks.NAME.allow_private",
-    Kind::Truth,
-    Some("false"),
-    "Whether the webhook may lie at a private or local address.",
-);
+section! {
+    /// Who is told by HTTP.
+    WEBHOOKS "alert.webhooks", Naming::Own;
+    "url", Kind::WebhookUrl, None,
+        "Where notices are posted to.";
+    "secret", Kind::Secret, None,
+        "The secret by which notices are signed.";
+    "allow_private", Kind::Truth, Some("false"),
+        "Whether the webhook may lie at a private or local address.";
+    "format", Kind::Word(WebhookFormat::NAMES), Some("tidemill"),
+        "In which form notices are posted.";
+}
 
-static FORMAT: Key = field(
-    "alert.webhooks.NAME.format",
-    Kind::Word(WebhookFormat::NAMES),
-    Some("tidemill"),
-    "In which form notices are posted.",
-);
+section! {
+    /// Whose JSON Web Tokens the server accepts.
+    ISSUERS "jwt.issuers", Naming::Own;
+    "issuer", text(500), None,
+        "The claim iss of its tokens.";
+    "audience", text(500), None,
+        "The claim aud of its tokens.";
+    "algorithm", Kind::Word(JwtAlgorithm::NAMES), Some("rs256"),
+        "The algorithm of its signatures.";
+    "secret", Kind::Secret, None,
+        "The shared secret, for hs256.";
+    "public_key", text(500), None,
+        "The file of its public key in PEM, for rs256 and es256.";
+    "role_claim", text(500), Some("role"),
+        "The claim that holds the role of the caller.";
+}
 
-pub(super) static RULES: Section = Section {
-    path: "alert.rules",
-    naming: Naming::Own,
-    fields: &[&SIGNAL, &ABOVE, &BELOW, &AGGREGATE, &WINDOW, &FOR, &SEVERITY, &CHANNELS, &ENABLED],
-};
+section! {
+    /// Databases that job files name.
+    CONNECTIONS "connections", Naming::Own;
+    "url", Kind::Url, None,
+        "The database that jobs read from by this name.";
+    "password", Kind::Secret, None,
+        "Its password, which does not stand in the URL.";
+}
 
-/// Who is told by HTTP.
-pub(super) static WEBHOOKS: Section = Section {
-    path: "alert.webhooks",
-    naming: Naming::Own,
-    fields: &[&URL, &SECRET, &ALLOW_PRIVATE, &FORMAT],
-};
+section! {
+    /// Programs that look after leases in doubt, by the name of the pool.
+    PROBES "pools.probe", Naming::Pool;
+    "command", Kind::Command, None,
+        "The program that counts the sessions of leases in doubt.";
+    "every", duration(1_000, 86_400), Some("1m"),
+        "How often it is run while a lease is in doubt.";
+    "timeout", duration(100, 3_600), Some("30s"),
+        "How long it may take.";
+}
 
-const LINE: Kind = Kind::Text { longest: 500 };
+section! {
+    /// Whose signed calls in the form of AWS Lambda the server accepts.
+    KEYS "lambda.keys", Naming::Own;
+    "id", text(128), None,
+        "The access key id, which callers send with every request.";
+    "secret", Kind::Secret, None,
+        "The secret access key, by which they sign.";
+}
 
-static ISSUER: Key = field("jwt.issuers.NAME.issuer", LINE, None, "The claim iss of its tokens.");
-static AUDIENCE: Key = field("jwt.issuers.NAME.audience", LINE, None, "The claim aud of its tokens.");
-static ALGORITHM: Key = field(
-    "jwt.issuers.NAME.algorithm",
-    Kind::Word(JwtAlgorithm::NAMES),
-    Some("rs256"),
-    "The algorithm of its signatures.",
-);
-static SHARED: Key = field("jwt.issuers.NAME.secret", Kind::Secret, None, "The shared secret, for hs256.");
-static PUBLIC_KEY: Key = field(
-    "jwt.issuers.NAME.public_key",
-    LINE,
-    None,
-    "The file of its public key in PEM, for rs256 and es256.",
-);
-static ROLE_CLAIM: Key =
-    field("jwt.issuers.NAME.role_claim", LINE, Some("role"), "The claim that holds the role of the caller.");
+section! {
+    /// Which topic of Kafka events of a type go to.
+    ROUTES "outbox.kafka.routes", Naming::Own;
+    "event_type", text(200), None,
+        "The type of the events; with * at its end, all types that begin so.";
+    "topic", text(249), None,
+        "The topic that they go to instead of their own.";
+}
 
-/// Whose JSON Web Tokens the server accepts.
-pub(super) static ISSUERS: Section = Section {
-    path: "jwt.issuers",
-    naming: Naming::Own,
-    fields: &[&ISSUER, &AUDIENCE, &ALGORITHM, &SHARED, &PUBLIC_KEY, &ROLE_CLAIM],
-};
-
-static CONNECTION_URL: Key =
-    field("connections.NAME.url", Kind::Url, None, "The database that jobs read from by this name.");
-static CONNECTION_PASSWORD: Key =
-    field("connections.NAME.password", Kind::Secret, None, "Its password, which does not stand in the URL.");
-
-/// Databases that job files name.
-pub(super) static CONNECTIONS: Section =
-    Section { path: "connections", naming: Naming::Own, fields: &[&CONNECTION_URL, &CONNECTION_PASSWORD] };
-
-static PROBE_COMMAND: Key = field(
-    "pools.probe.NAME.command",
-    Kind::Command,
-    None,
-    "The program that counts the sessions of leases in doubt.",
-);
-static PROBE_EVERY: Key = field(
-    "pools.probe.NAME.every",
-    Kind::Duration { least: Duration::from_secs(1), most: Duration::from_secs(86_400) },
-    Some("1m"),
-    "How often it is run while a lease is in doubt.",
-);
-static PROBE_TIMEOUT: Key = field(
-    "pools.probe.NAME.timeout",
-    Kind::Duration { least: Duration::from_millis(100), most: Duration::from_secs(3_600) },
-    Some("30s"),
-    "How long it may take.",
-);
-
-/// Programs that look after leases in doubt, by the name of the pool.
-pub(super) static PROBES: Section = Section {
-    path: "pools.probe",
-    naming: Naming::Pool,
-    fields: &[&PROBE_COMMAND, &PROBE_EVERY, &PROBE_TIMEOUT],
-};
-
-static KEY_ID: Key = field(
-    "lambda.keys.NAME.id",
-    Kind::Text { longest: 128 },
-    None,
-    "The access key id, which callers send with every request.",
-);
-static KEY_SECRET: Key =
-    field("lambda.keys.NAME.secret", Kind::Secret, None, "The secret access key, by which they sign.");
-
-/// Whose signed calls in the form of AWS Lambda the server accepts.
-pub(super) static KEYS: Section =
-    Section { path: "lambda.keys", naming: Naming::Own, fields: &[&KEY_ID, &KEY_SECRET] };
-
-static ROUTE_EVENT_TYPE: Key = field(
-    "outbox.kafka.routes.NAME.event_type",
-    Kind::Text { longest: 200 },
-    None,
-    "The type of the events; with * at its end, all types that begin so.",
-);
-static ROUTE_TOPIC: Key = field(
-    "outbox.kafka.routes.NAME.topic",
-    Kind::Text { longest: 249 },
-    None,
-    "The topic that they go to instead of their own.",
-);
-
-/// Which topic of Kafka events of a type go to.
-pub(super) static ROUTES: Section =
-    Section { path: "outbox.kafka.routes", naming: Naming::Own, fields: &[&ROUTE_EVENT_TYPE, &ROUTE_TOPIC] };
-
-static RENDER_KEY_SECRET: Key = field(
-    "render.keys.NAME.secret",
-    Kind::Secret,
-    None,
-    "The key: 32 random bytes in base64 or as 64 hexadecimal digits.",
-);
-
-/// Keys with which the data of renders is encrypted.
-pub(super) static RENDER_KEYS: Section =
-    Section { path: "render.keys", naming: Naming::Own, fields: &[&RENDER_KEY_SECRET] };
+section! {
+    /// Keys with which the data of renders is encrypted.
+    RENDER_KEYS "render.keys", Naming::Own;
+    "secret", Kind::Secret, None,
+        "The key: 32 random bytes in base64 or as 64 hexadecimal digits.";
+}
 
 static ALL: [&Section; 8] =
     [&RULES, &WEBHOOKS, &ISSUERS, &KEYS, &CONNECTIONS, &PROBES, &ROUTES, &RENDER_KEYS];
@@ -296,7 +245,7 @@ fn below(table: &str) -> impl Iterator<Item = &'static Section> {
 impl Section {
     /// The template of a key.
     pub(super) fn field(&self, leaf: &str) -> Option<&'static Key> {
-        self.fields.iter().copied().find(|key| key.leaf() == leaf)
+        self.fields.iter().find(|key| key.leaf() == leaf)
     }
 }
 
@@ -318,16 +267,16 @@ mod tests {
         assert_eq!(place("alert"), Some(Place::Group));
         assert_eq!(place("alert.rules"), Some(Place::Names(&RULES)));
         assert_eq!(place("alert.webhooks.pager"), Some(Place::Entry(&WEBHOOKS)));
-        assert_eq!(place("alert.rules.slow.for"), Some(Place::Field(&FOR)));
-        assert_eq!(place("lambda.keys.etl.secret"), Some(Place::Field(&KEY_SECRET)));
+        assert_eq!(place("alert.rules.slow.for"), RULES.field("for").map(Place::Field));
+        assert_eq!(place("lambda.keys.etl.secret"), KEYS.field("secret").map(Place::Field));
         assert_eq!((place("lambda"), place("lambda.function")), (None, None));
         assert_eq!(names_below("lambda"), ["keys"]);
         assert_eq!(place("connections"), Some(Place::Names(&CONNECTIONS)));
         assert_eq!(place("connections.shop"), Some(Place::Entry(&CONNECTIONS)));
-        assert_eq!(place("connections.shop.url"), Some(Place::Field(&CONNECTION_URL)));
+        assert_eq!(place("connections.shop.url"), CONNECTIONS.field("url").map(Place::Field));
         assert_eq!(place("pools.probe.ADW"), Some(Place::Entry(&PROBES)));
-        assert_eq!(place("pools.probe.ADW.every"), Some(Place::Field(&PROBE_EVERY)));
-        assert_eq!(place("render.keys.k2026.secret"), Some(Place::Field(&RENDER_KEY_SECRET)));
+        assert_eq!(place("pools.probe.ADW.every"), PROBES.field("every").map(Place::Field));
+        assert_eq!(place("render.keys.k2026.secret"), RENDER_KEYS.field("secret").map(Place::Field));
         assert!(is_above_one("pools") && !is_above_one("log") && !is_above_one("pools.probe"));
         for path in [
             "pools.probe.-x",
@@ -363,6 +312,6 @@ mod tests {
                 assert!(key.doc.ends_with('.') && is_template(key), "{}", key.path);
             }
         }
-        assert!(!is_template(&super::super::key::LOG_LEVEL));
+        assert!(!is_template(super::super::key::find("log.level").unwrap()));
     }
 }

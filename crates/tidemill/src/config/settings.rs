@@ -1,27 +1,27 @@
-//! The settings as the program uses them: plain fields, each with its type.
+//! All settings: each key is declared once, with its type, its kind, its default and its description.
+//!
+//! A declaration makes a field, its place in a TOML file, its environment variable, its line in the configuration that
+//! `tidemill init` writes, and what is accepted.
 
 use super::alert::Alert;
-use super::check::Checked;
+use super::check::{Field, Values};
 use super::choice::{
-    Auth, ColorChoice, Events, Init, LambdaSignature, LogFormat, LogLevel, Output, Pooler, Synchronous, Tls,
-    Unknown,
+    Auth, ColorChoice, Compression, Events, Init, KafkaMechanism, KafkaSecurity, LambdaSignature, LogFormat,
+    LogLevel, Output, Pooler, RenderDialect, Synchronous, Tls, Unknown,
 };
 use super::connection::ConnectionSettings;
-use super::jwt::IssuerSettings;
-use super::kafka::{Kafka, RouteSettings};
-use super::key::{self, Key};
-use super::lambda::LambdaKey;
-use super::render::{Render, RenderKey};
+use super::key::{Key, Kind, duration, number, text};
+use super::named::{IssuerSettings, RenderKey};
 use super::secret::Secret;
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 use tidemill_engine::pool::Probe;
+use tidemill_kafka::Route;
+use tidemill_server::lambda::CallerKey;
 
-/// Every setting. The keys of the same names are described in [`key`].
-#[derive(Clone, PartialEq, Debug)]
+/// Every setting: the tables of keys, then the tables that a file has once per name.
+#[derive(Clone, Debug)]
 pub struct Settings {
     pub database: Database,
     pub process: Process,
@@ -29,353 +29,325 @@ pub struct Settings {
     pub jobs: Jobs,
     pub pools: Pools,
     pub outbox: Outbox,
+    pub kafka: Kafka,
     pub render: Render,
-    /// The answers to the document's clients.
-    pub document: Document,
-    /// Callers in the form of AWS Lambda.
     pub lambda: Lambda,
+    pub log: Log,
+    pub output: Output,
+    pub color: ColorChoice,
     pub alert: Alert,
     /// Whose JSON Web Tokens the server accepts.
     pub issuers: Vec<IssuerSettings>,
     /// Databases that job files name.
     pub connections: Vec<ConnectionSettings>,
+    /// Whose signed calls in the form of AWS Lambda the server accepts.
+    pub lambda_keys: Vec<CallerKey>,
     /// Programs that look after leases in doubt.
     pub probes: Vec<Probe>,
-    pub log: Log,
-    /// What the answer of a command looks like.
-    pub output: Output,
-    pub color: ColorChoice,
+    /// Which topic of Kafka events of a type go to.
+    pub routes: Vec<Route>,
+    /// Keys with which the data of renders is encrypted.
+    pub render_keys: Vec<RenderKey>,
 }
 
-/// How the database is reached and used.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Database {
-    /// Where it is. Hidden as a whole, because it may hold a password.
-    pub url: Secret,
-    /// The password, when it is not part of the URL.
-    pub password: Option<Secret>,
-    /// Most connections that this process opens.
-    pub max_connections: u32,
-    /// When the schema is created or upgraded without being asked.
-    pub init: Init,
-    /// What stands between us and PostgreSQL.
-    pub pooler: Pooler,
-    /// How long to wait for a connection.
-    pub connect_timeout: Duration,
-    /// How long to wait for another writer of the same SQLite file.
-    pub busy_timeout: Duration,
-    /// How much SQLite waits for the disk.
-    pub sqlite_synchronous: Synchronous,
-}
-
-/// How this process takes part.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Process {
-    /// Its name in lists, when it is given one.
-    pub name: Option<String>,
-    /// How long it counts as alive after its last word.
-    pub lease: Duration,
-}
-
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Server {
-    pub listen: SocketAddr,
-    /// What stands before every path; empty for none.
-    pub base_path: String,
-    /// Whether callers have to prove who they are.
-    pub auth: Auth,
-    /// What this installation is called.
-    pub instance: String,
-    /// Whether browsers reach it over TLS.
-    pub tls: Tls,
-    /// Whether it prints the metrics of pools in CloudWatch's embedded metric format.
-    pub emf: bool,
-    /// Most connections of one address; half of all unless given.
-    pub max_connections_per_address: Option<u32>,
-}
-
-/// How a server runs jobs.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Jobs {
-    /// Most executions that it runs at once.
-    pub max_running: u32,
-    /// Most partitions of other processes' executions that it runs at once.
-    pub max_partitions: u32,
-    pub folder: Option<PathBuf>,
-    /// Where the files have to lie that they read and write, if somebody says so.
-    pub roots: Option<Vec<PathBuf>>,
-    /// How long it keeps instances after their end, if not for ever.
-    pub keep_for: Option<Duration>,
-    /// How many of the newest instances of each job it keeps, if not all.
-    pub keep_instances: Option<u32>,
-    /// Whether what happens to executions becomes events.
-    pub events: Events,
-}
-
-/// What is taken of pools where nothing else is said.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Pools {
-    /// Of a new pool, how much may be in use, in percent.
-    pub default_threshold_percent: u32,
-    /// How long pollers are told to wait at least.
-    pub default_wait: Duration,
-    /// How long pollers are told to wait at most.
-    pub max_wait: Duration,
-    /// What a request gets of a new pool that does not say how much it wants.
-    pub default_units: u32,
-    /// The least that a downgrade in a new pool gives.
-    pub min_units: u32,
-    /// How long tickets are kept after their end.
-    pub history: Duration,
-    /// The view that shows tickets to other tools.
-    pub registry_view: String,
-    /// The view that shows limits to other tools.
-    pub limits_view: String,
-    /// Whether what happens to pools becomes events.
-    pub events: Events,
-}
-
-/// The outbox: how relays publish, and what is kept.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Outbox {
-    /// Where relays publish; a server has no relay without it.
-    pub sink: Option<String>,
-    /// Most events at once.
-    pub batch_size: u32,
-    /// Longest pause between two looks.
-    pub poll: Duration,
-    /// Pause before the first look.
-    pub initial_delay: Duration,
-    /// How many publications of one batch run side by side.
-    pub senders: u32,
-    /// How long one publication may take.
-    pub timeout: Duration,
-    /// The first wait of an event that was refused.
-    pub base_backoff: Duration,
-    /// The longest wait of an event that was refused.
-    pub max_backoff: Duration,
-    /// After how many attempts an event is parked.
-    pub max_attempts: u32,
-    /// A batch that takes longer is worth a warning.
-    pub slow_batch: Duration,
-    /// How long a silent relay keeps its slots.
-    pub lease: Duration,
-    /// How long events are kept that were published.
-    pub keep_for: Duration,
-    /// How long the inbox remembers what consumers have seen.
-    pub keep_seen_for: Duration,
-    pub partition_rows: u32,
-    /// The longest record that the sink takes, in bytes.
-    pub max_record: Option<u32>,
-    /// Which of a fixed number of relays this one is.
-    pub instance_id: Option<u32>,
-    /// How many relays there are, when their number is fixed.
-    pub total_instances: Option<u32>,
-    /// The topic of the events of jobs and pools.
-    pub events_topic: String,
-    pub kafka: Kafka,
-}
-
-/// How the clients of the EMR Batch Agent's document are answered. The keys stand below `pools`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Document {
-    /// Whether `available` of a grant is counted up to the end of the pool.
-    pub compat_available: bool,
-    /// What becomes of requests for a pool that does not exist.
-    pub unknown: Unknown,
-}
-
-/// How callers in the form of AWS Lambda are known.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Lambda {
-    /// The function that they find.
-    pub function: String,
-    /// Whether they have to sign.
-    pub signature: LambdaSignature,
-    pub keys: Vec<LambdaKey>,
-}
-
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Log {
-    pub level: LogLevel,
-    /// In which form.
-    pub format: LogFormat,
-}
-
-#[derive(Debug)]
-pub(super) struct Sections {
-    pub(super) alert: Alert,
-    pub(super) issuers: Vec<IssuerSettings>,
-    pub(super) connections: Vec<ConnectionSettings>,
-    pub(super) lambda_keys: Vec<LambdaKey>,
-    pub(super) probes: Vec<Probe>,
-    pub(super) routes: Vec<RouteSettings>,
-    pub(super) render_keys: Vec<RenderKey>,
-}
-
-/// Folders that are separated by semicolons.
-fn folders(text: &str) -> Vec<PathBuf> {
-    text.split(';').map(str::trim).filter(|folder| !folder.is_empty()).map(PathBuf::from).collect()
-}
-
-impl Settings {
-    pub(super) fn read(values: &Values, sections: Sections) -> Self {
-        Self {
-            database: Database {
-                url: values.secret(&key::DATABASE_URL),
-                password: values.optional_secret(&key::DATABASE_PASSWORD),
-                max_connections: values.number(&key::DATABASE_MAX_CONNECTIONS),
-                init: values.choice(&key::DATABASE_INIT),
-                pooler: values.choice(&key::DATABASE_POOLER),
-                connect_timeout: values.duration(&key::DATABASE_CONNECT_TIMEOUT),
-                busy_timeout: values.duration(&key::DATABASE_BUSY_TIMEOUT),
-                sqlite_synchronous: values.choice(&key::DATABASE_SQLITE_SYNCHRONOUS),
-            },
-            process: Process {
-                name: values.optional_text(&key::PROCESS_NAME),
-                lease: values.duration(&key::PROCESS_LEASE),
-            },
-            server: Server {
-                listen: values.address(&key::SERVER_LISTEN),
-                base_path: values.text(&key::SERVER_BASE_PATH),
-                auth: values.choice(&key::SERVER_AUTH),
-                instance: values.text(&key::SERVER_INSTANCE),
-                tls: values.choice(&key::SERVER_TLS),
-                emf: values.truth(&key::SERVER_EMF),
-                max_connections_per_address: values.optional_number(&key::SERVER_MAX_CONNECTIONS_PER_ADDRESS),
-            },
-            jobs: Jobs {
-                max_running: values.number(&key::JOBS_MAX_RUNNING),
-                max_partitions: values.number(&key::JOBS_MAX_PARTITIONS),
-                folder: values.optional_text(&key::JOBS_FOLDER).map(PathBuf::from),
-                roots: values.optional_text(&key::JOBS_ROOTS).map(|text| folders(&text)),
-                keep_for: values.optional_duration(&key::JOBS_KEEP_FOR),
-                keep_instances: values.optional_number(&key::JOBS_KEEP_INSTANCES),
-                events: values.choice(&key::JOBS_EVENTS),
-            },
-            pools: Pools {
-                default_threshold_percent: values.number(&key::POOLS_DEFAULT_THRESHOLD_PERCENT),
-                default_wait: values.duration(&key::POOLS_DEFAULT_WAIT),
-                max_wait: values.duration(&key::POOLS_MAX_WAIT),
-                default_units: values.number(&key::POOLS_DEFAULT_UNITS),
-                min_units: values.number(&key::POOLS_MIN_UNITS),
-                history: values.duration(&key::POOLS_HISTORY),
-                registry_view: values.text(&key::POOLS_REGISTRY_VIEW),
-                limits_view: values.text(&key::POOLS_LIMITS_VIEW),
-                events: values.choice(&key::POOLS_EVENTS),
-            },
-            outbox: Outbox {
-                sink: values.optional_text(&key::OUTBOX_SINK),
-                batch_size: values.number(&key::OUTBOX_BATCH_SIZE),
-                poll: values.duration(&key::OUTBOX_POLL),
-                initial_delay: values.duration(&key::OUTBOX_INITIAL_DELAY),
-                senders: values.number(&key::OUTBOX_SENDERS),
-                timeout: values.duration(&key::OUTBOX_TIMEOUT),
-                base_backoff: values.duration(&key::OUTBOX_BASE_BACKOFF),
-                max_backoff: values.duration(&key::OUTBOX_MAX_BACKOFF),
-                max_attempts: values.number(&key::OUTBOX_MAX_ATTEMPTS),
-                slow_batch: values.duration(&key::OUTBOX_SLOW_BATCH),
-                lease: values.duration(&key::OUTBOX_LEASE),
-                keep_for: values.duration(&key::OUTBOX_KEEP_FOR),
-                keep_seen_for: values.duration(&key::OUTBOX_KEEP_SEEN_FOR),
-                partition_rows: values.number(&key::OUTBOX_PARTITION_ROWS),
-                max_record: values.optional_number(&key::OUTBOX_MAX_RECORD),
-                instance_id: values.optional_number(&key::OUTBOX_INSTANCE_ID),
-                total_instances: values.optional_number(&key::OUTBOX_TOTAL_INSTANCES),
-                events_topic: values.text(&key::OUTBOX_EVENTS_TOPIC),
-                kafka: Kafka::read(values, sections.routes),
-            },
-            render: Render::read(values, sections.render_keys),
-            document: Document {
-                compat_available: values.truth(&key::POOLS_COMPAT_AVAILABLE),
-                unknown: values.choice(&key::POOLS_UNKNOWN),
-            },
-            lambda: Lambda {
-                function: values.text(&key::LAMBDA_FUNCTION),
-                signature: values.choice(&key::LAMBDA_SIGNATURE),
-                keys: sections.lambda_keys,
-            },
-            alert: sections.alert,
-            issuers: sections.issuers,
-            connections: sections.connections,
-            probes: sections.probes,
-            log: Log { level: values.choice(&key::LOG_LEVEL), format: values.choice(&key::LOG_FORMAT) },
-            output: values.choice(&key::OUTPUT),
-            color: values.choice(&key::COLOR),
+/// Declares a struct for each table of keys: `field: type, kind, default, description`. A field without a default is an
+/// `Option`.
+macro_rules! settings {
+    ($(
+        $(#[$about:meta])*
+        $table:literal $name:ident {
+            $($field:ident: $type:ty, $kind:expr, $default:expr, $doc:literal;)+
         }
+    )+) => {
+        $(
+            $(#[$about])*
+            #[derive(Clone, PartialEq, Eq, Debug)]
+            pub struct $name {
+                $(#[doc = $doc] pub $field: $type,)+
+            }
+
+            impl $name {
+                const KEYS: &'static [Key] = &[$(Key {
+                    path: concat!($table, ".", stringify!($field)),
+                    kind: $kind,
+                    default: $default,
+                    doc: $doc,
+                },)+];
+
+                pub(super) fn read(values: &Values) -> Self {
+                    Self { $($field: Field::read(values.get(concat!($table, ".", stringify!($field)))),)+ }
+                }
+            }
+        )+
+
+        /// The keys of each table, in the order in which they are shown; those without a table are the last.
+        pub(super) static TABLES: &[&[Key]] = &[$($name::KEYS,)+ TOP];
+    };
+}
+
+settings! {
+    /// How the database is reached and used.
+    "database" Database {
+        url: Secret, Kind::Url, Some("sqlite://tidemill.db"),
+            "The database that holds everything.";
+        password: Option<Secret>, Kind::Secret, None,
+            "The password for the database, so that it need not stand in the URL.";
+        max_connections: u32, number(1, 1000), Some("10"),
+            "Most connections that one process opens to the database.";
+        init: Init, Kind::Word(Init::NAMES), Some("embedded"),
+            "When the schema is created or upgraded without being asked.";
+        pooler: Pooler, Kind::Word(Pooler::NAMES), Some("auto"),
+            "What kind of connection pooler stands before PostgreSQL.";
+        connect_timeout: Duration, duration(100, 600), Some("5s"),
+            "How long to wait for a connection to the database.";
+        busy_timeout: Duration, duration(0, 600), Some("5s"),
+            "How long to wait for a lock: of the SQLite file, or of a row in PostgreSQL.";
+        sqlite_synchronous: Synchronous, Kind::Word(Synchronous::NAMES), Some("full"),
+            "Whether a commit to SQLite waits until it is on the disk.";
+    }
+
+    /// How this process takes part.
+    "process" Process {
+        name: Option<String>, text(200), None,
+            "The name of this process in lists; host and process id when not set.";
+        lease: Duration, duration(1_000, 3_600), Some("15s"),
+            "How long a silent process still counts as alive.";
+    }
+
+    /// How the server listens.
+    "server" Server {
+        listen: SocketAddr, Kind::Address, Some("127.0.0.1:7790"),
+            "Where the server listens.";
+        base_path: String, Kind::Path, Some(""),
+            "What stands before every path of the server.";
+        auth: Auth, Kind::Word(Auth::NAMES), Some("auto"),
+            "Whether callers of the server have to prove who they are.";
+        instance: String, text(60), Some("tidemill"),
+            "What this installation is called on every page.";
+        tls: Tls, Kind::Word(Tls::NAMES), Some("none"),
+            "Whether browsers reach the server over TLS, through a proxy before it.";
+        emf: bool, Kind::Truth, Some("false"),
+            "Whether the server prints the metrics of pools in CloudWatch's embedded metric format.";
+        max_connections_per_address: Option<u32>, number(1, 10_000), None,
+            "Most connections that one address may have; half of all when not set.";
+    }
+
+    /// How a server runs jobs.
+    "jobs" Jobs {
+        max_running: u32, number(1, 1000), Some("32"),
+            "Most executions that a server runs at once.";
+        max_partitions: u32, number(0, 1000), Some("4"),
+            "Most partitions of other processes' executions that a server runs at once.";
+        folder: Option<PathBuf>, text(4096), None,
+            "A folder whose job files are jobs of this program.";
+        roots: Option<Vec<PathBuf>>, text(8192), None,
+            "The folders whose files job files may read and write, several separated by semicolons.";
+        keep_for: Option<Duration>, duration(3_600_000, 3650 * 86_400), None,
+            "How long a server keeps instances of jobs after their end; for ever when not set.";
+        keep_instances: Option<u32>, number(1, 1_000_000), None,
+            "How many of the newest instances of each job a server keeps; all when not set.";
+        events: Events, Kind::Word(Events::NAMES), Some("off"),
+            "Whether what happens to executions of jobs becomes events of the outbox.";
+    }
+
+    /// What is taken of pools where nothing else is said.
+    "pools" Pools {
+        default_threshold_percent: u32, number(1, 100), Some("95"),
+            "Of a new pool, how much may be in use, in percent.";
+        default_wait: Duration, duration(1_000, 3_600), Some("30s"),
+            "How long pollers of a pool are told to wait at least.";
+        max_wait: Duration, duration(1_000, 86_400), Some("5m"),
+            "How long pollers of a pool are told to wait at most.";
+        default_units: u32, number(1, 1_000_000), Some("1"),
+            "What a request gets of a new pool that does not say how much it wants.";
+        min_units: u32, number(1, 1_000_000), Some("2"),
+            "The least that a downgrade in a new pool gives.";
+        history: Duration, duration(3_600_000, 3650 * 86_400), Some("1d"),
+            "How long tickets of pools are kept after their end.";
+        registry_view: String, text(63), Some("emr_connection_registry"),
+            "The view that shows the tickets of pools to other tools.";
+        limits_view: String, text(63), Some("emr_connection_limits"),
+            "The view that shows the limits of pools to other tools.";
+        compat_available: bool, Kind::Truth, Some("false"),
+            "Whether `available` of a grant is counted up to the end of the pool, as the document does.";
+        unknown: Unknown, Kind::Word(Unknown::NAMES), Some("refuse"),
+            "What becomes of requests of the document's clients for a pool that does not exist.";
+        events: Events, Kind::Word(Events::NAMES), Some("off"),
+            "Whether what happens to pools becomes events of the outbox.";
+    }
+
+    /// How relays publish, and what is kept.
+    "outbox" Outbox {
+        sink: Option<String>, text(4096), None,
+            "Where relays publish: kafka, file:PATH or stdout; a server has no relay when not set.";
+        batch_size: u32, number(1, 10_000), Some("500"),
+            "Most events that a relay reads and publishes at once.";
+        poll: Duration, duration(10, 60), Some("1s"),
+            "Longest pause between two looks of a relay.";
+        initial_delay: Duration, duration(0, 3_600), Some("0s"),
+            "Pause before the first look of a relay.";
+        senders: u32, number(1, 256), Some("1"),
+            "How many publications of one batch run side by side.";
+        timeout: Duration, duration(100, 3_600), Some("10s"),
+            "How long one publication may take.";
+        base_backoff: Duration, duration(1, 86_400), Some("5s"),
+            "How long an event that was refused waits for its second attempt.";
+        max_backoff: Duration, duration(1, 86_400), Some("10m"),
+            "How long an event that was refused waits for another attempt at most.";
+        max_attempts: u32, number(1, 1_000_000), Some("10"),
+            "After how many attempts an event is parked.";
+        slow_batch: Duration, duration(1, 86_400), Some("3s"),
+            "A batch that takes longer is worth a warning.";
+        lease: Duration, duration(1_000, 3_600), Some("5s"),
+            "How long a silent relay keeps its slots.";
+        keep_for: Duration, duration(60_000, 3650 * 86_400), Some("7d"),
+            "How long events are kept that were published.";
+        keep_seen_for: Duration, duration(60_000, 3650 * 86_400), Some("30d"),
+            "How long the inbox remembers which messages consumers have seen.";
+        partition_rows: u32, number(1_000, 1_000_000_000), Some("1000000"),
+            "Events of one partition of the table of events.";
+        max_record: Option<u32>, number(1_000, 1_000_000_000), None,
+            "The longest record that the sink takes, in bytes; any when not set.";
+        instance_id: Option<u32>, number(0, 1_000_000), None,
+            "Which of a fixed number of relays this one is; all share fairly when not set.";
+        total_instances: Option<u32>, number(0, 1_000_000), None,
+            "How many relays there are, when their number is fixed.";
+        events_topic: String, text(249), Some("tidemill.events"),
+            "The topic of the events of jobs and pools.";
+    }
+
+    /// How Kafka is reached.
+    "outbox.kafka" Kafka {
+        bootstrap_servers: Option<String>, text(4096), None,
+            "The brokers of Kafka to begin with: HOST:PORT, several separated by commas.";
+        topic_prefix: Option<String>, text(200), None,
+            "What stands before every topic.";
+        compression: Compression, Kind::Word(Compression::NAMES), Some("lz4"),
+            "How batches of records are made smaller.";
+        linger: Duration, duration(0, 1), Some("5ms"),
+            "How long a record waits for others to travel with.";
+        cloudevents_source: Option<String>, text(500), None,
+            "The ce_source of events; with it records have the headers of CloudEvents.";
+        options: Option<String>, text(4096), None,
+            "Further options of the client: name=value, several separated by commas.";
+        transactional: bool, Kind::Truth, Some("false"),
+            "Whether events are published in transactions, so that readers of what was committed see each once.";
+        transactional_id: String, text(240), Some("tidemill-outbox"),
+            "What these transactions are known by; no other database may use it.";
+        security: KafkaSecurity, Kind::Word(KafkaSecurity::NAMES), Some("plaintext"),
+            "What the brokers ask for.";
+        ssl_ca: Option<PathBuf>, text(4096), None,
+            "The file with the certificates that brokers are known by, in PEM; those of the system when not set.";
+        ssl_certificate: Option<PathBuf>, text(4096), None,
+            "The file with the certificate of this client, in PEM.";
+        ssl_key: Option<PathBuf>, text(4096), None,
+            "The file with the key of this client, in PEM.";
+        ssl_key_password: Option<Secret>, Kind::Secret, None,
+            "The password of that key.";
+        sasl_mechanism: KafkaMechanism, Kind::Word(KafkaMechanism::NAMES), Some("scram-sha-512"),
+            "How name and password are shown to the brokers.";
+        sasl_username: Option<String>, text(500), None,
+            "The name by which the brokers know this client.";
+        sasl_password: Option<Secret>, Kind::Secret, None,
+            "The password of that name.";
+    }
+
+    /// How renders are made. What of it is a path or a list is read when somebody needs it.
+    "render" Render {
+        url: Option<Secret>, Kind::WebhookUrl, None,
+            "Where nexrender is; a server renders nothing when not set.";
+        secret: Option<Secret>, Kind::Secret, None,
+            "The secret that nexrender asks for.";
+        dialect: RenderDialect, Kind::Word(RenderDialect::NAMES), Some("auto"),
+            "Which words nexrender uses in its answers.";
+        worker: Option<String>, text(200), None,
+            "What the render worker of this process calls itself; the name of the process when not set.";
+        capacity: u32, number(1, 1000), Some("1"),
+            "Most renders that a worker has at once.";
+        pool: Option<String>, text(64), None,
+            "The pool whose units are licences of After Effects; a render needs some before it begins.";
+        pool_units: u32, number(1, 1_000_000), Some("1"),
+            "Units of that pool that one render needs.";
+        mount: Option<String>, text(4096), None,
+            "Where the NAS is mounted on this host.";
+        mount_check: bool, Kind::Truth, Some("true"),
+            "Whether nothing is written unless something is really mounted there.";
+        mount_sentinel: Option<String>, text(200), None,
+            "A file in the folder of published files by which the NAS is known, instead of a mount.";
+        output_folder: String, text(4096), Some("/broadcast/output"),
+            "The folder of the published files, below the mount.";
+        staging_folder: Option<String>, text(4096), None,
+            "The folder on this host in which nodes leave their files; .staging beside the output when not set.";
+        poster_folder: Option<String>, text(4096), None,
+            "The folder on this host for a picture out of each file; .posters beside the output when not set.";
+        paths: Option<String>, text(8192), None,
+            "What nodes call folders of this host: NODE=LOCAL, several separated by semicolons.";
+        template_folders: Option<String>, text(8192), None,
+            "The folders of After Effects projects as nodes see them, several separated by semicolons.";
+        asset_folders: Option<String>, text(8192), None,
+            "Further folders of images as nodes see them, several separated by semicolons.";
+        schemes: Option<String>, text(200), None,
+            "With what addresses of images may begin besides file, such as https; several separated by commas.";
+        modules: String, text(4096), Some("@nexrender/action-copy"),
+            "The modules of nexrender that jobs may use, several separated by commas.";
+        tags: Option<String>, text(200), None,
+            "The tags of jobs in nexrender, by which nodes choose; several separated by commas.";
+        zone: String, text(64), Some("UTC"),
+            "The time zone whose day is the broadcast date of a render that names none.";
+        lease: Duration, duration(1_000, 3_600), Some("1m"),
+            "How long a silent worker keeps its renders.";
+        retries: u32, number(0, 100), Some("3"),
+            "How often a render is tried again after a failure that may pass.";
+        base_retry_delay: Duration, duration(1, 86_400), Some("1m"),
+            "How long a render waits before it is tried again the first time.";
+        poll_interval: Duration, duration(100, 3_600), Some("10s"),
+            "Pause between two looks of a worker for renders.";
+        poll_interval_idle: Duration, duration(100, 3_600), Some("30s"),
+            "Pause between two looks after ten that found nothing.";
+        max_render_time: Duration, duration(1_000, 86_400), Some("30m"),
+            "How long a node may take for a render.";
+        stall_timeout: Duration, duration(1_000, 86_400), Some("5m"),
+            "How long nothing may be heard of a render; longer than the longest encoding.";
+        queue_timeout: Option<Duration>, duration(1_000, 86_400), None,
+            "How long a job may wait in nexrender for a node; for ever when not set.";
+        ffprobe: String, text(4096), Some("ffprobe"),
+            "The program that looks at rendered files.";
+        ffmpeg: String, text(4096), Some("ffmpeg"),
+            "The program that decodes rendered files.";
+        events: Events, Kind::Word(Events::NAMES), Some("off"),
+            "Whether the ends of renders become events of the outbox.";
+        current_key: Option<String>, text(32), None,
+            "Which of the keys of render.keys encrypts the data of renders; the only one when not set.";
+    }
+
+    /// How callers in the form of AWS Lambda are known.
+    "lambda" Lambda {
+        function: String, text(64), Some("emr-batch-agent"),
+            "The function that callers in the form of AWS Lambda find.";
+        signature: LambdaSignature, Kind::Word(LambdaSignature::NAMES), Some("off"),
+            "Whether calls in the form of AWS Lambda have to be signed.";
+    }
+
+    /// What is logged.
+    "log" Log {
+        level: LogLevel, Kind::Word(LogLevel::NAMES), Some("warn"),
+            "How much is logged.";
+        format: LogFormat, Kind::Word(LogFormat::NAMES), Some("pretty"),
+            "What a log line looks like.";
     }
 }
 
-/// The checked values by path. A key without default may be missing; every other is there, of its key's kind.
-#[derive(Default, Debug)]
-pub(super) struct Values(BTreeMap<&'static str, Checked>);
-
-impl Values {
-    pub(super) fn insert(&mut self, key: &'static Key, value: Checked) {
-        self.0.insert(key.path, value);
-    }
-
-    pub(super) fn optional_secret(&self, key: &Key) -> Option<Secret> {
-        match self.0.get(key.path) {
-            Some(Checked::Secret(secret)) => Some(secret.clone()),
-            _ => None,
-        }
-    }
-
-    pub(super) fn optional_text(&self, key: &Key) -> Option<String> {
-        match self.0.get(key.path) {
-            Some(Checked::Text(text)) => Some(text.clone()),
-            _ => None,
-        }
-    }
-
-    pub(super) fn text(&self, key: &Key) -> String {
-        self.optional_text(key).expect("a text with a default was checked by its kind")
-    }
-
-    fn address(&self, key: &Key) -> SocketAddr {
-        let address = match self.0.get(key.path) {
-            Some(Checked::Address(address)) => Some(*address),
-            _ => None,
-        };
-        address.expect("an address has a default and was checked by its kind")
-    }
-
-    fn secret(&self, key: &Key) -> Secret {
-        self.optional_secret(key).expect("a URL has a default and was checked by its kind")
-    }
-
-    pub(super) fn optional_number(&self, key: &Key) -> Option<u32> {
-        match self.0.get(key.path) {
-            Some(Checked::Number(number)) => Some(*number),
-            _ => None,
-        }
-    }
-
-    pub(super) fn number(&self, key: &Key) -> u32 {
-        self.optional_number(key).expect("a number has a default and was checked by its kind")
-    }
-
-    pub(super) fn optional_duration(&self, key: &Key) -> Option<Duration> {
-        match self.0.get(key.path) {
-            Some(Checked::Duration(duration)) => Some(*duration),
-            _ => None,
-        }
-    }
-
-    pub(super) fn duration(&self, key: &Key) -> Duration {
-        self.optional_duration(key).expect("a duration has a default and was checked by its kind")
-    }
-
-    pub(super) fn truth(&self, key: &Key) -> bool {
-        matches!(self.0.get(key.path), Some(Checked::Truth(true)))
-    }
-
-    pub(super) fn choice<T: FromStr>(&self, key: &Key) -> T {
-        let choice = match self.0.get(key.path) {
-            Some(Checked::Word(word)) => word.parse().ok(),
-            _ => None,
-        };
-        choice.expect("a word has a default and was checked against the names of its type")
-    }
-}
+const TOP: &[Key] = &[
+    Key {
+        path: "output",
+        kind: Kind::Word(Output::NAMES),
+        default: Some("table"),
+        doc: "What the answer of a command looks like.",
+    },
+    Key {
+        path: "color",
+        kind: Kind::Word(ColorChoice::NAMES),
+        default: Some("auto"),
+        doc: "Whether output is coloured.",
+    },
+];

@@ -20,8 +20,8 @@ const FREE_BYTES_MIN: u64 = 1024 * 1024 * 1024;
 
 /// The brokers, where relays publish to them.
 pub(super) async fn kafka(context: &Context) -> Option<Check> {
-    let settings = &context.settings().outbox;
-    let servers = sink::kafka(settings.sink.as_deref()?)?;
+    let settings = context.settings();
+    let servers = sink::kafka(settings.outbox.sink.as_deref()?)?;
     let options = match sink::kafka_options(settings, servers) {
         Ok(options) => options,
         Err(error) => return Some(Check { name: "Kafka", verdict: Verdict::of(&Failure::from(error)) }),

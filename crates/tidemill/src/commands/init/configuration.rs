@@ -21,8 +21,7 @@ const HEAD: &str = "\
 pub(super) fn text() -> String {
     let mut text = HEAD.to_owned();
     // What belongs to no table has to stand before all tables.
-    let (in_tables, alone): (Vec<&Key>, Vec<&Key>) =
-        key::ALL.iter().copied().partition(|key| key.path.contains('.'));
+    let (in_tables, alone): (Vec<&Key>, Vec<&Key>) = key::all().partition(|key| key.path.contains('.'));
     for key in alone {
         entry(&mut text, key);
     }
@@ -74,7 +73,7 @@ mod tests {
     fn every_key_is_in_the_file_once() {
         let text = text();
 
-        for key in key::ALL {
+        for key in key::all() {
             assert_eq!(text.matches(&format!("# {}\n", key.doc)).count(), 1, "{}", key.path);
         }
     }

@@ -57,7 +57,7 @@ impl Sink {
         let Verify { sinks, topics, .. } = arguments;
         match (sinks.iter().find_map(|sink| kafka(sink)), sinks.len()) {
             (Some(servers), 1) => {
-                let options = kafka_options(&context.settings().outbox, servers)?;
+                let options = kafka_options(context.settings(), servers)?;
                 Ok(Self::Kafka(Box::new(TopicsBack::new(options, topics.clone(), PATIENCE))))
             }
             (Some(_), _) => {

@@ -1,21 +1,21 @@
 //! The sink that the configuration names.
 
-use crate::config::{self, KafkaMechanism, KafkaSecurity, Outbox, Secret};
+use crate::config::{self, KafkaMechanism, KafkaSecurity, Secret, Settings};
 use crate::report::Failure;
 use std::sync::Arc;
 use tidemill_engine::SystemClock;
 use tidemill_engine::outbox::{Publisher, SinkOptions, sink};
 use tidemill_kafka::{
-    KafkaError, KafkaOptions, KafkaPublisher, Mechanism, Route, Sasl, Security, Tls, Topics,
-    TransactionalPublisher, delivery_timeout,
+    KafkaError, KafkaOptions, KafkaPublisher, Mechanism, Sasl, Security, Tls, Topics, TransactionalPublisher,
+    delivery_timeout,
 };
 
 /// None when there is no sink.
 pub(super) fn open(
-    settings: &Outbox,
+    settings: &Settings,
     clock: Arc<SystemClock>,
 ) -> Result<Option<Arc<dyn Publisher>>, Failure> {
-    let Some(name) = &settings.sink else { return Ok(None) };
+    let Some(name) = &settings.outbox.sink else { return Ok(None) };
     if let Some(given) = kafka(name) {
         let options = kafka_options(settings, given)?;
         if settings.kafka.transactional {
@@ -24,13 +24,13 @@ pub(super) fn open(
         }
         return Ok(Some(Arc::new(KafkaPublisher::new(options, clock)?)));
     }
-    let max_record_bytes = settings.max_record.map(|bytes| bytes as usize);
+    let max_record_bytes = settings.outbox.max_record.map(|bytes| bytes as usize);
     Ok(Some(sink::open(name, SinkOptions { clock, max_record_bytes })?))
 }
 
 /// Whether the sink could be written to now. Brokers are not asked: relays wait for them.
-pub(super) fn check(settings: &Outbox) -> Result<(), Failure> {
-    match &settings.sink {
+pub(super) fn check(settings: &Settings) -> Result<(), Failure> {
+    match &settings.outbox.sink {
         Some(name) if kafka(name).is_none() => Ok(sink::check(name)?),
         _ => Ok(()),
     }
@@ -43,23 +43,18 @@ pub(crate) fn kafka(sink: &str) -> Option<Option<&str>> {
 }
 
 /// How Kafka is reached; brokers that stand behind the name of the sink come first.
-pub(crate) fn kafka_options(settings: &Outbox, servers: Option<&str>) -> Result<KafkaOptions, KafkaError> {
+pub(crate) fn kafka_options(settings: &Settings, servers: Option<&str>) -> Result<KafkaOptions, KafkaError> {
     let kafka = &settings.kafka;
     let servers = servers.or(kafka.bootstrap_servers.as_deref()).ok_or(KafkaError::NoServers)?;
-    let route = |route: &config::RouteSettings| Route {
-        event_type: route.event_type.clone(),
-        topic: route.topic.clone(),
-    };
-    let routes = kafka.routes.iter().map(route).collect();
     Ok(KafkaOptions {
         security: security(kafka)?,
         compression: kafka.compression,
         linger: kafka.linger,
         client: kafka.options.as_deref().unwrap_or_default().parse()?,
-        topics: Topics::new(kafka.topic_prefix.as_deref().unwrap_or_default(), routes)?,
+        topics: Topics::new(kafka.topic_prefix.as_deref().unwrap_or_default(), settings.routes.clone())?,
         cloud_events_source: kafka.cloudevents_source.clone(),
-        delivery_timeout: delivery_timeout(settings.lease, settings.timeout),
-        max_record_bytes: settings.max_record.map(|bytes| bytes as usize),
+        delivery_timeout: delivery_timeout(settings.outbox.lease, settings.outbox.timeout),
+        max_record_bytes: settings.outbox.max_record.map(|bytes| bytes as usize),
         ..KafkaOptions::new(servers)
     })
 }

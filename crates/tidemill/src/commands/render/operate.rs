@@ -165,8 +165,7 @@ pub(super) async fn poll(context: &Context) -> Result<Exit, Failure> {
 }
 
 pub(super) async fn reseal(context: &Context) -> Result<Exit, Failure> {
-    let settings = &context.settings().render;
-    if settings.keys.is_empty() {
+    if context.settings().render_keys.is_empty() {
         let what = "there is no key for the data of renders";
         return Err(Failure::new(Code::BadRenderKey, what, "add [render.keys.NAME] to the configuration"));
     }

@@ -12,9 +12,9 @@ fn a_key_is_read_with_its_secret_and_shown_without() {
     let text = format!("[lambda]\nfunction = \"agent\"\nsignature = \"verify\"\n{KEY}");
     let loaded = Stage::new().env("SECRET", SECRET).project(text).load().unwrap();
 
-    let lambda = &loaded.settings.lambda;
+    let (lambda, keys) = (&loaded.settings.lambda, &loaded.settings.lambda_keys);
     assert_eq!((lambda.function.as_str(), lambda.signature), ("agent", LambdaSignature::Verify));
-    assert_eq!((lambda.keys[0].name.as_str(), lambda.keys[0].key.id()), ("etl", "AKIDETL"));
+    assert_eq!((keys[0].name.as_str(), keys[0].key.id()), ("etl", "AKIDETL"));
     assert!(!format!("{loaded:?}").contains(SECRET));
     let shown = |path: &str| loaded.sections.iter().find(|value| value.path == path).unwrap().shown.clone();
     assert_eq!(
@@ -30,11 +30,11 @@ fn nothing_is_signed_and_no_pool_is_guessed_unless_somebody_says_so() {
         (settings.lambda.function.as_str(), settings.lambda.signature),
         ("emr-batch-agent", LambdaSignature::Off)
     );
-    assert_eq!((settings.document.compat_available, settings.document.unknown), (false, Unknown::Refuse));
+    assert_eq!((settings.pools.compat_available, settings.pools.unknown), (false, Unknown::Refuse));
 
     let text = "[pools]\ncompat_available = true\nunknown = \"allow\"\n";
-    let document = Stage::new().project(text).load().unwrap().settings.document;
-    assert_eq!((document.compat_available, document.unknown), (true, Unknown::Allow));
+    let pools = Stage::new().project(text).load().unwrap().settings.pools;
+    assert_eq!((pools.compat_available, pools.unknown), (true, Unknown::Allow));
 }
 
 #[test]

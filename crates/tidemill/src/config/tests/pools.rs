@@ -36,7 +36,7 @@ fn the_variables_of_the_document_are_read_and_named() {
         assert_eq!((&*value.shown, value.origin), (shown, Origin::Env(name.to_owned())), "{path}");
         assert_eq!(key::find(path).unwrap().document_name(), Some(name));
     }
-    let of_pools = key::ALL.iter().filter(|key| key.path.starts_with("pools."));
+    let of_pools = key::all().filter(|key| key.path.starts_with("pools."));
     assert_eq!(of_pools.filter(|key| key.document_name().is_some()).count(), DOCUMENT.len());
 }
 

@@ -69,7 +69,7 @@ fn nothing_at_all_gives_the_defaults() {
     assert_eq!(settings.output, Output::Table);
     assert!(loaded.files.is_empty());
     assert!(loaded.values.iter().all(|value| value.origin == Origin::Default));
-    assert!(loaded.values.iter().map(|value| value.key).eq(key::ALL.iter().copied()));
+    assert!(loaded.values.iter().map(|value| value.key).eq(key::all()));
     for value in &loaded.values {
         assert_eq!(value.shown, value.key.default.unwrap_or_default(), "{}", value.key.path);
     }
@@ -336,7 +336,7 @@ fn every_key_can_be_set_in_a_file_and_arrives_in_its_setting() {
         (loaded.settings.outbox.max_record, &*loaded.settings.outbox.events_topic),
         (Some(1 << 20), "ops")
     );
-    let kafka = &loaded.settings.outbox.kafka;
+    let kafka = &loaded.settings.kafka;
     assert_eq!(kafka.linger, Duration::from_millis(1));
     assert_eq!((kafka.transactional, &*kafka.transactional_id), (true, "shop-outbox"));
     assert_eq!(

@@ -21,8 +21,9 @@ const DOCUMENT: [(&str, &str); 10] = [
 
 #[test]
 fn nothing_at_all_gives_the_documents_numbers() {
-    let render = Stage::new().load().unwrap().settings.render;
+    let settings = Stage::new().load().unwrap().settings;
 
+    let render = settings.render;
     assert_eq!((render.url, render.secret, render.mount), (None, None, None));
     assert_eq!((render.dialect, render.capacity, render.mount_check), (RenderDialect::Auto, 1, true));
     assert_eq!((render.retries, render.base_retry_delay), (3, Duration::from_secs(60)));
@@ -32,7 +33,7 @@ fn nothing_at_all_gives_the_documents_numbers() {
     assert_eq!((render.stall_timeout, render.queue_timeout), (seconds(300), None));
     assert_eq!((&*render.output_folder, &*render.zone), ("/broadcast/output", "UTC"));
     assert_eq!((&*render.ffprobe, &*render.modules), ("ffprobe", "@nexrender/action-copy"));
-    assert!(render.keys.is_empty() && render.current_key.is_none());
+    assert!(settings.render_keys.is_empty() && render.current_key.is_none());
 }
 
 #[test]
@@ -84,7 +85,7 @@ fn keys_are_read_from_where_they_are_named_and_stay_hidden() {
 
     let loaded = stage.load().unwrap();
 
-    let [old, new] = &loaded.settings.render.keys[..] else { panic!("{:?}", loaded.settings.render.keys) };
+    let [old, new] = &loaded.settings.render_keys[..] else { panic!("{:?}", loaded.settings.render_keys) };
     assert_eq!((&*old.name, old.expose()), ("k1", [0x0f; 32]));
     assert_eq!((&*new.name, new.expose()[..3].to_vec()), ("k2", vec![0, 1, 2]));
     assert_eq!(loaded.settings.render.current_key.as_deref(), Some("k2"));
